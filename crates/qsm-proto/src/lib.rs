@@ -1,1 +1,46 @@
-//! placeholder
+//! The Quicksilver protocol as a pure state machine.
+//!
+//! No clock, randomness, thread or socket is inside: time and datagrams come in as arguments,
+//! datagrams, messages and events come out. The same configuration, seed and inputs give
+//! byte-identical outputs on every platform, which is what the simulator lives on.
+//!
+//! ```text
+//!   datagrams ──► handle_datagram ─┐            ┌─► deliver()       messages, lent
+//!   time      ──► handle_timeout  ─┤  Endpoint  ├─► poll_event      views, losses, replies
+//!   messages  ──► publish         ─┘            └─► poll_transmit   datagrams, lent
+//! ```
+//!
+//! Inside, one noun per module; the endpoint only routes:
+//!
+//! | module | what it knows |
+//! |---|---|
+//! | [`view`] | partitions, cachers, leaders and rings: pure functions of a view |
+//! | [`membership`] | the client's side of the membership protocol: session, groups, regions |
+//! | [`send`] | streams this node sends: packet assembly, window, pacing, heartbeats |
+//! | [`receive`] | streams this node receives: windows, caches, gaps, delivery in order |
+//! | [`repair`] | the fast plane: whom to ask for a gap, whom to answer, within budgets |
+//! | [`ring`] | the token plane: rings, rounds, watermarks, push and pull |
+//!
+//! Contract of [`Endpoint`]:
+//!
+//! 1. `now` never decreases; a smaller value is taken as the last one seen.
+//! 2. Early and repeated timeouts do nothing.
+//! 3. Poll in any order, at any time, or not at all: not polling delays, it never corrupts.
+//! 4. Each call does bounded work.
+//! 5. No datagram, however malformed, panics or allocates without bound.
+
+mod config;
+mod event;
+pub mod outbox;
+mod random;
+pub mod session;
+pub mod stats;
+mod time;
+pub mod view;
+
+pub use config::{Config, ConfigError, Limits, Pace, Recovery};
+pub use event::{Deliver, Delivery, Event, PublishError};
+pub use outbox::{Outbox, Reason, Transmit};
+pub use random::{Random, Seed, mix};
+pub use stats::Stats;
+pub use time::{Instant, nanoseconds};

@@ -1,1 +1,57 @@
-//! placeholder
+//! Packet formats of Quicksilver: checked views over bytes, without allocation, versioned.
+//!
+//! This crate knows bytes and nothing else: no socket, no clock, no protocol state. A datagram
+//! comes in as `&[u8]`; [`Packet::decode`] checks all of it once and hands out a view whose
+//! fields and iterators cannot fail any more. Outgoing packets are appended to a buffer that the
+//! caller owns and reuses.
+//!
+//! ```text
+//!  &[u8] ── Packet::decode ──► Packet { header, body } ──► fields, chunks(), slots(), ranges()
+//!  Vec<u8> ◄── encode ── the same structures
+//! ```
+//!
+//! All integers are little-endian. Layouts are drawn in PROTOCOL.md.
+//!
+//! ```
+//! use qsm_wire::{Header, Hop, Incarnation, NodeId, Origin, Packet, Body, StreamQuery, ChannelId};
+//!
+//! let origin = Origin { node: NodeId(7), incarnation: Incarnation(1) };
+//! let header = Header { cluster: 42, origin, epoch: 0, hop: Hop::Direct };
+//! let query = StreamQuery { channel: ChannelId(3), stream: origin };
+//! let mut bytes = Vec::new();
+//! query.encode(&header, &mut bytes);
+//! let packet = Packet::decode(&bytes).unwrap();
+//! assert_eq!(packet.header, header);
+//! assert!(matches!(packet.body, Body::StreamQuery(q) if q == query));
+//! ```
+//!
+//! Contract: decoding never panics, never allocates, and rejects with one [`DecodeError`] per
+//! reason; whatever it accepts re-encodes to an equal value. (Membership messages, which are
+//! carried by the reliable session and are not on the packet path, decode into owned values.)
+
+mod data;
+mod error;
+mod header;
+mod id;
+pub mod membership;
+mod range;
+mod raw;
+mod repair;
+mod session;
+mod status;
+mod token;
+
+pub use data::{
+    CHUNK_HEADER_BYTES, CHUNK_LENGTH_MAX, Chunk, ChunkIter, DATA_HEADER_BYTES, Data, DataHeader,
+    Part, TOTAL_LENGTH_BYTES,
+};
+pub use error::DecodeError;
+pub use header::{Body, HEADER_BYTES, Header, Hop, Kind, Packet, TAG_BYTES, VERSION};
+pub use id::{
+    ChannelId, GroupId, Incarnation, MemberIndex, NodeId, Origin, RegionId, StreamId, ViewNumber,
+};
+pub use range::{Ranges, SeqRange};
+pub use repair::{Absent, Request, RequestHead};
+pub use session::{Frame, FrameHead, Heard, Reset};
+pub use status::{Ack, Beacon, Heartbeat, Opening, Probe, StreamQuery, Summary, SummarySlot};
+pub use token::{Slot, SlotHead, Token, TokenAck, TokenHead, TokenWriter};

@@ -1,0 +1,247 @@
+use core::time::Duration;
+use std::net::SocketAddr;
+
+use qsm_wire::NodeId;
+
+use crate::view::Layout;
+
+/// Everything a node can be told at its start. Public fields with defaults; checked by
+/// [`Config::check`], which [`crate::Endpoint::new`] calls.
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// This node's id; drawn at random by the runtime and kept over its incarnations.
+    pub node: NodeId,
+    /// A label for people.
+    pub name: String,
+    /// The cluster's name; datagrams of other clusters are dropped.
+    pub cluster: String,
+    /// Where this node receives unicast.
+    pub address: SocketAddr,
+    /// Where membership services are announced and looked for: a multicast address.
+    pub discovery: SocketAddr,
+    /// The membership service, if it is known.
+    pub service: Option<SocketAddr>,
+    /// How regions are cut.
+    pub layout: Layout,
+    /// Largest datagram, bytes: the interface's MTU less IP and UDP headers, at most 9000.
+    pub datagram_bytes: usize,
+    /// The receive buffer that the kernel granted, bytes: receivers advertise it as credit (G15).
+    pub receive_buffer_bytes: usize,
+    /// Limits of memory.
+    pub limits: Limits,
+    /// How losses are found and repaired.
+    pub recovery: Recovery,
+    /// How fast to send.
+    pub pace: Pace,
+}
+
+/// What a node may hold. Each limit states what happens beyond it.
+#[derive(Debug, Clone, Copy)]
+pub struct Limits {
+    /// Bytes in the send windows of all streams together; beyond it publishing is refused.
+    pub send_bytes: usize,
+    /// Bytes of packets kept for repair or order, over all streams; beyond it packets are dropped
+    /// unread and asked for again later.
+    pub receive_bytes: usize,
+    /// Sequence numbers a stream may run ahead of what is contiguous; beyond it they are dropped.
+    pub ahead_packets: u64,
+    /// Streams a node receives at once; packets of further ones are dropped.
+    pub streams: usize,
+    /// Largest message, bytes.
+    pub message_bytes: usize,
+    /// Groups a node may be in or publish to.
+    pub groups: usize,
+}
+
+/// When to ask, whom, and how much repair traffic to allow.
+#[derive(Debug, Clone, Copy)]
+pub struct Recovery {
+    /// The NAK plane of algorithms (b). Off in seed-faithful mode.
+    pub fast: bool,
+    /// Shortest age of a gap before it is asked for; the larger of this and a fifth of the RTT.
+    pub reorder_guard: Duration,
+    /// Shortest time to the first retry of a NAK; the larger of this and 3 RTT.
+    pub retry_min: Duration,
+    /// Repairs a node may send, in bytes per second (R209, R210).
+    pub repair_bytes_per_second: u64,
+    /// NAKs and pulls a node may send per second.
+    pub requests_per_second: u64,
+    /// How long a packet of a dead sender may stay missing before it is declared lost without
+    /// every cacher's word. Guards against cachers that never answer.
+    pub give_up: Duration,
+}
+
+/// Token interval, rate control and windows.
+#[derive(Debug, Clone, Copy)]
+pub struct Pace {
+    /// Shortest time between two tokens of a leader. Seed-faithful mode: 1 s.
+    pub token_min: Duration,
+    /// Longest time between tokens while a stream is open.
+    pub token_max: Duration,
+    /// S2 equations 1-4 as printed instead of "receivers object only when they lose".
+    pub faithful_rate: bool,
+    /// Interval Δ of the receive rate's samples; ten of them are averaged (R103).
+    pub rate_interval: Duration,
+    /// Growth λ of equation 2, in parts per thousand.
+    pub growth_permille: u32,
+    /// µ_min: the rate below which no sender is pushed, packets per second.
+    pub rate_min_packets: u32,
+    /// Upper bound on the rate, packets per second (R113); `u32::MAX` for none.
+    pub rate_max_packets: u32,
+    /// Longest a message waits for others to fill its packet (R244). Zero: it leaves as soon as
+    /// the core has nothing more urgent.
+    pub batch_delay: Duration,
+}
+
+/// A configuration that cannot work.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ConfigError {
+    /// `datagram_bytes` is below 512 or above 16,000.
+    DatagramBytes {
+        /// What was given.
+        got: usize,
+    },
+    /// R is above [`crate::view::REPLICATION_MAX`].
+    Replication {
+        /// What was given.
+        got: usize,
+    },
+    /// A limit is too small to hold one datagram, one message or one stream.
+    Limit {
+        /// Which field.
+        name: &'static str,
+    },
+}
+
+impl core::fmt::Display for ConfigError {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        match self {
+            Self::DatagramBytes { got } => {
+                write!(f, "datagram size {got} is not between 512 and 16000 bytes")
+            }
+            Self::Replication { got } => write!(
+                f,
+                "replication factor {got} is above {}",
+                crate::view::REPLICATION_MAX
+            ),
+            Self::Limit { name } => write!(f, "limit {name} is too small"),
+        }
+    }
+}
+
+impl core::error::Error for ConfigError {}
+
+impl Config {
+    /// The defaults of requirements section 22 for a node at this address.
+    #[must_use]
+    pub fn new(node: NodeId, address: SocketAddr) -> Self {
+        Self {
+            node,
+            name: format!("{:x}", node.0),
+            cluster: "default".to_owned(),
+            address,
+            discovery: SocketAddr::from(([239, 192, 83, 77], 4483)),
+            service: None,
+            layout: Layout::default(),
+            datagram_bytes: 1472,
+            receive_buffer_bytes: 212_992,
+            limits: Limits::default(),
+            recovery: Recovery::default(),
+            pace: Pace::default(),
+        }
+    }
+
+    /// The papers' protocol: no fast plane, one token a second, equations as printed.
+    #[must_use]
+    pub fn seed_faithful(mut self) -> Self {
+        self.recovery.fast = false;
+        self.layout.replication = 5;
+        self.layout.block_packets = 1;
+        self.pace = Pace {
+            token_min: Duration::from_secs(1),
+            token_max: Duration::from_secs(1),
+            faithful_rate: true,
+            rate_interval: Duration::from_secs(1),
+            ..self.pace
+        };
+        self
+    }
+
+    /// Whether a node can work with this.
+    ///
+    /// # Errors
+    /// The first field that is out of bounds.
+    pub fn check(&self) -> Result<(), ConfigError> {
+        if !(512..=16_000).contains(&self.datagram_bytes) {
+            return Err(ConfigError::DatagramBytes {
+                got: self.datagram_bytes,
+            });
+        }
+        if self.layout.replication > crate::view::REPLICATION_MAX {
+            return Err(ConfigError::Replication {
+                got: self.layout.replication,
+            });
+        }
+        let least = [
+            ("send_bytes", self.limits.send_bytes, 1 << 17),
+            ("receive_bytes", self.limits.receive_bytes, 1 << 17),
+            ("streams", self.limits.streams, 1),
+            ("message_bytes", self.limits.message_bytes, 1),
+            ("groups", self.limits.groups, 1),
+        ];
+        match least.into_iter().find(|(_, value, least)| value < least) {
+            Some((name, ..)) => Err(ConfigError::Limit { name }),
+            None => Ok(()),
+        }
+    }
+
+    /// The number that stands for the cluster's name in every header (FNV-1a).
+    #[must_use]
+    pub fn cluster_number(&self) -> u32 {
+        self.cluster.bytes().fold(0x811c_9dc5, |hash, byte| {
+            (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193)
+        })
+    }
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            send_bytes: 64 << 20,
+            receive_bytes: 128 << 20,
+            ahead_packets: 1 << 16,
+            streams: 1024,
+            message_bytes: 16 << 20,
+            groups: 100_000,
+        }
+    }
+}
+
+impl Default for Recovery {
+    fn default() -> Self {
+        Self {
+            fast: true,
+            reorder_guard: Duration::from_micros(100),
+            retry_min: Duration::from_millis(2),
+            repair_bytes_per_second: 64 << 20,
+            requests_per_second: 2000,
+            give_up: Duration::from_secs(2),
+        }
+    }
+}
+
+impl Default for Pace {
+    fn default() -> Self {
+        Self {
+            token_min: Duration::from_millis(5),
+            token_max: Duration::from_secs(1),
+            faithful_rate: false,
+            rate_interval: Duration::from_millis(10),
+            growth_permille: 100,
+            rate_min_packets: 100,
+            rate_max_packets: u32::MAX,
+            batch_delay: Duration::ZERO,
+        }
+    }
+}

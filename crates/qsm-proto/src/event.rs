@@ -1,0 +1,170 @@
+use qsm_wire::membership::{GroupRow, NodeRow, RegionRow};
+use qsm_wire::{GroupId, Incarnation, Origin, RegionId, ViewNumber};
+use std::net::SocketAddr;
+
+/// A message on its way to the application. The bytes are lent for the duration of the call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Delivery<'a> {
+    /// The group it was published to.
+    pub group: GroupId,
+    /// Who published it.
+    pub sender: Origin,
+    /// Its number among this sender's messages to this group, from 1.
+    pub number: u64,
+    /// Its content.
+    pub bytes: &'a [u8],
+}
+
+/// Takes messages out of the core (R128: an upcall with borrowed bytes). It runs inside the call
+/// that made the message deliverable and cannot reach back into the endpoint, so data flows one
+/// way only and a message that came whole in one packet is never copied.
+pub trait Deliver {
+    /// One message; called in order for each sender and group.
+    fn deliver(&mut self, message: Delivery<'_>);
+}
+
+impl<F: FnMut(Delivery<'_>)> Deliver for F {
+    fn deliver(&mut self, message: Delivery<'_>) {
+        self(message);
+    }
+}
+
+/// Something the application or the runtime has to know. Polled until none is left.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Event {
+    /// The node is a member of the cluster, in this life.
+    Admitted {
+        /// Its incarnation.
+        incarnation: Incarnation,
+    },
+    /// The cluster has declared this node dead. It starts a new life by itself.
+    Excluded,
+    /// The membership service does not answer. Traffic goes on with the last views.
+    ServiceLost,
+    /// It answers again, or another one does.
+    ServiceFound {
+        /// Where.
+        address: SocketAddr,
+    },
+    /// A request of this endpoint has been carried out.
+    Done {
+        /// Its number.
+        request: u32,
+    },
+    /// A request cannot be carried out.
+    Refused {
+        /// Its number.
+        request: u32,
+        /// Why, and what to do.
+        reason: String,
+    },
+    /// A group of this node has other members now: a region it spans has a new view.
+    GroupView {
+        /// The group.
+        group: GroupId,
+        /// Its members now, over all its regions known here.
+        members: u32,
+    },
+    /// A region of this node has a new view.
+    RegionView {
+        /// The region.
+        region: RegionId,
+        /// The view.
+        view: ViewNumber,
+        /// Its members.
+        members: u32,
+    },
+    /// These messages will never be delivered here (R201, R204): numbers `first..=last` of this
+    /// sender in this group.
+    Lost {
+        /// The group.
+        group: GroupId,
+        /// The sender.
+        sender: Origin,
+        /// First message lost.
+        first: u64,
+        /// Last message lost.
+        last: u64,
+    },
+    /// Packets of a dead sender that nobody holds any more; which groups' messages were in them
+    /// is not known, except where later messages show it by [`Event::Lost`].
+    LostPackets {
+        /// The sender.
+        sender: Origin,
+        /// How many packets.
+        packets: u64,
+    },
+    /// Receive this multicast address from now on.
+    Listen {
+        /// The address.
+        address: SocketAddr,
+    },
+    /// Stop receiving this multicast address.
+    Unlisten {
+        /// The address.
+        address: SocketAddr,
+    },
+    /// The answer to a query.
+    Nodes {
+        /// The request.
+        request: u32,
+        /// The nodes.
+        rows: Vec<NodeRow>,
+    },
+    /// The answer to a query.
+    Groups {
+        /// The request.
+        request: u32,
+        /// The groups.
+        rows: Vec<GroupRow>,
+    },
+    /// The answer to a query.
+    Regions {
+        /// The request.
+        request: u32,
+        /// The regions.
+        rows: Vec<RegionRow>,
+    },
+}
+
+/// Why a message cannot be published now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum PublishError {
+    /// The endpoint is closing.
+    Closed,
+    /// The group is unknown here: enter it first, as subscriber or publisher.
+    NotEntered,
+    /// The message is longer than the limit.
+    TooLarge {
+        /// Its length, bytes.
+        length: usize,
+        /// The limit, bytes.
+        max: usize,
+    },
+    /// The send window is full: poll transmits, and try again when receivers have acknowledged.
+    WindowFull,
+}
+
+impl core::fmt::Display for PublishError {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        match self {
+            Self::Closed => f.write_str("the node is closing"),
+            Self::NotEntered => {
+                f.write_str("the group is not entered here; enter it as subscriber or publisher")
+            }
+            Self::TooLarge { length, max } => {
+                write!(
+                    f,
+                    "message of {length} bytes is longer than the limit of {max}"
+                )
+            }
+            Self::WindowFull => {
+                f.write_str("the send window is full; try again after receivers acknowledged")
+            }
+        }
+    }
+}
+
+impl core::error::Error for PublishError {}

@@ -1,0 +1,266 @@
+//! Region views and everything that follows from them: partitions, cachers, leaders and rings are
+//! pure functions of a view (R030). No elections, no agreement among nodes.
+//!
+//! ```text
+//!  members, in the order of the view      0  1  2  3  4  5  6  7     n = 8, R = 3: p = 2
+//!  partition k mod p (R026)               0  1  0  1  0  1  0  1
+//!  block b of the stream (B packets)      cached by partition b mod p (R027, algorithms §0.7)
+//! ```
+
+use std::net::SocketAddr;
+
+use qsm_wire::membership::Member;
+use qsm_wire::{ChannelId, MemberIndex, Origin, RegionId, ViewNumber};
+
+/// Largest replication factor: ranks in a partition of up to 2R-1 members must fit the 32 bits
+/// of `tried` in a NAK.
+pub const REPLICATION_MAX: usize = 16;
+/// Largest region: member indexes are 16 bits on the wire.
+pub const MEMBERS_MAX: usize = 60_000;
+
+/// How regions are cut; the same on every node of a cluster.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Layout {
+    /// R: how many nodes at least cache each packet (R096). 0 means: 3 below 15 members, else 5
+    /// (requirements section 22).
+    pub replication: usize,
+    /// B: packets per caching block. 1 is the paper's round robin (R027).
+    pub block_packets: u64,
+    /// Longest ring (R031).
+    pub ring_max: usize,
+}
+
+impl Default for Layout {
+    fn default() -> Self {
+        Self {
+            replication: 0,
+            block_packets: 16,
+            ring_max: 25,
+        }
+    }
+}
+
+impl Layout {
+    /// R for a region of that size.
+    #[must_use]
+    pub fn replication(&self, members: usize) -> usize {
+        match self.replication {
+            0 if members < 15 => 3,
+            0 => 5,
+            fixed => fixed.min(REPLICATION_MAX),
+        }
+    }
+
+    /// p = max(1, ⌊n/R⌋) (R025, X13).
+    #[must_use]
+    pub fn partitions(&self, members: usize) -> usize {
+        (members / self.replication(members).max(1)).max(1)
+    }
+}
+
+/// An immutable, numbered membership of a region (R036).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RegionView {
+    region: RegionId,
+    number: ViewNumber,
+    channel: ChannelId,
+    address: SocketAddr,
+    members: Vec<Member>,
+    layout: Layout,
+}
+
+impl RegionView {
+    /// A view. Members beyond [`MEMBERS_MAX`] are cut (the membership service refuses them).
+    #[must_use]
+    pub fn new(
+        region: RegionId,
+        number: ViewNumber,
+        channel: (ChannelId, SocketAddr),
+        mut members: Vec<Member>,
+        layout: Layout,
+    ) -> Self {
+        members.truncate(MEMBERS_MAX);
+        Self {
+            region,
+            number,
+            channel: channel.0,
+            address: channel.1,
+            members,
+            layout,
+        }
+    }
+
+    /// Which region.
+    #[must_use]
+    pub fn region(&self) -> RegionId {
+        self.region
+    }
+
+    /// Its number.
+    #[must_use]
+    pub fn number(&self) -> ViewNumber {
+        self.number
+    }
+
+    /// The channel that reaches it.
+    #[must_use]
+    pub fn channel(&self) -> ChannelId {
+        self.channel
+    }
+
+    /// The channel's address.
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// The members, in the order of the membership service.
+    #[must_use]
+    pub fn members(&self) -> &[Member] {
+        &self.members
+    }
+
+    /// The layout it is cut by.
+    #[must_use]
+    pub fn layout(&self) -> Layout {
+        self.layout
+    }
+
+    /// The member at this index.
+    #[must_use]
+    pub fn member(&self, index: MemberIndex) -> Option<&Member> {
+        self.members.get(usize::from(index.0))
+    }
+
+    /// Where this node stands in the view.
+    #[must_use]
+    pub fn index_of(&self, origin: Origin) -> Option<MemberIndex> {
+        let at = self
+            .members
+            .iter()
+            .position(|member| member.origin == origin)?;
+        u16::try_from(at).ok().map(MemberIndex)
+    }
+
+    /// p, the number of partitions.
+    #[must_use]
+    pub fn partitions(&self) -> usize {
+        self.layout.partitions(self.members.len())
+    }
+
+    /// The partition of a member (R026).
+    #[must_use]
+    pub fn partition_of(&self, index: MemberIndex) -> usize {
+        usize::from(index.0) % self.partitions()
+    }
+
+    /// The partition that caches this packet (R027).
+    #[must_use]
+    pub fn caching_partition(&self, sequence: u64) -> usize {
+        let block = sequence / self.layout.block_packets.max(1);
+        let partitions = u64::try_from(self.partitions()).unwrap_or(1);
+        usize::try_from(block % partitions).unwrap_or(0)
+    }
+
+    /// The members of a partition in the order of the view; their place here is their rank.
+    pub fn partition(&self, partition: usize) -> impl Iterator<Item = MemberIndex> + '_ {
+        (partition..self.members.len())
+            .step_by(self.partitions())
+            .filter_map(|at| u16::try_from(at).ok().map(MemberIndex))
+    }
+
+    /// How many members a partition has.
+    #[must_use]
+    pub fn partition_len(&self, partition: usize) -> usize {
+        (self.members.len() + self.partitions() - 1 - partition.min(self.members.len()))
+            / self.partitions()
+    }
+
+    /// The rank of a member in its partition.
+    #[must_use]
+    pub fn rank_of(&self, index: MemberIndex) -> usize {
+        usize::from(index.0) / self.partitions()
+    }
+
+    /// The member of a partition with this rank.
+    #[must_use]
+    pub fn by_rank(&self, partition: usize, rank: usize) -> Option<MemberIndex> {
+        let at = rank * self.partitions() + partition;
+        if at < self.members.len() {
+            u16::try_from(at).ok().map(MemberIndex)
+        } else {
+            None
+        }
+    }
+
+    /// The leader of a partition: its member with the smallest address (R028).
+    #[must_use]
+    pub fn partition_leader(&self, partition: usize) -> Option<MemberIndex> {
+        self.partition(partition)
+            .min_by_key(|index| self.leader_key(*index))
+    }
+
+    /// The region leader: the leader of the first partition (R028).
+    #[must_use]
+    pub fn leader(&self) -> Option<MemberIndex> {
+        self.partition_leader(0)
+    }
+
+    /// The ring of a level and number: partitions' members on level 0, above that groups of at
+    /// most `ring_max` leaders of the level below (R031, R033). The leader of a ring is its first
+    /// entry; on level 0 the others follow in the order of the view.
+    #[must_use]
+    pub fn ring(&self, level: u8, ring: u16) -> Vec<MemberIndex> {
+        if level == 0 {
+            return self.leaf_ring(usize::from(ring));
+        }
+        let below = self.rings_on(level - 1);
+        let size = self.layout.ring_max.max(2);
+        let first = usize::from(ring) * size;
+        (first..below.min(first + size))
+            .filter_map(|at| self.ring_leader(level - 1, u16::try_from(at).ok()?))
+            .collect()
+    }
+
+    /// How many rings a level has; the level with one ring is the top.
+    #[must_use]
+    pub fn rings_on(&self, level: u8) -> usize {
+        let size = self.layout.ring_max.max(2);
+        (0..level).fold(self.partitions(), |below, _| below.div_ceil(size))
+    }
+
+    /// The topmost level.
+    #[must_use]
+    pub fn top_level(&self) -> u8 {
+        let mut level = 0;
+        while self.rings_on(level) > 1 {
+            level += 1;
+        }
+        level
+    }
+
+    /// The leader of a ring.
+    #[must_use]
+    pub fn ring_leader(&self, level: u8, ring: u16) -> Option<MemberIndex> {
+        let size = self.layout.ring_max.max(2);
+        let partition = (0..level).fold(usize::from(ring), |at, _| at * size);
+        if partition < self.partitions() {
+            self.partition_leader(partition)
+        } else {
+            None
+        }
+    }
+
+    fn leaf_ring(&self, partition: usize) -> Vec<MemberIndex> {
+        let Some(leader) = self.partition_leader(partition) else {
+            return Vec::new();
+        };
+        let others = self.partition(partition).filter(|index| *index != leader);
+        core::iter::once(leader).chain(others).collect()
+    }
+
+    fn leader_key(&self, index: MemberIndex) -> (SocketAddr, Origin) {
+        let member = &self.members[usize::from(index.0)];
+        (member.address, member.origin)
+    }
+}

@@ -1,0 +1,233 @@
+use crate::raw::Reader;
+use crate::{ChannelId, DecodeError, GroupId, HEADER_BYTES, Header, Kind, ViewNumber};
+
+/// Bytes before the first chunk of a data packet.
+pub const DATA_HEADER_BYTES: usize = HEADER_BYTES + 20;
+/// Bytes before the content of a chunk.
+pub const CHUNK_HEADER_BYTES: usize = 10;
+/// Bytes of the total length that follows the chunk header of the first part of a message that
+/// does not end in the same chunk.
+pub const TOTAL_LENGTH_BYTES: usize = 4;
+/// Most content bytes of one chunk (14 bits).
+pub const CHUNK_LENGTH_MAX: usize = 0x3fff;
+
+const FIRST: u16 = 0x4000;
+const LAST: u16 = 0x8000;
+/// Group number of a chunk that only fills the packet up to the size of its train.
+const PADDING: u32 = u32::MAX;
+
+/// The numbers of a data packet, after the common header.
+///
+/// ```text
+/// 24         28       32                 40            44
+/// +----------+--------+------------------+-------------+--- chunks
+/// | channel  |  view  |  sequence (8)    |  view age   |
+/// +----------+--------+------------------+-------------+---
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DataHeader {
+    /// The path it travels.
+    pub channel: ChannelId,
+    /// The region view whose members shall deliver it.
+    pub view: ViewNumber,
+    /// Its number in the stream, from 1.
+    pub sequence: u64,
+    /// How many packets of the stream with the same view came before it: `sequence - view_age`
+    /// is the view's first number. `u32::MAX` when it is that or more.
+    pub view_age: u32,
+}
+
+impl DataHeader {
+    /// Appends the 44 bytes that open a data packet.
+    pub fn encode(&self, header: &Header, out: &mut Vec<u8>) {
+        header.encode(Kind::Data, out);
+        out.extend_from_slice(&self.channel.0.to_le_bytes());
+        out.extend_from_slice(&self.view.0.to_le_bytes());
+        out.extend_from_slice(&self.sequence.to_le_bytes());
+        out.extend_from_slice(&self.view_age.to_le_bytes());
+    }
+
+    /// First sequence number of this packet's view, unless that is too long ago to tell.
+    #[must_use]
+    pub fn view_start(&self) -> Option<u64> {
+        if self.view_age == u32::MAX {
+            return None;
+        }
+        self.sequence.checked_sub(u64::from(self.view_age))
+    }
+}
+
+/// A data packet: its numbers and its chunks.
+#[derive(Debug, Clone, Copy)]
+pub struct Data<'a> {
+    /// The numbers.
+    pub head: DataHeader,
+    chunks: &'a [u8],
+}
+
+impl<'a> Data<'a> {
+    pub(crate) fn read(reader: &mut Reader<'a>) -> Result<Self, DecodeError> {
+        let head = DataHeader {
+            channel: ChannelId(reader.u32()?),
+            view: ViewNumber(reader.u32()?),
+            sequence: reader.u64()?,
+            view_age: reader.u32()?,
+        };
+        if head.sequence == 0
+            || (head.view_age != u32::MAX && head.sequence <= u64::from(head.view_age))
+        {
+            return Err(DecodeError::BadValue);
+        }
+        let chunks = reader.rest();
+        let mut iter = ChunkIter {
+            rest: Reader::new(chunks),
+        };
+        while let Some(chunk) = iter.step() {
+            chunk?;
+        }
+        reader.bytes(chunks.len())?;
+        Ok(Self { head, chunks })
+    }
+
+    /// The chunks, in the order in which their messages were published.
+    #[must_use]
+    pub fn chunks(&self) -> ChunkIter<'a> {
+        ChunkIter {
+            rest: Reader::new(self.chunks),
+        }
+    }
+}
+
+/// A whole message of one group, or a part of one.
+///
+/// ```text
+/// 0        4          8         10         (14)
+/// +--------+----------+---------+----------+--------- ...
+/// | group  | message  |LF length| (total)  | content
+/// +--------+----------+---------+----------+--------- ...
+/// ```
+/// L: last part; F: first part; `total` only when F without L.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Chunk<'a> {
+    /// The group it was published to.
+    pub group: GroupId,
+    /// Low 32 bits of the message's number among this sender's messages to this group (R053).
+    pub message: u32,
+    /// Whether the message begins here; if it does not end here too, its whole length in bytes.
+    pub part: Part,
+    /// The bytes.
+    pub content: &'a [u8],
+}
+
+/// Which part of its message a chunk is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Part {
+    /// All of it.
+    Whole,
+    /// The first part of a message of `total` bytes.
+    First {
+        /// Length of the whole message.
+        total: u32,
+    },
+    /// Neither first nor last.
+    Middle,
+    /// The last part.
+    Last,
+}
+
+impl Chunk<'_> {
+    /// Bytes it takes in a packet.
+    #[must_use]
+    pub fn encoded_bytes(&self) -> usize {
+        let total = if matches!(self.part, Part::First { .. }) {
+            TOTAL_LENGTH_BYTES
+        } else {
+            0
+        };
+        CHUNK_HEADER_BYTES + total + self.content.len()
+    }
+
+    /// Appends the chunk. Content beyond [`CHUNK_LENGTH_MAX`] is the caller's error and is cut.
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        let content = &self.content[..self.content.len().min(CHUNK_LENGTH_MAX)];
+        let flags = match self.part {
+            Part::Whole => FIRST | LAST,
+            Part::First { .. } => FIRST,
+            Part::Middle => 0,
+            Part::Last => LAST,
+        };
+        let length = u16::try_from(content.len()).unwrap_or(0) | flags;
+        out.extend_from_slice(&self.group.0.to_le_bytes());
+        out.extend_from_slice(&self.message.to_le_bytes());
+        out.extend_from_slice(&length.to_le_bytes());
+        if let Part::First { total } = self.part {
+            out.extend_from_slice(&total.to_le_bytes());
+        }
+        out.extend_from_slice(content);
+    }
+
+    /// Fills the last packet of a train up to `packet_bytes`; a gap too small for a padding chunk
+    /// is left, and `false` returned.
+    pub fn pad(out: &mut Vec<u8>, gap_bytes: usize) -> bool {
+        let Some(length) = gap_bytes.checked_sub(CHUNK_HEADER_BYTES) else {
+            return gap_bytes == 0;
+        };
+        if length > CHUNK_LENGTH_MAX {
+            return false;
+        }
+        out.extend_from_slice(&PADDING.to_le_bytes());
+        out.extend_from_slice(&0u32.to_le_bytes());
+        out.extend_from_slice(&u16::try_from(length).unwrap_or(0).to_le_bytes());
+        out.resize(out.len() + length, 0);
+        true
+    }
+}
+
+/// Iterates over the chunks of a checked packet, skipping padding.
+#[derive(Debug, Clone, Copy)]
+pub struct ChunkIter<'a> {
+    rest: Reader<'a>,
+}
+
+impl<'a> ChunkIter<'a> {
+    fn step(&mut self) -> Option<Result<Chunk<'a>, DecodeError>> {
+        loop {
+            if self.rest.is_empty() {
+                return None;
+            }
+            match read_chunk(&mut self.rest) {
+                Ok(chunk) if chunk.group.0 == PADDING => {}
+                other => return Some(other),
+            }
+        }
+    }
+}
+
+impl<'a> Iterator for ChunkIter<'a> {
+    type Item = Chunk<'a>;
+
+    fn next(&mut self) -> Option<Chunk<'a>> {
+        self.step()?.ok()
+    }
+}
+
+fn read_chunk<'a>(reader: &mut Reader<'a>) -> Result<Chunk<'a>, DecodeError> {
+    let group = GroupId(reader.u32()?);
+    let message = reader.u32()?;
+    let word = reader.u16()?;
+    let part = match (word & FIRST != 0, word & LAST != 0) {
+        (true, true) => Part::Whole,
+        (true, false) => Part::First {
+            total: reader.u32()?,
+        },
+        (false, false) => Part::Middle,
+        (false, true) => Part::Last,
+    };
+    let content = reader.bytes(usize::from(word & 0x3fff))?;
+    Ok(Chunk {
+        group,
+        message,
+        part,
+        content,
+    })
+}

@@ -1,0 +1,231 @@
+use crate::raw::{Reader, put_origin};
+use crate::{
+    Absent, Ack, Beacon, Data, DecodeError, Frame, Heard, Heartbeat, Origin, Probe, Request, Reset,
+    StreamQuery, Summary, Token, TokenAck,
+};
+
+/// The protocol version in the first byte of every datagram.
+pub const VERSION: u8 = 1;
+/// Bytes of the header that every datagram begins with.
+pub const HEADER_BYTES: usize = 24;
+/// Bytes at the end of a datagram that a protected packet uses for its authentication tag.
+/// Senders leave them free in every packet, so that protection never changes the packet size.
+pub const TAG_BYTES: usize = 16;
+
+macro_rules! kinds {
+    ($($(#[$doc:meta])* $name:ident = $value:literal,)*) => {
+        /// What a datagram is. Numbers are never reused.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        #[non_exhaustive]
+        #[repr(u8)]
+        pub enum Kind { $($(#[$doc])* $name = $value,)* }
+
+        impl Kind {
+            /// Every kind, in the order of their numbers.
+            pub const ALL: &'static [Self] = &[$(Self::$name,)*];
+
+            fn from_wire(value: u8) -> Option<Self> {
+                match value { $($value => Some(Self::$name),)* _ => None }
+            }
+        }
+    };
+}
+
+kinds! {
+    /// Messages of many groups, or a part of a large one.
+    Data = 1,
+    /// A sender's word on how far its stream goes and which view began where.
+    Heartbeat = 2,
+    /// Fast plane: please repair these, or pass the request on.
+    Nak = 3,
+    /// Token plane: please send these as soon as you have them.
+    Pull = 4,
+    /// The control message that circulates in a ring.
+    Token = 5,
+    /// Receipt for a token, to the one who passed it on.
+    TokenAck = 6,
+    /// The result of a token round, from the region leader to the region.
+    Summary = 7,
+    /// The result of a token round, from the region leader to one sender.
+    Ack = 8,
+    /// Where did this stream's views begin? Answered by a heartbeat.
+    StreamQuery = 9,
+    /// One frame of a reliable session with the membership service.
+    Session = 10,
+    /// A membership service says where it is.
+    Beacon = 11,
+    /// A node looks for a membership service; answered by a beacon.
+    Solicit = 12,
+    /// Are you alive?
+    Probe = 13,
+    /// Yes.
+    ProbeReply = 14,
+    /// These packets exist nowhere any more: their sender is dead and no cacher holds them.
+    Absent = 15,
+    /// The receipt of a session frame without a frame of one's own.
+    SessionAck = 16,
+    /// The membership service does not know this session.
+    SessionReset = 17,
+}
+
+/// How a packet came to its present receiver. The only byte that may change on the way; it is
+/// not covered by the authentication tag, and decides nothing but counters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+#[non_exhaustive]
+#[repr(u8)]
+pub enum Hop {
+    /// From its origin, for the first time.
+    #[default]
+    Direct = 0,
+    /// A repair from its origin.
+    SenderRepair = 1,
+    /// A repair from a cacher that was asked by NAK.
+    CacherRepair = 2,
+    /// A repair that a ring neighbour sent unasked.
+    Push = 3,
+    /// A repair that was asked for by pull.
+    PullRepair = 4,
+}
+
+impl Hop {
+    fn from_wire(value: u8) -> Result<Self, DecodeError> {
+        Ok(match value {
+            0 => Self::Direct,
+            1 => Self::SenderRepair,
+            2 => Self::CacherRepair,
+            3 => Self::Push,
+            4 => Self::PullRepair,
+            _ => return Err(DecodeError::BadValue),
+        })
+    }
+
+    /// Marks a datagram's copy as repair. Does nothing to a buffer too short to be a datagram.
+    pub fn stamp(self, datagram: &mut [u8]) {
+        if let Some(byte) = datagram.get_mut(3) {
+            *byte = self as u8;
+        }
+    }
+}
+
+/// The first 24 bytes of every datagram.
+///
+/// ```text
+///  0        1        2        3        4                          8
+/// +--------+--------+--------+--------+--------------------------+
+/// |version |  kind  | flags 0|  hop   |   cluster                |
+/// +--------+--------+--------+--------+--------------------------+
+/// |                       node (8 bytes)                         |
+/// +-----------------------------------+--------------------------+
+/// |   incarnation                     |   key epoch              |
+/// +-----------------------------------+--------------------------+
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Header {
+    /// Hash of the cluster's name: datagrams of foreign clusters on the same address are dropped.
+    pub cluster: u32,
+    /// Who made the packet (not: who repaired or forwarded it).
+    pub origin: Origin,
+    /// Key epoch; 0 while packets are not protected.
+    pub epoch: u32,
+    /// How it came here.
+    pub hop: Hop,
+}
+
+impl Header {
+    /// Appends the header of a packet of this kind.
+    pub fn encode(&self, kind: Kind, out: &mut Vec<u8>) {
+        out.extend_from_slice(&[VERSION, kind as u8, 0, self.hop as u8]);
+        out.extend_from_slice(&self.cluster.to_le_bytes());
+        put_origin(out, self.origin);
+        out.extend_from_slice(&self.epoch.to_le_bytes());
+    }
+
+    fn read(reader: &mut Reader<'_>) -> Result<(Self, Kind), DecodeError> {
+        if reader.u8()? != VERSION {
+            return Err(DecodeError::UnknownVersion);
+        }
+        let kind = Kind::from_wire(reader.u8()?).ok_or(DecodeError::UnknownKind)?;
+        if reader.u8()? != 0 {
+            return Err(DecodeError::BadValue);
+        }
+        let hop = Hop::from_wire(reader.u8()?)?;
+        let cluster = reader.u32()?;
+        let origin = reader.origin()?;
+        let epoch = reader.u32()?;
+        Ok((
+            Self {
+                cluster,
+                origin,
+                epoch,
+                hop,
+            },
+            kind,
+        ))
+    }
+}
+
+/// A datagram whose every field has been checked.
+#[derive(Debug, Clone, Copy)]
+pub struct Packet<'a> {
+    /// What all packets have.
+    pub header: Header,
+    /// The rest, by kind.
+    pub body: Body<'a>,
+}
+
+/// The body of a packet; the variants are the kinds.
+#[derive(Debug, Clone, Copy)]
+#[non_exhaustive]
+#[expect(missing_docs, reason = "each variant is documented at its Kind")]
+pub enum Body<'a> {
+    Data(Data<'a>),
+    Heartbeat(Heartbeat<'a>),
+    Nak(Request<'a>),
+    Pull(Request<'a>),
+    Token(Token<'a>),
+    TokenAck(TokenAck),
+    Summary(Summary<'a>),
+    Ack(Ack),
+    StreamQuery(StreamQuery),
+    Session(Frame<'a>),
+    Beacon(Beacon),
+    Solicit,
+    Probe(Probe),
+    ProbeReply(Probe),
+    Absent(Absent<'a>),
+    SessionAck(Heard),
+    SessionReset(Reset),
+}
+
+impl<'a> Packet<'a> {
+    /// Checks a whole datagram.
+    ///
+    /// # Errors
+    /// One [`DecodeError`] per reason; nothing of a rejected datagram may be used.
+    pub fn decode(datagram: &'a [u8]) -> Result<Self, DecodeError> {
+        let mut reader = Reader::new(datagram);
+        let (header, kind) = Header::read(&mut reader)?;
+        let r = &mut reader;
+        let body = match kind {
+            Kind::Data => Body::Data(Data::read(r)?),
+            Kind::Heartbeat => Body::Heartbeat(Heartbeat::read(r)?),
+            Kind::Nak => Body::Nak(Request::read(r)?),
+            Kind::Pull => Body::Pull(Request::read(r)?),
+            Kind::Token => Body::Token(Token::read(r)?),
+            Kind::TokenAck => Body::TokenAck(TokenAck::read(r)?),
+            Kind::Summary => Body::Summary(Summary::read(r)?),
+            Kind::Ack => Body::Ack(Ack::read(r)?),
+            Kind::StreamQuery => Body::StreamQuery(StreamQuery::read(r)?),
+            Kind::Session => Body::Session(Frame::read(r)?),
+            Kind::Beacon => Body::Beacon(Beacon::read(r)?),
+            Kind::Solicit => Body::Solicit,
+            Kind::Probe => Body::Probe(Probe::read(r)?),
+            Kind::ProbeReply => Body::ProbeReply(Probe::read(r)?),
+            Kind::Absent => Body::Absent(Absent::read(r)?),
+            Kind::SessionAck => Body::SessionAck(Heard::read(r)?),
+            Kind::SessionReset => Body::SessionReset(Reset::read(r)?),
+        };
+        reader.end()?;
+        Ok(Self { header, body })
+    }
+}
