@@ -1,1 +1,69 @@
-//! placeholder
+//! Linux datagram I/O for reliable multicast: sockets, batches, trains of datagrams, and an account of every drop.
+//!
+//! What it does not do: it knows no protocol, keeps no threads, and retries nothing that was lost.
+//!
+//! ```text
+//!   application threads ── Waker ──┐
+//!                                  ▼
+//!   239.255.1.1:7001 ──socket──► epoll ──► Port::wait ──► Port::receive ──► Port::datagrams ──► the core thread
+//!   239.255.1.2:7001 ──socket──►   ▲                                                             │
+//!   unicast  ◄──── one socket ─────┴───────────────────────────────────── Port::send ◄───────────┘
+//! ```
+//!
+//! ```no_run
+//! use qsm_net::{Port, PortConfig, choose_interface};
+//!
+//! let (interface, why) = choose_interface(None)?;
+//! println!("{why}");
+//! let mut port = Port::open(PortConfig::new(interface))?;
+//! println!("{}", port.report());
+//! let group = "239.255.1.1:7001".parse()?;
+//! port.join(group)?;
+//! port.send(group, &[7; 64_000], 1000)?; // 64 datagrams in one system call
+//! port.wait(None)?;
+//! while port.receive()? > 0 {
+//!     for datagram in port.datagrams() {
+//!         println!("{} bytes from {}", datagram.bytes.len(), datagram.source);
+//!     }
+//! }
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! The contract:
+//! 1. One thread owns a [`Port`]; only the [`Waker`] is shared. Nothing blocks but [`Port::wait`] and [`Port::nap`].
+//! 2. After [`Port::open`] and the joins, receiving and sending do not allocate (with injected faults: only until the
+//!    largest batch was seen).
+//! 3. A notification by [`Waker::wake`] is never lost, and costs a system call only when the port sleeps.
+//! 4. What the kernel dropped is counted, apart for unicast and multicast; what was refused when sending is counted by kind.
+//! 5. Nothing here needs privileges. With them (`CAP_NET_ADMIN`) buffers may exceed the limits of `sysctl`.
+//!
+//! IPv4 only; `address.rs` says what IPv6 would change.
+
+mod address;
+mod config;
+mod counters;
+mod error;
+mod fault;
+mod interface;
+mod poller;
+mod port;
+mod receive;
+mod report;
+mod send;
+mod socket;
+mod sys;
+mod waker;
+
+pub use config::{
+    Offload, PortConfig, RECEIVE_BUFFER_DEFAULT_BYTES, SEND_BUFFER_DEFAULT_BYTES, TTL_DEFAULT,
+};
+pub use counters::{FaultCounters, PortCounters, ReceiveCounters, SendCounters, SendErrorCounters};
+pub use error::{GROUPS_MAX, PortError, SendError, SendFailure, Sent};
+pub use fault::FaultConfig;
+pub use interface::{Interface, InterfaceError, choose_interface, interfaces};
+pub use poller::Ready;
+pub use port::Port;
+pub use receive::{Datagram, Datagrams};
+pub use report::IoReport;
+pub use send::Gso;
+pub use waker::Waker;

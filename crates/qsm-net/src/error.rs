@@ -1,0 +1,302 @@
+//! What can go wrong with a port, with cause and remedy in the text.
+
+use std::fmt;
+use std::io;
+use std::net::SocketAddrV4;
+
+/// Most multicast addresses of one port. Each costs a descriptor and a receive buffer; network cards filter some tens of
+/// addresses in hardware and burden the CPU with everything beyond that (R231), so a larger number is a design error.
+pub const GROUPS_MAX: usize = 4096;
+
+/// Why a port could not be opened or a group not be joined.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum PortError {
+    /// Another socket has the address and port.
+    AddressInUse {
+        /// The address that is taken.
+        address: SocketAddrV4,
+    },
+    /// The interface no longer has the address.
+    AddressNotAvailable {
+        /// The address that is missing.
+        address: SocketAddrV4,
+    },
+    /// The interface is gone or down.
+    InterfaceGone {
+        /// Its name.
+        name: String,
+    },
+    /// The kernel refused one more membership of a socket (`igmp_max_memberships`).
+    MembershipLimit {
+        /// The group that was to be joined.
+        group: SocketAddrV4,
+    },
+    /// The address is not a multicast address, or its port is 0.
+    NotMulticast {
+        /// What was given.
+        group: SocketAddrV4,
+    },
+    /// Another error of the operating system.
+    Os {
+        /// What was tried.
+        doing: &'static str,
+        /// What the kernel said.
+        source: io::Error,
+    },
+    /// The port number is reserved for privileged processes.
+    PortReserved {
+        /// The address that was asked for.
+        address: SocketAddrV4,
+    },
+    /// The process has no more file descriptors.
+    TooManyFiles,
+    /// More than [`GROUPS_MAX`] groups.
+    TooManyGroups,
+}
+
+impl PortError {
+    /// Wraps an error of the system with what was being done.
+    pub(crate) fn os(doing: &'static str) -> impl FnOnce(io::Error) -> Self {
+        move |source| match source.raw_os_error() {
+            Some(libc::EMFILE | libc::ENFILE) => Self::TooManyFiles,
+            _ => Self::Os { doing, source },
+        }
+    }
+
+    pub(crate) fn bind(address: SocketAddrV4) -> impl FnOnce(io::Error) -> Self {
+        move |source| match source.raw_os_error() {
+            Some(libc::EADDRINUSE) => Self::AddressInUse { address },
+            Some(libc::EADDRNOTAVAIL) => Self::AddressNotAvailable { address },
+            Some(libc::EACCES) => Self::PortReserved { address },
+            _ => Self::Os {
+                doing: "bind a socket",
+                source,
+            },
+        }
+    }
+
+    pub(crate) fn membership(
+        group: SocketAddrV4,
+        interface: &str,
+    ) -> impl FnOnce(io::Error) -> Self {
+        move |source| match source.raw_os_error() {
+            Some(libc::ENOBUFS) => Self::MembershipLimit { group },
+            Some(libc::ENODEV) => Self::InterfaceGone {
+                name: interface.to_owned(),
+            },
+            _ => Self::Os {
+                doing: "join a multicast group",
+                source,
+            },
+        }
+    }
+}
+
+impl fmt::Display for PortError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::AddressInUse { address } => write!(
+                f,
+                "UDP port {} of {} is in use by another process; choose another port, or 0 for any, \
+                 or find the owner with `ss -ulnp 'sport = {}'`",
+                address.port(),
+                address.ip(),
+                address.port()
+            ),
+            Self::AddressNotAvailable { address } => {
+                write!(
+                    f,
+                    "this host no longer has the address {}; choose the interface again",
+                    address.ip()
+                )
+            }
+            Self::InterfaceGone { name } => {
+                write!(
+                    f,
+                    "interface {name} is gone or down; check `ip link show {name}` and choose again"
+                )
+            }
+            Self::MembershipLimit { group } => write!(
+                f,
+                "the kernel refuses to join {group}: too many memberships; raise the limit with \
+                 `sysctl -w net.ipv4.igmp_max_memberships=1024`"
+            ),
+            Self::NotMulticast { group } => write!(
+                f,
+                "{group} is not a multicast address with a port; use one of 224.0.1.0 to 239.255.255.255, \
+                 best within 239.255.0.0/16"
+            ),
+            Self::Os { doing, source } => write!(f, "cannot {doing}: {source}"),
+            Self::PortReserved { address } => {
+                write!(
+                    f,
+                    "UDP port {} needs privileges; choose one above 1023, or 0 for any",
+                    address.port()
+                )
+            }
+            Self::TooManyFiles => {
+                write!(
+                    f,
+                    "no more file descriptors; raise the limit with `ulimit -n 65536` (each group needs one)"
+                )
+            }
+            Self::TooManyGroups => write!(
+                f,
+                "at most {GROUPS_MAX} multicast addresses per port; use fewer addresses"
+            ),
+        }
+    }
+}
+
+impl std::error::Error for PortError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        if let Self::Os { source, .. } = self {
+            Some(source)
+        } else {
+            None
+        }
+    }
+}
+
+/// What a send did before it ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sent {
+    /// Bytes given to the kernel; always whole datagrams.
+    pub bytes: usize,
+    /// Datagrams given to the kernel.
+    pub datagrams: usize,
+    /// System calls made.
+    pub calls: usize,
+}
+
+/// Why a send failed, by what the caller can do about it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum SendFailure {
+    /// A firewall rule forbids it; for a lossy rule this is a loss.
+    Forbidden,
+    /// The queue of the device is full: slow down.
+    NoBuffers,
+    /// Anything else.
+    Other,
+    /// The destination refused.
+    Refused,
+    /// A datagram exceeds what UDP or the path carries.
+    TooLarge,
+    /// There is no way to the destination.
+    Unreachable,
+}
+
+impl SendFailure {
+    pub(crate) fn of(error: &io::Error) -> Self {
+        match error.raw_os_error() {
+            Some(libc::ENOBUFS | libc::ENOMEM) => Self::NoBuffers,
+            Some(libc::ECONNREFUSED) => Self::Refused,
+            Some(libc::EPERM | libc::EACCES) => Self::Forbidden,
+            Some(libc::ENETUNREACH | libc::EHOSTUNREACH | libc::ENETDOWN | libc::ENODEV) => {
+                Self::Unreachable
+            }
+            Some(libc::EMSGSIZE) => Self::TooLarge,
+            _ => Self::Other,
+        }
+    }
+
+    fn remedy(self) -> &'static str {
+        match self {
+            Self::Forbidden => "a firewall rule drops it: check `nft list ruleset`",
+            Self::NoBuffers => {
+                "the queue of the device is full: send slower, or enlarge it with `ip link set dev X txqueuelen 10000`"
+            }
+            Self::Other => "see the system's message",
+            Self::Refused => "no process listens there",
+            Self::TooLarge => {
+                "make the datagrams smaller than the MTU of the interface less 28 bytes"
+            }
+            Self::Unreachable => {
+                "check that the interface is up (`ip link`) and has a route (`ip route add 224.0.0.0/4 dev X`)"
+            }
+        }
+    }
+}
+
+/// Why a send stopped before the end. What was sent until then is sent.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum SendError {
+    /// The kernel refused the next datagram.
+    Failed {
+        /// Kind of failure; counted under the same name.
+        failure: SendFailure,
+        /// Destination.
+        to: SocketAddrV4,
+        /// What was sent before.
+        sent: Sent,
+        /// What the kernel said.
+        source: io::Error,
+    },
+    /// The segment size is 0 or above 65,507 bytes.
+    SegmentSize {
+        /// What was given, in bytes.
+        segment_bytes: usize,
+    },
+    /// The send buffer is full; go on with the rest when [`Port::writable`](crate::Port::writable).
+    WouldBlock {
+        /// What was sent before.
+        sent: Sent,
+    },
+}
+
+impl SendError {
+    /// What was sent before the error.
+    #[must_use]
+    pub fn sent(&self) -> Sent {
+        match self {
+            Self::Failed { sent, .. } | Self::WouldBlock { sent } => *sent,
+            Self::SegmentSize { .. } => Sent::default(),
+        }
+    }
+}
+
+impl fmt::Display for SendError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Failed {
+                failure,
+                to,
+                sent,
+                source,
+            } => {
+                write!(
+                    f,
+                    "cannot send to {to} after {} bytes: {source}; {}",
+                    sent.bytes,
+                    failure.remedy()
+                )
+            }
+            Self::SegmentSize { segment_bytes } => {
+                write!(
+                    f,
+                    "datagrams of {segment_bytes} bytes are impossible; use 1 to 65507"
+                )
+            }
+            Self::WouldBlock { sent } => {
+                write!(
+                    f,
+                    "the send buffer is full after {} bytes; wait until the port is writable",
+                    sent.bytes
+                )
+            }
+        }
+    }
+}
+
+impl std::error::Error for SendError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        if let Self::Failed { source, .. } = self {
+            Some(source)
+        } else {
+            None
+        }
+    }
+}

@@ -1,0 +1,335 @@
+//! The port: all sockets of one core thread.
+
+use std::io;
+use std::net::SocketAddrV4;
+use std::time::Duration;
+
+use crate::config::{Offload, PortConfig};
+use crate::counters::PortCounters;
+use crate::error::{GROUPS_MAX, PortError, SendError, Sent};
+use crate::fault::Injector;
+use crate::poller::{Poller, Ready};
+use crate::receive::{Datagrams, Ring, SLOTS};
+use crate::report::{self, IoReport};
+use crate::send::{Gso, Transmitter};
+use crate::socket::{self, Socket};
+use crate::waker::Waker;
+
+/// Messages that unicast may take of one batch while multicast waits too: half, so that neither starves.
+const UNICAST_SHARE: usize = SLOTS / 2;
+
+/// One unicast socket, which also sends everything, and one socket for each multicast address joined (R056).
+///
+/// It belongs to one thread; only the [`Waker`] is shared. The loop of that thread:
+///
+/// ```no_run
+/// # fn run(port: &mut qsm_net::Port) -> std::io::Result<()> {
+/// loop {
+///     port.wait(None)?;
+///     while port.receive()? > 0 {
+///         for datagram in port.datagrams() {
+///             println!("{} bytes from {}", datagram.bytes.len(), datagram.source);
+///         }
+///     }
+/// }
+/// # }
+/// ```
+#[derive(Debug)]
+pub struct Port {
+    config: PortConfig,
+    unicast: Socket,
+    /// Multicast sockets. Places of groups left are used again.
+    groups: Vec<Option<Socket>>,
+    poller: Poller,
+    ring: Ring,
+    transmitter: Transmitter,
+    injector: Option<Injector>,
+    /// The pending list comes from a wait, and nothing was received since.
+    fresh: bool,
+    counters: PortCounters,
+}
+
+impl Port {
+    /// Opens the unicast socket.
+    ///
+    /// # Errors
+    /// [`PortError`]: the port is taken or reserved, the interface lost its address, descriptors ran out, or another
+    /// error of the system.
+    pub fn open(config: PortConfig) -> Result<Self, PortError> {
+        let unicast = Socket::unicast(&config)?;
+        let poller = Poller::new(unicast.fd()).map_err(PortError::os("set up epoll"))?;
+        let gso = match config.offload {
+            Offload::Off => Gso::OffByConfiguration,
+            Offload::Auto if socket::kernel_has_gso(unicast.fd()) => Gso::On,
+            Offload::Auto => Gso::OffByKernel,
+        };
+        Ok(Self {
+            unicast,
+            groups: Vec::new(),
+            poller,
+            ring: Ring::new(),
+            transmitter: Transmitter::new(gso, config.interface.mtu),
+            injector: config.fault.map(Injector::new),
+            fresh: false,
+            counters: PortCounters::default(),
+            config,
+        })
+    }
+
+    /// Address of the unicast socket: the source of everything sent.
+    #[must_use]
+    pub fn local_addr(&self) -> SocketAddrV4 {
+        self.unicast.address
+    }
+
+    /// Receives what is sent to a multicast address and port, on the interface of this port only. Joining twice is joining once.
+    ///
+    /// # Errors
+    /// [`PortError`]: not a multicast address, too many groups, no more descriptors, the interface is gone, or another
+    /// error of the system.
+    pub fn join(&mut self, group: SocketAddrV4) -> Result<(), PortError> {
+        if !group.ip().is_multicast() || group.port() == 0 {
+            return Err(PortError::NotMulticast { group });
+        }
+        if self.slot_of(group).is_some() {
+            return Ok(());
+        }
+        let slot = self
+            .groups
+            .iter()
+            .position(Option::is_none)
+            .unwrap_or(self.groups.len());
+        if slot == GROUPS_MAX {
+            return Err(PortError::TooManyGroups);
+        }
+        let socket = Socket::multicast(&self.config, group)?;
+        // The slot is below GROUPS_MAX.
+        self.poller
+            .add(socket.fd(), slot as u32)
+            .map_err(PortError::os("watch a socket"))?;
+        if slot == self.groups.len() {
+            self.groups.push(None);
+        }
+        self.groups[slot] = Some(socket);
+        Ok(())
+    }
+
+    /// Stops receiving a group. Datagrams of it that wait in the kernel are discarded; those already received remain until
+    /// the next [`receive`](Self::receive).
+    pub fn leave(&mut self, group: SocketAddrV4) {
+        let Some(slot) = self.slot_of(group) else {
+            return;
+        };
+        if let Some(mut socket) = self.groups[slot].take() {
+            refresh(&mut socket, &mut self.counters.multicast.kernel_drops);
+            self.poller.forget(slot as u32);
+        }
+    }
+
+    /// The groups joined.
+    pub fn groups(&self) -> impl Iterator<Item = SocketAddrV4> {
+        self.groups.iter().flatten().map(|socket| socket.address)
+    }
+
+    /// A handle to wake this port from any thread.
+    #[must_use]
+    pub fn waker(&self) -> Waker {
+        self.poller.waker().clone()
+    }
+
+    /// Blocks until a socket has datagrams, the waker was used, a blocked send can go on, or the time passed; `None` waits
+    /// without limit. Exact to the nanosecond but for the kernel's timer slack (Linux 5.11; before, rounded up to
+    /// milliseconds). A signal also ends it.
+    ///
+    /// # Errors
+    /// What epoll returned; none is known to occur in operation.
+    pub fn wait(&mut self, timeout: Option<Duration>) -> io::Result<Ready> {
+        let ready = self.poller.wait(self.unicast.fd(), timeout)?;
+        self.fresh = ready.readable;
+        Ok(ready)
+    }
+
+    /// Sleeps for `duration` or until the waker is used, whatever the sockets receive; true if woken.
+    ///
+    /// Under load this beats [`wait`](Self::wait): senders on this host do not pay for waking us (7 to 11 µs each on a
+    /// virtual machine), and more datagrams share one turn. 50 to 300 µs suit the default receive buffer.
+    ///
+    /// # Errors
+    /// What `ppoll` returned; none is known to occur in operation.
+    pub fn nap(&mut self, duration: Duration) -> io::Result<bool> {
+        self.poller.nap(duration)
+    }
+
+    /// Receives one batch without blocking: unicast first (control before data), then the multicast sockets in turn.
+    /// Returns the number of datagrams after splitting of trains and before injected faults; 0 means drained, so call
+    /// until 0 before anything else (R124). Forgets the previous batch. Needs no [`wait`](Self::wait) before.
+    ///
+    /// # Errors
+    /// What epoll or `recvmmsg` returned, other than "nothing there".
+    pub fn receive(&mut self) -> io::Result<usize> {
+        self.ring.clear();
+        let before = self.counters.unicast.datagrams + self.counters.multicast.datagrams;
+        let continued = !self.fresh && self.poller.has_pending_multicast();
+        if !self.fresh && !continued {
+            self.poller.look(self.unicast.fd(), Some(Duration::ZERO))?;
+        }
+        self.fresh = false;
+        // Control must not wait while a long list of busy groups is served, so then unicast is tried unasked.
+        if self.poller.take_unicast() || continued {
+            let share = if self.poller.has_pending_multicast() {
+                UNICAST_SHARE
+            } else {
+                SLOTS
+            };
+            receive_from(
+                &mut self.unicast,
+                None,
+                share,
+                &mut self.ring,
+                &mut self.counters,
+            )?;
+        }
+        while self.ring.room() > 0 {
+            let Some(slot) = self.poller.take_multicast() else {
+                break;
+            };
+            if let Some(Some(socket)) = self.groups.get_mut(slot as usize) {
+                let group = Some(socket.address);
+                receive_from(socket, group, SLOTS, &mut self.ring, &mut self.counters)?;
+            }
+        }
+        if let Some(injector) = &mut self.injector {
+            injector.apply(self.ring.places(), &mut self.counters.faults);
+        }
+        let after = self.counters.unicast.datagrams + self.counters.multicast.datagrams;
+        Ok((after - before) as usize)
+    }
+
+    /// The datagrams of the last [`receive`](Self::receive), after injected faults.
+    #[must_use]
+    pub fn datagrams(&self) -> Datagrams<'_> {
+        self.ring
+            .datagrams(self.injector.as_ref().map(Injector::order))
+    }
+
+    /// Sends `bytes` cut into datagrams of `segment_bytes`, the last perhaps shorter, to a group or to one host, without
+    /// blocking. No bytes are no datagram.
+    ///
+    /// # Errors
+    /// [`SendError`], which says what was sent before it; after [`SendError::WouldBlock`] go on with the rest when
+    /// [`writable`](Self::writable). An error may concern an earlier datagram of the same destination (ICMP).
+    pub fn send(
+        &mut self,
+        to: SocketAddrV4,
+        bytes: &[u8],
+        segment_bytes: usize,
+    ) -> Result<Sent, SendError> {
+        let counters = &mut self.counters.sent;
+        let result = self
+            .transmitter
+            .send(self.unicast.fd(), to, bytes, segment_bytes, counters);
+        if let Err(SendError::WouldBlock { sent }) = &result {
+            let sent = *sent;
+            self.poller
+                .block(self.unicast.fd())
+                .map_err(|source| SendError::Failed {
+                    failure: crate::error::SendFailure::Other,
+                    to,
+                    sent,
+                    source,
+                })?;
+        }
+        result
+    }
+
+    /// False from a [`SendError::WouldBlock`] until [`wait`](Self::wait) or [`receive`](Self::receive) saw room in the send
+    /// buffer; `wait` ends when there is, with [`Ready::writable`].
+    #[must_use]
+    pub fn writable(&self) -> bool {
+        !self.poller.blocked()
+    }
+
+    /// Bytes, with the kernel's overhead, that wait in the send buffer for the device (R225).
+    ///
+    /// # Errors
+    /// What the ioctl returned; none is known to occur.
+    pub fn send_queue_bytes(&self) -> io::Result<usize> {
+        crate::sys::send_queue_bytes(self.unicast.fd())
+    }
+
+    /// What happened so far. Drop counts are those that came with datagrams; a socket that dropped its last datagrams
+    /// shows it with the next one, or after [`refresh_drops`](Self::refresh_drops).
+    #[must_use]
+    pub fn counters(&self) -> &PortCounters {
+        &self.counters
+    }
+
+    /// Asks the kernel for the exact drop counts, one system call for each socket (R221).
+    pub fn refresh_drops(&mut self) {
+        refresh(&mut self.unicast, &mut self.counters.unicast.kernel_drops);
+        for socket in self.groups.iter_mut().flatten() {
+            refresh(socket, &mut self.counters.multicast.kernel_drops);
+        }
+    }
+
+    /// What was chosen and granted, and why.
+    #[must_use]
+    pub fn report(&self) -> IoReport {
+        IoReport {
+            interface: self.config.interface.clone(),
+            local_addr: self.local_addr(),
+            gso: self.transmitter.gso,
+            gro: self.unicast.gro,
+            receive_buffer_asked: self.config.receive_buffer_bytes,
+            receive_buffer_granted: self.receive_buffer_granted(),
+            groups: self.groups().count(),
+            memberships_max: report::memberships_max(),
+            ttl: self.config.ttl,
+            loopback: self.config.loopback,
+        }
+    }
+
+    /// Smallest receive buffer of a socket, in bytes, in the unit it was asked for (the kernel reports twice that).
+    #[must_use]
+    pub fn receive_buffer_granted(&self) -> usize {
+        let multicast = self
+            .groups
+            .iter()
+            .flatten()
+            .map(|socket| socket.receive_buffer);
+        multicast.fold(self.unicast.receive_buffer, usize::min)
+    }
+
+    fn slot_of(&self, group: SocketAddrV4) -> Option<usize> {
+        self.groups.iter().position(|socket| {
+            socket
+                .as_ref()
+                .is_some_and(|socket| socket.address == group)
+        })
+    }
+}
+
+fn receive_from(
+    socket: &mut Socket,
+    group: Option<SocketAddrV4>,
+    limit: usize,
+    ring: &mut Ring,
+    counters: &mut PortCounters,
+) -> io::Result<()> {
+    let filled = ring.fill(socket.fd(), group, limit)?;
+    let counters = counters.received(group.is_some());
+    counters.calls += u64::from(filled.messages > 0);
+    counters.datagrams += filled.datagrams;
+    counters.bytes += filled.bytes;
+    counters.trains += filled.trains;
+    counters.truncated += filled.truncated;
+    counters.kernel_drops += filled.drops.map_or(0, |count| socket.note_drops(count));
+    Ok(())
+}
+
+/// Brings a drop counter up to date. A socket that cannot be asked keeps its last value.
+fn refresh(socket: &mut Socket, drops: &mut u64) {
+    if let Ok(count) = crate::sys::drop_count(socket.fd()) {
+        *drops += socket.note_drops(count);
+    }
+}

@@ -1,0 +1,121 @@
+//! What a port chose and was granted, for people.
+
+use std::fmt;
+use std::fs;
+use std::net::SocketAddrV4;
+
+use crate::interface::Interface;
+use crate::send::Gso;
+
+/// What a port uses, and why. `Display` gives one line for each fact, with the remedy where something is less than asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct IoReport {
+    /// Interface of everything sent and received.
+    pub interface: Interface,
+    /// Address of the unicast socket.
+    pub local_addr: SocketAddrV4,
+    /// Whether trains are sent.
+    pub gso: Gso,
+    /// Trains are received whole.
+    pub gro: bool,
+    /// Receive buffer asked for, for each socket, in bytes.
+    pub receive_buffer_asked: usize,
+    /// Smallest receive buffer granted to a socket, in the same unit.
+    pub receive_buffer_granted: usize,
+    /// Groups joined.
+    pub groups: usize,
+    /// The kernel's limit of memberships of one socket, if it could be read. Each group has a socket of its own, so it does not
+    /// bind.
+    pub memberships_max: Option<u32>,
+    /// Hops that multicast may take.
+    pub ttl: u8,
+    /// Other sockets of this host receive what is sent.
+    pub loopback: bool,
+}
+
+impl IoReport {
+    /// The command that would let the kernel grant the receive buffer, if it granted less (R217, R220).
+    #[must_use]
+    pub fn receive_buffer_remedy(&self) -> Option<String> {
+        let asked = self.receive_buffer_asked;
+        (self.receive_buffer_granted < asked)
+            .then(|| format!("sysctl -w net.core.rmem_max={asked}"))
+    }
+}
+
+impl fmt::Display for IoReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Interface {
+            name,
+            addr,
+            mtu,
+            loopback: is_loopback,
+            ..
+        } = &self.interface;
+        writeln!(
+            f,
+            "interface: {name}, {addr}, mtu {mtu}, unicast port {}",
+            self.local_addr.port()
+        )?;
+        match self.gso {
+            Gso::On => writeln!(f, "sending: trains of datagrams (UDP GSO)")?,
+            Gso::OffByConfiguration => writeln!(f, "sending: single datagrams, as configured")?,
+            Gso::OffByKernel => writeln!(
+                f,
+                "sending: single datagrams; the kernel has no UDP GSO (Linux 4.18 has)"
+            )?,
+            Gso::Refused(number) => {
+                let error = std::io::Error::from_raw_os_error(number);
+                writeln!(
+                    f,
+                    "sending: single datagrams; {name} refused a train: {error}; \
+                     try `ethtool -K {name} tx-checksum-ip-generic on`"
+                )?;
+            }
+        }
+        let receiving = if self.gro {
+            "trains of datagrams (UDP GRO)"
+        } else {
+            "single datagrams"
+        };
+        writeln!(f, "receiving: {receiving}")?;
+        write!(
+            f,
+            "receive buffer: {} bytes for each socket",
+            self.receive_buffer_granted
+        )?;
+        match self.receive_buffer_remedy() {
+            None => writeln!(f)?,
+            Some(remedy) => writeln!(
+                f,
+                ", {} were asked for; allow it with `{remedy}`",
+                self.receive_buffer_asked
+            )?,
+        }
+        let limit = self
+            .memberships_max
+            .map_or_else(|| "unknown".to_owned(), |limit| limit.to_string());
+        writeln!(
+            f,
+            "groups: {} joined, one socket each; memberships of one socket: at most {limit}",
+            self.groups
+        )?;
+        let seen = match (self.ttl, self.loopback || *is_loopback) {
+            (0, true) => "this host only",
+            (0, false) => "nobody: ttl 0 stays on this host, and loopback is off",
+            (_, true) => "the network and this host",
+            (_, false) => "the network, not this host",
+        };
+        write!(f, "multicast: ttl {}, received by {seen}", self.ttl)
+    }
+}
+
+/// The kernel's limit of memberships of one socket.
+pub(crate) fn memberships_max() -> Option<u32> {
+    fs::read_to_string("/proc/sys/net/ipv4/igmp_max_memberships")
+        .ok()?
+        .trim()
+        .parse()
+        .ok()
+}

@@ -1,0 +1,285 @@
+//! Sending: trains of datagrams in as few system calls, and as few passes through the network stack, as possible.
+//!
+//! The second matters, not the first: a system call costs 0.2 µs of the 3 to 5 µs that one datagram takes, so `sendmmsg`
+//! alone gains nearly nothing, and a GSO train of 46 datagrams ten to twenty times (measured, Linux 6.18). Both are one path
+//! here: the bytes are cut into *chunks*, one message each, and a chunk is a train with offload and a datagram without.
+//!
+//! Offload can be refused: by an old kernel, or by a device without checksum offload (`EIO`, older kernels), or for a
+//! reason we do not know (`EINVAL`). Then the same bytes go once more one by one, and if that works, trains are not
+//! tried again on this port. Datagrams above the MTU cannot travel in trains, so they never try.
+
+use std::io;
+use std::mem;
+use std::net::SocketAddrV4;
+use std::os::fd::{AsRawFd, BorrowedFd};
+use std::ptr;
+
+use crate::address::{HEADER_BYTES, PAYLOAD_MAX_BYTES, RAW_BYTES, Raw, to_raw};
+use crate::counters::SendCounters;
+use crate::error::{SendError, SendFailure, Sent};
+
+/// Most datagrams of a train: what every kernel with GSO takes (`UDP_MAX_SEGMENTS`; 128 since Linux 6.11).
+const TRAIN_MAX: usize = 64;
+/// Messages of one system call. More gained nothing; the arrays live on the stack.
+const MESSAGES: usize = 32;
+/// Room for the one control message, of 24 bytes on 64-bit machines.
+const CONTROL_BYTES: usize = 32;
+
+/// Whether trains are sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Gso {
+    /// They are.
+    On,
+    /// The configuration forbids it.
+    OffByConfiguration,
+    /// The kernel does not know `UDP_SEGMENT` (before 4.18).
+    OffByKernel,
+    /// Kernel or device refused a train with this error number, and took the datagrams one by one.
+    Refused(i32),
+}
+
+#[derive(Debug)]
+pub(crate) struct Transmitter {
+    pub(crate) gso: Gso,
+    mtu: usize,
+}
+
+/// How to cut the bytes.
+#[derive(Clone, Copy, Debug)]
+struct Cut {
+    /// Bytes of a message.
+    chunk: usize,
+    /// Bytes of a datagram.
+    segment: usize,
+}
+
+impl Cut {
+    fn train(segment: usize) -> Self {
+        Self {
+            chunk: segment * TRAIN_MAX.min(PAYLOAD_MAX_BYTES / segment),
+            segment,
+        }
+    }
+
+    fn single(segment: usize) -> Self {
+        Self {
+            chunk: segment,
+            segment,
+        }
+    }
+}
+
+#[derive(Clone, Copy)]
+#[repr(C, align(8))]
+struct Control([u8; CONTROL_BYTES]);
+
+impl Transmitter {
+    pub(crate) fn new(gso: Gso, mtu: u32) -> Self {
+        Self {
+            gso,
+            mtu: mtu as usize,
+        }
+    }
+
+    pub(crate) fn send(
+        &mut self,
+        fd: BorrowedFd<'_>,
+        to: SocketAddrV4,
+        bytes: &[u8],
+        segment_bytes: usize,
+        counters: &mut SendCounters,
+    ) -> Result<Sent, SendError> {
+        if segment_bytes == 0 || segment_bytes > PAYLOAD_MAX_BYTES {
+            return Err(SendError::SegmentSize { segment_bytes });
+        }
+        let name = to_raw(to);
+        let trains = self.gso == Gso::On && segment_bytes + HEADER_BYTES <= self.mtu;
+        let mut cut = if trains {
+            Cut::train(segment_bytes)
+        } else {
+            Cut::single(segment_bytes)
+        };
+        let mut sent = Sent::default();
+        // The error that a train met, until its datagrams have passed, which shows that the train was at fault.
+        let mut suspicion = None;
+        while sent.bytes < bytes.len() {
+            let rest = &bytes[sent.bytes..];
+            sent.calls += 1;
+            counters.calls += 1;
+            let error = match send_batch(fd, &name, rest, cut) {
+                Ok(messages) => {
+                    account(
+                        &mut sent,
+                        counters,
+                        rest.len().min(messages * cut.chunk),
+                        cut,
+                    );
+                    if let Some(number) = suspicion.take() {
+                        self.gso = Gso::Refused(number);
+                    }
+                    continue;
+                }
+                Err(error) => error,
+            };
+            let train = cut.chunk > cut.segment && rest.len() > cut.segment;
+            match error.raw_os_error() {
+                Some(libc::EINTR) => {}
+                Some(libc::EAGAIN) => {
+                    counters.errors.would_block += 1;
+                    return Err(SendError::WouldBlock { sent });
+                }
+                Some(number @ (libc::EIO | libc::EINVAL)) if train => {
+                    counters.errors.trains_refused += 1;
+                    suspicion = Some(number);
+                    cut = Cut::single(segment_bytes);
+                }
+                // The path is narrower than the interface: a matter of this destination, not of the device.
+                Some(libc::EMSGSIZE) if train => cut = Cut::single(segment_bytes),
+                _ => return Err(failed(error, to, sent, counters)),
+            }
+        }
+        Ok(sent)
+    }
+}
+
+fn account(sent: &mut Sent, counters: &mut SendCounters, bytes: usize, cut: Cut) {
+    let datagrams = bytes.div_ceil(cut.segment);
+    sent.bytes += bytes;
+    sent.datagrams += datagrams;
+    counters.bytes += bytes as u64;
+    counters.datagrams += datagrams as u64;
+    if cut.chunk > cut.segment {
+        // All chunks are trains, except a last one of a single datagram.
+        let last_is_single = (bytes - 1) % cut.chunk < cut.segment;
+        counters.trains += (bytes.div_ceil(cut.chunk) - usize::from(last_is_single)) as u64;
+    }
+}
+
+fn failed(
+    source: io::Error,
+    to: SocketAddrV4,
+    sent: Sent,
+    counters: &mut SendCounters,
+) -> SendError {
+    let failure = SendFailure::of(&source);
+    let count = match failure {
+        SendFailure::Forbidden => &mut counters.errors.forbidden,
+        SendFailure::NoBuffers => &mut counters.errors.no_buffers,
+        SendFailure::Other => &mut counters.errors.other,
+        SendFailure::Refused => &mut counters.errors.refused,
+        SendFailure::TooLarge => &mut counters.errors.too_large,
+        SendFailure::Unreachable => &mut counters.errors.unreachable,
+    };
+    *count += 1;
+    SendError::Failed {
+        failure,
+        to,
+        sent,
+        source,
+    }
+}
+
+/// Sends as many chunks as one call takes; returns how many the kernel took.
+fn send_batch(fd: BorrowedFd<'_>, name: &Raw, bytes: &[u8], cut: Cut) -> io::Result<usize> {
+    let mut vectors = [libc::iovec {
+        iov_base: ptr::null_mut(),
+        iov_len: 0,
+    }; MESSAGES];
+    // SAFETY: mmsghdr is plain data, for which zero is valid.
+    let mut messages: [libc::mmsghdr; MESSAGES] = unsafe { mem::zeroed() };
+    // All trains of a call have the same segment size, so they share one control message, which the kernel only reads.
+    let mut control = Control([0; CONTROL_BYTES]);
+    let control_length = write_segment_size(&mut control, cut.segment);
+    let mut count = 0;
+    for chunk in bytes.chunks(cut.chunk).take(MESSAGES) {
+        vectors[count] = libc::iovec {
+            iov_base: chunk.as_ptr().cast_mut().cast(),
+            iov_len: chunk.len(),
+        };
+        let header = &mut messages[count].msg_hdr;
+        header.msg_name = ptr::from_ref(name).cast_mut().cast();
+        header.msg_namelen = RAW_BYTES;
+        header.msg_iov = &mut vectors[count];
+        header.msg_iovlen = 1;
+        if chunk.len() > cut.segment {
+            header.msg_control = control.0.as_mut_ptr().cast();
+            header.msg_controllen = control_length;
+        }
+        count += 1;
+    }
+    // SAFETY: each message points to the name, one vector over a part of `bytes`, and perhaps the control message; all
+    // outlive the call, and the kernel only reads them.
+    let taken = unsafe {
+        libc::sendmmsg(
+            fd.as_raw_fd(),
+            messages.as_mut_ptr(),
+            count as libc::c_uint,
+            libc::MSG_DONTWAIT,
+        )
+    };
+    usize::try_from(taken).map_err(|_| io::Error::last_os_error())
+}
+
+/// Writes the control message `UDP_SEGMENT`; returns the bytes it takes.
+fn write_segment_size(control: &mut Control, segment: usize) -> usize {
+    // SAFETY: a zeroed msghdr is valid; the buffer is aligned for cmsghdr and has room for one message of two bytes, so
+    // CMSG_FIRSTHDR is not null and CMSG_DATA stays inside.
+    unsafe {
+        let length = libc::CMSG_SPACE(size_of::<u16>() as libc::c_uint) as usize;
+        let mut header: libc::msghdr = mem::zeroed();
+        header.msg_control = control.0.as_mut_ptr().cast();
+        header.msg_controllen = length;
+        let message = libc::CMSG_FIRSTHDR(&header);
+        (*message).cmsg_level = libc::SOL_UDP;
+        (*message).cmsg_type = libc::UDP_SEGMENT;
+        (*message).cmsg_len = libc::CMSG_LEN(size_of::<u16>() as libc::c_uint) as usize;
+        // The caller keeps segments within a datagram, which is below 2^16.
+        ptr::write_unaligned(libc::CMSG_DATA(message).cast::<u16>(), segment as u16);
+        length
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn trains_respect_both_limits() {
+        for segment in [1, 100, 1000, 1023, 1024, 1400, 40_000, PAYLOAD_MAX_BYTES] {
+            let cut = Cut::train(segment);
+            assert_eq!(cut.chunk % segment, 0);
+            assert!(
+                cut.chunk <= PAYLOAD_MAX_BYTES && cut.chunk / segment <= TRAIN_MAX,
+                "{cut:?}"
+            );
+            assert!(
+                cut.chunk + segment > PAYLOAD_MAX_BYTES || cut.chunk / segment == TRAIN_MAX,
+                "{cut:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn accounts_short_ends() {
+        let count = |bytes| {
+            let (mut sent, mut counters) = (Sent::default(), SendCounters::default());
+            account(
+                &mut sent,
+                &mut counters,
+                bytes,
+                Cut {
+                    chunk: 40,
+                    segment: 10,
+                },
+            );
+            assert_eq!(sent.datagrams as u64, counters.datagrams);
+            (sent.datagrams, counters.trains)
+        };
+        assert_eq!(count(40), (4, 1));
+        assert_eq!(count(39), (4, 1));
+        assert_eq!(count(41), (5, 1));
+        assert_eq!(count(50), (5, 1));
+        assert_eq!(count(51), (6, 2));
+        assert_eq!(count(7), (1, 0));
+    }
+}
