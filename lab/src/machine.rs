@@ -1,0 +1,425 @@
+//! The lab itself: a switch, the hosts around it, and what is done to them.
+
+use std::ffi::OsStr;
+use std::net::Ipv4Addr;
+use std::process::Command;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use crate::availability;
+use crate::error::{LabError, Unavailable};
+use crate::namespace::{Guard, Namespace};
+use crate::process::{Output, Process, SharedChild};
+use crate::registry::{self, Registration};
+use crate::rules::{self, Direction, Drops, Traffic};
+use crate::tool::{ETHTOOL, IP, NFT};
+
+/// Most hosts in a lab: a Linux bridge has at most 1024 ports (`BR_PORT_BITS`).
+pub const HOSTS_MAX: usize = 1000;
+
+/// Most processes of a lab that run at the same time; those that have ended do not count.
+pub const PROCESSES_MAX: usize = 4096;
+
+/// The name of every host's interface.
+pub(crate) const INTERFACE: &str = "eth0";
+
+/// Every lab uses 10.78.0.0/16: namespaces keep them apart.
+const NETWORK: Ipv4Addr = Ipv4Addr::new(10, 78, 0, 0);
+
+static SERIAL: AtomicU32 = AtomicU32::new(0);
+
+/// How the switch treats multicast. Measured on kernel 6.18: only [`Switch::Querier`] saves the
+/// other hosts anything.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub enum Switch {
+    /// To all hosts (no snooping).
+    #[default]
+    Flood,
+    /// Snooping, but nobody asks hosts for their memberships: a common fault of real networks
+    /// (R236). It floods.
+    SnoopingWithoutQuerier,
+    /// Snooping with a querier: to members only. The switch floods for about 10 s first, until the
+    /// first answers are in.
+    Querier,
+}
+
+impl Switch {
+    fn options(self) -> &'static str {
+        match self {
+            Self::Flood => "mcast_snooping 0",
+            Self::SnoopingWithoutQuerier => "mcast_snooping 1 mcast_querier 0",
+            Self::Querier => "mcast_snooping 1 mcast_querier 1",
+        }
+    }
+}
+
+/// Names a host of one lab.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct HostId {
+    lab: u32,
+    index: usize,
+}
+
+impl HostId {
+    /// Its place in the order in which the lab's hosts were added, from 0.
+    #[must_use]
+    pub fn index(self) -> usize {
+        self.index
+    }
+}
+
+/// A host: a network namespace with one interface on the switch.
+#[derive(Debug)]
+pub struct Host {
+    namespace: Namespace,
+    name: String,
+    address: Ipv4Addr,
+}
+
+impl Host {
+    /// Its name within the lab: `h0`, `h1`, …
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Its namespace; the name is unique on the machine.
+    #[must_use]
+    pub fn namespace(&self) -> &Namespace {
+        &self.namespace
+    }
+
+    /// Its address on the switch.
+    #[must_use]
+    pub fn address(&self) -> Ipv4Addr {
+        self.address
+    }
+
+    /// Its interface on the switch, by which multicast leaves.
+    #[must_use]
+    pub fn interface(&self) -> &str {
+        INTERFACE
+    }
+}
+
+/// A switch and hosts around it. See the crate's text for what is cleaned up and when.
+#[derive(Debug)]
+pub struct Lab {
+    serial: u32,
+    /// How many processes were ever started, to name their output files.
+    started: u64,
+    /// Those that may still run.
+    processes: Vec<SharedChild>,
+    hosts: Vec<Host>,
+    switch: Namespace,
+    /// Dropped last, which deletes the namespaces.
+    registration: Registration,
+}
+
+impl Lab {
+    /// Whether this machine can run a lab; tries it in a throw-away namespace (some 20 ms).
+    ///
+    /// # Errors
+    ///
+    /// The reason and the remedy.
+    pub fn available() -> Result<(), Unavailable> {
+        availability::check()
+    }
+
+    /// A lab with a switch that floods multicast, and no hosts. Removes stale labs first.
+    ///
+    /// # Errors
+    ///
+    /// Any [`LabError`]; nothing is left behind.
+    pub fn new() -> Result<Self, LabError> {
+        Self::with_switch(Switch::default())
+    }
+
+    /// As [`Lab::new`], with a switch of this kind.
+    ///
+    /// # Errors
+    ///
+    /// Any [`LabError`]; nothing is left behind.
+    pub fn with_switch(kind: Switch) -> Result<Self, LabError> {
+        let registration = Registration::new()?;
+        let name = format!("{}-switch", registration.prefix());
+        IP.run(None, &["-batch", "-"], &format!("netns add {name}\n"))?;
+        let switch = Namespace::open(name)?;
+        switch.disable_ipv6()?;
+        let batch = format!(
+            "link set lo up\nlink add switch type bridge {}\nlink set switch up\n",
+            kind.options()
+        );
+        IP.run(Some(&switch), &["-batch", "-"], &batch)?;
+        Ok(Self {
+            serial: SERIAL.fetch_add(1, Ordering::Relaxed),
+            started: 0,
+            processes: Vec::new(),
+            hosts: Vec::new(),
+            switch,
+            registration,
+        })
+    }
+
+    /// Removes the labs of processes that have ended without doing so; returns their prefixes. Labs
+    /// of living processes, this one included, are left alone.
+    ///
+    /// # Errors
+    ///
+    /// [`LabError::System`] or [`LabError::Command`].
+    pub fn reap_stale() -> Result<Vec<String>, LabError> {
+        registry::reap_stale()
+    }
+
+    /// The start of the names of all namespaces of this lab, unique on the machine, e.g.
+    /// `qsm4a2f-1`.
+    #[must_use]
+    pub fn prefix(&self) -> &str {
+        self.registration.prefix()
+    }
+
+    /// The namespace of the switch; its ports are called as the hosts are.
+    #[must_use]
+    pub fn switch(&self) -> &Namespace {
+        &self.switch
+    }
+
+    /// Adds a host: an address of 10.78.0.0/16 on `eth0`, multicast routed to it, loopback up, no
+    /// loss. It can send and receive when this returns.
+    ///
+    /// # Errors
+    ///
+    /// Any [`LabError`]; the host is then removed again.
+    pub fn add_host(&mut self) -> Result<HostId, LabError> {
+        if self.hosts.len() >= HOSTS_MAX {
+            return Err(LabError::TooManyHosts);
+        }
+        let index = self.hosts.len();
+        let name = format!("h{index}");
+        let full = format!("{}-{name}", self.prefix());
+        match self.make_host(name, full.clone(), index) {
+            Ok(host) => {
+                self.hosts.push(host);
+                Ok(HostId {
+                    lab: self.serial,
+                    index,
+                })
+            }
+            Err(error) => {
+                // The first failure says more than one of the removal, which the lab's end tries
+                // again.
+                registry::delete_namespaces(&[full]).unwrap_or_default();
+                Err(error)
+            }
+        }
+    }
+
+    /// Adds this many hosts.
+    ///
+    /// # Errors
+    ///
+    /// As [`Lab::add_host`]; the hosts added before the failing one stay.
+    pub fn add_hosts(&mut self, count: usize) -> Result<Vec<HostId>, LabError> {
+        (0..count).map(|_| self.add_host()).collect()
+    }
+
+    fn make_host(&self, name: String, full: String, index: usize) -> Result<Host, LabError> {
+        // HOSTS_MAX keeps the number far below 65535, the last of the network; 0 is the network
+        // itself.
+        let number = u32::try_from(index + 1).map_err(|_| LabError::TooManyHosts)?;
+        let address = Ipv4Addr::from(u32::from(NETWORK) + number);
+        let outside = format!(
+            "netns add {full}\n\
+             link add {name} type veth peer name {INTERFACE} netns {full}\n\
+             link set {name} master switch up\n"
+        );
+        IP.run(Some(&self.switch), &["-batch", "-"], &outside)?;
+        let namespace = Namespace::open(full)?;
+        namespace.disable_ipv6()?;
+        let inside = format!(
+            "link set lo up\n\
+             addr add {address}/16 dev {INTERFACE}\n\
+             link set {INTERFACE} up\n\
+             route add 224.0.0.0/4 dev {INTERFACE}\n"
+        );
+        IP.run(Some(&namespace), &["-batch", "-"], &inside)?;
+        NFT.run(Some(&namespace), &["-f", "-"], &rules::table(address))?;
+        namespace.await_link(INTERFACE)?;
+        self.switch.await_link(&name)?;
+        self.switch.await_link("switch")?;
+        Ok(Host {
+            namespace,
+            name,
+            address,
+        })
+    }
+
+    /// All hosts, in the order in which they were added.
+    pub fn host_ids(&self) -> impl ExactSizeIterator<Item = HostId> + use<> {
+        let lab = self.serial;
+        (0..self.hosts.len()).map(move |index| HostId { lab, index })
+    }
+
+    /// A host of this lab.
+    ///
+    /// # Panics
+    ///
+    /// If the id is another lab's.
+    #[must_use]
+    pub fn host(&self, id: HostId) -> &Host {
+        match self.find(id) {
+            Ok(host) => host,
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    fn find(&self, id: HostId) -> Result<&Host, LabError> {
+        let own = self.hosts.get(id.index).filter(|_| id.lab == self.serial);
+        own.ok_or(LabError::ForeignHost { host: id })
+    }
+
+    fn find_all(&self, ids: &[HostId]) -> Result<Vec<&Host>, LabError> {
+        ids.iter().map(|&id| self.find(id)).collect()
+    }
+
+    /// A command that runs on the host, for what is short and waited for. Use [`Lab::spawn`] for
+    /// what runs longer; whatever still runs on the host when the lab ends is killed.
+    ///
+    /// # Panics
+    ///
+    /// If the id is another lab's.
+    #[must_use]
+    pub fn command(&self, id: HostId, program: impl AsRef<OsStr>) -> Command {
+        let mut command = Command::new(program);
+        self.host(id).namespace.attach(&mut command);
+        command
+    }
+
+    /// Starts a command, from [`Lab::command`] or any other, on the host. The lab kills it at the
+    /// end at the latest.
+    ///
+    /// # Errors
+    ///
+    /// [`LabError::TooManyProcesses`], [`LabError::ForeignHost`], or [`LabError::System`] if it
+    /// cannot be started.
+    pub fn spawn(
+        &mut self,
+        id: HostId,
+        mut command: Command,
+        output: Output,
+    ) -> Result<Process, LabError> {
+        self.processes.retain(SharedChild::running);
+        if self.processes.len() >= PROCESSES_MAX {
+            return Err(LabError::TooManyProcesses);
+        }
+        let host = self.find(id)?;
+        host.namespace.attach(&mut command);
+        let stem = self
+            .registration
+            .output()
+            .join(format!("{}-{}", host.name, self.started));
+        self.started += 1;
+        let (process, child) = Process::start(id, command, output, &stem)?;
+        self.processes.push(child);
+        Ok(process)
+    }
+
+    /// Moves the calling thread onto the host until the guard is dropped, to make sockets there.
+    ///
+    /// # Errors
+    ///
+    /// [`LabError::ForeignHost`] or [`LabError::System`].
+    pub fn enter(&self, id: HostId) -> Result<Guard, LabError> {
+        self.find(id)?.namespace.enter()
+    }
+
+    /// Loses, at random, `ppm` of a million UDP packets that arrive at the host from others, and
+    /// counts them ([`Lab::drops`]). Replaces the former loss of that traffic; 0 ends it.
+    ///
+    /// # Errors
+    ///
+    /// [`LabError::LossOutOfRange`], [`LabError::ForeignHost`] or [`LabError::Command`].
+    pub fn set_loss(&self, id: HostId, ppm: u32, which: Traffic) -> Result<(), LabError> {
+        self.apply(self.find(id)?, &rules::loss(ppm, which)?)
+    }
+
+    /// Splits the network: `b` drops all IP packets from `a`, and for [`Direction::Both`] `a` those
+    /// from `b`. Adds to the splits there are. A host on both sides still hears itself.
+    ///
+    /// # Errors
+    ///
+    /// [`LabError::ForeignHost`], before anything is changed, or [`LabError::Command`].
+    pub fn split(&self, a: &[HostId], b: &[HostId], direction: Direction) -> Result<(), LabError> {
+        let (a, b) = (self.find_all(a)?, self.find_all(b)?);
+        self.cut(&a, &b)?;
+        match direction {
+            Direction::AToB => Ok(()),
+            Direction::Both => self.cut(&b, &a),
+        }
+    }
+
+    fn cut(&self, from: &[&Host], to: &[&Host]) -> Result<(), LabError> {
+        if from.is_empty() {
+            return Ok(());
+        }
+        let addresses: Vec<Ipv4Addr> = from.iter().map(|host| host.address).collect();
+        let text = rules::cut(&addresses);
+        to.iter().try_for_each(|host| self.apply(host, &text))
+    }
+
+    /// Ends all network splits. Loss stays as it is.
+    ///
+    /// # Errors
+    ///
+    /// [`LabError::Command`].
+    pub fn heal(&self) -> Result<(), LabError> {
+        self.hosts
+            .iter()
+            .try_for_each(|host| self.apply(host, rules::HEAL))
+    }
+
+    fn apply(&self, host: &Host, text: &str) -> Result<(), LabError> {
+        NFT.run(Some(&host.namespace), &["-f", "-"], text).map(drop)
+    }
+
+    /// With `on`, the kernel cuts GSO trains that the host sends before they reach the wire, so
+    /// that loss meets single packets; without, trains cross the lab whole (the default).
+    ///
+    /// # Errors
+    ///
+    /// [`LabError::Unavailable`] without `ethtool`, [`LabError::ForeignHost`] or
+    /// [`LabError::Command`].
+    pub fn segment_on_wire(&self, id: HostId, on: bool) -> Result<(), LabError> {
+        let offload = if on { "off" } else { "on" };
+        let args = ["-K", INTERFACE, "tx-udp-segmentation", offload];
+        ETHTOOL
+            .run(Some(&self.find(id)?.namespace), &args, "")
+            .map(drop)
+    }
+
+    /// What the host's rules have dropped so far.
+    ///
+    /// # Errors
+    ///
+    /// [`LabError::ForeignHost`] or [`LabError::Command`].
+    pub fn drops(&self, id: HostId) -> Result<Drops, LabError> {
+        let listed = NFT.run(Some(&self.find(id)?.namespace), &rules::LIST_COUNTERS, "")?;
+        rules::parse_drops(&listed).ok_or_else(|| LabError::Command {
+            line: format!("nft {}", rules::LIST_COUNTERS.join(" ")),
+            stderr: format!("not the expected counters: {listed}"),
+            remedy: "use nftables 1.0 or newer, and leave the table `lab` alone",
+        })
+    }
+}
+
+impl Drop for Lab {
+    fn drop(&mut self) {
+        for child in self.processes.drain(..) {
+            if let Err(error) = child.kill() {
+                eprintln!(
+                    "lab {}: cannot kill a process: {error}",
+                    self.registration.prefix()
+                );
+            }
+        }
+    }
+}

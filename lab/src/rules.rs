@@ -1,0 +1,227 @@
+//! The nftables rules of a host: loss, network splits, and their counters.
+//!
+//! They sit where packets enter the host's own IP layer (hook `input`), not at the device. So
+//! multicast of groups that nobody on this host has joined, which a switch floods here all the
+//! same, is neither dropped nor counted: sent = received + dropped holds for what a member was
+//! meant to get. ARP passes, also in a split, so that a sender who is cut off sees silence, as
+//! behind a real switch, and not `EHOSTUNREACH`; and so that a one-way split stays one-way. A
+//! datagram sent as IP fragments is put together first, and is lost or not as a whole.
+//!
+//! A host's own packets, by loopback or multicast loopback, are never dropped.
+
+use std::fmt::Write;
+use std::net::Ipv4Addr;
+
+use crate::error::LabError;
+use crate::machine::INTERFACE;
+
+/// Loss is given in packets per million; this many means all.
+pub const LOSS_PPM_MAX: u32 = 1_000_000;
+
+/// What kind of incoming UDP packets a loss applies to (requirement R239: the two are reported
+/// apart).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Traffic {
+    /// Multicast and unicast.
+    All,
+    /// Packets to 224.0.0.0/4.
+    Multicast,
+    /// Packets to the host's own address.
+    Unicast,
+}
+
+impl Traffic {
+    /// The chains, and the counters of the same name.
+    fn chains(self) -> &'static [&'static str] {
+        match self {
+            Self::All => &["loss_multicast", "loss_unicast"],
+            Self::Multicast => &["loss_multicast"],
+            Self::Unicast => &["loss_unicast"],
+        }
+    }
+}
+
+/// Which way a network split cuts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Direction {
+    /// What `a` sends does not reach `b`; the other way works.
+    AToB,
+    /// Neither side hears the other.
+    Both,
+}
+
+/// What a host's rules have dropped since it was added. A GSO train counts as one packet (see the
+/// crate's text).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Drops {
+    /// Multicast packets dropped by random loss.
+    pub multicast_packets: u64,
+    /// Unicast packets dropped by random loss.
+    pub unicast_packets: u64,
+    /// Packets of any kind dropped because of a network split.
+    pub split_packets: u64,
+}
+
+impl Drops {
+    /// All packets dropped.
+    #[must_use]
+    pub fn total_packets(&self) -> u64 {
+        self.multicast_packets + self.unicast_packets + self.split_packets
+    }
+}
+
+/// The rules of a new host: nothing is dropped, all counters are zero.
+pub(crate) fn table(address: Ipv4Addr) -> String {
+    format!(
+        "table ip lab {{
+            counter split {{ }}
+            counter loss_multicast {{ }}
+            counter loss_unicast {{ }}
+            set cut {{ type ipv4_addr; }}
+            chain loss_multicast {{ }}
+            chain loss_unicast {{ }}
+            chain input {{
+                type filter hook input priority 0; policy accept;
+                iifname != \"{INTERFACE}\" accept
+                ip saddr {address} accept
+                ip saddr @cut counter name split drop
+                ip protocol udp ip daddr 224.0.0.0/4 jump loss_multicast
+                ip protocol udp ip daddr {address} jump loss_unicast
+            }}
+        }}\n"
+    )
+}
+
+/// Everything a host may come to need, to try whether the kernel has it.
+pub(crate) fn probe() -> String {
+    let mut text = table(Ipv4Addr::LOCALHOST);
+    for chain in Traffic::All.chains() {
+        add_loss(&mut text, chain, LOSS_PPM_MAX / 2);
+    }
+    text
+}
+
+/// Replaces the loss of some traffic.
+pub(crate) fn loss(ppm: u32, which: Traffic) -> Result<String, LabError> {
+    if ppm > LOSS_PPM_MAX {
+        return Err(LabError::LossOutOfRange { ppm });
+    }
+    let mut text = String::new();
+    for chain in which.chains() {
+        push_line(&mut text, format_args!("flush chain ip lab {chain}"));
+        add_loss(&mut text, chain, ppm);
+    }
+    Ok(text)
+}
+
+fn add_loss(text: &mut String, chain: &str, ppm: u32) {
+    let action = format_args!("counter name {chain} drop");
+    match ppm {
+        0 => {}
+        // `numgen … < modulus` is always true, which nft refuses as out of range.
+        LOSS_PPM_MAX => push_line(text, format_args!("add rule ip lab {chain} {action}")),
+        _ => push_line(
+            text,
+            format_args!(
+                "add rule ip lab {chain} numgen random mod {LOSS_PPM_MAX} < {ppm} {action}"
+            ),
+        ),
+    }
+}
+
+/// Drops what comes from these addresses, besides what is dropped already.
+pub(crate) fn cut(from: &[Ipv4Addr]) -> String {
+    let list: Vec<String> = from.iter().map(ToString::to_string).collect();
+    format!("add element ip lab cut {{ {} }}\n", list.join(", "))
+}
+
+/// Ends all splits.
+pub(crate) const HEAL: &str = "flush set ip lab cut\n";
+
+/// Arguments with which `nft` prints what [`parse_drops`] reads.
+pub(crate) const LIST_COUNTERS: [&str; 5] = ["list", "counters", "table", "ip", "lab"];
+
+/// Reads the counters from what `nft` prints; `None` if one of them is missing.
+pub(crate) fn parse_drops(text: &str) -> Option<Drops> {
+    let (mut multicast, mut unicast, mut split) = (None, None, None);
+    let mut current = "";
+    for line in text.lines() {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        match words.as_slice() {
+            ["counter", name, "{"] => current = name,
+            ["packets", count, "bytes", _] => {
+                let count = count.parse().ok();
+                match current {
+                    "loss_multicast" => multicast = count,
+                    "loss_unicast" => unicast = count,
+                    "split" => split = count,
+                    _ => {}
+                }
+            }
+            _ => {}
+        }
+    }
+    Some(Drops {
+        multicast_packets: multicast?,
+        unicast_packets: unicast?,
+        split_packets: split?,
+    })
+}
+
+fn push_line(text: &mut String, line: std::fmt::Arguments<'_>) {
+    // Writing to a String cannot fail.
+    writeln!(text, "{line}").unwrap_or_default();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LISTED: &str = "table ip lab {
+	counter split {
+		packets 3 bytes 84
+	}
+
+	counter loss_multicast {
+		packets 12 bytes 336
+	}
+
+	counter loss_unicast {
+		packets 0 bytes 0
+	}
+}
+";
+
+    #[test]
+    fn counters_are_read_by_name() {
+        let drops = parse_drops(LISTED).unwrap();
+        assert_eq!(
+            drops,
+            Drops {
+                multicast_packets: 12,
+                unicast_packets: 0,
+                split_packets: 3
+            }
+        );
+        assert_eq!(drops.total_packets(), 15);
+    }
+
+    #[test]
+    fn a_missing_counter_is_noticed() {
+        assert_eq!(parse_drops(&LISTED.replace("loss_unicast", "other")), None);
+    }
+
+    #[test]
+    fn no_loss_leaves_an_empty_chain() {
+        assert_eq!(
+            loss(0, Traffic::Unicast).unwrap(),
+            "flush chain ip lab loss_unicast\n"
+        );
+    }
+
+    #[test]
+    fn loss_of_more_than_all_packets_is_refused() {
+        let error = loss(LOSS_PPM_MAX + 1, Traffic::All).unwrap_err();
+        assert!(matches!(error, LabError::LossOutOfRange { ppm: 1_000_001 }));
+    }
+}

@@ -1,0 +1,141 @@
+//! Hosts hear each other, and labs do not.
+
+mod support;
+
+use std::io::ErrorKind;
+
+use lab::{Lab, LabError, Switch};
+use support::{group, lab_with, next, socket, unicast};
+
+#[test]
+fn unicast_reaches_the_host_it_is_sent_to() {
+    let Some((lab, hosts)) = lab_with(3) else {
+        return;
+    };
+    let sockets: Vec<_> = hosts.iter().map(|&host| socket(&lab, host)).collect();
+    sockets[0]
+        .send_to(b"to one", unicast(&lab, hosts[1]))
+        .unwrap();
+    sockets[0]
+        .send_to(b"to two", unicast(&lab, hosts[2]))
+        .unwrap();
+    let mut buffer = [0; 64];
+    let (length, from) = sockets[1].recv_from(&mut buffer).unwrap();
+    assert_eq!(&buffer[..length], b"to one");
+    assert_eq!(from, unicast(&lab, hosts[0]).into());
+    assert_eq!(next(&sockets[2]), "to two");
+}
+
+#[test]
+fn multicast_reaches_all_members() {
+    let Some((lab, hosts)) = lab_with(4) else {
+        return;
+    };
+    let sockets: Vec<_> = hosts.iter().map(|&host| socket(&lab, host)).collect();
+    sockets[0].send_to(b"to all", group()).unwrap();
+    // The sender is a member too, and hears itself by multicast loopback.
+    for socket in &sockets {
+        assert_eq!(next(socket), "to all");
+    }
+}
+
+#[test]
+fn the_last_host_can_send_as_soon_as_it_is_added() {
+    let Some((mut lab, hosts)) = lab_with(1) else {
+        return;
+    };
+    let first = socket(&lab, hosts[0]);
+    for round in 0..20 {
+        let host = lab.add_host().unwrap();
+        let text = format!("round {round}");
+        socket(&lab, host)
+            .send_to(text.as_bytes(), group())
+            .unwrap();
+        assert_eq!(next(&first), text);
+    }
+}
+
+#[test]
+fn two_labs_do_not_hear_each_other() {
+    let Some((first, first_hosts)) = lab_with(2) else {
+        return;
+    };
+    let Some((second, second_hosts)) = lab_with(2) else {
+        return;
+    };
+    assert_ne!(first.prefix(), second.prefix());
+    assert_eq!(
+        first.host(first_hosts[1]).address(),
+        second.host(second_hosts[1]).address()
+    );
+    support::pin_to_one_cpu();
+    let member = |lab, host| socket(lab, host);
+    let (a, b) = (
+        member(&first, first_hosts[0]),
+        member(&first, first_hosts[1]),
+    );
+    let (c, d) = (
+        member(&second, second_hosts[0]),
+        member(&second, second_hosts[1]),
+    );
+    a.send_to(b"in the first", group()).unwrap();
+    c.send_to(b"in the second", group()).unwrap();
+    for (socket, text) in [(&b, "in the first"), (&d, "in the second")] {
+        assert_eq!(next(socket), text);
+        socket.set_nonblocking(true).unwrap();
+        assert_eq!(
+            socket.recv(&mut [0; 64]).unwrap_err().kind(),
+            ErrorKind::WouldBlock
+        );
+        socket.set_nonblocking(false).unwrap();
+    }
+    drop(first);
+    c.send_to(b"still there", group()).unwrap();
+    assert_eq!(next(&d), "still there");
+}
+
+#[test]
+fn a_host_of_another_lab_is_refused() {
+    let Some((first, _)) = lab_with(1) else {
+        return;
+    };
+    let Some((_second, other)) = lab_with(1) else {
+        return;
+    };
+    let error = first.enter(other[0]).unwrap_err();
+    assert!(
+        matches!(error, LabError::ForeignHost { host } if host == other[0]),
+        "{error}"
+    );
+}
+
+#[test]
+fn a_switch_that_snoops_without_querier_floods() {
+    if let Err(reason) = Lab::available() {
+        eprintln!("skipped: {reason}");
+        return;
+    }
+    let mut lab = Lab::with_switch(Switch::SnoopingWithoutQuerier).unwrap();
+    let hosts = lab.add_hosts(2).unwrap();
+    let sockets: Vec<_> = hosts.iter().map(|&host| socket(&lab, host)).collect();
+    sockets[0].send_to(b"to all", group()).unwrap();
+    assert_eq!(next(&sockets[1]), "to all");
+}
+
+#[test]
+fn the_guard_takes_the_thread_back() {
+    let Some((lab, hosts)) = lab_with(2) else {
+        return;
+    };
+    let network = || std::fs::read_link("/proc/thread-self/ns/net").unwrap();
+    let outside = network();
+    let first = lab.enter(hosts[0]).unwrap();
+    let on_first = network();
+    let second = lab.enter(hosts[1]).unwrap();
+    assert_ne!(network(), on_first);
+    drop(second);
+    assert_eq!(network(), on_first);
+    drop(first);
+    assert_eq!(network(), outside);
+    assert_ne!(on_first, outside);
+}
