@@ -1,6 +1,7 @@
 //! How fast this crate moves datagrams: one sender, N receivers, trains of 64 KB over loopback multicast.
 //!
-//! `flood [--receivers N] [--segment BYTES] [--seconds S] [--off] [--nap MICROSECONDS]` prints one line for each receiver.
+//! `flood [--receivers N] [--segment BYTES] [--seconds S] [--off] [--nap MICROSECONDS]
+//! [--interface NAME]` prints one line for each receiver.
 //! It bounds from above what a protocol on this crate can do, and nothing else: no losses are repaired.
 
 use std::env;
@@ -11,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use qsm_net::{Offload, Port, PortConfig, PortCounters, SendError, choose_interface};
+use qsm_net::{Offload, Port, PortConfig, PortCounters, SendError, SendFailure, choose_interface};
 
 /// Bytes of one call of `send`: one train.
 const TRAIN_BYTES: usize = 64_000;
@@ -24,11 +25,12 @@ struct Options {
     seconds: u64,
     offload: Offload,
     nap: Option<Duration>,
+    interface: String,
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
     let options = options()?;
-    let (interface, _) = choose_interface(Some("lo"))?;
+    let (interface, _) = choose_interface(Some(&options.interface))?;
     let config = PortConfig {
         offload: options.offload,
         ..PortConfig::new(interface)
@@ -48,6 +50,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let (sent, elapsed) = flood(&mut sender, group, &options)?;
     done.store(true, Ordering::Release);
     print_rate("sent", sent.sent.datagrams, options.segment, elapsed);
+    println!("  {:?}", sent.sent.errors);
     for receiver in receivers {
         let (counters, _) = receiver
             .join()
@@ -73,6 +76,7 @@ fn options() -> Result<Options, Box<dyn Error>> {
         seconds: 3,
         offload: Offload::Auto,
         nap: None,
+        interface: "lo".to_owned(),
     };
     let mut arguments = env::args().skip(1);
     while let Some(name) = arguments.next() {
@@ -86,6 +90,7 @@ fn options() -> Result<Options, Box<dyn Error>> {
             "--segment" => options.segment = value()?.parse()?,
             "--seconds" => options.seconds = value()?.parse()?,
             "--nap" => options.nap = Some(Duration::from_micros(value()?.parse()?)),
+            "--interface" => options.interface = value()?,
             "--off" => options.offload = Offload::Off,
             _ => return Err(format!("unknown option {name}").into()),
         }
@@ -104,7 +109,15 @@ fn flood(
     while Instant::now() < end {
         match port.send(group, &bytes, options.segment) {
             Ok(_) => {}
-            Err(SendError::WouldBlock { .. }) => drop(port.wait(None)?),
+            Err(SendError::WouldBlock { .. }) => {
+                while !port.writable() {
+                    port.wait(None)?;
+                }
+            }
+            Err(SendError::Failed {
+                failure: SendFailure::NoBuffers,
+                ..
+            }) => {}
             Err(error) => return Err(error.into()),
         }
     }

@@ -82,13 +82,17 @@ impl PortError {
     ) -> impl FnOnce(io::Error) -> Self {
         move |source| match source.raw_os_error() {
             Some(libc::ENOBUFS) => Self::MembershipLimit { group },
-            Some(libc::ENODEV) => Self::InterfaceGone {
-                name: interface.to_owned(),
+            _ => Self::interface(interface, "join a multicast group")(source),
+        }
+    }
+
+    /// For options that name the interface.
+    pub(crate) fn interface(name: &str, doing: &'static str) -> impl FnOnce(io::Error) -> Self {
+        move |source| match source.raw_os_error() {
+            Some(libc::ENODEV | libc::EADDRNOTAVAIL) => Self::InterfaceGone {
+                name: name.to_owned(),
             },
-            _ => Self::Os {
-                doing: "join a multicast group",
-                source,
-            },
+            _ => Self::Os { doing, source },
         }
     }
 }
@@ -204,7 +208,9 @@ impl SendFailure {
 
     fn remedy(self) -> &'static str {
         match self {
-            Self::Forbidden => "a firewall rule drops it: check `nft list ruleset`",
+            Self::Forbidden => {
+                "a firewall rule drops it (check `nft list ruleset`), or it is a broadcast address"
+            }
             Self::NoBuffers => {
                 "the queue of the device is full: send slower, or enlarge it with `ip link set dev X txqueuelen 10000`"
             }

@@ -101,7 +101,8 @@ impl fmt::Display for IoReport {
             "groups: {} joined, one socket each; memberships of one socket: at most {limit}",
             self.groups
         )?;
-        let seen = match (self.ttl, self.loopback || *is_loopback) {
+        let seen = match (self.ttl, self.loopback) {
+            _ if *is_loopback => "this host only, being on the loopback interface",
             (0, true) => "this host only",
             (0, false) => "nobody: ttl 0 stays on this host, and loopback is off",
             (_, true) => "the network and this host",

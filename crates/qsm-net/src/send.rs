@@ -241,7 +241,60 @@ fn write_segment_size(control: &mut Control, segment: usize) -> usize {
 
 #[cfg(test)]
 mod tests {
+    use std::net::Ipv4Addr;
+    use std::os::fd::AsFd;
+
     use super::*;
+    use crate::sys;
+
+    /// A socket without checksums cannot send trains (`udp_send_skb`), which makes the kernel refuse one on purpose.
+    #[test]
+    fn a_refused_train_goes_out_as_single_datagrams_and_is_not_tried_again() {
+        let (from, to) = (sys::udp_socket().unwrap(), sys::udp_socket().unwrap());
+        sys::set_option(from.as_fd(), libc::SOL_SOCKET, libc::SO_NO_CHECK, 1).unwrap();
+        sys::bind(to.as_fd(), SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let address = sys::local_addr(to.as_fd()).unwrap();
+        let mut transmitter = Transmitter::new(Gso::On, 65_536);
+        let mut counters = SendCounters::default();
+        for _ in 0..2 {
+            let sent = transmitter
+                .send(from.as_fd(), address, &[1; 4500], 1000, &mut counters)
+                .unwrap();
+            assert_eq!((sent.bytes, sent.datagrams), (4500, 5));
+        }
+        assert!(
+            matches!(transmitter.gso, Gso::Refused(libc::EINVAL | libc::EIO)),
+            "{:?}",
+            transmitter.gso
+        );
+        assert_eq!(
+            (
+                counters.errors.trains_refused,
+                counters.trains,
+                counters.datagrams
+            ),
+            (1, 0, 10)
+        );
+        assert!(sys::poll_readable(to.as_fd(), std::time::Duration::from_secs(20)).unwrap());
+    }
+
+    #[test]
+    fn datagrams_above_the_mtu_do_not_try_trains() {
+        let socket = sys::udp_socket().unwrap();
+        sys::bind(socket.as_fd(), SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let address = sys::local_addr(socket.as_fd()).unwrap();
+        let mut transmitter = Transmitter::new(Gso::On, 1500);
+        let mut counters = SendCounters::default();
+        transmitter
+            .send(socket.as_fd(), address, &[1; 2944], 1472, &mut counters)
+            .unwrap();
+        assert_eq!(counters.trains, 1);
+        transmitter
+            .send(socket.as_fd(), address, &[1; 2946], 1473, &mut counters)
+            .unwrap();
+        assert_eq!((counters.trains, counters.datagrams), (1, 4));
+        assert_eq!(transmitter.gso, Gso::On);
+    }
 
     #[test]
     fn trains_respect_both_limits() {

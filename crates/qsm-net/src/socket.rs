@@ -34,9 +34,10 @@ impl Socket {
     pub(crate) fn unicast(config: &PortConfig) -> Result<Self, PortError> {
         let address = SocketAddrV4::new(config.interface.addr, config.unicast_port);
         let socket = Self::new(config, address, false)?;
+        let doing = "set up a socket for multicast";
         socket
             .set_multicast_sending(config)
-            .map_err(PortError::os("set up a socket for multicast"))?;
+            .map_err(PortError::interface(&config.interface.name, doing))?;
         Ok(socket)
     }
 
