@@ -1,5 +1,7 @@
 //! What a port has done so far. All counts only grow, and wrap never in practice (64 bits).
 
+use crate::error::SendFailure;
+
 /// Counts of one port since it was opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PortCounters {
@@ -53,7 +55,7 @@ pub struct SendErrorCounters {
     pub would_block: u64,
     /// The queue of the device was full (`ENOBUFS`, `ENOMEM`).
     pub no_buffers: u64,
-    /// The destination refused (`ECONNREFUSED`).
+    /// The destination's host said that nobody listens there (`ECONNREFUSED`, by ICMP, so about an earlier datagram).
     pub refused: u64,
     /// A firewall rule forbade it (`EPERM`, `EACCES`).
     pub forbidden: u64,
@@ -76,6 +78,20 @@ pub struct FaultCounters {
     pub duplicated: u64,
     /// Delivered after their successor.
     pub reordered: u64,
+}
+
+impl SendErrorCounters {
+    pub(crate) fn count(&mut self, failure: SendFailure) {
+        let count = match failure {
+            SendFailure::Forbidden => &mut self.forbidden,
+            SendFailure::NoBuffers => &mut self.no_buffers,
+            SendFailure::Other => &mut self.other,
+            SendFailure::Refused => &mut self.refused,
+            SendFailure::TooLarge => &mut self.too_large,
+            SendFailure::Unreachable => &mut self.unreachable,
+        };
+        *count += 1;
+    }
 }
 
 impl PortCounters {

@@ -180,7 +180,8 @@ pub struct Sent {
 pub enum SendFailure {
     /// A firewall rule forbids it; for a lossy rule this is a loss.
     Forbidden,
-    /// The queue of the device is full: slow down.
+    /// The queue of the device is full and the next datagram, or train, is lost to the network: slow down. Sockets of this
+    /// host may have received it, and receive it twice if it is sent again.
     NoBuffers,
     /// Anything else.
     Other,

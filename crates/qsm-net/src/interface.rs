@@ -386,5 +386,4 @@ fn index_and_mtu(socket: libc::c_int, name: &str) -> io::Result<(u32, u32)> {
 }
 
 #[cfg(test)]
-#[path = "interface/tests.rs"]
 mod tests;

@@ -44,6 +44,7 @@ mod config;
 mod counters;
 mod error;
 mod fault;
+mod icmp;
 mod interface;
 mod poller;
 mod port;

@@ -36,7 +36,8 @@ pub(crate) struct Poller {
     precise: bool,
     /// A send met a full buffer, and the socket was not seen writable since.
     blocked: bool,
-    unicast: bool,
+    /// Events of the unicast socket found and not served yet (`EPOLLIN`, `EPOLLERR`).
+    unicast: u32,
     /// Slots of multicast sockets found readable and not served yet, the next one last.
     pending: Vec<u32>,
 }
@@ -65,7 +66,7 @@ impl Poller {
             waker,
             precise: true,
             blocked: false,
-            unicast: false,
+            unicast: 0,
             pending,
         })
     }
@@ -111,14 +112,15 @@ impl Poller {
 
     /// True while sockets of the last look wait to be served.
     pub(crate) fn has_pending(&self) -> bool {
-        self.unicast || !self.pending.is_empty()
+        self.unicast != 0 || !self.pending.is_empty()
     }
 
     pub(crate) fn has_pending_multicast(&self) -> bool {
         !self.pending.is_empty()
     }
 
-    pub(crate) fn take_unicast(&mut self) -> bool {
+    /// The events of the unicast socket.
+    pub(crate) fn take_unicast(&mut self) -> u32 {
         std::mem::take(&mut self.unicast)
     }
 
@@ -177,14 +179,14 @@ impl Poller {
         };
         let mut ready = Ready::default();
         self.pending.clear();
-        self.unicast = false;
+        self.unicast = 0;
         // From the last to the first, because the pending list is taken from its end.
         for event in events[..count].iter().rev() {
             let (flags, token) = (event.events, event.u64);
             match token {
                 TOKEN_WAKER => ready.woken = self.waker.clear(),
                 TOKEN_UNICAST => {
-                    self.unicast = flags & !(libc::EPOLLOUT as u32) != 0;
+                    self.unicast = flags & !(libc::EPOLLOUT as u32);
                     ready.writable = self.blocked && flags & libc::EPOLLOUT as u32 != 0;
                 }
                 slot => self.pending.push(slot as u32),

@@ -8,6 +8,7 @@ use crate::config::{Offload, PortConfig};
 use crate::counters::PortCounters;
 use crate::error::{GROUPS_MAX, PortError, SendError, Sent};
 use crate::fault::Injector;
+use crate::icmp;
 use crate::poller::{Poller, Ready};
 use crate::receive::{Datagrams, Ring, SLOTS};
 use crate::report::{self, IoReport};
@@ -175,7 +176,11 @@ impl Port {
         }
         self.fresh = false;
         // Control must not wait while a long list of busy groups is served, so then unicast is tried unasked.
-        if self.poller.take_unicast() || continued {
+        let unicast = self.poller.take_unicast();
+        if unicast & libc::EPOLLERR as u32 != 0 {
+            icmp::drain(self.unicast.fd(), &mut self.counters.sent.errors);
+        }
+        if unicast != 0 || continued {
             let share = if self.poller.has_pending_multicast() {
                 UNICAST_SHARE
             } else {
@@ -217,7 +222,7 @@ impl Port {
     ///
     /// # Errors
     /// [`SendError`], which says what was sent before it; after [`SendError::WouldBlock`] go on with the rest when
-    /// [`writable`](Self::writable). An error may concern an earlier datagram of the same destination (ICMP).
+    /// [`writable`](Self::writable). What ICMP says about earlier datagrams is counted and is no error here.
     pub fn send(
         &mut self,
         to: SocketAddrV4,
@@ -316,7 +321,16 @@ fn receive_from(
     ring: &mut Ring,
     counters: &mut PortCounters,
 ) -> io::Result<()> {
-    let filled = ring.fill(socket.fd(), group, limit)?;
+    let mut repeats = icmp::REPEATS;
+    let filled = loop {
+        match ring.fill(socket.fd(), group, limit) {
+            // The kernel reports what ICMP said about a datagram sent earlier by failing this call.
+            Err(_) if repeats > 0 && icmp::drain(socket.fd(), &mut counters.sent.errors) > 0 => {
+                repeats -= 1;
+            }
+            other => break other?,
+        }
+    };
     let counters = counters.received(group.is_some());
     counters.calls += u64::from(filled.messages > 0);
     counters.datagrams += filled.datagrams;

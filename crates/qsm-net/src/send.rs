@@ -17,6 +17,7 @@ use std::ptr;
 use crate::address::{HEADER_BYTES, PAYLOAD_MAX_BYTES, RAW_BYTES, Raw, to_raw};
 use crate::counters::SendCounters;
 use crate::error::{SendError, SendFailure, Sent};
+use crate::icmp;
 
 /// Most datagrams of a train: what every kernel with GSO takes (`UDP_MAX_SEGMENTS`; 128 since Linux 6.11).
 const TRAIN_MAX: usize = 64;
@@ -102,6 +103,7 @@ impl Transmitter {
         let mut sent = Sent::default();
         // The error that a train met, until its datagrams have passed, which shows that the train was at fault.
         let mut suspicion = None;
+        let mut repeats = icmp::REPEATS;
         while sent.bytes < bytes.len() {
             let rest = &bytes[sent.bytes..];
             sent.calls += 1;
@@ -135,6 +137,8 @@ impl Transmitter {
                 }
                 // The path is narrower than the interface: a matter of this destination, not of the device.
                 Some(libc::EMSGSIZE) if train => cut = Cut::single(segment_bytes),
+                // The kernel reports what ICMP said about an earlier datagram by failing this one.
+                _ if repeats > 0 && icmp::drain(fd, &mut counters.errors) > 0 => repeats -= 1,
                 _ => return Err(failed(error, to, sent, counters)),
             }
         }
@@ -162,15 +166,7 @@ fn failed(
     counters: &mut SendCounters,
 ) -> SendError {
     let failure = SendFailure::of(&source);
-    let count = match failure {
-        SendFailure::Forbidden => &mut counters.errors.forbidden,
-        SendFailure::NoBuffers => &mut counters.errors.no_buffers,
-        SendFailure::Other => &mut counters.errors.other,
-        SendFailure::Refused => &mut counters.errors.refused,
-        SendFailure::TooLarge => &mut counters.errors.too_large,
-        SendFailure::Unreachable => &mut counters.errors.unreachable,
-    };
-    *count += 1;
+    counters.errors.count(failure);
     SendError::Failed {
         failure,
         to,

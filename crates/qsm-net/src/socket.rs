@@ -112,6 +112,8 @@ impl Socket {
             interface,
         )?;
         set(libc::IP_MULTICAST_TTL, libc::c_int::from(config.ttl))?;
+        // See `icmp.rs`: without it the loss of what the device's queue has no room for is concealed.
+        set(libc::IP_RECVERR, 1)?;
         set(libc::IP_MULTICAST_LOOP, libc::c_int::from(config.loopback))?;
         set_buffer(self.fd(), SEND, config.send_buffer_bytes).map(drop)
     }

@@ -3,7 +3,7 @@
 mod common;
 
 use common::{config, group, open};
-use qsm_net::{InterfaceError, Offload, Port, PortConfig, PortError, choose_interface};
+use qsm_net::{InterfaceError, Offload, Port, PortConfig, PortError, Ready, choose_interface};
 
 #[test]
 fn a_busy_port_is_named() {
@@ -57,6 +57,32 @@ fn a_vanished_interface_is_named() {
         "{error:?}"
     );
     assert!(error.to_string().contains("`ip link show lo`"), "{error}");
+}
+
+/// A host that answers "nobody listens there" disturbs neither the next send nor the next receive, and is counted once.
+#[test]
+fn refusals_are_counted_and_disturb_nothing() {
+    // An address of the loopback network nobody binds, at the port of a service nobody offers any more.
+    let nobody = "127.93.1.7:1".parse().unwrap();
+    let group = group();
+    for offload in [Offload::Auto, Offload::Off] {
+        let mut port = open(offload);
+        port.join(group).unwrap();
+        port.send(nobody, b"hello", 5).unwrap();
+        assert!(port.wait(Some(common::PATIENCE)).unwrap().readable);
+        assert_eq!(port.receive().unwrap(), 0);
+        assert_eq!(port.counters().sent.errors.refused, 1);
+        assert_eq!(
+            port.wait(Some(std::time::Duration::ZERO)).unwrap(),
+            Ready::default()
+        );
+
+        port.send(nobody, b"hello", 5).unwrap();
+        assert_eq!(port.send(group, &[1; 3000], 1000).unwrap().datagrams, 3);
+        assert_eq!(common::collect(&mut port, 3).len(), 3);
+        assert_eq!(port.counters().sent.errors.refused, 2);
+        assert_eq!(port.counters().sent.errors.trains_refused, 0);
+    }
 }
 
 #[test]
