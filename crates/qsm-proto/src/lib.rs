@@ -31,6 +31,7 @@
 
 mod config;
 mod event;
+pub mod membership;
 pub mod outbox;
 mod random;
 pub mod session;

@@ -1,0 +1,751 @@
+//! The client's side of the membership protocol: it finds a service, keeps a session with it,
+//! keeps the tables of groups and regions that the service's batches describe, and tells the
+//! endpoint what changed (R035-R039).
+//!
+//! ```text
+//!           beacon / set_service          Welcome
+//!  Searching ───────────────► Greeting ───────────► Member ──► batches ──► Change, Change, BatchEnd
+//!      ▲                        ▲   ▲                 │
+//!      │ nobody answers         │   └── reset ────────┤  (service restarted, or excluded this node)
+//!      └── ServiceMissing       └────── redirect ─────┘  (service yields to another one)
+//! ```
+//!
+//! The service is needed for change, not for traffic: when it is silent, [`Change::ServiceLost`]
+//! says so and everything else goes on with the last views. When it, or another, comes back
+//! without memory, the node reports in its `Hello` what it knows, and goes on in the same life if
+//! the service can take it up. Requests not answered yet are sent again after every welcome.
+//!
+//! All inputs end in one step that does whatever is due; [`Membership::next_timeout`] says when
+//! that step is needed again.
+
+mod change;
+mod discovery;
+mod groups;
+mod link;
+mod regions;
+mod requests;
+
+use core::time::Duration;
+use std::collections::{BTreeMap, VecDeque};
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use qsm_wire::membership::{FromService, MESSAGE_BYTES_MAX, QueryKind, Role, ToService, Update};
+use qsm_wire::{Body, GroupId, Header, Hop, Incarnation, Kind, NodeId, Origin, Probe, RegionId};
+use qsm_wire::{Reset, ViewNumber};
+
+pub use self::change::Change;
+use self::discovery::Discovery;
+use self::groups::Groups;
+use self::link::Link;
+use self::regions::{Regions, Step};
+use self::requests::Requests;
+use crate::session::frame_bytes;
+use crate::view::{Layout, RegionView};
+use crate::{Config, Instant, Outbox, Random, Reason, Seed};
+
+/// Silence of the service after which it counts as lost: five heartbeats.
+const SERVICE_SILENCE: Duration = Duration::from_secs(1);
+/// Heartbeat interval until the service has told its own.
+const HEARTBEAT_START: Duration = Duration::from_millis(200);
+/// First pause before a session that was never welcomed is opened again; it doubles.
+const REOPEN_MIN: Duration = Duration::from_millis(50);
+/// Longest such pause.
+const REOPEN_MAX: Duration = Duration::from_secs(1);
+/// How long a goodbye is repeated without receipt.
+const GOODBYE_MAX: Duration = Duration::from_secs(1);
+/// Changes that may wait to be polled before no further messages of the service are read.
+const CHANGES_MAX: usize = 1 << 16;
+
+/// What was configured.
+#[derive(Debug)]
+struct Identity {
+    node: NodeId,
+    name: String,
+    address: SocketAddr,
+    discovery: SocketAddr,
+    cluster: u32,
+    layout: Layout,
+    frame_bytes: usize,
+    groups_max: usize,
+    /// A configured service is never replaced by one of this node's own.
+    service_fixed: bool,
+}
+
+/// How the service stands, as far as the endpoint has been told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Contact {
+    None,
+    Found,
+    Lost,
+}
+
+/// A node's side of the membership protocol.
+#[derive(Debug)]
+pub struct Membership {
+    identity: Identity,
+    random: Random,
+    incarnation: Incarnation,
+    term: u64,
+    contact: Contact,
+    link: Option<Link>,
+    /// Session ids grow, so that a service can tell a new session from an old one's echo.
+    session_last: u64,
+    reopen_at: Option<Instant>,
+    reopen_pause: Duration,
+    goodbye_until: Option<Instant>,
+    discovery: Discovery,
+    groups: Groups,
+    regions: Regions,
+    requests: Requests,
+    /// Regions that this node has left and has everything of.
+    drained: BTreeMap<RegionId, ViewNumber>,
+    changes: VecDeque<Change>,
+    /// Batches that did not fit what is known here; each costs a new session.
+    misfits: u64,
+}
+
+impl Membership {
+    /// A node that is in no cluster yet. The configuration has been checked.
+    #[must_use]
+    pub fn new(config: &Config, seed: Seed, now: Instant) -> Self {
+        let mut random = Random::new(seed, "membership");
+        let session_last = random.bits() >> 1;
+        let mut this = Self {
+            identity: Identity {
+                node: config.node,
+                name: config.name.clone(),
+                address: config.address,
+                discovery: config.discovery,
+                cluster: config.cluster_number(),
+                layout: config.layout,
+                frame_bytes: frame_bytes(config.datagram_bytes),
+                groups_max: config.limits.groups,
+                service_fixed: config.service.is_some(),
+            },
+            random,
+            incarnation: Incarnation(0),
+            term: 0,
+            contact: Contact::None,
+            link: None,
+            session_last,
+            reopen_at: None,
+            reopen_pause: REOPEN_MIN,
+            goodbye_until: None,
+            discovery: Discovery::idle(),
+            groups: Groups::default(),
+            regions: Regions::default(),
+            requests: Requests::default(),
+            drained: BTreeMap::new(),
+            changes: VecDeque::new(),
+            misfits: 0,
+        };
+        match config.service {
+            Some(address) => this.connect(now, address),
+            None => this.discovery.start(now, true, &mut this.random),
+        }
+        this
+    }
+
+    /// Who this node is; incarnation 0 before it is admitted.
+    #[must_use]
+    pub fn origin(&self) -> Origin {
+        Origin {
+            node: self.identity.node,
+            incarnation: self.incarnation,
+        }
+    }
+
+    /// A group's number, once the service has told it.
+    #[must_use]
+    pub fn group(&self, name: &str) -> Option<GroupId> {
+        self.groups.id(name)
+    }
+
+    /// The name of a group of this node.
+    #[must_use]
+    pub fn group_name(&self, group: GroupId) -> Option<&str> {
+        self.groups.name(group)
+    }
+
+    /// The newest views of the regions that concern this node, by region.
+    pub fn views(&self) -> impl Iterator<Item = &Arc<RegionView>> {
+        self.regions.views()
+    }
+
+    /// The groups of a region that concern this node, ascending.
+    #[must_use]
+    pub fn region_groups(&self, region: RegionId) -> Option<&[GroupId]> {
+        self.regions.groups(region)
+    }
+
+    /// Where the service is, or was last.
+    #[must_use]
+    pub fn service(&self) -> Option<SocketAddr> {
+        self.link.as_ref().map(|link| link.address)
+    }
+
+    /// The term of the service that admitted this node last; 0 before.
+    #[must_use]
+    pub fn term(&self) -> u64 {
+        self.term
+    }
+
+    /// Batches that contradicted what was known; each was repaired by a new session.
+    #[must_use]
+    pub fn misfits(&self) -> u64 {
+        self.misfits
+    }
+
+    /// What changed next.
+    pub fn poll_change(&mut self) -> Option<Change> {
+        self.changes.pop_front()
+    }
+
+    /// Takes up a role in these groups. Returns the number that [`Change::Done`] or
+    /// [`Change::Refused`] will bear.
+    pub fn enter(
+        &mut self,
+        now: Instant,
+        role: Role,
+        names: Vec<String>,
+        outbox: &mut Outbox,
+    ) -> u32 {
+        let request = self.requests.number();
+        if let Err(reason) = self.groups.want(role, &names, self.identity.groups_max) {
+            self.changes.push_back(Change::Refused { request, reason });
+            return request;
+        }
+        let message = ToService::Enter {
+            request,
+            role,
+            names,
+        };
+        self.request(request, message);
+        self.step(now, outbox);
+        request
+    }
+
+    /// Gives up a role in these groups; unknown ones are ignored.
+    pub fn exit(
+        &mut self,
+        now: Instant,
+        role: Role,
+        names: Vec<String>,
+        outbox: &mut Outbox,
+    ) -> u32 {
+        let request = self.requests.number();
+        self.groups.unwant(role, &names);
+        let message = ToService::Exit {
+            request,
+            role,
+            names,
+        };
+        self.request(request, message);
+        self.step(now, outbox);
+        request
+    }
+
+    /// Asks the service for a list.
+    pub fn query(&mut self, now: Instant, kind: QueryKind, outbox: &mut Outbox) -> u32 {
+        let request = self.requests.number();
+        self.request(request, ToService::Query { request, kind });
+        self.step(now, outbox);
+        request
+    }
+
+    /// Reports a member that does not answer its ring neighbour. Lost when there is no service.
+    pub fn suspect(&mut self, now: Instant, member: Origin, outbox: &mut Outbox) {
+        self.tell(&ToService::Suspect { member });
+        self.step(now, outbox);
+    }
+
+    /// Reports that this node has everything of a region it left before `view`. Repeated to
+    /// every service until one has taken the node out.
+    pub fn drained(
+        &mut self,
+        now: Instant,
+        region: RegionId,
+        view: ViewNumber,
+        outbox: &mut Outbox,
+    ) {
+        if self.drained.insert(region, view) != Some(view) {
+            self.tell(&ToService::Drained { region, view });
+            self.step(now, outbox);
+        }
+    }
+
+    /// Leaves the cluster. [`Membership::is_gone`] says when the service knows.
+    pub fn goodbye(&mut self, now: Instant, outbox: &mut Outbox) {
+        if self.goodbye_until.is_none() {
+            self.goodbye_until = Some(now.after(GOODBYE_MAX));
+            self.reopen_at = None;
+            self.discovery.stop();
+            self.tell(&ToService::Goodbye);
+            self.step(now, outbox);
+        }
+    }
+
+    /// Whether the goodbye has arrived, or is pointless.
+    #[must_use]
+    pub fn is_gone(&self, now: Instant) -> bool {
+        let Some(until) = self.goodbye_until else {
+            return false;
+        };
+        let settled = |link: &Link| !link.welcomed || link.session.is_settled();
+        now >= until || self.link.as_ref().is_none_or(settled)
+    }
+
+    /// The service's address, found by the runtime or embedded in it.
+    pub fn set_service(&mut self, now: Instant, address: SocketAddr, outbox: &mut Outbox) {
+        if self.service() != Some(address) || self.contact == Contact::Lost {
+            self.connect(now, address);
+            self.step(now, outbox);
+        }
+    }
+
+    /// Takes one of the packets that concern membership; others are ignored. The header's
+    /// cluster has been checked.
+    pub fn handle(
+        &mut self,
+        now: Instant,
+        from: SocketAddr,
+        packet: (&Header, &Body<'_>),
+        outbox: &mut Outbox,
+    ) {
+        match packet.1 {
+            Body::Session(frame) => {
+                if self.heard_from_service(now, frame.head.session) {
+                    if let Some(link) = &mut self.link {
+                        link.session.handle_frame(now, frame);
+                    }
+                    self.read_messages(now);
+                }
+            }
+            Body::SessionAck(heard) => {
+                if self.heard_from_service(now, heard.session)
+                    && let Some(link) = &mut self.link
+                {
+                    link.session.handle_heard(now, heard.heard_upto, false);
+                }
+            }
+            Body::SessionReset(reset) => self.handle_reset(now, *reset),
+            Body::Beacon(beacon) => self.handle_beacon(now, beacon.address),
+            Body::Probe(probe) => return self.answer(from, *probe, outbox),
+            _ => return,
+        }
+        self.step(now, outbox);
+    }
+
+    /// Does what is due; harmless when nothing is.
+    pub fn handle_timeout(&mut self, now: Instant, outbox: &mut Outbox) {
+        self.step(now, outbox);
+    }
+
+    /// When [`Membership::handle_timeout`] has something to do.
+    #[must_use]
+    pub fn next_timeout(&self) -> Option<Instant> {
+        let link = self.link.as_ref();
+        let silence = link.filter(|_| self.contact != Contact::Lost);
+        [
+            link.and_then(|link| link.session.next_timeout()),
+            link.map(|link| link.heartbeat_at),
+            silence.map(|link| link.heard_at.after(SERVICE_SILENCE)),
+            self.reopen_at,
+            self.discovery.next_timeout(),
+        ]
+        .into_iter()
+        .flatten()
+        .min()
+    }
+
+    fn request(&mut self, number: u32, message: ToService) {
+        if let Err(reason) = self.requests.push(number, message) {
+            let request = number;
+            self.changes.push_back(Change::Refused { request, reason });
+        }
+    }
+
+    /// Everything that is due, in one place.
+    fn step(&mut self, now: Instant, outbox: &mut Outbox) {
+        self.watch_service(now);
+        if self.reopen_at.is_some_and(|at| at <= now)
+            && let Some(address) = self.service()
+        {
+            self.connect(now, address);
+        }
+        self.read_messages(now);
+        self.send_requests();
+        let wish = self.discovery.handle_timeout(now, &mut self.random);
+        if wish.solicit {
+            let header = self.header();
+            outbox.push(Reason::Membership, self.identity.discovery, |out| {
+                header.encode(Kind::Solicit, out);
+            });
+        }
+        if wish.missing {
+            self.changes.push_back(Change::ServiceMissing);
+        }
+        let header = self.header();
+        let going = self.goodbye_until.is_some();
+        if let Some(link) = &mut self.link {
+            link.transmit(now, header, going, outbox);
+        }
+    }
+
+    fn header(&self) -> Header {
+        Header {
+            cluster: self.identity.cluster,
+            origin: self.origin(),
+            epoch: 0,
+            hop: Hop::Direct,
+        }
+    }
+
+    fn watch_service(&mut self, now: Instant) {
+        let Some(link) = &self.link else { return };
+        let silent = now >= link.heard_at.after(SERVICE_SILENCE);
+        if silent && self.contact != Contact::Lost && self.goodbye_until.is_none() {
+            self.contact = Contact::Lost;
+            self.changes.push_back(Change::ServiceLost);
+            let alone = !self.identity.service_fixed;
+            self.discovery.start(now, alone, &mut self.random);
+        }
+    }
+
+    /// Opens a new session and says hello in it.
+    fn connect(&mut self, now: Instant, address: SocketAddr) {
+        if self.goodbye_until.is_some() {
+            return;
+        }
+        self.session_last += 1;
+        self.reopen_at = None;
+        if self.contact == Contact::None {
+            self.discovery.stop();
+        }
+        let mut link = Link::new(now, address, self.session_last, self.identity.frame_bytes);
+        self.requests.unsend();
+        let mut hello = self.hello(true);
+        if hello.len() > MESSAGE_BYTES_MAX {
+            hello = self.hello(false);
+        }
+        // A new session is empty, and group names are limited to less than a message.
+        link.tell_bytes(&hello);
+        // A session that replaces one with a silent service inherits its silence.
+        if let Some(old) = &self.link
+            && self.contact == Contact::Lost
+        {
+            link.heard_at = old.heard_at;
+        }
+        self.link = Some(link);
+    }
+
+    fn hello(&self, with_regions: bool) -> Vec<u8> {
+        let known = self.incarnation != Incarnation(0);
+        let groups = if known {
+            self.groups.reports()
+        } else {
+            Vec::new()
+        };
+        let room = if known && with_regions {
+            MESSAGE_BYTES_MAX / 4
+        } else {
+            0
+        };
+        let hello = ToService::Hello {
+            name: self.identity.name.clone(),
+            address: self.identity.address,
+            incarnation: self.incarnation,
+            term: self.term,
+            groups,
+            regions: self.regions.reports(self.origin(), room),
+        };
+        let mut bytes = Vec::new();
+        hello.encode(&mut bytes);
+        bytes
+    }
+
+    /// Notes a sign of life; `false` when it is of another session.
+    fn heard_from_service(&mut self, now: Instant, session: u64) -> bool {
+        let Some(link) = &mut self.link else {
+            return false;
+        };
+        if link.session.id() != session {
+            return false;
+        }
+        link.heard_at = now;
+        if self.contact != Contact::Found {
+            self.contact = Contact::Found;
+            let address = link.address;
+            self.discovery.stop();
+            self.changes.push_back(Change::ServiceFound { address });
+        }
+        true
+    }
+
+    fn handle_reset(&mut self, now: Instant, reset: Reset) {
+        if !self.heard_from_service(now, reset.session) {
+            return;
+        }
+        let Some(link) = &self.link else { return };
+        let (welcomed, address) = (link.welcomed, link.address);
+        if self.goodbye_until.is_some() {
+            self.link = None;
+        } else if welcomed {
+            self.connect(now, address);
+        } else if self.reopen_at.is_none() {
+            self.reopen_at = Some(now.after(self.reopen_pause));
+            self.reopen_pause = (self.reopen_pause * 2).min(REOPEN_MAX);
+        }
+    }
+
+    /// A beacon matters only to a node whose service is silent or unknown.
+    fn handle_beacon(&mut self, now: Instant, address: SocketAddr) {
+        if self.contact == Contact::Found || self.goodbye_until.is_some() {
+            return;
+        }
+        let greeting = self.contact == Contact::None && self.link.is_some();
+        if !greeting && self.service() != Some(address) {
+            self.connect(now, address);
+            if let Some(link) = &mut self.link {
+                link.heard_at = now;
+            }
+            self.contact = Contact::None;
+            self.discovery.stop();
+        }
+    }
+
+    fn answer(&self, from: SocketAddr, probe: Probe, outbox: &mut Outbox) {
+        if probe.subject == self.origin() && self.incarnation != Incarnation(0) {
+            let header = self.header();
+            outbox.push(Reason::Membership, from, |out| {
+                probe.encode(&header, Kind::ProbeReply, out);
+            });
+        }
+    }
+
+    /// Sends a message that nobody waits for, if there is a service to hear it.
+    fn tell(&mut self, message: &ToService) {
+        if let Some(link) = self.link.as_mut().filter(|link| link.welcomed) {
+            link.tell(message);
+        }
+    }
+
+    fn send_requests(&mut self) {
+        if let Some(link) = self.link.as_mut().filter(|link| link.welcomed) {
+            self.requests.send(|message| link.tell(message));
+        }
+    }
+
+    fn read_messages(&mut self, now: Instant) {
+        while self.changes.len() < CHANGES_MAX {
+            let Some(link) = &mut self.link else { return };
+            let Some(bytes) = link.session.poll_message() else {
+                break;
+            };
+            let taken = FromService::decode(&bytes)
+                .ok()
+                .is_some_and(|message| self.take_message(now, message));
+            if !taken {
+                return self.start_over(now);
+            }
+        }
+        if self
+            .link
+            .as_ref()
+            .is_some_and(|link| link.session.is_broken())
+        {
+            self.start_over(now);
+        }
+    }
+
+    /// The service said something that does not fit: a new session makes it say everything.
+    fn start_over(&mut self, now: Instant) {
+        self.misfits += 1;
+        if let Some(address) = self.service() {
+            self.connect(now, address);
+        }
+    }
+
+    /// `false` when the message does not fit what is known.
+    fn take_message(&mut self, now: Instant, message: FromService) -> bool {
+        match message {
+            FromService::Welcome {
+                incarnation,
+                term,
+                heartbeat_ms,
+            } => {
+                let heartbeat = Duration::from_millis(u64::from(heartbeat_ms.clamp(10, 60_000)));
+                self.welcome(now, incarnation, term, heartbeat);
+            }
+            FromService::Batch { number, updates } => return self.take_batch(number, updates),
+            FromService::Done { request } => self.done(request),
+            FromService::Refused { request, reason } => self.refused(request, reason),
+            FromService::Nodes { request, rows } => {
+                self.answered(request, Change::Nodes { request, rows });
+            }
+            FromService::Groups { request, rows } => {
+                self.answered(request, Change::Groups { request, rows });
+            }
+            FromService::Regions { request, rows } => {
+                self.answered(request, Change::Regions { request, rows });
+            }
+            FromService::Redirect { address } => self.connect(now, address),
+            _ => return false,
+        }
+        true
+    }
+
+    fn welcome(&mut self, now: Instant, incarnation: Incarnation, term: u64, heartbeat: Duration) {
+        let Some(link) = &mut self.link else { return };
+        link.welcomed = true;
+        link.heartbeat = heartbeat;
+        link.heartbeat_at = now.after(heartbeat);
+        self.reopen_pause = REOPEN_MIN;
+        self.term = term;
+        let roles = [Role::Subscriber, Role::Publisher];
+        let again = roles.map(|role| (role, self.groups.to_enter_again(role)));
+        let fresh = incarnation != self.incarnation;
+        if fresh {
+            if self.incarnation != Incarnation(0) {
+                self.changes.push_back(Change::Excluded);
+            }
+            self.regions.clear();
+            self.groups.forget_numbers();
+            self.drained.clear();
+            self.incarnation = incarnation;
+        }
+        let origin = self.origin();
+        self.changes.push_back(Change::Admitted { origin, fresh });
+        for (role, names) in again {
+            if !names.is_empty() {
+                let request = 0;
+                self.tell(&ToService::Enter {
+                    request,
+                    role,
+                    names,
+                });
+            }
+        }
+        for (region, view) in self.drained.clone() {
+            self.tell(&ToService::Drained { region, view });
+        }
+    }
+
+    fn take_batch(&mut self, number: u64, updates: Vec<Update>) -> bool {
+        let Some(link) = &mut self.link else {
+            return false;
+        };
+        if number != link.batch + 1 {
+            return false;
+        }
+        link.batch = number;
+        let fits = updates.into_iter().all(|update| self.take_update(update));
+        self.changes.push_back(Change::BatchEnd);
+        fits
+    }
+
+    fn take_update(&mut self, update: Update) -> bool {
+        match update {
+            Update::Named { group, name } => {
+                if self.groups.named(group, &name) {
+                    self.changes.push_back(Change::Named { group, name });
+                }
+            }
+            Update::Region {
+                region,
+                channel,
+                address,
+                groups,
+            } => {
+                self.regions.put(region, (channel, address), groups.clone());
+                self.changes.push_back(Change::Region {
+                    region,
+                    channel,
+                    address,
+                    groups,
+                });
+            }
+            Update::View {
+                region,
+                view,
+                base,
+                removed,
+                leaving,
+                added,
+            } => {
+                let step = Step {
+                    region,
+                    view,
+                    base,
+                    removed,
+                    leaving,
+                    added,
+                };
+                return self.take_view(step);
+            }
+            Update::Closed { region } => {
+                self.drained.remove(&region);
+                if self.regions.remove(region) {
+                    self.changes.push_back(Change::Closed { region });
+                }
+            }
+            Update::Dead { origin } => self.changes.push_back(Change::Dead { origin }),
+            _ => return false,
+        }
+        true
+    }
+
+    fn take_view(&mut self, step: Step) -> bool {
+        let Some(view) = self.regions.step(step, self.identity.layout) else {
+            return false;
+        };
+        let own = view.index_of(self.origin());
+        let leaving = own
+            .and_then(|index| view.member(index))
+            .is_some_and(|m| m.leaving);
+        if !leaving {
+            self.drained.remove(&view.region());
+        }
+        self.changes.push_back(Change::View(view));
+        true
+    }
+
+    fn answered(&mut self, request: u32, change: Change) {
+        if self.requests.take(request).is_some() {
+            self.changes.push_back(change);
+        }
+    }
+
+    fn done(&mut self, request: u32) {
+        let Some(message) = self.requests.take(request) else {
+            return;
+        };
+        match message {
+            ToService::Enter { role, names, .. } => self.groups.entered(role, &names),
+            ToService::Exit { role, names, .. } => {
+                let gone = self.groups.exited(role, &names);
+                self.unnamed(gone);
+            }
+            _ => {}
+        }
+        self.changes.push_back(Change::Done { request });
+    }
+
+    fn refused(&mut self, request: u32, reason: String) {
+        let Some(message) = self.requests.take(request) else {
+            return;
+        };
+        if let Some((role, names)) = requests::names(&message) {
+            let gone = self.groups.refused(role, names);
+            self.unnamed(gone);
+        }
+        self.changes.push_back(Change::Refused { request, reason });
+    }
+
+    fn unnamed(&mut self, gone: Vec<(GroupId, String)>) {
+        for (group, name) in gone {
+            self.changes.push_back(Change::Unnamed { group, name });
+        }
+    }
+}

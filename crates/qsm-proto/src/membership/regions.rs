@@ -1,0 +1,116 @@
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use qsm_wire::membership::{Member, RegionReport};
+use qsm_wire::{ChannelId, GroupId, Origin, RegionId, ViewNumber};
+
+use crate::view::{Layout, RegionView};
+
+/// Bytes of a member in a report, at most (IPv6).
+const MEMBER_BYTES_MAX: usize = 32;
+
+#[derive(Debug)]
+struct Region {
+    channel: ChannelId,
+    address: SocketAddr,
+    groups: Vec<GroupId>,
+    view: Option<Arc<RegionView>>,
+}
+
+/// A region's next view as a difference, as it came.
+#[derive(Debug)]
+pub(super) struct Step {
+    pub(super) region: RegionId,
+    pub(super) view: ViewNumber,
+    pub(super) base: ViewNumber,
+    pub(super) removed: Vec<Origin>,
+    pub(super) leaving: Vec<Origin>,
+    pub(super) added: Vec<Member>,
+}
+
+/// The regions that concern this node.
+#[derive(Debug, Default)]
+pub(super) struct Regions {
+    regions: BTreeMap<RegionId, Region>,
+}
+
+impl Regions {
+    pub(super) fn put(
+        &mut self,
+        region: RegionId,
+        channel: (ChannelId, SocketAddr),
+        groups: Vec<GroupId>,
+    ) {
+        let view = self.regions.remove(&region).and_then(|old| old.view);
+        let entry = Region {
+            channel: channel.0,
+            address: channel.1,
+            groups,
+            view,
+        };
+        self.regions.insert(region, entry);
+    }
+
+    pub(super) fn remove(&mut self, region: RegionId) -> bool {
+        self.regions.remove(&region).is_some()
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.regions.clear();
+    }
+
+    /// The next view; `None` when the difference is not one to the view held.
+    pub(super) fn step(&mut self, step: Step, layout: Layout) -> Option<Arc<RegionView>> {
+        let region = self.regions.get_mut(&step.region)?;
+        let mut members = match (&region.view, step.base) {
+            (_, ViewNumber(0)) => Vec::new(),
+            (Some(view), base) if view.number() == base => view.members().to_vec(),
+            _ => return None,
+        };
+        let removed: BTreeSet<Origin> = step.removed.into_iter().collect();
+        let leaving: BTreeSet<Origin> = step.leaving.into_iter().collect();
+        members.retain(|member| !removed.contains(&member.origin));
+        for member in &mut members {
+            member.leaving |= leaving.contains(&member.origin);
+        }
+        members.extend(step.added);
+        let channel = (region.channel, region.address);
+        let view = RegionView::new(step.region, step.view, channel, members, layout);
+        let view = Arc::new(view);
+        region.view = Some(Arc::clone(&view));
+        Some(view)
+    }
+
+    pub(super) fn views(&self) -> impl Iterator<Item = &Arc<RegionView>> {
+        self.regions
+            .values()
+            .filter_map(|region| region.view.as_ref())
+    }
+
+    pub(super) fn groups(&self, region: RegionId) -> Option<&[GroupId]> {
+        self.regions.get(&region).map(|region| &region.groups[..])
+    }
+
+    /// What a service that knows nothing has to know, own regions first, as much as fits.
+    pub(super) fn reports(&self, own: Origin, mut room_bytes: usize) -> Vec<RegionReport> {
+        let is_own = |view: &&Arc<RegionView>| view.index_of(own).is_some();
+        let (mine, others): (Vec<_>, Vec<_>) = self.views().partition(is_own);
+        let mut reports = Vec::new();
+        for view in mine.into_iter().chain(others) {
+            let bytes = MEMBER_BYTES_MAX * (view.members().len() + 2);
+            if bytes > room_bytes {
+                continue;
+            }
+            room_bytes -= bytes;
+            reports.push(RegionReport {
+                region: view.region(),
+                view: view.number(),
+                channel: view.channel(),
+                address: view.address(),
+                members: view.members().to_vec(),
+            });
+        }
+        reports
+    }
+}
