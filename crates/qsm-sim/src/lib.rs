@@ -1,1 +1,44 @@
-//! placeholder
+//! Deterministic simulation of Quicksilver: real nodes and a real membership service on a virtual
+//! clock and a virtual network, with checkers for everything the manual promises.
+//!
+//! ```text
+//!  seed ──► SimOptions ──► World: applications ──► Engine: clock, hosts, network ──► machines
+//!                             │                                                        │
+//!                             └──────────────► checkers ◄── deliveries, events ────────┘
+//! ```
+//!
+//! A run has two phases: while faults happen, nothing wrong may be delivered; when they have
+//! ended, everything must be delivered and come to rest within a bound. The same options give the
+//! same run to the last byte, so that a seed is a bug report.
+
+mod checkers;
+mod clock;
+pub mod content;
+mod digest;
+mod engine;
+mod faults;
+mod machine;
+mod network;
+mod options;
+pub mod pattern;
+mod queue;
+mod report;
+mod run;
+mod runs;
+mod swarm;
+mod toy;
+mod trace;
+mod violation;
+mod workload;
+mod world;
+
+pub use checkers::survivors::Survivors;
+pub use faults::{Fault, Garbage};
+pub use machine::Mischief;
+pub use network::{Burst, NetworkCounters, NetworkOptions};
+pub use options::SimOptions;
+pub use report::{Failure, Report};
+pub use run::run;
+pub use swarm::{SwarmOptions, draw, swarm};
+pub use violation::Violation;
+pub use workload::{Churn, Flow};

@@ -1,0 +1,84 @@
+use core::fmt;
+
+use qsm_wire::Origin;
+
+use super::history::{History, Sent, Stay};
+use crate::runs::Runs;
+
+/// A message that should have been delivered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Missing {
+    receiver: Origin,
+    host: usize,
+    group: usize,
+    sender: Origin,
+    number: u64,
+    published: u64,
+}
+
+impl fmt::Display for Missing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{} (host {}) has not got {}/group {} #{} of {}",
+            self.receiver, self.host, self.sender, self.group, self.number, self.published
+        )
+    }
+}
+
+/// Every message of a sender that still lives is delivered at every node that the sender knew as
+/// receiver when it published, if that node lives and its application has wanted the group
+/// without a break since before the sender learned so (R003).
+///
+/// Nothing is required of a node that left and came back while the sender's knowledge was older
+/// than its return: whether such a message counts for the first or the second stay is open.
+pub(crate) fn first_missing(history: &History) -> Option<Missing> {
+    history
+        .sent()
+        .filter(|(sender, ..)| history.reliable(*sender))
+        .find_map(|(sender, group, sent)| missing_of(history, sender, group, sent))
+}
+
+/// The stays of a sender's receivers whose messages must be delivered, with each receiver.
+pub(crate) fn obliged<'a>(
+    history: &'a History,
+    sender: Origin,
+    group: usize,
+    sent: &'a Sent,
+) -> impl Iterator<Item = (Origin, usize, Stay)> + 'a {
+    sent.audience
+        .iter()
+        .filter(move |(receiver, _)| **receiver != sender)
+        .filter_map(move |(receiver, stays)| {
+            let life = history
+                .life(*receiver)
+                .filter(|life| life.ended.is_none())?;
+            let since = *life.wants.get(&group)?;
+            Some((*receiver, life.host, since, stays))
+        })
+        .flat_map(|(receiver, host, since, stays)| {
+            stays
+                .iter()
+                .filter(move |stay| stay.since >= since)
+                .map(move |stay| (receiver, host, *stay))
+        })
+}
+
+fn missing_of(history: &History, sender: Origin, group: usize, sent: &Sent) -> Option<Missing> {
+    let published = sent.times.len() as u64;
+    let nothing = Runs::default();
+    obliged(history, sender, group, sent).find_map(|(receiver, host, stay)| {
+        let last = stay.last.unwrap_or(published);
+        let track = history.track(receiver, group, sender);
+        let delivered = track.map_or(&nothing, |track| &track.delivered);
+        let number = delivered.first_missing(&nothing, stay.first, last)?;
+        Some(Missing {
+            receiver,
+            host,
+            group,
+            sender,
+            number,
+            published,
+        })
+    })
+}

@@ -1,0 +1,243 @@
+use std::collections::BTreeMap;
+
+use qsm_proto::Instant;
+use qsm_wire::{Origin, RegionId};
+
+use crate::runs::Runs;
+
+/// What really happened, as far as applications can see it: the checkers' common knowledge.
+#[derive(Debug, Default)]
+pub(crate) struct History {
+    lives: BTreeMap<Origin, Life>,
+    /// By sender and group.
+    sent: BTreeMap<(Origin, usize), Sent>,
+    /// By receiver, group and sender.
+    tracks: BTreeMap<(Origin, usize, Origin), Track>,
+    /// Gaps seen in the present step; losses may still explain them.
+    gaps: Vec<Gap>,
+}
+
+/// One life of a node.
+#[derive(Debug)]
+pub(crate) struct Life {
+    /// Where it runs.
+    pub(crate) host: usize,
+    /// When it ended, if it did.
+    pub(crate) ended: Option<Instant>,
+    /// Whether it ended after it had handed over everything: then it owes as much as the living.
+    pub(crate) closed: bool,
+    /// Groups its application wants to receive, and since when.
+    pub(crate) wants: BTreeMap<usize, Instant>,
+    /// Regions it has been in, and since when.
+    pub(crate) regions: BTreeMap<RegionId, Instant>,
+    /// Packets it was told it lost, by sender.
+    pub(crate) lost_packets: BTreeMap<Origin, u64>,
+}
+
+/// What one sender has published to one group.
+#[derive(Debug, Default)]
+pub(crate) struct Sent {
+    /// When; the number of a message is its place here, from 1.
+    pub(crate) times: Vec<Instant>,
+    /// Whom the sender knew as receivers, and for which messages.
+    pub(crate) audience: BTreeMap<Origin, Vec<Stay>>,
+}
+
+/// A time in which a sender knew a node as receiver.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Stay {
+    /// When it learned so.
+    pub(crate) since: Instant,
+    /// First message of that time.
+    pub(crate) first: u64,
+    /// Last message of that time; `None` while it lasts.
+    pub(crate) last: Option<u64>,
+}
+
+/// What one receiver got of one sender in one group.
+#[derive(Debug, Default)]
+pub(crate) struct Track {
+    pub(crate) delivered: Runs,
+    pub(crate) lost: Runs,
+    /// Highest number delivered.
+    pub(crate) highest: u64,
+    /// The number that must come next without a gap; `None` after the receiver has left.
+    next: Option<u64>,
+}
+
+/// Numbers that were skipped.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Gap {
+    pub(crate) receiver: Origin,
+    pub(crate) group: usize,
+    pub(crate) sender: Origin,
+    pub(crate) first: u64,
+    pub(crate) last: u64,
+}
+
+impl History {
+    pub(crate) fn begin(&mut self, origin: Origin, host: usize, wants: BTreeMap<usize, Instant>) {
+        self.lives.entry(origin).or_insert_with(|| Life {
+            host,
+            ended: None,
+            closed: false,
+            wants,
+            regions: BTreeMap::new(),
+            lost_packets: BTreeMap::new(),
+        });
+    }
+
+    pub(crate) fn end(&mut self, origin: Origin, now: Instant) {
+        if let Some(life) = self.lives.get_mut(&origin) {
+            life.ended.get_or_insert(now);
+        }
+    }
+
+    /// The life ends in order: the node has said goodbye.
+    pub(crate) fn close(&mut self, origin: Origin, now: Instant) {
+        self.end(origin, now);
+        if let Some(life) = self.lives.get_mut(&origin) {
+            life.closed = true;
+        }
+    }
+
+    pub(crate) fn want(&mut self, origin: Origin, group: usize, now: Instant) {
+        if let Some(life) = self.lives.get_mut(&origin) {
+            life.wants.entry(group).or_insert(now);
+        }
+    }
+
+    pub(crate) fn unwant(&mut self, origin: Origin, group: usize) {
+        if let Some(life) = self.lives.get_mut(&origin) {
+            life.wants.remove(&group);
+        }
+        let all = (origin, group, Origin::default())..=(origin, group, highest_origin());
+        for (_, track) in self.tracks.range_mut(all) {
+            track.next = None;
+        }
+    }
+
+    pub(crate) fn entered_region(&mut self, origin: Origin, region: RegionId, now: Instant) {
+        if let Some(life) = self.lives.get_mut(&origin) {
+            life.regions.entry(region).or_insert(now);
+        }
+    }
+
+    pub(crate) fn lives(&self) -> &BTreeMap<Origin, Life> {
+        &self.lives
+    }
+
+    pub(crate) fn life(&self, origin: Origin) -> Option<&Life> {
+        self.lives.get(&origin)
+    }
+
+    /// Whether nothing that it has sent may be lost.
+    pub(crate) fn reliable(&self, origin: Origin) -> bool {
+        self.life(origin)
+            .is_some_and(|life| life.ended.is_none() || life.closed)
+    }
+
+    pub(crate) fn sent(&self) -> impl Iterator<Item = (Origin, usize, &Sent)> {
+        self.sent
+            .iter()
+            .map(|((sender, group), sent)| (*sender, *group, sent))
+    }
+
+    pub(crate) fn published(&self, sender: Origin, group: usize) -> u64 {
+        self.sent
+            .get(&(sender, group))
+            .map_or(0, |sent| sent.times.len() as u64)
+    }
+
+    pub(crate) fn publish(&mut self, sender: Origin, group: usize, now: Instant) {
+        self.sent
+            .entry((sender, group))
+            .or_default()
+            .times
+            .push(now);
+    }
+
+    /// The sender knows these receivers of the group from now on.
+    pub(crate) fn audience(
+        &mut self,
+        sender: Origin,
+        group: usize,
+        members: &[Origin],
+        now: Instant,
+    ) {
+        let sent = self.sent.entry((sender, group)).or_default();
+        let count = sent.times.len() as u64;
+        for (member, stays) in &mut sent.audience {
+            let gone = members.binary_search(member).is_err();
+            if let Some(stay) = stays.last_mut().filter(|stay| gone && stay.last.is_none()) {
+                stay.last = Some(count);
+            }
+        }
+        for member in members {
+            let stays = sent.audience.entry(*member).or_default();
+            if stays.last().is_none_or(|stay| stay.last.is_some()) {
+                stays.push(Stay {
+                    since: now,
+                    first: count + 1,
+                    last: None,
+                });
+            }
+        }
+    }
+
+    pub(crate) fn track(&self, receiver: Origin, group: usize, sender: Origin) -> Option<&Track> {
+        self.tracks.get(&(receiver, group, sender))
+    }
+
+    pub(crate) fn tracks(&self) -> impl Iterator<Item = ((Origin, usize, Origin), &Track)> {
+        self.tracks.iter().map(|(key, track)| (*key, track))
+    }
+
+    pub(crate) fn deliver(&mut self, receiver: Origin, group: usize, sender: Origin, number: u64) {
+        let wanted = self
+            .lives
+            .get(&receiver)
+            .is_some_and(|life| life.wants.contains_key(&group));
+        let track = self.tracks.entry((receiver, group, sender)).or_default();
+        if let Some(next) = track.next.filter(|next| *next < number) {
+            self.gaps.push(Gap {
+                receiver,
+                group,
+                sender,
+                first: next,
+                last: number - 1,
+            });
+        }
+        track.delivered.add(number, number);
+        track.highest = track.highest.max(number);
+        track.next = wanted.then_some(number + 1);
+    }
+
+    pub(crate) fn lose(
+        &mut self,
+        receiver: Origin,
+        group: usize,
+        sender: Origin,
+        (first, last): (u64, u64),
+    ) {
+        let track = self.tracks.entry((receiver, group, sender)).or_default();
+        track.lost.add(first, last);
+    }
+
+    pub(crate) fn lose_packets(&mut self, receiver: Origin, sender: Origin, packets: u64) {
+        if let Some(life) = self.lives.get_mut(&receiver) {
+            *life.lost_packets.entry(sender).or_default() += packets;
+        }
+    }
+
+    pub(crate) fn take_gaps(&mut self) -> Vec<Gap> {
+        core::mem::take(&mut self.gaps)
+    }
+}
+
+fn highest_origin() -> Origin {
+    Origin {
+        node: qsm_wire::NodeId(u64::MAX),
+        incarnation: qsm_wire::Incarnation(u32::MAX),
+    }
+}

@@ -1,0 +1,78 @@
+use qsm_wire::Origin;
+
+use super::Arrival;
+use super::history::History;
+use crate::violation::Violation;
+
+/// What was reported as lost does not come after all.
+pub(crate) fn check_delivery(history: &History, arrival: &Arrival<'_>) -> Result<(), Violation> {
+    let Arrival {
+        receiver,
+        group,
+        sender,
+        number,
+        ..
+    } = *arrival;
+    let track = history.track(receiver, group, sender);
+    if track.is_some_and(|track| track.lost.contains(number)) {
+        let message =
+            format!("{receiver} delivers {sender}/group {group} #{number}, reported as lost");
+        return Err(Violation::new("loss", message));
+    }
+    Ok(())
+}
+
+/// A loss names messages that were published and not delivered.
+pub(crate) fn check_report(
+    history: &History,
+    (receiver, group, sender): (Origin, usize, Origin),
+    (first, last): (u64, u64),
+) -> Result<(), Violation> {
+    let published = history.published(sender, group);
+    let highest = history
+        .track(receiver, group, sender)
+        .map_or(0, |track| track.highest);
+    if first == 0 || last < first || last > published || first <= highest {
+        return Err(Violation::new(
+            "loss",
+            format!(
+                "{receiver} reports {sender}/group {group} #{first}..=#{last} as lost; \
+                 published are {published}, delivered up to {highest}"
+            ),
+        ));
+    }
+    Ok(())
+}
+
+/// Nothing of a sender that still lives is lost: the sender keeps what is not stable (R003, R080).
+/// Judged at the end, because the cluster may know of a death before the dead node does.
+pub(crate) fn check_end(history: &History) -> Result<(), Violation> {
+    for ((receiver, group, sender), track) in history.tracks() {
+        if let Some(first) = track.lost.first().filter(|_| history.reliable(sender)) {
+            return Err(Violation::new(
+                "loss",
+                format!(
+                    "{receiver} lost {} messages of {sender}/group {group} from #{first} on, \
+                     but the sender lives",
+                    track.lost.count()
+                ),
+            ));
+        }
+    }
+    let lives = history
+        .lives()
+        .iter()
+        .filter(|(_, life)| life.ended.is_none());
+    for (receiver, life) in lives {
+        if let Some((sender, packets)) = life
+            .lost_packets
+            .iter()
+            .find(|(sender, _)| history.reliable(**sender))
+        {
+            let message =
+                format!("{receiver} lost {packets} packets of {sender}, but the sender lives");
+            return Err(Violation::new("loss", message));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,114 @@
+//! What must hold, one file per promise.
+//!
+//! | checker | promise | source |
+//! |---|---|---|
+//! | [`creation`] | what is delivered was published, with this content | architecture §7 |
+//! | [`duplicate`] | nothing is delivered twice | architecture §7, R078 |
+//! | [`order`] | per sender and group in order, over view changes, and no silent gap | architecture §7, R201 |
+//! | [`loss`] | nothing is lost unless its sender died; what is reported lost is not delivered | R003, R080, R204 |
+//! | [`completeness`] | what a live sender published is delivered at all its receivers | R003, R037 |
+//! | [`survivors`] | what one survivor has of a dead sender, the region has or knows it lost | R083, R085 |
+//! | [`views`] | in the end everybody sees the same members | R037, R047 |
+//! | [`traffic`] | repairs and requests stay in proportion to losses | R209-R211 |
+//!
+//! Bounded memory is checked by the machines' own invariants after every input, endless loops by
+//! the engine, and that everything comes to rest by the run's second phase.
+
+pub(crate) mod completeness;
+pub(crate) mod creation;
+pub(crate) mod duplicate;
+pub(crate) mod history;
+pub(crate) mod loss;
+pub(crate) mod order;
+pub(crate) mod survivors;
+pub(crate) mod traffic;
+pub(crate) mod views;
+
+use qsm_wire::Origin;
+
+use self::history::History;
+use crate::content::Sizes;
+use crate::violation::Violation;
+
+/// A delivery with its group as the workload numbers it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Arrival<'a> {
+    pub(crate) receiver: Origin,
+    pub(crate) group: usize,
+    pub(crate) sender: Origin,
+    pub(crate) number: u64,
+    pub(crate) bytes: &'a [u8],
+}
+
+/// All checkers that look at every delivery, and what they know.
+#[derive(Debug)]
+pub(crate) struct Checkers {
+    pub(crate) history: History,
+    pub(crate) sizes: Sizes,
+    /// Off from the first forged packet on: without authentication nothing can hold then but
+    /// that nobody crashes and nothing grows.
+    pub(crate) armed: bool,
+    pub(crate) deliveries: u64,
+}
+
+impl Checkers {
+    pub(crate) fn new(sizes: Sizes) -> Self {
+        Self {
+            history: History::default(),
+            sizes,
+            armed: true,
+            deliveries: 0,
+        }
+    }
+
+    pub(crate) fn delivered(&mut self, arrival: Arrival<'_>) -> Result<(), Violation> {
+        self.deliveries += 1;
+        if !self.armed {
+            return Ok(());
+        }
+        creation::check(&self.history, self.sizes, &arrival)?;
+        duplicate::check(&self.history, &arrival)?;
+        order::check(&self.history, &arrival)?;
+        loss::check_delivery(&self.history, &arrival)?;
+        self.history.deliver(
+            arrival.receiver,
+            arrival.group,
+            arrival.sender,
+            arrival.number,
+        );
+        Ok(())
+    }
+
+    pub(crate) fn lost(
+        &mut self,
+        receiver: Origin,
+        group: usize,
+        sender: Origin,
+        range: (u64, u64),
+    ) -> Result<(), Violation> {
+        if !self.armed {
+            return Ok(());
+        }
+        loss::check_report(&self.history, (receiver, group, sender), range)?;
+        self.history.lose(receiver, group, sender, range);
+        Ok(())
+    }
+
+    /// After all outputs of one input have been seen.
+    pub(crate) fn step_done(&mut self) -> Result<(), Violation> {
+        let gaps = self.history.take_gaps();
+        order::check_gaps(&self.history, &gaps)
+    }
+
+    /// At the very end.
+    pub(crate) fn finish(&self) -> Result<survivors::Survivors, Violation> {
+        if !self.armed {
+            return Ok(survivors::Survivors::default());
+        }
+        loss::check_end(&self.history)?;
+        if let Some(missing) = completeness::first_missing(&self.history) {
+            return Err(Violation::new("completeness", missing.to_string()));
+        }
+        survivors::check(&self.history)
+    }
+}

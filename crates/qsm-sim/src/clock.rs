@@ -1,0 +1,63 @@
+use qsm_proto::Instant;
+
+const MILLION: i128 = 1_000_000;
+
+/// A host's own clock: starts at an arbitrary value and runs a little fast or slow.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Clock {
+    /// What it shows at the simulation's zero, nanoseconds.
+    offset_ns: u64,
+    /// How much too fast it runs, parts per million; more than -1,000,000.
+    drift_ppm: i32,
+}
+
+impl Clock {
+    pub(crate) fn new(offset_ns: u64, drift_ppm: i32) -> Self {
+        Self {
+            offset_ns,
+            drift_ppm: drift_ppm.max(-900_000),
+        }
+    }
+
+    /// What it shows at this virtual time.
+    pub(crate) fn local(&self, at: Instant) -> Instant {
+        let run = i128::from(at.0) * (MILLION + i128::from(self.drift_ppm)) / MILLION;
+        Instant(saturate(run + i128::from(self.offset_ns)))
+    }
+
+    /// The first virtual time at which it shows at least `local`.
+    pub(crate) fn global(&self, local: Instant) -> Instant {
+        if local == Instant::NEVER {
+            return local;
+        }
+        let run = (i128::from(local.0) - i128::from(self.offset_ns)).max(0);
+        let rate = MILLION + i128::from(self.drift_ppm);
+        let mut at = Instant(saturate(run * MILLION / rate));
+        while self.local(at) < local && at < Instant::NEVER {
+            at = Instant(at.0 + 1);
+        }
+        at
+    }
+}
+
+fn saturate(value: i128) -> u64 {
+    u64::try_from(value.max(0)).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_timer_never_fires_before_its_local_time() {
+        for drift_ppm in [-300, 0, 1, 250] {
+            let clock = Clock::new(77, drift_ppm);
+            for local in [0, 77, 78, 1_000_003, 123_456_789_012] {
+                let at = clock.global(Instant(local));
+                assert!(clock.local(at).0 >= local);
+                assert!(at.0 == 0 || clock.local(Instant(at.0 - 1)).0 < local.max(78));
+            }
+        }
+        assert_eq!(Clock::default().global(Instant::NEVER), Instant::NEVER);
+    }
+}

@@ -1,0 +1,178 @@
+//! What goes wrong, besides the network's everyday losses.
+
+use core::time::Duration;
+use std::rc::Rc;
+
+use qsm_proto::{Random, Seed};
+use qsm_wire::{Packet, VERSION};
+
+/// Something that goes wrong at one moment. Host 0 is the membership service's.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Fault {
+    /// The process on this host dies.
+    Crash {
+        /// The host.
+        host: usize,
+    },
+    /// A process starts on this host: a new one with no memory, at the same address.
+    Restart {
+        /// The host.
+        host: usize,
+        /// Whether it keeps its node id (and is a new incarnation), or draws a new one.
+        same_node: bool,
+    },
+    /// The process on this host ends in order: it hands over what it has sent, says goodbye and
+    /// is gone.
+    Close {
+        /// The host.
+        host: usize,
+    },
+    /// The host stands still.
+    Freeze {
+        /// The host.
+        host: usize,
+        /// For how long.
+        time: Duration,
+    },
+    /// Nothing passes from these hosts to those.
+    Split {
+        /// From here.
+        from: Vec<usize>,
+        /// To there.
+        to: Vec<usize>,
+        /// Nor the other way.
+        both_ways: bool,
+    },
+    /// All splits end.
+    Heal,
+    /// The next data packets of this host are lost for all receivers.
+    Doom {
+        /// The host.
+        host: usize,
+        /// How many packets.
+        packets: u32,
+    },
+    /// The host receives datagrams that nobody should have sent.
+    Garbage {
+        /// The host.
+        host: usize,
+        /// Of which kind.
+        kind: Garbage,
+        /// How many.
+        count: u32,
+    },
+}
+
+/// A kind of bad datagram.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Garbage {
+    /// Random bytes.
+    Random,
+    /// The beginning of a true packet, if that is no packet itself.
+    Truncated,
+    /// A true packet with flipped bits, if that is no packet itself.
+    Flipped,
+    /// A true packet of a version to come.
+    FutureVersion,
+    /// A true packet once more, at its destination.
+    Replayed,
+    /// A true packet at a host that it was not meant for.
+    Strayed,
+    /// A changed packet that is well formed. Without authentication nobody can tell, so that only
+    /// crashes and growth are checked from here on.
+    Forged,
+    /// A true packet in which a number has jumped to 2^63. As `Forged`.
+    Jump,
+}
+
+impl Garbage {
+    /// The kinds that must change nothing.
+    pub const HARMLESS: [Self; 6] = [
+        Self::Random,
+        Self::Truncated,
+        Self::Flipped,
+        Self::FutureVersion,
+        Self::Replayed,
+        Self::Strayed,
+    ];
+
+    /// Whether nothing but survival can be asked for afterwards.
+    #[must_use]
+    pub fn is_forgery(self) -> bool {
+        matches!(self, Self::Forged | Self::Jump)
+    }
+
+    /// Makes a datagram of this kind from a true one; `None` when that one does not serve.
+    #[must_use]
+    pub fn make(self, model: &Rc<[u8]>, seed: Seed) -> Option<Rc<[u8]>> {
+        let mut random = Random::new(seed, "garbage");
+        let mut bytes = model.to_vec();
+        match self {
+            Self::Replayed | Self::Strayed => return Some(Rc::clone(model)),
+            Self::Random => {
+                let length = index(&mut random, 1500);
+                bytes = (0..length).map(|_| byte(&mut random)).collect();
+                if let Some(version) = bytes.first_mut() {
+                    *version = VERSION;
+                }
+            }
+            Self::Truncated => bytes.truncate(index(&mut random, model.len())),
+            Self::Flipped | Self::Forged => {
+                for _ in 0..=index(&mut random, 8) {
+                    let at = index(&mut random, bytes.len());
+                    *bytes.get_mut(at)? ^= 1 << index(&mut random, 8);
+                }
+            }
+            Self::FutureVersion => *bytes.first_mut()? = VERSION + 1 + byte(&mut random) % 100,
+            Self::Jump => {
+                let words = bytes.len().checked_sub(32)? / 4;
+                let at = 24 + 4 * index(&mut random, words + 1);
+                let jump = (1u64 << 63) + random.below(100);
+                bytes
+                    .get_mut(at..at + 8)?
+                    .copy_from_slice(&jump.to_le_bytes());
+            }
+        }
+        let decodes = Packet::decode(&bytes).is_ok();
+        (decodes == self.is_forgery()).then(|| Rc::from(bytes))
+    }
+}
+
+fn index(random: &mut Random, bound: usize) -> usize {
+    usize::try_from(random.below(bound as u64)).unwrap_or(0)
+}
+
+fn byte(random: &mut Random) -> u8 {
+    random.bits().to_le_bytes()[0]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use qsm_wire::{ChannelId, Header, Origin, StreamQuery};
+
+    fn query() -> Rc<[u8]> {
+        let query = StreamQuery {
+            channel: ChannelId(3),
+            stream: Origin::default(),
+        };
+        let mut bytes = Vec::new();
+        query.encode(&Header::default(), &mut bytes);
+        Rc::from(bytes)
+    }
+
+    #[test]
+    fn harmless_garbage_is_no_packet_and_forgery_is_one() {
+        let model = query();
+        for seed in 0..300 {
+            for kind in [Garbage::Random, Garbage::Truncated, Garbage::Flipped] {
+                let made = kind.make(&model, Seed(seed));
+                assert!(made.is_none_or(|bytes| Packet::decode(&bytes).is_err()));
+            }
+            let forged = Garbage::Forged.make(&model, Seed(seed));
+            assert!(forged.is_none_or(|bytes| Packet::decode(&bytes).is_ok()));
+        }
+        assert!((0..50).any(|seed| Garbage::Jump.make(&model, Seed(seed)).is_some()));
+        assert_eq!(Garbage::Replayed.make(&model, Seed(0)), Some(model));
+    }
+}

@@ -1,0 +1,90 @@
+use core::time::Duration;
+
+use qsm_proto::view::Layout;
+use qsm_proto::{Limits, Pace, Recovery, Seed};
+
+use crate::content::Sizes;
+use crate::faults::Fault;
+use crate::machine::Mischief;
+use crate::network::NetworkOptions;
+use crate::pattern::GroupPlan;
+use crate::workload::{Churn, Flow};
+
+/// A simulation, completely determined: the same options give the same run to the last byte.
+#[derive(Debug, Clone)]
+pub struct SimOptions {
+    /// Of everything that is drawn during the run.
+    pub seed: u64,
+    /// Nodes; they run on hosts `1..=nodes`. The membership service runs on host 0.
+    pub nodes: usize,
+    /// The groups, their first members and publishers.
+    pub groups: Vec<GroupPlan>,
+    /// Who publishes how much.
+    pub flows: Vec<Flow>,
+    /// How long messages are.
+    pub sizes: Sizes,
+    /// Changes of membership, with their times.
+    pub churn: Vec<(Duration, Churn)>,
+    /// Faults, with their times.
+    pub faults: Vec<(Duration, Fault)>,
+    /// The network while faults are on.
+    pub network: NetworkOptions,
+    /// Clocks run up to this much too fast or too slow, parts per million.
+    pub drift_ppm_max: u32,
+    /// How long flows publish and faults happen.
+    pub duration: Duration,
+    /// How long everything may take to converge afterwards.
+    pub settle: Duration,
+    /// Limits of every node.
+    pub limits: Limits,
+    /// Recovery of every node.
+    pub recovery: Recovery,
+    /// Pace of every node.
+    pub pace: Pace,
+    /// How regions are cut.
+    pub layout: Layout,
+    /// Check a machine's invariants after each so many inputs; 0: never.
+    pub invariants_every: u64,
+    /// Lines of trace kept for a failure.
+    pub trace_lines: usize,
+    /// The simulator's own test.
+    pub mischief: Mischief,
+}
+
+impl SimOptions {
+    /// A quiet cluster of that many nodes, all in one group, the first of which publishes.
+    #[must_use]
+    pub fn quiet(seed: Seed, nodes: usize) -> Self {
+        let group = GroupPlan {
+            subscribers: (1..=nodes).collect(),
+            publishers: [1].into(),
+        };
+        Self {
+            seed: seed.0,
+            nodes,
+            groups: vec![group],
+            flows: vec![Flow::new(1, 0)],
+            sizes: Sizes::MIX,
+            churn: Vec::new(),
+            faults: Vec::new(),
+            network: NetworkOptions::PERFECT,
+            drift_ppm_max: 0,
+            duration: Duration::from_secs(5),
+            settle: Duration::from_secs(60),
+            limits: Limits {
+                send_bytes: 1 << 20,
+                receive_bytes: 4 << 20,
+                ahead_packets: 4096,
+                streams: 256,
+                message_bytes: 1 << 20,
+                groups: 1000,
+            },
+            recovery: Recovery::default(),
+            pace: Pace::default(),
+            layout: Layout::default(),
+            invariants_every: 1,
+            trace_lines: 200,
+            mischief: Mischief::None,
+        }
+    }
+}

@@ -1,0 +1,133 @@
+//! How groups overlap: the four patterns of R006 and E58, in small.
+
+use std::collections::BTreeSet;
+
+use qsm_proto::{Random, Seed};
+
+/// How groups overlap.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Pattern {
+    /// The nodes form a few sets; all groups of a set have the same members (replicated sets of
+    /// components).
+    Exact,
+    /// Each group has half of the members of the one before (services of different degrees of
+    /// replication).
+    Hierarchical,
+    /// One group has all nodes; the others lie inside it.
+    ClusterWide,
+    /// As [`Pattern::Exact`], and every node is in 0, 1 or 5 more groups at random.
+    Irregular,
+}
+
+impl Pattern {
+    /// All patterns.
+    pub const ALL: [Self; 4] = [
+        Self::Exact,
+        Self::Hierarchical,
+        Self::ClusterWide,
+        Self::Irregular,
+    ];
+}
+
+/// A group of the workload.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct GroupPlan {
+    /// Hosts that receive it from the start.
+    pub subscribers: BTreeSet<usize>,
+    /// Hosts that publish to it; those that are no subscribers send from outside.
+    pub publishers: BTreeSet<usize>,
+}
+
+impl GroupPlan {
+    /// The name of the group with this number.
+    #[must_use]
+    pub fn name(group: usize) -> String {
+        format!("group-{group}")
+    }
+}
+
+/// Draws groups over the hosts `1..=nodes`.
+#[must_use]
+pub fn groups(pattern: Pattern, nodes: usize, groups: usize, seed: Seed) -> Vec<GroupPlan> {
+    let mut random = Random::new(seed, "pattern");
+    let nodes = nodes.max(1);
+    let sets = draw(&mut random, 3).min(nodes - 1) + 1;
+    let mut plans: Vec<GroupPlan> = (0..groups.max(1))
+        .map(|group| GroupPlan {
+            subscribers: subscribers(pattern, nodes, group, sets, &mut random),
+            publishers: BTreeSet::new(),
+        })
+        .collect();
+    if pattern == Pattern::Irregular {
+        for node in 1..=nodes {
+            for _ in 0..[0, 1, 5][draw(&mut random, 3)] {
+                let group = draw(&mut random, plans.len());
+                plans[group].subscribers.insert(node);
+            }
+        }
+    }
+    for plan in &mut plans {
+        for _ in 0..=draw(&mut random, 3) {
+            plan.publishers.insert(draw(&mut random, nodes) + 1);
+        }
+    }
+    plans
+}
+
+fn subscribers(
+    pattern: Pattern,
+    nodes: usize,
+    group: usize,
+    sets: usize,
+    random: &mut Random,
+) -> BTreeSet<usize> {
+    match pattern {
+        Pattern::Exact | Pattern::Irregular => (1..=nodes)
+            .filter(|node| node % sets == group % sets)
+            .collect(),
+        Pattern::Hierarchical => {
+            let members = nodes >> group.min(usize::BITS as usize - 1);
+            (1..=members.max(1)).collect()
+        }
+        Pattern::ClusterWide if group == 0 => (1..=nodes).collect(),
+        Pattern::ClusterWide => {
+            let first = draw(random, nodes);
+            let members = draw(random, nodes) + 1;
+            (first..first + members)
+                .map(|node| node % nodes + 1)
+                .collect()
+        }
+    }
+}
+
+fn draw(random: &mut Random, bound: usize) -> usize {
+    usize::try_from(random.below(bound as u64)).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_pattern_gives_groups_with_members_and_publishers() {
+        for pattern in Pattern::ALL {
+            for seed in 0..50 {
+                let plans = groups(pattern, 9, 5, Seed(seed));
+                assert_eq!(plans.len(), 5);
+                for plan in &plans {
+                    assert!(!plan.subscribers.is_empty() && !plan.publishers.is_empty());
+                    assert!(plan.subscribers.iter().all(|node| (1..=9).contains(node)));
+                    assert!(plan.publishers.iter().all(|node| (1..=9).contains(node)));
+                }
+                assert_eq!(plans, groups(pattern, 9, 5, Seed(seed)));
+            }
+        }
+    }
+
+    #[test]
+    fn exact_overlap_has_few_distinct_memberships() {
+        let plans = groups(Pattern::Exact, 12, 30, Seed(3));
+        let distinct: BTreeSet<_> = plans.iter().map(|plan| &plan.subscribers).collect();
+        assert!(distinct.len() <= 4);
+    }
+}

@@ -1,0 +1,96 @@
+use core::fmt;
+use std::collections::BTreeMap;
+
+use qsm_proto::{Instant, Reason};
+
+use crate::checkers::survivors::Survivors;
+use crate::network::NetworkCounters;
+use crate::violation::Violation;
+
+/// What a run that kept all promises has to say.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Report {
+    /// The seed.
+    pub seed: u64,
+    /// A hash over all datagrams and deliveries, with their times.
+    pub digest: u64,
+    /// Virtual time at the end.
+    pub ended: Instant,
+    /// Virtual time from the end of all faults until everything was at rest, nanoseconds.
+    pub settled_ns: u64,
+    /// Inputs that machines have handled.
+    pub inputs: u64,
+    /// Messages published.
+    pub published: u64,
+    /// Publish calls refused because the window was full.
+    pub refused: u64,
+    /// Messages delivered.
+    pub delivered: u64,
+    /// Lives that ended, by crash or exclusion.
+    pub deaths: u64,
+    /// Messages of dead senders.
+    pub survivors: Survivors,
+    /// What the network did.
+    pub network: NetworkCounters,
+    /// Datagrams sent, by [`Reason`].
+    pub traffic: [u64; Reason::ALL.len()],
+    /// The nodes' counters, summed over all nodes and lives.
+    pub stats: BTreeMap<&'static str, u64>,
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "seed {} digest {:016x} time {} settled {} ms inputs {} published {} refused {} \
+             delivered {} deaths {} {:?} {:?}",
+            self.seed,
+            self.digest,
+            self.ended,
+            self.settled_ns / 1_000_000,
+            self.inputs,
+            self.published,
+            self.refused,
+            self.delivered,
+            self.deaths,
+            self.survivors,
+            self.network,
+        )?;
+        for reason in Reason::ALL {
+            write!(f, " {reason:?} {}", self.traffic[reason as usize])?;
+        }
+        Ok(())
+    }
+}
+
+/// A broken promise and all that is needed to understand it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Failure {
+    /// The seed.
+    pub seed: u64,
+    /// Virtual time.
+    pub at: Instant,
+    /// What is broken.
+    pub violation: Violation,
+    /// How to see it again.
+    pub replay: String,
+    /// The last things that happened.
+    pub trace: Vec<String>,
+    /// One line for each host.
+    pub hosts: Vec<String>,
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.trace
+            .iter()
+            .try_for_each(|line| writeln!(f, "{line}"))?;
+        self.hosts
+            .iter()
+            .try_for_each(|line| writeln!(f, "{line}"))?;
+        writeln!(f, "seed {} at {}: {}", self.seed, self.at, self.violation)?;
+        write!(f, "replay: {}", self.replay)
+    }
+}
+
+impl core::error::Error for Failure {}

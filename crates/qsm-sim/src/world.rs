@@ -1,0 +1,498 @@
+//! Applications on the engine's hosts: they start, enter groups, publish and receive; whatever
+//! they see goes to the checkers.
+
+use core::net::SocketAddr;
+use std::collections::{BTreeMap, BTreeSet};
+
+use qsm_proto::{Config, Event, Instant, PublishError, Random, Seed, mix};
+use qsm_wire::membership::Role;
+use qsm_wire::{GroupId, NodeId, Origin};
+
+use crate::checkers::{Arrival, Checkers, views};
+use crate::clock::Clock;
+use crate::content;
+use crate::engine::{Engine, EngineOptions, Outputs, Task};
+use crate::machine::{Cast, Delivered, Machine};
+use crate::options::SimOptions;
+use crate::pattern::GroupPlan;
+use crate::violation::Violation;
+
+/// Where membership services are announced.
+const DISCOVERY: ([u8; 4], u16) = ([239, 192, 83, 77], 4483);
+const PORT: u16 = 4484;
+
+/// The application on one host.
+#[derive(Debug)]
+pub(crate) struct App {
+    pub(crate) node: NodeId,
+    /// Processes started so far.
+    starts: u64,
+    pub(crate) origin: Option<Origin>,
+    /// What it wants: kept over restarts.
+    pub(crate) roles: BTreeSet<(usize, Role)>,
+    /// Since when it wants to receive, in this process.
+    since: BTreeMap<usize, Instant>,
+    /// Groups by the numbers that this process knows.
+    ids: BTreeMap<GroupId, usize>,
+    pub(crate) requests: BTreeSet<u32>,
+    pub(crate) closing: bool,
+}
+
+/// Everything that is simulated.
+#[derive(Debug)]
+pub(crate) struct World {
+    pub(crate) options: SimOptions,
+    pub(crate) engine: Engine,
+    pub(crate) checkers: Checkers,
+    pub(crate) apps: Vec<App>,
+    pub(crate) random: Random,
+    pub(crate) published: u64,
+    pub(crate) refused: u64,
+    /// Crashes, freezes, splits and changes of membership so far.
+    pub(crate) disturbances: u64,
+    pub(crate) totals: BTreeMap<&'static str, u64>,
+    cast: Cast,
+    payload: Vec<u8>,
+}
+
+impl World {
+    /// All hosts, with a process on each.
+    pub(crate) fn new(options: SimOptions, cast: Cast) -> Result<Self, Violation> {
+        let seed = Seed(options.seed);
+        let engine = EngineOptions {
+            network: options.network,
+            mischief: options.mischief,
+            invariants_every: options.invariants_every,
+            trace_lines: options.trace_lines,
+        };
+        let mut world = Self {
+            engine: Engine::new(engine, seed),
+            checkers: Checkers::new(options.sizes),
+            apps: Vec::new(),
+            random: Random::new(seed, "world"),
+            published: 0,
+            refused: 0,
+            disturbances: 0,
+            totals: BTreeMap::new(),
+            cast,
+            payload: Vec::new(),
+            options,
+        };
+        world.add_hosts();
+        for host in 0..=world.options.nodes {
+            world.start(host, true)?;
+        }
+        Ok(world)
+    }
+
+    fn add_hosts(&mut self) {
+        let drift = u64::from(self.options.drift_ppm_max);
+        for host in 0..=self.options.nodes {
+            let wander = self.random.below(2 * drift + 1);
+            let drift_ppm =
+                i64::try_from(wander).unwrap_or(0) - i64::from(self.options.drift_ppm_max);
+            let offset = self.random.below(1 << 40);
+            let clock = Clock::new(offset, i32::try_from(drift_ppm).unwrap_or(0));
+            self.engine.add_host(address(host), clock);
+            let mut roles = BTreeSet::new();
+            for (group, plan) in self.options.groups.iter().enumerate() {
+                let planned = [
+                    (Role::Subscriber, &plan.subscribers),
+                    (Role::Publisher, &plan.publishers),
+                ];
+                let mine = planned
+                    .into_iter()
+                    .filter(|(_, hosts)| hosts.contains(&host));
+                roles.extend(mine.map(|(role, _)| (group, role)));
+            }
+            self.apps.push(App {
+                node: NodeId(0),
+                starts: 0,
+                origin: None,
+                roles,
+                since: BTreeMap::new(),
+                ids: BTreeMap::new(),
+                requests: BTreeSet::new(),
+                closing: false,
+            });
+        }
+    }
+
+    /// A process starts on the host and enters its groups.
+    pub(crate) fn start(&mut self, host: usize, same_node: bool) -> Result<(), Violation> {
+        self.stop(host);
+        let local = self.engine.local(host);
+        let app = &mut self.apps[host];
+        if !same_node || app.starts == 0 {
+            app.node = NodeId(mix(self.options.seed ^ ((host as u64) << 32) ^ app.starts));
+        }
+        app.starts += 1;
+        app.since.clear();
+        app.ids.clear();
+        app.requests.clear();
+        app.closing = false;
+        let seed = Seed(mix(
+            self.options.seed.wrapping_add(app.starts << 40) ^ (host as u64)
+        ));
+        let config = Config {
+            cluster: "sim".to_owned(),
+            discovery: SocketAddr::from(DISCOVERY),
+            service: Some(address(0)),
+            layout: self.options.layout,
+            datagram_bytes: self.options.network.mtu_bytes,
+            receive_buffer_bytes: self.options.network.receive_buffer_bytes,
+            limits: self.options.limits,
+            recovery: self.options.recovery,
+            pace: self.options.pace,
+            ..Config::new(app.node, address(host))
+        };
+        let machine = self.cast.machine(host, config, seed, local)?;
+        self.engine
+            .start(host, machine, SocketAddr::from(DISCOVERY));
+        // A first call, so that what a machine wants to send at its start leaves.
+        self.engine
+            .drive(host, |machine, now, out| machine.handle_timeout(now, out))?;
+        self.react(host)?;
+        for role in [Role::Subscriber, Role::Publisher] {
+            let groups: Vec<usize> = self.apps[host]
+                .roles
+                .iter()
+                .filter(|entry| entry.1 == role)
+                .map(|entry| entry.0)
+                .collect();
+            if !groups.is_empty() {
+                self.change(host, role, &groups, true)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The host's process dies.
+    pub(crate) fn stop(&mut self, host: usize) {
+        if let Some(stats) = self.engine.machine(host).and_then(Machine::stats) {
+            for (name, _, value) in stats.rows() {
+                *self.totals.entry(name).or_default() += value;
+            }
+        }
+        self.engine.stop(host);
+        if let Some(origin) = self.apps[host].origin.take() {
+            self.checkers.history.end(origin, self.engine.now());
+        }
+    }
+
+    /// The application takes up or gives up a role in groups.
+    pub(crate) fn change(
+        &mut self,
+        host: usize,
+        role: Role,
+        groups: &[usize],
+        enter: bool,
+    ) -> Result<(), Violation> {
+        let now = self.engine.now();
+        for group in groups {
+            let app = &mut self.apps[host];
+            match (role, enter) {
+                (_, true) => app.roles.insert((*group, role)),
+                (_, false) => app.roles.remove(&(*group, role)),
+            };
+            if role == Role::Subscriber {
+                self.set_want(host, *group, enter, now);
+            }
+        }
+        let names: Vec<String> = groups.iter().map(|group| GroupPlan::name(*group)).collect();
+        let request = self.engine.drive(host, |machine, local, _| {
+            if enter {
+                machine.enter(local, role, names)
+            } else {
+                machine.exit(local, role, names)
+            }
+        })?;
+        self.apps[host].requests.extend(request.flatten());
+        self.react(host)
+    }
+
+    fn set_want(&mut self, host: usize, group: usize, enter: bool, now: Instant) {
+        let app = &mut self.apps[host];
+        let since = if enter {
+            Some(*app.since.entry(group).or_insert(now))
+        } else {
+            app.since.remove(&group);
+            None
+        };
+        if let Some(origin) = app.origin {
+            match since {
+                Some(since) => self.checkers.history.want(origin, group, since),
+                None => self.checkers.history.unwant(origin, group),
+            }
+        }
+    }
+
+    /// Publishes the sender's next message to the group; whether it was accepted.
+    pub(crate) fn publish(&mut self, host: usize, group: usize) -> Result<bool, Violation> {
+        let Some(origin) = self.apps[host].origin.filter(|_| !self.apps[host].closing) else {
+            return Ok(false);
+        };
+        let name = GroupPlan::name(group);
+        let machine = self.engine.machine(host);
+        let Some(id) = machine.and_then(|machine| machine.group(&name)) else {
+            return Ok(false);
+        };
+        let number = self.checkers.history.published(origin, group) + 1;
+        let key = content::key(group, origin, number);
+        let mut payload = core::mem::take(&mut self.payload);
+        content::fill(key, content::length(self.options.sizes, key), &mut payload);
+        let result = self.engine.drive(host, |machine, now, out| {
+            machine.publish(now, id, &payload, out)
+        });
+        self.payload = payload;
+        let accepted = match result? {
+            Some(Ok(given)) if given == number => {
+                self.checkers
+                    .history
+                    .publish(origin, group, self.engine.now());
+                self.published += 1;
+                true
+            }
+            Some(Ok(given)) => {
+                let message = format!("{origin}/{name}: published #{given}, expected #{number}");
+                return Err(Violation::new("numbering", message));
+            }
+            Some(Err(PublishError::TooLarge { length, max })) => {
+                let message = format!("{name}: {length} bytes refused, allowed are {max}");
+                return Err(Violation::new("numbering", message));
+            }
+            Some(Err(PublishError::WindowFull)) => {
+                self.refused += 1;
+                false
+            }
+            Some(Err(_)) | None => false,
+        };
+        self.react(host)?;
+        Ok(accepted)
+    }
+
+    /// Hands the outputs of the host's last input to application and checkers.
+    pub(crate) fn react(&mut self, host: usize) -> Result<(), Violation> {
+        let outputs = core::mem::take(self.engine.outputs());
+        let result = self.look_at(host, &outputs);
+        *self.engine.outputs() = outputs;
+        self.engine.outputs().clear();
+        result
+    }
+
+    fn look_at(&mut self, host: usize, outputs: &Outputs) -> Result<(), Violation> {
+        for row in outputs.deliveries.rows() {
+            self.delivered(host, row, outputs.deliveries.bytes(row))?;
+        }
+        for event in &outputs.events {
+            self.event(host, event)?;
+        }
+        self.checkers.step_done()?;
+        let closed =
+            self.apps[host].closing && self.engine.machine(host).is_some_and(Machine::is_closed);
+        if closed {
+            if let Some(origin) = self.apps[host].origin {
+                self.checkers.history.close(origin, self.engine.now());
+            }
+            self.stop(host);
+        }
+        Ok(())
+    }
+
+    fn delivered(&mut self, host: usize, row: &Delivered, bytes: &[u8]) -> Result<(), Violation> {
+        let Some(receiver) = self.apps[host].origin else {
+            return Ok(());
+        };
+        let Some(group) = self.group_of(host, row.group) else {
+            let message = format!("{receiver} delivers to unknown group {}", row.group);
+            return Err(Violation::new("creation", message));
+        };
+        self.checkers.delivered(Arrival {
+            receiver,
+            group,
+            sender: row.sender,
+            number: row.number,
+            bytes,
+        })
+    }
+
+    fn event(&mut self, host: usize, event: &Event) -> Result<(), Violation> {
+        let now = self.engine.now();
+        let origin = self.apps[host].origin;
+        match (event, origin) {
+            (Event::Admitted { incarnation }, _) => {
+                let origin = Origin {
+                    node: self.apps[host].node,
+                    incarnation: *incarnation,
+                };
+                self.admitted(host, origin);
+            }
+            (Event::Excluded, Some(origin)) => {
+                self.checkers.history.end(origin, now);
+                self.apps[host].origin = None;
+            }
+            (Event::Done { request }, _) => {
+                self.apps[host].requests.remove(request);
+                self.refresh(host, None);
+            }
+            (Event::Refused { request, reason }, _) => {
+                let message = format!("host {host}: request {request} refused: {reason}");
+                return Err(Violation::new("requests", message));
+            }
+            (Event::GroupView { group, .. }, _) => self.refresh(host, Some(*group)),
+            (Event::RegionView { region, .. }, Some(origin)) => {
+                self.checkers.history.entered_region(origin, *region, now);
+            }
+            (
+                Event::Lost {
+                    group,
+                    sender,
+                    first,
+                    last,
+                },
+                Some(origin),
+            ) => {
+                if let Some(group) = self.group_of(host, *group) {
+                    self.checkers
+                        .lost(origin, group, *sender, (*first, *last))?;
+                }
+            }
+            (Event::LostPackets { sender, packets }, Some(origin)) => {
+                self.checkers
+                    .history
+                    .lose_packets(origin, *sender, *packets);
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// A life begins, unless it is the one that goes on with another service.
+    fn admitted(&mut self, host: usize, origin: Origin) {
+        let now = self.engine.now();
+        let app = &mut self.apps[host];
+        if app.origin == Some(origin) {
+            return;
+        }
+        if let Some(former) = app.origin.replace(origin) {
+            self.checkers.history.end(former, now);
+        }
+        let groups = app.roles.iter().filter(|role| role.1 == Role::Subscriber);
+        app.since = groups.map(|role| (role.0, now)).collect();
+        self.checkers.history.begin(origin, host, app.since.clone());
+    }
+
+    /// Takes over whom the node knows as receivers of its groups, or of one of them.
+    fn refresh(&mut self, host: usize, only: Option<GroupId>) {
+        let (Some(sender), Some(machine)) = (self.apps[host].origin, self.engine.machine(host))
+        else {
+            return;
+        };
+        let now = self.engine.now();
+        for (group, _) in self.apps[host]
+            .roles
+            .iter()
+            .filter(|role| role.1 == Role::Publisher)
+        {
+            let id = machine.group(&GroupPlan::name(*group));
+            if let Some(id) = id.filter(|id| only.is_none_or(|only| only == *id)) {
+                let mut receivers = machine.receivers(id);
+                receivers.sort_unstable();
+                self.checkers
+                    .history
+                    .audience(sender, *group, &receivers, now);
+            }
+        }
+    }
+
+    fn group_of(&mut self, host: usize, id: GroupId) -> Option<usize> {
+        let app = &mut self.apps[host];
+        if let Some(group) = app.ids.get(&id) {
+            return Some(*group);
+        }
+        let machine = self.engine.machine(host)?;
+        for group in 0..self.options.groups.len() {
+            if let Some(known) = machine.group(&GroupPlan::name(group)) {
+                app.ids.insert(known, group);
+            }
+        }
+        app.ids.get(&id).copied()
+    }
+
+    /// What is still different between what applications want and what senders see, if anything.
+    pub(crate) fn disagreement(&self) -> Option<String> {
+        let mut members = vec![BTreeSet::new(); self.options.groups.len()];
+        for (host, app) in self.apps.iter().enumerate().skip(1) {
+            if self.engine.machine(host).is_none() {
+                continue;
+            }
+            let Some(origin) = app.origin else {
+                return Some(format!("host {host} is not admitted"));
+            };
+            if let Some(request) = app.requests.first() {
+                return Some(format!("host {host} waits for request {request}"));
+            }
+            let groups = app.roles.iter().filter(|role| role.1 == Role::Subscriber);
+            groups.for_each(|(group, _)| {
+                members[*group].insert(origin);
+            });
+        }
+        self.senders().find_map(|(host, group, origin)| {
+            let name = GroupPlan::name(group);
+            let machine = self.engine.machine(host)?;
+            let Some(id) = machine.group(&name) else {
+                return Some(format!("{origin} does not know {name}"));
+            };
+            views::difference(&name, origin, &machine.receivers(id), &members[group])
+        })
+    }
+
+    /// All publishers that live, with their groups.
+    pub(crate) fn senders(&self) -> impl Iterator<Item = (usize, usize, Origin)> + '_ {
+        self.apps.iter().enumerate().flat_map(|(host, app)| {
+            let origin = app.origin.filter(|_| self.engine.machine(host).is_some());
+            let groups = app.roles.iter().filter(|role| role.1 == Role::Publisher);
+            groups.filter_map(move |(group, _)| Some((host, *group, origin?)))
+        })
+    }
+
+    /// One line for each host.
+    pub(crate) fn describe(&self) -> Vec<String> {
+        let lines = self.apps.iter().enumerate().map(|(host, app)| {
+            let state = match self.engine.machine(host) {
+                Some(machine) => machine.describe(),
+                None => "down".to_owned(),
+            };
+            let origin = app
+                .origin
+                .map_or_else(|| "-".to_owned(), |origin| origin.to_string());
+            let frozen = if self.engine.is_running(host) {
+                ""
+            } else {
+                " frozen"
+            };
+            format!(
+                "host {host} {}{frozen} {origin} {state}",
+                self.engine.address(host)
+            )
+        });
+        lines.collect()
+    }
+
+    /// Schedules the flow's next burst.
+    pub(crate) fn schedule_flow(&mut self, flow: usize) {
+        let interval = qsm_proto::nanoseconds(self.options.flows[flow].interval);
+        let wait = interval / 2 + self.random.below(interval + 1);
+        let at = self
+            .engine
+            .now()
+            .after(core::time::Duration::from_nanos(wait));
+        self.engine.schedule(at, Task::Flow(flow));
+    }
+}
+
+/// The address of a host: 10.0.0.1 for host 0 and so on.
+fn address(host: usize) -> SocketAddr {
+    let number = u32::try_from(host + 1).unwrap_or(u32::MAX) & 0x00ff_ffff;
+    SocketAddr::from((core::net::Ipv4Addr::from(0x0a00_0000 | number), PORT))
+}
