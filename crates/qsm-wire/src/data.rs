@@ -166,11 +166,13 @@ impl Chunk<'_> {
         out.extend_from_slice(content);
     }
 
-    /// Fills the last packet of a train up to `packet_bytes`; a gap too small for a padding chunk
-    /// is left, and `false` returned.
+    /// Fills a packet up by `gap_bytes`, to the length of its train: with a padding chunk, or, if
+    /// the gap is shorter than a chunk's header, with zero bytes, which end a packet. `false` if
+    /// the gap is too long for one chunk; nothing is appended then.
     pub fn pad(out: &mut Vec<u8>, gap_bytes: usize) -> bool {
         let Some(length) = gap_bytes.checked_sub(CHUNK_HEADER_BYTES) else {
-            return gap_bytes == 0;
+            out.resize(out.len() + gap_bytes, 0);
+            return true;
         };
         if length > CHUNK_LENGTH_MAX {
             return false;
@@ -192,7 +194,7 @@ pub struct ChunkIter<'a> {
 impl<'a> ChunkIter<'a> {
     fn step(&mut self) -> Option<Result<Chunk<'a>, DecodeError>> {
         loop {
-            if self.rest.is_empty() {
+            if is_filler(self.rest.rest()) {
                 return None;
             }
             match read_chunk(&mut self.rest) {
@@ -209,6 +211,11 @@ impl<'a> Iterator for ChunkIter<'a> {
     fn next(&mut self) -> Option<Chunk<'a>> {
         self.step()?.ok()
     }
+}
+
+/// Whether nothing follows but the end of a packet: nothing, or zeros too few to be a chunk.
+fn is_filler(rest: &[u8]) -> bool {
+    rest.len() < CHUNK_HEADER_BYTES && rest.iter().all(|byte| *byte == 0)
 }
 
 fn read_chunk<'a>(reader: &mut Reader<'a>) -> Result<Chunk<'a>, DecodeError> {
@@ -230,4 +237,55 @@ fn read_chunk<'a>(reader: &mut Reader<'a>) -> Result<Chunk<'a>, DecodeError> {
         part,
         content,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Body, Packet};
+
+    fn packet(gap_bytes: usize) -> Vec<u8> {
+        let head = DataHeader {
+            channel: ChannelId(1),
+            view: ViewNumber(1),
+            sequence: 1,
+            view_age: 0,
+        };
+        let chunk = Chunk {
+            group: GroupId(1),
+            message: 1,
+            part: Part::Whole,
+            content: b"content",
+        };
+        let mut bytes = Vec::new();
+        head.encode(&Header::default(), &mut bytes);
+        chunk.encode(&mut bytes);
+        assert!(Chunk::pad(&mut bytes, gap_bytes));
+        bytes
+    }
+
+    #[test]
+    fn padding_of_any_length_is_skipped() {
+        let plain = packet(0).len();
+        for gap_bytes in 0..50 {
+            let bytes = packet(gap_bytes);
+            assert_eq!(bytes.len(), plain + gap_bytes);
+            let body = Packet::decode(&bytes).map(|packet| packet.body);
+            let Ok(Body::Data(data)) = body else {
+                panic!("gap {gap_bytes}: {body:?}");
+            };
+            let contents: Vec<&[u8]> = data.chunks().map(|chunk| chunk.content).collect();
+            assert_eq!(contents, [b"content"]);
+        }
+    }
+
+    #[test]
+    fn the_end_of_a_packet_is_filled_with_zeros_only() {
+        let mut bytes = packet(9);
+        *bytes.last_mut().expect("it is not empty") = 1;
+        assert_eq!(
+            Packet::decode(&bytes).map(|_| ()),
+            Err(DecodeError::Truncated)
+        );
+    }
 }
