@@ -34,6 +34,7 @@ mod event;
 pub mod membership;
 pub mod outbox;
 mod random;
+pub mod send;
 pub mod session;
 pub mod stats;
 mod time;

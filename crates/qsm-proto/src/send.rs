@@ -1,0 +1,427 @@
+//! Streams this node sends: packet assembly, window, pacing, heartbeats.
+//!
+//! One [`SendStream`] is one sender's packets on one channel, numbered from 1 without end
+//! (R053: the second of the two levels; the first, per sender and group, comes in with each
+//! message). Its life in one picture:
+//!
+//! ```text
+//!  push()          poll_train()           handle_ack()
+//!  messages ──► open packet ──► unsent ──► in flight ──► cached ──► stable
+//!              assembled + 1   ≤ assembled  ≤ highest   ≤ cached   ≤ stable
+//!                 bytes of packets are kept from here ──────┘         │
+//!                 the window counts the bytes from here ──────────────┘
+//! ```
+//!
+//! *One copy.* A message is copied once, from the application's bytes into the packet that will
+//! carry it. Packets lie back to back in blocks of a [`BlockPool`], so that a run of packets of
+//! one length is a train for UDP segmentation offload as it lies there, and the same bytes serve
+//! as repair until the cachers have them.
+//!
+//! *Equal lengths.* Only packets of one length travel in a train, and trains are worth a factor
+//! of ten in packets per second. A packet that is closed because the next message does not fit is
+//! filled up to the length of the one before it, at the price of at most an eighth.
+//!
+//! *Three limits* decide what leaves: the window (what receivers can buffer, R134), the rate
+//! ([`rate`], R102), and for the last, unfinished packet the time it may wait (R244). Memory is
+//! bounded by the pool, and by a backlog limit per stream beyond which the application keeps its
+//! messages (R139).
+//!
+//! *Silence* is the enemy of recovery by gaps: what follows the last packet tells nobody that it
+//! is missing. So after data stops heartbeats say how far the stream goes, 2 ms after, doubling
+//! to a second (G01, algorithms (b)), until everybody has everything. Should even that not help,
+//! the sender sends the oldest packets again (R086); that practically never happens, and is
+//! counted.
+//!
+//! Not here: who the receivers are, and how one message is put on several streams.
+
+mod assemble;
+mod feedback;
+mod pool;
+pub mod rate;
+mod status;
+mod store;
+mod transmit;
+
+use core::time::Duration;
+
+use qsm_wire::{DATA_HEADER_BYTES, GroupId, Header, Opening, StreamId, TAG_BYTES, ViewNumber};
+
+pub use self::feedback::AckOutcome;
+pub use self::pool::{BLOCK_BYTES, BlockPool};
+pub use self::transmit::Train;
+
+use self::rate::{Pacer, RateConfig};
+use self::status::Alarms;
+use self::store::Store;
+use crate::{Config, Instant};
+
+/// Most bytes of a train: what one UDP send may carry (65,507), with some room. A block is filled
+/// up to here.
+pub const TRAIN_BYTES_MAX: usize = 65_000;
+/// Most packets of a train: what every kernel with UDP segmentation offload takes.
+pub const TRAIN_PACKETS_MAX: usize = 64;
+/// Window before the first ACK, bytes: what the smallest usual receive buffer takes at once.
+pub const FIRST_WINDOW_BYTES: usize = 64 << 10;
+/// View openings remembered and announced.
+pub const OPENINGS_MAX: usize = qsm_wire::Heartbeat::OPENINGS_MAX;
+
+/// Unsent bytes beyond which a stream takes no further message: some twenty trains. Less would
+/// idle the link while the application is asked for more; more only lengthens the queue.
+const BACKLOG_BYTES: usize = 1 << 20;
+/// Share of the node's send memory that one stream's window may take.
+const WINDOW_SHARE: usize = 4;
+
+/// What a stream needs to know, derived from [`Config`].
+#[derive(Debug, Clone, Copy)]
+pub struct SendConfig {
+    /// Largest datagram, bytes, authentication tag included.
+    pub datagram_bytes: usize,
+    /// Most bytes sent but not yet received by all, however much credit the receivers give.
+    pub window_bytes: usize,
+    /// Unsent bytes beyond which no message is taken. One message of any size is taken below it.
+    pub backlog_bytes: usize,
+    /// How long a packet may wait for further messages (R244).
+    pub batch_delay: Duration,
+    /// How long `cached_upto` may stand still before packets are sent again (R086).
+    pub last_resort: Duration,
+    /// Bounds of the rate.
+    pub rate: RateConfig,
+}
+
+impl SendConfig {
+    /// The part of a node's configuration that concerns its streams.
+    #[must_use]
+    pub fn new(config: &Config) -> Self {
+        let window_bytes = (config.limits.send_bytes / WINDOW_SHARE).max(FIRST_WINDOW_BYTES);
+        // With one token a second an ACK takes a few rounds (S2 §2.3.3).
+        let rounds = config.pace.token_min.saturating_mul(5);
+        Self {
+            datagram_bytes: config.datagram_bytes,
+            window_bytes,
+            backlog_bytes: BACKLOG_BYTES.min(window_bytes),
+            batch_delay: config.pace.batch_delay,
+            last_resort: rounds.max(Duration::from_secs(1)),
+            rate: RateConfig::new(&config.pace),
+        }
+    }
+
+    /// Longest packet, bytes: the datagram without the tag that protection will append.
+    fn capacity(&self) -> usize {
+        self.datagram_bytes.saturating_sub(TAG_BYTES)
+    }
+
+    /// What a packet of full length holds in chunks.
+    fn packet_room(&self) -> usize {
+        self.capacity().saturating_sub(DATA_HEADER_BYTES)
+    }
+
+    /// Packets of full length that a block holds.
+    fn packets_per_block(&self) -> usize {
+        (TRAIN_BYTES_MAX / self.capacity().max(1)).max(1)
+    }
+}
+
+/// A message to be sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Message<'a> {
+    /// The group it is published to.
+    pub group: GroupId,
+    /// Its number among this sender's messages to this group, from 1.
+    pub number: u64,
+    /// Its content.
+    pub payload: &'a [u8],
+}
+
+/// Why a message is not taken. Nothing has changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum PushError {
+    /// The stream has been finished.
+    Finished,
+    /// Too much is unsent, or the pool is empty: try again after transmits and ACKs.
+    Full,
+    /// The message would not fit if the whole pool were free.
+    TooLarge {
+        /// The longest message that could be taken, bytes.
+        max: usize,
+    },
+}
+
+impl core::fmt::Display for PushError {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        match self {
+            Self::Finished => f.write_str("the stream has been finished"),
+            Self::Full => {
+                f.write_str("send memory is full; try again after receivers acknowledged")
+            }
+            Self::TooLarge { max } => write!(
+                f,
+                "message is longer than the {max} bytes that the send memory can hold; raise limits.send_bytes"
+            ),
+        }
+    }
+}
+
+impl core::error::Error for PushError {}
+
+/// What a stream has done since its start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct SendCounters {
+    /// Messages taken.
+    pub messages: u64,
+    /// Fresh packets handed out.
+    pub packets: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Trains they were handed out in.
+    pub trains: u64,
+    /// Bytes that only fill packets up to the length of their train.
+    pub padding_bytes: u64,
+    /// Heartbeats sent because data stopped or the view changed.
+    pub heartbeats: u64,
+    /// Packets sent again as last resort (R086).
+    pub last_resort: u64,
+    /// ACKs of rounds already known.
+    pub acks_stale: u64,
+    /// ACKs that cannot be true.
+    pub acks_malformed: u64,
+}
+
+/// How far the acknowledgements go.
+#[derive(Debug, Clone, Copy, Default)]
+struct Marks {
+    /// Highest packet handed out for sending.
+    highest: u64,
+    /// All cachers have their part up to here.
+    cached: u64,
+    /// Newest round heard of.
+    round: (ViewNumber, u64),
+}
+
+/// The packet length that padding aims at.
+#[derive(Debug, Clone, Copy, Default)]
+struct Run {
+    /// Length of the packets of the present run; 0 when all packets have been sent.
+    bytes: usize,
+    /// The last packet was too short to be padded: the next such one sets a new length. A single
+    /// one only ends its train.
+    short: bool,
+}
+
+impl Run {
+    fn closed(&mut self, length: usize) {
+        let short = length < self.bytes;
+        if !short || self.short {
+            self.bytes = length;
+        }
+        self.short = short;
+    }
+}
+
+/// One sender's packets on one channel. See the module.
+#[derive(Debug)]
+pub struct SendStream {
+    config: SendConfig,
+    header: Header,
+    id: StreamId,
+    /// Where views begin, oldest first; never empty.
+    openings: Vec<Opening>,
+    store: Store,
+    marks: Marks,
+    /// What receivers take, bytes.
+    window_bytes: usize,
+    /// Bytes sent and not stable.
+    in_flight_bytes: usize,
+    /// Bytes of closed packets not yet sent.
+    closed_bytes: usize,
+    run: Run,
+    pacer: Pacer,
+    alarms: Alarms,
+    counters: SendCounters,
+    finished: bool,
+    keep_until_stable: bool,
+}
+
+impl SendStream {
+    /// A stream without packets, whose first messages belong to `view`. `header` is what its
+    /// packets begin with; its origin must be the stream's.
+    #[must_use]
+    pub fn new(config: SendConfig, header: Header, id: StreamId, view: ViewNumber) -> Self {
+        Self {
+            pacer: Pacer::new(config.rate),
+            config,
+            header,
+            id,
+            openings: vec![Opening { view, start: 1 }],
+            store: Store::default(),
+            marks: Marks::default(),
+            window_bytes: FIRST_WINDOW_BYTES.min(config.window_bytes),
+            in_flight_bytes: 0,
+            closed_bytes: 0,
+            run: Run::default(),
+            alarms: Alarms::default(),
+            counters: SendCounters::default(),
+            finished: false,
+            keep_until_stable: false,
+        }
+    }
+
+    /// Which stream this is.
+    #[must_use]
+    pub fn id(&self) -> StreamId {
+        self.id
+    }
+
+    /// Messages from now on belong to this view of the region; those before keep the old one
+    /// (R054). Views not newer than the present one change nothing.
+    pub fn open_view(&mut self, now: Instant, view: ViewNumber) {
+        if view <= self.view() {
+            return;
+        }
+        self.close_packet(0);
+        if self.openings.len() == OPENINGS_MAX {
+            self.openings.remove(0);
+        }
+        let start = self.store.assembled() + 1;
+        self.openings.push(Opening { view, start });
+        if self.marks.highest > 0 {
+            self.alarms.announce(now, view);
+        }
+    }
+
+    /// The view that messages now belong to.
+    #[must_use]
+    pub fn view(&self) -> ViewNumber {
+        self.opening().view
+    }
+
+    /// Where the last views begin in the stream, oldest first; at most [`OPENINGS_MAX`].
+    #[must_use]
+    pub fn openings(&self) -> &[Opening] {
+        &self.openings
+    }
+
+    fn opening(&self) -> Opening {
+        let none = Opening {
+            view: ViewNumber(0),
+            start: 1,
+        };
+        self.openings.last().copied().unwrap_or(none)
+    }
+
+    /// Whether packets are kept until everybody has them instead of only the cachers: for a
+    /// sender that is a member of the region and answers requests from this memory.
+    pub fn set_keep_until_stable(&mut self, keep: bool) {
+        self.keep_until_stable = keep;
+    }
+
+    /// No message will follow. What there is will still be sent; heartbeats then say so.
+    pub fn finish(&mut self, now: Instant) {
+        if self.finished {
+            return;
+        }
+        self.close_packet(0);
+        self.finished = true;
+        if self.marks.highest > 0 {
+            self.alarms.heartbeat_now(now);
+        }
+    }
+
+    /// Nothing is unsent, and everybody has everything.
+    #[must_use]
+    pub fn is_idle(&self) -> bool {
+        self.unsent_bytes() == 0 && self.stable_upto() == self.marks.highest
+    }
+
+    /// Highest packet sent; 0 before the first.
+    #[must_use]
+    pub fn highest(&self) -> u64 {
+        self.marks.highest
+    }
+
+    /// All cachers have their part of everything up to here.
+    #[must_use]
+    pub fn cached_upto(&self) -> u64 {
+        self.marks.cached
+    }
+
+    /// Everybody has everything up to here.
+    #[must_use]
+    pub fn stable_upto(&self) -> u64 {
+        self.store.trail()
+    }
+
+    /// Bytes of packets that wait to be sent, the open one included.
+    #[must_use]
+    pub fn unsent_bytes(&self) -> usize {
+        self.closed_bytes + self.store.open_bytes()
+    }
+
+    /// Bytes sent that not everybody is known to have.
+    #[must_use]
+    pub fn in_flight_bytes(&self) -> usize {
+        self.in_flight_bytes
+    }
+
+    /// Bytes that may be in flight now.
+    #[must_use]
+    pub fn window_bytes(&self) -> usize {
+        self.window_bytes
+    }
+
+    /// Packets per second aimed at; [`rate::UNLIMITED`] for no limit.
+    #[must_use]
+    pub fn rate(&self) -> u32 {
+        self.pacer.target()
+    }
+
+    /// What the stream has done.
+    #[must_use]
+    pub fn counters(&self) -> &SendCounters {
+        &self.counters
+    }
+
+    /// Asserts what must hold after every call (architecture, invariant 3).
+    ///
+    /// # Panics
+    /// If it does not; the message says what.
+    pub fn check_invariants(&self) {
+        let Marks {
+            highest, cached, ..
+        } = self.marks;
+        let (stable, assembled) = (self.stable_upto(), self.store.assembled());
+        assert!(
+            stable <= cached && cached <= highest && highest <= assembled,
+            "stable {stable} <= cached {cached} <= highest {highest} <= assembled {assembled}"
+        );
+        assert!(
+            self.store.freed() <= cached,
+            "freed {} packets before they were cached up to {cached}",
+            self.store.freed()
+        );
+        let sum = |from| -> usize { self.store.after(from).map(store::Entry::length).sum() };
+        assert_eq!(self.closed_bytes, sum(highest), "unsent bytes");
+        assert_eq!(
+            self.in_flight_bytes,
+            sum(stable) - sum(highest),
+            "bytes in flight"
+        );
+        let starts = self.openings.windows(2);
+        assert!(
+            starts
+                .into_iter()
+                .all(|pair| pair[0].view < pair[1].view && pair[0].start <= pair[1].start),
+            "openings out of order: {:?}",
+            self.openings
+        );
+        self.store.check();
+    }
+}
+
+/// A count as the wire has it.
+fn wide(count: usize) -> u64 {
+    u64::try_from(count).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests;

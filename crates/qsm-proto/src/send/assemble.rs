@@ -1,0 +1,195 @@
+//! From messages to packets.
+//!
+//! ```text
+//!  whole messages       [head|A|B|C ]          never split when they fit an empty packet
+//!  a large one          [head|A|B|D1][head|D2  ][head|D3|E|F ]
+//!  closed too short     [head|A|B|C ..]        filled up to the length before, if ≤ 1/8 is missing
+//! ```
+
+use qsm_wire::{CHUNK_HEADER_BYTES, Chunk, DataHeader, Part, TOTAL_LENGTH_BYTES};
+
+use super::{BlockPool, Message, PushError, SendStream, wide};
+use crate::Instant;
+
+/// A packet is padded by at most this part of its train's packet length.
+const PADDING_SHARE: usize = 8;
+/// Bytes before the content of a message's first part.
+const FIRST_PART_BYTES: usize = CHUNK_HEADER_BYTES + TOTAL_LENGTH_BYTES;
+
+impl SendStream {
+    /// Takes a message: copies it into the open packet, or opens the next one, or spreads it
+    /// over as many as it needs.
+    ///
+    /// A message is taken whatever its size when nothing is unsent and the pool has room: the
+    /// window concerns sending, not taking.
+    ///
+    /// # Errors
+    /// Nothing has changed then. [`PushError::Full`] passes; the others do not.
+    #[inline]
+    pub fn push(
+        &mut self,
+        now: Instant,
+        pool: &mut BlockPool,
+        message: Message<'_>,
+    ) -> Result<(), PushError> {
+        if self.finished {
+            return Err(PushError::Finished);
+        }
+        if self.unsent_bytes() >= self.config.backlog_bytes {
+            return Err(PushError::Full);
+        }
+        let bytes = CHUNK_HEADER_BYTES + message.payload.len();
+        if bytes > self.config.packet_room() {
+            self.push_parts(now, pool, message)?;
+        } else {
+            if bytes > self.store.open_room(self.config.capacity()) {
+                self.next_packet(now, pool)?;
+            }
+            self.store
+                .append(&chunk(message, Part::Whole, message.payload));
+        }
+        self.counters.messages += 1;
+        Ok(())
+    }
+
+    /// The longest message that would be taken now, bytes. A lower bound: one that is a little
+    /// longer may be taken too.
+    #[must_use]
+    pub fn room_bytes(&self, pool: &BlockPool) -> usize {
+        if self.finished || self.unsent_bytes() >= self.config.backlog_bytes {
+            return 0;
+        }
+        let capacity = self.config.capacity();
+        let room = self.store.open_room(capacity);
+        let here = self.store.packets_after(self.store.end() + room, capacity);
+        let packets = here + pool.free_blocks() * self.config.packets_per_block();
+        match packets {
+            0 => room.saturating_sub(CHUNK_HEADER_BYTES),
+            more => self.content_bytes(more),
+        }
+    }
+
+    /// Longest message that this many empty packets hold.
+    fn content_bytes(&self, packets: usize) -> usize {
+        let each = self.config.packet_room().saturating_sub(CHUNK_HEADER_BYTES);
+        (packets * each)
+            .saturating_sub(TOTAL_LENGTH_BYTES)
+            .min(u32::MAX as usize)
+    }
+
+    fn push_parts(
+        &mut self,
+        now: Instant,
+        pool: &mut BlockPool,
+        message: Message<'_>,
+    ) -> Result<(), PushError> {
+        let length = message.payload.len();
+        let max = self.content_bytes(pool.limit_blocks() * self.config.packets_per_block());
+        let total = u32::try_from(length).map_err(|_| PushError::TooLarge { max })?;
+        if length > max {
+            return Err(PushError::TooLarge { max });
+        }
+        let capacity = self.config.capacity();
+        let begins_here = self.store.open_room(capacity) > FIRST_PART_BYTES;
+        if self.blocks_for(length, begins_here) > pool.free_blocks() {
+            return Err(PushError::Full);
+        }
+        if !begins_here {
+            self.next_packet(now, pool)?;
+        }
+        let room = self.store.open_room(capacity) - FIRST_PART_BYTES;
+        let (first, mut rest) = message.payload.split_at(room);
+        self.store
+            .append(&chunk(message, Part::First { total }, first));
+        while !rest.is_empty() {
+            // Cannot fail: the blocks were counted above.
+            self.next_packet(now, pool)?;
+            let room = self.store.open_room(capacity) - CHUNK_HEADER_BYTES;
+            let (content, after) = rest.split_at(room.min(rest.len()));
+            let part = if after.is_empty() {
+                Part::Last
+            } else {
+                Part::Middle
+            };
+            self.store.append(&chunk(message, part, content));
+            rest = after;
+        }
+        Ok(())
+    }
+
+    /// New blocks that a message of several parts takes. All its packets but the last are full.
+    fn blocks_for(&self, length: usize, begins_here: bool) -> usize {
+        let capacity = self.config.capacity();
+        let (end, first) = if begins_here {
+            let room = self.store.open_room(capacity);
+            (self.store.end() + room, room - FIRST_PART_BYTES)
+        } else {
+            (self.store.end() + self.padding_bytes(), 0)
+        };
+        // The total of the first part takes its place in a packet of its own.
+        let total = if begins_here { 0 } else { TOTAL_LENGTH_BYTES };
+        let each = self.config.packet_room() - CHUNK_HEADER_BYTES;
+        let packets = (length + total - first).div_ceil(each);
+        packets
+            .saturating_sub(self.store.packets_after(end, capacity))
+            .div_ceil(self.config.packets_per_block())
+    }
+
+    /// Closes the open packet and opens the next one, in a new block if need be.
+    fn next_packet(&mut self, now: Instant, pool: &mut BlockPool) -> Result<(), PushError> {
+        let padding = self.padding_bytes();
+        let capacity = self.config.capacity();
+        if self
+            .store
+            .packets_after(self.store.end() + padding, capacity)
+            > 0
+        {
+            self.close_packet(padding);
+        } else {
+            let block = pool.take().ok_or(PushError::Full)?;
+            self.close_packet(padding);
+            self.store.add_block(block);
+        }
+        let opening = self.opening();
+        let sequence = self.store.assembled() + 1;
+        let head = DataHeader {
+            channel: self.id.channel,
+            view: opening.view,
+            sequence,
+            view_age: u32::try_from(sequence - opening.start).unwrap_or(u32::MAX),
+        };
+        self.store.open(now, &self.header, &head);
+        Ok(())
+    }
+
+    /// By how much the open packet is filled up if it is closed for want of room.
+    fn padding_bytes(&self) -> usize {
+        let missing = self.run.bytes.saturating_sub(self.store.open_bytes());
+        if self.store.is_open() && missing <= self.run.bytes / PADDING_SHARE {
+            missing
+        } else {
+            0
+        }
+    }
+
+    /// Closes the open packet, if there is one.
+    pub(super) fn close_packet(&mut self, padding: usize) {
+        if !self.store.is_open() {
+            return;
+        }
+        let length = self.store.close(padding);
+        self.closed_bytes += length;
+        self.run.closed(length);
+        self.counters.padding_bytes += wide(padding);
+    }
+}
+
+fn chunk<'a>(message: Message<'_>, part: Part, content: &'a [u8]) -> Chunk<'a> {
+    Chunk {
+        group: message.group,
+        // R053: the low 32 bits travel.
+        message: (message.number & u64::from(u32::MAX)) as u32,
+        part,
+        content,
+    }
+}

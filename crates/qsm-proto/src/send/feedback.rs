@@ -1,0 +1,94 @@
+//! What receivers say, and what follows from it.
+
+use qsm_wire::{Ack, ViewNumber};
+
+use super::{BlockPool, SendStream};
+use crate::Instant;
+
+/// What became of an ACK.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AckOutcome {
+    /// It was applied.
+    Applied,
+    /// Its round is known already: rate and credit were not taken from it. (What everybody has
+    /// stays true, so its numbers were.)
+    Stale,
+    /// It speaks of another stream or of packets that were never sent; ignored.
+    Malformed,
+}
+
+impl SendStream {
+    /// Takes the result of a token round (R091): frees what the cachers have, opens the window
+    /// by what everybody has, sets rate and credit.
+    pub fn handle_ack(&mut self, now: Instant, pool: &mut BlockPool, ack: &Ack) -> AckOutcome {
+        if ack.stream != self.id
+            || ack.stable_upto > ack.cached_upto
+            || ack.cached_upto > self.marks.highest
+        {
+            self.counters.acks_malformed += 1;
+            return AckOutcome::Malformed;
+        }
+        let spoken_for = self.spoken_for(ack.view);
+        let cached = ack.cached_upto.min(spoken_for);
+        self.advance(now, pool, cached, ack.stable_upto.min(spoken_for));
+        if (ack.view, ack.round) <= self.marks.round {
+            self.counters.acks_stale += 1;
+            return AckOutcome::Stale;
+        }
+        if ack.view <= self.view() {
+            // A view this node has not heard of is not remembered: were it forged, true ACKs
+            // would count as old until the region gets there.
+            self.marks.round = (ack.view, ack.round);
+        }
+        let credit = usize::try_from(ack.credit_bytes).unwrap_or(usize::MAX);
+        self.window_bytes = credit.min(self.config.window_bytes);
+        self.pacer.advise(now, ack.rate_packets);
+        if self.stable_upto() == self.marks.highest {
+            self.alarms.heard_by(ack.view);
+        }
+        AckOutcome::Applied
+    }
+
+    /// The highest packet that members of this view can speak for: packets of later views have
+    /// receivers that took no part in its rounds.
+    fn spoken_for(&self, view: ViewNumber) -> u64 {
+        let later = self.openings.iter().find(|opening| opening.view > view);
+        match later {
+            // Views before the oldest opening still known are forgotten; nothing is said there.
+            Some(opening) if opening.view == self.openings[0].view => 0,
+            Some(opening) => opening.start - 1,
+            None => u64::MAX,
+        }
+    }
+
+    fn advance(&mut self, now: Instant, pool: &mut BlockPool, cached: u64, stable: u64) {
+        if cached > self.marks.cached {
+            self.marks.cached = cached;
+            let outstanding = cached < self.marks.highest;
+            self.alarms
+                .progress(now, self.config.last_resort, outstanding);
+        }
+        let freed = if self.keep_until_stable {
+            stable
+        } else {
+            self.marks.cached
+        };
+        self.in_flight_bytes -= self.store.release(stable, freed, pool);
+        if self.stable_upto() == self.marks.highest {
+            self.alarms.all_stable();
+        }
+    }
+
+    /// The region has no receivers any more: forgets all packets, sent or not, and returns their
+    /// memory. Numbers already given are not given again.
+    pub fn no_receivers(&mut self, pool: &mut BlockPool) {
+        self.store.clear(pool);
+        let all = self.store.assembled();
+        self.marks.highest = all;
+        self.marks.cached = all;
+        self.in_flight_bytes = 0;
+        self.closed_bytes = 0;
+        self.run = super::Run::default();
+        self.alarms = super::status::Alarms::default();
+    }
+}

@@ -1,0 +1,256 @@
+//! The packets of one stream, back to back in blocks, and the index that finds them.
+//!
+//! ```text
+//!   blocks   [ 5 | 6 | 7 | 8 ][ 9 | 10 | 11.... open      ]
+//!   index      ^ trail + 1                ^ assembled + 1
+//! ```
+//!
+//! The index keeps an entry of 8 bytes for each packet above `trail` (everybody has those up to
+//! it); the bytes of a packet may go earlier, when its cachers have it.
+
+use std::collections::VecDeque;
+
+use qsm_wire::{Chunk, DataHeader, Header};
+
+use super::pool::BlockPool;
+use super::{TRAIN_BYTES_MAX, wide};
+use crate::Instant;
+
+/// Index entries an idle stream keeps room for, so that a trickle of messages does not allocate
+/// (R144) and thousands of idle streams stay small.
+const INDEX_KEPT: usize = 64;
+
+/// Where a closed packet is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Entry {
+    /// Number of the block, counted over the stream's life, wrapping.
+    pub(super) block: u32,
+    offset: u16,
+    length: u16,
+}
+
+impl Entry {
+    pub(super) fn length(self) -> usize {
+        usize::from(self.length)
+    }
+}
+
+#[derive(Debug)]
+struct Block {
+    bytes: Vec<u8>,
+    /// Highest packet closed in it; 0 before the first.
+    last: u64,
+}
+
+/// The packet at the end of the last block that still takes messages.
+#[derive(Debug, Clone, Copy)]
+struct Open {
+    offset: usize,
+    since: Instant,
+}
+
+/// See the module.
+#[derive(Debug, Default)]
+pub(super) struct Store {
+    blocks: VecDeque<Block>,
+    first_block: u32,
+    index: VecDeque<Entry>,
+    /// Packets up to here have left the index.
+    trail: u64,
+    /// Packets up to here have no bytes any more; at least `trail`.
+    freed: u64,
+    open: Option<Open>,
+}
+
+impl Store {
+    pub(super) fn trail(&self) -> u64 {
+        self.trail
+    }
+
+    pub(super) fn freed(&self) -> u64 {
+        self.freed
+    }
+
+    /// Highest packet closed so far.
+    pub(super) fn assembled(&self) -> u64 {
+        self.trail + wide(self.index.len())
+    }
+
+    pub(super) fn is_open(&self) -> bool {
+        self.open.is_some()
+    }
+
+    /// When the open packet got its first message.
+    pub(super) fn open_since(&self) -> Option<Instant> {
+        self.open.map(|open| open.since)
+    }
+
+    /// Length of the open packet; 0 if there is none.
+    pub(super) fn open_bytes(&self) -> usize {
+        self.open.map_or(0, |open| self.end() - open.offset)
+    }
+
+    /// What may still be appended to the open packet.
+    pub(super) fn open_room(&self, capacity: usize) -> usize {
+        match self.open {
+            Some(open) => (open.offset + capacity).saturating_sub(self.end()),
+            None => 0,
+        }
+    }
+
+    /// How many packets of full size the last block takes beyond its first `end` bytes.
+    pub(super) fn packets_after(&self, end: usize, capacity: usize) -> usize {
+        match self.blocks.back() {
+            Some(_) => TRAIN_BYTES_MAX.saturating_sub(end) / capacity,
+            None => 0,
+        }
+    }
+
+    /// Used bytes of the last block.
+    pub(super) fn end(&self) -> usize {
+        self.blocks.back().map_or(0, |block| block.bytes.len())
+    }
+
+    /// Number of the block that the open packet is in.
+    pub(super) fn last_block(&self) -> u32 {
+        let blocks = u32::try_from(self.blocks.len()).unwrap_or(u32::MAX);
+        self.first_block
+            .wrapping_add(blocks)
+            .wrapping_sub(u32::from(blocks > 0))
+    }
+
+    pub(super) fn add_block(&mut self, bytes: Vec<u8>) {
+        debug_assert!(
+            self.open.is_none(),
+            "an open packet cannot change its block"
+        );
+        self.blocks.push_back(Block { bytes, last: 0 });
+    }
+
+    /// Opens a packet at the end of the last block.
+    pub(super) fn open(&mut self, now: Instant, header: &Header, head: &DataHeader) {
+        debug_assert!(self.open.is_none(), "one packet is open at a time");
+        if let Some(block) = self.blocks.back_mut() {
+            let offset = block.bytes.len();
+            self.open = Some(Open { offset, since: now });
+            head.encode(header, &mut block.bytes);
+        }
+    }
+
+    /// Appends to the open packet; the caller has seen that there is room.
+    #[inline]
+    pub(super) fn append(&mut self, chunk: &Chunk<'_>) {
+        if let Some(block) = self.blocks.back_mut() {
+            chunk.encode(&mut block.bytes);
+        }
+    }
+
+    /// Closes the open packet after filling it up by `padding` bytes; returns its length.
+    pub(super) fn close(&mut self, padding: usize) -> usize {
+        let (number, sequence) = (self.last_block(), self.assembled() + 1);
+        let (Some(open), Some(block)) = (self.open.take(), self.blocks.back_mut()) else {
+            return 0;
+        };
+        Chunk::pad(&mut block.bytes, padding);
+        block.last = sequence;
+        let length = block.bytes.len() - open.offset;
+        self.index.push_back(Entry {
+            block: number,
+            // A block is no longer than `TRAIN_BYTES_MAX`, so both fit.
+            offset: u16::try_from(open.offset).unwrap_or(u16::MAX),
+            length: u16::try_from(length).unwrap_or(u16::MAX),
+        });
+        length
+    }
+
+    /// The closed packets above `sequence`, in order.
+    pub(super) fn after(&self, sequence: u64) -> impl Iterator<Item = Entry> + '_ {
+        let skip = usize::try_from(sequence.saturating_sub(self.trail)).unwrap_or(usize::MAX);
+        self.index.range(skip.min(self.index.len())..).copied()
+    }
+
+    /// The bytes from the start of this packet on, `bytes` long; `None` once they are freed.
+    pub(super) fn bytes(&self, sequence: u64, bytes: usize) -> Option<&[u8]> {
+        let entry = self.entry(sequence)?;
+        let block = usize::try_from(entry.block.wrapping_sub(self.first_block)).ok()?;
+        let start = usize::from(entry.offset);
+        self.blocks.get(block)?.bytes.get(start..start + bytes)
+    }
+
+    /// A closed packet.
+    pub(super) fn packet(&self, sequence: u64) -> Option<&[u8]> {
+        self.bytes(sequence, self.entry(sequence)?.length())
+    }
+
+    fn entry(&self, sequence: u64) -> Option<Entry> {
+        if sequence <= self.freed {
+            return None;
+        }
+        let at = sequence.checked_sub(self.trail + 1)?;
+        self.index.get(usize::try_from(at).ok()?).copied()
+    }
+
+    /// Forgets the packets up to `stable`, and the bytes up to `freed`; returns the length of
+    /// those newly forgotten.
+    pub(super) fn release(&mut self, stable: u64, freed: u64, pool: &mut BlockPool) -> usize {
+        let mut bytes = 0;
+        while self.trail < stable {
+            let Some(entry) = self.index.pop_front() else {
+                break;
+            };
+            bytes += entry.length();
+            self.trail += 1;
+        }
+        self.freed = self.freed.max(freed).max(self.trail);
+        while let Some(front) = self.blocks.front() {
+            let filling = self.open.is_some() && self.blocks.len() == 1;
+            if filling || front.last > self.freed {
+                break;
+            }
+            if let Some(block) = self.blocks.pop_front() {
+                pool.give(block.bytes);
+            }
+            self.first_block = self.first_block.wrapping_add(1);
+        }
+        if self.index.is_empty() && self.index.capacity() > INDEX_KEPT {
+            self.index.shrink_to(INDEX_KEPT);
+        }
+        bytes
+    }
+
+    /// Forgets all packets; those that are closed count as sent and received.
+    pub(super) fn clear(&mut self, pool: &mut BlockPool) {
+        // The number of an open packet has been shown to nobody and goes to the next one.
+        self.open = None;
+        let assembled = self.assembled();
+        self.release(assembled, assembled, pool);
+    }
+
+    #[cfg(test)]
+    pub(super) fn index_capacity(&self) -> usize {
+        self.index.capacity()
+    }
+
+    /// Panics if the index and the blocks contradict each other.
+    pub(super) fn check(&self) {
+        assert!(self.trail <= self.freed, "index outlives the bytes");
+        assert!(
+            self.freed <= self.assembled(),
+            "freed {} of {} packets",
+            self.freed,
+            self.assembled()
+        );
+        for sequence in self.freed + 1..=self.assembled() {
+            assert!(
+                self.packet(sequence).is_some(),
+                "packet {sequence} has no bytes"
+            );
+        }
+        for block in &self.blocks {
+            assert!(block.bytes.len() <= TRAIN_BYTES_MAX, "a block is overfull");
+        }
+        if self.freed == self.assembled() && self.open.is_none() {
+            assert!(self.blocks.is_empty(), "an idle stream holds blocks");
+        }
+    }
+}

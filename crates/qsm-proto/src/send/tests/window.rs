@@ -1,0 +1,239 @@
+use super::*;
+
+fn fill(bench: &mut Bench) {
+    while bench.push(0, &[1; 1402]).is_ok() {}
+}
+
+#[test]
+fn the_first_window_is_64_kib() {
+    let mut bench = Bench::new(&base());
+    fill(&mut bench);
+    assert_eq!(bench.trains(), FIRST_WINDOW_BYTES / 1456);
+    assert_eq!(
+        bench.stream.next_timeout().map(|at| at > bench.now),
+        Some(true)
+    );
+}
+
+#[test]
+fn stability_opens_the_window_by_what_it_frees() {
+    // R134: bytes above stable_upto.
+    let mut bench = Bench::new(&base());
+    fill(&mut bench);
+    bench.trains();
+    bench.round += 1;
+    let mut ack = bench.ack(45, 10);
+    ack.credit_bytes = 64 << 10;
+    assert_eq!(bench.handle(&ack), AckOutcome::Applied);
+    assert_eq!(bench.stream.in_flight_bytes(), 35 * 1456);
+    assert_eq!(bench.trains(), 10);
+}
+
+#[test]
+fn the_window_follows_the_credit_up_to_the_configured_one() {
+    let mut bench = Bench::new(&base());
+    fill(&mut bench);
+    for (credit, window) in [
+        (10_000, 10_000),
+        (u32::MAX, bench.config.window_bytes),
+        (0, 0),
+    ] {
+        bench.trains();
+        bench.round += 1;
+        let highest = bench.stream.highest();
+        let mut ack = bench.ack(highest, highest);
+        ack.credit_bytes = credit;
+        bench.handle(&ack);
+        assert_eq!(bench.stream.window_bytes(), window);
+    }
+    // Without any credit packets go one by one, so that the stream never stands still.
+    fill(&mut bench);
+    assert_eq!(bench.trains(), 1);
+    let highest = bench.stream.highest();
+    bench.acknowledge(highest - 1, highest - 1);
+    bench.round += 1;
+    let mut ack = bench.ack(highest, highest);
+    ack.credit_bytes = 0;
+    bench.handle(&ack);
+    assert_eq!(bench.trains(), 1);
+}
+
+#[test]
+fn memory_comes_back_when_cachers_have_it() {
+    // X06: the sender frees at cached_upto; the window waits for stable_upto.
+    let mut bench = Bench::new(&base());
+    bench.acknowledge_all();
+    for _ in 0..88 {
+        bench.push(0, &[1; 1402]).expect("room");
+    }
+    bench.trains();
+    assert_eq!(bench.pool.lent_blocks(), 2);
+    bench.acknowledge(50, 0);
+    assert_eq!(bench.pool.lent_blocks(), 1);
+    assert_eq!(bench.stream.packet(50), None);
+    assert!(bench.stream.packet(51).is_some());
+    assert_eq!(bench.stream.in_flight_bytes(), 88 * 1456);
+    bench.acknowledge(88, 88);
+    assert_eq!(bench.pool.lent_blocks(), 0);
+    assert_eq!(bench.pool.allocated_blocks(), 2, "kept for the next");
+}
+
+#[test]
+fn a_sender_that_is_a_member_keeps_packets_until_all_have_them() {
+    let mut bench = Bench::new(&base());
+    bench.stream.set_keep_until_stable(true);
+    bench.push(0, b"x").expect("room");
+    bench.trains();
+    bench.acknowledge(1, 0);
+    assert!(bench.stream.packet(1).is_some());
+    bench.acknowledge(1, 1);
+    assert_eq!(bench.stream.packet(1), None);
+    assert_eq!(bench.pool.lent_blocks(), 0);
+}
+
+#[test]
+fn a_repair_is_the_original_and_nothing_unsent_is_one() {
+    let mut bench = Bench::new(&base());
+    bench.push(0, &[1; 1402]).expect("room");
+    bench.push(0, &[1; 1402]).expect("room");
+    assert_eq!(bench.stream.packet(1), None, "not sent yet");
+    bench.trains();
+    assert_eq!(bench.stream.packet(2).map(<[u8]>::len), Some(1456));
+    assert_eq!(bench.stream.packet(0), None);
+    assert_eq!(bench.stream.packet(3), None);
+    assert_eq!(bench.stream.packet(u64::MAX), None);
+}
+
+#[test]
+fn old_rounds_change_neither_rate_nor_credit() {
+    let mut bench = Bench::new(&base());
+    fill(&mut bench);
+    bench.trains();
+    bench.round = 7;
+    bench.acknowledge(20, 10);
+    let mut ack = bench.ack(30, 20);
+    ack.credit_bytes = 1;
+    ack.rate_packets = 1;
+    for round in [8, 3] {
+        ack.round = round;
+        assert_eq!(bench.handle(&ack), AckOutcome::Stale);
+    }
+    assert_eq!(bench.stream.window_bytes(), bench.config.window_bytes);
+    assert_eq!(bench.stream.rate(), u32::MAX);
+    assert_eq!(bench.stream.counters().acks_stale, 2);
+    assert_eq!(bench.stream.stable_upto(), 20, "what all have stays true");
+}
+
+#[test]
+fn acks_that_cannot_be_true_are_counted_and_ignored() {
+    let mut bench = Bench::new(&base());
+    fill(&mut bench);
+    bench.trains();
+    let good = bench.ack(5, 5);
+    let mut beyond = good;
+    beyond.cached_upto = bench.stream.highest() + 1;
+    let mut crossed = good;
+    crossed.stable_upto = 6;
+    let mut foreign = good;
+    foreign.stream.channel = ChannelId(1);
+    for mut bad in [beyond, crossed, foreign] {
+        bad.round = 1000;
+        assert_eq!(bench.handle(&bad), AckOutcome::Malformed);
+    }
+    assert_eq!(bench.stream.counters().acks_malformed, 3);
+    assert_eq!(bench.stream.stable_upto(), 0);
+    assert_eq!(bench.acknowledge(5, 5), AckOutcome::Applied);
+}
+
+#[test]
+fn an_old_view_cannot_speak_for_packets_of_a_newer_one() {
+    // Members of the new view may lack what all members of the old one have.
+    let mut bench = Bench::new(&base());
+    bench.push(0, b"old").expect("room");
+    bench.trains();
+    bench.stream.open_view(bench.now, ViewNumber(2));
+    bench.push(0, b"new").expect("room");
+    bench.trains();
+    bench.round += 1;
+    let mut ack = bench.ack(2, 2);
+    ack.view = ViewNumber(1);
+    assert_eq!(bench.handle(&ack), AckOutcome::Applied);
+    assert_eq!(
+        (bench.stream.cached_upto(), bench.stream.stable_upto()),
+        (1, 1)
+    );
+    ack.view = ViewNumber(2);
+    assert_eq!(bench.handle(&ack), AckOutcome::Applied);
+    assert!(bench.stream.is_idle());
+    // A view before the first known one speaks for nothing.
+    bench.push(0, b"more").expect("room");
+    bench.trains();
+    ack = bench.ack(3, 3);
+    ack.view = ViewNumber(0);
+    bench.handle(&ack);
+    assert_eq!(bench.stream.stable_upto(), 2);
+}
+
+#[test]
+fn without_receivers_everything_is_forgotten_but_the_numbers() {
+    let mut bench = Bench::new(&base());
+    fill(&mut bench);
+    bench.trains();
+    let assembled = bench.stream.highest() + (bench.stream.closed_bytes / 1456) as u64;
+    bench.stream.no_receivers(&mut bench.pool);
+    bench.stream.check_invariants();
+    assert!(bench.stream.is_idle());
+    assert_eq!(bench.pool.lent_blocks(), 0);
+    assert_eq!(bench.stream.next_timeout(), None);
+    assert_eq!(bench.stream.highest(), assembled);
+    // New receivers come: the stream goes on.
+    bench.stream.open_view(bench.now, ViewNumber(2));
+    bench.received = assembled;
+    bench.expected.clear();
+    bench.push(0, b"again").expect("room");
+    assert_eq!(bench.trains(), 1);
+}
+
+#[test]
+fn pacing_holds_trains_back_and_says_until_when() {
+    let mut config = base();
+    config.pace.rate_min_packets = 64_000;
+    config.pace.rate_max_packets = 64_000;
+    let mut bench = Bench::new(&config);
+    bench.acknowledge_all();
+    let start = bench.now;
+    let mut sent = 0;
+    while bench.now < start.after(Duration::from_secs(1)) {
+        fill(&mut bench);
+        sent += bench.trains();
+        let highest = bench.stream.highest();
+        bench.acknowledge(highest, highest);
+        fill(&mut bench);
+        let next = bench
+            .stream
+            .next_timeout()
+            .expect("packets wait for credit");
+        assert!(next > bench.now);
+        bench.now = next;
+    }
+    assert!((63_400..=64_700).contains(&sent), "{sent}");
+    let mean = sent / bench.trains.len();
+    assert!(mean >= 20, "paced traffic still goes in trains: {mean}");
+}
+
+#[test]
+fn the_stream_starts_fast_and_ends_unlimited() {
+    let mut config = base();
+    config.pace.rate_min_packets = 100;
+    let mut bench = Bench::new(&config);
+    let mut rates = Vec::new();
+    for _ in 0..20 {
+        fill(&mut bench);
+        bench.trains();
+        bench.wait(Duration::from_millis(5));
+        bench.acknowledge_all();
+        rates.push(bench.stream.rate());
+    }
+    assert_eq!(rates[..3], [20_000, 40_000, 80_000]);
+    assert_eq!(rates[19], u32::MAX, "100 ms of rounds");
+}

@@ -1,0 +1,155 @@
+//! From packets to trains.
+
+use super::{Run, SendStream, TRAIN_BYTES_MAX, TRAIN_PACKETS_MAX, wide};
+use crate::Instant;
+
+/// Packets to be sent with one system call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Train<'a> {
+    /// The packets, end to end.
+    pub bytes: &'a [u8],
+    /// Length of each packet but the last, which may be shorter.
+    pub segment_bytes: usize,
+    /// How many there are.
+    pub packets: usize,
+    /// Sequence number of the first.
+    pub first: u64,
+}
+
+/// A train being put together.
+#[derive(Debug, Clone, Copy)]
+struct Plan {
+    packets: usize,
+    bytes: usize,
+    segment_bytes: usize,
+    packets_max: usize,
+    /// What the window leaves.
+    bytes_max: usize,
+    /// One packet is allowed whatever the window says.
+    free_first: bool,
+}
+
+impl Plan {
+    /// Adds a packet, unless it is longer than the first, follows a shorter one, or is too much.
+    fn add(&mut self, length: usize) -> bool {
+        let ended = self.bytes != self.packets * self.segment_bytes;
+        let free = self.packets == 0 && self.free_first;
+        if self.packets == self.packets_max
+            || ended
+            || (self.packets > 0 && length > self.segment_bytes)
+            || self.bytes + length > TRAIN_BYTES_MAX
+            || (self.bytes + length > self.bytes_max && !free)
+        {
+            return false;
+        }
+        if self.packets == 0 {
+            self.segment_bytes = length;
+        }
+        self.packets += 1;
+        self.bytes += length;
+        true
+    }
+}
+
+impl SendStream {
+    /// The next packets to send, as far as window and rate allow, as the longest train that can
+    /// be had: packets of one length that lie together, the last possibly shorter. They count as
+    /// sent. `None`: nothing to send now; [`SendStream::next_timeout`] says when to ask again.
+    ///
+    /// The last packet, which still has room, leaves when nothing is before it and it has waited
+    /// for the batch delay (R244); with none, at once.
+    pub fn poll_train(&mut self, now: Instant) -> Option<Train<'_>> {
+        self.pacer.refill(now);
+        let plan = self.plan(now);
+        if plan.packets == 0 {
+            if self.pacer.packets() > 0 {
+                self.pacer.held_otherwise();
+            }
+            return None;
+        }
+        let first = self.marks.highest + 1;
+        self.marks.highest += wide(plan.packets);
+        self.in_flight_bytes += plan.bytes;
+        self.closed_bytes -= plan.bytes;
+        if self.closed_bytes == 0 {
+            self.run = Run::default();
+        }
+        self.pacer.spend(now, plan.packets);
+        self.alarms.data_sent(now, self.config.last_resort);
+        self.counters.trains += 1;
+        self.counters.packets += wide(plan.packets);
+        self.counters.bytes += wide(plan.bytes);
+        Some(Train {
+            bytes: self.store.bytes(first, plan.bytes)?,
+            segment_bytes: plan.segment_bytes,
+            packets: plan.packets,
+            first,
+        })
+    }
+
+    fn plan(&mut self, now: Instant) -> Plan {
+        let mut plan = Plan {
+            packets: 0,
+            bytes: 0,
+            segment_bytes: 0,
+            packets_max: self.pacer.packets().min(TRAIN_PACKETS_MAX),
+            bytes_max: self.window_bytes.saturating_sub(self.in_flight_bytes),
+            free_first: self.in_flight_bytes == 0,
+        };
+        let mut block = None;
+        for entry in self.store.after(self.marks.highest) {
+            if *block.get_or_insert(entry.block) != entry.block || !plan.add(entry.length()) {
+                return plan;
+            }
+        }
+        let together = block.is_none_or(|block| block == self.store.last_block());
+        if self.ripe(now) && together && plan.add(self.store.open_bytes()) {
+            self.close_packet(0);
+        }
+        plan
+    }
+
+    /// Whether the open packet need not wait for more messages.
+    fn ripe(&self, now: Instant) -> bool {
+        self.store
+            .open_since()
+            .is_some_and(|since| since.after(self.config.batch_delay) <= now)
+    }
+
+    /// The bytes of a packet that has been sent and is still kept, as they were sent: a repair.
+    #[must_use]
+    pub fn packet(&self, sequence: u64) -> Option<&[u8]> {
+        if sequence > self.marks.highest {
+            return None;
+        }
+        self.store.packet(sequence)
+    }
+
+    /// When to call [`SendStream::poll_train`] and [`SendStream::handle_timeout`] next, if
+    /// nothing else happens before. What can be sent at once needs no timeout: poll until
+    /// nothing comes.
+    #[must_use]
+    pub fn next_timeout(&self) -> Option<Instant> {
+        [self.train_timeout(), self.alarms.next_timeout()]
+            .into_iter()
+            .flatten()
+            .min()
+    }
+
+    fn train_timeout(&self) -> Option<Instant> {
+        let unsent = self.store.after(self.marks.highest).next();
+        let (length, ripe) = match (unsent, self.store.open_since()) {
+            (Some(entry), _) => (entry.length(), None),
+            (None, Some(since)) => {
+                let delay = self.config.batch_delay;
+                let ripe = (!delay.is_zero()).then(|| since.after(delay));
+                (self.store.open_bytes(), ripe)
+            }
+            (None, None) => return None,
+        };
+        if self.in_flight_bytes > 0 && self.in_flight_bytes + length > self.window_bytes {
+            return None;
+        }
+        self.pacer.next_timeout().max(ripe)
+    }
+}
