@@ -87,6 +87,12 @@ impl SendStream {
         })
     }
 
+    /// Whether [`SendStream::poll_train`] would return something now.
+    pub fn can_send(&mut self, now: Instant) -> bool {
+        self.pacer.refill(now);
+        self.plan(now).packets > 0
+    }
+
     fn plan(&mut self, now: Instant) -> Plan {
         let mut plan = Plan {
             packets: 0,

@@ -216,9 +216,7 @@ fn drive(pacer: &mut Pacer, period: u64, most: usize) -> u64 {
 
 #[test]
 fn equation_3_makes_up_for_a_driver_that_loses_time() {
-    // R106. Polled every 10 ms at 20,000 packets per second, the pool of 128 packets is full at
-    // 6.4 ms: without tuning a third of the rate is lost; tuning cannot help, as the pool limits.
-    // At 100 packets the timers lose a little only, which α makes up for.
+    // R106.
     let faithful = Pace {
         faithful_rate: true,
         growth_permille: 0,
@@ -230,6 +228,15 @@ fn equation_3_makes_up_for_a_driver_that_loses_time() {
     assert!((19_900..=20_100).contains(&exact), "{exact}");
     assert!(pacer.tuning.alpha.abs_diff(ALPHA_ONE) < ALPHA_ONE / 50);
 
+    // Polled every 2.5 ms, a pool of 2 ms loses a fifth of the rate; α = 5/4 makes up for it.
+    let mut slow = Pacer::new(RateConfig::new(&faithful));
+    slow.advise(Instant(0), 100_000);
+    let tuned = drive(&mut slow, 2_500_000, usize::MAX);
+    assert!((99_000..=101_000).contains(&tuned), "{tuned}");
+    let factor = slow.tuning.alpha * 100 / ALPHA_ONE;
+    assert!((123..=127).contains(&factor), "{factor}");
+
+    // Polled every 10 ms, the smallest pool cannot hold what 20,000 packets per second need.
     let mut starved = Pacer::new(RateConfig::new(&faithful));
     starved.advise(Instant(0), 20_000);
     drive(&mut starved, 10_000_000, usize::MAX);
