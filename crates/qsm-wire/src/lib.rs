@@ -29,6 +29,8 @@
 //! reason; whatever it accepts re-encodes to an equal value. (Membership messages, which are
 //! carried by the reliable session and are not on the packet path, decode into owned values.)
 
+#![forbid(unsafe_code)]
+
 mod data;
 mod error;
 mod header;

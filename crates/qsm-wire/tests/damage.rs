@@ -1,0 +1,168 @@
+//! What is damaged or hostile is rejected, or read as something that could have been sent; it
+//! never panics (R-PKT-1).
+
+mod support;
+
+use qsm_wire::membership::{FromService, ToService};
+use qsm_wire::{DecodeError, HEADER_BYTES, Kind, Packet, VERSION};
+use support::dice::Dice;
+use support::{Owned, check_datagram, draw, message};
+
+const SAMPLES: u64 = 100;
+
+/// Data packets and session frames end where the datagram ends (UDP keeps its length), so a
+/// shorter one may be legal: it then says a part of the same, and nothing else.
+#[test]
+fn every_truncation_of_every_packet_is_rejected_or_says_a_part_of_it() {
+    for kind in Kind::ALL {
+        for seed in 0..SAMPLES {
+            let mut dice = Dice(seed);
+            let header = draw::header(&mut dice);
+            let body = draw::packet(&mut dice, *kind);
+            let bytes = body.encode(&header);
+            for length in 0..bytes.len() {
+                let Some((_, part)) = check_datagram(&bytes[..length]) else {
+                    continue;
+                };
+                assert!(
+                    is_part(&part, &body),
+                    "{kind:?}, seed {seed}, {length} bytes: {part:?}"
+                );
+            }
+        }
+    }
+}
+
+fn is_part(part: &Owned, whole: &Owned) -> bool {
+    match (part, whole) {
+        (
+            Owned::Data {
+                head: a,
+                chunks: part,
+            },
+            Owned::Data {
+                head: b,
+                chunks: whole,
+            },
+        ) => {
+            a == b && whole.starts_with(part) && part.len() < whole.len() || a == b && part == whole
+        }
+        (
+            Owned::Session {
+                head: a,
+                content: part,
+            },
+            Owned::Session {
+                head: b,
+                content: whole,
+            },
+        ) => a == b && whole.starts_with(part),
+        _ => false,
+    }
+}
+
+#[test]
+fn every_truncation_of_every_membership_message_is_rejected() {
+    for seed in 0..SAMPLES * 4 {
+        let mut dice = Dice(seed);
+        let mut bytes = Vec::new();
+        let variant = dice.below(message::TO_SERVICE);
+        message::to_service(&mut dice, variant).encode(&mut bytes);
+        for length in 0..bytes.len() {
+            assert!(
+                ToService::decode(&bytes[..length]).is_err(),
+                "seed {seed}, {length} bytes"
+            );
+        }
+        bytes.clear();
+        let variant = dice.below(message::FROM_SERVICE);
+        message::from_service(&mut dice, variant).encode(&mut bytes);
+        for length in 0..bytes.len() {
+            assert!(
+                FromService::decode(&bytes[..length]).is_err(),
+                "seed {seed}, {length} bytes"
+            );
+        }
+    }
+}
+
+#[test]
+fn what_is_appended_is_rejected_where_the_length_is_known() {
+    for kind in Kind::ALL {
+        let mut dice = Dice(3);
+        let header = draw::header(&mut dice);
+        let mut bytes = draw::packet(&mut dice, *kind).encode(&header);
+        bytes.push(1);
+        let verdict = Packet::decode(&bytes).map(|packet| Owned::of(&packet));
+        match kind {
+            Kind::Session => assert!(verdict.is_ok()),
+            Kind::Data => assert_eq!(verdict, Err(DecodeError::Truncated)),
+            _ => assert_eq!(verdict, Err(DecodeError::TrailingBytes), "{kind:?}"),
+        }
+    }
+}
+
+#[test]
+fn every_single_bit_flip_is_rejected_or_reencodes_equal() {
+    for kind in Kind::ALL {
+        for seed in 0..SAMPLES / 4 {
+            let mut dice = Dice(seed);
+            let header = draw::header(&mut dice);
+            let mut bytes = draw::packet(&mut dice, *kind).encode(&header);
+            for bit in 0..bytes.len() * 8 {
+                bytes[bit / 8] ^= 1 << (bit % 8);
+                check_datagram(&bytes);
+                bytes[bit / 8] ^= 1 << (bit % 8);
+            }
+        }
+    }
+}
+
+#[test]
+fn random_bytes_behind_a_valid_header_are_rejected_or_reencode_equal() {
+    let mut dice = Dice(4);
+    let mut accepted = 0;
+    for _ in 0..100_000 {
+        let length = dice.below(200);
+        let mut bytes = dice.bytes(length);
+        if bytes.len() >= 4 {
+            bytes[0] = VERSION;
+            bytes[1] = 1 + (bytes[1] % 17);
+            bytes[2] = 0;
+            bytes[3] %= 5;
+        }
+        accepted += usize::from(check_datagram(&bytes).is_some());
+    }
+    assert!(
+        accepted > 100,
+        "only {accepted} of the samples got past the decoder"
+    );
+}
+
+#[test]
+fn foreign_versions_kinds_flags_and_hops_are_told_apart() {
+    let mut bytes = vec![0; HEADER_BYTES];
+    let with = |bytes: &mut Vec<u8>, at: usize, value| {
+        bytes[at] = value;
+        Packet::decode(bytes).map(|_| ()).expect_err("illegal")
+    };
+    assert_eq!(
+        with(&mut bytes, 0, VERSION + 1),
+        DecodeError::UnknownVersion
+    );
+    assert_eq!(with(&mut bytes, 0, VERSION), DecodeError::UnknownKind);
+    assert_eq!(with(&mut bytes, 1, 18), DecodeError::UnknownKind);
+    bytes[1] = Kind::Solicit as u8;
+    assert_eq!(with(&mut bytes, 2, 1), DecodeError::BadValue);
+    bytes[2] = 0;
+    assert_eq!(with(&mut bytes, 3, 5), DecodeError::BadValue);
+    bytes[3] = 4;
+    assert!(Packet::decode(&bytes).is_ok());
+}
+
+#[test]
+fn kind_numbers_are_dense_and_follow_their_list() {
+    for (at, kind) in Kind::ALL.iter().enumerate() {
+        assert_eq!(*kind as usize, at + 1);
+    }
+}

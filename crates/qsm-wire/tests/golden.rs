@@ -1,0 +1,563 @@
+//! Byte-exact packets, so that the format cannot change by accident (R-PKT-2).
+//!
+//! Each expected packet is written out field by field, in the order of the drawings in
+//! PROTOCOL.md. A test that fails here means: this change breaks every node that is running.
+//! Then raise `VERSION`, or do it another way.
+
+mod support;
+
+use qsm_wire::membership::{
+    FromService, GroupReport, GroupRow, Member, NodeRow, QueryKind, RegionReport, RegionRow, Role,
+    ToService, Update,
+};
+use qsm_wire::{
+    Ack, Beacon, ChannelId, Chunk, DataHeader, FrameHead, GroupId, Header, Heard, Hop, Incarnation,
+    MemberIndex, NodeId, Opening, Origin, Packet, Part, Probe, RegionId, RequestHead, Reset,
+    SeqRange, SlotHead, StreamId, StreamQuery, SummarySlot, TokenAck, TokenHead, ViewNumber,
+};
+use support::{Owned, OwnedChunk, OwnedRequest, OwnedSlot};
+
+const SENDER: Origin = Origin {
+    node: NodeId(0x1122_3344_5566_7788),
+    incarnation: Incarnation(3),
+};
+const HEADER: Header = Header {
+    cluster: 0xc1c2_c3c4,
+    origin: SENDER,
+    epoch: 0,
+    hop: Hop::Direct,
+};
+const PEER: Origin = Origin {
+    node: NodeId(0x99),
+    incarnation: Incarnation(2),
+};
+const STREAM: StreamId = StreamId {
+    origin: PEER,
+    channel: ChannelId(0x0a),
+};
+
+/// What all headers of [`HEADER`] end with: hop, cluster, node, incarnation, key epoch.
+const REST: &str = "00 c4c3c2c1 8877665544332211 03000000 00000000";
+/// [`STREAM`]: channel, node, incarnation.
+const STREAM_BYTES: &str = "0a000000 9900000000000000 02000000";
+
+fn bytes_of(hex: &str) -> Vec<u8> {
+    let digits: Vec<u32> = hex
+        .chars()
+        .filter_map(|letter| letter.to_digit(16))
+        .collect();
+    digits
+        .chunks(2)
+        .map(|pair| u8::try_from(pair[0] * 16 + pair[1]).unwrap())
+        .collect()
+}
+
+fn assert_packet(kind: &str, body: &Owned, fields: &str) {
+    let expected = bytes_of(&format!("01 {kind} 00 {REST} {fields}"));
+    assert_eq!(hex(&body.encode(&HEADER)), hex(&expected));
+    let packet = Packet::decode(&expected).expect("legal");
+    assert_eq!((packet.header, Owned::of(&packet)), (HEADER, body.clone()));
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn range(first: u64, last: u64) -> SeqRange {
+    SeqRange::new(first, last).expect("not empty")
+}
+
+#[test]
+fn header_with_a_hop_and_an_epoch() {
+    let header = Header {
+        hop: Hop::PullRepair,
+        epoch: 0x0403_0201,
+        ..HEADER
+    };
+    let expected = "01 0c 00 04 c4c3c2c1 8877665544332211 03000000 01020304";
+    assert_eq!(Owned::Solicit.encode(&header), bytes_of(expected));
+}
+
+#[test]
+fn data() {
+    let head = DataHeader {
+        channel: ChannelId(0x0a),
+        view: ViewNumber(6),
+        sequence: 0x0102_0304_0506_0708,
+        view_age: 5,
+    };
+    let chunk = |message, part, content: &[u8]| OwnedChunk {
+        group: GroupId(7),
+        message,
+        part,
+        content: content.to_vec(),
+    };
+    let chunks = vec![
+        chunk(1, Part::Whole, b"abc"),
+        chunk(2, Part::First { total: 0x0102 }, b"d"),
+        chunk(2, Part::Middle, b"ef"),
+        chunk(2, Part::Last, b""),
+    ];
+    assert_packet(
+        "01",
+        &Owned::Data { head, chunks },
+        "0a000000 06000000 0807060504030201 05000000
+         07000000 01000000 03c0 616263
+         07000000 02000000 0140 02010000 64
+         07000000 02000000 0200 6566
+         07000000 02000000 0080",
+    );
+}
+
+#[test]
+fn padding() {
+    let padded = |gap| {
+        let mut out = Vec::new();
+        assert!(Chunk::pad(&mut out, gap));
+        out
+    };
+    assert_eq!(padded(12), bytes_of("ffffffff 00000000 0200 0000"));
+    assert_eq!(padded(9), [0; 9]);
+}
+
+#[test]
+fn heartbeat() {
+    let openings = vec![
+        Opening {
+            view: ViewNumber(6),
+            start: 8,
+        },
+        Opening {
+            view: ViewNumber(5),
+            start: 1,
+        },
+    ];
+    assert_packet(
+        "02",
+        &Owned::Heartbeat {
+            stream: STREAM,
+            highest: 9,
+            finished: true,
+            openings,
+        },
+        &format!(
+            "{STREAM_BYTES} 0900000000000000 01 02
+             06000000 0800000000000000  05000000 0100000000000000"
+        ),
+    );
+}
+
+#[test]
+fn nak_and_pull() {
+    let request = OwnedRequest {
+        head: RequestHead {
+            stream: STREAM,
+            view: ViewNumber(6),
+            tried: 5,
+            for_itself: true,
+        },
+        requesters: vec![MemberIndex(2), MemberIndex(0x0103)],
+        ranges: vec![range(10, 12), range(20, 20)],
+    };
+    let fields = format!(
+        "{STREAM_BYTES} 06000000 05000000 01 02 02 00 0200 0301
+         0a00000000000000 03000000  1400000000000000 01000000"
+    );
+    assert_packet("03", &Owned::Nak(request.clone()), &fields);
+    assert_packet("04", &Owned::Pull(request), &fields);
+}
+
+#[test]
+fn token() {
+    let head = TokenHead {
+        region: RegionId(4),
+        view: ViewNumber(6),
+        leader: PEER,
+        round: 17,
+        level: 1,
+        ring: 2,
+        visited: 25,
+        rate_packets: u32::MAX,
+        credit_bytes: 0x0001_0000,
+    };
+    let slot = SlotHead {
+        origin: SENDER,
+        cutoff: 1,
+        highest: 2,
+        cached: 3,
+        stable: 4,
+        stable_upto: 5,
+        cached_upto: 6,
+        losers: 7,
+        naks_cut: true,
+        common_cut: false,
+    };
+    let slots = vec![OwnedSlot {
+        head: slot,
+        naks: vec![range(10, 12)],
+        common: vec![range(11, 11)],
+    }];
+    assert_packet(
+        "05",
+        &Owned::Token {
+            head,
+            suspects: vec![MemberIndex(9)],
+            slots,
+        },
+        "04000000 06000000 9900000000000000 02000000 1100000000000000
+         01 0200 1900 ffffffff 00000100
+         01 0900 01
+         8877665544332211 03000000
+         0100000000000000 0200000000000000 0300000000000000
+         0400000000000000 0500000000000000 0600000000000000
+         0700 01 00 01 01
+         0a00000000000000 03000000  0b00000000000000 01000000",
+    );
+}
+
+#[test]
+fn token_ack() {
+    let ack = TokenAck {
+        region: RegionId(4),
+        leader: PEER,
+        round: 17,
+        level: 1,
+    };
+    assert_packet(
+        "06",
+        &Owned::TokenAck(ack),
+        "04000000 9900000000000000 02000000 1100000000000000 01",
+    );
+}
+
+#[test]
+fn summary() {
+    let slot = SummarySlot {
+        origin: SENDER,
+        cutoff: 1,
+        stable_upto: 2,
+        cached_upto: 3,
+    };
+    let body = Owned::Summary {
+        region: RegionId(4),
+        view: ViewNumber(6),
+        round: 17,
+        slots: vec![slot],
+    };
+    assert_packet(
+        "07",
+        &body,
+        "04000000 06000000 1100000000000000 01
+         8877665544332211 03000000
+         0100000000000000 0200000000000000 0300000000000000",
+    );
+}
+
+#[test]
+fn ack() {
+    let ack = Ack {
+        stream: STREAM,
+        region: RegionId(4),
+        view: ViewNumber(6),
+        round: 17,
+        stable_upto: 1,
+        cached_upto: 2,
+        rate_packets: 3,
+        credit_bytes: 4,
+        losers: 5,
+    };
+    assert_packet(
+        "08",
+        &Owned::Ack(ack),
+        &format!(
+            "{STREAM_BYTES} 04000000 06000000 1100000000000000
+             0100000000000000 0200000000000000 03000000 04000000 0500"
+        ),
+    );
+}
+
+#[test]
+fn stream_query() {
+    let query = StreamQuery {
+        channel: ChannelId(0x0a),
+        stream: PEER,
+    };
+    assert_packet("09", &Owned::StreamQuery(query), STREAM_BYTES);
+}
+
+#[test]
+fn session_with_its_receipt_and_its_reset() {
+    let head = FrameHead {
+        session: 0x0102,
+        number: 3,
+        heard_upto: 4,
+        more: true,
+    };
+    let frame = Owned::Session {
+        head,
+        content: b"xyz".to_vec(),
+    };
+    assert_packet(
+        "0a",
+        &frame,
+        "0201000000000000 0300000000000000 0400000000000000 01 78797a",
+    );
+    let heard = Heard {
+        session: 0x0102,
+        heard_upto: 4,
+    };
+    assert_packet(
+        "10",
+        &Owned::SessionAck(heard),
+        "0201000000000000 0400000000000000",
+    );
+    assert_packet(
+        "11",
+        &Owned::SessionReset(Reset { session: 0x0102 }),
+        "0201000000000000",
+    );
+}
+
+#[test]
+fn beacon_and_solicitation() {
+    let beacon = |address: &str| {
+        let address = address.parse().expect("an address");
+        Owned::Beacon(Beacon {
+            address,
+            term: 5,
+            embedded: true,
+        })
+    };
+    assert_packet(
+        "0b",
+        &beacon("10.78.0.1:4483"),
+        "04 0a4e0001 8311 0500000000000000 01",
+    );
+    assert_packet(
+        "0b",
+        &beacon("[2001:db8::1]:4483"),
+        "06 20010db8000000000000000000000001 8311 0500000000000000 01",
+    );
+    assert_packet("0c", &Owned::Solicit, "");
+}
+
+#[test]
+fn probe_and_its_reply() {
+    let probe = Probe {
+        subject: PEER,
+        nonce: 0x0807_0605_0403_0201,
+    };
+    let fields = "9900000000000000 02000000 0102030405060708";
+    assert_packet("0d", &Owned::Probe(probe), fields);
+    assert_packet("0e", &Owned::ProbeReply(probe), fields);
+}
+
+#[test]
+fn absent() {
+    let body = Owned::Absent {
+        stream: STREAM,
+        ranges: vec![range(10, 12)],
+    };
+    assert_packet(
+        "0f",
+        &body,
+        &format!("{STREAM_BYTES} 01 0a00000000000000 03000000"),
+    );
+}
+
+fn assert_to_service(message: &ToService, fields: &str) {
+    let mut bytes = Vec::new();
+    message.encode(&mut bytes);
+    assert_eq!(hex(&bytes), hex(&bytes_of(fields)));
+    assert_eq!(ToService::decode(&bytes).as_ref(), Ok(message));
+}
+
+fn assert_from_service(message: &FromService, fields: &str) {
+    let mut bytes = Vec::new();
+    message.encode(&mut bytes);
+    assert_eq!(hex(&bytes), hex(&bytes_of(fields)));
+    assert_eq!(FromService::decode(&bytes).as_ref(), Ok(message));
+}
+
+fn member() -> Member {
+    let address = "10.78.0.1:4483".parse().expect("an address");
+    Member {
+        origin: PEER,
+        address,
+        leaving: true,
+    }
+}
+
+#[test]
+fn hello() {
+    let hello = ToService::Hello {
+        name: "n1".to_owned(),
+        address: member().address,
+        incarnation: Incarnation(2),
+        term: 5,
+        groups: vec![GroupReport {
+            group: GroupId(7),
+            name: "g".to_owned(),
+            role: Role::Publisher,
+        }],
+        regions: vec![RegionReport {
+            region: RegionId(4),
+            view: ViewNumber(6),
+            channel: ChannelId(0x0a),
+            address: member().address,
+            members: vec![member()],
+        }],
+    };
+    assert_to_service(
+        &hello,
+        "01 0200 6e31 04 0a4e0001 8311 02000000 0500000000000000
+         01000000 07000000 0100 67 02
+         01000000 04000000 06000000 0a000000 04 0a4e0001 8311
+         01000000 9900000000000000 02000000 04 0a4e0001 8311 01",
+    );
+}
+
+#[test]
+fn other_messages_to_the_service() {
+    let names = vec!["a".to_owned(), "é".to_owned()];
+    let enter = ToService::Enter {
+        request: 8,
+        role: Role::Subscriber,
+        names: names.clone(),
+    };
+    assert_to_service(&enter, "02 08000000 01 02000000 0100 61 0200 c3a9");
+    let exit = ToService::Exit {
+        request: 8,
+        role: Role::Publisher,
+        names,
+    };
+    assert_to_service(&exit, "03 08000000 02 02000000 0100 61 0200 c3a9");
+    let drained = ToService::Drained {
+        region: RegionId(4),
+        view: ViewNumber(6),
+    };
+    assert_to_service(&drained, "04 04000000 06000000");
+    assert_to_service(
+        &ToService::Suspect { member: PEER },
+        "05 9900000000000000 02000000",
+    );
+    for (kind, number) in [
+        (QueryKind::Nodes, 1),
+        (QueryKind::Groups, 2),
+        (QueryKind::Regions, 3),
+    ] {
+        let query = ToService::Query { request: 8, kind };
+        assert_to_service(&query, &format!("06 08000000 0{number}"));
+    }
+    assert_to_service(&ToService::Goodbye, "07");
+}
+
+#[test]
+fn a_batch_with_every_update() {
+    let updates = vec![
+        Update::Named {
+            group: GroupId(7),
+            name: "g".to_owned(),
+        },
+        Update::Region {
+            region: RegionId(4),
+            channel: ChannelId(0x0a),
+            address: member().address,
+            groups: vec![GroupId(7)],
+        },
+        Update::View {
+            region: RegionId(4),
+            view: ViewNumber(6),
+            base: ViewNumber(5),
+            removed: vec![SENDER],
+            leaving: vec![PEER],
+            added: vec![member()],
+        },
+        Update::Closed {
+            region: RegionId(4),
+        },
+        Update::Dead { origin: PEER },
+    ];
+    assert_from_service(
+        &FromService::Batch { number: 9, updates },
+        "02 0900000000000000 05000000
+         01 07000000 0100 67
+         02 04000000 0a000000 04 0a4e0001 8311 01000000 07000000
+         03 04000000 06000000 05000000
+            01000000 8877665544332211 03000000
+            01000000 9900000000000000 02000000
+            01000000 9900000000000000 02000000 04 0a4e0001 8311 01
+         04 04000000
+         05 9900000000000000 02000000",
+    );
+}
+
+#[test]
+fn other_messages_from_the_service() {
+    let welcome = FromService::Welcome {
+        incarnation: Incarnation(3),
+        term: 5,
+        heartbeat_ms: 200,
+    };
+    assert_from_service(&welcome, "01 03000000 0500000000000000 c8000000");
+    assert_from_service(&FromService::Done { request: 8 }, "03 08000000");
+    let refused = FromService::Refused {
+        request: 8,
+        reason: "no".to_owned(),
+    };
+    assert_from_service(&refused, "04 08000000 0200 6e6f");
+    let redirect = FromService::Redirect {
+        address: member().address,
+    };
+    assert_from_service(&redirect, "08 04 0a4e0001 8311");
+}
+
+#[test]
+fn answers_to_queries() {
+    let node = |region| NodeRow {
+        origin: PEER,
+        name: "n1".to_owned(),
+        address: member().address,
+        region,
+        subscriptions: 1,
+        publications: 2,
+    };
+    assert_from_service(
+        &FromService::Nodes {
+            request: 8,
+            rows: vec![node(Some(RegionId(4))), node(None)],
+        },
+        "05 08000000 02000000
+         9900000000000000 02000000 0200 6e31 04 0a4e0001 8311 01 04000000 01000000 02000000
+         9900000000000000 02000000 0200 6e31 04 0a4e0001 8311 00 01000000 02000000",
+    );
+    let group = GroupRow {
+        group: GroupId(7),
+        name: "g".to_owned(),
+        members: 1,
+        regions: 2,
+        publishers: 3,
+    };
+    assert_from_service(
+        &FromService::Groups {
+            request: 8,
+            rows: vec![group],
+        },
+        "06 08000000 01000000 07000000 0100 67 01000000 02000000 03000000",
+    );
+    let region = RegionRow {
+        region: RegionId(4),
+        view: ViewNumber(6),
+        address: member().address,
+        groups: 1,
+        members: vec![member()],
+    };
+    assert_from_service(
+        &FromService::Regions {
+            request: 8,
+            rows: vec![region],
+        },
+        "07 08000000 01000000 04000000 06000000 04 0a4e0001 8311 01000000
+         01000000 9900000000000000 02000000 04 0a4e0001 8311 01",
+    );
+}

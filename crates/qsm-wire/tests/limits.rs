@@ -1,0 +1,263 @@
+//! The limits of the format hold on both sides: encoders leave out what is too much, decoders
+//! reject it (R-PKT-3).
+
+mod support;
+
+use qsm_wire::{
+    Absent, Chunk, DecodeError, GroupId, Header, Heartbeat, Kind, MemberIndex, Opening, Packet,
+    Part, RegionId, Request, RequestHead, SeqRange, SlotHead, StreamId, Summary, SummarySlot,
+    Token, TokenHead, TokenWriter, ViewNumber,
+};
+use qsm_wire::{Origin, Ranges, Slot};
+use support::Owned;
+
+fn many_ranges() -> Vec<SeqRange> {
+    (0..20).map(|n| SeqRange::one(n * 10)).collect()
+}
+
+fn said(bytes: &[u8]) -> Owned {
+    Owned::of(&Packet::decode(bytes).expect("legal"))
+}
+
+/// The packet with the count at this place raised by one is rejected.
+fn assert_bounded(bytes: &[u8], count_at: usize) {
+    let mut more = bytes.to_vec();
+    more[count_at] += 1;
+    more.extend_from_slice(&[0; 64]);
+    let error = Packet::decode(&more).map(|packet| Owned::of(&packet));
+    assert_eq!(error, Err(DecodeError::BadLength));
+}
+
+#[test]
+fn requests_carry_at_most_eight_ranges_and_eight_requesters() {
+    let head = RequestHead {
+        stream: StreamId::default(),
+        view: ViewNumber(1),
+        tried: 0,
+        for_itself: true,
+    };
+    let members: Vec<_> = (0..20).map(MemberIndex).collect();
+    let mut bytes = Vec::new();
+    Request::encode(
+        &Header::default(),
+        Kind::Nak,
+        &head,
+        &members,
+        &many_ranges(),
+        &mut bytes,
+    );
+    let Owned::Nak(request) = said(&bytes) else {
+        panic!("not a NAK")
+    };
+    assert_eq!(request.requesters, members[..Request::REQUESTERS_MAX]);
+    assert_eq!(request.ranges, many_ranges()[..Ranges::MAX]);
+    assert_bounded(&bytes, 49);
+    assert_bounded(&bytes, 50);
+}
+
+#[test]
+fn a_request_for_nothing_is_rejected() {
+    let head = RequestHead {
+        stream: StreamId::default(),
+        view: ViewNumber(1),
+        tried: 0,
+        for_itself: true,
+    };
+    let mut bytes = Vec::new();
+    Request::encode(&Header::default(), Kind::Pull, &head, &[], &[], &mut bytes);
+    assert!(Packet::decode(&bytes).is_err());
+}
+
+#[test]
+fn ranges_that_are_empty_overlap_or_overflow_are_rejected() {
+    let absent = |ranges: &[(u64, u32)]| {
+        let mut bytes = Vec::new();
+        Absent::encode(&Header::default(), StreamId::default(), &[], &mut bytes);
+        let count = bytes.len() - 1;
+        bytes[count] = u8::try_from(ranges.len()).expect("few");
+        for (first, count) in ranges {
+            bytes.extend_from_slice(&first.to_le_bytes());
+            bytes.extend_from_slice(&count.to_le_bytes());
+        }
+        Packet::decode(&bytes).map(|packet| Owned::of(&packet))
+    };
+    assert!(absent(&[(5, 2), (7, 1)]).is_ok());
+    assert_eq!(absent(&[(5, 0)]), Err(DecodeError::BadRange));
+    assert_eq!(absent(&[(5, 3), (7, 1)]), Err(DecodeError::BadRange));
+    assert_eq!(absent(&[(7, 1), (5, 1)]), Err(DecodeError::BadRange));
+    assert_eq!(absent(&[(u64::MAX, 1)]), Err(DecodeError::BadRange));
+    assert!(absent(&[(u64::MAX - 1, 1)]).is_ok());
+}
+
+#[test]
+fn heartbeats_carry_the_newest_eight_openings() {
+    let openings = (0..20).map(|n| Opening {
+        view: ViewNumber(20 - n),
+        start: 1,
+    });
+    let mut bytes = Vec::new();
+    let stream = StreamId::default();
+    Heartbeat::encode(&Header::default(), stream, 9, false, openings, &mut bytes);
+    let Owned::Heartbeat { openings, .. } = said(&bytes) else {
+        panic!("not a heartbeat")
+    };
+    assert_eq!(openings.len(), Heartbeat::OPENINGS_MAX);
+    assert_eq!(openings[0].view, ViewNumber(20));
+    assert_bounded(&bytes, 49);
+}
+
+#[test]
+fn summaries_carry_at_most_thirty_six_slots() {
+    let slot = SummarySlot {
+        origin: Origin::default(),
+        cutoff: 0,
+        stable_upto: 0,
+        cached_upto: 0,
+    };
+    let slots = core::iter::repeat_n(slot, 50);
+    let mut bytes = Vec::new();
+    Summary::encode(
+        &Header::default(),
+        RegionId(1),
+        ViewNumber(1),
+        1,
+        slots,
+        &mut bytes,
+    );
+    assert!(
+        bytes.len() <= 1472,
+        "{} bytes do not fit an Ethernet frame",
+        bytes.len()
+    );
+    let Owned::Summary { slots, .. } = said(&bytes) else {
+        panic!("not a summary")
+    };
+    assert_eq!(slots.len(), Summary::SLOTS_MAX);
+    assert_bounded(&bytes, 40);
+}
+
+#[test]
+fn tokens_stop_growing_at_their_limit() {
+    let head = TokenHead {
+        region: RegionId(1),
+        view: ViewNumber(1),
+        leader: Origin::default(),
+        round: 1,
+        level: 0,
+        ring: 0,
+        visited: 0,
+        rate_packets: 0,
+        credit_bytes: 0,
+    };
+    let slot = SlotHead {
+        origin: Origin::default(),
+        cutoff: 0,
+        highest: 0,
+        cached: 0,
+        stable: 0,
+        stable_upto: 0,
+        cached_upto: 0,
+        losers: 0,
+        naks_cut: false,
+        common_cut: false,
+    };
+    let suspects: Vec<_> = (0..20).map(MemberIndex).collect();
+    let mut bytes = vec![0xee; 3];
+    let mut writer = TokenWriter::new(&Header::default(), &head, &suspects, 1472, &mut bytes);
+    let ranges = many_ranges();
+    let taken = (0..100)
+        .take_while(|_| writer.slot(&slot, &ranges, &ranges))
+        .count();
+    let slot_bytes = Slot::encoded_bytes(2 * Ranges::MAX);
+    let token = &bytes[3..];
+    assert!(token.len() <= 1472 && token.len() + slot_bytes > 1472);
+    let Owned::Token {
+        suspects, slots, ..
+    } = said(token)
+    else {
+        panic!("not a token")
+    };
+    assert_eq!(suspects.len(), Token::SUSPECTS_MAX);
+    assert_eq!(slots.len(), taken);
+    assert!(slots.iter().all(|slot| slot.naks.len() == Ranges::MAX));
+    assert_bounded(token, 65);
+}
+
+#[test]
+fn a_token_holds_at_most_255_slots_however_long_it_may_be() {
+    let head = TokenHead {
+        region: RegionId(1),
+        view: ViewNumber(1),
+        leader: Origin::default(),
+        round: 1,
+        level: 0,
+        ring: 0,
+        visited: 0,
+        rate_packets: 0,
+        credit_bytes: 0,
+    };
+    let slot = SlotHead {
+        origin: Origin::default(),
+        cutoff: 0,
+        highest: 0,
+        cached: 0,
+        stable: 0,
+        stable_upto: 0,
+        cached_upto: 0,
+        losers: 0,
+        naks_cut: false,
+        common_cut: false,
+    };
+    let mut bytes = Vec::new();
+    let mut writer = TokenWriter::new(&Header::default(), &head, &[], usize::MAX, &mut bytes);
+    assert_eq!(
+        (0..300)
+            .take_while(|_| writer.slot(&slot, &[], &[]))
+            .count(),
+        255
+    );
+    let Owned::Token { slots, .. } = said(&bytes) else {
+        panic!("not a token")
+    };
+    assert_eq!(slots.len(), 255);
+}
+
+#[test]
+fn chunks_tell_their_size_and_cut_what_is_too_long() {
+    let content = vec![7; qsm_wire::CHUNK_LENGTH_MAX + 5];
+    let chunk = |part, length: usize| Chunk {
+        group: GroupId(1),
+        message: 1,
+        part,
+        content: &content[..length],
+    };
+    for part in [
+        Part::Whole,
+        Part::First { total: 9 },
+        Part::Middle,
+        Part::Last,
+    ] {
+        let mut bytes = Vec::new();
+        chunk(part, 100).encode(&mut bytes);
+        assert_eq!(bytes.len(), chunk(part, 100).encoded_bytes());
+    }
+    let mut bytes = Vec::new();
+    chunk(Part::Whole, content.len()).encode(&mut bytes);
+    assert_eq!(
+        bytes.len(),
+        qsm_wire::CHUNK_HEADER_BYTES + qsm_wire::CHUNK_LENGTH_MAX
+    );
+}
+
+#[test]
+fn ranges_of_sequence_numbers_know_their_ends() {
+    let range = SeqRange::new(5, 9).expect("not empty");
+    assert_eq!((range.first(), range.last(), range.count()), (5, 9, 5));
+    assert!(range.contains(5) && range.contains(9) && !range.contains(4) && !range.contains(10));
+    assert_eq!(SeqRange::new(9, 5), None);
+    let common = range.intersection(&SeqRange::new(8, 20).expect("not empty"));
+    assert_eq!(common, SeqRange::new(8, 9));
+    assert_eq!(range.intersection(&SeqRange::one(10)), None);
+    let cut = SeqRange::new(1, u64::from(u32::MAX) + 10).expect("not empty");
+    assert_eq!(cut.count(), u32::MAX);
+}

@@ -1,0 +1,202 @@
+//! Random membership messages of every variant.
+
+use qsm_wire::membership::{
+    FromService, GroupReport, GroupRow, Member, NodeRow, QueryKind, RegionReport, RegionRow, Role,
+    ToService, Update,
+};
+use qsm_wire::{ChannelId, GroupId, Incarnation, RegionId, ViewNumber};
+
+use super::dice::Dice;
+use super::draw::{address, origin};
+
+/// Variants of [`ToService`] that [`to_service`] draws.
+pub const TO_SERVICE: usize = 7;
+/// Variants of [`FromService`] that [`from_service`] draws.
+pub const FROM_SERVICE: usize = 8;
+
+/// Decodes and re-encodes arbitrary bytes as a message to the service.
+pub fn check_to_service(bytes: &[u8]) -> Option<ToService> {
+    let message = ToService::decode(bytes).ok()?;
+    let mut again = Vec::new();
+    message.encode(&mut again);
+    assert_eq!(ToService::decode(&again).as_ref(), Ok(&message));
+    Some(message)
+}
+
+/// Decodes and re-encodes arbitrary bytes as a message from the service.
+pub fn check_from_service(bytes: &[u8]) -> Option<FromService> {
+    let message = FromService::decode(bytes).ok()?;
+    let mut again = Vec::new();
+    message.encode(&mut again);
+    assert_eq!(FromService::decode(&again).as_ref(), Ok(&message));
+    Some(message)
+}
+
+pub fn to_service(dice: &mut Dice, variant: usize) -> ToService {
+    match variant {
+        0 => ToService::Hello {
+            name: text(dice),
+            address: address(dice),
+            incarnation: Incarnation(dice.u32()),
+            term: dice.u64(),
+            groups: dice.list(4, |dice| GroupReport {
+                group: GroupId(dice.u32()),
+                name: text(dice),
+                role: role(dice),
+            }),
+            regions: dice.list(3, |dice| RegionReport {
+                region: RegionId(dice.u32()),
+                view: ViewNumber(dice.u32()),
+                channel: ChannelId(dice.u32()),
+                address: address(dice),
+                members: dice.list(4, member),
+            }),
+        },
+        1 => ToService::Enter {
+            request: dice.u32(),
+            role: role(dice),
+            names: dice.list(4, text),
+        },
+        2 => ToService::Exit {
+            request: dice.u32(),
+            role: role(dice),
+            names: dice.list(4, text),
+        },
+        3 => ToService::Drained {
+            region: RegionId(dice.u32()),
+            view: ViewNumber(dice.u32()),
+        },
+        4 => ToService::Suspect {
+            member: origin(dice),
+        },
+        5 => {
+            let kinds = [QueryKind::Nodes, QueryKind::Groups, QueryKind::Regions];
+            ToService::Query {
+                request: dice.u32(),
+                kind: kinds[dice.below(3)],
+            }
+        }
+        6 => ToService::Goodbye,
+        other => panic!("no variant {other}"),
+    }
+}
+
+pub fn from_service(dice: &mut Dice, variant: usize) -> FromService {
+    match variant {
+        0 => FromService::Welcome {
+            incarnation: Incarnation(dice.u32()),
+            term: dice.u64(),
+            heartbeat_ms: dice.u32(),
+        },
+        1 => FromService::Batch {
+            number: dice.u64(),
+            updates: dice.list(6, update),
+        },
+        2 => FromService::Done {
+            request: dice.u32(),
+        },
+        3 => FromService::Refused {
+            request: dice.u32(),
+            reason: text(dice),
+        },
+        4 => FromService::Nodes {
+            request: dice.u32(),
+            rows: dice.list(4, node_row),
+        },
+        5 => FromService::Groups {
+            request: dice.u32(),
+            rows: dice.list(4, group_row),
+        },
+        6 => FromService::Regions {
+            request: dice.u32(),
+            rows: dice.list(4, region_row),
+        },
+        7 => FromService::Redirect {
+            address: address(dice),
+        },
+        other => panic!("no variant {other}"),
+    }
+}
+
+fn update(dice: &mut Dice) -> Update {
+    match dice.below(5) {
+        0 => Update::Named {
+            group: GroupId(dice.u32()),
+            name: text(dice),
+        },
+        1 => Update::Region {
+            region: RegionId(dice.u32()),
+            channel: ChannelId(dice.u32()),
+            address: address(dice),
+            groups: dice.list(6, |dice| GroupId(dice.u32())),
+        },
+        2 => Update::View {
+            region: RegionId(dice.u32()),
+            view: ViewNumber(dice.u32()),
+            base: ViewNumber(dice.u32()),
+            removed: dice.list(3, origin),
+            leaving: dice.list(3, origin),
+            added: dice.list(3, member),
+        },
+        3 => Update::Closed {
+            region: RegionId(dice.u32()),
+        },
+        _ => Update::Dead {
+            origin: origin(dice),
+        },
+    }
+}
+
+fn node_row(dice: &mut Dice) -> NodeRow {
+    NodeRow {
+        origin: origin(dice),
+        name: text(dice),
+        address: address(dice),
+        region: dice.flag().then(|| RegionId(dice.u32())),
+        subscriptions: dice.u32(),
+        publications: dice.u32(),
+    }
+}
+
+fn group_row(dice: &mut Dice) -> GroupRow {
+    GroupRow {
+        group: GroupId(dice.u32()),
+        name: text(dice),
+        members: dice.u32(),
+        regions: dice.u32(),
+        publishers: dice.u32(),
+    }
+}
+
+fn region_row(dice: &mut Dice) -> RegionRow {
+    RegionRow {
+        region: RegionId(dice.u32()),
+        view: ViewNumber(dice.u32()),
+        address: address(dice),
+        groups: dice.u32(),
+        members: dice.list(4, member),
+    }
+}
+
+fn member(dice: &mut Dice) -> Member {
+    Member {
+        origin: origin(dice),
+        address: address(dice),
+        leaving: dice.flag(),
+    }
+}
+
+fn role(dice: &mut Dice) -> Role {
+    if dice.flag() {
+        Role::Subscriber
+    } else {
+        Role::Publisher
+    }
+}
+
+fn text(dice: &mut Dice) -> String {
+    let letters = ['a', '/', '0', 'é', '漢', '🙂'];
+    dice.list(12, |dice| letters[dice.below(letters.len())])
+        .into_iter()
+        .collect()
+}
