@@ -11,6 +11,8 @@
 //! ended, everything must be delivered and come to rest within a bound. The same options give the
 //! same run to the last byte, so that a seed is a bug report.
 
+#![forbid(unsafe_code)]
+
 mod checkers;
 mod clock;
 pub mod content;
