@@ -1,5 +1,6 @@
 use qsm_wire::membership::{GroupRow, NodeRow, RegionRow};
 use qsm_wire::{GroupId, Incarnation, Origin, RegionId, ViewNumber};
+use std::collections::VecDeque;
 use std::net::SocketAddr;
 
 /// A message on its way to the application. The bytes are lent for the duration of the call.
@@ -47,6 +48,9 @@ pub enum Event {
         /// Where.
         address: SocketAddr,
     },
+    /// No membership service is configured and none was heard of: the runtime may start one and
+    /// name it by [`crate::Endpoint::set_service`]. Said again every few seconds.
+    ServiceMissing,
     /// A request of this endpoint has been carried out.
     Done {
         /// Its number.
@@ -58,13 +62,6 @@ pub enum Event {
         request: u32,
         /// Why, and what to do.
         reason: String,
-    },
-    /// A group of this node has other members now: a region it spans has a new view.
-    GroupView {
-        /// The group.
-        group: GroupId,
-        /// Its members now, over all its regions known here.
-        members: u32,
     },
     /// A region of this node has a new view.
     RegionView {
@@ -126,6 +123,38 @@ pub enum Event {
         /// The regions.
         rows: Vec<RegionRow>,
     },
+}
+
+/// Events on their way to the application, at most [`Events::MAX`].
+#[derive(Debug, Default)]
+pub struct Events {
+    queue: VecDeque<Event>,
+    dropped: u64,
+}
+
+impl Events {
+    /// Most events that wait to be polled; beyond it the newest are dropped and counted.
+    pub const MAX: usize = 1 << 16;
+
+    /// Adds one.
+    pub fn push(&mut self, event: Event) {
+        if self.queue.len() < Self::MAX {
+            self.queue.push_back(event);
+        } else {
+            self.dropped += 1;
+        }
+    }
+
+    /// The oldest.
+    pub fn pop(&mut self) -> Option<Event> {
+        self.queue.pop_front()
+    }
+
+    /// How many were dropped because nobody polled.
+    #[must_use]
+    pub fn dropped(&self) -> u64 {
+        self.dropped
+    }
 }
 
 /// Why a message cannot be published now.

@@ -29,11 +29,20 @@
 //! 4. Each call does bounded work.
 //! 5. No datagram, however malformed, panics or allocates without bound.
 
+#![forbid(unsafe_code)]
+
 mod config;
+mod endpoint;
 mod event;
+pub mod history;
 pub mod membership;
 pub mod outbox;
 mod random;
+mod ranges;
+pub mod receive;
+pub mod region;
+pub mod repair;
+pub mod ring;
 pub mod send;
 pub mod session;
 pub mod stats;
@@ -41,7 +50,8 @@ mod time;
 pub mod view;
 
 pub use config::{Config, ConfigError, Limits, Pace, Recovery};
-pub use event::{Deliver, Delivery, Event, PublishError};
+pub use endpoint::Endpoint;
+pub use event::{Deliver, Delivery, Event, Events, PublishError};
 pub use outbox::{Outbox, Reason, Transmit};
 pub use random::{Random, Seed, mix};
 pub use stats::Stats;

@@ -162,6 +162,12 @@ impl Membership {
         self.groups.id(name)
     }
 
+    /// Whether the application has asked for this role and not given it up since.
+    #[must_use]
+    pub fn wants(&self, role: Role, name: &str) -> bool {
+        self.groups.wants(role, name)
+    }
+
     /// The name of a group of this node.
     #[must_use]
     pub fn group_name(&self, group: GroupId) -> Option<&str> {

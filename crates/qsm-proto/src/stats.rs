@@ -1,5 +1,7 @@
 //! Counters: cumulative, monotone, cheap (R260). One declaration gives fields, names and help.
 
+use core::time::Duration;
+
 macro_rules! counters {
     ($(#[$outer:meta])* $type:ident { $($(#[doc = $help:literal])* $name:ident,)* }) => {
         $(#[$outer])*
@@ -124,5 +126,117 @@ counters! {
         discard_chunk,
         /// Control packets dropped because a queue was full.
         outbox_full,
+        /// Events dropped because nobody polled them.
+        events_full,
+    }
+}
+
+/// How long things took: a histogram with four steps per doubling, from 1 µs to about an hour.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Histogram {
+    counts: [u64; Self::STEPS],
+}
+
+impl Histogram {
+    const STEPS: usize = 128;
+
+    /// An empty one.
+    #[must_use]
+    pub fn new() -> Self {
+        Self {
+            counts: [0; Self::STEPS],
+        }
+    }
+
+    /// Counts one duration.
+    pub fn record(&mut self, duration: Duration) {
+        let micros = u64::try_from(duration.as_micros())
+            .unwrap_or(u64::MAX)
+            .max(1);
+        let octave = micros.ilog2();
+        let quarter = if octave < 2 {
+            0
+        } else {
+            (micros >> (octave - 2)) & 3
+        };
+        let at = u64::from(octave) * 4 + quarter;
+        let at = usize::try_from(at)
+            .unwrap_or(Self::STEPS)
+            .min(Self::STEPS - 1);
+        self.counts[at] += 1;
+    }
+
+    /// How many were counted.
+    #[must_use]
+    pub fn count(&self) -> u64 {
+        self.counts.iter().sum()
+    }
+
+    /// The duration that this share of all (in parts per thousand) did not exceed, rounded up to
+    /// the step's end; zero when nothing was counted.
+    #[must_use]
+    pub fn quantile(&self, permille: u64) -> Duration {
+        let rank = (self.count() * permille).div_ceil(1000);
+        let mut passed = 0;
+        for (at, count) in (0u64..).zip(self.counts) {
+            passed += count;
+            if passed >= rank && rank > 0 {
+                let micros = (4 + at % 4 + 1) << (at / 4);
+                return Duration::from_micros(micros.div_ceil(4));
+            }
+        }
+        Duration::ZERO
+    }
+}
+
+impl Default for Histogram {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// What is known of the time that repairs take.
+#[derive(Debug, Clone, Default)]
+pub struct RepairTimes {
+    /// From finding a gap to its repair.
+    pub lasted: Histogram,
+    round_trip_ns: u64,
+}
+
+impl RepairTimes {
+    /// The smoothed time from a NAK to its repair; a fifth of a millisecond before the first.
+    #[must_use]
+    pub fn round_trip(&self) -> Duration {
+        match self.round_trip_ns {
+            0 => Duration::from_micros(200),
+            nanos => Duration::from_nanos(nanos),
+        }
+    }
+
+    /// Smooths one sample in, with a weight of an eighth.
+    pub fn note_round_trip(&mut self, sample: Duration) {
+        let sample = crate::nanoseconds(sample).max(1);
+        self.round_trip_ns = match self.round_trip_ns {
+            0 => sample,
+            old => old - old / 8 + sample / 8,
+        };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quantiles_are_within_a_quarter_of_the_truth() {
+        let mut histogram = Histogram::new();
+        (1..=1000).for_each(|micros| histogram.record(Duration::from_micros(micros)));
+        for (permille, truth) in [(500, 500), (990, 990), (10, 10)] {
+            let got = histogram.quantile(permille).as_micros();
+            assert!(
+                got >= truth && got <= truth * 5 / 4 + 1,
+                "{permille}: {got}"
+            );
+        }
     }
 }

@@ -66,6 +66,8 @@ pub struct RegionView {
     channel: ChannelId,
     address: SocketAddr,
     members: Vec<Member>,
+    /// The members by identity, for look-ups.
+    index: Vec<(Origin, MemberIndex)>,
     layout: Layout,
 }
 
@@ -80,12 +82,19 @@ impl RegionView {
         layout: Layout,
     ) -> Self {
         members.truncate(MEMBERS_MAX);
+        let mut index: Vec<_> = members
+            .iter()
+            .map(|member| member.origin)
+            .zip((0..).map(MemberIndex))
+            .collect();
+        index.sort_unstable();
         Self {
             region,
             number,
             channel: channel.0,
             address: channel.1,
             members,
+            index,
             layout,
         }
     }
@@ -136,10 +145,10 @@ impl RegionView {
     #[must_use]
     pub fn index_of(&self, origin: Origin) -> Option<MemberIndex> {
         let at = self
-            .members
-            .iter()
-            .position(|member| member.origin == origin)?;
-        u16::try_from(at).ok().map(MemberIndex)
+            .index
+            .binary_search_by_key(&origin, |entry| entry.0)
+            .ok()?;
+        Some(self.index[at].1)
     }
 
     /// p, the number of partitions.

@@ -107,6 +107,13 @@ impl Groups {
         Ok(())
     }
 
+    /// Whether the application wants this role.
+    pub(super) fn wants(&self, role: Role, name: &str) -> bool {
+        self.by_name
+            .get(name)
+            .is_some_and(|group| group.wanted.has(role))
+    }
+
     /// Notes that the application does not want this role any more.
     pub(super) fn unwant(&mut self, role: Role, names: &[String]) {
         for name in names {

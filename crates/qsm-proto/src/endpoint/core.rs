@@ -1,0 +1,133 @@
+use core::time::Duration;
+use std::net::SocketAddr;
+
+use qsm_wire::{Header, Hop, Origin};
+
+use crate::outbox::Outbox;
+use crate::receive::{Cursors, Desk, Inbox, Store};
+use crate::repair::{Budget, Recent};
+use crate::stats::RepairTimes;
+use crate::{Config, Deliver, Events, Instant, Stats};
+
+/// What all parts of a node share: configuration, memory, budgets, counters.
+#[derive(Debug)]
+pub(super) struct Core {
+    pub(super) config: Config,
+    pub(super) origin: Origin,
+    cluster: u32,
+    pub(super) store: Store,
+    pub(super) cursors: Cursors,
+    pub(super) stats: Stats,
+    pub(super) events: Events,
+    pub(super) outbox: Outbox,
+    pub(super) repair_budget: Budget,
+    pub(super) request_budget: Budget,
+    pub(super) recent: Recent,
+    pub(super) repairs: RepairTimes,
+}
+
+impl Core {
+    pub(super) fn new(config: Config, now: Instant) -> Self {
+        Self {
+            origin: Origin {
+                node: config.node,
+                ..Origin::default()
+            },
+            cluster: config.cluster_number(),
+            store: Store::new(config.datagram_bytes, config.limits.receive_bytes),
+            cursors: Cursors::default(),
+            stats: Stats::default(),
+            events: Events::default(),
+            outbox: Outbox::new(),
+            repair_budget: Budget::new(config.recovery.repair_bytes_per_second, now),
+            request_budget: Budget::new(config.recovery.requests_per_second, now),
+            recent: Recent::new(),
+            repairs: RepairTimes::default(),
+            config,
+        }
+    }
+
+    pub(super) fn header(&self) -> Header {
+        Header {
+            cluster: self.cluster,
+            origin: self.origin,
+            epoch: 0,
+            hop: Hop::Direct,
+        }
+    }
+
+    pub(super) fn cluster(&self) -> u32 {
+        self.cluster
+    }
+
+    /// Age of a gap before it is asked for: long enough for what is only out of order.
+    pub(super) fn guard(&self) -> Duration {
+        self.config
+            .recovery
+            .reorder_guard
+            .max(self.repairs.round_trip() / 5)
+    }
+
+    /// Time to the first retry of a request.
+    pub(super) fn retry(&self) -> Duration {
+        self.config
+            .recovery
+            .retry_min
+            .max(self.repairs.round_trip() * 3)
+    }
+
+    /// The receive buffer that this node offers to the senders of a region: half of what the
+    /// kernel granted, because it counts its own overhead into it.
+    pub(super) fn credit_bytes(&self) -> u32 {
+        u32::try_from(self.config.receive_buffer_bytes / 2).unwrap_or(u32::MAX)
+    }
+
+    pub(super) fn inbox<'a>(&'a mut self, now: Instant, out: &'a mut dyn Deliver) -> Inbox<'a> {
+        let first_request = if self.config.recovery.fast {
+            now.after(self.guard())
+        } else {
+            Instant::NEVER
+        };
+        Inbox {
+            now,
+            first_request,
+            ahead_max: self.config.limits.ahead_packets,
+            store: &mut self.store,
+            repairs: &mut self.repairs,
+            desk: Desk {
+                cursors: &mut self.cursors,
+                stats: &mut self.stats,
+                events: &mut self.events,
+                out,
+                message_bytes_max: self.config.limits.message_bytes,
+            },
+        }
+    }
+}
+
+/// Sends a repair if the budget allows it. Takes the parts of the core one by one, because the
+/// packet may lie in the core's own store.
+pub(super) fn send_repair(
+    (budget, outbox, stats): (&mut Budget, &mut Outbox, &mut Stats),
+    now: Instant,
+    to: SocketAddr,
+    hop: Hop,
+    packet: &[u8],
+) -> bool {
+    if !budget.take(now, packet.len() as u64) {
+        stats.repairs_over_budget += 1;
+        return false;
+    }
+    outbox.push(crate::Reason::Repair, to, |bytes| {
+        bytes.extend_from_slice(packet);
+        hop.stamp(bytes);
+    });
+    let counter = match hop {
+        Hop::SenderRepair => &mut stats.repairs_sender_sent,
+        Hop::Push => &mut stats.repairs_push_sent,
+        Hop::PullRepair => &mut stats.repairs_pull_sent,
+        _ => &mut stats.repairs_cacher_sent,
+    };
+    *counter += 1;
+    true
+}

@@ -1,0 +1,366 @@
+//! Packets of streams: data, heartbeats, and questions where a stream begins.
+
+use std::net::SocketAddr;
+
+use qsm_wire::{Data, DataHeader, Header, Heartbeat, Hop, Origin, RegionId, StreamId, StreamQuery};
+
+use super::Endpoint;
+use crate::history::Duty;
+use crate::receive::{Arrival, ReceiveStream};
+use crate::region::{Query, Region};
+use crate::{Deliver, Instant, Reason};
+
+/// Sequence numbers from here on are refused: nobody reaches them in a thousand years, and below
+/// them no sum of two overflows.
+const SEQUENCE_MAX: u64 = 1 << 62;
+/// How often a sender is asked for its openings before other members are.
+const QUERIES_TO_SENDER: u32 = 3;
+/// When a dead sender's unknown beginnings are given up.
+const QUERIES_MAX: u32 = 20;
+
+impl Endpoint {
+    pub(super) fn on_data(
+        &mut self,
+        now: Instant,
+        from: SocketAddr,
+        (header, data, datagram): (&Header, &Data<'_>, &[u8]),
+        out: &mut dyn Deliver,
+    ) {
+        let sender = header.origin;
+        let Some(id) = self.member_region(data.head.channel) else {
+            self.core.stats.discard_channel += 1;
+            return;
+        };
+        if data.head.sequence >= SEQUENCE_MAX {
+            self.core.stats.discard_ahead += 1;
+            return;
+        }
+        if !self.open_stream(now, from, id, sender, &data.head) {
+            return;
+        }
+        let held = self.held(now, from, id, sender);
+        let Some(region) = self.regions.get_mut(&id) else {
+            return;
+        };
+        let Some(stream) = region.streams.get_mut(&sender) else {
+            return;
+        };
+        if header.hop == Hop::Direct {
+            stream.heard_from(from);
+        }
+        let mut inbox = self.core.inbox(now, out);
+        let arrival = stream.take(
+            data,
+            (header.hop, datagram),
+            &region.history,
+            held,
+            &mut inbox,
+        );
+        if arrival == Arrival::Dropped {
+            return;
+        }
+        region.ring.note_traffic(now, datagram.len());
+        self.meter.count(now);
+        if let Arrival::Awaited(waiters) = arrival {
+            self.serve_waiters(now, id, sender, (data.head.sequence, waiters));
+        }
+        self.progress(now, id, sender, out);
+    }
+
+    /// The stream's own word, or another's who knows: how far it goes, and where views begin.
+    pub(super) fn on_heartbeat(
+        &mut self,
+        now: Instant,
+        from: SocketAddr,
+        (header, beat): (&Header, &Heartbeat<'_>),
+        out: &mut dyn Deliver,
+    ) {
+        let sender = beat.stream.origin;
+        let Some(id) = self.member_region(beat.stream.channel) else {
+            self.core.stats.discard_channel += 1;
+            return;
+        };
+        let sane = beat.highest < SEQUENCE_MAX
+            && beat
+                .openings()
+                .all(|opening| (1..SEQUENCE_MAX).contains(&opening.start));
+        if sender == self.core.origin || !sane {
+            self.core.stats.discard_own += u64::from(sane);
+            self.core.stats.discard_ahead += u64::from(!sane);
+            return;
+        }
+        let own_word = header.origin == sender;
+        let room = self.stream_count() < self.core.config.limits.streams;
+        let Some(region) = self.regions.get_mut(&id) else {
+            return;
+        };
+        if own_word && beat.highest == 0 {
+            region.note_silent(sender);
+        } else if !region.streams.contains_key(&sender)
+            && !self.dead.contains(&sender)
+            && let Some(start) = region.start_of(beat.openings()).filter(|_| room)
+        {
+            region.add_stream(sender, start);
+        }
+        if let Some(stream) = region.streams.get_mut(&sender) {
+            if own_word {
+                stream.heard_from(from);
+            }
+            beat.openings()
+                .for_each(|opening| stream.note_opening(opening));
+            stream.extend(beat.highest, &mut self.core.inbox(now, out));
+            if beat.highest > stream.contiguous() {
+                region.ring.note_traffic(now, 0);
+            }
+            if let Some(ack) = region.ring.last_ack(sender).filter(|_| own_word) {
+                self.acknowledge(now, id, sender, &ack);
+            }
+        }
+        self.progress(now, id, sender, out);
+    }
+
+    /// Answers a question for openings: of one's own stream, or of one that is known here.
+    pub(super) fn on_query(&mut self, from: SocketAddr, query: &StreamQuery) {
+        let Some(region) = self
+            .channels
+            .get(&query.channel)
+            .and_then(|id| self.regions.get(id))
+        else {
+            self.core.stats.discard_channel += 1;
+            return;
+        };
+        let stream = StreamId {
+            origin: query.stream,
+            channel: query.channel,
+        };
+        let header = self.core.header();
+        let mut answer = |highest, openings: &mut dyn Iterator<Item = qsm_wire::Opening>| {
+            self.core.stats.heartbeats_sent += 1;
+            self.core.outbox.push(Reason::Status, from, |bytes| {
+                Heartbeat::encode(&header, stream, highest, false, openings, bytes);
+            });
+        };
+        if query.stream == header.origin {
+            match &region.sender {
+                Some(sender) => {
+                    answer(
+                        sender.highest(),
+                        &mut sender.openings().iter().rev().copied(),
+                    );
+                }
+                None => answer(0, &mut core::iter::empty()),
+            }
+        } else if let Some(known) = region.streams.get(&query.stream) {
+            answer(known.highest(), &mut known.openings());
+        }
+    }
+
+    /// Asks again for the openings of streams that could not be placed.
+    pub(super) fn ask_queries(&mut self, now: Instant) {
+        let header = self.core.header();
+        let retry = self.core.retry();
+        for region in self.regions.values_mut() {
+            let channel = region.channel();
+            let leader = region.history.newest().leader();
+            let leader = leader
+                .and_then(|at| region.history.newest().member(at))
+                .copied();
+            let mut hopeless = Vec::new();
+            for (sender, query) in region
+                .queries
+                .iter_mut()
+                .filter(|(_, query)| query.due <= now)
+            {
+                let dead = self.dead.contains(sender);
+                if query.attempts >= QUERIES_MAX && dead {
+                    hopeless.push(*sender);
+                    continue;
+                }
+                let others = dead || query.attempts >= QUERIES_TO_SENDER && query.attempts % 2 == 1;
+                let to = match leader {
+                    Some(leader) if others && leader.origin != header.origin => leader.address,
+                    _ => query.address,
+                };
+                query.due = now.after(retry * (1 << query.attempts.min(6)));
+                query.attempts += 1;
+                self.core.stats.queries_sent += 1;
+                self.core.outbox.push(Reason::Status, to, |bytes| {
+                    StreamQuery {
+                        channel,
+                        stream: *sender,
+                    }
+                    .encode(&header, bytes);
+                });
+            }
+            hopeless
+                .into_iter()
+                .for_each(|sender| region.note_silent(sender));
+        }
+    }
+
+    /// Whether what this sender sends in a region must wait, because not all of what it sent in a
+    /// region that this node is leaving has been delivered (per-sender order over moves).
+    pub(super) fn held(
+        &mut self,
+        now: Instant,
+        from: SocketAddr,
+        id: RegionId,
+        sender: Origin,
+    ) -> bool {
+        let mut held = false;
+        for (other, region) in &mut self.regions {
+            if *other == id || region.leaving.is_none() {
+                continue;
+            }
+            match region.drained_of(sender) {
+                Some(drained) => held |= !drained,
+                None => {
+                    held = true;
+                    region.ask_later(now, from, sender);
+                }
+            }
+        }
+        held
+    }
+
+    /// After progress in one region: what this sender's streams in other regions were held for.
+    pub(super) fn progress(
+        &mut self,
+        now: Instant,
+        changed: RegionId,
+        sender: Origin,
+        out: &mut dyn Deliver,
+    ) {
+        let leaving = self
+            .regions
+            .get(&changed)
+            .is_some_and(|region| region.leaving.is_some());
+        if !leaving {
+            return;
+        }
+        let others: Vec<RegionId> = self
+            .regions
+            .keys()
+            .copied()
+            .filter(|other| *other != changed)
+            .collect();
+        for id in others {
+            self.deliver_waiting(now, id, sender, out);
+        }
+    }
+
+    /// Delivers what waits in a stream if nothing holds it any more.
+    pub(super) fn deliver_waiting(
+        &mut self,
+        now: Instant,
+        id: RegionId,
+        sender: Origin,
+        out: &mut dyn Deliver,
+    ) {
+        let Some(stream) = self
+            .regions
+            .get(&id)
+            .and_then(|region| region.streams.get(&sender))
+        else {
+            return;
+        };
+        let waits = stream.undelivered();
+        let address = stream.sender_address().unwrap_or(self.core.config.address);
+        if !waits || self.held(now, address, id, sender) {
+            return;
+        }
+        let Some(region) = self.regions.get_mut(&id) else {
+            return;
+        };
+        if let Some(stream) = region.streams.get_mut(&sender) {
+            stream.deliver(&region.history, false, &mut self.core.inbox(now, out));
+        }
+    }
+
+    fn member_region(&self, channel: qsm_wire::ChannelId) -> Option<RegionId> {
+        let id = *self.channels.get(&channel)?;
+        self.regions
+            .get(&id)
+            .filter(|region| region.member())
+            .map(|_| id)
+    }
+
+    /// Whether there is a stream for this packet now; makes one if its beginning is clear.
+    fn open_stream(
+        &mut self,
+        now: Instant,
+        from: SocketAddr,
+        id: RegionId,
+        sender: Origin,
+        head: &DataHeader,
+    ) -> bool {
+        let room = self.stream_count() < self.core.config.limits.streams;
+        let Some(region) = self.regions.get_mut(&id) else {
+            return false;
+        };
+        if region.streams.contains_key(&sender) {
+            return true;
+        }
+        let stats = &mut self.core.stats;
+        let Some(joined) = region.history.joined() else {
+            stats.discard_view += 1;
+            return false;
+        };
+        if self.dead.contains(&sender) {
+            stats.discard_stranger += 1;
+            return false;
+        }
+        if region.history.duty(head.view) == Duty::Pass && head.view < joined {
+            stats.discard_not_mine += 1;
+            return false;
+        }
+        if !room {
+            stats.discard_streams += 1;
+            return false;
+        }
+        match head.view_start() {
+            Some(start) if head.view == joined || start == 1 => {
+                region.add_stream(sender, start);
+                true
+            }
+            _ => {
+                stats.discard_view += 1;
+                region.ask_later(now, from, sender);
+                false
+            }
+        }
+    }
+
+    pub(super) fn stream_count(&self) -> usize {
+        self.regions
+            .values()
+            .map(|region| region.streams.len())
+            .sum()
+    }
+}
+
+impl Region {
+    /// Begins a stream whose first packet for this node is known.
+    pub(crate) fn add_stream(&mut self, sender: Origin, start: u64) {
+        self.queries.remove(&sender);
+        let id = StreamId {
+            origin: sender,
+            channel: self.channel(),
+        };
+        self.streams.insert(sender, ReceiveStream::new(id, start));
+    }
+
+    /// Puts a question to a sender on the list.
+    pub(crate) fn ask_later(&mut self, now: Instant, address: SocketAddr, sender: Origin) {
+        if self.queries.len() < QUERIES_OPEN_MAX {
+            self.queries.entry(sender).or_insert(Query {
+                address,
+                due: now,
+                attempts: 0,
+            });
+        }
+    }
+}
+
+/// Most senders that are asked at once in a region.
+const QUERIES_OPEN_MAX: usize = 1024;

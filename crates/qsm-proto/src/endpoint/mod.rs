@@ -1,0 +1,339 @@
+//! One node's protocol: routes datagrams, commands and timers to the parts that own the state.
+
+mod core;
+mod data;
+mod meter;
+mod publish;
+mod requests;
+mod routes;
+mod tokens;
+mod views;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
+
+use qsm_wire::{Body, ChannelId, DecodeError, GroupId, Header, Kind, Origin, Packet, RegionId};
+
+use self::core::Core;
+use self::meter::Meter;
+use self::routes::Routes;
+use crate::membership::Membership;
+use crate::region::Region;
+use crate::ring::Action;
+use crate::send::BlockPool;
+use crate::stats::RepairTimes;
+use crate::{Config, ConfigError, Deliver, Event, Instant, Reason, Seed, Stats, Transmit};
+
+/// How long a dead sender's stream is remembered after everything of it is stable.
+const LINGER: ::core::time::Duration = ::core::time::Duration::from_secs(30);
+
+#[derive(Debug, Clone, Copy)]
+struct Closing {
+    until: Instant,
+    said: bool,
+}
+
+/// One node. See the crate's documentation for what goes in and out.
+#[derive(Debug)]
+pub struct Endpoint {
+    core: Core,
+    membership: Membership,
+    regions: BTreeMap<RegionId, Region>,
+    channels: BTreeMap<ChannelId, RegionId>,
+    routes: Routes,
+    pool: BlockPool,
+    meter: Meter,
+    dead: BTreeSet<Origin>,
+    subscriptions: BTreeSet<GroupId>,
+    listening: BTreeSet<SocketAddr>,
+    /// Groups of regions whose first view has not come yet.
+    announced: BTreeMap<RegionId, Vec<GroupId>>,
+    /// Regions with a new view in the present batch.
+    touched: BTreeSet<RegionId>,
+    /// Requests to become publisher that are not answered yet.
+    publishing: BTreeMap<u32, Vec<String>>,
+    closing: Option<Closing>,
+    now: Instant,
+    /// Where the round of regions with data to send goes on.
+    turn: RegionId,
+    /// Emptied list for reuse.
+    actions: Vec<Action>,
+}
+
+impl Endpoint {
+    /// A node that is in no cluster yet.
+    ///
+    /// # Errors
+    /// The configuration cannot work.
+    pub fn new(config: Config, seed: Seed, now: Instant) -> Result<Self, ConfigError> {
+        config.check()?;
+        Ok(Self {
+            membership: Membership::new(&config, seed, now),
+            pool: BlockPool::new(config.limits.send_bytes),
+            meter: Meter::new(&config.pace, now),
+            core: Core::new(config, now),
+            regions: BTreeMap::new(),
+            channels: BTreeMap::new(),
+            routes: Routes::default(),
+            dead: BTreeSet::new(),
+            subscriptions: BTreeSet::new(),
+            listening: BTreeSet::new(),
+            announced: BTreeMap::new(),
+            touched: BTreeSet::new(),
+            publishing: BTreeMap::new(),
+            closing: None,
+            now,
+            turn: RegionId(0),
+            actions: Vec::new(),
+        })
+    }
+
+    /// Who this node is; incarnation 0 before it is admitted.
+    #[must_use]
+    pub fn origin(&self) -> Origin {
+        self.core.origin
+    }
+
+    /// The membership service is there (found by the runtime, or started by it).
+    pub fn set_service(&mut self, now: Instant, address: SocketAddr) {
+        let now = self.advance(now);
+        self.membership
+            .set_service(now, address, &mut self.core.outbox);
+    }
+
+    /// The kernel dropped packets because this node was too slow: it objects to the rate for a
+    /// while (R103, algorithms (c)).
+    pub fn note_drops(&mut self, now: Instant, packets: u64) {
+        let now = self.advance(now);
+        if packets > 0 {
+            self.meter.object(now);
+        }
+    }
+
+    /// Takes a datagram from the network; messages that become deliverable go to `out`.
+    pub fn handle_datagram(
+        &mut self,
+        now: Instant,
+        from: SocketAddr,
+        datagram: &[u8],
+        out: &mut dyn Deliver,
+    ) {
+        let now = self.advance(now);
+        let packet = match Packet::decode(datagram) {
+            Ok(packet) => packet,
+            Err(error) => {
+                self.count_malformed(error);
+                return;
+            }
+        };
+        let header = packet.header;
+        if header.cluster != self.core.cluster() {
+            self.core.stats.discard_cluster += 1;
+            return;
+        }
+        if header.origin.node == self.core.origin.node {
+            self.core.stats.discard_own += 1;
+            return;
+        }
+        if let Body::Data(data) = &packet.body {
+            self.on_data(now, from, (&header, data, datagram), out);
+            return;
+        }
+        self.on_control(now, from, (&header, &packet.body), out);
+    }
+
+    /// Does what is due. Early and repeated calls do nothing.
+    pub fn handle_timeout(&mut self, now: Instant, out: &mut dyn Deliver) {
+        let now = self.advance(now);
+        self.membership.handle_timeout(now, &mut self.core.outbox);
+        self.take_changes(now, out);
+        self.run_rings(now, out);
+        if self.core.config.recovery.fast {
+            self.make_requests(now, out);
+        }
+        self.ask_queries(now);
+        for region in self.regions.values_mut() {
+            let address = region.address();
+            if let Some(sender) = &mut region.sender {
+                sender.handle_timeout(now, address, &mut self.core.outbox);
+            }
+        }
+        self.leave_drained(now);
+        self.forget_ended(now);
+        self.go_on_closing(now);
+    }
+
+    /// The next datagrams to send: control first, then streams in turn. `None`: nothing now.
+    pub fn poll_transmit(&mut self, now: Instant) -> Option<Transmit<'_>> {
+        let now = self.advance(now);
+        if !self.core.outbox.is_empty() {
+            return self.core.outbox.pop();
+        }
+        let after = self.regions.range((
+            ::core::ops::Bound::Excluded(self.turn),
+            ::core::ops::Bound::Unbounded,
+        ));
+        let order: Vec<RegionId> = after
+            .chain(self.regions.range(..=self.turn))
+            .filter(|(_, region)| region.sender.as_ref().is_some_and(|s| s.unsent_bytes() > 0))
+            .map(|(id, _)| *id)
+            .collect();
+        let next = order.into_iter().find(|id| {
+            let sender = self
+                .regions
+                .get_mut(id)
+                .and_then(|region| region.sender.as_mut());
+            sender.is_some_and(|sender| sender.can_send(now))
+        })?;
+        self.turn = next;
+        let region = self.regions.get_mut(&next)?;
+        let to = region.address();
+        let train = region.sender.as_mut()?.poll_train(now)?;
+        Some(Transmit {
+            to,
+            bytes: train.bytes,
+            segment_bytes: train.segment_bytes,
+            reason: Reason::Data,
+        })
+    }
+
+    /// The next event.
+    pub fn poll_event(&mut self) -> Option<Event> {
+        self.core.events.pop()
+    }
+
+    /// When to call [`Endpoint::handle_timeout`] next if nothing else happens before.
+    #[must_use]
+    pub fn next_timeout(&self) -> Option<Instant> {
+        let regions = self.regions.values().flat_map(|region| {
+            let streams = region.streams.values().map(|stream| stream.due());
+            let queries = region.queries.values().map(|query| query.due);
+            let sender = region
+                .sender
+                .as_ref()
+                .and_then(|sender| sender.next_timeout());
+            streams
+                .chain(queries)
+                .chain(region.ring.next_timeout())
+                .chain(sender)
+        });
+        let closing = self
+            .closing
+            .filter(|closing| !closing.said)
+            .map(|closing| closing.until);
+        regions
+            .chain(self.membership.next_timeout())
+            .chain(self.leave_timeout())
+            .chain(closing)
+            .min()
+            .filter(|at| *at < Instant::NEVER)
+    }
+
+    /// What the node has done since its start.
+    #[must_use]
+    pub fn stats(&self) -> Stats {
+        let mut stats = self.core.stats;
+        stats.outbox_full = self.core.outbox.dropped();
+        stats.events_full = self.core.events.dropped();
+        self.regions
+            .values()
+            .for_each(|region| tokens::add_counters(&mut stats, region));
+        stats
+    }
+
+    /// How long repairs took.
+    #[must_use]
+    pub fn repair_times(&self) -> &RepairTimes {
+        &self.core.repairs
+    }
+
+    /// Memory in use, bytes: send windows, and packets received and kept.
+    #[must_use]
+    pub fn memory_bytes(&self) -> (usize, usize) {
+        (
+            self.pool.lent_blocks() * crate::send::BLOCK_BYTES,
+            self.core.store.used_bytes(),
+        )
+    }
+
+    /// The regions that concern this node.
+    pub fn regions(&self) -> impl Iterator<Item = &Region> {
+        self.regions.values()
+    }
+
+    /// The name of a group of this node.
+    #[must_use]
+    pub fn group_name(&self, group: GroupId) -> Option<&str> {
+        self.membership.group_name(group)
+    }
+
+    /// Panics if the state contradicts itself (architecture, invariant 3).
+    pub fn check_invariants(&self) {
+        for region in self.regions.values() {
+            region
+                .streams
+                .values()
+                .for_each(|stream| stream.check_invariants());
+            if let Some(sender) = &region.sender {
+                sender.check_invariants();
+            }
+        }
+    }
+
+    fn on_control(
+        &mut self,
+        now: Instant,
+        from: SocketAddr,
+        (header, body): (&Header, &Body<'_>),
+        out: &mut dyn Deliver,
+    ) {
+        match body {
+            Body::Token(token) => self.on_token(now, (header, token), out),
+            Body::TokenAck(ack) => self.on_token_ack(now, header.origin, ack),
+            Body::Summary(summary) => self.on_summary(now, (header, summary), out),
+            Body::Ack(ack) => self.on_ack(now, header.origin, ack),
+            Body::Nak(request) => self.on_request(now, from, (header, request, Kind::Nak)),
+            Body::Pull(request) => self.on_request(now, from, (header, request, Kind::Pull)),
+            Body::Absent(absent) => self.on_absent(now, (header, absent), out),
+            Body::Heartbeat(beat) => self.on_heartbeat(now, from, (header, beat), out),
+            Body::StreamQuery(query) => self.on_query(from, query),
+            _ => {
+                self.membership
+                    .handle(now, from, (header, body), &mut self.core.outbox);
+                self.take_changes(now, out);
+            }
+        }
+    }
+
+    fn count_malformed(&mut self, error: DecodeError) {
+        let stats = &mut self.core.stats;
+        let counter = match error {
+            DecodeError::UnknownVersion => &mut stats.discard_version,
+            DecodeError::UnknownKind => &mut stats.discard_kind,
+            _ => &mut stats.discard_malformed,
+        };
+        *counter += 1;
+    }
+
+    /// Forgets dead senders' streams that nobody needs any more.
+    fn forget_ended(&mut self, now: Instant) {
+        for region in self.regions.values_mut() {
+            let cursors = &mut self.core.cursors;
+            let store = &mut self.core.store;
+            region.streams.retain(|sender, stream| {
+                let over = stream.over(now, LINGER);
+                if over {
+                    stream.release(store);
+                    cursors.forget(*sender);
+                }
+                !over
+            });
+        }
+    }
+
+    /// Time never goes back (contract 1).
+    fn advance(&mut self, now: Instant) -> Instant {
+        self.now = self.now.max(now);
+        self.now
+    }
+}

@@ -1,0 +1,231 @@
+//! The application's commands: entering groups, publishing, closing.
+
+use qsm_wire::membership::{QueryKind, Role};
+use qsm_wire::{GroupId, RegionId, StreamId};
+
+use super::{Closing, Endpoint};
+use crate::send::{Message, PushError, SendConfig, SendStream};
+use crate::{Deliver, Delivery, Event, Instant, PublishError};
+
+/// How long a closing node waits for its messages to become stable.
+const CLOSE_PATIENCE: core::time::Duration = core::time::Duration::from_secs(10);
+
+impl Endpoint {
+    /// Takes up a role in these groups, all in one request. [`Event::Done`] or
+    /// [`Event::Refused`] will bear the returned number.
+    pub fn enter(&mut self, now: Instant, role: Role, names: Vec<String>) -> u32 {
+        let now = self.advance(now);
+        let asked = (role == Role::Publisher).then(|| names.clone());
+        let request = self
+            .membership
+            .enter(now, role, names, &mut self.core.outbox);
+        if let Some(names) = asked {
+            self.publishing.insert(request, names);
+        }
+        request
+    }
+
+    /// Gives up a role in these groups.
+    pub fn exit(&mut self, now: Instant, role: Role, names: Vec<String>) -> u32 {
+        let now = self.advance(now);
+        if role == Role::Publisher {
+            for group in names.iter().filter_map(|name| self.membership.group(name)) {
+                self.routes.enter(group, false);
+            }
+        }
+        self.membership
+            .exit(now, role, names, &mut self.core.outbox)
+    }
+
+    /// Asks the membership service for a list; an event will bear the returned number.
+    pub fn query(&mut self, now: Instant, kind: QueryKind) -> u32 {
+        let now = self.advance(now);
+        self.membership.query(now, kind, &mut self.core.outbox)
+    }
+
+    /// A group's number, known from [`Event::Done`] on.
+    #[must_use]
+    pub fn group(&self, name: &str) -> Option<GroupId> {
+        self.membership.group(name)
+    }
+
+    /// Receivers of a group other than this node, as far as a publisher knows.
+    #[must_use]
+    pub fn members(&self, group: GroupId) -> u32 {
+        let regions = self.routes.regions(group).iter();
+        let receivers: usize = regions
+            .filter_map(|id| self.regions.get(id))
+            .map(|region| region.receivers)
+            .sum();
+        u32::try_from(receivers).unwrap_or(u32::MAX)
+    }
+
+    /// Multicasts a message to a group. It has been put into packets when this returns; returns
+    /// its number among this node's messages to the group (R005, R053).
+    ///
+    /// # Errors
+    /// The message has not been taken, and why.
+    pub fn publish(
+        &mut self,
+        now: Instant,
+        group: GroupId,
+        payload: &[u8],
+        out: &mut dyn Deliver,
+    ) -> Result<u64, PublishError> {
+        let now = self.advance(now);
+        if self.closing.is_some() {
+            return Err(PublishError::Closed);
+        }
+        if !self.routes.entered(group) {
+            return Err(PublishError::NotEntered);
+        }
+        let max = self.core.config.limits.message_bytes;
+        if payload.len() > max {
+            return Err(PublishError::TooLarge {
+                length: payload.len(),
+                max,
+            });
+        }
+        let number = self.routes.next_number(group);
+        self.push_to_regions(
+            now,
+            Message {
+                group,
+                number,
+                payload,
+            },
+        )?;
+        self.routes.count(group);
+        self.core.stats.messages_published += 1;
+        if self.core.cursors.subscribed(group) {
+            self.core.stats.messages_delivered += 1;
+            self.core.stats.bytes_delivered += payload.len() as u64;
+            let sender = self.core.origin;
+            out.deliver(Delivery {
+                group,
+                sender,
+                number,
+                bytes: payload,
+            });
+        }
+        Ok(number)
+    }
+
+    /// The largest message that [`Endpoint::publish`] would take now, bytes.
+    #[must_use]
+    pub fn room_bytes(&self, group: GroupId) -> usize {
+        let rooms = self.routes.regions(group).iter().filter_map(|id| {
+            let region = self.regions.get(id).filter(|region| region.receivers > 0)?;
+            Some(match &region.sender {
+                Some(sender) => sender.room_bytes(&self.pool),
+                None => self.pool.free_blocks() * crate::send::BLOCK_BYTES,
+            })
+        });
+        rooms
+            .min()
+            .unwrap_or(usize::MAX)
+            .min(self.core.config.limits.message_bytes)
+    }
+
+    /// Leaves the cluster once all that was published is stable, or after ten seconds.
+    pub fn close(&mut self, now: Instant) {
+        let now = self.advance(now);
+        if self.closing.is_none() {
+            self.closing = Some(Closing {
+                until: now.after(CLOSE_PATIENCE),
+                said: false,
+            });
+            for region in self.regions.values_mut() {
+                if let Some(sender) = &mut region.sender {
+                    sender.finish(now);
+                }
+            }
+        }
+    }
+
+    /// Whether a closed node has said goodbye and nothing is left to do.
+    #[must_use]
+    pub fn is_closed(&self) -> bool {
+        let gone = self.membership.is_gone(self.now);
+        self.closing.is_some_and(|closing| closing.said) && gone && self.core.outbox.is_empty()
+    }
+
+    /// Whether all that was published has been received by all.
+    #[must_use]
+    pub fn is_stable(&self) -> bool {
+        self.regions
+            .values()
+            .filter_map(|region| region.sender.as_ref())
+            .all(SendStream::is_idle)
+    }
+
+    pub(super) fn go_on_closing(&mut self, now: Instant) {
+        let stable = self.is_stable();
+        let Some(closing) = &mut self.closing else {
+            return;
+        };
+        if !closing.said && (stable || now >= closing.until) {
+            closing.said = true;
+            self.membership.goodbye(now, &mut self.core.outbox);
+        }
+    }
+
+    pub(super) fn done(&mut self, request: u32) {
+        for name in self.publishing.remove(&request).into_iter().flatten() {
+            let wanted = self.membership.wants(Role::Publisher, &name);
+            if let Some(group) = self.membership.group(&name).filter(|_| wanted) {
+                self.routes.enter(group, true);
+            }
+        }
+        self.core.events.push(Event::Done { request });
+    }
+
+    /// Puts a message on the streams of all regions of its group, or on none.
+    fn push_to_regions(&mut self, now: Instant, message: Message<'_>) -> Result<(), PublishError> {
+        let ids: &[RegionId] = self.routes.regions(message.group);
+        let several = ids.iter().filter(|id| self.receives(**id)).count() > 1;
+        if several && self.room_bytes(message.group) < message.payload.len() {
+            return Err(PublishError::WindowFull);
+        }
+        let header = self.core.header();
+        for id in ids {
+            let Some(region) = self
+                .regions
+                .get_mut(id)
+                .filter(|region| region.receivers > 0)
+            else {
+                continue;
+            };
+            let stream = StreamId {
+                origin: header.origin,
+                channel: region.channel(),
+            };
+            let sender = region.sender.get_or_insert_with(|| {
+                let config = SendConfig::new(&self.core.config);
+                let view = region.history.newest().number();
+                let mut sender = SendStream::new(config, header, stream, view);
+                sender.set_keep_until_stable(region.history.me().is_some());
+                sender
+            });
+            sender
+                .push(now, &mut self.pool, message)
+                .map_err(|error| match error {
+                    PushError::TooLarge { max } => PublishError::TooLarge {
+                        length: message.payload.len(),
+                        max,
+                    },
+                    _ => PublishError::WindowFull,
+                })?;
+            if region.history.me().is_some() {
+                region.ring.note_traffic(now, message.payload.len());
+            }
+        }
+        Ok(())
+    }
+
+    fn receives(&self, id: RegionId) -> bool {
+        self.regions
+            .get(&id)
+            .is_some_and(|region| region.receivers > 0)
+    }
+}

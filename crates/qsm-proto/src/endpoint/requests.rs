@@ -1,0 +1,492 @@
+//! Requests for repair, sent and answered.
+
+use std::net::SocketAddr;
+
+use qsm_wire::{
+    Absent, Header, Hop, Kind, MemberIndex, Origin, Ranges, RegionId, Request, SeqRange, StreamId,
+    ViewNumber,
+};
+
+use super::Endpoint;
+use super::core::send_repair;
+use crate::ranges::append;
+use crate::receive::{ReceiveStream, Waiters};
+use crate::repair::{Ask, Planner, Recipient, Target, bit};
+use crate::{Deliver, Instant, Reason};
+
+/// Packets of one request that are looked at; the rest is asked for again.
+const PACKETS_PER_REQUEST: usize = 512;
+
+/// A request as this node sees it: who asks, and who else waits.
+struct Asked {
+    stream: StreamId,
+    view: ViewNumber,
+    tried: u32,
+    waiters: Vec<MemberIndex>,
+    patient: bool,
+}
+
+impl Endpoint {
+    /// Makes the requests that are due in all regions.
+    pub(super) fn make_requests(&mut self, now: Instant, out: &mut dyn Deliver) {
+        let planner_parts = (
+            self.core.origin,
+            self.core.retry(),
+            self.core.config.recovery.give_up,
+        );
+        let ids: Vec<RegionId> = self.regions.keys().copied().collect();
+        for id in ids {
+            let Some(region) = self.regions.get_mut(&id) else {
+                continue;
+            };
+            if !region.member() {
+                continue;
+            }
+            let planner = Planner {
+                history: &region.history,
+                me: planner_parts.0,
+                now,
+                retry: planner_parts.1,
+                give_up: planner_parts.2,
+            };
+            let mut asks: Vec<Ask> = Vec::new();
+            for stream in region
+                .streams
+                .values_mut()
+                .filter(|stream| stream.due() <= now)
+            {
+                asks.extend(planner.due(stream));
+            }
+            for ask in asks {
+                self.carry_out(now, id, &ask, out);
+            }
+        }
+    }
+
+    /// Somebody misses packets and asks this node.
+    pub(super) fn on_request(
+        &mut self,
+        now: Instant,
+        from: SocketAddr,
+        (header, request, kind): (&Header, &Request<'_>, Kind),
+    ) {
+        let head = request.head;
+        let Some(id) = self.channels.get(&head.stream.channel).copied() else {
+            self.core.stats.discard_channel += 1;
+            return;
+        };
+        let Some(region) = self.regions.get(&id) else {
+            return;
+        };
+        let view = region.history.nearest(head.view);
+        let asker = view.index_of(header.origin);
+        if asker.is_none() && !region.history.lives(header.origin) {
+            self.core.stats.discard_stranger += 1;
+            return;
+        }
+        if kind == Kind::Pull {
+            self.core.stats.pulls_received += 1;
+        } else {
+            self.core.stats.naks_received += 1;
+        }
+        let known_view = view.number() == head.view;
+        let mut tried = if known_view { head.tried } else { 0 };
+        let mut waiters: Vec<MemberIndex> = if known_view {
+            request.requesters().collect()
+        } else {
+            Vec::new()
+        };
+        if let Some(asker) = asker.filter(|_| head.for_itself) {
+            waiters.push(asker);
+            let first = request
+                .ranges
+                .iter()
+                .next()
+                .map_or(0, |range| range.first());
+            if view.partition_of(asker) == view.caching_partition(first) {
+                tried |= bit(view.rank_of(asker));
+            }
+        }
+        let asked = Asked {
+            stream: head.stream,
+            view: view.number(),
+            tried,
+            waiters,
+            patient: kind == Kind::Pull,
+        };
+        self.core.recent.turn(now, self.core.repairs.round_trip());
+        if head.stream.origin == self.core.origin {
+            self.answer_as_sender(now, from, id, (&asked, request.ranges));
+        } else {
+            self.answer_as_cacher(now, from, id, (&asked, request.ranges));
+        }
+    }
+
+    /// Packets that exist nowhere any more.
+    pub(super) fn on_absent(
+        &mut self,
+        now: Instant,
+        (header, absent): (&Header, &Absent<'_>),
+        out: &mut dyn Deliver,
+    ) {
+        let sender = absent.stream.origin;
+        let Some(id) = self.channels.get(&absent.stream.channel).copied() else {
+            return;
+        };
+        let Some(region) = self.regions.get_mut(&id) else {
+            return;
+        };
+        let member = region.history.lives(header.origin);
+        let Some(stream) = region.streams.get_mut(&sender) else {
+            return;
+        };
+        // Only the sender itself, or a cacher after the sender's death, can know that.
+        if header.origin != sender && !(member && stream.sender_dead()) {
+            self.core.stats.discard_stranger += 1;
+            return;
+        }
+        for range in absent.ranges.iter() {
+            stream.lose(range, &mut self.core.inbox(now, out));
+        }
+        self.deliver_waiting(now, id, sender, out);
+    }
+
+    /// A packet that others asked for has come.
+    pub(super) fn serve_waiters(
+        &mut self,
+        now: Instant,
+        id: RegionId,
+        sender: Origin,
+        (sequence, waiters): (u64, Waiters),
+    ) {
+        let asked = Asked {
+            stream: StreamId {
+                origin: sender,
+                channel: Default::default(),
+            },
+            view: ViewNumber(0),
+            tried: 0,
+            waiters: waiters.members().to_vec(),
+            patient: false,
+        };
+        let Some(region) = self.regions.get(&id) else {
+            return;
+        };
+        let stream = StreamId {
+            channel: region.channel(),
+            ..asked.stream
+        };
+        let view = region
+            .streams
+            .get(&sender)
+            .map_or(region.history.newest().number(), |s| {
+                s.view_of(sequence, &region.history)
+            });
+        let asked = Asked {
+            stream,
+            view,
+            ..asked
+        };
+        self.repair(now, id, &asked, sequence);
+    }
+
+    /// Sends packets that a ring neighbour misses (R076).
+    pub(super) fn push(
+        &mut self,
+        now: Instant,
+        id: RegionId,
+        (to, sender, range): (MemberIndex, Origin, SeqRange),
+    ) {
+        let Some(region) = self.regions.get(&id) else {
+            return;
+        };
+        let Some(member) = region.history.newest().member(to).copied() else {
+            return;
+        };
+        self.core.recent.turn(now, self.core.repairs.round_trip());
+        let stream_id = StreamId {
+            origin: sender,
+            channel: region.channel(),
+        };
+        let recipient = Recipient::One(to);
+        for sequence in (range.first()..=range.last()).take(PACKETS_PER_REQUEST) {
+            if self.core.recent.served(stream_id, sequence, recipient) {
+                continue;
+            }
+            let core = &mut self.core;
+            let parts = (&mut core.repair_budget, &mut core.outbox, &mut core.stats);
+            let packet = match region.streams.get(&sender) {
+                Some(stream) => stream.packet(sequence, &core.store),
+                None => region.sender.as_ref().and_then(|own| own.packet(sequence)),
+            };
+            let Some(packet) = packet else { continue };
+            if send_repair(parts, now, member.address, Hop::Push, packet) {
+                core.recent.note(stream_id, sequence, recipient);
+            }
+        }
+    }
+
+    /// Sends a request to a member of the current view, under its structures.
+    pub(super) fn request_from(
+        &mut self,
+        id: RegionId,
+        kind: Kind,
+        (to, sender, tried): (SocketAddr, Origin, u32),
+        ranges: &[SeqRange],
+    ) {
+        let Some(region) = self.regions.get(&id) else {
+            return;
+        };
+        let head = qsm_wire::RequestHead {
+            stream: StreamId {
+                origin: sender,
+                channel: region.channel(),
+            },
+            view: region.history.newest().number(),
+            tried,
+            for_itself: true,
+        };
+        let header = self.core.header();
+        let counter = match kind {
+            Kind::Pull => &mut self.core.stats.pulls_sent,
+            _ => &mut self.core.stats.naks_sent,
+        };
+        *counter += 1;
+        self.core.outbox.push(Reason::Request, to, |bytes| {
+            Request::encode(&header, kind, &head, &[], ranges, bytes);
+        });
+    }
+
+    fn carry_out(&mut self, now: Instant, id: RegionId, ask: &Ask, out: &mut dyn Deliver) {
+        let Some(region) = self.regions.get(&id) else {
+            return;
+        };
+        let sender = ask.head.stream.origin;
+        let view = region.history.nearest(ask.head.view);
+        let to = match ask.target {
+            Target::Cacher(index) => view.member(index).map(|member| member.address),
+            Target::Sender => region
+                .streams
+                .get(&sender)
+                .and_then(ReceiveStream::sender_address),
+            Target::Nobody => {
+                self.give_up(now, id, ask, out);
+                return;
+            }
+        };
+        let Some(to) = to else { return };
+        if !self.core.request_budget.take(now, 1) {
+            return;
+        }
+        let packets: u64 = ask
+            .ranges
+            .iter()
+            .map(|range| u64::from(range.count()))
+            .sum();
+        if ask.target == Target::Sender {
+            self.core.stats.sender_asked += packets;
+        }
+        self.core.stats.naks_sent += 1;
+        self.core.stats.naks_forwarded += u64::from(!ask.waiters.is_empty());
+        let header = self.core.header();
+        self.core.outbox.push(Reason::Request, to, |bytes| {
+            Request::encode(
+                &header,
+                Kind::Nak,
+                &ask.head,
+                &ask.waiters,
+                &ask.ranges,
+                bytes,
+            );
+        });
+    }
+
+    /// Nobody has these packets: those who wait are told, and they are lost here too.
+    fn give_up(&mut self, now: Instant, id: RegionId, ask: &Ask, out: &mut dyn Deliver) {
+        let sender = ask.head.stream.origin;
+        let header = self.core.header();
+        let Some(region) = self.regions.get_mut(&id) else {
+            return;
+        };
+        let view = region.history.nearest(ask.head.view);
+        for member in ask.waiters.iter().filter_map(|index| view.member(*index)) {
+            self.core
+                .outbox
+                .push(Reason::Request, member.address, |bytes| {
+                    Absent::encode(&header, ask.head.stream, &ask.ranges, bytes);
+                });
+        }
+        if let Some(stream) = region.streams.get_mut(&sender) {
+            for range in &ask.ranges {
+                stream.lose(*range, &mut self.core.inbox(now, out));
+            }
+        }
+        self.deliver_waiting(now, id, sender, out);
+    }
+
+    fn answer_as_sender(
+        &mut self,
+        now: Instant,
+        from: SocketAddr,
+        id: RegionId,
+        (asked, ranges): (&Asked, Ranges<'_>),
+    ) {
+        let mut absent: Vec<SeqRange> = Vec::new();
+        for sequence in sequences(ranges) {
+            let Some(sender) = self
+                .regions
+                .get(&id)
+                .and_then(|region| region.sender.as_ref())
+            else {
+                return;
+            };
+            if sender.packet(sequence).is_some() {
+                self.repair_as_sender(now, id, asked, sequence);
+            } else if sequence <= sender.highest() {
+                absent.push(SeqRange::one(sequence));
+            }
+        }
+        self.say_absent(from, asked.stream, &absent);
+    }
+
+    /// The sender is asked when a whole caching partition misses a packet: everybody gets it
+    /// again (R080). If only one member could not be served otherwise, only that one does.
+    fn repair_as_sender(&mut self, now: Instant, id: RegionId, asked: &Asked, sequence: u64) {
+        let Some(region) = self.regions.get(&id) else {
+            return;
+        };
+        let Some(packet) = region
+            .sender
+            .as_ref()
+            .and_then(|sender| sender.packet(sequence))
+        else {
+            return;
+        };
+        let view = region.history.nearest(asked.view);
+        let alone = asked.tried == 0 && asked.waiters.len() == 1;
+        let (recipient, to) = match asked.waiters.first().and_then(|one| view.member(*one)) {
+            Some(member) if alone => (Recipient::One(asked.waiters[0]), member.address),
+            _ => (Recipient::All, region.address()),
+        };
+        let core = &mut self.core;
+        if core.recent.served(asked.stream, sequence, recipient) {
+            return;
+        }
+        let parts = (&mut core.repair_budget, &mut core.outbox, &mut core.stats);
+        if send_repair(parts, now, to, Hop::SenderRepair, packet) {
+            core.recent.note(asked.stream, sequence, recipient);
+        }
+    }
+
+    fn answer_as_cacher(
+        &mut self,
+        now: Instant,
+        from: SocketAddr,
+        id: RegionId,
+        (asked, ranges): (&Asked, Ranges<'_>),
+    ) {
+        let mut absent: Vec<SeqRange> = Vec::new();
+        let guard = self.core.guard();
+        let fast = self.core.config.recovery.fast;
+        for sequence in sequences(ranges) {
+            let Some(region) = self.regions.get_mut(&id) else {
+                return;
+            };
+            let Some(stream) = region.streams.get_mut(&asked.stream.origin) else {
+                return;
+            };
+            if stream.packet(sequence, &self.core.store).is_some() {
+                self.repair(now, id, asked, sequence);
+                continue;
+            }
+            if stream.gave_up(sequence) {
+                absent.push(SeqRange::one(sequence));
+                continue;
+            }
+            let Some(gap) = stream.gaps_mut().find_mut(sequence) else {
+                continue;
+            };
+            let news = asked.tried & !gap.known_missing != 0;
+            gap.known_missing |= asked.tried;
+            asked
+                .waiters
+                .iter()
+                .for_each(|waiter| gap.waiters.add(*waiter));
+            if fast && !asked.patient && news {
+                // Passed on, but not before it is certain that it is not just late here.
+                gap.due = gap.due.min(now.max(gap.found.after(guard)));
+            }
+            stream.refresh_due();
+        }
+        self.say_absent(from, asked.stream, &absent);
+    }
+
+    fn say_absent(&mut self, to: SocketAddr, stream: StreamId, absent: &[SeqRange]) {
+        if absent.is_empty() {
+            return;
+        }
+        let header = self.core.header();
+        self.core.outbox.push(Reason::Request, to, |bytes| {
+            Absent::encode(&header, stream, &merged(absent), bytes);
+        });
+    }
+
+    /// Sends a kept packet to those who wait for it.
+    fn repair(&mut self, now: Instant, id: RegionId, asked: &Asked, sequence: u64) {
+        let Some(region) = self.regions.get(&id) else {
+            return;
+        };
+        let core = &mut self.core;
+        let Some(packet) = region
+            .streams
+            .get(&asked.stream.origin)
+            .and_then(|stream| stream.packet(sequence, &core.store))
+        else {
+            return;
+        };
+        let hop = if asked.patient {
+            Hop::PullRepair
+        } else {
+            Hop::CacherRepair
+        };
+        let served = core.recent.singles(asked.stream, sequence);
+        if served + asked.waiters.len() >= 3 {
+            if !core.recent.served(asked.stream, sequence, Recipient::All) {
+                let parts = (&mut core.repair_budget, &mut core.outbox, &mut core.stats);
+                if send_repair(parts, now, region.address(), hop, packet) {
+                    core.recent.note(asked.stream, sequence, Recipient::All);
+                }
+            }
+            return;
+        }
+        let view = region.history.nearest(asked.view);
+        for index in &asked.waiters {
+            let recipient = Recipient::One(*index);
+            let Some(member) = view.member(*index) else {
+                continue;
+            };
+            if core.recent.served(asked.stream, sequence, recipient) {
+                continue;
+            }
+            let parts = (&mut core.repair_budget, &mut core.outbox, &mut core.stats);
+            if send_repair(parts, now, member.address, hop, packet) {
+                core.recent.note(asked.stream, sequence, recipient);
+            }
+        }
+    }
+}
+
+/// The numbers of a request, at most [`PACKETS_PER_REQUEST`].
+fn sequences(ranges: Ranges<'_>) -> impl Iterator<Item = u64> + '_ {
+    ranges
+        .iter()
+        .flat_map(|range| range.first()..=range.last())
+        .take(PACKETS_PER_REQUEST)
+}
+
+/// Neighbouring ranges put together, as many as fit into one message.
+fn merged(ranges: &[SeqRange]) -> Vec<SeqRange> {
+    let mut out = Vec::new();
+    ranges.iter().all(|range| append(&mut out, *range));
+    out
+}

@@ -1,0 +1,308 @@
+//! The token plane's packets in, and its decisions out to the streams.
+
+use core::mem::take;
+
+use qsm_wire::membership::Member;
+use qsm_wire::{
+    Ack, Header, Kind, MemberIndex, Origin, RegionId, SeqRange, Summary, Token, TokenAck,
+};
+
+use super::Endpoint;
+use crate::region::{Region, RegionStreams};
+use crate::ring::{Action, Turn};
+use crate::{Deliver, Instant, Reason};
+
+impl Endpoint {
+    pub(super) fn on_token(
+        &mut self,
+        now: Instant,
+        (header, token): (&Header, &Token<'_>),
+        out: &mut dyn Deliver,
+    ) {
+        let id = token.head.region;
+        self.note_token(now, id);
+        self.turn(now, id, out, |region_ring, turn| {
+            region_ring.handle_token(turn, header.origin, token);
+        });
+    }
+
+    pub(super) fn on_summary(
+        &mut self,
+        now: Instant,
+        (header, summary): (&Header, &Summary<'_>),
+        out: &mut dyn Deliver,
+    ) {
+        self.note_token(now, summary.region);
+        self.turn(now, summary.region, out, |region_ring, turn| {
+            region_ring.handle_summary(turn, header.origin, summary);
+        });
+    }
+
+    pub(super) fn on_token_ack(&mut self, now: Instant, from: Origin, ack: &TokenAck) {
+        if let Some(region) = self.regions.get_mut(&ack.region) {
+            region.ring.handle_token_ack(now, from, ack);
+        }
+    }
+
+    /// The region's word on what this sender may forget, and how fast it may go on.
+    pub(super) fn on_ack(&mut self, now: Instant, from: Origin, ack: &Ack) {
+        let region = self
+            .regions
+            .get_mut(&ack.region)
+            .filter(|region| region.channel() == ack.stream.channel && region.history.lives(from));
+        let Some(region) = region else {
+            self.core.stats.discard_stranger += 1;
+            return;
+        };
+        if let Some(sender) = &mut region.sender {
+            self.core.stats.acks_received += 1;
+            sender.handle_ack(now, &mut self.pool, ack);
+        }
+    }
+
+    /// Runs the rings whose time has come.
+    pub(super) fn run_rings(&mut self, now: Instant, out: &mut dyn Deliver) {
+        let due: Vec<RegionId> = self
+            .regions
+            .iter()
+            .filter(|(_, region)| region.ring.next_timeout().is_some_and(|at| at <= now))
+            .map(|(id, _)| *id)
+            .collect();
+        for id in due {
+            self.turn(now, id, out, |region_ring, turn| {
+                region_ring.handle_timeout(turn);
+            });
+        }
+    }
+
+    fn note_token(&mut self, now: Instant, id: RegionId) {
+        if let Some(leaving) = self.regions.get_mut(&id).and_then(|r| r.leaving.as_mut()) {
+            leaving.last_token = now;
+            leaving.tokens += 1;
+        }
+    }
+
+    /// Lets a ring act, and carries out what it decides.
+    fn turn(
+        &mut self,
+        now: Instant,
+        id: RegionId,
+        out: &mut dyn Deliver,
+        act: impl FnOnce(&mut crate::ring::RegionRing, &mut Turn<'_>),
+    ) {
+        let Some(region) = self.regions.get_mut(&id) else {
+            self.core.stats.discard_channel += 1;
+            return;
+        };
+        let mut actions = take(&mut self.actions);
+        let streams = RegionStreams {
+            history: &region.history,
+            streams: &region.streams,
+            sender: region.sender.as_ref(),
+            me: self.core.origin,
+            rate_packets: self.meter.advertised(now),
+            credit_bytes: self.core.credit_bytes(),
+        };
+        let outbox = &mut self.core.outbox;
+        act(
+            &mut region.ring,
+            &mut Turn {
+                now,
+                streams: &streams,
+                outbox,
+                actions: &mut actions,
+            },
+        );
+        for action in actions.drain(..) {
+            self.act(now, id, action, out);
+        }
+        self.actions = actions;
+    }
+
+    fn act(&mut self, now: Instant, id: RegionId, action: Action, out: &mut dyn Deliver) {
+        match action {
+            Action::Push { to, sender, range } => self.push(now, id, (to, sender, range)),
+            Action::Pull {
+                from,
+                sender,
+                ranges,
+            } => {
+                if let Some(to) = self.member(id, from) {
+                    self.request_from(id, Kind::Pull, (to.address, sender, 0), ranges.as_slice());
+                }
+            }
+            Action::PullLeaders { sender, cutoff } => self.pull_leaders(id, sender, cutoff),
+            Action::AskSender { sender, ranges } => self.ask_sender(id, sender, ranges.as_slice()),
+            Action::Watermarks {
+                sender,
+                cutoff,
+                stable_upto,
+                cached_upto,
+            } => {
+                self.watermarks(now, id, (sender, cutoff, stable_upto, cached_upto), out);
+            }
+            Action::Acknowledge { sender, ack } => self.acknowledge(now, id, sender, &ack),
+            Action::Suspect { member } => {
+                self.membership.suspect(now, member, &mut self.core.outbox);
+            }
+        }
+    }
+
+    fn member(&self, id: RegionId, index: MemberIndex) -> Option<Member> {
+        self.regions
+            .get(&id)?
+            .history
+            .newest()
+            .member(index)
+            .copied()
+    }
+
+    /// The whole partition misses these: its leader asks their sender (R079).
+    fn ask_sender(&mut self, id: RegionId, sender: Origin, ranges: &[SeqRange]) {
+        let stream = self
+            .regions
+            .get(&id)
+            .and_then(|region| region.streams.get(&sender));
+        let Some(to) = stream
+            .filter(|stream| !stream.sender_dead())
+            .and_then(|s| s.sender_address())
+        else {
+            return;
+        };
+        let packets: u64 = ranges.iter().map(|range| u64::from(range.count())).sum();
+        self.core.stats.sender_asked += packets;
+        self.request_from(id, Kind::Nak, (to, sender, u32::MAX), ranges);
+    }
+
+    /// Asks the leaders of the caching partitions for what is missing here (R081). In the fast
+    /// plane's presence only what it has given a try.
+    fn pull_leaders(&mut self, id: RegionId, sender: Origin, cutoff: u64) {
+        let Some(region) = self.regions.get(&id) else {
+            return;
+        };
+        let Some(stream) = region.streams.get(&sender) else {
+            return;
+        };
+        let fast = self.core.config.recovery.fast;
+        let view = region.history.newest();
+        let mut requests: Vec<(MemberIndex, Vec<SeqRange>)> = Vec::new();
+        for piece in stream
+            .pieces(cutoff, &region.history)
+            .take(PIECES_PER_TOKEN)
+        {
+            let tried = stream
+                .gaps()
+                .find(piece.first())
+                .is_some_and(|gap| gap.attempts >= 2);
+            let mine = region.history.caches(view.number(), piece.first());
+            let Some(leader) = view.partition_leader(view.caching_partition(piece.first())) else {
+                continue;
+            };
+            if mine || (fast && !tried) || region.history.me() == Some(leader) {
+                continue;
+            }
+            match requests.iter_mut().find(|(to, _)| *to == leader) {
+                Some((_, ranges)) if ranges.len() < qsm_wire::Ranges::MAX => ranges.push(piece),
+                Some(_) => {}
+                None => requests.push((leader, vec![piece])),
+            }
+        }
+        for (leader, ranges) in requests {
+            if let Some(to) = self.member(id, leader) {
+                self.request_from(id, Kind::Pull, (to.address, sender, 0), &ranges);
+            }
+        }
+    }
+
+    fn watermarks(
+        &mut self,
+        now: Instant,
+        id: RegionId,
+        (sender, cutoff, stable_upto, cached_upto): (Origin, u64, u64, u64),
+        out: &mut dyn Deliver,
+    ) {
+        let Some(region) = self.regions.get_mut(&id) else {
+            return;
+        };
+        let Some(stream) = region.streams.get_mut(&sender) else {
+            self.place_unknown(now, id, sender);
+            return;
+        };
+        stream.watermarks(stable_upto, cached_upto, &mut self.core.store);
+        stream.extend(cutoff, &mut self.core.inbox(now, out));
+    }
+
+    /// A stream that is in the token but was never heard of here: its sender, if it is a member,
+    /// or else the region's other members know where it begins.
+    fn place_unknown(&mut self, now: Instant, id: RegionId, sender: Origin) {
+        let own = sender == self.core.origin;
+        let dead = self.dead.contains(&sender);
+        let fallback = self.core.config.address;
+        let Some(region) = self.regions.get_mut(&id) else {
+            return;
+        };
+        if own || dead || region.history.joined().is_none() {
+            return;
+        }
+        let view = region.history.newest();
+        let known = view.index_of(sender).or_else(|| view.leader());
+        let to = known
+            .and_then(|at| view.member(at))
+            .map_or(fallback, |member| member.address);
+        region.ask_later(now, to, sender);
+    }
+
+    pub(super) fn acknowledge(&mut self, now: Instant, id: RegionId, sender: Origin, ack: &Ack) {
+        if sender == self.core.origin {
+            self.on_ack(now, sender, ack);
+            return;
+        }
+        let Some(region) = self.regions.get(&id) else {
+            return;
+        };
+        let to = region.address_of(sender);
+        if let Some(to) = to {
+            let header = self.core.header();
+            self.core.stats.acks_sent += 1;
+            self.core
+                .outbox
+                .push(Reason::Ack, to, |bytes| ack.encode(&header, bytes));
+        }
+    }
+}
+
+/// Pieces of gaps that one token's pulls look at.
+const PIECES_PER_TOKEN: usize = 1024;
+
+impl Region {
+    /// Where a sender was last heard from, or where the view says it is.
+    fn address_of(&self, sender: Origin) -> Option<std::net::SocketAddr> {
+        let view = self.history.newest();
+        let member = view.index_of(sender).and_then(|at| view.member(at));
+        let stream = self
+            .streams
+            .get(&sender)
+            .filter(|stream| !stream.sender_dead());
+        stream
+            .and_then(|stream| stream.sender_address())
+            .or(member.map(|member| member.address))
+    }
+}
+
+/// Adds what a region's parts count themselves.
+pub(super) fn add_counters(stats: &mut crate::Stats, region: &Region) {
+    let ring = region.ring.stats();
+    stats.tokens_received += ring.tokens_received;
+    stats.tokens_sent += ring.tokens_sent;
+    stats.tokens_repeated += ring.tokens_repeated;
+    stats.tokens_bypassed += ring.tokens_bypassed;
+    stats.rounds += ring.rounds;
+    stats.rounds_abandoned += ring.rounds_abandoned;
+    stats.summaries += ring.summaries;
+    stats.discard_stale += ring.stale;
+    if let Some(sender) = &region.sender {
+        stats.data_sent += sender.counters().packets;
+        stats.last_resort += sender.counters().last_resort;
+        stats.heartbeats_sent += sender.counters().heartbeats;
+    }
+}

@@ -1,0 +1,280 @@
+//! What the membership service says, and what follows from it for streams and subscriptions.
+
+use std::collections::BTreeSet;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use qsm_wire::membership::Role;
+use qsm_wire::{GroupId, Origin, RegionId};
+
+use super::Endpoint;
+use super::tokens::add_counters;
+use crate::membership::Change;
+use crate::region::{Leaving, Region};
+use crate::view::RegionView;
+use crate::{Deliver, Event, Instant};
+
+/// Dead senders remembered, so that late packets of theirs open no stream.
+const DEAD_MAX: usize = 4096;
+/// How long a leaving node waits without any token before it trusts that no stream is unknown.
+const QUIET: core::time::Duration = core::time::Duration::from_millis(300);
+
+impl Endpoint {
+    /// Takes over all changes that the membership client has ready.
+    pub(super) fn take_changes(&mut self, now: Instant, out: &mut dyn Deliver) {
+        while let Some(change) = self.membership.poll_change() {
+            self.take_change(now, change, out);
+        }
+    }
+
+    /// Tells the membership service of regions that this node has left and has everything of.
+    pub(super) fn leave_drained(&mut self, now: Instant) {
+        for (id, region) in &mut self.regions {
+            if !region.drained(now, QUIET) {
+                continue;
+            }
+            if let Some(leaving) = region.leaving.as_mut().filter(|leaving| !leaving.told) {
+                leaving.told = true;
+                self.membership
+                    .drained(now, *id, leaving.view, &mut self.core.outbox);
+            }
+        }
+    }
+
+    /// When [`Endpoint::leave_drained`] may have something to do.
+    pub(super) fn leave_timeout(&self) -> Option<Instant> {
+        let leaving = self
+            .regions
+            .values()
+            .filter_map(|region| region.leaving.as_ref());
+        leaving
+            .filter(|leaving| !leaving.told)
+            .map(|leaving| leaving.last_token.after(QUIET))
+            .min()
+    }
+
+    fn take_change(&mut self, now: Instant, change: Change, out: &mut dyn Deliver) {
+        match change {
+            Change::Admitted { origin, fresh } => self.admitted(origin, fresh),
+            Change::Region { region, groups, .. } => self.region_groups(region, groups),
+            Change::View(view) => self.view(now, &view),
+            Change::Closed { region } => self.closed(now, region, out),
+            Change::Dead { origin } => self.sender_died(now, origin, out),
+            Change::BatchEnd => self.batch_end(now, out),
+            Change::Excluded => self.core.events.push(Event::Excluded),
+            Change::Named { group, name } => {
+                self.routes
+                    .enter(group, self.membership.wants(Role::Publisher, &name));
+            }
+            Change::Unnamed { group, .. } => self.routes.enter(group, false),
+            Change::Done { request } => self.done(request),
+            Change::Refused { request, reason } => {
+                self.core.events.push(Event::Refused { request, reason });
+            }
+            Change::Nodes { request, rows } => {
+                self.core.events.push(Event::Nodes { request, rows });
+            }
+            Change::Groups { request, rows } => {
+                self.core.events.push(Event::Groups { request, rows });
+            }
+            Change::Regions { request, rows } => {
+                self.core.events.push(Event::Regions { request, rows });
+            }
+            Change::ServiceLost => self.core.events.push(Event::ServiceLost),
+            Change::ServiceFound { address } => {
+                self.core.events.push(Event::ServiceFound { address });
+            }
+            Change::ServiceMissing => self.core.events.push(Event::ServiceMissing),
+        }
+    }
+
+    /// A new life begins with nothing: the views, streams and numbers of the last one are void.
+    fn admitted(&mut self, origin: Origin, fresh: bool) {
+        if fresh {
+            let ids: Vec<RegionId> = self.regions.keys().copied().collect();
+            for id in ids {
+                self.remove(id);
+            }
+            self.core.cursors.forget_all();
+            self.routes.forget_numbers();
+            self.dead.clear();
+        }
+        self.core.origin = origin;
+        self.core.events.push(Event::Admitted {
+            incarnation: origin.incarnation,
+        });
+    }
+
+    fn region_groups(&mut self, id: RegionId, groups: Vec<GroupId>) {
+        match self.regions.get_mut(&id) {
+            Some(region) => {
+                self.routes.replace(id, &region.groups, &groups);
+                region.groups = groups;
+            }
+            None => {
+                self.routes.replace(id, &[], &groups);
+                self.announced.insert(id, groups);
+            }
+        }
+    }
+
+    fn view(&mut self, now: Instant, view: &Arc<RegionView>) {
+        let id = view.region();
+        let me = self.core.origin;
+        let region = match self.regions.entry(id) {
+            std::collections::btree_map::Entry::Occupied(entry) => {
+                let region = entry.into_mut();
+                self.channels.remove(&region.channel());
+                region.history.push(view.clone());
+                region
+            }
+            std::collections::btree_map::Entry::Vacant(entry) => {
+                let region = Region::new(&self.core.config, me, view.clone());
+                entry.insert(region)
+            }
+        };
+        if let Some(groups) = self.announced.remove(&id) {
+            region.groups = groups;
+        }
+        self.channels.insert(view.channel(), id);
+        region.ring.set_view(now, view.clone(), me);
+        region.receivers = region.other_receivers(me);
+        if let Some(sender) = &mut region.sender {
+            sender.open_view(now, view.number());
+            sender.set_keep_until_stable(region.history.me().is_some());
+            if region.receivers == 0 {
+                sender.no_receivers(&mut self.pool);
+            }
+        }
+        let members = u32::try_from(view.members().len()).unwrap_or(u32::MAX);
+        self.core.events.push(Event::RegionView {
+            region: id,
+            view: view.number(),
+            members,
+        });
+        self.touched.insert(id);
+    }
+
+    fn closed(&mut self, now: Instant, id: RegionId, out: &mut dyn Deliver) {
+        self.remove(id);
+        self.release_held(now, out);
+    }
+
+    fn remove(&mut self, id: RegionId) {
+        self.announced.remove(&id);
+        let Some(mut region) = self.regions.remove(&id) else {
+            return;
+        };
+        add_counters(&mut self.core.stats, &region);
+        self.channels.remove(&region.channel());
+        self.routes.replace(id, &region.groups, &[]);
+        region.release(&mut self.core.store);
+        if let Some(sender) = &mut region.sender {
+            sender.no_receivers(&mut self.pool);
+        }
+    }
+
+    fn sender_died(&mut self, now: Instant, origin: Origin, out: &mut dyn Deliver) {
+        if self.dead.len() >= DEAD_MAX {
+            self.dead.pop_first();
+        }
+        self.dead.insert(origin);
+        let ids: Vec<RegionId> = self.regions.keys().copied().collect();
+        for id in ids {
+            let Some(region) = self.regions.get_mut(&id) else {
+                continue;
+            };
+            region.queries.remove(&origin);
+            if let Some(stream) = region.streams.get_mut(&origin) {
+                stream.sender_died(now);
+            }
+            self.deliver_waiting(now, id, origin, out);
+        }
+    }
+
+    /// All updates of a batch are in: subscriptions, addresses and deliveries follow.
+    fn batch_end(&mut self, now: Instant, out: &mut dyn Deliver) {
+        let touched = core::mem::take(&mut self.touched);
+        for id in &touched {
+            let Some(region) = self.regions.get_mut(id) else {
+                continue;
+            };
+            if let Some(view) = region.history.left().filter(|_| region.leaving.is_none()) {
+                region.leaving = Some(Leaving {
+                    view,
+                    since: now,
+                    last_token: now,
+                    tokens: 0,
+                    told: false,
+                });
+            }
+            if !region.member() {
+                region.leaving = None;
+                region.release(&mut self.core.store);
+                region.streams.clear();
+                region.queries.clear();
+            }
+        }
+        self.subscribe();
+        self.listen();
+        for id in touched {
+            self.deliver_all(now, id, out);
+        }
+        self.release_held(now, out);
+    }
+
+    /// The groups that are delivered are those of the region this node is a receiver of.
+    fn subscribe(&mut self) {
+        let receiving = self.regions.values().filter(|region| region.receiver());
+        let wanted: BTreeSet<GroupId> = receiving
+            .flat_map(|region| region.groups.iter().copied())
+            .collect();
+        for group in self.subscriptions.difference(&wanted) {
+            self.core.cursors.unsubscribe(*group);
+        }
+        for group in wanted.difference(&self.subscriptions) {
+            self.core.cursors.subscribe(*group);
+        }
+        self.subscriptions = wanted;
+    }
+
+    /// The addresses of all regions this node takes part in.
+    fn listen(&mut self) {
+        let wanted: BTreeSet<SocketAddr> = self
+            .regions
+            .values()
+            .filter(|region| region.member())
+            .map(Region::address)
+            .collect();
+        for address in wanted.difference(&self.listening) {
+            self.core.events.push(Event::Listen { address: *address });
+        }
+        for address in self.listening.difference(&wanted) {
+            self.core.events.push(Event::Unlisten { address: *address });
+        }
+        self.listening = wanted;
+    }
+
+    /// Regions may have been left or closed: what was held for them is looked at again.
+    fn release_held(&mut self, now: Instant, out: &mut dyn Deliver) {
+        let ids: Vec<RegionId> = self.regions.keys().copied().collect();
+        for id in ids {
+            self.deliver_all(now, id, out);
+        }
+    }
+
+    fn deliver_all(&mut self, now: Instant, id: RegionId, out: &mut dyn Deliver) {
+        let Some(region) = self.regions.get(&id) else {
+            return;
+        };
+        let waiting: Vec<Origin> = region
+            .streams
+            .iter()
+            .filter(|(_, stream)| stream.undelivered())
+            .map(|(sender, _)| *sender)
+            .collect();
+        for sender in waiting {
+            self.deliver_waiting(now, id, sender, out);
+        }
+    }
+}

@@ -1,0 +1,177 @@
+//! The views of one region as one node sees them: which packets it delivers, which it caches,
+//! who else cached them, and who of those still lives.
+//!
+//! Packets carry the number of the view they were sent in. They are recovered under that view's
+//! structures as long as somebody may miss them, so old views are remembered for a while.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use qsm_wire::{MemberIndex, Origin, ViewNumber};
+
+use crate::view::RegionView;
+
+/// What a node does with the messages of a packet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Duty {
+    /// Delivers them.
+    Deliver,
+    /// The view is not known yet: keeps the packet until it is.
+    Wait,
+    /// Is no receiver of that view: passes over them.
+    Pass,
+}
+
+#[derive(Debug)]
+struct Entry {
+    view: Arc<RegionView>,
+    me: Option<MemberIndex>,
+}
+
+/// The last views of one region.
+#[derive(Debug)]
+pub struct History {
+    me: Origin,
+    entries: VecDeque<Entry>,
+    /// First view in which this node is a receiver.
+    joined: Option<ViewNumber>,
+    /// First view in which it is leaving or gone.
+    left: Option<ViewNumber>,
+}
+
+impl History {
+    /// Views remembered. At ten batches a second these are six seconds; packets of older views
+    /// that are still missing somewhere are asked of the newest view's cachers and their sender.
+    pub const MAX: usize = 64;
+
+    /// The history of a region whose first known view is this.
+    #[must_use]
+    pub fn new(me: Origin, view: Arc<RegionView>) -> Self {
+        let mut history = Self {
+            me,
+            entries: VecDeque::new(),
+            joined: None,
+            left: None,
+        };
+        history.push(view);
+        history
+    }
+
+    /// The next view.
+    pub fn push(&mut self, view: Arc<RegionView>) {
+        let me = view.index_of(self.me);
+        let receives = me
+            .and_then(|at| view.member(at))
+            .is_some_and(|member| !member.leaving);
+        match (receives, self.joined, self.left) {
+            (true, None, _) => self.joined = Some(view.number()),
+            (false, Some(_), None) => self.left = Some(view.number()),
+            _ => {}
+        }
+        if self.entries.len() == Self::MAX {
+            self.entries.pop_front();
+        }
+        self.entries.push_back(Entry { view, me });
+    }
+
+    /// The current view.
+    #[must_use]
+    pub fn newest(&self) -> &Arc<RegionView> {
+        // Never empty: `new` puts one in and `push` only takes out to put in.
+        &self.entries[self.entries.len() - 1].view
+    }
+
+    /// This node's place in the current view.
+    #[must_use]
+    pub fn me(&self) -> Option<MemberIndex> {
+        self.entries.back().and_then(|entry| entry.me)
+    }
+
+    /// First view in which this node is a receiver.
+    #[must_use]
+    pub fn joined(&self) -> Option<ViewNumber> {
+        self.joined
+    }
+
+    /// First view in which this node, once a receiver, is none any more.
+    #[must_use]
+    pub fn left(&self) -> Option<ViewNumber> {
+        self.left
+    }
+
+    /// The view of this number, or else the one that is nearest to it.
+    #[must_use]
+    pub fn nearest(&self, number: ViewNumber) -> &Arc<RegionView> {
+        &self.entry(number).view
+    }
+
+    /// The view of exactly this number.
+    #[must_use]
+    pub fn exact(&self, number: ViewNumber) -> Option<&Arc<RegionView>> {
+        let view = self.nearest(number);
+        (view.number() == number).then_some(view)
+    }
+
+    /// What to do with messages sent in that view.
+    #[must_use]
+    pub fn duty(&self, number: ViewNumber) -> Duty {
+        if number > self.newest().number() {
+            return Duty::Wait;
+        }
+        let joined = self.joined.is_some_and(|joined| joined <= number);
+        let left = self.left.is_some_and(|left| left <= number);
+        if joined && !left {
+            Duty::Deliver
+        } else {
+            Duty::Pass
+        }
+    }
+
+    /// Whether this node must cache that packet of that view.
+    #[must_use]
+    pub fn caches(&self, number: ViewNumber, sequence: u64) -> bool {
+        let entry = self.entry(number);
+        entry
+            .me
+            .is_some_and(|me| entry.view.partition_of(me) == entry.view.caching_partition(sequence))
+    }
+
+    /// This node's rank among the cachers of its partition in that view.
+    #[must_use]
+    pub fn my_rank(&self, number: ViewNumber) -> Option<usize> {
+        let entry = self.entry(number);
+        entry.me.map(|me| entry.view.rank_of(me))
+    }
+
+    /// Whether a member of an older view is one of the current view too.
+    #[must_use]
+    pub fn lives(&self, member: Origin) -> bool {
+        self.newest().index_of(member).is_some()
+    }
+
+    /// The live cachers of that packet besides this node: rank and member.
+    pub fn cachers(
+        &self,
+        number: ViewNumber,
+        sequence: u64,
+    ) -> impl Iterator<Item = (usize, MemberIndex)> + '_ {
+        let view = self.nearest(number);
+        view.partition(view.caching_partition(sequence))
+            .enumerate()
+            .filter(|(_, index)| {
+                view.member(*index)
+                    .is_some_and(|member| member.origin != self.me && self.lives(member.origin))
+            })
+    }
+
+    fn entry(&self, number: ViewNumber) -> &Entry {
+        let newest = &self.entries[self.entries.len() - 1];
+        if number >= newest.view.number() {
+            return newest;
+        }
+        let at = self
+            .entries
+            .partition_point(|entry| entry.view.number() < number);
+        &self.entries[at]
+    }
+}

@@ -1,0 +1,172 @@
+//! Which message of which group comes next: per sender and group (R053, R059).
+//!
+//! The packets of a stream are in order already; the cursors see what packet numbers cannot:
+//! that a message of the group was lost with a packet, that it came twice because the node moved
+//! between regions, or that it must wait for one that is still on its way through the region the
+//! node has left. They also say which groups this node delivers.
+
+use std::collections::BTreeMap;
+
+use qsm_wire::{GroupId, Origin};
+
+/// A table over dense group numbers, allocated in pages.
+#[derive(Debug, Default)]
+struct Pages {
+    pages: Vec<Option<Box<[u64; Self::PAGE]>>>,
+}
+
+impl Pages {
+    const PAGE: usize = 256;
+
+    fn value(&self, group: GroupId) -> u64 {
+        let at = group.0 as usize;
+        self.pages
+            .get(at / Self::PAGE)
+            .and_then(Option::as_ref)
+            .map_or(0, |page| page[at % Self::PAGE])
+    }
+
+    fn set(&mut self, group: GroupId, value: u64) {
+        let at = group.0 as usize;
+        let page = at / Self::PAGE;
+        if page >= self.pages.len() {
+            self.pages.resize_with(page + 1, || None);
+        }
+        self.pages[page].get_or_insert_with(|| Box::new([0; Self::PAGE]))[at % Self::PAGE] = value;
+    }
+}
+
+/// What to do with a message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verdict {
+    /// Deliver it; this is its full number.
+    Deliver(u64),
+    /// Deliver it, but first report the numbers `first..number` as lost.
+    DeliverAfterLoss {
+        /// First lost number.
+        first: u64,
+        /// The message's own number.
+        number: u64,
+    },
+    /// It has been delivered before.
+    Duplicate,
+    /// This node does not receive the group.
+    NotSubscribed,
+}
+
+/// The cursors of one node.
+#[derive(Debug, Default)]
+pub struct Cursors {
+    /// 1 for each group that is delivered here.
+    subscribed: Pages,
+    /// Per sender: the next number expected of each group; 0 before the first.
+    next: BTreeMap<Origin, Pages>,
+}
+
+impl Cursors {
+    /// Delivers this group from now on, from whatever message comes first.
+    pub fn subscribe(&mut self, group: GroupId) {
+        self.subscribed.set(group, 1);
+    }
+
+    /// Delivers it no more, and forgets where its senders were.
+    pub fn unsubscribe(&mut self, group: GroupId) {
+        self.subscribed.set(group, 0);
+        for pages in self.next.values_mut() {
+            if pages.value(group) != 0 {
+                pages.set(group, 0);
+            }
+        }
+    }
+
+    /// Whether the group is delivered here.
+    #[must_use]
+    pub fn subscribed(&self, group: GroupId) -> bool {
+        self.subscribed.value(group) == 1
+    }
+
+    /// What to do with the message whose number ends in `low`.
+    #[must_use]
+    pub fn judge(&self, sender: Origin, group: GroupId, low: u32) -> Verdict {
+        if !self.subscribed(group) {
+            return Verdict::NotSubscribed;
+        }
+        let next = self.next.get(&sender).map_or(0, |pages| pages.value(group));
+        if next == 0 {
+            return Verdict::Deliver(u64::from(low).max(1));
+        }
+        let number = extend(next, low);
+        match number {
+            _ if number == next => Verdict::Deliver(number),
+            _ if number > next => Verdict::DeliverAfterLoss {
+                first: next,
+                number,
+            },
+            _ => Verdict::Duplicate,
+        }
+    }
+
+    /// The message has been delivered.
+    pub fn advance(&mut self, sender: Origin, group: GroupId, number: u64) {
+        self.next.entry(sender).or_default().set(group, number + 1);
+    }
+
+    /// The sender is gone for good.
+    pub fn forget(&mut self, sender: Origin) {
+        self.next.remove(&sender);
+    }
+
+    /// Forgets all senders (a new life); subscriptions stay.
+    pub fn forget_all(&mut self) {
+        self.next.clear();
+    }
+}
+
+/// The number nearest to `next` that ends in the 32 bits `low`.
+fn extend(next: u64, low: u32) -> u64 {
+    let ahead = low.wrapping_sub((next & u64::from(u32::MAX)) as u32);
+    if ahead < 1 << 31 {
+        next.saturating_add(u64::from(ahead))
+    } else {
+        next.saturating_sub(u64::from(ahead.wrapping_neg()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SENDER: Origin = Origin {
+        node: qsm_wire::NodeId(1),
+        incarnation: qsm_wire::Incarnation(1),
+    };
+    const GROUP: GroupId = GroupId(700);
+
+    #[test]
+    fn sees_losses_and_duplicates_from_the_first_message_on() {
+        let mut cursors = Cursors::default();
+        assert_eq!(cursors.judge(SENDER, GROUP, 5), Verdict::NotSubscribed);
+        cursors.subscribe(GROUP);
+        assert_eq!(cursors.judge(SENDER, GROUP, 5), Verdict::Deliver(5));
+        cursors.advance(SENDER, GROUP, 5);
+        assert_eq!(cursors.judge(SENDER, GROUP, 5), Verdict::Duplicate);
+        assert_eq!(cursors.judge(SENDER, GROUP, 6), Verdict::Deliver(6));
+        assert_eq!(
+            cursors.judge(SENDER, GROUP, 9),
+            Verdict::DeliverAfterLoss {
+                first: 6,
+                number: 9
+            }
+        );
+        cursors.unsubscribe(GROUP);
+        cursors.subscribe(GROUP);
+        assert_eq!(cursors.judge(SENDER, GROUP, 2), Verdict::Deliver(2));
+    }
+
+    #[test]
+    fn numbers_go_on_beyond_32_bits() {
+        assert_eq!(extend((1 << 32) - 1, 1), (1 << 32) + 1);
+        assert_eq!(extend((1 << 32) + 1, u32::MAX), (1 << 32) - 1);
+        assert_eq!(extend(7, 7), 7);
+    }
+}

@@ -1,0 +1,286 @@
+//! The missing packets of one stream and what has been done about them.
+//!
+//! A gap is a run of missing sequence numbers with one history: when it was found, whom it was
+//! asked of, which cachers are known to miss it, and who waits for it here. Gaps are sorted and
+//! disjoint. They are few (a loss burst is one gap) and mostly come and go at the two ends, so a
+//! deque with binary search serves; it is bounded by [`Gaps::MAX`].
+
+use std::collections::VecDeque;
+
+use qsm_wire::{MemberIndex, SeqRange};
+
+use crate::Instant;
+
+/// Members that wait for a repair from this node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Waiters {
+    members: [MemberIndex; Self::MAX],
+    count: u8,
+    /// More than fit: the repair goes to everybody.
+    many: bool,
+}
+
+impl Waiters {
+    /// Most that are remembered singly; from three on repairs are multicast anyway.
+    pub const MAX: usize = 4;
+
+    /// Adds one; repeated ones count once.
+    pub fn add(&mut self, member: MemberIndex) {
+        if self.members().contains(&member) {
+            return;
+        }
+        match self.members.get_mut(usize::from(self.count)) {
+            Some(place) => {
+                *place = member;
+                self.count += 1;
+            }
+            None => self.many = true,
+        }
+    }
+
+    /// Those remembered.
+    #[must_use]
+    pub fn members(&self) -> &[MemberIndex] {
+        &self.members[..usize::from(self.count)]
+    }
+
+    /// Whether a multicast serves them better than unicasts (R214).
+    #[must_use]
+    pub fn widespread(&self) -> bool {
+        self.many || usize::from(self.count) >= 3
+    }
+
+    /// Whether nobody waits.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+}
+
+/// A run of missing packets with one history.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Gap {
+    /// First missing number.
+    pub first: u64,
+    /// Last missing number.
+    pub last: u64,
+    /// When it was found.
+    pub found: Instant,
+    /// When something is due: the first request, or a retry.
+    pub due: Instant,
+    /// When it was last asked for.
+    pub asked: Instant,
+    /// Requests made so far.
+    pub attempts: u8,
+    /// Bit r: the cacher of rank r is known to miss it (ranks of the packets' own view).
+    pub known_missing: u32,
+    /// Others that wait for it here.
+    pub waiters: Waiters,
+}
+
+impl Gap {
+    /// The numbers.
+    #[must_use]
+    pub fn range(&self) -> SeqRange {
+        SeqRange::new(self.first, self.last).unwrap_or(SeqRange::one(self.first))
+    }
+}
+
+/// The gaps of one stream, ascending.
+#[derive(Debug, Default)]
+pub struct Gaps {
+    gaps: VecDeque<Gap>,
+}
+
+impl Gaps {
+    /// Most gaps of a stream: 5 % loss in a window of 64 Ki packets. Beyond it, packets that
+    /// would open another gap are dropped, and found missing again later.
+    pub const MAX: usize = 4096;
+
+    /// All gaps, ascending.
+    pub fn iter(&self) -> impl Iterator<Item = &Gap> {
+        self.gaps.iter()
+    }
+
+    /// The same, to change their histories (not their numbers).
+    pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut Gap> {
+        self.gaps.iter_mut()
+    }
+
+    /// How many there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.gaps.len()
+    }
+
+    /// Whether nothing is missing.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.gaps.is_empty()
+    }
+
+    /// Whether there is no room for another gap.
+    #[must_use]
+    pub fn is_full(&self) -> bool {
+        self.gaps.len() >= Self::MAX
+    }
+
+    /// First missing number.
+    #[must_use]
+    pub fn first(&self) -> Option<u64> {
+        self.gaps.front().map(|gap| gap.first)
+    }
+
+    /// The first missing number that is not below this one.
+    #[must_use]
+    pub fn at_or_after(&self, sequence: u64) -> Option<u64> {
+        let at = self.gaps.partition_point(|gap| gap.last < sequence);
+        self.gaps.get(at).map(|gap| gap.first.max(sequence))
+    }
+
+    /// The gap that holds this number.
+    #[must_use]
+    pub fn find(&self, sequence: u64) -> Option<&Gap> {
+        self.position(sequence).map(|at| &self.gaps[at])
+    }
+
+    /// The same, to change its history.
+    pub fn find_mut(&mut self, sequence: u64) -> Option<&mut Gap> {
+        self.position(sequence).map(|at| &mut self.gaps[at])
+    }
+
+    /// A new gap above all others, to be asked for when `due`. The caller has checked that there
+    /// is room and that it lies above all others.
+    pub fn append(&mut self, range: SeqRange, now: Instant, due: Instant) {
+        debug_assert!(self.gaps.back().is_none_or(|gap| gap.last < range.first()));
+        self.gaps.push_back(Gap {
+            first: range.first(),
+            last: range.last(),
+            found: now,
+            due,
+            asked: now,
+            attempts: 0,
+            known_missing: 0,
+            waiters: Waiters::default(),
+        });
+    }
+
+    /// The number has arrived: it is missing no more. Returns the history of its gap, or `None`
+    /// if it was not missing.
+    pub fn fill(&mut self, sequence: u64) -> Option<Gap> {
+        let at = self.position(sequence)?;
+        let gap = self.gaps[at];
+        match (gap.first == sequence, gap.last == sequence) {
+            (true, true) => {
+                self.gaps.remove(at);
+            }
+            (true, false) => self.gaps[at].first += 1,
+            (false, true) => self.gaps[at].last -= 1,
+            (false, false) => {
+                self.gaps[at].last = sequence - 1;
+                self.gaps.insert(
+                    at + 1,
+                    Gap {
+                        first: sequence + 1,
+                        ..gap
+                    },
+                );
+            }
+        }
+        Some(gap)
+    }
+
+    /// Cuts the gap that holds `first - 1` and `first` in two, so that the parts can have
+    /// different histories. Does nothing when full.
+    pub fn split_before(&mut self, first: u64) {
+        let Some(at) = self.position(first) else {
+            return;
+        };
+        let gap = self.gaps[at];
+        if gap.first == first || self.is_full() {
+            return;
+        }
+        self.gaps[at].last = first - 1;
+        self.gaps.insert(at + 1, Gap { first, ..gap });
+    }
+
+    /// Forgets everything up to and including `sequence`.
+    pub fn forget_upto(&mut self, sequence: u64) {
+        while let Some(gap) = self.gaps.front_mut() {
+            if gap.last <= sequence {
+                self.gaps.pop_front();
+                continue;
+            }
+            gap.first = gap.first.max(sequence + 1);
+            return;
+        }
+    }
+
+    /// When the next request or retry is due.
+    #[must_use]
+    pub fn next_due(&self) -> Option<Instant> {
+        self.gaps.iter().map(|gap| gap.due).min()
+    }
+
+    fn position(&self, sequence: u64) -> Option<usize> {
+        let at = self.gaps.partition_point(|gap| gap.last < sequence);
+        (self.gaps.get(at)?.first <= sequence).then_some(at)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+    use crate::{Random, Seed};
+
+    fn numbers(gaps: &Gaps) -> BTreeSet<u64> {
+        gaps.iter().flat_map(|gap| gap.first..=gap.last).collect()
+    }
+
+    #[test]
+    fn equal_a_set_of_numbers_under_random_operations() {
+        let mut random = Random::new(Seed(1), "gaps");
+        for _ in 0..200 {
+            let mut gaps = Gaps::default();
+            let mut model = BTreeSet::new();
+            let mut top = 0;
+            for _ in 0..200 {
+                match random.below(5) {
+                    0 | 1 => {
+                        let first = top + 1 + random.below(4);
+                        let last = first + random.below(8);
+                        gaps.append(SeqRange::new(first, last).unwrap(), Instant(0), Instant(0));
+                        model.extend(first..=last);
+                        top = last;
+                    }
+                    2 => {
+                        let sequence = random.below(top + 2);
+                        assert_eq!(gaps.fill(sequence).is_some(), model.remove(&sequence));
+                    }
+                    3 => gaps.split_before(random.below(top + 2)),
+                    _ => {
+                        let upto = random.below(top + 2) / 4;
+                        gaps.forget_upto(upto);
+                        model.retain(|sequence| *sequence > upto);
+                    }
+                }
+                assert_eq!(numbers(&gaps), model);
+                assert_eq!(gaps.first(), model.first().copied());
+            }
+        }
+    }
+
+    #[test]
+    fn three_waiters_make_a_loss_widespread() {
+        let mut waiters = Waiters::default();
+        for member in [1, 1, 2] {
+            waiters.add(MemberIndex(member));
+        }
+        assert!(!waiters.widespread());
+        waiters.add(MemberIndex(3));
+        assert!(waiters.widespread());
+        assert_eq!(waiters.members().len(), 3);
+    }
+}

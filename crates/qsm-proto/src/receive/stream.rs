@@ -1,0 +1,706 @@
+use std::collections::VecDeque;
+use std::net::SocketAddr;
+
+use qsm_wire::{Chunk, Data, Hop, Opening, Part, SeqRange, StreamId, ViewNumber};
+
+use super::reassembly::Reassembly;
+use super::{Cursors, Gap, Gaps, Place, Store, Verdict, Waiters};
+use crate::history::{Duty, History};
+use crate::ranges::append;
+use crate::ring::Report;
+use crate::stats::RepairTimes;
+use crate::{Deliver, Delivery, Event, Events, Instant, Stats};
+
+/// What a stream needs of its node while it takes packets.
+#[derive(Debug)]
+pub struct Inbox<'a> {
+    /// The time.
+    pub now: Instant,
+    /// When a gap found now is asked for first.
+    pub first_request: Instant,
+    /// Largest distance from what is contiguous, packets.
+    pub ahead_max: u64,
+    /// Memory for packets.
+    pub store: &'a mut Store,
+    /// How long repairs take.
+    pub repairs: &'a mut RepairTimes,
+    /// Where messages go.
+    pub desk: Desk<'a>,
+}
+
+/// What a stream needs of its node while it delivers messages.
+pub struct Desk<'a> {
+    /// Where each sender is in each group.
+    pub cursors: &'a mut Cursors,
+    /// Counters.
+    pub stats: &'a mut Stats,
+    /// Events for the application.
+    pub events: &'a mut Events,
+    /// Takes the messages.
+    pub out: &'a mut dyn Deliver,
+    /// Largest message, bytes.
+    pub message_bytes_max: usize,
+}
+
+impl core::fmt::Debug for Desk<'_> {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("Desk").finish_non_exhaustive()
+    }
+}
+
+/// What became of a packet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Arrival {
+    /// Taken; it was new and nobody waits for it here.
+    Taken,
+    /// Taken; it was missing, and these members wait for it here.
+    Awaited(Waiters),
+    /// Known already, or not for this node, or no room: counted, nothing changed.
+    Dropped,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Slot {
+    Missing,
+    /// Received, and its bytes are not needed any more.
+    Received,
+    /// Received and kept: undelivered, or cached here.
+    Kept(Place),
+    /// Given up.
+    Lost,
+}
+
+/// One sender's packets on one channel, as received here.
+///
+/// `base ≤ delivered ≤ contiguous ≤ highest`; slots exist for `base+1..=highest`; the gaps are
+/// exactly the missing slots.
+#[derive(Debug)]
+pub struct ReceiveStream {
+    id: StreamId,
+    /// First number this node is concerned with.
+    start: u64,
+    base: u64,
+    delivered: u64,
+    contiguous: u64,
+    highest: u64,
+    slots: VecDeque<Slot>,
+    gaps: Gaps,
+    /// Where views begin, ascending; the newest few.
+    openings: Vec<Opening>,
+    reassembly: Reassembly,
+    watermarks: Watermarks,
+    /// The sender: where it is, whether it is dead.
+    sender: Sender,
+    /// Earliest time at which a gap may be due; may be too early, never too late.
+    due: Instant,
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Watermarks {
+    stable_upto: u64,
+    cached_upto: u64,
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Sender {
+    address: Option<SocketAddr>,
+    dead: bool,
+    died: Instant,
+}
+
+/// Openings remembered per stream.
+const OPENINGS_MAX: usize = 16;
+/// Steps that a walk over the blocks of gaps may take before it settles for less.
+const WALK_MAX: usize = 4096;
+
+impl ReceiveStream {
+    /// A stream of which this node is concerned with `start` and everything above.
+    #[must_use]
+    pub fn new(id: StreamId, start: u64) -> Self {
+        let before = start.saturating_sub(1);
+        Self {
+            id,
+            start,
+            base: before,
+            delivered: before,
+            contiguous: before,
+            highest: before,
+            slots: VecDeque::new(),
+            gaps: Gaps::default(),
+            openings: Vec::new(),
+            reassembly: Reassembly::default(),
+            watermarks: Watermarks::default(),
+            sender: Sender::default(),
+            due: Instant::NEVER,
+        }
+    }
+
+    /// Which stream.
+    #[must_use]
+    pub fn id(&self) -> StreamId {
+        self.id
+    }
+
+    /// Everything up to here has arrived or is lost.
+    #[must_use]
+    pub fn contiguous(&self) -> u64 {
+        self.contiguous
+    }
+
+    /// Highest number known to have been sent.
+    #[must_use]
+    pub fn highest(&self) -> u64 {
+        self.highest
+    }
+
+    /// Whether the membership service has declared the sender dead.
+    #[must_use]
+    pub fn sender_dead(&self) -> bool {
+        self.sender.dead
+    }
+
+    /// The sender is dead: what is missing can only come from receivers now.
+    pub fn sender_died(&mut self, now: Instant) {
+        self.sender.dead = true;
+        self.sender.died = now;
+    }
+
+    /// Whether the sender has been dead for that long and nothing is owed to anybody.
+    #[must_use]
+    pub fn over(&self, now: Instant, linger: core::time::Duration) -> bool {
+        self.sender.dead && self.settled() && now.since(self.sender.died) >= linger
+    }
+
+    /// Where the sender was last heard from.
+    #[must_use]
+    pub fn sender_address(&self) -> Option<SocketAddr> {
+        self.sender.address
+    }
+
+    /// The sender has been heard from there.
+    pub fn heard_from(&mut self, address: SocketAddr) {
+        self.sender.address = Some(address);
+    }
+
+    /// Everything known is delivered and stable: nothing is owed to anybody.
+    #[must_use]
+    pub fn settled(&self) -> bool {
+        self.delivered == self.highest && self.watermarks.stable_upto >= self.highest
+    }
+
+    /// What the token wants to know (R066). Packets of views that are newer than the ring's do
+    /// not count: such views may have members that take no part in it yet.
+    #[must_use]
+    pub fn report(&self, history: &History) -> Report {
+        let newest = history.newest().number();
+        let newer = self.openings.iter().find(|opening| opening.view > newest);
+        let end = newer.map_or(u64::MAX, |opening| opening.start.saturating_sub(1));
+        Report {
+            highest: self.highest,
+            contiguous: self.contiguous.min(end),
+            cached: self.cached(history).min(end),
+            missing: !self.gaps.is_empty(),
+        }
+    }
+
+    /// Notes where a view begins.
+    pub fn note_opening(&mut self, opening: Opening) {
+        let at = self
+            .openings
+            .partition_point(|known| known.view < opening.view);
+        if self
+            .openings
+            .get(at)
+            .is_some_and(|known| known.view == opening.view)
+        {
+            return;
+        }
+        self.openings.insert(at, opening);
+        if self.openings.len() > OPENINGS_MAX {
+            self.openings.remove(0);
+        }
+    }
+
+    /// The openings known, newest first.
+    pub fn openings(&self) -> impl Iterator<Item = Opening> + '_ {
+        self.openings.iter().rev().copied()
+    }
+
+    /// The view in which a packet was sent, as far as known.
+    #[must_use]
+    pub fn view_of(&self, sequence: u64, history: &History) -> ViewNumber {
+        let openings = self.openings.iter().rev();
+        openings
+            .into_iter()
+            .find(|opening| opening.start <= sequence)
+            .map_or(history.newest().number(), |opening| opening.view)
+    }
+
+    /// First number that a node which left with view `left` need not deliver, once it is known.
+    #[must_use]
+    pub fn cut(&self, left: ViewNumber) -> Option<u64> {
+        self.openings
+            .iter()
+            .find(|opening| opening.view >= left)
+            .map(|opening| opening.start)
+    }
+
+    /// Whether a node that left with view `left` has everything that was sent to it before.
+    #[must_use]
+    pub fn drained(&self, left: ViewNumber) -> bool {
+        self.cut(left).is_some_and(|cut| self.delivered + 1 >= cut)
+            || (self.sender.dead && self.delivered == self.highest)
+    }
+
+    /// Takes a data packet of this stream: `datagram` is the whole of `data`'s packet.
+    pub fn take(
+        &mut self,
+        data: &Data<'_>,
+        (hop, datagram): (Hop, &[u8]),
+        history: &History,
+        held: bool,
+        inbox: &mut Inbox<'_>,
+    ) -> Arrival {
+        let sequence = data.head.sequence;
+        if let Some(start) = data.head.view_start() {
+            self.note_opening(Opening {
+                view: data.head.view,
+                start,
+            });
+        }
+        if !self.admit(sequence, inbox) {
+            return Arrival::Dropped;
+        }
+        let duty = history.duty(data.head.view);
+        let ready = match duty {
+            Duty::Deliver => !held,
+            Duty::Pass => true,
+            Duty::Wait => false,
+        };
+        let in_order = ready && sequence == self.delivered + 1;
+        let caches = sequence > self.watermarks.stable_upto
+            && (duty == Duty::Wait || history.caches(data.head.view, sequence));
+        let slot = if !in_order || caches {
+            let Some(place) = inbox.store.keep(datagram) else {
+                inbox.desk.stats.discard_memory += 1;
+                return Arrival::Dropped;
+            };
+            Slot::Kept(place)
+        } else {
+            Slot::Received
+        };
+        let gap = self.enter(sequence, slot, inbox);
+        inbox.desk.stats.data_received += 1;
+        if in_order {
+            self.delivered = sequence;
+            if duty == Duty::Deliver {
+                self.deliver_packet(data, &mut inbox.desk);
+            } else {
+                inbox.desk.stats.discard_not_mine += 1;
+            }
+        }
+        self.deliver(history, held, inbox);
+        match gap {
+            Some(gap) => {
+                count_repair(hop, inbox.desk.stats);
+                note_times(&gap, hop, inbox);
+                if gap.waiters.is_empty() {
+                    Arrival::Taken
+                } else {
+                    Arrival::Awaited(gap.waiters)
+                }
+            }
+            None => Arrival::Taken,
+        }
+    }
+
+    /// The stream is known to go up to `highest`: what is not here is missing (G01).
+    pub fn extend(&mut self, highest: u64, inbox: &mut Inbox<'_>) {
+        let highest = highest.min(self.contiguous.saturating_add(inbox.ahead_max));
+        let Some(range) = SeqRange::new(self.highest + 1, highest) else {
+            return;
+        };
+        if self.gaps.is_full() {
+            return;
+        }
+        self.open_gap(range, inbox);
+    }
+
+    /// Delivers what can be delivered now.
+    pub fn deliver(&mut self, history: &History, held: bool, inbox: &mut Inbox<'_>) {
+        while self.delivered < self.contiguous {
+            let sequence = self.delivered + 1;
+            match self.slot(sequence) {
+                Slot::Kept(place) => {
+                    if !self.deliver_kept((sequence, place), history, held, inbox) {
+                        return;
+                    }
+                }
+                Slot::Lost => self.reassembly.reset(),
+                Slot::Received | Slot::Missing => {}
+            }
+            self.delivered = sequence;
+        }
+    }
+
+    /// Whether something waits for delivery.
+    #[must_use]
+    pub fn undelivered(&self) -> bool {
+        self.delivered < self.contiguous
+    }
+
+    /// The region's watermarks: what is stable is purged here, delivered or not needed.
+    pub fn watermarks(&mut self, stable_upto: u64, cached_upto: u64, store: &mut Store) {
+        let marks = &mut self.watermarks;
+        marks.stable_upto = marks.stable_upto.max(stable_upto);
+        marks.cached_upto = marks.cached_upto.max(cached_upto).max(marks.stable_upto);
+        let purge = self.watermarks.stable_upto.min(self.delivered);
+        while self.base < purge {
+            if let Some(Slot::Kept(place)) = self.slots.pop_front() {
+                store.free(place);
+            }
+            self.base += 1;
+        }
+    }
+
+    /// Gives up packets that exist nowhere. Returns how many that were.
+    pub fn lose(&mut self, range: SeqRange, inbox: &mut Inbox<'_>) -> u64 {
+        let mut lost = 0;
+        let mut next = range.first();
+        while let Some(first) = self.gaps.at_or_after(next) {
+            if first > range.last() {
+                break;
+            }
+            self.gaps.fill(first);
+            self.set(first, Slot::Lost);
+            lost += 1;
+            next = first + 1;
+        }
+        if lost > 0 {
+            self.contiguous = self.gaps.first().map_or(self.highest, |first| first - 1);
+            inbox.desk.stats.packets_lost += lost;
+            inbox.desk.events.push(Event::LostPackets {
+                sender: self.id.origin,
+                packets: lost,
+            });
+        }
+        lost
+    }
+
+    /// A kept packet's original bytes.
+    #[must_use]
+    pub fn packet<'s>(&self, sequence: u64, store: &'s Store) -> Option<&'s [u8]> {
+        match self.lookup(sequence)? {
+            Slot::Kept(place) => Some(store.packet(place)),
+            Slot::Missing | Slot::Received | Slot::Lost => None,
+        }
+    }
+
+    /// Whether this packet has been given up here.
+    #[must_use]
+    pub fn gave_up(&self, sequence: u64) -> bool {
+        self.lookup(sequence) == Some(Slot::Lost)
+    }
+
+    /// Whether this number is missing here (also: not known to exist yet).
+    #[must_use]
+    pub fn misses(&self, sequence: u64) -> bool {
+        sequence > self.highest || self.lookup(sequence) == Some(Slot::Missing)
+    }
+
+    /// The gaps.
+    #[must_use]
+    pub fn gaps(&self) -> &Gaps {
+        &self.gaps
+    }
+
+    /// The gaps, for the repair plane to note what it has done.
+    pub fn gaps_mut(&mut self) -> &mut Gaps {
+        &mut self.gaps
+    }
+
+    /// Earliest time at which a gap is due.
+    #[must_use]
+    pub fn due(&self) -> Instant {
+        self.due
+    }
+
+    /// Recomputes [`ReceiveStream::due`] after histories of gaps have changed.
+    pub fn refresh_due(&mut self) {
+        self.due = self.gaps.next_due().unwrap_or(Instant::NEVER);
+    }
+
+    /// What this node misses, up to the cutoff, of the packets that its own partition caches in
+    /// the current view. Returns whether there is more than [`Ranges::MAX`] ranges (R069, R075).
+    pub fn missing_own(&self, cutoff: u64, history: &History, into: &mut Vec<SeqRange>) -> bool {
+        let current = history.newest().number();
+        let mut steps = 0;
+        for piece in self.pieces(cutoff, history) {
+            steps += 1;
+            let mine = self.view_of(piece.first(), history) == current
+                && history.caches(current, piece.first());
+            if !mine {
+                if steps > WALK_MAX {
+                    return true;
+                }
+                continue;
+            }
+            if !append(into, piece) {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// The gaps up to `cutoff`, cut at the borders of caching blocks and views, ascending.
+    pub fn pieces<'s>(
+        &'s self,
+        cutoff: u64,
+        history: &'s History,
+    ) -> impl Iterator<Item = SeqRange> + 's {
+        let block = history.newest().layout().block_packets.max(1);
+        self.gaps
+            .iter()
+            .filter_map(move |gap| SeqRange::new(gap.first, gap.last.min(cutoff)))
+            .flat_map(move |gap| {
+                let mut next = Some(gap.first());
+                core::iter::from_fn(move || {
+                    let first = next?;
+                    let block_end = (first / block)
+                        .saturating_mul(block)
+                        .saturating_add(block - 1);
+                    let opening = self.openings.iter().find(|opening| opening.start > first);
+                    let view_end = opening.map_or(u64::MAX, |opening| opening.start - 1);
+                    let piece = SeqRange::new(first, gap.last().min(block_end).min(view_end))?;
+                    next = (piece.last() < gap.last()).then(|| piece.last() + 1);
+                    Some(piece)
+                })
+            })
+    }
+
+    /// Frees all memory.
+    pub fn release(&mut self, store: &mut Store) {
+        for slot in self.slots.drain(..) {
+            if let Slot::Kept(place) = slot {
+                store.free(place);
+            }
+        }
+        self.base = self.highest;
+        self.delivered = self.highest;
+        self.contiguous = self.highest;
+        self.gaps = Gaps::default();
+    }
+
+    /// Panics if the state contradicts itself.
+    pub fn check_invariants(&self) {
+        assert!(
+            self.base <= self.delivered,
+            "base above delivered: {self:?}"
+        );
+        assert!(
+            self.delivered <= self.contiguous,
+            "delivered above contiguous: {self:?}"
+        );
+        assert!(
+            self.contiguous <= self.highest,
+            "contiguous above highest: {self:?}"
+        );
+        assert!(
+            self.watermarks.stable_upto <= self.watermarks.cached_upto,
+            "stable above cached: {self:?}"
+        );
+        let span = usize::try_from(self.highest - self.base).unwrap_or(usize::MAX);
+        assert_eq!(self.slots.len(), span, "slots do not span base to highest");
+        let missing: u64 = self.gaps.iter().map(|gap| gap.last - gap.first + 1).sum();
+        let slots = self
+            .slots
+            .iter()
+            .filter(|slot| **slot == Slot::Missing)
+            .count();
+        assert_eq!(missing, slots as u64, "gaps are not the missing slots");
+        let first = self.gaps.first().unwrap_or(self.highest + 1);
+        assert_eq!(
+            first,
+            self.contiguous + 1,
+            "contiguous does not end at the first gap"
+        );
+        assert!(self.start <= self.base + 1, "start above base");
+    }
+
+    /// Whether a packet of this number is new and near enough.
+    fn admit(&self, sequence: u64, inbox: &mut Inbox<'_>) -> bool {
+        if sequence < self.start {
+            inbox.desk.stats.discard_not_mine += 1;
+            return false;
+        }
+        if !self.misses(sequence) {
+            inbox.desk.stats.duplicates += 1;
+            return false;
+        }
+        if sequence > self.contiguous.saturating_add(inbox.ahead_max)
+            || (sequence > self.highest + 1 && self.gaps.is_full())
+        {
+            inbox.desk.stats.discard_ahead += 1;
+            return false;
+        }
+        true
+    }
+
+    /// Enters an arrived packet; returns the gap it was in. A packet between a gap's ends when
+    /// there is no room for another gap is entered all the same: gaps only shrink or split once
+    /// per packet, and `ahead_max` bounds them.
+    fn enter(&mut self, sequence: u64, slot: Slot, inbox: &mut Inbox<'_>) -> Option<Gap> {
+        if sequence <= self.highest {
+            let gap = self.gaps.fill(sequence);
+            self.set(sequence, slot);
+            self.contiguous = self.gaps.first().map_or(self.highest, |first| first - 1);
+            return gap;
+        }
+        if let Some(range) = SeqRange::new(self.highest + 1, sequence - 1) {
+            self.open_gap(range, inbox);
+        }
+        self.slots.push_back(slot);
+        self.highest = sequence;
+        if self.gaps.is_empty() {
+            self.contiguous = sequence;
+        }
+        None
+    }
+
+    fn open_gap(&mut self, range: SeqRange, inbox: &mut Inbox<'_>) {
+        self.gaps.append(range, inbox.now, inbox.first_request);
+        self.due = self.due.min(inbox.first_request);
+        inbox.desk.stats.gaps += u64::from(range.count());
+        self.slots.extend((0..range.count()).map(|_| Slot::Missing));
+        self.highest = range.last();
+    }
+
+    /// Delivers a kept packet unless it has to wait; frees its place if it need not be cached.
+    fn deliver_kept(
+        &mut self,
+        (sequence, place): (u64, Place),
+        history: &History,
+        held: bool,
+        inbox: &mut Inbox<'_>,
+    ) -> bool {
+        let packet = qsm_wire::Packet::decode(inbox.store.packet(place)).map(|packet| packet.body);
+        // What is kept has been decoded before; another kind cannot be in here.
+        let Ok(qsm_wire::Body::Data(data)) = packet else {
+            return true;
+        };
+        let view = data.head.view;
+        match history.duty(view) {
+            Duty::Wait => return false,
+            Duty::Deliver if held => return false,
+            Duty::Deliver => self.deliver_packet(&data, &mut inbox.desk),
+            Duty::Pass => inbox.desk.stats.discard_not_mine += 1,
+        }
+        if sequence <= self.watermarks.stable_upto || !history.caches(view, sequence) {
+            inbox.store.free(place);
+            self.set(sequence, Slot::Received);
+        }
+        true
+    }
+
+    fn deliver_packet(&mut self, data: &Data<'_>, desk: &mut Desk<'_>) {
+        for chunk in data.chunks() {
+            if !desk.cursors.subscribed(chunk.group) {
+                desk.stats.messages_filtered +=
+                    u64::from(matches!(chunk.part, Part::Whole | Part::Last));
+                continue;
+            }
+            if chunk.part == Part::Whole {
+                deliver_message(self.id, &chunk, chunk.content, desk);
+                continue;
+            }
+            match self.reassembly.add(&chunk, desk.message_bytes_max) {
+                Ok(true) => {
+                    deliver_message(self.id, &chunk, self.reassembly.bytes(), desk);
+                    self.reassembly.reset();
+                }
+                Ok(false) => {}
+                Err(()) => desk.stats.discard_chunk += 1,
+            }
+        }
+    }
+
+    /// Contiguous number over the packets that this node must cache.
+    fn cached(&self, history: &History) -> u64 {
+        for (steps, piece) in self.pieces(u64::MAX, history).enumerate() {
+            let first = piece.first();
+            if steps > WALK_MAX || history.caches(self.view_of(first, history), first) {
+                return first - 1;
+            }
+        }
+        self.highest
+    }
+
+    fn lookup(&self, sequence: u64) -> Option<Slot> {
+        let at = sequence.checked_sub(self.base + 1)?;
+        self.slots.get(usize::try_from(at).ok()?).copied()
+    }
+
+    fn slot(&self, sequence: u64) -> Slot {
+        self.lookup(sequence).unwrap_or(Slot::Received)
+    }
+
+    fn set(&mut self, sequence: u64, slot: Slot) {
+        let at = sequence
+            .checked_sub(self.base + 1)
+            .and_then(|at| usize::try_from(at).ok());
+        if let Some(place) = at.and_then(|at| self.slots.get_mut(at)) {
+            *place = slot;
+        }
+    }
+}
+
+fn deliver_message(id: StreamId, chunk: &Chunk<'_>, bytes: &[u8], desk: &mut Desk<'_>) {
+    let sender = id.origin;
+    let number = match desk.cursors.judge(sender, chunk.group, chunk.message) {
+        Verdict::Deliver(number) => number,
+        Verdict::DeliverAfterLoss { first, number } => {
+            desk.stats.messages_lost += number - first;
+            let (group, last) = (chunk.group, number - 1);
+            desk.events.push(Event::Lost {
+                group,
+                sender,
+                first,
+                last,
+            });
+            number
+        }
+        Verdict::Duplicate => {
+            desk.stats.duplicates += 1;
+            return;
+        }
+        Verdict::NotSubscribed => return,
+    };
+    desk.cursors.advance(sender, chunk.group, number);
+    desk.stats.messages_delivered += 1;
+    desk.stats.bytes_delivered += bytes.len() as u64;
+    desk.out.deliver(Delivery {
+        group: chunk.group,
+        sender,
+        number,
+        bytes,
+    });
+}
+
+/// Notes how long the gap lasted and, where one request brought one answer, the round trip.
+fn note_times(gap: &Gap, hop: Hop, inbox: &mut Inbox<'_>) {
+    inbox.repairs.lasted.record(inbox.now.since(gap.found));
+    if gap.attempts == 1 && matches!(hop, Hop::CacherRepair | Hop::SenderRepair) {
+        inbox.repairs.note_round_trip(inbox.now.since(gap.asked));
+    }
+}
+
+fn count_repair(hop: Hop, stats: &mut Stats) {
+    let counter = match hop {
+        Hop::SenderRepair => &mut stats.repaired_by_sender,
+        Hop::CacherRepair => &mut stats.repaired_by_cacher,
+        Hop::Push => &mut stats.repaired_by_push,
+        Hop::PullRepair => &mut stats.repaired_by_pull,
+        _ => &mut stats.repaired_by_reorder,
+    };
+    *counter += 1;
+}

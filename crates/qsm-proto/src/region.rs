@@ -1,0 +1,233 @@
+//! One region as one node sees it: its views, its token ring, and the streams that run through
+//! its channel, this node's own among them.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use qsm_wire::{ChannelId, GroupId, Opening, Origin, RegionId, SeqRange, ViewNumber};
+
+use crate::history::History;
+use crate::receive::{ReceiveStream, Store};
+use crate::ring::{RegionRing, Report, RingConfig, Streams};
+use crate::send::SendStream;
+use crate::view::RegionView;
+use crate::{Config, Instant};
+
+/// A question to a sender where the views of its stream begin.
+#[derive(Debug, Clone, Copy)]
+pub struct Query {
+    /// Where the sender was heard from.
+    pub address: SocketAddr,
+    /// When to ask next.
+    pub due: Instant,
+    /// How often it has been asked.
+    pub attempts: u32,
+}
+
+/// What this node has left behind in a region that it leaves.
+#[derive(Debug, Clone, Copy)]
+pub struct Leaving {
+    /// The view that marks it as leaving.
+    pub view: ViewNumber,
+    /// When it learned that.
+    pub since: Instant,
+    /// When the last token or summary of the region passed.
+    pub last_token: Instant,
+    /// Tokens that have passed since.
+    pub tokens: u32,
+    /// The membership service has been told that all is received.
+    pub told: bool,
+}
+
+/// A region this node is in, is leaving, or publishes to.
+#[derive(Debug)]
+pub struct Region {
+    /// Its views.
+    pub history: History,
+    /// Its groups that concern this node.
+    pub groups: Vec<GroupId>,
+    /// The token plane; runs while this node is a member.
+    pub ring: RegionRing,
+    /// Streams of others.
+    pub streams: BTreeMap<Origin, ReceiveStream>,
+    /// This node's stream, once it has published something here.
+    pub sender: Option<SendStream>,
+    /// Senders whose streams cannot be placed yet.
+    pub queries: BTreeMap<Origin, Query>,
+    /// Senders that have said that they have sent nothing here.
+    pub silent: Vec<Origin>,
+    /// Set while this node is leaving.
+    pub leaving: Option<Leaving>,
+    /// Members of the current view that receive, other than this node.
+    pub receivers: usize,
+}
+
+/// Most senders remembered as silent; more are asked again.
+const SILENT_MAX: usize = 1024;
+
+impl Region {
+    /// A region whose first known view is this.
+    #[must_use]
+    pub fn new(config: &Config, me: Origin, view: Arc<RegionView>) -> Self {
+        Self {
+            ring: RegionRing::new(RingConfig::new(config)),
+            history: History::new(me, view),
+            groups: Vec::new(),
+            streams: BTreeMap::new(),
+            sender: None,
+            queries: BTreeMap::new(),
+            silent: Vec::new(),
+            leaving: None,
+            receivers: 0,
+        }
+    }
+
+    /// Which region.
+    #[must_use]
+    pub fn id(&self) -> RegionId {
+        self.history.newest().region()
+    }
+
+    /// Its channel.
+    #[must_use]
+    pub fn channel(&self) -> ChannelId {
+        self.history.newest().channel()
+    }
+
+    /// Its channel's address.
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        self.history.newest().address()
+    }
+
+    /// Whether this node takes part in its recovery.
+    #[must_use]
+    pub fn member(&self) -> bool {
+        self.history.me().is_some()
+    }
+
+    /// Whether messages to its groups are delivered here.
+    #[must_use]
+    pub fn receiver(&self) -> bool {
+        self.member() && self.leaving.is_none()
+    }
+
+    /// Members that receive, other than this node.
+    #[must_use]
+    pub fn other_receivers(&self, me: Origin) -> usize {
+        let members = self.history.newest().members().iter();
+        members
+            .filter(|member| !member.leaving && member.origin != me)
+            .count()
+    }
+
+    /// Where this node's part of a stream begins, judged by where its views begin; `None` if it
+    /// begins in none of them yet. `openings` come newest first.
+    #[must_use]
+    pub fn start_of(&self, openings: impl Iterator<Item = Opening>) -> Option<u64> {
+        let joined = self.history.joined()?;
+        openings
+            .take_while(|opening| opening.view >= joined)
+            .last()
+            .map(|opening| opening.start)
+    }
+
+    /// The sender's word that it has sent nothing here.
+    pub fn note_silent(&mut self, sender: Origin) {
+        self.queries.remove(&sender);
+        if self.silent.len() < SILENT_MAX && !self.silent.contains(&sender) {
+            self.silent.push(sender);
+        }
+    }
+
+    /// Whether everything that this sender sent here before this node left has been delivered;
+    /// `None` if that cannot be told without asking the sender.
+    #[must_use]
+    pub fn drained_of(&self, sender: Origin) -> Option<bool> {
+        let left = self.history.left()?;
+        match self.streams.get(&sender) {
+            Some(stream) => Some(stream.drained(left)),
+            None if self.silent.contains(&sender) => Some(true),
+            None => None,
+        }
+    }
+
+    /// Whether this leaving node has received all that it must: every known stream is drained,
+    /// and the token has had the time to bring up unknown ones.
+    #[must_use]
+    pub fn drained(&self, now: Instant, quiet: core::time::Duration) -> bool {
+        let (Some(leaving), Some(left)) = (&self.leaving, self.history.left()) else {
+            return false;
+        };
+        let looked = leaving.tokens >= 2 || now.since(leaving.last_token) >= quiet;
+        looked
+            && self.queries.is_empty()
+            && self.streams.values().all(|stream| stream.drained(left))
+    }
+
+    /// Frees the memory of everything in here.
+    pub fn release(&mut self, store: &mut Store) {
+        for stream in self.streams.values_mut() {
+            stream.release(store);
+        }
+    }
+}
+
+/// The receive side of a region, as the token sees it.
+#[derive(Debug)]
+pub struct RegionStreams<'a> {
+    /// Its views.
+    pub history: &'a History,
+    /// Streams of others.
+    pub streams: &'a BTreeMap<Origin, ReceiveStream>,
+    /// This node's own stream.
+    pub sender: Option<&'a SendStream>,
+    /// This node.
+    pub me: Origin,
+    /// What it says of its receive rate, packets per second.
+    pub rate_packets: u32,
+    /// What it says of its receive buffer, bytes.
+    pub credit_bytes: u32,
+}
+
+impl Streams for RegionStreams<'_> {
+    fn active(&self, into: &mut Vec<Origin>) {
+        let own = self
+            .sender
+            .filter(|sender| !sender.is_idle())
+            .map(|_| self.me);
+        let others = self.streams.values().filter(|stream| !stream.settled());
+        into.extend(others.map(|stream| stream.id().origin).chain(own));
+        into.sort_unstable();
+    }
+
+    fn report(&self, sender: Origin) -> Option<Report> {
+        if sender == self.me {
+            let highest = self.sender?.highest();
+            return Some(Report {
+                highest,
+                contiguous: highest,
+                cached: highest,
+                missing: false,
+            });
+        }
+        self.streams
+            .get(&sender)
+            .map(|stream| stream.report(self.history))
+    }
+
+    fn missing_own(&self, sender: Origin, cutoff: u64, into: &mut Vec<SeqRange>) -> bool {
+        self.streams
+            .get(&sender)
+            .is_some_and(|stream| stream.missing_own(cutoff, self.history, into))
+    }
+
+    fn receive_rate(&self) -> u32 {
+        self.rate_packets
+    }
+
+    fn credit_bytes(&self) -> u32 {
+        self.credit_bytes
+    }
+}

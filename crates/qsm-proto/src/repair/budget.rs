@@ -1,0 +1,73 @@
+use core::time::Duration;
+
+use crate::Instant;
+
+/// A token bucket: so much per second, and a burst of as much as comes in 50 ms (R209, R210).
+#[derive(Debug)]
+pub struct Budget {
+    per_second: u64,
+    left: u64,
+    filled: Instant,
+}
+
+/// How much unused budget may be saved up.
+const BURST: Duration = Duration::from_millis(50);
+
+impl Budget {
+    /// A full bucket.
+    #[must_use]
+    pub fn new(per_second: u64, now: Instant) -> Self {
+        Self {
+            per_second,
+            left: Self::burst(per_second),
+            filled: now,
+        }
+    }
+
+    /// Takes `amount` if there is that much.
+    pub fn take(&mut self, now: Instant, amount: u64) -> bool {
+        self.fill(now);
+        let enough = self.left >= amount;
+        if enough {
+            self.left -= amount;
+        }
+        enough
+    }
+
+    fn fill(&mut self, now: Instant) {
+        let elapsed = u128::from(now.0.saturating_sub(self.filled.0));
+        let gained = elapsed * u128::from(self.per_second) / 1_000_000_000;
+        if gained == 0 {
+            return;
+        }
+        let gained = u64::try_from(gained).unwrap_or(u64::MAX);
+        self.left = self
+            .left
+            .saturating_add(gained)
+            .min(Self::burst(self.per_second));
+        self.filled = now;
+    }
+
+    fn burst(per_second: u64) -> u64 {
+        let share = u128::from(per_second) * BURST.as_nanos() / 1_000_000_000;
+        u64::try_from(share).unwrap_or(u64::MAX).max(1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn never_gives_more_than_its_rate_and_one_burst() {
+        let mut budget = Budget::new(1_000_000, Instant(0));
+        let mut given = 0u64;
+        for step in 0..1000u64 {
+            while budget.take(Instant(step * 1_000_000), 1000) {
+                given += 1000;
+            }
+        }
+        assert!(given <= 1_000_000 + 50_000, "{given}");
+        assert!(given >= 1_000_000, "{given}");
+    }
+}

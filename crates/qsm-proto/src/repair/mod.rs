@@ -1,0 +1,24 @@
+//! The fast plane: whom to ask for a gap, whom to answer, within budgets (algorithms (b)).
+//!
+//! ```text
+//!  gap ── guard ──► NAK to one cacher ── has it ──► repair to all who wait for it
+//!                        │ lacks it: adds itself to `tried`, passes the NAK on
+//!                        ▼
+//!                   next cacher ... ── all live cachers tried ──► the sender
+//!                                                                  │ dead, or has freed it
+//!                                                                  ▼
+//!                                                               Absent ──► LOST
+//! ```
+//!
+//! The walk along `tried` keeps the rule of S2 §2.3 exactly: the sender is asked only for what
+//! its whole caching partition is known to miss (R079, R080). A cacher that is silent is passed
+//! over after a few retries.
+
+mod budget;
+mod plan;
+mod recent;
+
+pub use budget::Budget;
+pub(crate) use plan::bit;
+pub use plan::{Ask, Planner, Target};
+pub use recent::{Recent, Recipient};

@@ -1,0 +1,174 @@
+use core::time::Duration;
+
+use qsm_wire::{MemberIndex, Origin, Ranges, Request, RequestHead, SeqRange, ViewNumber};
+
+use crate::history::History;
+use crate::receive::{Gap, ReceiveStream};
+use crate::{Instant, mix};
+
+/// Whom to ask.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Target {
+    /// A cacher, by its place in the request's view.
+    Cacher(MemberIndex),
+    /// The sender: every live cacher is known to miss it, or none answers.
+    Sender,
+    /// Nobody is left: the sender is dead and so is, or misses it, every cacher.
+    Nobody,
+}
+
+/// One request to make.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Ask {
+    /// Whom.
+    pub target: Target,
+    /// The request's fixed part.
+    pub head: RequestHead,
+    /// Others that wait for these packets here: the one who has them serves them too.
+    pub waiters: Vec<MemberIndex>,
+    /// The packets.
+    pub ranges: Vec<SeqRange>,
+}
+
+/// Decides what to ask for, of one stream.
+#[derive(Debug, Clone, Copy)]
+pub struct Planner<'a> {
+    /// The region.
+    pub history: &'a History,
+    /// This node.
+    pub me: Origin,
+    /// The time.
+    pub now: Instant,
+    /// Time to the first retry; doubled with each.
+    pub retry: Duration,
+    /// When packets of a dead sender are given up although a cacher has not answered.
+    pub give_up: Duration,
+}
+
+/// Gaps that one call deals with; the others wait for the next.
+const GAPS_PER_CALL: usize = 256;
+/// Most doublings of the retry interval.
+const DOUBLINGS_MAX: u8 = 6;
+
+impl Planner<'_> {
+    /// The requests that are due. Their gaps are marked as asked.
+    pub fn due(&self, stream: &mut ReceiveStream) -> Vec<Ask> {
+        self.split(stream);
+        let due: Vec<Gap> = stream
+            .gaps()
+            .iter()
+            .filter(|gap| gap.due <= self.now)
+            .take(GAPS_PER_CALL)
+            .copied()
+            .collect();
+        let mut asks: Vec<Ask> = Vec::new();
+        for gap in due {
+            let ask = self.ask(&gap, stream);
+            if let Some(gap) = stream.gaps_mut().find_mut(gap.first) {
+                let wait = self.retry * (1 << gap.attempts.min(DOUBLINGS_MAX));
+                gap.due = self.now.after(wait);
+                gap.asked = self.now;
+                gap.attempts = gap.attempts.saturating_add(1);
+                gap.waiters = crate::receive::Waiters::default();
+            }
+            join(&mut asks, ask);
+        }
+        stream.refresh_due();
+        asks
+    }
+
+    /// Cuts gaps that are due so that each lies with one partition of one view.
+    fn split(&self, stream: &mut ReceiveStream) {
+        let borders: Vec<u64> = stream
+            .pieces(u64::MAX, self.history)
+            .take(GAPS_PER_CALL * 4)
+            .map(|piece| piece.first())
+            .filter(|first| {
+                stream
+                    .gaps()
+                    .find(*first)
+                    .is_some_and(|gap| gap.due <= self.now)
+            })
+            .collect();
+        for first in borders {
+            stream.gaps_mut().split_before(first);
+        }
+    }
+
+    fn ask(&self, gap: &Gap, stream: &ReceiveStream) -> Ask {
+        let view = stream.view_of(gap.first, self.history);
+        let mut tried = gap.known_missing;
+        if self.history.caches(view, gap.first) {
+            tried |= self.history.my_rank(view).map_or(0, bit);
+        }
+        let waiters = gap.waiters.members().to_vec();
+        Ask {
+            target: self.target(gap, view, stream),
+            head: RequestHead {
+                stream: stream.id(),
+                view: self.history.nearest(view).number(),
+                tried,
+                for_itself: true,
+            },
+            waiters,
+            ranges: vec![gap.range()],
+        }
+    }
+
+    fn target(&self, gap: &Gap, view: ViewNumber, stream: &ReceiveStream) -> Target {
+        let sender = stream.id().origin;
+        let structure = self.history.nearest(view);
+        let live: Vec<(usize, MemberIndex)> = self
+            .history
+            .cachers(view, gap.first)
+            .filter(|(_, index)| structure.member(*index).is_some_and(|m| m.origin != sender))
+            .collect();
+        let open: Vec<MemberIndex> = live
+            .iter()
+            .filter(|(rank, _)| gap.known_missing & bit(*rank) == 0)
+            .map(|(_, index)| *index)
+            .collect();
+        let patient = usize::from(gap.attempts) < 2 * live.len().max(2);
+        if !open.is_empty() && (patient || stream.sender_dead()) {
+            if !patient && self.now.since(gap.found) > self.give_up {
+                return Target::Nobody;
+            }
+            let block = gap.first / structure.layout().block_packets.max(1);
+            let turn = mix(self.me.node.0 ^ block).wrapping_add(u64::from(gap.attempts));
+            let at = turn % u64::try_from(open.len()).unwrap_or(1);
+            return Target::Cacher(open[usize::try_from(at).unwrap_or(0)]);
+        }
+        if stream.sender_dead() {
+            Target::Nobody
+        } else {
+            Target::Sender
+        }
+    }
+}
+
+/// The bit of a rank in `tried`.
+pub(crate) fn bit(rank: usize) -> u32 {
+    u32::try_from(rank)
+        .ok()
+        .and_then(|rank| 1u32.checked_shl(rank))
+        .unwrap_or(0)
+}
+
+/// Adds a request to those to be made, together with one that goes the same way if there is room.
+fn join(asks: &mut Vec<Ask>, ask: Ask) {
+    let same = asks.iter_mut().find(|other| {
+        other.target == ask.target
+            && other.head == ask.head
+            && other.waiters == ask.waiters
+            && other.ranges.len() < Ranges::MAX
+            && other.waiters.len() <= Request::REQUESTERS_MAX
+            && other
+                .ranges
+                .last()
+                .is_some_and(|last| last.last() < ask.ranges[0].first())
+    });
+    match same {
+        Some(other) => other.ranges.extend(ask.ranges),
+        None => asks.push(ask),
+    }
+}

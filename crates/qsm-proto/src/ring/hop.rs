@@ -1,0 +1,123 @@
+//! The reliable hop: a token goes to the successor until it is receipted, and at last past it
+//! (R062, G05).
+
+use core::time::Duration;
+
+use qsm_wire::MemberIndex;
+
+use super::gathered::Gathered;
+use crate::{Instant, nanoseconds};
+
+/// Shortest wait for a receipt. Below it, scheduling delays of a loaded host look like losses.
+const TIMEOUT_MIN: Duration = Duration::from_millis(10);
+/// Longest wait for the first receipt, however slow the hops so far.
+const TIMEOUT_MAX: Duration = Duration::from_millis(500);
+/// How often a token is sent to a successor before it is passed over; each wait is twice the one
+/// before.
+const SENDINGS_MAX: u32 = 3;
+/// How often to one that was passed over before.
+const SENDINGS_TO_SILENT: u32 = 1;
+/// How often a member is reported as long as it stays silent.
+const REPORT_INTERVAL: Duration = Duration::from_secs(1);
+
+/// A token on its way to a ring neighbour.
+#[derive(Debug)]
+pub(super) struct Passing {
+    pub(super) token: Gathered,
+    /// The neighbour's place in the ring.
+    pub(super) position: usize,
+    pub(super) to: MemberIndex,
+    sent: Instant,
+    pub(super) deadline: Instant,
+    sendings: u32,
+}
+
+/// What this node has learned about its neighbours.
+#[derive(Debug, Default)]
+pub(super) struct Hops {
+    smoothed_ns: u64,
+    silent: Vec<(MemberIndex, Instant)>,
+}
+
+impl Hops {
+    pub(super) fn start(
+        &self,
+        now: Instant,
+        token: Gathered,
+        position: usize,
+        to: MemberIndex,
+    ) -> Passing {
+        Passing {
+            token,
+            position,
+            to,
+            sent: now,
+            deadline: now.after(self.timeout(0)),
+            sendings: 1,
+        }
+    }
+
+    /// Counts a repetition; `false` if the neighbour has had its chances.
+    pub(super) fn again(&self, now: Instant, passing: &mut Passing) -> bool {
+        let silent = self.silent.iter().any(|(member, _)| *member == passing.to);
+        let max = if silent {
+            SENDINGS_TO_SILENT
+        } else {
+            SENDINGS_MAX
+        };
+        if passing.sendings >= max {
+            return false;
+        }
+        passing.deadline = now.after(self.timeout(passing.sendings));
+        passing.sendings += 1;
+        true
+    }
+
+    /// A receipt came. The time of a hop counts only if the token was sent once (Karn).
+    pub(super) fn receipted(&mut self, now: Instant, passing: &Passing) {
+        self.alive(passing.to);
+        if passing.sendings == 1 {
+            let sample = nanoseconds(now.since(passing.sent));
+            self.smoothed_ns = match self.smoothed_ns {
+                0 => sample,
+                old => old - old / 8 + sample / 8,
+            };
+        }
+    }
+
+    /// The member has been heard.
+    pub(super) fn alive(&mut self, member: MemberIndex) {
+        self.silent.retain(|(silent, _)| *silent != member);
+    }
+
+    /// The member did not answer; whether it is time to report it (again).
+    pub(super) fn silent(&mut self, now: Instant, member: MemberIndex) -> bool {
+        let known = self.silent.iter_mut().find(|(silent, _)| *silent == member);
+        match known {
+            Some((_, reported)) if now.since(*reported) < REPORT_INTERVAL => false,
+            Some((_, reported)) => {
+                *reported = now;
+                true
+            }
+            None => {
+                self.silent.push((member, now));
+                true
+            }
+        }
+    }
+
+    /// Smoothed time from sending a token to its receipt, nanoseconds; 0 before the first.
+    pub(super) fn smoothed_ns(&self) -> u64 {
+        self.smoothed_ns
+    }
+
+    /// Member indexes have another meaning from now on.
+    pub(super) fn forget_members(&mut self) {
+        self.silent.clear();
+    }
+
+    fn timeout(&self, repetition: u32) -> Duration {
+        let usual = Duration::from_nanos(self.smoothed_ns.saturating_mul(4));
+        usual.clamp(TIMEOUT_MIN, TIMEOUT_MAX) * (1 << repetition.min(SENDINGS_MAX))
+    }
+}

@@ -1,0 +1,163 @@
+//! What only the region leader does: open rounds and draw their conclusions.
+
+use qsm_wire::{Ack, HEADER_BYTES, Origin, StreamId, Summary, SummarySlot, TokenHead};
+
+use super::gathered::Gathered;
+use super::place::Place;
+use super::round::Round;
+use super::{Action, CALL, RegionRing, Turn};
+use crate::{Instant, Reason, nanoseconds};
+
+/// Bytes of a summary besides its header and slots, and of a slot.
+const SUMMARY_FIXED_BYTES: usize = 4 + 4 + 8 + 1;
+const SUMMARY_SLOT_BYTES: usize = 36;
+
+impl RegionRing {
+    /// Opens a round, if there is a stream that needs one.
+    pub(super) fn open_round(&mut self, turn: &mut Turn<'_>, place: &Place) {
+        let mut active: Vec<Origin> = Vec::new();
+        turn.streams.active(&mut active);
+        let number = self.number.saturating_add(1);
+        let (slots, senders) = self.tracks.choose(&active, self.capacity(), number);
+        if slots.is_empty() {
+            self.pace.hold();
+            return;
+        }
+        self.number = number;
+        self.flying = Some(u32::try_from(senders).unwrap_or(u32::MAX));
+        self.pace.opened(turn.now);
+        let token = Gathered {
+            head: TokenHead {
+                region: place.view.region(),
+                view: place.view.number(),
+                leader: place.me,
+                round: number,
+                level: CALL,
+                ring: 0,
+                visited: 0,
+                rate_packets: u32::MAX,
+                credit_bytes: u32::MAX,
+            },
+            suspects: Vec::new(),
+            slots,
+        };
+        if place.view.partitions() > 1 {
+            self.stats.tokens_sent += 1;
+            let (header, limit) = (self.header(place.me), self.config.limit_bytes());
+            let address = place.view.address();
+            turn.outbox.push(Reason::Token, address, |out| {
+                token.encode(&header, limit, out);
+            });
+        }
+        let round = Round::new(place.me, number, turn.now, place.seats.len());
+        let at = self.begin(round);
+        self.start_leaf(turn, place, at, token);
+    }
+
+    /// The top token is back: watermarks, ACKs, the summary.
+    pub(super) fn complete(
+        &mut self,
+        turn: &mut Turn<'_>,
+        place: &Place,
+        at: usize,
+        result: &Gathered,
+    ) {
+        let Some(senders) = self.flying.take() else {
+            return;
+        };
+        let complete = usize::from(result.head.visited) == place.view.members().len();
+        self.stats.rounds += 1;
+        self.stats.rounds_incomplete += u64::from(!complete);
+        let duration = turn.now.since(self.rounds[at].started);
+        self.stats.round_ns = nanoseconds(duration);
+        for suspect in &result.suspects {
+            self.suspect(turn, place, *suspect);
+        }
+        let mut changed = false;
+        let mut news = false;
+        for entry in &result.slots {
+            let Some(track) = self.tracks.entry(entry.head.origin) else {
+                continue;
+            };
+            let outcome = track.conclude(entry, complete);
+            changed |= outcome.changed;
+            news |= outcome.news;
+            if track.cutoff == 0 {
+                continue;
+            }
+            let ack = Ack {
+                stream: StreamId {
+                    origin: track.sender,
+                    channel: place.view.channel(),
+                },
+                region: place.view.region(),
+                view: place.view.number(),
+                round: result.head.round,
+                stable_upto: track.stable_upto,
+                cached_upto: track.cached_upto,
+                rate_packets: share_rate(result.head.rate_packets, senders),
+                credit_bytes: result.head.credit_bytes / senders.max(1),
+                losers: entry.head.losers,
+            };
+            track.ack = Some(ack);
+            let (sender, cutoff) = (track.sender, track.cutoff);
+            if outcome.news {
+                turn.actions.push(Action::Watermarks {
+                    sender,
+                    cutoff,
+                    stable_upto: ack.stable_upto,
+                    cached_upto: ack.cached_upto,
+                });
+            }
+            turn.actions.push(Action::Acknowledge { sender, ack });
+        }
+        if news {
+            self.summarise(turn, place, result);
+        }
+        self.pace.credit(result.head.credit_bytes);
+        self.pace.completed(turn.now, changed, self.tracks.open());
+    }
+
+    /// The token did not return (R062): the next round may begin.
+    pub(super) fn abandon(&mut self, now: Instant, at: usize) {
+        self.stats.rounds_abandoned += 1;
+        self.flying = None;
+        self.rounds.remove(at);
+        self.pace.completed(now, true, true);
+    }
+
+    fn summarise(&mut self, turn: &mut Turn<'_>, place: &Place, result: &Gathered) {
+        if place.view.members().len() < 2 {
+            return;
+        }
+        let lines: Vec<SummarySlot> = result
+            .slots
+            .iter()
+            .filter_map(|entry| self.tracks.get(entry.head.origin))
+            .map(super::tracks::Track::summary)
+            .collect();
+        let room = self
+            .config
+            .limit_bytes()
+            .saturating_sub(HEADER_BYTES + SUMMARY_FIXED_BYTES);
+        let per_packet = (room / SUMMARY_SLOT_BYTES).clamp(1, Summary::SLOTS_MAX);
+        let header = self.header(place.me);
+        let head = &result.head;
+        for part in lines.chunks(per_packet) {
+            self.stats.summaries += 1;
+            turn.outbox
+                .push(Reason::Token, place.view.address(), |out| {
+                    let slots = part.iter().copied();
+                    Summary::encode(&header, head.region, head.view, head.round, slots, out);
+                });
+        }
+    }
+}
+
+/// S2 eq. 1 (R104). Nobody constrained stays nobody constrained.
+fn share_rate(rate_packets: u32, senders: u32) -> u32 {
+    match rate_packets {
+        u32::MAX => u32::MAX,
+        rate => (rate / senders.max(1)).max(1),
+    }
+}

@@ -1,0 +1,5 @@
+mod faults;
+mod network;
+mod rounds;
+mod safety;
+mod sets;

@@ -1,0 +1,541 @@
+//! Rings of many nodes over a small deterministic network, with fake receivers.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use qsm_wire::membership::Member;
+use qsm_wire::{
+    Body, ChannelId, Incarnation, Kind, MemberIndex, NodeId, Origin, Packet, RegionId, SeqRange,
+    ViewNumber,
+};
+
+use super::super::{Action, CALL, RegionRing, Report, RingConfig, Streams, Turn};
+use crate::view::{Layout, RegionView};
+use crate::{Config, Instant, Outbox, Random, Seed};
+
+pub(super) const DELAY: Duration = Duration::from_micros(100);
+
+pub(super) fn origin(node: u64) -> Origin {
+    Origin {
+        node: NodeId(node),
+        incarnation: Incarnation(1),
+    }
+}
+
+pub(super) fn sender(number: u64) -> Origin {
+    origin(10_000 + number)
+}
+
+/// A view of these nodes; the address grows with the node, so the first of a partition leads it.
+pub(super) fn view(number: u32, nodes: &[u64], layout: Layout) -> Arc<RegionView> {
+    let members = nodes.iter().map(|node| Member {
+        origin: origin(*node),
+        address: address(*node),
+        leaving: false,
+    });
+    Arc::new(RegionView::new(
+        RegionId(1),
+        ViewNumber(number),
+        (ChannelId(7), multicast()),
+        members.collect(),
+        layout,
+    ))
+}
+
+fn multicast() -> SocketAddr {
+    SocketAddr::from(([239, 1, 1, 1], 5))
+}
+
+fn address(node: u64) -> SocketAddr {
+    SocketAddr::from(([10, 0, 0, 1], 1000 + u16::try_from(node).unwrap()))
+}
+
+pub(super) fn config() -> RingConfig {
+    RingConfig::new(&Config::new(NodeId(0), address(0)))
+}
+
+#[derive(Debug, Clone, Default)]
+pub(super) struct Stream {
+    pub(super) held: BTreeSet<u64>,
+    pub(super) highest: u64,
+    pub(super) stable_upto: u64,
+    pub(super) cached_upto: u64,
+}
+
+impl Stream {
+    /// What is stable has been checked when it became so.
+    pub(super) fn contiguous(&self) -> u64 {
+        (self.stable_upto + 1..)
+            .find(|number| !self.held.contains(number))
+            .map_or(0, |gap| gap - 1)
+    }
+
+    /// Runs of what is missing up to `cutoff` among what `mine` selects.
+    pub(super) fn missing(&self, cutoff: u64, mine: impl Fn(u64) -> bool) -> Vec<SeqRange> {
+        let mut runs: Vec<SeqRange> = Vec::new();
+        for number in (self.stable_upto + 1..=cutoff).filter(|number| mine(*number) && !self.held.contains(number)) {
+            match runs.last_mut() {
+                Some(run) if run.last() + 1 == number => {
+                    *run = SeqRange::new(run.first(), number).unwrap();
+                }
+                _ => runs.push(SeqRange::one(number)),
+            }
+        }
+        runs
+    }
+}
+
+/// A receiver that keeps numbers instead of packets.
+#[derive(Debug, Clone)]
+pub(super) struct Fake {
+    pub(super) view: Arc<RegionView>,
+    pub(super) partition: usize,
+    pub(super) streams: BTreeMap<Origin, Stream>,
+    /// How many runs a NAK set may have.
+    pub(super) ranges_max: usize,
+    pub(super) rate: u32,
+    pub(super) credit: u32,
+}
+
+impl Fake {
+    pub(super) fn cached(&self, stream: &Stream) -> u64 {
+        (stream.stable_upto + 1..=stream.highest)
+            .find(|number| {
+                self.view.caching_partition(*number) == self.partition
+                    && !stream.held.contains(number)
+            })
+            .map_or(stream.highest, |gap| gap - 1)
+    }
+}
+
+impl Streams for Fake {
+    fn active(&self, into: &mut Vec<Origin>) {
+        let active = self
+            .streams
+            .iter()
+            .filter(|(_, stream)| stream.highest > stream.stable_upto);
+        into.extend(active.map(|(sender, _)| *sender));
+    }
+
+    fn report(&self, sender: Origin) -> Option<Report> {
+        let stream = self.streams.get(&sender)?;
+        let contiguous = stream.contiguous();
+        Some(Report {
+            highest: stream.highest,
+            contiguous,
+            cached: self.cached(stream),
+            missing: contiguous < stream.highest,
+        })
+    }
+
+    fn missing_own(&self, sender: Origin, cutoff: u64, into: &mut Vec<SeqRange>) -> bool {
+        let Some(stream) = self.streams.get(&sender) else {
+            return false;
+        };
+        let mine = |number| self.view.caching_partition(number) == self.partition;
+        // A hostile cutoff must not make the fake count to it.
+        let runs = stream.missing(cutoff.min(10_000), mine);
+        into.extend(runs.iter().take(self.ranges_max));
+        runs.len() > self.ranges_max
+    }
+
+    fn receive_rate(&self) -> u32 {
+        self.rate
+    }
+
+    fn credit_bytes(&self) -> u32 {
+        self.credit
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct Node {
+    pub(super) ring: RegionRing,
+    pub(super) fake: Fake,
+    pub(super) me: Origin,
+    pub(super) alive: bool,
+    timeout: Option<Instant>,
+}
+
+/// A datagram on its way, or a repaired packet.
+#[derive(Debug, Clone)]
+enum Parcel {
+    Datagram {
+        to: u64,
+        bytes: Vec<u8>,
+    },
+    Repair {
+        to: u64,
+        sender: Origin,
+        number: u64,
+    },
+}
+
+#[derive(Debug)]
+pub(super) struct Network {
+    pub(super) now: Instant,
+    pub(super) nodes: BTreeMap<u64, Node>,
+    pub(super) random: Random,
+    pub(super) loss_ppm: u32,
+    pub(super) duplicate_ppm: u32,
+    pub(super) jitter: Duration,
+    /// Whether pushes, pulls and requests to senders are carried out.
+    pub(super) repair: bool,
+    /// Everything the rings asked for, by node.
+    pub(super) actions: Vec<(u64, Action)>,
+    /// Tokens put on the wire, repetitions and calls included.
+    pub(super) tokens: u64,
+    /// Rings a token travelled, for routes: (from, to, level).
+    pub(super) route: Vec<(Origin, u64, u8)>,
+    parcels: BTreeMap<(Instant, u64), Parcel>,
+    timeouts: BTreeSet<(Instant, u64)>,
+    serial: u64,
+}
+
+impl Network {
+    pub(super) fn new(seed: u64, nodes: &[u64], layout: Layout) -> Self {
+        Self::with(seed, nodes, layout, config())
+    }
+
+    pub(super) fn with(seed: u64, nodes: &[u64], layout: Layout, config: RingConfig) -> Self {
+        let mut network = Self {
+            now: Instant(1_000_000_000),
+            nodes: BTreeMap::new(),
+            random: Random::new(Seed(seed), "ring network"),
+            loss_ppm: 0,
+            duplicate_ppm: 0,
+            jitter: Duration::ZERO,
+            repair: true,
+            actions: Vec::new(),
+            tokens: 0,
+            route: Vec::new(),
+            parcels: BTreeMap::new(),
+            timeouts: BTreeSet::new(),
+            serial: 0,
+        };
+        let view = view(1, nodes, layout);
+        for node in nodes {
+            network.add(*node, &view, config);
+        }
+        network
+    }
+
+    pub(super) fn add(&mut self, node: u64, view: &Arc<RegionView>, config: RingConfig) {
+        let fake = Fake {
+            view: Arc::clone(view),
+            partition: 0,
+            streams: BTreeMap::new(),
+            ranges_max: 8,
+            rate: u32::MAX,
+            credit: 200_000,
+        };
+        self.nodes.insert(
+            node,
+            Node {
+                ring: RegionRing::new(config),
+                fake,
+                me: origin(node),
+                alive: true,
+                timeout: None,
+            },
+        );
+        self.install(node, view);
+    }
+
+    pub(super) fn install(&mut self, node: u64, view: &Arc<RegionView>) {
+        let now = self.now;
+        let entry = self.nodes.get_mut(&node).unwrap();
+        entry.fake.view = Arc::clone(view);
+        if let Some(index) = view.index_of(entry.me) {
+            entry.fake.partition = view.partition_of(index);
+        }
+        entry.ring.set_view(now, Arc::clone(view), entry.me);
+        self.schedule(node);
+    }
+
+    pub(super) fn kill(&mut self, node: u64) {
+        self.nodes.get_mut(&node).unwrap().alive = false;
+        self.schedule(node);
+    }
+
+    pub(super) fn ring(&self, node: u64) -> &RegionRing {
+        &self.nodes[&node].ring
+    }
+
+    /// The node receives a packet.
+    pub(super) fn receive(&mut self, node: u64, sender: Origin, number: u64) {
+        let now = self.now;
+        let entry = self.nodes.get_mut(&node).unwrap();
+        let stream = entry.fake.streams.entry(sender).or_default();
+        stream.highest = stream.highest.max(number);
+        stream.held.insert(number);
+        entry.ring.note_traffic(now, 1000);
+        self.schedule(node);
+    }
+
+    /// The node hears how far the stream goes (a heartbeat).
+    pub(super) fn hear(&mut self, node: u64, sender: Origin, highest: u64) {
+        let now = self.now;
+        let entry = self.nodes.get_mut(&node).unwrap();
+        let stream = entry.fake.streams.entry(sender).or_default();
+        if highest > stream.highest {
+            stream.highest = highest;
+            entry.ring.note_traffic(now, 0);
+        }
+        self.schedule(node);
+    }
+
+    /// All nodes receive these packets.
+    pub(super) fn receive_all(&mut self, sender: Origin, numbers: core::ops::RangeInclusive<u64>) {
+        for node in self.nodes.keys().copied().collect::<Vec<_>>() {
+            for number in numbers.clone() {
+                self.receive(node, sender, number);
+            }
+        }
+    }
+
+    pub(super) fn run(&mut self, duration: Duration) {
+        let end = self.now.after(duration);
+        while self.step(end) {}
+        self.now = end;
+    }
+
+    /// Loses the calls and summaries that are on the wire.
+    pub(super) fn lose_multicasts(&mut self) {
+        self.parcels.retain(|_, parcel| {
+            let Parcel::Datagram { bytes, .. } = parcel else {
+                return true;
+            };
+            match Packet::decode(bytes).unwrap().body {
+                Body::Token(token) => token.head.level != CALL,
+                Body::Summary(_) => false,
+                _ => true,
+            }
+        });
+    }
+
+    /// Runs until the region leader has completed that many rounds in all.
+    pub(super) fn run_rounds(&mut self, leader: u64, rounds: u64) {
+        let end = self.now.after(Duration::from_secs(60));
+        while self.ring(leader).stats().rounds < rounds {
+            assert!(self.step(end), "only {:?}", self.ring(leader).stats());
+        }
+    }
+
+    /// One event; `false` if none is left before `end`.
+    pub(super) fn step(&mut self, end: Instant) -> bool {
+        let parcel = self.parcels.first_key_value().map(|(key, _)| key.0);
+        let timeout = self.timeouts.first().map(|(at, _)| *at);
+        let next = parcel
+            .unwrap_or(Instant::NEVER)
+            .min(timeout.unwrap_or(Instant::NEVER));
+        if next > end || next == Instant::NEVER {
+            return false;
+        }
+        self.now = self.now.max(next);
+        if parcel == Some(next) {
+            let (_, parcel) = self.parcels.pop_first().unwrap();
+            self.arrive(parcel);
+        } else if let Some((_, node)) = self.timeouts.pop_first() {
+            self.nodes.get_mut(&node).unwrap().timeout = None;
+            self.turn(node, |ring, turn| ring.handle_timeout(turn));
+            let again = self.nodes[&node].ring.next_timeout();
+            assert!(
+                again.is_none_or(|at| at > self.now),
+                "a timeout does nothing"
+            );
+        }
+        true
+    }
+
+    fn arrive(&mut self, parcel: Parcel) {
+        match parcel {
+            Parcel::Repair { to, sender, number } => self.receive(to, sender, number),
+            Parcel::Datagram { to, bytes } => self.inject(to, &bytes),
+        }
+    }
+
+    pub(super) fn inject(&mut self, to: u64, bytes: &[u8]) {
+        if !self.nodes.get(&to).is_some_and(|node| node.alive) {
+            return;
+        }
+        let packet = Packet::decode(bytes).unwrap();
+        let from = packet.header.origin;
+        self.turn(to, |ring, turn| match packet.body {
+            Body::Token(token) => ring.handle_token(turn, from, &token),
+            Body::TokenAck(ack) => ring.handle_token_ack(turn.now, from, &ack),
+            Body::Summary(summary) => ring.handle_summary(turn, from, &summary),
+            _ => panic!("not a packet of the token plane"),
+        });
+    }
+
+    fn turn(&mut self, node: u64, act: impl FnOnce(&mut RegionRing, &mut Turn<'_>)) {
+        let mut outbox = Outbox::new();
+        let mut actions = Vec::new();
+        let entry = self.nodes.get_mut(&node).unwrap();
+        let mut turn = Turn {
+            now: self.now,
+            streams: &entry.fake,
+            outbox: &mut outbox,
+            actions: &mut actions,
+        };
+        act(&mut entry.ring, &mut turn);
+        for action in actions {
+            self.perform(node, &action);
+            self.actions.push((node, action));
+        }
+        while let Some(transmit) = outbox.pop() {
+            assert!(transmit.bytes.len() <= 1472 - 16, "too long for a datagram");
+            self.transmit(node, transmit.to, transmit.bytes);
+        }
+        self.schedule(node);
+    }
+
+    fn transmit(&mut self, node: u64, to: SocketAddr, bytes: &[u8]) {
+        let token = bytes[1] == Kind::Token as u8;
+        self.tokens += u64::from(token);
+        if to == multicast() {
+            let others = self.nodes.keys().copied().filter(|other| *other != node);
+            for other in others.collect::<Vec<_>>() {
+                self.post(other, bytes);
+            }
+        } else {
+            let other = u64::from(to.port()) - 1000;
+            if token && let Body::Token(token) = Packet::decode(bytes).unwrap().body {
+                self.route.push((origin(node), other, token.head.level));
+            }
+            self.post(other, bytes);
+        }
+    }
+
+    fn post(&mut self, to: u64, bytes: &[u8]) {
+        let copies = 1 + u64::from(self.random.chance_ppm(self.duplicate_ppm));
+        for _ in 0..copies {
+            if !self.random.chance_ppm(self.loss_ppm) {
+                let bytes = bytes.to_vec();
+                self.enqueue(Parcel::Datagram { to, bytes });
+            }
+        }
+    }
+
+    fn enqueue(&mut self, parcel: Parcel) {
+        let jitter = self.random.below(crate::nanoseconds(self.jitter));
+        let at = self.now.after(DELAY + Duration::from_nanos(jitter));
+        self.serial += 1;
+        self.parcels.insert((at, self.serial), parcel);
+    }
+
+    fn schedule(&mut self, node: u64) {
+        let entry = self.nodes.get_mut(&node).unwrap();
+        let next = entry.ring.next_timeout().filter(|_| entry.alive);
+        if let Some(old) = entry.timeout {
+            self.timeouts.remove(&(old, node));
+        }
+        entry.timeout = next;
+        self.timeouts.extend(next.map(|at| (at, node)));
+    }
+
+    /// Checks an action against the truth, and carries it out.
+    fn perform(&mut self, node: u64, action: &Action) {
+        match action {
+            Action::Watermarks {
+                sender,
+                cutoff,
+                stable_upto,
+                cached_upto,
+            } => {
+                self.check(node, *sender, *stable_upto, *cached_upto);
+                let fake = &mut self.nodes.get_mut(&node).unwrap().fake;
+                let stream = fake.streams.entry(*sender).or_default();
+                assert!(*stable_upto >= stream.stable_upto, "stable goes back");
+                assert!(*cached_upto >= stream.cached_upto, "cached goes back");
+                stream.highest = stream.highest.max(*cutoff);
+                stream.stable_upto = *stable_upto;
+                stream.cached_upto = *cached_upto;
+            }
+            Action::Acknowledge { sender, ack } => {
+                self.check(node, *sender, ack.stable_upto, ack.cached_upto);
+            }
+            Action::Suspect { member } => assert_ne!(*member, origin(node), "suspects itself"),
+            _ if !self.repair => {}
+            Action::Push { to, sender, range } => {
+                self.repairs(node, self.member(node, *to), *sender, &[*range]);
+            }
+            Action::Pull {
+                from,
+                sender,
+                ranges,
+            } => {
+                let from = self.member(node, *from);
+                self.repairs(from, node, *sender, ranges.as_slice());
+            }
+            Action::PullLeaders { sender, cutoff } => self.pull_leaders(node, *sender, *cutoff),
+            Action::AskSender { sender, ranges } => {
+                let all: Vec<u64> = self.nodes.keys().copied().collect();
+                for range in ranges.as_slice() {
+                    for number in range.first()..=range.last() {
+                        for to in all.iter().copied() {
+                            let sender = *sender;
+                            self.enqueue(Parcel::Repair { to, sender, number });
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    fn member(&self, node: u64, index: MemberIndex) -> u64 {
+        let view = &self.nodes[&node].fake.view;
+        view.member(index).unwrap().origin.node.0
+    }
+
+    fn pull_leaders(&mut self, node: u64, sender: Origin, cutoff: u64) {
+        let fake = &self.nodes[&node].fake;
+        let (view, own) = (Arc::clone(&fake.view), fake.partition);
+        for partition in (0..view.partitions()).filter(|partition| *partition != own) {
+            let stream = &self.nodes[&node].fake.streams[&sender];
+            let missing =
+                stream.missing(cutoff, |number| view.caching_partition(number) == partition);
+            let leader = self.member(node, view.partition_leader(partition).unwrap());
+            self.repairs(leader, node, sender, &missing);
+        }
+    }
+
+    fn repairs(&mut self, from: u64, to: u64, sender: Origin, ranges: &[SeqRange]) {
+        let Some(stream) = self.nodes[&from].fake.streams.get(&sender) else {
+            return;
+        };
+        let numbers = stream.held.iter().copied();
+        let wanted = numbers.filter(|number| ranges.iter().any(|range| range.contains(*number)));
+        for number in wanted.collect::<Vec<_>>() {
+            if !self.random.chance_ppm(self.loss_ppm) {
+                self.enqueue(Parcel::Repair { to, sender, number });
+            }
+        }
+    }
+
+    /// Safety: a watermark is never above what all members of the view that it speaks of have.
+    fn check(&self, node: u64, sender: Origin, stable_upto: u64, cached_upto: u64) {
+        assert!(stable_upto <= cached_upto);
+        let view = &self.nodes[&node].fake.view;
+        for member in view.members() {
+            let fake = &self.nodes[&member.origin.node.0].fake;
+            let stream = fake.streams.get(&sender);
+            let contiguous = stream.map_or(0, Stream::contiguous);
+            assert!(
+                stable_upto <= contiguous,
+                "node {node}: stable {stable_upto}, but {} has {contiguous}",
+                member.origin
+            );
+            let index = view.index_of(member.origin).unwrap();
+            let checked = stream.map_or(0, |stream| stream.stable_upto);
+            let lacks = (checked + 1..=cached_upto).find(|number| {
+                view.caching_partition(*number) == view.partition_of(index)
+                    && !stream.is_some_and(|stream| stream.held.contains(number))
+            });
+            assert_eq!(lacks, None, "cached {cached_upto} at {}", member.origin);
+        }
+    }
+}

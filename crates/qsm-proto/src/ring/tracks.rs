@@ -1,0 +1,203 @@
+//! What this node knows of each stream from tokens: the cutoff and the two watermarks (X06). They
+//! only grow, whoever says them. The region leader also remembers here which streams are open and
+//! whose turn it is when not all fit into a token (G06).
+
+use qsm_wire::{Ack, Origin, SummarySlot};
+
+use super::gathered::Entry;
+
+/// One stream.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Track {
+    pub(super) sender: Origin,
+    /// Highest packet that is known to be in the region; what counts as missing in the next round.
+    pub(super) cutoff: u64,
+    pub(super) stable_upto: u64,
+    pub(super) cached_upto: u64,
+    /// Whether a round is still needed for it (R064).
+    open: bool,
+    /// The round that last had a slot for it.
+    served: u64,
+    last: Gained,
+    /// The last word to the sender, in case it got lost.
+    pub(super) ack: Option<Ack>,
+}
+
+/// What a round found; as long as it changes, the next round is worth its cost.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+struct Gained {
+    highest: u64,
+    cached: u64,
+    stable: u64,
+    losers: u16,
+}
+
+/// What a round changed for one stream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Outcome {
+    /// Cutoff or watermarks grew: everyone should know.
+    pub(super) news: bool,
+    /// The round found something else than the one before, or closed the stream.
+    pub(super) changed: bool,
+}
+
+impl Track {
+    fn new(sender: Origin) -> Self {
+        Self {
+            sender,
+            cutoff: 0,
+            stable_upto: 0,
+            cached_upto: 0,
+            open: false,
+            served: 0,
+            last: Gained::default(),
+            ack: None,
+        }
+    }
+
+    fn raise(&mut self, cutoff: u64, stable_upto: u64, cached_upto: u64) -> bool {
+        let before = (self.cutoff, self.stable_upto, self.cached_upto);
+        self.cutoff = self.cutoff.max(cutoff);
+        self.stable_upto = self.stable_upto.max(stable_upto);
+        self.cached_upto = self.cached_upto.max(cached_upto).max(self.stable_upto);
+        before != (self.cutoff, self.stable_upto, self.cached_upto)
+    }
+
+    /// Takes over the result of a round. Watermarks grow only if everybody contributed.
+    pub(super) fn conclude(&mut self, entry: &Entry, complete: bool) -> Outcome {
+        let head = &entry.head;
+        let top = self.cutoff.max(head.highest);
+        // Somebody who has all it must have says u64::MAX; nothing beyond `top` exists here.
+        let (stable, cached) = if complete {
+            (head.stable.min(top), head.cached.min(top))
+        } else {
+            (0, 0)
+        };
+        let news = self.raise(top, stable, cached);
+        let gained = Gained {
+            highest: head.highest,
+            cached,
+            stable,
+            losers: head.losers,
+        };
+        // The round that carried the final watermark to everybody is the last one (R064, R092).
+        let told = complete && head.cutoff >= top && head.stable_upto >= top;
+        let open = top > 0 && !told;
+        let changed = gained != self.last || open != self.open;
+        self.last = gained;
+        self.open = open;
+        Outcome { news, changed }
+    }
+
+    /// Its line in a summary.
+    pub(super) fn summary(&self) -> SummarySlot {
+        SummarySlot {
+            origin: self.sender,
+            cutoff: self.cutoff,
+            stable_upto: self.stable_upto,
+            cached_upto: self.cached_upto,
+        }
+    }
+}
+
+/// All streams of the region, ascending by sender, bounded.
+#[derive(Debug)]
+pub(super) struct Tracks {
+    rows: Vec<Track>,
+    max: usize,
+}
+
+impl Tracks {
+    pub(super) fn new(max: usize) -> Self {
+        Self {
+            rows: Vec::new(),
+            max,
+        }
+    }
+
+    pub(super) fn get(&self, sender: Origin) -> Option<&Track> {
+        let at = self.find(sender).ok()?;
+        self.rows.get(at)
+    }
+
+    /// The row of a stream, made if needed; `None` if there are too many open streams.
+    pub(super) fn entry(&mut self, sender: Origin) -> Option<&mut Track> {
+        let mut place = self.find(sender);
+        if place.is_err() && self.rows.len() >= self.max {
+            let closed = self.rows.iter().enumerate().filter(|(_, row)| !row.open);
+            let (oldest, _) = closed.min_by_key(|(_, row)| row.served)?;
+            self.rows.remove(oldest);
+            place = self.find(sender);
+        }
+        let at = match place {
+            Ok(at) => at,
+            Err(at) => {
+                self.rows.insert(at, Track::new(sender));
+                at
+            }
+        };
+        self.rows.get_mut(at)
+    }
+
+    /// Takes over what a leader says; whether it was news.
+    pub(super) fn learn(&mut self, said: &SummarySlot) -> bool {
+        if said.stable_upto > said.cached_upto {
+            return false;
+        }
+        let Some(row) = self.entry(said.origin) else {
+            return false;
+        };
+        let news = row.raise(said.cutoff, said.stable_upto, said.cached_upto);
+        // In case this node becomes the leader.
+        row.open = row.stable_upto < row.cutoff;
+        news
+    }
+
+    /// Whether some stream still needs rounds.
+    pub(super) fn open(&self) -> bool {
+        self.rows.iter().any(|row| row.open)
+    }
+
+    /// The slots of the next round: those longest not served first, among them the most backward
+    /// (G06), and how many streams are active in all. `active`: what has unstable packets here.
+    pub(super) fn choose(
+        &mut self,
+        active: &[Origin],
+        capacity: usize,
+        round: u64,
+    ) -> (Vec<Entry>, usize) {
+        for sender in active {
+            if let Some(row) = self.entry(*sender) {
+                row.open = true;
+            }
+        }
+        let open = self.rows.iter().enumerate().filter(|(_, row)| row.open);
+        let mut order: Vec<(u64, u64, usize)> = open
+            .map(|(at, row)| {
+                (
+                    row.served,
+                    u64::MAX - row.cutoff.saturating_sub(row.stable_upto),
+                    at,
+                )
+            })
+            .collect();
+        let senders = order.len();
+        order.sort_unstable();
+        let mut slots = Vec::with_capacity(senders.min(capacity));
+        for (_, _, at) in order.into_iter().take(capacity) {
+            let row = &mut self.rows[at];
+            row.served = round;
+            slots.push(Entry::new(
+                row.sender,
+                row.cutoff,
+                row.stable_upto,
+                row.cached_upto,
+            ));
+        }
+        (slots, senders)
+    }
+
+    fn find(&self, sender: Origin) -> Result<usize, usize> {
+        self.rows.binary_search_by_key(&sender, |row| row.sender)
+    }
+}
