@@ -1,0 +1,79 @@
+# Quicksilver. `make help` lists the targets; everything else is in Cargo.
+
+# Build jobs: one per core, but no more than memory carries (a linker takes about 1.5 GB).
+CORES := $(shell nproc 2>/dev/null || echo 2)
+MEMORY_JOBS := $(shell awk '/MemAvailable/ { jobs = int($$2 / 1500000); print jobs < 1 ? 1 : jobs }' /proc/meminfo 2>/dev/null || echo 2)
+CARGO_BUILD_JOBS ?= $(shell if [ $(CORES) -lt $(MEMORY_JOBS) ]; then echo $(CORES); else echo $(MEMORY_JOBS); fi)
+export CARGO_BUILD_JOBS
+
+# Where rustup and most distributions put what is called below, also in a bare CI shell.
+export PATH := $(PATH):$(HOME)/.cargo/bin:/usr/sbin:/sbin
+
+CARGO ?= cargo
+# --locked: what is tested is what Cargo.lock says.
+LOCKED := --locked
+# Seconds that `make fuzz` gives each target.
+FUZZ_SECONDS ?= 60
+FUZZ_TARGETS := $(basename $(notdir $(wildcard fuzz/fuzz_targets/*.rs)))
+TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
+
+.PHONY: help deps demo test format lint unit doc fuzz bench-quick
+.DEFAULT_GOAL := help
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+# Programs that the tests and the demo call, and the packages they come in.
+PROGRAMS := ip:iproute2 nft:nftables ethtool:ethtool
+
+deps: ## check for Rust, install what the network tests call
+	@command -v $(CARGO) >/dev/null || { \
+	  echo "cargo is missing: install Rust 1.88 or newer, see https://rustup.rs" >&2; exit 1; }
+	@command -v cc >/dev/null || { \
+	  echo "a C linker (cc) is missing: install gcc or clang" >&2; exit 1; }
+	@packages=""; \
+	for pair in $(PROGRAMS); do \
+	  command -v "$${pair%%:*}" >/dev/null || packages="$$packages $${pair##*:}"; \
+	done; \
+	if [ -z "$$packages" ]; then exit 0; fi; \
+	if [ "$$(id -u)" -ne 0 ] || ! command -v apt-get >/dev/null; then \
+	  echo "missing:$$packages. Install with your package manager, as root, for example:" >&2; \
+	  echo "  apt-get install$$packages" >&2; exit 1; \
+	fi; \
+	echo "installing$$packages"; \
+	apt-get update -qq && \
+	DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $$packages
+
+demo: deps ## build the program and run its demonstration
+	$(CARGO) build $(LOCKED) --release -p qsm-cli
+	$(TARGET_DIR)/release/qsm demo
+
+test: deps format lint unit doc ## format, lints, all tests, documentation: what must pass
+	@echo
+	@echo "make test: everything passed (format, lints, tests, documentation)"
+
+format: ## is the code formatted?
+	$(CARGO) fmt --all --check
+
+lint: ## clippy, warnings denied
+	$(CARGO) clippy $(LOCKED) --workspace --all-targets -- -D warnings
+
+unit: ## all tests of the workspace, the decoders' fuzz smoke among them
+	$(CARGO) test $(LOCKED) --workspace
+
+doc: ## documentation, warnings denied
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc $(LOCKED) --workspace --no-deps
+
+fuzz: ## every decoder under libFuzzer, FUZZ_SECONDS (60) each; needs cargo-fuzz and nightly
+	@$(CARGO) fuzz --version >/dev/null 2>&1 || { \
+	  echo "cargo-fuzz is missing: cargo install cargo-fuzz" >&2; \
+	  echo "(a bounded run without it is part of make test)" >&2; exit 1; }
+	@$(CARGO) +nightly --version >/dev/null 2>&1 || { \
+	  echo "the nightly toolchain is missing: rustup toolchain install nightly" >&2; exit 1; }
+	@set -e; for target in $(FUZZ_TARGETS); do \
+	  echo "fuzzing $$target for $(FUZZ_SECONDS) s"; \
+	  $(CARGO) +nightly fuzz run $$target -- -max_total_time=$(FUZZ_SECONDS) -max_len=4096; \
+	done
+
+bench-quick: ## the short benchmark, on loopback
+	$(CARGO) run $(LOCKED) --release -p qsm-bench
