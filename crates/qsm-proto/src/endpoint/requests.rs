@@ -176,12 +176,10 @@ impl Endpoint {
             channel: region.channel(),
             ..asked.stream
         };
-        let view = region
-            .streams
-            .get(&sender)
-            .map_or(region.history.newest().number(), |s| {
-                s.view_of(sequence, &region.history)
-            });
+        let view = region.streams.get(&sender).map_or_else(
+            || region.history.newest().number(),
+            |s| s.view_of(sequence, &region.history),
+        );
         let asked = Asked {
             stream,
             view,

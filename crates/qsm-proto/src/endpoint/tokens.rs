@@ -285,7 +285,7 @@ impl Region {
             .filter(|stream| !stream.sender_dead());
         stream
             .and_then(|stream| stream.sender_address())
-            .or(member.map(|member| member.address))
+            .or_else(|| member.map(|member| member.address))
     }
 }
 

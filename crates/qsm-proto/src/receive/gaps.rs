@@ -82,7 +82,7 @@ impl Gap {
     /// The numbers.
     #[must_use]
     pub fn range(&self) -> SeqRange {
-        SeqRange::new(self.first, self.last).unwrap_or(SeqRange::one(self.first))
+        SeqRange::new(self.first, self.last).unwrap_or_else(|| SeqRange::one(self.first))
     }
 }
 

@@ -233,7 +233,7 @@ impl ReceiveStream {
         openings
             .into_iter()
             .find(|opening| opening.start <= sequence)
-            .map_or(history.newest().number(), |opening| opening.view)
+            .map_or_else(|| history.newest().number(), |opening| opening.view)
     }
 
     /// First number that a node which left with view `left` need not deliver, once it is known.
