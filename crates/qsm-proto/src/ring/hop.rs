@@ -19,6 +19,9 @@ const SENDINGS_MAX: u32 = 3;
 const SENDINGS_TO_SILENT: u32 = 1;
 /// How often a member is reported as long as it stays silent.
 const REPORT_INTERVAL: Duration = Duration::from_secs(1);
+/// How long after a view's installation silence is no reason for a report: the silent one may not
+/// have the view yet.
+const SETTLING: Duration = Duration::from_millis(500);
 
 /// A token on its way to a ring neighbour.
 #[derive(Debug)]
@@ -36,7 +39,10 @@ pub(super) struct Passing {
 #[derive(Debug, Default)]
 pub(super) struct Hops {
     smoothed_ns: u64,
-    silent: Vec<(MemberIndex, Instant)>,
+    /// Members passed over, and when each was reported.
+    silent: Vec<(MemberIndex, Option<Instant>)>,
+    /// When the view was installed here.
+    installed: Instant,
 }
 
 impl Hops {
@@ -92,18 +98,20 @@ impl Hops {
 
     /// The member did not answer; whether it is time to report it (again).
     pub(super) fn silent(&mut self, now: Instant, member: MemberIndex) -> bool {
-        let known = self.silent.iter_mut().find(|(silent, _)| *silent == member);
-        match known {
-            Some((_, reported)) if now.since(*reported) < REPORT_INTERVAL => false,
-            Some((_, reported)) => {
-                *reported = now;
-                true
-            }
-            None => {
-                self.silent.push((member, now));
-                true
-            }
+        let known = self.silent.iter().position(|(silent, _)| *silent == member);
+        let at = known.unwrap_or(self.silent.len());
+        if known.is_none() {
+            self.silent.push((member, None));
         }
+        let reported = &mut self.silent[at].1;
+        let due = match *reported {
+            Some(before) => now.since(before) >= REPORT_INTERVAL,
+            None => now.since(self.installed) >= SETTLING,
+        };
+        if due {
+            *reported = Some(now);
+        }
+        due
     }
 
     /// Smoothed time from sending a token to its receipt, nanoseconds; 0 before the first.
@@ -111,9 +119,10 @@ impl Hops {
         self.smoothed_ns
     }
 
-    /// Member indexes have another meaning from now on.
-    pub(super) fn forget_members(&mut self) {
+    /// A view is installed: member indexes have another meaning from now on.
+    pub(super) fn install(&mut self, now: Instant) {
         self.silent.clear();
+        self.installed = now;
     }
 
     fn timeout(&self, repetition: u32) -> Duration {

@@ -13,13 +13,13 @@ const SUMMARY_FIXED_BYTES: usize = 4 + 4 + 8 + 1;
 const SUMMARY_SLOT_BYTES: usize = 36;
 
 impl RegionRing {
-    /// Opens a round, if there is a stream that needs one.
+    /// Opens a round, if there is a stream that needs one or the view is fresh.
     pub(super) fn open_round(&mut self, turn: &mut Turn<'_>, place: &Place) {
         let mut active: Vec<Origin> = Vec::new();
         turn.streams.active(&mut active);
         let number = self.number.saturating_add(1);
         let (slots, senders) = self.tracks.choose(&active, self.capacity(), number);
-        if slots.is_empty() {
+        if slots.is_empty() && !self.fresh {
             self.pace.hold();
             return;
         }
@@ -66,6 +66,7 @@ impl RegionRing {
             return;
         };
         let complete = usize::from(result.head.visited) == place.view.members().len();
+        self.fresh &= !complete;
         self.stats.rounds += 1;
         self.stats.rounds_incomplete += u64::from(!complete);
         let duration = turn.now.since(self.rounds[at].started);
@@ -115,7 +116,8 @@ impl RegionRing {
             self.summarise(turn, place, result);
         }
         self.pace.credit(result.head.credit_bytes);
-        self.pace.completed(turn.now, changed, self.tracks.open());
+        let open = self.tracks.open() || self.fresh;
+        self.pace.completed(turn.now, changed, open);
     }
 
     /// The token did not return (R062): the next round may begin.

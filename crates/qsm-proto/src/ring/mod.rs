@@ -115,7 +115,7 @@ pub struct Report {
     /// Everything up to here has been received; `u64::MAX` for a leaving member that has all it
     /// must have.
     pub contiguous: u64,
-    /// Of everything up to here, what this node must cache has been received.
+    /// Of everything up to here, what this node must cache in the current view has been received.
     pub cached: u64,
     /// Whether anything is missing here.
     pub missing: bool,
@@ -165,7 +165,8 @@ pub enum Action {
         cutoff: u64,
         /// All members of the view have everything up to here: purge (R092).
         stable_upto: u64,
-        /// All cachers have their part up to here.
+        /// In the view in which this was found, all cachers had their part up to here. The sender
+        /// may have freed it, so what is cached must be kept over views until it is stable.
         cached_upto: u64,
     },
     /// As region leader: tell the sender (R091).
@@ -277,6 +278,10 @@ pub struct RegionRing {
     number: u64,
     /// As region leader: a round is in flight, opened for that many active senders.
     flying: Option<u32>,
+    /// No round of this view has been complete yet. The first one takes place even if the leader
+    /// knows of no stream, so that others can say what they know: a newcomer may hold packets that
+    /// became stable in the view before.
+    fresh: bool,
     stats: RingStats,
 }
 
@@ -295,6 +300,7 @@ impl RegionRing {
             pace: Pace::new(config.token_min, config.token_max),
             number: 0,
             flying: None,
+            fresh: false,
             stats: RingStats::default(),
         }
     }
@@ -305,11 +311,12 @@ impl RegionRing {
         self.place = Place::new(view, me).map(Arc::new);
         self.rounds.clear();
         self.flying = None;
-        self.hops.forget_members();
+        self.hops.install(now);
         self.patience = Patience::default();
         self.watch = Watch::new(self.config.token_max);
-        if self.place.is_some() {
-            self.note_traffic(now, 0);
+        self.fresh = self.place.is_some();
+        if self.fresh {
+            self.pace.note(now, 0);
         }
     }
 

@@ -75,7 +75,9 @@ impl Stream {
     /// Runs of what is missing up to `cutoff` among what `mine` selects.
     pub(super) fn missing(&self, cutoff: u64, mine: impl Fn(u64) -> bool) -> Vec<SeqRange> {
         let mut runs: Vec<SeqRange> = Vec::new();
-        for number in (self.stable_upto + 1..=cutoff).filter(|number| mine(*number) && !self.held.contains(number)) {
+        for number in (self.stable_upto + 1..=cutoff)
+            .filter(|number| mine(*number) && !self.held.contains(number))
+        {
             match runs.last_mut() {
                 Some(run) if run.last() + 1 == number => {
                     *run = SeqRange::new(run.first(), number).unwrap();
@@ -189,6 +191,9 @@ pub(super) struct Network {
     pub(super) tokens: u64,
     /// Rings a token travelled, for routes: (from, to, level).
     pub(super) route: Vec<(Origin, u64, u8)>,
+    /// Watermarks of cachers that have been found right. They stay when the view changes, and with
+    /// it the partitions that cache; only what is new is measured by the new view.
+    cached: BTreeMap<Origin, u64>,
     parcels: BTreeMap<(Instant, u64), Parcel>,
     timeouts: BTreeSet<(Instant, u64)>,
     serial: u64,
@@ -211,6 +216,7 @@ impl Network {
             actions: Vec::new(),
             tokens: 0,
             route: Vec::new(),
+            cached: BTreeMap::new(),
             parcels: BTreeMap::new(),
             timeouts: BTreeSet::new(),
             serial: 0,
@@ -258,6 +264,16 @@ impl Network {
     pub(super) fn kill(&mut self, node: u64) {
         self.nodes.get_mut(&node).unwrap().alive = false;
         self.schedule(node);
+    }
+
+    /// Kills all nodes but these and forgets them.
+    pub(super) fn keep(&mut self, nodes: &[u64]) {
+        for node in self.nodes.keys().copied().collect::<Vec<_>>() {
+            if !nodes.contains(&node) {
+                self.kill(node);
+                self.nodes.remove(&node);
+            }
+        }
     }
 
     pub(super) fn ring(&self, node: u64) -> &RegionRing {
@@ -352,6 +368,7 @@ impl Network {
 
     fn arrive(&mut self, parcel: Parcel) {
         match parcel {
+            Parcel::Repair { to, .. } if !self.nodes.contains_key(&to) => {}
             Parcel::Repair { to, sender, number } => self.receive(to, sender, number),
             Parcel::Datagram { to, bytes } => self.inject(to, &bytes),
         }
@@ -473,15 +490,17 @@ impl Network {
             }
             Action::PullLeaders { sender, cutoff } => self.pull_leaders(node, *sender, *cutoff),
             Action::AskSender { sender, ranges } => {
-                let all: Vec<u64> = self.nodes.keys().copied().collect();
                 for range in ranges.as_slice() {
-                    for number in range.first()..=range.last() {
-                        for to in all.iter().copied() {
-                            let sender = *sender;
-                            self.enqueue(Parcel::Repair { to, sender, number });
-                        }
-                    }
+                    self.multicast_again(*sender, *range);
                 }
+            }
+        }
+    }
+
+    fn multicast_again(&mut self, sender: Origin, range: SeqRange) {
+        for to in self.nodes.keys().copied().collect::<Vec<_>>() {
+            for number in range.first()..=range.last() {
+                self.enqueue(Parcel::Repair { to, sender, number });
             }
         }
     }
@@ -517,9 +536,10 @@ impl Network {
     }
 
     /// Safety: a watermark is never above what all members of the view that it speaks of have.
-    fn check(&self, node: u64, sender: Origin, stable_upto: u64, cached_upto: u64) {
+    fn check(&mut self, node: u64, sender: Origin, stable_upto: u64, cached_upto: u64) {
         assert!(stable_upto <= cached_upto);
         let view = &self.nodes[&node].fake.view;
+        let cached = self.cached.get(&sender).copied().unwrap_or(0);
         for member in view.members() {
             let fake = &self.nodes[&member.origin.node.0].fake;
             let stream = fake.streams.get(&sender);
@@ -530,12 +550,12 @@ impl Network {
                 member.origin
             );
             let index = view.index_of(member.origin).unwrap();
-            let checked = stream.map_or(0, |stream| stream.stable_upto);
-            let lacks = (checked + 1..=cached_upto).find(|number| {
+            let lacks = (cached + 1..=cached_upto).find(|number| {
                 view.caching_partition(*number) == view.partition_of(index)
                     && !stream.is_some_and(|stream| stream.held.contains(number))
             });
             assert_eq!(lacks, None, "cached {cached_upto} at {}", member.origin);
         }
+        self.cached.insert(sender, cached.max(cached_upto));
     }
 }

@@ -117,7 +117,7 @@ fn watermarks_are_right_over_changing_views() {
                 net.install(node, &next);
                 net.run(Duration::from_millis(random.below(8)));
             }
-            net.nodes.retain(|node, _| members.contains(node));
+            net.keep(&members);
         }
         finish(&mut net, 1, packet, seed);
     }
@@ -146,4 +146,20 @@ fn the_sender_is_asked_only_for_what_a_whole_partition_misses() {
             "seed {seed}"
         );
     }
+}
+
+#[test]
+fn the_same_seed_gives_the_same_trace() {
+    let trace = || {
+        let nodes: Vec<u64> = (0..20).collect();
+        let mut net = Network::new(7, &nodes, Layout::default());
+        net.loss_ppm = 100_000;
+        net.jitter = Duration::from_millis(2);
+        for packet in 1..=20 {
+            multicast(&mut net, 1, packet, 200_000);
+            net.run(Duration::from_millis(7));
+        }
+        (net.actions, net.route)
+    };
+    assert_eq!(trace(), trace());
 }
