@@ -81,6 +81,12 @@ impl History {
         &self.entries[self.entries.len() - 1].view
     }
 
+    /// Members of the current view.
+    #[must_use]
+    pub fn size(&self) -> usize {
+        self.newest().members().len()
+    }
+
     /// This node's place in the current view.
     #[must_use]
     pub fn me(&self) -> Option<MemberIndex> {

@@ -9,6 +9,7 @@ use qsm_wire::{ChannelId, GroupId, Opening, Origin, RegionId, SeqRange, ViewNumb
 
 use crate::history::History;
 use crate::receive::{ReceiveStream, Store};
+use crate::repair::Backoff;
 use crate::ring::{RegionRing, Report, RingConfig, Streams};
 use crate::send::SendStream;
 use crate::view::RegionView;
@@ -61,6 +62,8 @@ pub struct Region {
     pub leaving: Option<Leaving>,
     /// Members of the current view that receive, other than this node.
     pub receivers: usize,
+    /// How widespread losses are.
+    pub backoff: Backoff,
 }
 
 /// Most senders remembered as silent; more are asked again.
@@ -80,6 +83,7 @@ impl Region {
             silent: Vec::new(),
             leaving: None,
             receivers: 0,
+            backoff: Backoff::default(),
         }
     }
 

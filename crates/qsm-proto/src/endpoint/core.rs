@@ -5,9 +5,9 @@ use qsm_wire::{Header, Hop, Origin};
 
 use crate::outbox::Outbox;
 use crate::receive::{Cursors, Desk, Inbox, Store};
-use crate::repair::{Budget, Recent};
+use crate::repair::{Backoff, Budget, Recent};
 use crate::stats::RepairTimes;
-use crate::{Config, Deliver, Events, Instant, Stats};
+use crate::{Config, Deliver, Events, Instant, Random, Seed, Stats};
 
 /// What all parts of a node share: configuration, memory, budgets, counters.
 #[derive(Debug)]
@@ -24,10 +24,11 @@ pub(super) struct Core {
     pub(super) request_budget: Budget,
     pub(super) recent: Recent,
     pub(super) repairs: RepairTimes,
+    random: Random,
 }
 
 impl Core {
-    pub(super) fn new(config: Config, now: Instant) -> Self {
+    pub(super) fn new(config: Config, seed: Seed, now: Instant) -> Self {
         Self {
             origin: Origin {
                 node: config.node,
@@ -43,6 +44,7 @@ impl Core {
             request_budget: Budget::new(config.recovery.requests_per_second, now),
             recent: Recent::new(),
             repairs: RepairTimes::default(),
+            random: Random::new(seed, "backoff"),
             config,
         }
     }
@@ -82,9 +84,17 @@ impl Core {
         u32::try_from(self.config.receive_buffer_bytes / 2).unwrap_or(u32::MAX)
     }
 
-    pub(super) fn inbox<'a>(&'a mut self, now: Instant, out: &'a mut dyn Deliver) -> Inbox<'a> {
+    /// What the streams of a region with this back-off and that many members work with.
+    pub(super) fn inbox<'a>(
+        &'a mut self,
+        now: Instant,
+        (backoff, members): (&Backoff, usize),
+        out: &'a mut dyn Deliver,
+    ) -> Inbox<'a> {
         let first_request = if self.config.recovery.fast {
+            let round_trip = self.repairs.round_trip();
             now.after(self.guard())
+                .after(backoff.draw(round_trip, members, &mut self.random))
         } else {
             Instant::NEVER
         };

@@ -48,7 +48,9 @@ impl Endpoint {
         if header.hop == Hop::Direct {
             stream.heard_from(from);
         }
-        let mut inbox = self.core.inbox(now, out);
+        let mut inbox = self
+            .core
+            .inbox(now, (&region.backoff, region.history.size()), out);
         let arrival = stream.take(
             data,
             (header.hop, datagram),
@@ -108,7 +110,12 @@ impl Endpoint {
             }
             beat.openings()
                 .for_each(|opening| stream.note_opening(opening));
-            stream.extend(beat.highest, &mut self.core.inbox(now, out));
+            stream.extend(
+                beat.highest,
+                &mut self
+                    .core
+                    .inbox(now, (&region.backoff, region.history.size()), out),
+            );
             if beat.highest > stream.contiguous() {
                 region.ring.note_traffic(now, 0);
             }
@@ -273,7 +280,13 @@ impl Endpoint {
             return;
         };
         if let Some(stream) = region.streams.get_mut(&sender) {
-            stream.deliver(&region.history, false, &mut self.core.inbox(now, out));
+            stream.deliver(
+                &region.history,
+                false,
+                &mut self
+                    .core
+                    .inbox(now, (&region.backoff, region.history.size()), out),
+            );
         }
     }
 

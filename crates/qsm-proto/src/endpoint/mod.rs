@@ -71,7 +71,7 @@ impl Endpoint {
             membership: Membership::new(&config, seed, now),
             pool: BlockPool::new(config.limits.send_bytes),
             meter: Meter::new(&config.pace, now),
-            core: Core::new(config, now),
+            core: Core::new(config, seed, now),
             regions: BTreeMap::new(),
             channels: BTreeMap::new(),
             routes: Routes::default(),

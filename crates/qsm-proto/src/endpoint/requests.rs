@@ -146,7 +146,12 @@ impl Endpoint {
             return;
         }
         for range in absent.ranges.iter() {
-            stream.lose(range, &mut self.core.inbox(now, out));
+            stream.lose(
+                range,
+                &mut self
+                    .core
+                    .inbox(now, (&region.backoff, region.history.size()), out),
+            );
         }
         self.deliver_waiting(now, id, sender, out);
     }
@@ -167,7 +172,7 @@ impl Endpoint {
             view: ViewNumber(0),
             tried: 0,
             waiters: waiters.members().to_vec(),
-            patient: false,
+            patient: !self.core.config.recovery.fast,
         };
         let Some(region) = self.regions.get(&id) else {
             return;
@@ -316,7 +321,12 @@ impl Endpoint {
         }
         if let Some(stream) = region.streams.get_mut(&sender) {
             for range in &ask.ranges {
-                stream.lose(*range, &mut self.core.inbox(now, out));
+                stream.lose(
+                    *range,
+                    &mut self
+                        .core
+                        .inbox(now, (&region.backoff, region.history.size()), out),
+                );
             }
         }
         self.deliver_waiting(now, id, sender, out);

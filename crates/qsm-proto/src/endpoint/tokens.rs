@@ -21,6 +21,16 @@ impl Endpoint {
     ) {
         let id = token.head.region;
         self.note_token(now, id);
+        if let Some(region) = self.regions.get_mut(&id) {
+            let losers = token
+                .slots()
+                .map(|slot| slot.head.losers)
+                .max()
+                .unwrap_or(0);
+            region
+                .backoff
+                .note(losers, token.head.visited, region.history.size());
+        }
         self.turn(now, id, out, |region_ring, turn| {
             region_ring.handle_token(turn, header.origin, token);
         });
@@ -229,7 +239,12 @@ impl Endpoint {
             return;
         };
         stream.watermarks(stable_upto, cached_upto, &mut self.core.store);
-        stream.extend(cutoff, &mut self.core.inbox(now, out));
+        stream.extend(
+            cutoff,
+            &mut self
+                .core
+                .inbox(now, (&region.backoff, region.history.size()), out),
+        );
     }
 
     /// A stream that is in the token but was never heard of here: its sender, if it is a member,

@@ -14,10 +14,12 @@
 //! its whole caching partition is known to miss (R079, R080). A cacher that is silent is passed
 //! over after a few retries.
 
+mod backoff;
 mod budget;
 mod plan;
 mod recent;
 
+pub use backoff::Backoff;
 pub use budget::Budget;
 pub(crate) use plan::bit;
 pub use plan::{Ask, Planner, Target};

@@ -1,0 +1,425 @@
+//! A handful of endpoints in one region on a small virtual network, with a scripted membership
+//! service. The simulator does all of this better; here one can see every packet of a case.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use qsm_proto::session::{Letterhead, Session, frame_bytes};
+use qsm_proto::{
+    Config, Delivery, Endpoint, Event, Instant, Outbox, PublishError, Random, Seed, nanoseconds,
+};
+use qsm_wire::membership::{FromService, Member, Role, ToService, Update};
+use qsm_wire::{
+    Body, ChannelId, GroupId, Header, Hop, Incarnation, NodeId, Origin, Packet, RegionId,
+    ViewNumber,
+};
+
+const REGION: RegionId = RegionId(1);
+const CHANNEL: ChannelId = ChannelId(1);
+const DELAY: Duration = Duration::from_micros(50);
+
+pub(crate) fn address(node: u64) -> SocketAddr {
+    SocketAddr::from(([10, 0, 0, u8::try_from(node).unwrap()], 9))
+}
+
+fn multicast() -> SocketAddr {
+    SocketAddr::from(([239, 1, 1, 1], 9))
+}
+
+fn service() -> SocketAddr {
+    SocketAddr::from(([10, 0, 1, 1], 9))
+}
+
+pub(crate) fn origin(node: u64) -> Origin {
+    Origin {
+        node: NodeId(node),
+        incarnation: Incarnation(1),
+    }
+}
+
+/// A message as an application got it.
+pub(crate) type Got = (GroupId, Origin, u64, Vec<u8>);
+
+struct Parcel {
+    to: u64,
+    from: SocketAddr,
+    bytes: Vec<u8>,
+}
+
+pub(crate) struct Cluster {
+    pub(crate) now: Instant,
+    pub(crate) nodes: BTreeMap<u64, Endpoint>,
+    pub(crate) got: BTreeMap<u64, Vec<Got>>,
+    pub(crate) events: BTreeMap<u64, Vec<Event>>,
+    /// Loss of data packets at each receiver, parts per million.
+    pub(crate) data_loss_ppm: u32,
+    /// Loss of everything else but sessions.
+    pub(crate) control_loss_ppm: u32,
+    /// First transmissions that arrived: (receiver, sequence), to know who held what.
+    pub(crate) arrived: BTreeSet<(u64, u64)>,
+    /// Sequences that somebody asked the sender for, with the number of requests.
+    pub(crate) asked: BTreeMap<u64, u32>,
+    sessions: BTreeMap<u64, Session>,
+    batches: BTreeMap<u64, u64>,
+    view: ViewNumber,
+    pub(crate) members: Vec<u64>,
+    queue: BTreeMap<(Instant, u64), Parcel>,
+    order: u64,
+    random: Random,
+}
+
+impl Cluster {
+    /// Members `1..=members` of group 0 and 1, of which the publishers (members or not) are
+    /// admitted with a first view.
+    pub(crate) fn new(members: u64, publishers: &[u64], configure: impl Fn(&mut Config)) -> Self {
+        let mut cluster = Self {
+            now: Instant(1_000_000),
+            nodes: BTreeMap::new(),
+            got: BTreeMap::new(),
+            events: BTreeMap::new(),
+            data_loss_ppm: 0,
+            control_loss_ppm: 0,
+            arrived: BTreeSet::new(),
+            asked: BTreeMap::new(),
+            sessions: BTreeMap::new(),
+            batches: BTreeMap::new(),
+            view: ViewNumber(0),
+            members: (1..=members).collect(),
+            queue: BTreeMap::new(),
+            order: 0,
+            random: Random::new(Seed(7), "network"),
+        };
+        let all: BTreeSet<u64> = (1..=members).chain(publishers.iter().copied()).collect();
+        for node in all {
+            let mut config = Config::new(NodeId(node), address(node));
+            config.service = Some(service());
+            config.receive_buffer_bytes = 8 << 20;
+            configure(&mut config);
+            let mut endpoint = Endpoint::new(config, Seed(node), cluster.now).unwrap();
+            let names = vec!["a".to_owned(), "b".to_owned()];
+            if cluster.members.contains(&node) {
+                endpoint.enter(cluster.now, Role::Subscriber, names.clone());
+            }
+            if publishers.contains(&node) {
+                endpoint.enter(cluster.now, Role::Publisher, names);
+            }
+            cluster.nodes.insert(node, endpoint);
+        }
+        cluster.run(Duration::from_millis(50));
+        cluster.change_view();
+        cluster.run(Duration::from_millis(50));
+        cluster
+    }
+
+    /// Sends the next view, of the present `members`, to everybody.
+    pub(crate) fn change_view(&mut self) {
+        self.view = ViewNumber(self.view.0 + 1);
+        let added = self.members.iter().map(|node| Member {
+            origin: origin(*node),
+            address: address(*node),
+            leaving: false,
+        });
+        let update = Update::View {
+            region: REGION,
+            view: self.view,
+            base: ViewNumber(0),
+            removed: Vec::new(),
+            leaving: Vec::new(),
+            added: added.collect(),
+        };
+        let groups = vec![GroupId(0), GroupId(1)];
+        let region = Update::Region {
+            region: REGION,
+            channel: CHANNEL,
+            address: multicast(),
+            groups,
+        };
+        let named = ["a", "b"]
+            .into_iter()
+            .zip(0..)
+            .map(|(name, group)| Update::Named {
+                group: GroupId(group),
+                name: name.to_owned(),
+            });
+        let updates: Vec<Update> = named.chain([region, update]).collect();
+        self.batch(&updates);
+    }
+
+    pub(crate) fn batch(&mut self, updates: &[Update]) {
+        for node in self.nodes.keys().copied().collect::<Vec<_>>() {
+            let number = self.batches.entry(node).or_insert(0);
+            *number += 1;
+            let message = FromService::Batch {
+                number: *number,
+                updates: updates.to_vec(),
+            };
+            self.tell(node, &message);
+        }
+    }
+
+    /// A node is gone without a word.
+    pub(crate) fn crash(&mut self, node: u64) {
+        self.nodes.remove(&node);
+        self.sessions.remove(&node);
+    }
+
+    pub(crate) fn publish(&mut self, node: u64, group: u32, payload: &[u8]) -> u64 {
+        loop {
+            let got = self.got.entry(node).or_default();
+            let endpoint = self.nodes.get_mut(&node).unwrap();
+            let mut out = |m: Delivery<'_>| keep(got, m);
+            match endpoint.publish(self.now, GroupId(group), payload, &mut out) {
+                Ok(number) => {
+                    self.flush(node);
+                    return number;
+                }
+                Err(PublishError::WindowFull) => self.run(Duration::from_millis(1)),
+                Err(error) => panic!("{error}"),
+            }
+        }
+    }
+
+    pub(crate) fn run(&mut self, duration: Duration) {
+        let end = self.now.after(duration);
+        loop {
+            for node in self.nodes.keys().copied().collect::<Vec<_>>() {
+                self.flush(node);
+            }
+            let timer = self.nodes.values().filter_map(Endpoint::next_timeout).min();
+            let arrival = self.queue.keys().next().map(|key| key.0);
+            let sessions = self
+                .sessions
+                .values()
+                .filter_map(Session::next_timeout)
+                .min();
+            let next = [timer, arrival, sessions].into_iter().flatten().min();
+            let Some(next) = next.filter(|next| *next <= end) else {
+                break;
+            };
+            self.now = self.now.max(next);
+            while let Some(entry) = self.queue.first_entry() {
+                if entry.key().0 > self.now {
+                    break;
+                }
+                let parcel = entry.remove();
+                self.arrive(&parcel);
+            }
+            for (node, endpoint) in &mut self.nodes {
+                let got = self.got.entry(*node).or_default();
+                endpoint.handle_timeout(self.now, &mut |m: Delivery<'_>| keep(got, m));
+                endpoint.check_invariants();
+            }
+            self.send_sessions();
+        }
+        self.now = end;
+    }
+
+    /// Runs until all publishers know that everything is stable.
+    pub(crate) fn settle(&mut self, limit: Duration) {
+        let end = self.now.after(limit);
+        while self.now < end {
+            self.run(Duration::from_millis(5));
+            if self.nodes.values().all(Endpoint::is_stable) {
+                return;
+            }
+        }
+        let stats: Vec<_> = self
+            .nodes
+            .iter()
+            .map(|(node, e)| (node, e.stats()))
+            .collect();
+        panic!("not stable within {limit:?}: {stats:#?}");
+    }
+
+    pub(crate) fn total(&self, count: impl Fn(&qsm_proto::Stats) -> u64) -> u64 {
+        self.nodes
+            .values()
+            .map(|endpoint| count(&endpoint.stats()))
+            .sum()
+    }
+
+    fn flush(&mut self, node: u64) {
+        let Some(endpoint) = self.nodes.get_mut(&node) else {
+            return;
+        };
+        let mut sent = VecDeque::new();
+        while let Some(transmit) = endpoint.poll_transmit(self.now) {
+            for datagram in transmit.bytes.chunks(transmit.segment_bytes) {
+                sent.push_back((transmit.to, datagram.to_vec()));
+            }
+        }
+        let kept = self.events.entry(node).or_default();
+        kept.extend(core::iter::from_fn(|| endpoint.poll_event()));
+        for (to, bytes) in sent {
+            self.send(node, to, &bytes);
+        }
+    }
+
+    fn send(&mut self, from: u64, to: SocketAddr, bytes: &[u8]) {
+        let targets: Vec<u64> = if to == multicast() {
+            self.members
+                .iter()
+                .copied()
+                .filter(|node| *node != from)
+                .collect()
+        } else if to == service() {
+            vec![0]
+        } else {
+            self.nodes
+                .keys()
+                .copied()
+                .filter(|node| address(*node) == to)
+                .collect()
+        };
+        for target in targets {
+            if self.loses(from, target, bytes) {
+                continue;
+            }
+            let jitter = self.random.below(nanoseconds(DELAY));
+            let at = self.now.after(DELAY).after(Duration::from_nanos(jitter));
+            self.order += 1;
+            let parcel = Parcel {
+                to: target,
+                from: address(from),
+                bytes: bytes.to_vec(),
+            };
+            self.queue.insert((at, self.order), parcel);
+        }
+    }
+
+    fn loses(&mut self, from: u64, target: u64, bytes: &[u8]) -> bool {
+        let packet = Packet::decode(bytes).unwrap();
+        let ppm = match packet.body {
+            Body::Session(_) | Body::SessionAck(_) => 0,
+            Body::Data(_) => self.data_loss_ppm,
+            _ => self.control_loss_ppm,
+        };
+        let lost = self.random.chance_ppm(ppm);
+        match packet.body {
+            Body::Data(data) if packet.header.hop == Hop::Direct && !lost => {
+                self.arrived.insert((target, data.head.sequence));
+            }
+            Body::Nak(request)
+                if request.head.stream.origin == origin(target) && from != target =>
+            {
+                for range in request.ranges.iter() {
+                    for sequence in range.first()..=range.last() {
+                        *self.asked.entry(sequence).or_insert(0) += 1;
+                    }
+                }
+            }
+            _ => {}
+        }
+        lost
+    }
+
+    fn arrive(&mut self, parcel: &Parcel) {
+        if parcel.to == 0 {
+            self.serve(parcel);
+            return;
+        }
+        if let Some(endpoint) = self.nodes.get_mut(&parcel.to) {
+            let got = self.got.entry(parcel.to).or_default();
+            let mut out = |m: Delivery<'_>| keep(got, m);
+            endpoint.handle_datagram(self.now, parcel.from, &parcel.bytes, &mut out);
+        }
+    }
+
+    /// The scripted service: admits everybody, confirms every request.
+    fn serve(&mut self, parcel: &Parcel) {
+        let packet = Packet::decode(&parcel.bytes).unwrap();
+        let node = packet.header.origin.node.0;
+        match packet.body {
+            Body::Session(frame) => {
+                let session = self
+                    .sessions
+                    .entry(node)
+                    .or_insert_with(|| Session::new(frame.head.session, frame_bytes(1472)));
+                session.handle_frame(self.now, &frame);
+            }
+            Body::SessionAck(heard) => {
+                if let Some(session) = self.sessions.get_mut(&node) {
+                    session.handle_heard(self.now, heard.heard_upto, false);
+                    let mut outbox = Outbox::new();
+                    session.transmit_heard(&letterhead(node), &mut outbox);
+                    self.post(node, outbox);
+                }
+            }
+            _ => {}
+        }
+        let messages: Vec<Vec<u8>> = self
+            .sessions
+            .get_mut(&node)
+            .map(|session| core::iter::from_fn(|| session.poll_message()).collect())
+            .unwrap_or_default();
+        for message in messages {
+            let answer = match ToService::decode(&message).unwrap() {
+                ToService::Hello { .. } => FromService::Welcome {
+                    incarnation: Incarnation(1),
+                    term: 1,
+                    heartbeat_ms: 200,
+                },
+                ToService::Enter { request, .. } => FromService::Done { request },
+                _ => continue,
+            };
+            self.tell(node, &answer);
+        }
+    }
+
+    fn tell(&mut self, node: u64, message: &FromService) {
+        let mut bytes = Vec::new();
+        message.encode(&mut bytes);
+        if let Some(session) = self.sessions.get_mut(&node) {
+            session.send(&bytes).unwrap();
+        }
+        self.send_sessions();
+    }
+
+    fn send_sessions(&mut self) {
+        for node in self.sessions.keys().copied().collect::<Vec<_>>() {
+            let mut outbox = Outbox::new();
+            let session = self.sessions.get_mut(&node).unwrap();
+            session.transmit(self.now, &letterhead(node), &mut outbox);
+            self.post(node, outbox);
+        }
+    }
+
+    fn post(&mut self, node: u64, mut outbox: Outbox) {
+        while let Some(transmit) = outbox.pop() {
+            self.order += 1;
+            let parcel = Parcel {
+                to: node,
+                from: service(),
+                bytes: transmit.bytes.to_vec(),
+            };
+            self.queue
+                .insert((self.now.after(DELAY), self.order), parcel);
+        }
+    }
+}
+
+fn letterhead(node: u64) -> Letterhead {
+    let header = Header {
+        cluster: Config::new(NodeId(0), address(1)).cluster_number(),
+        origin: Origin {
+            node: NodeId(999),
+            incarnation: Incarnation(1),
+        },
+        epoch: 0,
+        hop: Hop::Direct,
+    };
+    Letterhead {
+        header,
+        to: address(node),
+    }
+}
+
+fn keep(got: &mut Vec<Got>, message: Delivery<'_>) {
+    got.push((
+        message.group,
+        message.sender,
+        message.number,
+        message.bytes.to_vec(),
+    ));
+}

@@ -1,0 +1,206 @@
+//! What a region promises, seen packet by packet: everybody gets everything once and in order,
+//! losses are repaired among receivers, and the sender is asked only for what no cacher has.
+
+mod cluster;
+
+use std::time::Duration;
+
+use cluster::{Cluster, origin};
+use qsm_proto::Event;
+use qsm_wire::GroupId;
+
+fn payload(number: u64, length: usize) -> Vec<u8> {
+    (0..length)
+        .map(|at| u8::try_from((number + at as u64) % 251).unwrap())
+        .collect()
+}
+
+/// Publishes `count` messages alternating between two groups, with a pause between trains.
+fn publish(cluster: &mut Cluster, node: u64, count: u64, length: usize) {
+    for number in 0..count {
+        cluster.publish(
+            node,
+            u32::try_from(number % 2).unwrap(),
+            &payload(number, length),
+        );
+        if number % 20 == 19 {
+            cluster.run(Duration::from_micros(200));
+        }
+    }
+}
+
+/// Every member got exactly the `count` messages of `publish` by that node, in order.
+fn check_all(cluster: &Cluster, node: u64, count: u64, length: usize) {
+    for member in &cluster.members {
+        let got: Vec<_> = cluster.got[member]
+            .iter()
+            .filter(|message| message.1 == origin(node))
+            .collect();
+        assert_eq!(got.len() as u64, count, "member {member}");
+        for group in 0..2u64 {
+            let of_group = got
+                .iter()
+                .filter(|m| m.0 == GroupId(u32::try_from(group).unwrap()));
+            for (at, message) in (0u64..).zip(of_group) {
+                assert_eq!(message.2, at + 1, "member {member} group {group}");
+                assert!(
+                    message.3 == payload(at * 2 + group, length),
+                    "member {member}: content"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn without_loss_everybody_gets_everything_and_nobody_asks() {
+    let mut cluster = Cluster::new(8, &[1], |_| {});
+    publish(&mut cluster, 1, 400, 300);
+    cluster.settle(Duration::from_secs(1));
+    check_all(&cluster, 1, 400, 300);
+    assert_eq!(cluster.total(|stats| stats.naks_sent + stats.pulls_sent), 0);
+    assert_eq!(cluster.total(|stats| stats.duplicates), 0);
+}
+
+#[test]
+fn with_loss_receivers_repair_each_other_and_the_sender_stays_out() {
+    let mut cluster = Cluster::new(8, &[20], |_| {});
+    cluster.data_loss_ppm = 50_000;
+    publish(&mut cluster, 20, 4000, 1000);
+    cluster.settle(Duration::from_secs(5));
+    check_all(&cluster, 20, 4000, 1000);
+    let by_receivers = cluster
+        .total(|stats| stats.repaired_by_cacher + stats.repaired_by_push + stats.repaired_by_pull);
+    let by_sender = cluster.total(|stats| stats.repaired_by_sender);
+    assert!(by_receivers > 1000, "{by_receivers}");
+    assert!(
+        by_sender * 100 <= by_receivers,
+        "{by_sender} of {by_receivers}"
+    );
+    for sequence in cluster.asked.keys() {
+        let holders: Vec<_> = cachers(&cluster, *sequence)
+            .filter(|node| cluster.arrived.contains(&(*node, *sequence)))
+            .collect();
+        assert!(
+            holders.is_empty(),
+            "{sequence} asked of the sender, held by {holders:?}"
+        );
+    }
+}
+
+/// With 8 members and R = 3 there are 2 partitions and blocks of 16 packets.
+fn cachers(cluster: &Cluster, sequence: u64) -> impl Iterator<Item = u64> + '_ {
+    let partition = usize::try_from(sequence / 16 % 2).unwrap();
+    cluster.members.iter().copied().skip(partition).step_by(2)
+}
+
+#[test]
+fn control_packets_may_be_lost_too() {
+    let mut cluster = Cluster::new(6, &[1, 20], |_| {});
+    cluster.data_loss_ppm = 100_000;
+    cluster.control_loss_ppm = 100_000;
+    publish(&mut cluster, 1, 1000, 700);
+    publish(&mut cluster, 20, 1000, 700);
+    cluster.settle(Duration::from_secs(10));
+    check_all(&cluster, 1, 1000, 700);
+    check_all(&cluster, 20, 1000, 700);
+}
+
+#[test]
+fn a_packet_that_nobody_got_comes_from_the_sender() {
+    let mut cluster = Cluster::new(8, &[20], |_| {});
+    publish(&mut cluster, 20, 40, 1000);
+    cluster.settle(Duration::from_secs(1));
+    cluster.data_loss_ppm = 1_000_000;
+    cluster.publish(20, 0, &payload(40, 1000));
+    cluster.data_loss_ppm = 0;
+    cluster.publish(20, 1, &payload(41, 1000));
+    cluster.settle(Duration::from_secs(1));
+    check_all(&cluster, 20, 42, 1000);
+    let asks: u32 = cluster.asked.values().sum();
+    assert!((1..=4).contains(&asks), "{asks} requests to the sender");
+}
+
+#[test]
+fn the_last_packet_is_missed_and_repaired_without_another_one_after_it() {
+    let mut cluster = Cluster::new(8, &[20], |_| {});
+    publish(&mut cluster, 20, 40, 1000);
+    cluster.settle(Duration::from_secs(1));
+    cluster.data_loss_ppm = 1_000_000;
+    cluster.publish(20, 0, &payload(40, 1000));
+    cluster.data_loss_ppm = 0;
+    cluster.run(Duration::from_millis(10));
+    assert!(
+        cluster
+            .members
+            .iter()
+            .all(|member| cluster.got[member].len() == 41)
+    );
+}
+
+#[test]
+fn large_messages_are_put_together_again() {
+    let mut cluster = Cluster::new(4, &[1], |_| {});
+    cluster.data_loss_ppm = 50_000;
+    publish(&mut cluster, 1, 6, 300_000);
+    cluster.settle(Duration::from_secs(5));
+    check_all(&cluster, 1, 6, 300_000);
+}
+
+#[test]
+fn seed_faithful_mode_repairs_by_token_alone() {
+    let mut cluster = Cluster::new(10, &[20], |config| *config = config.clone().seed_faithful());
+    cluster.data_loss_ppm = 50_000;
+    publish(&mut cluster, 20, 500, 500);
+    cluster.settle(Duration::from_secs(60));
+    check_all(&cluster, 20, 500, 500);
+    assert!(cluster.total(|stats| stats.repaired_by_push + stats.repaired_by_pull) > 50);
+    assert_eq!(cluster.total(|stats| stats.repaired_by_cacher), 0);
+}
+
+#[test]
+fn survivors_agree_after_the_sender_dies_in_mid_stream() {
+    let mut cluster = Cluster::new(8, &[20], |_| {});
+    cluster.data_loss_ppm = 200_000;
+    publish(&mut cluster, 20, 500, 600);
+    cluster.crash(20);
+    cluster.batch(&[qsm_wire::membership::Update::Dead { origin: origin(20) }]);
+    cluster.run(Duration::from_secs(4));
+    let first = cluster.got[&1].clone();
+    assert!(first.len() > 100);
+    for member in &cluster.members {
+        assert_eq!(cluster.got[member].len(), first.len(), "member {member}");
+    }
+}
+
+#[test]
+fn members_that_die_do_not_stop_the_others() {
+    let mut cluster = Cluster::new(8, &[20], |_| {});
+    cluster.data_loss_ppm = 50_000;
+    publish(&mut cluster, 20, 500, 600);
+    for dead in [1, 2] {
+        cluster.crash(dead);
+    }
+    publish(&mut cluster, 20, 100, 600);
+    cluster.members.retain(|member| *member > 2);
+    cluster.change_view();
+    cluster.settle(Duration::from_secs(5));
+    assert!(
+        cluster
+            .members
+            .iter()
+            .all(|member| cluster.got[member].len() == 600)
+    );
+    assert!(cluster.total(|stats| stats.packets_lost) == 0);
+}
+
+#[test]
+fn nothing_is_reported_lost_while_the_sender_lives() {
+    let mut cluster = Cluster::new(5, &[20], |_| {});
+    cluster.data_loss_ppm = 300_000;
+    publish(&mut cluster, 20, 1000, 400);
+    cluster.settle(Duration::from_secs(10));
+    let lost = |event: &&Event| matches!(event, Event::Lost { .. } | Event::LostPackets { .. });
+    assert_eq!(cluster.events.values().flatten().filter(lost).count(), 0);
+    check_all(&cluster, 20, 1000, 400);
+}
