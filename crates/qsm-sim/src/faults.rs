@@ -86,6 +86,18 @@ pub enum Garbage {
 }
 
 impl Garbage {
+    /// All kinds.
+    pub const ALL: [Self; 8] = [
+        Self::Random,
+        Self::Truncated,
+        Self::Flipped,
+        Self::FutureVersion,
+        Self::Replayed,
+        Self::Strayed,
+        Self::Forged,
+        Self::Jump,
+    ];
+
     /// The kinds that must change nothing.
     pub const HARMLESS: [Self; 6] = [
         Self::Random,
@@ -95,6 +107,21 @@ impl Garbage {
         Self::Replayed,
         Self::Strayed,
     ];
+
+    /// Its name in scenarios.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Random => "random",
+            Self::Truncated => "truncated",
+            Self::Flipped => "flipped",
+            Self::FutureVersion => "future-version",
+            Self::Replayed => "replayed",
+            Self::Strayed => "strayed",
+            Self::Forged => "forged",
+            Self::Jump => "jump",
+        }
+    }
 
     /// Whether nothing but survival can be asked for afterwards.
     #[must_use]

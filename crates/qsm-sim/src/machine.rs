@@ -2,17 +2,26 @@
 
 use std::net::SocketAddr;
 
-use qsm_proto::{Config, Deliver, Delivery, Event, Instant, PublishError, Seed, Stats, Transmit};
+use qsm_gms::{Service, ServiceConfig};
+use qsm_proto::{
+    Config, Deliver, Delivery, Endpoint, Event, Instant, PublishError, Seed, Stats, Transmit,
+};
 use qsm_wire::membership::Role;
-use qsm_wire::{GroupId, Origin};
+use qsm_wire::{GroupId, Origin, RegionId};
 
+#[cfg(test)]
 use crate::toy::Toy;
 use crate::violation::Violation;
 
 /// A state machine on a host, driven by the engine.
 #[derive(Debug)]
 pub(crate) enum Machine {
+    /// A node.
+    Node(Box<Endpoint>),
+    /// The membership service.
+    Service(Box<Service>),
     /// A small stand-in that tests of the simulator itself use.
+    #[cfg(test)]
     Toy(Box<Toy>),
 }
 
@@ -25,58 +34,112 @@ impl Machine {
         out: &mut dyn Deliver,
     ) {
         match self {
+            Self::Node(node) => node.handle_datagram(now, from, datagram, out),
+            Self::Service(service) => service.handle_datagram(now, from, datagram),
+            #[cfg(test)]
             Self::Toy(toy) => toy.handle_datagram(now, from, datagram, out),
         }
     }
 
-    pub(crate) fn handle_timeout(&mut self, now: Instant, _out: &mut dyn Deliver) {
+    pub(crate) fn handle_timeout(&mut self, now: Instant, out: &mut dyn Deliver) {
         match self {
+            Self::Node(node) => node.handle_timeout(now, out),
+            Self::Service(service) => service.handle_timeout(now),
+            #[cfg(test)]
             Self::Toy(toy) => toy.handle_timeout(now),
         }
     }
 
-    pub(crate) fn poll_transmit(&mut self, _now: Instant) -> Option<Transmit<'_>> {
+    pub(crate) fn poll_transmit(&mut self, now: Instant) -> Option<Transmit<'_>> {
         match self {
+            Self::Node(node) => node.poll_transmit(now),
+            Self::Service(service) => service.poll_transmit(now),
+            #[cfg(test)]
             Self::Toy(toy) => toy.poll_transmit(),
         }
     }
 
+    /// The next event of a node. A service's events are for logs only and are dropped.
     pub(crate) fn poll_event(&mut self) -> Option<Event> {
         match self {
+            Self::Node(node) => node.poll_event(),
+            Self::Service(service) => {
+                while service.poll_event().is_some() {}
+                None
+            }
+            #[cfg(test)]
             Self::Toy(toy) => toy.poll_event(),
         }
     }
 
     pub(crate) fn next_timeout(&self) -> Option<Instant> {
         match self {
+            Self::Node(node) => node.next_timeout(),
+            Self::Service(service) => service.next_timeout(),
+            #[cfg(test)]
             Self::Toy(toy) => toy.next_timeout(),
         }
     }
 
     /// Takes up a role in groups; `None` where this machine has none.
-    pub(crate) fn enter(&mut self, _now: Instant, role: Role, names: Vec<String>) -> Option<u32> {
+    pub(crate) fn enter(&mut self, now: Instant, role: Role, names: Vec<String>) -> Option<u32> {
         match self {
+            Self::Node(node) => Some(node.enter(now, role, names)),
+            Self::Service(_) => None,
+            #[cfg(test)]
             Self::Toy(toy) => Some(toy.enter(role, &names)),
         }
     }
 
     /// Gives up a role in groups.
-    pub(crate) fn exit(&mut self, _now: Instant, role: Role, names: Vec<String>) -> Option<u32> {
+    pub(crate) fn exit(&mut self, now: Instant, role: Role, names: Vec<String>) -> Option<u32> {
         match self {
+            Self::Node(node) => Some(node.exit(now, role, names)),
+            Self::Service(_) => None,
+            #[cfg(test)]
             Self::Toy(toy) => Some(toy.exit(role, &names)),
         }
     }
 
     pub(crate) fn group(&self, name: &str) -> Option<GroupId> {
         match self {
+            Self::Node(node) => node.group(name),
+            Self::Service(_) => None,
+            #[cfg(test)]
             Self::Toy(toy) => toy.group(name),
         }
     }
 
-    /// Who this node would send a message of the group to now.
+    /// Who this node would send a message of the group to now: the members of the group's regions
+    /// that are not leaving.
     pub(crate) fn receivers(&self, group: GroupId) -> Vec<Origin> {
         match self {
+            Self::Node(node) => {
+                let regions = node
+                    .regions()
+                    .filter(|region| region.groups.contains(&group));
+                let members = regions.flat_map(|region| region.history.newest().members());
+                members
+                    .filter(|member| !member.leaving)
+                    .map(|member| member.origin)
+                    .collect()
+            }
+            Self::Service(_) => Vec::new(),
+            #[cfg(test)]
             Self::Toy(toy) => toy.receivers(group),
+        }
+    }
+
+    /// The regions that this node receives messages of.
+    pub(crate) fn regions(&self) -> Vec<RegionId> {
+        match self {
+            Self::Node(node) => {
+                let receiving = node.regions().filter(|region| region.receiver());
+                receiving.map(qsm_proto::region::Region::id).collect()
+            }
+            Self::Service(_) => Vec::new(),
+            #[cfg(test)]
+            Self::Toy(_) => Vec::new(),
         }
     }
 
@@ -85,27 +148,39 @@ impl Machine {
         now: Instant,
         group: GroupId,
         payload: &[u8],
-        _out: &mut dyn Deliver,
+        out: &mut dyn Deliver,
     ) -> Result<u64, PublishError> {
         match self {
+            Self::Node(node) => node.publish(now, group, payload, out),
+            Self::Service(_) => Err(PublishError::NotEntered),
+            #[cfg(test)]
             Self::Toy(toy) => toy.publish(now, group, payload),
         }
     }
 
-    pub(crate) fn close(&mut self, _now: Instant) {
+    pub(crate) fn close(&mut self, now: Instant) {
         match self {
+            Self::Node(node) => node.close(now),
+            Self::Service(_) => {}
+            #[cfg(test)]
             Self::Toy(toy) => toy.close(),
         }
     }
 
     pub(crate) fn is_closed(&self) -> bool {
         match self {
+            Self::Node(node) => node.is_closed(),
+            Self::Service(_) => false,
+            #[cfg(test)]
             Self::Toy(toy) => toy.is_closed(),
         }
     }
 
     pub(crate) fn stats(&self) -> Option<Stats> {
         match self {
+            Self::Node(node) => Some(node.stats()),
+            Self::Service(_) => None,
+            #[cfg(test)]
             Self::Toy(_) => None,
         }
     }
@@ -113,16 +188,63 @@ impl Machine {
     /// Panics when the machine's state contradicts itself.
     pub(crate) fn check_invariants(&self) {
         match self {
+            Self::Node(node) => node.check_invariants(),
+            Self::Service(_) => {}
+            #[cfg(test)]
             Self::Toy(toy) => toy.check_invariants(),
+        }
+    }
+
+    /// Bytes in send windows and in receive windows and caches.
+    pub(crate) fn memory_bytes(&self) -> (usize, usize) {
+        match self {
+            Self::Node(node) => node.memory_bytes(),
+            Self::Service(_) => (0, 0),
+            #[cfg(test)]
+            Self::Toy(_) => (0, 0),
         }
     }
 
     /// One line about its state.
     pub(crate) fn describe(&self) -> String {
         match self {
+            Self::Node(node) => {
+                let (send, receive) = node.memory_bytes();
+                let regions: Vec<String> = node.regions().map(describe_region).collect();
+                format!("memory {send}+{receive} {}", regions.join("; "))
+            }
+            Self::Service(service) => format!("{:?}", service.stats()),
+            #[cfg(test)]
             Self::Toy(_) => "toy".to_owned(),
         }
     }
+}
+
+fn describe_region(region: &qsm_proto::region::Region) -> String {
+    let view = region.history.newest();
+    let members: Vec<String> = view
+        .members()
+        .iter()
+        .map(|member| {
+            let leaving = if member.leaving { "-" } else { "" };
+            format!("{}{leaving}", member.origin)
+        })
+        .collect();
+    let streams: Vec<String> = region.streams.keys().map(ToString::to_string).collect();
+    format!(
+        "region {} view {} channel {} groups {:?} members [{}] streams [{}] sending {}",
+        region.id(),
+        view.number(),
+        region.channel(),
+        region
+            .groups
+            .iter()
+            .map(|group| group.0)
+            .collect::<Vec<_>>(),
+        members.join(" "),
+        streams.join(" "),
+        region.sender.is_some(),
+    )
 }
 
 /// Who plays the nodes.
@@ -131,10 +253,7 @@ pub(crate) enum Cast {
     /// Real nodes and a real membership service.
     Real,
     /// Toys, all of which receive all groups.
-    #[cfg_attr(
-        not(test),
-        expect(dead_code, reason = "for tests of the simulator itself")
-    )]
+    #[cfg(test)]
     Toys(Vec<(SocketAddr, qsm_wire::NodeId)>),
 }
 
@@ -143,14 +262,28 @@ impl Cast {
         &self,
         host: usize,
         config: Config,
-        _seed: Seed,
-        _now: Instant,
+        seed: Seed,
+        now: Instant,
     ) -> Result<Machine, Violation> {
+        let refused = |reason: String| Violation::new("machine", format!("host {host}: {reason}"));
         match self {
-            Self::Real => Err(Violation::new(
-                "machine",
-                format!("host {host}: no real nodes yet"),
-            )),
+            Self::Real if host == 0 => {
+                let config = ServiceConfig {
+                    cluster: config.cluster,
+                    discovery: config.discovery,
+                    datagram_bytes: config.datagram_bytes,
+                    ..ServiceConfig::new(config.node, config.address)
+                };
+                let service = Service::new(config, seed, now);
+                let service = service.map_err(|error| refused(error.to_string()))?;
+                Ok(Machine::Service(Box::new(service)))
+            }
+            Self::Real => {
+                let node = Endpoint::new(config, seed, now);
+                let node = node.map_err(|error| refused(error.to_string()))?;
+                Ok(Machine::Node(Box::new(node)))
+            }
+            #[cfg(test)]
             Self::Toys(peers) => {
                 let peers = peers.iter().filter(|peer| peer.1 != config.node);
                 Ok(Machine::Toy(Box::new(Toy::new(

@@ -8,7 +8,7 @@ use qsm_proto::{Config, Event, Instant, PublishError, Random, Seed, mix};
 use qsm_wire::membership::Role;
 use qsm_wire::{GroupId, NodeId, Origin};
 
-use crate::checkers::{Arrival, Checkers, views};
+use crate::checkers::{Arrival, Checkers, memory, views};
 use crate::clock::Clock;
 use crate::content;
 use crate::engine::{Engine, EngineOptions, Outputs, Task};
@@ -288,6 +288,13 @@ impl World {
             self.event(host, event)?;
         }
         self.checkers.step_done()?;
+        if let Some(machine) = self.engine.machine(host) {
+            memory::check(
+                self.apps[host].node,
+                &self.options.limits,
+                machine.memory_bytes(),
+            )?;
+        }
         let closed =
             self.apps[host].closing && self.engine.machine(host).is_some_and(Machine::is_closed);
         if closed {
@@ -333,15 +340,18 @@ impl World {
             }
             (Event::Done { request }, _) => {
                 self.apps[host].requests.remove(request);
-                self.refresh(host, None);
+                self.refresh(host);
             }
             (Event::Refused { request, reason }, _) => {
                 let message = format!("host {host}: request {request} refused: {reason}");
                 return Err(Violation::new("requests", message));
             }
-            (Event::GroupView { group, .. }, _) => self.refresh(host, Some(*group)),
-            (Event::RegionView { region, .. }, Some(origin)) => {
-                self.checkers.history.entered_region(origin, *region, now);
+            (Event::RegionView { .. }, Some(origin)) => {
+                self.refresh(host);
+                let regions = self.engine.machine(host).map(Machine::regions);
+                for region in regions.into_iter().flatten() {
+                    self.checkers.history.entered_region(origin, region, now);
+                }
             }
             (
                 Event::Lost {
@@ -382,26 +392,23 @@ impl World {
         self.checkers.history.begin(origin, host, app.since.clone());
     }
 
-    /// Takes over whom the node knows as receivers of its groups, or of one of them.
-    fn refresh(&mut self, host: usize, only: Option<GroupId>) {
+    /// Takes over whom the node knows as receivers of its groups.
+    fn refresh(&mut self, host: usize) {
         let (Some(sender), Some(machine)) = (self.apps[host].origin, self.engine.machine(host))
         else {
             return;
         };
         let now = self.engine.now();
-        for (group, _) in self.apps[host]
-            .roles
-            .iter()
-            .filter(|role| role.1 == Role::Publisher)
-        {
-            let id = machine.group(&GroupPlan::name(*group));
-            if let Some(id) = id.filter(|id| only.is_none_or(|only| only == *id)) {
-                let mut receivers = machine.receivers(id);
-                receivers.sort_unstable();
-                self.checkers
-                    .history
-                    .audience(sender, *group, &receivers, now);
-            }
+        let roles = self.apps[host].roles.iter();
+        for (group, _) in roles.filter(|role| role.1 == Role::Publisher) {
+            let Some(id) = machine.group(&GroupPlan::name(*group)) else {
+                continue;
+            };
+            let mut receivers = machine.receivers(id);
+            receivers.sort_unstable();
+            self.checkers
+                .history
+                .audience(sender, *group, &receivers, now);
         }
     }
 

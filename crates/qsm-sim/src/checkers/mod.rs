@@ -7,18 +7,19 @@
 //! | [`order`] | per sender and group in order, over view changes, and no silent gap | architecture §7, R201 |
 //! | [`loss`] | nothing is lost unless its sender died; what is reported lost is not delivered | R003, R080, R204 |
 //! | [`completeness`] | what a live sender published is delivered at all its receivers | R003, R037 |
+//! | [`memory`] | nobody holds more than its limits | architecture §6 |
 //! | [`survivors`] | what one survivor has of a dead sender, the region has or knows it lost | R083, R085 |
 //! | [`views`] | in the end everybody sees the same members | R037, R047 |
 //! | [`traffic`] | repairs and requests stay in proportion to losses | R209-R211 |
 //!
-//! Bounded memory is checked by the machines' own invariants after every input, endless loops by
-//! the engine, and that everything comes to rest by the run's second phase.
+//! The machines' own invariants are checked after every input, endless loops by the engine, and that everything comes to rest by the run's second phase.
 
 pub(crate) mod completeness;
 pub(crate) mod creation;
 pub(crate) mod duplicate;
 pub(crate) mod history;
 pub(crate) mod loss;
+pub(crate) mod memory;
 pub(crate) mod order;
 pub(crate) mod survivors;
 pub(crate) mod traffic;

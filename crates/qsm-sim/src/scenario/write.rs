@@ -1,0 +1,211 @@
+use core::fmt::{self, Write};
+use core::time::Duration;
+
+use qsm_wire::membership::Role;
+
+use crate::content::Sizes;
+use crate::faults::Fault;
+use crate::options::SimOptions;
+use crate::workload::Churn;
+
+/// The scenario text of a run; reading it gives the same run.
+#[must_use]
+pub fn write(options: &SimOptions) -> String {
+    let mut text = String::new();
+    // Writing to a string cannot fail.
+    let written = write_all(options, &mut text);
+    debug_assert!(written.is_ok());
+    text
+}
+
+fn write_all(options: &SimOptions, out: &mut String) -> fmt::Result {
+    writeln!(out, "seed {}\nnodes {}", options.seed, options.nodes)?;
+    writeln!(out, "duration {}", Time(options.duration))?;
+    writeln!(out, "settle {}", Time(options.settle))?;
+    let sizes = if options.sizes == Sizes::SMALL {
+        "small"
+    } else {
+        "mix"
+    };
+    writeln!(out, "sizes {sizes}\ndrift {}", options.drift_ppm_max)?;
+    for plan in &options.groups {
+        write!(out, "group members")?;
+        plan.subscribers
+            .iter()
+            .try_for_each(|host| write!(out, " {host}"))?;
+        write!(out, " publishers")?;
+        plan.publishers
+            .iter()
+            .try_for_each(|host| write!(out, " {host}"))?;
+        writeln!(out)?;
+    }
+    for flow in &options.flows {
+        writeln!(
+            out,
+            "flow host {} group {} start {} interval {} burst {} messages {}",
+            flow.host,
+            flow.group,
+            Time(flow.start),
+            Time(flow.interval),
+            flow.burst,
+            flow.messages
+        )?;
+    }
+    if options.flows.is_empty() {
+        writeln!(out, "no-flows")?;
+    }
+    write_network(options, out)?;
+    write_node(options, out)?;
+    for (when, churn) in &options.churn {
+        writeln!(out, "at {} {}", Time(*when), Changed(churn))?;
+    }
+    for (when, fault) in &options.faults {
+        writeln!(out, "at {} {}", Time(*when), Happens(fault))?;
+    }
+    Ok(())
+}
+
+fn write_network(options: &SimOptions, out: &mut String) -> fmt::Result {
+    let network = &options.network;
+    let chances = [
+        ("loss", network.loss_ppm),
+        ("shared-loss", network.shared_loss_ppm),
+        ("duplicates", network.duplicate_ppm),
+        ("lag-chance", network.membership_lag_ppm),
+    ];
+    for (name, ppm) in chances {
+        writeln!(out, "network {name} {}", Percent(ppm))?;
+    }
+    let times = [
+        ("delay", network.delay),
+        ("jitter", network.jitter),
+        ("cpu", network.cpu_per_datagram),
+        ("join", network.join_latency),
+        ("leave", network.leave_latency),
+        ("lag", network.membership_lag),
+    ];
+    for (name, time) in times {
+        writeln!(out, "network {name} {}", Time(time))?;
+    }
+    writeln!(out, "network mtu {}", network.mtu_bytes)?;
+    writeln!(out, "network buffer {}", network.receive_buffer_bytes)?;
+    writeln!(out, "network uplink {}", network.uplink_bits_per_second)?;
+    if let Some(burst) = network.burst {
+        let (enter, exit) = (Percent(burst.enter_ppm), Percent(burst.exit_ppm));
+        writeln!(
+            out,
+            "network burst {enter} {exit} {}",
+            Percent(burst.loss_ppm)
+        )?;
+    }
+    if network.loopback {
+        writeln!(out, "network loopback")?;
+    }
+    Ok(())
+}
+
+fn write_node(options: &SimOptions, out: &mut String) -> fmt::Result {
+    let layout = options.layout;
+    writeln!(
+        out,
+        "layout replication {} block {} ring {}",
+        layout.replication, layout.block_packets, layout.ring_max
+    )?;
+    let limits = options.limits;
+    writeln!(
+        out,
+        "limits send {} receive {} ahead {}",
+        limits.send_bytes, limits.receive_bytes, limits.ahead_packets
+    )?;
+    if !options.recovery.fast {
+        writeln!(out, "token-plane-only")?;
+    }
+    if options.pace.faithful_rate {
+        writeln!(out, "faithful-rate")?;
+    }
+    writeln!(out, "rate-max {}", options.pace.rate_max_packets)?;
+    writeln!(out, "batch-delay {}", Time(options.pace.batch_delay))
+}
+
+struct Time(Duration);
+
+impl fmt::Display for Time {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ns = qsm_proto::nanoseconds(self.0);
+        let units = [(1_000_000_000, "s"), (1_000_000, "ms"), (1000, "us")];
+        match units.into_iter().find(|(unit, _)| ns.is_multiple_of(*unit)) {
+            Some((unit, name)) => write!(f, "{}{name}", ns / unit),
+            None => write!(f, "{ns}ns"),
+        }
+    }
+}
+
+struct Percent(u32);
+
+impl fmt::Display for Percent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (whole, part) = (self.0 / 10_000, self.0 % 10_000);
+        match part {
+            0 => write!(f, "{whole}%"),
+            _ => write!(f, "{whole}.{part:04}%"),
+        }
+    }
+}
+
+struct Hosts<'a>(&'a [usize]);
+
+impl fmt::Display for Hosts<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|host| write!(f, " {host}"))
+    }
+}
+
+struct Changed<'a>(&'a Churn);
+
+impl fmt::Display for Changed<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Churn {
+            host,
+            group,
+            role,
+            enter,
+        } = self.0;
+        let verb = if *enter { "enter" } else { "exit" };
+        let role = match role {
+            Role::Subscriber => "subscriber",
+            Role::Publisher => "publisher",
+        };
+        write!(f, "{verb} {host} group {group} {role}")
+    }
+}
+
+struct Happens<'a>(&'a Fault);
+
+impl fmt::Display for Happens<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Fault::Crash { host } => write!(f, "crash {host}"),
+            Fault::Close { host } => write!(f, "close {host}"),
+            Fault::Restart { host, same_node } => {
+                let node = if *same_node { "same-node" } else { "new-node" };
+                write!(f, "restart {host} {node}")
+            }
+            Fault::Freeze { host, time } => write!(f, "freeze {host} {}", Time(*time)),
+            Fault::Split {
+                from,
+                to,
+                both_ways: true,
+            } => write!(f, "split{} from{}", Hosts(from), Hosts(to)),
+            Fault::Split {
+                from,
+                to,
+                both_ways: false,
+            } => write!(f, "cut{} to{}", Hosts(from), Hosts(to)),
+            Fault::Heal => f.write_str("heal"),
+            Fault::Doom { host, packets } => write!(f, "doom {host} {packets}"),
+            Fault::Garbage { host, kind, count } => {
+                write!(f, "garbage {} {host} {count}", kind.name())
+            }
+        }
+    }
+}
