@@ -1,3 +1,60 @@
-//! placeholder
+//! The Quicksilver membership service as a pure state machine.
+//!
+//! It lets nodes in, notices when they die, and maps their groups to regions: nodes with exactly
+//! the same groups (R015, R035-R052). It tells each node what concerns it, as differences, in
+//! batches at a bounded rate. It is needed for change, not for traffic, and has no disk: a new
+//! service rebuilds the membership from what the nodes report.
+//!
+//! It does not see clocks, sockets or threads, and the same configuration, seed and inputs give
+//! byte-identical outputs. It does not carry data.
+//!
+//! ```text
+//!  datagrams ─► clients ─► hello, enter, exit, drained, suspect ─► registry ─ batch ─► clients ─► datagrams
+//!                  │                                                  ▲
+//!                  └─ signs of life ─► detector ── dead ──────────────┘
+//! ```
+//!
+//! | module | what it knows |
+//! |---|---|
+//! | `clients` | one reliable session per node |
+//! | `hold` | what nodes said in the time after a start, before anything is decided |
+//! | `registry` | nodes, groups, regions; what a batch changes, and who has to know |
+//! | `groups` | names and numbers |
+//! | `regions` | regions by number and by exact set of groups |
+//! | `signature` | sets of groups in 128 bits |
+//! | [`plan`] | which multicast address a region gets |
+//! | `detector` | who is alive, in doubt, or dead |
+//!
+//! ```
+//! use qsm_gms::{Service, ServiceConfig};
+//! use qsm_proto::{Instant, Seed};
+//! use qsm_wire::NodeId;
+//!
+//! let address = "127.0.0.1:4483".parse().unwrap();
+//! let mut service = Service::new(ServiceConfig::new(NodeId(1), address), Seed(1), Instant(0)).unwrap();
+//! service.handle_timeout(Instant(0));
+//! let beacon = service.poll_transmit(Instant(0)).unwrap();
+//! assert!(beacon.to.ip().is_multicast());
+//! ```
+//!
+//! The run loop is that of `qsm_proto::Endpoint`: feed a datagram or a timeout, poll transmits and
+//! events until there are none, wait until [`Service::next_timeout`].
 
-#![forbid(unsafe_code)]
+mod clients;
+mod config;
+mod detector;
+mod event;
+mod groups;
+mod hold;
+pub mod plan;
+mod regions;
+mod registry;
+mod service;
+mod signature;
+mod stats;
+mod timers;
+
+pub use config::{PlanConfig, ServiceConfig, ServiceConfigError, ServiceLimits};
+pub use event::ServiceEvent;
+pub use service::{Rows, Service};
+pub use stats::ServiceStats;

@@ -1,0 +1,51 @@
+use std::net::SocketAddr;
+
+use qsm_wire::{NodeId, Origin};
+
+/// Something for the log, or for the runtime to act on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ServiceEvent {
+    /// A node is in the cluster.
+    Admitted {
+        /// Who.
+        origin: Origin,
+        /// What it calls itself.
+        name: String,
+        /// Where it is.
+        address: SocketAddr,
+    },
+    /// A node was declared dead because it answered no probe.
+    Excluded {
+        /// Who.
+        origin: Origin,
+    },
+    /// A node has left.
+    Left {
+        /// Who.
+        origin: Origin,
+    },
+    /// The wait for reports after the start is over.
+    Opened {
+        /// The term that begins.
+        term: u64,
+        /// Nodes taken up as they were.
+        resumed: usize,
+        /// Members of reported views that did not report, now dead.
+        absent: usize,
+    },
+    /// This embedded service has sent its nodes to a better one and does nothing more; the
+    /// runtime may drop it after a second.
+    Yielded {
+        /// Where the other one is.
+        to: SocketAddr,
+    },
+    /// Another service of the same cluster is running although this one is not embedded:
+    /// somebody must stop one of them.
+    Conflict {
+        /// Who.
+        node: NodeId,
+        /// Where.
+        address: SocketAddr,
+    },
+}

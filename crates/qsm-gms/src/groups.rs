@@ -1,0 +1,257 @@
+use core::time::Duration;
+use std::collections::{BTreeSet, VecDeque};
+
+use qsm_proto::{Instant, mix};
+use qsm_wire::membership::GROUP_NAME_BYTES_MAX;
+use qsm_wire::{GroupId, NodeId, RegionId};
+
+/// How long the number of a group without nodes rests: longer than any drain, so that a late
+/// packet is not taken for a message of another group.
+const QUARANTINE: Duration = Duration::from_secs(60);
+
+/// A group: its name, and who has to do with it.
+#[derive(Debug)]
+pub(crate) struct Group {
+    pub(crate) name: String,
+    /// Regions whose members receive it: what a message to the group costs (R020).
+    pub(crate) regions: BTreeSet<RegionId>,
+    /// Nodes that send to it.
+    pub(crate) publishers: BTreeSet<NodeId>,
+    /// Roles of nodes and changes under way that need the number.
+    holds: u32,
+}
+
+/// Names and numbers of groups. Numbers are dense so that tables can be indexed by them.
+#[derive(Debug, Default)]
+pub(crate) struct GroupTable {
+    groups: Vec<Option<Group>>,
+    /// By a hash of the name, which is cheaper to search than names.
+    by_name: BTreeSet<(u64, GroupId)>,
+    resting: VecDeque<(Instant, GroupId)>,
+    count: usize,
+    /// Groups that lost their last hold or region; freed at the end of the batch.
+    idle: Vec<GroupId>,
+}
+
+/// Why a name is not one.
+pub(crate) fn check_name(name: &str) -> Result<(), String> {
+    let fine = !name.is_empty() && name.len() <= GROUP_NAME_BYTES_MAX;
+    if fine && !name.chars().any(char::is_control) {
+        return Ok(());
+    }
+    Err(format!(
+        "group name {name:?} is not 1 to {GROUP_NAME_BYTES_MAX} bytes without control characters"
+    ))
+}
+
+fn hash(name: &str) -> u64 {
+    name.bytes().fold(0, |hash, byte| {
+        mix(hash ^ u64::from(byte)).wrapping_add(hash)
+    })
+}
+
+impl GroupTable {
+    pub(crate) fn len(&self) -> usize {
+        self.count
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (GroupId, &Group)> {
+        let numbered = (0..).map(GroupId).zip(&self.groups);
+        numbered.filter_map(|(id, group)| Some((id, group.as_ref()?)))
+    }
+
+    pub(crate) fn get(&self, id: GroupId) -> Option<&Group> {
+        self.groups.get(usize::try_from(id.0).ok()?)?.as_ref()
+    }
+
+    pub(crate) fn get_mut(&mut self, id: GroupId) -> Option<&mut Group> {
+        self.groups.get_mut(usize::try_from(id.0).ok()?)?.as_mut()
+    }
+
+    pub(crate) fn find(&self, name: &str) -> Option<GroupId> {
+        let hash = hash(name);
+        let same = (hash, GroupId(0))..=(hash, GroupId(u32::MAX));
+        let mut ids = self.by_name.range(same).map(|(_, id)| *id);
+        ids.find(|id| self.get(*id).is_some_and(|group| group.name == name))
+    }
+
+    /// The number of this name, a new one if need be; it is held once more.
+    pub(crate) fn intern(&mut self, now: Instant, name: &str) -> GroupId {
+        let id = self.find(name).unwrap_or_else(|| self.create(now, name));
+        self.hold(id);
+        id
+    }
+
+    /// Takes up a group that a former service numbered. `None` when name or number are taken
+    /// otherwise, or the number is beyond `count_max`.
+    pub(crate) fn adopt(&mut self, id: GroupId, name: &str, count_max: usize) -> Option<GroupId> {
+        let index = usize::try_from(id.0).ok()?;
+        if let Some(known) = self.find(name) {
+            return (known == id).then_some(id);
+        }
+        if index >= count_max || self.get(id).is_some() {
+            return None;
+        }
+        if self.groups.len() <= index {
+            self.groups.resize_with(index + 1, || None);
+        }
+        self.put(id, name);
+        Some(id)
+    }
+
+    /// Numbers below the highest adopted one that nobody reported rest like freed ones: nodes
+    /// that did not report may still use them.
+    pub(crate) fn rest_gaps(&mut self, now: Instant) {
+        let numbered = (0..).map(GroupId).zip(&self.groups);
+        let gaps = numbered.filter(|(_, group)| group.is_none());
+        let until = now.after(QUARANTINE);
+        self.resting = gaps.map(|(id, _)| (until, id)).collect();
+    }
+
+    pub(crate) fn hold(&mut self, id: GroupId) {
+        if let Some(group) = self.get_mut(id) {
+            group.holds += 1;
+        }
+    }
+
+    pub(crate) fn release(&mut self, id: GroupId) {
+        let Some(group) = self.get_mut(id) else {
+            return;
+        };
+        group.holds -= 1;
+        if group.holds == 0 {
+            self.idle.push(id);
+        }
+    }
+
+    /// Turns the hold of a pending change into the hold of a role, or gives both up.
+    pub(crate) fn change_hold(&mut self, id: GroupId, had: bool, has: bool) {
+        match (had, has) {
+            (false, true) => {}
+            (true, true) | (false, false) => self.release(id),
+            (true, false) => {
+                self.release(id);
+                self.release(id);
+            }
+        }
+    }
+
+    pub(crate) fn change_publisher(&mut self, id: GroupId, node: NodeId, publishes: bool) {
+        let Some(group) = self.get_mut(id) else {
+            return;
+        };
+        if publishes {
+            group.publishers.insert(node);
+        } else {
+            group.publishers.remove(&node);
+        }
+    }
+
+    pub(crate) fn link(&mut self, id: GroupId, region: RegionId) {
+        if let Some(group) = self.get_mut(id) {
+            group.regions.insert(region);
+        }
+    }
+
+    pub(crate) fn unlink(&mut self, id: GroupId, region: RegionId) {
+        if let Some(group) = self.get_mut(id) {
+            group.regions.remove(&region);
+            self.idle.push(id);
+        }
+    }
+
+    /// Frees the groups that nobody has to do with any more.
+    pub(crate) fn free_idle(&mut self, now: Instant) {
+        for id in core::mem::take(&mut self.idle) {
+            let unused = |group: &&Group| {
+                group.holds == 0 && group.regions.is_empty() && group.publishers.is_empty()
+            };
+            let Some(group) = self.get(id).filter(unused) else {
+                continue;
+            };
+            let key = (hash(&group.name), id);
+            self.by_name.remove(&key);
+            if let Some(slot) = self.groups.get_mut(key.1.0 as usize) {
+                *slot = None;
+            }
+            self.count -= 1;
+            self.resting.push_back((now.after(QUARANTINE), id));
+        }
+    }
+
+    fn create(&mut self, now: Instant, name: &str) -> GroupId {
+        let rested = self.resting.front().is_some_and(|(until, _)| *until <= now);
+        let reused = if rested {
+            self.resting.pop_front()
+        } else {
+            None
+        };
+        let id = reused.map_or_else(
+            || {
+                self.groups.push(None);
+                GroupId(u32::try_from(self.groups.len() - 1).unwrap_or(u32::MAX))
+            },
+            |(_, id)| id,
+        );
+        self.put(id, name);
+        id
+    }
+
+    fn put(&mut self, id: GroupId, name: &str) {
+        if let Some(slot) = self.groups.get_mut(id.0 as usize) {
+            *slot = Some(Group {
+                name: name.to_owned(),
+                regions: BTreeSet::new(),
+                publishers: BTreeSet::new(),
+                holds: 0,
+            });
+            self.by_name.insert((hash(name), id));
+            self.count += 1;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_dense_and_reused_only_after_they_have_rested() {
+        let mut table = GroupTable::default();
+        let now = Instant(0);
+        let ids = ["a", "b", "c"].map(|name| table.intern(now, name));
+        assert_eq!(ids, [GroupId(0), GroupId(1), GroupId(2)]);
+        table.release(ids[1]);
+        table.free_idle(now);
+        assert_eq!(table.find("b"), None);
+        assert_eq!(table.intern(now, "d"), GroupId(3));
+        assert_eq!(table.intern(now.after(QUARANTINE), "e"), GroupId(1));
+        assert_eq!(table.len(), 4);
+    }
+
+    #[test]
+    fn a_group_stays_while_a_region_or_a_publisher_has_to_do_with_it() {
+        let mut table = GroupTable::default();
+        let id = table.intern(Instant(0), "a");
+        table.link(id, RegionId(1));
+        table.release(id);
+        table.free_idle(Instant(0));
+        assert_eq!(table.find("a"), Some(id));
+        table.unlink(id, RegionId(1));
+        table.free_idle(Instant(0));
+        assert_eq!(table.find("a"), None);
+    }
+
+    #[test]
+    fn an_adopted_number_is_refused_when_name_or_number_contradict() {
+        let mut table = GroupTable::default();
+        assert_eq!(table.adopt(GroupId(5), "a", 10), Some(GroupId(5)));
+        assert_eq!(table.adopt(GroupId(5), "a", 10), Some(GroupId(5)));
+        assert_eq!(table.adopt(GroupId(5), "b", 10), None);
+        assert_eq!(table.adopt(GroupId(6), "a", 10), None);
+        assert_eq!(table.adopt(GroupId(u32::MAX), "z", 10), None);
+        table.rest_gaps(Instant(0));
+        assert_eq!(table.intern(Instant(0), "c"), GroupId(6));
+        assert_eq!(table.intern(Instant(0).after(QUARANTINE), "d"), GroupId(0));
+    }
+}

@@ -1,0 +1,258 @@
+use std::collections::{BTreeMap, BTreeSet};
+
+use qsm_proto::Instant;
+use qsm_wire::membership::{Member, Update};
+use qsm_wire::{GroupId, NodeId, Origin, RegionId, ViewNumber};
+
+use super::{Node, Registry};
+
+/// What a batch means for the nodes.
+#[derive(Debug, Default)]
+pub(crate) struct Batch {
+    /// What each node concerned has to be told, in the order in which to tell it.
+    pub(crate) updates: BTreeMap<NodeId, Vec<Update>>,
+    /// Requests that have been carried out.
+    pub(crate) done: Vec<(NodeId, u32)>,
+}
+
+/// The change of one region's members within a batch.
+#[derive(Debug, Default)]
+pub(super) struct Touch {
+    pub(super) removed: BTreeSet<Origin>,
+    pub(super) leaving: BTreeSet<Origin>,
+    pub(super) added: Vec<Member>,
+}
+
+/// One node's updates, sorted by kind.
+#[derive(Debug, Default)]
+pub(super) struct Letter {
+    pub(super) named: Vec<Update>,
+    pub(super) regions: Vec<Update>,
+    pub(super) views: Vec<Update>,
+    pub(super) closed: Vec<Update>,
+    pub(super) dead: Vec<Update>,
+}
+
+/// A batch in the making.
+#[derive(Debug, Default)]
+pub(super) struct Work {
+    /// Regions that get a new view.
+    pub(super) touches: BTreeMap<RegionId, Touch>,
+    /// Pairs for which it may have changed what the node has to know of the region.
+    pub(super) checks: BTreeSet<(RegionId, NodeId)>,
+    /// Who died, and the regions whose members may have its streams.
+    pub(super) deaths: BTreeMap<Origin, BTreeSet<RegionId>>,
+    pub(super) letters: BTreeMap<NodeId, Letter>,
+    pub(super) done: Vec<(NodeId, u32)>,
+}
+
+impl Work {
+    pub(super) fn touch(&mut self, region: RegionId) -> &mut Touch {
+        self.touches.entry(region).or_default()
+    }
+
+    pub(super) fn letter(&mut self, node: NodeId) -> &mut Letter {
+        self.letters.entry(node).or_default()
+    }
+}
+
+impl Registry {
+    /// Applies everything that is pending, at once (R040).
+    pub(crate) fn apply(&mut self, now: Instant) -> Batch {
+        let mut work = Work::default();
+        self.recall(&mut work);
+        self.bury(&mut work);
+        self.release_drained(&mut work);
+        self.place(now, &mut work);
+        let views = self.settle(now, &mut work);
+        self.inform(&mut work, &views);
+        self.mourn(&mut work);
+        self.groups.free_idle(now);
+        self.stats.batches += 1;
+        let letters = work.letters.into_iter();
+        let updates = letters.map(|(node, letter)| (node, letter.into_updates()));
+        Batch {
+            updates: updates.filter(|(_, updates)| !updates.is_empty()).collect(),
+            done: work.done,
+        }
+    }
+
+    /// Nodes with new sessions know what they say they know, and nothing else.
+    fn recall(&mut self, work: &mut Work) {
+        for (id, reported) in core::mem::take(&mut self.resync) {
+            let Some(node) = self.nodes.get_mut(&id) else {
+                continue;
+            };
+            let own = node.home.into_iter().chain(node.leaving.keys().copied());
+            let mut regions: BTreeSet<RegionId> =
+                own.chain(node.concerned.iter().copied()).collect();
+            for group in &node.publishes {
+                if let Some(group) = self.groups.get(*group) {
+                    regions.extend(&group.regions);
+                }
+            }
+            regions.extend(reported.keys());
+            for region in regions {
+                let Some(entry) = self.regions.get_mut(region) else {
+                    work.letter(id).closed.push(Update::Closed { region });
+                    continue;
+                };
+                let known = entry.audience.entry(id).or_default();
+                known.list = None;
+                known.view = match reported.get(&region) {
+                    Some(view) if *view == entry.view => *view,
+                    _ => ViewNumber(0),
+                };
+                node.concerned.insert(region);
+                work.checks.insert((region, id));
+            }
+        }
+    }
+
+    /// Takes the dead out of everything.
+    fn bury(&mut self, work: &mut Work) {
+        let mut strangers = core::mem::take(&mut self.strangers);
+        for (region, origin) in core::mem::take(&mut self.absent) {
+            work.touch(region).removed.insert(origin);
+            strangers.insert(origin);
+        }
+        // Where they published to is not known; they are dead for everybody.
+        let everywhere: BTreeSet<RegionId> = self.regions.iter().map(|(id, _)| id).collect();
+        for origin in strangers {
+            work.deaths.insert(origin, everywhere.clone());
+        }
+        for (region, origin) in core::mem::take(&mut self.stale) {
+            work.touch(region).leaving.insert(origin);
+        }
+        for origin in core::mem::take(&mut self.dead) {
+            let Some(node) = self.nodes.remove(&origin.node) else {
+                continue;
+            };
+            for region in &node.concerned {
+                if let Some(region) = self.regions.get_mut(*region) {
+                    region.audience.remove(&origin.node);
+                }
+            }
+            if let Some(home) = node.home {
+                work.touch(home).removed.insert(origin);
+                if let Some(region) = self.regions.get_mut(home) {
+                    region.active -= 1;
+                }
+            }
+            for region in node.leaving.keys() {
+                work.touch(*region).removed.insert(origin);
+            }
+            self.release_roles(&node);
+            work.deaths.insert(origin, node.streams);
+        }
+    }
+
+    fn release_roles(&mut self, node: &Node) {
+        for group in &node.publishes {
+            if let Some(group) = self.groups.get_mut(*group) {
+                group.publishers.remove(&node.origin.node);
+            }
+        }
+        let pending = node
+            .pending
+            .subscribe
+            .keys()
+            .chain(node.pending.publish.keys());
+        let held = node.groups.iter().chain(&node.publishes);
+        for group in held.chain(pending) {
+            self.groups.release(*group);
+        }
+    }
+
+    /// Takes out the leaving members that have drained; whoever waited for that goes on.
+    fn release_drained(&mut self, work: &mut Work) {
+        for (region, id) in core::mem::take(&mut self.drained) {
+            let Some(node) = self.nodes.get_mut(&id) else {
+                continue;
+            };
+            if node.leaving.remove(&region).is_none() {
+                continue;
+            }
+            work.touch(region).removed.insert(node.origin);
+            work.checks.insert((region, id));
+            if core::mem::take(&mut node.blocked) {
+                self.dirty.insert(id);
+            }
+        }
+    }
+
+    /// Makes the new views; returns each as a difference. Regions without members are closed.
+    fn settle(&mut self, now: Instant, work: &mut Work) -> BTreeMap<RegionId, Update> {
+        let mut views = BTreeMap::new();
+        for (id, touch) in core::mem::take(&mut work.touches) {
+            let Some(region) = self.regions.get_mut(id) else {
+                continue;
+            };
+            let base = region.view;
+            let gone = |member: &Member| touch.removed.contains(&member.origin);
+            region.members.retain(|member| !gone(member));
+            if !touch.leaving.is_empty() {
+                for member in &mut region.members {
+                    member.leaving |= touch.leaving.contains(&member.origin);
+                }
+            }
+            region.members.extend(touch.added.iter().copied());
+            if region.members.is_empty() {
+                self.close(now, id, work);
+                continue;
+            }
+            region.view = ViewNumber(base.0 + 1);
+            self.stats.views += 1;
+            let step = Update::View {
+                region: id,
+                view: region.view,
+                base,
+                removed: touch.removed.into_iter().collect(),
+                leaving: touch.leaving.into_iter().collect(),
+                added: touch.added,
+            };
+            views.insert(id, step);
+        }
+        views
+    }
+
+    fn close(&mut self, now: Instant, id: RegionId, work: &mut Work) {
+        let Some(region) = self.regions.remove(now, id) else {
+            return;
+        };
+        self.stats.regions_closed += 1;
+        self.stats.group_touches += count(&region.groups);
+        for group in region.groups.iter() {
+            self.groups.unlink(*group, id);
+        }
+        for node in region.audience.keys() {
+            if let Some(node) = self.nodes.get_mut(node) {
+                node.concerned.remove(&id);
+            }
+            let closed = Update::Closed { region: id };
+            work.letter(*node).closed.push(closed);
+        }
+    }
+
+    /// Tells the members of all regions that the dead may have sent to.
+    fn mourn(&self, work: &mut Work) {
+        for (origin, regions) in core::mem::take(&mut work.deaths) {
+            let regions = regions.iter().filter_map(|id| self.regions.get(*id));
+            let members = regions.flat_map(|region| &region.members);
+            let told: BTreeSet<NodeId> = members.map(|member| member.origin.node).collect();
+            for node in told.into_iter().filter(|id| self.nodes.contains_key(id)) {
+                work.letter(node).dead.push(Update::Dead { origin });
+            }
+        }
+    }
+}
+
+pub(super) fn count(groups: &[GroupId]) -> u64 {
+    u64::try_from(groups.len()).unwrap_or(u64::MAX)
+}
+
+impl Letter {
+    fn into_updates(self) -> Vec<Update> {
+        [self.named, self.regions, self.views, self.closed, self.dead].concat()
+    }
+}

@@ -1,0 +1,153 @@
+use std::collections::{BTreeMap, BTreeSet};
+
+use qsm_wire::membership::Update;
+use qsm_wire::{GroupId, NodeId, RegionId, ViewNumber};
+
+use super::apply::Work;
+use super::{Node, Registry};
+use crate::regions::{Knowledge, Region};
+use crate::signature::SignatureKey;
+
+/// What a node has to know of a region's groups.
+enum Need {
+    /// Nothing of the region at all.
+    Nothing,
+    /// What it was told last.
+    Same,
+    /// This list.
+    List(Vec<GroupId>),
+}
+
+impl Registry {
+    /// Tells everybody concerned, and nobody else, what changed (R039): differences to those who
+    /// know the view before, whole views to the others.
+    pub(super) fn inform(&mut self, work: &mut Work, views: &BTreeMap<RegionId, Update>) {
+        let checks = core::mem::take(&mut work.checks);
+        for (region, node) in &checks {
+            self.check(*region, *node, work);
+        }
+        let mut told: BTreeSet<(RegionId, NodeId)> = checks;
+        for id in views.keys() {
+            let audience = self.regions.get(*id).map(|region| region.audience.keys());
+            told.extend(audience.into_iter().flatten().map(|node| (*id, *node)));
+        }
+        for (id, node) in told {
+            let Some(region) = self.regions.get_mut(id) else {
+                continue;
+            };
+            let (current, step) = (region.view, views.get(&id));
+            let Some(known) = region.audience.get_mut(&node).map(|k| &mut k.view) else {
+                continue;
+            };
+            if *known == current {
+                continue;
+            }
+            let former = core::mem::replace(known, current);
+            let view = match step {
+                Some(step) if is_base(step, former) => step.clone(),
+                _ => whole_view(id, region),
+            };
+            work.letter(node).views.push(view);
+        }
+    }
+
+    /// Brings one node's knowledge of one region's groups up to date.
+    fn check(&mut self, id: RegionId, node_id: NodeId, work: &mut Work) {
+        let (Some(region), Some(node)) = (self.regions.get_mut(id), self.nodes.get_mut(&node_id))
+        else {
+            return;
+        };
+        let known = region.audience.get(&node_id).copied().unwrap_or_default();
+        let groups = match need(id, node, region, known) {
+            Need::Same => return,
+            Need::Nothing => {
+                if region.audience.remove(&node_id).is_some() {
+                    node.concerned.remove(&id);
+                    work.letter(node_id)
+                        .closed
+                        .push(Update::Closed { region: id });
+                }
+                return;
+            }
+            Need::List(groups) => groups,
+        };
+        let list = Some(list_signature(&self.key, region, &groups));
+        if known.list == list {
+            return;
+        }
+        region.audience.insert(node_id, Knowledge { list, ..known });
+        node.concerned.insert(id);
+        node.streams.insert(id);
+        if node.streams.len() > 2 * node.concerned.len() + 64 {
+            let regions = &self.regions;
+            node.streams.retain(|id| regions.get(*id).is_some());
+        }
+        let Some(region) = self.regions.get(id) else {
+            return;
+        };
+        work.letter(node_id).regions.push(Update::Region {
+            region: id,
+            channel: region.channel,
+            address: region.address,
+            groups,
+        });
+    }
+}
+
+fn need(id: RegionId, node: &Node, region: &Region, known: Knowledge) -> Need {
+    if node.home == Some(id) {
+        return if known.list == Some(region.signature) {
+            Need::Same
+        } else {
+            Need::List(region.groups.to_vec())
+        };
+    }
+    let leaving = node.leaving.contains_key(&id);
+    // A leaving member still needs its groups for what was sent before it left.
+    if leaving && known.list == Some(region.signature) {
+        return Need::Same;
+    }
+    let interest = intersection(node, region);
+    if !interest.is_empty() {
+        return Need::List(interest);
+    }
+    match (leaving, known.list) {
+        (false, _) => Need::Nothing,
+        (true, Some(_)) => Need::Same,
+        (true, None) => Need::List(Vec::new()),
+    }
+}
+
+/// The groups of a region that a node publishes to, at the cost of the smaller set.
+fn intersection(node: &Node, region: &Region) -> Vec<GroupId> {
+    if node.publishes.len() < region.groups.len() {
+        let in_region = |group: &&GroupId| region.groups.binary_search(group).is_ok();
+        node.publishes.iter().filter(in_region).copied().collect()
+    } else {
+        let published = |group: &&GroupId| node.publishes.contains(group);
+        region.groups.iter().filter(published).copied().collect()
+    }
+}
+
+fn list_signature(key: &SignatureKey, region: &Region, groups: &[GroupId]) -> u128 {
+    if groups.len() == region.groups.len() {
+        region.signature
+    } else {
+        key.set(groups.iter().copied())
+    }
+}
+
+fn is_base(step: &Update, view: ViewNumber) -> bool {
+    matches!(step, Update::View { base, .. } if *base == view && view != ViewNumber(0))
+}
+
+fn whole_view(id: RegionId, region: &Region) -> Update {
+    Update::View {
+        region: id,
+        view: region.view,
+        base: ViewNumber(0),
+        removed: Vec::new(),
+        leaving: Vec::new(),
+        added: region.members.clone(),
+    }
+}

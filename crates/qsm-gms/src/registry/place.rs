@@ -1,0 +1,255 @@
+use core::cmp::Reverse;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use qsm_proto::Instant;
+use qsm_wire::membership::{Member, Update};
+use qsm_wire::{GroupId, NodeId, RegionId, ViewNumber};
+
+use super::Registry;
+use super::apply::{Work, count};
+use crate::signature::Signature;
+
+/// A set of groups and its signature.
+type Set = (Signature, Arc<[GroupId]>);
+
+/// A node that has to be somewhere else.
+#[derive(Debug)]
+struct Move {
+    node: NodeId,
+    home: Option<RegionId>,
+    set: Set,
+}
+
+impl Registry {
+    /// Puts every node whose groups changed into the region of exactly its groups.
+    pub(super) fn place(&mut self, now: Instant, work: &mut Work) {
+        let mut moves = Vec::new();
+        for id in core::mem::take(&mut self.dirty) {
+            let Some(set) = self.target(id) else { continue };
+            let home = self.nodes.get(&id).and_then(|node| node.home);
+            let stays = match home.and_then(|home| self.regions.get(home)) {
+                Some(region) => *region.groups == *set.1,
+                None => set.1.is_empty(),
+            };
+            if stays {
+                self.carry_out(id, None, work);
+            } else {
+                let node = id;
+                moves.push(Move { node, home, set });
+            }
+        }
+        self.regroup(&moves, work);
+        for step in moves {
+            self.relocate(now, step, work);
+        }
+    }
+
+    /// The groups a node will have, with those that it has now if nothing changes.
+    fn target(&self, id: NodeId) -> Option<Set> {
+        let node = self.nodes.get(&id)?;
+        let has = |group: &GroupId| node.groups.binary_search(group).is_ok();
+        let changes = node.pending.subscribe.iter();
+        let changes: Vec<(GroupId, bool)> = changes
+            .filter(|(group, on)| has(group) != **on)
+            .map(|(group, on)| (*group, *on))
+            .collect();
+        if changes.is_empty() {
+            return Some((node.signature, Arc::clone(&node.groups)));
+        }
+        let changed = changes.iter().map(|(group, _)| *group);
+        let signature = node.signature ^ self.key.set(changed);
+        Some((signature, merge(&node.groups, &changes)))
+    }
+
+    /// Where all active members of a region change to the same new set, the region changes its
+    /// groups instead of its members, and nobody has to join another address (R044).
+    fn regroup(&mut self, moves: &[Move], work: &mut Work) {
+        let mut tally: BTreeMap<RegionId, (usize, Option<&Set>)> = BTreeMap::new();
+        for step in moves {
+            let Some(home) = step.home else { continue };
+            let (movers, set) = tally.entry(home).or_insert((0, Some(&step.set)));
+            *movers += 1;
+            *set = set.filter(|set| **set == step.set);
+        }
+        let mut candidates: Vec<(Reverse<usize>, RegionId, &Set)> = Vec::new();
+        for (id, (movers, set)) in tally {
+            let whole = self.regions.get(id).is_some_and(|r| r.active == movers);
+            if let (true, Some(set)) = (whole, set.filter(|set| !set.1.is_empty())) {
+                candidates.push((Reverse(movers), id, set));
+            }
+        }
+        candidates.sort_by_key(|(movers, id, _)| (*movers, *id));
+        for (_, id, (signature, groups)) in candidates {
+            if self.regions.find(*signature, groups).is_some() {
+                continue;
+            }
+            let former = self.regions.regroup(id, *signature, Arc::clone(groups));
+            self.relink(id, &former, groups);
+            self.stats.regions_regrouped += 1;
+            work.touch(id);
+            self.check_audience(id, groups, work);
+        }
+    }
+
+    /// Moves the index from the former groups of a region to its new ones.
+    fn relink(&mut self, id: RegionId, former: &[GroupId], groups: &[GroupId]) {
+        for group in former {
+            if groups.binary_search(group).is_err() {
+                self.groups.unlink(*group, id);
+                self.stats.group_touches += 1;
+            }
+        }
+        for group in groups {
+            if former.binary_search(group).is_err() {
+                self.groups.link(*group, id);
+                self.stats.group_touches += 1;
+            }
+        }
+    }
+
+    /// Everybody who is told of a region, or will have to be.
+    fn check_audience(&self, id: RegionId, groups: &[GroupId], work: &mut Work) {
+        let audience = self.regions.get(id).map(|region| region.audience.keys());
+        let known = audience.into_iter().flatten();
+        work.checks.extend(known.map(|node| (id, *node)));
+        for group in groups.iter().filter_map(|group| self.groups.get(*group)) {
+            work.checks
+                .extend(group.publishers.iter().map(|node| (id, *node)));
+        }
+    }
+
+    /// Moves one node, unless it is still on its way out of the region it wants to enter.
+    fn relocate(&mut self, now: Instant, step: Move, work: &mut Work) {
+        let Move {
+            node: id,
+            home,
+            set,
+        } = step;
+        let found = self.regions.find(set.0, &set.1);
+        let Some(node) = self.nodes.get_mut(&id) else {
+            return;
+        };
+        if found.is_some_and(|region| node.leaving.contains_key(&region)) {
+            node.blocked = true;
+            return;
+        }
+        if found.is_some() && found == home {
+            // Its region has been regrouped to exactly this.
+            self.carry_out(id, Some(set), work);
+            return;
+        }
+        if let Some(home) = home {
+            self.take_leave(now, id, home, work);
+        }
+        if set.1.is_empty() {
+            self.carry_out(id, Some(set), work);
+            return;
+        }
+        let target = found.unwrap_or_else(|| self.open(now, &set, work));
+        self.settle_in(id, target, work);
+        self.carry_out(id, Some(set), work);
+    }
+
+    fn take_leave(&mut self, now: Instant, id: NodeId, home: RegionId, work: &mut Work) {
+        let (Some(node), Some(region)) = (self.nodes.get_mut(&id), self.regions.get_mut(home))
+        else {
+            return;
+        };
+        node.home = None;
+        node.leaving.insert(home, ViewNumber(region.view.0 + 1));
+        region.active -= 1;
+        work.touch(home).leaving.insert(node.origin);
+        work.checks.insert((home, id));
+        let deadline = now.after(self.drain_max);
+        self.drain_deadlines.insert((deadline, home, id));
+        self.stats.moves += 1;
+    }
+
+    fn open(&mut self, now: Instant, set: &Set, work: &mut Work) -> RegionId {
+        let (id, shared) = self.regions.create(now, set.0, Arc::clone(&set.1));
+        self.stats.regions_created += 1;
+        self.stats.addresses_shared += u64::from(shared);
+        self.stats.group_touches += count(&set.1);
+        for group in set.1.iter() {
+            self.groups.link(*group, id);
+        }
+        self.check_audience(id, &set.1, work);
+        id
+    }
+
+    fn settle_in(&mut self, id: NodeId, target: RegionId, work: &mut Work) {
+        let (Some(node), Some(region)) = (self.nodes.get_mut(&id), self.regions.get_mut(target))
+        else {
+            return;
+        };
+        node.home = Some(target);
+        region.active += 1;
+        work.touch(target).added.push(Member {
+            origin: node.origin,
+            address: node.address,
+            leaving: false,
+        });
+        work.checks.insert((target, id));
+    }
+
+    /// The rest of a node's pending change: roles, numbers, receipts.
+    fn carry_out(&mut self, id: NodeId, set: Option<Set>, work: &mut Work) {
+        let Some(node) = self.nodes.get_mut(&id) else {
+            return;
+        };
+        let pending = core::mem::take(&mut node.pending);
+        for (group, on) in pending.subscribe {
+            let had = node.groups.binary_search(&group).is_ok();
+            self.groups.change_hold(group, had, on);
+        }
+        if let Some((signature, groups)) = set {
+            // Share the region's allocation.
+            let home = node.home.and_then(|home| self.regions.get(home));
+            node.groups = home.map_or(groups, |region| Arc::clone(&region.groups));
+            node.signature = signature;
+        }
+        for (group, on) in pending.publish {
+            let had = node.publishes.contains(&group);
+            if had != on {
+                if on {
+                    node.publishes.insert(group);
+                } else {
+                    node.publishes.remove(&group);
+                }
+                self.groups.change_publisher(group, id, on);
+                let regions = self.groups.get(group).map(|group| &group.regions);
+                let regions = regions.into_iter().flatten();
+                work.checks.extend(regions.map(|region| (*region, id)));
+            }
+            self.groups.change_hold(group, had, on);
+        }
+        for group in pending.named {
+            if let Some(entry) = self.groups.get(group) {
+                let name = entry.name.clone();
+                let named = Update::Named { group, name };
+                work.letters.entry(id).or_default().named.push(named);
+            }
+        }
+        work.done
+            .extend(pending.requests.into_iter().map(|request| (id, request)));
+    }
+}
+
+/// `groups` with `changes`, both ascending.
+fn merge(groups: &[GroupId], changes: &[(GroupId, bool)]) -> Arc<[GroupId]> {
+    let mut merged = Vec::with_capacity(groups.len() + changes.len());
+    let mut rest = groups;
+    for (group, on) in changes {
+        let at = rest.partition_point(|other| other < group);
+        merged.extend_from_slice(&rest[..at]);
+        rest = &rest[at..];
+        if *on {
+            merged.push(*group);
+        } else {
+            rest = &rest[1..];
+        }
+    }
+    merged.extend_from_slice(rest);
+    merged.into()
+}

@@ -1,0 +1,197 @@
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use qsm_proto::Instant;
+use qsm_wire::membership::{GroupReport, Member, RegionReport, Role};
+use qsm_wire::{GroupId, NodeId, Origin, RegionId, ViewNumber};
+
+use super::Registry;
+use crate::groups::check_name;
+use crate::regions::Region;
+use crate::signature::Signature;
+
+/// What a node of a former service says of itself.
+#[derive(Debug)]
+pub(crate) struct Report {
+    pub(crate) origin: Origin,
+    pub(crate) name: String,
+    pub(crate) address: SocketAddr,
+    pub(crate) groups: Vec<GroupReport>,
+    pub(crate) regions: Vec<RegionReport>,
+}
+
+impl Registry {
+    /// Builds the membership that a former service had from what its nodes report, and prepares
+    /// a first batch that makes the views agree with it (R049: the service has no disk).
+    ///
+    /// Groups and regions keep their numbers, channels and addresses. Of each region the newest
+    /// reported view counts. Its members who have not reported are dead. How many were, is
+    /// returned.
+    pub(crate) fn rebuild(&mut self, now: Instant, reports: Vec<Report>) -> usize {
+        let mut newest: BTreeMap<RegionId, RegionReport> = BTreeMap::new();
+        let mut alive: BTreeSet<Origin> = BTreeSet::new();
+        for report in reports {
+            alive.insert(report.origin);
+            let node = report.origin.node;
+            self.admit(report.origin, report.name, report.address);
+            self.stats.admitted -= 1;
+            self.take_up_groups(now, node, &report.groups);
+            let views = report.regions.iter().map(|r| (r.region, r.view));
+            self.resync.insert(node, views.collect());
+            self.dirty.insert(node);
+            for region in report.regions {
+                self.regions.reserve(region.region, region.channel);
+                let known = newest.get(&region.region).map_or(ViewNumber(0), |r| r.view);
+                if region.view > known {
+                    newest.insert(region.region, region);
+                }
+            }
+        }
+        self.groups.rest_gaps(now);
+        let mut absent = BTreeSet::new();
+        for report in newest.into_values() {
+            absent.extend(self.take_up_region(now, report, &alive));
+        }
+        absent.len()
+    }
+
+    fn take_up_groups(&mut self, now: Instant, id: NodeId, reports: &[GroupReport]) {
+        let Some(node) = self.nodes.get_mut(&id) else {
+            return;
+        };
+        let mut groups = BTreeSet::new();
+        for report in reports.iter().take(self.limits.roles_per_node) {
+            if check_name(&report.name).is_err() {
+                continue;
+            }
+            let count_max = self.limits.groups.saturating_mul(2);
+            let Some(group) = self.groups.adopt(report.group, &report.name, count_max) else {
+                // Name or number contradict what others say: as if entered now.
+                let group = self.groups.intern(now, &report.name);
+                if node
+                    .pending
+                    .roles(report.role)
+                    .insert(group, true)
+                    .is_some()
+                {
+                    self.groups.release(group);
+                }
+                node.pending.named.insert(group);
+                continue;
+            };
+            let fresh = match report.role {
+                Role::Subscriber => groups.insert(group),
+                Role::Publisher => node.publishes.insert(group),
+            };
+            if fresh {
+                self.groups.hold(group);
+            }
+            if report.role == Role::Publisher {
+                self.groups.change_publisher(group, id, true);
+            }
+        }
+        node.groups = groups.into_iter().collect();
+        node.signature = self.key.set(node.groups.iter().copied());
+    }
+
+    /// Takes up a region if at least one of its members lives; returns those who do not.
+    fn take_up_region(
+        &mut self,
+        now: Instant,
+        report: RegionReport,
+        alive: &BTreeSet<Origin>,
+    ) -> Vec<Origin> {
+        let id = report.region;
+        let (living, dead): (Vec<Member>, Vec<Member>) = report
+            .members
+            .iter()
+            .partition(|member| alive.contains(&member.origin));
+        let dead = dead.into_iter().map(|member| member.origin);
+        let absent: Vec<(RegionId, Origin)> = dead.map(|origin| (id, origin)).collect();
+        let gone = absent.iter().map(|(_, origin)| *origin).collect();
+        if living.is_empty() {
+            // Their deaths still have to be told wherever they may have sent to.
+            self.absent.extend(absent);
+            return gone;
+        }
+        let (groups, signature) = self.common_groups(&living);
+        self.absent.extend(absent);
+        let mut region = Region {
+            view: report.view,
+            channel: report.channel,
+            address: report.address,
+            groups: Arc::clone(&groups),
+            signature,
+            members: report.members,
+            active: 0,
+            audience: BTreeMap::new(),
+        };
+        for member in &living {
+            if member.leaving {
+                self.take_up_leaver(now, id, member.origin, report.view);
+            } else if self.take_up_home(now, (id, signature), member.origin) {
+                region.active += 1;
+            }
+        }
+        for group in groups.iter() {
+            self.groups.link(*group, id);
+        }
+        self.regions.adopt(now, id, region);
+        gone
+    }
+
+    /// The groups that most of the active members have.
+    fn common_groups(&self, members: &[Member]) -> (Arc<[GroupId]>, Signature) {
+        let mut votes: BTreeMap<Signature, (usize, NodeId)> = BTreeMap::new();
+        for member in members.iter().filter(|member| !member.leaving) {
+            let id = member.origin.node;
+            if let Some(node) = self.nodes.get(&id) {
+                votes.entry(node.signature).or_insert((0, id)).0 += 1;
+            }
+        }
+        let most = votes.into_values().max_by_key(|(count, _)| *count);
+        let node = most.and_then(|(_, id)| self.nodes.get(&id));
+        node.map_or_else(
+            || (Arc::from([] as [GroupId; 0]), 0),
+            |node| (Arc::clone(&node.groups), node.signature),
+        )
+    }
+
+    fn take_up_leaver(&mut self, now: Instant, id: RegionId, member: Origin, since: ViewNumber) {
+        if let Some(node) = self.nodes.get_mut(&member.node) {
+            node.leaving.insert(id, since);
+            let deadline = now.after(self.drain_max);
+            self.drain_deadlines.insert((deadline, id, member.node));
+        }
+    }
+
+    /// Views of different age may show a node active in two regions: the one of its groups is
+    /// its home, and it leaves the other in the first batch. `true`: this one is its home.
+    fn take_up_home(
+        &mut self,
+        now: Instant,
+        (id, signature): (RegionId, Signature),
+        member: Origin,
+    ) -> bool {
+        let Some(node) = self.nodes.get_mut(&member.node) else {
+            return false;
+        };
+        let other = node.home;
+        if other.is_none() || signature == node.signature {
+            node.home = Some(id);
+        }
+        let is_home = node.home == Some(id);
+        let stale = if is_home { other } else { Some(id) };
+        if let Some(stale) = stale {
+            let region = self.regions.get_mut(stale);
+            let since = region.map_or(ViewNumber(0), |region| {
+                region.active -= 1;
+                region.view
+            });
+            self.stale.push((stale, member));
+            self.take_up_leaver(now, stale, member, since);
+        }
+        is_home
+    }
+}

@@ -1,0 +1,59 @@
+use qsm_wire::membership::{GroupRow, NodeRow, RegionRow};
+
+use super::Registry;
+
+fn number(count: usize) -> u32 {
+    u32::try_from(count).unwrap_or(u32::MAX)
+}
+
+impl Registry {
+    /// One line per node, by node id.
+    pub(crate) fn node_rows(&self) -> Vec<NodeRow> {
+        let rows = self.nodes.values().map(|node| NodeRow {
+            origin: node.origin,
+            name: node.name.clone(),
+            address: node.address,
+            region: node.home,
+            subscriptions: number(node.groups.len()),
+            publications: number(node.publishes.len()),
+        });
+        rows.collect()
+    }
+
+    /// One line per group, by number.
+    pub(crate) fn group_rows(&self) -> Vec<GroupRow> {
+        let rows = self.groups.iter().map(|(id, group)| {
+            let regions = group.regions.iter().filter_map(|id| self.regions.get(*id));
+            GroupRow {
+                group: id,
+                name: group.name.clone(),
+                members: number(regions.map(|region| region.active).sum()),
+                regions: number(group.regions.len()),
+                publishers: number(group.publishers.len()),
+            }
+        });
+        rows.collect()
+    }
+
+    /// One line per region, by number.
+    pub(crate) fn region_rows(&self) -> Vec<RegionRow> {
+        let rows = self.regions.iter().map(|(id, region)| RegionRow {
+            region: id,
+            view: region.view,
+            address: region.address,
+            groups: number(region.groups.len()),
+            members: region.members.clone(),
+        });
+        rows.collect()
+    }
+
+    /// How many nodes, groups, regions and addresses there are.
+    pub(crate) fn counts(&self) -> [usize; 4] {
+        [
+            self.nodes.len(),
+            self.groups.len(),
+            self.regions.len(),
+            self.regions.plan.in_use(),
+        ]
+    }
+}

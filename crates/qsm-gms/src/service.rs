@@ -1,0 +1,654 @@
+use core::time::Duration;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::net::SocketAddr;
+
+use qsm_proto::{Instant, Outbox, Random, Reason, Seed, Transmit};
+use qsm_wire::membership::{FromService, GroupRow, NodeRow, QueryKind, RegionRow, Role, ToService};
+use qsm_wire::{
+    Beacon, Body, Header, Hop, Incarnation, Kind, NodeId, Origin, Packet, Probe, Reset,
+};
+
+use crate::clients::{Clients, Standing, Unknown};
+use crate::detector::{Detector, Verdict};
+use crate::hold::{Hello, Hold};
+use crate::registry::{Registry, Report};
+use crate::{ServiceConfig, ServiceConfigError, ServiceEvent, ServiceStats};
+
+/// How often the service announces itself.
+const BEACON_INTERVAL: Duration = Duration::from_secs(1);
+/// How long a session may take to say hello.
+const GREETING_MAX: Duration = Duration::from_secs(10);
+/// Events kept for the runtime; the oldest are dropped.
+const EVENTS_MAX: usize = 4096;
+/// Highest incarnation believed; a higher one is a mistake or an attack.
+const INCARNATION_MAX: u32 = u32::MAX / 2;
+
+/// What the service is doing.
+#[derive(Debug)]
+enum Phase {
+    /// Collecting hellos before the first batch.
+    Holding(Hold),
+    /// Serving in this term.
+    Open { term: u64 },
+    /// Yielded to a better service.
+    Yielded { to: SocketAddr },
+}
+
+/// The membership service as a pure state machine; the module page tells what it does.
+#[derive(Debug)]
+pub struct Service {
+    config: ServiceConfig,
+    header: Header,
+    phase: Phase,
+    registry: Registry,
+    clients: Clients,
+    detector: Detector,
+    incarnation_last: u32,
+    batched_at: Option<Instant>,
+    beacon_at: Instant,
+    /// Services a conflict with which has been reported.
+    rivals: BTreeSet<NodeId>,
+    outbox: Outbox,
+    events: VecDeque<ServiceEvent>,
+    stats: ServiceStats,
+    now: Instant,
+}
+
+impl Service {
+    /// A service that knows nothing yet.
+    ///
+    /// # Errors
+    /// When the configuration cannot work.
+    pub fn new(
+        config: ServiceConfig,
+        seed: Seed,
+        now: Instant,
+    ) -> Result<Self, ServiceConfigError> {
+        config.check()?;
+        let header = Header {
+            cluster: config.cluster_number(),
+            origin: Origin {
+                node: config.node,
+                incarnation: Incarnation(0),
+            },
+            epoch: 0,
+            hop: Hop::Direct,
+        };
+        Ok(Self {
+            header,
+            phase: Phase::Holding(Hold::default()),
+            registry: Registry::new(&config, &mut Random::new(seed, "signatures")),
+            clients: Clients::new(header, config.datagram_bytes, config.limits.nodes),
+            detector: Detector::new(&config, Random::new(seed, "probes")),
+            incarnation_last: 0,
+            batched_at: None,
+            beacon_at: now,
+            rivals: BTreeSet::new(),
+            outbox: Outbox::new(),
+            events: VecDeque::new(),
+            stats: ServiceStats::default(),
+            config,
+            now,
+        })
+    }
+
+    /// Takes a datagram.
+    pub fn handle_datagram(&mut self, now: Instant, from: SocketAddr, datagram: &[u8]) {
+        let now = self.advance(now);
+        let Ok(packet) = Packet::decode(datagram) else {
+            self.stats.discard_malformed += 1;
+            return;
+        };
+        if packet.header.cluster != self.header.cluster {
+            self.stats.discard_cluster += 1;
+            return;
+        }
+        let origin = packet.header.origin;
+        let node = origin.node;
+        match packet.body {
+            Body::Session(frame) => {
+                let result = self.clients.handle_frame(now, (node, from), &frame);
+                self.after_session(now, (node, from), frame.head.session, result);
+            }
+            Body::SessionAck(heard) => {
+                let outbox = &mut self.outbox;
+                let result = self.clients.handle_heard(now, (node, from), heard, outbox);
+                self.after_session(now, (node, from), heard.session, result);
+            }
+            Body::ProbeReply(probe) => {
+                if probe.subject == origin && self.registry.origin(node) == Some(origin) {
+                    self.detector.answered(now, node, probe.nonce);
+                }
+            }
+            Body::Solicit => self.announce(from),
+            Body::Beacon(beacon) if node != self.config.node => self.meet(node, beacon),
+            Body::Beacon(_) => {}
+            _ => self.stats.discard_kind += 1,
+        }
+        self.step(now);
+    }
+
+    /// Does what is due; harmless when nothing is.
+    pub fn handle_timeout(&mut self, now: Instant) {
+        let now = self.advance(now);
+        self.step(now);
+    }
+
+    /// When [`Service::handle_timeout`] has something to do.
+    #[must_use]
+    pub fn next_timeout(&self) -> Option<Instant> {
+        let serving = matches!(self.phase, Phase::Open { .. });
+        let hold = match &self.phase {
+            Phase::Holding(hold) => hold.until(),
+            _ => None,
+        };
+        let yielded = matches!(self.phase, Phase::Yielded { .. });
+        [
+            hold,
+            self.clients.next_timeout(),
+            (!yielded).then_some(self.beacon_at),
+            self.detector.next_timeout().filter(|_| serving),
+            self.registry.next_timeout().filter(|_| serving),
+            self.batch_at(),
+        ]
+        .into_iter()
+        .flatten()
+        .min()
+    }
+
+    /// The next datagram to send, until there is none.
+    pub fn poll_transmit(&mut self, now: Instant) -> Option<Transmit<'_>> {
+        let now = self.advance(now);
+        if self.outbox.is_empty() {
+            self.clients.transmit(now, &mut self.outbox);
+        }
+        self.outbox.pop()
+    }
+
+    /// The next event, until there is none.
+    pub fn poll_event(&mut self) -> Option<ServiceEvent> {
+        self.events.pop_front()
+    }
+
+    /// What has happened so far.
+    #[must_use]
+    pub fn stats(&self) -> ServiceStats {
+        ServiceStats {
+            message_bytes: self.clients.message_bytes,
+            sessions_broken: self.stats.sessions_broken,
+            excluded: self.stats.excluded,
+            probes_sent: self.stats.probes_sent,
+            refused: self.stats.refused,
+            resets_sent: self.stats.resets_sent,
+            discard_malformed: self.stats.discard_malformed,
+            discard_cluster: self.stats.discard_cluster,
+            discard_kind: self.stats.discard_kind,
+            discard_message: self.stats.discard_message,
+            discard_nodes: self.stats.discard_nodes,
+            ..self.registry.stats
+        }
+    }
+
+    /// How many nodes, groups, regions and multicast addresses there are.
+    #[must_use]
+    pub fn counts(&self) -> [usize; 4] {
+        self.registry.counts()
+    }
+
+    /// The lists that `qsm nodes`, `qsm groups` and `qsm regions` show.
+    #[must_use]
+    pub fn rows(&self) -> Rows {
+        Rows {
+            nodes: self.registry.node_rows(),
+            groups: self.registry.group_rows(),
+            regions: self.registry.region_rows(),
+        }
+    }
+
+    /// The term it serves in; 0 while it waits for reports.
+    #[must_use]
+    pub fn term(&self) -> u64 {
+        match self.phase {
+            Phase::Open { term } => term,
+            _ => 0,
+        }
+    }
+
+    /// Whether it has yielded to another service.
+    #[must_use]
+    pub fn has_yielded(&self) -> bool {
+        matches!(self.phase, Phase::Yielded { .. })
+    }
+
+    /// Sessions that are open.
+    #[must_use]
+    pub fn sessions(&self) -> usize {
+        self.clients.len()
+    }
+
+    /// Frames of open sessions that were sent more than once.
+    #[must_use]
+    pub fn retransmitted(&self) -> u64 {
+        self.clients.retransmitted()
+    }
+
+    fn advance(&mut self, now: Instant) -> Instant {
+        self.now = self.now.max(now);
+        self.now
+    }
+
+    fn event(&mut self, event: ServiceEvent) {
+        if self.events.len() >= EVENTS_MAX {
+            self.events.pop_front();
+        }
+        self.events.push_back(event);
+    }
+
+    /// Everything that is due, in one place.
+    fn step(&mut self, now: Instant) {
+        if let Phase::Holding(hold) = &self.phase
+            && hold.until().is_some_and(|at| at <= now)
+        {
+            self.open(now);
+        }
+        if matches!(self.phase, Phase::Open { .. }) {
+            self.registry.handle_timeout(now);
+            while let Some(verdict) = self.detector.poll(now) {
+                self.judge(verdict);
+            }
+            if self.batch_at().is_some_and(|at| at <= now) {
+                self.batch(now);
+            }
+        }
+        if self.beacon_at <= now && !self.has_yielded() {
+            self.beacon_at = now.after(BEACON_INTERVAL);
+            self.announce(self.config.discovery);
+            self.drop_silent_greetings(now);
+        }
+        self.clients.transmit(now, &mut self.outbox);
+    }
+
+    /// A lone change is applied at once, a burst at the maximum rate (R040).
+    fn batch_at(&self) -> Option<Instant> {
+        let due = matches!(self.phase, Phase::Open { .. }) && self.registry.has_changes();
+        let interval = self.config.batch_interval;
+        due.then(|| self.batched_at.map_or(self.now, |at| at.after(interval)))
+    }
+
+    fn batch(&mut self, now: Instant) {
+        self.batched_at = Some(now);
+        let batch = self.registry.apply(now);
+        for (node, updates) in batch.updates {
+            // A node whose session is opening will be told everything after its hello.
+            if self.clients.standing(node) != Some(Standing::Admitted) {
+                continue;
+            }
+            if let Some(number) = self.clients.next_batch(node) {
+                self.tell(node, &FromService::Batch { number, updates });
+            }
+        }
+        for (node, request) in batch.done {
+            if self.clients.standing(node) == Some(Standing::Admitted) {
+                self.tell(node, &FromService::Done { request });
+            }
+        }
+    }
+
+    /// Queues a message; a session that cannot take it ends, and its node says hello again.
+    fn tell(&mut self, node: NodeId, message: &FromService) {
+        if !self.clients.tell(node, message) {
+            self.stats.sessions_broken += 1;
+            self.clients.close(node, &mut self.outbox);
+        }
+    }
+
+    fn announce(&mut self, to: SocketAddr) {
+        if self.has_yielded() {
+            return;
+        }
+        let beacon = self.beacon();
+        let header = self.header;
+        self.outbox.push(Reason::Membership, to, |out| {
+            beacon.encode(&header, out);
+        });
+    }
+
+    fn beacon(&self) -> Beacon {
+        Beacon {
+            address: self.config.address,
+            term: self.term(),
+            embedded: self.config.embedded,
+        }
+    }
+
+    /// Another service of this cluster: the lesser one yields if it is embedded.
+    fn meet(&mut self, node: NodeId, beacon: Beacon) {
+        let rank =
+            |beacon: &Beacon, node| (!beacon.embedded, beacon.term, core::cmp::Reverse(node));
+        let other = rank(&beacon, node);
+        let own = rank(&self.beacon(), self.config.node);
+        if self.has_yielded() {
+            return;
+        }
+        if !self.config.embedded {
+            if self.rivals.len() < EVENTS_MAX && !beacon.embedded && self.rivals.insert(node) {
+                let address = beacon.address;
+                self.event(ServiceEvent::Conflict { node, address });
+            }
+            return;
+        }
+        if other > own {
+            let to = beacon.address;
+            self.phase = Phase::Yielded { to };
+            for node in self.clients.nodes() {
+                self.tell(node, &FromService::Redirect { address: to });
+            }
+            self.event(ServiceEvent::Yielded { to });
+        }
+    }
+
+    fn after_session(
+        &mut self,
+        now: Instant,
+        (node, from): (NodeId, SocketAddr),
+        session: u64,
+        result: Result<(), Unknown>,
+    ) {
+        match result {
+            Ok(()) => {}
+            Err(Unknown::Ignore) => return,
+            Err(Unknown::Full) => {
+                self.stats.discard_nodes += 1;
+                return;
+            }
+            Err(Unknown::Reset) => {
+                self.stats.resets_sent += 1;
+                let header = self.header;
+                self.outbox.push(Reason::Membership, from, |out| {
+                    Reset { session }.encode(&header, out);
+                });
+                return;
+            }
+        }
+        self.detector.heard(now, node);
+        while let Some(bytes) = self.clients.poll_message(node) {
+            match ToService::decode(&bytes) {
+                Ok(message) => self.take_message(now, node, message),
+                Err(_) => self.stats.discard_message += 1,
+            }
+        }
+        if self.clients.is_broken(node) {
+            self.stats.sessions_broken += 1;
+            self.clients.close(node, &mut self.outbox);
+        }
+    }
+
+    fn take_message(&mut self, now: Instant, node: NodeId, message: ToService) {
+        if let Phase::Yielded { to } = self.phase {
+            self.tell(node, &FromService::Redirect { address: to });
+            return;
+        }
+        let admitted = self.clients.standing(node) == Some(Standing::Admitted);
+        match message {
+            ToService::Hello {
+                name,
+                address,
+                incarnation,
+                term,
+                groups,
+                regions,
+            } if !admitted => {
+                let hello = Hello {
+                    name,
+                    address,
+                    incarnation,
+                    term,
+                    groups,
+                    regions,
+                };
+                self.take_hello(now, node, hello);
+            }
+            ToService::Goodbye => self.take_goodbye(node),
+            _ if !admitted => self.stats.discard_message += 1,
+            ToService::Enter {
+                request,
+                role,
+                names,
+            } => {
+                let result = self.registry.enter(now, node, (request, role), &names);
+                self.refuse(node, request, result);
+            }
+            ToService::Exit {
+                request,
+                role,
+                names,
+            } => {
+                let result = self.registry.exit(node, (request, role), &names);
+                self.refuse(node, request, result);
+            }
+            ToService::Drained { region, view } => self.registry.drained(node, region, view),
+            ToService::Suspect { member } => {
+                if self.registry.origin(member.node) == Some(member) {
+                    self.detector.suspect(now, member.node);
+                }
+            }
+            ToService::Query { request, kind } => self.answer(node, request, kind),
+            _ => self.stats.discard_message += 1,
+        }
+    }
+
+    fn refuse(&mut self, node: NodeId, request: u32, result: Result<(), String>) {
+        if let Err(reason) = result {
+            self.stats.refused += 1;
+            self.tell(node, &FromService::Refused { request, reason });
+        }
+    }
+
+    fn answer(&mut self, node: NodeId, request: u32, kind: QueryKind) {
+        let answer = match kind {
+            QueryKind::Nodes => FromService::Nodes {
+                request,
+                rows: self.registry.node_rows(),
+            },
+            QueryKind::Groups => FromService::Groups {
+                request,
+                rows: self.registry.group_rows(),
+            },
+            QueryKind::Regions => FromService::Regions {
+                request,
+                rows: self.registry.region_rows(),
+            },
+        };
+        if Clients::fits(&answer) {
+            self.tell(node, &answer);
+        } else {
+            let reason = "the list is longer than one message; ask the service's own page for it";
+            self.refuse(node, request, Err(reason.to_owned()));
+        }
+    }
+
+    fn take_hello(&mut self, now: Instant, node: NodeId, hello: Hello) {
+        if hello.incarnation.0 > INCARNATION_MAX || hello.name.len() > usize::from(u8::MAX) {
+            self.stats.discard_message += 1;
+            self.clients.close(node, &mut self.outbox);
+            return;
+        }
+        match &mut self.phase {
+            Phase::Holding(hold) => {
+                hold.add(now, node, hello);
+                self.clients.set_standing(node, Standing::Held);
+            }
+            Phase::Open { term } => {
+                let same = Origin {
+                    node,
+                    incarnation: hello.incarnation,
+                };
+                if hello.term == *term && self.registry.origin(node) == Some(same) {
+                    self.resume(now, node, &hello);
+                } else {
+                    self.admit(now, node, hello);
+                }
+            }
+            Phase::Yielded { .. } => {}
+        }
+    }
+
+    /// A known node with a new session: it keeps its life and is told everything again.
+    fn resume(&mut self, now: Instant, node: NodeId, hello: &Hello) {
+        let views = hello
+            .regions
+            .iter()
+            .map(|report| (report.region, report.view));
+        self.registry.resync(node, views.collect());
+        self.welcome(now, node, hello.incarnation);
+    }
+
+    /// Begins a new life for a node; its groups are entered again.
+    fn admit(&mut self, now: Instant, node: NodeId, hello: Hello) {
+        if let Some(origin) = self.registry.remove(node) {
+            self.detector.forget(node);
+            self.event(ServiceEvent::Excluded { origin });
+        }
+        if self.registry.is_dying(node) {
+            // The former life has to end before the next one begins.
+            self.batch(now);
+        }
+        if hello.incarnation != Incarnation(0) && hello.term != self.term() {
+            let incarnation = hello.incarnation;
+            self.registry.mourn_stranger(Origin { node, incarnation });
+        }
+        if self.registry.len() >= self.config.limits.nodes {
+            self.stats.discard_nodes += 1;
+            self.clients.close(node, &mut self.outbox);
+            return;
+        }
+        self.incarnation_last = self.incarnation_last.max(hello.incarnation.0) + 1;
+        let incarnation = Incarnation(self.incarnation_last);
+        let origin = Origin { node, incarnation };
+        let (name, address) = (hello.name.clone(), hello.address);
+        self.registry.admit(origin, name.clone(), address);
+        self.event(ServiceEvent::Admitted {
+            origin,
+            name,
+            address,
+        });
+        self.welcome(now, node, incarnation);
+        self.registry.resync(node, BTreeMap::new());
+        for role in [Role::Subscriber, Role::Publisher] {
+            let of_role = hello.groups.iter().filter(|report| report.role == role);
+            let names: Vec<String> = of_role.map(|report| report.name.clone()).collect();
+            let result = self.registry.enter(now, node, (0, role), &names);
+            self.stats.refused += u64::from(result.is_err());
+        }
+    }
+
+    fn welcome(&mut self, now: Instant, node: NodeId, incarnation: Incarnation) {
+        self.clients.set_standing(node, Standing::Admitted);
+        self.detector.watch(now, node);
+        let heartbeat = self.config.heartbeat.as_millis();
+        let message = FromService::Welcome {
+            incarnation,
+            term: self.term(),
+            heartbeat_ms: u32::try_from(heartbeat).unwrap_or(u32::MAX),
+        };
+        self.tell(node, &message);
+    }
+
+    /// The hold is over: what was reported becomes the membership.
+    fn open(&mut self, now: Instant) {
+        let phase = core::mem::replace(&mut self.phase, Phase::Open { term: 0 });
+        let Phase::Holding(hold) = phase else { return };
+        let (reported, resuming, fresh) = hold.split();
+        let term = reported + 1;
+        self.phase = Phase::Open { term };
+        let resumed = resuming.len();
+        let mut reports = Vec::new();
+        for (node, hello) in resuming {
+            self.incarnation_last = self.incarnation_last.max(hello.incarnation.0);
+            self.welcome(now, node, hello.incarnation);
+            reports.push(Report {
+                origin: Origin {
+                    node,
+                    incarnation: hello.incarnation,
+                },
+                name: hello.name,
+                address: hello.address,
+                groups: hello.groups,
+                regions: hello.regions,
+            });
+        }
+        let absent = self.registry.rebuild(now, reports);
+        self.event(ServiceEvent::Opened {
+            term,
+            resumed,
+            absent,
+        });
+        for (node, hello) in fresh {
+            self.admit(now, node, hello);
+        }
+    }
+
+    fn take_goodbye(&mut self, node: NodeId) {
+        if let Phase::Holding(hold) = &mut self.phase {
+            hold.forget(node);
+        }
+        self.detector.forget(node);
+        self.clients.close(node, &mut self.outbox);
+        if let Some(origin) = self.registry.remove(node) {
+            self.event(ServiceEvent::Left { origin });
+        }
+    }
+
+    fn judge(&mut self, verdict: Verdict) {
+        match verdict {
+            Verdict::Probe { node, nonce } => {
+                let (Some(subject), Some(to)) =
+                    (self.registry.origin(node), self.registry.address(node))
+                else {
+                    return;
+                };
+                self.stats.probes_sent += 1;
+                let header = self.header;
+                self.outbox.push(Reason::Membership, to, |out| {
+                    Probe { subject, nonce }.encode(&header, Kind::Probe, out);
+                });
+            }
+            Verdict::Dead { node } => {
+                self.clients.close(node, &mut self.outbox);
+                if let Some(origin) = self.registry.remove(node) {
+                    self.stats.excluded += 1;
+                    self.event(ServiceEvent::Excluded { origin });
+                }
+            }
+        }
+    }
+
+    /// Sessions without a hello do not stay for ever.
+    fn drop_silent_greetings(&mut self, now: Instant) {
+        for node in self.clients.nodes() {
+            let waiting = match self.clients.standing(node) {
+                Some(Standing::Greeting) => true,
+                Some(Standing::Held) => matches!(self.phase, Phase::Holding(_)),
+                _ => false,
+            };
+            let heard = self.clients.heard_at(node).unwrap_or(now);
+            if waiting && now >= heard.after(GREETING_MAX) {
+                self.clients.close(node, &mut self.outbox);
+                if let Phase::Holding(hold) = &mut self.phase {
+                    hold.forget(node);
+                }
+            }
+        }
+    }
+}
+
+/// Everything a service knows, in the form of the lists of queries.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Rows {
+    /// By node id.
+    pub nodes: Vec<NodeRow>,
+    /// By group number.
+    pub groups: Vec<GroupRow>,
+    /// By region number.
+    pub regions: Vec<RegionRow>,
+}

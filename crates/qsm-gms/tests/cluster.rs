@@ -1,0 +1,421 @@
+//! Members and services together, on a network that loses, repeats and reorders datagrams.
+
+mod network;
+
+use network::{Cluster, address, ms};
+use qsm_gms::ServiceEvent;
+use qsm_proto::membership::Change;
+use qsm_proto::{Random, Seed};
+use qsm_wire::membership::{QueryKind, Role};
+use qsm_wire::{Incarnation, Kind};
+
+const SERVICE: u64 = 1;
+
+/// A cluster with a service and members on hosts 10, 11, ...
+fn cluster(seed: u64, members: u64) -> Cluster {
+    let mut cluster = Cluster::new(seed);
+    cluster.start_service(Cluster::service_config(SERVICE));
+    for host in 10..10 + members {
+        cluster.start_member(host, Some(address(SERVICE)));
+    }
+    cluster
+}
+
+fn churn(seed: u64) -> Cluster {
+    let mut cluster = cluster(seed, 12);
+    cluster.loss_ppm = 100_000;
+    let mut random = Random::new(Seed(seed), "churn");
+    for _ in 0..60 {
+        for _ in 0..random.below(4) {
+            let at = address(10 + random.below(12));
+            let role = [Role::Subscriber, Role::Publisher][random.below(2) as usize];
+            let all = ["a", "b", "c", "d", "e"];
+            let first = random.below(5) as usize;
+            let names = &all[first..=(first + random.below(2) as usize).min(4)];
+            if random.chance_ppm(600_000) {
+                cluster.enter(at, role, names);
+            } else {
+                cluster.exit(at, role, names);
+            }
+        }
+        cluster.run(ms(random.below(300)));
+    }
+    cluster.loss_ppm = 0;
+    cluster.run(ms(5000));
+    cluster
+}
+
+#[test]
+fn after_any_churn_all_members_know_exactly_what_the_service_knows() {
+    for seed in 0..25 {
+        let cluster = churn(seed);
+        cluster.check(address(SERVICE));
+        let stats = cluster.services[&address(SERVICE)].stats();
+        assert_eq!(
+            (stats.excluded, stats.sessions_broken),
+            (0, 0),
+            "seed {seed}"
+        );
+    }
+}
+
+#[test]
+fn same_seed_same_datagrams() {
+    let (one, other) = (churn(7), churn(7));
+    assert_eq!(one.trace, other.trace);
+    assert_ne!(one.trace, churn(8).trace);
+}
+
+#[test]
+fn a_silent_node_is_excluded_when_it_answers_no_probe_and_comes_back_in_a_new_life() {
+    let mut cluster = cluster(1, 3);
+    for host in 10..13 {
+        cluster.enter(address(host), Role::Subscriber, &["a"]);
+    }
+    cluster.enter(address(12), Role::Publisher, &["a"]);
+    cluster.run(ms(2000));
+    let before = cluster.member(address(12)).origin();
+    cluster.cut = |from, to, _| from == address(12) || to == address(12);
+    cluster.run(ms(1500));
+    let excluded = ServiceEvent::Excluded { origin: before };
+    assert!(cluster.events.contains(&excluded));
+    for host in [10, 11] {
+        let member = cluster.member(address(host));
+        assert!(member.dead.contains(&before));
+        let view = member.regions[&member.home().unwrap()]
+            .view
+            .clone()
+            .unwrap();
+        assert_eq!(view.members().len(), 2);
+    }
+    assert!(
+        cluster
+            .member(address(12))
+            .changes
+            .contains(&Change::ServiceLost)
+    );
+    cluster.cut = |_, _, _| false;
+    cluster.run(ms(3000));
+    let after = cluster.member(address(12)).origin();
+    assert!(after.incarnation > before.incarnation);
+    assert!(
+        cluster
+            .member(address(12))
+            .changes
+            .contains(&Change::Excluded)
+    );
+    cluster.check(address(SERVICE));
+}
+
+#[test]
+fn a_silent_node_that_answers_probes_stays() {
+    let mut cluster = cluster(2, 2);
+    cluster.enter(address(10), Role::Subscriber, &["a"]);
+    cluster.run(ms(2000));
+    cluster.cut =
+        |from, _, kind| from == address(10) && matches!(kind, Kind::Session | Kind::SessionAck);
+    cluster.run(ms(5000));
+    let stats = cluster.services[&address(SERVICE)].stats();
+    assert!(stats.probes_sent > 0);
+    assert_eq!(stats.excluded, 0);
+    cluster.cut = |_, _, _| false;
+    cluster.run(ms(3000));
+    cluster.check(address(SERVICE));
+}
+
+#[test]
+fn a_suspicion_is_cleared_by_the_answer_to_the_probe() {
+    let mut cluster = cluster(3, 2);
+    cluster.run(ms(1500));
+    let suspect = cluster.member(address(11)).origin();
+    cluster.with(address(10), |m, now, outbox| {
+        m.suspect(now, suspect, outbox);
+    });
+    cluster.run(ms(3000));
+    let stats = cluster.services[&address(SERVICE)].stats();
+    assert!(stats.probes_sent >= 1);
+    assert_eq!(stats.excluded, 0);
+}
+
+#[test]
+fn a_new_service_goes_on_where_the_last_one_ended() {
+    let mut cluster = cluster(4, 4);
+    for (host, names) in [
+        (10, &["a", "b"][..]),
+        (11, &["a", "b"]),
+        (12, &["c"]),
+        (13, &["a", "b"]),
+    ] {
+        cluster.enter(address(host), Role::Subscriber, names);
+    }
+    cluster.enter(address(12), Role::Publisher, &["a"]);
+    cluster.run(ms(3000));
+    cluster.check(address(SERVICE));
+    let origins: Vec<_> = (10..13)
+        .map(|host| cluster.member(address(host)).origin())
+        .collect();
+    let gone = cluster.member(address(13)).origin();
+    let before = cluster.services[&address(SERVICE)].rows();
+    // One node dies together with the service.
+    cluster.services.clear();
+    cluster.members.remove(&address(13));
+    cluster.run(ms(2000));
+    let request = cluster.enter(address(12), Role::Subscriber, &["d"]);
+    cluster.start_service(Cluster::service_config(SERVICE));
+    cluster.run(ms(4000));
+    cluster.check(address(SERVICE));
+
+    assert!(cluster.member(address(12)).done(request));
+    for (host, origin) in (10..13).zip(origins) {
+        let member = cluster.member(address(host));
+        assert_eq!(member.origin(), origin, "the same life goes on");
+        assert!(member.changes.contains(&Change::Admitted {
+            origin,
+            fresh: false
+        }));
+        assert!(!member.changes.contains(&Change::Excluded));
+        assert!(member.dead.contains(&gone));
+    }
+    let service = &cluster.services[&address(SERVICE)];
+    assert_eq!(service.term(), 2);
+    let after = service.rows();
+    for old in &before.regions {
+        let new = after
+            .regions
+            .iter()
+            .find(|new| new.region == old.region)
+            .unwrap();
+        assert_eq!(new.address, old.address);
+        assert!(new.view >= old.view);
+        assert!(new.members.iter().all(|member| member.origin != gone));
+    }
+    for old in &before.groups {
+        assert!(
+            after
+                .groups
+                .iter()
+                .any(|new| new.group == old.group && new.name == old.name)
+        );
+    }
+}
+
+#[test]
+fn a_service_that_restarts_in_the_middle_of_churn_ends_in_agreement() {
+    for seed in 0..15 {
+        let mut cluster = cluster(seed, 8);
+        cluster.loss_ppm = 50_000;
+        let mut random = Random::new(Seed(seed), "restart");
+        for round in 0..40 {
+            let at = address(10 + random.below(8));
+            let role = [Role::Subscriber, Role::Publisher][random.below(2) as usize];
+            let name = ["a", "b", "c"][random.below(3) as usize];
+            if random.chance_ppm(600_000) {
+                cluster.enter(at, role, &[name]);
+            } else {
+                cluster.exit(at, role, &[name]);
+            }
+            cluster.run(ms(random.below(150)));
+            if round == 20 {
+                cluster.services.clear();
+                cluster.start_service(Cluster::service_config(SERVICE));
+            }
+        }
+        cluster.loss_ppm = 0;
+        cluster.run(ms(6000));
+        cluster.check(address(SERVICE));
+        for member in cluster.members.values() {
+            assert!(!member.changes.contains(&Change::Excluded), "seed {seed}");
+        }
+    }
+}
+
+#[test]
+fn a_node_that_missed_a_restart_begins_a_new_life() {
+    let mut cluster = cluster(5, 2);
+    cluster.enter(address(10), Role::Subscriber, &["a"]);
+    cluster.enter(address(11), Role::Subscriber, &["a"]);
+    cluster.run(ms(2000));
+    let old = cluster.member(address(11)).origin();
+    cluster.cut = |from, to, _| from == address(11) || to == address(11);
+    cluster.services.clear();
+    cluster.start_service(Cluster::service_config(SERVICE));
+    cluster.run(ms(4000));
+    cluster.cut = |_, _, _| false;
+    cluster.run(ms(4000));
+    cluster.check(address(SERVICE));
+    assert!(cluster.member(address(11)).origin().incarnation > old.incarnation);
+    assert!(cluster.member(address(10)).dead.contains(&old));
+}
+
+#[test]
+fn nodes_without_a_service_say_so_and_find_one_that_appears() {
+    let mut cluster = Cluster::new(6);
+    cluster.start_member(10, None);
+    let request = cluster.enter(address(10), Role::Subscriber, &["a"]);
+    cluster.run(ms(600));
+    assert_eq!(cluster.member(address(10)).changes, []);
+    cluster.run(ms(10_000));
+    let missing = cluster.member(address(10)).changes.iter();
+    let missing = missing
+        .filter(|change| **change == Change::ServiceMissing)
+        .count();
+    assert!((2..=4).contains(&missing), "{missing}");
+    cluster.start_service(Cluster::service_config(SERVICE));
+    cluster.run(ms(3000));
+    assert!(cluster.member(address(10)).done(request));
+    cluster.check(address(SERVICE));
+}
+
+#[test]
+fn of_two_embedded_services_one_yields_and_all_nodes_meet_at_the_other() {
+    for seed in 0..10 {
+        let mut cluster = Cluster::new(seed);
+        let split: network::Cut = |from, to, _| {
+            let side = |at| at == address(1) || at == address(10);
+            side(from) != side(to)
+        };
+        cluster.cut = split;
+        for service in [1, 2] {
+            let mut config = Cluster::service_config(service);
+            config.embedded = true;
+            cluster.start_service(config);
+        }
+        for host in [10, 11] {
+            cluster.start_member(host, None);
+            cluster.enter(address(host), Role::Subscriber, &["a"]);
+        }
+        cluster.run(ms(3000));
+        assert_eq!(cluster.services[&address(2)].rows().nodes.len(), 1);
+        cluster.cut = |_, _, _| false;
+        cluster.run(ms(5000));
+        let to = address(1);
+        assert!(cluster.events.contains(&ServiceEvent::Yielded { to }));
+        assert!(cluster.services[&address(2)].has_yielded());
+        cluster.check(address(1));
+        assert_eq!(cluster.services[&address(1)].rows().regions.len(), 1);
+    }
+}
+
+#[test]
+fn an_embedded_service_yields_to_one_that_is_not_and_two_of_those_report_a_conflict() {
+    let mut cluster = Cluster::new(9);
+    let mut config = Cluster::service_config(1);
+    config.embedded = true;
+    cluster.start_service(config);
+    cluster.start_member(10, None);
+    cluster.run(ms(2000));
+    cluster.start_service(Cluster::service_config(7));
+    cluster.run(ms(4000));
+    assert!(cluster.services[&address(1)].has_yielded());
+    cluster.check(address(7));
+    cluster.start_service(Cluster::service_config(8));
+    cluster.run(ms(2500));
+    let conflicts = cluster.events.iter();
+    let conflicts = conflicts.filter(|event| matches!(event, ServiceEvent::Conflict { .. }));
+    assert_eq!(conflicts.count(), 2, "each says it once");
+    assert!(!cluster.services[&address(8)].has_yielded());
+}
+
+#[test]
+fn a_node_that_says_goodbye_is_gone_at_once() {
+    let mut cluster = cluster(10, 2);
+    cluster.enter(address(10), Role::Subscriber, &["a"]);
+    cluster.enter(address(11), Role::Subscriber, &["a"]);
+    cluster.run(ms(2000));
+    let origin = cluster.member(address(11)).origin();
+    cluster.with(address(11), |m, now, outbox| m.goodbye(now, outbox));
+    assert!(!cluster.member(address(11)).membership.is_gone(cluster.now));
+    cluster.run(ms(200));
+    assert!(cluster.member(address(11)).membership.is_gone(cluster.now));
+    cluster.members.remove(&address(11));
+    assert!(cluster.events.contains(&ServiceEvent::Left { origin }));
+    assert!(cluster.member(address(10)).dead.contains(&origin));
+    cluster.check(address(SERVICE));
+}
+
+#[test]
+fn while_the_service_is_silent_views_stay_and_requests_wait() {
+    let mut cluster = cluster(11, 1);
+    cluster.enter(address(10), Role::Subscriber, &["a"]);
+    cluster.run(ms(2000));
+    let origin = cluster.member(address(10)).origin();
+    let service = cluster.services.remove(&address(SERVICE)).unwrap();
+    cluster.run(ms(400));
+    let request = cluster.enter(address(10), Role::Subscriber, &["b"]);
+    cluster.run(ms(200));
+    // It comes back with its memory before it excludes anybody: nothing is said twice.
+    cluster.services.insert(address(SERVICE), service);
+    cluster.run(ms(1500));
+    let member = cluster.member(address(10));
+    assert!(member.done(request));
+    assert_eq!(member.origin(), origin);
+    assert!(member.home().is_some());
+    cluster.check(address(SERVICE));
+}
+
+#[test]
+fn queries_are_answered_with_rows() {
+    let mut cluster = cluster(12, 3);
+    cluster.enter(address(10), Role::Subscriber, &["a", "b"]);
+    cluster.enter(address(11), Role::Publisher, &["a"]);
+    cluster.run(ms(2000));
+    let kinds = [QueryKind::Nodes, QueryKind::Groups, QueryKind::Regions];
+    for kind in kinds {
+        cluster.with(address(12), |m, now, outbox| m.query(now, kind, outbox));
+    }
+    cluster.run(ms(100));
+    let rows = cluster.services[&address(SERVICE)].rows();
+    let changes = &cluster.member(address(12)).changes;
+    let found = |wanted: &dyn Fn(&Change) -> bool| changes.iter().any(wanted);
+    assert!(found(
+        &|c| matches!(c, Change::Nodes { rows: r, .. } if *r == rows.nodes && r.len() == 3)
+    ));
+    assert!(found(
+        &|c| matches!(c, Change::Groups { rows: r, .. } if *r == rows.groups && r.len() == 2)
+    ));
+    assert!(found(
+        &|c| matches!(c, Change::Regions { rows: r, .. } if *r == rows.regions && r.len() == 1)
+    ));
+}
+
+#[test]
+fn a_bad_name_is_refused_with_a_reason_and_a_good_one_is_not() {
+    let mut cluster = cluster(13, 1);
+    let bad = cluster.with(address(10), |m, now, outbox| {
+        m.enter(now, Role::Subscriber, vec!["a\u{7}b".to_owned()], outbox)
+    });
+    let good = cluster.enter(address(10), Role::Subscriber, &["ab"]);
+    cluster.run(ms(2000));
+    let member = cluster.member(address(10));
+    let refused = |c: &Change| matches!(c, Change::Refused { request, .. } if *request == bad);
+    assert!(member.changes.iter().any(refused));
+    assert!(member.done(good));
+    assert_eq!(member.origin().incarnation, Incarnation(1));
+}
+
+/// R040: bursts make few views. A thousand nodes join within 100 ms.
+#[test]
+fn a_thousand_joins_make_at_most_two_and_ten_views_a_second() {
+    let mut cluster = Cluster::new(14);
+    cluster.grain = 2_000_000;
+    cluster.start_service(Cluster::service_config(SERVICE));
+    for host in 10..1010 {
+        cluster.start_member(host, Some(address(SERVICE)));
+    }
+    cluster.run(ms(2000));
+    assert_eq!(cluster.services[&address(SERVICE)].rows().nodes.len(), 1000);
+    let before = cluster.services[&address(SERVICE)].stats().views;
+    for host in 10..1010 {
+        cluster.enter(address(host), Role::Subscriber, &["a"]);
+        if host % 10 == 0 {
+            cluster.run(ms(1));
+        }
+    }
+    cluster.run(ms(400));
+    let stats = cluster.services[&address(SERVICE)].stats();
+    let views = stats.views - before;
+    assert!((1..=2 + 5).contains(&views), "{views}");
+    cluster.run(ms(2000));
+    cluster.check(address(SERVICE));
+    assert_eq!(cluster.services[&address(SERVICE)].stats().excluded, 0);
+}

@@ -1,0 +1,369 @@
+//! A deterministic network in memory: services and members of a cluster exchange datagrams with
+//! delay, loss and repetition on a virtual clock.
+
+use core::time::Duration;
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use qsm_gms::{Service, ServiceConfig, ServiceEvent};
+use qsm_proto::membership::{Change, Membership};
+use qsm_proto::view::RegionView;
+use qsm_proto::{Config, Instant, Outbox, Random, Seed, mix};
+use qsm_wire::membership::Role;
+use qsm_wire::{GroupId, Kind, NodeId, Origin, Packet, RegionId};
+
+pub(crate) fn ms(milliseconds: u64) -> Duration {
+    Duration::from_millis(milliseconds)
+}
+
+pub(crate) fn address(host: u64) -> SocketAddr {
+    let [low, high, ..] = host.to_le_bytes();
+    SocketAddr::from(([10, 0, high, low], 4483))
+}
+
+/// What a member knows of a region, told by changes alone.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Known {
+    pub(crate) address: SocketAddr,
+    pub(crate) groups: Vec<GroupId>,
+    pub(crate) view: Option<Arc<RegionView>>,
+}
+
+/// A node: the client side of the protocol and a model built from what it says.
+#[derive(Debug)]
+pub(crate) struct Member {
+    pub(crate) membership: Membership,
+    outbox: Outbox,
+    pub(crate) regions: BTreeMap<RegionId, Known>,
+    pub(crate) names: BTreeMap<String, GroupId>,
+    pub(crate) changes: Vec<Change>,
+    pub(crate) dead: BTreeSet<Origin>,
+    pub(crate) wants: [BTreeSet<String>; 2],
+    pub(crate) drains: bool,
+}
+
+/// Decides whether a datagram is lost for a reason: (from, to, kind).
+pub(crate) type Cut = fn(SocketAddr, SocketAddr, Kind) -> bool;
+
+pub(crate) struct Cluster {
+    pub(crate) now: Instant,
+    pub(crate) services: BTreeMap<SocketAddr, Service>,
+    pub(crate) members: BTreeMap<SocketAddr, Member>,
+    flying: BTreeMap<(Instant, u64), (SocketAddr, SocketAddr, Vec<u8>)>,
+    random: Random,
+    pub(crate) loss_ppm: u32,
+    pub(crate) cut: Cut,
+    pub(crate) events: Vec<ServiceEvent>,
+    pub(crate) trace: u64,
+    sent: u64,
+    /// Shortest step of the clock; a coarse one makes large clusters fast.
+    pub(crate) grain: u64,
+}
+
+impl Cluster {
+    pub(crate) fn new(seed: u64) -> Self {
+        Self {
+            now: Instant(0),
+            services: BTreeMap::new(),
+            members: BTreeMap::new(),
+            flying: BTreeMap::new(),
+            random: Random::new(Seed(seed), "network"),
+            loss_ppm: 0,
+            cut: |_, _, _| false,
+            events: Vec::new(),
+            trace: 0,
+            sent: 0,
+            grain: 1,
+        }
+    }
+
+    pub(crate) fn service_config(host: u64) -> ServiceConfig {
+        ServiceConfig::new(NodeId(host), address(host))
+    }
+
+    pub(crate) fn start_service(&mut self, config: ServiceConfig) {
+        let seed = Seed(self.random.bits());
+        let at = config.address;
+        let service = Service::new(config, seed, self.now).unwrap();
+        self.services.insert(at, service);
+    }
+
+    pub(crate) fn start_member(&mut self, host: u64, service: Option<SocketAddr>) -> SocketAddr {
+        let mut config = Config::new(NodeId(host), address(host));
+        config.service = service;
+        let seed = Seed(self.random.bits());
+        let member = Member {
+            membership: Membership::new(&config, seed, self.now),
+            outbox: Outbox::new(),
+            regions: BTreeMap::new(),
+            names: BTreeMap::new(),
+            changes: Vec::new(),
+            dead: BTreeSet::new(),
+            wants: [BTreeSet::new(), BTreeSet::new()],
+            drains: true,
+        };
+        self.members.insert(address(host), member);
+        address(host)
+    }
+
+    pub(crate) fn member(&self, at: SocketAddr) -> &Member {
+        &self.members[&at]
+    }
+
+    pub(crate) fn enter(&mut self, at: SocketAddr, role: Role, names: &[&str]) -> u32 {
+        let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+        let member = self.members.get_mut(&at).unwrap();
+        member.wants[role as usize].extend(names.iter().cloned());
+        let outbox = &mut member.outbox;
+        member.membership.enter(self.now, role, names, outbox)
+    }
+
+    pub(crate) fn exit(&mut self, at: SocketAddr, role: Role, names: &[&str]) -> u32 {
+        let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+        let member = self.members.get_mut(&at).unwrap();
+        for name in &names {
+            member.wants[role as usize].remove(name);
+        }
+        let outbox = &mut member.outbox;
+        member.membership.exit(self.now, role, names, outbox)
+    }
+
+    /// Calls a member's membership with its outbox.
+    pub(crate) fn with<T>(
+        &mut self,
+        at: SocketAddr,
+        call: impl FnOnce(&mut Membership, Instant, &mut Outbox) -> T,
+    ) -> T {
+        let member = self.members.get_mut(&at).unwrap();
+        call(&mut member.membership, self.now, &mut member.outbox)
+    }
+
+    /// Lets time pass.
+    pub(crate) fn run(&mut self, time: Duration) {
+        let end = self.now.after(time);
+        loop {
+            self.collect();
+            let flying = self.flying.keys().next().map(|(at, _)| *at);
+            let services = self.services.values().filter_map(Service::next_timeout);
+            let members = self.members.values();
+            let members = members.filter_map(|member| member.membership.next_timeout());
+            let next = flying.into_iter().chain(services).chain(members).min();
+            let Some(next) = next.filter(|next| *next <= end) else {
+                break;
+            };
+            // A deadline that does not move would stop the clock for ever.
+            self.now = self.now.max(next).max(Instant(self.now.0 + self.grain));
+            self.arrive();
+            let now = self.now;
+            for service in self.services.values_mut() {
+                if service.next_timeout().is_some_and(|at| at <= now) {
+                    service.handle_timeout(now);
+                }
+            }
+            for member in self.members.values_mut() {
+                if member.membership.next_timeout().is_some_and(|at| at <= now) {
+                    member.membership.handle_timeout(now, &mut member.outbox);
+                }
+            }
+        }
+        self.now = end;
+    }
+
+    fn collect(&mut self) {
+        let mut letters = Vec::new();
+        for (at, service) in &mut self.services {
+            while let Some(transmit) = service.poll_transmit(self.now) {
+                letters.push((*at, transmit.to, transmit.bytes.to_vec()));
+            }
+            while let Some(event) = service.poll_event() {
+                self.events.push(event);
+            }
+        }
+        for (at, member) in &mut self.members {
+            member.take_changes(self.now);
+            while let Some(transmit) = member.outbox.pop() {
+                letters.push((*at, transmit.to, transmit.bytes.to_vec()));
+            }
+        }
+        for (from, to, bytes) in letters {
+            if to.ip().is_multicast() {
+                let hosts: BTreeSet<SocketAddr> = self
+                    .services
+                    .keys()
+                    .chain(self.members.keys())
+                    .copied()
+                    .collect();
+                for host in hosts.into_iter().filter(|host| *host != from) {
+                    self.fly(from, host, bytes.clone());
+                }
+            } else {
+                self.fly(from, to, bytes);
+            }
+        }
+    }
+
+    fn fly(&mut self, from: SocketAddr, to: SocketAddr, bytes: Vec<u8>) {
+        let hash = bytes
+            .iter()
+            .fold(self.trace, |hash, b| mix(hash ^ u64::from(*b)));
+        self.trace = hash ^ self.now.0;
+        let copies = 1 + u32::from(self.random.chance_ppm(self.loss_ppm / 2));
+        for _ in 0..copies {
+            if self.random.chance_ppm(self.loss_ppm) {
+                continue;
+            }
+            self.sent += 1;
+            let delay = Duration::from_micros(100 + self.random.below(900));
+            let key = (self.now.after(delay), self.sent);
+            self.flying.insert(key, (from, to, bytes.clone()));
+        }
+    }
+
+    fn arrive(&mut self) {
+        while let Some(entry) = self.flying.first_entry() {
+            if entry.key().0 > self.now {
+                return;
+            }
+            let (from, to, bytes) = entry.remove();
+            let kind = *Kind::ALL
+                .iter()
+                .find(|kind| **kind as u8 == bytes[1])
+                .unwrap();
+            if (self.cut)(from, to, kind) {
+                continue;
+            }
+            if let Some(service) = self.services.get_mut(&to) {
+                service.handle_datagram(self.now, from, &bytes);
+            }
+            if let Some(member) = self.members.get_mut(&to) {
+                let packet = Packet::decode(&bytes).unwrap();
+                let parts = (&packet.header, &packet.body);
+                let outbox = &mut member.outbox;
+                member.membership.handle(self.now, from, parts, outbox);
+            }
+        }
+    }
+
+    /// All members' tables say the same as the service's.
+    pub(crate) fn check(&self, service: SocketAddr) {
+        let rows = self.services[&service].rows();
+        for member in self.members.values() {
+            assert_eq!(member.membership.misfits(), 0);
+            let origin = member.membership.origin();
+            let row = rows.nodes.iter().find(|row| row.origin == origin);
+            let row = row.unwrap_or_else(|| panic!("{origin} is not in the cluster"));
+            let [subscribed, published] = &member.wants;
+            assert_eq!(row.subscriptions as usize, subscribed.len());
+            assert_eq!(row.publications as usize, published.len());
+            assert_eq!(row.region.is_some(), !subscribed.is_empty());
+            if let Some(home) = row.region {
+                let known = &member.regions[&home];
+                let mut ids: Vec<GroupId> = subscribed.iter().map(|n| member.names[n]).collect();
+                ids.sort_unstable();
+                assert_eq!(
+                    known.groups, ids,
+                    "region {home} is exactly the node's groups"
+                );
+            }
+            for name in published {
+                let id = member.names[name];
+                let group = rows.groups.iter().find(|row| row.group == id).unwrap();
+                assert_eq!(&group.name, name);
+                let regions = member.regions.values();
+                let count = regions.filter(|known| known.groups.contains(&id)).count();
+                assert_eq!(group.regions as usize, count, "regions of {name}");
+            }
+            for (id, known) in &member.regions {
+                let row = rows.regions.iter().find(|row| row.region == *id).unwrap();
+                let view = known.view.as_ref().unwrap();
+                assert_eq!(view.number(), row.view);
+                assert_eq!(view.members(), row.members);
+                assert_eq!((view.address(), known.address), (row.address, row.address));
+                assert!(view.members().iter().all(|member| !member.leaving));
+            }
+        }
+    }
+}
+
+impl Member {
+    pub(crate) fn origin(&self) -> Origin {
+        self.membership.origin()
+    }
+
+    /// The region it is an active member of.
+    pub(crate) fn home(&self) -> Option<RegionId> {
+        let own = self.origin();
+        let active = |known: &Known| {
+            let members = known.view.iter().flat_map(|view| view.members());
+            members.into_iter().any(|m| m.origin == own && !m.leaving)
+        };
+        let mut regions = self.regions.iter();
+        regions.find(|(_, known)| active(known)).map(|(id, _)| *id)
+    }
+
+    pub(crate) fn done(&self, request: u32) -> bool {
+        self.changes.contains(&Change::Done { request })
+    }
+
+    fn take_changes(&mut self, now: Instant) {
+        while let Some(change) = self.membership.poll_change() {
+            match change.clone() {
+                Change::Excluded => {
+                    self.regions.clear();
+                    self.names.clear();
+                }
+                Change::Named { group, name } => {
+                    self.names.insert(name, group);
+                }
+                Change::Unnamed { name, .. } => {
+                    self.names.remove(&name);
+                }
+                Change::Region {
+                    region,
+                    address,
+                    groups,
+                    ..
+                } => {
+                    let view = self.regions.remove(&region).and_then(|known| known.view);
+                    let known = Known {
+                        address,
+                        groups,
+                        view,
+                    };
+                    self.regions.insert(region, known);
+                }
+                Change::View(view) => self.take_view(now, view),
+                Change::Closed { region } => {
+                    self.regions.remove(&region).expect("a known region closes");
+                }
+                Change::Dead { origin } => {
+                    self.dead.insert(origin);
+                }
+                _ => {}
+            }
+            self.changes.push(change);
+        }
+    }
+
+    fn take_view(&mut self, now: Instant, view: Arc<RegionView>) {
+        let region = view.region();
+        let known = self
+            .regions
+            .get_mut(&region)
+            .expect("the region came first");
+        if let Some(old) = &known.view {
+            assert!(view.number() >= old.number());
+        }
+        let index = view.index_of(self.membership.origin());
+        let leaving = index
+            .and_then(|index| view.member(index))
+            .is_some_and(|m| m.leaving);
+        let number = view.number();
+        known.view = Some(view);
+        if leaving && self.drains {
+            self.membership
+                .drained(now, region, number, &mut self.outbox);
+        }
+    }
+}
