@@ -1,0 +1,109 @@
+//! Which crate may know which (ARCHITECTURE.md, section "Code map").
+
+use std::collections::BTreeMap;
+
+use tidy::{Manifest, Repository};
+
+/// A crate and the crates of this repository that it may depend on.
+const ARROWS: [(&str, &[&str]); 11] = [
+    ("qsm-wire", &[]),
+    ("qsm-proto", &["qsm-wire"]),
+    ("qsm-gms", &["qsm-wire", "qsm-proto"]),
+    ("qsm-sim", &["qsm-wire", "qsm-proto", "qsm-gms"]),
+    ("groupcast", &[]),
+    ("qsm-net", &["groupcast"]),
+    ("qsm", &["qsm-wire", "qsm-proto", "qsm-gms", "qsm-net"]),
+    // The demonstration runs in the namespaces of the lab, and `qsm sim` replays seeds.
+    ("qsm-cli", &["qsm", "lab", "qsm-sim"]),
+    ("lab", &[]),
+    (
+        "qsm-bench",
+        &["qsm", "qsm-net", "qsm-proto", "qsm-wire", "lab"],
+    ),
+    ("tidy", &[]),
+];
+
+/// Crates whose behaviour is a function of their inputs: no dependency could break that.
+const PURE: [&str; 4] = ["qsm-wire", "qsm-proto", "qsm-gms", "qsm-sim"];
+/// Foreign crates that only the edges may know.
+const EDGES_ONLY: [&str; 4] = ["serde", "serde_json", "clap", "tokio"];
+const EDGES: [&str; 2] = ["qsm-cli", "qsm-bench"];
+/// Crates that nothing in `crates/` may be built with; tests may use the lab.
+const TOPMOST: [&str; 2] = ["qsm-bench", "tidy"];
+
+fn manifests() -> BTreeMap<String, Manifest> {
+    let repository = Repository::open().expect("the repository can be read");
+    repository
+        .ending("Cargo.toml")
+        .filter(|path| !path.starts_with("fuzz/"))
+        .map(|path| Manifest::new(&repository.text(path)))
+        .filter(|manifest| !manifest.name.is_empty())
+        .map(|manifest| (manifest.name.clone(), manifest))
+        .collect()
+}
+
+fn allowed(name: &str) -> &'static [&'static str] {
+    let found = ARROWS.iter().find(|(from, _)| *from == name);
+    found
+        .unwrap_or_else(|| panic!("{name} is not in ARROWS: say what it may depend on"))
+        .1
+}
+
+#[test]
+fn crates_depend_only_in_the_direction_of_the_arrows() {
+    let manifests = manifests();
+    assert!(manifests.len() >= 9, "found only {:?}", manifests.keys());
+    for (name, manifest) in &manifests {
+        let ours = |other: &&String| manifests.contains_key(*other);
+        for other in manifest.dependencies.iter().filter(ours) {
+            assert!(
+                allowed(name).contains(&other.as_str()),
+                "{name} must not depend on {other}"
+            );
+            assert!(
+                !TOPMOST.contains(&other.as_str()),
+                "nothing may depend on {other}"
+            );
+        }
+        for other in manifest.dev_dependencies.iter().filter(ours) {
+            let fine = other == "lab" || allowed(name).contains(&other.as_str());
+            assert!(fine, "tests of {name} must not depend on {other}");
+        }
+    }
+}
+
+#[test]
+fn pure_crates_have_no_foreign_dependencies() {
+    let manifests = manifests();
+    for name in PURE {
+        for other in &manifests[name].dependencies {
+            assert!(
+                manifests.contains_key(other),
+                "{name} must not depend on {other}"
+            );
+        }
+    }
+}
+
+#[test]
+fn host_formats_and_command_lines_exist_only_at_the_edges() {
+    for (name, manifest) in manifests() {
+        for other in manifest.dependencies {
+            let edge = EDGES.contains(&name.as_str());
+            assert!(
+                edge || !EDGES_ONLY.contains(&other.as_str()),
+                "{name} depends on {other}"
+            );
+        }
+    }
+}
+
+#[test]
+fn every_crate_takes_its_lints_from_the_workspace() {
+    for (name, manifest) in manifests() {
+        assert!(
+            manifest.workspace_lints,
+            "{name} lacks `[lints] workspace = true`"
+        );
+    }
+}

@@ -1,0 +1,183 @@
+//! What documents may contain, and what they must.
+
+use std::collections::BTreeSet;
+
+use tidy::{Manifest, Markdown, Repository, Source};
+
+fn repository() -> Repository {
+    Repository::open().expect("the repository can be read")
+}
+
+fn assert_none(faults: &[String]) {
+    assert!(
+        faults.is_empty(),
+        "{} faults:\n{}",
+        faults.len(),
+        faults.join("\n")
+    );
+}
+
+#[test]
+fn every_document_has_exactly_one_title() {
+    let repository = repository();
+    let mut faults = Vec::new();
+    for path in repository.ending(".md") {
+        let titles = Markdown::new(&repository.text(path)).headings(1).count();
+        if titles != 1 {
+            faults.push(format!("{path}: {titles} titles"));
+        }
+    }
+    assert_none(&faults);
+}
+
+#[test]
+fn links_within_the_repository_lead_somewhere() {
+    let repository = repository();
+    let mut faults = Vec::new();
+    for path in repository.ending(".md") {
+        let text = repository.text(path);
+        for (number, link) in Markdown::new(&text).links() {
+            if link.contains("://") || link.starts_with("mailto:") {
+                continue;
+            }
+            if let Some(fault) = broken(&repository, path, link) {
+                faults.push(format!("{path}:{number}: {fault}"));
+            }
+        }
+    }
+    assert_none(&faults);
+}
+
+fn broken(repository: &Repository, from: &str, link: &str) -> Option<String> {
+    let (file, anchor) = link.split_once('#').unwrap_or((link, ""));
+    let folder = from.rsplit_once('/').map_or("", |(folder, _)| folder);
+    let target = match (file, folder) {
+        ("", _) => from.to_owned(),
+        (file, "") => file.to_owned(),
+        (file, folder) => format!("{folder}/{file}"),
+    };
+    if !repository.has(&target) {
+        return Some(format!("{link} does not exist"));
+    }
+    let known = || Markdown::new(&repository.text(&target)).anchors();
+    let named = anchor.is_empty() || known().iter().any(|known| known == anchor);
+    (!named).then(|| format!("{target} has no heading #{anchor}"))
+}
+
+#[test]
+fn the_crate_table_of_the_readme_lists_exactly_the_crates() {
+    let repository = repository();
+    let crates: BTreeSet<String> = repository
+        .ending("Cargo.toml")
+        .filter(|path| !path.starts_with("fuzz/"))
+        .map(|path| Manifest::new(&repository.text(path)).name)
+        .filter(|name| !name.is_empty())
+        .collect();
+    let readme = repository.text("README.md");
+    let table = Markdown::new(&readme);
+    let listed: BTreeSet<String> = table
+        .table("crate")
+        .iter()
+        .map(|row| row[0].trim_matches('`').to_owned())
+        .collect();
+    assert_eq!(
+        listed, crates,
+        "README.md lists the left, the workspace has the right"
+    );
+}
+
+/// Code blocks of the README that say where they come from are what is there.
+#[test]
+fn examples_in_the_readme_are_the_compiled_ones() {
+    let repository = repository();
+    let readme = repository.text("README.md");
+    let mut parts = readme.split("<!-- example: ");
+    parts.next();
+    for part in parts {
+        let (path, rest) = part.split_once(" -->").expect("the comment ends");
+        let block = rest
+            .split_once("```rust\n")
+            .expect("a code block follows")
+            .1;
+        let block = block.split_once("```").expect("the block ends").0;
+        // Crate documentation is compiled too.
+        let text = repository.text(path);
+        let plain = |line: &str| {
+            line.strip_prefix("//!")
+                .unwrap_or(line)
+                .trim_start()
+                .to_owned()
+        };
+        let source: Vec<String> = text.lines().map(plain).collect();
+        let block: Vec<&str> = block.lines().map(str::trim_start).collect();
+        let shown = source.windows(block.len()).any(|lines| lines == block);
+        assert!(shown, "README.md does not show what is in {path}");
+    }
+}
+
+#[test]
+fn every_example_is_mentioned_in_a_document() {
+    let repository = repository();
+    let mut texts: Vec<String> = repository
+        .ending(".md")
+        .map(|path| repository.text(path))
+        .collect();
+    for path in repository.ending("/lib.rs") {
+        let source = Source::new(&repository.text(path));
+        texts.push(source.product_comments().collect::<Vec<_>>().join("\n"));
+    }
+    let mut faults = Vec::new();
+    for path in repository
+        .ending(".rs")
+        .filter(|path| path.contains("/examples/"))
+    {
+        let (_, inside) = path.split_once("/examples/").expect("filtered");
+        let name = inside
+            .trim_end_matches(".rs")
+            .split('/')
+            .next()
+            .unwrap_or_default();
+        let names = [format!("examples/{name}"), format!("--example {name}")];
+        if !texts
+            .iter()
+            .any(|text| names.iter().any(|name| text.contains(name)))
+        {
+            faults.push(format!("{path} is mentioned nowhere"));
+        }
+    }
+    assert_none(&faults);
+}
+
+/// Absolute paths of somebody's machine mean nothing to others.
+#[test]
+fn no_file_names_a_place_on_a_developers_machine() {
+    let places = [
+        concat!("/wo", "rk/"),
+        concat!("/fa", "rm/"),
+        concat!("/ro", "ot/"),
+    ];
+    let kinds = [
+        ".rs", ".md", ".toml", ".txt", ".yml", ".sh", "Makefile", "/run",
+    ];
+    let repository = repository();
+    let mut faults = Vec::new();
+    for path in repository
+        .paths()
+        .filter(|path| kinds.iter().any(|kind| path.ends_with(kind)))
+    {
+        for (at, line) in repository.text(path).lines().enumerate() {
+            for place in places.iter().filter(|place| names(line, place)) {
+                faults.push(format!("{path}:{}: {place}", at + 1));
+            }
+        }
+    }
+    assert_none(&faults);
+}
+
+/// Whether an absolute path begins in the line at this place; `network/` is none.
+fn names(line: &str, place: &str) -> bool {
+    line.match_indices(place).any(|(at, _)| {
+        let before = line[..at].chars().next_back();
+        !before.is_some_and(|letter| letter.is_alphanumeric() || ".-_/".contains(letter))
+    })
+}

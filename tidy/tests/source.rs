@@ -1,0 +1,165 @@
+//! What Rust files may contain.
+
+use tidy::{Repository, Source};
+
+/// Longest Rust file, lines. Longer ones hold more than one idea.
+const LINES_MAX: usize = 800;
+/// Behaviour here is a function of configuration, seed and inputs.
+const PURE: [&str; 4] = [
+    "crates/qsm-wire/src/",
+    "crates/qsm-proto/src/",
+    "crates/qsm-gms/src/",
+    "crates/qsm-sim/src/",
+];
+/// What would let the world in, or an order that changes from run to run.
+const BANNED: [&str; 12] = [
+    "Instant::now",
+    "SystemTime",
+    "thread::",
+    "HashMap",
+    "HashSet",
+    "RandomState",
+    "std::env",
+    "std::fs",
+    "std::process",
+    "UdpSocket",
+    "rand",
+    "getrandom",
+];
+/// Where decisions must be the same on every platform.
+const INTEGER: [&str; 2] = ["crates/qsm-proto/src/", "crates/qsm-gms/src/"];
+/// Where the operating system is called.
+const UNSAFE: [&str; 4] = ["crates/qsm-net/", "crates/groupcast/", "lab/", "bench/"];
+/// A counting allocator for tests cannot be written without it.
+const ALLOCATION_TEST: &str = "/tests/allocation.rs";
+/// How far above an unsafe block its reason may stand, lines: a statement may begin before it.
+const REASON_LINES: usize = 8;
+/// Marks of unfinished work.
+const UNFINISHED: [&str; 5] = ["FIXME", "XXX", "todo!", "unimplemented!", "dbg!"];
+
+/// Every Rust file with its path.
+fn sources() -> Vec<(String, Source)> {
+    let repository = Repository::open().expect("the repository can be read");
+    let paths = repository.ending(".rs");
+    paths
+        .map(|path| (path.to_owned(), Source::new(&repository.text(path))))
+        .collect()
+}
+
+fn assert_none(faults: &[String]) {
+    assert!(
+        faults.is_empty(),
+        "{} faults:\n{}",
+        faults.len(),
+        faults.join("\n")
+    );
+}
+
+#[test]
+fn files_are_short_enough_to_be_one_idea() {
+    let mut faults = Vec::new();
+    for (path, source) in sources() {
+        if source.len() > LINES_MAX {
+            faults.push(format!(
+                "{path}: {} lines, at most {LINES_MAX}",
+                source.len()
+            ));
+        }
+    }
+    assert_none(&faults);
+}
+
+fn banned(folders: &[&str], words: &[&str]) -> Vec<String> {
+    let mut faults = Vec::new();
+    let sources = sources();
+    let inside = |path: &str| folders.iter().any(|folder| path.starts_with(folder));
+    for (path, source) in sources
+        .iter()
+        .filter(|(path, _)| inside(path) && !Source::is_test(path))
+    {
+        for (number, line) in source.product() {
+            for word in words.iter().filter(|word| Source::has_word(line, word)) {
+                faults.push(format!("{path}:{number}: {word} is banned here"));
+            }
+        }
+    }
+    faults
+}
+
+#[test]
+fn pure_crates_see_no_clock_thread_environment_or_hash_order() {
+    assert_none(&banned(&PURE, &BANNED));
+}
+
+#[test]
+fn protocol_decisions_are_made_without_floating_point() {
+    assert_none(&banned(&INTEGER, &["f32", "f64"]));
+}
+
+#[test]
+fn unsafe_stays_at_the_operating_system() {
+    let mut faults = Vec::new();
+    for (path, source) in sources() {
+        let allowed = UNSAFE.iter().any(|folder| path.starts_with(folder));
+        if allowed || path.ends_with(ALLOCATION_TEST) {
+            continue;
+        }
+        for (number, _) in source
+            .code()
+            .filter(|(_, line)| Source::has_word(line, "unsafe"))
+        {
+            faults.push(format!(
+                "{path}:{number}: unsafe is allowed only in {UNSAFE:?}"
+            ));
+        }
+    }
+    assert_none(&faults);
+}
+
+#[test]
+fn pure_crates_forbid_unsafe_code() {
+    let repository = Repository::open().expect("the repository can be read");
+    for folder in PURE {
+        let text = repository.text(&format!("{folder}lib.rs"));
+        assert!(
+            text.contains("#![forbid(unsafe_code)]"),
+            "{folder}lib.rs does not forbid it"
+        );
+    }
+}
+
+#[test]
+fn every_unsafe_block_says_why_it_is_sound() {
+    let mut faults = Vec::new();
+    for (path, source) in sources() {
+        for (number, line) in source.code() {
+            let block = Source::has_word(line, "unsafe")
+                && (line.contains("unsafe {") || line.contains("unsafe impl"));
+            let first = number.saturating_sub(REASON_LINES);
+            let reason = (first..=number).any(|at| source.comment(at).contains("SAFETY:"));
+            if block && !reason {
+                faults.push(format!("{path}:{number}: no SAFETY comment"));
+            }
+        }
+    }
+    assert_none(&faults);
+}
+
+#[test]
+fn nothing_is_marked_as_unfinished() {
+    let mut faults = Vec::new();
+    for (path, source) in sources() {
+        for (number, line) in source.code() {
+            let comment = source.comment(number);
+            for word in UNFINISHED {
+                if Source::has_word(line, word) || Source::has_word(comment, word) {
+                    faults.push(format!("{path}:{number}: {word}"));
+                }
+            }
+            if comment.contains("TODO") && !comment.contains("TODO(#") {
+                faults.push(format!("{path}:{number}: TODO without an open issue"));
+            }
+        }
+    }
+    assert_none(&faults);
+}
