@@ -62,6 +62,7 @@
 //! inside a host's process still shows the outer machine's interfaces, since mounts are shared;
 //! `/proc/net` and `/proc/sys/net` show the host's.
 
+mod actor;
 mod availability;
 mod error;
 mod machine;
@@ -73,6 +74,7 @@ mod rules;
 mod strays;
 mod tool;
 
+pub use actor::{Actor, ActorError};
 pub use error::{LabError, Unavailable};
 pub use machine::{HOSTS_MAX, Host, HostId, Lab, PROCESSES_MAX, Switch};
 pub use namespace::{Guard, Namespace};
