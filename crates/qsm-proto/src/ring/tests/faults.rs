@@ -377,6 +377,10 @@ fn a_repeated_token_is_receipted_again_but_counted_once() {
     let stats = net.ring(1).stats();
     assert_eq!(stats.tokens_received, 2 * stats.tokens_sent);
     assert!(stats.stale >= stats.tokens_sent);
+    // At the leader: tokens come back twice, and each is receipted twice in two copies.
+    let leader = net.ring(0).stats();
+    assert_eq!(leader.tokens_received, 2 * leader.rounds);
+    assert_eq!(leader.stale, leader.rounds + 3 * leader.tokens_sent);
     assert_eq!(net.ring(0).stats().rounds_incomplete, 0);
 }
 

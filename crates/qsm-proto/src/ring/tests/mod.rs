@@ -1,4 +1,5 @@
 mod faults;
+mod gathered;
 mod network;
 mod rounds;
 mod safety;

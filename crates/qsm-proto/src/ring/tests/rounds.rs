@@ -332,6 +332,36 @@ fn a_stream_only_some_have_heard_of_makes_no_progress_until_all_have_it() {
 }
 
 #[test]
+fn who_never_heard_of_a_stream_is_not_asked_for_it() {
+    // Node 1 learns of the stream by the second round's token; in that round its successor, which
+    // misses packet 2, must not take it for someone who has everything.
+    let mut net = Network::new(1, &nodes(3), layout(3, 25));
+    net.repair = false;
+    for node in [0, 2] {
+        net.receive(node, sender(1), 1);
+        net.receive(node, sender(1), 3);
+    }
+    net.run_rounds(0, 4);
+    let heard = |(node, action): &(u64, Action)| {
+        *node == 1 && matches!(action, Action::Watermarks { cutoff: 3, .. })
+    };
+    assert!(net.actions.iter().any(heard));
+    let from_one =
+        |(_, action): &(u64, Action)| matches!(action, Action::Pull { from, .. } if from.0 == 1);
+    assert!(!net.actions.iter().any(from_one));
+    let [pushed, pulled, asked] = moves(&net);
+    assert_eq!(
+        pushed.into_iter().collect::<Vec<_>>(),
+        [(2, 1, 1), (2, 1, 3)]
+    );
+    assert_eq!(
+        pulled.into_iter().collect::<Vec<_>>(),
+        [(1, 0, 1), (1, 0, 3)]
+    );
+    assert_eq!(asked.into_iter().collect::<Vec<_>>(), [(0, 0, 2)]);
+}
+
+#[test]
 fn open_streams_without_change_slow_the_tokens_down() {
     // Algorithms (b) 3: at last one a second, and at once again after a change.
     let mut net = Network::new(1, &nodes(3), layout(3, 25));
