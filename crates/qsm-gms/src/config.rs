@@ -19,6 +19,7 @@ pub struct ServiceConfig {
     /// It serves only because no other was found, and yields to one that is not embedded.
     pub embedded: bool,
     /// Shortest time between two batches (R040). 100 ms: at most ten view changes a second.
+    /// Rule R-MEM-2.
     pub batch_interval: Duration,
     /// Which multicast addresses to give to regions.
     pub plan: PlanConfig,

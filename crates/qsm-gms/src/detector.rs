@@ -40,6 +40,7 @@ pub(crate) enum Verdict {
     Dead { node: NodeId },
 }
 
+// Rule R-MEM-4.
 #[derive(Debug)]
 pub(crate) struct Detector {
     silence: Duration,

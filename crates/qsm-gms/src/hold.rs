@@ -24,7 +24,7 @@ pub(crate) struct Hello {
 }
 
 /// The time after a start in which hellos are collected, so that a membership that exists is
-/// found before a new one is made.
+/// found before a new one is made (R-MEM-6).
 #[derive(Debug, Default)]
 pub(crate) struct Hold {
     first_at: Option<Instant>,

@@ -40,6 +40,8 @@
 //! The run loop is that of `qsm_proto::Endpoint`: feed a datagram or a timeout, poll transmits and
 //! events until there are none, wait until [`Service::next_timeout`].
 
+#![forbid(unsafe_code)]
+
 mod clients;
 mod config;
 mod detector;

@@ -55,7 +55,7 @@ impl AddressPlan {
         }
     }
 
-    /// An address for a region, and whether other regions use it too.
+    /// An address for a region, and whether other regions use it too (R-MEM-8).
     pub fn take(&mut self, now: Instant) -> (SocketAddr, bool) {
         self.wake(now);
         let fresh = if self.uses.len() < self.config.budget {
@@ -167,6 +167,7 @@ mod tests {
         assert!(plan.uses.len() <= plan.config.budget);
     }
 
+    // Rule R-MEM-8.
     #[test]
     fn addresses_in_use_never_share_low_bits_and_are_never_flooded_ones() {
         let pools = [

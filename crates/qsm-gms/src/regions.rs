@@ -18,7 +18,7 @@ pub(crate) struct Knowledge {
     pub(crate) list: Option<Signature>,
 }
 
-/// Nodes with exactly the same groups (R015).
+/// Nodes with exactly the same groups (R015, R-VIEW-4).
 #[derive(Debug)]
 pub(crate) struct Region {
     pub(crate) view: ViewNumber,

@@ -18,6 +18,8 @@ mod audience;
 mod place;
 mod rebuild;
 mod rows;
+#[cfg(test)]
+mod tests;
 
 use core::time::Duration;
 use std::collections::{BTreeMap, BTreeSet};

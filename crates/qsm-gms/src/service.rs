@@ -20,7 +20,7 @@ const BEACON_INTERVAL: Duration = Duration::from_secs(1);
 const GREETING_MAX: Duration = Duration::from_secs(10);
 /// Events kept for the runtime; the oldest are dropped.
 const EVENTS_MAX: usize = 4096;
-/// Highest incarnation believed; a higher one is a mistake or an attack.
+/// Highest incarnation believed; a higher one is a mistake or an attack (R-MEM-1).
 const INCARNATION_MAX: u32 = u32::MAX / 2;
 
 /// What the service is doing.
@@ -321,7 +321,7 @@ impl Service {
         }
     }
 
-    /// Another service of this cluster: the lesser one yields if it is embedded.
+    /// Another service of this cluster: the lesser one yields if it is embedded (R-MEM-7).
     fn meet(&mut self, node: NodeId, beacon: Beacon) {
         let rank =
             |beacon: &Beacon, node| (!beacon.embedded, beacon.term, core::cmp::Reverse(node));

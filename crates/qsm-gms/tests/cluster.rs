@@ -66,6 +66,7 @@ fn same_seed_same_datagrams() {
     assert_ne!(one.trace, churn(8).trace);
 }
 
+// Rule R-MEM-1.
 #[test]
 fn a_silent_node_is_excluded_when_it_answers_no_probe_and_comes_back_in_a_new_life() {
     let mut cluster = cluster(1, 3);
@@ -123,6 +124,7 @@ fn a_silent_node_that_answers_probes_stays() {
     cluster.check(address(SERVICE));
 }
 
+// Rule R-MEM-4.
 #[test]
 fn a_suspicion_is_cleared_by_the_answer_to_the_probe() {
     let mut cluster = cluster(3, 2);
@@ -137,6 +139,7 @@ fn a_suspicion_is_cleared_by_the_answer_to_the_probe() {
     assert_eq!(stats.excluded, 0);
 }
 
+// Rule R-MEM-6.
 #[test]
 fn a_new_service_goes_on_where_the_last_one_ended() {
     let mut cluster = cluster(4, 4);
@@ -266,6 +269,7 @@ fn nodes_without_a_service_say_so_and_find_one_that_appears() {
     cluster.check(address(SERVICE));
 }
 
+// Rule R-MEM-7.
 #[test]
 fn of_two_embedded_services_one_yields_and_all_nodes_meet_at_the_other() {
     for seed in 0..10 {
@@ -296,6 +300,7 @@ fn of_two_embedded_services_one_yields_and_all_nodes_meet_at_the_other() {
     }
 }
 
+// Rule R-MEM-7.
 #[test]
 fn an_embedded_service_yields_to_one_that_is_not_and_two_of_those_report_a_conflict() {
     let mut cluster = Cluster::new(9);
@@ -333,6 +338,7 @@ fn a_node_that_says_goodbye_is_gone_at_once() {
     cluster.check(address(SERVICE));
 }
 
+// Rule R-MEM-5.
 #[test]
 fn while_the_service_is_silent_views_stay_and_requests_wait() {
     let mut cluster = cluster(11, 1);
@@ -393,7 +399,7 @@ fn a_bad_name_is_refused_with_a_reason_and_a_good_one_is_not() {
     assert_eq!(member.origin().incarnation, Incarnation(1));
 }
 
-/// R040: bursts make few views. A thousand nodes join within 100 ms.
+/// R040: bursts make few views. A thousand nodes join within 100 ms (R-MEM-2).
 #[test]
 fn a_thousand_joins_make_at_most_two_and_ten_views_a_second() {
     let mut cluster = Cluster::new(14);

@@ -44,7 +44,7 @@ use crate::session::frame_bytes;
 use crate::view::{Layout, RegionView};
 use crate::{Config, Instant, Outbox, Random, Reason, Seed};
 
-/// Silence of the service after which it counts as lost: five heartbeats.
+/// Silence of the service after which it counts as lost: five heartbeats (R-MEM-5).
 const SERVICE_SILENCE: Duration = Duration::from_secs(1);
 /// Heartbeat interval until the service has told its own.
 const HEARTBEAT_START: Duration = Duration::from_millis(200);

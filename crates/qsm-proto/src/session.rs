@@ -142,7 +142,7 @@ struct Receiving {
     broken: bool,
 }
 
-/// One end of a session.
+/// One end of a session (R-MEM-3).
 #[derive(Debug)]
 pub struct Session {
     id: u64,

@@ -28,12 +28,14 @@ impl Registry {
         for id in core::mem::take(&mut self.dirty) {
             let Some(set) = self.target(id) else { continue };
             let home = self.nodes.get(&id).and_then(|node| node.home);
-            let stays = match home.and_then(|home| self.regions.get(home)) {
-                Some(region) => *region.groups == *set.1,
+            // Not: whether the home's groups are these; of two regions that a former service's
+            // nodes report with the same groups only one is found.
+            let stays = match home {
+                Some(_) => self.regions.find(set.0, &set.1) == home,
                 None => set.1.is_empty(),
             };
             if stays {
-                self.carry_out(id, None, work);
+                self.carry_out(id, set, work);
             } else {
                 let node = id;
                 moves.push(Move { node, home, set });
@@ -136,19 +138,19 @@ impl Registry {
         }
         if found.is_some() && found == home {
             // Its region has been regrouped to exactly this.
-            self.carry_out(id, Some(set), work);
+            self.carry_out(id, set, work);
             return;
         }
         if let Some(home) = home {
             self.take_leave(now, id, home, work);
         }
         if set.1.is_empty() {
-            self.carry_out(id, Some(set), work);
+            self.carry_out(id, set, work);
             return;
         }
         let target = found.unwrap_or_else(|| self.open(now, &set, work));
         self.settle_in(id, target, work);
-        self.carry_out(id, Some(set), work);
+        self.carry_out(id, set, work);
     }
 
     fn take_leave(&mut self, now: Instant, id: NodeId, home: RegionId, work: &mut Work) {
@@ -194,7 +196,7 @@ impl Registry {
     }
 
     /// The rest of a node's pending change: roles, numbers, receipts.
-    fn carry_out(&mut self, id: NodeId, set: Option<Set>, work: &mut Work) {
+    fn carry_out(&mut self, id: NodeId, (signature, groups): Set, work: &mut Work) {
         let Some(node) = self.nodes.get_mut(&id) else {
             return;
         };
@@ -203,12 +205,10 @@ impl Registry {
             let had = node.groups.binary_search(&group).is_ok();
             self.groups.change_hold(group, had, on);
         }
-        if let Some((signature, groups)) = set {
-            // Share the region's allocation.
-            let home = node.home.and_then(|home| self.regions.get(home));
-            node.groups = home.map_or(groups, |region| Arc::clone(&region.groups));
-            node.signature = signature;
-        }
+        // Share the region's allocation.
+        let home = node.home.and_then(|home| self.regions.get(home));
+        node.groups = home.map_or(groups, |region| Arc::clone(&region.groups));
+        node.signature = signature;
         for (group, on) in pending.publish {
             let had = node.publishes.contains(&group);
             if had != on {

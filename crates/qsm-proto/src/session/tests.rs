@@ -102,6 +102,7 @@ fn message(random: &mut Random, max: u64) -> Vec<u8> {
         .collect()
 }
 
+// Rule R-MEM-3.
 #[test]
 fn messages_arrive_whole_and_in_order_whatever_the_network_does() {
     for seed in 0..200 {
