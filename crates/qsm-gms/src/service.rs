@@ -1,3 +1,5 @@
+mod admission;
+
 use core::time::Duration;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::SocketAddr;
@@ -11,7 +13,7 @@ use qsm_wire::{
 use crate::clients::{Clients, Standing, Unknown};
 use crate::detector::{Detector, Verdict};
 use crate::hold::{Hello, Hold};
-use crate::registry::{Registry, Report};
+use crate::registry::Registry;
 use crate::{ServiceConfig, ServiceConfigError, ServiceEvent, ServiceStats};
 
 /// How often the service announces itself.
@@ -20,6 +22,8 @@ const BEACON_INTERVAL: Duration = Duration::from_secs(1);
 const GREETING_MAX: Duration = Duration::from_secs(10);
 /// Events kept for the runtime; the oldest are dropped.
 const EVENTS_MAX: usize = 4096;
+/// Bytes of updates in one message; half of what a message may have.
+const BATCH_BYTES_MAX: usize = MESSAGE_BYTES_MAX / 2;
 /// Highest incarnation believed; a higher one is a mistake or an attack (R-MEM-1).
 const INCARNATION_MAX: u32 = u32::MAX / 2;
 
@@ -283,7 +287,8 @@ impl Service {
             if self.clients.standing(node) != Some(Standing::Admitted) {
                 continue;
             }
-            if let Some(number) = self.clients.next_batch(node) {
+            for updates in split(updates) {
+                let number = self.clients.next_batch(node).unwrap_or(0);
                 self.tell(node, &FromService::Batch { number, updates });
             }
         }
@@ -467,127 +472,6 @@ impl Service {
         }
     }
 
-    fn take_hello(&mut self, now: Instant, node: NodeId, hello: Hello) {
-        if hello.incarnation.0 > INCARNATION_MAX || hello.name.len() > usize::from(u8::MAX) {
-            self.stats.discard_message += 1;
-            self.clients.close(node, &mut self.outbox);
-            return;
-        }
-        match &mut self.phase {
-            Phase::Holding(hold) => {
-                hold.add(now, node, hello);
-                self.clients.set_standing(node, Standing::Held);
-            }
-            Phase::Open { term } => {
-                let same = Origin {
-                    node,
-                    incarnation: hello.incarnation,
-                };
-                if hello.term == *term && self.registry.origin(node) == Some(same) {
-                    self.resume(now, node, &hello);
-                } else {
-                    self.admit(now, node, hello);
-                }
-            }
-            Phase::Yielded { .. } => {}
-        }
-    }
-
-    /// A known node with a new session: it keeps its life and is told everything again.
-    fn resume(&mut self, now: Instant, node: NodeId, hello: &Hello) {
-        let views = hello
-            .regions
-            .iter()
-            .map(|report| (report.region, report.view));
-        self.registry.resync(node, views.collect());
-        self.welcome(now, node, hello.incarnation);
-    }
-
-    /// Begins a new life for a node; its groups are entered again.
-    fn admit(&mut self, now: Instant, node: NodeId, hello: Hello) {
-        if let Some(origin) = self.registry.remove(node) {
-            self.detector.forget(node);
-            self.event(ServiceEvent::Excluded { origin });
-        }
-        if self.registry.is_dying(node) {
-            // The former life has to end before the next one begins.
-            self.batch(now);
-        }
-        if hello.incarnation != Incarnation(0) && hello.term != self.term() {
-            let incarnation = hello.incarnation;
-            self.registry.mourn_stranger(Origin { node, incarnation });
-        }
-        if self.registry.len() >= self.config.limits.nodes {
-            self.stats.discard_nodes += 1;
-            self.clients.close(node, &mut self.outbox);
-            return;
-        }
-        self.incarnation_last = self.incarnation_last.max(hello.incarnation.0) + 1;
-        let incarnation = Incarnation(self.incarnation_last);
-        let origin = Origin { node, incarnation };
-        let (name, address) = (hello.name.clone(), hello.address);
-        self.registry.admit(origin, name.clone(), address);
-        self.event(ServiceEvent::Admitted {
-            origin,
-            name,
-            address,
-        });
-        self.welcome(now, node, incarnation);
-        self.registry.resync(node, BTreeMap::new());
-        for role in [Role::Subscriber, Role::Publisher] {
-            let of_role = hello.groups.iter().filter(|report| report.role == role);
-            let names: Vec<String> = of_role.map(|report| report.name.clone()).collect();
-            let result = self.registry.enter(now, node, (0, role), &names);
-            self.stats.refused += u64::from(result.is_err());
-        }
-    }
-
-    fn welcome(&mut self, now: Instant, node: NodeId, incarnation: Incarnation) {
-        self.clients.set_standing(node, Standing::Admitted);
-        self.detector.watch(now, node);
-        let heartbeat = self.config.heartbeat.as_millis();
-        let message = FromService::Welcome {
-            incarnation,
-            term: self.term(),
-            heartbeat_ms: u32::try_from(heartbeat).unwrap_or(u32::MAX),
-        };
-        self.tell(node, &message);
-    }
-
-    /// The hold is over: what was reported becomes the membership.
-    fn open(&mut self, now: Instant) {
-        let phase = core::mem::replace(&mut self.phase, Phase::Open { term: 0 });
-        let Phase::Holding(hold) = phase else { return };
-        let (reported, resuming, fresh) = hold.split();
-        let term = reported + 1;
-        self.phase = Phase::Open { term };
-        let resumed = resuming.len();
-        let mut reports = Vec::new();
-        for (node, hello) in resuming {
-            self.incarnation_last = self.incarnation_last.max(hello.incarnation.0);
-            self.welcome(now, node, hello.incarnation);
-            reports.push(Report {
-                origin: Origin {
-                    node,
-                    incarnation: hello.incarnation,
-                },
-                name: hello.name,
-                address: hello.address,
-                groups: hello.groups,
-                regions: hello.regions,
-            });
-        }
-        let absent = self.registry.rebuild(now, reports);
-        self.event(ServiceEvent::Opened {
-            term,
-            resumed,
-            absent,
-        });
-        for (node, hello) in fresh {
-            self.admit(now, node, hello);
-        }
-    }
-
     fn take_goodbye(&mut self, node: NodeId) {
         if let Phase::Holding(hold) = &mut self.phase {
             hold.forget(node);
@@ -651,4 +535,65 @@ pub struct Rows {
     pub groups: Vec<GroupRow>,
     /// By region number.
     pub regions: Vec<RegionRow>,
+}
+
+/// A batch in messages that are not too long: one, except when a node has to be told of hundreds
+/// of thousands of names or members at once, which then take effect in steps.
+fn split(updates: Vec<Update>) -> Vec<Vec<Update>> {
+    let mut batches = Vec::new();
+    let mut batch = Vec::new();
+    let mut room = BATCH_BYTES_MAX;
+    for update in updates {
+        let bytes = bytes_max(&update);
+        if bytes > room && !batch.is_empty() {
+            batches.push(core::mem::take(&mut batch));
+            room = BATCH_BYTES_MAX;
+        }
+        room = room.saturating_sub(bytes);
+        batch.push(update);
+    }
+    batches.push(batch);
+    batches
+}
+
+/// Bytes that an update takes at most.
+fn bytes_max(update: &Update) -> usize {
+    64 + match update {
+        Update::Named { name, .. } => name.len(),
+        Update::Region { groups, .. } => 4 * groups.len(),
+        Update::View {
+            removed,
+            leaving,
+            added,
+            ..
+        } => 12 * (removed.len() + leaving.len()) + 32 * added.len(),
+        _ => 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use qsm_wire::GroupId;
+
+    use super::*;
+
+    #[test]
+    fn a_batch_is_split_only_when_it_is_too_long_and_in_order() {
+        let named = |id: u32| Update::Named {
+            group: GroupId(id),
+            name: "x".repeat(200),
+        };
+        let few: Vec<Update> = (0..100).map(named).collect();
+        assert_eq!(split(few.clone()), [few]);
+        let many: Vec<Update> = (0..50_000).map(named).collect();
+        let parts = split(many.clone());
+        assert!(parts.len() > 1);
+        for updates in &parts {
+            let mut bytes = Vec::new();
+            let updates = updates.clone();
+            FromService::Batch { number: 1, updates }.encode(&mut bytes);
+            assert!(bytes.len() <= MESSAGE_BYTES_MAX / 2 + 64);
+        }
+        assert_eq!(parts.concat(), many);
+    }
 }

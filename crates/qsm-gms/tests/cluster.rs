@@ -425,3 +425,38 @@ fn a_thousand_joins_make_at_most_two_and_ten_views_a_second() {
     cluster.check(address(SERVICE));
     assert_eq!(cluster.services[&address(SERVICE)].stats().excluded, 0);
 }
+
+#[test]
+fn malformed_and_forged_datagrams_are_counted_and_harm_nobody() {
+    let mut cluster = cluster(15, 2);
+    cluster.enter(address(10), Role::Subscriber, &["a"]);
+    cluster.enter(address(11), Role::Subscriber, &["a"]);
+    cluster.run(ms(2000));
+    let mut random = Random::new(Seed(15), "forger");
+    let service = address(SERVICE);
+    for _ in 0..20_000 {
+        let length = random.below(120) as usize;
+        let mut bytes: Vec<u8> = (0..length)
+            .map(|_| random.bits().to_le_bytes()[0])
+            .collect();
+        if let [version, kind, flags, hop, ..] = &mut bytes[..] {
+            (*version, *flags, *hop) = (1, 0, 0);
+            *kind = 1 + u8::try_from(random.below(17)).unwrap();
+        }
+        if random.chance_ppm(900_000) && bytes.len() > 8 {
+            let config = Cluster::service_config(SERVICE);
+            bytes[4..8].copy_from_slice(&config.cluster_number().to_le_bytes());
+        }
+        let from = address(5000 + random.below(3));
+        let now = cluster.now;
+        let target = cluster.services.get_mut(&service).unwrap();
+        target.handle_datagram(now, from, &bytes);
+    }
+    cluster.run(ms(3000));
+    cluster.check(service);
+    let stats = cluster.services[&service].stats();
+    assert!(stats.discard_malformed > 0);
+    assert!(stats.discard_cluster > 0);
+    assert!(stats.resets_sent > 0);
+    assert_eq!((stats.excluded, stats.admitted), (0, 2));
+}

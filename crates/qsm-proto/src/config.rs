@@ -56,7 +56,7 @@ pub struct Limits {
 /// When to ask, whom, and how much repair traffic to allow.
 #[derive(Debug, Clone, Copy)]
 pub struct Recovery {
-    /// The NAK plane of algorithms (b). Off in seed-faithful mode.
+    /// The NAK plane of algorithms (b). Off in seed-faithful mode (R-NAK-9).
     pub fast: bool,
     /// Shortest age of a gap before it is asked for; the larger of this and a fifth of the RTT.
     pub reorder_guard: Duration,

@@ -118,7 +118,7 @@ impl History {
         (view.number() == number).then_some(view)
     }
 
-    /// What to do with messages sent in that view.
+    /// What to do with messages sent in that view (R-VIEW-2).
     #[must_use]
     pub fn duty(&self, number: ViewNumber) -> Duty {
         if number > self.newest().number() {
@@ -155,7 +155,7 @@ impl History {
         self.newest().index_of(member).is_some()
     }
 
-    /// The live cachers of that packet besides this node: rank and member.
+    /// The live cachers of that packet besides this node: rank and member (R-VIEW-9).
     pub fn cachers(
         &self,
         number: ViewNumber,

@@ -97,7 +97,7 @@ impl Outbox {
         self.queues[reason as usize].push_back(Letter { to, bytes });
     }
 
-    /// The next datagram, by priority.
+    /// The next datagram, by priority (R-TOK-11, R-RATE-5).
     pub fn pop(&mut self) -> Option<Transmit<'_>> {
         let reason = Reason::ALL
             .into_iter()

@@ -127,7 +127,7 @@ impl Region {
     }
 
     /// Where this node's part of a stream begins, judged by where its views begin; `None` if it
-    /// begins in none of them yet. `openings` come newest first.
+    /// begins in none of them yet. `openings` come newest first (R-VIEW-6).
     #[must_use]
     pub fn start_of(&self, openings: impl Iterator<Item = Opening>) -> Option<u64> {
         let joined = self.history.joined()?;

@@ -157,13 +157,13 @@ impl RegionView {
         self.layout.partitions(self.members.len())
     }
 
-    /// The partition of a member (R026).
+    /// The partition of a member (R026, R-VIEW-1).
     #[must_use]
     pub fn partition_of(&self, index: MemberIndex) -> usize {
         usize::from(index.0) % self.partitions()
     }
 
-    /// The partition that caches this packet (R027).
+    /// The partition that caches this packet (R027, R-VIEW-1).
     #[must_use]
     pub fn caching_partition(&self, sequence: u64) -> usize {
         let block = sequence / self.layout.block_packets.max(1);

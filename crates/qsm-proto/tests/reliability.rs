@@ -62,6 +62,7 @@ fn without_loss_everybody_gets_everything_and_nobody_asks() {
     assert_eq!(cluster.total(|stats| stats.duplicates), 0);
 }
 
+// Rules R-NAK-3, R-NAK-4.
 #[test]
 fn with_loss_receivers_repair_each_other_and_the_sender_stays_out() {
     let mut cluster = Cluster::new(8, &[20], |_| {});
@@ -94,6 +95,7 @@ fn cachers(cluster: &Cluster, sequence: u64) -> impl Iterator<Item = u64> + '_ {
     cluster.members.iter().copied().skip(partition).step_by(2)
 }
 
+// Rule R-TOK-9.
 #[test]
 fn control_packets_may_be_lost_too() {
     let mut cluster = Cluster::new(6, &[1, 20], |_| {});
@@ -147,6 +149,7 @@ fn large_messages_are_put_together_again() {
     check_all(&cluster, 1, 6, 300_000);
 }
 
+// Rules R-NAK-9, R-TOK-8.
 #[test]
 fn seed_faithful_mode_repairs_by_token_alone() {
     let mut cluster = Cluster::new(10, &[20], |config| *config = config.clone().seed_faithful());
@@ -158,6 +161,7 @@ fn seed_faithful_mode_repairs_by_token_alone() {
     assert_eq!(cluster.total(|stats| stats.repaired_by_cacher), 0);
 }
 
+// Rule R-NAK-8.
 #[test]
 fn survivors_agree_after_the_sender_dies_in_mid_stream() {
     let mut cluster = Cluster::new(8, &[20], |_| {});

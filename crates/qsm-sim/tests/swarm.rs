@@ -25,6 +25,7 @@ fn all(seeds: core::ops::Range<u64>, sizes: &SwarmOptions) {
     assert!(delivered > 0);
 }
 
+// Rule R-DATA-8.
 #[test]
 fn drawn_runs_keep_all_promises() {
     all(0..SEEDS, &SwarmOptions::default());

@@ -168,7 +168,7 @@ impl Chunk<'_> {
 
     /// Fills a packet up by `gap_bytes`, to the length of its train: with a padding chunk, or, if
     /// the gap is shorter than a chunk's header, with zero bytes, which end a packet. `false` if
-    /// the gap is too long for one chunk; nothing is appended then.
+    /// the gap is too long for one chunk; nothing is appended then (R-PKT-5).
     pub fn pad(out: &mut Vec<u8>, gap_bytes: usize) -> bool {
         let Some(length) = gap_bytes.checked_sub(CHUNK_HEADER_BYTES) else {
             out.resize(out.len() + gap_bytes, 0);

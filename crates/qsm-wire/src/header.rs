@@ -4,7 +4,7 @@ use crate::{
     StreamQuery, Summary, Token, TokenAck,
 };
 
-/// The protocol version in the first byte of every datagram.
+/// The protocol version in the first byte of every datagram (R-PKT-2).
 pub const VERSION: u8 = 1;
 /// Bytes of the header that every datagram begins with.
 pub const HEADER_BYTES: usize = 24;
@@ -100,6 +100,7 @@ impl Hop {
     }
 
     /// Marks a datagram's copy as repair. Does nothing to a buffer too short to be a datagram.
+    /// Rule R-PKT-4.
     pub fn stamp(self, datagram: &mut [u8]) {
         if let Some(byte) = datagram.get_mut(3) {
             *byte = self as u8;
@@ -198,7 +199,7 @@ pub enum Body<'a> {
 }
 
 impl<'a> Packet<'a> {
-    /// Checks a whole datagram.
+    /// Checks a whole datagram (R-PKT-1).
     ///
     /// # Errors
     /// One [`DecodeError`] per reason; nothing of a rejected datagram may be used.

@@ -59,6 +59,7 @@ impl fmt::Display for Origin {
 }
 
 /// One sender's packets on one channel, numbered continuously from 1 (glossary: stream).
+/// Rule R-DATA-1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct StreamId {
     /// The sender.

@@ -87,6 +87,7 @@ pub struct Ranges<'a> {
 
 impl<'a> Ranges<'a> {
     /// Most ranges one message may carry (R069: NAK sets are bounded; the rest counts as unknown).
+    /// Rule R-PKT-3.
     pub const MAX: usize = 8;
 
     pub(crate) fn read(reader: &mut Reader<'a>, count: u8) -> Result<Self, DecodeError> {

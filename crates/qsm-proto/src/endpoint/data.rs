@@ -207,6 +207,7 @@ impl Endpoint {
 
     /// Whether what this sender sends in a region must wait, because not all of what it sent in a
     /// region that this node is leaving has been delivered (per-sender order over moves).
+    /// Rule R-VIEW-7.
     pub(super) fn held(
         &mut self,
         now: Instant,
@@ -299,6 +300,7 @@ impl Endpoint {
     }
 
     /// Whether there is a stream for this packet now; makes one if its beginning is clear.
+    /// Rule R-VIEW-6.
     fn open_stream(
         &mut self,
         now: Instant,

@@ -44,7 +44,7 @@ impl Meter {
         self.objects_until = now.after(OBJECTION);
     }
 
-    /// What to say in the token, packets per second; `u32::MAX` for no objection.
+    /// What to say in the token, packets per second; `u32::MAX` for no objection (R-RATE-2).
     pub(super) fn advertised(&mut self, now: Instant) -> u32 {
         self.close_intervals(now);
         if !self.faithful && now >= self.objects_until {
@@ -81,6 +81,7 @@ impl Meter {
 mod tests {
     use super::*;
 
+    // Rule R-RATE-2.
     #[test]
     fn objects_only_after_drops_and_then_with_what_it_receives() {
         let pace = Pace {

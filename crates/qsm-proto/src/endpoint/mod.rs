@@ -110,7 +110,7 @@ impl Endpoint {
         }
     }
 
-    /// Takes a datagram from the network; messages that become deliverable go to `out`.
+    /// Takes a datagram from the network; messages that become deliverable go to `out` (R-PKT-6).
     pub fn handle_datagram(
         &mut self,
         now: Instant,

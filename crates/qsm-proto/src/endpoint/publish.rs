@@ -61,7 +61,7 @@ impl Endpoint {
     }
 
     /// Multicasts a message to a group. It has been put into packets when this returns; returns
-    /// its number among this node's messages to the group (R005, R053).
+    /// its number among this node's messages to the group (R005, R053, R-DATA-3).
     ///
     /// # Errors
     /// The message has not been taken, and why.

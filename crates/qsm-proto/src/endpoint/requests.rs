@@ -304,7 +304,7 @@ impl Endpoint {
         });
     }
 
-    /// Nobody has these packets: those who wait are told, and they are lost here too.
+    /// Nobody has these packets: those who wait are told, and they are lost here too (R-NAK-8).
     fn give_up(&mut self, now: Instant, id: RegionId, ask: &Ask, out: &mut dyn Deliver) {
         let sender = ask.head.stream.origin;
         let header = self.core.header();
@@ -386,6 +386,7 @@ impl Endpoint {
         }
     }
 
+    // Rule R-NAK-3.
     fn answer_as_cacher(
         &mut self,
         now: Instant,

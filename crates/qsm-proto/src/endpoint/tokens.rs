@@ -36,6 +36,7 @@ impl Endpoint {
         });
     }
 
+    // Rule R-TOK-9.
     pub(super) fn on_summary(
         &mut self,
         now: Instant,
@@ -167,7 +168,7 @@ impl Endpoint {
             .copied()
     }
 
-    /// The whole partition misses these: its leader asks their sender (R079).
+    /// The whole partition misses these: its leader asks their sender (R079, R-TOK-7).
     fn ask_sender(&mut self, id: RegionId, sender: Origin, ranges: &[SeqRange]) {
         let stream = self
             .regions
@@ -185,7 +186,7 @@ impl Endpoint {
     }
 
     /// Asks the leaders of the caching partitions for what is missing here (R081). In the fast
-    /// plane's presence only what it has given a try.
+    /// plane's presence only what it has given a try (R-TOK-8).
     fn pull_leaders(&mut self, id: RegionId, sender: Origin, cutoff: u64) {
         let Some(region) = self.regions.get(&id) else {
             return;

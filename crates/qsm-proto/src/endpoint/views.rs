@@ -28,6 +28,7 @@ impl Endpoint {
     }
 
     /// Tells the membership service of regions that this node has left and has everything of.
+    /// Rule R-VIEW-5.
     pub(super) fn leave_drained(&mut self, now: Instant) {
         for (id, region) in &mut self.regions {
             if !region.drained(now, QUIET) {
@@ -192,7 +193,7 @@ impl Endpoint {
         }
     }
 
-    /// All updates of a batch are in: subscriptions, addresses and deliveries follow.
+    /// All updates of a batch are in: subscriptions, addresses and deliveries follow (R-VIEW-3).
     fn batch_end(&mut self, now: Instant, out: &mut dyn Deliver) {
         let touched = core::mem::take(&mut self.touched);
         for id in &touched {

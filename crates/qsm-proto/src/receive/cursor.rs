@@ -85,7 +85,7 @@ impl Cursors {
         self.subscribed.value(group) == 1
     }
 
-    /// What to do with the message whose number ends in `low`.
+    /// What to do with the message whose number ends in `low` (R-DATA-2).
     #[must_use]
     pub fn judge(&self, sender: Origin, group: GroupId, low: u32) -> Verdict {
         if !self.subscribed(group) {
@@ -142,6 +142,7 @@ mod tests {
     };
     const GROUP: GroupId = GroupId(700);
 
+    // Rule R-DATA-2.
     #[test]
     fn sees_losses_and_duplicates_from_the_first_message_on() {
         let mut cursors = Cursors::default();

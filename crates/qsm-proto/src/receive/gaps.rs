@@ -272,6 +272,7 @@ mod tests {
         }
     }
 
+    // Rule R-NAK-6.
     #[test]
     fn three_waiters_make_a_loss_widespread() {
         let mut waiters = Waiters::default();

@@ -252,7 +252,7 @@ impl ReceiveStream {
             || (self.sender.dead && self.delivered == self.highest)
     }
 
-    /// Takes a data packet of this stream: `datagram` is the whole of `data`'s packet.
+    /// Takes a data packet of this stream: `datagram` is the whole of `data`'s packet (R-DATA-8).
     pub fn take(
         &mut self,
         data: &Data<'_>,

@@ -26,7 +26,7 @@ impl Backoff {
         self.losers_16ths = self.losers_16ths - self.losers_16ths / 4 + target / 4;
     }
 
-    /// How long to wait before the first request for a packet found missing now.
+    /// How long to wait before the first request for a packet found missing now (R-NAK-1).
     pub fn draw(&self, round_trip: Duration, members: usize, random: &mut Random) -> Duration {
         if self.losers_16ths < WIDESPREAD * 16 {
             return Duration::ZERO;
@@ -51,6 +51,7 @@ mod tests {
 
     const ROUND_TRIP: Duration = Duration::from_micros(100);
 
+    // Rule R-NAK-1.
     #[test]
     fn isolated_losses_do_not_wait() {
         let mut backoff = Backoff::default();

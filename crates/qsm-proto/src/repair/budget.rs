@@ -3,6 +3,7 @@ use core::time::Duration;
 use crate::Instant;
 
 /// A token bucket: so much per second, and a burst of as much as comes in 50 ms (R209, R210).
+/// Rule R-NAK-7.
 #[derive(Debug)]
 pub struct Budget {
     per_second: u64,
@@ -58,6 +59,7 @@ impl Budget {
 mod tests {
     use super::*;
 
+    // Rule R-NAK-7.
     #[test]
     fn never_gives_more_than_its_rate_and_one_burst() {
         let mut budget = Budget::new(1_000_000, Instant(0));

@@ -51,7 +51,7 @@ const GAPS_PER_CALL: usize = 256;
 const DOUBLINGS_MAX: u8 = 6;
 
 impl Planner<'_> {
-    /// The requests that are due. Their gaps are marked as asked.
+    /// The requests that are due. Their gaps are marked as asked (R-NAK-5).
     pub fn due(&self, stream: &mut ReceiveStream) -> Vec<Ask> {
         self.split(stream);
         let due: Vec<Gap> = stream
@@ -115,6 +115,7 @@ impl Planner<'_> {
         }
     }
 
+    // Rules R-NAK-2, R-NAK-4.
     fn target(&self, gap: &Gap, view: ViewNumber, stream: &ReceiveStream) -> Target {
         let sender = stream.id().origin;
         let structure = self.history.nearest(view);

@@ -19,6 +19,7 @@ pub enum Recipient {
 /// of a packet makes it a multicast.
 ///
 /// Two generations of a set, each one round trip old: an entry lives for one to two of them.
+/// Rule R-NAK-6.
 #[derive(Debug)]
 pub struct Recent {
     young: BTreeSet<(StreamId, u64, Recipient)>,

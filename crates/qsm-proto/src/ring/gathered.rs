@@ -62,7 +62,7 @@ impl Entry {
     }
 
     /// Adds one node's word (R065 a, e; X06). A node that never heard of the stream has none of
-    /// it: the watermarks stay where they are.
+    /// it: the watermarks stay where they are (R-TOK-4).
     pub(super) fn contribute(&mut self, report: Option<Report>) {
         let Some(report) = report else {
             self.no_progress();

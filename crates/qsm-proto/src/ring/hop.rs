@@ -13,7 +13,7 @@ const TIMEOUT_MIN: Duration = Duration::from_millis(10);
 /// Longest wait for the first receipt, however slow the hops so far.
 const TIMEOUT_MAX: Duration = Duration::from_millis(500);
 /// How often a token is sent to a successor before it is passed over; each wait is twice the one
-/// before.
+/// before (R-TOK-3).
 const SENDINGS_MAX: u32 = 3;
 /// How often to one that was passed over before.
 const SENDINGS_TO_SILENT: u32 = 1;

@@ -156,7 +156,7 @@ impl RegionRing {
     }
 }
 
-/// S2 eq. 1 (R104). Nobody constrained stays nobody constrained.
+/// S2 eq. 1 (R104). Nobody constrained stays nobody constrained (R-RATE-1).
 fn share_rate(rate_packets: u32, senders: u32) -> u32 {
     match rate_packets {
         u32::MAX => u32::MAX,

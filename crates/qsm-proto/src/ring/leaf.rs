@@ -68,7 +68,7 @@ fn stream(entry: &mut Entry, stop: Stop, turn: &mut Turn<'_>) {
     }
 }
 
-/// R075. Of a stream it never heard of, a node cannot say what it misses.
+/// R075. Of a stream it never heard of, a node cannot say what it misses (R-TOK-5).
 fn own_naks(entry: &Entry, heard: bool, turn: &Turn<'_>) -> NakSet {
     if !heard {
         return NakSet::unknown();
@@ -81,6 +81,7 @@ fn own_naks(entry: &Entry, heard: bool, turn: &Turn<'_>) -> NakSet {
 }
 
 /// R076: push what the predecessor misses and this node has; pull the opposite, with one request.
+/// Rule R-TOK-6.
 fn compare(
     entry: &Entry,
     own: &NakSet,

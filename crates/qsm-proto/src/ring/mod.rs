@@ -75,11 +75,11 @@ pub use sets::RangeSet;
 use tracks::Tracks;
 use watch::Watch;
 
-/// The level of a call: a token that travels no ring but announces a round to all.
+/// The level of a call: a token that travels no ring but announces a round to all (R-TOK-2).
 pub const CALL: u8 = u8::MAX;
 
 /// How many leaders' rounds a node follows at once. Two at most elect themselves (R029); a third
-/// place lets a newer one in before the older is forgotten.
+/// place lets a newer one in before the older is forgotten (R-TOK-1).
 const LEADERS_MAX: usize = 3;
 
 /// What the receive side knows. Implemented by the receiver.

@@ -89,7 +89,7 @@ impl Pace {
         self.interval = self.token_min;
     }
 
-    /// When the next round is due; [`Instant::NEVER`] if none is.
+    /// When the next round is due; [`Instant::NEVER`] if none is (R-TOK-10).
     pub(super) fn due(&self) -> Instant {
         let Some(opened) = self.opened else {
             return self.changed.unwrap_or(Instant::NEVER);

@@ -21,7 +21,7 @@ impl SendStream {
     /// over as many as it needs.
     ///
     /// A message is taken whatever its size when nothing is unsent and the pool has room: the
-    /// window concerns sending, not taking.
+    /// window concerns sending, not taking (R-DATA-4).
     ///
     /// # Errors
     /// Nothing has changed then. [`PushError::Full`] passes; the others do not.

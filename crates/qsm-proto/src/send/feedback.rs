@@ -19,7 +19,7 @@ pub enum AckOutcome {
 
 impl SendStream {
     /// Takes the result of a token round (R091): frees what the cachers have, opens the window
-    /// by what everybody has, sets rate and credit.
+    /// by what everybody has, sets rate and credit (R-RATE-4).
     pub fn handle_ack(&mut self, now: Instant, pool: &mut BlockPool, ack: &Ack) -> AckOutcome {
         if ack.stream != self.id
             || ack.stable_upto > ack.cached_upto
@@ -61,6 +61,7 @@ impl SendStream {
         }
     }
 
+    // Rule R-DATA-5.
     fn advance(&mut self, now: Instant, pool: &mut BlockPool, cached: u64, stable: u64) {
         if cached > self.marks.cached {
             self.marks.cached = cached;

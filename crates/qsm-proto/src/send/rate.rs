@@ -71,6 +71,7 @@ impl RateConfig {
     }
 
     /// Equation 2: µ_snd = max(µ_min, (1 + λ) µ_rec), at most the operator's bound (R113).
+    /// Rule R-RATE-1.
     fn equation_2(&self, received: u32) -> u32 {
         let grown = u64::from(received) * (1000 + u64::from(self.growth_permille)) / 1000;
         u32::try_from(grown)
@@ -149,7 +150,7 @@ impl Pacer {
         usize::try_from(pool(self.rate) / CREDIT).unwrap_or(usize::MAX)
     }
 
-    /// Refills the credits if the timer has expired.
+    /// Refills the credits if the timer has expired (R-RATE-3).
     pub fn refill(&mut self, now: Instant) {
         if self.timer.is_some_and(|at| at <= now) {
             self.settle(now);

@@ -77,6 +77,7 @@ impl Alarms {
         self.last_resort_delay = last_resort;
     }
 
+    // Rule R-DATA-6.
     fn take_heartbeat(&mut self, now: Instant) -> bool {
         if self.heartbeat.is_none_or(|at| at > now) {
             return false;
@@ -86,6 +87,7 @@ impl Alarms {
         true
     }
 
+    // Rule R-DATA-7.
     fn take_last_resort(&mut self, now: Instant, first: Duration) -> bool {
         if self.last_resort.is_none_or(|at| at > now) {
             return false;

@@ -27,6 +27,7 @@ fn suspects(net: &Network, by: u64) -> Vec<u64> {
     net.actions.iter().filter_map(of).collect()
 }
 
+// Rule R-TOK-3.
 #[test]
 fn a_silent_member_is_passed_over_and_holds_the_watermarks_until_the_view_changes() {
     // G05. Every node but the region leader, in turn: members, partition leaders, upper leaders.
@@ -276,6 +277,7 @@ fn a_newcomer_learns_what_became_stable_before_it_came() {
     assert_eq!(net.ring(12).watermarks(sender(1)), (3, 3));
 }
 
+// Rule R-TOK-1.
 #[test]
 fn a_second_self_elected_leader_is_harmless() {
     // R029: node 5 believes that it leads and calls rounds for ten seconds; the rounds of the

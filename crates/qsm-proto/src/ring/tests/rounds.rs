@@ -78,6 +78,7 @@ fn the_sender_is_acknowledged_with_its_share_of_rate_and_credit() {
     );
 }
 
+// Rule R-TOK-5.
 #[test]
 fn the_cutoff_is_one_round_late() {
     // R074: the first round asks for nothing, the second for what the first has seen.
@@ -199,6 +200,7 @@ fn everything_is_repaired_with_a_single_nak_range() {
     }
 }
 
+// Rule R-TOK-2.
 #[test]
 fn rings_rotate_in_parallel() {
     // R031, algorithms (b): 5 + 25 + 8 hops at n = 1000 instead of 1200; one more for the call.
@@ -212,6 +214,7 @@ fn rings_rotate_in_parallel() {
     }
 }
 
+// Rule R-VIEW-1.
 #[test]
 fn the_route_follows_the_rings_of_the_view() {
     // R061, R031: each ring of each level is travelled once, in order, and by nobody else.
@@ -361,6 +364,7 @@ fn who_never_heard_of_a_stream_is_not_asked_for_it() {
     assert_eq!(asked.into_iter().collect::<Vec<_>>(), [(0, 0, 2)]);
 }
 
+// Rule R-TOK-10.
 #[test]
 fn open_streams_without_change_slow_the_tokens_down() {
     // Algorithms (b) 3: at last one a second, and at once again after a change.
@@ -378,6 +382,7 @@ fn open_streams_without_change_slow_the_tokens_down() {
     assert_eq!(net.ring(2).watermarks(sender(1)), (2, 2));
 }
 
+// Rule R-TOK-10.
 #[test]
 fn rounds_keep_their_distance_unless_much_arrives() {
     // R072, R073: token_min apart; at once after a quarter of the credit.

@@ -56,6 +56,7 @@ fn finish(net: &mut Network, senders: u64, packets: u64, seed: u64) {
     );
 }
 
+// Rule R-TOK-4.
 #[test]
 fn watermarks_are_never_wrong_and_always_arrive() {
     for seed in 0..60 {
@@ -123,6 +124,7 @@ fn watermarks_are_right_over_changing_views() {
     }
 }
 
+// Rule R-TOK-7.
 #[test]
 fn the_sender_is_asked_only_for_what_a_whole_partition_misses() {
     // R079, R080: as long as each packet reached one of its cachers, the sender is left alone.

@@ -50,6 +50,7 @@ fn horizon(set: &NakSet, cutoff: u64) -> u64 {
     }
 }
 
+// Rule R-TOK-6.
 #[test]
 fn sets_agree_with_a_naive_computation_under_any_limit() {
     // R069, also with one range.

@@ -69,6 +69,7 @@ fn rate_is_exact_when_polled_late_by_less_than_a_portion() {
     }
 }
 
+// Rule R-RATE-3.
 #[test]
 fn a_very_late_timer_makes_no_larger_burst_than_the_pool() {
     // R108.
@@ -101,6 +102,7 @@ fn rate_survives_changes_in_mid_interval() {
     assert!((39_600..=40_600).contains(&sent), "{sent}");
 }
 
+// Rule R-RATE-1.
 #[test]
 fn equation_2_grows_what_was_received_and_keeps_the_bounds() {
     // R105, R113.

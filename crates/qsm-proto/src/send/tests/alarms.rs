@@ -28,6 +28,7 @@ fn run(bench: &mut Bench, until: Instant) -> Vec<(u64, Reason, usize)> {
     log
 }
 
+// Rule R-DATA-6.
 #[test]
 fn heartbeats_follow_the_last_data_ever_slower_until_all_is_stable() {
     // G01.
@@ -143,6 +144,7 @@ fn the_end_of_a_stream_is_told() {
     assert_eq!(idle.stream.next_timeout(), None);
 }
 
+// Rule R-DATA-7.
 #[test]
 fn the_oldest_packets_are_sent_again_when_nothing_moves() {
     // R086.

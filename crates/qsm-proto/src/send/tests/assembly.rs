@@ -10,6 +10,7 @@ fn a_message_leaves_at_once_when_nothing_else_waits() {
     assert!(bench.expected.is_empty());
 }
 
+// Rule R-DATA-3.
 #[test]
 fn messages_of_many_groups_share_a_packet() {
     let mut bench = Bench::new(&base());
@@ -109,6 +110,7 @@ fn padding_starts_anew_after_a_pause() {
     assert_eq!(bench.stream.counters().padding_bytes, 0);
 }
 
+// Rule R-DATA-4.
 #[test]
 fn a_message_that_fits_an_empty_packet_is_never_split() {
     let mut bench = Bench::new(&base());
@@ -201,6 +203,7 @@ fn an_unbounded_producer_is_stopped_at_the_backlog() {
     assert_eq!(bench.stream.room_bytes(&bench.pool), 0);
 }
 
+// Rule R-DATA-4.
 #[test]
 fn a_packet_waits_for_company_as_long_as_it_may() {
     // R244.

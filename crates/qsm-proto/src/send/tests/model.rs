@@ -94,6 +94,7 @@ fn drain(bench: &mut Bench) {
     assert!(counters.padding_bytes * 8 <= counters.bytes);
 }
 
+// Rule R-DATA-1.
 #[test]
 fn all_messages_arrive_once_whole_in_order_and_in_their_view() {
     let payload: Vec<u8> = (0..300_000u32).map(|at| (at % 251) as u8).collect();

@@ -29,6 +29,7 @@ fn stability_opens_the_window_by_what_it_frees() {
     assert_eq!(bench.trains(), 10);
 }
 
+// Rule R-RATE-4.
 #[test]
 fn the_window_follows_the_credit_up_to_the_configured_one() {
     let mut bench = Bench::new(&base());
@@ -58,6 +59,7 @@ fn the_window_follows_the_credit_up_to_the_configured_one() {
     assert_eq!(bench.trains(), 1);
 }
 
+// Rule R-DATA-5.
 #[test]
 fn memory_comes_back_when_cachers_have_it() {
     // X06: the sender frees at cached_upto; the window waits for stable_upto.
@@ -78,6 +80,7 @@ fn memory_comes_back_when_cachers_have_it() {
     assert_eq!(bench.pool.allocated_blocks(), 2, "kept for the next");
 }
 
+// Rule R-DATA-5.
 #[test]
 fn a_sender_that_is_a_member_keeps_packets_until_all_have_them() {
     let mut bench = Bench::new(&base());
