@@ -137,7 +137,8 @@ impl RegionTable {
         self.channel_last = self.channel_last.max(channel.0);
     }
 
-    /// Replaces a region's groups; number, channel and address stay (R044). Returns the former.
+    /// Replaces a region's groups; number, channel and address stay (R044, R-VIEW-8). Returns the
+    /// former.
     pub(crate) fn regroup(
         &mut self,
         id: RegionId,

@@ -156,6 +156,7 @@ fn updates(batch: &Batch, node: u64) -> &[Update] {
         .map_or(&[], |updates| updates)
 }
 
+// Rule R-VIEW-4.
 #[test]
 fn regions_equal_the_classes_found_by_brute_force_in_ten_thousand_systems() {
     for seed in 0..10_000 {
@@ -235,6 +236,7 @@ fn eighteen_nodes_and_three_hundred_overlapping_groups_make_seven_regions() {
     assert_eq!(of(&[0, 1]).len(), 6);
 }
 
+// Rule R-MEM-2.
 #[test]
 fn a_change_of_one_node_costs_the_others_the_change_and_the_rest_nothing() {
     let mut registry = registry(2);
@@ -296,6 +298,7 @@ fn a_node_that_moves_between_known_regions_touches_no_group_index_at_all() {
     assert_eq!(shared(0), shared(2), "the set of groups exists once");
 }
 
+// Rules R-VIEW-4, R-VIEW-5.
 #[test]
 fn a_moving_node_is_leaving_until_it_has_drained_and_then_gone() {
     let mut registry = registry(4);
@@ -372,7 +375,7 @@ fn a_node_that_wants_back_waits_until_it_is_out() {
     assert_eq!(registry.regions.len(), 1);
 }
 
-/// R044: when all members of a region change alike, nobody joins or leaves an address.
+/// R044: when all members of a region change alike, nobody joins or leaves an address (R-VIEW-8).
 #[test]
 fn a_region_whose_members_all_change_alike_keeps_number_channel_and_address() {
     let mut registry = registry(7);
