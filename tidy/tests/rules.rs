@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use tidy::{Repository, Source, rule_ids};
 
 /// Entries of `uncited.txt`. Lower it when the list has shrunk; never raise it.
-const UNCITED_MAX: usize = 56;
+const UNCITED_MAX: usize = 5;
 
 fn repository() -> Repository {
     Repository::open().expect("the repository can be read")
