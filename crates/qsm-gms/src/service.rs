@@ -1,11 +1,12 @@
 mod admission;
 
 use core::time::Duration;
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeSet, VecDeque};
 use std::net::SocketAddr;
 
 use qsm_proto::{Instant, Outbox, Random, Reason, Seed, Transmit};
-use qsm_wire::membership::{FromService, GroupRow, NodeRow, QueryKind, RegionRow, Role, ToService};
+use qsm_wire::membership::{FromService, GroupRow, MESSAGE_BYTES_MAX, NodeRow, QueryKind};
+use qsm_wire::membership::{RegionRow, ToService, Update};
 use qsm_wire::{
     Beacon, Body, Header, Hop, Incarnation, Kind, NodeId, Origin, Packet, Probe, Reset,
 };

@@ -238,9 +238,10 @@ impl Cluster {
             }
             if let Some(member) = self.members.get_mut(&to) {
                 let packet = Packet::decode(&bytes).unwrap();
-                let parts = (&packet.header, &packet.body);
                 let outbox = &mut member.outbox;
-                member.membership.handle(self.now, from, parts, outbox);
+                member
+                    .membership
+                    .handle(self.now, from, &packet.body, outbox);
             }
         }
     }

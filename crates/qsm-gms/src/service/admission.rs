@@ -1,0 +1,135 @@
+use std::collections::BTreeMap;
+
+use qsm_proto::Instant;
+use qsm_wire::membership::{FromService, Role};
+use qsm_wire::{Incarnation, NodeId, Origin};
+
+use super::{INCARNATION_MAX, Phase, Service};
+use crate::ServiceEvent;
+use crate::clients::Standing;
+use crate::hold::Hello;
+use crate::registry::Report;
+
+/// How nodes come in.
+impl Service {
+    pub(super) fn take_hello(&mut self, now: Instant, node: NodeId, hello: Hello) {
+        if hello.incarnation.0 > INCARNATION_MAX || hello.name.len() > usize::from(u8::MAX) {
+            self.stats.discard_message += 1;
+            self.clients.close(node, &mut self.outbox);
+            return;
+        }
+        match &mut self.phase {
+            Phase::Holding(hold) => {
+                hold.add(now, node, hello);
+                self.clients.set_standing(node, Standing::Held);
+            }
+            Phase::Open { term } => {
+                let same = Origin {
+                    node,
+                    incarnation: hello.incarnation,
+                };
+                if hello.term == *term && self.registry.origin(node) == Some(same) {
+                    self.resume(now, node, &hello);
+                } else {
+                    self.admit(now, node, hello);
+                }
+            }
+            Phase::Yielded { .. } => {}
+        }
+    }
+
+    /// A known node with a new session: it keeps its life and is told everything again.
+    fn resume(&mut self, now: Instant, node: NodeId, hello: &Hello) {
+        let views = hello
+            .regions
+            .iter()
+            .map(|report| (report.region, report.view));
+        self.registry.resync(node, views.collect());
+        self.welcome(now, node, hello.incarnation);
+    }
+
+    /// Begins a new life for a node; its groups are entered again.
+    fn admit(&mut self, now: Instant, node: NodeId, hello: Hello) {
+        if let Some(origin) = self.registry.remove(node) {
+            self.detector.forget(node);
+            self.event(ServiceEvent::Excluded { origin });
+        }
+        if self.registry.is_dying(node) {
+            // The former life has to end before the next one begins.
+            self.batch(now);
+        }
+        if hello.incarnation != Incarnation(0) && hello.term != self.term() {
+            let incarnation = hello.incarnation;
+            self.registry.mourn_stranger(Origin { node, incarnation });
+        }
+        if self.registry.len() >= self.config.limits.nodes {
+            self.stats.discard_nodes += 1;
+            self.clients.close(node, &mut self.outbox);
+            return;
+        }
+        self.incarnation_last = self.incarnation_last.max(hello.incarnation.0) + 1;
+        let incarnation = Incarnation(self.incarnation_last);
+        let origin = Origin { node, incarnation };
+        let (name, address) = (hello.name.clone(), hello.address);
+        self.registry.admit(origin, name.clone(), address);
+        self.event(ServiceEvent::Admitted {
+            origin,
+            name,
+            address,
+        });
+        self.welcome(now, node, incarnation);
+        self.registry.resync(node, BTreeMap::new());
+        for role in [Role::Subscriber, Role::Publisher] {
+            let of_role = hello.groups.iter().filter(|report| report.role == role);
+            let names: Vec<String> = of_role.map(|report| report.name.clone()).collect();
+            let result = self.registry.enter(now, node, (0, role), &names);
+            self.stats.refused += u64::from(result.is_err());
+        }
+    }
+
+    fn welcome(&mut self, now: Instant, node: NodeId, incarnation: Incarnation) {
+        self.clients.set_standing(node, Standing::Admitted);
+        self.detector.watch(now, node);
+        let heartbeat = self.config.heartbeat.as_millis();
+        let message = FromService::Welcome {
+            incarnation,
+            term: self.term(),
+            heartbeat_ms: u32::try_from(heartbeat).unwrap_or(u32::MAX),
+        };
+        self.tell(node, &message);
+    }
+
+    /// The hold is over: what was reported becomes the membership.
+    pub(super) fn open(&mut self, now: Instant) {
+        let phase = core::mem::replace(&mut self.phase, Phase::Open { term: 0 });
+        let Phase::Holding(hold) = phase else { return };
+        let (reported, resuming, fresh) = hold.split();
+        let term = reported + 1;
+        self.phase = Phase::Open { term };
+        let resumed = resuming.len();
+        let mut reports = Vec::new();
+        for (node, hello) in resuming {
+            self.incarnation_last = self.incarnation_last.max(hello.incarnation.0);
+            self.welcome(now, node, hello.incarnation);
+            reports.push(Report {
+                origin: Origin {
+                    node,
+                    incarnation: hello.incarnation,
+                },
+                name: hello.name,
+                address: hello.address,
+                groups: hello.groups,
+                regions: hello.regions,
+            });
+        }
+        let absent = self.registry.rebuild(now, reports);
+        self.event(ServiceEvent::Opened {
+            term,
+            resumed,
+            absent,
+        });
+        for (node, hello) in fresh {
+            self.admit(now, node, hello);
+        }
+    }
+}

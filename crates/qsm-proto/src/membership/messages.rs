@@ -1,0 +1,193 @@
+use core::time::Duration;
+
+use qsm_wire::membership::{FromService, Role, ToService, Update};
+use qsm_wire::{GroupId, Incarnation};
+
+use super::regions::Step;
+use super::{Change, Membership, REOPEN_MIN, requests};
+use crate::Instant;
+
+/// What the service says.
+impl Membership {
+    /// `false` when the message does not fit what is known.
+    pub(super) fn take_message(&mut self, now: Instant, message: FromService) -> bool {
+        match message {
+            FromService::Welcome {
+                incarnation,
+                term,
+                heartbeat_ms,
+            } => {
+                let heartbeat = Duration::from_millis(u64::from(heartbeat_ms.clamp(10, 60_000)));
+                self.welcome(now, incarnation, term, heartbeat);
+            }
+            FromService::Batch { number, updates } => return self.take_batch(number, updates),
+            FromService::Done { request } => self.done(request),
+            FromService::Refused { request, reason } => self.refused(request, reason),
+            FromService::Nodes { request, rows } => {
+                self.answered(request, Change::Nodes { request, rows });
+            }
+            FromService::Groups { request, rows } => {
+                self.answered(request, Change::Groups { request, rows });
+            }
+            FromService::Regions { request, rows } => {
+                self.answered(request, Change::Regions { request, rows });
+            }
+            FromService::Redirect { address } => self.connect(now, address),
+            _ => return false,
+        }
+        true
+    }
+
+    fn welcome(&mut self, now: Instant, incarnation: Incarnation, term: u64, heartbeat: Duration) {
+        let Some(link) = &mut self.link else { return };
+        link.welcomed = true;
+        link.heartbeat = heartbeat;
+        link.heartbeat_at = now.after(heartbeat);
+        self.reopen_pause = REOPEN_MIN;
+        self.term = term;
+        let roles = [Role::Subscriber, Role::Publisher];
+        let again = roles.map(|role| (role, self.groups.to_enter_again(role)));
+        let fresh = incarnation != self.incarnation;
+        if fresh {
+            if self.incarnation != Incarnation(0) {
+                self.changes.push_back(Change::Excluded);
+            }
+            self.regions.clear();
+            self.groups.forget_numbers();
+            self.drained.clear();
+            self.incarnation = incarnation;
+        }
+        let origin = self.origin();
+        self.changes.push_back(Change::Admitted { origin, fresh });
+        for (role, names) in again {
+            if !names.is_empty() {
+                let request = 0;
+                self.tell(&ToService::Enter {
+                    request,
+                    role,
+                    names,
+                });
+            }
+        }
+        for (region, view) in self.drained.clone() {
+            self.tell(&ToService::Drained { region, view });
+        }
+    }
+
+    fn take_batch(&mut self, number: u64, updates: Vec<Update>) -> bool {
+        let Some(link) = &mut self.link else {
+            return false;
+        };
+        if number != link.batch + 1 {
+            return false;
+        }
+        link.batch = number;
+        let fits = updates.into_iter().all(|update| self.take_update(update));
+        self.changes.push_back(Change::BatchEnd);
+        fits
+    }
+
+    fn take_update(&mut self, update: Update) -> bool {
+        match update {
+            Update::Named { group, name } => {
+                if self.groups.named(group, &name) {
+                    self.changes.push_back(Change::Named { group, name });
+                }
+            }
+            Update::Region {
+                region,
+                channel,
+                address,
+                groups,
+            } => {
+                self.regions.put(region, (channel, address), groups.clone());
+                self.changes.push_back(Change::Region {
+                    region,
+                    channel,
+                    address,
+                    groups,
+                });
+            }
+            Update::View {
+                region,
+                view,
+                base,
+                removed,
+                leaving,
+                added,
+            } => {
+                let step = Step {
+                    region,
+                    view,
+                    base,
+                    removed,
+                    leaving,
+                    added,
+                };
+                return self.take_view(step);
+            }
+            Update::Closed { region } => {
+                self.drained.remove(&region);
+                if self.regions.remove(region) {
+                    self.changes.push_back(Change::Closed { region });
+                }
+            }
+            Update::Dead { origin } => self.changes.push_back(Change::Dead { origin }),
+            _ => return false,
+        }
+        true
+    }
+
+    fn take_view(&mut self, step: Step) -> bool {
+        let Some(view) = self.regions.step(step, self.identity.layout) else {
+            return false;
+        };
+        let own = view.index_of(self.origin());
+        let leaving = own
+            .and_then(|index| view.member(index))
+            .is_some_and(|m| m.leaving);
+        if !leaving {
+            self.drained.remove(&view.region());
+        }
+        self.changes.push_back(Change::View(view));
+        true
+    }
+
+    fn answered(&mut self, request: u32, change: Change) {
+        if self.requests.take(request).is_some() {
+            self.changes.push_back(change);
+        }
+    }
+
+    fn done(&mut self, request: u32) {
+        let Some(message) = self.requests.take(request) else {
+            return;
+        };
+        match message {
+            ToService::Enter { role, names, .. } => self.groups.entered(role, &names),
+            ToService::Exit { role, names, .. } => {
+                let gone = self.groups.exited(role, &names);
+                self.unnamed(gone);
+            }
+            _ => {}
+        }
+        self.changes.push_back(Change::Done { request });
+    }
+
+    fn refused(&mut self, request: u32, reason: String) {
+        let Some(message) = self.requests.take(request) else {
+            return;
+        };
+        if let Some((role, names)) = requests::names(&message) {
+            let gone = self.groups.refused(role, names);
+            self.unnamed(gone);
+        }
+        self.changes.push_back(Change::Refused { request, reason });
+    }
+
+    fn unnamed(&mut self, gone: Vec<(GroupId, String)>) {
+        for (group, name) in gone {
+            self.changes.push_back(Change::Unnamed { group, name });
+        }
+    }
+}
