@@ -53,6 +53,7 @@ mod report;
 mod send;
 mod socket;
 mod sys;
+mod thread;
 mod waker;
 
 pub use config::{
@@ -67,4 +68,5 @@ pub use port::Port;
 pub use receive::{Datagram, Datagrams};
 pub use report::IoReport;
 pub use send::Gso;
+pub use thread::pin_to_cpu;
 pub use waker::Waker;

@@ -1,1 +1,80 @@
-//! placeholder
+//! Reliable multicast to thousands of overlapping groups, without a broker.
+//!
+//! Every live subscriber of a group gets every message published to it, once, in the order of its
+//! sender, or is told exactly what it missed.
+//!
+//! What it does not do: messages are not stored for those who join later, the order of messages
+//! of different senders may differ from receiver to receiver, and nothing is encrypted.
+//!
+//! ```text
+//!  Publisher::send ──► queue of the publisher ─┐   ┌───────────────┐
+//!  Feed::pull ◄────────────────────────────────┴─► │  core thread  │ ◄──► sockets
+//!  Subscription ◄── queue of the subscription ◄─┬─ │ one per Node  │
+//!  upcalls ◄────────────────────────────────────┘  └───────────────┘
+//! ```
+//!
+//! ```no_run
+//! use std::time::Duration;
+//! use qsm::Node;
+//!
+//! let node = Node::builder().name("ticker").start()?;
+//! let prices = node.subscribe(["prices/eur", "prices/usd"])?;
+//! let publisher = node.publisher("prices/eur")?;
+//! publisher.send(b"1.0842")?;
+//! for message in prices.iter().take(1) {
+//!     println!("{} #{}: {:?}", message.group(), message.number(), message.bytes());
+//! }
+//! node.shutdown(Duration::from_secs(5))?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! The contract:
+//! 1. One core thread does all the work of a [`Node`]. Handles only queue and wait, so they may
+//!    be used from any thread. Upcalls and feeds run on the core thread.
+//! 2. Every queue is bounded. A full publisher's queue makes [`Publisher::send`] wait; a full
+//!    subscription's queue drops by a declared policy ([`Overflow`]), counts and tells.
+//! 3. No message is delivered twice to a subscription, none is invented, and messages of one
+//!    sender to one group come in order. What cannot be delivered is told by [`Event::Lost`].
+//! 4. A node goes on without membership service with those it knows; joining and leaving wait.
+//! 5. Errors name the cause and the remedy. After the end of a node, all handles say why.
+//!
+//! Without anything else running, the first node of a network starts a membership service by
+//! itself ([`Embedded`]); for a cluster to outlive its first node, run one as a program of its
+//! own: [`Service`].
+
+mod builder;
+mod core;
+mod error;
+mod event;
+mod feed;
+mod inbox;
+mod node;
+mod outlet;
+mod publisher;
+mod service;
+mod shared;
+mod sleepers;
+mod snapshot;
+mod subscription;
+
+pub use builder::{Builder, DATA_PORT, DISCOVERY, Embedded, NAME_BYTES_MAX};
+pub use error::{CloseReason, RecvError, RequestError, SendError, StartError};
+pub use event::{Event, Events};
+pub use feed::{Feed, FeedHandle, Pull};
+pub use node::Node;
+pub use publisher::Publisher;
+pub use service::{SERVICE_PORT, Service, ServiceBuilder, ServiceSnapshot};
+pub use snapshot::{PublisherRow, RepairLatency, RuntimeStats, Snapshot, SubscriptionRow};
+pub use subscription::{
+    Delivery, Iter, Message, Overflow, SubscribeOptions, Subscription, Upcalls,
+};
+
+pub use qsm_gms::{ServiceEvent, ServiceStats};
+pub use qsm_net::{
+    FaultConfig, FaultCounters, Interface, InterfaceError, IoReport, Offload, PortCounters,
+    PortError, ReceiveCounters, SendCounters, SendErrorCounters, choose_interface, interfaces,
+};
+pub use qsm_proto::view::Layout;
+pub use qsm_proto::{ConfigError, Limits, Pace, Recovery, Stats};
+pub use qsm_wire::membership::{GROUP_NAME_BYTES_MAX, GroupRow, Member, NodeRow, RegionRow};
+pub use qsm_wire::{ChannelId, GroupId, Incarnation, NodeId, Origin, RegionId, ViewNumber};

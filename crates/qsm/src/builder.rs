@@ -1,0 +1,325 @@
+use std::net::SocketAddrV4;
+use std::time::Duration;
+
+use qsm_net::{FaultConfig, Interface, Offload, PortConfig, choose_interface};
+use qsm_proto::view::Layout;
+use qsm_proto::{Limits, Pace, Recovery};
+
+use crate::error::StartError;
+use crate::node::Node;
+use crate::outlet::GateLimits;
+
+/// Longest name of a node or a cluster, bytes.
+pub const NAME_BYTES_MAX: usize = 64;
+
+/// Default of [`Builder::data_port`].
+pub const DATA_PORT: u16 = 4484;
+
+/// Where membership services are announced and looked for by default: an address of the
+/// organisation-local scope (RFC 2365).
+pub const DISCOVERY: SocketAddrV4 =
+    SocketAddrV4::new(std::net::Ipv4Addr::new(239, 192, 83, 77), 4483);
+
+/// Whether a node runs a membership service of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Embedded {
+    /// If it was told of none and has found none for about a second. When several nodes do so,
+    /// all but one of the services yield.
+    #[default]
+    IfNoneFound,
+    /// Never; it waits until it finds one.
+    Never,
+    /// At once.
+    Always,
+}
+
+/// What a node is told at its start; everything has a default that works.
+///
+/// ```no_run
+/// use qsm::Node;
+///
+/// let node = Node::builder().name("ticker").interface("eth0").start()?;
+/// # Ok::<(), qsm::StartError>(())
+/// ```
+#[derive(Debug, Clone)]
+#[must_use = "a builder does nothing before `start`"]
+pub struct Builder {
+    pub(crate) name: Option<String>,
+    pub(crate) cluster: String,
+    pub(crate) service: Option<SocketAddrV4>,
+    pub(crate) embedded: Embedded,
+    pub(crate) network: Network,
+    pub(crate) data_port: u16,
+    pub(crate) datagram_bytes: Option<usize>,
+    pub(crate) layout: Layout,
+    pub(crate) limits: Limits,
+    pub(crate) recovery: Recovery,
+    pub(crate) pace: Pace,
+    pub(crate) queues: GateLimits,
+    pub(crate) request_timeout: Duration,
+    pub(crate) thread: ThreadOptions,
+}
+
+/// How the core thread runs.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct ThreadOptions {
+    pub(crate) spin: bool,
+    pub(crate) cpu: Option<usize>,
+}
+
+/// Where sockets are opened, for nodes and services.
+#[derive(Debug, Clone)]
+pub(crate) struct Network {
+    pub(crate) interface: Option<String>,
+    pub(crate) unicast_port: u16,
+    pub(crate) discovery: SocketAddrV4,
+    pub(crate) receive_buffer_bytes: usize,
+    pub(crate) ttl: u8,
+    pub(crate) loopback: bool,
+    pub(crate) offload: Offload,
+    pub(crate) fault: Option<FaultConfig>,
+}
+
+impl Default for Network {
+    fn default() -> Self {
+        Self {
+            interface: None,
+            unicast_port: 0,
+            discovery: DISCOVERY,
+            receive_buffer_bytes: qsm_net::RECEIVE_BUFFER_DEFAULT_BYTES,
+            ttl: qsm_net::TTL_DEFAULT,
+            loopback: true,
+            offload: Offload::Auto,
+            fault: None,
+        }
+    }
+}
+
+impl Network {
+    pub(crate) fn interface(&self) -> Result<Interface, StartError> {
+        Ok(choose_interface(self.interface.as_deref())?.0)
+    }
+
+    pub(crate) fn port_config(&self, interface: Interface) -> PortConfig {
+        PortConfig {
+            unicast_port: self.unicast_port,
+            receive_buffer_bytes: self.receive_buffer_bytes,
+            ttl: self.ttl,
+            loopback: self.loopback,
+            offload: self.offload,
+            fault: self.fault,
+            ..PortConfig::new(interface)
+        }
+    }
+}
+
+impl Builder {
+    /// Default of [`Builder::request_timeout`].
+    pub const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
+    /// Default of [`Builder::queue_messages`].
+    pub const QUEUE_MESSAGES: usize = 4096;
+    /// Default of [`Builder::queue_bytes`].
+    pub const QUEUE_BYTES: usize = 4 << 20;
+    /// Default of [`Builder::queue_bytes_total`].
+    pub const QUEUE_BYTES_TOTAL: usize = 64 << 20;
+
+    /// The defaults.
+    pub fn new() -> Self {
+        Self {
+            name: None,
+            cluster: "default".to_owned(),
+            service: None,
+            embedded: Embedded::default(),
+            network: Network::default(),
+            data_port: DATA_PORT,
+            datagram_bytes: None,
+            layout: Layout::default(),
+            limits: Limits::default(),
+            recovery: Recovery::default(),
+            pace: Pace::default(),
+            queues: GateLimits {
+                messages: Self::QUEUE_MESSAGES,
+                bytes: Self::QUEUE_BYTES,
+                bytes_total: Self::QUEUE_BYTES_TOTAL,
+            },
+            request_timeout: Self::REQUEST_TIMEOUT,
+            thread: ThreadOptions::default(),
+        }
+    }
+
+    /// A label for people, at most [`NAME_BYTES_MAX`] bytes; the node's id if not given.
+    pub fn name(mut self, name: impl Into<String>) -> Self {
+        self.name = Some(name.into());
+        self
+    }
+
+    /// The cluster, at most [`NAME_BYTES_MAX`] bytes: `default` if not given. Clusters do not see
+    /// each other.
+    pub fn cluster(mut self, cluster: impl Into<String>) -> Self {
+        self.cluster = cluster.into();
+        self
+    }
+
+    /// Name or IPv4 address of the network interface; if not given, the most fitting one is
+    /// chosen, see [`Node::io_report`].
+    pub fn interface(mut self, interface: impl Into<String>) -> Self {
+        self.network.interface = Some(interface.into());
+        self
+    }
+
+    /// Where the membership service is. If not given, it is looked for by multicast.
+    pub fn service(mut self, address: SocketAddrV4) -> Self {
+        self.service = Some(address);
+        self
+    }
+
+    /// Whether to run a membership service in this process. Without effect when
+    /// [`Builder::service`] is given, except for [`Embedded::Always`], which then is an
+    /// additional one.
+    pub fn embedded_service(mut self, embedded: Embedded) -> Self {
+        self.embedded = embedded;
+        self
+    }
+
+    /// Where membership services are announced and looked for: a multicast address and port, the
+    /// same on all nodes; [`DISCOVERY`] if not given.
+    pub fn discovery(mut self, address: SocketAddrV4) -> Self {
+        self.network.discovery = address;
+        self
+    }
+
+    /// Port of the multicast addresses that an embedded service gives to regions.
+    pub fn data_port(mut self, port: u16) -> Self {
+        self.data_port = port;
+        self
+    }
+
+    /// Port of this node's unicast socket; 0, the default, lets the system choose.
+    pub fn unicast_port(mut self, port: u16) -> Self {
+        self.network.unicast_port = port;
+        self
+    }
+
+    /// Receive buffer of each socket, in bytes. The system may grant less; see
+    /// [`Node::io_report`].
+    pub fn receive_buffer(mut self, bytes: usize) -> Self {
+        self.network.receive_buffer_bytes = bytes;
+        self
+    }
+
+    /// Hops that multicast may take: 0 keeps it on this host, 1 on this network.
+    pub fn ttl(mut self, ttl: u8) -> Self {
+        self.network.ttl = ttl;
+        self
+    }
+
+    /// Whether other nodes on this host receive what this one sends. On by default.
+    pub fn loopback(mut self, loopback: bool) -> Self {
+        self.network.loopback = loopback;
+        self
+    }
+
+    /// Whether trains of datagrams cross the kernel whole.
+    pub fn offload(mut self, offload: Offload) -> Self {
+        self.network.offload = offload;
+        self
+    }
+
+    /// Faults to inject into what this node receives, for tests.
+    pub fn fault(mut self, fault: FaultConfig) -> Self {
+        self.network.fault = Some(fault);
+        self
+    }
+
+    /// Largest datagram sent, in bytes, without IP and UDP headers; if not given, what Ethernet
+    /// carries, or the interface if that is less. More needs jumbo frames on the whole path.
+    pub fn datagram_bytes(mut self, bytes: usize) -> Self {
+        self.datagram_bytes = Some(bytes);
+        self
+    }
+
+    /// How regions are cut; must be the same on all nodes of the cluster.
+    pub fn layout(mut self, layout: Layout) -> Self {
+        self.layout = layout;
+        self
+    }
+
+    /// Limits of memory.
+    pub fn limits(mut self, limits: Limits) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    /// How losses are found and repaired.
+    pub fn recovery(mut self, recovery: Recovery) -> Self {
+        self.recovery = recovery;
+        self
+    }
+
+    /// How fast to send.
+    pub fn pace(mut self, pace: Pace) -> Self {
+        self.pace = pace;
+        self
+    }
+
+    /// Most messages that wait in the queue of one publisher; beyond it `send` waits.
+    pub fn queue_messages(mut self, messages: usize) -> Self {
+        self.queues.messages = messages.max(1);
+        self
+    }
+
+    /// Most bytes that wait in the queue of one publisher. A larger message is accepted when the
+    /// queue is empty.
+    pub fn queue_bytes(mut self, bytes: usize) -> Self {
+        self.queues.bytes = bytes;
+        self
+    }
+
+    /// Most bytes that wait in the queues of all publishers together.
+    pub fn queue_bytes_total(mut self, bytes: usize) -> Self {
+        self.queues.bytes_total = bytes;
+        self
+    }
+
+    /// How long requests to the membership service may take: subscribing, leaving, queries.
+    pub fn request_timeout(mut self, timeout: Duration) -> Self {
+        self.request_timeout = timeout;
+        self
+    }
+
+    /// Never sleep: the core thread looks for work without pause. Shortest latency (4 to 6 µs
+    /// instead of 24 to 38), at the price of a whole CPU.
+    pub fn spin(mut self, spin: bool) -> Self {
+        self.thread.spin = spin;
+        self
+    }
+
+    /// Runs the core thread on this CPU only.
+    pub fn pin_to_cpu(mut self, cpu: usize) -> Self {
+        self.thread.cpu = Some(cpu);
+        self
+    }
+
+    /// Opens the sockets and starts the core thread. Does not wait for the cluster; see
+    /// [`Node::wait_admitted`].
+    ///
+    /// # Errors
+    /// [`StartError`], whose text says what to do.
+    pub fn start(self) -> Result<Node, StartError> {
+        crate::core::start(self)
+    }
+}
+
+impl Default for Builder {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+pub(crate) fn check_name(of: &'static str, name: &str) -> Result<(), StartError> {
+    let (length, max) = (name.len(), NAME_BYTES_MAX);
+    if length == 0 || length > max || name.chars().any(char::is_control) {
+        return Err(StartError::Name { of, length, max });
+    }
+    Ok(())
+}

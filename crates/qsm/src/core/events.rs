@@ -1,0 +1,189 @@
+//! Events of the protocol: to the sockets, the application, or whoever asked.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use qsm_wire::membership::Role;
+
+use super::Core;
+use super::pending::Asked;
+use crate::error::{CloseReason, RecvError, RequestError};
+use crate::event::Event;
+use crate::inbox::Inbox;
+use crate::shared::Rows;
+
+/// The application's readers of events.
+#[derive(Default)]
+pub(super) struct Readers {
+    inboxes: Vec<Arc<Inbox<Event>>>,
+    told: bool,
+}
+
+impl Readers {
+    pub(super) fn add(&mut self, inbox: Arc<Inbox<Event>>) {
+        self.inboxes.push(inbox);
+    }
+
+    pub(super) fn tell(&mut self, event: &Event) {
+        self.inboxes.retain(|inbox| !inbox.is_over());
+        for inbox in &self.inboxes {
+            inbox.offer(0, || event.clone());
+        }
+        self.told = true;
+    }
+
+    pub(super) fn wake(&mut self) {
+        if core::mem::take(&mut self.told) {
+            self.inboxes.iter().for_each(|inbox| inbox.wake());
+        }
+    }
+
+    pub(super) fn close(&mut self, reason: &CloseReason) {
+        for inbox in self.inboxes.drain(..) {
+            inbox.close(RecvError::Closed(reason.clone()));
+        }
+    }
+}
+
+impl Core {
+    pub(super) fn take_events(&mut self) {
+        while let Some(event) = self.endpoint.poll_event() {
+            self.take_event(event);
+        }
+        for asked in self.pending.expired(self.now) {
+            let doing = "waiting for the membership service; is one running and reachable?";
+            self.give_up(asked, self.shared.timeout(doing));
+        }
+    }
+
+    fn take_event(&mut self, event: qsm_proto::Event) {
+        use qsm_proto::Event as Proto;
+        match event {
+            Proto::Done { request } => self.request_done(request),
+            Proto::Refused { request, reason } => {
+                if let Some(asked) = self.pending.take(request) {
+                    self.give_up(asked, RequestError::Refused { reason });
+                }
+            }
+            Proto::Nodes { request, rows } => self.answer(request, Rows::Nodes(rows)),
+            Proto::Groups { request, rows } => self.answer(request, Rows::Groups(rows)),
+            Proto::Regions { request, rows } => self.answer(request, Rows::Regions(rows)),
+            Proto::Listen { address } => self.listen(address),
+            Proto::Unlisten { address } => {
+                // The discovery address is listened to all the time.
+                if let SocketAddr::V4(address) = address
+                    && !self.embedding.is_discovery(address)
+                {
+                    self.port.leave(address);
+                }
+            }
+            Proto::ServiceMissing => self.embed(),
+            other => self.tell(other),
+        }
+    }
+
+    /// Events for the application.
+    fn tell(&mut self, event: qsm_proto::Event) {
+        use qsm_proto::Event as Proto;
+        let event = match event {
+            Proto::Admitted { incarnation } => {
+                self.routes.forget_numbers();
+                self.sources.forget_numbers();
+                Event::Admitted { incarnation }
+            }
+            Proto::Excluded => Event::Excluded,
+            Proto::ServiceLost => {
+                self.about.service = None;
+                Event::ServiceLost
+            }
+            Proto::ServiceFound { address } => {
+                self.about.service = Some(address);
+                Event::ServiceFound { address }
+            }
+            Proto::RegionView {
+                region,
+                view,
+                members,
+            } => Event::RegionView {
+                region,
+                view,
+                members,
+            },
+            Proto::Lost {
+                group,
+                sender,
+                first,
+                last,
+            } => Event::Lost {
+                group: self
+                    .routes
+                    .name(group)
+                    .map_or_else(|| Arc::from(""), Arc::clone),
+                sender,
+                first,
+                last,
+            },
+            Proto::LostPackets { sender, packets } => Event::LostPackets { sender, packets },
+            // Events of later versions of the protocol crate say nothing to this one.
+            _ => return,
+        };
+        self.readers.tell(&event);
+    }
+
+    fn listen(&mut self, address: SocketAddr) {
+        let result = match address {
+            SocketAddr::V4(address) => self.port.join(address).map_err(|error| error.to_string()),
+            SocketAddr::V6(_) => Err("IPv6 is not supported".to_owned()),
+        };
+        if let Err(reason) = result {
+            self.readers.tell(&Event::NotListening { address, reason });
+        }
+    }
+
+    fn request_done(&mut self, request: u32) {
+        // The one who asked may have given up.
+        match self.pending.take(request) {
+            Some(Asked::Subscribe { names, reply, .. }) => {
+                self.routes.bind(&self.endpoint, &names);
+                drop(reply.try_send(Ok(())));
+            }
+            Some(Asked::Leave { reply }) => drop(reply.try_send(Ok(()))),
+            Some(Asked::Publish { names, reply }) => {
+                let outlets: Vec<_> = names
+                    .iter()
+                    .map(|name| self.sources.add_queue(name))
+                    .collect();
+                let slots: Vec<u32> = outlets.iter().map(|outlet| outlet.slot).collect();
+                if reply.try_send(Ok(outlets)).is_err() {
+                    slots.into_iter().for_each(|slot| self.retire(slot));
+                }
+            }
+            Some(asked @ Asked::Query { .. }) => {
+                let reason = "the membership service gave no answer; ask again".to_owned();
+                asked.fail(RequestError::Refused { reason });
+            }
+            None => {}
+        }
+    }
+
+    fn answer(&mut self, request: u32, rows: Rows) {
+        if let Some(Asked::Query { reply }) = self.pending.take(request) {
+            // The one who asked may have given up.
+            drop(reply.try_send(Ok(rows)));
+        }
+    }
+
+    /// Undoes what a request that failed had begun, and tells why.
+    fn give_up(&mut self, asked: Asked, error: RequestError) {
+        match &asked {
+            Asked::Subscribe { key, .. } => self.unsubscribe(*key),
+            Asked::Publish { names, .. } => {
+                let unused = names.iter().filter(|name| !self.sources.publishes(name));
+                let unused: Vec<String> = unused.map(|name| name.to_string()).collect();
+                self.exit(Role::Publisher, unused);
+            }
+            Asked::Leave { .. } | Asked::Query { .. } => {}
+        }
+        asked.fail(error);
+    }
+}

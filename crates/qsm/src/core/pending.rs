@@ -1,0 +1,209 @@
+//! Requests of the application that are not answered yet, each with a deadline.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use qsm_proto::{Endpoint, Instant};
+use qsm_wire::RegionId;
+
+use super::sources::Sources;
+use crate::error::RequestError;
+use crate::outlet::Outlet;
+use crate::shared::{Reply, Rows, Shared};
+
+/// Asked of the membership service.
+pub(super) enum Asked {
+    Subscribe {
+        key: u64,
+        names: Arc<[Arc<str>]>,
+        reply: Reply<()>,
+    },
+    Leave {
+        reply: Reply<()>,
+    },
+    Publish {
+        names: Vec<Arc<str>>,
+        reply: Reply<Vec<Arc<Outlet>>>,
+    },
+    Query {
+        reply: Reply<Rows>,
+    },
+}
+
+/// Waits until something is true.
+pub(super) struct Wait {
+    pub(super) deadline: Instant,
+    pub(super) condition: Condition,
+    pub(super) reply: Reply<()>,
+}
+
+pub(super) enum Condition {
+    Admitted,
+    Members { name: Arc<str>, count: u32 },
+    Flushed(Flush),
+}
+
+/// What a flush waits for: first that publishers' queues have given on what they had, then that
+/// the streams are stable up to what they then had.
+pub(super) enum Flush {
+    Taken(Vec<(u32, u64)>),
+    Stable(Vec<Mark>),
+}
+
+/// A place in a region's stream.
+pub(super) struct Mark {
+    region: RegionId,
+    /// Bytes that the stream will have sent when all of it has left.
+    sent_bytes: u64,
+    /// Last packet of it, once it has left.
+    highest: Option<u64>,
+}
+
+#[derive(Default)]
+pub(super) struct Pending {
+    asked: BTreeMap<u32, (Instant, Asked)>,
+    waits: Vec<Wait>,
+}
+
+impl Pending {
+    pub(super) fn ask(&mut self, request: u32, deadline: Instant, asked: Asked) {
+        self.asked.insert(request, (deadline, asked));
+    }
+
+    pub(super) fn take(&mut self, request: u32) -> Option<Asked> {
+        self.asked.remove(&request).map(|(_, asked)| asked)
+    }
+
+    pub(super) fn wait(&mut self, wait: Wait) {
+        self.waits.push(wait);
+    }
+
+    /// Requests whose time is over.
+    pub(super) fn expired(&mut self, now: Instant) -> Vec<Asked> {
+        let over = self
+            .asked
+            .iter()
+            .filter(|(_, (deadline, _))| *deadline <= now);
+        let over: Vec<u32> = over.map(|(request, _)| *request).collect();
+        over.into_iter()
+            .filter_map(|request| self.take(request))
+            .collect()
+    }
+
+    /// Answers those whose condition holds, or whose time is over.
+    pub(super) fn check(
+        &mut self,
+        now: Instant,
+        shared: &Shared,
+        endpoint: &Endpoint,
+        sources: &Sources,
+    ) {
+        self.waits.retain_mut(|wait| {
+            let met = wait.condition.is_met(endpoint, sources);
+            let answer = if met {
+                Ok(())
+            } else if wait.deadline <= now {
+                Err(shared.timeout(wait.condition.doing()))
+            } else {
+                return true;
+            };
+            // The one who asked may have given up.
+            drop(wait.reply.try_send(answer));
+            false
+        });
+    }
+
+    pub(super) fn next_timeout(&self) -> Option<Instant> {
+        let asked = self.asked.values().map(|(deadline, _)| *deadline);
+        asked
+            .chain(self.waits.iter().map(|wait| wait.deadline))
+            .min()
+    }
+}
+
+impl Asked {
+    pub(super) fn fail(self, error: RequestError) {
+        // The one who asked may have given up.
+        match self {
+            Self::Subscribe { reply, .. } | Self::Leave { reply } => {
+                drop(reply.try_send(Err(error)));
+            }
+            Self::Publish { reply, .. } => drop(reply.try_send(Err(error))),
+            Self::Query { reply } => drop(reply.try_send(Err(error))),
+        }
+    }
+}
+
+impl Condition {
+    fn is_met(&mut self, endpoint: &Endpoint, sources: &Sources) -> bool {
+        match self {
+            Self::Admitted => endpoint.origin().incarnation.0 != 0,
+            Self::Members { name, count } => {
+                let group = endpoint.group(name);
+                group.map_or(0, |group| endpoint.members(group)) >= *count
+            }
+            Self::Flushed(flush) => flush.is_done(endpoint, sources),
+        }
+    }
+
+    fn doing(&self) -> &'static str {
+        match self {
+            Self::Admitted => "waiting to be admitted by a membership service",
+            Self::Members { .. } => "waiting for members of the group",
+            Self::Flushed(_) => "waiting for all receivers to have everything",
+        }
+    }
+}
+
+impl Flush {
+    pub(super) fn new(sources: &Sources) -> Self {
+        Self::Taken(sources.backlog())
+    }
+
+    pub(super) fn is_done(&mut self, endpoint: &Endpoint, sources: &Sources) -> bool {
+        if let Self::Taken(backlog) = self {
+            if !backlog
+                .iter()
+                .all(|(slot, count)| sources.has_taken(*slot, *count))
+            {
+                return false;
+            }
+            *self = Self::Stable(marks(endpoint));
+        }
+        let Self::Stable(marks) = self else {
+            return false;
+        };
+        marks.retain_mut(|mark| !mark.is_stable(endpoint));
+        marks.is_empty()
+    }
+}
+
+fn marks(endpoint: &Endpoint) -> Vec<Mark> {
+    let mark = |region: &qsm_proto::region::Region| {
+        let sender = region.sender.as_ref()?;
+        Some(Mark {
+            region: region.id(),
+            sent_bytes: sender.counters().bytes + sender.unsent_bytes() as u64,
+            highest: None,
+        })
+    };
+    endpoint.regions().filter_map(mark).collect()
+}
+
+impl Mark {
+    /// A region that is gone has no receivers of this node's messages any more.
+    fn is_stable(&mut self, endpoint: &Endpoint) -> bool {
+        let mut regions = endpoint.regions();
+        let region = regions.find(|region| region.id() == self.region);
+        let Some(sender) = region.and_then(|region| region.sender.as_ref()) else {
+            return true;
+        };
+        if self.highest.is_none() && sender.counters().bytes >= self.sent_bytes {
+            self.highest = Some(sender.highest());
+        }
+        sender.is_idle()
+            || self
+                .highest
+                .is_some_and(|highest| sender.stable_upto() >= highest)
+    }
+}

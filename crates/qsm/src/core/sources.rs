@@ -1,0 +1,356 @@
+//! What the node sends: publishers' queues and feeds, each in turn (R131-R133, R139).
+//!
+//! A source is *idle* (it has nothing; its signal brings it back), *active* (it may have
+//! something) or *blocked* (it has a message that the send window has no room for; it is active
+//! again after the protocol's next input). So one group whose receivers are slow stops only those
+//! who publish to it.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+
+use qsm_proto::{Endpoint, Instant, PublishError};
+use qsm_wire::GroupId;
+
+use super::routes::Routes;
+use crate::feed::{Feed, Pull};
+use crate::outlet::{Outlet, Signal};
+use crate::shared::Shared;
+use crate::snapshot::{PublisherRow, RuntimeStats};
+
+/// Messages taken in one turn; then receiving goes first again. At 0.3 µs each, 80 µs.
+const MESSAGES_PER_TURN: usize = 256;
+/// Bytes taken in one turn: about 1 ms of copying.
+const BYTES_PER_TURN: usize = 4 << 20;
+/// Messages taken from one source before the next one's turn.
+const MESSAGES_PER_SOURCE: usize = 32;
+/// A feed's buffer larger than this is not kept.
+const BUFFER_BYTES_KEPT: usize = 1 << 16;
+
+enum Kind {
+    Queue(Arc<Outlet>),
+    Feed(Box<dyn Feed>, Arc<Signal>),
+}
+
+struct Source {
+    name: Arc<str>,
+    group: Option<GroupId>,
+    kind: Kind,
+    /// Taken, but not yet accepted by the protocol; empty and `false` if there is none.
+    message: Vec<u8>,
+    waiting: bool,
+    /// The application has dropped it: it ends when it is empty.
+    retired: bool,
+    blocked: bool,
+}
+
+/// What happened when a source had its turn.
+enum Turn {
+    /// It has nothing more.
+    Idle,
+    /// It has more, and others come first.
+    More,
+    /// The protocol does not take its message now.
+    Blocked,
+    /// It has nothing more and never will.
+    Ended,
+}
+
+#[derive(Default)]
+pub(super) struct Sources {
+    /// Places are used again.
+    table: Vec<Option<Source>>,
+    free: Vec<u32>,
+    active: VecDeque<u32>,
+    blocked: Vec<u32>,
+    /// Sources of each group, for giving up the role with the last one.
+    names: HashMap<Arc<str>, usize>,
+    /// Room was made in publishers' queues in this turn.
+    released: bool,
+}
+
+/// What a turn of sources works on.
+pub(super) struct Output<'a> {
+    pub(super) now: Instant,
+    pub(super) endpoint: &'a mut Endpoint,
+    pub(super) routes: &'a mut Routes,
+    pub(super) stats: &'a mut RuntimeStats,
+}
+
+impl Sources {
+    /// A new publisher's queue.
+    pub(super) fn add_queue(&mut self, name: &Arc<str>) -> Arc<Outlet> {
+        let slot = self.free_slot();
+        let outlet = Arc::new(Outlet::new(Arc::clone(name), slot));
+        self.insert(slot, name, Kind::Queue(Arc::clone(&outlet)));
+        outlet
+    }
+
+    /// A new feed, asked at once.
+    pub(super) fn add_feed(&mut self, name: &Arc<str>, feed: Box<dyn Feed>) -> (u32, Arc<Signal>) {
+        let slot = self.free_slot();
+        let signal = Arc::new(Signal::idle());
+        self.insert(slot, name, Kind::Feed(feed, Arc::clone(&signal)));
+        if signal.raise() {
+            self.active.push_back(slot);
+        }
+        (slot, signal)
+    }
+
+    /// Whether the group has a publisher here.
+    pub(super) fn publishes(&self, name: &str) -> bool {
+        self.names.contains_key(name)
+    }
+
+    /// The application has dropped it. Returns its group if that was the last source of it.
+    pub(super) fn retire(&mut self, slot: u32) -> Option<String> {
+        let source = self.table.get_mut(slot as usize)?.as_mut()?;
+        source.retired = true;
+        // One that is not idle ends in its turn.
+        if source.signal().is_idle() {
+            self.remove(slot)
+        } else {
+            None
+        }
+    }
+
+    /// Ends all feeds: the node is closing, and feeds may never end by themselves.
+    pub(super) fn retire_feeds(&mut self) {
+        for source in self.table.iter_mut().flatten() {
+            source.retired |= matches!(source.kind, Kind::Feed(..));
+        }
+    }
+
+    /// Notes the sources that have something new.
+    pub(super) fn collect(&mut self, shared: &Shared) {
+        while let Some(slot) = shared.next_ready() {
+            if self.table.get(slot as usize).is_some_and(Option::is_some) {
+                self.active.push_back(slot);
+            }
+        }
+    }
+
+    /// Blocked sources may try again.
+    pub(super) fn unblock(&mut self) {
+        self.active.extend(self.blocked.drain(..));
+    }
+
+    /// Group numbers are void.
+    pub(super) fn forget_numbers(&mut self) {
+        self.table
+            .iter_mut()
+            .flatten()
+            .for_each(|source| source.group = None);
+    }
+
+    /// Whether some source may have something that the protocol may take.
+    pub(super) fn is_active(&self) -> bool {
+        !self.active.is_empty()
+    }
+
+    /// Whether all that was accepted has been given to the protocol.
+    pub(super) fn is_empty(&self) -> bool {
+        self.active.is_empty() && self.blocked.is_empty()
+    }
+
+    /// For each publisher, how many messages it has accepted so far and not yet given on.
+    pub(super) fn backlog(&self) -> Vec<(u32, u64)> {
+        let of = |slot: usize| {
+            let source = self.table[slot].as_ref()?;
+            let Kind::Queue(outlet) = &source.kind else {
+                return None;
+            };
+            let waiting = outlet.messages() as u64;
+            (waiting > 0).then(|| (u32::try_from(slot).unwrap_or(0), outlet.taken() + waiting))
+        };
+        (0..self.table.len()).filter_map(of).collect()
+    }
+
+    /// Whether a publisher has given on so many messages, or has ended.
+    pub(super) fn has_taken(&self, slot: u32, count: u64) -> bool {
+        match self.table.get(slot as usize).and_then(Option::as_ref) {
+            Some(Source {
+                kind: Kind::Queue(outlet),
+                ..
+            }) => outlet.taken() >= count,
+            _ => true,
+        }
+    }
+
+    /// Gives messages to the protocol, from each active source in turn, up to the quantum.
+    /// Returns the groups that no source is left for.
+    pub(super) fn run(&mut self, shared: &Shared, mut output: Output<'_>) -> Vec<String> {
+        let (mut messages, mut bytes) = (0, 0);
+        let mut gone = Vec::new();
+        while messages < MESSAGES_PER_TURN && bytes < BYTES_PER_TURN {
+            let Some(slot) = self.active.pop_front() else {
+                break;
+            };
+            let Some(source) = self.table[slot as usize].as_mut() else {
+                continue;
+            };
+            let before = (messages, bytes);
+            let turn = source.turn(shared, &mut output, (&mut messages, &mut bytes));
+            self.released |= before != (messages, bytes);
+            source.blocked = matches!(turn, Turn::Blocked);
+            match turn {
+                Turn::Idle => {}
+                Turn::More => self.active.push_back(slot),
+                Turn::Blocked => {
+                    output.stats.window_full += 1;
+                    self.blocked.push(slot);
+                }
+                Turn::Ended => gone.extend(self.remove(slot)),
+            }
+        }
+        gone
+    }
+
+    /// Lets those go on who wait for room in a queue. Once per turn.
+    pub(super) fn wake(&mut self, shared: &Shared) {
+        if core::mem::take(&mut self.released) {
+            shared.gate.sleepers.wake();
+        }
+    }
+
+    pub(super) fn rows(&self) -> Vec<PublisherRow> {
+        let row = |source: &Source| {
+            let outlet = match &source.kind {
+                Kind::Queue(outlet) => Some(outlet),
+                Kind::Feed(..) => None,
+            };
+            PublisherRow {
+                group: Arc::clone(&source.name),
+                feed: outlet.is_none(),
+                queued_messages: outlet.map_or(0, |outlet| outlet.messages()),
+                queued_bytes: outlet.map_or(0, |outlet| outlet.bytes()),
+                blocked: source.blocked,
+            }
+        };
+        self.table.iter().flatten().map(row).collect()
+    }
+
+    fn free_slot(&mut self) -> u32 {
+        // Sources are bounded by memory long before 2^32.
+        let next = || u32::try_from(self.table.len()).unwrap_or(u32::MAX);
+        self.free.pop().unwrap_or_else(next)
+    }
+
+    fn insert(&mut self, slot: u32, name: &Arc<str>, kind: Kind) {
+        let slot = slot as usize;
+        if slot == self.table.len() {
+            self.table.push(None);
+        }
+        self.table[slot] = Some(Source {
+            name: Arc::clone(name),
+            group: None,
+            kind,
+            message: Vec::new(),
+            waiting: false,
+            retired: false,
+            blocked: false,
+        });
+        *self.names.entry(Arc::clone(name)).or_default() += 1;
+    }
+
+    fn remove(&mut self, slot: u32) -> Option<String> {
+        let source = self.table.get_mut(slot as usize)?.take()?;
+        self.free.push(slot);
+        self.active.retain(|other| *other != slot);
+        self.blocked.retain(|other| *other != slot);
+        let count = self.names.get_mut(&source.name)?;
+        *count -= 1;
+        if *count > 0 {
+            return None;
+        }
+        self.names.remove(&source.name);
+        Some(source.name.to_string())
+    }
+}
+
+impl Source {
+    fn turn(
+        &mut self,
+        shared: &Shared,
+        output: &mut Output<'_>,
+        (messages, bytes): (&mut usize, &mut usize),
+    ) -> Turn {
+        self.signal().begin();
+        for _ in 0..MESSAGES_PER_SOURCE {
+            if !self.waiting {
+                match self.fetch(output.stats) {
+                    Pull::Message => self.waiting = true,
+                    Pull::Idle if self.retired => return Turn::Ended,
+                    Pull::Idle if self.signal().end() => return Turn::Idle,
+                    Pull::Idle => {
+                        self.signal().begin();
+                        continue;
+                    }
+                    Pull::End => return Turn::Ended,
+                }
+            }
+            if !self.publish(output) {
+                return Turn::Blocked;
+            }
+            *bytes += self.message.len();
+            *messages += 1;
+            self.waiting = false;
+            if let Kind::Queue(outlet) = &self.kind {
+                outlet.release(&shared.gate, self.message.len());
+            }
+            if self.message.capacity() > BUFFER_BYTES_KEPT {
+                self.message = Vec::new();
+            }
+        }
+        Turn::More
+    }
+
+    /// Gets the next message into `message`.
+    fn fetch(&mut self, stats: &mut RuntimeStats) -> Pull {
+        match &mut self.kind {
+            Kind::Queue(outlet) => match outlet.pop() {
+                Some(message) => {
+                    self.message = message;
+                    stats.messages_pushed += 1;
+                    Pull::Message
+                }
+                None => Pull::Idle,
+            },
+            Kind::Feed(..) if self.retired => Pull::End,
+            Kind::Feed(feed, _) => {
+                self.message.clear();
+                let pull = feed.pull(&mut self.message);
+                stats.messages_pulled += u64::from(pull == Pull::Message);
+                pull
+            }
+        }
+    }
+
+    /// Gives the message to the protocol; false if it does not take it now.
+    fn publish(&mut self, output: &mut Output<'_>) -> bool {
+        if self.group.is_none() {
+            self.group = output.endpoint.group(&self.name);
+        }
+        let Some(group) = self.group else {
+            return false;
+        };
+        let (now, routes) = (output.now, &mut *output.routes);
+        let result = output.endpoint.publish(now, group, &self.message, routes);
+        routes.settle(output.endpoint);
+        match result {
+            Ok(_) => true,
+            Err(PublishError::TooLarge { .. }) => {
+                output.stats.messages_refused += 1;
+                true
+            }
+            // Not entered: the node has been excluded, and enters again by itself.
+            Err(_) => false,
+        }
+    }
+
+    fn signal(&self) -> &Signal {
+        match &self.kind {
+            Kind::Queue(outlet) => &outlet.signal,
+            Kind::Feed(_, signal) => signal,
+        }
+    }
+}

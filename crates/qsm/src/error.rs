@@ -1,0 +1,224 @@
+use core::fmt;
+use std::io;
+use std::time::Duration;
+
+use qsm_gms::ServiceConfigError;
+use qsm_net::{InterfaceError, PortError};
+use qsm_proto::ConfigError;
+
+/// Why a node or a service could not be started. Each text ends with the remedy.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum StartError {
+    /// The protocol's configuration cannot work.
+    Config(ConfigError),
+    /// No network interface could be chosen.
+    Interface(InterfaceError),
+    /// A name is empty, too long, or has control characters.
+    Name {
+        /// Whose name it is: `node` or `cluster`.
+        of: &'static str,
+        /// Its length, bytes.
+        length: usize,
+        /// The longest allowed, bytes.
+        max: usize,
+    },
+    /// The sockets could not be opened.
+    Port(PortError),
+    /// The membership service's configuration cannot work.
+    Service(ServiceConfigError),
+    /// The operating system refused a thread, or a CPU.
+    System {
+        /// What was tried.
+        doing: &'static str,
+        /// What the system said.
+        source: io::Error,
+    },
+}
+
+impl fmt::Display for StartError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Config(error) => write!(f, "configuration: {error}"),
+            Self::Interface(error) => error.fmt(f),
+            Self::Name { of, length, max } => write!(
+                f,
+                "{of} name of {length} bytes is not usable; give it 1 to {max} bytes without \
+                 control characters"
+            ),
+            Self::Port(error) => error.fmt(f),
+            Self::Service(error) => write!(f, "membership service: {error}"),
+            Self::System { doing, source } => write!(
+                f,
+                "cannot {doing}: {source}; check the limits of this process with `ulimit -a`"
+            ),
+        }
+    }
+}
+
+impl std::error::Error for StartError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Config(error) => Some(error),
+            Self::Interface(error) => Some(error),
+            Self::Name { .. } => None,
+            Self::Port(error) => Some(error),
+            Self::Service(error) => Some(error),
+            Self::System { source, .. } => Some(source),
+        }
+    }
+}
+
+impl From<ConfigError> for StartError {
+    fn from(error: ConfigError) -> Self {
+        Self::Config(error)
+    }
+}
+
+impl From<InterfaceError> for StartError {
+    fn from(error: InterfaceError) -> Self {
+        Self::Interface(error)
+    }
+}
+
+impl From<PortError> for StartError {
+    fn from(error: PortError) -> Self {
+        Self::Port(error)
+    }
+}
+
+/// Why a node has ended. All its handles report the same.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum CloseReason {
+    /// The operating system failed in a way that does not pass.
+    Io {
+        /// What happened.
+        cause: String,
+    },
+    /// An upcall or a feed of the application panicked, or the node itself did.
+    Panicked {
+        /// The panic's message.
+        message: String,
+    },
+    /// The application shut it down, or dropped the last [`Node`](crate::Node).
+    ShutDown,
+}
+
+impl fmt::Display for CloseReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Io { cause } => write!(f, "the node ended: {cause}"),
+            Self::Panicked { message } => write!(
+                f,
+                "the node ended because its core thread panicked: {message}; if that came from an \
+                 upcall or a feed, mend it there"
+            ),
+            Self::ShutDown => f.write_str("the node was shut down"),
+        }
+    }
+}
+
+/// Why a request to a node failed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum RequestError {
+    /// The node has ended.
+    Closed(CloseReason),
+    /// The call would wait for the core thread, and was made on it: from an upcall or a feed.
+    OnCoreThread,
+    /// The membership service, or this node, refused; the text says why and what to do.
+    Refused {
+        /// Why.
+        reason: String,
+    },
+    /// It took too long. A request to enter groups has been withdrawn.
+    Timeout {
+        /// What was waited for.
+        doing: &'static str,
+        /// How long.
+        after: Duration,
+    },
+}
+
+impl fmt::Display for RequestError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Closed(reason) => reason.fmt(f),
+            Self::OnCoreThread => f.write_str(
+                "this call waits for the core thread and so cannot be made on it; hand it to \
+                 another thread",
+            ),
+            Self::Refused { reason } => f.write_str(reason),
+            Self::Timeout { doing, after } => write!(f, "no success within {after:?}: {doing}"),
+        }
+    }
+}
+
+impl std::error::Error for RequestError {}
+
+/// Why a message was not accepted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum SendError {
+    /// The node has ended.
+    Closed(CloseReason),
+    /// The queue is full: receivers, or the network, are slower than this publisher. Never
+    /// returned by calls that wait.
+    Full,
+    /// The queue is full, and waiting for the core thread on itself would never end.
+    OnCoreThread,
+    /// The message is longer than [`Limits::message_bytes`](crate::Limits::message_bytes).
+    TooLarge {
+        /// Its length, bytes.
+        length: usize,
+        /// The limit, bytes.
+        max: usize,
+    },
+}
+
+impl fmt::Display for SendError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Closed(reason) => reason.fmt(f),
+            Self::Full => f.write_str("the queue is full; send later, or use a call that waits"),
+            Self::OnCoreThread => f.write_str(
+                "the queue is full and this is the core thread, which empties it; use `try_send` \
+                 in upcalls",
+            ),
+            Self::TooLarge { length, max } => write!(
+                f,
+                "message of {length} bytes is longer than the limit of {max}; cut it, or raise \
+                 `Limits::message_bytes`"
+            ),
+        }
+    }
+}
+
+impl std::error::Error for SendError {}
+
+/// Why no more messages, or events, will come.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum RecvError {
+    /// The node has ended.
+    Closed(CloseReason),
+    /// The subscription was ended because its queue was full ([`Overflow::Disconnect`]).
+    ///
+    /// [`Overflow::Disconnect`]: crate::Overflow::Disconnect
+    Overflow,
+}
+
+impl fmt::Display for RecvError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Closed(reason) => reason.fmt(f),
+            Self::Overflow => f.write_str(
+                "the subscription was ended because its reader was too slow; read faster, enlarge \
+                 its queue, or choose another `Overflow`",
+            ),
+        }
+    }
+}
+
+impl std::error::Error for RecvError {}

@@ -1,0 +1,162 @@
+use core::pin::Pin;
+use core::task::{Context, Poll};
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use futures_core::Stream;
+use qsm_wire::{Incarnation, Origin, RegionId, ViewNumber};
+
+use crate::error::{CloseReason, RecvError};
+use crate::inbox::Inbox;
+
+/// Something that happened to a node, beside messages.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Event {
+    /// The node is a member of the cluster; after [`Event::Excluded`], again, in a new life.
+    Admitted {
+        /// Its incarnation.
+        incarnation: Incarnation,
+    },
+    /// The node has ended. The last event.
+    Closed {
+        /// Why.
+        reason: CloseReason,
+    },
+    /// The cluster took this node for dead: it was silent too long. It comes back by itself, in a
+    /// new life, and misses what was sent meanwhile.
+    Excluded,
+    /// These messages will never be delivered here: numbers `first..=last` of this sender in this
+    /// group.
+    Lost {
+        /// The group's name; empty if the node has left it.
+        group: Arc<str>,
+        /// The sender.
+        sender: Origin,
+        /// First message lost.
+        first: u64,
+        /// Last message lost.
+        last: u64,
+    },
+    /// Packets of a dead sender that nobody holds any more. Which messages were in them is not
+    /// known, except where later messages show it by [`Event::Lost`].
+    LostPackets {
+        /// The sender.
+        sender: Origin,
+        /// How many packets.
+        packets: u64,
+    },
+    /// A multicast address of the cluster cannot be received; the messages sent to it will not
+    /// arrive here.
+    NotListening {
+        /// The address.
+        address: SocketAddr,
+        /// Why, and what to do.
+        reason: String,
+    },
+    /// A region of this node has a new view.
+    RegionView {
+        /// The region.
+        region: RegionId,
+        /// The view.
+        view: ViewNumber,
+        /// Its members.
+        members: u32,
+    },
+    /// This node's own membership service runs, because no other was found, or always.
+    ServiceEmbedded {
+        /// Where.
+        address: SocketAddr,
+    },
+    /// The membership service answers: for the first time, again, or another one.
+    ServiceFound {
+        /// Where.
+        address: SocketAddr,
+    },
+    /// The membership service does not answer. Messages go on among those who know each other;
+    /// joining and leaving have to wait.
+    ServiceLost,
+    /// This node's own membership service could not start.
+    ServiceNotEmbedded {
+        /// Why, and what to do.
+        reason: String,
+    },
+    /// This node's own membership service has given way to another one.
+    ServiceYielded,
+    /// A subscription's queue is full, and messages were dropped: its reader is too slow. Told at
+    /// most once a second for each subscription.
+    SlowConsumer {
+        /// The subscription's groups.
+        groups: Arc<[Arc<str>]>,
+        /// Messages dropped since the last such event.
+        dropped: u64,
+        /// Messages dropped in all.
+        dropped_total: u64,
+    },
+}
+
+/// A reader of a node's events; made by [`Node::events`](crate::Node::events). Each reader gets
+/// all events from its making on. It keeps at most [`Events::CAPACITY`]; beyond that the oldest
+/// are dropped and counted.
+#[derive(Debug)]
+pub struct Events {
+    pub(crate) inbox: Arc<Inbox<Event>>,
+}
+
+impl Events {
+    /// Events that wait to be read.
+    pub const CAPACITY: usize = 4096;
+
+    /// The next event, or `None` when none is there.
+    ///
+    /// # Errors
+    /// [`RecvError::Closed`] after the last event, [`Event::Closed`].
+    pub fn try_recv(&self) -> Result<Option<Event>, RecvError> {
+        self.inbox.try_recv()
+    }
+
+    /// Waits for the next event at most this long; `None` when none came.
+    ///
+    /// # Errors
+    /// As [`Events::try_recv`].
+    pub fn recv_timeout(&self, timeout: Duration) -> Result<Option<Event>, RecvError> {
+        self.inbox.recv(Instant::now().checked_add(timeout))
+    }
+
+    /// Events dropped because nobody read them in time.
+    #[must_use]
+    pub fn dropped(&self) -> u64 {
+        self.inbox.dropped()
+    }
+}
+
+/// Waits for events; ends after [`Event::Closed`].
+impl Iterator for Events {
+    type Item = Event;
+
+    fn next(&mut self) -> Option<Event> {
+        loop {
+            match self.inbox.recv(None) {
+                Ok(Some(event)) => return Some(event),
+                // Without a deadline a wait ends with an event or an error.
+                Ok(None) => {}
+                Err(_) => return None,
+            }
+        }
+    }
+}
+
+impl Stream for Events {
+    type Item = Event;
+
+    fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Event>> {
+        self.inbox.poll_recv(context).map(Result::ok)
+    }
+}
+
+impl Drop for Events {
+    fn drop(&mut self) {
+        self.inbox.leave();
+    }
+}

@@ -1,0 +1,81 @@
+use core::fmt;
+use std::sync::Arc;
+
+use crate::outlet::Signal;
+use crate::shared::{Command, Shared};
+
+/// What a feed had when it was asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Pull {
+    /// The buffer holds a message.
+    Message,
+    /// Nothing now. The feed is not asked again before [`FeedHandle::wake`] (R133).
+    Idle,
+    /// Nothing any more. The feed is dropped.
+    End,
+}
+
+/// A source of messages that the core thread pulls from when it may send (R131-R139).
+///
+/// It runs on the core thread, between receiving and sending: it must be short and must not
+/// block (R125). Closures are feeds:
+///
+/// ```
+/// use qsm::{Feed, Pull};
+///
+/// let mut left = 3u32;
+/// let mut feed = move |message: &mut Vec<u8>| {
+///     if left == 0 {
+///         return Pull::End;
+///     }
+///     message.extend_from_slice(&left.to_le_bytes());
+///     left -= 1;
+///     Pull::Message
+/// };
+/// let mut buffer = Vec::new();
+/// assert_eq!(feed.pull(&mut buffer), Pull::Message);
+/// ```
+pub trait Feed: Send {
+    /// Writes the next message into the empty buffer, whose memory is used again and again.
+    ///
+    /// A message longer than [`Limits::message_bytes`](crate::Limits::message_bytes) is not sent,
+    /// and counted in [`RuntimeStats::messages_refused`](crate::RuntimeStats::messages_refused).
+    fn pull(&mut self, message: &mut Vec<u8>) -> Pull;
+}
+
+impl<F: FnMut(&mut Vec<u8>) -> Pull + Send> Feed for F {
+    fn pull(&mut self, message: &mut Vec<u8>) -> Pull {
+        self(message)
+    }
+}
+
+/// A feed's place in the core. Dropping it drops the feed.
+pub struct FeedHandle {
+    pub(crate) slot: u32,
+    pub(crate) signal: Arc<Signal>,
+    pub(crate) shared: Arc<Shared>,
+}
+
+impl FeedHandle {
+    /// The feed has messages again. From any thread, as often as one likes: calls while the core
+    /// has yet to look cost next to nothing.
+    pub fn wake(&self) {
+        if self.signal.raise() {
+            self.shared.announce(self.slot);
+        }
+    }
+}
+
+impl fmt::Debug for FeedHandle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FeedHandle")
+            .field("idle", &self.signal.is_idle())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Drop for FeedHandle {
+    fn drop(&mut self) {
+        self.shared.tell(Command::Retire { slot: self.slot });
+    }
+}

@@ -1,0 +1,167 @@
+//! The bounded queue from the core thread to a subscription, or to a reader of events.
+
+use core::task::{Context, Poll};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::time::Instant;
+
+use crossbeam_queue::SegQueue;
+
+use crate::error::RecvError;
+use crate::sleepers::Sleepers;
+use crate::subscription::Overflow;
+
+/// What a queue holds at most.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Capacity {
+    pub(crate) messages: usize,
+    pub(crate) bytes: usize,
+}
+
+/// What became of an item that was offered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Offered {
+    /// It is in the queue.
+    pub(crate) kept: bool,
+    /// So many items were dropped, this one or older ones.
+    pub(crate) dropped: u64,
+}
+
+/// Lock-free but for readers that sleep. One writer, the core thread; any number of readers.
+#[derive(Debug)]
+pub(crate) struct Inbox<T> {
+    /// Items with their bytes.
+    queue: SegQueue<(T, usize)>,
+    messages: AtomicUsize,
+    bytes: AtomicUsize,
+    capacity: Capacity,
+    overflow: Overflow,
+    dropped: AtomicU64,
+    reader_gone: AtomicBool,
+    closed: OnceLock<RecvError>,
+    sleepers: Sleepers,
+}
+
+impl<T> Inbox<T> {
+    pub(crate) fn new(capacity: Capacity, overflow: Overflow) -> Self {
+        Self {
+            queue: SegQueue::new(),
+            messages: AtomicUsize::new(0),
+            bytes: AtomicUsize::new(0),
+            capacity,
+            overflow,
+            dropped: AtomicU64::new(0),
+            reader_gone: AtomicBool::new(false),
+            closed: OnceLock::new(),
+            sleepers: Sleepers::default(),
+        }
+    }
+
+    /// Adds an item, made only if there is room, or drops by the policy. Readers are told by
+    /// [`Inbox::wake`]. Nothing is dropped, and nothing kept, once the reader is gone.
+    pub(crate) fn offer(&self, bytes: usize, item: impl FnOnce() -> T) -> Offered {
+        let mut offered = Offered {
+            kept: false,
+            dropped: 0,
+        };
+        if self.is_over() {
+            return offered;
+        }
+        while !self.fits(bytes) {
+            // Between this look and the next a reader may have taken items too.
+            offered.dropped += match self.overflow {
+                Overflow::DropOldest => u64::from(self.take().is_some()),
+                Overflow::DropNewest | Overflow::Disconnect => 1,
+            };
+            if self.overflow != Overflow::DropOldest {
+                self.dropped.fetch_add(1, Ordering::Relaxed);
+                if self.overflow == Overflow::Disconnect {
+                    self.close(RecvError::Overflow);
+                }
+                return offered;
+            }
+        }
+        self.dropped.fetch_add(offered.dropped, Ordering::Relaxed);
+        self.messages.fetch_add(1, Ordering::Relaxed);
+        self.bytes.fetch_add(bytes, Ordering::Relaxed);
+        self.queue.push((item(), bytes));
+        offered.kept = true;
+        offered
+    }
+
+    /// Lets readers look. Once per turn of the core thread, not once per item.
+    pub(crate) fn wake(&self) {
+        self.sleepers.wake();
+    }
+
+    /// No more items will come; those that wait can still be taken.
+    pub(crate) fn close(&self, why: RecvError) {
+        // The first reason stays.
+        drop(self.closed.set(why));
+        self.sleepers.wake();
+    }
+
+    pub(crate) fn leave(&self) {
+        self.reader_gone.store(true, Ordering::Relaxed);
+    }
+
+    /// The reader is gone or was disconnected.
+    pub(crate) fn is_over(&self) -> bool {
+        self.reader_gone.load(Ordering::Relaxed) || self.closed.get().is_some()
+    }
+
+    pub(crate) fn closed(&self) -> Option<&RecvError> {
+        self.closed.get()
+    }
+
+    /// The next item, `None` when there is none yet.
+    pub(crate) fn try_recv(&self) -> Result<Option<T>, RecvError> {
+        // Closed is read first: items pushed before closing must still come out.
+        let closed = self.closed.get();
+        match (self.take(), closed) {
+            (Some(item), _) => Ok(Some(item)),
+            (None, Some(why)) => Err(why.clone()),
+            (None, None) => Ok(None),
+        }
+    }
+
+    pub(crate) fn recv(&self, deadline: Option<Instant>) -> Result<Option<T>, RecvError> {
+        match self.try_recv().transpose() {
+            Some(result) => result.map(Some),
+            None => self
+                .sleepers
+                .wait(deadline, || self.try_recv().transpose())
+                .transpose(),
+        }
+    }
+
+    pub(crate) fn poll_recv(&self, context: &Context<'_>) -> Poll<Result<T, RecvError>> {
+        self.sleepers.poll(context, || self.try_recv().transpose())
+    }
+
+    pub(crate) fn messages(&self) -> usize {
+        self.messages.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn dropped(&self) -> u64 {
+        self.dropped.load(Ordering::Relaxed)
+    }
+
+    /// An item larger than the whole queue fits when the queue is empty.
+    fn fits(&self, bytes: usize) -> bool {
+        let messages = self.messages();
+        messages == 0
+            || (messages < self.capacity.messages && self.bytes() + bytes <= self.capacity.bytes)
+    }
+
+    fn take(&self) -> Option<T> {
+        let (item, bytes) = self.queue.pop()?;
+        self.messages.fetch_sub(1, Ordering::Relaxed);
+        self.bytes.fetch_sub(bytes, Ordering::Relaxed);
+        Some(item)
+    }
+}

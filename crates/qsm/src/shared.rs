@@ -1,0 +1,273 @@
+//! What application threads and the core thread share: queues and flags, no protocol state.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{RecvTimeoutError, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::thread::{self, ThreadId};
+use std::time::{Duration, Instant};
+
+use crossbeam_queue::SegQueue;
+use qsm_net::Waker;
+use qsm_wire::membership::{GroupRow, NodeRow, QueryKind, RegionRow};
+
+use crate::error::{CloseReason, RequestError};
+use crate::event::Event;
+use crate::feed::{Feed, FeedHandle};
+use crate::inbox::Inbox;
+use crate::outlet::{Gate, Outlet};
+use crate::snapshot::Snapshot;
+use crate::subscription::{Delivery, Message};
+
+/// How much longer than the core a caller waits, so that the core's answer is the rule.
+const REPLY_GRACE: Duration = Duration::from_millis(500);
+
+/// Where the answer to a command goes; dropped without answer when the node ends.
+pub(crate) type Reply<T> = SyncSender<Result<T, RequestError>>;
+
+/// An application's function for upcalls.
+pub(crate) type Upcall = Box<dyn FnMut(Delivery<'_>) + Send>;
+
+/// Where the messages of a subscription go.
+pub(crate) enum Sink {
+    Queue(Arc<Inbox<Message>>),
+    Upcall(Upcall),
+}
+
+/// The answer to a query.
+pub(crate) enum Rows {
+    Nodes(Vec<NodeRow>),
+    Groups(Vec<GroupRow>),
+    Regions(Vec<RegionRow>),
+}
+
+/// What application threads want of the core, beside sending.
+pub(crate) enum Command {
+    Events {
+        inbox: Arc<Inbox<Event>>,
+    },
+    Feed {
+        name: Arc<str>,
+        feed: Box<dyn Feed>,
+        reply: Reply<FeedHandle>,
+    },
+    Flush {
+        deadline: Instant,
+        reply: Reply<()>,
+    },
+    Leave {
+        names: Vec<Arc<str>>,
+        deadline: Instant,
+        reply: Reply<()>,
+    },
+    Members {
+        name: Arc<str>,
+        reply: Reply<u32>,
+    },
+    Publish {
+        names: Vec<Arc<str>>,
+        deadline: Instant,
+        reply: Reply<Vec<Arc<Outlet>>>,
+    },
+    Query {
+        kind: QueryKind,
+        deadline: Instant,
+        reply: Reply<Rows>,
+    },
+    Retire {
+        slot: u32,
+    },
+    ServiceYielded,
+    Shutdown {
+        deadline: Instant,
+        reply: Option<Reply<()>>,
+    },
+    Snapshot {
+        reply: Reply<Snapshot>,
+    },
+    Subscribe(Subscribe),
+    Unsubscribe {
+        key: u64,
+    },
+    WaitAdmitted {
+        deadline: Instant,
+        reply: Reply<()>,
+    },
+    WaitMembers {
+        name: Arc<str>,
+        count: u32,
+        deadline: Instant,
+        reply: Reply<()>,
+    },
+}
+
+pub(crate) struct Subscribe {
+    pub(crate) key: u64,
+    pub(crate) names: Arc<[Arc<str>]>,
+    pub(crate) sink: Sink,
+    pub(crate) deadline: Instant,
+    pub(crate) reply: Reply<()>,
+}
+
+pub(crate) struct Shared {
+    /// Bounded by the callers: each waits for its answer, or drops a handle it had.
+    commands: SegQueue<Command>,
+    /// Sources that have something to send; each is in here at most once.
+    ready: SegQueue<u32>,
+    pub(crate) gate: Gate,
+    pub(crate) message_bytes_max: usize,
+    /// How long requests to the membership service may take.
+    request_timeout: Duration,
+    waker: Waker,
+    core: OnceLock<ThreadId>,
+    /// Nothing is accepted any more; what was accepted is still being delivered.
+    closing: AtomicBool,
+    closed: OnceLock<CloseReason>,
+    keys: AtomicU64,
+    /// Kept when the node ends.
+    last: Mutex<Option<Snapshot>>,
+}
+
+impl Shared {
+    pub(crate) fn new(
+        gate: Gate,
+        message_bytes_max: usize,
+        request_timeout: Duration,
+        waker: Waker,
+    ) -> Self {
+        Self {
+            commands: SegQueue::new(),
+            ready: SegQueue::new(),
+            gate,
+            message_bytes_max,
+            request_timeout,
+            waker,
+            core: OnceLock::new(),
+            closing: AtomicBool::new(false),
+            closed: OnceLock::new(),
+            keys: AtomicU64::new(1),
+            last: Mutex::new(None),
+        }
+    }
+
+    /// A number for a new subscription.
+    pub(crate) fn key(&self) -> u64 {
+        self.keys.fetch_add(1, Ordering::Relaxed)
+    }
+
+    pub(crate) fn on_core_thread(&self) -> bool {
+        self.core.get() == Some(&thread::current().id())
+    }
+
+    pub(crate) fn check_open(&self) -> Result<(), CloseReason> {
+        if !self.closing.load(Ordering::SeqCst) {
+            return Ok(());
+        }
+        Err(self.closed.get().cloned().unwrap_or(CloseReason::ShutDown))
+    }
+
+    pub(crate) fn closed(&self) -> Option<&CloseReason> {
+        self.closed.get()
+    }
+
+    /// The source in this place has something to send.
+    pub(crate) fn announce(&self, slot: u32) {
+        self.ready.push(slot);
+        self.waker.wake();
+    }
+
+    /// Gives the core a command, without an answer.
+    pub(crate) fn tell(&self, command: Command) {
+        self.commands.push(command);
+        if self.closed.get().is_some() {
+            self.discard();
+        } else {
+            self.waker.wake();
+        }
+    }
+
+    /// Gives the core a command and waits for the answer, `timeout` or as long as requests may
+    /// take.
+    pub(crate) fn ask<T>(
+        &self,
+        doing: &'static str,
+        timeout: Option<Duration>,
+        command: impl FnOnce(Reply<T>, Instant) -> Command,
+    ) -> Result<T, RequestError> {
+        if self.on_core_thread() {
+            return Err(RequestError::OnCoreThread);
+        }
+        let after = timeout.unwrap_or(self.request_timeout).min(TIMEOUT_MAX);
+        let (reply, answer) = sync_channel(1);
+        self.tell(command(reply, Instant::now() + after));
+        answer
+            .recv_timeout(after + REPLY_GRACE)
+            .unwrap_or_else(|error| {
+                Err(match error {
+                    RecvTimeoutError::Timeout => RequestError::Timeout { doing, after },
+                    RecvTimeoutError::Disconnected => self.why_closed(),
+                })
+            })
+    }
+
+    pub(crate) fn last_snapshot(&self) -> Option<Snapshot> {
+        self.last
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
+    }
+
+    /// The core's answer to a command whose deadline has passed.
+    pub(crate) fn timeout(&self, doing: &'static str) -> RequestError {
+        RequestError::Timeout {
+            doing,
+            after: self.request_timeout,
+        }
+    }
+
+    pub(crate) fn started(&self) {
+        self.core.get_or_init(|| thread::current().id());
+    }
+
+    pub(crate) fn next_command(&self) -> Option<Command> {
+        self.commands.pop()
+    }
+
+    pub(crate) fn next_ready(&self) -> Option<u32> {
+        self.ready.pop()
+    }
+
+    /// From now on nothing is accepted.
+    pub(crate) fn begin_closing(&self) {
+        self.closing.store(true, Ordering::SeqCst);
+        self.gate.sleepers.wake();
+    }
+
+    /// The node has ended: everybody is told, nobody waits any more.
+    pub(crate) fn finish(&self, reason: CloseReason, last: Option<Snapshot>) {
+        *self.last.lock().unwrap_or_else(PoisonError::into_inner) = last;
+        // The first reason stays.
+        drop(self.closed.set(reason));
+        self.begin_closing();
+        self.discard();
+    }
+
+    /// Drops commands, and with them the places for their answers.
+    fn discard(&self) {
+        while self.commands.pop().is_some() {}
+    }
+
+    fn why_closed(&self) -> RequestError {
+        RequestError::Closed(self.closed.get().cloned().unwrap_or(CloseReason::ShutDown))
+    }
+}
+
+/// Longest wait for an answer: a century would overflow the clock.
+const TIMEOUT_MAX: Duration = Duration::from_secs(1 << 30);
+
+impl core::fmt::Debug for Shared {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("Shared")
+            .field("closed", &self.closed)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,158 @@
+use core::fmt;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use qsm_net::{IoReport, PortCounters};
+use qsm_proto::Stats;
+use qsm_wire::{Incarnation, NodeId};
+
+/// What a node is and has done, at one moment. All counters only grow.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct Snapshot {
+    /// The node's id.
+    pub node: NodeId,
+    /// Its name.
+    pub name: String,
+    /// Its cluster.
+    pub cluster: String,
+    /// Where it receives unicast.
+    pub address: SocketAddr,
+    /// Its life; `None` before the membership service admitted it.
+    pub incarnation: Option<Incarnation>,
+    /// The membership service it uses, if it answers.
+    pub service: Option<SocketAddr>,
+    /// Since the node's start.
+    pub uptime: Duration,
+    /// What the protocol did.
+    pub protocol: Stats,
+    /// What the sockets did.
+    pub port: PortCounters,
+    /// What the sockets are.
+    pub io: IoReport,
+    /// What the core thread did.
+    pub runtime: RuntimeStats,
+    /// How long repairs took.
+    pub repair: RepairLatency,
+    /// Subscriptions and upcalls.
+    pub subscriptions: Vec<SubscriptionRow>,
+    /// Publishers.
+    pub publishers: Vec<PublisherRow>,
+}
+
+/// What a core thread has done since its start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub struct RuntimeStats {
+    /// Turns of its loop.
+    pub turns: u64,
+    /// Turns begun asleep until something came.
+    pub sleeps: u64,
+    /// Turns begun with a short sleep on purpose, to receive more at once under load.
+    pub naps: u64,
+    /// Turns in which receiving was cut short, for the sake of timers and sending.
+    pub receive_cut: u64,
+    /// Messages taken from publishers' queues.
+    pub messages_pushed: u64,
+    /// Messages pulled from feeds.
+    pub messages_pulled: u64,
+    /// Messages of feeds that were not sent because they were too large.
+    pub messages_refused: u64,
+    /// Times that a publisher or feed had to wait for the send window.
+    pub window_full: u64,
+    /// Messages put into subscriptions' queues.
+    pub messages_queued: u64,
+    /// Upcalls made.
+    pub upcalls: u64,
+    /// Messages dropped because a subscription's queue was full.
+    pub slow_consumer_drops: u64,
+    /// Messages that no subscription wanted any more, or that came faster than the names of their
+    /// groups.
+    pub messages_unwanted: u64,
+    /// Times that the send buffer was full and sending went on later.
+    pub send_blocked: u64,
+    /// Trains or datagrams that the system refused to send; the protocol repairs that.
+    pub send_failed: u64,
+    /// Bytes that wait in publishers' queues now.
+    pub queued_bytes: u64,
+    /// The latest that a timer ran, after its time (R127).
+    pub timer_late_max: Duration,
+    /// The longest turn (R125).
+    pub turn_max: Duration,
+}
+
+/// How long repairs took, from finding a packet missing to having it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub struct RepairLatency {
+    /// Repairs timed.
+    pub count: u64,
+    /// Half of them took at most this long.
+    pub p50: Duration,
+    /// 99 of 100.
+    pub p99: Duration,
+    /// All of them.
+    pub max: Duration,
+}
+
+/// A subscription, or upcalls.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct SubscriptionRow {
+    /// Its groups.
+    pub groups: Arc<[Arc<str>]>,
+    /// It is served by upcalls, and has no queue.
+    pub upcall: bool,
+    /// Messages that wait to be read.
+    pub queued_messages: usize,
+    /// Bytes that wait to be read.
+    pub queued_bytes: usize,
+    /// Messages dropped because the queue was full.
+    pub dropped: u64,
+}
+
+/// A publisher, or a feed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct PublisherRow {
+    /// Its group.
+    pub group: Arc<str>,
+    /// It is a feed, and has no queue.
+    pub feed: bool,
+    /// Messages that wait to be sent.
+    pub queued_messages: usize,
+    /// Bytes that wait to be sent.
+    pub queued_bytes: usize,
+    /// It has a message that the send window has no room for.
+    pub blocked: bool,
+}
+
+/// One line for each fact, for people.
+impl fmt::Display for Snapshot {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(
+            f,
+            "node {:x} {:?} of cluster {:?}",
+            self.node.0, self.name, self.cluster
+        )?;
+        writeln!(f, "{}", self.io)?;
+        match self.service {
+            Some(address) => writeln!(f, "membership service: {address}")?,
+            None => writeln!(f, "membership service: none")?,
+        }
+        for (name, help, value) in self.protocol.rows().filter(|(.., value)| *value > 0) {
+            writeln!(f, "{value:>14}  {name}:{help}")?;
+        }
+        let RepairLatency {
+            count,
+            p50,
+            p99,
+            max,
+        } = self.repair;
+        write!(
+            f,
+            "repairs timed: {count}; p50 {p50:?}, p99 {p99:?}, max {max:?}"
+        )
+    }
+}
