@@ -313,8 +313,14 @@ impl Membership {
 
     /// Takes one of the packets that concern membership; others are ignored. The header's
     /// cluster has been checked by the caller.
-    pub fn handle(&mut self, now: Instant, from: SocketAddr, body: &Body<'_>, outbox: &mut Outbox) {
-        match body {
+    pub fn handle(
+        &mut self,
+        now: Instant,
+        from: SocketAddr,
+        packet: (&Header, &Body<'_>),
+        outbox: &mut Outbox,
+    ) {
+        match packet.1 {
             Body::Session(frame) => {
                 if self.heard_from_service(now, frame.head.session) {
                     if let Some(link) = &mut self.link {

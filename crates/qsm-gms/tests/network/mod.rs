@@ -241,7 +241,7 @@ impl Cluster {
                 let outbox = &mut member.outbox;
                 member
                     .membership
-                    .handle(self.now, from, &packet.body, outbox);
+                    .handle(self.now, from, (&packet.header, &packet.body), outbox);
             }
         }
     }
