@@ -96,6 +96,12 @@ counters! {
         heartbeats_sent,
         /// Stream queries sent.
         queries_sent,
+        /// Control packets sent: all but data and repairs.
+        control_sent,
+        /// Control packets received.
+        control_received,
+        /// Nodes that control packets have come from.
+        peers,
         /// Datagrams that are no packets of this protocol version.
         discard_malformed,
         /// Datagrams of an unknown version.

@@ -64,7 +64,7 @@ pub use feed::{Feed, FeedHandle, Pull};
 pub use node::Node;
 pub use publisher::Publisher;
 pub use service::{SERVICE_PORT, Service, ServiceBuilder, ServiceSnapshot};
-pub use snapshot::{PublisherRow, RepairLatency, RuntimeStats, Snapshot, SubscriptionRow};
+pub use snapshot::{Memory, PublisherRow, RepairLatency, RuntimeStats, Snapshot, SubscriptionRow};
 pub use subscription::{
     Delivery, Iter, Message, Overflow, SubscribeOptions, Subscription, Upcalls,
 };

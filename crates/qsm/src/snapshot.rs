@@ -35,10 +35,22 @@ pub struct Snapshot {
     pub runtime: RuntimeStats,
     /// How long repairs took.
     pub repair: RepairLatency,
+    /// What the protocol holds in memory now.
+    pub memory: Memory,
     /// Subscriptions and upcalls.
     pub subscriptions: Vec<SubscriptionRow>,
     /// Publishers.
     pub publishers: Vec<PublisherRow>,
+}
+
+/// Packets in memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub struct Memory {
+    /// Of streams sent: not yet sent, or kept until they are safe.
+    pub send_bytes: usize,
+    /// Of streams received: out of order, or cached for others.
+    pub receive_bytes: usize,
 }
 
 /// What a core thread has done since its start.

@@ -12,7 +12,9 @@ mod views;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 
-use qsm_wire::{Body, ChannelId, DecodeError, GroupId, Header, Kind, Origin, Packet, RegionId};
+use qsm_wire::{
+    Body, ChannelId, DecodeError, GroupId, Header, Kind, NodeId, Origin, Packet, RegionId,
+};
 
 use self::core::Core;
 use self::meter::Meter;
@@ -26,6 +28,9 @@ use crate::{Config, ConfigError, Deliver, Event, Instant, Reason, Seed, Stats, T
 
 /// How long a dead sender's stream is remembered after everything of it is stable.
 const LINGER: ::core::time::Duration = ::core::time::Duration::from_secs(30);
+
+/// Nodes that are told apart in the counter of peers.
+const PEERS_MAX: usize = 4096;
 
 #[derive(Debug, Clone, Copy)]
 struct Closing {
@@ -52,6 +57,8 @@ pub struct Endpoint {
     touched: BTreeSet<RegionId>,
     /// Requests to become publisher that are not answered yet.
     publishing: BTreeMap<u32, Vec<String>>,
+    /// Whom control packets have come from (R011).
+    peers: BTreeSet<NodeId>,
     closing: Option<Closing>,
     now: Instant,
     /// Where the round of regions with data to send goes on.
@@ -81,6 +88,7 @@ impl Endpoint {
             announced: BTreeMap::new(),
             touched: BTreeSet::new(),
             publishing: BTreeMap::new(),
+            peers: BTreeSet::new(),
             closing: None,
             now,
             turn: RegionId(0),
@@ -139,6 +147,10 @@ impl Endpoint {
             self.on_data(now, from, (&header, data, datagram), out);
             return;
         }
+        self.core.stats.control_received += 1;
+        if self.peers.len() < PEERS_MAX {
+            self.peers.insert(header.origin.node);
+        }
         self.on_control(now, from, (&header, &packet.body), out);
     }
 
@@ -167,7 +179,9 @@ impl Endpoint {
     pub fn poll_transmit(&mut self, now: Instant) -> Option<Transmit<'_>> {
         let now = self.advance(now);
         if !self.core.outbox.is_empty() {
-            return self.core.outbox.pop();
+            let transmit = self.core.outbox.pop()?;
+            self.core.stats.control_sent += u64::from(transmit.reason != Reason::Repair);
+            return Some(transmit);
         }
         let after = self.regions.range((
             ::core::ops::Bound::Excluded(self.turn),

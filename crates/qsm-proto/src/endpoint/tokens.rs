@@ -9,7 +9,7 @@ use qsm_wire::{
 
 use super::Endpoint;
 use crate::region::{Region, RegionStreams};
-use crate::ring::{Action, Turn};
+use crate::ring::{Action, CALL, Turn};
 use crate::{Deliver, Instant, Reason};
 
 impl Endpoint {
@@ -20,16 +20,10 @@ impl Endpoint {
         out: &mut dyn Deliver,
     ) {
         let id = token.head.region;
-        self.note_token(now, id);
-        if let Some(region) = self.regions.get_mut(&id) {
-            let losers = token
-                .slots()
-                .map(|slot| slot.head.losers)
-                .max()
-                .unwrap_or(0);
-            region
-                .backoff
-                .note(losers, token.head.visited, region.history.size());
+        // A call only announces a round: it has not been anywhere yet.
+        if token.head.level != CALL {
+            self.note_token(now, id);
+            self.note_losers(token);
         }
         self.turn(now, id, out, |region_ring, turn| {
             region_ring.handle_token(turn, header.origin, token);
@@ -83,6 +77,19 @@ impl Endpoint {
             self.turn(now, id, out, |region_ring, turn| {
                 region_ring.handle_timeout(turn);
             });
+        }
+    }
+
+    fn note_losers(&mut self, token: &Token<'_>) {
+        if let Some(region) = self.regions.get_mut(&token.head.region) {
+            let losers = token
+                .slots()
+                .map(|slot| slot.head.losers)
+                .max()
+                .unwrap_or(0);
+            region
+                .backoff
+                .note(losers, token.head.visited, region.history.size());
         }
     }
 

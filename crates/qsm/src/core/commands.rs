@@ -11,7 +11,7 @@ use crate::error::{CloseReason, RequestError};
 use crate::event::Event;
 use crate::feed::FeedHandle;
 use crate::shared::{Command, Reply, Subscribe};
-use crate::snapshot::{RepairLatency, Snapshot};
+use crate::snapshot::{Memory, RepairLatency, Snapshot};
 
 impl Core {
     pub(super) fn take_commands(&mut self) {
@@ -195,9 +195,17 @@ impl Core {
             io: self.port.report(),
             runtime,
             repair: repair_latency(self.endpoint.repair_times()),
+            memory: memory(self.endpoint.memory_bytes()),
             subscriptions: self.routes.rows(),
             publishers: self.sources.rows(),
         }
+    }
+}
+
+fn memory((send_bytes, receive_bytes): (usize, usize)) -> Memory {
+    Memory {
+        send_bytes,
+        receive_bytes,
     }
 }
 

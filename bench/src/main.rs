@@ -1,0 +1,56 @@
+//! `qsm-bench`: Quicksilver's throughput beside what the same system calls reach without it.
+//!
+//! `quick` measures, for several payloads and numbers of receivers, interleaved in one run: a
+//! plain blaster (trains of datagrams through `qsm-net`, nothing verified or repaired: the
+//! ceiling), Quicksilver with one group, and Quicksilver with thousands. Every message is checked
+//! at every receiver for its number and content.
+
+mod blaster;
+mod children;
+mod quick;
+mod stream;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+#[derive(Debug, Parser)]
+#[command(version, about = "Benchmarks of Quicksilver")]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Throughput of one sender beside the raw ceiling, and repair latency under loss.
+    Quick(quick::Options),
+    #[command(hide = true)]
+    BlastSend(blaster::SendOptions),
+    #[command(hide = true)]
+    BlastReceive(blaster::ReceiveOptions),
+    #[command(hide = true)]
+    StreamSend(stream::SendOptions),
+    #[command(hide = true)]
+    StreamReceive(stream::ReceiveOptions),
+}
+
+/// Any error ends a benchmark; the message names what failed.
+pub(crate) type Failure = Box<dyn std::error::Error>;
+
+fn main() -> ExitCode {
+    let result = match Arguments::parse().command {
+        Command::Quick(options) => quick::run(&options),
+        Command::BlastSend(options) => blaster::send(&options),
+        Command::BlastReceive(options) => blaster::receive(&options),
+        Command::StreamSend(options) => stream::send(&options),
+        Command::StreamReceive(options) => stream::receive(&options),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("qsm-bench: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,143 @@
+//! Helpers of the tests over loopback. No test needs privileges or a network.
+
+#![allow(
+    dead_code,
+    unreachable_pub,
+    reason = "each test file uses some of them"
+)]
+
+use std::collections::hash_map::RandomState;
+use std::future::Future;
+use std::hash::{BuildHasher, Hasher};
+use std::net::{Ipv4Addr, SocketAddrV4};
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread::{self, Thread};
+use std::time::Duration;
+
+use qsm::{Builder, Embedded, Event, Events, Message, Node, Service, ServiceBuilder, Subscription};
+
+/// Far above what any test needs; a test that meets it has failed.
+pub const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A cluster of its own, with addresses that no other test uses, also not a second run.
+pub struct Site {
+    cluster: String,
+    discovery: SocketAddrV4,
+    data_port: u16,
+}
+
+impl Site {
+    pub fn new() -> Self {
+        let random = RandomState::new().build_hasher().finish();
+        let [a, b, c, d, e, f, ..] = random.to_le_bytes();
+        let port = |high, low| 20_000 + u16::from_le_bytes([high, low]) % 12_000;
+        Self {
+            cluster: format!("test-{random:x}"),
+            discovery: SocketAddrV4::new(Ipv4Addr::new(239, 255, a, b), port(c, d)),
+            data_port: port(e, f),
+        }
+    }
+
+    pub fn builder(&self, name: &str) -> Builder {
+        Node::builder()
+            .name(name)
+            .cluster(&self.cluster)
+            .interface("lo")
+            .discovery(self.discovery)
+            .data_port(self.data_port)
+            .receive_buffer(4 << 20)
+            .request_timeout(PATIENCE)
+            .embedded_service(Embedded::Never)
+    }
+
+    /// A node with the cluster's membership service.
+    pub fn first(&self, name: &str) -> Node {
+        let builder = self.builder(name).embedded_service(Embedded::Always);
+        admitted(builder)
+    }
+
+    pub fn node(&self, name: &str) -> Node {
+        admitted(self.builder(name))
+    }
+
+    pub fn service(&self) -> ServiceBuilder {
+        Service::builder()
+            .cluster(&self.cluster)
+            .interface("lo")
+            .discovery(self.discovery)
+            .data_port(self.data_port)
+            .port(0)
+    }
+}
+
+pub fn admitted(builder: Builder) -> Node {
+    let node = builder.start().unwrap();
+    node.wait_admitted(PATIENCE).unwrap();
+    node
+}
+
+pub fn next(subscription: &Subscription) -> Message {
+    let message = subscription.recv_timeout(PATIENCE).unwrap();
+    message.expect("a message should have come")
+}
+
+/// Takes the next messages and checks that they are these numbers, with content made by
+/// `content`, of one sender.
+pub fn expect_numbers(
+    subscription: &Subscription,
+    numbers: impl IntoIterator<Item = u64>,
+    content: impl Fn(u64) -> Vec<u8>,
+) {
+    for number in numbers {
+        let message = next(subscription);
+        assert_eq!(message.number(), number);
+        assert!(
+            message.bytes() == content(number),
+            "content of message {number}"
+        );
+    }
+}
+
+/// Reads events until one fits.
+pub fn wait_for(events: &Events, fits: impl Fn(&Event) -> bool) -> Event {
+    loop {
+        let event = events.recv_timeout(PATIENCE).unwrap();
+        let event = event.expect("the event should have come");
+        if fits(&event) {
+            return event;
+        }
+    }
+}
+
+/// Bytes that differ from place to place and from seed to seed.
+pub fn pattern(seed: u64, length: usize) -> Vec<u8> {
+    (0..length as u64)
+        .map(|at| (at * 31 + at / 251 + seed * 7) as u8)
+        .collect()
+}
+
+struct Unpark(Thread);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+}
+
+pub fn waker() -> Waker {
+    Waker::from(Arc::new(Unpark(thread::current())))
+}
+
+/// The smallest executor.
+pub fn block_on<T>(future: impl Future<Output = T>) -> T {
+    let mut future = pin!(future);
+    let waker = waker();
+    loop {
+        match future.as_mut().poll(&mut Context::from_waker(&waker)) {
+            Poll::Ready(result) => return result,
+            Poll::Pending => thread::park(),
+        }
+    }
+}

@@ -1,0 +1,202 @@
+//! What is published arrives at all subscribers, once, in order, whole.
+
+mod common;
+
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::sync::mpsc::channel;
+
+use common::{PATIENCE, Site, block_on, expect_numbers, next, pattern};
+use futures_core::Stream;
+use qsm::FaultConfig;
+
+#[test]
+fn three_nodes_get_what_each_of_them_publishes() {
+    let site = Site::new();
+    let nodes = [site.first("a"), site.node("b"), site.node("c")];
+    let subscriptions = nodes
+        .each_ref()
+        .map(|node| node.subscribe(["x", "y"]).unwrap());
+    let publishers = nodes.each_ref().map(|node| node.publisher("x").unwrap());
+    for publisher in &publishers {
+        publisher.wait_for_members(2, PATIENCE).unwrap();
+    }
+    for number in 1..=100 {
+        for publisher in &publishers {
+            publisher.send(&pattern(number, 300)).unwrap();
+        }
+    }
+    for subscription in &subscriptions {
+        let mut last = nodes.each_ref().map(|node| (node.id(), 0));
+        for _ in 0..300 {
+            let message = next(subscription);
+            assert_eq!(message.group(), "x");
+            let sender = message.sender().node;
+            let (_, number) = last.iter_mut().find(|(node, _)| *node == sender).unwrap();
+            *number += 1;
+            assert_eq!(message.number(), *number);
+            assert_eq!(message.bytes(), pattern(*number, 300));
+        }
+        assert_eq!(subscription.try_recv().unwrap(), None);
+    }
+}
+
+#[test]
+fn a_publisher_need_not_be_a_member() {
+    let site = Site::new();
+    let (publishing, receiving) = (site.first("a"), site.node("b"));
+    let subscription = receiving.subscribe(["x"]).unwrap();
+    let publisher = publishing.publisher("x").unwrap();
+    publisher.wait_for_members(1, PATIENCE).unwrap();
+    for number in 1..=1000 {
+        publisher.send(&pattern(number, 100)).unwrap();
+    }
+    expect_numbers(&subscription, 1..=1000, |number| pattern(number, 100));
+    publishing.flush(PATIENCE).unwrap();
+    assert_eq!(publishing.stats().unwrap().protocol.messages_delivered, 0);
+}
+
+#[test]
+fn losses_are_repaired() {
+    let site = Site::new();
+    let _service = site.service().start().unwrap();
+    let fault = |seed| FaultConfig {
+        seed,
+        loss_ppm: 50_000,
+        duplicate_ppm: 10_000,
+        reorder_ppm: 10_000,
+    };
+    let nodes = [1, 2, 3].map(|seed| common::admitted(site.builder("lossy").fault(fault(seed))));
+    let subscriptions = nodes.each_ref().map(|node| node.subscribe(["x"]).unwrap());
+    let publisher = nodes[0].publisher("x").unwrap();
+    publisher.wait_for_members(2, PATIENCE).unwrap();
+    for number in 1..=5000 {
+        publisher.send(&pattern(number, 1000)).unwrap();
+    }
+    for subscription in &subscriptions {
+        expect_numbers(subscription, 1..=5000, |number| pattern(number, 1000));
+    }
+    let lost: u64 = nodes
+        .iter()
+        .map(|node| node.stats().unwrap().port.faults.lost)
+        .sum();
+    assert!(lost > 0);
+}
+
+#[test]
+fn many_groups_are_entered_at_once_and_kept_apart() {
+    let site = Site::new();
+    let (a, b) = (site.first("a"), site.node("b"));
+    let names: Vec<String> = (0..500).map(|group| format!("group/{group}")).collect();
+    let subscription = b.subscribe(&names).unwrap();
+    let odd: Vec<&String> = names.iter().skip(1).step_by(2).collect();
+    let odd = b.subscribe(odd).unwrap();
+    let publishers = a.publishers(&names).unwrap();
+    publishers[499].wait_for_members(1, PATIENCE).unwrap();
+    for publisher in &publishers {
+        publisher.send(publisher.group().as_bytes()).unwrap();
+    }
+    let mut seen: Vec<String> = (0..500)
+        .map(|_| {
+            let message = next(&subscription);
+            assert_eq!(message.group().as_bytes(), message.bytes());
+            message.group().to_owned()
+        })
+        .collect();
+    seen.sort_unstable();
+    let mut expected = names.clone();
+    expected.sort_unstable();
+    assert_eq!(seen, expected);
+    for _ in 0..250 {
+        let message = next(&odd);
+        let number: u32 = message.group()["group/".len()..].parse().unwrap();
+        assert_eq!(number % 2, 1);
+    }
+    assert_eq!(odd.try_recv().unwrap(), None);
+}
+
+#[test]
+fn a_message_of_16_mebibytes_arrives_whole() {
+    let site = Site::new();
+    let (a, b) = (site.first("a"), site.node("b"));
+    let subscription = b.subscribe(["x"]).unwrap();
+    let publisher = a.publisher("x").unwrap();
+    publisher.wait_for_members(1, PATIENCE).unwrap();
+    for number in 1..=3 {
+        publisher.send(&pattern(number, 16 << 20)).unwrap();
+    }
+    expect_numbers(&subscription, 1..=3, |number| pattern(number, 16 << 20));
+}
+
+#[test]
+fn an_empty_message_is_a_message() {
+    let site = Site::new();
+    let a = site.first("a");
+    let subscription = a.subscribe(["x"]).unwrap();
+    a.publisher("x").unwrap().send(b"").unwrap();
+    assert_eq!(next(&subscription).bytes(), b"");
+}
+
+#[test]
+fn upcalls_get_borrowed_bytes_on_the_core_thread() {
+    let site = Site::new();
+    let (a, b) = (site.first("a"), site.node("b"));
+    let (told, heard) = channel();
+    let upcalls = b
+        .subscribe_with(["x"], move |delivery| {
+            let thread = std::thread::current().name().map(str::to_owned);
+            let copy = (
+                delivery.group.to_owned(),
+                delivery.number,
+                delivery.bytes.to_vec(),
+            );
+            told.send((thread, copy)).unwrap();
+        })
+        .unwrap();
+    assert_eq!(upcalls.groups().collect::<Vec<_>>(), ["x"]);
+    let publisher = a.publisher("x").unwrap();
+    publisher.wait_for_members(1, PATIENCE).unwrap();
+    for number in 1..=10 {
+        publisher.send(&pattern(number, 5000)).unwrap();
+    }
+    for number in 1..=10 {
+        let (thread, copy) = heard.recv_timeout(PATIENCE).unwrap();
+        assert_eq!(thread.as_deref(), Some("qsm-core"));
+        assert_eq!(copy, ("x".to_owned(), number, pattern(number, 5000)));
+    }
+    assert_eq!(b.stats().unwrap().runtime.upcalls, 10);
+}
+
+#[test]
+fn a_subscription_is_an_iterator_and_a_stream() {
+    let site = Site::new();
+    let a = site.first("a");
+    let mut subscription = a.subscribe(["x"]).unwrap();
+    let publisher = a.publisher("x").unwrap();
+    let sender = std::thread::spawn(move || {
+        for number in 1..=20 {
+            block_on(publisher.send_async(&pattern(number, 50))).unwrap();
+        }
+    });
+    let numbers: Vec<u64> = subscription
+        .iter()
+        .take(10)
+        .map(|message| message.number())
+        .collect();
+    assert_eq!(numbers, (1..=10).collect::<Vec<_>>());
+    for number in 11..=20 {
+        let message = block_on(poll_fn(|context| {
+            Pin::new(&mut subscription).poll_next(context)
+        }));
+        assert_eq!(message.unwrap().number(), number);
+    }
+    sender.join().unwrap();
+    a.shutdown(PATIENCE).unwrap();
+    assert!(
+        block_on(poll_fn(
+            |context| Pin::new(&mut subscription).poll_next(context)
+        ))
+        .is_none()
+    );
+    assert_eq!(subscription.iter().count(), 0);
+}

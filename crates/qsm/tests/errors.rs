@@ -1,0 +1,157 @@
+//! Errors name the cause and the remedy.
+
+mod common;
+
+use std::net::UdpSocket;
+use std::sync::mpsc::channel;
+use std::time::Duration;
+
+use common::{PATIENCE, Site};
+use qsm::{CloseReason, Limits, Node, PortError, RecvError, RequestError, SendError, StartError};
+
+fn start_error(builder: qsm::Builder) -> (StartError, String) {
+    let error = builder.start().expect_err("it should not start");
+    let text = error.to_string();
+    (error, text)
+}
+
+#[test]
+fn an_unknown_interface_is_named_with_those_that_exist() {
+    let (error, text) = start_error(Node::builder().interface("nosuch0"));
+    assert!(matches!(error, StartError::Interface(_)));
+    assert!(
+        text.contains("nosuch0") && text.contains("lo (127.0.0.1"),
+        "{text}"
+    );
+}
+
+#[test]
+fn a_busy_port_is_named() {
+    let taken = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let port = taken.local_addr().unwrap().port();
+    let (error, text) = start_error(Site::new().builder("a").unicast_port(port));
+    assert!(
+        matches!(error, StartError::Port(PortError::AddressInUse { .. })),
+        "{error:?}"
+    );
+    assert!(
+        text.contains(&port.to_string()) && text.contains("choose another port"),
+        "{text}"
+    );
+}
+
+#[test]
+fn names_that_cannot_be_used_are_refused() {
+    let long = "n".repeat(qsm::NAME_BYTES_MAX + 1);
+    let (error, text) = start_error(Site::new().builder(&long));
+    assert!(
+        matches!(
+            error,
+            StartError::Name {
+                of: "node",
+                length: 65,
+                max: 64
+            }
+        ),
+        "{error:?}"
+    );
+    assert!(text.contains("1 to 64 bytes"), "{text}");
+    let (error, _) = start_error(Site::new().builder("a").cluster(""));
+    assert!(matches!(error, StartError::Name { of: "cluster", .. }));
+}
+
+#[test]
+fn a_cpu_that_does_not_exist_is_refused() {
+    let (error, text) = start_error(Site::new().builder("a").pin_to_cpu(100_000));
+    assert!(matches!(error, StartError::System { .. }));
+    assert!(text.contains("CPU"), "{text}");
+}
+
+#[test]
+fn a_configuration_that_cannot_work_is_refused() {
+    let (error, _) = start_error(Site::new().builder("a").datagram_bytes(100));
+    assert!(matches!(error, StartError::Config(_)));
+}
+
+#[test]
+fn group_names_that_cannot_be_used_are_refused() {
+    let node = Site::new().first("a");
+    let long = "g".repeat(qsm::GROUP_NAME_BYTES_MAX + 1);
+    for name in [long.as_str(), "", "new\nline"] {
+        let refused = |result: Result<(), RequestError>| {
+            assert!(
+                matches!(result, Err(RequestError::Refused { .. })),
+                "{name}: {result:?}"
+            );
+        };
+        refused(node.subscribe([name]).map(|_| ()));
+        refused(node.publisher(name).map(|_| ()));
+    }
+    assert!(node.stats().unwrap().subscriptions.is_empty());
+    node.subscribe(["fine"]).unwrap();
+}
+
+#[test]
+fn a_message_above_the_limit_is_refused_with_the_limit() {
+    let limits = Limits {
+        message_bytes: 1000,
+        ..Limits::default()
+    };
+    let site = Site::new();
+    let builder = site.builder("a").embedded_service(qsm::Embedded::Always);
+    let node = common::admitted(builder.limits(limits));
+    let publisher = node.publisher("x").unwrap();
+    publisher.send(&[0; 1000]).unwrap();
+    let too_large = SendError::TooLarge {
+        length: 1001,
+        max: 1000,
+    };
+    assert_eq!(publisher.send(&[0; 1001]), Err(too_large));
+}
+
+#[test]
+fn without_a_service_requests_time_out_and_are_withdrawn() {
+    let site = Site::new();
+    let node = site
+        .builder("a")
+        .request_timeout(Duration::from_millis(50))
+        .start()
+        .unwrap();
+    let error = node.subscribe(["x"]).map(|_| ()).unwrap_err();
+    assert!(matches!(error, RequestError::Timeout { .. }));
+    assert!(error.to_string().contains("service"), "{error}");
+    assert!(node.publisher("x").is_err());
+    assert!(node.nodes().is_err());
+    assert!(node.stats().unwrap().subscriptions.is_empty());
+    node.shutdown(PATIENCE).unwrap();
+}
+
+#[test]
+fn waiting_for_the_core_on_the_core_is_refused() {
+    let node = Site::new().first("a");
+    let (told, heard) = channel();
+    let inner = node.clone();
+    let _upcalls = node
+        .subscribe_with(["x"], move |_| {
+            told.send(inner.subscribe(["y"]).map(|_| ())).unwrap();
+        })
+        .unwrap();
+    node.publisher("x").unwrap().send(b"go").unwrap();
+    let result = heard.recv_timeout(PATIENCE).unwrap();
+    assert_eq!(result, Err(RequestError::OnCoreThread));
+    node.shutdown(PATIENCE).unwrap();
+}
+
+#[test]
+fn an_upcall_that_panics_ends_the_node_and_the_others_learn_why() {
+    let node = Site::new().first("a");
+    let subscription = node.subscribe(["x"]).unwrap();
+    let _upcalls = node
+        .subscribe_with(["y"], |_| panic!("the application's mistake"))
+        .unwrap();
+    node.publisher("y").unwrap().send(b"go").unwrap();
+    let message = "the application's mistake".to_owned();
+    let reason = CloseReason::Panicked { message };
+    assert_eq!(subscription.recv(), Err(RecvError::Closed(reason.clone())));
+    assert_eq!(node.shutdown(PATIENCE), Err(RequestError::Closed(reason)));
+}

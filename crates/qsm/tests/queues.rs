@@ -1,0 +1,249 @@
+//! Queues are bounded: publishers wait, slow readers lose by a declared policy, and all is told.
+
+mod common;
+
+use std::future::Future;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::task::{Context, Poll};
+use std::thread;
+
+use common::{PATIENCE, Site, admitted, block_on, expect_numbers, pattern, wait_for, waker};
+use qsm::{
+    Embedded, Event, Limits, Node, Overflow, Publisher, Pull, RecvError, SendError,
+    SubscribeOptions, Upcalls,
+};
+
+/// Holds a node's core in an upcall until told to go on.
+struct Brake {
+    _upcalls: Upcalls,
+    publisher: Publisher,
+    held: Receiver<()>,
+    go_on: Sender<()>,
+}
+
+impl Brake {
+    fn new(node: &Node) -> Self {
+        let (told, held) = channel();
+        let (go_on, wait) = channel::<()>();
+        let upcall = move |_: qsm::Delivery<'_>| {
+            // Both fail only when the test has ended.
+            drop(told.send(()));
+            drop(wait.recv());
+        };
+        Self {
+            _upcalls: node.subscribe_with(["brake"], upcall).unwrap(),
+            publisher: node.publisher("brake").unwrap(),
+            held,
+            go_on,
+        }
+    }
+
+    fn hold(&self) {
+        self.publisher.send(b"hold").unwrap();
+        self.held.recv_timeout(PATIENCE).unwrap();
+    }
+
+    fn release(&self) {
+        self.go_on.send(()).unwrap();
+    }
+}
+
+#[test]
+fn a_full_queue_refuses_or_waits_and_loses_nothing() {
+    let site = Site::new();
+    let builder = site.builder("a").embedded_service(Embedded::Always);
+    let node = admitted(builder.queue_messages(4));
+    let subscription = node.subscribe(["x"]).unwrap();
+    let publisher = node.publisher("x").unwrap();
+    let brake = Brake::new(&node);
+    brake.hold();
+    for number in 1..=4 {
+        publisher.try_send(&pattern(number, 10)).unwrap();
+    }
+    assert_eq!(publisher.try_send(b"more"), Err(SendError::Full));
+    assert_eq!(publisher.queued(), 4);
+    let fifth = pattern(5, 10);
+    let mut waiting = Box::pin(publisher.send_async(&fifth));
+    let waker = waker();
+    assert!(
+        waiting
+            .as_mut()
+            .poll(&mut Context::from_waker(&waker))
+            .is_pending()
+    );
+    brake.release();
+    block_on(waiting).unwrap();
+    thread::scope(|scope| {
+        let threads = (0..3)
+            .map(|_| scope.spawn(|| (0..100).for_each(|_| publisher.send(b"threads").unwrap())));
+        threads
+            .collect::<Vec<_>>()
+            .into_iter()
+            .for_each(|thread| thread.join().unwrap());
+    });
+    expect_numbers(&subscription, 1..=5, |number| pattern(number, 10));
+    expect_numbers(&subscription, 6..=305, |_| b"threads".to_vec());
+}
+
+#[test]
+fn queued_bytes_are_bounded_but_one_large_message_always_fits() {
+    let site = Site::new();
+    let builder = site.builder("a").embedded_service(Embedded::Always);
+    let node = admitted(builder.queue_bytes(1000).queue_bytes_total(3000));
+    let names = ["x", "y", "z"];
+    let subscription = node.subscribe(names).unwrap();
+    let publishers = node.publishers(names).unwrap();
+    let brake = Brake::new(&node);
+    brake.hold();
+    publishers[0].try_send(&[0; 600]).unwrap();
+    assert_eq!(publishers[0].try_send(&[0; 401]), Err(SendError::Full));
+    publishers[0].try_send(&[0; 400]).unwrap();
+    publishers[1].try_send(&[0; 1900]).unwrap();
+    // 2900 bytes and those of the brake's message wait in all.
+    assert_eq!(publishers[2].try_send(&[0; 101]), Err(SendError::Full));
+    brake.release();
+    publishers[2].send(&[0; 5000]).unwrap();
+    let lengths = (0..4).map(|_| common::next(&subscription).bytes().len());
+    assert_eq!(lengths.sum::<usize>(), 600 + 400 + 1900 + 5000);
+}
+
+/// R139: an unbounded feed does not pile up data inside.
+#[test]
+fn a_feed_is_pulled_only_as_far_as_the_window_allows() {
+    const MESSAGES: u64 = 8000;
+    let site = Site::new();
+    let limits = Limits {
+        send_bytes: 1 << 20,
+        ..Limits::default()
+    };
+    let a = admitted(
+        site.builder("a")
+            .embedded_service(Embedded::Always)
+            .limits(limits),
+    );
+    let b = site.node("b");
+    let subscription = b.subscribe(["x"]).unwrap();
+    let publisher = a.publisher("x").unwrap();
+    publisher.wait_for_members(1, PATIENCE).unwrap();
+    let mut number = 0;
+    let feed = move |message: &mut Vec<u8>| {
+        number += 1;
+        message.extend(pattern(number, 10_000));
+        if number > MESSAGES {
+            Pull::End
+        } else {
+            Pull::Message
+        }
+    };
+    let _handle = publisher.feed(feed).unwrap();
+    expect_numbers(&subscription, 1..=MESSAGES, |number| {
+        pattern(number, 10_000)
+    });
+    let runtime = a.stats().unwrap().runtime;
+    assert_eq!(runtime.messages_pulled, MESSAGES);
+    assert!(
+        runtime.window_full > 0,
+        "80 MB passed a window of 1 MiB without ever filling it"
+    );
+}
+
+#[test]
+fn an_idle_feed_is_asked_again_when_woken() {
+    let site = Site::new();
+    let node = site.first("a");
+    let subscription = node.subscribe(["x"]).unwrap();
+    let publisher = node.publisher("x").unwrap();
+    let (give, take) = channel::<Vec<u8>>();
+    let feed = move |message: &mut Vec<u8>| match take.try_recv() {
+        Ok(bytes) => {
+            message.extend(bytes);
+            Pull::Message
+        }
+        Err(_) => Pull::Idle,
+    };
+    let handle = publisher.feed(feed).unwrap();
+    for number in 1..=2000 {
+        give.send(pattern(number, 20)).unwrap();
+        handle.wake();
+        if number % 100 == 0 {
+            // Read up to here, so that the feed has become idle many times.
+            expect_numbers(&subscription, number - 99..=number, |number| {
+                pattern(number, 20)
+            });
+        }
+    }
+}
+
+fn overflow(policy: Overflow) -> (Node, qsm::Events, qsm::Subscription) {
+    let node = Site::new().first("a");
+    let events = node.events();
+    let options = SubscribeOptions::default()
+        .capacity_messages(10)
+        .overflow(policy);
+    let subscription = node.subscribe_queued(["x"], options).unwrap();
+    let publisher = node.publisher("x").unwrap();
+    for number in 1..=100 {
+        publisher.send(&pattern(number, 10)).unwrap();
+    }
+    node.flush(PATIENCE).unwrap();
+    (node, events, subscription)
+}
+
+fn told(events: &qsm::Events, total: u64) {
+    let event = wait_for(
+        events,
+        |event| matches!(event, Event::SlowConsumer { dropped_total, .. } if *dropped_total == total),
+    );
+    let Event::SlowConsumer { groups, .. } = event else {
+        unreachable!()
+    };
+    assert_eq!(groups.iter().map(|name| &**name).collect::<Vec<_>>(), ["x"]);
+}
+
+#[test]
+fn a_slow_reader_loses_the_newest() {
+    let (node, events, subscription) = overflow(Overflow::DropNewest);
+    assert_eq!((subscription.queued(), subscription.dropped()), (10, 90));
+    expect_numbers(&subscription, 1..=10, |number| pattern(number, 10));
+    assert_eq!(subscription.try_recv(), Ok(None));
+    told(&events, 90);
+    let snapshot = node.stats().unwrap();
+    assert_eq!(snapshot.runtime.slow_consumer_drops, 90);
+    assert_eq!(snapshot.subscriptions[0].dropped, 90);
+}
+
+#[test]
+fn a_slow_reader_loses_the_oldest() {
+    let (_node, events, subscription) = overflow(Overflow::DropOldest);
+    assert_eq!((subscription.queued(), subscription.dropped()), (10, 90));
+    expect_numbers(&subscription, 91..=100, |number| pattern(number, 10));
+    told(&events, 90);
+}
+
+#[test]
+fn a_slow_reader_is_disconnected() {
+    let (_node, events, subscription) = overflow(Overflow::Disconnect);
+    expect_numbers(&subscription, 1..=10, |number| pattern(number, 10));
+    assert_eq!(subscription.try_recv(), Err(RecvError::Overflow));
+    told(&events, 1);
+}
+
+#[test]
+fn a_blocked_group_does_not_hold_up_another() {
+    let site = Site::new();
+    let builder = site.builder("a").embedded_service(Embedded::Always);
+    let node = admitted(builder.queue_messages(1));
+    let (x, y) = (node.publisher("x").unwrap(), node.publisher("y").unwrap());
+    let subscription = node.subscribe(["y"]).unwrap();
+    let brake = Brake::new(&node);
+    brake.hold();
+    x.try_send(b"1").unwrap();
+    assert_eq!(x.try_send(b"2"), Err(SendError::Full));
+    y.try_send(b"1").unwrap();
+    let poll = Box::pin(x.send_async(b"2"))
+        .as_mut()
+        .poll(&mut Context::from_waker(&waker()));
+    assert_eq!(poll, Poll::Pending);
+    brake.release();
+    assert_eq!(common::next(&subscription).bytes(), b"1");
+}

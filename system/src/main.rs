@@ -1,0 +1,232 @@
+//! `system-node`: a node that obeys lines on its standard input, for the system tests.
+//!
+//! | line | answer |
+//! |---|---|
+//! | `subscribe FILE` | `subscribed` when the groups named in the file are joined |
+//! | `publish FILE` | `publishing` when they are entered as publisher |
+//! | `members N` | `members` when every one of these groups has N receivers, or more, known here |
+//! | `send COUNT BYTES` | `sent` when so many messages are accepted, over the groups in turn |
+//! | `flush` | `flushed MILLISECONDS` when all of them are stable everywhere |
+//! | `await COUNT` | `got COUNT` when so many messages have been delivered |
+//! | `settle` | `settled COUNT` when nothing has been delivered for half a second |
+//! | `digest` | `digest NUMBER`: of everything delivered, order within groups included |
+//! | `report` | `report NAME=VALUE ...` |
+//! | `quit` | none: shuts down |
+//!
+//! Every delivery is checked: numbers of a sender in a group are consecutive, and the content is
+//! that which the number demands. A wrong one ends the process.
+
+mod check;
+
+use std::net::SocketAddrV4;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use check::{Checked, checker, content};
+use clap::Parser;
+use qsm::{Embedded, FaultConfig, Node, Publisher, Service, Upcalls};
+
+type Failure = Box<dyn std::error::Error>;
+
+/// How long a command may wait for others before it is an error.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// Silence after which nothing more is expected.
+const SILENCE: Duration = Duration::from_millis(500);
+
+#[derive(Debug, Parser)]
+struct Arguments {
+    #[arg(long)]
+    interface: String,
+    #[arg(long)]
+    cluster: String,
+    #[arg(long)]
+    service: SocketAddrV4,
+    /// Be the membership service instead of a node.
+    #[arg(long)]
+    serve: bool,
+    #[arg(long, default_value_t = 0)]
+    loss_ppm: u32,
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    let result = if arguments.serve {
+        serve(&arguments)
+    } else {
+        act(&arguments)
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("system-node: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn serve(arguments: &Arguments) -> Result<(), Failure> {
+    let service = Service::builder()
+        .interface(&arguments.interface)
+        .cluster(&arguments.cluster)
+        .port(arguments.service.port())
+        .start()?;
+    println!("serving {}", service.address());
+    while hear()? != "quit" {}
+    Ok(())
+}
+
+fn act(arguments: &Arguments) -> Result<(), Failure> {
+    let mut builder = Node::builder()
+        .interface(&arguments.interface)
+        .cluster(&arguments.cluster)
+        .service(arguments.service)
+        .embedded_service(Embedded::Never);
+    if arguments.loss_ppm > 0 {
+        builder = builder.fault(FaultConfig {
+            seed: arguments.seed,
+            loss_ppm: arguments.loss_ppm,
+            duplicate_ppm: 0,
+            reorder_ppm: 0,
+        });
+    }
+    let mut actor = Actor {
+        node: builder.start()?,
+        checked: Arc::new(Checked::default()),
+        upcalls: Vec::new(),
+        publishers: Vec::new(),
+        sent: 0,
+    };
+    actor.node.wait_admitted(PATIENCE)?;
+    println!("ready");
+    loop {
+        let line = hear()?;
+        if line == "quit" {
+            actor.node.shutdown(PATIENCE)?;
+            return Ok(());
+        }
+        println!("{}", actor.obey(&line)?);
+    }
+}
+
+struct Actor {
+    node: Node,
+    checked: Arc<Checked>,
+    upcalls: Vec<Upcalls>,
+    publishers: Vec<Publisher>,
+    sent: u64,
+}
+
+impl Actor {
+    fn obey(&mut self, line: &str) -> Result<String, Failure> {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let number = |at: usize| -> Result<u64, Failure> {
+            Ok(words.get(at).ok_or("a number is missing")?.parse()?)
+        };
+        Ok(match *words.first().ok_or("an empty line")? {
+            "subscribe" => {
+                let upcall = checker(self.checked.clone());
+                self.upcalls
+                    .push(self.node.subscribe_with(names(words[1])?, upcall)?);
+                "subscribed".to_owned()
+            }
+            "publish" => {
+                self.publishers = self.node.publishers(names(words[1])?)?;
+                "publishing".to_owned()
+            }
+            "members" => {
+                let count = u32::try_from(number(1)?)?;
+                for publisher in &self.publishers {
+                    publisher.wait_for_members(count, PATIENCE)?;
+                }
+                "members".to_owned()
+            }
+            "send" => self.send(number(1)?, usize::try_from(number(2)?)?)?,
+            "flush" => {
+                let start = Instant::now();
+                self.node.flush(PATIENCE)?;
+                format!("flushed {}", start.elapsed().as_millis())
+            }
+            "await" => self.wait_for(number(1)?)?,
+            "settle" => self.settle(),
+            "digest" => format!("digest {}", self.checked.digest()),
+            "report" => self.report()?,
+            other => return Err(format!("unknown command {other}").into()),
+        })
+    }
+
+    fn send(&mut self, count: u64, bytes: usize) -> Result<String, Failure> {
+        let groups = self.publishers.len() as u64;
+        let mut message = Vec::new();
+        for _ in 0..count {
+            let publisher = &self.publishers[usize::try_from(self.sent % groups)?];
+            content(
+                publisher.group(),
+                self.sent / groups + 1,
+                bytes,
+                &mut message,
+            );
+            publisher.send(&message)?;
+            self.sent += 1;
+        }
+        Ok("sent".to_owned())
+    }
+
+    fn wait_for(&self, count: u64) -> Result<String, Failure> {
+        let deadline = Instant::now() + PATIENCE;
+        while self.checked.messages.load(Ordering::Acquire) < count {
+            if Instant::now() > deadline {
+                let got = self.checked.messages.load(Ordering::Acquire);
+                return Err(format!("{got} of {count} messages within {PATIENCE:?}").into());
+            }
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        Ok(format!("got {count}"))
+    }
+
+    fn settle(&self) -> String {
+        let read = || self.checked.messages.load(Ordering::Acquire);
+        let mut before = read();
+        loop {
+            std::thread::sleep(SILENCE);
+            let now = read();
+            if now == before {
+                return format!("settled {now}");
+            }
+            before = now;
+        }
+    }
+
+    fn report(&self) -> Result<String, Failure> {
+        let snapshot = self.node.stats()?;
+        let mut line = String::from("report");
+        for (name, _, value) in snapshot.protocol.rows() {
+            line += &format!(" {name}={value}");
+        }
+        line += &format!(
+            " delivered={} send_bytes={} receive_bytes={} repair_p50_us={} peers={}",
+            self.checked.messages.load(Ordering::Acquire),
+            snapshot.memory.send_bytes,
+            snapshot.memory.receive_bytes,
+            snapshot.repair.p50.as_micros(),
+            snapshot.protocol.peers,
+        );
+        Ok(line)
+    }
+}
+
+fn names(path: &str) -> Result<Vec<String>, Failure> {
+    let text = std::fs::read_to_string(path).map_err(|error| format!("{path}: {error}"))?;
+    Ok(text.lines().map(str::to_owned).collect())
+}
+
+fn hear() -> Result<String, Failure> {
+    let mut line = String::new();
+    if std::io::stdin().read_line(&mut line)? == 0 {
+        return Err("the director has gone".into());
+    }
+    Ok(line.trim().to_owned())
+}
