@@ -45,8 +45,11 @@ pub(crate) fn check_name(name: &str) -> Result<(), String> {
 }
 
 fn hash(name: &str) -> u64 {
-    name.bytes().fold(0, |hash, byte| {
-        mix(hash ^ u64::from(byte)).wrapping_add(hash)
+    let start = mix(u64::try_from(name.len()).unwrap_or(u64::MAX));
+    name.as_bytes().chunks(8).fold(start, |hash, chunk| {
+        let mut word = [0; 8];
+        word[..chunk.len()].copy_from_slice(chunk);
+        mix(hash ^ u64::from_le_bytes(word))
     })
 }
 

@@ -46,7 +46,7 @@ struct Pending {
     subscribe: BTreeMap<GroupId, bool>,
     publish: BTreeMap<GroupId, bool>,
     /// Groups whose numbers it has to be told.
-    named: BTreeSet<GroupId>,
+    named: Vec<GroupId>,
     requests: Vec<u32>,
 }
 
@@ -241,7 +241,7 @@ impl Registry {
         }
         for name in names {
             let id = self.groups.intern(now, name);
-            entry.pending.named.insert(id);
+            entry.pending.named.push(id);
             if entry.pending.roles(role).insert(id, true).is_some() {
                 self.groups.release(id);
             }
@@ -286,7 +286,8 @@ impl Registry {
 
 fn check_room(node: &Node, names: usize, roles_max: usize) -> Result<(), String> {
     let held = node.groups.len() + node.publishes.len();
-    let pending = node.pending.subscribe.len() + node.pending.publish.len();
+    let changes = node.pending.subscribe.len() + node.pending.publish.len();
+    let pending = changes.max(node.pending.named.len());
     if held + pending + names > roles_max {
         return Err(format!(
             "the node has {} roles in groups, and {names} more exceed the limit of {roles_max}; \

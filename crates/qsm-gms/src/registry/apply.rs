@@ -253,6 +253,10 @@ pub(super) fn count(groups: &[GroupId]) -> u64 {
 
 impl Letter {
     fn into_updates(self) -> Vec<Update> {
-        [self.named, self.regions, self.views, self.closed, self.dead].concat()
+        let mut updates = self.named;
+        for mut more in [self.regions, self.views, self.closed, self.dead] {
+            updates.append(&mut more);
+        }
+        updates
     }
 }

@@ -224,13 +224,11 @@ impl Registry {
             }
             self.groups.change_hold(group, had, on);
         }
-        for group in pending.named {
-            if let Some(entry) = self.groups.get(group) {
-                let name = entry.name.clone();
-                let named = Update::Named { group, name };
-                work.letters.entry(id).or_default().named.push(named);
-            }
-        }
+        let named = pending.named.into_iter().filter_map(|group| {
+            let name = self.groups.get(group)?.name.clone();
+            Some(Update::Named { group, name })
+        });
+        work.letter(id).named.extend(named);
         work.done
             .extend(pending.requests.into_iter().map(|request| (id, request)));
     }

@@ -77,7 +77,7 @@ impl Registry {
                 {
                     self.groups.release(group);
                 }
-                node.pending.named.insert(group);
+                node.pending.named.push(group);
                 continue;
             };
             let fresh = match report.role {
