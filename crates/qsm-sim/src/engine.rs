@@ -28,8 +28,11 @@ use crate::violation::Violation;
 const TIMER_SLACK: Duration = Duration::from_micros(1);
 /// Datagrams that one input may cause before it counts as an endless loop.
 const TRANSMITS_PER_INPUT_MAX: usize = 1_000_000;
-/// Timeouts of one host without time passing a millisecond before it counts as an endless loop.
-const TIMEOUTS_PER_MILLISECOND_MAX: u32 = 20_000;
+/// Timeouts of one host in a row that change nothing before it counts as an endless loop.
+const IDLE_TIMEOUTS_MAX: u32 = 200;
+/// Inputs of a host in one second, on average over all hosts, that no workload here needs: more is
+/// a storm.
+const INPUTS_PER_SECOND_MAX: u64 = 20_000;
 /// Datagrams kept for replays and mutations.
 const SAMPLES: usize = 64;
 
@@ -77,6 +80,12 @@ pub(crate) struct Traffic {
     pub(crate) last: [Instant; Reason::ALL.len()],
 }
 
+impl Traffic {
+    fn sent(&self) -> u64 {
+        self.counts.iter().sum()
+    }
+}
+
 #[derive(Debug)]
 enum Happening {
     Arrival(usize, SocketAddr, Rc<[u8]>),
@@ -102,8 +111,8 @@ struct Host {
     frozen_until: Option<Instant>,
     /// The earliest `Timer` in the queue.
     timer_at: Instant,
-    /// Timeouts handled in the current millisecond.
-    timeouts: (u64, u32),
+    /// Timeouts in a row without any output.
+    idle_timeouts: u32,
 }
 
 /// How the engine behaves.
@@ -130,6 +139,8 @@ pub(crate) struct Engine {
     traffic: Traffic,
     samples: VecDeque<(usize, SocketAddr, Rc<[u8]>)>,
     inputs: u64,
+    /// The current second, and how many inputs there were before it.
+    second: (u64, u64),
     invariants_every: u64,
 }
 
@@ -150,6 +161,7 @@ impl Engine {
             traffic: Traffic::default(),
             samples: VecDeque::new(),
             inputs: 0,
+            second: (0, 0),
             invariants_every: options.invariants_every,
         }
     }
@@ -167,7 +179,7 @@ impl Engine {
             busy_until: Instant(0),
             frozen_until: None,
             timer_at: Instant::NEVER,
-            timeouts: (0, 0),
+            idle_timeouts: 0,
         });
         self.hosts.len() - 1
     }
@@ -406,16 +418,15 @@ impl Engine {
             self.set_timer(host);
             return Ok(None);
         }
-        let millisecond = self.now.0 / 1_000_000;
-        if state.timeouts.0 != millisecond {
-            state.timeouts = (millisecond, 0);
-        }
-        state.timeouts.1 += 1;
-        if state.timeouts.1 > TIMEOUTS_PER_MILLISECOND_MAX {
-            let message = format!("host {host}: timeouts without end");
+        let sent = self.traffic.sent();
+        self.drive(host, |machine, now, out| machine.handle_timeout(now, out))?;
+        let state = &mut self.hosts[host];
+        let idle = sent == self.traffic.sent() && state.timer_at <= self.now.after(TIMER_SLACK);
+        state.idle_timeouts = if idle { state.idle_timeouts + 1 } else { 0 };
+        if state.idle_timeouts > IDLE_TIMEOUTS_MAX {
+            let message = format!("host {host}: a timeout stays due that does nothing");
             return Err(Violation::new("progress", message));
         }
-        self.drive(host, |machine, now, out| machine.handle_timeout(now, out))?;
         Ok(self.has_outputs().then_some(host))
     }
 
@@ -452,6 +463,7 @@ impl Engine {
         };
         let result = input(machine, local, &mut self.outputs.deliveries);
         self.inputs += 1;
+        self.check_storm()?;
         self.transmit(host, local)?;
         self.collect(host);
         self.set_timer(host);
@@ -460,6 +472,20 @@ impl Engine {
             machine.check_invariants();
         }
         Ok(result)
+    }
+
+    fn check_storm(&mut self) -> Result<(), Violation> {
+        let second = self.now.0 / 1_000_000_000;
+        if self.second.0 != second {
+            self.second = (second, self.inputs);
+        }
+        let inputs = self.inputs - self.second.1;
+        let most = INPUTS_PER_SECOND_MAX * self.hosts.len() as u64;
+        if inputs > most {
+            let message = format!("more than {most} inputs within a second: a storm");
+            return Err(Violation::new("storm", message));
+        }
+        Ok(())
     }
 
     /// Sends what the machine wants to send, train by train.
