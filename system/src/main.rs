@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `subscribe FILE` | `subscribed` when the groups named in the file are joined |
 //! | `publish FILE` | `publishing` when they are entered as publisher |
-//! | `members N` | `members` when every one of these groups has N receivers, or more, known here |
+//! | `members` | `members` when each of these groups has the other receivers that the file says |
 //! | `send COUNT BYTES` | `sent` when so many messages are accepted, over the groups in turn |
 //! | `flush` | `flushed MILLISECONDS` when all of them are stable everywhere |
 //! | `await COUNT` | `got COUNT` when so many messages have been delivered |
@@ -98,6 +98,7 @@ fn act(arguments: &Arguments) -> Result<(), Failure> {
         checked: Arc::new(Checked::default()),
         upcalls: Vec::new(),
         publishers: Vec::new(),
+        members: Vec::new(),
         sent: 0,
     };
     actor.node.wait_admitted(PATIENCE)?;
@@ -117,6 +118,8 @@ struct Actor {
     checked: Arc<Checked>,
     upcalls: Vec<Upcalls>,
     publishers: Vec<Publisher>,
+    /// Receivers that each group shall have, besides this node.
+    members: Vec<u32>,
     sent: u64,
 }
 
@@ -135,12 +138,12 @@ impl Actor {
             }
             "publish" => {
                 self.publishers = self.node.publishers(names(words[1])?)?;
+                self.members = members(words[1])?;
                 "publishing".to_owned()
             }
             "members" => {
-                let count = u32::try_from(number(1)?)?;
-                for publisher in &self.publishers {
-                    publisher.wait_for_members(count, PATIENCE)?;
+                for (publisher, count) in self.publishers.iter().zip(&self.members) {
+                    publisher.wait_for_members(*count, PATIENCE)?;
                 }
                 "members".to_owned()
             }
@@ -218,9 +221,23 @@ impl Actor {
     }
 }
 
+/// First words of the file's lines: group names.
 fn names(path: &str) -> Result<Vec<String>, Failure> {
     let text = std::fs::read_to_string(path).map_err(|error| format!("{path}: {error}"))?;
-    Ok(text.lines().map(str::to_owned).collect())
+    Ok(text
+        .lines()
+        .filter_map(|line| line.split(' ').next())
+        .map(str::to_owned)
+        .collect())
+}
+
+/// Second words of the file's lines: numbers of receivers.
+fn members(path: &str) -> Result<Vec<u32>, Failure> {
+    let text = std::fs::read_to_string(path).map_err(|error| format!("{path}: {error}"))?;
+    let counts = text
+        .lines()
+        .map(|line| line.split(' ').nth(1).unwrap_or("0").parse());
+    Ok(counts.collect::<Result<_, _>>()?)
 }
 
 fn hear() -> Result<String, Failure> {

@@ -1,0 +1,196 @@
+//! Real processes on hosts of a lab: a membership service on one, nodes on the others.
+
+#![allow(dead_code, reason = "each test file uses its own part of the stage")]
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use lab::{Actor, HostId, Lab};
+
+const PATIENCE: Duration = Duration::from_secs(120);
+const SERVICE_PORT: u16 = 4481;
+
+/// Groups with the nodes (by index) that receive them.
+pub(crate) type Layout = Vec<(String, Vec<usize>)>;
+
+pub(crate) struct Stage {
+    /// Nodes by index; a killed one is gone.
+    pub(crate) nodes: BTreeMap<usize, Actor>,
+    pub(crate) service: Option<Actor>,
+    hosts: Vec<HostId>,
+    directory: PathBuf,
+    files: usize,
+    lab: Lab,
+}
+
+impl Stage {
+    /// A lab with a running service and one host for each of `hosts` nodes; `None`, with a word
+    /// why, where no lab can be made.
+    pub(crate) fn new(hosts: usize) -> Option<Self> {
+        if let Err(reason) = Lab::available() {
+            eprintln!("skipped: {reason}");
+            return None;
+        }
+        let mut lab = Lab::new().unwrap();
+        let hosts = lab.add_hosts(hosts + 1).unwrap();
+        let directory = std::env::temp_dir().join(lab.prefix());
+        std::fs::create_dir_all(&directory).unwrap();
+        let mut stage = Self {
+            nodes: BTreeMap::new(),
+            service: None,
+            hosts,
+            directory,
+            files: 0,
+            lab,
+        };
+        stage.start_service();
+        Some(stage)
+    }
+
+    pub(crate) fn start_service(&mut self) {
+        let host = self.hosts[self.hosts.len() - 1];
+        let mut command = self.command(host);
+        command.arg("--serve");
+        let actor = Actor::start("service", command, PATIENCE).unwrap();
+        actor.expect("serving").unwrap();
+        self.service = Some(actor);
+    }
+
+    /// Starts node `index` on its host, with this loss at its receive side.
+    pub(crate) fn start(&mut self, index: usize, loss_ppm: u32) {
+        let mut command = self.command(self.hosts[index]);
+        command.args([
+            "--loss-ppm",
+            &loss_ppm.to_string(),
+            "--seed",
+            &(index + 1).to_string(),
+        ]);
+        let actor = Actor::start(format!("node {index}"), command, PATIENCE).unwrap();
+        actor.expect("ready").unwrap();
+        self.nodes.insert(index, actor);
+    }
+
+    fn command(&self, host: HostId) -> std::process::Command {
+        let mut command = self.lab.command(host, env!("CARGO_BIN_EXE_system-node"));
+        let service = self.lab.host(self.hosts[self.hosts.len() - 1]).address();
+        command.args([
+            "--interface",
+            self.lab.host(host).interface(),
+            "--cluster",
+            "system",
+        ]);
+        command.args(["--service", &format!("{service}:{SERVICE_PORT}")]);
+        command
+    }
+
+    pub(crate) fn ask(&mut self, node: usize, line: &str, word: &str) -> String {
+        self.nodes.get_mut(&node).unwrap().ask(line, word).unwrap()
+    }
+
+    pub(crate) fn tell(&mut self, node: usize, line: &str) {
+        self.nodes.get_mut(&node).unwrap().tell(line).unwrap();
+    }
+
+    pub(crate) fn expect(&mut self, node: usize, word: &str) -> String {
+        self.nodes[&node].expect(word).unwrap()
+    }
+
+    /// SIGKILL.
+    pub(crate) fn kill(&mut self, node: usize) {
+        self.nodes.remove(&node).unwrap().kill();
+    }
+
+    /// Node `node` joins the groups that the layout gives it, in one request.
+    pub(crate) fn subscribe(&mut self, node: usize, layout: &Layout) {
+        let mine = layout.iter().filter(|(_, nodes)| nodes.contains(&node));
+        let lines: String = mine.map(|(name, _)| format!("{name}\n")).collect();
+        let path = self.file(&lines);
+        self.ask(node, &format!("subscribe {path}"), "subscribed");
+    }
+
+    /// Node `node` becomes publisher of all groups and waits until all receivers are known to it.
+    pub(crate) fn publish(&mut self, node: usize, layout: &Layout) {
+        let lines = layout.iter().map(|(name, nodes)| {
+            let others = nodes.iter().filter(|other| **other != node).count();
+            format!("{name} {others}\n")
+        });
+        let path = self.file(&lines.collect::<String>());
+        self.ask(node, &format!("publish {path}"), "publishing");
+        self.ask(node, "members", "members");
+    }
+
+    /// A node's counters by name.
+    pub(crate) fn report(&mut self, node: usize) -> BTreeMap<String, u64> {
+        let line = self.ask(node, "report", "report");
+        line.split(' ')
+            .filter_map(|pair| pair.split_once('='))
+            .map(|(name, value)| (name.to_owned(), value.parse().unwrap()))
+            .collect()
+    }
+
+    /// The sum of a counter over all nodes.
+    pub(crate) fn total(&mut self, counter: &str) -> u64 {
+        let nodes: Vec<usize> = self.nodes.keys().copied().collect();
+        nodes
+            .into_iter()
+            .map(|node| self.report(node)[counter])
+            .sum()
+    }
+
+    fn file(&mut self, text: &str) -> String {
+        self.files += 1;
+        let path = self.directory.join(self.files.to_string());
+        std::fs::write(&path, text).unwrap();
+        path.display().to_string()
+    }
+}
+
+impl Drop for Stage {
+    fn drop(&mut self) {
+        self.nodes.clear();
+        self.service = None;
+        drop(std::fs::remove_dir_all(&self.directory));
+    }
+}
+
+/// All nodes receive all groups.
+pub(crate) fn exact(groups: usize, nodes: usize) -> Layout {
+    (0..groups)
+        .map(|group| (format!("exact/{group}"), (0..nodes).collect()))
+        .collect()
+}
+
+/// A service on all nodes and one on the first half only: every second group is of the former
+/// (R006, S0 figure 1).
+pub(crate) fn hierarchical(groups: usize, nodes: usize) -> Layout {
+    let reach = |group: usize| if group % 2 == 0 { nodes } else { nodes / 2 };
+    (0..groups)
+        .map(|group| (format!("level/{group}"), (0..reach(group)).collect()))
+        .collect()
+}
+
+/// The two halves of the nodes have each its own choice of two groups in three, without order.
+/// (A choice of its own for every node would make regions of one, where only the sender can
+/// repair: such nodes are for approximate regions.)
+pub(crate) fn irregular(groups: usize, nodes: usize) -> Layout {
+    let has = |group: usize, half: usize| (group * 7919 + half * 104_729) / 13 % 3 != 0;
+    (0..groups)
+        .map(|group| {
+            let members = (0..nodes)
+                .filter(|node| has(group, *node * 2 / nodes))
+                .collect();
+            (format!("irregular/{group}"), members)
+        })
+        .collect()
+}
+
+/// Messages that `node` gets when `count` are published to the layout's groups in turn.
+pub(crate) fn share(layout: &Layout, node: usize, count: u64) -> u64 {
+    let groups = layout.len() as u64;
+    (0u64..)
+        .zip(layout)
+        .filter(|(_, (_, nodes))| nodes.contains(&node))
+        .map(|(at, _)| count / groups + u64::from(at < count % groups))
+        .sum()
+}
