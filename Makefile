@@ -64,7 +64,7 @@ unit: ## all tests of the workspace, the decoders' fuzz smoke among them
 doc: ## documentation, warnings denied
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc $(LOCKED) --workspace --no-deps
 
-fuzz: ## every decoder under libFuzzer, FUZZ_SECONDS (60) each; needs cargo-fuzz and nightly
+fuzz: ## the decoders and a node under libFuzzer, FUZZ_SECONDS (60) each; needs cargo-fuzz and nightly
 	@$(CARGO) fuzz --version >/dev/null 2>&1 || { \
 	  echo "cargo-fuzz is missing: cargo install cargo-fuzz" >&2; \
 	  echo "(a bounded run without it is part of make test)" >&2; exit 1; }
@@ -72,7 +72,7 @@ fuzz: ## every decoder under libFuzzer, FUZZ_SECONDS (60) each; needs cargo-fuzz
 	  echo "the nightly toolchain is missing: rustup toolchain install nightly" >&2; exit 1; }
 	@set -e; for target in $(FUZZ_TARGETS); do \
 	  echo "fuzzing $$target for $(FUZZ_SECONDS) s"; \
-	  $(CARGO) +nightly fuzz run $$target -- -max_total_time=$(FUZZ_SECONDS) -max_len=4096; \
+	  $(CARGO) +nightly fuzz run $$target -- -max_total_time=$(FUZZ_SECONDS) -max_len=4096 -len_control=10; \
 	done
 
 bench-quick: ## the short benchmark, on loopback
