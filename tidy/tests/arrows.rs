@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use tidy::{Manifest, Repository};
 
 /// A crate and the crates of this repository that it may depend on.
-const ARROWS: [(&str, &[&str]); 11] = [
+const ARROWS: [(&str, &[&str]); 12] = [
     ("qsm-wire", &[]),
     ("qsm-proto", &["qsm-wire"]),
     ("qsm-gms", &["qsm-wire", "qsm-proto"]),
@@ -20,6 +20,7 @@ const ARROWS: [(&str, &[&str]); 11] = [
         "qsm-bench",
         &["qsm", "qsm-net", "qsm-proto", "qsm-wire", "lab"],
     ),
+    ("qsm-system", &["qsm", "lab"]),
     ("tidy", &[]),
 ];
 
@@ -27,9 +28,9 @@ const ARROWS: [(&str, &[&str]); 11] = [
 const PURE: [&str; 4] = ["qsm-wire", "qsm-proto", "qsm-gms", "qsm-sim"];
 /// Foreign crates that only the edges may know.
 const EDGES_ONLY: [&str; 4] = ["serde", "serde_json", "clap", "tokio"];
-const EDGES: [&str; 2] = ["qsm-cli", "qsm-bench"];
+const EDGES: [&str; 3] = ["qsm-cli", "qsm-bench", "qsm-system"];
 /// Crates that nothing in `crates/` may be built with; tests may use the lab.
-const TOPMOST: [&str; 2] = ["qsm-bench", "tidy"];
+const TOPMOST: [&str; 3] = ["qsm-bench", "qsm-system", "tidy"];
 
 fn manifests() -> BTreeMap<String, Manifest> {
     let repository = Repository::open().expect("the repository can be read");
