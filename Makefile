@@ -75,5 +75,5 @@ fuzz: ## the decoders and a node under libFuzzer, FUZZ_SECONDS (60) each; needs 
 	  $(CARGO) +nightly fuzz run $$target -- -max_total_time=$(FUZZ_SECONDS) -max_len=4096 -len_control=10; \
 	done
 
-bench-quick: ## the short benchmark, on loopback
-	$(CARGO) run $(LOCKED) --release -p qsm-bench
+bench-quick: deps ## the short benchmark: throughput beside the raw ceiling, repair latency
+	$(CARGO) run $(LOCKED) --release -p qsm-bench -- quick
