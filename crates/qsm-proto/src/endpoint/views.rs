@@ -42,15 +42,20 @@ impl Endpoint {
         }
     }
 
-    /// When [`Endpoint::leave_drained`] may have something to do.
+    /// When [`Endpoint::leave_drained`] has something to do. Never while streams are not drained:
+    /// only a datagram can change that, and it is asked again after each.
     pub(super) fn leave_timeout(&self) -> Option<Instant> {
-        let leaving = self
+        let drained = self
             .regions
             .values()
-            .filter_map(|region| region.leaving.as_ref());
-        leaving
+            .filter(|region| region.drained(Instant::NEVER, QUIET));
+        drained
+            .filter_map(|region| region.leaving.as_ref())
             .filter(|leaving| !leaving.told)
-            .map(|leaving| leaving.last_token.after(QUIET))
+            .map(|leaving| match leaving.tokens {
+                0 | 1 => leaving.last_token.after(QUIET),
+                _ => leaving.last_token,
+            })
             .min()
     }
 
@@ -143,7 +148,8 @@ impl Endpoint {
         if let Some(sender) = &mut region.sender {
             sender.open_view(now, view.number());
             sender.set_keep_until_stable(region.history.me().is_some());
-            if region.receivers == 0 {
+            // Leaving members still recover what was sent before they left.
+            if view.members().iter().all(|member| member.origin == me) {
                 sender.no_receivers(&mut self.pool);
             }
         }
@@ -208,6 +214,9 @@ impl Endpoint {
                     tokens: 0,
                     told: false,
                 });
+            }
+            if region.history.left().is_none() {
+                region.leaving = None;
             }
             if !region.member() {
                 region.leaving = None;
