@@ -1,0 +1,307 @@
+//! The command line: what all commands share, and the list of commands.
+
+use std::hash::{BuildHasher, RandomState};
+use std::net::SocketAddrV4;
+use std::time::Duration;
+
+use clap::{Args, Parser, Subcommand};
+use qsm::{Builder, DATA_PORT, DISCOVERY, Embedded, FaultConfig, Node};
+
+use crate::demo::{self, DemoArgs};
+use crate::gms::GmsArgs;
+use crate::lab_command::LabArgs;
+use crate::listing::ListArgs;
+use crate::publish::PubArgs;
+use crate::subscribe::SubArgs;
+
+/// Examples and exit codes, for below a help text.
+macro_rules! after_help {
+    ($($line:literal)*) => {
+        concat!(
+            "Examples:\n", $("  ", $line, "\n",)*
+            "\nExit codes:\n",
+            "  0  done\n",
+            "  1  failure: system, network or data; the error says what to do\n",
+            "  2  the command line cannot be understood\n",
+            "  3  what was waited for did not happen in time\n",
+            "  4  done, but messages were lost or dropped on the way",
+        )
+    };
+}
+pub(crate) use after_help;
+
+/// Reliable multicast to thousands of overlapping groups, without a broker.
+#[derive(Debug, Parser)]
+#[command(name = "qsm", version, after_help = after_help!(
+    "qsm demo                      everything at once: hosts, losses, a crash, checked to the end"
+    "qsm sub news                  in one terminal"
+    "echo hello | qsm pub news     in another"
+))]
+pub(crate) struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Publish lines, frames or a file to groups
+    Pub(PubArgs),
+    /// Receive groups: print, count, hash or store their messages
+    Sub(SubArgs),
+    /// Run a membership service on its own
+    Gms(GmsArgs),
+    /// List the nodes of the cluster
+    Nodes(ListArgs),
+    /// List the groups of the cluster
+    Groups(ListArgs),
+    /// List the regions of the cluster: nodes with the same groups
+    Regions(ListArgs),
+    /// Test hosts on this machine, out of network namespaces
+    Lab(LabArgs),
+    /// Show it all on this machine: many hosts, losses and a crash, checked to the last byte
+    Demo(DemoArgs),
+    /// One process of the demonstration
+    #[command(hide = true)]
+    DemoNode(demo::NodeArgs),
+}
+
+/// Options of everything that opens sockets.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Network")]
+pub(crate) struct NetworkOptions {
+    /// Network interface, by name or IPv4 address [default: the most fitting one]
+    #[arg(long, value_name = "INTERFACE")]
+    pub(crate) interface: Option<String>,
+    /// Cluster; clusters do not see each other
+    #[arg(long, value_name = "NAME", default_value = "default")]
+    pub(crate) cluster: String,
+    /// Multicast address at which membership services are announced and looked for
+    #[arg(long, value_name = "ADDRESS:PORT", default_value_t = DISCOVERY, value_parser = multicast)]
+    pub(crate) discovery: SocketAddrV4,
+    /// Port of the multicast addresses that the membership service hands out
+    #[arg(long, value_name = "PORT", default_value_t = DATA_PORT)]
+    pub(crate) data_port: u16,
+    /// Say on stderr what happens, and at the end what was counted
+    #[arg(long, short)]
+    pub(crate) verbose: bool,
+}
+
+/// Options of a node.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Network")]
+pub(crate) struct NodeOptions {
+    /// What all sockets share.
+    #[command(flatten)]
+    pub(crate) network: NetworkOptions,
+    /// What this node calls itself in `qsm nodes` [default: its number]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) name: Option<String>,
+    /// Where the membership service is [default: look for it by multicast]
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    pub(crate) service: Option<SocketAddrV4>,
+    /// Receive buffer of each socket, bytes; with suffix k or M [default: 32M]
+    #[arg(long, value_name = "BYTES", value_parser = size)]
+    pub(crate) receive_buffer: Option<usize>,
+    /// Lose this share of what is received, at random, to try the repair
+    #[arg(long, value_name = "PERCENT", default_value = "0", value_parser = loss_ppm)]
+    pub(crate) loss: u32,
+    /// Run a membership service in this process, at once
+    #[arg(long, conflicts_with = "no_embedded_gms")]
+    pub(crate) embedded_gms: bool,
+    /// Never run a membership service in this process, even if none is found
+    #[arg(long)]
+    pub(crate) no_embedded_gms: bool,
+}
+
+impl NodeOptions {
+    /// The faults to inject, if any; each process has its own random sequence.
+    #[must_use]
+    pub(crate) fn fault(&self) -> Option<FaultConfig> {
+        (self.loss > 0).then(|| FaultConfig {
+            seed: RandomState::new().hash_one(0),
+            loss_ppm: self.loss,
+            ..FaultConfig::default()
+        })
+    }
+
+    /// A node as these options describe it; `embedded` is for when they say nothing of that.
+    #[must_use = "a builder does nothing before `start`"]
+    pub(crate) fn builder(&self, embedded: Embedded) -> Builder {
+        let network = &self.network;
+        let embedded = match (self.embedded_gms, self.no_embedded_gms) {
+            (true, _) => Embedded::Always,
+            (_, true) => Embedded::Never,
+            _ => embedded,
+        };
+        let mut builder = Node::builder()
+            .cluster(network.cluster.as_str())
+            .discovery(network.discovery)
+            .data_port(network.data_port)
+            .embedded_service(embedded);
+        if let Some(interface) = &network.interface {
+            builder = builder.interface(interface.as_str());
+        }
+        if let Some(name) = &self.name {
+            builder = builder.name(name.as_str());
+        }
+        if let Some(service) = self.service {
+            builder = builder.service(service);
+        }
+        if let Some(bytes) = self.receive_buffer {
+            builder = builder.receive_buffer(bytes);
+        }
+        if let Some(fault) = self.fault() {
+            builder = builder.fault(fault);
+        }
+        builder
+    }
+}
+
+/// Seconds with a fraction, as options take them.
+///
+/// # Errors
+/// Not a number from 0 to a million.
+pub(crate) fn seconds(text: &str) -> Result<Duration, String> {
+    let number: f64 = text
+        .parse()
+        .map_err(|_| "not a number of seconds".to_owned())?;
+    if !(0.0..=1e6).contains(&number) {
+        return Err("must be between 0 and 1000000 seconds".to_owned());
+    }
+    Ok(Duration::from_secs_f64(number))
+}
+
+/// Percent into parts per million.
+///
+/// # Errors
+/// Not a number from 0 to 100.
+pub(crate) fn loss_ppm(text: &str) -> Result<u32, String> {
+    let number: f64 = text
+        .trim_end_matches('%')
+        .parse()
+        .map_err(|_| "not a number of percent".to_owned())?;
+    if !(0.0..=100.0).contains(&number) {
+        return Err("must be between 0 and 100".to_owned());
+    }
+    // At most a million, and not negative.
+    Ok((number * 1e4).round() as u32)
+}
+
+/// Bytes, with suffix k (1024) or M (1024 k).
+///
+/// # Errors
+/// Not such a number.
+pub(crate) fn size(text: &str) -> Result<usize, String> {
+    let (digits, shift) = match text.char_indices().last() {
+        Some((at, 'k' | 'K')) => (&text[..at], 10),
+        Some((at, 'm' | 'M')) => (&text[..at], 20),
+        _ => (text, 0),
+    };
+    let number: usize = digits
+        .parse()
+        .map_err(|_| "not a number of bytes".to_owned())?;
+    number
+        .checked_mul(1 << shift)
+        .ok_or_else(|| "too large".to_owned())
+}
+
+fn multicast(text: &str) -> Result<SocketAddrV4, String> {
+    let address: SocketAddrV4 = text
+        .parse()
+        .map_err(|_| "not an IPv4 address and a port, such as 239.192.83.77:4483".to_owned())?;
+    if !address.ip().is_multicast() {
+        return Err("not a multicast address: those begin with 224 to 239".to_owned());
+    }
+    Ok(address)
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+    use clap::error::ErrorKind;
+
+    use super::*;
+
+    fn parse(line: &str) -> Result<Command, clap::Error> {
+        Cli::try_parse_from(line.split(' ')).map(|cli| cli.command)
+    }
+
+    #[test]
+    fn the_definition_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn every_command_has_examples_and_exit_codes_in_its_help() {
+        for command in Cli::command()
+            .get_subcommands_mut()
+            .filter(|c| !c.is_hide_set())
+        {
+            let help = command.render_long_help().to_string();
+            for part in ["Examples:", "Exit codes:"] {
+                assert!(help.contains(part), "{}: {part}", command.get_name());
+            }
+        }
+    }
+
+    #[test]
+    fn options_reach_the_command() {
+        let line = "qsm pub a b --interface lo --cluster c --name n --service 10.0.0.1:5 \
+                    --discovery 239.1.2.3:4 --data-port 9 --receive-buffer 4M --loss 2.5 -v";
+        let Command::Pub(args) = parse(line).unwrap() else {
+            panic!("not a pub");
+        };
+        let node = &args.node;
+        assert_eq!(args.groups, ["a", "b"]);
+        assert_eq!(node.network.interface.as_deref(), Some("lo"));
+        assert_eq!(node.loss, 25_000);
+        assert_eq!(node.receive_buffer, Some(4 << 20));
+        assert_eq!(node.service, Some("10.0.0.1:5".parse().unwrap()));
+        assert!(node.network.verbose && !node.embedded_gms);
+        assert_eq!(node.fault().map(|fault| fault.loss_ppm), Some(25_000));
+    }
+
+    #[test]
+    fn nonsense_is_a_usage_error() {
+        for (line, kind) in [
+            ("qsm", ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand),
+            ("qsm pub", ErrorKind::MissingRequiredArgument),
+            ("qsm fly", ErrorKind::InvalidSubcommand),
+            ("qsm pub a --loss 101", ErrorKind::ValueValidation),
+            ("qsm pub a --loss -1", ErrorKind::UnknownArgument),
+            (
+                "qsm pub a --discovery 10.0.0.1:5",
+                ErrorKind::ValueValidation,
+            ),
+            ("qsm pub a --rate 0", ErrorKind::ValueValidation),
+            (
+                "qsm pub a --embedded-gms --no-embedded-gms",
+                ErrorKind::ArgumentConflict,
+            ),
+            ("qsm pub a --frames --whole f", ErrorKind::ArgumentConflict),
+            ("qsm sub a --frames --json", ErrorKind::ArgumentConflict),
+            ("qsm sub a --count 0", ErrorKind::ValueValidation),
+            ("qsm sub a --until-idle -1", ErrorKind::UnknownArgument),
+            ("qsm lab run", ErrorKind::MissingRequiredArgument),
+            ("qsm lab run --hosts 0 -- true", ErrorKind::ValueValidation),
+        ] {
+            let error = parse(line).unwrap_err();
+            assert_eq!(error.kind(), kind, "{line}: {error}");
+        }
+    }
+
+    #[test]
+    fn quantities_are_read_with_their_units() {
+        assert_eq!(size("8M"), Ok(8 << 20));
+        assert_eq!(size("64k"), Ok(64 << 10));
+        assert_eq!(size("17"), Ok(17));
+        assert!(size("x").is_err() && size("").is_err());
+        assert!(size("99999999999999M").is_err());
+        assert_eq!(loss_ppm("2%"), Ok(20_000));
+        assert_eq!(loss_ppm("0.0001"), Ok(1));
+        assert_eq!(seconds("1.5"), Ok(Duration::from_millis(1500)));
+        assert!(seconds("-1").is_err() && seconds("NaN").is_err());
+    }
+}

@@ -1,0 +1,346 @@
+//! What the director knows of the processes, and waiting for what they are to do.
+
+use std::collections::VecDeque;
+use std::sync::mpsc::RecvTimeoutError;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use super::cast::{Cast, Heard, Line, Place};
+use super::screen::Screen;
+use super::talk::{Figures, Published, Said, Stream};
+use crate::failure::Failure;
+use crate::figures;
+use crate::stop::Stop;
+use crate::table::printable;
+
+/// How often signals and the screen are looked at.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// Lines of standard error, and of trouble, that are kept.
+const LINES_KEPT: usize = 12;
+
+/// Shortest time over which a rate is computed.
+const RATE_OVER: Duration = Duration::from_millis(900);
+
+/// What is known of a process.
+#[derive(Debug)]
+pub(crate) struct State {
+    /// In a word.
+    pub(crate) doing: &'static str,
+    /// The node in its life, when it is in its groups.
+    pub(crate) origin: Option<String>,
+    /// A sender publishes.
+    pub(crate) started: bool,
+    /// A sender sees the receiver that came back.
+    pub(crate) marked: bool,
+    /// Members of the cluster-wide group, as a sender sees it.
+    pub(crate) members: u32,
+    /// The last figures.
+    pub(crate) figures: Figures,
+    /// Messages and bytes per second.
+    pub(crate) rates: (f64, f64),
+    /// What was published.
+    pub(crate) published: Option<Vec<Published>>,
+    /// Members and groups of the regions.
+    pub(crate) regions: Vec<(usize, u32)>,
+    /// What was received.
+    pub(crate) received: Option<Vec<Stream>>,
+    /// Hashes of what was published.
+    pub(crate) hashes: Option<Vec<String>>,
+    /// Before these figures the rate is computed from.
+    base: (Instant, Figures),
+    heard: Instant,
+}
+
+impl State {
+    fn new() -> Self {
+        let now = Instant::now();
+        Self {
+            doing: "starting",
+            origin: None,
+            started: false,
+            marked: false,
+            members: 0,
+            figures: Figures::default(),
+            rates: (0.0, 0.0),
+            published: None,
+            regions: Vec::new(),
+            received: None,
+            hashes: None,
+            base: (now, Figures::default()),
+            heard: now,
+        }
+    }
+
+    fn take_figures(&mut self, figures: Figures, now: Instant) {
+        self.figures = figures;
+        let (since, base) = self.base;
+        let over = now.duration_since(since);
+        if over >= RATE_OVER {
+            let per_second =
+                |new: u64, old: u64| new.saturating_sub(old) as f64 / over.as_secs_f64();
+            self.rates = (
+                per_second(figures.messages, base.messages),
+                per_second(figures.bytes, base.bytes),
+            );
+            self.base = (now, figures);
+        }
+    }
+}
+
+/// All processes and what is known of them.
+pub(crate) struct Stage {
+    /// The processes.
+    pub(crate) cast: Cast,
+    /// What is known of them, in the same order.
+    pub(crate) states: Vec<State>,
+    /// Where the membership service is.
+    pub(crate) service: Option<String>,
+    /// Nodes that the service declared dead, and when.
+    pub(crate) excluded: Vec<(String, Instant)>,
+    /// The terminal.
+    pub(crate) screen: Screen,
+    /// Trouble told, and what was written to standard error.
+    pub(crate) trouble: VecDeque<String>,
+    stop: Stop,
+    deadline: Instant,
+    /// When one has ended that should not have.
+    ended: Option<Place>,
+}
+
+impl Stage {
+    /// With nobody on it yet; everything has to be over by the deadline.
+    #[must_use]
+    pub(crate) fn new(cast: Cast, screen: Screen, stop: Stop, deadline: Instant) -> Self {
+        Self {
+            cast,
+            states: Vec::new(),
+            service: None,
+            excluded: Vec::new(),
+            screen,
+            trouble: VecDeque::new(),
+            stop,
+            deadline,
+            ended: None,
+        }
+    }
+
+    /// Starts a process.
+    ///
+    /// # Errors
+    /// It, or its host, cannot be made.
+    pub(crate) fn start(&mut self, name: &str, arguments: &[&str]) -> Result<Place, Failure> {
+        let place = self.cast.start(name, arguments)?;
+        self.states.push(State::new());
+        Ok(place)
+    }
+
+    /// Kills a process; what it knew is forgotten.
+    ///
+    /// # Errors
+    /// The system refuses.
+    pub(crate) fn kill(&mut self, who: Place) -> Result<(), Failure> {
+        self.cast.kill(who)?;
+        self.states[who] = State::new();
+        self.states[who].doing = "KILLED";
+        Ok(())
+    }
+
+    /// Starts a process again that was killed.
+    ///
+    /// # Errors
+    /// It cannot be started.
+    pub(crate) fn restart(&mut self, who: Place) -> Result<(), Failure> {
+        self.states[who] = State::new();
+        self.states[who].doing = "restarting";
+        self.cast.restart(who)
+    }
+
+    /// Waits until all of them are so.
+    ///
+    /// # Errors
+    /// A process has ended, the deadline has passed, or the user wants an end.
+    pub(crate) fn wait(
+        &mut self,
+        what: &str,
+        who: &[Place],
+        done: impl Fn(&State) -> bool,
+    ) -> Result<(), Failure> {
+        self.wait_until(what, |stage| {
+            let not_yet = who
+                .iter()
+                .copied()
+                .filter(|&place| !done(&stage.states[place]));
+            not_yet.collect()
+        })
+    }
+
+    /// Waits until nobody is left that has not.
+    ///
+    /// # Errors
+    /// As [`Stage::wait`].
+    pub(crate) fn wait_until(
+        &mut self,
+        what: &str,
+        missing: impl Fn(&Self) -> Vec<Place>,
+    ) -> Result<(), Failure> {
+        self.screen.stage(what);
+        loop {
+            let left = missing(self);
+            if left.is_empty() {
+                return Ok(());
+            }
+            if Instant::now() >= self.deadline {
+                return Err(self.too_late(what, &left));
+            }
+            self.pump()?;
+        }
+    }
+
+    /// Lets the processes work for some time.
+    ///
+    /// # Errors
+    /// As [`Stage::wait`].
+    pub(crate) fn run_for(&mut self, what: &str, duration: Duration) -> Result<(), Failure> {
+        self.screen.stage(what);
+        let until = Instant::now() + duration;
+        while Instant::now() < until.min(self.deadline) {
+            self.pump()?;
+        }
+        Ok(())
+    }
+
+    /// Takes what the processes have written, and shows it.
+    fn pump(&mut self) -> Result<(), Failure> {
+        match self.cast.heard.recv_timeout(LOOK) {
+            Ok(heard) => {
+                self.hear(heard);
+                while let Ok(heard) = self.cast.heard.try_recv() {
+                    self.hear(heard);
+                }
+            }
+            // The other end is in the cast as well, so there always is one.
+            Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {}
+        }
+        if let Some(place) = self.ended {
+            return Err(self.ended_early(place));
+        }
+        if self.stop.is_asked() {
+            return Err(Failure::failed("interrupted", "let it run to its end"));
+        }
+        if self.screen.is_due() {
+            let text = self.screen.table(&self.states, |place| {
+                (
+                    self.cast.name(place).to_owned(),
+                    self.cast.address(place).to_string(),
+                )
+            });
+            self.screen.show(&text);
+        }
+        Ok(())
+    }
+
+    fn hear(&mut self, heard: Heard) {
+        let Heard { who, life, line } = heard;
+        let now = Instant::now();
+        // Its former life does not concern us any more, nor one that was killed.
+        let current = self.cast.life(who) == life && self.states[who].doing != "KILLED";
+        match line {
+            Line::Error(text) => self.note(who, &text),
+            Line::Service(value) => self.hear_service(who, &value, now),
+            Line::Said(said) if current => {
+                self.states[who].heard = now;
+                self.hear_node(who, said, now);
+            }
+            Line::End if current => self.ended = self.ended.or(Some(who)),
+            Line::Said(_) | Line::End => {}
+        }
+    }
+
+    fn hear_node(&mut self, who: Place, said: Said, now: Instant) {
+        let state = &mut self.states[who];
+        match said {
+            Said::Ready { origin } => {
+                state.origin = Some(origin);
+                state.doing = "ready";
+            }
+            Said::Started => {
+                state.started = true;
+                state.doing = "publishing";
+            }
+            Said::Figures(figures) => state.take_figures(figures, now),
+            Said::Members(members) => state.members = members,
+            Said::Marked => state.marked = true,
+            Said::Published { groups, regions } => {
+                state.published = Some(groups);
+                state.regions = regions;
+                state.doing = "all stable";
+            }
+            Said::Received { streams } => {
+                state.received = Some(streams);
+                state.doing = "has all";
+            }
+            Said::Hashes(hashes) => state.hashes = Some(hashes),
+            Said::Trouble(text) => self.note(who, &text),
+        }
+    }
+
+    fn hear_service(&mut self, who: Place, value: &Value, now: Instant) {
+        let text = |key: &str| value.get(key).and_then(Value::as_str).map(str::to_owned);
+        let state = &mut self.states[who];
+        state.heard = now;
+        match (text("event").as_deref(), text("address"), text("node")) {
+            (Some("listening"), Some(address), _) => {
+                self.service = Some(address);
+                state.doing = "serving";
+            }
+            (Some("excluded"), _, Some(node)) => self.excluded.push((node, now)),
+            (Some("conflict"), ..) => self.note(who, &value.to_string()),
+            _ => {}
+        }
+    }
+
+    fn note(&mut self, who: Place, text: &str) {
+        let line = format!("{}: {}", self.cast.name(who), printable(text));
+        self.trouble.push_back(line);
+        if self.trouble.len() > LINES_KEPT {
+            self.trouble.pop_front();
+        }
+    }
+
+    fn too_late(&self, what: &str, left: &[Place]) -> Failure {
+        let one = |&place: &Place| {
+            let state = &self.states[place];
+            format!(
+                "{} ({}, last heard {} ago)",
+                self.cast.name(place),
+                state.doing,
+                figures::duration(state.heard.elapsed())
+            )
+        };
+        let who: Vec<String> = left.iter().map(one).collect();
+        Failure::timeout(
+            format!("while {what}: time is up; not yet: {}", who.join(", ")),
+            self.remedy("give it more time with --timeout, or fewer processes with --quick"),
+        )
+    }
+
+    fn ended_early(&self, place: Place) -> Failure {
+        Failure::failed(
+            format!("{} has ended before its time", self.cast.name(place)),
+            self.remedy("run `qsm demo` again; if it happens again, it is worth a report"),
+        )
+    }
+
+    /// With what was told last, if anything was.
+    fn remedy(&self, otherwise: &str) -> String {
+        match self.trouble.back() {
+            Some(_) => {
+                let lines: Vec<&str> = self.trouble.iter().map(String::as_str).collect();
+                format!("{otherwise}; what was told last: {}", lines.join(" | "))
+            }
+            None => otherwise.to_owned(),
+        }
+    }
+}

@@ -1,0 +1,185 @@
+//! `qsm gms`: the membership service on its own.
+
+use std::io::{self, Write};
+use std::net::{Ipv4Addr, SocketAddrV4};
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use qsm::{RecvError, SERVICE_PORT, Service, ServiceEvent};
+use serde_json::{Value, json};
+
+use crate::args::{NetworkOptions, after_help};
+use crate::failure::Failure;
+use crate::stop::Stop;
+use crate::table::printable;
+
+/// How often signals are looked at.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// Arguments of `qsm gms`.
+#[derive(Debug, Clone, Args)]
+#[command(after_help = after_help!(
+    "qsm gms                                       on the most fitting interface"
+    "qsm gms --listen 10.0.0.1:4481 --cluster blue"
+    "qsm gms --listen 0.0.0.0:0 --json             any port, which the first line names"
+))]
+pub(crate) struct GmsArgs {
+    /// Where nodes reach it; the address chooses the interface [default: 0.0.0.0:4481]
+    #[arg(long, value_name = "ADDRESS:PORT", conflicts_with = "interface")]
+    pub(crate) listen: Option<SocketAddrV4>,
+    /// Write events as JSON lines
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Where sockets are opened.
+    #[command(flatten)]
+    pub(crate) network: NetworkOptions,
+}
+
+/// Runs the command, until a signal.
+///
+/// # Errors
+/// It cannot start, or its sockets fail.
+pub(crate) fn run(args: &GmsArgs) -> Result<(), Failure> {
+    let stop = Stop::on_signals()?;
+    let service = start(args)?;
+    let log = Log {
+        json: args.json,
+        start: Instant::now(),
+    };
+    let cluster = &args.network.cluster;
+    log.line(
+        &format!(
+            "listening on {}, cluster {}",
+            service.address(),
+            printable(cluster)
+        ),
+        &json!({ "event": "listening", "address": service.address(), "cluster": cluster }),
+    )?;
+    while !stop.is_asked() {
+        match service.next_event_timeout(LOOK) {
+            Ok(Some(event)) => {
+                let (text, value) = describe(&event);
+                log.line(&text, &value)?;
+            }
+            Ok(None) => {}
+            Err(RecvError::Closed(reason)) => {
+                return Err(Failure::failed(reason.to_string(), "start it again"));
+            }
+            Err(other) => return Err(other.into()),
+        }
+    }
+    if args.network.verbose
+        && let Ok(snapshot) = service.snapshot()
+    {
+        eprintln!("{}", snapshot.io);
+        for (name, help, value) in snapshot.stats.rows().filter(|(.., value)| *value > 0) {
+            eprintln!("{value:>14}  {name}:{help}");
+        }
+    }
+    service.shutdown();
+    log.line("stopped", &json!({ "event": "stopped" }))
+}
+
+fn start(args: &GmsArgs) -> Result<Service, Failure> {
+    let network = &args.network;
+    let mut builder = Service::builder()
+        .cluster(network.cluster.as_str())
+        .discovery(network.discovery)
+        .data_port(network.data_port)
+        .port(args.listen.map_or(SERVICE_PORT, |listen| listen.port()));
+    let address = args
+        .listen
+        .map(|listen| *listen.ip())
+        .filter(|ip| *ip != Ipv4Addr::UNSPECIFIED);
+    let address = address.map(|ip| ip.to_string());
+    if let Some(interface) = address.or_else(|| network.interface.clone()) {
+        builder = builder.interface(interface);
+    }
+    Ok(builder.start()?)
+}
+
+/// Lines on stdout, at once, so that whoever started this can read on.
+struct Log {
+    json: bool,
+    start: Instant,
+}
+
+impl Log {
+    fn line(&self, text: &str, value: &Value) -> Result<(), Failure> {
+        let mut stdout = io::stdout().lock();
+        let written = match self.json {
+            true => writeln!(stdout, "{value}"),
+            false => writeln!(
+                stdout,
+                "{:>9.3} s  {text}",
+                self.start.elapsed().as_secs_f64()
+            ),
+        };
+        written
+            .and_then(|()| stdout.flush())
+            .map_err(|error| Failure::io("write to stdout", &error))
+    }
+}
+
+fn describe(event: &ServiceEvent) -> (String, Value) {
+    match event {
+        ServiceEvent::Admitted {
+            origin,
+            name,
+            address,
+        } => (
+            format!("admitted {} ({origin}) at {address}", printable(name)),
+            json!({ "event": "admitted", "node": origin.to_string(), "name": name,
+                    "address": address }),
+        ),
+        ServiceEvent::Excluded { origin } => (
+            format!("excluded {origin}: it did not answer"),
+            json!({ "event": "excluded", "node": origin.to_string() }),
+        ),
+        ServiceEvent::Left { origin } => (
+            format!("left {origin}"),
+            json!({ "event": "left", "node": origin.to_string() }),
+        ),
+        ServiceEvent::Opened {
+            term,
+            resumed,
+            absent,
+        } => (
+            format!("open, term {term}: {resumed} nodes taken up, {absent} gone"),
+            json!({ "event": "opened", "term": term, "resumed": resumed, "absent": absent }),
+        ),
+        ServiceEvent::Conflict { node, address } => (
+            format!(
+                "CONFLICT: another service ({:x}) of this cluster runs at {address}; stop one of \
+                 them",
+                node.0
+            ),
+            json!({ "event": "conflict", "address": address }),
+        ),
+        ServiceEvent::Yielded { to } => (
+            format!("gave way to {to}"),
+            json!({ "event": "yielded", "address": to }),
+        ),
+        other => (
+            format!("{other:?}"),
+            json!({ "event": "other", "text": format!("{other:?}") }),
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_in_the_log_cannot_steer_the_terminal() {
+        let event = ServiceEvent::Admitted {
+            origin: qsm::Origin::default(),
+            name: "a\u{1b}b".to_owned(),
+            address: "10.0.0.1:7".parse().unwrap(),
+        };
+        let (text, value) = describe(&event);
+        assert_eq!(text, "admitted a\\u{1b}b (0.0) at 10.0.0.1:7");
+        assert_eq!(value["event"], "admitted");
+    }
+}
