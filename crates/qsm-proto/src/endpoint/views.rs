@@ -215,9 +215,6 @@ impl Endpoint {
                     told: false,
                 });
             }
-            if region.history.left().is_none() {
-                region.leaving = None;
-            }
             if !region.member() {
                 region.leaving = None;
                 region.release(&mut self.core.store);
