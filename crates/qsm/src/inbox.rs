@@ -165,3 +165,76 @@ impl<T> Inbox<T> {
         Some(item)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::thread;
+
+    use super::*;
+
+    fn inbox(overflow: Overflow) -> Inbox<usize> {
+        let (messages, bytes) = (3, 100);
+        Inbox::new(Capacity { messages, bytes }, overflow)
+    }
+
+    fn rest(inbox: &Inbox<usize>) -> Vec<usize> {
+        std::iter::from_fn(|| inbox.try_recv().ok().flatten()).collect()
+    }
+
+    #[test]
+    fn each_policy_drops_what_it_says() {
+        let cases = [
+            (Overflow::DropNewest, vec![0, 1, 2], 7),
+            (Overflow::DropOldest, vec![7, 8, 9], 7),
+            (Overflow::Disconnect, vec![0, 1, 2], 1),
+        ];
+        for (overflow, kept, dropped) in cases {
+            let inbox = inbox(overflow);
+            let told: u64 = (0..10).map(|item| inbox.offer(1, || item).dropped).sum();
+            assert_eq!(
+                (rest(&inbox), inbox.dropped(), told),
+                (kept, dropped, dropped)
+            );
+            assert_eq!((inbox.messages(), inbox.bytes()), (0, 0));
+        }
+    }
+
+    #[test]
+    fn bytes_are_bounded_but_one_large_item_fits() {
+        let inbox = inbox(Overflow::DropNewest);
+        assert!(inbox.offer(1000, || 1).kept);
+        assert!(!inbox.offer(1, || 2).kept);
+        assert_eq!(rest(&inbox), [1]);
+        assert!(inbox.offer(60, || 3).kept);
+        assert!(!inbox.offer(41, || 4).kept);
+        assert!(inbox.offer(40, || 5).kept);
+    }
+
+    #[test]
+    fn items_offered_before_closing_still_come_out() {
+        let inbox = inbox(Overflow::DropNewest);
+        inbox.offer(1, || 1);
+        inbox.close(RecvError::Overflow);
+        assert!(!inbox.offer(1, || 2).kept);
+        assert_eq!(inbox.try_recv(), Ok(Some(1)));
+        assert_eq!(inbox.recv(None), Err(RecvError::Overflow));
+    }
+
+    /// A lost wake-up leaves the reader asleep for ever.
+    #[test]
+    fn a_reader_that_sleeps_sees_every_item() {
+        let (messages, bytes) = (usize::MAX, usize::MAX);
+        let inbox = Inbox::new(Capacity { messages, bytes }, Overflow::DropNewest);
+        let inbox = Arc::new(inbox);
+        let reader = Arc::clone(&inbox);
+        let reader = thread::spawn(move || {
+            (0..20_000).for_each(|item| assert_eq!(reader.recv(None), Ok(Some(item))));
+        });
+        for item in 0..20_000 {
+            inbox.offer(1, || item);
+            inbox.wake();
+        }
+        reader.join().unwrap();
+    }
+}

@@ -190,3 +190,89 @@ impl Outlet {
         self.bytes.load(Ordering::Relaxed)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::thread;
+
+    use super::*;
+
+    #[test]
+    fn a_source_is_announced_once_and_never_forgotten() {
+        let signal = Signal::idle();
+        assert!(signal.raise(), "the core must be told");
+        assert!(!signal.raise(), "it has been told");
+        signal.begin();
+        assert!(signal.end(), "nothing came meanwhile");
+        assert!(signal.raise());
+        signal.begin();
+        assert!(!signal.raise(), "the core is looking");
+        assert!(!signal.end(), "something came meanwhile");
+        signal.begin();
+        assert!(signal.end());
+    }
+
+    const EACH: u64 = 10_000;
+
+    fn produce(outlet: &Outlet, gate: &Gate, announcements: &AtomicUsize, announced: &Sleepers) {
+        for number in 0..EACH {
+            let push = || outlet.push(gate, &number.to_le_bytes());
+            if gate.sleepers.wait(None, push).unwrap() {
+                announcements.fetch_add(1, Ordering::SeqCst);
+                announced.wake();
+            }
+        }
+    }
+
+    /// As the core does: takes until nothing more came. Returns how many messages, and the sum of
+    /// their numbers.
+    fn take_all(outlet: &Outlet, gate: &Gate) -> (u64, u64) {
+        let (mut count, mut sum) = (0, 0);
+        outlet.signal.begin();
+        loop {
+            let Some(message) = outlet.pop() else {
+                if outlet.signal.end() {
+                    return (count, sum);
+                }
+                outlet.signal.begin();
+                continue;
+            };
+            assert!(outlet.messages() <= gate.limits.messages);
+            sum += u64::from_le_bytes(message[..].try_into().unwrap());
+            count += 1;
+            outlet.release(gate, message.len());
+            gate.sleepers.wake();
+        }
+    }
+
+    /// Producers fill a small queue and wait for room; the core takes from it whenever it is
+    /// announced. A lost announcement or a lost wake-up leaves them all asleep.
+    #[test]
+    fn nothing_is_lost_between_producers_and_the_core() {
+        let (messages, bytes, bytes_total) = (4, 1000, 1000);
+        let gate = Gate::new(GateLimits {
+            messages,
+            bytes,
+            bytes_total,
+        });
+        let outlet = Outlet::new(Arc::from("x"), 0);
+        let (announcements, announced) = (AtomicUsize::new(0), Sleepers::default());
+        let (mut count, mut sum) = (0, 0);
+        thread::scope(|scope| {
+            for _ in 0..3 {
+                scope.spawn(|| produce(&outlet, &gate, &announcements, &announced));
+            }
+            while count < 3 * EACH {
+                announced.wait(None, || {
+                    (announcements.load(Ordering::SeqCst) > 0).then_some(())
+                });
+                announcements.fetch_sub(1, Ordering::SeqCst);
+                let taken = take_all(&outlet, &gate);
+                (count, sum) = (count + taken.0, sum + taken.1);
+            }
+        });
+        assert_eq!(sum, 3 * EACH * (EACH - 1) / 2);
+        assert_eq!((outlet.messages(), outlet.bytes(), gate.bytes()), (0, 0, 0));
+        assert_eq!(outlet.taken(), 3 * EACH);
+    }
+}

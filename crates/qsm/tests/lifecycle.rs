@@ -27,6 +27,22 @@ fn shutdown_delivers_what_was_accepted() {
 }
 
 #[test]
+fn flush_returns_when_all_receivers_have_everything() {
+    let site = Site::new();
+    let (a, b) = (site.first("a"), site.node("b"));
+    let _subscription = b.subscribe(["x"]).unwrap();
+    let publisher = a.publisher("x").unwrap();
+    publisher.wait_for_members(1, PATIENCE).unwrap();
+    for round in 1..=20 {
+        for _ in 0..100 {
+            publisher.send(&[0; 2000]).unwrap();
+        }
+        a.flush(PATIENCE).unwrap();
+        assert_eq!(b.stats().unwrap().protocol.messages_delivered, round * 100);
+    }
+}
+
+#[test]
 fn after_the_end_all_handles_say_why() {
     let node = Site::new().first("a");
     let events = node.events();

@@ -230,7 +230,7 @@ fn a_slow_reader_is_disconnected() {
 }
 
 #[test]
-fn a_blocked_group_does_not_hold_up_another() {
+fn publishers_have_queues_of_their_own() {
     let site = Site::new();
     let builder = site.builder("a").embedded_service(Embedded::Always);
     let node = admitted(builder.queue_messages(1));
