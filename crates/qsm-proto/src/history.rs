@@ -63,9 +63,16 @@ impl History {
         let receives = me
             .and_then(|at| view.member(at))
             .is_some_and(|member| !member.leaving);
+        let stayed = self.me().is_some();
         match (receives, self.joined, self.left) {
             (true, None, _) => self.joined = Some(view.number()),
             (false, Some(_), None) => self.left = Some(view.number()),
+            // Back before it was out: it has taken part in the recovery all the time.
+            (true, Some(_), Some(_)) if stayed => self.left = None,
+            (true, Some(_), Some(_)) => {
+                self.joined = Some(view.number());
+                self.left = None;
+            }
             _ => {}
         }
         if self.entries.len() == Self::MAX {
@@ -126,7 +133,12 @@ impl History {
         }
         let joined = self.joined.is_some_and(|joined| joined <= number);
         let left = self.left.is_some_and(|left| left <= number);
-        if joined && !left {
+        // A node that came back has views in between in which it received nothing.
+        let away = self.exact(number).is_some_and(|view| {
+            let me = view.index_of(self.me).and_then(|at| view.member(at));
+            me.is_none_or(|member| member.leaving)
+        });
+        if joined && !left && !away {
             Duty::Deliver
         } else {
             Duty::Pass
@@ -179,5 +191,77 @@ impl History {
             .entries
             .partition_point(|entry| entry.view.number() < number);
         &self.entries[at]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::view::Layout;
+    use qsm_wire::membership::Member;
+    use qsm_wire::{ChannelId, Incarnation, NodeId, RegionId};
+    use std::net::SocketAddr;
+
+    fn origin(node: u64) -> Origin {
+        Origin {
+            node: NodeId(node),
+            incarnation: Incarnation(1),
+        }
+    }
+
+    fn view(number: u32, members: &[(u64, bool)]) -> Arc<RegionView> {
+        let address = SocketAddr::from(([10, 0, 0, 1], 1));
+        let members = members
+            .iter()
+            .map(|(node, leaving)| Member {
+                origin: origin(*node),
+                address,
+                leaving: *leaving,
+            })
+            .collect();
+        let channel = (ChannelId(1), SocketAddr::from(([239, 0, 0, 1], 1)));
+        let layout = Layout::default();
+        Arc::new(RegionView::new(
+            RegionId(1),
+            ViewNumber(number),
+            channel,
+            members,
+            layout,
+        ))
+    }
+
+    fn duties(history: &History, numbers: core::ops::RangeInclusive<u32>) -> Vec<Duty> {
+        numbers
+            .map(|number| history.duty(ViewNumber(number)))
+            .collect()
+    }
+
+    #[test]
+    fn a_node_that_was_out_and_comes_back_delivers_from_its_return_on() {
+        let mut history = History::new(origin(1), view(1, &[(1, false), (2, false)]));
+        history.push(view(2, &[(1, true), (2, false)]));
+        history.push(view(3, &[(2, false)]));
+        assert_eq!(history.left(), Some(ViewNumber(2)));
+        history.push(view(4, &[(1, false), (2, false)]));
+        assert_eq!(
+            (history.joined(), history.left()),
+            (Some(ViewNumber(4)), None)
+        );
+        let duties = duties(&history, 1..=5);
+        assert_eq!(duties[..3], [Duty::Pass; 3]);
+        assert_eq!(duties[3..], [Duty::Deliver, Duty::Wait]);
+    }
+
+    #[test]
+    fn a_node_that_comes_back_while_it_leaves_delivers_all_but_the_time_between() {
+        let mut history = History::new(origin(1), view(1, &[(1, false), (2, false)]));
+        history.push(view(2, &[(1, true), (2, false)]));
+        history.push(view(3, &[(1, false), (2, false)]));
+        assert_eq!(
+            (history.joined(), history.left()),
+            (Some(ViewNumber(1)), None)
+        );
+        let duties = duties(&history, 1..=3);
+        assert_eq!(duties, [Duty::Deliver, Duty::Pass, Duty::Deliver]);
     }
 }

@@ -215,6 +215,9 @@ impl Endpoint {
                     told: false,
                 });
             }
+            if region.history.left().is_none() {
+                region.leaving = None;
+            }
             if !region.member() {
                 region.leaving = None;
                 region.release(&mut self.core.store);
