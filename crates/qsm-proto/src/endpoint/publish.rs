@@ -182,12 +182,20 @@ impl Endpoint {
 
     /// Puts a message on the streams of all regions of its group, or on none.
     fn push_to_regions(&mut self, now: Instant, message: Message<'_>) -> Result<(), PublishError> {
+        self.open_streams(message.group);
         let ids: &[RegionId] = self.routes.regions(message.group);
-        let several = ids.iter().filter(|id| self.receives(**id)).count() > 1;
-        if several && self.room_bytes(message.group) < message.payload.len() {
-            return Err(PublishError::WindowFull);
+        // One region judges for itself; several share the pool, and all of them must have room.
+        if ids.iter().filter(|id| self.receives(**id)).count() > 1 {
+            let needed: Option<usize> = ids
+                .iter()
+                .filter_map(|id| self.regions.get(id).filter(|region| region.receivers > 0))
+                .filter_map(|region| region.sender.as_ref())
+                .map(|sender| sender.blocks_needed(message.payload.len()))
+                .sum();
+            if needed.is_none_or(|needed| needed > self.pool.free_blocks()) {
+                return Err(PublishError::WindowFull);
+            }
         }
-        let header = self.core.header();
         for id in ids {
             let Some(region) = self
                 .regions
@@ -196,17 +204,9 @@ impl Endpoint {
             else {
                 continue;
             };
-            let stream = StreamId {
-                origin: header.origin,
-                channel: region.channel(),
+            let Some(sender) = &mut region.sender else {
+                continue;
             };
-            let sender = region.sender.get_or_insert_with(|| {
-                let config = SendConfig::new(&self.core.config);
-                let view = region.history.newest().number();
-                let mut sender = SendStream::new(config, header, stream, view);
-                sender.set_keep_until_stable(region.history.me().is_some());
-                sender
-            });
             sender
                 .push(now, &mut self.pool, message)
                 .map_err(|error| match error {
@@ -221,6 +221,29 @@ impl Endpoint {
             }
         }
         Ok(())
+    }
+
+    /// Opens this node's streams in the regions of a group that have none yet.
+    fn open_streams(&mut self, group: GroupId) {
+        let header = self.core.header();
+        for id in self.routes.regions(group) {
+            let Some(region) = self
+                .regions
+                .get_mut(id)
+                .filter(|region| region.receivers > 0 && region.sender.is_none())
+            else {
+                continue;
+            };
+            let stream = StreamId {
+                origin: header.origin,
+                channel: region.channel(),
+            };
+            let config = SendConfig::new(&self.core.config);
+            let view = region.history.newest().number();
+            let mut sender = SendStream::new(config, header, stream, view);
+            sender.set_keep_until_stable(region.history.me().is_some());
+            region.sender = Some(sender);
+        }
     }
 
     fn receives(&self, id: RegionId) -> bool {

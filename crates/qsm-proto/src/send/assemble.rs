@@ -69,6 +69,24 @@ impl SendStream {
         }
     }
 
+    /// New blocks that a message of this length would take; `None` if it would not be taken however
+    /// many there are.
+    #[must_use]
+    pub fn blocks_needed(&self, length: usize) -> Option<usize> {
+        if self.finished || self.unsent_bytes() >= self.config.backlog_bytes {
+            return None;
+        }
+        let capacity = self.config.capacity();
+        let room = self.store.open_room(capacity);
+        let bytes = CHUNK_HEADER_BYTES + length;
+        if bytes > self.config.packet_room() {
+            return Some(self.blocks_for(length, room > FIRST_PART_BYTES));
+        }
+        let end = self.store.end() + self.padding_bytes();
+        let fits = bytes <= room || self.store.packets_after(end, capacity) > 0;
+        Some(usize::from(!fits))
+    }
+
     /// Longest message that this many empty packets hold.
     fn content_bytes(&self, packets: usize) -> usize {
         let each = self.config.packet_room().saturating_sub(CHUNK_HEADER_BYTES);
