@@ -66,6 +66,14 @@ impl Alarms {
         }
     }
 
+    /// A stable stream is in no token, so that no ACK will say that its openings are known. Once
+    /// the heartbeats have become rare, whoever still waits for one asks by stream query.
+    fn announced_enough(&mut self) {
+        if self.heartbeat_delay >= HEARTBEAT_MAX {
+            self.announced = None;
+        }
+    }
+
     pub(super) fn all_stable(&mut self) {
         if self.announced.is_none() {
             self.heartbeat = None;
@@ -108,6 +116,7 @@ impl SendStream {
             self.counters.heartbeats += 1;
             // The last word of a finished stream that everybody has.
             if self.stable_upto() == self.marks.highest {
+                self.alarms.announced_enough();
                 self.alarms.all_stable();
             }
         }
