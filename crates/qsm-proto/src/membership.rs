@@ -353,7 +353,8 @@ impl Membership {
     #[must_use]
     pub fn next_timeout(&self) -> Option<Instant> {
         let link = self.link.as_ref();
-        let silence = link.filter(|_| self.contact != Contact::Lost);
+        let watching = self.contact != Contact::Lost && self.goodbye_until.is_none();
+        let silence = link.filter(|_| watching);
         [
             link.and_then(|link| link.session.next_timeout()),
             link.map(|link| link.heartbeat_at),
