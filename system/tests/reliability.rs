@@ -6,24 +6,27 @@ mod stage;
 use stage::{Layout, Stage, exact, hierarchical, irregular, share};
 
 const NODES: usize = 8;
+/// Processes that publish and receive nothing, so that all members of a region may miss a packet.
+const PUBLISHERS: usize = 2;
 const GROUPS: usize = 4096;
 const LOSS_PPM: u32 = 50_000;
-/// Over the three layouts and two publishers of each a million messages.
+/// A million messages over the three layouts with two publishers each.
 const MESSAGES: u64 = 1_000_000 / 6;
 
 fn everybody_gets_everything(layout: &Layout) {
-    let Some(mut stage) = Stage::new(NODES) else {
+    let Some(mut stage) = Stage::new(NODES + PUBLISHERS) else {
         return;
     };
     for node in 0..NODES {
         stage.start(node, LOSS_PPM);
         stage.subscribe(node, layout);
     }
-    let publishers = [0, NODES - 1];
-    for node in publishers {
+    let publishers = NODES..NODES + PUBLISHERS;
+    for node in publishers.clone() {
+        stage.start(node, LOSS_PPM);
         stage.publish(node, layout);
     }
-    for node in publishers {
+    for node in publishers.clone() {
         stage.tell(node, &format!("send {MESSAGES} 100"));
     }
     for node in publishers {
@@ -44,8 +47,9 @@ fn everybody_gets_everything(layout: &Layout) {
     repairs_come_from_receivers(&mut stage);
 }
 
-/// R084: more than 99 % of the repairs, and the sender is not asked for what a cacher has. With
-/// four cachers of each packet a loss of all of them is one in 160,000.
+/// R084: more than 99 % of the repairs, and the sender is not asked for what a cacher has: of the
+/// packets that one of four cachers misses, one in 8000 is missed by the other three too. (That
+/// it is exactly so, packet by packet, is tested in `qsm-proto`.)
 fn repairs_come_from_receivers(stage: &mut Stage) {
     let gaps = stage.total("gaps");
     let by_receivers = stage.total("repaired_by_cacher")
@@ -62,7 +66,15 @@ fn repairs_come_from_receivers(stage: &mut Stage) {
         asked * 1000 <= gaps,
         "{asked} of {gaps} missed packets asked of their sender"
     );
-    assert_eq!(stage.total("last_resort"), 0);
+    let rounds = [
+        "last_resort",
+        "rounds",
+        "rounds_abandoned",
+        "tokens_bypassed",
+        "tokens_repeated",
+    ]
+    .map(|counter| (counter, stage.total(counter)));
+    assert_eq!(rounds[0].1, 0, "{rounds:?}");
 }
 
 #[test]

@@ -66,8 +66,8 @@ pub struct Recovery {
     pub repair_bytes_per_second: u64,
     /// NAKs and pulls a node may send per second.
     pub requests_per_second: u64,
-    /// How long a packet of a dead sender may stay missing before it is declared lost without
-    /// every cacher's word. Guards against cachers that never answer.
+    /// How long cachers that do not answer are waited for before a missing packet is asked of its
+    /// sender, or, if that is dead, declared lost. Longer than it takes to exclude a dead member.
     pub give_up: Duration,
 }
 

@@ -100,7 +100,7 @@ impl SendConfig {
             window_bytes,
             backlog_bytes: BACKLOG_BYTES.min(window_bytes),
             batch_delay: config.pace.batch_delay,
-            last_resort: rounds.max(Duration::from_secs(1)),
+            last_resort: rounds.max(Duration::from_secs(3)),
             rate: RateConfig::new(&config.pace),
         }
     }

@@ -110,12 +110,7 @@ impl Endpoint {
             }
             beat.openings()
                 .for_each(|opening| stream.note_opening(opening));
-            stream.extend(
-                beat.highest,
-                &mut self
-                    .core
-                    .inbox(now, (&region.backoff, region.history.size()), out),
-            );
+            stream.announce(now, beat.highest);
             if beat.highest > stream.contiguous() {
                 region.ring.note_traffic(now, 0);
             }
@@ -159,6 +154,17 @@ impl Endpoint {
             }
         } else if let Some(known) = region.streams.get(&query.stream) {
             answer(known.highest(), &mut known.openings());
+        }
+    }
+
+    /// All that has arrived has been read: what senders and tokens have announced is missing.
+    pub(super) fn extend_streams(&mut self, now: Instant, out: &mut dyn Deliver) {
+        for region in self.regions.values_mut() {
+            let spread = (&region.backoff, region.history.size());
+            for stream in region.streams.values_mut().filter(|stream| stream.behind()) {
+                stream.extend(&mut self.core.inbox(now, spread, out));
+                stream.refresh_due();
+            }
         }
     }
 

@@ -60,6 +60,8 @@ pub struct Endpoint {
     /// Whom control packets have come from (R011).
     peers: BTreeSet<NodeId>,
     closing: Option<Closing>,
+    /// The runtime has not read all that has arrived.
+    backlog: bool,
     now: Instant,
     /// Where the round of regions with data to send goes on.
     turn: RegionId,
@@ -90,6 +92,7 @@ impl Endpoint {
             publishing: BTreeMap::new(),
             peers: BTreeSet::new(),
             closing: None,
+            backlog: false,
             now,
             turn: RegionId(0),
             actions: Vec::new(),
@@ -116,6 +119,12 @@ impl Endpoint {
         if packets > 0 {
             self.meter.object(now);
         }
+    }
+
+    /// Whether datagrams have arrived that the runtime has not handed over yet. While there are
+    /// any, what others say of a stream's end does not count as missing (R074).
+    pub fn set_backlog(&mut self, backlog: bool) {
+        self.backlog = backlog;
     }
 
     /// Takes a datagram from the network; messages that become deliverable go to `out` (R-PKT-6).
@@ -159,7 +168,10 @@ impl Endpoint {
         let now = self.advance(now);
         self.membership.handle_timeout(now, &mut self.core.outbox);
         self.take_changes(now, out);
-        self.run_rings(now, out);
+        if !self.backlog {
+            self.extend_streams(now, out);
+        }
+        self.run_rings(now);
         if self.core.config.recovery.fast {
             self.make_requests(now, out);
         }
@@ -302,9 +314,9 @@ impl Endpoint {
         out: &mut dyn Deliver,
     ) {
         match body {
-            Body::Token(token) => self.on_token(now, (header, token), out),
+            Body::Token(token) => self.on_token(now, (header, token)),
             Body::TokenAck(ack) => self.on_token_ack(now, header.origin, ack),
-            Body::Summary(summary) => self.on_summary(now, (header, summary), out),
+            Body::Summary(summary) => self.on_summary(now, (header, summary)),
             Body::Ack(ack) => self.on_ack(now, header.origin, ack),
             Body::Nak(request) => self.on_request(now, from, (header, request, Kind::Nak)),
             Body::Pull(request) => self.on_request(now, from, (header, request, Kind::Pull)),

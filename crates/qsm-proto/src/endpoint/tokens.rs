@@ -10,35 +10,25 @@ use qsm_wire::{
 use super::Endpoint;
 use crate::region::{Region, RegionStreams};
 use crate::ring::{Action, CALL, Turn};
-use crate::{Deliver, Instant, Reason};
+use crate::{Instant, Reason};
 
 impl Endpoint {
-    pub(super) fn on_token(
-        &mut self,
-        now: Instant,
-        (header, token): (&Header, &Token<'_>),
-        out: &mut dyn Deliver,
-    ) {
+    pub(super) fn on_token(&mut self, now: Instant, (header, token): (&Header, &Token<'_>)) {
         let id = token.head.region;
         // A call only announces a round: it has not been anywhere yet.
         if token.head.level != CALL {
             self.note_token(now, id);
             self.note_losers(token);
         }
-        self.turn(now, id, out, |region_ring, turn| {
+        self.turn(now, id, |region_ring, turn| {
             region_ring.handle_token(turn, header.origin, token);
         });
     }
 
     // Rule R-TOK-9.
-    pub(super) fn on_summary(
-        &mut self,
-        now: Instant,
-        (header, summary): (&Header, &Summary<'_>),
-        out: &mut dyn Deliver,
-    ) {
+    pub(super) fn on_summary(&mut self, now: Instant, (header, summary): (&Header, &Summary<'_>)) {
         self.note_token(now, summary.region);
-        self.turn(now, summary.region, out, |region_ring, turn| {
+        self.turn(now, summary.region, |region_ring, turn| {
             region_ring.handle_summary(turn, header.origin, summary);
         });
     }
@@ -66,7 +56,7 @@ impl Endpoint {
     }
 
     /// Runs the rings whose time has come.
-    pub(super) fn run_rings(&mut self, now: Instant, out: &mut dyn Deliver) {
+    pub(super) fn run_rings(&mut self, now: Instant) {
         let due: Vec<RegionId> = self
             .regions
             .iter()
@@ -74,7 +64,7 @@ impl Endpoint {
             .map(|(id, _)| *id)
             .collect();
         for id in due {
-            self.turn(now, id, out, |region_ring, turn| {
+            self.turn(now, id, |region_ring, turn| {
                 region_ring.handle_timeout(turn);
             });
         }
@@ -105,7 +95,6 @@ impl Endpoint {
         &mut self,
         now: Instant,
         id: RegionId,
-        out: &mut dyn Deliver,
         act: impl FnOnce(&mut crate::ring::RegionRing, &mut Turn<'_>),
     ) {
         let Some(region) = self.regions.get_mut(&id) else {
@@ -132,12 +121,12 @@ impl Endpoint {
             },
         );
         for action in actions.drain(..) {
-            self.act(now, id, action, out);
+            self.act(now, id, action);
         }
         self.actions = actions;
     }
 
-    fn act(&mut self, now: Instant, id: RegionId, action: Action, out: &mut dyn Deliver) {
+    fn act(&mut self, now: Instant, id: RegionId, action: Action) {
         match action {
             Action::Push { to, sender, range } => self.push(now, id, (to, sender, range)),
             Action::Pull {
@@ -157,7 +146,7 @@ impl Endpoint {
                 stable_upto,
                 cached_upto,
             } => {
-                self.watermarks(now, id, (sender, cutoff, stable_upto, cached_upto), out);
+                self.watermarks(now, id, (sender, cutoff, stable_upto, cached_upto));
             }
             Action::Acknowledge { sender, ack } => self.acknowledge(now, id, sender, &ack),
             Action::Suspect { member } => {
@@ -237,7 +226,6 @@ impl Endpoint {
         now: Instant,
         id: RegionId,
         (sender, cutoff, stable_upto, cached_upto): (Origin, u64, u64, u64),
-        out: &mut dyn Deliver,
     ) {
         let Some(region) = self.regions.get_mut(&id) else {
             return;
@@ -247,12 +235,7 @@ impl Endpoint {
             return;
         };
         stream.watermarks(stable_upto, cached_upto, &mut self.core.store);
-        stream.extend(
-            cutoff,
-            &mut self
-                .core
-                .inbox(now, (&region.backoff, region.history.size()), out),
-        );
+        stream.announce(now, cutoff);
     }
 
     /// A stream that is in the token but was never heard of here: its sender, if it is a member,

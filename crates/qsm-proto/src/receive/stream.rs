@@ -89,6 +89,9 @@ pub struct ReceiveStream {
     openings: Vec<Opening>,
     reassembly: Reassembly,
     watermarks: Watermarks,
+    /// Highest number that exists by the word of others: counted as missing only once all that
+    /// has arrived here has been read (R074).
+    announced: u64,
     /// The sender: where it is, whether it is dead.
     sender: Sender,
     /// Earliest time at which a gap may be due; may be too early, never too late.
@@ -130,6 +133,7 @@ impl ReceiveStream {
             openings: Vec::new(),
             reassembly: Reassembly::default(),
             watermarks: Watermarks::default(),
+            announced: before,
             sender: Sender::default(),
             due: Instant::NEVER,
         }
@@ -314,16 +318,26 @@ impl ReceiveStream {
         }
     }
 
-    /// The stream is known to go up to `highest`: what is not here is missing (G01).
-    pub fn extend(&mut self, highest: u64, inbox: &mut Inbox<'_>) {
-        let highest = highest.min(self.contiguous.saturating_add(inbox.ahead_max));
+    /// Others say that the stream goes up to `highest` (G01).
+    pub fn announce(&mut self, now: Instant, highest: u64) {
+        if highest > self.announced.max(self.highest) {
+            self.announced = highest;
+            self.due = self.due.min(now);
+        }
+    }
+
+    /// Everything that has arrived has been read: what others have announced and is not here is
+    /// missing.
+    pub fn extend(&mut self, inbox: &mut Inbox<'_>) {
+        let highest = self
+            .announced
+            .min(self.contiguous.saturating_add(inbox.ahead_max));
         let Some(range) = SeqRange::new(self.highest + 1, highest) else {
             return;
         };
-        if self.gaps.is_full() {
-            return;
+        if !self.gaps.is_full() {
+            self.open_gap(range, inbox);
         }
-        self.open_gap(range, inbox);
     }
 
     /// Delivers what can be delivered now.
@@ -428,6 +442,12 @@ impl ReceiveStream {
     /// Recomputes [`ReceiveStream::due`] after histories of gaps have changed.
     pub fn refresh_due(&mut self) {
         self.due = self.gaps.next_due().unwrap_or(Instant::NEVER);
+    }
+
+    /// Whether others speak of packets that have not been seen here.
+    #[must_use]
+    pub fn behind(&self) -> bool {
+        self.announced > self.highest
     }
 
     /// What this node misses, up to the cutoff, of the packets that its own partition caches in

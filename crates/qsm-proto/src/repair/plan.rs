@@ -41,7 +41,7 @@ pub struct Planner<'a> {
     pub now: Instant,
     /// Time to the first retry; doubled with each.
     pub retry: Duration,
-    /// When packets of a dead sender are given up although a cacher has not answered.
+    /// How long cachers that do not answer are waited for: a dead one is excluded before that.
     pub give_up: Duration,
 }
 
@@ -129,11 +129,8 @@ impl Planner<'_> {
             .filter(|(rank, _)| gap.known_missing & bit(*rank) == 0)
             .map(|(_, index)| *index)
             .collect();
-        let patient = usize::from(gap.attempts) < 2 * live.len().max(2);
-        if !open.is_empty() && (patient || stream.sender_dead()) {
-            if !patient && self.now.since(gap.found) > self.give_up {
-                return Target::Nobody;
-            }
+        let silent = self.now.since(gap.found) > self.give_up;
+        if !open.is_empty() && !silent {
             let block = gap.first / structure.layout().block_packets.max(1);
             let turn = mix(self.me.node.0 ^ block).wrapping_add(u64::from(gap.attempts));
             let at = turn % u64::try_from(open.len()).unwrap_or(1);

@@ -39,6 +39,8 @@ pub(super) struct Passing {
 #[derive(Debug, Default)]
 pub(super) struct Hops {
     smoothed_ns: u64,
+    /// Smoothed deviation from it.
+    deviation_ns: u64,
     /// Members passed over, and when each was reported.
     silent: Vec<(MemberIndex, Option<Instant>)>,
     /// When the view was installed here.
@@ -84,9 +86,13 @@ impl Hops {
         self.alive(passing.to);
         if passing.sendings == 1 {
             let sample = nanoseconds(now.since(passing.sent));
-            self.smoothed_ns = match self.smoothed_ns {
-                0 => sample,
-                old => old - old / 8 + sample / 8,
+            let off = self.smoothed_ns.abs_diff(sample);
+            (self.smoothed_ns, self.deviation_ns) = match self.smoothed_ns {
+                0 => (sample, sample / 2),
+                old => (
+                    old - old / 8 + sample / 8,
+                    self.deviation_ns - self.deviation_ns / 4 + off / 4,
+                ),
             };
         }
     }
@@ -126,7 +132,9 @@ impl Hops {
     }
 
     fn timeout(&self, repetition: u32) -> Duration {
-        let usual = Duration::from_nanos(self.smoothed_ns.saturating_mul(4));
+        // As in RFC 6298: a loaded host's hops are not slow, they vary.
+        let spread = self.deviation_ns.saturating_mul(4);
+        let usual = Duration::from_nanos(self.smoothed_ns.saturating_add(spread));
         usual.clamp(TIMEOUT_MIN, TIMEOUT_MAX) * (1 << repetition.min(SENDINGS_MAX))
     }
 }

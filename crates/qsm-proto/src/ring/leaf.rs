@@ -16,11 +16,20 @@ pub(super) enum Stop {
     Way(MemberIndex),
     /// It is back at the partition leader; from this member, if any other took part.
     End(Option<MemberIndex>),
+    /// The same, and every member of the partition has taken part.
+    Complete(Option<MemberIndex>),
+}
+
+impl Stop {
+    /// Whether the token has been around.
+    pub(super) fn returned(self) -> bool {
+        matches!(self, Self::End(_) | Self::Complete(_))
+    }
 }
 
 /// Lets this node take part in a token of its partition.
 pub(super) fn visit(token: &mut Gathered, stop: Stop, turn: &mut Turn<'_>, capacity: usize) {
-    let returned = matches!(stop, Stop::End(_));
+    let returned = stop.returned();
     if !returned {
         token.visit(turn.streams);
     }
@@ -39,19 +48,22 @@ fn stream(entry: &mut Entry, stop: Stop, turn: &mut Turn<'_>) {
     let predecessor = match stop {
         Stop::Start => None,
         Stop::Way(from) => Some(from),
-        Stop::End(from) => from,
+        Stop::End(from) | Stop::Complete(from) => from,
     };
     if let (Some(predecessor), Some(report)) = (predecessor, report) {
         compare(entry, &own, report, predecessor, turn);
     }
     entry.common = match stop {
         Stop::Start => own,
-        Stop::Way(_) | Stop::End(_) => entry.common.common(&own, entry.head.cutoff),
+        Stop::Way(_) | Stop::End(_) | Stop::Complete(_) => {
+            entry.common.common(&own, entry.head.cutoff)
+        }
     };
     entry.naks = own;
-    if matches!(stop, Stop::End(_)) {
-        // What every live member of the partition misses, only the sender can send (R079).
-        if !entry.common.ranges.is_empty() {
+    if stop.returned() {
+        // What every member of the partition misses, only the sender can send (R079). One that
+        // did not answer may have it: it will answer, or be excluded.
+        if matches!(stop, Stop::Complete(_)) && !entry.common.ranges.is_empty() {
             turn.actions.push(Action::AskSender {
                 sender,
                 ranges: entry.common.ranges,

@@ -205,7 +205,7 @@ impl RegionRing {
         stop: Stop,
         mut token: Gathered,
     ) -> Gathered {
-        if !matches!(stop, Stop::End(_)) {
+        if !stop.returned() {
             self.learn_token(turn, place, &token);
         }
         leaf::visit(&mut token, stop, turn, self.capacity());
@@ -262,7 +262,13 @@ impl RegionRing {
         (from, mut token): (Option<MemberIndex>, Gathered),
     ) {
         if level == 0 {
-            token = self.at_leaf(turn, place, Stop::End(from), token);
+            let all = place.seats[0].len() == usize::from(token.head.visited);
+            let stop = if all {
+                Stop::Complete(from)
+            } else {
+                Stop::End(from)
+            };
+            token = self.at_leaf(turn, place, stop, token);
             token.clear_sets();
         }
         let round = &mut self.rounds[at];

@@ -28,6 +28,11 @@ impl Seat {
         (position + 1) % self.members.len().max(1)
     }
 
+    /// How many members it has.
+    pub(super) fn len(&self) -> usize {
+        self.members.len()
+    }
+
     pub(super) fn member(&self, position: usize) -> Option<MemberIndex> {
         self.members.get(position).copied()
     }

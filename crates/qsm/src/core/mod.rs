@@ -188,6 +188,7 @@ impl Core {
                 break;
             }
         }
+        self.endpoint.set_backlog(self.load.cut);
         let loaded = datagrams >= DATAGRAMS_LOADED;
         self.load.turns = if loaded {
             self.load.turns.saturating_add(1)
