@@ -1,7 +1,10 @@
 //! Runs simulations: `sim SEED`, `sim FIRST..LAST`, or `sim FILE` for a scenario.
 //!
 //! Options: `--shrink RUNS` makes a failing run smaller and prints it as scenario,
+//! `--forgery` draws runs with forged packets, of 6 seconds;
 //! `--trace LINES` says how much of the end of a failing run is shown.
+
+use core::time::Duration;
 
 use qsm_sim::{Failure, Report, Scenario, SimOptions, SwarmOptions, draw, run, shrink, write};
 
@@ -43,9 +46,15 @@ fn main() {
             (seed, seed + 1)
         }
     };
+    let forgery = arguments.iter().any(|argument| argument == "--forgery");
+    let sizes = SwarmOptions {
+        forgery,
+        duration: Duration::from_secs(if forgery { 6 } else { 12 }),
+        ..SwarmOptions::default()
+    };
     let several = last - first > 1;
     for seed in first..last {
-        let options = prepare(draw(seed, &SwarmOptions::default()));
+        let options = prepare(draw(seed, &sizes));
         match run(options.clone()) {
             Ok(report) if several => println!("{seed} ok: {} delivered", report.delivered),
             Err(failure) if several => {

@@ -113,6 +113,8 @@ struct Host {
     timer_at: Instant,
     /// Timeouts in a row without any output.
     idle_timeouts: u32,
+    /// The caller wants to hear of every input, whether there is an output or not.
+    watched: bool,
 }
 
 /// How the engine behaves.
@@ -180,6 +182,7 @@ impl Engine {
             frozen_until: None,
             timer_at: Instant::NEVER,
             idle_timeouts: 0,
+            watched: false,
         });
         self.hosts.len() - 1
     }
@@ -257,7 +260,13 @@ impl Engine {
         host_state.serving = false;
         host_state.frozen_until = None;
         host_state.timer_at = Instant::NEVER;
+        host_state.watched = false;
         self.note(host, "stops".to_owned());
+    }
+
+    /// From now on every input of the host ends a turn.
+    pub(crate) fn watch(&mut self, host: usize) {
+        self.hosts[host].watched = true;
     }
 
     /// The host handles nothing before `until`.
@@ -397,7 +406,7 @@ impl Engine {
         self.drive(host, |machine, now, out| {
             machine.handle_datagram(now, from, &datagram, out);
         })?;
-        Ok(self.has_outputs().then_some(host))
+        Ok(self.concerns_caller(host).then_some(host))
     }
 
     fn time_out(&mut self, host: usize) -> Result<Option<usize>, Violation> {
@@ -427,7 +436,7 @@ impl Engine {
             let message = format!("host {host}: a timeout stays due that does nothing");
             return Err(Violation::new("progress", message));
         }
-        Ok(self.has_outputs().then_some(host))
+        Ok(self.concerns_caller(host).then_some(host))
     }
 
     fn thaw(&mut self, host: usize) -> Result<Option<usize>, Violation> {
@@ -445,8 +454,10 @@ impl Engine {
         Ok(None)
     }
 
-    fn has_outputs(&self) -> bool {
-        !self.outputs.events.is_empty() || !self.outputs.deliveries.rows().is_empty()
+    fn concerns_caller(&self, host: usize) -> bool {
+        self.hosts[host].watched
+            || !self.outputs.events.is_empty()
+            || !self.outputs.deliveries.rows().is_empty()
     }
 
     fn advance<R>(

@@ -10,6 +10,14 @@
 //! A run has two phases: while faults happen, nothing wrong may be delivered; when they have
 //! ended, everything must be delivered and come to rest within a bound. The same options give the
 //! same run to the last byte, so that a seed is a bug report.
+//!
+//! ```
+//! use qsm_proto::Seed;
+//! use qsm_sim::SimOptions;
+//!
+//! let report = qsm_sim::run(SimOptions::quiet(Seed(1), 3)).unwrap();
+//! assert_eq!(report.delivered, report.published * 3);
+//! ```
 
 #![forbid(unsafe_code)]
 

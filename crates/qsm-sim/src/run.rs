@@ -155,6 +155,7 @@ impl Run {
             Fault::Restart { host, same_node } => world.start(host, same_node)?,
             Fault::Close { host } => {
                 world.apps[host].closing = true;
+                world.engine.watch(host);
                 world
                     .engine
                     .drive(host, |machine, now, _| machine.close(now))?;

@@ -28,6 +28,12 @@ impl Runs {
         self.runs.get(at).is_some_and(|run| run.0 <= number)
     }
 
+    /// Whether any number of `first..=last` is held.
+    pub(crate) fn overlaps(&self, first: u64, last: u64) -> bool {
+        let at = self.runs.partition_point(|run| run.1 < first);
+        self.runs.get(at).is_some_and(|run| run.0 <= last)
+    }
+
     pub(crate) fn first(&self) -> Option<u64> {
         self.runs.first().map(|run| run.0)
     }
@@ -80,6 +86,8 @@ mod tests {
             }
             assert_eq!(runs.count(), plain.len() as u64);
             assert!((0..50).all(|number| runs.contains(number) == plain.contains(&number)));
+            let overlaps = (10..=14).any(|number| plain.contains(&number));
+            assert_eq!(runs.overlaps(10, 14), overlaps);
             let missing = (3..=30).find(|number| !plain.contains(number));
             assert_eq!(runs.first_missing(&Runs::default(), 3, 30), missing);
             assert!(runs.runs.windows(2).all(|pair| pair[0].1 + 1 < pair[1].0));

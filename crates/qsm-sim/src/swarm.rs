@@ -279,7 +279,7 @@ fn network(dice: &mut Dice) -> NetworkOptions {
 
 fn limits(dice: &mut Dice) -> Limits {
     Limits {
-        send_bytes: *dice.pick(&[1 << 20, 1 << 18]),
+        send_bytes: *dice.pick(&[4 << 20, 2 << 20]),
         receive_bytes: *dice.pick(&[4 << 20, 1 << 19]),
         ahead_packets: *dice.pick(&[4096, 512]),
         streams: 256,

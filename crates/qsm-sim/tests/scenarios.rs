@@ -1,4 +1,4 @@
-//! Every file in `scenarios/` keeps all promises and shows what it expects.
+//! Every file in `scenarios/` but those in `scenarios/open/` keeps all promises and shows what it expects.
 
 use std::path::{Path, PathBuf};
 
@@ -18,23 +18,38 @@ fn files(folder: &Path) -> Vec<PathBuf> {
     files
 }
 
-#[test]
-fn all_scenarios_do_what_they_say() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios");
-    let files = files(&folder);
-    assert!(
-        files.len() >= 10,
-        "scenarios are missing in {}",
-        folder.display()
-    );
+fn run_all(folder: &Path, skipped: &str) -> Vec<String> {
     let mut failures = Vec::new();
-    for file in &files {
-        let text = std::fs::read_to_string(file).unwrap();
+    for file in files(folder) {
+        if file.components().any(|part| part.as_os_str() == skipped) {
+            continue;
+        }
+        let text = std::fs::read_to_string(&file).unwrap();
         let scenario = Scenario::parse(&text);
         let scenario = scenario.unwrap_or_else(|error| panic!("{}: {error}", file.display()));
         if let Err(failure) = scenario.run() {
             failures.push(format!("{}: {failure}", file.display()));
         }
     }
+    failures
+}
+
+fn scenarios() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios")
+}
+
+#[test]
+fn all_scenarios_do_what_they_say() {
+    assert!(files(&scenarios()).len() >= 10, "scenarios are missing");
+    let failures = run_all(&scenarios(), "open");
+    assert!(failures.is_empty(), "{}", failures.join("\n\n"));
+}
+
+/// `scenarios/open/` shows faults that are known and not repaired yet. A repaired one moves to
+/// `scenarios/regressions/`.
+#[test]
+#[ignore = "known faults; run with --ignored to see which are left"]
+fn open_faults_are_repaired() {
+    let failures = run_all(&scenarios().join("open"), "");
     assert!(failures.is_empty(), "{}", failures.join("\n\n"));
 }

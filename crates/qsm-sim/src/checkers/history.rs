@@ -131,6 +131,11 @@ impl History {
         self.lives.get(&origin)
     }
 
+    /// Whether the node lives, in this life.
+    pub(crate) fn alive(&self, origin: Origin) -> bool {
+        self.life(origin).is_some_and(|life| life.ended.is_none())
+    }
+
     /// Whether nothing that it has sent may be lost.
     pub(crate) fn reliable(&self, origin: Origin) -> bool {
         self.life(origin)

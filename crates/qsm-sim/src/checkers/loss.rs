@@ -29,15 +29,15 @@ pub(crate) fn check_report(
     (first, last): (u64, u64),
 ) -> Result<(), Violation> {
     let published = history.published(sender, group);
-    let highest = history
+    let delivered = history
         .track(receiver, group, sender)
-        .map_or(0, |track| track.highest);
-    if first == 0 || last < first || last > published || first <= highest {
+        .is_some_and(|track| track.delivered.overlaps(first, last));
+    if first == 0 || last < first || last > published || delivered {
         return Err(Violation::new(
             "loss",
             format!(
                 "{receiver} reports {sender}/group {group} #{first}..=#{last} as lost; \
-                 published are {published}, delivered up to {highest}"
+                 published are {published}, some of these delivered: {delivered}"
             ),
         ));
     }
@@ -45,10 +45,12 @@ pub(crate) fn check_report(
 }
 
 /// Nothing of a sender that still lives is lost: the sender keeps what is not stable (R003, R080).
-/// Judged at the end, because the cluster may know of a death before the dead node does.
+/// Judged at the end, because the cluster may know of a death before the dead node does; and only
+/// for receivers that live, because one that was excluded is right to say what it misses.
 pub(crate) fn check_end(history: &History) -> Result<(), Violation> {
     for ((receiver, group, sender), track) in history.tracks() {
-        if let Some(first) = track.lost.first().filter(|_| history.reliable(sender)) {
+        let owed = history.alive(receiver) && history.reliable(sender);
+        if let Some(first) = track.lost.first().filter(|_| owed) {
             return Err(Violation::new(
                 "loss",
                 format!(
