@@ -26,7 +26,7 @@ use std::time::{Duration, Instant};
 
 use check::{Checked, checker, content};
 use clap::Parser;
-use qsm::{Embedded, FaultConfig, Node, Publisher, Service, Upcalls};
+use qsm::{Embedded, Event, FaultConfig, Node, Publisher, Service, Upcalls};
 
 type Failure = Box<dyn std::error::Error>;
 
@@ -101,6 +101,8 @@ fn act(arguments: &Arguments) -> Result<(), Failure> {
         members: Vec::new(),
         sent: 0,
     };
+    let events = actor.node.events();
+    std::thread::spawn(move || events.for_each(|event| log(&event)));
     actor.node.wait_admitted(PATIENCE)?;
     println!("ready");
     loop {
@@ -110,6 +112,13 @@ fn act(arguments: &Arguments) -> Result<(), Failure> {
             return Ok(());
         }
         println!("{}", actor.obey(&line)?);
+    }
+}
+
+/// Says on standard error what happens to the node, for a test that fails.
+fn log(event: &Event) {
+    if !matches!(event, Event::RegionView { .. }) {
+        eprintln!("[{}] {event:?}", std::process::id());
     }
 }
 
