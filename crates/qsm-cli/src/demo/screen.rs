@@ -139,7 +139,8 @@ impl Screen {
             .map(|line| format!("{line}\x1b[K\n"))
             .collect();
         // What is left of a higher picture goes as well.
-        self.print(&format!("{up}{lines}\x1b[J"));
+        // Lines longer than the terminal is wide must not wrap, or the way up would be longer.
+        self.print(&format!("{up}\x1b[?7l{lines}\x1b[?7h\x1b[J"));
         self.height = picture.lines().count();
     }
 

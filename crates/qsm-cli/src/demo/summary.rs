@@ -96,7 +96,8 @@ impl Summary {
         fact(
             "losses",
             format!(
-                "{} packets lost on purpose ({} % at every receiver), {} dropped by kernels",
+                "{} packets lost on purpose, {} % at every receiver: data, repairs and control; \
+                 {} dropped by kernels",
                 count(self.injected),
                 f64::from(self.loss_ppm) / 1e4,
                 count(self.kernel_drops)
@@ -144,7 +145,7 @@ impl Summary {
     fn repairs(&self) -> String {
         let all = self.from_receivers + self.from_sender;
         format!(
-            "{} packets: {} by other receivers, {} by their sender; median {}",
+            "{} data packets: {} by other receivers, {} by their sender; median {}",
             count(all),
             percent(self.from_receivers, all),
             percent(self.from_sender, all),
@@ -214,8 +215,9 @@ groups        2,205 (exact overlap, hierarchy, cluster-wide, irregular)
 regions       2 (receivers × groups: 4 × 1500, 3 × 1200)
 published     400,000 messages, 100 MB in 20.00 s
 received      2,000,000 messages, 600 MB by all receivers together (100 k messages/s, 30.0 MB/s)
-losses        12,345 packets lost on purpose (2 % at every receiver), 0 dropped by kernels
-repairs       1,000 packets: 90.0 % by other receivers, 10.0 % by their sender; median 850 µs
+losses        12,345 packets lost on purpose, 2 % at every receiver: data, repairs and control; \
+0 dropped by kernels
+repairs       1,000 data packets: 90.0 % by other receivers, 10.0 % by their sender; median 850 µs
 crash         one receiver killed (SIGKILL): excluded after 1.10 s; restarted: back in all its \
 groups after 300.0 ms, known to all senders after 350.0 ms
 verified      OK: nothing missing, nothing twice, nothing out of order; 12,000 SHA-256 agree

@@ -1,0 +1,93 @@
+//! The demonstration, small, and programs on the hosts of a lab.
+
+mod support;
+
+use std::process::{Command, Output};
+
+use support::{QSM, assert_code};
+
+fn run(words: &[&str]) -> Output {
+    Command::new(QSM).args(words).output().unwrap()
+}
+
+fn assert_verified(output: &Output) {
+    assert_code(output, 0);
+    let text = String::from_utf8_lossy(&output.stdout);
+    let last = text.lines().last().unwrap();
+    let summary: serde_json::Value = serde_json::from_str(last).unwrap();
+    assert_eq!(summary["faults"], serde_json::json!([]));
+    assert_eq!(summary["receivers"], 6);
+    assert_eq!(summary["regions"].as_array().unwrap().len(), 3);
+    for counted in [
+        "injected",
+        "from_receivers",
+        "hashes_compared",
+        "received_messages",
+    ] {
+        assert!(summary[counted].as_u64().unwrap() > 0, "{counted}: {text}");
+    }
+}
+
+#[test]
+fn a_small_demonstration_verifies_itself_on_hosts_or_else_on_loopback() {
+    assert_verified(&run(&["demo", "--quick", "--json"]));
+}
+
+#[test]
+fn a_small_demonstration_needs_no_privileges_on_loopback() {
+    assert_verified(&run(&[
+        "demo",
+        "--quick",
+        "--json",
+        "--loopback",
+        "--loss",
+        "5",
+    ]));
+}
+
+#[test]
+fn a_command_runs_on_every_host_of_a_lab_and_its_failure_is_told() {
+    if let Err(why) = lab::Lab::available() {
+        eprintln!("skipped: {why}");
+        return;
+    }
+    let output = run(&[
+        "lab",
+        "run",
+        "--hosts",
+        "2",
+        "--",
+        "echo",
+        "{index} {address} {hosts}",
+    ]);
+    assert_code(&output, 0);
+    let text = String::from_utf8_lossy(&output.stdout);
+    let mut lines: Vec<&str> = text.lines().collect();
+    lines.sort_unstable();
+    assert_eq!(lines, ["h0| 0 10.78.0.1 2", "h1| 1 10.78.0.2 2"]);
+    let output = run(&[
+        "lab",
+        "run",
+        "--hosts",
+        "2",
+        "--",
+        "sh",
+        "-c",
+        "exit {index}",
+    ]);
+    assert_code(&output, 1);
+    assert!(support::stderr(&output).contains("did not succeed on h1"));
+    let output = run(&[
+        "lab",
+        "run",
+        "--hosts",
+        "1",
+        "--timeout",
+        "0.2",
+        "--",
+        "tail",
+        "-f",
+        "/dev/null",
+    ]);
+    assert_code(&output, 3);
+}

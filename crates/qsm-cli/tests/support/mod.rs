@@ -1,0 +1,200 @@
+//! A cluster on loopback for one test: the membership service and other commands as processes,
+//! which end with the test however that ends.
+
+#![allow(dead_code, reason = "each test file uses its own part")]
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::atomic::{AtomicU16, Ordering};
+use std::thread;
+
+/// The program under test.
+pub(crate) const QSM: &str = env!("CARGO_BIN_EXE_qsm");
+
+static CLUSTERS: AtomicU16 = AtomicU16::new(0);
+
+/// A process that is killed when dropped.
+pub(crate) struct Running(pub(crate) Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        drop(self.0.kill());
+        drop(self.0.wait());
+    }
+}
+
+impl Running {
+    /// Waits for its end; what it wrote, where that is a pipe.
+    pub(crate) fn output(mut self) -> Output {
+        let stderr = self.0.stderr.take().map(read_in_background);
+        let mut stdout = Vec::new();
+        if let Some(mut pipe) = self.0.stdout.take() {
+            pipe.read_to_end(&mut stdout).unwrap();
+        }
+        let stderr = stderr
+            .map(|thread| thread.join().unwrap())
+            .unwrap_or_default();
+        let status = self.0.wait().unwrap();
+        Output {
+            status,
+            stdout,
+            stderr,
+        }
+    }
+
+    /// Asks it to end.
+    pub(crate) fn terminate(&self) {
+        let pid = self.0.id().to_string();
+        let killed = Command::new("kill").args(["-TERM", &pid]).status().unwrap();
+        assert!(killed.success());
+    }
+}
+
+fn read_in_background(mut pipe: impl Read + Send + 'static) -> thread::JoinHandle<Vec<u8>> {
+    thread::spawn(move || {
+        let mut all = Vec::new();
+        pipe.read_to_end(&mut all).unwrap();
+        all
+    })
+}
+
+/// A cluster with a membership service.
+pub(crate) struct Cluster {
+    options: Vec<String>,
+    service: Option<String>,
+    gms: Option<Running>,
+    /// For the files of the test; gone with the cluster.
+    pub(crate) folder: PathBuf,
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        drop(std::fs::remove_dir_all(&self.folder));
+    }
+}
+
+impl Cluster {
+    /// Without a service: names and ports that no other test uses, of this process or another.
+    pub(crate) fn without_service() -> Self {
+        let (pid, number) = (std::process::id(), CLUSTERS.fetch_add(1, Ordering::Relaxed));
+        // Of 12,000 pairs of ports below those that the system hands out; those who meet
+        // nevertheless are kept apart by the name.
+        let pair = (pid.wrapping_mul(31) + u32::from(number)) % 6_000;
+        let port = 8_000 + 2 * pair;
+        let name = format!("test-{pid}-{number}");
+        let folder = std::env::temp_dir().join(format!("qsm-{name}"));
+        std::fs::create_dir_all(&folder).unwrap();
+        let (discovery, data_port) = (format!("239.192.83.80:{port}"), (port + 1).to_string());
+        let options = [
+            "--cluster",
+            &name,
+            "--discovery",
+            &discovery,
+            "--data-port",
+            &data_port,
+        ];
+        Self {
+            options: options.map(str::to_owned).to_vec(),
+            service: None,
+            gms: None,
+            folder,
+        }
+    }
+
+    /// With a service that listens.
+    pub(crate) fn new() -> Self {
+        let mut cluster = Self::without_service();
+        let mut command = Command::new(QSM);
+        command
+            .args(["gms", "--json", "--listen", "127.0.0.1:0"])
+            .args(&cluster.options);
+        let mut gms = Running(command.stdout(Stdio::piped()).spawn().unwrap());
+        let mut line = String::new();
+        BufReader::new(gms.0.stdout.as_mut().unwrap())
+            .read_line(&mut line)
+            .unwrap();
+        let line: serde_json::Value = serde_json::from_str(&line).unwrap();
+        cluster.service = line["address"].as_str().map(str::to_owned);
+        assert!(cluster.service.is_some(), "{line}");
+        cluster.gms = Some(gms);
+        cluster
+    }
+
+    /// A command of a node in this cluster.
+    pub(crate) fn command(&self, words: &[&str]) -> Command {
+        let mut command = Command::new(QSM);
+        command
+            .args(words)
+            .args(["--interface", "lo"])
+            .args(&self.options);
+        if let Some(service) = &self.service {
+            command.args(["--service", service]);
+        }
+        command
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        command
+    }
+
+    /// Starts one.
+    pub(crate) fn start(&self, words: &[&str]) -> Running {
+        Running(self.command(words).spawn().unwrap())
+    }
+
+    /// Runs one to its end, with this input.
+    pub(crate) fn run(&self, words: &[&str], input: &[u8]) -> Output {
+        let mut running = Running(self.command(words).stdin(Stdio::piped()).spawn().unwrap());
+        let mut stdin = running.0.stdin.take().unwrap();
+        let input = input.to_vec();
+        let writer = thread::spawn(move || {
+            // A command that fails early does not read to the end.
+            drop(stdin.write_all(&input));
+        });
+        let output = running.output();
+        writer.join().unwrap();
+        output
+    }
+
+    /// The service.
+    pub(crate) fn take_gms(&mut self) -> Running {
+        self.gms.take().unwrap()
+    }
+
+    /// A file of the test.
+    pub(crate) fn file(&self, name: &str, content: &[u8]) -> String {
+        let path = self.folder.join(name);
+        std::fs::write(&path, content).unwrap();
+        text(&path)
+    }
+}
+
+/// A path as an argument.
+pub(crate) fn text(path: &Path) -> String {
+    path.to_str().unwrap().to_owned()
+}
+
+/// What was written, for messages.
+pub(crate) fn stderr(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// It ended with this code.
+#[track_caller]
+pub(crate) fn assert_code(output: &Output, code: i32) {
+    assert_eq!(output.status.code(), Some(code), "{}", stderr(output));
+}
+
+/// Bytes that do not repeat soon.
+pub(crate) fn noise(length: usize) -> Vec<u8> {
+    let mut state = 0x1234_5678_9abc_def1_u64;
+    let mut next = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        (state >> 32) as u8
+    };
+    (0..length).map(|_| next()).collect()
+}
