@@ -153,7 +153,7 @@ impl Run {
         match fault {
             Fault::Crash { host } => world.stop(host),
             Fault::Restart { host, same_node } => world.start(host, same_node)?,
-            Fault::Close { host } => {
+            Fault::Close { host } if world.engine.is_running(host) => {
                 world.apps[host].closing = true;
                 world.engine.watch(host);
                 world
@@ -161,6 +161,8 @@ impl Run {
                     .drive(host, |machine, now, _| machine.close(now))?;
                 world.react(host)?;
             }
+            // A process that stands still cannot close itself.
+            Fault::Close { .. } => {}
             Fault::Freeze { host, time } => {
                 let until = world.engine.now().after(time);
                 world.engine.freeze(host, until);
