@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use qsm::{Builder, Embedded, FaultConfig, Node, Pull};
+use qsm::{Builder, Embedded, FaultConfig, Node, Publisher, Pull};
 
 use crate::Failure;
 use crate::children::{cpu_micros, hear, monotonic_nanos, say};
@@ -81,18 +81,13 @@ pub(crate) fn send(options: &SendOptions) -> Result<(), Failure> {
     say("joined");
     hear()?;
     let (start, cpu) = (Instant::now(), cpu_micros());
-    let stop = Arc::new(AtomicBool::new(false));
-    let sent = Arc::new(AtomicU64::new(0));
-    let feeds: Vec<_> = publishers
-        .iter()
-        .map(|publisher| publisher.feed(source(options, start, stop.clone(), sent.clone())))
-        .collect::<Result<_, _>>()?;
-    std::thread::sleep(Duration::from_millis(options.millis));
-    stop.store(true, Ordering::Release);
+    let sent = if options.rate == 0 {
+        flood(options, &node, &publishers)?
+    } else {
+        pace(options, &publishers)?
+    };
     node.flush(PATIENCE)?;
-    drop(feeds);
     let nanos = start.elapsed().as_nanos();
-    let sent = sent.load(Ordering::Acquire);
     let stats = node.stats()?;
     say(&format!(
         "sent {sent} {nanos} {} {}",
@@ -103,29 +98,57 @@ pub(crate) fn send(options: &SendOptions) -> Result<(), Failure> {
     Ok(())
 }
 
+/// As many messages as the node takes, pulled from one feed for each group.
+fn flood(options: &SendOptions, node: &Node, publishers: &[Publisher]) -> Result<u64, Failure> {
+    let stop = Arc::new(AtomicBool::new(false));
+    let sent = Arc::new(AtomicU64::new(0));
+    let feeds: Vec<_> = publishers
+        .iter()
+        .map(|publisher| publisher.feed(source(options.payload, stop.clone(), sent.clone())))
+        .collect::<Result<_, _>>()?;
+    std::thread::sleep(Duration::from_millis(options.millis));
+    stop.store(true, Ordering::Release);
+    node.flush(PATIENCE)?;
+    drop(feeds);
+    Ok(sent.load(Ordering::Acquire))
+}
+
 /// Messages that begin with their number in the group.
 fn source(
-    options: &SendOptions,
-    start: Instant,
+    payload: usize,
     stop: Arc<AtomicBool>,
     sent: Arc<AtomicU64>,
 ) -> impl FnMut(&mut Vec<u8>) -> Pull + Send + 'static {
-    let (payload, rate) = (options.payload.max(8), options.rate);
     let mut number = 0u64;
     move |message| {
-        let due = rate == 0 || number < start.elapsed().as_millis() as u64 * rate / 1000;
         if stop.load(Ordering::Relaxed) {
             return Pull::End;
-        }
-        if !due {
-            return Pull::Idle;
         }
         number += 1;
         sent.fetch_add(1, Ordering::Relaxed);
         message.extend_from_slice(&number.to_le_bytes());
-        message.resize(payload, 7);
+        message.resize(payload.max(8), 7);
         Pull::Message
     }
+}
+
+/// A fixed rate, in bursts of a millisecond's worth.
+fn pace(options: &SendOptions, publishers: &[Publisher]) -> Result<u64, Failure> {
+    let start = Instant::now();
+    let mut message = vec![7; options.payload.max(8)];
+    let (mut sent, total) = (0, options.rate * options.millis / 1000);
+    while sent < total {
+        let due = (start.elapsed().as_micros() as u64 * options.rate / 1_000_000).min(total);
+        while sent < due {
+            let publisher = &publishers[sent as usize % publishers.len()];
+            let number = sent / publishers.len() as u64 + 1;
+            message[..8].copy_from_slice(&number.to_le_bytes());
+            publisher.send(&message)?;
+            sent += 1;
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    Ok(sent)
 }
 
 /// What the upcall has seen. It alone writes; the main thread looks on.

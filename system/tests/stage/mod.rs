@@ -92,7 +92,7 @@ impl Stage {
         self.nodes.get_mut(&node).unwrap().tell(line).unwrap();
     }
 
-    pub(crate) fn expect(&mut self, node: usize, word: &str) -> String {
+    pub(crate) fn expect(&self, node: usize, word: &str) -> String {
         self.nodes[&node].expect(word).unwrap()
     }
 
@@ -164,7 +164,7 @@ pub(crate) fn exact(groups: usize, nodes: usize) -> Layout {
 /// A service on all nodes and one on the first half only: every second group is of the former
 /// (R006, S0 figure 1).
 pub(crate) fn hierarchical(groups: usize, nodes: usize) -> Layout {
-    let reach = |group: usize| if group % 2 == 0 { nodes } else { nodes / 2 };
+    let reach = |group: usize| nodes >> (group & 1);
     (0..groups)
         .map(|group| (format!("level/{group}"), (0..reach(group)).collect()))
         .collect()
@@ -174,7 +174,7 @@ pub(crate) fn hierarchical(groups: usize, nodes: usize) -> Layout {
 /// (A choice of its own for every node would make regions of one, where only the sender can
 /// repair: such nodes are for approximate regions.)
 pub(crate) fn irregular(groups: usize, nodes: usize) -> Layout {
-    let has = |group: usize, half: usize| (group * 7919 + half * 104_729) / 13 % 3 != 0;
+    let has = |group: usize, half: usize| !((group * 7919 + half * 104_729) / 13).is_multiple_of(3);
     (0..groups)
         .map(|group| {
             let members = (0..nodes)
