@@ -360,6 +360,8 @@ impl Director {
             .iter()
             .map(|figures| figures.repair_p50_us)
             .collect();
+        // Who repaired nothing has no median.
+        medians.retain(|&median| median > 0);
         medians.sort_unstable();
         let median = medians.get(medians.len() / 2).copied().unwrap_or_default();
         let regions = self

@@ -269,10 +269,19 @@ impl Stage {
                 state.started = true;
                 state.doing = "publishing";
             }
-            Said::Figures(figures) => state.take_figures(figures, now),
+            Said::Figures(figures) => {
+                if state.doing == "ready" && figures.messages > 0 {
+                    state.doing = "receiving";
+                }
+                state.take_figures(figures, now);
+            }
             Said::Members(members) => state.members = members,
             Said::Marked => state.marked = true,
-            Said::Published { groups, regions } => {
+            Said::Published {
+                groups,
+                mut regions,
+            } => {
+                regions.sort_unstable_by_key(|&(members, _)| std::cmp::Reverse(members));
                 state.published = Some(groups);
                 state.regions = regions;
                 state.doing = "all stable";
