@@ -128,35 +128,27 @@ fn receive(
     while !stop.is_asked() && !output.closed {
         source.update()?;
         notices.drain();
-        let mut now = Instant::now();
-        // A batch: what is there already, without looking at anything else.
-        while let Some(message) = source.fan.recv(now)? {
-            output.add(&message)?;
-            last = now;
-            count += 1;
-            if args.count == Some(count) {
-                return Ok(());
-            }
-            if now.elapsed() >= LOOK {
-                break;
-            }
-            now = Instant::now().min(now);
-        }
-        output.flush()?;
-        let idle = args.until_idle.map(|idle| last + idle);
-        now = Instant::now();
-        if idle.is_some_and(|idle| now >= idle) {
+        let idle_at = args.until_idle.map(|idle| last + idle);
+        if idle_at.is_some_and(|idle_at| Instant::now() >= idle_at) {
             return end_idle(args, count);
         }
-        let until = idle.map_or(now + LOOK, |idle| idle.min(now + LOOK));
-        if let Some(message) = source.fan.recv(until)? {
+        let look_at = Instant::now() + LOOK;
+        let mut until = idle_at.map_or(look_at, |idle_at| idle_at.min(look_at));
+        // After the first message only those that are there already: what has been taken is to
+        // be written soon.
+        while let Some(message) = source.fan.recv(until)? {
             output.add(&message)?;
             last = Instant::now();
+            until = last;
             count += 1;
             if args.count == Some(count) {
                 return Ok(());
             }
+            if last >= look_at {
+                break;
+            }
         }
+        output.flush()?;
     }
     Ok(())
 }
