@@ -154,6 +154,12 @@ impl History {
             .is_some_and(|me| entry.view.partition_of(me) == entry.view.caching_partition(sequence))
     }
 
+    /// Whether a packet that has been delivered here must be kept for others.
+    #[must_use]
+    pub fn keeps(&self, number: ViewNumber, sequence: u64) -> bool {
+        self.entry(number).view.members().len() > 1 && self.caches(number, sequence)
+    }
+
     /// This node's rank among the cachers of its partition in that view.
     #[must_use]
     pub fn my_rank(&self, number: ViewNumber) -> Option<usize> {
@@ -165,6 +171,17 @@ impl History {
     #[must_use]
     pub fn lives(&self, member: Origin) -> bool {
         self.newest().index_of(member).is_some()
+    }
+
+    /// The oldest view still known of which another member is left; `None` if there are no others.
+    #[must_use]
+    pub fn oldest_alive(&self) -> Option<ViewNumber> {
+        let mut views = self.entries.iter().map(|entry| &entry.view);
+        let alive = views.find(|view| {
+            let mut others = view.members().iter().map(|member| member.origin);
+            others.any(|other| other != self.me && self.lives(other))
+        });
+        alive.map(|view| view.number())
     }
 
     /// The live cachers of that packet besides this node: rank and member (R-VIEW-9).

@@ -35,10 +35,14 @@ impl Endpoint {
             self.core.stats.discard_ahead += 1;
             return;
         }
-        if !self.open_stream(now, from, id, sender, &data.head) {
+        let known = self
+            .regions
+            .get(&id)
+            .is_some_and(|region| region.streams.contains_key(&sender));
+        if !known && !self.open_stream(now, from, id, sender, &data.head) {
             return;
         }
-        let held = self.held(now, from, id, sender);
+        let held = self.moving && self.held(now, from, id, sender);
         let Some(region) = self.regions.get_mut(&id) else {
             return;
         };
@@ -66,7 +70,9 @@ impl Endpoint {
         if let Arrival::Awaited(waiters) = arrival {
             self.serve_waiters(now, id, sender, (data.head.sequence, waiters));
         }
-        self.progress(now, id, sender, out);
+        if self.moving {
+            self.progress(now, id, sender, out);
+        }
     }
 
     /// The stream's own word, or another's who knows: how far it goes, and where views begin.

@@ -60,6 +60,8 @@ pub struct Endpoint {
     /// Whom control packets have come from (R011).
     peers: BTreeSet<NodeId>,
     closing: Option<Closing>,
+    /// Some region is being left: streams may be held for what is still to come from there.
+    moving: bool,
     /// The runtime has not read all that has arrived.
     backlog: bool,
     now: Instant,
@@ -92,6 +94,7 @@ impl Endpoint {
             publishing: BTreeMap::new(),
             peers: BTreeSet::new(),
             closing: None,
+            moving: false,
             backlog: false,
             now,
             turn: RegionId(0),

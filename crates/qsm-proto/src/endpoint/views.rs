@@ -149,8 +149,9 @@ impl Endpoint {
             sender.open_view(now, view.number());
             sender.set_keep_until_stable(region.history.me().is_some());
             // Leaving members still recover what was sent before they left.
-            if view.members().iter().all(|member| member.origin == me) {
-                sender.no_receivers(&mut self.pool);
+            match region.history.oldest_alive() {
+                Some(view) => sender.forget_views_before(now, &mut self.pool, view),
+                None => sender.no_receivers(&mut self.pool),
             }
         }
         let members = u32::try_from(view.members().len()).unwrap_or(u32::MAX);
@@ -179,6 +180,11 @@ impl Endpoint {
         if let Some(sender) = &mut region.sender {
             sender.no_receivers(&mut self.pool);
         }
+        self.note_moving();
+    }
+
+    fn note_moving(&mut self) {
+        self.moving = self.regions.values().any(|region| region.leaving.is_some());
     }
 
     fn sender_died(&mut self, now: Instant, origin: Origin, out: &mut dyn Deliver) {
@@ -225,6 +231,7 @@ impl Endpoint {
                 region.queries.clear();
             }
         }
+        self.note_moving();
         self.subscribe();
         self.listen();
         for id in touched {

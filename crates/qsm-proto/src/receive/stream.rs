@@ -283,7 +283,7 @@ impl ReceiveStream {
         };
         let in_order = ready && sequence == self.delivered + 1;
         let caches = sequence > self.watermarks.stable_upto
-            && (duty == Duty::Wait || history.caches(data.head.view, sequence));
+            && (duty == Duty::Wait || history.keeps(data.head.view, sequence));
         let slot = if !in_order || caches {
             let Some(place) = inbox.store.keep(datagram) else {
                 inbox.desk.stats.discard_memory += 1;
@@ -615,7 +615,7 @@ impl ReceiveStream {
             Duty::Deliver => self.deliver_packet(&data, &mut inbox.desk),
             Duty::Pass => inbox.desk.stats.discard_not_mine += 1,
         }
-        if sequence <= self.watermarks.stable_upto || !history.caches(view, sequence) {
+        if sequence <= self.watermarks.stable_upto || !history.keeps(view, sequence) {
             inbox.store.free(place);
             self.set(sequence, Slot::Received);
         }

@@ -1,6 +1,6 @@
 //! When the region leader opens a round (R060, R072, R073; algorithms (b) 3).
 //!
-//! Something changed: `token_min` after the last opening, or as soon as a quarter of the credit
+//! Something changed: `token_min` after the last opening, or as soon as a sixteenth of the credit
 //! has arrived. Nothing changed but streams are open: the interval doubles with each round, up to
 //! `token_max`. No stream open: never.
 
@@ -11,6 +11,9 @@ use crate::Instant;
 /// Least part of the credit that opens a round early. Smaller credits would open a round with
 /// every few packets; larger ones delay the sender's window.
 const EARLY_BYTES_MIN: u64 = 16 << 10;
+/// The share of the credit whose arrival opens a round early. What is in flight while a round
+/// runs must not exhaust the window, and a round may take as long as a scheduler's slice.
+const EARLY_SHARE: u64 = 16;
 
 #[derive(Debug)]
 pub(super) struct Pace {
@@ -51,7 +54,7 @@ impl Pace {
         self.bytes = self
             .bytes
             .saturating_add(u64::try_from(bytes).unwrap_or(u64::MAX));
-        if self.bytes >= (u64::from(self.credit_bytes) / 4).max(EARLY_BYTES_MIN) {
+        if self.bytes >= (u64::from(self.credit_bytes) / EARLY_SHARE).max(EARLY_BYTES_MIN) {
             self.early.get_or_insert(now);
         }
     }

@@ -80,6 +80,36 @@ impl SendStream {
         }
     }
 
+    /// No member of the views before this one is left: forgets their packets, sent or not, and
+    /// returns their memory. Who has come later is not concerned with them (R-VIEW-6). Numbers
+    /// already given are not given again.
+    pub fn forget_views_before(&mut self, now: Instant, pool: &mut BlockPool, view: ViewNumber) {
+        let first = self.openings.iter().find(|opening| opening.view >= view);
+        let upto = match first {
+            // What is before the oldest opening still known may be of this view too.
+            Some(opening) if opening.view > view && opening.view == self.openings[0].view => return,
+            Some(opening) => opening.start - 1,
+            None => self.store.assembled(),
+        };
+        if upto <= self.stable_upto() {
+            return;
+        }
+        let sent = upto.min(self.marks.highest);
+        self.in_flight_bytes -= self.store.release(sent, sent, pool);
+        self.closed_bytes -= self.store.release(upto, upto, pool);
+        if self.closed_bytes == 0 {
+            self.run = super::Run::default();
+        }
+        self.marks.highest = self.marks.highest.max(upto);
+        self.marks.cached = self.marks.cached.max(upto);
+        let outstanding = self.marks.cached < self.marks.highest;
+        self.alarms
+            .progress(now, self.config.last_resort, outstanding);
+        if self.stable_upto() == self.marks.highest {
+            self.alarms.all_stable();
+        }
+    }
+
     /// The region has no receivers any more: forgets all packets, sent or not, and returns their
     /// memory. Numbers already given are not given again.
     pub fn no_receivers(&mut self, pool: &mut BlockPool) {
