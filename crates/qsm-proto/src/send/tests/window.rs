@@ -198,6 +198,37 @@ fn without_receivers_everything_is_forgotten_but_the_numbers() {
 }
 
 #[test]
+fn packets_of_views_of_which_nobody_is_left_are_forgotten() {
+    let mut bench = Bench::new(&base());
+    fill(&mut bench);
+    bench.trains();
+    let first = bench.stream.openings()[0].view;
+    let next = ViewNumber(first.0 + 1);
+    bench.stream.open_view(bench.now, next);
+    let upto = bench.stream.openings()[1].start - 1;
+    assert!(bench.stream.highest() < upto, "not all has been sent");
+    // Somebody of the first view is left.
+    bench
+        .stream
+        .forget_views_before(bench.now, &mut bench.pool, first);
+    assert_eq!(bench.stream.stable_upto(), 0);
+    bench
+        .stream
+        .forget_views_before(bench.now, &mut bench.pool, next);
+    bench.stream.check_invariants();
+    assert!(bench.stream.is_idle());
+    assert_eq!(bench.stream.highest(), upto);
+    assert_eq!(bench.pool.lent_blocks(), 0);
+    // Who came with the second view gets what is sent in it.
+    bench.received = upto;
+    bench.expected.clear();
+    bench.push(0, b"again").expect("room");
+    assert_eq!(bench.trains(), 1);
+    assert_eq!(bench.acknowledge(upto + 1, upto + 1), AckOutcome::Applied);
+    assert!(bench.stream.is_idle());
+}
+
+#[test]
 fn pacing_holds_trains_back_and_says_until_when() {
     let mut config = base();
     config.pace.rate_min_packets = 64_000;
