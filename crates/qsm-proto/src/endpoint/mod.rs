@@ -175,9 +175,7 @@ impl Endpoint {
             self.extend_streams(now, out);
         }
         self.run_rings(now);
-        if self.core.config.recovery.fast {
-            self.make_requests(now, out);
-        }
+        self.make_requests(now, out);
         self.ask_queries(now);
         for region in self.regions.values_mut() {
             let address = region.address();

@@ -32,7 +32,7 @@ impl Endpoint {
         let planner_parts = (
             self.core.origin,
             self.core.retry(),
-            self.core.config.recovery.give_up,
+            self.core.config.recovery,
         );
         let ids: Vec<RegionId> = self.regions.keys().copied().collect();
         for id in ids {
@@ -47,7 +47,7 @@ impl Endpoint {
                 me: planner_parts.0,
                 now,
                 retry: planner_parts.1,
-                give_up: planner_parts.2,
+                recovery: planner_parts.2,
             };
             let mut asks: Vec<Ask> = Vec::new();
             for stream in region
@@ -292,15 +292,10 @@ impl Endpoint {
         self.core.stats.naks_sent += 1;
         self.core.stats.naks_forwarded += u64::from(!ask.waiters.is_empty());
         let header = self.core.header();
+        let patient = !self.core.config.recovery.fast && ask.target != Target::Sender;
+        let kind = if patient { Kind::Pull } else { Kind::Nak };
         self.core.outbox.push(Reason::Request, to, |bytes| {
-            Request::encode(
-                &header,
-                Kind::Nak,
-                &ask.head,
-                &ask.waiters,
-                &ask.ranges,
-                bytes,
-            );
+            Request::encode(&header, kind, &ask.head, &ask.waiters, &ask.ranges, bytes);
         });
     }
 

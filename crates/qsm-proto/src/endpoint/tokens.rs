@@ -138,7 +138,12 @@ impl Endpoint {
                     self.request_from(id, Kind::Pull, (to.address, sender, 0), ranges.as_slice());
                 }
             }
-            Action::PullLeaders { sender, cutoff } => self.pull_leaders(id, sender, cutoff),
+            Action::PullLeaders { sender, cutoff } => {
+                if !self.core.config.recovery.fast {
+                    self.ask_around(now, id, sender, cutoff);
+                }
+                self.pull_leaders(id, sender, cutoff);
+            }
             Action::AskSender { sender, ranges } => self.ask_sender(id, sender, ranges.as_slice()),
             Action::Watermarks {
                 sender,
@@ -179,6 +184,30 @@ impl Endpoint {
         let packets: u64 = ranges.iter().map(|range| u64::from(range.count())).sum();
         self.core.stats.sender_asked += packets;
         self.request_from(id, Kind::Nak, (to, sender, u32::MAX), ranges);
+    }
+
+    /// Without the fast plane: what the rings cannot bring, because its cachers are those of an
+    /// older view or because its sender is dead, is asked of its cachers one by one, at most once
+    /// per token. So they learn who misses it, and in the end that nobody has it (R-TOK-8).
+    fn ask_around(&mut self, now: Instant, id: RegionId, sender: Origin, cutoff: u64) {
+        let retry = self.core.retry();
+        let Some(region) = self.regions.get_mut(&id) else {
+            return;
+        };
+        let Some(stream) = region.streams.get_mut(&sender) else {
+            return;
+        };
+        let current = region.history.newest().number();
+        let pieces: Vec<SeqRange> = stream
+            .pieces(cutoff, &region.history)
+            .take(PIECES_PER_TOKEN)
+            .filter(|piece| {
+                stream.sender_dead() || stream.view_of(piece.first(), &region.history) != current
+            })
+            .collect();
+        for piece in pieces {
+            stream.make_due(now, piece, retry);
+        }
     }
 
     /// Asks the leaders of the caching partitions for what is missing here (R081). In the fast

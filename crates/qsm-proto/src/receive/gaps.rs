@@ -5,6 +5,7 @@
 //! disjoint. They are few (a loss burst is one gap) and mostly come and go at the two ends, so a
 //! deque with binary search serves; it is bounded by [`Gaps::MAX`].
 
+use core::time::Duration;
 use std::collections::VecDeque;
 
 use qsm_wire::{MemberIndex, SeqRange};
@@ -57,6 +58,9 @@ impl Waiters {
     }
 }
 
+/// Most doublings of the retry interval.
+const DOUBLINGS_MAX: u8 = 6;
+
 /// A run of missing packets with one history.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Gap {
@@ -79,6 +83,18 @@ pub struct Gap {
 }
 
 impl Gap {
+    /// When it may be asked for again, if `retry` is the time to the first retry; doubled with
+    /// each (R-NAK-5).
+    #[must_use]
+    pub fn next_request(&self, retry: Duration) -> Instant {
+        match self.attempts.checked_sub(1) {
+            Some(repeated) => self
+                .asked
+                .after(retry.saturating_mul(1 << repeated.min(DOUBLINGS_MAX))),
+            None => self.found,
+        }
+    }
+
     /// The numbers.
     #[must_use]
     pub fn range(&self) -> SeqRange {

@@ -1,3 +1,4 @@
+use core::time::Duration;
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 
@@ -171,7 +172,7 @@ impl ReceiveStream {
 
     /// Whether the sender has been dead for that long and nothing is owed to anybody.
     #[must_use]
-    pub fn over(&self, now: Instant, linger: core::time::Duration) -> bool {
+    pub fn over(&self, now: Instant, linger: Duration) -> bool {
         self.sender.dead && self.settled() && now.since(self.sender.died) >= linger
     }
 
@@ -437,6 +438,19 @@ impl ReceiveStream {
     #[must_use]
     pub fn due(&self) -> Instant {
         self.due
+    }
+
+    /// Lets these missing packets be asked for at the next opportunity, unless they have been
+    /// asked for lately; `retry`: as for [`Gap::next_request`].
+    pub fn make_due(&mut self, now: Instant, piece: SeqRange, retry: Duration) {
+        self.gaps.split_before(piece.first());
+        self.gaps.split_before(piece.last() + 1);
+        if let Some(gap) = self.gaps.find_mut(piece.first())
+            && gap.next_request(retry) <= now
+        {
+            gap.due = now;
+            self.due = now;
+        }
     }
 
     /// Recomputes [`ReceiveStream::due`] after histories of gaps have changed.

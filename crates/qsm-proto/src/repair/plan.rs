@@ -4,7 +4,7 @@ use qsm_wire::{MemberIndex, Origin, Ranges, Request, RequestHead, SeqRange, View
 
 use crate::history::History;
 use crate::receive::{Gap, ReceiveStream};
-use crate::{Instant, mix};
+use crate::{Instant, Recovery, mix};
 
 /// Whom to ask.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,14 +41,13 @@ pub struct Planner<'a> {
     pub now: Instant,
     /// Time to the first retry; doubled with each.
     pub retry: Duration,
-    /// How long cachers that do not answer are waited for: a dead one is excluded before that.
-    pub give_up: Duration,
+    /// Whether gaps have times of their own or wait for tokens, and how long cachers that do not
+    /// answer are waited for: a dead one is excluded before that.
+    pub recovery: Recovery,
 }
 
 /// Gaps that one call deals with; the others wait for the next.
 const GAPS_PER_CALL: usize = 256;
-/// Most doublings of the retry interval.
-const DOUBLINGS_MAX: u8 = 6;
 
 impl Planner<'_> {
     /// The requests that are due. Their gaps are marked as asked (R-NAK-5).
@@ -65,10 +64,13 @@ impl Planner<'_> {
         for gap in due {
             let ask = self.ask(&gap, stream);
             if let Some(gap) = stream.gaps_mut().find_mut(gap.first) {
-                let wait = self.retry * (1 << gap.attempts.min(DOUBLINGS_MAX));
-                gap.due = self.now.after(wait);
                 gap.asked = self.now;
                 gap.attempts = gap.attempts.saturating_add(1);
+                gap.due = if self.recovery.fast {
+                    gap.next_request(self.retry)
+                } else {
+                    Instant::NEVER
+                };
                 gap.waiters = crate::receive::Waiters::default();
             }
             join(&mut asks, ask);
@@ -129,7 +131,8 @@ impl Planner<'_> {
             .filter(|(rank, _)| gap.known_missing & bit(*rank) == 0)
             .map(|(_, index)| *index)
             .collect();
-        let silent = self.now.since(gap.found) > self.give_up;
+        let silent = self.now.since(gap.found) > self.recovery.give_up
+            && usize::from(gap.attempts) > open.len();
         if !open.is_empty() && !silent {
             let block = gap.first / structure.layout().block_packets.max(1);
             let turn = mix(self.me.node.0 ^ block).wrapping_add(u64::from(gap.attempts));
