@@ -218,6 +218,15 @@ impl Run {
     }
 }
 
+/// How far a stream that has ended went.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Past {
+    /// Highest packet number given.
+    pub highest: u64,
+    /// Where its last views begin, oldest first; never empty.
+    pub openings: Vec<Opening>,
+}
+
 /// One sender's packets on one channel. See the module.
 #[derive(Debug)]
 pub struct SendStream {
@@ -263,6 +272,30 @@ impl SendStream {
             counters: SendCounters::default(),
             finished: false,
             keep_until_stable: false,
+        }
+    }
+
+    /// A stream that goes on after what was sent on this channel before.
+    #[must_use]
+    pub fn resume(config: SendConfig, header: Header, id: StreamId, past: Past) -> Self {
+        let mut stream = Self::new(config, header, id, ViewNumber(0));
+        stream.store = Store::after_packets(past.highest);
+        stream.marks.highest = past.highest;
+        stream.marks.cached = past.highest;
+        stream.openings = past.openings;
+        stream
+    }
+
+    /// Ends the stream: returns its memory, and what is to be remembered of it.
+    #[must_use]
+    pub fn end(mut self, pool: &mut BlockPool) -> Past {
+        // Packets that were never sent give their numbers back, unless an opening has told them.
+        let told = self.opening().start - 1;
+        let highest = self.marks.highest.max(told);
+        self.no_receivers(pool);
+        Past {
+            highest,
+            openings: self.openings,
         }
     }
 

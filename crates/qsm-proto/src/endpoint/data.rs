@@ -2,7 +2,10 @@
 
 use std::net::SocketAddr;
 
-use qsm_wire::{Data, DataHeader, Header, Heartbeat, Hop, Origin, RegionId, StreamId, StreamQuery};
+use qsm_wire::{
+    ChannelId, Data, DataHeader, Header, Heartbeat, Hop, Opening, Origin, RegionId, StreamId,
+    StreamQuery,
+};
 
 use super::Endpoint;
 use crate::history::Duty;
@@ -103,7 +106,11 @@ impl Endpoint {
             return;
         };
         if own_word && beat.highest == 0 {
-            region.note_silent(sender);
+            // It may yet send in the view that it knows.
+            let left = region.history.left().unwrap_or_default();
+            if beat.openings().all(|opening| opening.view >= left) {
+                region.note_silent(sender);
+            }
         } else if !region.streams.contains_key(&sender)
             && !self.dead.contains(&sender)
             && let Some(start) = region.start_of(beat.openings()).filter(|_| room)
@@ -117,6 +124,9 @@ impl Endpoint {
             beat.openings()
                 .for_each(|opening| stream.note_opening(opening));
             stream.announce(now, beat.highest);
+            if beat.finished {
+                stream.ended(beat.highest);
+            }
             if beat.highest > stream.contiguous() {
                 region.ring.note_traffic(now, 0);
             }
@@ -129,38 +139,43 @@ impl Endpoint {
 
     /// Answers a question for openings: of one's own stream, or of one that is known here.
     pub(super) fn on_query(&mut self, from: SocketAddr, query: &StreamQuery) {
-        let Some(region) = self
-            .channels
-            .get(&query.channel)
-            .and_then(|id| self.regions.get(id))
-        else {
-            self.core.stats.discard_channel += 1;
+        let header = self.core.header();
+        let id = self.channels.get(&query.channel);
+        let region = id.and_then(|id| self.regions.get(id));
+        let answer = match region {
+            _ if query.stream != header.origin => {
+                let known = region.and_then(|region| region.streams.get(&query.stream));
+                known.map(|known| (known.highest(), false, known.openings().collect()))
+            }
+            Some(region) if region.sender.is_some() || self.pasts.complete() => {
+                Some(region.own_stream())
+            }
+            Some(_) => None,
+            None => self.ended_stream(query.channel),
+        };
+        let Some((highest, finished, newest_first)) = answer else {
+            self.core.stats.discard_channel += u64::from(region.is_none());
             return;
         };
         let stream = StreamId {
             origin: query.stream,
             channel: query.channel,
         };
-        let header = self.core.header();
-        let mut answer = |highest, openings: &mut dyn Iterator<Item = qsm_wire::Opening>| {
-            self.core.stats.heartbeats_sent += 1;
-            self.core.outbox.push(Reason::Status, from, |bytes| {
-                Heartbeat::encode(&header, stream, highest, false, openings, bytes);
-            });
-        };
-        if query.stream == header.origin {
-            match &region.sender {
-                Some(sender) => {
-                    answer(
-                        sender.highest(),
-                        &mut sender.openings().iter().rev().copied(),
-                    );
-                }
-                None => answer(0, &mut core::iter::empty()),
-            }
-        } else if let Some(known) = region.streams.get(&query.stream) {
-            answer(known.highest(), &mut known.openings());
-        }
+        self.core.stats.heartbeats_sent += 1;
+        self.core.outbox.push(Reason::Status, from, |bytes| {
+            let newest_first = newest_first.into_iter();
+            Heartbeat::encode(&header, stream, highest, finished, newest_first, bytes);
+        });
+    }
+
+    /// What this node has sent on a channel that does not concern it: it is over.
+    fn ended_stream(&self, channel: ChannelId) -> Option<Extent> {
+        let past = self.pasts.get(channel);
+        past.map(|past| {
+            let newest_first = past.openings.iter().rev().copied();
+            (past.highest, true, newest_first.collect())
+        })
+        .or_else(|| self.pasts.complete().then(|| (0, true, Vec::new())))
     }
 
     /// All that has arrived has been read: what senders and tokens have announced is missing.
@@ -303,7 +318,7 @@ impl Endpoint {
         }
     }
 
-    fn member_region(&self, channel: qsm_wire::ChannelId) -> Option<RegionId> {
+    fn member_region(&self, channel: ChannelId) -> Option<RegionId> {
         let id = *self.channels.get(&channel)?;
         self.regions
             .get(&id)
@@ -366,7 +381,24 @@ impl Endpoint {
     }
 }
 
+/// How far a stream goes, whether it is over, and where its views begin, newest first.
+type Extent = (u64, bool, Vec<Opening>);
+
 impl Region {
+    /// This node's own stream.
+    fn own_stream(&self) -> Extent {
+        match &self.sender {
+            Some(sender) => {
+                let newest_first = sender.openings().iter().rev().copied();
+                (sender.highest(), false, newest_first.collect())
+            }
+            None => {
+                let view = self.history.newest().number();
+                (0, false, vec![Opening { view, start: 1 }])
+            }
+        }
+    }
+
     /// Begins a stream whose first packet for this node is known.
     pub(crate) fn add_stream(&mut self, sender: Origin, start: u64) {
         self.queries.remove(&sender);

@@ -3,6 +3,7 @@
 mod core;
 mod data;
 mod meter;
+mod past;
 mod publish;
 mod requests;
 mod routes;
@@ -18,6 +19,7 @@ use qsm_wire::{
 
 use self::core::Core;
 use self::meter::Meter;
+use self::past::Pasts;
 use self::routes::Routes;
 use crate::membership::Membership;
 use crate::region::Region;
@@ -47,6 +49,8 @@ pub struct Endpoint {
     channels: BTreeMap<ChannelId, RegionId>,
     routes: Routes,
     pool: BlockPool,
+    /// What was sent on channels that are not known any more.
+    pasts: Pasts,
     meter: Meter,
     dead: BTreeSet<Origin>,
     subscriptions: BTreeSet<GroupId>,
@@ -81,6 +85,7 @@ impl Endpoint {
         Ok(Self {
             membership: Membership::new(&config, seed, now),
             pool: BlockPool::new(config.limits.send_bytes),
+            pasts: Pasts::default(),
             meter: Meter::new(&config.pace, now),
             core: Core::new(config, seed, now),
             regions: BTreeMap::new(),

@@ -1,10 +1,10 @@
 //! The application's commands: entering groups, publishing, closing.
 
 use qsm_wire::membership::{QueryKind, Role};
-use qsm_wire::{GroupId, RegionId, StreamId};
+use qsm_wire::{GroupId, Opening, RegionId, StreamId};
 
 use super::{Closing, Endpoint};
-use crate::send::{Message, PushError, SendConfig, SendStream};
+use crate::send::{Message, Past, PushError, SendConfig, SendStream};
 use crate::{Deliver, Delivery, Event, Instant, PublishError};
 
 /// How long a closing node waits for its messages to become stable.
@@ -240,7 +240,11 @@ impl Endpoint {
             };
             let config = SendConfig::new(&self.core.config);
             let view = region.history.newest().number();
-            let mut sender = SendStream::new(config, header, stream, view);
+            let highest = self.pasts.forgotten();
+            let start = highest + 1;
+            let openings = vec![Opening { view, start }];
+            let past = Past { highest, openings };
+            let mut sender = SendStream::resume(config, header, stream, past);
             sender.set_keep_until_stable(region.history.me().is_some());
             region.sender = Some(sender);
         }

@@ -5,12 +5,13 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use qsm_wire::membership::Role;
-use qsm_wire::{GroupId, Origin, RegionId};
+use qsm_wire::{GroupId, Origin, RegionId, StreamId};
 
 use super::Endpoint;
 use super::tokens::add_counters;
 use crate::membership::Change;
 use crate::region::{Leaving, Region};
+use crate::send::{SendConfig, SendStream};
 use crate::view::RegionView;
 use crate::{Deliver, Event, Instant};
 
@@ -103,6 +104,7 @@ impl Endpoint {
             }
             self.core.cursors.forget_all();
             self.routes.forget_numbers();
+            self.pasts.clear();
             self.dead.clear();
         }
         self.core.origin = origin;
@@ -135,7 +137,16 @@ impl Endpoint {
                 region
             }
             std::collections::btree_map::Entry::Vacant(entry) => {
-                let region = Region::new(&self.core.config, me, view.clone());
+                let mut region = Region::new(&self.core.config, me, view.clone());
+                // Numbers go on where they ended.
+                region.sender = self.pasts.take(view.channel()).map(|past| {
+                    let (config, header) = (SendConfig::new(&self.core.config), self.core.header());
+                    let stream = StreamId {
+                        origin: me,
+                        channel: view.channel(),
+                    };
+                    SendStream::resume(config, header, stream, past)
+                });
                 entry.insert(region)
             }
         };
@@ -177,8 +188,9 @@ impl Endpoint {
         self.channels.remove(&region.channel());
         self.routes.replace(id, &region.groups, &[]);
         region.release(&mut self.core.store);
-        if let Some(sender) = &mut region.sender {
-            sender.no_receivers(&mut self.pool);
+        if let Some(sender) = region.sender.take() {
+            let past = sender.end(&mut self.pool);
+            self.pasts.keep(region.channel(), past);
         }
         self.note_moving();
     }

@@ -110,6 +110,7 @@ struct Sender {
     address: Option<SocketAddr>,
     dead: bool,
     died: Instant,
+    ended_at: Option<u64>,
 }
 
 /// Openings remembered per stream.
@@ -168,6 +169,15 @@ impl ReceiveStream {
     pub fn sender_died(&mut self, now: Instant) {
         self.sender.dead = true;
         self.sender.died = now;
+    }
+
+    /// The stream ended with this number, unless the sender comes back to the channel.
+    pub fn ended(&mut self, highest: u64) {
+        self.sender.ended_at = Some(highest);
+    }
+
+    fn over_at(&self, highest: u64) -> bool {
+        self.sender.dead || self.sender.ended_at == Some(highest)
     }
 
     /// Whether the sender has been dead for that long and nothing is owed to anybody.
@@ -254,7 +264,7 @@ impl ReceiveStream {
     #[must_use]
     pub fn drained(&self, left: ViewNumber) -> bool {
         self.cut(left).is_some_and(|cut| self.delivered + 1 >= cut)
-            || (self.sender.dead && self.delivered == self.highest)
+            || (self.over_at(self.highest) && self.delivered == self.highest)
     }
 
     /// Takes a data packet of this stream: `datagram` is the whole of `data`'s packet (R-DATA-8).

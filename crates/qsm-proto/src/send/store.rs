@@ -63,6 +63,15 @@ pub(super) struct Store {
 }
 
 impl Store {
+    /// A store whose packets up to here are sent and forgotten.
+    pub(super) fn after_packets(highest: u64) -> Self {
+        Self {
+            trail: highest,
+            freed: highest,
+            ..Self::default()
+        }
+    }
+
     pub(super) fn trail(&self) -> u64 {
         self.trail
     }
