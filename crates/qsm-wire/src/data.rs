@@ -39,6 +39,7 @@ pub struct DataHeader {
 
 impl DataHeader {
     /// Appends the 44 bytes that open a data packet.
+    #[inline]
     pub fn encode(&self, header: &Header, out: &mut Vec<u8>) {
         header.encode(Kind::Data, out);
         out.extend_from_slice(&self.channel.0.to_le_bytes());
@@ -49,6 +50,7 @@ impl DataHeader {
 
     /// First sequence number of this packet's view, unless that is too long ago to tell.
     #[must_use]
+    #[inline]
     pub fn view_start(&self) -> Option<u64> {
         if self.view_age == u32::MAX {
             return None;
@@ -66,6 +68,7 @@ pub struct Data<'a> {
 }
 
 impl<'a> Data<'a> {
+    #[inline]
     pub(crate) fn read(reader: &mut Reader<'a>) -> Result<Self, DecodeError> {
         let head = DataHeader {
             channel: ChannelId(reader.u32()?),
@@ -91,6 +94,7 @@ impl<'a> Data<'a> {
 
     /// The chunks, in the order in which their messages were published.
     #[must_use]
+    #[inline]
     pub fn chunks(&self) -> ChunkIter<'a> {
         ChunkIter {
             rest: Reader::new(self.chunks),
@@ -138,6 +142,7 @@ pub enum Part {
 impl Chunk<'_> {
     /// Bytes it takes in a packet.
     #[must_use]
+    #[inline]
     pub fn encoded_bytes(&self) -> usize {
         let total = if matches!(self.part, Part::First { .. }) {
             TOTAL_LENGTH_BYTES
@@ -148,6 +153,7 @@ impl Chunk<'_> {
     }
 
     /// Appends the chunk. Content beyond [`CHUNK_LENGTH_MAX`] is the caller's error and is cut.
+    #[inline]
     pub fn encode(&self, out: &mut Vec<u8>) {
         let content = &self.content[..self.content.len().min(CHUNK_LENGTH_MAX)];
         let flags = match self.part {
@@ -192,6 +198,7 @@ pub struct ChunkIter<'a> {
 }
 
 impl<'a> ChunkIter<'a> {
+    #[inline]
     fn step(&mut self) -> Option<Result<Chunk<'a>, DecodeError>> {
         loop {
             if is_filler(self.rest.rest()) {
@@ -208,6 +215,7 @@ impl<'a> ChunkIter<'a> {
 impl<'a> Iterator for ChunkIter<'a> {
     type Item = Chunk<'a>;
 
+    #[inline]
     fn next(&mut self) -> Option<Chunk<'a>> {
         self.step()?.ok()
     }
@@ -218,6 +226,7 @@ fn is_filler(rest: &[u8]) -> bool {
     rest.len() < CHUNK_HEADER_BYTES && rest.iter().all(|byte| *byte == 0)
 }
 
+#[inline]
 fn read_chunk<'a>(reader: &mut Reader<'a>) -> Result<Chunk<'a>, DecodeError> {
     let group = GroupId(reader.u32()?);
     let message = reader.u32()?;

@@ -24,6 +24,7 @@ macro_rules! kinds {
             /// Every kind, in the order of their numbers.
             pub const ALL: &'static [Self] = &[$(Self::$name,)*];
 
+            #[inline]
             fn from_wire(value: u8) -> Option<Self> {
                 match value { $($value => Some(Self::$name),)* _ => None }
             }
@@ -88,6 +89,7 @@ pub enum Hop {
 }
 
 impl Hop {
+    #[inline]
     fn from_wire(value: u8) -> Result<Self, DecodeError> {
         Ok(match value {
             0 => Self::Direct,
@@ -134,6 +136,7 @@ pub struct Header {
 
 impl Header {
     /// Appends the header of a packet of this kind.
+    #[inline]
     pub fn encode(&self, kind: Kind, out: &mut Vec<u8>) {
         out.extend_from_slice(&[VERSION, kind as u8, 0, self.hop as u8]);
         out.extend_from_slice(&self.cluster.to_le_bytes());
@@ -141,6 +144,7 @@ impl Header {
         out.extend_from_slice(&self.epoch.to_le_bytes());
     }
 
+    #[inline]
     fn read(reader: &mut Reader<'_>) -> Result<(Self, Kind), DecodeError> {
         if reader.u8()? != VERSION {
             return Err(DecodeError::UnknownVersion);
@@ -203,6 +207,7 @@ impl<'a> Packet<'a> {
     ///
     /// # Errors
     /// One [`DecodeError`] per reason; nothing of a rejected datagram may be used.
+    #[inline]
     pub fn decode(datagram: &'a [u8]) -> Result<Self, DecodeError> {
         let mut reader = Reader::new(datagram);
         let (header, kind) = Header::read(&mut reader)?;

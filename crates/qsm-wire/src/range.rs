@@ -66,6 +66,7 @@ impl SeqRange {
         out.extend_from_slice(&self.count.to_le_bytes());
     }
 
+    #[inline]
     fn read(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
         let first = reader.u64()?;
         let count = reader.u32()?;
@@ -90,6 +91,7 @@ impl<'a> Ranges<'a> {
     /// Rule R-PKT-3.
     pub const MAX: usize = 8;
 
+    #[inline]
     pub(crate) fn read(reader: &mut Reader<'a>, count: u8) -> Result<Self, DecodeError> {
         if usize::from(count) > Self::MAX {
             return Err(DecodeError::BadLength);

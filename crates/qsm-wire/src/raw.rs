@@ -11,18 +11,22 @@ pub(crate) struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
+    #[inline]
     pub(crate) fn new(bytes: &'a [u8]) -> Self {
         Self { rest: bytes }
     }
 
+    #[inline]
     pub(crate) fn rest(&self) -> &'a [u8] {
         self.rest
     }
 
+    #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         self.rest.is_empty()
     }
 
+    #[inline]
     pub(crate) fn bytes(&mut self, count: usize) -> Result<&'a [u8], DecodeError> {
         let (head, tail) = self
             .rest
@@ -32,6 +36,7 @@ impl<'a> Reader<'a> {
         Ok(head)
     }
 
+    #[inline]
     fn array<const N: usize>(&mut self) -> Result<[u8; N], DecodeError> {
         let (head, tail) = self
             .rest
@@ -41,22 +46,27 @@ impl<'a> Reader<'a> {
         Ok(*head)
     }
 
+    #[inline]
     pub(crate) fn u8(&mut self) -> Result<u8, DecodeError> {
         self.array::<1>().map(|[b]| b)
     }
 
+    #[inline]
     pub(crate) fn u16(&mut self) -> Result<u16, DecodeError> {
         self.array().map(u16::from_le_bytes)
     }
 
+    #[inline]
     pub(crate) fn u32(&mut self) -> Result<u32, DecodeError> {
         self.array().map(u32::from_le_bytes)
     }
 
+    #[inline]
     pub(crate) fn u64(&mut self) -> Result<u64, DecodeError> {
         self.array().map(u64::from_le_bytes)
     }
 
+    #[inline]
     pub(crate) fn origin(&mut self) -> Result<Origin, DecodeError> {
         Ok(Origin {
             node: NodeId(self.u64()?),
@@ -78,6 +88,7 @@ impl<'a> Reader<'a> {
         core::str::from_utf8(self.bytes(length)?).map_err(|_| DecodeError::BadText)
     }
 
+    #[inline]
     pub(crate) fn end(&self) -> Result<(), DecodeError> {
         if self.rest.is_empty() {
             Ok(())
@@ -87,6 +98,7 @@ impl<'a> Reader<'a> {
     }
 }
 
+#[inline]
 pub(crate) fn put_origin(out: &mut Vec<u8>, origin: Origin) {
     out.extend_from_slice(&origin.node.0.to_le_bytes());
     out.extend_from_slice(&origin.incarnation.0.to_le_bytes());
