@@ -19,6 +19,7 @@
 //! that step is needed again.
 
 mod change;
+mod dead;
 mod discovery;
 mod groups;
 mod link;
@@ -36,6 +37,7 @@ use qsm_wire::{Body, GroupId, Header, Hop, Incarnation, Kind, NodeId, Origin, Pr
 use qsm_wire::{Reset, ViewNumber};
 
 pub use self::change::Change;
+use self::dead::Dead;
 use self::discovery::Discovery;
 use self::groups::Groups;
 use self::link::Link;
@@ -101,6 +103,7 @@ pub struct Membership {
     requests: Requests,
     /// Regions that this node has left and has everything of.
     drained: BTreeMap<RegionId, ViewNumber>,
+    dead: Dead,
     changes: VecDeque<Change>,
     /// Batches that did not fit what is known here; each costs a new session.
     misfits: u64,
@@ -138,6 +141,7 @@ impl Membership {
             regions: Regions::default(),
             requests: Requests::default(),
             drained: BTreeMap::new(),
+            dead: Dead::default(),
             changes: VecDeque::new(),
             misfits: 0,
         };
@@ -167,6 +171,12 @@ impl Membership {
     #[must_use]
     pub fn wants(&self, role: Role, name: &str) -> bool {
         self.groups.wants(role, name)
+    }
+
+    /// Whether the service has said that this life is over.
+    #[must_use]
+    pub fn is_dead(&self, origin: Origin) -> bool {
+        self.dead.contains(origin)
     }
 
     /// The name of a group of this node.
@@ -460,6 +470,7 @@ impl Membership {
         } else {
             0
         };
+        let (region_last, channel_last) = self.regions.last();
         let hello = ToService::Hello {
             name: self.identity.name.clone(),
             address: self.identity.address,
@@ -467,6 +478,9 @@ impl Membership {
             term: self.term,
             groups,
             regions: self.regions.reports(self.origin(), room),
+            region_last,
+            channel_last,
+            dead: self.dead.list(),
         };
         let mut bytes = Vec::new();
         hello.encode(&mut bytes);

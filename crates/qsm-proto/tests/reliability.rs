@@ -6,7 +6,7 @@ mod cluster;
 use std::time::Duration;
 
 use cluster::{Cluster, origin};
-use qsm_proto::Event;
+use qsm_proto::{Endpoint, Event};
 use qsm_wire::GroupId;
 
 fn payload(number: u64, length: usize) -> Vec<u8> {
@@ -207,4 +207,53 @@ fn nothing_is_reported_lost_while_the_sender_lives() {
     let lost = |event: &&Event| matches!(event, Event::Lost { .. } | Event::LostPackets { .. });
     assert_eq!(cluster.events.values().flatten().filter(lost).count(), 0);
     check_all(&cluster, 20, 1000, 400);
+}
+
+/// What publishing 2000 messages over so many groups costs each node in control packets, and how
+/// many peers it has.
+fn control_of(groups: u32) -> Vec<(u64, u64, u64)> {
+    let mut cluster = Cluster::with_groups(groups, 8, &[20], |_| {});
+    cluster.data_loss_ppm = 20_000;
+    let counters = |cluster: &Cluster| -> Vec<(u64, u64, u64)> {
+        let stats = cluster.nodes.values().map(Endpoint::stats);
+        stats
+            .map(|stats| (stats.control_sent, stats.control_received, stats.peers))
+            .collect()
+    };
+    let before = counters(&cluster);
+    for number in 0..2000 {
+        cluster.publish(20, number % groups, &payload(u64::from(number), 700));
+        if number % 20 == 19 {
+            cluster.run(Duration::from_micros(200));
+        }
+    }
+    cluster.settle(Duration::from_secs(5));
+    assert!(
+        cluster
+            .members
+            .iter()
+            .all(|member| cluster.got[member].len() == 2000)
+    );
+    let spent = |((sent, received, _), after): ((u64, u64, u64), (u64, u64, u64))| {
+        (after.0 - sent, after.1 - received, after.2)
+    };
+    before
+        .into_iter()
+        .zip(counters(&cluster))
+        .map(spent)
+        .collect()
+}
+
+// R011, R016.
+#[test]
+fn control_traffic_and_peers_are_the_same_for_one_group_and_for_thousands() {
+    let one = control_of(1);
+    assert!(
+        one.iter().map(|(sent, ..)| sent).sum::<u64>() > 300,
+        "{one:?}"
+    );
+    // p + 4 peers at most: ring neighbours, leaders, the sender (R011); here p = 2, and the
+    // membership service.
+    assert!(one.iter().all(|(.., peers)| *peers <= 9), "{one:?}");
+    assert_eq!(one, control_of(4096));
 }

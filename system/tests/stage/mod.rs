@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use lab::{Actor, HostId, Lab};
@@ -22,7 +23,11 @@ pub(crate) struct Stage {
     directory: PathBuf,
     files: usize,
     lab: Lab,
+    /// One stage at a time: two on one machine would measure each other.
+    _alone: MutexGuard<'static, ()>,
 }
+
+static ALONE: Mutex<()> = Mutex::new(());
 
 impl Stage {
     /// A lab with a running service and one host for each of `hosts` nodes; `None`, with a word
@@ -32,6 +37,7 @@ impl Stage {
             eprintln!("skipped: {reason}");
             return None;
         }
+        let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
         let mut lab = Lab::new().unwrap();
         let hosts = lab.add_hosts(hosts + 1).unwrap();
         let directory = std::env::temp_dir().join(lab.prefix());
@@ -43,6 +49,7 @@ impl Stage {
             directory,
             files: 0,
             lab,
+            _alone: alone,
         };
         stage.start_service();
         Some(stage)

@@ -267,6 +267,7 @@ impl Endpoint {
         let mut stats = self.core.stats;
         stats.outbox_full = self.core.outbox.dropped();
         stats.events_full = self.core.events.dropped();
+        stats.peers = u64::try_from(self.peers.len()).unwrap_or(u64::MAX);
         self.regions
             .values()
             .for_each(|region| tokens::add_counters(&mut stats, region));

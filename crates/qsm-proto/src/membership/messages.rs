@@ -55,6 +55,7 @@ impl Membership {
             self.regions.clear();
             self.groups.forget_numbers();
             self.drained.clear();
+            self.dead.clear();
             self.incarnation = incarnation;
         }
         let origin = self.origin();
@@ -132,7 +133,10 @@ impl Membership {
                     self.changes.push_back(Change::Closed { region });
                 }
             }
-            Update::Dead { origin } => self.changes.push_back(Change::Dead { origin }),
+            Update::Dead { origin } => {
+                self.dead.insert(origin);
+                self.changes.push_back(Change::Dead { origin });
+            }
             _ => return false,
         }
         true

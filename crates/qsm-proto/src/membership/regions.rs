@@ -33,6 +33,8 @@ pub(super) struct Step {
 #[derive(Debug, Default)]
 pub(super) struct Regions {
     regions: BTreeMap<RegionId, Region>,
+    /// Highest numbers heard of, in any life.
+    last: (RegionId, ChannelId),
 }
 
 impl Regions {
@@ -42,6 +44,7 @@ impl Regions {
         channel: (ChannelId, SocketAddr),
         groups: Vec<GroupId>,
     ) {
+        self.last = (self.last.0.max(region), self.last.1.max(channel.0));
         let view = self.regions.remove(&region).and_then(|old| old.view);
         let entry = Region {
             channel: channel.0,
@@ -80,6 +83,11 @@ impl Regions {
         let view = Arc::new(view);
         region.view = Some(Arc::clone(&view));
         Some(view)
+    }
+
+    /// The highest numbers of a region and a channel heard of.
+    pub(super) fn last(&self) -> (RegionId, ChannelId) {
+        self.last
     }
 
     pub(super) fn views(&self) -> impl Iterator<Item = &Arc<RegionView>> {

@@ -67,12 +67,23 @@ pub(crate) struct Cluster {
     queue: BTreeMap<(Instant, u64), Parcel>,
     order: u64,
     random: Random,
+    groups: u32,
 }
 
 impl Cluster {
-    /// Members `1..=members` of group 0 and 1, of which the publishers (members or not) are
-    /// admitted with a first view.
+    /// Like [`Cluster::with_groups`], with two groups.
     pub(crate) fn new(members: u64, publishers: &[u64], configure: impl Fn(&mut Config)) -> Self {
+        Self::with_groups(2, members, publishers, configure)
+    }
+
+    /// Members `1..=members` of all groups; they and the publishers (members or not) are admitted
+    /// with a first view.
+    pub(crate) fn with_groups(
+        groups: u32,
+        members: u64,
+        publishers: &[u64],
+        configure: impl Fn(&mut Config),
+    ) -> Self {
         let mut cluster = Self {
             now: Instant(1_000_000),
             nodes: BTreeMap::new(),
@@ -89,6 +100,7 @@ impl Cluster {
             queue: BTreeMap::new(),
             order: 0,
             random: Random::new(Seed(7), "network"),
+            groups,
         };
         let all: BTreeSet<u64> = (1..=members).chain(publishers.iter().copied()).collect();
         for node in all {
@@ -97,7 +109,7 @@ impl Cluster {
             config.receive_buffer_bytes = 8 << 20;
             configure(&mut config);
             let mut endpoint = Endpoint::new(config, Seed(node), cluster.now).unwrap();
-            let names = vec!["a".to_owned(), "b".to_owned()];
+            let names: Vec<String> = cluster.names().collect();
             if cluster.members.contains(&node) {
                 endpoint.enter(cluster.now, Role::Subscriber, names.clone());
             }
@@ -109,7 +121,12 @@ impl Cluster {
         cluster.run(Duration::from_millis(50));
         cluster.change_view();
         cluster.run(Duration::from_millis(50));
+        cluster.random = Random::new(Seed(8), "network");
         cluster
+    }
+
+    fn names(&self) -> impl Iterator<Item = String> + use<> {
+        (0..self.groups).map(|group| format!("group/{group}"))
     }
 
     /// Sends the next view, of the present `members`, to everybody.
@@ -128,20 +145,17 @@ impl Cluster {
             leaving: Vec::new(),
             added: added.collect(),
         };
-        let groups = vec![GroupId(0), GroupId(1)];
+        let groups = (0..self.groups).map(GroupId).collect();
         let region = Update::Region {
             region: REGION,
             channel: CHANNEL,
             address: multicast(),
             groups,
         };
-        let named = ["a", "b"]
-            .into_iter()
-            .zip(0..)
-            .map(|(name, group)| Update::Named {
-                group: GroupId(group),
-                name: name.to_owned(),
-            });
+        let named = self.names().zip(0..).map(|(name, group)| Update::Named {
+            group: GroupId(group),
+            name,
+        });
         let updates: Vec<Update> = named.chain([region, update]).collect();
         self.batch(&updates);
     }
