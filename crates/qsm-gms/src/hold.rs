@@ -1,10 +1,10 @@
 use core::time::Duration;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 
 use qsm_proto::Instant;
 use qsm_wire::membership::{GroupReport, RegionReport};
-use qsm_wire::{Incarnation, NodeId};
+use qsm_wire::{ChannelId, Incarnation, NodeId, Origin, RegionId};
 
 /// How long a new service waits after the first hello before it acts: nodes that search for a
 /// service ask at least every 200 ms at first.
@@ -21,6 +21,9 @@ pub(crate) struct Hello {
     pub(crate) term: u64,
     pub(crate) groups: Vec<GroupReport>,
     pub(crate) regions: Vec<RegionReport>,
+    pub(crate) region_last: RegionId,
+    pub(crate) channel_last: ChannelId,
+    pub(crate) dead: Vec<Origin>,
 }
 
 /// The time after a start in which hellos are collected, so that a membership that exists is
@@ -48,16 +51,47 @@ impl Hold {
         self.first_at.map(|at| at.after(wait))
     }
 
-    /// The highest term reported, and the hellos of that term's nodes and of all others. Nodes
-    /// of an older term were absent when the last service began: to it they were dead.
-    pub(crate) fn split(self) -> (u64, BTreeMap<NodeId, Hello>, BTreeMap<NodeId, Hello>) {
-        let term = self.hellos.values().map(|hello| hello.term).max();
-        let term = term.unwrap_or(0);
-        let resumes = |hello: &Hello| {
-            hello.term > 0 && hello.term == term && hello.incarnation != Incarnation(0)
+    /// What the hellos say together.
+    ///
+    /// Nodes of an older term were absent when the last service began: to it they were dead. So
+    /// are those whose deaths others have been told of (R046).
+    pub(crate) fn split(self) -> Reported {
+        let hellos = self.hellos.values();
+        let term = hellos.clone().map(|hello| hello.term).max().unwrap_or(0);
+        let region_last = hellos.clone().map(|hello| hello.region_last).max();
+        let channel_last = hellos.clone().map(|hello| hello.channel_last).max();
+        let dead = hellos.flat_map(|hello| hello.dead.iter().copied());
+        let dead: BTreeSet<Origin> = dead.collect();
+        let resumes = |(node, hello): &(NodeId, Hello)| {
+            let origin = Origin {
+                node: *node,
+                incarnation: hello.incarnation,
+            };
+            let known = hello.term > 0 && hello.incarnation != Incarnation(0);
+            known && hello.term == term && !dead.contains(&origin)
         };
-        let hellos = self.hellos.into_iter();
-        let (resuming, fresh) = hellos.partition(|(_, hello)| resumes(hello));
-        (term, resuming, fresh)
+        let (resuming, fresh) = self.hellos.into_iter().partition(resumes);
+        Reported {
+            term,
+            last: (
+                region_last.unwrap_or_default(),
+                channel_last.unwrap_or_default(),
+            ),
+            resuming,
+            fresh,
+        }
     }
+}
+
+/// What was said during the hold.
+#[derive(Debug)]
+pub(crate) struct Reported {
+    /// The highest term.
+    pub(crate) term: u64,
+    /// The highest numbers of a region and a channel.
+    pub(crate) last: (RegionId, ChannelId),
+    /// Nodes that go on in their lives.
+    pub(crate) resuming: BTreeMap<NodeId, Hello>,
+    /// All others.
+    pub(crate) fresh: BTreeMap<NodeId, Hello>,
 }

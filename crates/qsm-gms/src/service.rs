@@ -25,8 +25,9 @@ const GREETING_MAX: Duration = Duration::from_secs(10);
 const EVENTS_MAX: usize = 4096;
 /// Bytes of updates in one message; half of what a message may have.
 const BATCH_BYTES_MAX: usize = MESSAGE_BYTES_MAX / 2;
-/// Highest incarnation believed; a higher one is a mistake or an attack (R-MEM-1).
-const INCARNATION_MAX: u32 = u32::MAX / 2;
+/// Highest number believed of an incarnation, a region or a channel; a higher one is a mistake or
+/// an attack (R-MEM-1).
+const NUMBER_MAX: u32 = u32::MAX / 2;
 
 /// What the service is doing.
 #[derive(Debug)]
@@ -403,6 +404,9 @@ impl Service {
                 term,
                 groups,
                 regions,
+                region_last,
+                channel_last,
+                dead,
             } if !admitted => {
                 let hello = Hello {
                     name,
@@ -411,6 +415,9 @@ impl Service {
                     term,
                     groups,
                     regions,
+                    region_last,
+                    channel_last,
+                    dead,
                 };
                 self.take_hello(now, node, hello);
             }

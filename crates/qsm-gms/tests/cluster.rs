@@ -2,6 +2,8 @@
 
 mod network;
 
+use std::collections::BTreeSet;
+
 use network::{Cluster, address, ms};
 use qsm_gms::ServiceEvent;
 use qsm_proto::membership::Change;
@@ -140,6 +142,40 @@ fn a_suspicion_is_cleared_by_the_answer_to_the_probe() {
 }
 
 // Rule R-MEM-6.
+// R046, R-MEM-1, R-MEM-6
+#[test]
+fn what_ended_stays_over_under_a_new_service() {
+    let mut cluster = cluster(3, 3);
+    cluster.enter(address(10), Role::Subscriber, &["a"]);
+    cluster.enter(address(11), Role::Publisher, &["a"]);
+    cluster.enter(address(12), Role::Subscriber, &["b"]);
+    cluster.run(ms(3000));
+    let service = &cluster.services[&address(SERVICE)];
+    let numbers: BTreeSet<_> = service.rows().regions.iter().map(|r| r.region).collect();
+    assert_eq!(numbers.len(), 2);
+    let over = cluster.member(address(10)).origin();
+    let lives = cluster.member(address(11)).origin();
+    // The only receiver of "a" is cut off for so long that it is taken for dead.
+    cluster.cut = |from, to, _| from == address(10) || to == address(10);
+    cluster.run(ms(10_000));
+    assert!(cluster.member(address(11)).dead.contains(&over));
+    assert_eq!(cluster.member(address(10)).origin(), over);
+    // It meets a service that has not seen this.
+    cluster.services.clear();
+    cluster.cut = |_, _, _| false;
+    cluster.start_service(Cluster::service_config(SERVICE));
+    cluster.run(ms(5000));
+    cluster.check(address(SERVICE));
+    let member = cluster.member(address(10));
+    assert_ne!(member.origin(), over, "a dead life came back");
+    assert!(member.changes.contains(&Change::Excluded));
+    assert_eq!(cluster.member(address(11)).origin(), lives);
+    // The number of the region that has ended is not given again.
+    let service = &cluster.services[&address(SERVICE)];
+    let after: BTreeSet<_> = service.rows().regions.iter().map(|r| r.region).collect();
+    assert_eq!((after.len(), after.intersection(&numbers).count()), (2, 1));
+}
+
 #[test]
 fn a_new_service_goes_on_where_the_last_one_ended() {
     let mut cluster = cluster(4, 4);

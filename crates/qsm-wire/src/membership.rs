@@ -139,6 +139,13 @@ pub enum ToService {
         groups: Vec<GroupReport>,
         /// Its regions.
         regions: Vec<RegionReport>,
+        /// The highest number of a region it has heard of: such numbers are not given again.
+        region_last: RegionId,
+        /// The highest number of a channel it has heard of.
+        channel_last: ChannelId,
+        /// Lives that it has been told are over, the newest if there are many: they stay over,
+        /// also for a service that did not see it.
+        dead: Vec<Origin>,
     },
     /// Take up a role in these groups (all in one request).
     Enter {
@@ -438,7 +445,9 @@ record! { RegionRow { region, view, address, groups, members } }
 message! { Role { 1 => Subscriber {}, 2 => Publisher {}, } }
 message! { QueryKind { 1 => Nodes {}, 2 => Groups {}, 3 => Regions {}, } }
 message! { ToService {
-    1 => Hello { name, address, incarnation, term, groups, regions },
+    1 => Hello {
+        name, address, incarnation, term, groups, regions, region_last, channel_last, dead
+    },
     2 => Enter { request, role, names },
     3 => Exit { request, role, names },
     4 => Drained { region, view },

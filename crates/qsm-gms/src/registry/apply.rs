@@ -33,6 +33,19 @@ pub(super) struct Letter {
     pub(super) dead: Vec<Update>,
 }
 
+/// Who must know of a death: they stop waiting for the dead, and they will tell a service that
+/// has not seen the death.
+#[derive(Debug)]
+pub(super) enum Mourners {
+    /// Members of the regions that it may have sent to, and those who knew it as a member.
+    Near {
+        streams: BTreeSet<RegionId>,
+        knew: BTreeSet<NodeId>,
+    },
+    /// Everybody: where it published to is not known.
+    All,
+}
+
 /// A batch in the making.
 #[derive(Debug, Default)]
 pub(super) struct Work {
@@ -40,8 +53,8 @@ pub(super) struct Work {
     pub(super) touches: BTreeMap<RegionId, Touch>,
     /// Pairs for which it may have changed what the node has to know of the region.
     pub(super) checks: BTreeSet<(RegionId, NodeId)>,
-    /// Who died, and the regions whose members may have its streams.
-    pub(super) deaths: BTreeMap<Origin, BTreeSet<RegionId>>,
+    /// Who died, and whom that concerns.
+    pub(super) deaths: BTreeMap<Origin, Mourners>,
     pub(super) letters: BTreeMap<NodeId, Letter>,
     pub(super) done: Vec<(NodeId, u32)>,
 }
@@ -116,10 +129,8 @@ impl Registry {
             work.touch(region).removed.insert(origin);
             strangers.insert(origin);
         }
-        // Where they published to is not known; they are dead for everybody.
-        let everywhere: BTreeSet<RegionId> = self.regions.iter().map(|(id, _)| id).collect();
         for origin in strangers {
-            work.deaths.insert(origin, everywhere.clone());
+            work.deaths.insert(origin, Mourners::All);
         }
         for (region, origin) in core::mem::take(&mut self.stale) {
             work.touch(region).leaving.insert(origin);
@@ -133,6 +144,10 @@ impl Registry {
                     region.audience.remove(&origin.node);
                 }
             }
+            let member_of = node.home.iter().chain(node.leaving.keys());
+            let member_of = member_of.filter_map(|id| self.regions.get(*id));
+            let knew = member_of.flat_map(|region| region.audience.keys().copied());
+            let knew = knew.collect();
             if let Some(home) = node.home {
                 work.touch(home).removed.insert(origin);
                 if let Some(region) = self.regions.get_mut(home) {
@@ -143,7 +158,9 @@ impl Registry {
                 work.touch(*region).removed.insert(origin);
             }
             self.release_roles(&node);
-            work.deaths.insert(origin, node.streams);
+            let streams = node.streams;
+            let mourners = Mourners::Near { streams, knew };
+            work.deaths.insert(origin, mourners);
         }
     }
 
@@ -234,12 +251,18 @@ impl Registry {
         }
     }
 
-    /// Tells the members of all regions that the dead may have sent to.
+    /// Tells of the deaths.
     fn mourn(&self, work: &mut Work) {
-        for (origin, regions) in core::mem::take(&mut work.deaths) {
-            let regions = regions.iter().filter_map(|id| self.regions.get(*id));
-            let members = regions.flat_map(|region| &region.members);
-            let told: BTreeSet<NodeId> = members.map(|member| member.origin.node).collect();
+        for (origin, mourners) in core::mem::take(&mut work.deaths) {
+            let told: BTreeSet<NodeId> = match mourners {
+                Mourners::All => self.nodes.keys().copied().collect(),
+                Mourners::Near { streams, mut knew } => {
+                    let regions = streams.iter().filter_map(|id| self.regions.get(*id));
+                    let members = regions.flat_map(|region| &region.members);
+                    knew.extend(members.map(|member| member.origin.node));
+                    knew
+                }
+            };
             for node in told.into_iter().filter(|id| self.nodes.contains_key(id)) {
                 work.letter(node).dead.push(Update::Dead { origin });
             }

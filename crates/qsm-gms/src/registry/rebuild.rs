@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use qsm_proto::Instant;
 use qsm_wire::membership::{GroupReport, Member, RegionReport, Role};
-use qsm_wire::{GroupId, NodeId, Origin, RegionId, ViewNumber};
+use qsm_wire::{ChannelId, GroupId, NodeId, Origin, RegionId, ViewNumber};
 
 use super::Registry;
 use crate::groups::check_name;
@@ -22,6 +22,11 @@ pub(crate) struct Report {
 }
 
 impl Registry {
+    /// Numbers of regions and channels up to these have been given.
+    pub(crate) fn reserve(&mut self, (region, channel): (RegionId, ChannelId)) {
+        self.regions.reserve(region, channel);
+    }
+
     /// Builds the membership that a former service had from what its nodes report, and prepares
     /// a first batch that makes the views agree with it (R049: the service has no disk).
     ///
@@ -41,7 +46,6 @@ impl Registry {
             self.resync.insert(node, views.collect());
             self.dirty.insert(node);
             for region in report.regions {
-                self.regions.reserve(region.region, region.channel);
                 let known = newest.get(&region.region).map_or(ViewNumber(0), |r| r.view);
                 if region.view > known {
                     newest.insert(region.region, region);

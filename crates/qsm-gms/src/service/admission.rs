@@ -4,7 +4,7 @@ use qsm_proto::Instant;
 use qsm_wire::membership::{FromService, Role};
 use qsm_wire::{Incarnation, NodeId, Origin};
 
-use super::{INCARNATION_MAX, Phase, Service};
+use super::{NUMBER_MAX, Phase, Service};
 use crate::ServiceEvent;
 use crate::clients::Standing;
 use crate::hold::Hello;
@@ -13,7 +13,15 @@ use crate::registry::Report;
 /// How nodes come in.
 impl Service {
     pub(super) fn take_hello(&mut self, now: Instant, node: NodeId, hello: Hello) {
-        if hello.incarnation.0 > INCARNATION_MAX || hello.name.len() > usize::from(u8::MAX) {
+        let regions = hello.regions.iter();
+        let regions = regions.map(|report| report.region.0.max(report.channel.0));
+        let highest = [
+            hello.incarnation.0,
+            hello.region_last.0,
+            hello.channel_last.0,
+        ];
+        let highest = regions.chain(highest).max().unwrap_or(0);
+        if highest > NUMBER_MAX || hello.name.len() > usize::from(u8::MAX) {
             self.stats.discard_message += 1;
             self.clients.close(node, &mut self.outbox);
             return;
@@ -103,12 +111,13 @@ impl Service {
     pub(super) fn open(&mut self, now: Instant) {
         let phase = core::mem::replace(&mut self.phase, Phase::Open { term: 0 });
         let Phase::Holding(hold) = phase else { return };
-        let (reported, resuming, fresh) = hold.split();
-        let term = reported + 1;
+        let reported = hold.split();
+        let term = reported.term + 1;
         self.phase = Phase::Open { term };
-        let resumed = resuming.len();
+        let resumed = reported.resuming.len();
+        self.registry.reserve(reported.last);
         let mut reports = Vec::new();
-        for (node, hello) in resuming {
+        for (node, hello) in reported.resuming {
             self.incarnation_last = self.incarnation_last.max(hello.incarnation.0);
             self.welcome(now, node, hello.incarnation);
             reports.push(Report {
@@ -128,7 +137,7 @@ impl Service {
             resumed,
             absent,
         });
-        for (node, hello) in fresh {
+        for (node, hello) in reported.fresh {
             self.admit(now, node, hello);
         }
     }

@@ -112,7 +112,7 @@ impl Endpoint {
                 region.note_silent(sender);
             }
         } else if !region.streams.contains_key(&sender)
-            && !self.dead.contains(&sender)
+            && !self.membership.is_dead(sender)
             && let Some(start) = region.start_of(beat.openings()).filter(|_| room)
         {
             region.add_stream(sender, start);
@@ -205,7 +205,7 @@ impl Endpoint {
                 .iter_mut()
                 .filter(|(_, query)| query.due <= now)
             {
-                let dead = self.dead.contains(sender);
+                let dead = self.membership.is_dead(*sender);
                 if query.attempts >= QUERIES_MAX && dead {
                     hopeless.push(*sender);
                     continue;
@@ -348,7 +348,7 @@ impl Endpoint {
             stats.discard_view += 1;
             return false;
         };
-        if self.dead.contains(&sender) {
+        if self.membership.is_dead(sender) {
             stats.discard_stranger += 1;
             return false;
         }

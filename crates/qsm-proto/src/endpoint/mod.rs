@@ -52,7 +52,6 @@ pub struct Endpoint {
     /// What was sent on channels that are not known any more.
     pasts: Pasts,
     meter: Meter,
-    dead: BTreeSet<Origin>,
     subscriptions: BTreeSet<GroupId>,
     listening: BTreeSet<SocketAddr>,
     /// Groups of regions whose first view has not come yet.
@@ -91,7 +90,6 @@ impl Endpoint {
             regions: BTreeMap::new(),
             channels: BTreeMap::new(),
             routes: Routes::default(),
-            dead: BTreeSet::new(),
             subscriptions: BTreeSet::new(),
             listening: BTreeSet::new(),
             announced: BTreeMap::new(),

@@ -271,7 +271,7 @@ impl Endpoint {
     /// or else the region's other members know where it begins.
     fn place_unknown(&mut self, now: Instant, id: RegionId, sender: Origin) {
         let own = sender == self.core.origin;
-        let dead = self.dead.contains(&sender);
+        let dead = self.membership.is_dead(sender);
         let fallback = self.core.config.address;
         let Some(region) = self.regions.get_mut(&id) else {
             return;

@@ -15,8 +15,6 @@ use crate::send::{SendConfig, SendStream};
 use crate::view::RegionView;
 use crate::{Deliver, Event, Instant};
 
-/// Dead senders remembered, so that late packets of theirs open no stream.
-const DEAD_MAX: usize = 4096;
 /// How long a leaving node waits without any token before it trusts that no stream is unknown.
 const QUIET: core::time::Duration = core::time::Duration::from_millis(300);
 
@@ -105,7 +103,6 @@ impl Endpoint {
             self.core.cursors.forget_all();
             self.routes.forget_numbers();
             self.pasts.clear();
-            self.dead.clear();
         }
         self.core.origin = origin;
         self.core.events.push(Event::Admitted {
@@ -200,10 +197,6 @@ impl Endpoint {
     }
 
     fn sender_died(&mut self, now: Instant, origin: Origin, out: &mut dyn Deliver) {
-        if self.dead.len() >= DEAD_MAX {
-            self.dead.pop_first();
-        }
-        self.dead.insert(origin);
         let ids: Vec<RegionId> = self.regions.keys().copied().collect();
         for id in ids {
             let Some(region) = self.regions.get_mut(&id) else {

@@ -51,6 +51,9 @@ pub fn to_service(dice: &mut Dice, variant: usize) -> ToService {
                 address: address(dice),
                 members: dice.list(4, member),
             }),
+            region_last: RegionId(dice.u32()),
+            channel_last: ChannelId(dice.u32()),
+            dead: dice.list(4, origin),
         },
         1 => ToService::Enter {
             request: dice.u32(),
