@@ -40,8 +40,8 @@ pub struct Config {
 pub struct Limits {
     /// Bytes in the send windows of all streams together; beyond it publishing is refused.
     pub send_bytes: usize,
-    /// Bytes of packets kept for repair or order, over all streams; beyond it packets are dropped
-    /// unread and asked for again later.
+    /// Bytes of packets kept for repair or order, over all streams, in places of one datagram
+    /// each; beyond it the packets farthest ahead are dropped and asked for again later.
     pub receive_bytes: usize,
     /// Sequence numbers a stream may run ahead of what is contiguous; beyond it they are dropped.
     pub ahead_packets: u64,

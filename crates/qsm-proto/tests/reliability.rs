@@ -62,6 +62,24 @@ fn without_loss_everybody_gets_everything_and_nobody_asks() {
     assert_eq!(cluster.total(|stats| stats.duplicates), 0);
 }
 
+// Rule R-DATA-9. Room for 85 packets at a receiver, and four senders with more in flight.
+#[test]
+fn with_little_memory_what_is_next_always_finds_room() {
+    let senders = [20, 21, 22, 23];
+    let mut cluster = Cluster::new(6, &senders, |config| {
+        config.limits.receive_bytes = 1 << 17;
+    });
+    cluster.data_loss_ppm = 50_000;
+    for sender in senders {
+        publish(&mut cluster, sender, 1000, 1000);
+    }
+    cluster.settle(Duration::from_secs(20));
+    for sender in senders {
+        check_all(&cluster, sender, 1000, 1000);
+    }
+    assert!(cluster.total(|stats| stats.discard_memory) > 0);
+}
+
 // Rules R-NAK-3, R-NAK-4.
 #[test]
 fn with_loss_receivers_repair_each_other_and_the_sender_stays_out() {

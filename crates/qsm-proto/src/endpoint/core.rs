@@ -83,10 +83,14 @@ impl Core {
     }
 
     /// The receive buffer that this node offers to the senders of a region: half of what the
-    /// kernel granted, because it counts its own overhead into it, and no more than is useful.
+    /// kernel granted, because it counts its own overhead into it, no more than can be kept here
+    /// until everybody has it, and no more than is useful.
     pub(super) fn credit_bytes(&self) -> u32 {
-        let half = u32::try_from(self.config.receive_buffer_bytes / 2).unwrap_or(u32::MAX);
-        half.min(CREDIT_MAX)
+        let kernel = self.config.receive_buffer_bytes / 2;
+        let kept = self.store.limit_bytes();
+        u32::try_from(kernel.min(kept))
+            .unwrap_or(u32::MAX)
+            .min(CREDIT_MAX)
     }
 
     /// What the streams of a region with this back-off and that many members work with.

@@ -232,6 +232,18 @@ impl Gaps {
         }
     }
 
+    /// Forgets `sequence` and everything above it.
+    pub fn forget_from(&mut self, sequence: u64) {
+        while let Some(gap) = self.gaps.back_mut() {
+            if gap.first >= sequence {
+                self.gaps.pop_back();
+                continue;
+            }
+            gap.last = gap.last.min(sequence - 1);
+            return;
+        }
+    }
+
     /// When the next request or retry is due.
     #[must_use]
     pub fn next_due(&self) -> Option<Instant> {
@@ -263,7 +275,7 @@ mod tests {
             let mut model = BTreeSet::new();
             let mut top = 0;
             for _ in 0..200 {
-                match random.below(5) {
+                match random.below(6) {
                     0 | 1 => {
                         let first = top + 1 + random.below(4);
                         let last = first + random.below(8);
@@ -276,6 +288,12 @@ mod tests {
                         assert_eq!(gaps.fill(sequence).is_some(), model.remove(&sequence));
                     }
                     3 => gaps.split_before(random.below(top + 2)),
+                    4 => {
+                        let from = (top + 1).saturating_sub(random.below(4)).max(1);
+                        gaps.forget_from(from);
+                        model.retain(|sequence| *sequence < from);
+                        top = top.min(from - 1);
+                    }
                     _ => {
                         let upto = random.below(top + 2) / 4;
                         gaps.forget_upto(upto);

@@ -15,7 +15,7 @@ pub struct Store {
     lengths: Vec<u16>,
     free: Vec<u32>,
     place_bytes: usize,
-    slabs_max: usize,
+    places_max: usize,
 }
 
 /// Places per allocation.
@@ -26,13 +26,13 @@ impl Store {
     #[must_use]
     pub fn new(packet_bytes: usize, limit_bytes: usize) -> Self {
         let place_bytes = packet_bytes.next_multiple_of(64).max(64);
-        let slabs_max = (limit_bytes / (place_bytes * SLAB_PLACES)).max(1);
+        let places_max = (limit_bytes / place_bytes).max(1);
         Self {
             slabs: Vec::new(),
             lengths: Vec::new(),
             free: Vec::new(),
             place_bytes,
-            slabs_max,
+            places_max,
         }
     }
 
@@ -70,15 +70,29 @@ impl Store {
         (self.lengths.len() - self.free.len()) * self.place_bytes
     }
 
+    /// How many more packets can be kept for certain.
+    #[must_use]
+    pub fn room_packets(&self) -> usize {
+        self.places_max - self.lengths.len() + self.free.len()
+    }
+
+    /// The most it will ever hold, in bytes of packets of full length.
+    #[must_use]
+    pub fn limit_bytes(&self) -> usize {
+        self.places_max * self.place_bytes
+    }
+
+    /// One slab more; the last one is as large as the limit leaves it.
     fn grow(&mut self) -> Option<()> {
-        if self.slabs.len() >= self.slabs_max {
+        let places = SLAB_PLACES.min(self.places_max - self.lengths.len());
+        if places == 0 {
             return None;
         }
         let first = u32::try_from(self.lengths.len()).ok()?;
-        let end = u32::try_from(self.lengths.len() + SLAB_PLACES).ok()?;
+        let end = u32::try_from(self.lengths.len() + places).ok()?;
         self.slabs
-            .push(vec![0; self.place_bytes * SLAB_PLACES].into_boxed_slice());
-        self.lengths.resize(self.lengths.len() + SLAB_PLACES, 0);
+            .push(vec![0; self.place_bytes * places].into_boxed_slice());
+        self.lengths.resize(self.lengths.len() + places, 0);
         self.free.extend((first..end).rev());
         Some(())
     }

@@ -1,3 +1,5 @@
+mod room;
+
 use core::time::Duration;
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -90,6 +92,9 @@ pub struct ReceiveStream {
     openings: Vec<Opening>,
     reassembly: Reassembly,
     watermarks: Watermarks,
+    /// From the first to the last packet that this node should cache and has no room for, until
+    /// they are stable.
+    uncached: Option<SeqRange>,
     /// Highest number that exists by the word of others: counted as missing only once all that
     /// has arrived here has been read (R074).
     announced: u64,
@@ -135,6 +140,7 @@ impl ReceiveStream {
             openings: Vec::new(),
             reassembly: Reassembly::default(),
             watermarks: Watermarks::default(),
+            uncached: None,
             announced: before,
             sender: Sender::default(),
             due: Instant::NEVER,
@@ -200,7 +206,9 @@ impl ReceiveStream {
     /// Everything known is delivered and stable: nothing is owed to anybody.
     #[must_use]
     pub fn settled(&self) -> bool {
-        self.delivered == self.highest && self.watermarks.stable_upto >= self.highest
+        self.delivered == self.highest
+            && self.watermarks.stable_upto >= self.highest
+            && !self.behind()
     }
 
     /// What the token wants to know (R066). Packets of views that are newer than the ring's do
@@ -264,7 +272,7 @@ impl ReceiveStream {
     #[must_use]
     pub fn drained(&self, left: ViewNumber) -> bool {
         self.cut(left).is_some_and(|cut| self.delivered + 1 >= cut)
-            || (self.over_at(self.highest) && self.delivered == self.highest)
+            || (self.over_at(self.highest) && self.delivered == self.highest && !self.behind())
     }
 
     /// Takes a data packet of this stream: `datagram` is the whole of `data`'s packet (R-DATA-8).
@@ -296,11 +304,17 @@ impl ReceiveStream {
         let caches = sequence > self.watermarks.stable_upto
             && (duty == Duty::Wait || history.keeps(data.head.view, sequence));
         let slot = if !in_order || caches {
-            let Some(place) = inbox.store.keep(datagram) else {
-                inbox.desk.stats.discard_memory += 1;
-                return Arrival::Dropped;
-            };
-            Slot::Kept(place)
+            match self.keep(sequence, datagram, history, inbox) {
+                Some(place) => Slot::Kept(place),
+                None if in_order => {
+                    self.note_uncached(sequence);
+                    Slot::Received
+                }
+                None => {
+                    inbox.desk.stats.discard_memory += 1;
+                    return Arrival::Dropped;
+                }
+            }
         } else {
             Slot::Received
         };
@@ -326,28 +340,6 @@ impl ReceiveStream {
                 }
             }
             None => Arrival::Taken,
-        }
-    }
-
-    /// Others say that the stream goes up to `highest` (G01).
-    pub fn announce(&mut self, now: Instant, highest: u64) {
-        if highest > self.announced.max(self.highest) {
-            self.announced = highest;
-            self.due = self.due.min(now);
-        }
-    }
-
-    /// Everything that has arrived has been read: what others have announced and is not here is
-    /// missing.
-    pub fn extend(&mut self, inbox: &mut Inbox<'_>) {
-        let highest = self
-            .announced
-            .min(self.contiguous.saturating_add(inbox.ahead_max));
-        let Some(range) = SeqRange::new(self.highest + 1, highest) else {
-            return;
-        };
-        if !self.gaps.is_full() {
-            self.open_gap(range, inbox);
         }
     }
 
@@ -379,6 +371,9 @@ impl ReceiveStream {
         let marks = &mut self.watermarks;
         marks.stable_upto = marks.stable_upto.max(stable_upto);
         marks.cached_upto = marks.cached_upto.max(cached_upto).max(marks.stable_upto);
+        self.uncached = self
+            .uncached
+            .filter(|range| range.last() > self.watermarks.stable_upto);
         let purge = self.watermarks.stable_upto.min(self.delivered);
         while self.base < purge {
             if let Some(Slot::Kept(place)) = self.slots.pop_front() {
@@ -466,12 +461,6 @@ impl ReceiveStream {
     /// Recomputes [`ReceiveStream::due`] after histories of gaps have changed.
     pub fn refresh_due(&mut self) {
         self.due = self.gaps.next_due().unwrap_or(Instant::NEVER);
-    }
-
-    /// Whether others speak of packets that have not been seen here.
-    #[must_use]
-    pub fn behind(&self) -> bool {
-        self.announced > self.highest
     }
 
     /// What this node misses, up to the cutoff, of the packets that its own partition caches in
@@ -569,6 +558,12 @@ impl ReceiveStream {
             "contiguous does not end at the first gap"
         );
         assert!(self.start <= self.base + 1, "start above base");
+        if let Some(range) = self.uncached {
+            assert!(
+                range.last() > self.watermarks.stable_upto && range.last() <= self.delivered,
+                "uncached {range:?} is not between stable and delivered"
+            );
+        }
     }
 
     /// Whether a packet of this number is new and near enough.
@@ -670,6 +665,9 @@ impl ReceiveStream {
 
     /// Contiguous number over the packets that this node must cache.
     fn cached(&self, history: &History) -> u64 {
+        if let Some(range) = self.uncached {
+            return range.first() - 1;
+        }
         for (steps, piece) in self.pieces(u64::MAX, history).enumerate() {
             let first = piece.first();
             if steps > WALK_MAX || history.caches(self.view_of(first, history), first) {

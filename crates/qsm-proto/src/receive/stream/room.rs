@@ -1,0 +1,82 @@
+//! What a stream does with the room there is (R-DATA-9): it looks no farther ahead than it can
+//! keep, and what is far gives way to what is near.
+
+use qsm_wire::SeqRange;
+
+use super::{Inbox, ReceiveStream, Slot};
+use crate::Instant;
+use crate::history::History;
+use crate::receive::Place;
+
+impl ReceiveStream {
+    /// Others say that the stream goes up to `highest` (G01).
+    pub fn announce(&mut self, now: Instant, highest: u64) {
+        self.announced = self.announced.max(highest);
+        if self.behind() {
+            self.due = self.due.min(now);
+        }
+    }
+
+    /// Everything that has arrived has been read: what others have announced and is not here is
+    /// missing, as far as there is room for it. The next packet in order needs none.
+    pub fn extend(&mut self, inbox: &mut Inbox<'_>) {
+        let head = u64::from(self.gaps.is_empty());
+        let room = u64::try_from(inbox.store.room_packets()).unwrap_or(u64::MAX);
+        let highest = self
+            .announced
+            .min(self.contiguous.saturating_add(inbox.ahead_max))
+            .min(self.highest.saturating_add(room.max(head)));
+        let Some(range) = SeqRange::new(self.highest + 1, highest) else {
+            return;
+        };
+        if !self.gaps.is_full() {
+            self.open_gap(range, inbox);
+        }
+    }
+
+    /// Whether others speak of packets that have not been seen here.
+    #[must_use]
+    pub fn behind(&self) -> bool {
+        self.announced > self.highest
+    }
+
+    /// Finds a place for a packet that is missing here. When there is none, what is farthest ahead
+    /// gives way: it is asked for again when its turn comes nearer (R-DATA-9).
+    pub(super) fn keep(
+        &mut self,
+        sequence: u64,
+        datagram: &[u8],
+        history: &History,
+        inbox: &mut Inbox<'_>,
+    ) -> Option<Place> {
+        if let Some(place) = inbox.store.keep(datagram) {
+            return Some(place);
+        }
+        let claimed = self.cached(history);
+        while self.highest > sequence {
+            let top = self.highest;
+            let mine = history.caches(self.view_of(top, history), top);
+            let slot = self.slots.back().copied()?;
+            // Others count on what has been reported as cached; what is lost stays lost.
+            if slot == Slot::Lost || (mine && top <= claimed) {
+                return None;
+            }
+            self.slots.pop_back();
+            self.gaps.forget_from(top);
+            self.highest = top - 1;
+            self.announced = self.announced.max(top);
+            if let Slot::Kept(place) = slot {
+                inbox.store.free(place);
+                inbox.desk.stats.discard_memory += 1;
+                return inbox.store.keep(datagram);
+            }
+        }
+        None
+    }
+
+    /// A packet is delivered and there is no room to cache it: others must not count on it here.
+    pub(super) fn note_uncached(&mut self, sequence: u64) {
+        let first = self.uncached.map_or(sequence, |range| range.first());
+        self.uncached = SeqRange::new(first, sequence);
+    }
+}
