@@ -18,8 +18,8 @@ use crate::{Config, Instant};
 /// A question to a sender where the views of its stream begin.
 #[derive(Debug, Clone, Copy)]
 pub struct Query {
-    /// Where the sender was heard from.
-    pub address: SocketAddr,
+    /// Where the sender is, if that is known.
+    pub address: Option<SocketAddr>,
     /// When to ask next.
     pub due: Instant,
     /// How often it has been asked.

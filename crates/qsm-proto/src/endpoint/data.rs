@@ -1,25 +1,18 @@
-//! Packets of streams: data, heartbeats, and questions where a stream begins.
+//! Packets of streams: data and heartbeats.
 
 use std::net::SocketAddr;
 
-use qsm_wire::{
-    ChannelId, Data, DataHeader, Header, Heartbeat, Hop, Opening, Origin, RegionId, StreamId,
-    StreamQuery,
-};
+use qsm_wire::{ChannelId, Data, DataHeader, Header, Heartbeat, Hop, Origin, RegionId, StreamId};
 
 use super::Endpoint;
 use crate::history::Duty;
 use crate::receive::{Arrival, ReceiveStream};
-use crate::region::{Query, Region};
-use crate::{Deliver, Instant, Reason};
+use crate::region::Region;
+use crate::{Deliver, Instant};
 
 /// Sequence numbers from here on are refused: nobody reaches them in a thousand years, and below
 /// them no sum of two overflows.
 const SEQUENCE_MAX: u64 = 1 << 62;
-/// How often a sender is asked for its openings before other members are.
-const QUERIES_TO_SENDER: u32 = 3;
-/// When a dead sender's unknown beginnings are given up.
-const QUERIES_MAX: u32 = 20;
 
 impl Endpoint {
     pub(super) fn on_data(
@@ -45,7 +38,7 @@ impl Endpoint {
         if !known && !self.open_stream(now, from, id, sender, &data.head) {
             return;
         }
-        let held = self.moving && self.held(now, from, id, sender);
+        let held = self.moving && self.held(now, Some(from), id, sender);
         let Some(region) = self.regions.get_mut(&id) else {
             return;
         };
@@ -105,6 +98,8 @@ impl Endpoint {
         let Some(region) = self.regions.get_mut(&id) else {
             return;
         };
+        // Of others' streams members say so when the sender is dead.
+        let over = beat.finished && (own_word || region.history.lives(header.origin));
         if own_word && beat.highest == 0 {
             // It may yet send in the view that it knows.
             let left = region.history.left().unwrap_or_default();
@@ -112,8 +107,8 @@ impl Endpoint {
                 region.note_silent(sender);
             }
         } else if !region.streams.contains_key(&sender)
-            && !self.membership.is_dead(sender)
-            && let Some(start) = region.start_of(beat.openings()).filter(|_| room)
+            && (over || !self.membership.is_dead(sender))
+            && let Some(start) = region.start_by(beat).filter(|_| room)
         {
             region.add_stream(sender, start);
         }
@@ -124,8 +119,10 @@ impl Endpoint {
             beat.openings()
                 .for_each(|opening| stream.note_opening(opening));
             stream.announce(now, beat.highest);
-            if beat.finished {
+            if over && own_word {
                 stream.ended(beat.highest);
+            } else if over {
+                stream.sender_died(now);
             }
             if beat.highest > stream.contiguous() {
                 region.ring.note_traffic(now, 0);
@@ -135,47 +132,6 @@ impl Endpoint {
             }
         }
         self.progress(now, id, sender, out);
-    }
-
-    /// Answers a question for openings: of one's own stream, or of one that is known here.
-    pub(super) fn on_query(&mut self, from: SocketAddr, query: &StreamQuery) {
-        let header = self.core.header();
-        let id = self.channels.get(&query.channel);
-        let region = id.and_then(|id| self.regions.get(id));
-        let answer = match region {
-            _ if query.stream != header.origin => {
-                let known = region.and_then(|region| region.streams.get(&query.stream));
-                known.map(|known| (known.highest(), false, known.openings().collect()))
-            }
-            Some(region) if region.sender.is_some() || self.pasts.complete() => {
-                Some(region.own_stream())
-            }
-            Some(_) => None,
-            None => self.ended_stream(query.channel),
-        };
-        let Some((highest, finished, newest_first)) = answer else {
-            self.core.stats.discard_channel += u64::from(region.is_none());
-            return;
-        };
-        let stream = StreamId {
-            origin: query.stream,
-            channel: query.channel,
-        };
-        self.core.stats.heartbeats_sent += 1;
-        self.core.outbox.push(Reason::Status, from, |bytes| {
-            let newest_first = newest_first.into_iter();
-            Heartbeat::encode(&header, stream, highest, finished, newest_first, bytes);
-        });
-    }
-
-    /// What this node has sent on a channel that does not concern it: it is over.
-    fn ended_stream(&self, channel: ChannelId) -> Option<Extent> {
-        let past = self.pasts.get(channel);
-        past.map(|past| {
-            let newest_first = past.openings.iter().rev().copied();
-            (past.highest, true, newest_first.collect())
-        })
-        .or_else(|| self.pasts.complete().then(|| (0, true, Vec::new())))
     }
 
     /// All that has arrived has been read: what senders and tokens have announced is missing.
@@ -189,56 +145,13 @@ impl Endpoint {
         }
     }
 
-    /// Asks again for the openings of streams that could not be placed.
-    pub(super) fn ask_queries(&mut self, now: Instant) {
-        let header = self.core.header();
-        let retry = self.core.retry();
-        for region in self.regions.values_mut() {
-            let channel = region.channel();
-            let leader = region.history.newest().leader();
-            let leader = leader
-                .and_then(|at| region.history.newest().member(at))
-                .copied();
-            let mut hopeless = Vec::new();
-            for (sender, query) in region
-                .queries
-                .iter_mut()
-                .filter(|(_, query)| query.due <= now)
-            {
-                let dead = self.membership.is_dead(*sender);
-                if query.attempts >= QUERIES_MAX && dead {
-                    hopeless.push(*sender);
-                    continue;
-                }
-                let others = dead || query.attempts >= QUERIES_TO_SENDER && query.attempts % 2 == 1;
-                let to = match leader {
-                    Some(leader) if others && leader.origin != header.origin => leader.address,
-                    _ => query.address,
-                };
-                query.due = now.after(retry * (1 << query.attempts.min(6)));
-                query.attempts += 1;
-                self.core.stats.queries_sent += 1;
-                self.core.outbox.push(Reason::Status, to, |bytes| {
-                    StreamQuery {
-                        channel,
-                        stream: *sender,
-                    }
-                    .encode(&header, bytes);
-                });
-            }
-            hopeless
-                .into_iter()
-                .for_each(|sender| region.note_silent(sender));
-        }
-    }
-
     /// Whether what this sender sends in a region must wait, because not all of what it sent in a
     /// region that this node is leaving has been delivered (per-sender order over moves).
     /// Rule R-VIEW-7.
     pub(super) fn held(
         &mut self,
         now: Instant,
-        from: SocketAddr,
+        from: Option<SocketAddr>,
         id: RegionId,
         sender: Origin,
     ) -> bool {
@@ -300,7 +213,7 @@ impl Endpoint {
             return;
         };
         let waits = stream.undelivered();
-        let address = stream.sender_address().unwrap_or(self.core.config.address);
+        let address = stream.sender_address();
         if !waits || self.held(now, address, id, sender) {
             return;
         }
@@ -367,7 +280,7 @@ impl Endpoint {
             }
             _ => {
                 stats.discard_view += 1;
-                region.ask_later(now, from, sender);
+                region.ask_later(now, Some(from), sender);
                 false
             }
         }
@@ -381,22 +294,12 @@ impl Endpoint {
     }
 }
 
-/// How far a stream goes, whether it is over, and where its views begin, newest first.
-type Extent = (u64, bool, Vec<Opening>);
-
 impl Region {
-    /// This node's own stream.
-    fn own_stream(&self) -> Extent {
-        match &self.sender {
-            Some(sender) => {
-                let newest_first = sender.openings().iter().rev().copied();
-                (sender.highest(), false, newest_first.collect())
-            }
-            None => {
-                let view = self.history.newest().number();
-                (0, false, vec![Opening { view, start: 1 }])
-            }
-        }
+    /// Where this node's part of a stream begins by this word. Of a stream that is over it may be
+    /// the end: all of it was sent before this node came.
+    fn start_by(&self, beat: &Heartbeat<'_>) -> Option<u64> {
+        let end = beat.finished.then_some(beat.highest + 1);
+        self.start_of(beat.openings()).or(end)
     }
 
     /// Begins a stream whose first packet for this node is known.
@@ -408,18 +311,4 @@ impl Region {
         };
         self.streams.insert(sender, ReceiveStream::new(id, start));
     }
-
-    /// Puts a question to a sender on the list.
-    pub(crate) fn ask_later(&mut self, now: Instant, address: SocketAddr, sender: Origin) {
-        if self.queries.len() < QUERIES_OPEN_MAX {
-            self.queries.entry(sender).or_insert(Query {
-                address,
-                due: now,
-                attempts: 0,
-            });
-        }
-    }
 }
-
-/// Most senders that are asked at once in a region.
-const QUERIES_OPEN_MAX: usize = 1024;

@@ -5,6 +5,7 @@ mod data;
 mod meter;
 mod past;
 mod publish;
+mod queries;
 mod requests;
 mod routes;
 mod tokens;

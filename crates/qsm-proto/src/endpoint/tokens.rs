@@ -260,31 +260,14 @@ impl Endpoint {
             return;
         };
         let Some(stream) = region.streams.get_mut(&sender) else {
-            self.place_unknown(now, id, sender);
+            // What everybody had was sent before this node came.
+            if stable_upto < cutoff {
+                self.place_unknown(now, id, sender);
+            }
             return;
         };
         stream.watermarks(stable_upto, cached_upto, &mut self.core.store);
         stream.announce(now, cutoff);
-    }
-
-    /// A stream that is in the token but was never heard of here: its sender, if it is a member,
-    /// or else the region's other members know where it begins.
-    fn place_unknown(&mut self, now: Instant, id: RegionId, sender: Origin) {
-        let own = sender == self.core.origin;
-        let dead = self.membership.is_dead(sender);
-        let fallback = self.core.config.address;
-        let Some(region) = self.regions.get_mut(&id) else {
-            return;
-        };
-        if own || dead || region.history.joined().is_none() {
-            return;
-        }
-        let view = region.history.newest();
-        let known = view.index_of(sender).or_else(|| view.leader());
-        let to = known
-            .and_then(|at| view.member(at))
-            .map_or(fallback, |member| member.address);
-        region.ask_later(now, to, sender);
     }
 
     pub(super) fn acknowledge(&mut self, now: Instant, id: RegionId, sender: Origin, ack: &Ack) {

@@ -173,8 +173,10 @@ impl ReceiveStream {
 
     /// The sender is dead: what is missing can only come from receivers now.
     pub fn sender_died(&mut self, now: Instant) {
-        self.sender.dead = true;
-        self.sender.died = now;
+        if !self.sender.dead {
+            self.sender.dead = true;
+            self.sender.died = now;
+        }
     }
 
     /// The stream ended with this number, unless the sender comes back to the channel.
@@ -184,6 +186,12 @@ impl ReceiveStream {
 
     fn over_at(&self, highest: u64) -> bool {
         self.sender.dead || self.sender.ended_at == Some(highest)
+    }
+
+    /// Whether the sender is dead and all that is known of its stream has arrived or is lost.
+    #[must_use]
+    pub fn is_final(&self) -> bool {
+        self.sender.dead && self.gaps.is_empty() && !self.behind()
     }
 
     /// Whether the sender has been dead for that long and nothing is owed to anybody.

@@ -82,7 +82,9 @@ impl Track {
         };
         // The round that carried the final watermark to everybody is the last one (R064, R092).
         let told = complete && head.cutoff >= top && head.stable_upto >= top;
-        let open = top > 0 && !told;
+        // What nobody has heard of, nobody can give to anybody.
+        let heard = !complete || head.highest > 0;
+        let open = top > 0 && !told && heard;
         let changed = gained != self.last || open != self.open;
         self.last = gained;
         self.open = open;
@@ -199,5 +201,25 @@ impl Tracks {
 
     fn find(&self, sender: Origin) -> Result<usize, usize> {
         self.rows.binary_search_by_key(&sender, |row| row.sender)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stream_that_nobody_has_heard_of_needs_no_rounds() {
+        let sender = Origin::default();
+        let mut track = Track::new(sender);
+        let mut entry = Entry::new(sender, 7, 3, 3);
+        track.raise(7, 3, 3);
+        entry.contribute(None);
+        // One member has said nothing: it may know of it.
+        track.conclude(&entry, false);
+        assert!(track.open);
+        track.conclude(&entry, true);
+        assert!(!track.open);
+        assert_eq!((track.stable_upto, track.cached_upto), (3, 3));
     }
 }
