@@ -154,6 +154,13 @@ impl History {
             .is_some_and(|me| entry.view.partition_of(me) == entry.view.caching_partition(sequence))
     }
 
+    /// Whether that packet counts as cached only once this node has it: it is one of its cachers,
+    /// or none of them lives (R-VIEW-9).
+    #[must_use]
+    pub fn answers_for(&self, number: ViewNumber, sequence: u64) -> bool {
+        self.caches(number, sequence) || self.cachers(number, sequence).next().is_none()
+    }
+
     /// Whether a packet that has been delivered here must be kept for others.
     #[must_use]
     pub fn keeps(&self, number: ViewNumber, sequence: u64) -> bool {
@@ -280,5 +287,33 @@ mod tests {
         );
         let duties = duties(&history, 1..=3);
         assert_eq!(duties, [Duty::Deliver, Duty::Pass, Duty::Deliver]);
+    }
+
+    #[test]
+    fn without_living_cachers_everybody_answers_for_a_packet() {
+        let layout = Layout {
+            replication: 1,
+            block_packets: 1,
+            ..Layout::default()
+        };
+        let view = |number, members: &[(u64, bool)]| {
+            let plain = view(number, members);
+            let channel = (plain.channel(), plain.address());
+            let members = plain.members().to_vec();
+            Arc::new(RegionView::new(
+                plain.region(),
+                plain.number(),
+                channel,
+                members,
+                layout,
+            ))
+        };
+        let both = view(1, &[(1, false), (2, false)]);
+        let mut history = History::new(origin(1), both);
+        let answers =
+            |history: &History| [2, 3].map(|sequence| history.answers_for(ViewNumber(1), sequence));
+        assert_eq!(answers(&history).iter().filter(|own| **own).count(), 1);
+        history.push(view(2, &[(1, false)]));
+        assert_eq!(answers(&history), [true, true]);
     }
 }

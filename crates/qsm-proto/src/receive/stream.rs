@@ -671,14 +671,15 @@ impl ReceiveStream {
         }
     }
 
-    /// Contiguous number over the packets that this node must cache.
+    /// Contiguous number over the packets that this node must cache, and over those of which no
+    /// cacher lives any more: only their sender still has them, for whoever misses them.
     fn cached(&self, history: &History) -> u64 {
         if let Some(range) = self.uncached {
             return range.first() - 1;
         }
         for (steps, piece) in self.pieces(u64::MAX, history).enumerate() {
             let first = piece.first();
-            if steps > WALK_MAX || history.caches(self.view_of(first, history), first) {
+            if steps > WALK_MAX || history.answers_for(self.view_of(first, history), first) {
                 return first - 1;
             }
         }
