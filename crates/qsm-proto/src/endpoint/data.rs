@@ -127,8 +127,11 @@ impl Endpoint {
             if beat.highest > stream.contiguous() {
                 region.ring.note_traffic(now, 0);
             }
-            if let Some(ack) = region.ring.last_ack(sender).filter(|_| own_word) {
-                self.acknowledge(now, id, sender, &ack);
+            if own_word {
+                match region.ring.last_ack(sender) {
+                    Some(ack) => self.acknowledge(now, id, sender, &ack),
+                    None => region.ring.want(now, sender),
+                }
             }
         }
         self.progress(now, id, sender, out);
@@ -309,6 +312,9 @@ impl Region {
             origin: sender,
             channel: self.channel(),
         };
-        self.streams.insert(sender, ReceiveStream::new(id, start));
+        self.streams.insert(
+            sender,
+            ReceiveStream::new(id, start, self.ring.watermarks(sender)),
+        );
     }
 }

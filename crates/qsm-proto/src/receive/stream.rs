@@ -124,9 +124,11 @@ const OPENINGS_MAX: usize = 16;
 const WALK_MAX: usize = 4096;
 
 impl ReceiveStream {
-    /// A stream of which this node is concerned with `start` and everything above.
+    /// A stream of which this node is concerned with `start` and everything above. `marks`: what
+    /// is known of it already, as for [`ReceiveStream::watermarks`]; this node may have been here
+    /// before, and what is known is not said again.
     #[must_use]
-    pub fn new(id: StreamId, start: u64) -> Self {
+    pub fn new(id: StreamId, start: u64, (stable_upto, cached_upto): (u64, u64)) -> Self {
         let before = start.saturating_sub(1);
         Self {
             id,
@@ -139,7 +141,10 @@ impl ReceiveStream {
             gaps: Gaps::default(),
             openings: Vec::new(),
             reassembly: Reassembly::default(),
-            watermarks: Watermarks::default(),
+            watermarks: Watermarks {
+                stable_upto,
+                cached_upto,
+            },
             uncached: None,
             announced: before,
             sender: Sender::default(),

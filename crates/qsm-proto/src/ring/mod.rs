@@ -437,6 +437,20 @@ impl RegionRing {
         (ack.view == place.view.number()).then_some(ack)
     }
 
+    /// As region leader: this stream needs a round, though nothing has changed for the region. Its
+    /// sender does not know that everything is stable, and there is no word of this view that
+    /// could be repeated.
+    pub fn want(&mut self, now: Instant, sender: Origin) {
+        let leads = self
+            .place
+            .as_ref()
+            .is_some_and(|place| place.leads_region());
+        if leads {
+            self.tracks.reopen(sender);
+            self.pace.note(now, 0);
+        }
+    }
+
     /// `(stable_upto, cached_upto)` of a stream as far as this node knows; zeros if unknown.
     #[must_use]
     pub fn watermarks(&self, sender: Origin) -> (u64, u64) {

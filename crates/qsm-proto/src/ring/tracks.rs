@@ -141,6 +141,13 @@ impl Tracks {
         self.rows.get_mut(at)
     }
 
+    /// The next round is to speak of this stream.
+    pub(super) fn reopen(&mut self, sender: Origin) {
+        if let Some(row) = self.entry(sender) {
+            row.open = true;
+        }
+    }
+
     /// Takes over what a leader says; whether it was news.
     pub(super) fn learn(&mut self, said: &SummarySlot) -> bool {
         if said.stable_upto > said.cached_upto {
