@@ -165,7 +165,8 @@ pub enum PublishError {
     Closed,
     /// The group is unknown here: enter it first, as subscriber or publisher.
     NotEntered,
-    /// The message is longer than the limit.
+    /// The message is longer than the limit, or than what would fit into the send memory of all
+    /// its group's regions together if all of it were free.
     TooLarge {
         /// Its length, bytes.
         length: usize,
@@ -186,7 +187,8 @@ impl core::fmt::Display for PublishError {
             Self::TooLarge { length, max } => {
                 write!(
                     f,
-                    "message of {length} bytes is longer than the limit of {max}"
+                    "message of {length} bytes is longer than the limit of {max}; cut it, or raise \
+                     limits.message_bytes and limits.send_bytes, which a group's regions share"
                 )
             }
             Self::WindowFull => {

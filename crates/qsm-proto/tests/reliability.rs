@@ -3,11 +3,13 @@
 
 mod cluster;
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use cluster::{Cluster, origin};
-use qsm_proto::{Endpoint, Event};
-use qsm_wire::GroupId;
+use qsm_proto::{Delivery, Endpoint, Event, PublishError};
+use qsm_wire::membership::{Member, Update};
+use qsm_wire::{ChannelId, GroupId, RegionId, ViewNumber};
 
 fn payload(number: u64, length: usize) -> Vec<u8> {
     (0..length)
@@ -60,6 +62,53 @@ fn without_loss_everybody_gets_everything_and_nobody_asks() {
     check_all(&cluster, 1, 400, 300);
     assert_eq!(cluster.total(|stats| stats.naks_sent + stats.pulls_sent), 0);
     assert_eq!(cluster.total(|stats| stats.duplicates), 0);
+}
+
+// Two regions share a send memory of four blocks.
+#[test]
+fn a_message_that_never_fits_all_regions_is_too_large() {
+    let mut cluster = Cluster::new(3, &[20], |config| config.limits.send_bytes = 4 << 16);
+    let region = RegionId(77);
+    let other = Member {
+        origin: origin(9),
+        address: cluster::address(9),
+        leaving: false,
+    };
+    cluster.batch(&[
+        Update::Region {
+            region,
+            channel: ChannelId(77),
+            address: SocketAddr::from(([239, 0, 0, 77], 4483)),
+            groups: vec![GroupId(0)],
+        },
+        Update::View {
+            region,
+            view: ViewNumber(1),
+            base: ViewNumber(0),
+            removed: Vec::new(),
+            leaving: Vec::new(),
+            added: vec![other],
+        },
+    ]);
+    cluster.run(Duration::from_millis(50));
+    let now = cluster.now;
+    let endpoint = cluster.nodes.get_mut(&20).unwrap();
+    let mut publish = |group, length| {
+        let mut out = |_: Delivery<'_>| {};
+        endpoint.publish(now, GroupId(group), &payload(1, length), &mut out)
+    };
+    let refused = publish(0, 150_000);
+    let Err(PublishError::TooLarge {
+        length: 150_000,
+        max,
+    }) = refused
+    else {
+        panic!("{refused:?}");
+    };
+    assert!((100_000..2 << 16).contains(&max), "{max}");
+    assert_eq!(publish(0, max), Ok(1));
+    // One region has all of it, but not now.
+    assert_eq!(publish(1, 150_000), Err(PublishError::WindowFull));
 }
 
 // Rule R-DATA-9. Room for 85 packets at a receiver, and four senders with more in flight.
@@ -186,7 +235,7 @@ fn survivors_agree_after_the_sender_dies_in_mid_stream() {
     cluster.data_loss_ppm = 200_000;
     publish(&mut cluster, 20, 500, 600);
     cluster.crash(20);
-    cluster.batch(&[qsm_wire::membership::Update::Dead { origin: origin(20) }]);
+    cluster.batch(&[Update::Dead { origin: origin(20) }]);
     cluster.run(Duration::from_secs(4));
     let first = cluster.got[&1].clone();
     assert!(first.len() > 100);

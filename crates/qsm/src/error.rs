@@ -189,7 +189,7 @@ impl fmt::Display for SendError {
             Self::TooLarge { length, max } => write!(
                 f,
                 "message of {length} bytes is longer than the limit of {max}; cut it, or raise \
-                 `Limits::message_bytes`"
+                 `Limits::message_bytes` and `Limits::send_bytes`, which a group's regions share"
             ),
         }
     }

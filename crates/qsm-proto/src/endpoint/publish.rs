@@ -114,12 +114,15 @@ impl Endpoint {
     /// The largest message that [`Endpoint::publish`] would take now, bytes.
     #[must_use]
     pub fn room_bytes(&self, group: GroupId) -> usize {
-        let rooms = self.routes.regions(group).iter().filter_map(|id| {
-            let region = self.regions.get(id).filter(|region| region.receivers > 0)?;
-            Some(match &region.sender {
-                Some(sender) => sender.room_bytes(&self.pool),
-                None => self.pool.free_blocks() * crate::send::BLOCK_BYTES,
-            })
+        let regions = self.routes.regions(group).iter();
+        let regions = regions.filter_map(|id| self.regions.get(id));
+        let regions = regions.filter(|region| region.receivers > 0);
+        // Each has a copy of its own.
+        let share = self.pool.free_blocks() / regions.clone().count().max(1);
+        let fresh = SendConfig::new(&self.core.config).message_bytes_max(share);
+        let rooms = regions.map(|region| match &region.sender {
+            Some(sender) => sender.room_bytes(share),
+            None => fresh,
         });
         rooms
             .min()
@@ -185,7 +188,15 @@ impl Endpoint {
         self.open_streams(message.group);
         let ids: &[RegionId] = self.routes.regions(message.group);
         // One region judges for itself; several share the pool, and all of them must have room.
-        if ids.iter().filter(|id| self.receives(**id)).count() > 1 {
+        let count = ids.iter().filter(|id| self.receives(**id)).count();
+        if count > 1 {
+            // Each has a copy of its own.
+            let share = self.pool.limit_blocks() / count;
+            let max = SendConfig::new(&self.core.config).message_bytes_max(share);
+            let length = message.payload.len();
+            if length > max {
+                return Err(PublishError::TooLarge { length, max });
+            }
             let needed: Option<usize> = ids
                 .iter()
                 .filter_map(|id| self.regions.get(id).filter(|region| region.receivers > 0))

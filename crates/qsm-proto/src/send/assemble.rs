@@ -8,7 +8,7 @@
 
 use qsm_wire::{CHUNK_HEADER_BYTES, Chunk, DataHeader, Part, TOTAL_LENGTH_BYTES};
 
-use super::{BlockPool, Message, PushError, SendStream, wide};
+use super::{BlockPool, Message, PushError, SendConfig, SendStream, wide};
 use crate::Instant;
 
 /// A packet is padded by at most this part of its train's packet length.
@@ -52,20 +52,20 @@ impl SendStream {
         Ok(())
     }
 
-    /// The longest message that would be taken now, bytes. A lower bound: one that is a little
+    /// The longest message that would be taken now with that many free blocks, bytes. A lower bound: one that is a little
     /// longer may be taken too.
     #[must_use]
-    pub fn room_bytes(&self, pool: &BlockPool) -> usize {
+    pub fn room_bytes(&self, free_blocks: usize) -> usize {
         if self.finished || self.unsent_bytes() >= self.config.backlog_bytes {
             return 0;
         }
         let capacity = self.config.capacity();
         let room = self.store.open_room(capacity);
         let here = self.store.packets_after(self.store.end() + room, capacity);
-        let packets = here + pool.free_blocks() * self.config.packets_per_block();
+        let packets = here + free_blocks * self.config.packets_per_block();
         match packets {
             0 => room.saturating_sub(CHUNK_HEADER_BYTES),
-            more => self.content_bytes(more),
+            more => self.config.content_bytes(more),
         }
     }
 
@@ -87,14 +87,6 @@ impl SendStream {
         Some(usize::from(!fits))
     }
 
-    /// Longest message that this many empty packets hold.
-    fn content_bytes(&self, packets: usize) -> usize {
-        let each = self.config.packet_room().saturating_sub(CHUNK_HEADER_BYTES);
-        (packets * each)
-            .saturating_sub(TOTAL_LENGTH_BYTES)
-            .min(u32::MAX as usize)
-    }
-
     fn push_parts(
         &mut self,
         now: Instant,
@@ -102,7 +94,7 @@ impl SendStream {
         message: Message<'_>,
     ) -> Result<(), PushError> {
         let length = message.payload.len();
-        let max = self.content_bytes(pool.limit_blocks() * self.config.packets_per_block());
+        let max = self.config.message_bytes_max(pool.limit_blocks());
         let total = u32::try_from(length).map_err(|_| PushError::TooLarge { max })?;
         if length > max {
             return Err(PushError::TooLarge { max });
@@ -199,6 +191,23 @@ impl SendStream {
         self.closed_bytes += length;
         self.run.closed(length);
         self.counters.padding_bytes += wide(padding);
+    }
+}
+
+impl SendConfig {
+    /// Longest message that this many empty blocks hold.
+    #[must_use]
+    pub fn message_bytes_max(&self, blocks: usize) -> usize {
+        self.content_bytes(blocks.saturating_mul(self.packets_per_block()))
+    }
+
+    /// Longest message that this many empty packets hold.
+    fn content_bytes(&self, packets: usize) -> usize {
+        let each = self.packet_room().saturating_sub(CHUNK_HEADER_BYTES);
+        packets
+            .saturating_mul(each)
+            .saturating_sub(TOTAL_LENGTH_BYTES)
+            .min(u32::MAX as usize)
     }
 }
 

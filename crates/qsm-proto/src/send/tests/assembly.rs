@@ -173,7 +173,7 @@ fn room_is_what_push_takes() {
     let mut random = Random::new(Seed(8), "room");
     let mut bench = Bench::with(SendConfig::new(&base()), 3 * BLOCK_BYTES);
     for _ in 0..3000 {
-        let room = bench.stream.room_bytes(&bench.pool);
+        let room = bench.stream.room_bytes(bench.pool.free_blocks());
         let length = match random.below(20) {
             0 => room,
             1 => (random.below(room as u64 + 1)) as usize,
@@ -200,7 +200,7 @@ fn an_unbounded_producer_is_stopped_at_the_backlog() {
     }
     assert!(taken <= 1100, "{taken}");
     assert!(bench.stream.unsent_bytes() <= bench.config.backlog_bytes + 1456);
-    assert_eq!(bench.stream.room_bytes(&bench.pool), 0);
+    assert_eq!(bench.stream.room_bytes(bench.pool.free_blocks()), 0);
 }
 
 // Rule R-DATA-4.

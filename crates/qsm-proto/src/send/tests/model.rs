@@ -33,7 +33,7 @@ fn step(bench: &mut Bench, random: &mut Random, payload: &[u8]) {
             let group = random.below(4) as u32;
             // Refusals are checked by `push` itself.
             let taken = bench.push(group, &payload[from..from + length]).is_ok();
-            assert!(taken || bench.stream.room_bytes(&bench.pool) < length.max(1));
+            assert!(taken || bench.stream.room_bytes(bench.pool.free_blocks()) < length.max(1));
         }
         10..13 => {
             bench.train();
