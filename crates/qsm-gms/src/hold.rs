@@ -23,6 +23,7 @@ pub(crate) struct Hello {
     pub(crate) regions: Vec<RegionReport>,
     pub(crate) region_last: RegionId,
     pub(crate) channel_last: ChannelId,
+    pub(crate) incarnation_last: Incarnation,
     pub(crate) dead: Vec<Origin>,
 }
 
@@ -60,6 +61,7 @@ impl Hold {
         let term = hellos.clone().map(|hello| hello.term).max().unwrap_or(0);
         let region_last = hellos.clone().map(|hello| hello.region_last).max();
         let channel_last = hellos.clone().map(|hello| hello.channel_last).max();
+        let incarnation_last = hellos.clone().map(|hello| hello.incarnation_last).max();
         let dead = hellos.flat_map(|hello| hello.dead.iter().copied());
         let dead: BTreeSet<Origin> = dead.collect();
         let resumes = |(node, hello): &(NodeId, Hello)| {
@@ -77,6 +79,7 @@ impl Hold {
                 region_last.unwrap_or_default(),
                 channel_last.unwrap_or_default(),
             ),
+            incarnation_last: incarnation_last.unwrap_or_default(),
             resuming,
             fresh,
         }
@@ -90,6 +93,8 @@ pub(crate) struct Reported {
     pub(crate) term: u64,
     /// The highest numbers of a region and a channel.
     pub(crate) last: (RegionId, ChannelId),
+    /// The highest incarnation.
+    pub(crate) incarnation_last: Incarnation,
     /// Nodes that go on in their lives.
     pub(crate) resuming: BTreeMap<NodeId, Hello>,
     /// All others.

@@ -406,6 +406,7 @@ impl Service {
                 regions,
                 region_last,
                 channel_last,
+                incarnation_last,
                 dead,
             } if !admitted => {
                 let hello = Hello {
@@ -417,6 +418,7 @@ impl Service {
                     regions,
                     region_last,
                     channel_last,
+                    incarnation_last,
                     dead,
                 };
                 self.take_hello(now, node, hello);

@@ -174,6 +174,18 @@ fn what_ended_stays_over_under_a_new_service() {
     let service = &cluster.services[&address(SERVICE)];
     let after: BTreeSet<_> = service.rows().regions.iter().map(|r| r.region).collect();
     assert_eq!((after.len(), after.intersection(&numbers).count()), (2, 1));
+    // Nor the number of a life that ended together with the service.
+    let last = cluster.member(address(10)).origin();
+    cluster.enter(address(11), Role::Subscriber, &["a"]);
+    cluster.run(ms(2000));
+    cluster.services.clear();
+    cluster.members.remove(&address(10));
+    cluster.start_service(Cluster::service_config(SERVICE));
+    cluster.run(ms(5000));
+    cluster.start_member(10, Some(address(SERVICE)));
+    cluster.run(ms(2000));
+    let again = cluster.member(address(10)).origin();
+    assert!(again.incarnation > last.incarnation, "{again} after {last}");
 }
 
 #[test]

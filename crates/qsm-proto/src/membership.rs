@@ -89,6 +89,8 @@ pub struct Membership {
     identity: Identity,
     random: Random,
     incarnation: Incarnation,
+    /// The highest incarnation of any node heard of.
+    incarnation_last: Incarnation,
     term: u64,
     contact: Contact,
     link: Option<Link>,
@@ -129,6 +131,7 @@ impl Membership {
             },
             random,
             incarnation: Incarnation(0),
+            incarnation_last: Incarnation(0),
             term: 0,
             contact: Contact::None,
             link: None,
@@ -171,6 +174,12 @@ impl Membership {
     #[must_use]
     pub fn wants(&self, role: Role, name: &str) -> bool {
         self.groups.wants(role, name)
+    }
+
+    /// This node knows something of that life: a service that starts without memory must not
+    /// give its incarnation again (R-MEM-1).
+    pub fn heard_of(&mut self, origin: Origin) {
+        self.incarnation_last = self.incarnation_last.max(origin.incarnation);
     }
 
     /// Whether the service has said that this life is over.
@@ -480,6 +489,7 @@ impl Membership {
             regions: self.regions.reports(self.origin(), room),
             region_last,
             channel_last,
+            incarnation_last: self.incarnation_last,
             dead: self.dead.list(),
         };
         let mut bytes = Vec::new();

@@ -143,6 +143,8 @@ pub enum ToService {
         region_last: RegionId,
         /// The highest number of a channel it has heard of.
         channel_last: ChannelId,
+        /// The highest incarnation of any node it has heard of.
+        incarnation_last: Incarnation,
         /// Lives that it has been told are over, the newest if there are many: they stay over,
         /// also for a service that did not see it.
         dead: Vec<Origin>,
@@ -446,7 +448,8 @@ message! { Role { 1 => Subscriber {}, 2 => Publisher {}, } }
 message! { QueryKind { 1 => Nodes {}, 2 => Groups {}, 3 => Regions {}, } }
 message! { ToService {
     1 => Hello {
-        name, address, incarnation, term, groups, regions, region_last, channel_last, dead
+        name, address, incarnation, term, groups, regions, region_last, channel_last,
+        incarnation_last, dead
     },
     2 => Enter { request, role, names },
     3 => Exit { request, role, names },

@@ -19,6 +19,7 @@ impl Service {
             hello.incarnation.0,
             hello.region_last.0,
             hello.channel_last.0,
+            hello.incarnation_last.0,
         ];
         let highest = regions.chain(highest).max().unwrap_or(0);
         if highest > NUMBER_MAX || hello.name.len() > usize::from(u8::MAX) {
@@ -116,6 +117,7 @@ impl Service {
         self.phase = Phase::Open { term };
         let resumed = reported.resuming.len();
         self.registry.reserve(reported.last);
+        self.incarnation_last = self.incarnation_last.max(reported.incarnation_last.0);
         let mut reports = Vec::new();
         for (node, hello) in reported.resuming {
             self.incarnation_last = self.incarnation_last.max(hello.incarnation.0);

@@ -59,6 +59,7 @@ impl Membership {
             self.incarnation = incarnation;
         }
         let origin = self.origin();
+        self.heard_of(origin);
         self.changes.push_back(Change::Admitted { origin, fresh });
         for (role, names) in again {
             if !names.is_empty() {
@@ -134,6 +135,7 @@ impl Membership {
                 }
             }
             Update::Dead { origin } => {
+                self.heard_of(origin);
                 self.dead.insert(origin);
                 self.changes.push_back(Change::Dead { origin });
             }
@@ -146,6 +148,9 @@ impl Membership {
         let Some(view) = self.regions.step(step, self.identity.layout) else {
             return false;
         };
+        for member in view.members() {
+            self.heard_of(member.origin);
+        }
         let own = view.index_of(self.origin());
         let leaving = own
             .and_then(|index| view.member(index))
