@@ -102,7 +102,7 @@ impl RegionRing {
             };
             track.ack = Some(ack);
             let (sender, cutoff) = (track.sender, track.cutoff);
-            if outcome.news {
+            if outcome.news || turn.streams.report(sender).is_none() {
                 turn.actions.push(Action::Watermarks {
                     sender,
                     cutoff,
