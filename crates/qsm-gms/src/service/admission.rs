@@ -10,6 +10,18 @@ use crate::clients::Standing;
 use crate::hold::Hello;
 use crate::registry::Report;
 
+/// Incarnations from which a term begins to count: nobody who is left may have heard of the
+/// highest ones of the term before.
+const INCARNATIONS_PER_TERM: u32 = 4096;
+
+/// The number before the first incarnation of a term. In the far future what nodes have heard of
+/// has to do.
+fn first_incarnations(term: u64) -> u32 {
+    let terms_before = u32::try_from(term.saturating_sub(1)).unwrap_or(u32::MAX);
+    let first = terms_before.checked_mul(INCARNATIONS_PER_TERM);
+    first.filter(|first| *first <= NUMBER_MAX / 2).unwrap_or(0)
+}
+
 /// How nodes come in.
 impl Service {
     pub(super) fn take_hello(&mut self, now: Instant, node: NodeId, hello: Hello) {
@@ -117,7 +129,7 @@ impl Service {
         self.phase = Phase::Open { term };
         let resumed = reported.resuming.len();
         self.registry.reserve(reported.last);
-        self.incarnation_last = self.incarnation_last.max(reported.incarnation_last.0);
+        self.incarnation_last = first_incarnations(term).max(reported.incarnation_last.0);
         let mut reports = Vec::new();
         for (node, hello) in reported.resuming {
             self.incarnation_last = self.incarnation_last.max(hello.incarnation.0);
@@ -142,5 +154,21 @@ impl Service {
         for (node, hello) in reported.fresh {
             self.admit(now, node, hello);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_term_begins_beyond_the_lives_of_the_one_before() {
+        assert_eq!(first_incarnations(0), 0);
+        assert_eq!(first_incarnations(1), 0);
+        assert_eq!(first_incarnations(2), 4096);
+        assert_eq!(first_incarnations(3), 8192);
+        assert_eq!(first_incarnations(u64::MAX), 0);
+        let believed = (0..1 << 20).map(first_incarnations);
+        assert!(believed.max().is_some_and(|first| first < NUMBER_MAX));
     }
 }
