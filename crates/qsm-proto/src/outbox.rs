@@ -1,7 +1,7 @@
 //! Outgoing control packets, waiting to be polled.
 //!
 //! Control before data, always (R071, R112, R122): the outbox holds everything that is not fresh
-//! data, in one queue per [`Priority`]. It is bounded; when a queue is full the packet is dropped
+//! data, in one queue per [`Reason`]. It is bounded; when a queue is full the packet is dropped
 //! and counted, which is safe because every control message is repeated or replaced by its owner.
 
 use std::collections::VecDeque;

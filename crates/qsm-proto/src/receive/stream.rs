@@ -477,7 +477,7 @@ impl ReceiveStream {
     }
 
     /// What this node misses, up to the cutoff, of the packets that its own partition caches in
-    /// the current view. Returns whether there is more than [`Ranges::MAX`] ranges (R069, R075).
+    /// the current view. Returns whether there is more than [`qsm_wire::Ranges::MAX`] ranges (R069, R075).
     pub fn missing_own(&self, cutoff: u64, history: &History, into: &mut Vec<SeqRange>) -> bool {
         let current = history.newest().number();
         let mut steps = 0;
