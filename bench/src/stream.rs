@@ -125,7 +125,8 @@ fn source(
             return Pull::End;
         }
         number += 1;
-        sent.fetch_add(1, Ordering::Relaxed);
+        // Only the core thread writes: no locked instruction, which would wait for all stores before it.
+        sent.store(sent.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
         message.extend_from_slice(&number.to_le_bytes());
         message.resize(payload.max(8), 7);
         Pull::Message

@@ -94,7 +94,7 @@ impl Cluster {
                     if id == 1 && self.overheard.len() < OVERHEARD {
                         self.overheard.push((from, bytes.clone()));
                     }
-                    node.handle_datagram(self.now, from, &bytes, &mut ignore);
+                    node.handle_datagram(self.now, from, bytes[..].into(), &mut ignore);
                 }
             }
         }
@@ -161,7 +161,7 @@ impl Cluster {
     }
 
     fn receive(&mut self, from: SocketAddr, datagram: &[u8]) {
-        self.nodes[0].handle_datagram(self.now, from, datagram, &mut ignore);
+        self.nodes[0].handle_datagram(self.now, from, datagram.into(), &mut ignore);
         self.nodes[0].check_invariants();
     }
 }

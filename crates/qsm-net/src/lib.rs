@@ -40,6 +40,7 @@
 //! IPv4 only; `address.rs` says what IPv6 would change.
 
 mod address;
+mod buffers;
 mod config;
 mod counters;
 mod error;

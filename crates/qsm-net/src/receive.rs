@@ -8,8 +8,11 @@
 //!
 //! With UDP GRO a message is a train of equal datagrams, the last of which may be shorter; the size comes in a control
 //! message. The ring only notes size and count, and a datagram is found by multiplication when it is asked for: nothing
-//! is copied and nothing allocated. One mebibyte stays within a core's L2 cache on the machines this is meant for;
-//! larger batches were no faster.
+//! is copied. One mebibyte stays within a core's L2 cache on the machines this is meant for; larger batches were no
+//! faster.
+//!
+//! Buffers are counted. Whoever wants to keep a datagram of a long train keeps a count of its buffer
+//! ([`Datagram::home`]); the slot gets another buffer then, and the held one is filled again after it was given back.
 //!
 //! A buffer of 64 KiB holds any datagram and any train (the kernel ends trains there), so truncation
 //! does not happen on kernels known today; should it, the message is dropped whole and counted.
@@ -20,14 +23,14 @@ use std::net::{Ipv4Addr, SocketAddrV4};
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::ptr;
 use std::slice;
+use std::sync::Arc;
 
 use crate::address;
+use crate::buffers::{BUFFER_BYTES, Buffers};
 use crate::fault::Place;
 
 /// Messages of one batch.
 pub(crate) const SLOTS: usize = 16;
-/// Room of one message: any datagram, any train.
-const SLOT_BYTES: usize = 65_536;
 /// Room for the two control messages (train size, drop count) of 24 bytes each, rounded up.
 const CONTROL_BYTES: usize = 64;
 
@@ -40,6 +43,9 @@ pub struct Datagram<'a> {
     pub group: Option<SocketAddrV4>,
     /// Payload.
     pub bytes: &'a [u8],
+    /// For a datagram of a train that fills at least half of its buffer: the buffer, and where in it `bytes` begin.
+    /// Holding a count of it keeps the bytes as they are.
+    pub home: Option<(&'a Arc<[u8]>, usize)>,
 }
 
 /// What one call put into the ring.
@@ -74,7 +80,7 @@ const EMPTY: Slot = Slot {
 
 #[derive(Debug)]
 pub(crate) struct Ring {
-    memory: Box<[u8]>,
+    buffers: Buffers,
     slots: [Slot; SLOTS],
     filled: usize,
 }
@@ -93,7 +99,7 @@ struct Notes {
 impl Ring {
     pub(crate) fn new() -> Self {
         Self {
-            memory: vec![0; SLOTS * SLOT_BYTES].into_boxed_slice(),
+            buffers: Buffers::new(SLOTS),
             slots: [EMPTY; SLOTS],
             filled: 0,
         }
@@ -124,8 +130,8 @@ impl Ring {
         }; SLOTS];
         // SAFETY: mmsghdr is plain data, for which zero is valid.
         let mut messages: [libc::mmsghdr; SLOTS] = unsafe { mem::zeroed() };
-        let buffers = self.memory.chunks_exact_mut(SLOT_BYTES).skip(self.filled);
-        for (i, buffer) in buffers.take(limit).enumerate() {
+        for i in 0..limit {
+            let buffer = self.buffers.writable(self.filled + i);
             vectors[i] = libc::iovec {
                 iov_base: buffer.as_mut_ptr().cast(),
                 iov_len: buffer.len(),
@@ -179,11 +185,13 @@ impl Ring {
         let content = &self.slots[slot];
         let start = content.segment * index;
         let end = (start + content.segment).min(content.length);
-        let base = slot * SLOT_BYTES;
+        let buffer = self.buffers.buffer(slot);
+        let lasting = content.count > 1 && content.length as usize >= BUFFER_BYTES / 2;
         Datagram {
             source: content.source,
             group: content.group,
-            bytes: &self.memory[base + start as usize..base + end as usize],
+            bytes: &buffer[start as usize..end as usize],
+            home: lasting.then_some((buffer, start as usize)),
         }
     }
 }

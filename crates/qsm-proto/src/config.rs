@@ -218,6 +218,13 @@ impl Default for Limits {
     }
 }
 
+impl Recovery {
+    /// Age of a gap before it is asked for, at this round trip.
+    pub(crate) fn guard(&self, round_trip: Duration) -> Duration {
+        self.reorder_guard.max(round_trip / 5)
+    }
+}
+
 impl Default for Recovery {
     fn default() -> Self {
         Self {

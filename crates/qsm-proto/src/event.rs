@@ -173,8 +173,11 @@ pub enum PublishError {
         /// The limit, bytes.
         max: usize,
     },
-    /// The send window is full: poll transmits, and try again when receivers have acknowledged.
-    WindowFull,
+    /// A send window is full: poll transmits, and try again when receivers have acknowledged.
+    WindowFull {
+        /// Whose: one of the group's regions. Other groups of that region meet the same window.
+        region: RegionId,
+    },
 }
 
 impl core::fmt::Display for PublishError {
@@ -191,7 +194,7 @@ impl core::fmt::Display for PublishError {
                      limits.message_bytes and limits.send_bytes, which a group's regions share"
                 )
             }
-            Self::WindowFull => {
+            Self::WindowFull { .. } => {
                 f.write_str("the send window is full; try again after receivers acknowledged")
             }
         }

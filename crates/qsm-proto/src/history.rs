@@ -26,6 +26,8 @@ pub enum Duty {
 struct Entry {
     view: Arc<RegionView>,
     me: Option<MemberIndex>,
+    /// This node is a member, and not a leaving one.
+    receives: bool,
 }
 
 /// The last views of one region.
@@ -78,7 +80,7 @@ impl History {
         if self.entries.len() == Self::MAX {
             self.entries.pop_front();
         }
-        self.entries.push_back(Entry { view, me });
+        self.entries.push_back(Entry { view, me, receives });
     }
 
     /// The current view.
@@ -134,10 +136,8 @@ impl History {
         let joined = self.joined.is_some_and(|joined| joined <= number);
         let left = self.left.is_some_and(|left| left <= number);
         // A node that came back has views in between in which it received nothing.
-        let away = self.exact(number).is_some_and(|view| {
-            let me = view.index_of(self.me).and_then(|at| view.member(at));
-            me.is_none_or(|member| member.leaving)
-        });
+        let entry = self.entry(number);
+        let away = entry.view.number() == number && !entry.receives;
         if joined && !left && !away {
             Duty::Deliver
         } else {
@@ -165,6 +165,12 @@ impl History {
     #[must_use]
     pub fn keeps(&self, number: ViewNumber, sequence: u64) -> bool {
         self.entry(number).view.members().len() > 1 && self.caches(number, sequence)
+    }
+
+    /// Whether this node keeps at least half of that view's packets, if it keeps any.
+    #[must_use]
+    pub fn keeps_most(&self, number: ViewNumber) -> bool {
+        self.entry(number).view.partitions() <= 2
     }
 
     /// This node's rank among the cachers of its partition in that view.

@@ -54,5 +54,6 @@ pub use endpoint::Endpoint;
 pub use event::{Deliver, Delivery, Event, Events, PublishError};
 pub use outbox::{Outbox, Reason, Transmit};
 pub use random::{Random, Seed, mix};
+pub use receive::Datagram;
 pub use stats::Stats;
 pub use time::{Instant, nanoseconds};

@@ -34,7 +34,7 @@ impl Machine {
         out: &mut dyn Deliver,
     ) {
         match self {
-            Self::Node(node) => node.handle_datagram(now, from, datagram, out),
+            Self::Node(node) => node.handle_datagram(now, from, datagram.into(), out),
             Self::Service(service) => service.handle_datagram(now, from, datagram),
             #[cfg(test)]
             Self::Toy(toy) => toy.handle_datagram(now, from, datagram, out),

@@ -191,7 +191,9 @@ impl Toy {
     ) -> Result<u64, PublishError> {
         let outgoing = self.outgoing.entry(group).or_default();
         if outgoing.window.len() >= WINDOW_MESSAGES {
-            return Err(PublishError::WindowFull);
+            return Err(PublishError::WindowFull {
+                region: qsm_wire::RegionId(0),
+            });
         }
         outgoing.published += 1;
         let number = outgoing.published;

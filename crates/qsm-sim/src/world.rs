@@ -270,7 +270,7 @@ impl World {
                 let message = format!("{name}: {length} bytes refused, allowed are {max}");
                 return Err(Violation::new("numbering", message));
             }
-            Some(Err(PublishError::WindowFull)) => {
+            Some(Err(PublishError::WindowFull { .. })) => {
                 self.refused += 1;
                 false
             }

@@ -8,7 +8,7 @@ use super::Endpoint;
 use crate::history::Duty;
 use crate::receive::{Arrival, ReceiveStream};
 use crate::region::Region;
-use crate::{Deliver, Instant};
+use crate::{Datagram, Deliver, Instant};
 
 /// Sequence numbers from here on are refused: nobody reaches them in a thousand years, and below
 /// them no sum of two overflows.
@@ -19,7 +19,7 @@ impl Endpoint {
         &mut self,
         now: Instant,
         from: SocketAddr,
-        (header, data, datagram): (&Header, &Data<'_>, &[u8]),
+        (header, data, datagram): (&Header, &Data<'_>, Datagram<'_>),
         out: &mut dyn Deliver,
     ) {
         let sender = header.origin;
@@ -31,18 +31,14 @@ impl Endpoint {
             self.core.stats.discard_ahead += 1;
             return;
         }
-        let known = self
-            .regions
-            .get(&id)
-            .is_some_and(|region| region.streams.contains_key(&sender));
-        if !known && !self.open_stream(now, from, id, sender, &data.head) {
-            return;
-        }
         let held = self.moving && self.held(now, Some(from), id, sender);
         let Some(region) = self.regions.get_mut(&id) else {
             return;
         };
         let Some(stream) = region.streams.get_mut(&sender) else {
+            if self.open_stream(now, from, id, sender, &data.head) {
+                self.on_data(now, from, (header, data, datagram), out);
+            }
             return;
         };
         if header.hop == Hop::Direct {
@@ -61,7 +57,7 @@ impl Endpoint {
         if arrival == Arrival::Dropped {
             return;
         }
-        region.ring.note_traffic(now, datagram.len());
+        region.ring.note_traffic(now, datagram.bytes.len());
         self.meter.count(now);
         if let Arrival::Awaited(waiters) = arrival {
             self.serve_waiters(now, id, sender, (data.head.sequence, waiters));

@@ -27,7 +27,9 @@ use crate::region::Region;
 use crate::ring::Action;
 use crate::send::BlockPool;
 use crate::stats::RepairTimes;
-use crate::{Config, ConfigError, Deliver, Event, Instant, Reason, Seed, Stats, Transmit};
+use crate::{
+    Config, ConfigError, Datagram, Deliver, Event, Instant, Reason, Seed, Stats, Transmit,
+};
 
 /// How long a dead sender's stream is remembered after everything of it is stable.
 const LINGER: ::core::time::Duration = ::core::time::Duration::from_secs(30);
@@ -139,11 +141,11 @@ impl Endpoint {
         &mut self,
         now: Instant,
         from: SocketAddr,
-        datagram: &[u8],
+        datagram: Datagram<'_>,
         out: &mut dyn Deliver,
     ) {
         let now = self.advance(now);
-        let packet = match Packet::decode(datagram) {
+        let packet = match Packet::decode(datagram.bytes) {
             Ok(packet) => packet,
             Err(error) => {
                 self.count_malformed(error);

@@ -204,7 +204,8 @@ impl Endpoint {
                 .map(|sender| sender.blocks_needed(message.payload.len()))
                 .sum();
             if needed.is_none_or(|needed| needed > self.pool.free_blocks()) {
-                return Err(PublishError::WindowFull);
+                let region = ids.first().copied().unwrap_or_default();
+                return Err(PublishError::WindowFull { region });
             }
         }
         for id in ids {
@@ -225,7 +226,7 @@ impl Endpoint {
                         length: message.payload.len(),
                         max,
                     },
-                    _ => PublishError::WindowFull,
+                    _ => PublishError::WindowFull { region: *id },
                 })?;
             if region.history.me().is_some() {
                 region.ring.note_traffic(now, message.payload.len());

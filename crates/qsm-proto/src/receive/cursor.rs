@@ -5,8 +5,6 @@
 //! between regions, or that it must wait for one that is still on its way through the region the
 //! node has left. They also say which groups this node delivers.
 
-use std::collections::BTreeMap;
-
 use qsm_wire::{GroupId, Origin};
 
 /// A table over dense group numbers, allocated in pages.
@@ -59,8 +57,11 @@ pub enum Verdict {
 pub struct Cursors {
     /// 1 for each group that is delivered here.
     subscribed: Pages,
-    /// Per sender: the next number expected of each group; 0 before the first.
-    next: BTreeMap<Origin, Pages>,
+    /// For each sender, ascending: the next number expected of each group; 0 before the first.
+    next: Vec<(Origin, Pages)>,
+    /// The place in `next` that was used last: most messages come from the sender of the one
+    /// before.
+    recent: usize,
 }
 
 impl Cursors {
@@ -72,7 +73,7 @@ impl Cursors {
     /// Delivers it no more, and forgets where its senders were.
     pub fn unsubscribe(&mut self, group: GroupId) {
         self.subscribed.set(group, 0);
-        for pages in self.next.values_mut() {
+        for (_, pages) in &mut self.next {
             if pages.value(group) != 0 {
                 pages.set(group, 0);
             }
@@ -85,40 +86,54 @@ impl Cursors {
         self.subscribed.value(group) == 1
     }
 
-    /// What to do with the message whose number ends in `low` (R-DATA-2).
-    #[must_use]
-    pub fn judge(&self, sender: Origin, group: GroupId, low: u32) -> Verdict {
+    /// What to do with the message whose number ends in `low` (R-DATA-2). If it is to be
+    /// delivered, the cursor has moved on.
+    pub fn take(&mut self, sender: Origin, group: GroupId, low: u32) -> Verdict {
         if !self.subscribed(group) {
             return Verdict::NotSubscribed;
         }
-        let next = self.next.get(&sender).map_or(0, |pages| pages.value(group));
-        if next == 0 {
-            return Verdict::Deliver(u64::from(low).max(1));
+        let pages = self.pages(sender);
+        let next = pages.value(group);
+        let number = match next {
+            0 => u64::from(low).max(1),
+            _ => extend(next, low),
+        };
+        if number < next {
+            return Verdict::Duplicate;
         }
-        let number = extend(next, low);
-        match number {
-            _ if number == next => Verdict::Deliver(number),
-            _ if number > next => Verdict::DeliverAfterLoss {
+        pages.set(group, number + 1);
+        if next == 0 || number == next {
+            Verdict::Deliver(number)
+        } else {
+            Verdict::DeliverAfterLoss {
                 first: next,
                 number,
-            },
-            _ => Verdict::Duplicate,
+            }
         }
-    }
-
-    /// The message has been delivered.
-    pub fn advance(&mut self, sender: Origin, group: GroupId, number: u64) {
-        self.next.entry(sender).or_default().set(group, number + 1);
     }
 
     /// The sender is gone for good.
     pub fn forget(&mut self, sender: Origin) {
-        self.next.remove(&sender);
+        self.next.retain(|(origin, _)| *origin != sender);
     }
 
     /// Forgets all senders (a new life); subscriptions stay.
     pub fn forget_all(&mut self) {
         self.next.clear();
+    }
+
+    fn pages(&mut self, sender: Origin) -> &mut Pages {
+        let hit = self.next.get(self.recent);
+        if hit.is_none_or(|(origin, _)| *origin != sender) {
+            let found = self
+                .next
+                .binary_search_by_key(&sender, |(origin, _)| *origin);
+            self.recent = found.unwrap_or_else(|at| {
+                self.next.insert(at, (sender, Pages::default()));
+                at
+            });
+        }
+        &mut self.next[self.recent].1
     }
 }
 
@@ -146,22 +161,37 @@ mod tests {
     #[test]
     fn sees_losses_and_duplicates_from_the_first_message_on() {
         let mut cursors = Cursors::default();
-        assert_eq!(cursors.judge(SENDER, GROUP, 5), Verdict::NotSubscribed);
+        assert_eq!(cursors.take(SENDER, GROUP, 5), Verdict::NotSubscribed);
         cursors.subscribe(GROUP);
-        assert_eq!(cursors.judge(SENDER, GROUP, 5), Verdict::Deliver(5));
-        cursors.advance(SENDER, GROUP, 5);
-        assert_eq!(cursors.judge(SENDER, GROUP, 5), Verdict::Duplicate);
-        assert_eq!(cursors.judge(SENDER, GROUP, 6), Verdict::Deliver(6));
+        assert_eq!(cursors.take(SENDER, GROUP, 5), Verdict::Deliver(5));
+        assert_eq!(cursors.take(SENDER, GROUP, 5), Verdict::Duplicate);
+        assert_eq!(cursors.take(SENDER, GROUP, 6), Verdict::Deliver(6));
         assert_eq!(
-            cursors.judge(SENDER, GROUP, 9),
+            cursors.take(SENDER, GROUP, 9),
             Verdict::DeliverAfterLoss {
-                first: 6,
+                first: 7,
                 number: 9
             }
         );
         cursors.unsubscribe(GROUP);
         cursors.subscribe(GROUP);
-        assert_eq!(cursors.judge(SENDER, GROUP, 2), Verdict::Deliver(2));
+        assert_eq!(cursors.take(SENDER, GROUP, 2), Verdict::Deliver(2));
+    }
+
+    #[test]
+    fn senders_are_apart_and_can_be_forgotten() {
+        let other = Origin {
+            incarnation: qsm_wire::Incarnation(2),
+            ..SENDER
+        };
+        let mut cursors = Cursors::default();
+        cursors.subscribe(GROUP);
+        assert_eq!(cursors.take(other, GROUP, 8), Verdict::Deliver(8));
+        assert_eq!(cursors.take(SENDER, GROUP, 3), Verdict::Deliver(3));
+        assert_eq!(cursors.take(other, GROUP, 9), Verdict::Deliver(9));
+        cursors.forget(SENDER);
+        assert_eq!(cursors.take(other, GROUP, 9), Verdict::Duplicate);
+        assert_eq!(cursors.take(SENDER, GROUP, 3), Verdict::Deliver(3));
     }
 
     #[test]

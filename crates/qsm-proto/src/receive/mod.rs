@@ -8,16 +8,20 @@
 //!                    └─ cacher of it: keep until stable
 //! ```
 //!
-//! A packet that arrives in order at a node that need not cache it is delivered out of the
-//! receive buffer and never copied.
+//! A packet that arrives in order is delivered out of the receive buffer. If it must be cached it
+//! stays there where that is possible, and is never copied.
 
 mod cursor;
+mod datagram;
 mod gaps;
+mod inbox;
 mod reassembly;
 mod store;
 mod stream;
 
 pub use cursor::{Cursors, Verdict};
+pub use datagram::Datagram;
 pub use gaps::{Gap, Gaps, Waiters};
+pub use inbox::{Asking, Desk, Inbox};
 pub use store::{Place, Store};
-pub use stream::{Arrival, Desk, Inbox, ReceiveStream};
+pub use stream::{Arrival, ReceiveStream};

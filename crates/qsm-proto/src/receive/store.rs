@@ -1,8 +1,19 @@
 //! Memory for received packets: those that wait for their turn and those that are cached.
 //!
-//! One store per node, in equal places of one datagram each, allocated sixty-four at a time and
-//! reused (R144). Its limit is the node's `receive_bytes`; when it is full, packets are refused
-//! and asked for again later.
+//! One store per node. A packet is kept in one of two ways:
+//!
+//! - **copied** into equal places of one datagram each, allocated sixty-four at a time and
+//!   reused (R144);
+//! - **where it arrived**, if the runtime lends the buffer ([`Datagram::lent`]): the buffer is
+//!   held until the last packet kept in it is freed. Nothing is copied, which at a cacher is half
+//!   of the work for a packet.
+//!
+//! The limit is the node's `receive_bytes`, of which lent buffers may hold half; when it is
+//! reached, packets are refused and asked for again later.
+
+use std::sync::Arc;
+
+use super::Datagram;
 
 /// A place in the store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -11,11 +22,34 @@ pub struct Place(u32);
 /// The packets kept by this node, of all streams.
 #[derive(Debug)]
 pub struct Store {
-    slabs: Vec<Box<[u8]>>,
-    lengths: Vec<u16>,
+    blocks: Vec<Block>,
+    places: Vec<Kept>,
+    /// Places in blocks of the store's own.
     free: Vec<u32>,
+    /// Places without memory, and blocks without any, from which lent buffers are gone.
+    vacant_places: Vec<u32>,
+    vacant_blocks: Vec<u32>,
+    /// The block of the buffer lent last: its packets come one after the other.
+    lent_last: Option<u32>,
     place_bytes: usize,
-    places_max: usize,
+    limit_bytes: usize,
+    own_bytes: usize,
+    lent_bytes: usize,
+}
+
+#[derive(Debug)]
+enum Block {
+    Own(Box<[u8]>),
+    Lent { buffer: Arc<[u8]>, kept: u32 },
+    Vacant,
+}
+
+/// Where a packet lies.
+#[derive(Debug, Clone, Copy, Default)]
+struct Kept {
+    block: u32,
+    start: u32,
+    length: u32,
 }
 
 /// Places per allocation.
@@ -26,80 +60,171 @@ impl Store {
     #[must_use]
     pub fn new(packet_bytes: usize, limit_bytes: usize) -> Self {
         let place_bytes = packet_bytes.next_multiple_of(64).max(64);
-        let places_max = (limit_bytes / place_bytes).max(1);
         Self {
-            slabs: Vec::new(),
-            lengths: Vec::new(),
+            blocks: Vec::new(),
+            places: Vec::new(),
             free: Vec::new(),
+            vacant_places: Vec::new(),
+            vacant_blocks: Vec::new(),
+            lent_last: None,
             place_bytes,
-            places_max,
+            limit_bytes: limit_bytes.max(place_bytes),
+            own_bytes: 0,
+            lent_bytes: 0,
         }
     }
 
-    /// Keeps a copy; `None` when it is too long or there is no memory.
-    pub fn keep(&mut self, packet: &[u8]) -> Option<Place> {
-        let length = u16::try_from(packet.len())
-            .ok()
-            .filter(|_| packet.len() <= self.place_bytes)?;
-        if self.free.is_empty() {
-            self.grow()?;
+    /// Keeps a packet, where it lies if it is lent; `None` when there is no memory.
+    pub fn keep(&mut self, datagram: Datagram<'_>) -> Option<Place> {
+        match datagram.home {
+            Some((buffer, start)) if self.takes(buffer) => {
+                self.hold(buffer, start, datagram.bytes.len())
+            }
+            _ if datagram.bytes.len() > self.place_bytes => self.copy_alone(datagram.bytes),
+            _ => self.copy(datagram.bytes),
         }
-        let place = self.free.pop()?;
-        let (slab, start) = self.locate(Place(place));
-        self.slabs[slab][start..start + packet.len()].copy_from_slice(packet);
-        self.lengths[usize::try_from(place).ok()?] = length;
-        Some(Place(place))
     }
 
     /// The packet at this place.
     #[must_use]
     pub fn packet(&self, place: Place) -> &[u8] {
-        let (slab, start) = self.locate(place);
-        let length = self.lengths.get(place.0 as usize).copied().unwrap_or(0);
-        &self.slabs[slab][start..start + usize::from(length)]
+        let kept = self.places[place.0 as usize];
+        let bytes = match &self.blocks[kept.block as usize] {
+            Block::Own(memory) => memory,
+            Block::Lent { buffer, .. } => &**buffer,
+            Block::Vacant => &[],
+        };
+        &bytes[kept.start as usize..][..kept.length as usize]
     }
 
     /// Frees a place; it must not be used afterwards.
     pub fn free(&mut self, place: Place) {
-        self.free.push(place.0);
+        let at = self.places[place.0 as usize].block;
+        let block = &mut self.blocks[at as usize];
+        let Block::Lent { buffer, kept } = block else {
+            self.free.push(place.0);
+            return;
+        };
+        *kept -= 1;
+        if *kept == 0 {
+            self.lent_bytes -= buffer.len();
+            *block = Block::Vacant;
+            self.vacant_blocks.push(at);
+            self.lent_last = self.lent_last.filter(|last| *last != at);
+        }
+        self.vacant_places.push(place.0);
     }
 
-    /// Bytes in use.
+    /// Bytes in use: places taken, and whole buffers that are lent.
     #[must_use]
     pub fn used_bytes(&self) -> usize {
-        (self.lengths.len() - self.free.len()) * self.place_bytes
+        self.own_bytes - self.free.len() * self.place_bytes + self.lent_bytes
     }
 
     /// How many more packets can be kept for certain.
     #[must_use]
     pub fn room_packets(&self) -> usize {
-        self.places_max - self.lengths.len() + self.free.len()
+        let left = self.limit_bytes - (self.own_bytes + self.lent_bytes).min(self.limit_bytes);
+        left / self.place_bytes + self.free.len()
     }
 
-    /// The most it will ever hold, in bytes of packets of full length.
+    /// The most that can be kept for certain, in bytes of packets of full length.
     #[must_use]
     pub fn limit_bytes(&self) -> usize {
-        self.places_max * self.place_bytes
+        self.limit_bytes
+    }
+
+    fn takes(&self, buffer: &Arc<[u8]>) -> bool {
+        let lent = self.lent_bytes + buffer.len();
+        lent <= self.limit_bytes / 2 && lent + self.own_bytes <= self.limit_bytes
+    }
+
+    fn hold(&mut self, buffer: &Arc<[u8]>, start: usize, length: usize) -> Option<Place> {
+        let kept = Kept {
+            block: self.block_of(buffer)?,
+            start: u32::try_from(start).ok()?,
+            length: u32::try_from(length).ok()?,
+        };
+        if let Block::Lent { kept, .. } = &mut self.blocks[kept.block as usize] {
+            *kept += 1;
+        }
+        let place = match self.vacant_places.pop() {
+            Some(place) => {
+                self.places[place as usize] = kept;
+                place
+            }
+            None => {
+                self.places.push(kept);
+                u32::try_from(self.places.len() - 1).ok()?
+            }
+        };
+        Some(Place(place))
+    }
+
+    /// The block that stands for a lent buffer.
+    fn block_of(&mut self, buffer: &Arc<[u8]>) -> Option<u32> {
+        if let Some(last) = self.lent_last
+            && let Block::Lent { buffer: known, .. } = &self.blocks[last as usize]
+            && Arc::ptr_eq(known, buffer)
+        {
+            return Some(last);
+        }
+        self.lent_bytes += buffer.len();
+        let block = Block::Lent {
+            buffer: Arc::clone(buffer),
+            kept: 0,
+        };
+        self.lent_last = Some(self.add_block(block)?);
+        self.lent_last
+    }
+
+    fn add_block(&mut self, block: Block) -> Option<u32> {
+        if let Some(at) = self.vacant_blocks.pop() {
+            self.blocks[at as usize] = block;
+            return Some(at);
+        }
+        self.blocks.push(block);
+        u32::try_from(self.blocks.len() - 1).ok()
+    }
+
+    /// Copies a packet that is longer than this node's own: senders may have other limits.
+    fn copy_alone(&mut self, packet: &[u8]) -> Option<Place> {
+        let buffer: Arc<[u8]> = packet.into();
+        let fits = self.takes(&buffer);
+        fits.then(|| self.hold(&buffer, 0, packet.len()))?
+    }
+
+    fn copy(&mut self, packet: &[u8]) -> Option<Place> {
+        if self.free.is_empty() {
+            self.grow()?;
+        }
+        let place = self.free.pop()?;
+        let kept = &mut self.places[place as usize];
+        kept.length = u32::try_from(packet.len()).ok()?;
+        if let Block::Own(memory) = &mut self.blocks[kept.block as usize] {
+            memory[kept.start as usize..][..packet.len()].copy_from_slice(packet);
+        }
+        Some(Place(place))
     }
 
     /// One slab more; the last one is as large as the limit leaves it.
     fn grow(&mut self) -> Option<()> {
-        let places = SLAB_PLACES.min(self.places_max - self.lengths.len());
+        let places = SLAB_PLACES.min(self.room_packets());
         if places == 0 {
             return None;
         }
-        let first = u32::try_from(self.lengths.len()).ok()?;
-        let end = u32::try_from(self.lengths.len() + places).ok()?;
-        self.slabs
-            .push(vec![0; self.place_bytes * places].into_boxed_slice());
-        self.lengths.resize(self.lengths.len() + places, 0);
-        self.free.extend((first..end).rev());
+        let bytes = self.place_bytes * places;
+        let block = self.add_block(Block::Own(vec![0; bytes].into_boxed_slice()))?;
+        self.own_bytes += bytes;
+        for start in (0..bytes).step_by(self.place_bytes).rev() {
+            self.free.push(u32::try_from(self.places.len()).ok()?);
+            self.places.push(Kept {
+                block,
+                start: u32::try_from(start).ok()?,
+                length: 0,
+            });
+        }
         Some(())
-    }
-
-    fn locate(&self, place: Place) -> (usize, usize) {
-        let at = place.0 as usize;
-        (at / SLAB_PLACES, at % SLAB_PLACES * self.place_bytes)
     }
 }
 
@@ -107,13 +232,17 @@ impl Store {
 mod tests {
     use super::*;
 
+    fn plain(bytes: &[u8]) -> Datagram<'_> {
+        Datagram::from(bytes)
+    }
+
     #[test]
     fn gives_back_what_it_was_given_and_stops_at_its_limit() {
         let mut store = Store::new(100, 2 * 64 * 128);
         let places: Vec<Place> = (0..128u8)
-            .map(|value| store.keep(&[value; 100]).unwrap())
+            .map(|value| store.keep(plain(&[value; 100])).unwrap())
             .collect();
-        assert_eq!(store.keep(&[1]), None);
+        assert_eq!(store.keep(plain(&[1])), None);
         assert!(
             places
                 .iter()
@@ -121,13 +250,51 @@ mod tests {
                 .all(|(place, value)| store.packet(*place) == [value; 100])
         );
         store.free(places[5]);
-        let again = store.keep(b"short").unwrap();
+        let again = store.keep(plain(b"short")).unwrap();
         assert_eq!(store.packet(again), b"short");
         assert_eq!(store.used_bytes(), 128 * 128);
     }
 
     #[test]
-    fn refuses_a_packet_longer_than_a_place() {
-        assert_eq!(Store::new(100, 1 << 20).keep(&[0; 129]), None);
+    fn keeps_packets_longer_than_its_places_within_the_limit() {
+        let mut store = Store::new(100, 1000);
+        let place = store.keep(plain(&[7; 500])).unwrap();
+        assert_eq!(store.packet(place), [7; 500]);
+        assert_eq!(store.keep(plain(&[7; 500])), None);
+        store.free(place);
+        assert_eq!(store.used_bytes(), 0);
+        assert!(store.keep(plain(&[8; 129])).is_some());
+    }
+
+    #[test]
+    fn holds_a_lent_buffer_until_its_last_packet_is_freed() {
+        let buffer: Arc<[u8]> = (0..100).collect();
+        let mut store = Store::new(50, 1000);
+        let first = store.keep(Datagram::lent(&buffer, 0..50)).unwrap();
+        let second = store.keep(Datagram::lent(&buffer, 50..100)).unwrap();
+        assert_eq!(store.packet(first), &buffer[..50]);
+        assert_eq!(store.packet(second), &buffer[50..]);
+        assert_eq!((Arc::strong_count(&buffer), store.used_bytes()), (2, 100));
+        store.free(first);
+        assert_eq!(Arc::strong_count(&buffer), 2);
+        store.free(second);
+        assert_eq!((Arc::strong_count(&buffer), store.used_bytes()), (1, 0));
+        let third = store.keep(Datagram::lent(&buffer, 10..20)).unwrap();
+        assert_eq!(store.packet(third), &buffer[10..20]);
+    }
+
+    #[test]
+    fn copies_once_lent_buffers_hold_half_of_the_limit() {
+        let buffers: [Arc<[u8]>; 3] = [1, 2, 3].map(|value| [value; 128].into());
+        let mut store = Store::new(64, 4 * 128);
+        let places = buffers.each_ref().map(|buffer| {
+            let datagram = Datagram::lent(buffer, 0..64);
+            store.keep(datagram).unwrap()
+        });
+        let counts = buffers.each_ref().map(Arc::strong_count);
+        assert_eq!(counts, [2, 2, 1]);
+        assert_eq!(store.packet(places[2]), [3; 64]);
+        assert_eq!(store.used_bytes(), 2 * 128 + 64);
+        assert_eq!(store.room_packets(), 3);
     }
 }

@@ -7,49 +7,11 @@ use std::net::SocketAddr;
 use qsm_wire::{Chunk, Data, Hop, Opening, Part, SeqRange, StreamId, ViewNumber};
 
 use super::reassembly::Reassembly;
-use super::{Cursors, Gap, Gaps, Place, Store, Verdict, Waiters};
+use super::{Datagram, Desk, Gap, Gaps, Inbox, Place, Store, Verdict, Waiters};
 use crate::history::{Duty, History};
 use crate::ranges::append;
 use crate::ring::Report;
-use crate::stats::RepairTimes;
-use crate::{Deliver, Delivery, Event, Events, Instant, Stats};
-
-/// What a stream needs of its node while it takes packets.
-#[derive(Debug)]
-pub struct Inbox<'a> {
-    /// The time.
-    pub now: Instant,
-    /// When a gap found now is asked for first.
-    pub first_request: Instant,
-    /// Largest distance from what is contiguous, packets.
-    pub ahead_max: u64,
-    /// Memory for packets.
-    pub store: &'a mut Store,
-    /// How long repairs take.
-    pub repairs: &'a mut RepairTimes,
-    /// Where messages go.
-    pub desk: Desk<'a>,
-}
-
-/// What a stream needs of its node while it delivers messages.
-pub struct Desk<'a> {
-    /// Where each sender is in each group.
-    pub cursors: &'a mut Cursors,
-    /// Counters.
-    pub stats: &'a mut Stats,
-    /// Events for the application.
-    pub events: &'a mut Events,
-    /// Takes the messages.
-    pub out: &'a mut dyn Deliver,
-    /// Largest message, bytes.
-    pub message_bytes_max: usize,
-}
-
-impl core::fmt::Debug for Desk<'_> {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        f.debug_struct("Desk").finish_non_exhaustive()
-    }
-}
+use crate::{Delivery, Event, Instant, Stats};
 
 /// What became of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -292,7 +254,7 @@ impl ReceiveStream {
     pub fn take(
         &mut self,
         data: &Data<'_>,
-        (hop, datagram): (Hop, &[u8]),
+        (hop, datagram): (Hop, Datagram<'_>),
         history: &History,
         held: bool,
         inbox: &mut Inbox<'_>,
@@ -317,6 +279,9 @@ impl ReceiveStream {
         let caches = sequence > self.watermarks.stable_upto
             && (duty == Duty::Wait || history.keeps(data.head.view, sequence));
         let slot = if !in_order || caches {
+            // Of a buffer whose packets are mostly others' to cache, little would be held.
+            let all = caches && history.keeps_most(data.head.view);
+            let datagram = if all { datagram } else { datagram.copied() };
             match self.keep(sequence, datagram, history, inbox) {
                 Some(place) => Slot::Kept(place),
                 None if in_order => {
@@ -620,8 +585,9 @@ impl ReceiveStream {
     }
 
     fn open_gap(&mut self, range: SeqRange, inbox: &mut Inbox<'_>) {
-        self.gaps.append(range, inbox.now, inbox.first_request);
-        self.due = self.due.min(inbox.first_request);
+        let first_request = inbox.first_request();
+        self.gaps.append(range, inbox.now, first_request);
+        self.due = self.due.min(first_request);
         inbox.desk.stats.gaps += u64::from(range.count());
         self.slots.extend((0..range.count()).map(|_| Slot::Missing));
         self.highest = range.last();
@@ -656,13 +622,12 @@ impl ReceiveStream {
 
     fn deliver_packet(&mut self, data: &Data<'_>, desk: &mut Desk<'_>) {
         for chunk in data.chunks() {
-            if !desk.cursors.subscribed(chunk.group) {
-                desk.stats.messages_filtered +=
-                    u64::from(matches!(chunk.part, Part::Whole | Part::Last));
-                continue;
-            }
             if chunk.part == Part::Whole {
                 deliver_message(self.id, &chunk, chunk.content, desk);
+                continue;
+            }
+            if !desk.cursors.subscribed(chunk.group) {
+                desk.stats.messages_filtered += u64::from(chunk.part == Part::Last);
                 continue;
             }
             match self.reassembly.add(&chunk, desk.message_bytes_max) {
@@ -712,7 +677,7 @@ impl ReceiveStream {
 
 fn deliver_message(id: StreamId, chunk: &Chunk<'_>, bytes: &[u8], desk: &mut Desk<'_>) {
     let sender = id.origin;
-    let number = match desk.cursors.judge(sender, chunk.group, chunk.message) {
+    let number = match desk.cursors.take(sender, chunk.group, chunk.message) {
         Verdict::Deliver(number) => number,
         Verdict::DeliverAfterLoss { first, number } => {
             desk.stats.messages_lost += number - first;
@@ -729,9 +694,11 @@ fn deliver_message(id: StreamId, chunk: &Chunk<'_>, bytes: &[u8], desk: &mut Des
             desk.stats.duplicates += 1;
             return;
         }
-        Verdict::NotSubscribed => return,
+        Verdict::NotSubscribed => {
+            desk.stats.messages_filtered += 1;
+            return;
+        }
     };
-    desk.cursors.advance(sender, chunk.group, number);
     desk.stats.messages_delivered += 1;
     desk.stats.bytes_delivered += bytes.len() as u64;
     desk.out.deliver(Delivery {

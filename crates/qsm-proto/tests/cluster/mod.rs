@@ -188,7 +188,7 @@ impl Cluster {
                     self.flush(node);
                     return number;
                 }
-                Err(PublishError::WindowFull) => self.run(Duration::from_millis(1)),
+                Err(PublishError::WindowFull { .. }) => self.run(Duration::from_millis(1)),
                 Err(error) => panic!("{error}"),
             }
         }
@@ -336,7 +336,7 @@ impl Cluster {
         if let Some(endpoint) = self.nodes.get_mut(&parcel.to) {
             let got = self.got.entry(parcel.to).or_default();
             let mut out = |m: Delivery<'_>| keep(got, m);
-            endpoint.handle_datagram(self.now, parcel.from, &parcel.bytes, &mut out);
+            endpoint.handle_datagram(self.now, parcel.from, parcel.bytes[..].into(), &mut out);
         }
     }
 

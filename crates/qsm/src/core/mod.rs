@@ -32,7 +32,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use qsm_net::Port;
-use qsm_proto::{Endpoint, Instant};
+use qsm_proto::{Datagram, Endpoint, Instant};
 
 pub(crate) use self::clock::Clock;
 use self::embedding::Embedding;
@@ -178,8 +178,14 @@ impl Core {
             datagrams += received;
             for datagram in self.port.datagrams() {
                 let from = datagram.source.into();
+                let datagram = match datagram.home {
+                    Some((buffer, start)) => {
+                        Datagram::lent(buffer, start..start + datagram.bytes.len())
+                    }
+                    None => datagram.bytes.into(),
+                };
                 self.endpoint
-                    .handle_datagram(self.now, from, datagram.bytes, &mut self.routes);
+                    .handle_datagram(self.now, from, datagram, &mut self.routes);
                 self.routes.settle(&self.endpoint);
             }
             if datagrams >= DATAGRAMS_PER_TURN {

@@ -3,13 +3,14 @@
 //! A source is *idle* (it has nothing; its signal brings it back), *active* (it may have
 //! something) or *blocked* (it has a message that the send window has no room for; it is active
 //! again after the protocol's next input). So one group whose receivers are slow stops only those
-//! who publish to it.
+//! who publish to it. Of those that wait for the same window one tries, and the others only after
+//! it succeeded: thousands of groups may share a region.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 
 use qsm_proto::{Endpoint, Instant, PublishError};
-use qsm_wire::GroupId;
+use qsm_wire::{GroupId, RegionId};
 
 use super::routes::Routes;
 use crate::feed::{Feed, Pull};
@@ -35,12 +36,22 @@ struct Source {
     name: Arc<str>,
     group: Option<GroupId>,
     kind: Kind,
-    /// Taken, but not yet accepted by the protocol; empty and `false` if there is none.
-    message: Vec<u8>,
-    waiting: bool,
+    /// Taken, but not yet accepted by the protocol.
+    waiting: Option<Vec<u8>>,
     /// The application has dropped it: it ends when it is empty.
     retired: bool,
     blocked: bool,
+    /// What it waits for, or waited for last.
+    gate: Option<Gate>,
+}
+
+/// What a message waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Gate {
+    /// Something of its group alone: to be entered, for example.
+    Group,
+    /// Room in the window of this region.
+    Window(RegionId),
 }
 
 /// What happened when a source had its turn.
@@ -50,7 +61,7 @@ enum Turn {
     /// It has more, and others come first.
     More,
     /// The protocol does not take its message now.
-    Blocked,
+    Blocked(Gate),
     /// It has nothing more and never will.
     Ended,
 }
@@ -61,7 +72,9 @@ pub(super) struct Sources {
     table: Vec<Option<Source>>,
     free: Vec<u32>,
     active: VecDeque<u32>,
-    blocked: Vec<u32>,
+    blocked: BTreeMap<Gate, VecDeque<u32>>,
+    /// A message on its way from its source to the protocol.
+    message: Vec<u8>,
     /// Sources of each group, for giving up the role with the last one.
     names: HashMap<Arc<str>, usize>,
     /// Room was made in publishers' queues in this turn.
@@ -129,9 +142,16 @@ impl Sources {
         }
     }
 
-    /// Blocked sources may try again.
+    /// Blocked sources may try again: one for each window, to find out whether it has room.
     pub(super) fn unblock(&mut self) {
-        self.active.extend(self.blocked.drain(..));
+        for (gate, slots) in &mut self.blocked {
+            let tries = match gate {
+                Gate::Group => slots.len(),
+                Gate::Window(_) => 1,
+            };
+            self.active.extend(slots.drain(..tries));
+        }
+        self.blocked.retain(|_, slots| !slots.is_empty());
     }
 
     /// Group numbers are void.
@@ -180,6 +200,7 @@ impl Sources {
     /// Returns the groups that no source is left for.
     pub(super) fn run(&mut self, shared: &Shared, mut output: Output<'_>) -> Vec<String> {
         let (mut messages, mut bytes) = (0, 0);
+        let mut full = BTreeSet::new();
         let mut gone = Vec::new();
         while messages < MESSAGES_PER_TURN && bytes < BYTES_PER_TURN {
             let Some(slot) = self.active.pop_front() else {
@@ -188,16 +209,32 @@ impl Sources {
             let Some(source) = self.table[slot as usize].as_mut() else {
                 continue;
             };
+            if let Some(gate) = source.gate.filter(|gate| full.contains(gate)) {
+                source.blocked = true;
+                self.blocked.entry(gate).or_default().push_back(slot);
+                continue;
+            }
             let before = (messages, bytes);
-            let turn = source.turn(shared, &mut output, (&mut messages, &mut bytes));
+            let message = &mut self.message;
+            let turn = source.turn(shared, &mut output, message, (&mut messages, &mut bytes));
             self.released |= before != (messages, bytes);
-            source.blocked = matches!(turn, Turn::Blocked);
+            let waited = core::mem::replace(&mut source.blocked, matches!(turn, Turn::Blocked(_)));
+            if waited
+                && !source.blocked
+                && let Some(slots) = source.gate.and_then(|gate| self.blocked.remove(&gate))
+            {
+                self.active.extend(slots);
+            }
             match turn {
                 Turn::Idle => {}
                 Turn::More => self.active.push_back(slot),
-                Turn::Blocked => {
+                Turn::Blocked(gate) => {
                     output.stats.window_full += 1;
-                    self.blocked.push(slot);
+                    source.gate = Some(gate);
+                    self.blocked.entry(gate).or_default().push_back(slot);
+                    if gate != Gate::Group {
+                        full.insert(gate);
+                    }
                 }
                 Turn::Ended => gone.extend(self.remove(slot)),
             }
@@ -244,10 +281,10 @@ impl Sources {
             name: Arc::clone(name),
             group: None,
             kind,
-            message: Vec::new(),
-            waiting: false,
+            waiting: None,
             retired: false,
             blocked: false,
+            gate: None,
         });
         *self.names.entry(Arc::clone(name)).or_default() += 1;
     }
@@ -256,7 +293,9 @@ impl Sources {
         let source = self.table.get_mut(slot as usize)?.take()?;
         self.free.push(slot);
         self.active.retain(|other| *other != slot);
-        self.blocked.retain(|other| *other != slot);
+        for slots in self.blocked.values_mut() {
+            slots.retain(|other| *other != slot);
+        }
         let count = self.names.get_mut(&source.name)?;
         *count -= 1;
         if *count > 0 {
@@ -268,48 +307,52 @@ impl Sources {
 }
 
 impl Source {
+    /// Up to a quantum of its messages, each by way of `message`.
     fn turn(
         &mut self,
         shared: &Shared,
         output: &mut Output<'_>,
+        message: &mut Vec<u8>,
         (messages, bytes): (&mut usize, &mut usize),
     ) -> Turn {
         self.signal().begin();
         for _ in 0..MESSAGES_PER_SOURCE {
-            if !self.waiting {
-                match self.fetch(output.stats) {
-                    Pull::Message => self.waiting = true,
-                    Pull::Idle if self.retired => return Turn::Ended,
-                    Pull::Idle if self.signal().end() => return Turn::Idle,
-                    Pull::Idle => {
-                        self.signal().begin();
-                        continue;
-                    }
-                    Pull::End => return Turn::Ended,
+            match self.fetch(message, output.stats) {
+                Pull::Message => {}
+                Pull::Idle if self.retired => return Turn::Ended,
+                Pull::Idle if self.signal().end() => return Turn::Idle,
+                Pull::Idle => {
+                    self.signal().begin();
+                    continue;
                 }
+                Pull::End => return Turn::Ended,
             }
-            if !self.publish(output) {
-                return Turn::Blocked;
+            if let Err(gate) = self.publish(message, output) {
+                self.waiting = Some(core::mem::take(message));
+                return Turn::Blocked(gate);
             }
-            *bytes += self.message.len();
+            *bytes += message.len();
             *messages += 1;
-            self.waiting = false;
             if let Kind::Queue(outlet) = &self.kind {
-                outlet.release(&shared.gate, self.message.len());
+                outlet.release(&shared.gate, message.len());
             }
-            if self.message.capacity() > BUFFER_BYTES_KEPT {
-                self.message = Vec::new();
+            if message.capacity() > BUFFER_BYTES_KEPT {
+                *message = Vec::new();
             }
         }
         Turn::More
     }
 
-    /// Gets the next message into `message`.
-    fn fetch(&mut self, stats: &mut RuntimeStats) -> Pull {
+    /// Gets the next message.
+    fn fetch(&mut self, message: &mut Vec<u8>, stats: &mut RuntimeStats) -> Pull {
+        if let Some(waiting) = self.waiting.take() {
+            *message = waiting;
+            return Pull::Message;
+        }
         match &mut self.kind {
             Kind::Queue(outlet) => match outlet.pop() {
-                Some(message) => {
-                    self.message = message;
+                Some(next) => {
+                    *message = next;
                     stats.messages_pushed += 1;
                     Pull::Message
                 }
@@ -317,33 +360,32 @@ impl Source {
             },
             Kind::Feed(..) if self.retired => Pull::End,
             Kind::Feed(feed, _) => {
-                self.message.clear();
-                let pull = feed.pull(&mut self.message);
+                message.clear();
+                let pull = feed.pull(message);
                 stats.messages_pulled += u64::from(pull == Pull::Message);
                 pull
             }
         }
     }
 
-    /// Gives the message to the protocol; false if it does not take it now.
-    fn publish(&mut self, output: &mut Output<'_>) -> bool {
+    /// Gives the message to the protocol, or says what it waits for.
+    fn publish(&mut self, message: &[u8], output: &mut Output<'_>) -> Result<(), Gate> {
         if self.group.is_none() {
             self.group = output.endpoint.group(&self.name);
         }
-        let Some(group) = self.group else {
-            return false;
-        };
+        let group = self.group.ok_or(Gate::Group)?;
         let (now, routes) = (output.now, &mut *output.routes);
-        let result = output.endpoint.publish(now, group, &self.message, routes);
+        let result = output.endpoint.publish(now, group, message, routes);
         routes.settle(output.endpoint);
         match result {
-            Ok(_) => true,
+            Ok(_) => Ok(()),
             Err(PublishError::TooLarge { .. }) => {
                 output.stats.messages_refused += 1;
-                true
+                Ok(())
             }
+            Err(PublishError::WindowFull { region }) => Err(Gate::Window(region)),
             // Not entered: the node has been excluded, and enters again by itself.
-            Err(_) => false,
+            Err(_) => Err(Gate::Group),
         }
     }
 

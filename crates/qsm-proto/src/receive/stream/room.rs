@@ -3,7 +3,7 @@
 
 use qsm_wire::SeqRange;
 
-use super::{Inbox, ReceiveStream, Slot};
+use super::{Datagram, Inbox, ReceiveStream, Slot};
 use crate::Instant;
 use crate::history::History;
 use crate::receive::Place;
@@ -45,7 +45,7 @@ impl ReceiveStream {
     pub(super) fn keep(
         &mut self,
         sequence: u64,
-        datagram: &[u8],
+        datagram: Datagram<'_>,
         history: &History,
         inbox: &mut Inbox<'_>,
     ) -> Option<Place> {
@@ -68,7 +68,11 @@ impl ReceiveStream {
             if let Slot::Kept(place) = slot {
                 inbox.store.free(place);
                 inbox.desk.stats.discard_memory += 1;
-                return inbox.store.keep(datagram);
+                // Freeing one of several packets in a lent buffer makes no room yet.
+                let kept = inbox.store.keep(datagram);
+                if kept.is_some() {
+                    return kept;
+                }
             }
         }
         None

@@ -1,0 +1,109 @@
+//! The buffers that messages are received into, counted so that their content can be kept without copying.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+/// Room of one message: any datagram, any train.
+pub(crate) const BUFFER_BYTES: usize = 65_536;
+/// Of so many buffers given back one is freed: the pool shrinks to what is needed.
+const FREED_ONE_IN: u32 = 64;
+
+/// One buffer for each slot of the ring, and those that others hold or have given back.
+///
+/// Their number is bounded by what the holders hold: a buffer is allocated only while none has been given back. They
+/// come back in about the order in which they went, so that only the oldest needs to be looked at.
+#[derive(Debug)]
+pub(crate) struct Buffers {
+    slots: Vec<Arc<[u8]>>,
+    /// Oldest first.
+    held: VecDeque<Arc<[u8]>>,
+    returned: u32,
+}
+
+impl Buffers {
+    pub(crate) fn new(slots: usize) -> Self {
+        Self {
+            slots: (0..slots).map(|_| allocate()).collect(),
+            held: VecDeque::new(),
+            returned: 0,
+        }
+    }
+
+    pub(crate) fn buffer(&self, slot: usize) -> &Arc<[u8]> {
+        &self.slots[slot]
+    }
+
+    /// The slot's memory, to write into: another buffer if somebody holds the one it had.
+    pub(crate) fn writable(&mut self, slot: usize) -> &mut [u8] {
+        if Arc::get_mut(&mut self.slots[slot]).is_none() {
+            let fresh = self.returned().unwrap_or_else(allocate);
+            let held = std::mem::replace(&mut self.slots[slot], fresh);
+            self.held.push_back(held);
+        }
+        // Just now nobody else had a count of it, and only this pool can give one.
+        Arc::get_mut(&mut self.slots[slot]).unwrap_or_default()
+    }
+
+    fn returned(&mut self) -> Option<Arc<[u8]>> {
+        self.free()?;
+        self.returned += 1;
+        if self.returned.is_multiple_of(FREED_ONE_IN) {
+            self.held.pop_front();
+            self.free()?;
+        }
+        self.held.pop_front()
+    }
+
+    /// Something if the oldest buffer has been given back.
+    fn free(&mut self) -> Option<()> {
+        self.held.front_mut().and_then(Arc::get_mut).map(|_| ())
+    }
+}
+
+fn allocate() -> Arc<[u8]> {
+    std::iter::repeat_n(0, BUFFER_BYTES).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_held_buffer_is_replaced_and_used_again_when_it_is_given_back() {
+        let mut buffers = Buffers::new(1);
+        buffers.writable(0)[0] = 1;
+        let first = Arc::clone(buffers.buffer(0));
+        buffers.writable(0)[0] = 2;
+        let second = Arc::clone(buffers.buffer(0));
+        assert_eq!((first[0], second[0]), (1, 2));
+        let address = first.as_ptr();
+        drop(first);
+        assert_eq!(buffers.writable(0).as_ptr(), address);
+        assert_eq!(second[0], 2);
+    }
+
+    #[test]
+    fn without_holders_nothing_is_allocated() {
+        let mut buffers = Buffers::new(1);
+        let address = buffers.writable(0).as_ptr();
+        assert!((0..100).all(|_| buffers.writable(0).as_ptr() == address));
+    }
+
+    #[test]
+    fn the_pool_shrinks_to_what_is_needed() {
+        let mut buffers = Buffers::new(1);
+        let held: Vec<_> = (0..100)
+            .map(|_| {
+                buffers.writable(0);
+                Arc::clone(buffers.buffer(0))
+            })
+            .collect();
+        drop(held);
+        for _ in 0..100 * FREED_ONE_IN {
+            buffers.writable(0);
+            let _held = Arc::clone(buffers.buffer(0));
+            buffers.writable(0);
+        }
+        assert!(buffers.held.len() < 10, "{}", buffers.held.len());
+    }
+}

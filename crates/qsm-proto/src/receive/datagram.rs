@@ -1,0 +1,38 @@
+use core::ops::Range;
+use std::sync::Arc;
+
+/// A datagram as it arrived, and the buffer that it may stay in.
+///
+/// The runtime lends a buffer that is worth holding: one that datagrams of one sender fill for
+/// the most part, as a train does that the kernel has coalesced. All else is copied if it must be
+/// kept.
+#[derive(Debug, Clone, Copy)]
+pub struct Datagram<'a> {
+    pub(crate) bytes: &'a [u8],
+    /// The buffer, and where in it the bytes begin.
+    pub(super) home: Option<(&'a Arc<[u8]>, usize)>,
+}
+
+impl<'a> Datagram<'a> {
+    /// A datagram that may be kept where it lies. While it is, the buffer has other owners than
+    /// the runtime ([`Arc::get_mut`] says so) and must not be used for other things.
+    #[must_use]
+    pub fn lent(buffer: &'a Arc<[u8]>, range: Range<usize>) -> Self {
+        Self {
+            home: Some((buffer, range.start)),
+            bytes: &buffer[range],
+        }
+    }
+
+    /// The same datagram, to be copied if it is kept.
+    #[must_use]
+    pub(crate) fn copied(self) -> Self {
+        Self { home: None, ..self }
+    }
+}
+
+impl<'a> From<&'a [u8]> for Datagram<'a> {
+    fn from(bytes: &'a [u8]) -> Self {
+        Self { bytes, home: None }
+    }
+}

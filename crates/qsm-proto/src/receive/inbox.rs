@@ -1,0 +1,78 @@
+//! What streams need of their node while they take packets and deliver messages.
+
+use super::{Cursors, Store};
+use crate::repair::Backoff;
+use crate::stats::RepairTimes;
+use crate::{Deliver, Events, Instant, Random, Recovery, Stats};
+
+/// What a stream needs of its node while it takes packets.
+#[derive(Debug)]
+pub struct Inbox<'a> {
+    /// The time.
+    pub now: Instant,
+    /// When gaps found now are asked for first.
+    pub asking: Asking<'a>,
+    /// Largest distance from what is contiguous, packets.
+    pub ahead_max: u64,
+    /// Memory for packets.
+    pub store: &'a mut Store,
+    /// How long repairs take.
+    pub repairs: &'a mut RepairTimes,
+    /// Where messages go.
+    pub desk: Desk<'a>,
+}
+
+/// What decides when a gap is asked for first.
+#[derive(Debug)]
+pub struct Asking<'a> {
+    /// Recovery by requests, and its times.
+    pub recovery: &'a Recovery,
+    /// How widespread losses are in the region.
+    pub backoff: &'a Backoff,
+    /// The region's size.
+    pub members: usize,
+    /// For the back-off.
+    pub random: &'a mut Random,
+}
+
+/// What a stream needs of its node while it delivers messages.
+pub struct Desk<'a> {
+    /// Where each sender is in each group.
+    pub cursors: &'a mut Cursors,
+    /// Counters.
+    pub stats: &'a mut Stats,
+    /// Events for the application.
+    pub events: &'a mut Events,
+    /// Takes the messages.
+    pub out: &'a mut dyn Deliver,
+    /// Largest message, bytes.
+    pub message_bytes_max: usize,
+}
+
+impl core::fmt::Debug for Desk<'_> {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("Desk").finish_non_exhaustive()
+    }
+}
+
+impl Inbox<'_> {
+    /// When a gap found now is asked for first (R-NAK-1): at the age at which it is no mere
+    /// reordering, and later if many miss it.
+    pub(super) fn first_request(&mut self) -> Instant {
+        let Asking { recovery, .. } = self.asking;
+        if !recovery.fast {
+            return Instant::NEVER;
+        }
+        let round_trip = self.repairs.round_trip();
+        let guard = recovery.guard(round_trip);
+        let Asking {
+            backoff,
+            members,
+            random,
+            ..
+        } = &mut self.asking;
+        self.now
+            .after(guard)
+            .after(backoff.draw(round_trip, *members, random))
+    }
+}
