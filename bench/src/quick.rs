@@ -14,7 +14,7 @@ pub(crate) struct Options {
     #[arg(long, default_value_t = 1000)]
     millis: u64,
     /// Measurements of each kind; the table shows their median and extremes.
-    #[arg(long, default_value_t = 3)]
+    #[arg(long, default_value_t = 5)]
     runs: usize,
     /// Numbers of receivers.
     #[arg(long, value_delimiter = ',', default_values_t = [1usize, 2, 4])]

@@ -13,6 +13,7 @@ mod views;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
+use std::ops::Bound;
 
 use qsm_wire::{
     Body, ChannelId, DecodeError, GroupId, Header, Kind, NodeId, Origin, Packet, RegionId,
@@ -202,22 +203,7 @@ impl Endpoint {
             self.core.stats.control_sent += u64::from(transmit.reason != Reason::Repair);
             return Some(transmit);
         }
-        let after = self.regions.range((
-            ::core::ops::Bound::Excluded(self.turn),
-            ::core::ops::Bound::Unbounded,
-        ));
-        let order: Vec<RegionId> = after
-            .chain(self.regions.range(..=self.turn))
-            .filter(|(_, region)| region.sender.as_ref().is_some_and(|s| s.unsent_bytes() > 0))
-            .map(|(id, _)| *id)
-            .collect();
-        let next = order.into_iter().find(|id| {
-            let sender = self
-                .regions
-                .get_mut(id)
-                .and_then(|region| region.sender.as_mut());
-            sender.is_some_and(|sender| sender.can_send(now))
-        })?;
+        let next = self.next_to_send(now)?;
         self.turn = next;
         let region = self.regions.get_mut(&next)?;
         let to = region.address();
@@ -228,6 +214,19 @@ impl Endpoint {
             segment_bytes: train.segment_bytes,
             reason: Reason::Data,
         })
+    }
+
+    /// The next region in turn whose stream may send now.
+    fn next_to_send(&mut self, now: Instant) -> Option<RegionId> {
+        let ready = |(id, region): (&RegionId, &mut Region)| {
+            let sender = region.sender.as_mut()?;
+            let sends = sender.unsent_bytes() > 0 && sender.can_send(now);
+            sends.then_some(*id)
+        };
+        let last = self.turn;
+        let after = (Bound::Excluded(last), Bound::Unbounded);
+        let next = self.regions.range_mut(after).find_map(ready);
+        next.or_else(|| self.regions.range_mut(..=last).find_map(ready))
     }
 
     /// The next event.
