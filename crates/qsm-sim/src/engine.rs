@@ -19,7 +19,7 @@ use qsm_proto::{Event, Instant, Reason, Seed};
 use crate::clock::Clock;
 use crate::digest::Digest;
 use crate::machine::{Deliveries, Machine, Mischief};
-use crate::network::{Network, NetworkOptions};
+use crate::network::{Fate, Network, NetworkOptions};
 use crate::queue::Queue;
 use crate::trace::{Entry, Trace};
 use crate::violation::Violation;
@@ -86,9 +86,19 @@ impl Traffic {
     }
 }
 
+/// A datagram on its way.
+#[derive(Debug)]
+pub(crate) struct Datagram {
+    /// Of all datagrams in the order of sending, from 1; 0 for those out of nowhere.
+    pub(crate) serial: u64,
+    pub(crate) from: SocketAddr,
+    pub(crate) to: SocketAddr,
+    pub(crate) bytes: Box<[u8]>,
+}
+
 #[derive(Debug)]
 enum Happening {
-    Arrival(usize, SocketAddr, Rc<[u8]>),
+    Arrival(usize, Rc<Datagram>),
     Serve(usize, u32),
     Timer(usize, u32),
     Listen(usize, u32, SocketAddr, bool),
@@ -103,12 +113,16 @@ struct Host {
     machine: Option<Machine>,
     /// Counts the processes that have run here; what is scheduled for an earlier one is void.
     process: u32,
-    inbox: VecDeque<(SocketAddr, Rc<[u8]>)>,
+    inbox: VecDeque<Rc<Datagram>>,
     inbox_bytes: usize,
     /// Whether a `Serve` is in the queue.
     serving: bool,
     busy_until: Instant,
+    /// Until then each datagram takes it that long at least.
+    slow: (Duration, Instant),
     frozen_until: Option<Instant>,
+    /// Since when the whole machine has been asleep, with its clock and its network interface.
+    asleep_since: Option<Instant>,
     /// The earliest `Timer` in the queue.
     timer_at: Instant,
     /// Timeouts in a row without any output.
@@ -134,12 +148,13 @@ pub(crate) struct Engine {
     queue: Queue<Happening>,
     hosts: Vec<Host>,
     network: Network,
-    arrivals: Vec<(Instant, usize)>,
+    fates: Vec<(usize, Fate)>,
     outputs: Outputs,
     trace: Trace,
     digest: Digest,
     traffic: Traffic,
-    samples: VecDeque<(usize, SocketAddr, Rc<[u8]>)>,
+    samples: VecDeque<Rc<Datagram>>,
+    serial: u64,
     inputs: u64,
     /// The current second, and how many inputs there were before it.
     second: (u64, u64),
@@ -153,7 +168,7 @@ impl Engine {
             queue: Queue::new(),
             hosts: Vec::new(),
             network: Network::new(options.network, seed),
-            arrivals: Vec::new(),
+            fates: Vec::new(),
             outputs: Outputs {
                 deliveries: Deliveries::new(options.mischief),
                 events: Vec::new(),
@@ -162,6 +177,7 @@ impl Engine {
             digest: Digest::new(seed.0),
             traffic: Traffic::default(),
             samples: VecDeque::new(),
+            serial: 0,
             inputs: 0,
             second: (0, 0),
             invariants_every: options.invariants_every,
@@ -179,7 +195,9 @@ impl Engine {
             inbox_bytes: 0,
             serving: false,
             busy_until: Instant(0),
+            slow: (Duration::ZERO, Instant(0)),
             frozen_until: None,
+            asleep_since: None,
             timer_at: Instant::NEVER,
             idle_timeouts: 0,
             watched: false,
@@ -252,6 +270,7 @@ impl Engine {
     /// The host's process dies.
     pub(crate) fn stop(&mut self, host: usize) {
         self.network.forget(host);
+        self.awake(host);
         let host_state = &mut self.hosts[host];
         host_state.machine = None;
         host_state.process += 1;
@@ -276,14 +295,42 @@ impl Engine {
         self.note(host, format!("frozen until {until}"));
     }
 
-    /// A datagram out of nowhere.
-    pub(crate) fn inject(&mut self, from: SocketAddr, to: usize, datagram: Rc<[u8]>) {
-        self.queue
-            .push(self.now, Happening::Arrival(to, from, datagram));
+    /// The host sleeps until `until`: it handles nothing, hears nothing, and its clock stands
+    /// still.
+    pub(crate) fn sleep(&mut self, host: usize, until: Instant) {
+        let now = self.now;
+        self.hosts[host].asleep_since.get_or_insert(now);
+        self.freeze(host, until);
     }
 
-    /// A datagram that was sent not long ago: (sender's host, destination, bytes).
-    pub(crate) fn sample(&self, draw: u64) -> Option<(usize, SocketAddr, Rc<[u8]>)> {
+    /// Until `until` every datagram takes the host that long at least.
+    pub(crate) fn slow_down(&mut self, host: usize, per_datagram: Duration, until: Instant) {
+        self.hosts[host].slow = (per_datagram, until);
+        self.note(host, format!("slow until {until}"));
+    }
+
+    fn awake(&mut self, host: usize) {
+        let now = self.now;
+        let host = &mut self.hosts[host];
+        if let Some(since) = host.asleep_since.take() {
+            host.clock.stand_still(since, now);
+        }
+    }
+
+    /// A datagram out of nowhere.
+    pub(crate) fn inject(&mut self, from: SocketAddr, host: usize, bytes: &[u8]) {
+        let datagram = Datagram {
+            serial: 0,
+            from,
+            to: self.hosts[host].address,
+            bytes: Box::from(bytes),
+        };
+        self.queue
+            .push(self.now, Happening::Arrival(host, Rc::new(datagram)));
+    }
+
+    /// A datagram that was sent not long ago.
+    pub(crate) fn sample(&self, draw: u64) -> Option<Rc<Datagram>> {
         let count = self.samples.len() as u64;
         let at = usize::try_from(draw.checked_rem(count)?).ok()?;
         self.samples.get(at).cloned()
@@ -335,7 +382,7 @@ impl Engine {
 
     fn happen(&mut self, happening: Happening) -> Result<Option<usize>, Violation> {
         match happening {
-            Happening::Arrival(host, from, datagram) => self.arrive(host, from, datagram),
+            Happening::Arrival(host, datagram) => self.arrive(host, datagram),
             Happening::Serve(host, process) if self.hosts[host].process == process => {
                 self.hosts[host].serving = false;
                 self.serve(host)
@@ -354,24 +401,23 @@ impl Engine {
         }
     }
 
-    fn arrive(
-        &mut self,
-        host: usize,
-        from: SocketAddr,
-        datagram: Rc<[u8]>,
-    ) -> Result<Option<usize>, Violation> {
+    fn arrive(&mut self, host: usize, datagram: Rc<Datagram>) -> Result<Option<usize>, Violation> {
         let limit = self.network.options().receive_buffer_bytes;
         let state = &mut self.hosts[host];
         if state.machine.is_none() {
             return Ok(None);
         }
-        if state.inbox_bytes + datagram.len() > limit {
-            self.network.overflowed(&datagram);
+        if state.asleep_since.is_some() {
+            self.network.slept_through(&datagram.bytes);
+            return Ok(None);
+        }
+        if state.inbox_bytes + datagram.bytes.len() > limit {
+            self.network.overflowed(&datagram.bytes);
             self.trace.add(self.now, host, Entry::Overflowed(datagram));
             return Ok(None);
         }
-        state.inbox_bytes += datagram.len();
-        state.inbox.push_back((from, datagram));
+        state.inbox_bytes += datagram.bytes.len();
+        state.inbox.push_back(datagram);
         if state.serving || state.frozen_until.is_some() {
             return Ok(None);
         }
@@ -380,7 +426,6 @@ impl Engine {
 
     /// Handles the oldest datagram that waits, once the host has time.
     fn serve(&mut self, host: usize) -> Result<Option<usize>, Violation> {
-        let cost = self.network.options().cpu_per_datagram;
         let state = &mut self.hosts[host];
         if state.frozen_until.is_some() || state.inbox.is_empty() {
             return Ok(None);
@@ -391,10 +436,17 @@ impl Engine {
             state.serving = true;
             return Ok(None);
         }
-        let Some((from, datagram)) = state.inbox.pop_front() else {
+        let Some(datagram) = state.inbox.pop_front() else {
             return Ok(None);
         };
-        state.inbox_bytes -= datagram.len();
+        state.inbox_bytes -= datagram.bytes.len();
+        let (slow, until) = state.slow;
+        let slow = if until > self.now {
+            slow
+        } else {
+            Duration::ZERO
+        };
+        let cost = self.network.options().cpu_per_datagram.max(slow);
         state.busy_until = self.now.after(cost);
         if !state.inbox.is_empty() {
             let happening = Happening::Serve(host, state.process);
@@ -402,9 +454,9 @@ impl Engine {
             state.serving = true;
         }
         self.trace
-            .add(self.now, host, Entry::Arrived(from, Rc::clone(&datagram)));
+            .add(self.now, host, Entry::Arrived(Rc::clone(&datagram)));
         self.drive(host, |machine, now, out| {
-            machine.handle_datagram(now, from, &datagram, out);
+            machine.handle_datagram(now, datagram.from, &datagram.bytes, out);
         })?;
         Ok(self.concerns_caller(host).then_some(host))
     }
@@ -445,6 +497,7 @@ impl Engine {
             return Ok(None);
         }
         state.frozen_until = None;
+        self.awake(host);
         self.note(host, "thaws".to_owned());
         // A process that wakes up runs its timers before it reads its socket.
         self.set_timer(host);
@@ -511,23 +564,37 @@ impl Engine {
                 return Ok(());
             };
             self.digest.bytes(train.bytes);
-            for datagram in train.bytes.chunks(train.segment_bytes.max(1)) {
-                let reason = train.reason as usize;
+            let reason = train.reason as usize;
+            for bytes in train.bytes.chunks(train.segment_bytes.max(1)) {
                 self.traffic.counts[reason] += 1;
                 self.traffic.last[reason] = self.now;
-                let bytes: Rc<[u8]> = Rc::from(datagram);
+                self.serial += 1;
+                let datagram = Rc::new(Datagram {
+                    serial: self.serial,
+                    from,
+                    to: train.to,
+                    bytes: Box::from(bytes),
+                });
                 if self.samples.len() >= SAMPLES {
                     self.samples.pop_front();
                 }
-                self.samples.push_back((host, train.to, Rc::clone(&bytes)));
+                self.samples.push_back(Rc::clone(&datagram));
                 self.network
-                    .send(self.now, host, train.to, &bytes, &mut self.arrivals);
-                for (at, to) in self.arrivals.drain(..) {
-                    self.queue
-                        .push(at, Happening::Arrival(to, from, Rc::clone(&bytes)));
+                    .send(self.now, host, train.to, bytes, &mut self.fates);
+                let sent = Entry::Sent(train.reason, Rc::clone(&datagram));
+                self.trace.add(self.now, host, sent);
+                for (to, fate) in self.fates.drain(..) {
+                    match fate {
+                        Fate::Arrives(at) => {
+                            let arrival = Happening::Arrival(to, Rc::clone(&datagram));
+                            self.queue.push(at, arrival);
+                        }
+                        Fate::Dropped(cause) => {
+                            let dropped = Entry::Dropped(cause, Rc::clone(&datagram));
+                            self.trace.add(self.now, to, dropped);
+                        }
+                    }
                 }
-                self.trace
-                    .add(self.now, host, Entry::Sent(train.to, train.reason, bytes));
             }
         }
         let message = format!("host {host}: transmits without end");
@@ -552,17 +619,13 @@ impl Engine {
             };
             let happening = Happening::Listen(host, state.process, address, on);
             self.queue.push(self.now.after(at), happening);
-            let word = if on {
-                "listens to"
-            } else {
-                "no longer listens to"
-            };
-            self.trace
-                .add(self.now, host, Entry::Note(format!("{word} {address}")));
+            self.trace.add(self.now, host, Entry::Listens(address, on));
         }
-        for event in &self.outputs.events {
-            self.trace
-                .add(self.now, host, Entry::Event(Box::new(event.clone())));
+        if self.trace.is_on() {
+            for event in &self.outputs.events {
+                let entry = Entry::Event(Box::new(event.clone()));
+                self.trace.add(self.now, host, entry);
+            }
         }
         for row in self.outputs.deliveries.rows() {
             self.digest.number(self.now.0 ^ ((host as u64) << 48));

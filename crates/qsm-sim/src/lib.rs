@@ -24,6 +24,7 @@
 mod checkers;
 mod clock;
 pub mod content;
+mod coverage;
 mod digest;
 mod engine;
 mod faults;
@@ -38,6 +39,7 @@ mod runs;
 mod scenario;
 mod shrink;
 mod swarm;
+mod timeline;
 #[cfg(test)]
 mod toy;
 mod trace;
@@ -46,13 +48,16 @@ mod workload;
 mod world;
 
 pub use checkers::survivors::Survivors;
+pub use coverage::Coverage;
 pub use faults::{Fault, Garbage};
 pub use machine::Mischief;
-pub use network::{Burst, NetworkCounters, NetworkOptions};
+pub use network::{Burst, Cause, NetworkCounters, NetworkOptions, Sites};
 pub use options::SimOptions;
 pub use report::{Failure, Report};
 pub use run::run;
-pub use scenario::{Expectation, Relation, Scenario, ScenarioError, write};
+pub use scenario::{
+    Expectation, Relation, Scenario, ScenarioError, VERSION as SCENARIO_VERSION, write,
+};
 pub use shrink::shrink;
 pub use swarm::{SwarmOptions, draw, swarm};
 pub use violation::Violation;

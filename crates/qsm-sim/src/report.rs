@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 use qsm_proto::{Instant, Reason};
 
 use crate::checkers::survivors::Survivors;
+use crate::coverage::Coverage;
 use crate::network::NetworkCounters;
 use crate::violation::Violation;
 
 /// What a run that kept all promises has to say.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Report {
     /// The seed.
     pub seed: u64,
@@ -32,6 +33,8 @@ pub struct Report {
     pub survivors: Survivors,
     /// What the network did.
     pub network: NetworkCounters,
+    /// Faults that really happened.
+    pub coverage: Coverage,
     /// Datagrams sent, by [`Reason`].
     pub traffic: [u64; Reason::ALL.len()],
     /// The nodes' counters, summed over all nodes and lives.

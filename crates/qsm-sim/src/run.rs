@@ -141,6 +141,7 @@ impl Run {
             return Ok(());
         }
         self.world.disturbances += 1;
+        self.world.coverage.change(churn.enter);
         self.world
             .change(churn.host, churn.role, &[churn.group], churn.enter)
     }
@@ -149,6 +150,7 @@ impl Run {
         let world = &mut self.world;
         let (_, fault) = world.options.faults[index].clone();
         world.disturbances += 1;
+        world.coverage.count(&fault);
         world.engine.note(0, format!("fault {fault:?}"));
         match fault {
             Fault::Crash { host } => world.stop(host),
@@ -177,6 +179,26 @@ impl Run {
                     world.engine.network().split(&to, &from);
                 }
             }
+            Fault::Sleep { host, time } => {
+                let until = world.engine.now().after(time);
+                world.engine.sleep(host, until);
+            }
+            Fault::Slow {
+                host,
+                per_datagram,
+                time,
+            } => {
+                let until = world.engine.now().after(time);
+                world.engine.slow_down(host, per_datagram, until);
+            }
+            Fault::Clog { from, to, time } => {
+                let until = world.engine.now().after(time);
+                world.engine.network().clog(&from, &to, until);
+            }
+            Fault::Narrow { bytes, time } => {
+                let until = world.engine.now().after(time);
+                world.engine.network().narrow(bytes, until);
+            }
             Fault::Heal => world.engine.network().heal(),
             Fault::Doom { host, packets } => world.engine.network().doom(host, packets),
             Fault::Garbage { host, kind, count } => self.garbage(host, kind, count),
@@ -189,20 +211,20 @@ impl Run {
         for _ in 0..count {
             let draw = world.random.bits();
             let seed = Seed(world.random.bits());
-            let Some((from, to, model)) = world.engine.sample(draw) else {
+            let Some(model) = world.engine.sample(draw) else {
                 continue;
             };
-            let Some(datagram) = kind.make(&model, seed) else {
+            let Some(datagram) = kind.make(&model.bytes, seed) else {
                 continue;
             };
             world.checkers.armed &= !kind.is_forgery();
-            let from = world.engine.address(from);
+            world.coverage.garbage[kind as usize] += 1;
             let target = match kind {
-                Garbage::Replayed => world.engine.network().receivers(to),
+                Garbage::Replayed => world.engine.network().receivers(model.to),
                 _ => vec![host],
             };
             for host in target {
-                world.engine.inject(from, host, datagram.clone());
+                world.engine.inject(model.from, host, &datagram);
             }
         }
     }
@@ -214,6 +236,7 @@ impl Run {
         world.engine.network().repair();
         let now = world.engine.now();
         for host in 0..=world.options.nodes {
+            world.engine.slow_down(host, Duration::ZERO, now);
             if world.engine.machine(host).is_some() && !world.engine.is_running(host) {
                 world.engine.freeze(host, now);
             }
@@ -325,6 +348,7 @@ impl Run {
             deaths,
             survivors,
             network,
+            coverage: world.coverage,
             traffic: world.engine.traffic().counts,
             stats: world.totals.clone(),
         })
@@ -341,7 +365,7 @@ mod tests {
 
     use super::*;
     use crate::machine::Mischief;
-    use crate::network::NetworkOptions;
+    use crate::network::{Cause, NetworkOptions};
     use crate::workload::Flow;
     use qsm_proto::mix;
     use qsm_wire::NodeId;
@@ -389,7 +413,7 @@ mod tests {
         let report = toys(options(1)).unwrap();
         assert_eq!(report.published, 201);
         assert_eq!(report.delivered, 201 * 3);
-        assert!(report.network.lost > 0 && report.network.duplicated > 0);
+        assert!(report.network.lost() > 0 && report.network.duplicated > 0);
     }
 
     #[test]
@@ -421,7 +445,7 @@ mod tests {
             ..options(2)
         };
         let report = toys(options).unwrap();
-        assert!(report.network.split > 0);
+        assert!(report.network.of(Cause::Split) > 0);
         assert_eq!(report.delivered, report.published * 3);
     }
 

@@ -10,10 +10,11 @@ use qsm_wire::membership::Role;
 use crate::content::Sizes;
 use crate::faults::{Fault, Garbage};
 use crate::machine::Mischief;
-use crate::network::{Burst, NetworkOptions};
+use crate::network::{Burst, NetworkOptions, Sites};
 use crate::options::SimOptions;
 use crate::pattern::{GroupPlan, Pattern, groups};
 use crate::report::{Failure, Report};
+use crate::timeline::reconcile;
 use crate::workload::{Churn, Flow};
 
 /// How large drawn runs are at most.
@@ -170,7 +171,7 @@ fn faults(dice: &mut Dice, nodes: usize, sizes: &SwarmOptions) -> Vec<(Duration,
         return faults;
     }
     // Each kind exists in half of the runs only.
-    let kinds: Vec<u32> = (0..7).filter(|_| dice.one_in(2)).collect();
+    let kinds: Vec<u32> = (0..FAULT_KINDS).filter(|_| dice.one_in(2)).collect();
     if kinds.is_empty() {
         return faults;
     }
@@ -180,8 +181,12 @@ fn faults(dice: &mut Dice, nodes: usize, sizes: &SwarmOptions) -> Vec<(Duration,
         let kind = *dice.pick(&kinds);
         add_fault(dice, kind, (when, host, nodes), sizes, &mut faults);
     }
+    reconcile(&mut faults, nodes, sizes.duration);
     faults
 }
+
+/// Kinds of faults that [`add_fault`] knows.
+const FAULT_KINDS: u32 = 12;
 
 fn add_fault(
     dice: &mut Dice,
@@ -204,8 +209,7 @@ fn add_fault(
             faults.push((when, Fault::Freeze { host, time }));
         }
         2 => {
-            let from: Vec<usize> = (0..=nodes).filter(|_| dice.one_in(2)).collect();
-            let to = (0..=nodes).filter(|host| !from.contains(host)).collect();
+            let (from, to) = dice.sides(nodes);
             let both_ways = dice.one_in(2);
             let split = Fault::Split {
                 from,
@@ -238,13 +242,57 @@ fn add_fault(
             let count = dice.number(50) + 1;
             faults.push((when, Fault::Garbage { host, kind, count }));
         }
-        _ => {
+        6 => {
             faults.push((when, Fault::Close { host }));
             if dice.one_in(2) {
                 let later = soon + Duration::from_secs(3);
                 faults.push((later, Fault::Restart { host, same_node }));
             }
         }
+        7 => {
+            let time = dice.moment(Duration::from_secs(8));
+            faults.push((when, Fault::Sleep { host, time }));
+        }
+        8 => {
+            let per_datagram = *dice.pick(&[
+                Duration::from_micros(50),
+                Duration::from_micros(500),
+                Duration::from_millis(5),
+            ]);
+            let slow = Fault::Slow {
+                host,
+                per_datagram,
+                time: dice.moment(Duration::from_secs(4)),
+            };
+            faults.push((when, slow));
+        }
+        9 => swizzle(dice, (when, nodes), faults),
+        10 => {
+            let bytes = *dice.pick(&[200, 600, 1200]);
+            let time = dice.moment(Duration::from_secs(3));
+            faults.push((when, Fault::Narrow { bytes, time }));
+        }
+        _ => {
+            let time = dice.moment(Duration::from_secs(4));
+            faults.push((when, Fault::Freeze { host: 0, time }));
+        }
+    }
+}
+
+/// Hosts are cut off one after the other and come back in another order, each with all that it
+/// has missed at once (after FoundationDB's swizzled clogging).
+fn swizzle(dice: &mut Dice, (when, nodes): (Duration, usize), faults: &mut Vec<(Duration, Fault)>) {
+    let (chosen, _) = dice.sides(nodes);
+    for host in chosen {
+        let begin = when + dice.moment(Duration::from_millis(500));
+        let others: Vec<usize> = (0..=nodes).filter(|other| *other != host).collect();
+        let (from, to) = if dice.one_in(2) {
+            (vec![host], others)
+        } else {
+            (others, vec![host])
+        };
+        let time = dice.moment(Duration::from_secs(2));
+        faults.push((begin, Fault::Clog { from, to, time }));
     }
 }
 
@@ -265,15 +313,34 @@ fn network(dice: &mut Dice) -> NetworkOptions {
         shared_loss_ppm: *dice.pick(&[0, 0, 1000, 10_000]),
         burst: dice.one_in(4).then_some(burst),
         duplicate_ppm: *dice.pick(&[0, 0, 1000, 20_000]),
+        reorder_ppm: *dice.pick(&[0, 0, 1000, 50_000]),
+        reorder_delay: Duration::from_millis(5),
         mtu_bytes: *dice.pick(&[1472, 1472, 8972]),
         receive_buffer_bytes: *dice.pick(&[1 << 20, 212_992]),
         cpu_per_datagram: *dice.pick(&[Duration::ZERO, Duration::from_micros(2)]),
         uplink_bits_per_second: *dice.pick(&[1_000_000_000, 10_000_000_000]),
+        // A small message of 200 bytes every millisecond and its repairs pass the slowest of these.
+        downlink_bits_per_second: *dice.pick(&[0, 0, 1_000_000_000, 100_000_000]),
+        switch_queue_bytes: *dice.pick(&[1 << 20, 65_536]),
+        sites: sites(dice),
         join_latency: *dice.pick(&[Duration::ZERO, Duration::from_millis(20)]),
         leave_latency: *dice.pick(&[Duration::ZERO, Duration::from_millis(200)]),
         membership_lag_ppm: *dice.pick(&[0, 0, 100_000, 500_000]),
         membership_lag: Duration::from_millis(300),
         loopback: dice.one_in(2),
+    }
+}
+
+fn sites(dice: &mut Dice) -> Sites {
+    if !dice.one_in(5) {
+        return Sites::ONE;
+    }
+    Sites {
+        count: dice.range(2, 3),
+        delay: *dice.pick(&[Duration::from_millis(1), Duration::from_millis(20)]),
+        bits_per_second: *dice.pick(&[1_000_000_000, 50_000_000]),
+        queue_bytes: 1 << 20,
+        loss_ppm: *dice.pick(&[0, 1000, 10_000]),
     }
 }
 
@@ -307,6 +374,11 @@ impl Dice {
     fn pick<'a, T>(&mut self, choices: &'a [T]) -> &'a T {
         let last = choices.len() - 1;
         &choices[self.range(0, last)]
+    }
+
+    /// All hosts, on two sides at random.
+    fn sides(&mut self, nodes: usize) -> (Vec<usize>, Vec<usize>) {
+        (0..=nodes).partition(|_| self.one_in(2))
     }
 
     fn moment(&mut self, below: Duration) -> Duration {

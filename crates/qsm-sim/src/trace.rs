@@ -6,6 +6,9 @@ use std::rc::Rc;
 use qsm_proto::{Event, Instant, Reason};
 use qsm_wire::{Body, GroupId, Origin, Packet};
 
+use crate::engine::Datagram;
+use crate::network::Cause;
+
 /// The last things that happened, kept in a compact form and written out only after a failure.
 #[derive(Debug)]
 pub(crate) struct Trace {
@@ -15,11 +18,14 @@ pub(crate) struct Trace {
 
 #[derive(Debug)]
 pub(crate) enum Entry {
-    Sent(SocketAddr, Reason, Rc<[u8]>),
-    Arrived(SocketAddr, Rc<[u8]>),
-    Overflowed(Rc<[u8]>),
+    Sent(Reason, Rc<Datagram>),
+    /// Will not arrive here.
+    Dropped(Cause, Rc<Datagram>),
+    Arrived(Rc<Datagram>),
+    Overflowed(Rc<Datagram>),
     Delivered(GroupId, Origin, u64, usize),
     Event(Box<Event>),
+    Listens(SocketAddr, bool),
     Note(String),
 }
 
@@ -29,6 +35,10 @@ impl Trace {
             lines: VecDeque::new(),
             limit,
         }
+    }
+
+    pub(crate) fn is_on(&self) -> bool {
+        self.limit > 0
     }
 
     pub(crate) fn add(&mut self, at: Instant, host: usize, entry: Entry) {
@@ -52,15 +62,20 @@ impl Trace {
 impl fmt::Display for Entry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Sent(to, reason, bytes) => {
-                write!(f, "-> {to} [{reason:?}] {}", Described(bytes))
+            Self::Sent(reason, sent) => {
+                write!(f, "-> {} [{reason:?}] {}", sent.to, Described(&sent.bytes))
             }
-            Self::Arrived(from, bytes) => write!(f, "<- {from} {}", Described(bytes)),
-            Self::Overflowed(bytes) => write!(f, "overflow {}", Described(bytes)),
+            Self::Dropped(cause, sent) => {
+                write!(f, "xx {} {cause}: {}", sent.from, Described(&sent.bytes))
+            }
+            Self::Arrived(sent) => write!(f, "<- {} {}", sent.from, Described(&sent.bytes)),
+            Self::Overflowed(sent) => write!(f, "overflow {}", Described(&sent.bytes)),
             Self::Delivered(group, sender, number, length) => {
                 write!(f, "delivers {sender}/{group}#{number} ({length} bytes)")
             }
             Self::Event(event) => write!(f, "event {event:?}"),
+            Self::Listens(address, true) => write!(f, "listens to {address}"),
+            Self::Listens(address, false) => write!(f, "no longer listens to {address}"),
             Self::Note(note) => f.write_str(note),
         }
     }
@@ -124,7 +139,12 @@ mod tests {
             trace.add(Instant(7), 1, Entry::Note(note.to_owned()));
         }
         assert_eq!(trace.lines(), ["0.000000 host 1 b", "0.000000 host 1 c"]);
-        let garbage = Entry::Arrived(SocketAddr::from(([1, 2, 3, 4], 5)), Rc::from([9, 9]));
+        let garbage = Entry::Arrived(Rc::new(Datagram {
+            serial: 0,
+            from: SocketAddr::from(([1, 2, 3, 4], 5)),
+            to: SocketAddr::from(([1, 2, 3, 5], 5)),
+            bytes: Box::from([9, 9]),
+        }));
         assert_eq!(
             garbage.to_string(),
             "<- 1.2.3.4:5 2 bytes: unknown protocol version"

@@ -11,6 +11,7 @@ use qsm_wire::{GroupId, NodeId, Origin};
 use crate::checkers::{Arrival, Checkers, memory, views};
 use crate::clock::Clock;
 use crate::content;
+use crate::coverage::Coverage;
 use crate::engine::{Engine, EngineOptions, Outputs, Task};
 use crate::machine::{Cast, Delivered, Machine};
 use crate::options::SimOptions;
@@ -50,6 +51,7 @@ pub(crate) struct World {
     pub(crate) refused: u64,
     /// Crashes, freezes, splits and changes of membership so far.
     pub(crate) disturbances: u64,
+    pub(crate) coverage: Coverage,
     pub(crate) totals: BTreeMap<&'static str, u64>,
     cast: Cast,
     payload: Vec<u8>,
@@ -76,6 +78,7 @@ impl World {
             published: 0,
             refused: 0,
             disturbances: 0,
+            coverage: Coverage::default(),
             totals: BTreeMap::new(),
             cast,
             payload: Vec::new(),
