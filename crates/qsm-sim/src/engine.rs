@@ -19,7 +19,7 @@ use qsm_proto::{Event, Instant, Reason, Seed};
 use crate::clock::Clock;
 use crate::digest::Digest;
 use crate::machine::{Deliveries, Machine, Mischief};
-use crate::network::{Fate, Network, NetworkOptions};
+use crate::network::{Fate, Network, NetworkCounters, NetworkOptions};
 use crate::queue::Queue;
 use crate::trace::{Entry, Trace};
 use crate::violation::Violation;
@@ -93,6 +93,8 @@ pub(crate) struct Datagram {
     pub(crate) serial: u64,
     pub(crate) from: SocketAddr,
     pub(crate) to: SocketAddr,
+    /// What for; `None` for those out of nowhere.
+    pub(crate) reason: Option<Reason>,
     pub(crate) bytes: Box<[u8]>,
 }
 
@@ -221,6 +223,10 @@ impl Engine {
         &mut self.network
     }
 
+    pub(crate) fn network_counters(&self) -> NetworkCounters {
+        self.network.counters()
+    }
+
     pub(crate) fn traffic(&self) -> &Traffic {
         &self.traffic
     }
@@ -255,8 +261,8 @@ impl Engine {
         self.trace.add(self.now, host, Entry::Note(note));
     }
 
-    pub(crate) fn trace_lines(&self) -> Vec<String> {
-        self.trace.lines()
+    pub(crate) fn trace(&self) -> &Trace {
+        &self.trace
     }
 
     /// A process starts on the host. It hears the given multicast address at once.
@@ -323,6 +329,7 @@ impl Engine {
             serial: 0,
             from,
             to: self.hosts[host].address,
+            reason: None,
             bytes: Box::from(bytes),
         };
         self.queue
@@ -573,6 +580,7 @@ impl Engine {
                     serial: self.serial,
                     from,
                     to: train.to,
+                    reason: Some(train.reason),
                     bytes: Box::from(bytes),
                 });
                 if self.samples.len() >= SAMPLES {
@@ -581,7 +589,7 @@ impl Engine {
                 self.samples.push_back(Rc::clone(&datagram));
                 self.network
                     .send(self.now, host, train.to, bytes, &mut self.fates);
-                let sent = Entry::Sent(train.reason, Rc::clone(&datagram));
+                let sent = Entry::Sent(Rc::clone(&datagram));
                 self.trace.add(self.now, host, sent);
                 for (to, fate) in self.fates.drain(..) {
                     match fate {

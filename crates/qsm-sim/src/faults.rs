@@ -94,6 +94,27 @@ pub enum Fault {
     },
 }
 
+impl Fault {
+    /// Whether it says anything of this host.
+    #[must_use]
+    pub fn concerns(&self, which: usize) -> bool {
+        match self {
+            Self::Crash { host }
+            | Self::Restart { host, .. }
+            | Self::Close { host }
+            | Self::Freeze { host, .. }
+            | Self::Sleep { host, .. }
+            | Self::Slow { host, .. }
+            | Self::Doom { host, .. }
+            | Self::Garbage { host, .. } => *host == which,
+            Self::Split { from, to, .. } | Self::Clog { from, to, .. } => {
+                from.contains(&which) || to.contains(&which)
+            }
+            Self::Heal | Self::Narrow { .. } => false,
+        }
+    }
+}
+
 /// A kind of bad datagram.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Garbage {

@@ -21,6 +21,7 @@
 
 #![forbid(unsafe_code)]
 
+mod chart;
 mod checkers;
 mod clock;
 pub mod content;
@@ -39,6 +40,7 @@ mod runs;
 mod scenario;
 mod shrink;
 mod swarm;
+mod tally;
 mod timeline;
 #[cfg(test)]
 mod toy;
@@ -47,6 +49,7 @@ mod violation;
 mod workload;
 mod world;
 
+pub use chart::{CHART_STEPS_MAX, ChartError, chart};
 pub use checkers::survivors::Survivors;
 pub use coverage::Coverage;
 pub use faults::{Fault, Garbage};
@@ -54,11 +57,13 @@ pub use machine::Mischief;
 pub use network::{Burst, Cause, NetworkCounters, NetworkOptions, Sites};
 pub use options::SimOptions;
 pub use report::{Failure, Report};
-pub use run::run;
+pub use run::{Progress, STOPPED, Simulation, Watch, run};
 pub use scenario::{
     Expectation, Relation, Scenario, ScenarioError, VERSION as SCENARIO_VERSION, write,
 };
 pub use shrink::shrink;
-pub use swarm::{SwarmOptions, draw, swarm};
+pub use swarm::{DRAW, SwarmOptions, draw, swarm};
+pub use tally::Tally;
+pub use trace::{Step, TraceRow};
 pub use violation::Violation;
 pub use workload::{Churn, Flow};

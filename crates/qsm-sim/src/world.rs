@@ -4,7 +4,7 @@
 use core::net::SocketAddr;
 use std::collections::{BTreeMap, BTreeSet};
 
-use qsm_proto::{Config, Event, Instant, PublishError, Random, Seed, mix};
+use qsm_proto::{Config, Event, Instant, PublishError, Random, Seed, Stats, mix};
 use qsm_wire::membership::Role;
 use qsm_wire::{GroupId, NodeId, Origin};
 
@@ -16,6 +16,7 @@ use crate::engine::{Engine, EngineOptions, Outputs, Task};
 use crate::machine::{Cast, Delivered, Machine};
 use crate::options::SimOptions;
 use crate::pattern::GroupPlan;
+use crate::trace::Names;
 use crate::violation::Violation;
 
 /// Where membership services are announced.
@@ -52,7 +53,8 @@ pub(crate) struct World {
     /// Crashes, freezes, splits and changes of membership so far.
     pub(crate) disturbances: u64,
     pub(crate) coverage: Coverage,
-    pub(crate) totals: BTreeMap<&'static str, u64>,
+    /// Counters of processes that have ended.
+    ended: BTreeMap<&'static str, u64>,
     cast: Cast,
     payload: Vec<u8>,
     /// What a sender had published to a group before the group had this number. A group that
@@ -79,7 +81,7 @@ impl World {
             refused: 0,
             disturbances: 0,
             coverage: Coverage::default(),
-            totals: BTreeMap::new(),
+            ended: BTreeMap::new(),
             cast,
             payload: Vec::new(),
             bases: BTreeMap::new(),
@@ -177,9 +179,7 @@ impl World {
     /// The host's process dies.
     pub(crate) fn stop(&mut self, host: usize) {
         if let Some(stats) = self.engine.machine(host).and_then(Machine::stats) {
-            for (name, _, value) in stats.rows() {
-                *self.totals.entry(name).or_default() += value;
-            }
+            add(&mut self.ended, &stats);
         }
         self.engine.stop(host);
         if let Some(origin) = self.apps[host].origin.take() {
@@ -479,6 +479,30 @@ impl World {
         })
     }
 
+    /// The nodes' counters, summed over all nodes and lives.
+    pub(crate) fn totals(&self) -> BTreeMap<&'static str, u64> {
+        let mut totals = self.ended.clone();
+        let machines = (0..self.apps.len()).filter_map(|host| self.engine.machine(host));
+        for stats in machines.filter_map(Machine::stats) {
+            add(&mut totals, &stats);
+        }
+        totals
+    }
+
+    /// What nodes and addresses are called in a trace.
+    pub(crate) fn names(&self) -> Names {
+        let lives = self.checkers.history.lives();
+        Names {
+            hosts: (0..self.apps.len())
+                .map(|host| (self.engine.address(host), host))
+                .collect(),
+            nodes: lives
+                .iter()
+                .map(|(origin, life)| (*origin, life.host))
+                .collect(),
+        }
+    }
+
     /// One line for each host.
     pub(crate) fn describe(&self) -> Vec<String> {
         let lines = self.apps.iter().enumerate().map(|(host, app)| {
@@ -511,6 +535,12 @@ impl World {
             .now()
             .after(core::time::Duration::from_nanos(wait));
         self.engine.schedule(at, Task::Flow(flow));
+    }
+}
+
+fn add(totals: &mut BTreeMap<&'static str, u64>, stats: &Stats) {
+    for (name, _, value) in stats.rows() {
+        *totals.entry(name).or_default() += value;
     }
 }
 

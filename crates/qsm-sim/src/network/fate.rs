@@ -96,4 +96,21 @@ impl NetworkCounters {
     pub fn lost(&self) -> u64 {
         self.dropped.iter().sum::<u64>() - self.of(Cause::Split)
     }
+
+    /// Adds what another network has done.
+    pub fn add(&mut self, other: &Self) {
+        for (sum, more) in self.dropped.iter_mut().zip(other.dropped) {
+            *sum += more;
+        }
+        self.sent += other.sent;
+        self.copies += other.copies;
+        self.oversized += other.oversized;
+        self.duplicated += other.duplicated;
+        self.reordered += other.reordered;
+        self.clogged += other.clogged;
+        self.lagged += other.lagged;
+        self.overflowed += other.overflowed;
+        self.slept_through += other.slept_through;
+        self.data_lost += other.data_lost;
+    }
 }

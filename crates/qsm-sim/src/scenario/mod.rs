@@ -42,9 +42,6 @@ mod write;
 
 pub use write::write;
 
-use std::collections::BTreeMap;
-
-use crate::network::Cause;
 use crate::options::SimOptions;
 use crate::report::{Failure, Report};
 use crate::violation::Violation;
@@ -122,7 +119,16 @@ impl Scenario {
     /// The first broken promise, or the first expectation that is not met.
     pub fn run(&self) -> Result<Report, Box<Failure>> {
         let report = crate::run(self.options.clone())?;
-        let counters = counters(&report);
+        self.judge(&report)?;
+        Ok(report)
+    }
+
+    /// Whether a report shows what is expected.
+    ///
+    /// # Errors
+    /// The first expectation that is not met.
+    pub fn judge(&self, report: &Report) -> Result<(), Box<Failure>> {
+        let counters = report.counters();
         for expectation in &self.expectations {
             let value = counters.get(expectation.counter.as_str()).copied();
             if !value.is_some_and(|value| expectation.holds(value)) {
@@ -131,13 +137,13 @@ impl Scenario {
                     seed: report.seed,
                     at: report.ended,
                     violation: Violation::new("expectation", message),
-                    replay: "qsm sim run <this file>".to_owned(),
+                    replay: String::new(),
                     trace: Vec::new(),
                     hosts: Vec::new(),
                 }));
             }
         }
-        Ok(report)
+        Ok(())
     }
 }
 
@@ -162,41 +168,9 @@ impl core::fmt::Display for Expectation {
     }
 }
 
-fn counters(report: &Report) -> BTreeMap<&'static str, u64> {
-    let mut counters = report.stats.clone();
-    // Counters of nodes that never ran are zero.
-    for (name, _, _) in qsm_proto::Stats::default().rows() {
-        counters.entry(name).or_default();
-    }
-    let network = report.network;
-    counters.extend(report.coverage.rows());
-    counters.extend([
-        ("published", report.published),
-        ("delivered", report.delivered),
-        ("deaths", report.deaths),
-        ("survivors_complete", report.survivors.complete),
-        ("survivors_partial", report.survivors.partial),
-        ("survivors_vanished", report.survivors.vanished),
-        ("network_lost", network.lost()),
-        ("network_split", network.of(Cause::Split)),
-        ("network_queue_full", network.of(Cause::Queue)),
-        ("network_between_sites", network.of(Cause::Site)),
-        ("network_duplicated", network.duplicated),
-        ("network_reordered", network.reordered),
-        ("network_clogged", network.clogged),
-        ("network_lagged", network.lagged),
-        ("network_oversized", network.oversized),
-        ("network_slept_through", network.slept_through),
-        ("network_overflowed", network.overflowed),
-        ("network_data_lost", network.data_lost),
-        ("settled_ms", report.settled_ns / 1_000_000),
-    ]);
-    counters
-}
-
 /// What expectations may be about.
 fn known_counters() -> Vec<&'static str> {
-    counters(&Report::default()).into_keys().collect()
+    Report::default().counters().into_keys().collect()
 }
 
 #[cfg(test)]
