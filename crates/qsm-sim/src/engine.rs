@@ -19,7 +19,7 @@ use qsm_proto::{Event, Instant, Reason, Seed};
 use crate::clock::Clock;
 use crate::digest::Digest;
 use crate::machine::{Deliveries, Machine, Mischief};
-use crate::network::{Fate, Network, NetworkCounters, NetworkOptions};
+use crate::network::{Cause, Fate, Network, NetworkCounters, NetworkOptions};
 use crate::queue::Queue;
 use crate::trace::{Entry, Trace};
 use crate::violation::Violation;
@@ -100,6 +100,8 @@ pub(crate) struct Datagram {
 
 #[derive(Debug)]
 enum Happening {
+    /// A copy is at its host's port of the switch.
+    Port(usize, Rc<Datagram>),
     Arrival(usize, Rc<Datagram>),
     Serve(usize, u32),
     Timer(usize, u32),
@@ -389,6 +391,10 @@ impl Engine {
 
     fn happen(&mut self, happening: Happening) -> Result<Option<usize>, Violation> {
         match happening {
+            Happening::Port(host, datagram) => {
+                self.pass_port(host, datagram);
+                Ok(None)
+            }
             Happening::Arrival(host, datagram) => self.arrive(host, datagram),
             Happening::Serve(host, process) if self.hosts[host].process == process => {
                 self.hosts[host].serving = false;
@@ -405,6 +411,17 @@ impl Engine {
             }
             Happening::Thaw(host) => self.thaw(host),
             _ => Ok(None),
+        }
+    }
+
+    fn pass_port(&mut self, host: usize, datagram: Rc<Datagram>) {
+        let passed = self.network.pass_port(self.now, host, &datagram.bytes);
+        match passed {
+            Some(at) => self.queue.push(at, Happening::Arrival(host, datagram)),
+            None => {
+                let dropped = Entry::Dropped(Cause::Queue, datagram);
+                self.trace.add(self.now, host, dropped);
+            }
         }
     }
 
@@ -563,6 +580,7 @@ impl Engine {
     fn transmit(&mut self, host: usize, local: Instant) -> Result<(), Violation> {
         let state = &mut self.hosts[host];
         let from = state.address;
+        let ports = self.network.has_ports();
         let Some(machine) = state.machine.as_mut() else {
             return Ok(());
         };
@@ -593,6 +611,10 @@ impl Engine {
                 self.trace.add(self.now, host, sent);
                 for (to, fate) in self.fates.drain(..) {
                     match fate {
+                        Fate::Arrives(at) if ports => {
+                            let arrival = Happening::Port(to, Rc::clone(&datagram));
+                            self.queue.push(at, arrival);
+                        }
                         Fate::Arrives(at) => {
                             let arrival = Happening::Arrival(to, Rc::clone(&datagram));
                             self.queue.push(at, arrival);
