@@ -16,6 +16,7 @@ use std::rc::Rc;
 
 use qsm_proto::{Event, Instant, Reason, Seed};
 
+use crate::checkers::watermarks::{self, Claim};
 use crate::clock::Clock;
 use crate::digest::Digest;
 use crate::machine::{Deliveries, Machine, Mischief};
@@ -63,12 +64,18 @@ pub(crate) enum Task {
 pub(crate) struct Outputs {
     pub(crate) deliveries: Deliveries,
     pub(crate) events: Vec<Event>,
+    /// What the machine has said about streams.
+    pub(crate) claims: Vec<Claim>,
+    /// Fresh data packets sent, with the address.
+    pub(crate) data: Vec<(SocketAddr, u64)>,
 }
 
 impl Outputs {
     pub(crate) fn clear(&mut self) {
         self.deliveries.clear();
         self.events.clear();
+        self.claims.clear();
+        self.data.clear();
     }
 }
 
@@ -175,7 +182,7 @@ impl Engine {
             fates: Vec::new(),
             outputs: Outputs {
                 deliveries: Deliveries::new(options.mischief),
-                events: Vec::new(),
+                ..Outputs::default()
             },
             trace: Trace::new(options.trace_lines),
             digest: Digest::new(seed.0),
@@ -223,6 +230,11 @@ impl Engine {
 
     pub(crate) fn network(&mut self) -> &mut Network {
         &mut self.network
+    }
+
+    /// Whether nothing passes between these hosts now, in one direction at least.
+    pub(crate) fn parted(&self, one: usize, other: usize) -> bool {
+        self.network.parted(one, other)
     }
 
     pub(crate) fn network_counters(&self) -> NetworkCounters {
@@ -533,6 +545,8 @@ impl Engine {
 
     fn concerns_caller(&self, host: usize) -> bool {
         self.hosts[host].watched
+            || !self.outputs.claims.is_empty()
+            || !self.outputs.data.is_empty()
             || !self.outputs.events.is_empty()
             || !self.outputs.deliveries.rows().is_empty()
     }
@@ -590,9 +604,16 @@ impl Engine {
             };
             self.digest.bytes(train.bytes);
             let reason = train.reason as usize;
-            for bytes in train.bytes.chunks(train.segment_bytes.max(1)) {
-                self.traffic.counts[reason] += 1;
-                self.traffic.last[reason] = self.now;
+            if train.reason == Reason::Data {
+                let packets = train.bytes.len().div_ceil(train.segment_bytes.max(1)) as u64;
+                self.outputs.data.push((train.to, packets));
+            } else if self.invariants_every > 0 {
+                self.outputs.claims.extend(watermarks::claims(train.bytes));
+            }
+            let outgoing = train.bytes.chunks(train.segment_bytes.max(1));
+            self.traffic.counts[reason] += outgoing.len() as u64;
+            self.traffic.last[reason] = self.now;
+            for bytes in outgoing {
                 self.serial += 1;
                 let datagram = Rc::new(Datagram {
                     serial: self.serial,
@@ -601,30 +622,20 @@ impl Engine {
                     reason: Some(train.reason),
                     bytes: Box::from(bytes),
                 });
+                self.network
+                    .send(self.now, host, train.to, bytes, &mut self.fates);
                 if self.samples.len() >= SAMPLES {
                     self.samples.pop_front();
                 }
                 self.samples.push_back(Rc::clone(&datagram));
-                self.network
-                    .send(self.now, host, train.to, bytes, &mut self.fates);
                 let sent = Entry::Sent(Rc::clone(&datagram));
                 self.trace.add(self.now, host, sent);
-                for (to, fate) in self.fates.drain(..) {
-                    match fate {
-                        Fate::Arrives(at) if ports => {
-                            let arrival = Happening::Port(to, Rc::clone(&datagram));
-                            self.queue.push(at, arrival);
-                        }
-                        Fate::Arrives(at) => {
-                            let arrival = Happening::Arrival(to, Rc::clone(&datagram));
-                            self.queue.push(at, arrival);
-                        }
-                        Fate::Dropped(cause) => {
-                            let dropped = Entry::Dropped(cause, Rc::clone(&datagram));
-                            self.trace.add(self.now, to, dropped);
-                        }
-                    }
-                }
+                carry(
+                    self.fates.drain(..),
+                    &datagram,
+                    (self.now, ports),
+                    (&mut self.queue, &mut self.trace),
+                );
             }
         }
         let message = format!("host {host}: transmits without end");
@@ -677,6 +688,23 @@ impl Engine {
         if at < state.timer_at {
             state.timer_at = at;
             self.queue.push(at, Happening::Timer(host, state.process));
+        }
+    }
+}
+
+/// Puts every copy of a datagram on its way.
+fn carry(
+    fates: impl Iterator<Item = (usize, Fate)>,
+    datagram: &Rc<Datagram>,
+    (now, ports): (Instant, bool),
+    (queue, trace): (&mut Queue<Happening>, &mut Trace),
+) {
+    for (to, fate) in fates {
+        let copy = Rc::clone(datagram);
+        match fate {
+            Fate::Arrives(at) if ports => queue.push(at, Happening::Port(to, copy)),
+            Fate::Arrives(at) => queue.push(at, Happening::Arrival(to, copy)),
+            Fate::Dropped(cause) => trace.add(now, to, Entry::Dropped(cause, copy)),
         }
     }
 }

@@ -27,6 +27,7 @@ mod clock;
 pub mod content;
 mod coverage;
 mod digest;
+mod draw;
 mod engine;
 mod faults;
 mod machine;
@@ -52,6 +53,7 @@ mod world;
 pub use chart::{CHART_STEPS_MAX, ChartError, chart};
 pub use checkers::survivors::Survivors;
 pub use coverage::Coverage;
+pub use draw::draw;
 pub use faults::{Fault, Garbage};
 pub use machine::Mischief;
 pub use network::{Burst, Cause, NetworkCounters, NetworkOptions, Sites};
@@ -62,7 +64,7 @@ pub use scenario::{
     Expectation, Relation, Scenario, ScenarioError, VERSION as SCENARIO_VERSION, write,
 };
 pub use shrink::shrink;
-pub use swarm::{DRAW, SwarmOptions, draw, swarm};
+pub use swarm::{DRAW, SwarmOptions, swarm};
 pub use tally::Tally;
 pub use trace::{Step, TraceRow};
 pub use violation::Violation;

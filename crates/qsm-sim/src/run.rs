@@ -379,6 +379,10 @@ impl Run {
     /// Waits until everything has been delivered and only sessions have heartbeats.
     fn rest(&mut self, deadline: Instant, watch: Watch<'_>) -> Result<(), Violation> {
         loop {
+            if self.world.checkers.armed {
+                let (now, waiting) = (self.world.engine.now(), self.world.waiting());
+                self.world.checkers.liveness.check(now, &waiting)?;
+            }
             if let Some(missing) = completeness::first_missing(&self.world.checkers.history)
                 .filter(|_| self.world.checkers.armed)
             {

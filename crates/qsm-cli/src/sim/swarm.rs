@@ -30,6 +30,10 @@ const LOOK: Duration = Duration::from_millis(50);
     "qsm sim swarm --seeds 500 --twice          each twice: the same digest, or it says so"
     "qsm sim swarm --first 5000 --keep-going --save found --json"
 ))]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a flag of the command line, and they go in any combination"
+)]
 pub(super) struct SwarmArgs {
     /// How many seeds
     #[arg(long, value_name = "N", default_value = "1000", value_parser = clap::value_parser!(u64).range(1..))]
@@ -72,7 +76,7 @@ struct Shared {
     end: u64,
     done: AtomicU64,
     over: AtomicBool,
-    found: Mutex<Vec<Box<Broken>>>,
+    found: Mutex<Vec<Broken>>,
 }
 
 /// Runs the command.
@@ -169,7 +173,7 @@ fn work(shared: &Shared) -> Tally {
             Ok(report) => tally.add(&report),
             Err(broken) => {
                 let mut found = shared.found.lock().unwrap_or_else(PoisonError::into_inner);
-                found.push(broken);
+                found.push(*broken);
                 if !shared.keep_going {
                     shared.over.store(true, Ordering::Relaxed);
                 }
@@ -251,7 +255,7 @@ fn tell(
 
 fn summary(
     tally: &Tally,
-    found: &[Box<Broken>],
+    found: &[Broken],
     elapsed: Duration,
     args: &SwarmArgs,
 ) -> Result<(), Failure> {
@@ -300,7 +304,7 @@ fn summary(
     ))
 }
 
-fn verdict(tally: &Tally, found: &[Box<Broken>], args: &SwarmArgs) -> Result<(), Failure> {
+fn verdict(tally: &Tally, found: &[Broken], args: &SwarmArgs) -> Result<(), Failure> {
     if let Some(first) = found.first() {
         return Err(Failure::failed(
             format!(

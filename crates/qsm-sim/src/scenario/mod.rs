@@ -176,7 +176,8 @@ fn known_counters() -> Vec<&'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::swarm::{SwarmOptions, draw};
+    use crate::draw::draw;
+    use crate::swarm::SwarmOptions;
 
     #[test]
     fn every_drawn_run_can_be_written_and_read_again() {

@@ -2,7 +2,7 @@ use core::fmt::Write;
 use core::net::SocketAddr;
 use std::collections::BTreeMap;
 
-use qsm_wire::{Body, Data, Hop, Origin, Packet, Part, Ranges, Request, Token};
+use qsm_wire::{Body, Data, Heartbeat, Hop, Origin, Packet, Part, Ranges, Request, Summary, Token};
 
 /// What nodes and addresses are called in a trace: by the numbers of their hosts.
 #[derive(Debug, Default)]
@@ -38,24 +38,7 @@ pub(super) fn datagram(bytes: &[u8], names: &Names) -> String {
     let maker = names.node(packet.header.origin);
     match packet.body {
         Body::Data(data) => self::data(&maker, packet.header.hop, &data),
-        Body::Heartbeat(beat) => {
-            let mut text = format!(
-                "Heartbeat of {} in {}: sent #{}",
-                names.node(beat.stream.origin),
-                beat.stream.channel,
-                beat.highest
-            );
-            if beat.finished {
-                text.push_str(", finished");
-            }
-            for opening in beat.openings() {
-                push(
-                    &mut text,
-                    format_args!(", view {} from #{}", opening.view, opening.start),
-                );
-            }
-            text
-        }
+        Body::Heartbeat(beat) => heartbeat(&beat, names),
         Body::Nak(nak) => request("Nak", &nak, names),
         Body::Pull(pull) => request("Pull", &pull, names),
         Body::Token(token) => self::token(&token, names),
@@ -65,25 +48,7 @@ pub(super) fn datagram(bytes: &[u8], names: &Names) -> String {
             names.node(ack.leader),
             ack.level
         ),
-        Body::Summary(summary) => {
-            let mut text = format!(
-                "Summary of round {} in view {}:",
-                summary.round, summary.view
-            );
-            for slot in summary.slots() {
-                push(
-                    &mut text,
-                    format_args!(
-                        " {} stable {} cached {} cutoff {};",
-                        names.node(slot.origin),
-                        slot.stable_upto,
-                        slot.cached_upto,
-                        slot.cutoff
-                    ),
-                );
-            }
-            text
-        }
+        Body::Summary(summary) => self::summary(&summary, names),
         Body::Ack(ack) => format!(
             "Ack to {} after round {}: stable {} cached {}",
             names.node(ack.stream.origin),
@@ -108,6 +73,45 @@ pub(super) fn datagram(bytes: &[u8], names: &Names) -> String {
         ),
         other => format!("{other:?}"),
     }
+}
+
+fn heartbeat(beat: &Heartbeat<'_>, names: &Names) -> String {
+    let mut text = format!(
+        "Heartbeat of {} in {}: sent #{}",
+        names.node(beat.stream.origin),
+        beat.stream.channel,
+        beat.highest
+    );
+    if beat.finished {
+        text.push_str(", finished");
+    }
+    for opening in beat.openings() {
+        push(
+            &mut text,
+            format_args!(", view {} from #{}", opening.view, opening.start),
+        );
+    }
+    text
+}
+
+fn summary(summary: &Summary<'_>, names: &Names) -> String {
+    let mut text = format!(
+        "Summary of round {} in view {}:",
+        summary.round, summary.view
+    );
+    for slot in summary.slots() {
+        push(
+            &mut text,
+            format_args!(
+                " {} stable {} cached {} cutoff {};",
+                names.node(slot.origin),
+                slot.stable_upto,
+                slot.cached_upto,
+                slot.cutoff
+            ),
+        );
+    }
+    text
 }
 
 fn data(maker: &str, hop: Hop, data: &Data<'_>) -> String {
