@@ -5,8 +5,9 @@ use core::time::Duration;
 
 use qsm_proto::{Instant, Reason, Seed, nanoseconds};
 
+use crate::checkers::completeness;
 use crate::checkers::survivors::Survivors;
-use crate::checkers::{completeness, traffic};
+use crate::checkers::traffic::{self, Course};
 use crate::engine::{Task, Turn};
 use crate::faults::{Fault, Garbage};
 use crate::machine::Cast;
@@ -430,7 +431,13 @@ impl Run {
         let survivors = world.checkers.finish()?;
         let network = world.engine.network().counters();
         if world.checkers.armed {
-            traffic::check(world.engine.traffic(), &network, world.disturbances)?;
+            let course = Course {
+                nodes: world.options.nodes as u64,
+                seconds: world.engine.now().0 / 1_000_000_000,
+                regions: world.checkers.agreement.regions(),
+                disturbances: world.disturbances,
+            };
+            traffic::check(world.engine.traffic(), &network, &world.totals(), course)?;
         }
         let ended = world.engine.now();
         let settled = ended.since(self.healed.unwrap_or(ended));

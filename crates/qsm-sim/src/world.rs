@@ -479,10 +479,9 @@ impl World {
         let known = machine.and_then(|machine| machine.region(region)?.history.exact(view));
         match (self.apps[host].origin, known) {
             (Some(node), Some(known)) if self.checkers.armed => {
-                let Checkers {
-                    history, agreement, ..
-                } = &mut self.checkers;
-                agreement.check(history, node, (region, view), known.members())
+                let node = (node, self.apps[0].starts);
+                let agreement = &mut self.checkers.agreement;
+                agreement.check(node, (region, view), known.members())
             }
             _ => Ok(()),
         }

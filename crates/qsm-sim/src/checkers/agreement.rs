@@ -3,38 +3,55 @@ use std::collections::BTreeMap;
 use qsm_wire::membership::Member;
 use qsm_wire::{Origin, RegionId, ViewNumber};
 
-use super::history::History;
 use crate::violation::Violation;
 
 /// Whoever has a view of a region has the same one: the same members, in the same order, with the
-/// same of them leaving (R036, R-VIEW-1: partitions, rings and leaders follow from it). A service
-/// that starts without memory may give numbers again that nobody who lives has heard of
-/// (R-MEM-6), so that the dead do not count.
+/// same of them leaving (R036, R-VIEW-1: partitions, rings and leaders follow from it).
+///
+/// A service that starts without memory gives numbers again that nobody it could hear of has
+/// heard of (R-MEM-6), so that only views of one life of the service are compared.
 #[derive(Debug, Default)]
 pub(crate) struct Agreement {
-    views: BTreeMap<(RegionId, ViewNumber), (Origin, Vec<Member>)>,
+    views: BTreeMap<(RegionId, ViewNumber), Known>,
+}
+
+#[derive(Debug)]
+struct Known {
+    by: Origin,
+    /// The life of the service.
+    service: u64,
+    members: Vec<Member>,
 }
 
 impl Agreement {
-    /// `node` has this view now.
+    /// How many regions there have been.
+    pub(crate) fn regions(&self) -> u64 {
+        let mut regions: Vec<RegionId> = self.views.keys().map(|key| key.0).collect();
+        regions.dedup();
+        regions.len() as u64
+    }
+
+    /// `node` has this view now, in that life of the service.
     pub(crate) fn check(
         &mut self,
-        history: &History,
-        node: Origin,
+        (node, service): (Origin, u64),
         (region, view): (RegionId, ViewNumber),
         members: &[Member],
     ) -> Result<(), Violation> {
-        let (first, known) = self
-            .views
-            .entry((region, view))
-            .or_insert_with(|| (node, members.to_vec()));
-        if known == members {
+        let fresh = || Known {
+            by: node,
+            service,
+            members: members.to_vec(),
+        };
+        let entry = self.views.entry((region, view)).or_insert_with(fresh);
+        if entry.members == members {
             return Ok(());
         }
-        if !history.alive(*first) {
-            (*first, *known) = (node, members.to_vec());
+        if entry.service != service {
+            *entry = fresh();
             return Ok(());
         }
+        let (first, known) = (entry.by, &entry.members);
         let list = |members: &[Member]| {
             let names: Vec<_> = members
                 .iter()

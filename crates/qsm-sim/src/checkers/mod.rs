@@ -15,7 +15,7 @@
 //! | [`views`] | in the end everybody sees the same members | R037, R047 |
 //! | [`liveness`] | tokens go round while something is not stable | R072, R073 |
 //! | [`rate`] | no stream is faster than the operator allows | R113 |
-//! | [`traffic`] | repairs and requests stay in proportion to losses | R209-R211 |
+//! | [`traffic`] | repairs, requests and tokens stay in proportion to losses, rounds and time | R073, R074, R209-R211 |
 //!
 //! The machines' own invariants are checked after every input, endless loops by the engine, and that everything comes to rest by the run's second phase.
 

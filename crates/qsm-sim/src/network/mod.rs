@@ -18,6 +18,9 @@ pub(crate) use fate::Fate;
 pub use fate::{Cause, NetworkCounters};
 pub use options::{Burst, NetworkOptions, Sites};
 
+/// A copy that is delayed by more than the shortest reorder guard may seem lost (R-NAK-1).
+const LATE: Duration = Duration::from_micros(100);
+
 /// A one-way cut: nothing passes from a host of one set to a host of the other.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Split {
@@ -390,11 +393,13 @@ impl Network {
     /// Adds what is drawn for each copy.
     fn arrives(&mut self, at: Instant, datagram: &[u8]) -> Instant {
         let options = self.options;
-        let mut at = at.after(self.below(options.jitter));
+        let mut late = self.below(options.jitter);
         if options.reorder_ppm > 0 && self.random.chance_ppm(options.reorder_ppm) {
             self.counters.reordered += 1;
-            at = at.after(self.below(options.reorder_delay));
+            late += self.below(options.reorder_delay);
         }
+        self.counters.data_late += u64::from(late > LATE && is_data(datagram));
+        let mut at = at.after(late);
         if is_membership(datagram) && self.random.chance_ppm(options.membership_lag_ppm) {
             self.counters.lagged += 1;
             at = at.after(self.below(options.membership_lag));
