@@ -9,7 +9,7 @@
 //! do and what must hold is the caller's: it schedules tasks and reads [`Outputs`].
 
 use core::time::Duration;
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::net::SocketAddr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
@@ -126,6 +126,8 @@ struct Host {
     process: u32,
     inbox: VecDeque<Rc<Datagram>>,
     inbox_bytes: usize,
+    /// What its process wants to hear: a late effect of an earlier wish is none.
+    listening: BTreeSet<SocketAddr>,
     /// Whether a `Serve` is in the queue.
     serving: bool,
     busy_until: Instant,
@@ -204,6 +206,7 @@ impl Engine {
             process: 0,
             inbox: VecDeque::new(),
             inbox_bytes: 0,
+            listening: BTreeSet::new(),
             serving: false,
             busy_until: Instant(0),
             slow: (Duration::ZERO, Instant(0)),
@@ -296,6 +299,7 @@ impl Engine {
         host_state.process += 1;
         host_state.inbox.clear();
         host_state.inbox_bytes = 0;
+        host_state.listening.clear();
         host_state.serving = false;
         host_state.frozen_until = None;
         host_state.timer_at = Instant::NEVER;
@@ -416,7 +420,8 @@ impl Engine {
                 self.time_out(host)
             }
             Happening::Listen(host, process, address, on) => {
-                if self.hosts[host].process == process {
+                let state = &self.hosts[host];
+                if state.process == process && state.listening.contains(&address) == on {
                     self.network.listen(host, address, on);
                 }
                 Ok(None)
@@ -658,6 +663,11 @@ impl Engine {
                     continue;
                 }
             };
+            if on {
+                state.listening.insert(address);
+            } else {
+                state.listening.remove(&address);
+            }
             let happening = Happening::Listen(host, state.process, address, on);
             self.queue.push(self.now.after(at), happening);
             self.trace.add(self.now, host, Entry::Listens(address, on));
