@@ -12,6 +12,7 @@ use crate::gms::GmsArgs;
 use crate::lab_command::LabArgs;
 use crate::listing::ListArgs;
 use crate::publish::PubArgs;
+use crate::sim::SimArgs;
 use crate::subscribe::SubArgs;
 
 /// Examples and exit codes, for below a help text.
@@ -60,6 +61,8 @@ pub(crate) enum Command {
     Regions(ListArgs),
     /// Test hosts on this machine, out of network namespaces
     Lab(LabArgs),
+    /// Simulate clusters: replay seeds and scenarios, look for faults at random
+    Sim(SimArgs),
     /// Show it all on this machine: many hosts, losses and a crash, checked to the last byte
     Demo(DemoArgs),
     /// One process of the demonstration

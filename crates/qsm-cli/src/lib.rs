@@ -23,8 +23,10 @@ mod lab_command;
 mod listing;
 mod notice;
 mod pattern;
+mod progress;
 mod publish;
 mod record;
+mod sim;
 mod stop;
 mod store;
 mod subscribe;
@@ -59,6 +61,7 @@ fn run(command: &Command) -> Result<(), Failure> {
         Command::Groups(args) => listing::groups(args),
         Command::Regions(args) => listing::regions(args),
         Command::Lab(args) => lab_command::run(args),
+        Command::Sim(args) => sim::run(args),
         Command::Demo(args) => demo::run(args),
         Command::DemoNode(args) => demo::run_node(args),
     }

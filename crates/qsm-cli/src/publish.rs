@@ -1,7 +1,7 @@
 //! `qsm pub`: lines, frames or a file, published to groups.
 
 use std::fs::File;
-use std::io::{self, BufReader, IsTerminal, Read};
+use std::io::{self, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::thread;
@@ -16,6 +16,7 @@ use crate::figures;
 use crate::frames::{Framing, Reader};
 use crate::notice::Notices;
 use crate::pattern::check_name;
+use crate::progress::Progress;
 use crate::stop::Stop;
 
 /// Messages, and bytes, handed from the reading thread at once.
@@ -320,35 +321,5 @@ impl<'a> Work<'a> {
             "qsm: published {} to {groups}; all receivers have everything",
             self.figures()
         )
-    }
-}
-
-/// A line on stderr, if that is a terminal, written over again and again.
-struct Progress {
-    terminal: bool,
-    shown: Option<Instant>,
-}
-
-impl Progress {
-    fn new() -> Self {
-        Self {
-            terminal: io::stderr().is_terminal(),
-            shown: None,
-        }
-    }
-
-    fn is_due(&self) -> bool {
-        self.terminal && self.shown.is_none_or(|shown| shown.elapsed() >= LOOK)
-    }
-
-    fn show(&mut self, line: &str) {
-        eprint!("\r\x1b[K{line}");
-        self.shown = Some(Instant::now());
-    }
-
-    fn clear(&self) {
-        if self.shown.is_some() {
-            eprint!("\r\x1b[K");
-        }
     }
 }

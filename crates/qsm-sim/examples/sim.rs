@@ -82,7 +82,7 @@ fn show(result: &Result<Report, Box<Failure>>) {
 }
 
 fn make_smaller(options: SimOptions, failure: Box<Failure>, runs: u32) {
-    let (options, failure) = shrink(options, failure, runs);
+    let (options, failure) = shrink(options, failure, runs, &mut |_| true);
     println!(
         "---- smaller\n{failure}\n---- scenario\n{}",
         write(&options)

@@ -9,6 +9,8 @@ pub(crate) struct Clock {
     offset_ns: u64,
     /// How much too fast it runs, parts per million; more than -1,000,000.
     drift_ppm: i32,
+    /// For how long it has stood still, in its own time, nanoseconds.
+    lost_ns: u64,
 }
 
 impl Clock {
@@ -16,13 +18,27 @@ impl Clock {
         Self {
             offset_ns,
             drift_ppm: drift_ppm.max(-900_000),
+            lost_ns: 0,
         }
     }
 
     /// What it shows at this virtual time.
     pub(crate) fn local(&self, at: Instant) -> Instant {
-        let run = i128::from(at.0) * (MILLION + i128::from(self.drift_ppm)) / MILLION;
-        Instant(saturate(run + i128::from(self.offset_ns)))
+        // Division of such long numbers is slow, and most clocks do not drift.
+        let run = match self.drift_ppm {
+            0 => i128::from(at.0),
+            drift => i128::from(at.0) * (MILLION + i128::from(drift)) / MILLION,
+        };
+        Instant(saturate(run + self.shift()))
+    }
+
+    /// It has stood still from `since` to `until`, as the clock of a machine that sleeps does.
+    pub(crate) fn stand_still(&mut self, since: Instant, until: Instant) {
+        self.lost_ns += self.local(until).0.saturating_sub(self.local(since).0);
+    }
+
+    fn shift(&self) -> i128 {
+        i128::from(self.offset_ns) - i128::from(self.lost_ns)
     }
 
     /// The first virtual time at which it shows at least `local`.
@@ -30,7 +46,10 @@ impl Clock {
         if local == Instant::NEVER {
             return local;
         }
-        let run = (i128::from(local.0) - i128::from(self.offset_ns)).max(0);
+        let run = (i128::from(local.0) - self.shift()).max(0);
+        if self.drift_ppm == 0 {
+            return Instant(saturate(run));
+        }
         let rate = MILLION + i128::from(self.drift_ppm);
         let mut at = Instant(saturate(run * MILLION / rate));
         while self.local(at) < local && at < Instant::NEVER {
@@ -59,5 +78,16 @@ mod tests {
             }
         }
         assert_eq!(Clock::default().global(Instant::NEVER), Instant::NEVER);
+    }
+
+    #[test]
+    fn a_clock_that_stood_still_goes_on_where_it_was() {
+        let mut clock = Clock::new(1000, 200);
+        let (since, until) = (Instant(5_000_000), Instant(9_000_000));
+        let before = clock.local(since);
+        clock.stand_still(since, until);
+        assert_eq!(clock.local(until), before);
+        assert!(clock.global(before) <= until);
+        assert!(clock.local(Instant(9_001_000)) > before);
     }
 }

@@ -9,17 +9,18 @@
 //! do and what must hold is the caller's: it schedules tasks and reads [`Outputs`].
 
 use core::time::Duration;
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::net::SocketAddr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 
 use qsm_proto::{Event, Instant, Reason, Seed};
 
+use crate::checkers::watermarks::{self, Claim};
 use crate::clock::Clock;
 use crate::digest::Digest;
 use crate::machine::{Deliveries, Machine, Mischief};
-use crate::network::{Network, NetworkOptions};
+use crate::network::{Cause, Fate, Network, NetworkCounters, NetworkOptions};
 use crate::queue::Queue;
 use crate::trace::{Entry, Trace};
 use crate::violation::Violation;
@@ -63,12 +64,18 @@ pub(crate) enum Task {
 pub(crate) struct Outputs {
     pub(crate) deliveries: Deliveries,
     pub(crate) events: Vec<Event>,
+    /// What the machine has said about streams.
+    pub(crate) claims: Vec<Claim>,
+    /// Fresh data packets sent, with the address.
+    pub(crate) data: Vec<(SocketAddr, u64)>,
 }
 
 impl Outputs {
     pub(crate) fn clear(&mut self) {
         self.deliveries.clear();
         self.events.clear();
+        self.claims.clear();
+        self.data.clear();
     }
 }
 
@@ -86,9 +93,23 @@ impl Traffic {
     }
 }
 
+/// A datagram on its way.
+#[derive(Debug)]
+pub(crate) struct Datagram {
+    /// Of all datagrams in the order of sending, from 1; 0 for those out of nowhere.
+    pub(crate) serial: u64,
+    pub(crate) from: SocketAddr,
+    pub(crate) to: SocketAddr,
+    /// What for; `None` for those out of nowhere.
+    pub(crate) reason: Option<Reason>,
+    pub(crate) bytes: Box<[u8]>,
+}
+
 #[derive(Debug)]
 enum Happening {
-    Arrival(usize, SocketAddr, Rc<[u8]>),
+    /// A copy is at its host's port of the switch.
+    Port(usize, Rc<Datagram>),
+    Arrival(usize, Rc<Datagram>),
     Serve(usize, u32),
     Timer(usize, u32),
     Listen(usize, u32, SocketAddr, bool),
@@ -103,12 +124,18 @@ struct Host {
     machine: Option<Machine>,
     /// Counts the processes that have run here; what is scheduled for an earlier one is void.
     process: u32,
-    inbox: VecDeque<(SocketAddr, Rc<[u8]>)>,
+    inbox: VecDeque<Rc<Datagram>>,
     inbox_bytes: usize,
+    /// What its process wants to hear: a late effect of an earlier wish is none.
+    listening: BTreeSet<SocketAddr>,
     /// Whether a `Serve` is in the queue.
     serving: bool,
     busy_until: Instant,
+    /// Until then each datagram takes it that long at least.
+    slow: (Duration, Instant),
     frozen_until: Option<Instant>,
+    /// Since when the whole machine has been asleep, with its clock and its network interface.
+    asleep_since: Option<Instant>,
     /// The earliest `Timer` in the queue.
     timer_at: Instant,
     /// Timeouts in a row without any output.
@@ -134,12 +161,13 @@ pub(crate) struct Engine {
     queue: Queue<Happening>,
     hosts: Vec<Host>,
     network: Network,
-    arrivals: Vec<(Instant, usize)>,
+    fates: Vec<(usize, Fate)>,
     outputs: Outputs,
     trace: Trace,
     digest: Digest,
     traffic: Traffic,
-    samples: VecDeque<(usize, SocketAddr, Rc<[u8]>)>,
+    samples: VecDeque<Rc<Datagram>>,
+    serial: u64,
     inputs: u64,
     /// The current second, and how many inputs there were before it.
     second: (u64, u64),
@@ -153,15 +181,16 @@ impl Engine {
             queue: Queue::new(),
             hosts: Vec::new(),
             network: Network::new(options.network, seed),
-            arrivals: Vec::new(),
+            fates: Vec::new(),
             outputs: Outputs {
                 deliveries: Deliveries::new(options.mischief),
-                events: Vec::new(),
+                ..Outputs::default()
             },
             trace: Trace::new(options.trace_lines),
             digest: Digest::new(seed.0),
             traffic: Traffic::default(),
             samples: VecDeque::new(),
+            serial: 0,
             inputs: 0,
             second: (0, 0),
             invariants_every: options.invariants_every,
@@ -177,9 +206,12 @@ impl Engine {
             process: 0,
             inbox: VecDeque::new(),
             inbox_bytes: 0,
+            listening: BTreeSet::new(),
             serving: false,
             busy_until: Instant(0),
+            slow: (Duration::ZERO, Instant(0)),
             frozen_until: None,
+            asleep_since: None,
             timer_at: Instant::NEVER,
             idle_timeouts: 0,
             watched: false,
@@ -201,6 +233,15 @@ impl Engine {
 
     pub(crate) fn network(&mut self) -> &mut Network {
         &mut self.network
+    }
+
+    /// Whether nothing passes between these hosts now, in one direction at least.
+    pub(crate) fn parted(&self, one: usize, other: usize) -> bool {
+        self.network.parted(one, other)
+    }
+
+    pub(crate) fn network_counters(&self) -> NetworkCounters {
+        self.network.counters()
     }
 
     pub(crate) fn traffic(&self) -> &Traffic {
@@ -237,8 +278,8 @@ impl Engine {
         self.trace.add(self.now, host, Entry::Note(note));
     }
 
-    pub(crate) fn trace_lines(&self) -> Vec<String> {
-        self.trace.lines()
+    pub(crate) fn trace(&self) -> &Trace {
+        &self.trace
     }
 
     /// A process starts on the host. It hears the given multicast address at once.
@@ -252,11 +293,13 @@ impl Engine {
     /// The host's process dies.
     pub(crate) fn stop(&mut self, host: usize) {
         self.network.forget(host);
+        self.awake(host);
         let host_state = &mut self.hosts[host];
         host_state.machine = None;
         host_state.process += 1;
         host_state.inbox.clear();
         host_state.inbox_bytes = 0;
+        host_state.listening.clear();
         host_state.serving = false;
         host_state.frozen_until = None;
         host_state.timer_at = Instant::NEVER;
@@ -276,14 +319,43 @@ impl Engine {
         self.note(host, format!("frozen until {until}"));
     }
 
-    /// A datagram out of nowhere.
-    pub(crate) fn inject(&mut self, from: SocketAddr, to: usize, datagram: Rc<[u8]>) {
-        self.queue
-            .push(self.now, Happening::Arrival(to, from, datagram));
+    /// The host sleeps until `until`: it handles nothing, hears nothing, and its clock stands
+    /// still.
+    pub(crate) fn sleep(&mut self, host: usize, until: Instant) {
+        let now = self.now;
+        self.hosts[host].asleep_since.get_or_insert(now);
+        self.freeze(host, until);
     }
 
-    /// A datagram that was sent not long ago: (sender's host, destination, bytes).
-    pub(crate) fn sample(&self, draw: u64) -> Option<(usize, SocketAddr, Rc<[u8]>)> {
+    /// Until `until` every datagram takes the host that long at least.
+    pub(crate) fn slow_down(&mut self, host: usize, per_datagram: Duration, until: Instant) {
+        self.hosts[host].slow = (per_datagram, until);
+        self.note(host, format!("slow until {until}"));
+    }
+
+    fn awake(&mut self, host: usize) {
+        let now = self.now;
+        let host = &mut self.hosts[host];
+        if let Some(since) = host.asleep_since.take() {
+            host.clock.stand_still(since, now);
+        }
+    }
+
+    /// A datagram out of nowhere.
+    pub(crate) fn inject(&mut self, from: SocketAddr, host: usize, bytes: &[u8]) {
+        let datagram = Datagram {
+            serial: 0,
+            from,
+            to: self.hosts[host].address,
+            reason: None,
+            bytes: Box::from(bytes),
+        };
+        self.queue
+            .push(self.now, Happening::Arrival(host, Rc::new(datagram)));
+    }
+
+    /// A datagram that was sent not long ago.
+    pub(crate) fn sample(&self, draw: u64) -> Option<Rc<Datagram>> {
         let count = self.samples.len() as u64;
         let at = usize::try_from(draw.checked_rem(count)?).ok()?;
         self.samples.get(at).cloned()
@@ -335,7 +407,11 @@ impl Engine {
 
     fn happen(&mut self, happening: Happening) -> Result<Option<usize>, Violation> {
         match happening {
-            Happening::Arrival(host, from, datagram) => self.arrive(host, from, datagram),
+            Happening::Port(host, datagram) => {
+                self.pass_port(host, datagram);
+                Ok(None)
+            }
+            Happening::Arrival(host, datagram) => self.arrive(host, datagram),
             Happening::Serve(host, process) if self.hosts[host].process == process => {
                 self.hosts[host].serving = false;
                 self.serve(host)
@@ -344,7 +420,8 @@ impl Engine {
                 self.time_out(host)
             }
             Happening::Listen(host, process, address, on) => {
-                if self.hosts[host].process == process {
+                let state = &self.hosts[host];
+                if state.process == process && state.listening.contains(&address) == on {
                     self.network.listen(host, address, on);
                 }
                 Ok(None)
@@ -354,24 +431,34 @@ impl Engine {
         }
     }
 
-    fn arrive(
-        &mut self,
-        host: usize,
-        from: SocketAddr,
-        datagram: Rc<[u8]>,
-    ) -> Result<Option<usize>, Violation> {
+    fn pass_port(&mut self, host: usize, datagram: Rc<Datagram>) {
+        let passed = self.network.pass_port(self.now, host, &datagram.bytes);
+        match passed {
+            Some(at) => self.queue.push(at, Happening::Arrival(host, datagram)),
+            None => {
+                let dropped = Entry::Dropped(Cause::Queue, datagram);
+                self.trace.add(self.now, host, dropped);
+            }
+        }
+    }
+
+    fn arrive(&mut self, host: usize, datagram: Rc<Datagram>) -> Result<Option<usize>, Violation> {
         let limit = self.network.options().receive_buffer_bytes;
         let state = &mut self.hosts[host];
         if state.machine.is_none() {
             return Ok(None);
         }
-        if state.inbox_bytes + datagram.len() > limit {
-            self.network.overflowed(&datagram);
+        if state.asleep_since.is_some() {
+            self.network.slept_through(&datagram.bytes);
+            return Ok(None);
+        }
+        if state.inbox_bytes + datagram.bytes.len() > limit {
+            self.network.overflowed(&datagram.bytes);
             self.trace.add(self.now, host, Entry::Overflowed(datagram));
             return Ok(None);
         }
-        state.inbox_bytes += datagram.len();
-        state.inbox.push_back((from, datagram));
+        state.inbox_bytes += datagram.bytes.len();
+        state.inbox.push_back(datagram);
         if state.serving || state.frozen_until.is_some() {
             return Ok(None);
         }
@@ -380,7 +467,6 @@ impl Engine {
 
     /// Handles the oldest datagram that waits, once the host has time.
     fn serve(&mut self, host: usize) -> Result<Option<usize>, Violation> {
-        let cost = self.network.options().cpu_per_datagram;
         let state = &mut self.hosts[host];
         if state.frozen_until.is_some() || state.inbox.is_empty() {
             return Ok(None);
@@ -391,10 +477,17 @@ impl Engine {
             state.serving = true;
             return Ok(None);
         }
-        let Some((from, datagram)) = state.inbox.pop_front() else {
+        let Some(datagram) = state.inbox.pop_front() else {
             return Ok(None);
         };
-        state.inbox_bytes -= datagram.len();
+        state.inbox_bytes -= datagram.bytes.len();
+        let (slow, until) = state.slow;
+        let slow = if until > self.now {
+            slow
+        } else {
+            Duration::ZERO
+        };
+        let cost = self.network.options().cpu_per_datagram.max(slow);
         state.busy_until = self.now.after(cost);
         if !state.inbox.is_empty() {
             let happening = Happening::Serve(host, state.process);
@@ -402,9 +495,9 @@ impl Engine {
             state.serving = true;
         }
         self.trace
-            .add(self.now, host, Entry::Arrived(from, Rc::clone(&datagram)));
+            .add(self.now, host, Entry::Arrived(Rc::clone(&datagram)));
         self.drive(host, |machine, now, out| {
-            machine.handle_datagram(now, from, &datagram, out);
+            machine.handle_datagram(now, datagram.from, &datagram.bytes, out);
         })?;
         Ok(self.concerns_caller(host).then_some(host))
     }
@@ -445,6 +538,7 @@ impl Engine {
             return Ok(None);
         }
         state.frozen_until = None;
+        self.awake(host);
         self.note(host, "thaws".to_owned());
         // A process that wakes up runs its timers before it reads its socket.
         self.set_timer(host);
@@ -456,6 +550,8 @@ impl Engine {
 
     fn concerns_caller(&self, host: usize) -> bool {
         self.hosts[host].watched
+            || !self.outputs.claims.is_empty()
+            || !self.outputs.data.is_empty()
             || !self.outputs.events.is_empty()
             || !self.outputs.deliveries.rows().is_empty()
     }
@@ -503,6 +599,7 @@ impl Engine {
     fn transmit(&mut self, host: usize, local: Instant) -> Result<(), Violation> {
         let state = &mut self.hosts[host];
         let from = state.address;
+        let ports = self.network.has_ports();
         let Some(machine) = state.machine.as_mut() else {
             return Ok(());
         };
@@ -511,23 +608,39 @@ impl Engine {
                 return Ok(());
             };
             self.digest.bytes(train.bytes);
-            for datagram in train.bytes.chunks(train.segment_bytes.max(1)) {
-                let reason = train.reason as usize;
-                self.traffic.counts[reason] += 1;
-                self.traffic.last[reason] = self.now;
-                let bytes: Rc<[u8]> = Rc::from(datagram);
+            let reason = train.reason as usize;
+            if train.reason == Reason::Data {
+                let packets = train.bytes.len().div_ceil(train.segment_bytes.max(1)) as u64;
+                self.outputs.data.push((train.to, packets));
+            } else if self.invariants_every > 0 {
+                self.outputs.claims.extend(watermarks::claims(train.bytes));
+            }
+            let outgoing = train.bytes.chunks(train.segment_bytes.max(1));
+            self.traffic.counts[reason] += outgoing.len() as u64;
+            self.traffic.last[reason] = self.now;
+            for bytes in outgoing {
+                self.serial += 1;
+                let datagram = Rc::new(Datagram {
+                    serial: self.serial,
+                    from,
+                    to: train.to,
+                    reason: Some(train.reason),
+                    bytes: Box::from(bytes),
+                });
+                self.network
+                    .send(self.now, host, train.to, bytes, &mut self.fates);
                 if self.samples.len() >= SAMPLES {
                     self.samples.pop_front();
                 }
-                self.samples.push_back((host, train.to, Rc::clone(&bytes)));
-                self.network
-                    .send(self.now, host, train.to, &bytes, &mut self.arrivals);
-                for (at, to) in self.arrivals.drain(..) {
-                    self.queue
-                        .push(at, Happening::Arrival(to, from, Rc::clone(&bytes)));
-                }
-                self.trace
-                    .add(self.now, host, Entry::Sent(train.to, train.reason, bytes));
+                self.samples.push_back(Rc::clone(&datagram));
+                let sent = Entry::Sent(Rc::clone(&datagram));
+                self.trace.add(self.now, host, sent);
+                carry(
+                    self.fates.drain(..),
+                    &datagram,
+                    (self.now, ports),
+                    (&mut self.queue, &mut self.trace),
+                );
             }
         }
         let message = format!("host {host}: transmits without end");
@@ -550,19 +663,20 @@ impl Engine {
                     continue;
                 }
             };
+            if on {
+                state.listening.insert(address);
+            } else {
+                state.listening.remove(&address);
+            }
             let happening = Happening::Listen(host, state.process, address, on);
             self.queue.push(self.now.after(at), happening);
-            let word = if on {
-                "listens to"
-            } else {
-                "no longer listens to"
-            };
-            self.trace
-                .add(self.now, host, Entry::Note(format!("{word} {address}")));
+            self.trace.add(self.now, host, Entry::Listens(address, on));
         }
-        for event in &self.outputs.events {
-            self.trace
-                .add(self.now, host, Entry::Event(Box::new(event.clone())));
+        if self.trace.is_on() {
+            for event in &self.outputs.events {
+                let entry = Entry::Event(Box::new(event.clone()));
+                self.trace.add(self.now, host, entry);
+            }
         }
         for row in self.outputs.deliveries.rows() {
             self.digest.number(self.now.0 ^ ((host as u64) << 48));
@@ -584,6 +698,23 @@ impl Engine {
         if at < state.timer_at {
             state.timer_at = at;
             self.queue.push(at, Happening::Timer(host, state.process));
+        }
+    }
+}
+
+/// Puts every copy of a datagram on its way.
+fn carry(
+    fates: impl Iterator<Item = (usize, Fate)>,
+    datagram: &Rc<Datagram>,
+    (now, ports): (Instant, bool),
+    (queue, trace): (&mut Queue<Happening>, &mut Trace),
+) {
+    for (to, fate) in fates {
+        let copy = Rc::clone(datagram);
+        match fate {
+            Fate::Arrives(at) if ports => queue.push(at, Happening::Port(to, copy)),
+            Fate::Arrives(at) => queue.push(at, Happening::Arrival(to, copy)),
+            Fate::Dropped(cause) => trace.add(now, to, Entry::Dropped(cause, copy)),
         }
     }
 }

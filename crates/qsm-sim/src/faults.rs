@@ -1,7 +1,6 @@
 //! What goes wrong, besides the network's everyday losses.
 
 use core::time::Duration;
-use std::rc::Rc;
 
 use qsm_proto::{Random, Seed};
 use qsm_wire::{Packet, VERSION};
@@ -34,6 +33,38 @@ pub enum Fault {
         /// For how long.
         time: Duration,
     },
+    /// The host sleeps as a laptop does: it stands still, hears nothing, and its clock stops.
+    Sleep {
+        /// The host.
+        host: usize,
+        /// For how long.
+        time: Duration,
+    },
+    /// The host is slow.
+    Slow {
+        /// The host.
+        host: usize,
+        /// What each datagram takes it at least.
+        per_datagram: Duration,
+        /// For how long.
+        time: Duration,
+    },
+    /// What goes from these hosts to those is held up and then arrives all at once.
+    Clog {
+        /// From here.
+        from: Vec<usize>,
+        /// To there.
+        to: Vec<usize>,
+        /// For how long.
+        time: Duration,
+    },
+    /// The path is narrow: larger datagrams vanish.
+    Narrow {
+        /// Bytes.
+        bytes: usize,
+        /// For how long.
+        time: Duration,
+    },
     /// Nothing passes from these hosts to those.
     Split {
         /// From here.
@@ -61,6 +92,27 @@ pub enum Fault {
         /// How many.
         count: u32,
     },
+}
+
+impl Fault {
+    /// Whether it says anything of this host.
+    #[must_use]
+    pub fn concerns(&self, which: usize) -> bool {
+        match self {
+            Self::Crash { host }
+            | Self::Restart { host, .. }
+            | Self::Close { host }
+            | Self::Freeze { host, .. }
+            | Self::Sleep { host, .. }
+            | Self::Slow { host, .. }
+            | Self::Doom { host, .. }
+            | Self::Garbage { host, .. } => *host == which,
+            Self::Split { from, to, .. } | Self::Clog { from, to, .. } => {
+                from.contains(&which) || to.contains(&which)
+            }
+            Self::Heal | Self::Narrow { .. } => false,
+        }
+    }
 }
 
 /// A kind of bad datagram.
@@ -131,11 +183,11 @@ impl Garbage {
 
     /// Makes a datagram of this kind from a true one; `None` when that one does not serve.
     #[must_use]
-    pub fn make(self, model: &Rc<[u8]>, seed: Seed) -> Option<Rc<[u8]>> {
+    pub fn make(self, model: &[u8], seed: Seed) -> Option<Vec<u8>> {
         let mut random = Random::new(seed, "garbage");
         let mut bytes = model.to_vec();
         match self {
-            Self::Replayed | Self::Strayed => return Some(Rc::clone(model)),
+            Self::Replayed | Self::Strayed => return Some(bytes),
             Self::Random => {
                 let length = index(&mut random, 1500);
                 bytes = (0..length).map(|_| byte(&mut random)).collect();
@@ -161,7 +213,7 @@ impl Garbage {
             }
         }
         let decodes = Packet::decode(&bytes).is_ok();
-        (decodes == self.is_forgery()).then(|| Rc::from(bytes))
+        (decodes == self.is_forgery()).then_some(bytes)
     }
 }
 
@@ -178,14 +230,14 @@ mod tests {
     use super::*;
     use qsm_wire::{ChannelId, Header, Origin, StreamQuery};
 
-    fn query() -> Rc<[u8]> {
+    fn query() -> Vec<u8> {
         let query = StreamQuery {
             channel: ChannelId(3),
             stream: Origin::default(),
         };
         let mut bytes = Vec::new();
         query.encode(&Header::default(), &mut bytes);
-        Rc::from(bytes)
+        bytes
     }
 
     #[test]

@@ -21,10 +21,13 @@
 
 #![forbid(unsafe_code)]
 
+mod chart;
 mod checkers;
 mod clock;
 pub mod content;
+mod coverage;
 mod digest;
+mod draw;
 mod engine;
 mod faults;
 mod machine;
@@ -38,6 +41,8 @@ mod runs;
 mod scenario;
 mod shrink;
 mod swarm;
+mod tally;
+mod timeline;
 #[cfg(test)]
 mod toy;
 mod trace;
@@ -45,15 +50,22 @@ mod violation;
 mod workload;
 mod world;
 
+pub use chart::{CHART_STEPS_MAX, ChartError, chart};
 pub use checkers::survivors::Survivors;
+pub use coverage::Coverage;
+pub use draw::draw;
 pub use faults::{Fault, Garbage};
 pub use machine::Mischief;
-pub use network::{Burst, NetworkCounters, NetworkOptions};
+pub use network::{Burst, Cause, NetworkCounters, NetworkOptions, Sites};
 pub use options::SimOptions;
 pub use report::{Failure, Report};
-pub use run::run;
-pub use scenario::{Expectation, Relation, Scenario, ScenarioError, write};
+pub use run::{Progress, STOPPED, Simulation, Watch, run};
+pub use scenario::{
+    Expectation, Relation, Scenario, ScenarioError, VERSION as SCENARIO_VERSION, write,
+};
 pub use shrink::shrink;
-pub use swarm::{SwarmOptions, draw, swarm};
+pub use swarm::{DRAW, SwarmOptions, swarm};
+pub use tally::Tally;
+pub use trace::{Step, TraceRow};
 pub use violation::Violation;
 pub use workload::{Churn, Flow};

@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 
 use qsm_gms::{Service, ServiceConfig};
+use qsm_proto::region::Region;
 use qsm_proto::{
     Config, Deliver, Delivery, Endpoint, Event, Instant, PublishError, Seed, Stats, Transmit,
 };
@@ -135,12 +136,32 @@ impl Machine {
         match self {
             Self::Node(node) => {
                 let receiving = node.regions().filter(|region| region.receiver());
-                receiving.map(qsm_proto::region::Region::id).collect()
+                receiving.map(Region::id).collect()
             }
             Self::Service(_) => Vec::new(),
             #[cfg(test)]
             Self::Toy(_) => Vec::new(),
         }
+    }
+
+    /// The node's part of a region.
+    pub(crate) fn region(&self, id: RegionId) -> Option<&Region> {
+        self.all_regions().find(|region| region.id() == id)
+    }
+
+    /// All regions that concern the node.
+    pub(crate) fn all_regions(&self) -> impl Iterator<Item = &Region> {
+        let node = if let Self::Node(node) = self {
+            Some(node)
+        } else {
+            None
+        };
+        node.into_iter().flat_map(|node| node.regions())
+    }
+
+    /// Whether the node has the bytes of that packet.
+    pub(crate) fn holds(&self, region: RegionId, sender: Origin, sequence: u64) -> bool {
+        matches!(self, Self::Node(node) if node.holds(region, sender, sequence))
     }
 
     pub(crate) fn publish(
@@ -220,7 +241,7 @@ impl Machine {
     }
 }
 
-fn describe_region(region: &qsm_proto::region::Region) -> String {
+fn describe_region(region: &Region) -> String {
     let view = region.history.newest();
     let members: Vec<String> = view
         .members()

@@ -29,6 +29,19 @@ impl Pattern {
     ];
 }
 
+impl Pattern {
+    /// Its name in scenarios.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Exact => "exact",
+            Self::Hierarchical => "hierarchical",
+            Self::ClusterWide => "cluster-wide",
+            Self::Irregular => "irregular",
+        }
+    }
+}
+
 /// A group of the workload.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct GroupPlan {
@@ -46,12 +59,26 @@ impl GroupPlan {
     }
 }
 
-/// Draws groups over the hosts `1..=nodes`.
+/// Draws groups over the hosts `1..=nodes`, and up to four sets of nodes.
 #[must_use]
 pub fn groups(pattern: Pattern, nodes: usize, groups: usize, seed: Seed) -> Vec<GroupPlan> {
+    let mut random = Random::new(seed, "sets");
+    let sets = draw(&mut random, 4) + 1;
+    layout(pattern, nodes, groups, sets, seed)
+}
+
+/// Draws groups over the hosts `1..=nodes`, which form that many sets where the pattern has any.
+#[must_use]
+pub fn layout(
+    pattern: Pattern,
+    nodes: usize,
+    groups: usize,
+    sets: usize,
+    seed: Seed,
+) -> Vec<GroupPlan> {
     let mut random = Random::new(seed, "pattern");
     let nodes = nodes.max(1);
-    let sets = draw(&mut random, 3).min(nodes - 1) + 1;
+    let sets = sets.clamp(1, nodes);
     let mut plans: Vec<GroupPlan> = (0..groups.max(1))
         .map(|group| GroupPlan {
             subscribers: subscribers(pattern, nodes, group, sets, &mut random),

@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 use qsm_proto::{Instant, Reason};
 
 use crate::checkers::survivors::Survivors;
-use crate::network::NetworkCounters;
+use crate::coverage::Coverage;
+use crate::network::{Cause, NetworkCounters};
 use crate::violation::Violation;
 
 /// What a run that kept all promises has to say.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Report {
     /// The seed.
     pub seed: u64,
@@ -32,10 +33,48 @@ pub struct Report {
     pub survivors: Survivors,
     /// What the network did.
     pub network: NetworkCounters,
+    /// Faults that really happened.
+    pub coverage: Coverage,
     /// Datagrams sent, by [`Reason`].
     pub traffic: [u64; Reason::ALL.len()],
     /// The nodes' counters, summed over all nodes and lives.
     pub stats: BTreeMap<&'static str, u64>,
+}
+
+impl Report {
+    /// Everything that is counted, by name: what expectations of scenarios may be about.
+    #[must_use]
+    pub fn counters(&self) -> BTreeMap<&'static str, u64> {
+        let mut counters = self.stats.clone();
+        // Counters of nodes that never ran are zero.
+        for (name, _, _) in qsm_proto::Stats::default().rows() {
+            counters.entry(name).or_default();
+        }
+        let network = self.network;
+        counters.extend(self.coverage.rows());
+        counters.extend([
+            ("published", self.published),
+            ("delivered", self.delivered),
+            ("deaths", self.deaths),
+            ("survivors_complete", self.survivors.complete),
+            ("survivors_partial", self.survivors.partial),
+            ("survivors_vanished", self.survivors.vanished),
+            ("network_lost", network.lost()),
+            ("network_split", network.of(Cause::Split)),
+            ("network_queue_full", network.of(Cause::Queue)),
+            ("network_between_sites", network.of(Cause::Site)),
+            ("network_duplicated", network.duplicated),
+            ("network_reordered", network.reordered),
+            ("network_clogged", network.clogged),
+            ("network_lagged", network.lagged),
+            ("network_oversized", network.oversized),
+            ("network_slept_through", network.slept_through),
+            ("network_overflowed", network.overflowed),
+            ("network_data_lost", network.data_lost),
+            ("settled_ms", self.settled_ns / 1_000_000),
+        ]);
+        counters
+    }
 }
 
 impl fmt::Display for Report {
@@ -72,12 +111,31 @@ pub struct Failure {
     pub at: Instant,
     /// What is broken.
     pub violation: Violation,
-    /// How to see it again.
+    /// How to see it again: a command; empty if whoever started the run knows.
     pub replay: String,
     /// The last things that happened.
     pub trace: Vec<String>,
     /// One line for each host.
     pub hosts: Vec<String>,
+}
+
+impl Failure {
+    /// The same seed has given two different runs.
+    #[must_use]
+    pub fn differs(one: &Report, other: &Report) -> Box<Self> {
+        let message = format!(
+            "the first time {:016x}, the second time {:016x}",
+            one.digest, other.digest
+        );
+        Box::new(Self {
+            seed: one.seed,
+            at: one.ended,
+            violation: Violation::new("determinism", message),
+            replay: format!("qsm sim swarm --twice --first {} --seeds 1", one.seed),
+            trace: Vec::new(),
+            hosts: Vec::new(),
+        })
+    }
 }
 
 impl fmt::Display for Failure {
@@ -88,8 +146,11 @@ impl fmt::Display for Failure {
         self.hosts
             .iter()
             .try_for_each(|line| writeln!(f, "{line}"))?;
-        writeln!(f, "seed {} at {}: {}", self.seed, self.at, self.violation)?;
-        write!(f, "replay: {}", self.replay)
+        write!(f, "seed {} at {}: {}", self.seed, self.at, self.violation)?;
+        if self.replay.is_empty() {
+            return Ok(());
+        }
+        write!(f, "\nreplay: {}", self.replay)
     }
 }
 

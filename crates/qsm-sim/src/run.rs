@@ -1,15 +1,19 @@
 //! A run in two phases: safety while things go wrong, then convergence once they do not.
 
+use core::ops::ControlFlow;
 use core::time::Duration;
 
 use qsm_proto::{Instant, Reason, Seed, nanoseconds};
 
-use crate::checkers::{completeness, traffic};
+use crate::checkers::completeness;
+use crate::checkers::survivors::Survivors;
+use crate::checkers::traffic::{self, Course};
 use crate::engine::{Task, Turn};
 use crate::faults::{Fault, Garbage};
 use crate::machine::Cast;
 use crate::options::SimOptions;
 use crate::report::{Failure, Report};
+use crate::trace::TraceRow;
 use crate::violation::Violation;
 use crate::world::World;
 
@@ -27,6 +31,94 @@ const RESTLESS: [Reason; 6] = [
     Reason::Data,
 ];
 
+/// How often a run in progress says so, virtual time.
+const SAY_EVERY: Duration = Duration::from_millis(100);
+/// The checker's name of a run that somebody has stopped.
+pub const STOPPED: &str = "stopped";
+
+/// What a run says of itself on its way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Progress {
+    /// Virtual time.
+    pub now: Instant,
+    /// Inputs that machines have handled.
+    pub inputs: u64,
+    /// Messages published.
+    pub published: u64,
+    /// Messages delivered.
+    pub delivered: u64,
+    /// Whether faults have ended.
+    pub settling: bool,
+}
+
+/// Hears of a run's progress, and may stop it.
+pub type Watch<'a> = &'a mut dyn FnMut(&Progress) -> ControlFlow<()>;
+
+/// A run that can be watched, stopped and looked at afterwards.
+#[derive(Debug)]
+pub struct Simulation {
+    run: Run,
+}
+
+impl Simulation {
+    /// Starts all processes.
+    ///
+    /// # Errors
+    /// A process cannot be started with these options.
+    pub fn new(options: SimOptions) -> Result<Self, Box<Failure>> {
+        Self::with(options, Cast::Real)
+    }
+
+    fn with(options: SimOptions, cast: Cast) -> Result<Self, Box<Failure>> {
+        let seed = options.seed;
+        let world = World::new(options, cast).map_err(|violation| {
+            Box::new(Failure {
+                seed,
+                at: Instant(0),
+                violation,
+                replay: String::new(),
+                trace: Vec::new(),
+                hosts: Vec::new(),
+            })
+        })?;
+        let run = Run::new(world);
+        Ok(Self { run })
+    }
+
+    /// Both phases, to the end, to the first broken promise, or until `watch` stops it.
+    ///
+    /// # Errors
+    /// The first broken promise; [`STOPPED`] in its place if the run was stopped.
+    pub fn run(&mut self, watch: Watch<'_>) -> Result<Report, Box<Failure>> {
+        let ended = self.run.both_phases(watch);
+        let world = &self.run.world;
+        ended.map_err(|violation| {
+            let rows = world.engine.trace().rows(&world.names());
+            Box::new(Failure {
+                seed: world.options.seed,
+                at: world.engine.now(),
+                violation,
+                replay: String::new(),
+                trace: rows.iter().map(ToString::to_string).collect(),
+                hosts: world.describe(),
+            })
+        })
+    }
+
+    /// What has happened so far.
+    #[must_use]
+    pub fn report(&self) -> Report {
+        self.run.report_so_far()
+    }
+
+    /// The last things that happened: as many as [`SimOptions::trace_lines`].
+    #[must_use]
+    pub fn trace(&self) -> Vec<TraceRow> {
+        let world = &self.run.world;
+        world.engine.trace().rows(&world.names())
+    }
+}
+
 /// Runs a simulation with real nodes and a real membership service.
 ///
 /// # Errors
@@ -36,23 +128,7 @@ pub fn run(options: SimOptions) -> Result<Report, Box<Failure>> {
 }
 
 pub(crate) fn run_with(options: SimOptions, cast: Cast) -> Result<Report, Box<Failure>> {
-    let seed = options.seed;
-    let failed = |violation, world: Option<&World>| {
-        Box::new(Failure {
-            seed,
-            at: world.map_or(Instant(0), |world| world.engine.now()),
-            violation,
-            replay: format!("qsm sim run --seed {seed}"),
-            trace: world.map_or_else(Vec::new, |world| world.engine.trace_lines()),
-            hosts: world.map_or_else(Vec::new, World::describe),
-        })
-    };
-    let world = World::new(options, cast).map_err(|violation| failed(violation, None))?;
-    let mut run = Run::new(world);
-    match run.both_phases() {
-        Ok(report) => Ok(report),
-        Err(violation) => Err(failed(violation, Some(&run.world))),
-    }
+    Simulation::with(options, cast)?.run(&mut |_| ControlFlow::Continue(()))
 }
 
 #[derive(Debug)]
@@ -62,6 +138,8 @@ struct Run {
     left: Vec<u32>,
     /// Whether flows may publish.
     flowing: bool,
+    /// When faults ended.
+    healed: Option<Instant>,
 }
 
 impl Run {
@@ -76,21 +154,23 @@ impl Run {
             world,
             left,
             flowing: true,
+            healed: None,
         }
     }
 
-    fn both_phases(&mut self) -> Result<Report, Violation> {
+    fn both_phases(&mut self, watch: Watch<'_>) -> Result<Report, Violation> {
         self.schedule();
         let end = Instant(nanoseconds(self.world.options.duration));
-        self.go_on(end)?;
+        self.go_on(end, watch)?;
         self.flowing = false;
         self.heal()?;
         let healed = self.world.engine.now();
+        self.healed = Some(healed);
         let deadline = healed.after(self.world.options.settle);
-        self.converge(deadline)?;
-        self.probe(deadline)?;
-        self.rest(deadline)?;
-        self.report(healed)
+        self.converge(deadline, watch)?;
+        self.probe(deadline, watch)?;
+        self.rest(deadline, watch)?;
+        self.report()
     }
 
     fn schedule(&mut self) {
@@ -106,7 +186,28 @@ impl Run {
         }
     }
 
-    fn go_on(&mut self, until: Instant) -> Result<(), Violation> {
+    fn go_on(&mut self, until: Instant, watch: Watch<'_>) -> Result<(), Violation> {
+        while self.world.engine.now() < until {
+            let say_at = self.world.engine.now().after(SAY_EVERY);
+            self.go_on_silently(until.min(say_at))?;
+            if watch(&self.progress()).is_break() {
+                return Err(Violation::new(STOPPED, "before its end".to_owned()));
+            }
+        }
+        Ok(())
+    }
+
+    fn progress(&self) -> Progress {
+        Progress {
+            now: self.world.engine.now(),
+            inputs: self.world.engine.inputs(),
+            published: self.world.published,
+            delivered: self.world.checkers.deliveries,
+            settling: self.healed.is_some(),
+        }
+    }
+
+    fn go_on_silently(&mut self, until: Instant) -> Result<(), Violation> {
         loop {
             match self.world.engine.turn(until)? {
                 Turn::Until => return Ok(()),
@@ -141,6 +242,7 @@ impl Run {
             return Ok(());
         }
         self.world.disturbances += 1;
+        self.world.coverage.change(churn.enter);
         self.world
             .change(churn.host, churn.role, &[churn.group], churn.enter)
     }
@@ -149,6 +251,7 @@ impl Run {
         let world = &mut self.world;
         let (_, fault) = world.options.faults[index].clone();
         world.disturbances += 1;
+        world.coverage.count(&fault);
         world.engine.note(0, format!("fault {fault:?}"));
         match fault {
             Fault::Crash { host } => world.stop(host),
@@ -177,6 +280,26 @@ impl Run {
                     world.engine.network().split(&to, &from);
                 }
             }
+            Fault::Sleep { host, time } => {
+                let until = world.engine.now().after(time);
+                world.engine.sleep(host, until);
+            }
+            Fault::Slow {
+                host,
+                per_datagram,
+                time,
+            } => {
+                let until = world.engine.now().after(time);
+                world.engine.slow_down(host, per_datagram, until);
+            }
+            Fault::Clog { from, to, time } => {
+                let until = world.engine.now().after(time);
+                world.engine.network().clog(&from, &to, until);
+            }
+            Fault::Narrow { bytes, time } => {
+                let until = world.engine.now().after(time);
+                world.engine.network().narrow(bytes, until);
+            }
             Fault::Heal => world.engine.network().heal(),
             Fault::Doom { host, packets } => world.engine.network().doom(host, packets),
             Fault::Garbage { host, kind, count } => self.garbage(host, kind, count),
@@ -189,20 +312,20 @@ impl Run {
         for _ in 0..count {
             let draw = world.random.bits();
             let seed = Seed(world.random.bits());
-            let Some((from, to, model)) = world.engine.sample(draw) else {
+            let Some(model) = world.engine.sample(draw) else {
                 continue;
             };
-            let Some(datagram) = kind.make(&model, seed) else {
+            let Some(datagram) = kind.make(&model.bytes, seed) else {
                 continue;
             };
             world.checkers.armed &= !kind.is_forgery();
-            let from = world.engine.address(from);
+            world.coverage.garbage[kind as usize] += 1;
             let target = match kind {
-                Garbage::Replayed => world.engine.network().receivers(to),
+                Garbage::Replayed => world.engine.network().receivers(model.to),
                 _ => vec![host],
             };
             for host in target {
-                world.engine.inject(from, host, datagram.clone());
+                world.engine.inject(model.from, host, &datagram);
             }
         }
     }
@@ -214,6 +337,7 @@ impl Run {
         world.engine.network().repair();
         let now = world.engine.now();
         for host in 0..=world.options.nodes {
+            world.engine.slow_down(host, Duration::ZERO, now);
             if world.engine.machine(host).is_some() && !world.engine.is_running(host) {
                 world.engine.freeze(host, now);
             }
@@ -225,7 +349,7 @@ impl Run {
     }
 
     /// Waits until all senders see the right members.
-    fn converge(&mut self, deadline: Instant) -> Result<(), Violation> {
+    fn converge(&mut self, deadline: Instant, watch: Watch<'_>) -> Result<(), Violation> {
         loop {
             let Some(difference) = self.world.disagreement() else {
                 return Ok(());
@@ -233,19 +357,19 @@ impl Run {
             if !self.world.checkers.armed && self.world.engine.now() >= deadline {
                 return Ok(());
             }
-            self.wait(deadline, "views", || difference)?;
+            self.wait((deadline, watch), "views", || difference)?;
         }
     }
 
     /// Every sender publishes one more message to each of its groups.
-    fn probe(&mut self, deadline: Instant) -> Result<(), Violation> {
+    fn probe(&mut self, deadline: Instant, watch: Watch<'_>) -> Result<(), Violation> {
         let senders: Vec<_> = self.world.senders().collect();
         for (host, group, origin) in senders {
             while self.world.apps[host].origin == Some(origin)
                 && !self.world.publish(host, group)?
                 && self.world.checkers.armed
             {
-                self.wait(deadline, "progress", || {
+                self.wait((deadline, watch), "progress", || {
                     format!("{origin} cannot publish to group {group}")
                 })?;
             }
@@ -254,12 +378,16 @@ impl Run {
     }
 
     /// Waits until everything has been delivered and only sessions have heartbeats.
-    fn rest(&mut self, deadline: Instant) -> Result<(), Violation> {
+    fn rest(&mut self, deadline: Instant, watch: Watch<'_>) -> Result<(), Violation> {
         loop {
+            if self.world.checkers.armed {
+                let (now, waiting) = (self.world.engine.now(), self.world.waiting());
+                self.world.checkers.liveness.check(now, &waiting)?;
+            }
             if let Some(missing) = completeness::first_missing(&self.world.checkers.history)
                 .filter(|_| self.world.checkers.armed)
             {
-                self.wait(deadline, "completeness", || missing.to_string())?;
+                self.wait((deadline, watch), "completeness", || missing.to_string())?;
                 continue;
             }
             let Some(reason) = self.restless() else {
@@ -268,7 +396,7 @@ impl Run {
             if !self.world.checkers.armed && self.world.engine.now() >= deadline {
                 return Ok(());
             }
-            self.wait(deadline, "rest", || {
+            self.wait((deadline, watch), "rest", || {
                 format!("datagrams of kind {reason:?} are still sent")
             })?;
         }
@@ -285,7 +413,7 @@ impl Run {
 
     fn wait(
         &mut self,
-        deadline: Instant,
+        (deadline, watch): (Instant, Watch<'_>),
         checker: &'static str,
         message: impl FnOnce() -> String,
     ) -> Result<(), Violation> {
@@ -295,39 +423,50 @@ impl Run {
             let message = format!("{} (after {settle:?} without faults)", message());
             return Err(Violation::new(checker, message));
         }
-        self.go_on(now.after(LOOK_EVERY))
+        self.go_on(now.after(LOOK_EVERY), watch)
     }
 
-    fn report(&mut self, healed: Instant) -> Result<Report, Violation> {
+    fn report(&mut self) -> Result<Report, Violation> {
         let world = &mut self.world;
         let survivors = world.checkers.finish()?;
         let network = world.engine.network().counters();
         if world.checkers.armed {
-            traffic::check(world.engine.traffic(), &network, world.disturbances)?;
+            let course = Course {
+                nodes: world.options.nodes as u64,
+                seconds: world.engine.now().0 / 1_000_000_000,
+                regions: world.checkers.agreement.regions(),
+                disturbances: world.disturbances,
+            };
+            traffic::check(world.engine.traffic(), &network, &world.totals(), course)?;
         }
-        let digest = world.engine.digest();
         let ended = world.engine.now();
-        let inputs = world.engine.inputs();
-        let lives = world.checkers.history.lives().values();
-        let deaths = lives.filter(|life| life.ended.is_some()).count() as u64;
-        for host in 0..=world.options.nodes {
-            world.stop(host);
-        }
+        let settled = ended.since(self.healed.unwrap_or(ended));
         Ok(Report {
+            survivors,
+            settled_ns: nanoseconds(settled),
+            ..self.report_so_far()
+        })
+    }
+
+    fn report_so_far(&self) -> Report {
+        let world = &self.world;
+        let lives = world.checkers.history.lives().values();
+        Report {
             seed: world.options.seed,
-            digest,
-            ended,
-            settled_ns: nanoseconds(ended.since(healed)),
-            inputs,
+            digest: world.engine.digest(),
+            ended: world.engine.now(),
+            settled_ns: 0,
+            inputs: world.engine.inputs(),
             published: world.published,
             refused: world.refused,
             delivered: world.checkers.deliveries,
-            deaths,
-            survivors,
-            network,
+            deaths: lives.filter(|life| life.died()).count() as u64,
+            survivors: Survivors::default(),
+            network: world.engine.network_counters(),
+            coverage: world.coverage,
             traffic: world.engine.traffic().counts,
-            stats: world.totals.clone(),
-        })
+            stats: world.totals(),
+        }
     }
 }
 
@@ -341,7 +480,7 @@ mod tests {
 
     use super::*;
     use crate::machine::Mischief;
-    use crate::network::NetworkOptions;
+    use crate::network::{Cause, NetworkOptions};
     use crate::workload::Flow;
     use qsm_proto::mix;
     use qsm_wire::NodeId;
@@ -389,7 +528,7 @@ mod tests {
         let report = toys(options(1)).unwrap();
         assert_eq!(report.published, 201);
         assert_eq!(report.delivered, 201 * 3);
-        assert!(report.network.lost > 0 && report.network.duplicated > 0);
+        assert!(report.network.lost() > 0 && report.network.duplicated > 0);
     }
 
     #[test]
@@ -421,7 +560,7 @@ mod tests {
             ..options(2)
         };
         let report = toys(options).unwrap();
-        assert!(report.network.split > 0);
+        assert!(report.network.of(Cause::Split) > 0);
         assert_eq!(report.delivered, report.published * 3);
     }
 
@@ -436,13 +575,12 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_says_how_to_see_it_again() {
+    fn a_failure_shows_what_happened_last() {
         let options = SimOptions {
             mischief: Mischief::Drop { every: 50 },
             ..options(5)
         };
         let failure = toys(options).unwrap_err();
-        assert_eq!(failure.replay, "qsm sim run --seed 5");
         assert_eq!(failure.hosts.len(), NODES + 1);
         assert!(!failure.trace.is_empty());
         assert!(failure.to_string().contains("without a word"), "{failure}");

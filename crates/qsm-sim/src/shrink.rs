@@ -3,15 +3,19 @@
 use core::time::Duration;
 
 use crate::content::Sizes;
-use crate::network::NetworkOptions;
+use crate::network::{NetworkOptions, Sites};
 use crate::options::SimOptions;
 use crate::report::Failure;
+use crate::timeline::reconcile;
 
 /// A simpler variant of a run, if there is one.
 type Simplify = fn(&SimOptions) -> Option<SimOptions>;
 
 /// Steps that do not depend on the length of a list.
 const STEPS: &[Simplify] = &[
+    |options| with_network(options, |network| network.sites = Sites::ONE),
+    |options| with_network(options, |network| network.downlink_bits_per_second = 0),
+    |options| with_network(options, |network| network.reorder_ppm = 0),
     |options| with_network(options, |network| network.burst = None),
     |options| with_network(options, |network| network.loss_ppm = 0),
     |options| with_network(options, |network| network.shared_loss_ppm = 0),
@@ -45,25 +49,32 @@ const STEPS: &[Simplify] = &[
     },
 ];
 
-/// The smallest run found within `runs` runs that breaks the same promise as `failure`.
-#[must_use]
-pub fn shrink(options: SimOptions, failure: Box<Failure>, runs: u32) -> (SimOptions, Box<Failure>) {
+/// The smallest run found within `runs` runs that breaks the same promise as `failure`. `go_on` is
+/// asked before each of them, with how many are left.
+pub fn shrink(
+    options: SimOptions,
+    failure: Box<Failure>,
+    runs: u32,
+    go_on: &mut dyn FnMut(u32) -> bool,
+) -> (SimOptions, Box<Failure>) {
     let mut search = Search {
         best: options,
         failure,
         left: runs,
+        go_on,
     };
     while search.left > 0 && search.round() {}
     (search.best, search.failure)
 }
 
-struct Search {
+struct Search<'a> {
     best: SimOptions,
     failure: Box<Failure>,
     left: u32,
+    go_on: &'a mut dyn FnMut(u32) -> bool,
 }
 
-impl Search {
+impl Search<'_> {
     /// Tries everything once; whether anything could be taken away.
     fn round(&mut self) -> bool {
         let mut better = false;
@@ -91,6 +102,7 @@ impl Search {
             }
         }
         better |= self.each(|options| options.groups.len(), empty_group);
+        better |= self.last_node();
         for host in (1..=self.best.nodes).rev() {
             let mut candidate = self.best.clone();
             for plan in &mut candidate.groups {
@@ -102,6 +114,30 @@ impl Search {
             }
         }
         better
+    }
+
+    /// Takes away the last node, if nothing is said of it any more.
+    fn last_node(&mut self) -> bool {
+        let mut better = false;
+        loop {
+            let mut candidate = self.best.clone();
+            let last = candidate.nodes;
+            let used = candidate.flows.iter().any(|flow| flow.host == last)
+                || candidate.churn.iter().any(|(_, churn)| churn.host == last)
+                || candidate
+                    .faults
+                    .iter()
+                    .any(|(_, fault)| fault.concerns(last));
+            candidate.nodes -= 1;
+            for plan in &mut candidate.groups {
+                plan.subscribers.remove(&last);
+                plan.publishers.remove(&last);
+            }
+            if used || candidate.nodes < 1 || !self.attempt(candidate) {
+                return better;
+            }
+            better = true;
+        }
     }
 
     fn each(
@@ -118,11 +154,15 @@ impl Search {
         better
     }
 
-    fn attempt(&mut self, candidate: SimOptions) -> bool {
+    fn attempt(&mut self, mut candidate: SimOptions) -> bool {
+        if self.left > 0 && !(self.go_on)(self.left) {
+            self.left = 0;
+        }
         if self.left == 0 {
             return false;
         }
         self.left -= 1;
+        reconcile(&mut candidate.faults, candidate.nodes, candidate.duration);
         match crate::run(candidate.clone()) {
             Err(failure) if failure.violation.checker == self.failure.violation.checker => {
                 self.best = candidate;

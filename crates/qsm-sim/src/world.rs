@@ -2,24 +2,30 @@
 //! they see goes to the checkers.
 
 use core::net::SocketAddr;
+use core::time::Duration;
 use std::collections::{BTreeMap, BTreeSet};
 
-use qsm_proto::{Config, Event, Instant, PublishError, Random, Seed, mix};
+use qsm_proto::{Config, Event, Instant, PublishError, Random, Seed, Stats, mix};
 use qsm_wire::membership::Role;
-use qsm_wire::{GroupId, NodeId, Origin};
+use qsm_wire::{GroupId, NodeId, Origin, RegionId, ViewNumber};
 
 use crate::checkers::{Arrival, Checkers, memory, views};
 use crate::clock::Clock;
 use crate::content;
+use crate::coverage::Coverage;
 use crate::engine::{Engine, EngineOptions, Outputs, Task};
 use crate::machine::{Cast, Delivered, Machine};
 use crate::options::SimOptions;
 use crate::pattern::GroupPlan;
+use crate::trace::Names;
 use crate::violation::Violation;
 
 /// Where membership services are announced.
 const DISCOVERY: ([u8; 4], u16) = ([239, 192, 83, 77], 4483);
 const PORT: u16 = 4484;
+/// For so long after a sender's end its packets may still arrive somewhere, so that a node which
+/// has just said that it lacks one gets it.
+const STRAGGLE: Duration = Duration::from_secs(1);
 
 /// The application on one host.
 #[derive(Debug)]
@@ -50,7 +56,9 @@ pub(crate) struct World {
     pub(crate) refused: u64,
     /// Crashes, freezes, splits and changes of membership so far.
     pub(crate) disturbances: u64,
-    pub(crate) totals: BTreeMap<&'static str, u64>,
+    pub(crate) coverage: Coverage,
+    /// Counters of processes that have ended.
+    ended: BTreeMap<&'static str, u64>,
     cast: Cast,
     payload: Vec<u8>,
     /// What a sender had published to a group before the group had this number. A group that
@@ -76,7 +84,8 @@ impl World {
             published: 0,
             refused: 0,
             disturbances: 0,
-            totals: BTreeMap::new(),
+            coverage: Coverage::default(),
+            ended: BTreeMap::new(),
             cast,
             payload: Vec::new(),
             bases: BTreeMap::new(),
@@ -174,9 +183,7 @@ impl World {
     /// The host's process dies.
     pub(crate) fn stop(&mut self, host: usize) {
         if let Some(stats) = self.engine.machine(host).and_then(Machine::stats) {
-            for (name, _, value) in stats.rows() {
-                *self.totals.entry(name).or_default() += value;
-            }
+            add(&mut self.ended, &stats);
         }
         self.engine.stop(host);
         if let Some(origin) = self.apps[host].origin.take() {
@@ -297,6 +304,7 @@ impl World {
             self.event(host, event)?;
         }
         self.checkers.step_done()?;
+        self.sent(host, outputs)?;
         if let Some(machine) = self.engine.machine(host) {
             memory::check(
                 self.apps[host].node,
@@ -313,6 +321,79 @@ impl World {
             self.stop(host);
         }
         Ok(())
+    }
+
+    /// Judges what a node has said and how much it has sent.
+    fn sent(&mut self, host: usize, outputs: &Outputs) -> Result<(), Violation> {
+        if !self.checkers.armed {
+            return Ok(());
+        }
+        let now = self.engine.now();
+        for (to, packets) in &outputs.data {
+            let pace = &self.options.pace;
+            self.checkers.rate.check(now, (host, *to), *packets, pace)?;
+        }
+        if outputs.claims.is_empty() {
+            return Ok(());
+        }
+        let live = live(&self.apps, &self.engine);
+        for claim in &outputs.claims {
+            let leader = self.engine.machine(host);
+            if let Some(region) = leader.and_then(|leader| leader.region(claim.region())) {
+                self.checkers.watermarks.check(claim, region, &live)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// A receiver has given up packets of this sender.
+    fn gave_up(&mut self, host: usize, sender: Origin) -> Result<(), Violation> {
+        let (Some(receiver), Some(machine)) = (self.apps[host].origin, self.engine.machine(host))
+        else {
+            return Ok(());
+        };
+        let now = self.engine.now();
+        let ended = self
+            .checkers
+            .history
+            .life(sender)
+            .and_then(|life| life.ended);
+        if ended.is_none_or(|ended| now.since(ended) < STRAGGLE) {
+            return Ok(());
+        }
+        let others: Vec<(Origin, &Machine)> = self
+            .apps
+            .iter()
+            .enumerate()
+            .filter(|(other, _)| *other != host && self.engine.is_running(*other))
+            .filter(|(other, _)| !self.engine.parted(host, *other))
+            .filter_map(|(other, app)| Some((app.origin?, self.engine.machine(other)?)))
+            .collect();
+        self.checkers
+            .copies
+            .check((receiver, machine), sender, &others)
+    }
+
+    /// Regions in which a live sender has packets that are not stable, and the rounds that have
+    /// been completed there.
+    pub(crate) fn waiting(&self) -> BTreeMap<RegionId, u64> {
+        let mut waiting = BTreeMap::new();
+        for (_, machine) in live(&self.apps, &self.engine) {
+            for region in machine.all_regions() {
+                let own = region.sender.as_ref();
+                if own.is_some_and(|own| own.stable_upto() < own.highest()) {
+                    waiting.insert(region.id(), 0);
+                }
+            }
+        }
+        for (_, machine) in live(&self.apps, &self.engine) {
+            for region in machine.all_regions() {
+                if let Some(rounds) = waiting.get_mut(&region.id()) {
+                    *rounds += region.ring.stats().rounds;
+                }
+            }
+        }
+        waiting
     }
 
     fn delivered(&mut self, host: usize, row: &Delivered, bytes: &[u8]) -> Result<(), Violation> {
@@ -355,8 +436,9 @@ impl World {
                 let message = format!("host {host}: request {request} refused: {reason}");
                 return Err(Violation::new("requests", message));
             }
-            (Event::RegionView { .. }, Some(origin)) => {
+            (Event::RegionView { region, view, .. }, Some(origin)) => {
                 self.refresh(host);
+                self.agree(host, (*region, *view))?;
                 let regions = self.engine.machine(host).map(Machine::regions);
                 for region in regions.into_iter().flatten() {
                     self.checkers.history.entered_region(origin, region, now);
@@ -371,12 +453,14 @@ impl World {
                 },
                 Some(origin),
             ) => {
+                self.gave_up(host, *sender)?;
                 if let Some(group) = self.group_of(host, *group) {
                     self.checkers
                         .lost(origin, group, *sender, (*first, *last))?;
                 }
             }
             (Event::LostPackets { sender, packets }, Some(origin)) => {
+                self.gave_up(host, *sender)?;
                 self.checkers
                     .history
                     .lose_packets(origin, *sender, *packets);
@@ -384,6 +468,23 @@ impl World {
             _ => {}
         }
         Ok(())
+    }
+
+    fn agree(
+        &mut self,
+        host: usize,
+        (region, view): (RegionId, ViewNumber),
+    ) -> Result<(), Violation> {
+        let machine = self.engine.machine(host);
+        let known = machine.and_then(|machine| machine.region(region)?.history.exact(view));
+        match (self.apps[host].origin, known) {
+            (Some(node), Some(known)) if self.checkers.armed => {
+                let node = (node, self.apps[0].starts);
+                let agreement = &mut self.checkers.agreement;
+                agreement.check(node, (region, view), known.members())
+            }
+            _ => Ok(()),
+        }
     }
 
     /// A life begins, unless it is the one that goes on with another service.
@@ -396,6 +497,8 @@ impl World {
         if let Some(former) = app.origin.replace(origin) {
             self.checkers.history.end(former, now);
         }
+        // Numbers of the former life are void.
+        app.ids.clear();
         let groups = app.roles.iter().filter(|role| role.1 == Role::Subscriber);
         app.since = groups.map(|role| (role.0, now)).collect();
         self.checkers.history.begin(origin, host, app.since.clone());
@@ -476,6 +579,30 @@ impl World {
         })
     }
 
+    /// The nodes' counters, summed over all nodes and lives.
+    pub(crate) fn totals(&self) -> BTreeMap<&'static str, u64> {
+        let mut totals = self.ended.clone();
+        let machines = (0..self.apps.len()).filter_map(|host| self.engine.machine(host));
+        for stats in machines.filter_map(Machine::stats) {
+            add(&mut totals, &stats);
+        }
+        totals
+    }
+
+    /// What nodes and addresses are called in a trace.
+    pub(crate) fn names(&self) -> Names {
+        let lives = self.checkers.history.lives();
+        Names {
+            hosts: (0..self.apps.len())
+                .map(|host| (self.engine.address(host), host))
+                .collect(),
+            nodes: lives
+                .iter()
+                .map(|(origin, life)| (*origin, life.host))
+                .collect(),
+        }
+    }
+
     /// One line for each host.
     pub(crate) fn describe(&self) -> Vec<String> {
         let lines = self.apps.iter().enumerate().map(|(host, app)| {
@@ -503,11 +630,22 @@ impl World {
     pub(crate) fn schedule_flow(&mut self, flow: usize) {
         let interval = qsm_proto::nanoseconds(self.options.flows[flow].interval);
         let wait = interval / 2 + self.random.below(interval + 1);
-        let at = self
-            .engine
-            .now()
-            .after(core::time::Duration::from_nanos(wait));
+        let at = self.engine.now().after(Duration::from_nanos(wait));
         self.engine.schedule(at, Task::Flow(flow));
+    }
+}
+
+/// All nodes that have a process and an origin, frozen or not.
+fn live<'a>(apps: &[App], engine: &'a Engine) -> Vec<(Origin, &'a Machine)> {
+    let hosts = apps.iter().enumerate();
+    hosts
+        .filter_map(|(host, app)| Some((app.origin?, engine.machine(host)?)))
+        .collect()
+}
+
+fn add(totals: &mut BTreeMap<&'static str, u64>, stats: &Stats) {
+    for (name, _, value) in stats.rows() {
+        *totals.entry(name).or_default() += value;
     }
 }
 

@@ -289,6 +289,18 @@ impl Endpoint {
         )
     }
 
+    /// Whether this node has the bytes of that packet: as its sender, or because it keeps them.
+    #[must_use]
+    pub fn holds(&self, region: RegionId, sender: Origin, sequence: u64) -> bool {
+        self.regions.get(&region).is_some_and(|region| {
+            let own = region.sender.as_ref();
+            let own = own.filter(|own| own.id().origin == sender);
+            let kept = region.streams.get(&sender);
+            own.is_some_and(|own| own.packet(sequence).is_some())
+                || kept.is_some_and(|kept| kept.packet(sequence, &self.core.store).is_some())
+        })
+    }
+
     /// The regions that concern this node.
     pub fn regions(&self) -> impl Iterator<Item = &Region> {
         self.regions.values()

@@ -75,6 +75,13 @@ pub(crate) struct Gap {
     pub(crate) last: u64,
 }
 
+impl Life {
+    /// Whether it has ended, in order or not.
+    pub(crate) fn died(&self) -> bool {
+        self.ended.is_some()
+    }
+}
+
 impl History {
     pub(crate) fn begin(&mut self, origin: Origin, host: usize, wants: BTreeMap<usize, Instant>) {
         self.lives.entry(origin).or_insert_with(|| Life {

@@ -7,27 +7,42 @@
 //! | [`order`] | per sender and group in order, over view changes, and no silent gap | architecture §7, R201 |
 //! | [`loss`] | nothing is lost unless its sender died; what is reported lost is not delivered | R003, R080, R204 |
 //! | [`completeness`] | what a live sender published is delivered at all its receivers | R003, R037 |
+//! | [`copies`] | nothing is given up while a live cacher has a copy | R083, R201, R-NAK-8 |
+//! | [`watermarks`] | stable and cached are said only of what members really hold | R091, R093, X06 |
 //! | [`memory`] | nobody holds more than its limits | architecture §6 |
 //! | [`survivors`] | what one survivor has of a dead sender, the region has or knows it lost | R083, R085 |
+//! | [`agreement`] | whoever has a view has the same one | R030, R036 |
 //! | [`views`] | in the end everybody sees the same members | R037, R047 |
-//! | [`traffic`] | repairs and requests stay in proportion to losses | R209-R211 |
+//! | [`liveness`] | tokens go round while something is not stable | R072, R073 |
+//! | [`rate`] | no stream is faster than the operator allows | R113 |
+//! | [`traffic`] | repairs, requests and tokens stay in proportion to losses, rounds and time | R073, R074, R209-R211 |
 //!
 //! The machines' own invariants are checked after every input, endless loops by the engine, and that everything comes to rest by the run's second phase.
 
+pub(crate) mod agreement;
 pub(crate) mod completeness;
+pub(crate) mod copies;
 pub(crate) mod creation;
 pub(crate) mod duplicate;
 pub(crate) mod history;
+pub(crate) mod liveness;
 pub(crate) mod loss;
 pub(crate) mod memory;
 pub(crate) mod order;
+pub(crate) mod rate;
 pub(crate) mod survivors;
 pub(crate) mod traffic;
 pub(crate) mod views;
+pub(crate) mod watermarks;
 
 use qsm_wire::Origin;
 
+use self::agreement::Agreement;
+use self::copies::Copies;
 use self::history::History;
+use self::liveness::Liveness;
+use self::rate::Rate;
+use self::watermarks::Watermarks;
 use crate::content::Sizes;
 use crate::violation::Violation;
 
@@ -45,6 +60,11 @@ pub(crate) struct Arrival<'a> {
 #[derive(Debug)]
 pub(crate) struct Checkers {
     pub(crate) history: History,
+    pub(crate) agreement: Agreement,
+    pub(crate) copies: Copies,
+    pub(crate) liveness: Liveness,
+    pub(crate) rate: Rate,
+    pub(crate) watermarks: Watermarks,
     pub(crate) sizes: Sizes,
     /// Off from the first forged packet on: without authentication nothing can hold then but
     /// that nobody crashes and nothing grows.
@@ -56,6 +76,11 @@ impl Checkers {
     pub(crate) fn new(sizes: Sizes) -> Self {
         Self {
             history: History::default(),
+            agreement: Agreement::default(),
+            copies: Copies::default(),
+            liveness: Liveness::default(),
+            rate: Rate::default(),
+            watermarks: Watermarks::default(),
             sizes,
             armed: true,
             deliveries: 0,

@@ -1,3 +1,5 @@
+use std::collections::BTreeMap;
+
 use qsm_proto::Reason;
 
 use crate::engine::Traffic;
@@ -9,31 +11,72 @@ use crate::violation::Violation;
 const REPAIRS_PER_LOSS: u64 = 6;
 /// NAKs and pulls per lost copy: retries, and passing on along the cachers of a partition.
 const REQUESTS_PER_LOSS: u64 = 24;
+/// Repairs and requests per copy that comes so late that it seems lost.
+const PER_LATE: u64 = 3;
+/// What is free without any disturbance: members that join at the beginning do not hear packets
+/// that the network does not count as lost.
+const FREE: u64 = 1000;
 /// What is free per disturbance (crash, freeze, split, change of membership): a dead node's
 /// neighbours ask in vain, and a node that was away asks for all it missed.
 const FREE_PER_DISTURBANCE: u64 = 4000;
+/// Datagrams of the token plane per round and node: a token, its receipt, the call and the
+/// summary, some of them repeated.
+const TOKENS_PER_ROUND: u64 = 8;
+/// Rounds that a region completes in a second: tokens are at least 5 ms apart, unless a sixteenth
+/// of the credit has arrived since.
+const ROUNDS_PER_SECOND: u64 = 250;
 
-/// Repairs and requests stay in proportion to what was lost (R209-R211): no storm.
+/// What a run was like, for the judgement of its traffic.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Course {
+    pub(crate) nodes: u64,
+    pub(crate) seconds: u64,
+    pub(crate) regions: u64,
+    pub(crate) disturbances: u64,
+}
+
+/// Repairs, requests and tokens stay in proportion to what was lost, to rounds and to time
+/// (R209-R211, R073): no storm, and nothing asked for that nobody misses (R074).
 pub(crate) fn check(
     traffic: &Traffic,
     network: &NetworkCounters,
-    disturbances: u64,
+    stats: &BTreeMap<&'static str, u64>,
+    course: Course,
 ) -> Result<(), Violation> {
-    let free = FREE_PER_DISTURBANCE * (disturbances + 1);
+    let sent = |reason: Reason| traffic.counts[reason as usize];
+    let counted = |name: &str| stats.get(name).copied().unwrap_or(0);
+    let free = FREE + PER_LATE * network.data_late + FREE_PER_DISTURBANCE * course.disturbances;
+    let rounds = counted("rounds") + counted("rounds_abandoned");
+    // A leader that dies takes its count of rounds with it into the sum; a round in progress is
+    // in none.
+    let tokens = TOKENS_PER_ROUND * course.nodes * (rounds + 10 * (course.disturbances + 1));
+    let lost = network.data_lost;
     let limits = [
-        (Reason::Repair, REPAIRS_PER_LOSS),
-        (Reason::Request, REQUESTS_PER_LOSS),
+        (
+            "repairs",
+            sent(Reason::Repair),
+            lost * REPAIRS_PER_LOSS + free,
+        ),
+        (
+            "requests",
+            sent(Reason::Request),
+            lost * REQUESTS_PER_LOSS + free,
+        ),
+        ("tokens", sent(Reason::Token), tokens),
+        (
+            "rounds",
+            rounds,
+            ROUNDS_PER_SECOND * (course.seconds + 1) * course.regions.max(1),
+        ),
     ];
-    for (reason, per_loss) in limits {
-        let sent = traffic.counts[reason as usize];
-        let most = network.data_lost * per_loss + free;
-        if sent > most {
+    for (what, count, most) in limits {
+        if count > most {
             return Err(Violation::new(
                 "traffic",
                 format!(
-                    "{sent} datagrams of kind {reason:?} for {} lost data packets and \
-                     {disturbances} disturbances, more than {most}",
-                    network.data_lost
+                    "{count} {what}, more than {most}: {lost} data packets were lost, {} came \
+                     late, there were {} disturbances and {rounds} rounds",
+                    network.data_late, course.disturbances
                 ),
             ));
         }

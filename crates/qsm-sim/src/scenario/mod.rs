@@ -1,38 +1,46 @@
 //! Runs as text: what the files in `scenarios/` say, and how a failing run is kept.
 //!
 //! One statement per line, `#` begins a comment. What is not said is as in
-//! [`SimOptions::quiet`]: a quiet network, and one group if none is given.
+//! [`SimOptions::quiet`]: a quiet network, and one group if none is given. `docs/simulator.md`
+//! explains every statement.
 //!
 //! ```text
+//! scenario 1                          the version of this format; first, if it is there
 //! seed 7                              nodes 5
 //! duration 8s                         settle 60s
 //! sizes small|mix                     drift 100             (parts per million)
 //! group members 1 2 3 publishers 1 5
+//! pattern exact groups 100 sets 4     (instead of groups; also: hierarchical, ...)
 //! flow host 1 group 0 start 1s interval 10ms burst 1 messages 300
 //! network loss 5%                     (also: shared-loss, duplicates, lag-chance)
 //! network delay 50us                  (also: jitter, cpu, join, leave, lag)
-//! network mtu 1472                    (also: buffer, uplink)
+//! network reorder 1% 5ms              (held back, for how long at most)
+//! network mtu 1472                    (also: buffer, uplink, downlink, switch-queue)
 //! network burst 0.2% 10% 80%          (begins, ends, loses)
+//! network sites 2 40ms 10000000 65536 0.1%   (how many, delay, bits/s, queue, loss)
 //! network loopback
 //! layout replication 3 block 16 ring 25
 //! limits send 1048576 receive 4194304 ahead 4096
+//! rate-max 1000                       batch-delay 1ms
 //! token-plane-only                    faithful-rate
 //! at 2s crash 3                       at 3s restart 3 same-node|new-node
-//! at 2s freeze 3 4s                   at 2s close 3
+//! at 2s freeze 3 4s                   at 2s sleep 3 4s      (its clock stops, too)
+//! at 2s slow 3 1ms 4s                 at 2s close 3         (time per datagram, how long)
 //! at 2s split 1 2 from 3 4            (both ways)
 //! at 2s cut 1 2 to 3 4                (one way)
 //! at 4s heal                          at 2s doom 1 3        (host, packets)
+//! at 2s clog 3s 1 2 to 3 4            at 2s narrow 600 3s   (bytes, how long)
 //! at 2s garbage flipped 3 20          (kind, host, how many)
 //! at 2s enter 3 group 0 subscriber    at 2s exit 3 group 0 publisher
 //! expect messages_lost = 0            (also: >=, <=; any counter of a node or of the report)
 //! ```
 
+mod happen;
 mod parse;
+mod words;
 mod write;
 
 pub use write::write;
-
-use std::collections::BTreeMap;
 
 use crate::options::SimOptions;
 use crate::report::{Failure, Report};
@@ -69,18 +77,27 @@ pub enum Relation {
     Equal,
 }
 
-/// A line that is no statement.
+/// The version of the format. It changes when a file would mean something else than before.
+pub const VERSION: u32 = 1;
+
+/// Something in a scenario that cannot be understood, or cannot be.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ScenarioError {
     /// The line, from 1.
     pub line: usize,
+    /// The column, from 1, in characters.
+    pub column: usize,
     /// What is wrong with it, and what was expected.
     pub reason: String,
 }
 
 impl core::fmt::Display for ScenarioError {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        write!(f, "line {}: {}", self.line, self.reason)
+        write!(
+            f,
+            "line {}, column {}: {}",
+            self.line, self.column, self.reason
+        )
     }
 }
 
@@ -90,7 +107,8 @@ impl Scenario {
     /// Reads a scenario.
     ///
     /// # Errors
-    /// The first line that is no statement.
+    /// The first place that is wrong: an unknown word, a number out of range, a host or group
+    /// that does not exist, faults that contradict each other, another version of the format.
     pub fn parse(text: &str) -> Result<Self, ScenarioError> {
         parse::parse(text)
     }
@@ -101,7 +119,16 @@ impl Scenario {
     /// The first broken promise, or the first expectation that is not met.
     pub fn run(&self) -> Result<Report, Box<Failure>> {
         let report = crate::run(self.options.clone())?;
-        let counters = counters(&report);
+        self.judge(&report)?;
+        Ok(report)
+    }
+
+    /// Whether a report shows what is expected.
+    ///
+    /// # Errors
+    /// The first expectation that is not met.
+    pub fn judge(&self, report: &Report) -> Result<(), Box<Failure>> {
+        let counters = report.counters();
         for expectation in &self.expectations {
             let value = counters.get(expectation.counter.as_str()).copied();
             if !value.is_some_and(|value| expectation.holds(value)) {
@@ -110,13 +137,13 @@ impl Scenario {
                     seed: report.seed,
                     at: report.ended,
                     violation: Violation::new("expectation", message),
-                    replay: "qsm sim run <this file>".to_owned(),
+                    replay: String::new(),
                     trace: Vec::new(),
                     hosts: Vec::new(),
                 }));
             }
         }
-        Ok(report)
+        Ok(())
     }
 }
 
@@ -141,29 +168,16 @@ impl core::fmt::Display for Expectation {
     }
 }
 
-fn counters(report: &Report) -> BTreeMap<&'static str, u64> {
-    let mut counters = report.stats.clone();
-    let network = report.network;
-    counters.extend([
-        ("published", report.published),
-        ("delivered", report.delivered),
-        ("deaths", report.deaths),
-        ("survivors_complete", report.survivors.complete),
-        ("survivors_partial", report.survivors.partial),
-        ("survivors_vanished", report.survivors.vanished),
-        ("network_lost", network.lost),
-        ("network_split", network.split),
-        ("network_overflowed", network.overflowed),
-        ("network_data_lost", network.data_lost),
-        ("settled_ms", report.settled_ns / 1_000_000),
-    ]);
-    counters
+/// What expectations may be about.
+fn known_counters() -> Vec<&'static str> {
+    Report::default().counters().into_keys().collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::swarm::{SwarmOptions, draw};
+    use crate::draw::draw;
+    use crate::swarm::SwarmOptions;
 
     #[test]
     fn every_drawn_run_can_be_written_and_read_again() {
@@ -184,18 +198,55 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_line_is_named_with_its_reason() {
-        for (text, line) in [
-            ("nodes 3\nat 2s explode 3", 2),
-            ("nodes three", 1),
-            ("\n# comment\nnetwork loss 5", 3),
-            ("at 2 crash 3", 1),
-            ("expect delivered ~ 3", 1),
-            ("nodes 2\nat 2s crash 3", 2),
+    fn what_is_wrong_is_named_with_its_place_and_what_was_expected() {
+        for (text, line, column, part) in [
+            ("nodes 3\nat 2s explode 3", 2, 7, "unknown word `explode`"),
+            ("nodes 3\nat 2s crsh 3", 2, 7, "did you mean `crash`?"),
+            ("nodes three", 1, 7, "found `three`"),
+            ("nodes 0", 1, 7, "from 1 to"),
+            (
+                "\n# comment\nnetwork loss 5",
+                3,
+                14,
+                "share from 0% to 100%",
+            ),
+            ("network loss -5%", 1, 14, "negative"),
+            ("network loss 101%", 1, 14, "share from 0% to 100%"),
+            ("network speed 3", 1, 9, "a property of the network: loss"),
+            ("rate-max -3", 1, 10, "negative"),
+            ("at 2 crash 3", 1, 4, "a time such as"),
+            ("at 2s crash", 1, 13, "the line ends here"),
+            ("at 2s crash 1 2", 1, 15, "the end of the line"),
+            ("expect delivered ~ 3", 1, 18, "a relation: >=, <=, ="),
+            ("expect delivred = 3", 1, 8, "`delivered`"),
+            ("nodes 2\nat 2s crash 3", 2, 13, "`3` is no host"),
+            (
+                "nodes 2\nat 1s enter 1 group 4 subscriber",
+                2,
+                1,
+                "no group 4",
+            ),
+            ("at 1s crash 1\nat 2s crash 1", 2, 1, "has crashed before"),
+            (
+                "at 1s crash 1\nat 2s freeze 1 1s",
+                2,
+                1,
+                "has crashed before",
+            ),
+            ("at 1s split 1 2 from 2 3", 1, 1, "host 2 is on both sides"),
+            ("at 1s split 1 2", 1, 17, "expected `from`"),
+            ("at 1s heal", 1, 1, "no split to heal"),
+            ("duration 2s\nat 3s crash 1", 2, 1, "faults end at 2s"),
+            ("scenario 7\nnodes 2", 1, 10, "version 7 of the format"),
+            ("nodes 2\nscenario 1", 2, 10, "before all other statements"),
         ] {
             let error = Scenario::parse(text).unwrap_err();
-            assert_eq!(error.line, line, "{error}");
-            assert!(!error.reason.is_empty());
+            assert_eq!(
+                (error.line, error.column),
+                (line, column),
+                "{text}: {error}"
+            );
+            assert!(error.reason.contains(part), "{text}: {error}");
         }
     }
 }

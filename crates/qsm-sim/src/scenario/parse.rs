@@ -1,324 +1,401 @@
-use core::time::Duration;
-use std::str::SplitWhitespace;
-
 use qsm_proto::Seed;
 use qsm_wire::membership::Role;
 
-use super::{Expectation, Relation, Scenario, ScenarioError};
+use super::happen::{Happens, happens};
+use super::words::{Words, Wrong, nearest};
+use super::{Expectation, Relation, Scenario, ScenarioError, VERSION, known_counters};
 use crate::content::Sizes;
-use crate::faults::{Fault, Garbage};
-use crate::network::Burst;
+use crate::network::{Burst, Sites};
 use crate::options::SimOptions;
-use crate::pattern::GroupPlan;
-use crate::workload::{Churn, Flow};
+use crate::pattern::{GroupPlan, Pattern, layout};
+use crate::timeline;
+use crate::workload::Flow;
 
-type Reason = String;
+/// Most nodes: their addresses are 10.0.0.1 to 10.255.255.254, and memory is not endless.
+const NODES_MAX: u64 = 100_000;
+
+/// Where a statement begins.
+#[derive(Debug, Clone, Copy)]
+struct Place {
+    line: usize,
+    column: usize,
+}
+
+/// What has been read so far.
+#[derive(Debug)]
+struct Reader {
+    scenario: Scenario,
+    /// Where flows, faults and changes of membership stand, in the order of their lists.
+    flows: Vec<Place>,
+    faults: Vec<Place>,
+    churn: Vec<Place>,
+    no_flows: bool,
+    statements: usize,
+}
 
 pub(super) fn parse(text: &str) -> Result<Scenario, ScenarioError> {
     let mut options = SimOptions::quiet(Seed(1), 3);
     options.groups.clear();
     options.flows.clear();
-    let mut scenario = Scenario {
-        options,
-        expectations: Vec::new(),
+    let mut reader = Reader {
+        scenario: Scenario {
+            options,
+            expectations: Vec::new(),
+        },
+        flows: Vec::new(),
+        faults: Vec::new(),
+        churn: Vec::new(),
+        no_flows: false,
+        statements: 0,
     };
     for (index, line) in text.lines().enumerate() {
-        let statement = line.split('#').next().unwrap_or_default();
-        let mut words = Words(statement.split_whitespace());
-        scenario
-            .statement(&mut words)
-            .map_err(|reason| ScenarioError {
-                line: index + 1,
-                reason,
-            })?;
+        let mut words = Words::new(line);
+        let read = reader.statement(&mut words, index + 1);
+        read.map_err(|wrong| ScenarioError {
+            line: index + 1,
+            column: wrong.column,
+            reason: wrong.reason,
+        })?;
     }
-    let options = &mut scenario.options;
-    let quiet = SimOptions::quiet(Seed(1), options.nodes);
-    if options.groups.is_empty() {
-        options.groups = quiet.groups;
-    }
-    if options.flows.is_empty() && !text.lines().any(|line| line.trim() == "no-flows") {
-        options.flows = quiet.flows;
-    }
-    options.faults.sort_by_key(|fault| fault.0);
-    options.churn.sort_by_key(|churn| churn.0);
-    Ok(scenario)
+    reader.finish()
 }
 
-struct Words<'a>(SplitWhitespace<'a>);
+/// How statements begin.
+const VERBS: [(&str, Verb); 20] = [
+    ("scenario", Verb::Version),
+    ("seed", Verb::Seed),
+    ("nodes", Verb::Nodes),
+    ("duration", Verb::Duration),
+    ("settle", Verb::Settle),
+    ("drift", Verb::Drift),
+    ("sizes", Verb::Sizes),
+    ("group", Verb::Group),
+    ("pattern", Verb::Pattern),
+    ("flow", Verb::Flow),
+    ("no-flows", Verb::NoFlows),
+    ("network", Verb::Network),
+    ("layout", Verb::Layout),
+    ("limits", Verb::Limits),
+    ("token-plane-only", Verb::TokenPlaneOnly),
+    ("faithful-rate", Verb::FaithfulRate),
+    ("rate-max", Verb::RateMax),
+    ("batch-delay", Verb::BatchDelay),
+    ("at", Verb::At),
+    ("expect", Verb::Expect),
+];
 
-impl<'a> Words<'a> {
-    fn next(&mut self, what: &str) -> Result<&'a str, Reason> {
-        self.0.next().ok_or_else(|| format!("{what} is missing"))
-    }
-
-    fn word(&mut self, expected: &str) -> Result<(), Reason> {
-        match self.next(expected)? {
-            word if word == expected => Ok(()),
-            word => Err(format!("expected `{expected}`, found `{word}`")),
-        }
-    }
-
-    fn number<T: core::str::FromStr>(&mut self, what: &str) -> Result<T, Reason> {
-        let word = self.next(what)?;
-        word.parse()
-            .map_err(|_| format!("{what} is not a number: `{word}`"))
-    }
-
-    /// `name number` in a fixed order.
-    fn named<T: core::str::FromStr>(&mut self, name: &str) -> Result<T, Reason> {
-        self.word(name)?;
-        self.number(name)
-    }
-
-    fn time(&mut self, what: &str) -> Result<Duration, Reason> {
-        let word = self.next(what)?;
-        let units = [
-            ("ns", 1),
-            ("us", 1000),
-            ("ms", 1_000_000),
-            ("s", 1_000_000_000),
-        ];
-        let found = units.into_iter().find_map(|(unit, ns)| {
-            let count: u64 = word.strip_suffix(unit)?.parse().ok()?;
-            Some(Duration::from_nanos(count.checked_mul(ns)?))
-        });
-        found.ok_or_else(|| format!("{what} is not a time such as 20ms, 3s or 50us: `{word}`"))
-    }
-
-    /// Per cent with up to four decimals, as parts per million.
-    fn percent(&mut self, what: &str) -> Result<u32, Reason> {
-        let word = self.next(what)?;
-        let ppm = || {
-            let (whole, part) = match word.strip_suffix('%')?.split_once('.') {
-                Some((whole, part)) => (whole, part),
-                None => (word.strip_suffix('%')?, ""),
-            };
-            let decimals: u32 = format!("{part:0<4}")
-                .parse()
-                .ok()
-                .filter(|_| part.len() <= 4)?;
-            whole
-                .parse::<u32>()
-                .ok()?
-                .checked_mul(10_000)?
-                .checked_add(decimals)
-        };
-        ppm().ok_or_else(|| format!("{what} is no percentage such as 5% or 0.1%: `{word}`"))
-    }
-
-    fn hosts(&mut self, until: &str, nodes: usize) -> Result<Vec<usize>, Reason> {
-        let mut hosts = Vec::new();
-        for word in self.0.by_ref() {
-            if word == until {
-                break;
-            }
-            hosts.push(host(word, nodes)?);
-        }
-        Ok(hosts)
-    }
-
-    fn host(&mut self, nodes: usize) -> Result<usize, Reason> {
-        host(self.next("host")?, nodes)
-    }
+#[derive(Debug, Clone, Copy)]
+enum Verb {
+    Version,
+    Seed,
+    Nodes,
+    Duration,
+    Settle,
+    Drift,
+    Sizes,
+    Group,
+    Pattern,
+    Flow,
+    NoFlows,
+    Network,
+    Layout,
+    Limits,
+    TokenPlaneOnly,
+    FaithfulRate,
+    RateMax,
+    BatchDelay,
+    At,
+    Expect,
 }
 
-fn host(word: &str, nodes: usize) -> Result<usize, Reason> {
-    let number = word.parse().ok().filter(|host| *host <= nodes);
-    number.ok_or_else(|| format!("`{word}` is no host from 0 to {nodes}"))
-}
-
-impl Scenario {
-    fn statement(&mut self, words: &mut Words<'_>) -> Result<(), Reason> {
-        let Some(verb) = words.0.next() else {
+impl Reader {
+    fn statement(&mut self, words: &mut Words<'_>, line: usize) -> Result<(), Wrong> {
+        if words.peek().is_none() {
             return Ok(());
+        }
+        let place = Place {
+            line,
+            column: words.column(),
         };
-        let options = &mut self.options;
+        let verb = words.choice("a statement", &VERBS)?;
+        self.statements += 1;
+        let options = &mut self.scenario.options;
         match verb {
-            "seed" => options.seed = words.number("seed")?,
-            "nodes" => options.nodes = words.number("nodes")?,
-            "duration" => options.duration = words.time("duration")?,
-            "settle" => options.settle = words.time("settle")?,
-            "drift" => options.drift_ppm_max = words.number("drift")?,
-            "sizes" => {
-                options.sizes = match words.next("sizes")? {
-                    "mix" => Sizes::MIX,
-                    "small" => Sizes::SMALL,
-                    other => return Err(format!("sizes are `mix` or `small`, not `{other}`")),
-                };
+            Verb::Version => self.version(words)?,
+            Verb::Seed => options.seed = words.number("the seed")?,
+            Verb::Nodes => options.nodes = count(words, "how many nodes", (1, NODES_MAX))?,
+            Verb::Duration => options.duration = words.time("how long faults last")?,
+            Verb::Settle => options.settle = words.time("how long everything may take to rest")?,
+            Verb::Drift => {
+                let drift = words.bounded("parts per million", (0, 100_000))?;
+                options.drift_ppm_max = u32::try_from(drift).unwrap_or(0);
             }
-            "group" => {
-                words.word("members")?;
-                let plan = GroupPlan {
-                    subscribers: words
-                        .hosts("publishers", options.nodes)?
-                        .into_iter()
-                        .collect(),
-                    publishers: words.hosts("", options.nodes)?.into_iter().collect(),
-                };
-                options.groups.push(plan);
+            Verb::Sizes => {
+                let sizes = [("mix", Sizes::MIX), ("small", Sizes::SMALL)];
+                options.sizes = words.choice("sizes", &sizes)?;
             }
-            "flow" => options.flows.push(flow(words)?),
-            "no-flows" => {}
-            "network" => network(options, words)?,
-            "layout" => {
+            Verb::Group => group(options, words)?,
+            Verb::Pattern => pattern(options, words)?,
+            Verb::Flow => {
+                options.flows.push(flow(options, words)?);
+                self.flows.push(place);
+            }
+            Verb::NoFlows => self.no_flows = true,
+            Verb::Network => network(options, words)?,
+            Verb::Layout => {
                 options.layout.replication = words.named("replication")?;
                 options.layout.block_packets = words.named("block")?;
                 options.layout.ring_max = words.named("ring")?;
             }
-            "limits" => {
+            Verb::Limits => {
                 options.limits.send_bytes = words.named("send")?;
                 options.limits.receive_bytes = words.named("receive")?;
                 options.limits.ahead_packets = words.named("ahead")?;
             }
-            "token-plane-only" => options.recovery.fast = false,
-            "faithful-rate" => options.pace.faithful_rate = true,
-            "rate-max" => options.pace.rate_max_packets = words.number("rate-max")?,
-            "batch-delay" => options.pace.batch_delay = words.time("batch-delay")?,
-            "at" => at(options, words)?,
-            "expect" => self.expectations.push(expectation(words)?),
-            other => return Err(format!("`{other}` is no statement")),
+            Verb::TokenPlaneOnly => options.recovery.fast = false,
+            Verb::FaithfulRate => options.pace.faithful_rate = true,
+            Verb::RateMax => options.pace.rate_max_packets = words.number("packets per second")?,
+            Verb::BatchDelay => options.pace.batch_delay = words.time("the delay")?,
+            Verb::At => self.at(words, place)?,
+            Verb::Expect => self.scenario.expectations.push(expectation(words)?),
         }
-        match words.0.next() {
-            Some(word) => Err(format!("`{word}` is too much")),
-            None => Ok(()),
+        words.end()
+    }
+
+    fn version(&self, words: &mut Words<'_>) -> Result<(), Wrong> {
+        let version: u32 = words.number("the version of the format")?;
+        if version != VERSION {
+            return Err(words.wrong(format!(
+                "this file is written in version {version} of the format, and this program reads \
+                 version {VERSION}; expected `scenario {VERSION}`, or a program of that version"
+            )));
         }
+        if self.statements > 1 {
+            let wrong = "expected the version before all other statements";
+            return Err(words.wrong(wrong));
+        }
+        Ok(())
+    }
+
+    fn at(&mut self, words: &mut Words<'_>, place: Place) -> Result<(), Wrong> {
+        let when = words.time("when it happens")?;
+        let options = &mut self.scenario.options;
+        match happens(words, options.nodes)? {
+            Happens::Churn(churn) => {
+                options.churn.push((when, churn));
+                self.churn.push(place);
+            }
+            Happens::Fault(fault) => {
+                options.faults.push((when, fault));
+                self.faults.push(place);
+            }
+        }
+        Ok(())
+    }
+
+    /// What can be judged only when all has been read.
+    fn finish(mut self) -> Result<Scenario, ScenarioError> {
+        let options = &mut self.scenario.options;
+        let quiet = SimOptions::quiet(Seed(1), options.nodes);
+        if options.groups.is_empty() {
+            options.groups = quiet.groups;
+        }
+        let groups = options.groups.len();
+        let known = |group: usize, place: &Place| {
+            if group < groups {
+                return Ok(());
+            }
+            let reason = format!("there is no group {group}; expected 0 to {}", groups - 1);
+            Err(wrong_at(place, reason))
+        };
+        for (flow, place) in options.flows.iter().zip(&self.flows) {
+            known(flow.group, place)?;
+        }
+        for ((_, churn), place) in options.churn.iter().zip(&self.churn) {
+            known(churn.group, place)?;
+        }
+        if options.flows.is_empty() && !self.no_flows {
+            options.flows = quiet.flows;
+        }
+        options.churn.sort_by_key(|churn| churn.0);
+        let mut faults: Vec<_> = options.faults.drain(..).zip(self.faults).collect();
+        faults.sort_by_key(|((when, _), _)| *when);
+        let places: Vec<Place> = faults.iter().map(|fault| fault.1).collect();
+        options.faults = faults.into_iter().map(|fault| fault.0).collect();
+        let found = timeline::contradiction(&options.faults, options.nodes, options.duration);
+        if let Some((at, reason)) = found {
+            return Err(wrong_at(&places[at], format!("this cannot be: {reason}")));
+        }
+        Ok(self.scenario)
     }
 }
 
-fn flow(words: &mut Words<'_>) -> Result<Flow, Reason> {
-    let (host, group) = (words.named("host")?, words.named("group")?);
+fn wrong_at(place: &Place, reason: String) -> ScenarioError {
+    ScenarioError {
+        line: place.line,
+        column: place.column,
+        reason,
+    }
+}
+
+fn count(words: &mut Words<'_>, what: &str, bounds: (u64, u64)) -> Result<usize, Wrong> {
+    let number = words.bounded(what, bounds)?;
+    Ok(usize::try_from(number).unwrap_or(usize::MAX))
+}
+
+fn group(options: &mut SimOptions, words: &mut Words<'_>) -> Result<(), Wrong> {
+    words.word("members")?;
+    let plan = GroupPlan {
+        subscribers: words
+            .hosts("publishers", options.nodes)?
+            .into_iter()
+            .collect(),
+        publishers: words.hosts("", options.nodes)?.into_iter().collect(),
+    };
+    options.groups.push(plan);
+    Ok(())
+}
+
+fn pattern(options: &mut SimOptions, words: &mut Words<'_>) -> Result<(), Wrong> {
+    let names = Pattern::ALL.map(|pattern| (pattern.name(), pattern));
+    let pattern = words.choice("a pattern", &names)?;
+    words.word("groups")?;
+    let groups = count(words, "how many groups", (1, 1_000_000))?;
+    words.word("sets")?;
+    let sets = count(words, "how many sets of nodes", (1, options.nodes as u64))?;
+    options.groups = layout(pattern, options.nodes, groups, sets, Seed(options.seed));
+    Ok(())
+}
+
+fn flow(options: &SimOptions, words: &mut Words<'_>) -> Result<Flow, Wrong> {
+    words.word("host")?;
+    let host = words.host(options.nodes)?;
+    let group = words.named("group")?;
     words.word("start")?;
-    let start = words.time("start")?;
+    let start = words.time("when it begins")?;
     words.word("interval")?;
     Ok(Flow {
         host,
         group,
         start,
-        interval: words.time("interval")?,
+        interval: words.time("the time between bursts")?,
         burst: words.named("burst")?,
         messages: words.named("messages")?,
     })
 }
 
-fn network(options: &mut SimOptions, words: &mut Words<'_>) -> Result<(), Reason> {
+/// Properties of the network.
+const PROPERTIES: [(&str, Property); 19] = [
+    ("loss", Property::Loss),
+    ("shared-loss", Property::SharedLoss),
+    ("duplicates", Property::Duplicates),
+    ("lag-chance", Property::LagChance),
+    ("delay", Property::Delay),
+    ("jitter", Property::Jitter),
+    ("reorder", Property::Reorder),
+    ("cpu", Property::Cpu),
+    ("join", Property::Join),
+    ("leave", Property::Leave),
+    ("lag", Property::Lag),
+    ("mtu", Property::Mtu),
+    ("buffer", Property::Buffer),
+    ("uplink", Property::Uplink),
+    ("downlink", Property::Downlink),
+    ("switch-queue", Property::SwitchQueue),
+    ("sites", Property::Sites),
+    ("loopback", Property::Loopback),
+    ("burst", Property::Burst),
+];
+
+#[derive(Debug, Clone, Copy)]
+enum Property {
+    Loss,
+    SharedLoss,
+    Duplicates,
+    LagChance,
+    Delay,
+    Jitter,
+    Reorder,
+    Cpu,
+    Join,
+    Leave,
+    Lag,
+    Mtu,
+    Buffer,
+    Uplink,
+    Downlink,
+    SwitchQueue,
+    Sites,
+    Loopback,
+    Burst,
+}
+
+fn network(options: &mut SimOptions, words: &mut Words<'_>) -> Result<(), Wrong> {
     let network = &mut options.network;
-    match words.next("property of the network")? {
-        "loss" => network.loss_ppm = words.percent("loss")?,
-        "shared-loss" => network.shared_loss_ppm = words.percent("shared-loss")?,
-        "duplicates" => network.duplicate_ppm = words.percent("duplicates")?,
-        "lag-chance" => network.membership_lag_ppm = words.percent("lag-chance")?,
-        "delay" => network.delay = words.time("delay")?,
-        "jitter" => network.jitter = words.time("jitter")?,
-        "cpu" => network.cpu_per_datagram = words.time("cpu")?,
-        "join" => network.join_latency = words.time("join")?,
-        "leave" => network.leave_latency = words.time("leave")?,
-        "lag" => network.membership_lag = words.time("lag")?,
-        "mtu" => network.mtu_bytes = words.number("mtu")?,
-        "buffer" => network.receive_buffer_bytes = words.number("buffer")?,
-        "uplink" => network.uplink_bits_per_second = words.number("uplink")?,
-        "loopback" => network.loopback = true,
-        "burst" => {
+    match words.choice("a property of the network", &PROPERTIES)? {
+        Property::Loss => network.loss_ppm = words.percent("loss")?,
+        Property::SharedLoss => network.shared_loss_ppm = words.percent("loss")?,
+        Property::Duplicates => network.duplicate_ppm = words.percent("duplicates")?,
+        Property::LagChance => network.membership_lag_ppm = words.percent("the chance")?,
+        Property::Delay => network.delay = words.time("the delay")?,
+        Property::Jitter => network.jitter = words.time("the jitter")?,
+        Property::Reorder => {
+            network.reorder_ppm = words.percent("what is held back")?;
+            network.reorder_delay = words.time("for how long at most")?;
+        }
+        Property::Cpu => network.cpu_per_datagram = words.time("time per datagram")?,
+        Property::Join => network.join_latency = words.time("the latency")?,
+        Property::Leave => network.leave_latency = words.time("the latency")?,
+        Property::Lag => network.membership_lag = words.time("the longest lag")?,
+        Property::Mtu => network.mtu_bytes = count(words, "bytes", (512, 65_000))?,
+        Property::Buffer => network.receive_buffer_bytes = count(words, "bytes", (1, 1 << 40))?,
+        Property::Uplink => network.uplink_bits_per_second = words.number("bits per second")?,
+        Property::Downlink => network.downlink_bits_per_second = words.number("bits per second")?,
+        Property::SwitchQueue => network.switch_queue_bytes = words.number("bytes")?,
+        Property::Sites => {
+            network.sites = Sites {
+                count: count(words, "how many places", (1, 1000))?,
+                delay: words.time("the delay between places")?,
+                bits_per_second: words.number("bits per second of a link")?,
+                queue_bytes: words.number("bytes that wait for a link")?,
+                loss_ppm: words.percent("loss on a link")?,
+            };
+        }
+        Property::Loopback => network.loopback = true,
+        Property::Burst => {
             network.burst = Some(Burst {
-                enter_ppm: words.percent("chance to begin")?,
-                exit_ppm: words.percent("chance to end")?,
-                loss_ppm: words.percent("loss")?,
+                enter_ppm: words.percent("the chance that a burst begins")?,
+                exit_ppm: words.percent("the chance that it ends")?,
+                loss_ppm: words.percent("loss while it lasts")?,
             });
         }
-        other => return Err(format!("the network has no `{other}`")),
     }
     Ok(())
 }
 
-fn at(options: &mut SimOptions, words: &mut Words<'_>) -> Result<(), Reason> {
-    let when = words.time("time")?;
-    let nodes = options.nodes;
-    let fault = match words.next("what happens")? {
-        verb @ ("enter" | "exit") => {
-            let host = words.host(nodes)?;
-            let group = words.named("group")?;
-            let role = match words.next("role")? {
-                "subscriber" => Role::Subscriber,
-                "publisher" => Role::Publisher,
-                other => return Err(format!("`{other}` is neither subscriber nor publisher")),
-            };
-            let enter = verb == "enter";
-            let churn = Churn {
-                host,
-                group,
-                role,
-                enter,
-            };
-            options.churn.push((when, churn));
-            return Ok(());
-        }
-        verb => fault(verb, nodes, words)?,
-    };
-    options.faults.push((when, fault));
-    Ok(())
-}
-
-fn fault(verb: &str, nodes: usize, words: &mut Words<'_>) -> Result<Fault, Reason> {
-    Ok(match verb {
-        "crash" => Fault::Crash {
-            host: words.host(nodes)?,
-        },
-        "close" => Fault::Close {
-            host: words.host(nodes)?,
-        },
-        "restart" => Fault::Restart {
-            host: words.host(nodes)?,
-            same_node: match words.next("same-node or new-node")? {
-                "same-node" => true,
-                "new-node" => false,
-                other => return Err(format!("expected same-node or new-node, not `{other}`")),
-            },
-        },
-        "freeze" => Fault::Freeze {
-            host: words.host(nodes)?,
-            time: words.time("time")?,
-        },
-        "split" => Fault::Split {
-            from: words.hosts("from", nodes)?,
-            to: words.hosts("", nodes)?,
-            both_ways: true,
-        },
-        "cut" => Fault::Split {
-            from: words.hosts("to", nodes)?,
-            to: words.hosts("", nodes)?,
-            both_ways: false,
-        },
-        "heal" => Fault::Heal,
-        "doom" => Fault::Doom {
-            host: words.host(nodes)?,
-            packets: words.number("packets")?,
-        },
-        "garbage" => Fault::Garbage {
-            kind: garbage(words.next("kind of garbage")?)?,
-            host: words.host(nodes)?,
-            count: words.number("count")?,
-        },
-        other => return Err(format!("`{other}` is nothing that can happen")),
-    })
-}
-
-fn garbage(word: &str) -> Result<Garbage, Reason> {
-    let kind = Garbage::ALL.into_iter().find(|kind| kind.name() == word);
-    kind.ok_or_else(|| {
-        let names = Garbage::ALL.map(Garbage::name).join(", ");
-        format!("`{word}` is no kind of garbage; there are {names}")
-    })
-}
-
-fn expectation(words: &mut Words<'_>) -> Result<Expectation, Reason> {
+fn expectation(words: &mut Words<'_>) -> Result<Expectation, Wrong> {
+    let counter = words.need("a counter")?;
+    let known = known_counters();
+    if !known.contains(&counter) {
+        let meant = nearest(counter, known.iter().copied()).unwrap_or("delivered");
+        return Err(words.wrong(format!(
+            "unknown counter `{counter}`; expected a counter of a node or of the report, such as \
+             `{meant}`"
+        )));
+    }
+    let relations = [
+        (">=", Relation::AtLeast),
+        ("<=", Relation::AtMost),
+        ("=", Relation::Equal),
+    ];
     Ok(Expectation {
-        counter: words.next("counter")?.to_owned(),
-        relation: match words.next("relation")? {
-            ">=" => Relation::AtLeast,
-            "<=" => Relation::AtMost,
-            "=" => Relation::Equal,
-            other => return Err(format!("`{other}` is none of >=, <=, =")),
-        },
-        value: words.number("number")?,
+        counter: counter.to_owned(),
+        relation: words.choice("a relation", &relations)?,
+        value: words.number("the value")?,
     })
 }
+
+pub(super) const ROLES: [(&str, Role); 2] = [
+    ("subscriber", Role::Subscriber),
+    ("publisher", Role::Publisher),
+];

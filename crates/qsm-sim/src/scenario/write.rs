@@ -3,8 +3,10 @@ use core::time::Duration;
 
 use qsm_wire::membership::Role;
 
+use super::VERSION;
 use crate::content::Sizes;
 use crate::faults::Fault;
+use crate::network::Sites;
 use crate::options::SimOptions;
 use crate::workload::Churn;
 
@@ -19,6 +21,7 @@ pub fn write(options: &SimOptions) -> String {
 }
 
 fn write_all(options: &SimOptions, out: &mut String) -> fmt::Result {
+    writeln!(out, "scenario {VERSION}")?;
     writeln!(out, "seed {}\nnodes {}", options.seed, options.nodes)?;
     writeln!(out, "duration {}", Time(options.duration))?;
     writeln!(out, "settle {}", Time(options.settle))?;
@@ -90,6 +93,23 @@ fn write_network(options: &SimOptions, out: &mut String) -> fmt::Result {
     writeln!(out, "network mtu {}", network.mtu_bytes)?;
     writeln!(out, "network buffer {}", network.receive_buffer_bytes)?;
     writeln!(out, "network uplink {}", network.uplink_bits_per_second)?;
+    let downlink = network.downlink_bits_per_second;
+    writeln!(out, "network downlink {downlink}")?;
+    writeln!(out, "network switch-queue {}", network.switch_queue_bytes)?;
+    let (held, time) = (Percent(network.reorder_ppm), Time(network.reorder_delay));
+    writeln!(out, "network reorder {held} {time}")?;
+    let Sites {
+        count,
+        delay,
+        bits_per_second,
+        queue_bytes,
+        loss_ppm,
+    } = network.sites;
+    let (delay, loss) = (Time(delay), Percent(loss_ppm));
+    writeln!(
+        out,
+        "network sites {count} {delay} {bits_per_second} {queue_bytes} {loss}"
+    )?;
     if let Some(burst) = network.burst {
         let (enter, exit) = (Percent(burst.enter_ppm), Percent(burst.exit_ppm));
         writeln!(
@@ -201,6 +221,16 @@ impl fmt::Display for Happens<'_> {
                 to,
                 both_ways: false,
             } => write!(f, "cut{} to{}", Hosts(from), Hosts(to)),
+            Fault::Sleep { host, time } => write!(f, "sleep {host} {}", Time(*time)),
+            Fault::Slow {
+                host,
+                per_datagram,
+                time,
+            } => write!(f, "slow {host} {} {}", Time(*per_datagram), Time(*time)),
+            Fault::Clog { from, to, time } => {
+                write!(f, "clog {}{} to{}", Time(*time), Hosts(from), Hosts(to))
+            }
+            Fault::Narrow { bytes, time } => write!(f, "narrow {bytes} {}", Time(*time)),
             Fault::Heal => f.write_str("heal"),
             Fault::Doom { host, packets } => write!(f, "doom {host} {packets}"),
             Fault::Garbage { host, kind, count } => {

@@ -1,0 +1,43 @@
+//! A line on stderr that is written over again and again, while something takes long.
+
+use std::io::{self, IsTerminal};
+use std::time::{Duration, Instant};
+
+/// How often it is written.
+const EVERY: Duration = Duration::from_millis(100);
+
+/// A line on stderr, if that is a terminal, written over again and again.
+#[derive(Debug)]
+pub(crate) struct Progress {
+    terminal: bool,
+    shown: Option<Instant>,
+}
+
+impl Progress {
+    /// Nothing is shown yet.
+    pub(crate) fn new() -> Self {
+        Self {
+            terminal: io::stderr().is_terminal(),
+            shown: None,
+        }
+    }
+
+    /// Whether stderr is a terminal and the line is old.
+    #[must_use]
+    pub(crate) fn is_due(&self) -> bool {
+        self.terminal && self.shown.is_none_or(|shown| shown.elapsed() >= EVERY)
+    }
+
+    /// Writes it.
+    pub(crate) fn show(&mut self, line: &str) {
+        eprint!("\r\x1b[K{line}");
+        self.shown = Some(Instant::now());
+    }
+
+    /// Takes it away.
+    pub(crate) fn clear(&self) {
+        if self.shown.is_some() {
+            eprint!("\r\x1b[K");
+        }
+    }
+}

@@ -1,0 +1,52 @@
+use std::collections::BTreeSet;
+
+use qsm_wire::{Origin, RegionId};
+
+use crate::machine::Machine;
+use crate::violation::Violation;
+
+/// A packet is given up only when nothing is left of it: no cacher of it that the receiver could
+/// ask has its bytes (R083, R201, R-NAK-8).
+#[derive(Debug, Default)]
+pub(crate) struct Copies {
+    judged: BTreeSet<(Origin, RegionId, Origin, u64)>,
+}
+
+impl Copies {
+    /// `receiver` has given up something of this sender; `others` are the nodes that it could ask.
+    pub(crate) fn check(
+        &mut self,
+        (receiver, machine): (Origin, &Machine),
+        sender: Origin,
+        others: &[(Origin, &Machine)],
+    ) -> Result<(), Violation> {
+        for region in machine.all_regions() {
+            let Some(stream) = region.streams.get(&sender) else {
+                continue;
+            };
+            let given_up = (1..=stream.highest()).filter(|number| stream.gave_up(*number));
+            for number in given_up {
+                if !self.judged.insert((receiver, region.id(), sender, number)) {
+                    continue;
+                }
+                let view = stream.view_of(number, &region.history);
+                let holder = others.iter().find(|(other, node)| {
+                    let known = region.history.newest().index_of(*other).is_some();
+                    let caches = node
+                        .region(region.id())
+                        .is_some_and(|there| there.history.caches(view, number));
+                    known && caches && node.holds(region.id(), sender, number)
+                });
+                if let Some((holder, _)) = holder {
+                    let message = format!(
+                        "{receiver} gives up {sender} #{number} in region {}, which {holder} \
+                         holds as its cacher",
+                        region.id()
+                    );
+                    return Err(Violation::new("copies", message));
+                }
+            }
+        }
+        Ok(())
+    }
+}

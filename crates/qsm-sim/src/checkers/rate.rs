@@ -1,0 +1,82 @@
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+
+use qsm_proto::{Instant, Pace, nanoseconds};
+
+use crate::violation::Violation;
+
+/// Packets that may leave at once: the pool is twice a train, and a train may be under way.
+const BURST: u64 = 3 * 64;
+/// In the mode as printed, α corrects the rate by up to this factor (equation 3).
+const TUNED: u64 = 4;
+
+/// No stream sends faster than the operator allows (R113), counted where packets enter the
+/// network.
+#[derive(Debug, Default)]
+pub(crate) struct Rate {
+    /// By sender's host and address: what may leave, and since when that is so.
+    streams: BTreeMap<(usize, SocketAddr), (u64, Instant)>,
+}
+
+impl Rate {
+    /// `packets` have left.
+    pub(crate) fn check(
+        &mut self,
+        now: Instant,
+        (host, to): (usize, SocketAddr),
+        packets: u64,
+        pace: &Pace,
+    ) -> Result<(), Violation> {
+        if pace.rate_max_packets == u32::MAX {
+            return Ok(());
+        }
+        let most = u64::from(pace.rate_max_packets.max(1));
+        let tuned = if pace.faithful_rate { TUNED } else { 1 };
+        // Clocks may run a thousandth too fast.
+        let per_second = most * tuned + most / 1000 + 1;
+        let room = BURST + 3 * most * tuned / 1000;
+        let (credit, since) = self.streams.entry((host, to)).or_insert((room, now));
+        let passed = u128::from(nanoseconds(now.since(*since)));
+        let earned = u64::try_from(passed * u128::from(per_second) / 1_000_000_000);
+        // What is less than a packet is kept for the next time.
+        if earned != Ok(0) {
+            *credit = credit.saturating_add(earned.unwrap_or(u64::MAX)).min(room);
+            *since = now;
+        }
+        match credit.checked_sub(packets) {
+            Some(left) => {
+                *credit = left;
+                Ok(())
+            }
+            None => Err(Violation::new(
+                "rate",
+                format!("host {host} sends to {to} faster than {most} packets per second"),
+            )),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use core::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn the_allowed_rate_passes_and_half_as_much_more_does_not() {
+        let pace = Pace {
+            rate_max_packets: 1000,
+            ..Pace::default()
+        };
+        let to = SocketAddr::from(([239, 1, 1, 1], 1));
+        let send = |gap: Duration| {
+            let (mut rate, mut now) = (Rate::default(), Instant(0));
+            (0..3000).try_for_each(|_| {
+                now = now.after(gap);
+                rate.check(now, (1, to), 1, &pace)
+            })
+        };
+        assert_eq!(send(Duration::from_millis(1)), Ok(()));
+        assert!(send(Duration::from_micros(660)).is_err());
+    }
+}

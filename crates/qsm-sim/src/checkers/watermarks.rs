@@ -1,0 +1,116 @@
+use std::collections::BTreeMap;
+
+use qsm_proto::region::Region;
+use qsm_wire::{Body, Kind, Origin, Packet, RegionId, ViewNumber};
+
+use crate::machine::Machine;
+use crate::violation::Violation;
+
+/// What an ACK or a summary says of a stream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Claim {
+    sender: Origin,
+    region: RegionId,
+    view: ViewNumber,
+    stable_upto: u64,
+    cached_upto: u64,
+}
+
+impl Claim {
+    pub(crate) fn region(&self) -> RegionId {
+        self.region
+    }
+}
+
+/// The claims in a datagram.
+pub(crate) fn claims(datagram: &[u8]) -> Vec<Claim> {
+    let kinds = [Kind::Ack as u8, Kind::Summary as u8];
+    if !datagram.get(1).is_some_and(|kind| kinds.contains(kind)) {
+        return Vec::new();
+    }
+    match Packet::decode(datagram).map(|packet| packet.body) {
+        Ok(Body::Ack(ack)) => vec![Claim {
+            sender: ack.stream.origin,
+            region: ack.region,
+            view: ack.view,
+            stable_upto: ack.stable_upto,
+            cached_upto: ack.cached_upto,
+        }],
+        Ok(Body::Summary(summary)) => summary
+            .slots()
+            .map(|slot| Claim {
+                sender: slot.origin,
+                region: summary.region,
+                view: summary.view,
+                stable_upto: slot.stable_upto,
+                cached_upto: slot.cached_upto,
+            })
+            .collect(),
+        _ => Vec::new(),
+    }
+}
+
+/// What `stable_upto` and `cached_upto` say is so: all live members have everything up to the
+/// one, and what is up to the other and some of them lack is in the hands of a live member
+/// (R091, X06, R-TOK-4). What members really hold is looked at when it is said.
+#[derive(Debug, Default)]
+pub(crate) struct Watermarks {
+    /// The highest `cached_upto` judged so far. What was cached once may be freed when it has
+    /// become stable, and may die with its cachers.
+    judged: BTreeMap<(RegionId, Origin), u64>,
+}
+
+impl Watermarks {
+    /// `leader` has said it; `live` are all nodes that run, and who they are in this life.
+    pub(crate) fn check(
+        &mut self,
+        claim: &Claim,
+        leader: &Region,
+        live: &[(Origin, &Machine)],
+    ) -> Result<(), Violation> {
+        let Some(view) = leader.history.exact(claim.view) else {
+            return Ok(());
+        };
+        let members: Vec<(Origin, &Machine, &Region)> = live
+            .iter()
+            .filter(|(origin, _)| *origin != claim.sender && view.index_of(*origin).is_some())
+            .filter_map(|(origin, machine)| {
+                Some((*origin, *machine, machine.region(claim.region)?))
+            })
+            .collect();
+        let contiguous = |region: &Region| {
+            let stream = region.streams.get(&claim.sender);
+            stream.map(qsm_proto::receive::ReceiveStream::contiguous)
+        };
+        for (member, _, region) in &members {
+            if let Some(has) = contiguous(region).filter(|has| *has < claim.stable_upto) {
+                let message = format!(
+                    "{member} has {} only up to #{has} in {:?}, but stable is said to be #{}",
+                    claim.sender, claim.region, claim.stable_upto
+                );
+                return Err(Violation::new("watermarks", message));
+            }
+        }
+        let judged = self.judged.entry((claim.region, claim.sender)).or_default();
+        let fresh = *judged + 1..=claim.cached_upto;
+        *judged = claim.cached_upto.max(*judged);
+        for sequence in fresh {
+            let lacking = members
+                .iter()
+                .find(|(_, _, region)| contiguous(region).is_some_and(|has| has < sequence));
+            let held = || {
+                let mut live = live.iter();
+                live.any(|(_, node)| node.holds(claim.region, claim.sender, sequence))
+            };
+            if let Some((member, ..)) = lacking.filter(|_| !held()) {
+                let message = format!(
+                    "{member} lacks {} #{sequence} in {:?}, nobody else holds it, but cached is \
+                     said to be #{}",
+                    claim.sender, claim.region, claim.cached_upto
+                );
+                return Err(Violation::new("watermarks", message));
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,598 @@
+//! The virtual network: who gets a copy of a datagram, and when.
+//!
+//! Every receiver of a multicast draws its own fate after one draw shared by all of them, so both
+//! independent loss and loss near the sender occur. All draws come from one stream of random
+//! numbers in the order of sending.
+
+use core::net::SocketAddr;
+use core::time::Duration;
+use std::collections::BTreeMap;
+
+use qsm_proto::{Instant, Random, Seed, nanoseconds};
+use qsm_wire::Kind;
+
+mod fate;
+mod options;
+
+pub(crate) use fate::Fate;
+pub use fate::{Cause, NetworkCounters};
+pub use options::{Burst, NetworkOptions, Sites};
+
+/// A copy that is delayed by more than the shortest reorder guard may seem lost (R-NAK-1).
+const LATE: Duration = Duration::from_micros(100);
+
+/// A one-way cut: nothing passes from a host of one set to a host of the other.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Split {
+    from: Vec<bool>,
+    to: Vec<bool>,
+    /// What would have passed arrives then; `None`: never.
+    clogged_until: Option<Instant>,
+}
+
+/// Something that carries one datagram after the other.
+#[derive(Debug, Clone, Copy, Default)]
+struct Line {
+    free: Instant,
+}
+
+impl Line {
+    /// When a datagram that comes at `at` has passed; `None` if more than `queue` bytes wait
+    /// already.
+    fn pass(&mut self, at: Instant, bytes: u64, rate: u64, queue: u64) -> Option<Instant> {
+        let rate = u128::from(rate.max(1));
+        let waits = u128::from(nanoseconds(self.free.since(at))) * rate / 8_000_000_000;
+        if waits > u128::from(queue) {
+            return None;
+        }
+        let takes = u128::from(bytes) * 8_000_000_000 / rate;
+        let takes = Duration::from_nanos(u64::try_from(takes).unwrap_or(u64::MAX));
+        self.free = at.max(self.free).after(takes);
+        Some(self.free)
+    }
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Link {
+    bursting: bool,
+    uplink: Line,
+    port: Line,
+    doomed: u32,
+}
+
+/// A datagram that is being sent.
+#[derive(Debug, Clone, Copy)]
+struct Sending<'a> {
+    from: usize,
+    bytes: &'a [u8],
+    now: Instant,
+    /// When it has left its host.
+    leaves: Instant,
+    /// Why it reaches nobody at all.
+    gone: Option<Cause>,
+    /// Whether it does not come back to its sender.
+    outwards: bool,
+}
+
+/// The network between the hosts, which are known by their numbers.
+#[derive(Debug)]
+pub(crate) struct Network {
+    options: NetworkOptions,
+    random: Random,
+    hosts: BTreeMap<u64, usize>,
+    listeners: BTreeMap<u64, Vec<usize>>,
+    links: Vec<Link>,
+    /// One for each ordered pair of places.
+    crossings: Vec<Line>,
+    /// Emptied list for reuse.
+    crossed: Vec<Option<Result<Instant, Cause>>>,
+    splits: Vec<Split>,
+    /// For a while larger datagrams vanish.
+    narrow: Option<(usize, Instant)>,
+    counters: NetworkCounters,
+}
+
+impl Network {
+    pub(crate) fn new(options: NetworkOptions, seed: Seed) -> Self {
+        let sites = options.sites.count.max(1);
+        Self {
+            options,
+            random: Random::new(seed, "network"),
+            hosts: BTreeMap::new(),
+            listeners: BTreeMap::new(),
+            links: Vec::new(),
+            crossings: vec![Line::default(); sites * sites],
+            crossed: Vec::new(),
+            splits: Vec::new(),
+            narrow: None,
+            counters: NetworkCounters::default(),
+        }
+    }
+
+    pub(crate) fn options(&self) -> &NetworkOptions {
+        &self.options
+    }
+
+    /// Puts an end to all randomness and splits; delays, rates and queues stay.
+    pub(crate) fn repair(&mut self) {
+        self.splits.clear();
+        self.narrow = None;
+        self.links.iter_mut().for_each(|link| link.doomed = 0);
+        self.options = NetworkOptions {
+            loss_ppm: 0,
+            shared_loss_ppm: 0,
+            burst: None,
+            duplicate_ppm: 0,
+            reorder_ppm: 0,
+            membership_lag_ppm: 0,
+            sites: Sites {
+                loss_ppm: 0,
+                ..self.options.sites
+            },
+            ..self.options
+        };
+    }
+
+    pub(crate) fn counters(&self) -> NetworkCounters {
+        self.counters
+    }
+
+    pub(crate) fn add_host(&mut self, address: SocketAddr) {
+        self.hosts.insert(key(address), self.links.len());
+        self.links.push(Link::default());
+    }
+
+    /// From now on the host gets what is sent to this multicast address, or not any more.
+    pub(crate) fn listen(&mut self, host: usize, address: SocketAddr, on: bool) {
+        let listeners = self.listeners.entry(key(address)).or_default();
+        match (listeners.binary_search(&host), on) {
+            (Err(at), true) => listeners.insert(at, host),
+            (Ok(at), false) => {
+                listeners.remove(at);
+            }
+            _ => {}
+        }
+    }
+
+    /// The host's process is gone and with it its memberships.
+    pub(crate) fn forget(&mut self, host: usize) {
+        for listeners in self.listeners.values_mut() {
+            if let Ok(at) = listeners.binary_search(&host) {
+                listeners.remove(at);
+            }
+        }
+    }
+
+    /// Who hears this address now.
+    pub(crate) fn receivers(&self, address: SocketAddr) -> Vec<usize> {
+        match self.hosts.get(&key(address)) {
+            Some(host) => vec![*host],
+            None => {
+                let listeners = self.listeners.get(&key(address));
+                listeners.cloned().unwrap_or_default()
+            }
+        }
+    }
+
+    /// From now on nothing passes that way.
+    pub(crate) fn split(&mut self, from: &[usize], to: &[usize]) {
+        self.obstruct(from, to, None);
+    }
+
+    /// What goes that way waits and arrives at `until`, all at once.
+    pub(crate) fn clog(&mut self, from: &[usize], to: &[usize], until: Instant) {
+        self.obstruct(from, to, Some(until));
+    }
+
+    fn obstruct(&mut self, from: &[usize], to: &[usize], clogged_until: Option<Instant>) {
+        let set = |members: &[usize]| {
+            let mut set = vec![false; self.links.len()];
+            members.iter().for_each(|host| set[*host] = true);
+            set
+        };
+        let split = Split {
+            from: set(from),
+            to: set(to),
+            clogged_until,
+        };
+        self.splits.push(split);
+    }
+
+    pub(crate) fn heal(&mut self) {
+        self.splits.clear();
+    }
+
+    /// Until then larger datagrams vanish.
+    pub(crate) fn narrow(&mut self, bytes: usize, until: Instant) {
+        self.narrow = Some((bytes, until));
+    }
+
+    /// The host's next data packets are lost for everybody.
+    pub(crate) fn doom(&mut self, host: usize, packets: u32) {
+        self.links[host].doomed += packets;
+    }
+
+    pub(crate) fn overflowed(&mut self, datagram: &[u8]) {
+        self.counters.overflowed += 1;
+        self.counters.data_lost += u64::from(is_data(datagram));
+    }
+
+    pub(crate) fn slept_through(&mut self, datagram: &[u8]) {
+        self.counters.slept_through += 1;
+        self.counters.data_lost += u64::from(is_data(datagram));
+    }
+
+    /// Whether nothing passes between these two now, in one direction at least.
+    pub(crate) fn parted(&self, one: usize, other: usize) -> bool {
+        self.splits.iter().any(|split| {
+            (split.from[one] && split.to[other]) || (split.from[other] && split.to[one])
+        })
+    }
+
+    /// Sends a datagram and puts the fate of every copy into `fates`.
+    pub(crate) fn send(
+        &mut self,
+        now: Instant,
+        from: usize,
+        to: SocketAddr,
+        datagram: &[u8],
+        fates: &mut Vec<(usize, Fate)>,
+    ) {
+        self.counters.sent += 1;
+        self.narrow = self.narrow.filter(|(_, until)| *until > now);
+        let mtu = self.narrow.map_or(usize::MAX, |(bytes, _)| bytes);
+        let data = is_data(datagram);
+        if datagram.len() > self.options.mtu_bytes.min(mtu) {
+            self.counters.oversized += 1;
+            self.counters.data_lost += u64::from(data) * self.receivers(to).len() as u64;
+            return;
+        }
+        let doomed = data && self.links[from].doomed > 0;
+        self.links[from].doomed -= u32::from(doomed);
+        let shared = self.random.chance_ppm(self.options.shared_loss_ppm);
+        let unicast = self.hosts.get(&key(to)).copied();
+        let sending = Sending {
+            from,
+            bytes: datagram,
+            now,
+            outwards: unicast.is_none() && !self.options.loopback,
+            leaves: self.leaves(now, from, datagram.len()),
+            gone: if doomed {
+                Some(Cause::Doomed)
+            } else {
+                shared.then_some(Cause::Shared)
+            },
+        };
+        if let Some(host) = unicast {
+            self.copies(sending, &[host], fates);
+        } else if let Some(listeners) = self.listeners.get_mut(&key(to)).map(core::mem::take) {
+            self.copies(sending, &listeners, fates);
+            self.listeners.insert(key(to), listeners);
+        }
+    }
+
+    /// Whether copies wait in the switch for the line to their host.
+    pub(crate) fn has_ports(&self) -> bool {
+        self.options.downlink_bits_per_second > 0
+    }
+
+    /// When a copy that is at the host's port of the switch now has reached the host; `None` if
+    /// the port's queue is full.
+    pub(crate) fn pass_port(
+        &mut self,
+        now: Instant,
+        to: usize,
+        datagram: &[u8],
+    ) -> Option<Instant> {
+        let (rate, queue) = (
+            self.options.downlink_bits_per_second,
+            self.options.switch_queue_bytes,
+        );
+        let port = &mut self.links[to].port;
+        let passed = port.pass(now, datagram.len() as u64, rate, queue);
+        if passed.is_none() {
+            self.counters.dropped[Cause::Queue as usize] += 1;
+            self.counters.data_lost += u64::from(is_data(datagram));
+        }
+        passed
+    }
+
+    fn leaves(&mut self, now: Instant, from: usize, bytes: usize) -> Instant {
+        let rate = self.options.uplink_bits_per_second;
+        let uplink = &mut self.links[from].uplink;
+        uplink
+            .pass(now, bytes as u64, rate, u64::MAX)
+            .unwrap_or(Instant::NEVER)
+    }
+
+    /// One copy for each of these hosts but the sender itself.
+    fn copies(&mut self, sending: Sending<'_>, to: &[usize], fates: &mut Vec<(usize, Fate)>) {
+        let sites = self.options.sites.count.max(1);
+        // What the link to each place has done with the datagram: it is asked once for each.
+        let mut crossed = core::mem::take(&mut self.crossed);
+        crossed.clear();
+        crossed.resize(sites, None);
+        for host in to {
+            if *host == sending.from && sending.outwards {
+                continue;
+            }
+            self.counters.copies += 1;
+            let site = self.options.sites.of(*host);
+            let there = *crossed[site].get_or_insert_with(|| self.cross(sending, site));
+            match there.and_then(|at| self.reach(sending, *host, at)) {
+                Ok(at) => {
+                    fates.push((*host, Fate::Arrives(at)));
+                    if self.random.chance_ppm(self.options.duplicate_ppm) {
+                        self.counters.duplicated += 1;
+                        let again = self.arrives(at, sending.bytes);
+                        fates.push((*host, Fate::Arrives(again)));
+                    }
+                }
+                Err(cause) => {
+                    self.counters.dropped[cause as usize] += 1;
+                    self.counters.data_lost += u64::from(is_data(sending.bytes));
+                    fates.push((*host, Fate::Dropped(cause)));
+                }
+            }
+        }
+        self.crossed = crossed;
+    }
+
+    /// When the datagram is at that place.
+    fn cross(&mut self, sending: Sending<'_>, site: usize) -> Result<Instant, Cause> {
+        let sites = self.options.sites;
+        let here = sites.of(sending.from);
+        if here == site {
+            return Ok(sending.leaves);
+        }
+        let crossing = &mut self.crossings[here * sites.count + site];
+        let bytes = sending.bytes.len() as u64;
+        // By the time of sending, which is in order; that of leaving need not be.
+        let passed = crossing.pass(sending.now, bytes, sites.bits_per_second, sites.queue_bytes);
+        match passed {
+            Some(at) if !self.random.chance_ppm(sites.loss_ppm) => {
+                Ok(at.max(sending.leaves).after(sites.delay))
+            }
+            _ => Err(Cause::Site),
+        }
+    }
+
+    /// When the copy that is at the host's place at `at` reaches the host.
+    fn reach(&mut self, sending: Sending<'_>, to: usize, at: Instant) -> Result<Instant, Cause> {
+        let mut clogged = None;
+        for split in &self.splits {
+            if split.from[sending.from] && split.to[to] {
+                clogged = clogged.max(Some(split.clogged_until.ok_or(Cause::Split)?));
+            }
+        }
+        if let Some(cause) = sending.gone.or_else(|| self.loses(to)) {
+            return Err(cause);
+        }
+        let at = self.arrives(at.after(self.options.delay), sending.bytes);
+        self.counters.clogged += u64::from(clogged.is_some_and(|until| until > at));
+        Ok(clogged.map_or(at, |until| until.max(at)))
+    }
+
+    fn loses(&mut self, to: usize) -> Option<Cause> {
+        let lost = self.random.chance_ppm(self.options.loss_ppm);
+        let lost = lost.then_some(Cause::Lost);
+        let Some(burst) = self.options.burst else {
+            return lost;
+        };
+        let link = &mut self.links[to];
+        let turns = if link.bursting {
+            burst.exit_ppm
+        } else {
+            burst.enter_ppm
+        };
+        link.bursting ^= self.random.chance_ppm(turns);
+        let burst = link.bursting && self.random.chance_ppm(burst.loss_ppm);
+        lost.or_else(|| burst.then_some(Cause::Burst))
+    }
+
+    /// Adds what is drawn for each copy.
+    fn arrives(&mut self, at: Instant, datagram: &[u8]) -> Instant {
+        let options = self.options;
+        let mut late = self.below(options.jitter);
+        if options.reorder_ppm > 0 && self.random.chance_ppm(options.reorder_ppm) {
+            self.counters.reordered += 1;
+            late += self.below(options.reorder_delay);
+        }
+        self.counters.data_late += u64::from(late > LATE && is_data(datagram));
+        let mut at = at.after(late);
+        if is_membership(datagram) && self.random.chance_ppm(options.membership_lag_ppm) {
+            self.counters.lagged += 1;
+            at = at.after(self.below(options.membership_lag));
+        }
+        at
+    }
+
+    fn below(&mut self, longest: Duration) -> Duration {
+        Duration::from_nanos(self.random.below(nanoseconds(longest) + 1))
+    }
+}
+
+/// An address in a form that is quick to compare.
+fn key(address: SocketAddr) -> u64 {
+    let SocketAddr::V4(address) = address else {
+        return u64::MAX;
+    };
+    (u64::from(u32::from(*address.ip())) << 16) | u64::from(address.port())
+}
+
+/// The kind in a datagram's second byte.
+pub(crate) fn is_data(datagram: &[u8]) -> bool {
+    datagram.get(1) == Some(&(Kind::Data as u8))
+}
+
+fn is_membership(datagram: &[u8]) -> bool {
+    [Kind::Session as u8, Kind::SessionAck as u8]
+        .iter()
+        .any(|kind| datagram.get(1) == Some(kind))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GROUP: ([u8; 4], u16) = ([239, 1, 1, 1], 5000);
+
+    fn network(options: NetworkOptions, hosts: u8) -> Network {
+        let mut network = Network::new(options, Seed(1));
+        for host in 0..hosts {
+            network.add_host(SocketAddr::from(([10, 0, 0, host], 1)));
+            network.listen(usize::from(host), SocketAddr::from(GROUP), true);
+        }
+        network
+    }
+
+    fn receivers(network: &mut Network, from: usize, datagram: &[u8]) -> Vec<usize> {
+        let mut reached: Vec<_> = arrivals(network, from, datagram);
+        reached.sort_unstable();
+        reached.into_iter().map(|(host, _)| host).collect()
+    }
+
+    fn arrivals(network: &mut Network, from: usize, datagram: &[u8]) -> Vec<(usize, Instant)> {
+        let mut fates = Vec::new();
+        let to = SocketAddr::from(GROUP);
+        network.send(Instant(0), from, to, datagram, &mut fates);
+        let arrivals = fates.into_iter().filter_map(|(host, fate)| match fate {
+            Fate::Arrives(at) => Some((host, at)),
+            Fate::Dropped(_) => None,
+        });
+        arrivals.collect()
+    }
+
+    #[test]
+    fn a_multicast_reaches_listeners_but_not_its_sender() {
+        let mut network = network(NetworkOptions::PERFECT, 4);
+        network.listen(2, SocketAddr::from(GROUP), false);
+        let mut reached = receivers(&mut network, 0, &[1; 100]);
+        reached.sort_unstable();
+        assert_eq!(reached, [1, 3]);
+        network.forget(1);
+        assert_eq!(receivers(&mut network, 0, &[1; 100]), [3]);
+    }
+
+    #[test]
+    fn a_split_is_one_way_until_it_heals() {
+        let mut network = network(NetworkOptions::PERFECT, 2);
+        network.split(&[0], &[1]);
+        assert!(receivers(&mut network, 0, &[1; 9]).is_empty());
+        assert_eq!(receivers(&mut network, 1, &[1; 9]), [0]);
+        network.heal();
+        assert_eq!(receivers(&mut network, 0, &[1; 9]), [1]);
+        assert_eq!(network.counters().of(Cause::Split), 1);
+    }
+
+    #[test]
+    fn loss_is_as_frequent_as_asked_for() {
+        let options = NetworkOptions {
+            loss_ppm: 50_000,
+            ..NetworkOptions::PERFECT
+        };
+        let mut network = network(options, 11);
+        (0..1000).for_each(|_| {
+            receivers(&mut network, 0, &[1, 1, 0, 0]);
+        });
+        let counters = network.counters();
+        assert_eq!(counters.copies, 10_000);
+        assert!((350..650).contains(&counters.lost()), "{counters:?}");
+        assert_eq!(counters.lost(), counters.data_lost);
+        network.repair();
+        assert_eq!(receivers(&mut network, 0, &[1; 9]).len(), 10);
+    }
+
+    #[test]
+    fn doomed_data_packets_reach_nobody_and_others_pass() {
+        let mut network = network(NetworkOptions::PERFECT, 3);
+        network.doom(0, 1);
+        assert_eq!(receivers(&mut network, 0, &[1, 2, 0, 0]).len(), 2);
+        assert!(receivers(&mut network, 0, &[1, 1, 0, 0]).is_empty());
+        assert_eq!(receivers(&mut network, 0, &[1, 1, 0, 0]).len(), 2);
+    }
+
+    #[test]
+    fn what_is_larger_than_the_mtu_vanishes() {
+        let mut network = network(NetworkOptions::PERFECT, 2);
+        assert!(receivers(&mut network, 0, &[1; 1473]).is_empty());
+        assert_eq!(network.counters().oversized, 1);
+    }
+
+    #[test]
+    fn a_clogged_link_holds_packets_back_and_lets_them_go_at_once() {
+        let mut network = network(NetworkOptions::PERFECT, 2);
+        let until = Instant(5_000_000_000);
+        network.clog(&[0], &[1], until);
+        assert_eq!(arrivals(&mut network, 0, &[1; 9]), [(1, until)]);
+        assert_eq!(arrivals(&mut network, 0, &[1; 9]), [(1, until)]);
+        assert!(arrivals(&mut network, 1, &[1; 9])[0].1 < until);
+        assert_eq!(network.counters().clogged, 2);
+    }
+
+    #[test]
+    fn a_full_switch_port_drops_and_another_port_does_not_care() {
+        let options = NetworkOptions {
+            downlink_bits_per_second: 1_000_000,
+            switch_queue_bytes: 3000,
+            ..NetworkOptions::PERFECT
+        };
+        let mut network = network(options, 2);
+        let passed = (0..10).filter(|_| network.pass_port(Instant(0), 1, &[1; 1000]).is_some());
+        // One is on its way and three wait.
+        assert_eq!(passed.count(), 4);
+        assert!(network.pass_port(Instant(0), 0, &[1; 1000]).is_some());
+        assert_eq!(network.counters().of(Cause::Queue), 6);
+    }
+
+    #[test]
+    fn a_multicast_crosses_a_link_between_places_once() {
+        let sites = Sites {
+            count: 2,
+            delay: Duration::from_millis(40),
+            bits_per_second: 8_000_000,
+            ..Sites::ONE
+        };
+        let options = NetworkOptions {
+            sites,
+            jitter: Duration::ZERO,
+            ..NetworkOptions::PERFECT
+        };
+        let mut network = network(options, 6);
+        let arrived = arrivals(&mut network, 0, &[1; 1000]);
+        let far: Vec<_> = arrived.iter().filter(|(host, _)| host % 2 == 1).collect();
+        assert_eq!(far.len(), 3);
+        // A millisecond on the link for all of them, and 40 on the way.
+        assert!(far.iter().all(|(_, at)| at.0 / 1_000_000 == 41), "{far:?}");
+        let near = arrived.iter().filter(|(host, _)| host % 2 == 0);
+        assert!(near.into_iter().all(|(_, at)| at.0 < 1_000_000));
+    }
+
+    #[test]
+    fn what_is_lost_on_a_link_is_lost_for_a_whole_place() {
+        let sites = Sites {
+            count: 2,
+            loss_ppm: 1_000_000,
+            ..Sites::ONE
+        };
+        let options = NetworkOptions {
+            sites,
+            ..NetworkOptions::PERFECT
+        };
+        let mut network = network(options, 6);
+        assert_eq!(receivers(&mut network, 0, &[1; 9]), [2, 4]);
+        assert_eq!(network.counters().of(Cause::Site), 3);
+        network.repair();
+        assert_eq!(receivers(&mut network, 0, &[1; 9]).len(), 5);
+    }
+
+    #[test]
+    fn a_path_that_is_narrow_for_a_while_drops_what_is_large() {
+        let mut network = network(NetworkOptions::PERFECT, 2);
+        network.narrow(500, Instant(1));
+        assert!(receivers(&mut network, 0, &[1; 501]).is_empty());
+        assert_eq!(receivers(&mut network, 0, &[1; 500]), [1]);
+        network.narrow(500, Instant(0));
+        assert_eq!(receivers(&mut network, 0, &[1; 501]), [1]);
+    }
+}

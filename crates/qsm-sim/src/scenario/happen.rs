@@ -1,0 +1,130 @@
+use super::parse::ROLES;
+use super::words::{Words, Wrong};
+use crate::faults::{Fault, Garbage};
+use crate::workload::Churn;
+
+/// What stands behind `at` and a time.
+#[derive(Debug)]
+pub(super) enum Happens {
+    Fault(Fault),
+    Churn(Churn),
+}
+
+const VERBS: [(&str, Verb); 15] = [
+    ("crash", Verb::Crash),
+    ("restart", Verb::Restart),
+    ("close", Verb::Close),
+    ("freeze", Verb::Freeze),
+    ("sleep", Verb::Sleep),
+    ("slow", Verb::Slow),
+    ("split", Verb::Split),
+    ("cut", Verb::Cut),
+    ("heal", Verb::Heal),
+    ("clog", Verb::Clog),
+    ("narrow", Verb::Narrow),
+    ("doom", Verb::Doom),
+    ("garbage", Verb::Garbage),
+    ("enter", Verb::Enter),
+    ("exit", Verb::Exit),
+];
+
+#[derive(Debug, Clone, Copy)]
+enum Verb {
+    Crash,
+    Restart,
+    Close,
+    Freeze,
+    Sleep,
+    Slow,
+    Split,
+    Cut,
+    Heal,
+    Clog,
+    Narrow,
+    Doom,
+    Garbage,
+    Enter,
+    Exit,
+}
+
+pub(super) fn happens(words: &mut Words<'_>, nodes: usize) -> Result<Happens, Wrong> {
+    let fault = match words.choice("what happens", &VERBS)? {
+        Verb::Enter => return churn(words, nodes, true),
+        Verb::Exit => return churn(words, nodes, false),
+        Verb::Crash => Fault::Crash {
+            host: words.host(nodes)?,
+        },
+        Verb::Close => Fault::Close {
+            host: words.host(nodes)?,
+        },
+        Verb::Restart => Fault::Restart {
+            host: words.host(nodes)?,
+            same_node: words.choice("as whom", &[("same-node", true), ("new-node", false)])?,
+        },
+        Verb::Freeze => Fault::Freeze {
+            host: words.host(nodes)?,
+            time: words.time("for how long")?,
+        },
+        Verb::Sleep => Fault::Sleep {
+            host: words.host(nodes)?,
+            time: words.time("for how long")?,
+        },
+        Verb::Slow => Fault::Slow {
+            host: words.host(nodes)?,
+            per_datagram: words.time("time per datagram")?,
+            time: words.time("for how long")?,
+        },
+        Verb::Split => Fault::Split {
+            from: words.hosts("from", nodes)?,
+            to: words.hosts("", nodes)?,
+            both_ways: true,
+        },
+        Verb::Cut => Fault::Split {
+            from: words.hosts("to", nodes)?,
+            to: words.hosts("", nodes)?,
+            both_ways: false,
+        },
+        Verb::Heal => Fault::Heal,
+        Verb::Clog => {
+            let time = words.time("for how long")?;
+            Fault::Clog {
+                time,
+                from: words.hosts("to", nodes)?,
+                to: words.hosts("", nodes)?,
+            }
+        }
+        Verb::Narrow => {
+            let bytes = words.bounded("the largest datagram in bytes", (0, 65_000))?;
+            Fault::Narrow {
+                bytes: usize::try_from(bytes).unwrap_or(0),
+                time: words.time("for how long")?,
+            }
+        }
+        Verb::Doom => Fault::Doom {
+            host: words.host(nodes)?,
+            packets: words.number("how many packets")?,
+        },
+        Verb::Garbage => Fault::Garbage {
+            kind: words.choice(
+                "a kind of garbage",
+                &Garbage::ALL.map(|kind| (kind.name(), kind)),
+            )?,
+            host: words.host(nodes)?,
+            count: words.number("how many datagrams")?,
+        },
+    };
+    Ok(Happens::Fault(fault))
+}
+
+fn churn(words: &mut Words<'_>, nodes: usize, enter: bool) -> Result<Happens, Wrong> {
+    let host = words.host(nodes)?;
+    if host == 0 {
+        return Err(words.wrong("the membership service enters no groups; expected a node"));
+    }
+    Ok(Happens::Churn(Churn {
+        host,
+        group: words.named("group")?,
+        role: words.choice("a role", &ROLES)?,
+        enter,
+    }))
+}
