@@ -9,7 +9,7 @@
 //! do and what must hold is the caller's: it schedules tasks and reads [`Outputs`].
 
 use core::time::Duration;
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::net::SocketAddr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
@@ -105,6 +105,8 @@ struct Host {
     process: u32,
     inbox: VecDeque<(SocketAddr, Rc<[u8]>)>,
     inbox_bytes: usize,
+    /// What its process wants to hear: a late effect of an earlier wish is none.
+    listening: BTreeSet<SocketAddr>,
     /// Whether a `Serve` is in the queue.
     serving: bool,
     busy_until: Instant,
@@ -177,6 +179,7 @@ impl Engine {
             process: 0,
             inbox: VecDeque::new(),
             inbox_bytes: 0,
+            listening: BTreeSet::new(),
             serving: false,
             busy_until: Instant(0),
             frozen_until: None,
@@ -257,6 +260,7 @@ impl Engine {
         host_state.process += 1;
         host_state.inbox.clear();
         host_state.inbox_bytes = 0;
+        host_state.listening.clear();
         host_state.serving = false;
         host_state.frozen_until = None;
         host_state.timer_at = Instant::NEVER;
@@ -344,7 +348,8 @@ impl Engine {
                 self.time_out(host)
             }
             Happening::Listen(host, process, address, on) => {
-                if self.hosts[host].process == process {
+                let state = &self.hosts[host];
+                if state.process == process && state.listening.contains(&address) == on {
                     self.network.listen(host, address, on);
                 }
                 Ok(None)
@@ -550,6 +555,11 @@ impl Engine {
                     continue;
                 }
             };
+            if on {
+                state.listening.insert(address);
+            } else {
+                state.listening.remove(&address);
+            }
             let happening = Happening::Listen(host, state.process, address, on);
             self.queue.push(self.now.after(at), happening);
             let word = if on {
