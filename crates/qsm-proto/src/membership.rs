@@ -103,7 +103,7 @@ pub struct Membership {
     groups: Groups,
     regions: Regions,
     requests: Requests,
-    /// Regions that this node has left and has everything of.
+    /// Regions that this node has left and is done with.
     drained: BTreeMap<RegionId, ViewNumber>,
     dead: Dead,
     changes: VecDeque<Change>,
@@ -286,8 +286,8 @@ impl Membership {
         self.step(now, outbox);
     }
 
-    /// Reports that this node has everything of a region it left before `view`. Repeated to
-    /// every service until one has taken the node out.
+    /// Reports that this node has everything of a region it left before `view`, or that everybody
+    /// has what it has sent there. Repeated to every service until one has taken the node out.
     pub fn drained(
         &mut self,
         now: Instant,
@@ -295,10 +295,14 @@ impl Membership {
         view: ViewNumber,
         outbox: &mut Outbox,
     ) {
-        if self.drained.insert(region, view) != Some(view) {
-            self.tell(&ToService::Drained { region, view });
-            self.step(now, outbox);
-        }
+        self.drained.insert(region, view);
+        self.tell(&ToService::Drained { region, view });
+        self.step(now, outbox);
+    }
+
+    /// This node publishes to the region again.
+    pub fn not_drained(&mut self, region: RegionId) {
+        self.drained.remove(&region);
     }
 
     /// Leaves the cluster. [`Membership::is_gone`] says when the service knows.

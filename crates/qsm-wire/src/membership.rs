@@ -36,6 +36,15 @@ pub struct Member {
     pub leaving: bool,
 }
 
+/// A node that may send to a region.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Sender {
+    /// Who.
+    pub origin: Origin,
+    /// Where it receives unicast.
+    pub address: SocketAddr,
+}
+
 /// What a node knows of its region when it meets a membership service that knows nothing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RegionReport {
@@ -167,11 +176,12 @@ pub enum ToService {
         /// Group names; unknown ones are ignored.
         names: Vec<String>,
     },
-    /// I have everything that was sent to me in this region before I left it.
+    /// Of a region I have left: I have everything that was sent to me there before. Of one I do
+    /// not publish to any more: everybody has what I have sent there.
     Drained {
-        /// The region I left.
+        /// The region.
         region: RegionId,
-        /// The view that marked me as leaving.
+        /// The view that marked me as leaving; or the newest one that I know.
         view: ViewNumber,
     },
     /// This member does not answer its ring neighbour.
@@ -210,7 +220,8 @@ pub enum Update {
         channel: ChannelId,
         /// The channel's multicast address.
         address: SocketAddr,
-        /// The region's groups that concern this node, ascending.
+        /// The region's groups that concern this node, ascending. None: the node is to say
+        /// [`ToService::Drained`] when all that it has sent there has arrived.
         groups: Vec<GroupId>,
     },
     /// A region's next view: the members of view `base` without `removed`, those in `leaving`
@@ -238,6 +249,15 @@ pub enum Update {
     Dead {
         /// Whose streams end.
         origin: Origin,
+    },
+    /// To a leaving member: everybody who may send to the region knows that it leaves.
+    Settled {
+        /// The region.
+        region: RegionId,
+        /// The view that marked it as leaving, or a later one.
+        view: ViewNumber,
+        /// Who may have sent something before. What others have sent, everybody has.
+        senders: Vec<Sender>,
     },
 }
 
@@ -438,6 +458,7 @@ macro_rules! record {
 }
 
 record! { Member { origin, address, leaving } }
+record! { Sender { origin, address } }
 record! { RegionReport { region, view, channel, address, members } }
 record! { GroupReport { group, name, role } }
 record! { NodeRow { origin, name, address, region, subscriptions, publications } }
@@ -464,6 +485,7 @@ message! { Update {
     3 => View { region, view, base, removed, leaving, added },
     4 => Closed { region },
     5 => Dead { origin },
+    6 => Settled { region, view, senders },
 } }
 message! { FromService {
     1 => Welcome { incarnation, term, heartbeat_ms },

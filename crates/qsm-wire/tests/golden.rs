@@ -482,10 +482,18 @@ fn a_batch_with_every_update() {
             region: RegionId(4),
         },
         Update::Dead { origin: PEER },
+        Update::Settled {
+            region: RegionId(4),
+            view: ViewNumber(6),
+            senders: vec![Sender {
+                origin: PEER,
+                address: member().address,
+            }],
+        },
     ];
     assert_from_service(
         &FromService::Batch { number: 9, updates },
-        "02 0900000000000000 05000000
+        "02 0900000000000000 06000000
          01 07000000 0100 67
          02 04000000 0a000000 04 0a4e0001 8311 01000000 07000000
          03 04000000 06000000 05000000
@@ -493,7 +501,8 @@ fn a_batch_with_every_update() {
             01000000 9900000000000000 02000000
             01000000 9900000000000000 02000000 04 0a4e0001 8311 01
          04 04000000
-         05 9900000000000000 02000000",
+         05 9900000000000000 02000000
+         06 04000000 06000000 01000000 9900000000000000 02000000 04 0a4e0001 8311",
     );
 }
 

@@ -6,7 +6,7 @@ use qsm_proto::Instant;
 use qsm_wire::membership::{GroupReport, Member, RegionReport, Role};
 use qsm_wire::{ChannelId, GroupId, NodeId, Origin, RegionId, ViewNumber};
 
-use super::Registry;
+use super::{Leave, Registry};
 use crate::groups::check_name;
 use crate::regions::Region;
 use crate::signature::Signature;
@@ -92,6 +92,7 @@ impl Registry {
                 self.groups.hold(group);
             }
             if report.role == Role::Publisher {
+                node.published = true;
                 self.groups.change_publisher(group, id, true);
             }
         }
@@ -164,7 +165,9 @@ impl Registry {
 
     fn take_up_leaver(&mut self, now: Instant, id: RegionId, member: Origin, since: ViewNumber) {
         if let Some(node) = self.nodes.get_mut(&member.node) {
-            node.leaving.insert(id, since);
+            let settled = false;
+            node.leaving.insert(id, Leave { since, settled });
+            self.resettle.insert((id, since));
             let deadline = now.after(self.drain_max);
             self.drain_deadlines.insert((deadline, id, member.node));
         }
@@ -191,7 +194,7 @@ impl Registry {
             let region = self.regions.get_mut(stale);
             let since = region.map_or(ViewNumber(0), |region| {
                 region.active -= 1;
-                region.view
+                ViewNumber(region.view.0 + 1)
             });
             self.stale.push((stale, member));
             self.take_up_leaver(now, stale, member, since);

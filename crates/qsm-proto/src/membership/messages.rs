@@ -139,6 +139,15 @@ impl Membership {
                 self.dead.insert(origin);
                 self.changes.push_back(Change::Dead { origin });
             }
+            Update::Settled {
+                region,
+                view,
+                senders,
+            } => self.changes.push_back(Change::Settled {
+                region,
+                view,
+                senders,
+            }),
             _ => return false,
         }
         true
@@ -152,10 +161,10 @@ impl Membership {
             self.heard_of(member.origin);
         }
         let own = view.index_of(self.origin());
-        let leaving = own
+        let receives = own
             .and_then(|index| view.member(index))
-            .is_some_and(|m| m.leaving);
-        if !leaving {
+            .is_some_and(|m| !m.leaving);
+        if receives {
             self.drained.remove(&view.region());
         }
         self.changes.push_back(Change::View(view));

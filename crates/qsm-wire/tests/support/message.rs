@@ -123,7 +123,7 @@ pub fn from_service(dice: &mut Dice, variant: usize) -> FromService {
 }
 
 fn update(dice: &mut Dice) -> Update {
-    match dice.below(5) {
+    match dice.below(6) {
         0 => Update::Named {
             group: GroupId(dice.u32()),
             name: text(dice),
@@ -144,6 +144,14 @@ fn update(dice: &mut Dice) -> Update {
         },
         3 => Update::Closed {
             region: RegionId(dice.u32()),
+        },
+        4 => Update::Settled {
+            region: RegionId(dice.u32()),
+            view: ViewNumber(dice.u32()),
+            senders: dice.list(3, |dice| Sender {
+                origin: origin(dice),
+                address: address(dice),
+            }),
         },
         _ => Update::Dead {
             origin: origin(dice),
