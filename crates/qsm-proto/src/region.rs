@@ -137,7 +137,7 @@ impl Region {
     pub fn other_receivers(&self, me: Origin) -> usize {
         let members = self.history.newest().members().iter();
         members
-            .filter(|member| !member.leaving && member.origin != me)
+            .filter(|member| !member.leaving() && member.origin != me)
             .count()
     }
 

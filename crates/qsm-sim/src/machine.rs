@@ -120,7 +120,7 @@ impl Machine {
                     .filter(|region| region.groups.contains(&group));
                 let members = regions.flat_map(|region| region.history.newest().members());
                 members
-                    .filter(|member| !member.leaving)
+                    .filter(|member| !member.leaving())
                     .map(|member| member.origin)
                     .collect()
             }
@@ -226,7 +226,7 @@ fn describe_region(region: &qsm_proto::region::Region) -> String {
         .members()
         .iter()
         .map(|member| {
-            let leaving = if member.leaving { "-" } else { "" };
+            let leaving = if member.leaving() { "-" } else { "" };
             format!("{}{leaving}", member.origin)
         })
         .collect();

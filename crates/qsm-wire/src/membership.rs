@@ -31,9 +31,19 @@ pub struct Member {
     pub origin: Origin,
     /// Where it receives unicast.
     pub address: SocketAddr,
-    /// It has left: it receives nothing sent in this view, but still takes part in the recovery
-    /// of what was sent before, until it has all of that.
-    pub leaving: bool,
+    /// The view in which it came: it receives what is sent in that view and later ones.
+    pub joined: ViewNumber,
+    /// The view in which it left: it receives nothing sent in that view or a later one, but still
+    /// takes part in the recovery of what was sent before, until it has all of that.
+    pub left: Option<ViewNumber>,
+}
+
+impl Member {
+    /// Whether it has left and is still there.
+    #[must_use]
+    pub fn leaving(&self) -> bool {
+        self.left.is_some()
+    }
 }
 
 /// A node that may send to a region.
@@ -63,8 +73,8 @@ pub struct RegionReport {
 /// What a node knows of a group.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GroupReport {
-    /// The number it was given.
-    pub group: GroupId,
+    /// The number it was given; `None`: it has asked for the role and not heard of it yet.
+    pub group: Option<GroupId>,
     /// Its name.
     pub name: String,
     /// What this node does with it.
@@ -457,7 +467,7 @@ macro_rules! record {
     };
 }
 
-record! { Member { origin, address, leaving } }
+record! { Member { origin, address, joined, left } }
 record! { Sender { origin, address } }
 record! { RegionReport { region, view, channel, address, members } }
 record! { GroupReport { group, name, role } }

@@ -234,7 +234,9 @@ impl Registry {
             region.members.retain(|member| !gone(member));
             if !touch.leaving.is_empty() {
                 for member in &mut region.members {
-                    member.leaving |= touch.leaving.contains(&member.origin);
+                    if touch.leaving.contains(&member.origin) {
+                        member.left.get_or_insert(ViewNumber(base.0 + 1));
+                    }
                 }
             }
             region.members.extend(touch.added.iter().copied());
@@ -299,7 +301,7 @@ impl Registry {
                 continue;
             };
             let mut leavers = Vec::new();
-            for member in region.members.iter().filter(|member| member.leaving) {
+            for member in region.members.iter().filter(|member| member.leaving()) {
                 let node = self.nodes.get_mut(&member.origin.node);
                 let leave = node.and_then(|node| node.leaving.get_mut(&id));
                 if let Some(leave) = leave.filter(|leave| leave.since == view) {

@@ -195,7 +195,8 @@ impl Registry {
         work.touch(target).added.push(Member {
             origin: node.origin,
             address: node.address,
-            leaving: false,
+            joined: ViewNumber(region.view.0 + 1),
+            left: None,
         });
         work.checks.insert((target, id));
     }

@@ -107,12 +107,12 @@ fn check(registry: &Registry) {
         }
     }
     for (id, region) in registry.regions.iter() {
-        let active = region.members.iter().filter(|member| !member.leaving);
+        let active = region.members.iter().filter(|member| !member.leaving());
         assert_eq!(active.count(), region.active);
         for member in &region.members {
             let node = &registry.nodes[&member.origin.node];
-            assert_eq!(member.leaving, node.leaving.contains_key(&id));
-            assert_eq!(!member.leaving, node.home == Some(id));
+            assert_eq!(member.leaving(), node.leaving.contains_key(&id));
+            assert_eq!(!member.leaving(), node.home == Some(id));
             assert!(node.concerned.contains(&id));
         }
         for group in region.groups.iter() {
@@ -599,6 +599,56 @@ fn too_many_groups_are_refused_and_change_nothing() {
     assert_eq!(registry.counts(), [1, 3, 1, 1]);
 }
 
+// Rule R-MEM-6.
+#[test]
+fn a_role_that_others_know_to_be_granted_is_taken_up_although_its_node_has_not_heard() {
+    use qsm_wire::ChannelId;
+    use qsm_wire::membership::{GroupReport, RegionReport};
+
+    let mut registry = registry(21);
+    let report = |group, role| GroupReport {
+        group,
+        name: "g".to_owned(),
+        role,
+    };
+    let address = SocketAddr::from(([10, 0, 0, 1], 1));
+    let member = Member {
+        origin: origin(0),
+        address,
+        joined: ViewNumber(2),
+        left: None,
+    };
+    let region = RegionReport {
+        region: RegionId(5),
+        view: ViewNumber(4),
+        channel: ChannelId(6),
+        address: SocketAddr::from(([239, 192, 1, 1], 4484)),
+        members: vec![member],
+    };
+    let ignorant = (0, report(None, Role::Subscriber), vec![]);
+    let sender = (1, report(Some(GroupId(3)), Role::Publisher), vec![region]);
+    let reports = [ignorant, sender].map(|(node, group, regions)| Report {
+        origin: origin(node),
+        name: String::new(),
+        address,
+        groups: vec![group],
+        regions,
+    });
+    registry.rebuild(NOW, reports.into());
+    let batch = registry.apply(NOW);
+    check(&registry);
+    assert_eq!(registry.nodes[&NodeId(0)].home, Some(RegionId(5)));
+    let told = updates(&batch, 0);
+    let name = "g".to_owned();
+    let group = GroupId(3);
+    assert_eq!(told[0], Update::Named { group, name });
+    assert!(
+        told.iter()
+            .any(|update| matches!(update, Update::View { view, added, .. }
+            if *view == ViewNumber(4) && *added == [member]))
+    );
+}
+
 #[test]
 fn reports_that_contradict_each_other_still_make_one_consistent_membership() {
     use qsm_wire::ChannelId;
@@ -607,15 +657,19 @@ fn reports_that_contradict_each_other_still_make_one_consistent_membership() {
     for seed in 0..2000 {
         let mut random = Random::new(Seed(seed), "reports");
         let mut registry = registry(seed);
-        let member = |node: u64, leaving| Member {
+        let member = |node: u64, leaving: bool| Member {
             origin: origin(node),
             address: SocketAddr::from(([10, 0, 0, 1], 1)),
-            leaving,
+            joined: ViewNumber(1),
+            left: leaving.then_some(ViewNumber(1)),
         };
         let mut reports = Vec::new();
         for node in 0..5 {
             let groups = (0..random.below(4)).map(|_| GroupReport {
-                group: GroupId(u32::try_from(random.below(3)).unwrap()),
+                group: u32::try_from(random.below(4))
+                    .ok()
+                    .map(GroupId)
+                    .filter(|id| id.0 < 3),
                 name: format!("g{}", random.below(3)),
                 role: Role::Subscriber,
             });

@@ -202,7 +202,8 @@ mod tests {
         let members = nodes.iter().map(|node| Member {
             origin: origin(u64::from(*node)),
             address: address(*node),
-            leaving: false,
+            joined: ViewNumber(1),
+            left: None,
         });
         let channel = (ChannelId(1), SocketAddr::from(([239, 0, 0, 1], 1)));
         let view = RegionView::new(

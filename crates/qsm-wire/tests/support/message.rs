@@ -2,7 +2,7 @@
 
 use qsm_wire::membership::{
     FromService, GroupReport, GroupRow, Member, NodeRow, QueryKind, RegionReport, RegionRow, Role,
-    ToService, Update,
+    Sender, ToService, Update,
 };
 use qsm_wire::{ChannelId, GroupId, Incarnation, RegionId, ViewNumber};
 
@@ -40,7 +40,7 @@ pub fn to_service(dice: &mut Dice, variant: usize) -> ToService {
             incarnation: Incarnation(dice.u32()),
             term: dice.u64(),
             groups: dice.list(4, |dice| GroupReport {
-                group: GroupId(dice.u32()),
+                group: dice.flag().then(|| GroupId(dice.u32())),
                 name: text(dice),
                 role: role(dice),
             }),
@@ -194,7 +194,8 @@ fn member(dice: &mut Dice) -> Member {
     Member {
         origin: origin(dice),
         address: address(dice),
-        leaving: dice.flag(),
+        joined: ViewNumber(dice.u32()),
+        left: dice.flag().then(|| ViewNumber(dice.u32())),
     }
 }
 
