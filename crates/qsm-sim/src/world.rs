@@ -396,6 +396,8 @@ impl World {
         if let Some(former) = app.origin.replace(origin) {
             self.checkers.history.end(former, now);
         }
+        // Numbers of the former life are void.
+        app.ids.clear();
         let groups = app.roles.iter().filter(|role| role.1 == Role::Subscriber);
         app.since = groups.map(|role| (role.0, now)).collect();
         self.checkers.history.begin(origin, host, app.since.clone());
