@@ -71,11 +71,13 @@ impl Service {
         now: Instant,
     ) -> Result<Self, ServiceConfigError> {
         config.check()?;
+        // Not counted: a service that starts remembers nothing (R-MEM-3).
+        let run = Random::new(seed, "run").bits() & u64::from(u32::MAX);
         let header = Header {
             cluster: config.cluster_number(),
             origin: Origin {
                 node: config.node,
-                incarnation: Incarnation(0),
+                incarnation: Incarnation(u32::try_from(run).unwrap_or(0)),
             },
             epoch: 0,
             hop: Hop::Direct,

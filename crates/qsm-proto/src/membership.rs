@@ -345,7 +345,9 @@ impl Membership {
     ) {
         match packet.1 {
             Body::Session(frame) => {
-                if self.heard_from_service(now, frame.head.session) {
+                if self.heard_from_service(now, frame.head.session)
+                    && self.is_same_run(now, packet.0.origin)
+                {
                     if let Some(link) = &mut self.link {
                         link.session.handle_frame(now, frame);
                     }
@@ -354,6 +356,7 @@ impl Membership {
             }
             Body::SessionAck(heard) => {
                 if self.heard_from_service(now, heard.session)
+                    && self.is_same_run(now, packet.0.origin)
                     && let Some(link) = &mut self.link
                 {
                     link.session.handle_heard(now, heard.heard_upto, false);
@@ -499,6 +502,21 @@ impl Membership {
         let mut bytes = Vec::new();
         hello.encode(&mut bytes);
         bytes
+    }
+
+    /// Whether a packet of this session comes from the run of the service that the session is
+    /// with. A service that has restarted may take a late copy of the session's first frame for a
+    /// new one of the same id: its frames are not those that this node waits for, so a session of
+    /// another id begins (R-MEM-3).
+    fn is_same_run(&mut self, now: Instant, service: Origin) -> bool {
+        let Some(link) = &mut self.link else {
+            return false;
+        };
+        let same = *link.service.get_or_insert(service) == service;
+        if !same {
+            self.start_over(now);
+        }
+        same
     }
 
     /// Notes a sign of life; `false` when it is of another session.
