@@ -226,7 +226,7 @@ fn region_json(row: &RegionRow) -> Value {
 
 #[cfg(test)]
 mod tests {
-    use qsm::{GroupId, Incarnation, NodeId, Origin, RegionId};
+    use qsm::{GroupId, Incarnation, NodeId, Origin, RegionId, ViewNumber};
 
     use super::*;
 
@@ -284,7 +284,8 @@ mod tests {
                 incarnation: Incarnation(1),
             },
             address: std::net::SocketAddr::from(([10, 0, 0, at], 7)),
-            leaving: false,
+            joined: ViewNumber(1),
+            left: None,
         };
         let row = RegionRow {
             region: RegionId(2),

@@ -1,4 +1,4 @@
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::SocketAddr;
 
 use qsm_proto::session::{Letterhead, Session, frame_bytes};
@@ -25,8 +25,11 @@ struct Client {
     session: Session,
     address: SocketAddr,
     standing: Standing,
-    /// Number of the last batch told.
+    /// Number of the last batch told, in this session.
     batch: u64,
+    /// Batches told and not confirmed: the session's frame that ends one, and its number among
+    /// all batches of the service.
+    unconfirmed: VecDeque<(u64, u64)>,
     heard_at: Instant,
 }
 
@@ -133,6 +136,7 @@ impl Clients {
             address,
             standing: Standing::Greeting,
             batch: 0,
+            unconfirmed: VecDeque::new(),
             heard_at: now,
         };
         self.clients.insert(node, client);
@@ -197,6 +201,26 @@ impl Clients {
         let client = self.clients.get_mut(&node)?;
         client.batch += 1;
         Some(client.batch)
+    }
+
+    /// The node has been told all of this batch of the service.
+    pub(crate) fn note_batch(&mut self, node: NodeId, batch: u64) {
+        if let Some(client) = self.clients.get_mut(&node) {
+            let end = client.session.last_queued();
+            client.unconfirmed.push_back((end, batch));
+        }
+    }
+
+    /// The newest batch of the service that has arrived at the node since the last call.
+    pub(crate) fn poll_confirmed(&mut self, node: NodeId) -> Option<u64> {
+        let client = self.clients.get_mut(&node)?;
+        let upto = client.session.confirmed_upto();
+        let arrived = client.unconfirmed.partition_point(|(end, _)| *end <= upto);
+        client
+            .unconfirmed
+            .drain(..arrived)
+            .last()
+            .map(|(_, batch)| batch)
     }
 
     /// Ends a session, with a last receipt so that what has arrived is not repeated.

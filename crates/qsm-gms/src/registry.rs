@@ -18,6 +18,7 @@ mod audience;
 mod place;
 mod rebuild;
 mod rows;
+mod settling;
 #[cfg(test)]
 mod tests;
 
@@ -31,6 +32,7 @@ use qsm_wire::membership::Role;
 use qsm_wire::{GroupId, NodeId, Origin, RegionId, ViewNumber};
 
 pub(crate) use self::rebuild::Report;
+use self::settling::Settling;
 use crate::groups::{GroupTable, check_name};
 use crate::plan::AddressPlan;
 use crate::regions::RegionTable;
@@ -50,6 +52,15 @@ struct Pending {
     requests: Vec<u32>,
 }
 
+/// A member on its way out of a region.
+#[derive(Debug, Clone, Copy)]
+struct Leave {
+    /// The view that marks it as leaving.
+    since: ViewNumber,
+    /// Everybody who may send to the region has that view.
+    settled: bool,
+}
+
 /// A node in its present life.
 #[derive(Debug)]
 struct Node {
@@ -62,10 +73,14 @@ struct Node {
     publishes: BTreeSet<GroupId>,
     /// The region it is an active member of.
     home: Option<RegionId>,
-    /// Regions it is leaving, and the view that said so.
-    leaving: BTreeMap<RegionId, ViewNumber>,
+    /// Regions it is leaving.
+    leaving: BTreeMap<RegionId, Leave>,
+    /// Regions that concern it no more, but for what it may have sent there; and their views then.
+    parting: BTreeMap<RegionId, ViewNumber>,
     /// Regions it is told of.
     concerned: BTreeSet<RegionId>,
+    /// It is, or has been, a publisher of something.
+    published: bool,
     /// Regions it may have sent to in this life; if it dies their members must know.
     streams: BTreeSet<RegionId>,
     pending: Pending,
@@ -94,6 +109,11 @@ pub(crate) struct Registry {
     absent: Vec<(RegionId, Origin)>,
     /// Members that such a view shows as active although they have moved on.
     stale: Vec<(RegionId, Origin)>,
+    settling: Settling,
+    /// Views that everybody has, until the next batch tells those who leave with them.
+    settled: BTreeSet<(RegionId, ViewNumber)>,
+    /// Views of a former service of which it is not known who has them.
+    resettle: BTreeSet<(RegionId, ViewNumber)>,
     drained: BTreeSet<(RegionId, NodeId)>,
     drain_deadlines: BTreeSet<(Instant, RegionId, NodeId)>,
     pub(crate) stats: ServiceStats,
@@ -115,6 +135,9 @@ impl Registry {
             strangers: BTreeSet::new(),
             absent: Vec::new(),
             stale: Vec::new(),
+            settling: Settling::default(),
+            settled: BTreeSet::new(),
+            resettle: BTreeSet::new(),
             drained: BTreeSet::new(),
             drain_deadlines: BTreeSet::new(),
             stats: ServiceStats::default(),
@@ -148,7 +171,13 @@ impl Registry {
             && self.dead.is_empty()
             && self.strangers.is_empty()
             && self.absent.is_empty()
+            && self.settled.is_empty()
             && self.drained.is_empty())
+    }
+
+    /// All that a node has been told up to this batch has arrived there.
+    pub(crate) fn confirmed(&mut self, node: NodeId, batch: u64) {
+        self.settled.extend(self.settling.confirm(node, batch));
     }
 
     /// When a leaving member's time to drain is over.
@@ -162,8 +191,10 @@ impl Registry {
                 return;
             }
             self.drain_deadlines.pop_first();
-            let leaving = self.nodes.get(&node).map(|node| &node.leaving);
-            if leaving.is_some_and(|leaving| leaving.contains_key(&region)) {
+            let owes = |node: &Node| {
+                node.leaving.contains_key(&region) || node.parting.contains_key(&region)
+            };
+            if self.nodes.get(&node).is_some_and(owes) {
                 self.stats.drains_expired += 1;
                 self.drained.insert((region, node));
             }
@@ -184,6 +215,8 @@ impl Registry {
                 publishes: BTreeSet::new(),
                 home: None,
                 leaving: BTreeMap::new(),
+                parting: BTreeMap::new(),
+                published: false,
                 concerned: BTreeSet::new(),
                 streams: BTreeSet::new(),
                 pending: Pending::default(),
@@ -275,10 +308,14 @@ impl Registry {
         Ok(())
     }
 
-    /// A leaving member has everything of the region it left.
+    /// A leaving member has everything of the region it left; or a former publisher owes nothing.
     pub(crate) fn drained(&mut self, node: NodeId, region: RegionId, view: ViewNumber) {
-        let leaving = self.nodes.get(&node).and_then(|n| n.leaving.get(&region));
-        if leaving.is_some_and(|since| *since <= view) {
+        let Some(entry) = self.nodes.get(&node) else {
+            return;
+        };
+        let leaving = entry.leaving.get(&region).map(|leave| leave.since);
+        let since = leaving.or_else(|| entry.parting.get(&region).copied());
+        if since.is_some_and(|since| since <= view) {
             self.drained.insert((region, node));
         }
     }

@@ -71,11 +71,13 @@ impl Service {
         now: Instant,
     ) -> Result<Self, ServiceConfigError> {
         config.check()?;
+        // Not counted: a service that starts remembers nothing (R-MEM-3).
+        let run = Random::new(seed, "run").bits() & u64::from(u32::MAX);
         let header = Header {
             cluster: config.cluster_number(),
             origin: Origin {
                 node: config.node,
-                incarnation: Incarnation(0),
+                incarnation: Incarnation(u32::try_from(run).unwrap_or(0)),
             },
             epoch: 0,
             hop: Hop::Direct,
@@ -293,6 +295,7 @@ impl Service {
                 let number = self.clients.next_batch(node).unwrap_or(0);
                 self.tell(node, &FromService::Batch { number, updates });
             }
+            self.clients.note_batch(node, batch.number);
         }
         for (node, request) in batch.done {
             if self.clients.standing(node) == Some(Standing::Admitted) {
@@ -378,6 +381,9 @@ impl Service {
             }
         }
         self.detector.heard(now, node);
+        if let Some(batch) = self.clients.poll_confirmed(node) {
+            self.registry.confirmed(node, batch);
+        }
         while let Some(bytes) = self.clients.poll_message(node) {
             match ToService::decode(&bytes) {
                 Ok(message) => self.take_message(now, node, message),
@@ -577,6 +583,7 @@ fn bytes_max(update: &Update) -> usize {
             added,
             ..
         } => 12 * (removed.len() + leaving.len()) + 32 * added.len(),
+        Update::Settled { senders, .. } => 32 * senders.len(),
         _ => 0,
     }
 }

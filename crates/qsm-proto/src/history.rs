@@ -62,24 +62,24 @@ impl History {
     /// The next view.
     pub fn push(&mut self, view: Arc<RegionView>) {
         let me = view.index_of(self.me);
-        let receives = me
-            .and_then(|at| view.member(at))
-            .is_some_and(|member| !member.leaving);
+        let member = me.and_then(|at| view.member(at));
         let stayed = self.me().is_some();
-        match (receives, self.joined, self.left) {
-            (true, None, _) => self.joined = Some(view.number()),
-            (false, Some(_), None) => self.left = Some(view.number()),
+        // Not: whether it is the first view that shows this. The views before may not have come.
+        match (member.map(|member| (member.joined, member.left)), self.left) {
             // Back before it was out: it has taken part in the recovery all the time.
-            (true, Some(_), Some(_)) if stayed => self.left = None,
-            (true, Some(_), Some(_)) => {
-                self.joined = Some(view.number());
-                self.left = None;
+            (Some((_, None)), Some(_)) if stayed => self.left = None,
+            (Some((joined, left)), _) if !stayed => {
+                self.joined = Some(joined);
+                self.left = left;
             }
+            (Some((_, left)), None) => self.left = left,
+            (None, None) if self.joined.is_some() => self.left = Some(view.number()),
             _ => {}
         }
         if self.entries.len() == Self::MAX {
             self.entries.pop_front();
         }
+        let receives = member.is_some_and(|member| !member.leaving());
         self.entries.push_back(Entry { view, me, receives });
     }
 
@@ -246,7 +246,8 @@ mod tests {
             .map(|(node, leaving)| Member {
                 origin: origin(*node),
                 address,
-                leaving: *leaving,
+                joined: ViewNumber(if *leaving { 1 } else { number }),
+                left: leaving.then_some(ViewNumber(number)),
             })
             .collect();
         let channel = (ChannelId(1), SocketAddr::from(([239, 0, 0, 1], 1)));
@@ -293,6 +294,29 @@ mod tests {
         );
         let duties = duties(&history, 1..=3);
         assert_eq!(duties, [Duty::Deliver, Duty::Pass, Duty::Deliver]);
+    }
+
+    // Rule R-VIEW-6.
+    #[test]
+    fn a_node_that_is_told_late_delivers_from_the_view_in_which_it_joined() {
+        let late = |left: Option<u32>| {
+            let plain = view(7, &[(1, false), (2, false)]);
+            let mut members = plain.members().to_vec();
+            let me = members.iter_mut().find(|member| member.origin == origin(1));
+            let me = me.unwrap();
+            me.joined = ViewNumber(3);
+            me.left = left.map(ViewNumber);
+            let channel = (plain.channel(), plain.address());
+            let (region, number) = (plain.region(), plain.number());
+            let view = RegionView::new(region, number, channel, members, Layout::default());
+            History::new(origin(1), Arc::new(view))
+        };
+        let stays = duties(&late(None), 2..=7);
+        assert_eq!(stays[0], Duty::Pass);
+        assert_eq!(stays[1..], [Duty::Deliver; 5]);
+        let leaves = duties(&late(Some(5)), 2..=7);
+        assert_eq!(leaves[1..3], [Duty::Deliver; 2]);
+        assert_eq!(leaves[3..], [Duty::Pass; 3]);
     }
 
     #[test]

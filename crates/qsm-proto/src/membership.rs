@@ -103,7 +103,7 @@ pub struct Membership {
     groups: Groups,
     regions: Regions,
     requests: Requests,
-    /// Regions that this node has left and has everything of.
+    /// Regions that this node has left and is done with.
     drained: BTreeMap<RegionId, ViewNumber>,
     dead: Dead,
     changes: VecDeque<Change>,
@@ -286,8 +286,8 @@ impl Membership {
         self.step(now, outbox);
     }
 
-    /// Reports that this node has everything of a region it left before `view`. Repeated to
-    /// every service until one has taken the node out.
+    /// Reports that this node has everything of a region it left before `view`, or that everybody
+    /// has what it has sent there. Repeated to every service until one has taken the node out.
     pub fn drained(
         &mut self,
         now: Instant,
@@ -295,10 +295,14 @@ impl Membership {
         view: ViewNumber,
         outbox: &mut Outbox,
     ) {
-        if self.drained.insert(region, view) != Some(view) {
-            self.tell(&ToService::Drained { region, view });
-            self.step(now, outbox);
-        }
+        self.drained.insert(region, view);
+        self.tell(&ToService::Drained { region, view });
+        self.step(now, outbox);
+    }
+
+    /// This node publishes to the region again.
+    pub fn not_drained(&mut self, region: RegionId) {
+        self.drained.remove(&region);
     }
 
     /// Leaves the cluster. [`Membership::is_gone`] says when the service knows.
@@ -341,7 +345,9 @@ impl Membership {
     ) {
         match packet.1 {
             Body::Session(frame) => {
-                if self.heard_from_service(now, frame.head.session) {
+                if self.heard_from_service(now, frame.head.session)
+                    && self.is_same_run(now, packet.0.origin)
+                {
                     if let Some(link) = &mut self.link {
                         link.session.handle_frame(now, frame);
                     }
@@ -350,6 +356,7 @@ impl Membership {
             }
             Body::SessionAck(heard) => {
                 if self.heard_from_service(now, heard.session)
+                    && self.is_same_run(now, packet.0.origin)
                     && let Some(link) = &mut self.link
                 {
                     link.session.handle_heard(now, heard.heard_upto, false);
@@ -495,6 +502,21 @@ impl Membership {
         let mut bytes = Vec::new();
         hello.encode(&mut bytes);
         bytes
+    }
+
+    /// Whether a packet of this session comes from the run of the service that the session is
+    /// with. A service that has restarted may take a late copy of the session's first frame for a
+    /// new one of the same id: its frames are not those that this node waits for, so a session of
+    /// another id begins (R-MEM-3).
+    fn is_same_run(&mut self, now: Instant, service: Origin) -> bool {
+        let Some(link) = &mut self.link else {
+            return false;
+        };
+        let same = *link.service.get_or_insert(service) == service;
+        if !same {
+            self.start_over(now);
+        }
+        same
     }
 
     /// Notes a sign of life; `false` when it is of another session.

@@ -41,6 +41,15 @@ pub struct Leaving {
     pub told: bool,
 }
 
+/// The word of the membership service that everybody who may send to a region has a view of it.
+#[derive(Debug, Clone)]
+pub struct Settled {
+    /// The view.
+    pub view: ViewNumber,
+    /// Who may have sent something in a view before, and where they are.
+    pub senders: BTreeMap<Origin, SocketAddr>,
+}
+
 /// A region this node is in, is leaving, or publishes to.
 #[derive(Debug)]
 pub struct Region {
@@ -56,10 +65,14 @@ pub struct Region {
     pub sender: Option<SendStream>,
     /// Senders whose streams cannot be placed yet.
     pub queries: BTreeMap<Origin, Query>,
-    /// Senders that have said that they have sent nothing here.
+    /// Senders that have said, since this node left, that they have sent nothing here.
     pub silent: Vec<Origin>,
     /// Set while this node is leaving.
     pub leaving: Option<Leaving>,
+    /// What everybody who may send here knows.
+    pub settled: Option<Settled>,
+    /// The membership service has been told that all that this node has sent here has arrived.
+    pub parted: bool,
     /// Members of the current view that receive, other than this node.
     pub receivers: usize,
     /// How widespread losses are.
@@ -82,6 +95,8 @@ impl Region {
             queries: BTreeMap::new(),
             silent: Vec::new(),
             leaving: None,
+            settled: None,
+            parted: false,
             receivers: 0,
             backoff: Backoff::default(),
         }
@@ -122,7 +137,7 @@ impl Region {
     pub fn other_receivers(&self, me: Origin) -> usize {
         let members = self.history.newest().members().iter();
         members
-            .filter(|member| !member.leaving && member.origin != me)
+            .filter(|member| !member.leaving() && member.origin != me)
             .count()
     }
 
@@ -137,9 +152,16 @@ impl Region {
             .map(|opening| opening.start)
     }
 
-    /// The sender's word that it has sent nothing here.
+    /// The sender's word that it has sent nothing here. It counts only once this node has left:
+    /// until then the sender may still begin.
     pub fn note_silent(&mut self, sender: Origin) {
         self.queries.remove(&sender);
+        if self.history.left().is_none() {
+            return;
+        }
+        if let Some(settled) = &mut self.settled {
+            settled.senders.remove(&sender);
+        }
         if self.silent.len() < SILENT_MAX && !self.silent.contains(&sender) {
             self.silent.push(sender);
         }
@@ -157,17 +179,66 @@ impl Region {
         }
     }
 
-    /// Whether this leaving node has received all that it must: every known stream is drained,
-    /// and the token has had the time to bring up unknown ones.
+    /// Whether this leaving node has received all that it must: nobody sends to it any more, all
+    /// who might have done so have said how far they went, every known stream is drained, and the
+    /// token has had the time to bring up those of the dead.
     #[must_use]
     pub fn drained(&self, now: Instant, quiet: core::time::Duration) -> bool {
         let (Some(leaving), Some(left)) = (&self.leaving, self.history.left()) else {
             return false;
         };
         let looked = leaving.tokens >= 2 || now.since(leaving.last_token) >= quiet;
+        let settled = self.settled.as_ref().is_some_and(|settled| {
+            let mut senders = settled.senders.keys();
+            settled.view >= left && senders.all(|sender| self.has_word_of(*sender))
+        });
         looked
+            && settled
             && self.queries.is_empty()
             && self.streams.values().all(|stream| stream.drained(left))
+    }
+
+    /// Whether it is known how far this sender went before this node left.
+    fn has_word_of(&self, sender: Origin) -> bool {
+        let known = |left| match self.streams.get(&sender) {
+            Some(stream) => stream.cut(left).is_some() || stream.drained(left),
+            None => self.silent.contains(&sender),
+        };
+        self.history.left().is_some_and(known)
+    }
+
+    /// Whether this sender still has to say how far it went before this node left.
+    #[must_use]
+    pub fn awaits(&self, sender: Origin) -> bool {
+        let settled = self.settled.as_ref();
+        settled.is_some_and(|settled| settled.senders.contains_key(&sender))
+            && !self.has_word_of(sender)
+    }
+
+    /// Asks all who may have sent something before this node left, and have not said how much.
+    pub fn ask_senders(&mut self, now: Instant, me: Origin) {
+        let Some(mut settled) = self.settled.take() else {
+            return;
+        };
+        settled
+            .senders
+            .retain(|sender, _| *sender != me && !self.has_word_of(*sender));
+        for (sender, address) in &settled.senders {
+            let query = Query {
+                address: Some(*address),
+                due: now,
+                attempts: 0,
+            };
+            self.queries.entry(*sender).or_insert(query);
+        }
+        self.settled = Some(settled);
+    }
+
+    /// Whether this node, which has nothing to do with this region any more, owes it nothing.
+    #[must_use]
+    pub fn can_part(&self) -> bool {
+        let idle = self.sender.as_ref().is_none_or(SendStream::is_idle);
+        !self.parted && !self.member() && self.groups.is_empty() && idle
     }
 
     /// Frees the memory of everything in here.

@@ -278,6 +278,19 @@ impl Session {
         .min()
     }
 
+    /// Number of the last frame of what has been queued so far; 0 if nothing has.
+    #[must_use]
+    pub fn last_queued(&self) -> u64 {
+        let queued = u64::try_from(self.sending.frames.len()).unwrap_or(u64::MAX);
+        self.sending.first + queued - 1
+    }
+
+    /// The peer has received all frames up to this number.
+    #[must_use]
+    pub fn confirmed_upto(&self) -> u64 {
+        self.sending.first - 1
+    }
+
     /// Whether everything sent has been acknowledged.
     #[must_use]
     pub fn is_settled(&self) -> bool {

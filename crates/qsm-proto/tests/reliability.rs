@@ -72,7 +72,8 @@ fn a_message_that_never_fits_all_regions_is_too_large() {
     let other = Member {
         origin: origin(9),
         address: cluster::address(9),
-        leaving: false,
+        joined: ViewNumber(1),
+        left: None,
     };
     cluster.batch(&[
         Update::Region {

@@ -121,7 +121,7 @@ impl Machine {
                     .filter(|region| region.groups.contains(&group));
                 let members = regions.flat_map(|region| region.history.newest().members());
                 members
-                    .filter(|member| !member.leaving)
+                    .filter(|member| !member.leaving())
                     .map(|member| member.origin)
                     .collect()
             }
@@ -247,7 +247,7 @@ fn describe_region(region: &Region) -> String {
         .members()
         .iter()
         .map(|member| {
-            let leaving = if member.leaving { "-" } else { "" };
+            let leaving = if member.leaving() { "-" } else { "" };
             format!("{}{leaving}", member.origin)
         })
         .collect();

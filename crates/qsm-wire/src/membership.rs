@@ -31,9 +31,28 @@ pub struct Member {
     pub origin: Origin,
     /// Where it receives unicast.
     pub address: SocketAddr,
-    /// It has left: it receives nothing sent in this view, but still takes part in the recovery
-    /// of what was sent before, until it has all of that.
-    pub leaving: bool,
+    /// The view in which it came: it receives what is sent in that view and later ones.
+    pub joined: ViewNumber,
+    /// The view in which it left: it receives nothing sent in that view or a later one, but still
+    /// takes part in the recovery of what was sent before, until it has all of that.
+    pub left: Option<ViewNumber>,
+}
+
+impl Member {
+    /// Whether it has left and is still there.
+    #[must_use]
+    pub fn leaving(&self) -> bool {
+        self.left.is_some()
+    }
+}
+
+/// A node that may send to a region.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Sender {
+    /// Who.
+    pub origin: Origin,
+    /// Where it receives unicast.
+    pub address: SocketAddr,
 }
 
 /// What a node knows of its region when it meets a membership service that knows nothing.
@@ -54,8 +73,8 @@ pub struct RegionReport {
 /// What a node knows of a group.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GroupReport {
-    /// The number it was given.
-    pub group: GroupId,
+    /// The number it was given; `None`: it has asked for the role and not heard of it yet.
+    pub group: Option<GroupId>,
     /// Its name.
     pub name: String,
     /// What this node does with it.
@@ -167,11 +186,12 @@ pub enum ToService {
         /// Group names; unknown ones are ignored.
         names: Vec<String>,
     },
-    /// I have everything that was sent to me in this region before I left it.
+    /// Of a region I have left: I have everything that was sent to me there before. Of one I do
+    /// not publish to any more: everybody has what I have sent there.
     Drained {
-        /// The region I left.
+        /// The region.
         region: RegionId,
-        /// The view that marked me as leaving.
+        /// The view that marked me as leaving; or the newest one that I know.
         view: ViewNumber,
     },
     /// This member does not answer its ring neighbour.
@@ -210,7 +230,8 @@ pub enum Update {
         channel: ChannelId,
         /// The channel's multicast address.
         address: SocketAddr,
-        /// The region's groups that concern this node, ascending.
+        /// The region's groups that concern this node, ascending. None: the node is to say
+        /// [`ToService::Drained`] when all that it has sent there has arrived.
         groups: Vec<GroupId>,
     },
     /// A region's next view: the members of view `base` without `removed`, those in `leaving`
@@ -238,6 +259,15 @@ pub enum Update {
     Dead {
         /// Whose streams end.
         origin: Origin,
+    },
+    /// To a leaving member: everybody who may send to the region knows that it leaves.
+    Settled {
+        /// The region.
+        region: RegionId,
+        /// The view that marked it as leaving, or a later one.
+        view: ViewNumber,
+        /// Who may have sent something before. What others have sent, everybody has.
+        senders: Vec<Sender>,
     },
 }
 
@@ -437,7 +467,8 @@ macro_rules! record {
     };
 }
 
-record! { Member { origin, address, leaving } }
+record! { Member { origin, address, joined, left } }
+record! { Sender { origin, address } }
 record! { RegionReport { region, view, channel, address, members } }
 record! { GroupReport { group, name, role } }
 record! { NodeRow { origin, name, address, region, subscriptions, publications } }
@@ -464,6 +495,7 @@ message! { Update {
     3 => View { region, view, base, removed, leaving, added },
     4 => Closed { region },
     5 => Dead { origin },
+    6 => Settled { region, view, senders },
 } }
 message! { FromService {
     1 => Welcome { incarnation, term, heartbeat_ms },

@@ -8,7 +8,7 @@ mod support;
 
 use qsm_wire::membership::{
     FromService, GroupReport, GroupRow, Member, NodeRow, QueryKind, RegionReport, RegionRow, Role,
-    ToService, Update,
+    Sender, ToService, Update,
 };
 use qsm_wire::{
     Ack, Beacon, ChannelId, Chunk, DataHeader, FrameHead, GroupId, Header, Heard, Hop, Incarnation,
@@ -384,7 +384,8 @@ fn member() -> Member {
     Member {
         origin: PEER,
         address,
-        leaving: true,
+        joined: ViewNumber(3),
+        left: Some(ViewNumber(6)),
     }
 }
 
@@ -396,7 +397,7 @@ fn hello() {
         incarnation: Incarnation(2),
         term: 5,
         groups: vec![GroupReport {
-            group: GroupId(7),
+            group: Some(GroupId(7)),
             name: "g".to_owned(),
             role: Role::Publisher,
         }],
@@ -415,9 +416,9 @@ fn hello() {
     assert_to_service(
         &hello,
         "01 0200 6e31 04 0a4e0001 8311 02000000 0500000000000000
-         01000000 07000000 0100 67 02
+         01000000 01 07000000 0100 67 02
          01000000 04000000 06000000 0a000000 04 0a4e0001 8311
-         01000000 9900000000000000 02000000 04 0a4e0001 8311 01
+         01000000 9900000000000000 02000000 04 0a4e0001 8311 03000000 01 06000000
          09000000 0b000000 0c000000 01000000 9900000000000000 02000000",
     );
 }
@@ -482,18 +483,27 @@ fn a_batch_with_every_update() {
             region: RegionId(4),
         },
         Update::Dead { origin: PEER },
+        Update::Settled {
+            region: RegionId(4),
+            view: ViewNumber(6),
+            senders: vec![Sender {
+                origin: PEER,
+                address: member().address,
+            }],
+        },
     ];
     assert_from_service(
         &FromService::Batch { number: 9, updates },
-        "02 0900000000000000 05000000
+        "02 0900000000000000 06000000
          01 07000000 0100 67
          02 04000000 0a000000 04 0a4e0001 8311 01000000 07000000
          03 04000000 06000000 05000000
             01000000 8877665544332211 03000000
             01000000 9900000000000000 02000000
-            01000000 9900000000000000 02000000 04 0a4e0001 8311 01
+            01000000 9900000000000000 02000000 04 0a4e0001 8311 03000000 01 06000000
          04 04000000
-         05 9900000000000000 02000000",
+         05 9900000000000000 02000000
+         06 04000000 06000000 01000000 9900000000000000 02000000 04 0a4e0001 8311",
     );
 }
 
@@ -563,6 +573,6 @@ fn answers_to_queries() {
             rows: vec![region],
         },
         "07 08000000 01000000 04000000 06000000 04 0a4e0001 8311 01000000
-         01000000 9900000000000000 02000000 04 0a4e0001 8311 01",
+         01000000 9900000000000000 02000000 04 0a4e0001 8311 03000000 01 06000000",
     );
 }

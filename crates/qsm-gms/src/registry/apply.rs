@@ -1,7 +1,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use qsm_proto::Instant;
-use qsm_wire::membership::{Member, Update};
+use qsm_wire::membership::{Member, Sender, Update};
 use qsm_wire::{GroupId, NodeId, Origin, RegionId, ViewNumber};
 
 use super::{Node, Registry};
@@ -9,6 +9,8 @@ use super::{Node, Registry};
 /// What a batch means for the nodes.
 #[derive(Debug, Default)]
 pub(crate) struct Batch {
+    /// Its number among all batches of the service, from 1.
+    pub(crate) number: u64,
     /// What each node concerned has to be told, in the order in which to tell it.
     pub(crate) updates: BTreeMap<NodeId, Vec<Update>>,
     /// Requests that have been carried out.
@@ -31,6 +33,7 @@ pub(super) struct Letter {
     pub(super) views: Vec<Update>,
     pub(super) closed: Vec<Update>,
     pub(super) dead: Vec<Update>,
+    pub(super) settled: Vec<Update>,
 }
 
 /// Who must know of a death: they stop waiting for the dead, and they will tell a service that
@@ -53,6 +56,8 @@ pub(super) struct Work {
     pub(super) touches: BTreeMap<RegionId, Touch>,
     /// Pairs for which it may have changed what the node has to know of the region.
     pub(super) checks: BTreeSet<(RegionId, NodeId)>,
+    /// Former publishers that owe nothing to the region.
+    pub(super) parted: BTreeSet<(RegionId, NodeId)>,
     /// Who died, and whom that concerns.
     pub(super) deaths: BTreeMap<Origin, Mourners>,
     pub(super) letters: BTreeMap<NodeId, Letter>,
@@ -73,18 +78,29 @@ impl Registry {
     /// Applies everything that is pending, at once (R040).
     pub(crate) fn apply(&mut self, now: Instant) -> Batch {
         let mut work = Work::default();
+        self.stats.batches += 1;
+        let recalled: Vec<NodeId> = self.resync.keys().copied().collect();
         self.recall(&mut work);
         self.bury(&mut work);
         self.release_drained(&mut work);
         self.place(now, &mut work);
         let views = self.settle(now, &mut work);
-        self.inform(&mut work, &views);
+        self.resettle();
+        self.inform(now, &mut work, &views);
         self.mourn(&mut work);
+        self.tell_settled(&mut work);
         self.groups.free_idle(now);
-        self.stats.batches += 1;
+        for id in recalled
+            .into_iter()
+            .filter(|id| !work.letters.contains_key(id))
+        {
+            // It has said that it knows all there is to know.
+            self.confirmed(id, u64::MAX);
+        }
         let letters = work.letters.into_iter();
         let updates = letters.map(|(node, letter)| (node, letter.into_updates()));
         Batch {
+            number: self.stats.batches,
             updates: updates.filter(|(_, updates)| !updates.is_empty()).collect(),
             done: work.done,
         }
@@ -118,6 +134,9 @@ impl Registry {
                 };
                 node.concerned.insert(region);
                 work.checks.insert((region, id));
+            }
+            for (region, leave) in node.leaving.iter().filter(|(_, leave)| leave.settled) {
+                self.settled.insert((*region, leave.since));
             }
         }
     }
@@ -157,6 +176,7 @@ impl Registry {
             for region in node.leaving.keys() {
                 work.touch(*region).removed.insert(origin);
             }
+            self.confirmed(origin.node, u64::MAX);
             self.release_roles(&node);
             let streams = node.streams;
             let mourners = Mourners::Near { streams, knew };
@@ -188,6 +208,10 @@ impl Registry {
                 continue;
             };
             if node.leaving.remove(&region).is_none() {
+                if node.parting.contains_key(&region) {
+                    work.parted.insert((region, id));
+                    work.checks.insert((region, id));
+                }
                 continue;
             }
             work.touch(region).removed.insert(node.origin);
@@ -210,7 +234,9 @@ impl Registry {
             region.members.retain(|member| !gone(member));
             if !touch.leaving.is_empty() {
                 for member in &mut region.members {
-                    member.leaving |= touch.leaving.contains(&member.origin);
+                    if touch.leaving.contains(&member.origin) {
+                        member.left.get_or_insert(ViewNumber(base.0 + 1));
+                    }
                 }
             }
             region.members.extend(touch.added.iter().copied());
@@ -220,6 +246,11 @@ impl Registry {
             }
             region.view = ViewNumber(base.0 + 1);
             self.stats.views += 1;
+            if !touch.leaving.is_empty() {
+                let audience = region.audience.keys().copied().collect();
+                self.settling
+                    .open((id, region.view), self.stats.batches, audience);
+            }
             let step = Update::View {
                 region: id,
                 view: region.view,
@@ -245,9 +276,56 @@ impl Registry {
         for node in region.audience.keys() {
             if let Some(node) = self.nodes.get_mut(node) {
                 node.concerned.remove(&id);
+                node.parting.remove(&id);
             }
             let closed = Update::Closed { region: id };
             work.letter(*node).closed.push(closed);
+        }
+    }
+
+    /// After a restart it is not known who has the views that marked members as leaving; all are
+    /// told of them now.
+    fn resettle(&mut self) {
+        for (id, view) in core::mem::take(&mut self.resettle) {
+            if let Some(region) = self.regions.get(id) {
+                let audience = region.audience.keys().copied().collect();
+                self.settling.open((id, view), self.stats.batches, audience);
+            }
+        }
+    }
+
+    /// Tells leaving members that nobody sends to them any more.
+    fn tell_settled(&mut self, work: &mut Work) {
+        for (id, view) in core::mem::take(&mut self.settled) {
+            let Some(region) = self.regions.get(id) else {
+                continue;
+            };
+            let mut leavers = Vec::new();
+            for member in region.members.iter().filter(|member| member.leaving()) {
+                let node = self.nodes.get_mut(&member.origin.node);
+                let leave = node.and_then(|node| node.leaving.get_mut(&id));
+                if let Some(leave) = leave.filter(|leave| leave.since == view) {
+                    leave.settled = true;
+                    leavers.push(member.origin.node);
+                }
+            }
+            if leavers.is_empty() {
+                continue;
+            }
+            let nodes = region.audience.keys().filter_map(|id| self.nodes.get(id));
+            // A member may have given up the role and still have something on its way.
+            let senders = nodes.filter(|node| node.published).map(|node| Sender {
+                origin: node.origin,
+                address: node.address,
+            });
+            let senders: Vec<Sender> = senders.collect();
+            for node in leavers {
+                work.letter(node).settled.push(Update::Settled {
+                    region: id,
+                    view,
+                    senders: senders.clone(),
+                });
+            }
         }
     }
 
@@ -277,7 +355,13 @@ pub(super) fn count(groups: &[GroupId]) -> u64 {
 impl Letter {
     fn into_updates(self) -> Vec<Update> {
         let mut updates = self.named;
-        for mut more in [self.regions, self.views, self.closed, self.dead] {
+        for mut more in [
+            self.regions,
+            self.views,
+            self.closed,
+            self.dead,
+            self.settled,
+        ] {
             updates.append(&mut more);
         }
         updates

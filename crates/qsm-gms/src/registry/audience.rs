@@ -1,5 +1,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 
+use qsm_proto::Instant;
 use qsm_wire::membership::Update;
 use qsm_wire::{GroupId, NodeId, RegionId, ViewNumber};
 
@@ -21,10 +22,15 @@ enum Need {
 impl Registry {
     /// Tells everybody concerned, and nobody else, what changed (R039): differences to those who
     /// know the view before, whole views to the others.
-    pub(super) fn inform(&mut self, work: &mut Work, views: &BTreeMap<RegionId, Update>) {
+    pub(super) fn inform(
+        &mut self,
+        now: Instant,
+        work: &mut Work,
+        views: &BTreeMap<RegionId, Update>,
+    ) {
         let checks = core::mem::take(&mut work.checks);
         for (region, node) in &checks {
-            self.check(*region, *node, work);
+            self.check(now, (*region, *node), work);
         }
         let mut told: BTreeSet<(RegionId, NodeId)> = checks;
         for id in views.keys() {
@@ -52,7 +58,7 @@ impl Registry {
     }
 
     /// Brings one node's knowledge of one region's groups up to date.
-    fn check(&mut self, id: RegionId, node_id: NodeId, work: &mut Work) {
+    fn check(&mut self, now: Instant, (id, node_id): (RegionId, NodeId), work: &mut Work) {
         let (Some(region), Some(node)) = (self.regions.get_mut(id), self.nodes.get_mut(&node_id))
         else {
             return;
@@ -60,16 +66,27 @@ impl Registry {
         let known = region.audience.get(&node_id).copied().unwrap_or_default();
         let groups = match need(id, node, region, known) {
             Need::Same => return,
-            Need::Nothing => {
-                if region.audience.remove(&node_id).is_some() {
-                    node.concerned.remove(&id);
-                    work.letter(node_id)
-                        .closed
-                        .push(Update::Closed { region: id });
-                }
+            Need::Nothing if !region.audience.contains_key(&node_id) => return,
+            Need::Nothing if !node.published || work.parted.contains(&(id, node_id)) => {
+                region.audience.remove(&node_id);
+                node.concerned.remove(&id);
+                node.parting.remove(&id);
+                work.letter(node_id)
+                    .closed
+                    .push(Update::Closed { region: id });
                 return;
             }
-            Need::List(groups) => groups,
+            Need::Nothing => {
+                // It may have sent something there that is still on its way.
+                node.parting.entry(id).or_insert(region.view);
+                let deadline = now.after(self.drain_max);
+                self.drain_deadlines.insert((deadline, id, node_id));
+                Vec::new()
+            }
+            Need::List(groups) => {
+                node.parting.remove(&id);
+                groups
+            }
         };
         let list = Some(list_signature(&self.key, region, &groups));
         if known.list == list {

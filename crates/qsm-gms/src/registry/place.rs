@@ -6,8 +6,8 @@ use qsm_proto::Instant;
 use qsm_wire::membership::{Member, Update};
 use qsm_wire::{GroupId, NodeId, RegionId, ViewNumber};
 
-use super::Registry;
 use super::apply::{Work, count};
+use super::{Leave, Registry};
 use crate::signature::Signature;
 
 /// A set of groups and its signature.
@@ -76,7 +76,10 @@ impl Registry {
         }
         let mut candidates: Vec<(Reverse<usize>, RegionId, &Set)> = Vec::new();
         for (id, (movers, set)) in tally {
-            let whole = self.regions.get(id).is_some_and(|r| r.active == movers);
+            let whole = self
+                .regions
+                .get(id)
+                .is_some_and(|r| r.active == movers && r.members.len() == r.active);
             if let (true, Some(set)) = (whole, set.filter(|set| !set.1.is_empty())) {
                 candidates.push((Reverse(movers), id, set));
             }
@@ -159,7 +162,9 @@ impl Registry {
             return;
         };
         node.home = None;
-        node.leaving.insert(home, ViewNumber(region.view.0 + 1));
+        let since = ViewNumber(region.view.0 + 1);
+        let settled = false;
+        node.leaving.insert(home, Leave { since, settled });
         region.active -= 1;
         work.touch(home).leaving.insert(node.origin);
         work.checks.insert((home, id));
@@ -190,7 +195,8 @@ impl Registry {
         work.touch(target).added.push(Member {
             origin: node.origin,
             address: node.address,
-            leaving: false,
+            joined: ViewNumber(region.view.0 + 1),
+            left: None,
         });
         work.checks.insert((target, id));
     }
@@ -213,6 +219,7 @@ impl Registry {
             let had = node.publishes.contains(&group);
             if had != on {
                 if on {
+                    node.published = true;
                     node.publishes.insert(group);
                 } else {
                     node.publishes.remove(&group);

@@ -6,7 +6,7 @@ use qsm_proto::Instant;
 use qsm_wire::membership::{GroupReport, Member, RegionReport, Role};
 use qsm_wire::{ChannelId, GroupId, NodeId, Origin, RegionId, ViewNumber};
 
-use super::Registry;
+use super::{Leave, Registry};
 use crate::groups::check_name;
 use crate::regions::Region;
 use crate::signature::Signature;
@@ -36,6 +36,13 @@ impl Registry {
     pub(crate) fn rebuild(&mut self, now: Instant, reports: Vec<Report>) -> usize {
         let mut newest: BTreeMap<RegionId, RegionReport> = BTreeMap::new();
         let mut alive: BTreeSet<Origin> = BTreeSet::new();
+        let numbered = reports.iter().flat_map(|report| &report.groups);
+        for report in numbered.filter(|report| check_name(&report.name).is_ok()) {
+            let count_max = self.limits.groups.saturating_mul(2);
+            if let Some(group) = report.group {
+                self.groups.adopt(group, &report.name, count_max);
+            }
+        }
         for report in reports {
             alive.insert(report.origin);
             let node = report.origin.node;
@@ -69,9 +76,11 @@ impl Registry {
             if check_name(&report.name).is_err() {
                 continue;
             }
-            let count_max = self.limits.groups.saturating_mul(2);
-            let Some(group) = self.groups.adopt(report.group, &report.name, count_max) else {
-                // Name or number contradict what others say: as if entered now.
+            // A number that nobody has told this node may have been told others.
+            let known = self.groups.find(&report.name);
+            let known = known.filter(|known| report.group.is_none_or(|told| told == *known));
+            let Some(group) = known else {
+                // Name or number contradict what others say, or it is new: as if entered now.
                 let group = self.groups.intern(now, &report.name);
                 if node
                     .pending
@@ -84,6 +93,9 @@ impl Registry {
                 node.pending.named.push(group);
                 continue;
             };
+            if report.group.is_none() {
+                node.pending.named.push(group);
+            }
             let fresh = match report.role {
                 Role::Subscriber => groups.insert(group),
                 Role::Publisher => node.publishes.insert(group),
@@ -92,6 +104,7 @@ impl Registry {
                 self.groups.hold(group);
             }
             if report.role == Role::Publisher {
+                node.published = true;
                 self.groups.change_publisher(group, id, true);
             }
         }
@@ -132,8 +145,8 @@ impl Registry {
             audience: BTreeMap::new(),
         };
         for member in &living {
-            if member.leaving {
-                self.take_up_leaver(now, id, member.origin, report.view);
+            if let Some(since) = member.left {
+                self.take_up_leaver(now, id, member.origin, since);
             } else if self.take_up_home(now, (id, signature), member.origin) {
                 region.active += 1;
             }
@@ -148,7 +161,7 @@ impl Registry {
     /// The groups that most of the active members have.
     fn common_groups(&self, members: &[Member]) -> (Arc<[GroupId]>, Signature) {
         let mut votes: BTreeMap<Signature, (usize, NodeId)> = BTreeMap::new();
-        for member in members.iter().filter(|member| !member.leaving) {
+        for member in members.iter().filter(|member| !member.leaving()) {
             let id = member.origin.node;
             if let Some(node) = self.nodes.get(&id) {
                 votes.entry(node.signature).or_insert((0, id)).0 += 1;
@@ -164,7 +177,9 @@ impl Registry {
 
     fn take_up_leaver(&mut self, now: Instant, id: RegionId, member: Origin, since: ViewNumber) {
         if let Some(node) = self.nodes.get_mut(&member.node) {
-            node.leaving.insert(id, since);
+            let settled = false;
+            node.leaving.insert(id, Leave { since, settled });
+            self.resettle.insert((id, since));
             let deadline = now.after(self.drain_max);
             self.drain_deadlines.insert((deadline, id, member.node));
         }
@@ -191,7 +206,7 @@ impl Registry {
             let region = self.regions.get_mut(stale);
             let since = region.map_or(ViewNumber(0), |region| {
                 region.active -= 1;
-                region.view
+                ViewNumber(region.view.0 + 1)
             });
             self.stale.push((stale, member));
             self.take_up_leaver(now, stale, member, since);

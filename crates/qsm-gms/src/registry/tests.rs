@@ -2,7 +2,7 @@ use super::*;
 
 use qsm_proto::Seed;
 use qsm_wire::Incarnation;
-use qsm_wire::membership::{FromService, Member, Update};
+use qsm_wire::membership::{FromService, Member, Sender, Update};
 
 use super::apply::Batch;
 
@@ -53,12 +53,16 @@ fn exit(registry: &mut Registry, node: u64, groups: impl IntoIterator<Item = u64
     registry.exit(NodeId(node), role, &names(groups)).unwrap();
 }
 
-/// Reports every leaving member as drained.
+/// Reports every leaving member as drained, and that former publishers owe nothing.
 fn drain(registry: &mut Registry) {
     let leaving: Vec<(NodeId, RegionId, ViewNumber)> = registry
         .nodes
         .iter()
-        .flat_map(|(id, node)| node.leaving.iter().map(|(r, v)| (*id, *r, *v)))
+        .flat_map(|(id, node)| {
+            let leaving = node.leaving.iter().map(|(r, leave)| (*r, leave.since));
+            let parting = node.parting.iter().map(|(r, view)| (*r, *view));
+            leaving.chain(parting).map(|(r, view)| (*id, r, view))
+        })
         .collect();
     for (node, region, view) in leaving {
         registry.drained(node, region, view);
@@ -103,12 +107,12 @@ fn check(registry: &Registry) {
         }
     }
     for (id, region) in registry.regions.iter() {
-        let active = region.members.iter().filter(|member| !member.leaving);
+        let active = region.members.iter().filter(|member| !member.leaving());
         assert_eq!(active.count(), region.active);
         for member in &region.members {
             let node = &registry.nodes[&member.origin.node];
-            assert_eq!(member.leaving, node.leaving.contains_key(&id));
-            assert_eq!(!member.leaving, node.home == Some(id));
+            assert_eq!(member.leaving(), node.leaving.contains_key(&id));
+            assert_eq!(!member.leaving(), node.home == Some(id));
             assert!(node.concerned.contains(&id));
         }
         for group in region.groups.iter() {
@@ -457,9 +461,89 @@ fn a_publisher_knows_the_regions_of_its_groups_and_only_its_groups_of_them() {
         .exit(NodeId(2), (4, Role::Publisher), &names([2, 3]))
         .unwrap();
     let batch = registry.apply(NOW);
+    let parting =
+        |update: &&Update| matches!(update, Update::Region { groups, .. } if groups.is_empty());
+    assert_eq!(updates(&batch, 2).iter().filter(parting).count(), 2);
+    check(&registry);
+    // What it has sent may be on its way: it is told of the regions' views until it says no.
+    drain(&mut registry);
+    let batch = registry.apply(NOW);
     let closed = |update: &&Update| matches!(update, Update::Closed { .. });
     assert_eq!(updates(&batch, 2).iter().filter(closed).count(), 2);
     check(&registry);
+}
+
+// Rule R-VIEW-10.
+#[test]
+fn a_former_publisher_that_comes_back_is_not_let_go() {
+    let mut registry = registry(19);
+    admit(&mut registry, 0);
+    admit(&mut registry, 1);
+    enter(&mut registry, 0, [1]);
+    publish(&mut registry, 1, [1]);
+    settle(&mut registry);
+    let (region, view) = registry
+        .regions
+        .iter()
+        .map(|(id, r)| (id, r.view))
+        .next()
+        .unwrap();
+    let role = (4, Role::Publisher);
+    registry.exit(NodeId(1), role, &names([1])).unwrap();
+    registry.apply(NOW);
+    publish(&mut registry, 1, [1]);
+    registry.apply(NOW);
+    registry.drained(NodeId(1), region, view);
+    assert!(!registry.has_changes(), "it publishes there");
+    registry.exit(NodeId(1), role, &names([1])).unwrap();
+    registry.apply(NOW);
+    // One that never answers is let go all the same.
+    let later = NOW.after(registry.drain_max);
+    registry.handle_timeout(later);
+    let batch = registry.apply(later);
+    assert_eq!(updates(&batch, 1), [Update::Closed { region }]);
+}
+
+// Rule R-VIEW-5.
+#[test]
+fn a_leaving_member_hears_when_all_who_may_send_to_it_know() {
+    let mut registry = registry(20);
+    for node in 0..4 {
+        admit(&mut registry, node);
+    }
+    enter(&mut registry, 0, [1]);
+    enter(&mut registry, 1, [1]);
+    publish(&mut registry, 2, [1]);
+    publish(&mut registry, 3, [1]);
+    settle(&mut registry);
+    let region = registry.nodes[&NodeId(0)].home.unwrap();
+    enter(&mut registry, 0, [2]);
+    let batch = registry.apply(NOW).number;
+    let view = registry.regions.get(region).unwrap().view;
+    registry.confirmed(NodeId(0), batch);
+    registry.confirmed(NodeId(1), batch);
+    registry.confirmed(NodeId(2), batch - 1);
+    registry.remove(NodeId(3));
+    registry.apply(NOW);
+    assert!(!registry.has_changes(), "publisher 2 may not know");
+    registry.confirmed(NodeId(2), batch + 1);
+    let settled = registry.apply(NOW);
+    let address = registry.nodes[&NodeId(2)].address;
+    let senders = vec![Sender {
+        origin: origin(2),
+        address,
+    }];
+    let expected = Update::Settled {
+        region,
+        view,
+        senders,
+    };
+    assert_eq!(updates(&settled, 0), [expected.clone()]);
+    assert!(updates(&settled, 1).is_empty());
+    // A new session has heard of nothing.
+    registry.resync(NodeId(0), BTreeMap::new());
+    let again = registry.apply(NOW);
+    assert!(updates(&again, 0).contains(&expected));
 }
 
 #[test]
@@ -515,6 +599,56 @@ fn too_many_groups_are_refused_and_change_nothing() {
     assert_eq!(registry.counts(), [1, 3, 1, 1]);
 }
 
+// Rule R-MEM-6.
+#[test]
+fn a_role_that_others_know_to_be_granted_is_taken_up_although_its_node_has_not_heard() {
+    use qsm_wire::ChannelId;
+    use qsm_wire::membership::{GroupReport, RegionReport};
+
+    let mut registry = registry(21);
+    let report = |group, role| GroupReport {
+        group,
+        name: "g".to_owned(),
+        role,
+    };
+    let address = SocketAddr::from(([10, 0, 0, 1], 1));
+    let member = Member {
+        origin: origin(0),
+        address,
+        joined: ViewNumber(2),
+        left: None,
+    };
+    let region = RegionReport {
+        region: RegionId(5),
+        view: ViewNumber(4),
+        channel: ChannelId(6),
+        address: SocketAddr::from(([239, 192, 1, 1], 4484)),
+        members: vec![member],
+    };
+    let ignorant = (0, report(None, Role::Subscriber), vec![]);
+    let sender = (1, report(Some(GroupId(3)), Role::Publisher), vec![region]);
+    let reports = [ignorant, sender].map(|(node, group, regions)| Report {
+        origin: origin(node),
+        name: String::new(),
+        address,
+        groups: vec![group],
+        regions,
+    });
+    registry.rebuild(NOW, reports.into());
+    let batch = registry.apply(NOW);
+    check(&registry);
+    assert_eq!(registry.nodes[&NodeId(0)].home, Some(RegionId(5)));
+    let told = updates(&batch, 0);
+    let name = "g".to_owned();
+    let group = GroupId(3);
+    assert_eq!(told[0], Update::Named { group, name });
+    assert!(
+        told.iter()
+            .any(|update| matches!(update, Update::View { view, added, .. }
+            if *view == ViewNumber(4) && *added == [member]))
+    );
+}
+
 #[test]
 fn reports_that_contradict_each_other_still_make_one_consistent_membership() {
     use qsm_wire::ChannelId;
@@ -523,15 +657,19 @@ fn reports_that_contradict_each_other_still_make_one_consistent_membership() {
     for seed in 0..2000 {
         let mut random = Random::new(Seed(seed), "reports");
         let mut registry = registry(seed);
-        let member = |node: u64, leaving| Member {
+        let member = |node: u64, leaving: bool| Member {
             origin: origin(node),
             address: SocketAddr::from(([10, 0, 0, 1], 1)),
-            leaving,
+            joined: ViewNumber(1),
+            left: leaving.then_some(ViewNumber(1)),
         };
         let mut reports = Vec::new();
         for node in 0..5 {
             let groups = (0..random.below(4)).map(|_| GroupReport {
-                group: GroupId(u32::try_from(random.below(3)).unwrap()),
+                group: u32::try_from(random.below(4))
+                    .ok()
+                    .map(GroupId)
+                    .filter(|id| id.0 < 3),
                 name: format!("g{}", random.below(3)),
                 role: Role::Subscriber,
             });

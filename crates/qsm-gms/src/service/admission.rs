@@ -1,7 +1,7 @@
 use std::collections::BTreeMap;
 
 use qsm_proto::Instant;
-use qsm_wire::membership::{FromService, Role};
+use qsm_wire::membership::{FromService, GroupReport, Role};
 use qsm_wire::{Incarnation, NodeId, Origin};
 
 use super::{NUMBER_MAX, Phase, Service};
@@ -66,7 +66,24 @@ impl Service {
             .iter()
             .map(|report| (report.region, report.view));
         self.registry.resync(node, views.collect());
+        let unnamed = hello.groups.iter().filter(|report| report.group.is_none());
+        self.enter_again(now, node, unnamed);
         self.welcome(now, node, hello.incarnation);
+    }
+
+    /// Enters groups on the word of a hello; names and numbers are told with the next batch.
+    fn enter_again<'a>(
+        &mut self,
+        now: Instant,
+        node: NodeId,
+        reports: impl Iterator<Item = &'a GroupReport> + Clone,
+    ) {
+        for role in [Role::Subscriber, Role::Publisher] {
+            let of_role = reports.clone().filter(|report| report.role == role);
+            let names: Vec<String> = of_role.map(|report| report.name.clone()).collect();
+            let result = self.registry.enter(now, node, (0, role), &names);
+            self.stats.refused += u64::from(result.is_err());
+        }
     }
 
     /// Begins a new life for a node; its groups are entered again.
@@ -100,12 +117,7 @@ impl Service {
         });
         self.welcome(now, node, incarnation);
         self.registry.resync(node, BTreeMap::new());
-        for role in [Role::Subscriber, Role::Publisher] {
-            let of_role = hello.groups.iter().filter(|report| report.role == role);
-            let names: Vec<String> = of_role.map(|report| report.name.clone()).collect();
-            let result = self.registry.enter(now, node, (0, role), &names);
-            self.stats.refused += u64::from(result.is_err());
-        }
+        self.enter_again(now, node, hello.groups.iter());
     }
 
     fn welcome(&mut self, now: Instant, node: NodeId, incarnation: Incarnation) {

@@ -281,7 +281,7 @@ impl Cluster {
                 assert_eq!(view.number(), row.view);
                 assert_eq!(view.members(), row.members);
                 assert_eq!((view.address(), known.address), (row.address, row.address));
-                assert!(view.members().iter().all(|member| !member.leaving));
+                assert!(view.members().iter().all(|member| !member.leaving()));
             }
         }
     }
@@ -297,7 +297,7 @@ impl Member {
         let own = self.origin();
         let active = |known: &Known| {
             let members = known.view.iter().flat_map(|view| view.members());
-            members.into_iter().any(|m| m.origin == own && !m.leaving)
+            members.into_iter().any(|m| m.origin == own && !m.leaving())
         };
         let mut regions = self.regions.iter();
         regions.find(|(_, known)| active(known)).map(|(id, _)| *id)
@@ -359,7 +359,7 @@ impl Member {
         let index = view.index_of(self.membership.origin());
         let leaving = index
             .and_then(|index| view.member(index))
-            .is_some_and(|m| m.leaving);
+            .is_some_and(|m| m.leaving());
         let number = view.number();
         known.view = Some(view);
         if leaving && self.drains {

@@ -191,6 +191,7 @@ impl Endpoint {
             }
         }
         self.leave_drained(now);
+        self.part(now);
         self.forget_ended(now);
         self.go_on_closing(now);
     }

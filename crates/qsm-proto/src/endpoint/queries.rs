@@ -92,13 +92,14 @@ impl Endpoint {
             for (sender, query) in due {
                 let dead = self.membership.is_dead(sender);
                 let to = region.whom_to_ask(header.origin, (sender, dead), query);
-                let Some(to) = to.filter(|_| query.attempts < QUERIES_MAX) else {
+                let again = query.attempts < QUERIES_MAX || region.awaits(sender);
+                let Some(to) = to.filter(|_| again) else {
                     region.give_up(sender, dead);
                     continue;
                 };
                 let next = Query {
                     due: now.after(retry * (1 << query.attempts.min(6))),
-                    attempts: query.attempts + 1,
+                    attempts: query.attempts.saturating_add(1),
                     ..query
                 };
                 region.queries.insert(sender, next);
@@ -201,7 +202,8 @@ mod tests {
         let members = nodes.iter().map(|node| Member {
             origin: origin(u64::from(*node)),
             address: address(*node),
-            leaving: false,
+            joined: ViewNumber(1),
+            left: None,
         });
         let channel = (ChannelId(1), SocketAddr::from(([239, 0, 0, 1], 1)));
         let view = RegionView::new(

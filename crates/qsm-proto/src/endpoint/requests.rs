@@ -9,9 +9,10 @@ use qsm_wire::{
 
 use super::Endpoint;
 use super::core::send_repair;
+use crate::history::History;
 use crate::ranges::append;
 use crate::receive::{ReceiveStream, Waiters};
-use crate::repair::{Ask, Planner, Recipient, Target, bit};
+use crate::repair::{Ask, Planner, Recipient, Target, bit, others_who_cache};
 use crate::{Deliver, Instant, Reason};
 
 /// Packets of one request that are looked at; the rest is asked for again.
@@ -145,7 +146,13 @@ impl Endpoint {
             self.core.stats.discard_stranger += 1;
             return;
         }
-        for range in absent.ranges.iter() {
+        // The sender keeps nothing that is cached: what a cacher may have is not lost.
+        let lost: Vec<SeqRange> = absent
+            .ranges
+            .iter()
+            .flat_map(|range| missing_everywhere(stream, &region.history, range))
+            .collect();
+        for range in lost {
             stream.lose(
                 range,
                 &mut self
@@ -478,6 +485,20 @@ impl Endpoint {
             }
         }
     }
+}
+
+/// The gaps within this range of which no living cacher is left who might have the packets.
+fn missing_everywhere(stream: &ReceiveStream, history: &History, range: SeqRange) -> Vec<SeqRange> {
+    let within = stream.gaps().iter().filter_map(|gap| {
+        let first = gap.first.max(range.first());
+        Some((SeqRange::new(first, gap.last.min(range.last()))?, gap))
+    });
+    let nowhere = within.filter(|(part, gap)| {
+        let view = stream.view_of(part.first(), history);
+        let mut others = others_who_cache(history, stream.id().origin, view, part.first());
+        others.all(|(rank, _)| gap.known_missing & bit(rank) != 0)
+    });
+    nowhere.map(|(part, _)| part).collect()
 }
 
 /// The numbers of a request, at most [`PACKETS_PER_REQUEST`].

@@ -4,13 +4,13 @@ use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use qsm_wire::membership::Role;
-use qsm_wire::{GroupId, Origin, RegionId, StreamId};
+use qsm_wire::membership::{Role, Sender};
+use qsm_wire::{GroupId, Origin, RegionId, StreamId, ViewNumber};
 
 use super::Endpoint;
 use super::tokens::add_counters;
 use crate::membership::Change;
-use crate::region::{Leaving, Region};
+use crate::region::{Leaving, Region, Settled};
 use crate::send::{SendConfig, SendStream};
 use crate::view::RegionView;
 use crate::{Deliver, Event, Instant};
@@ -41,13 +41,25 @@ impl Endpoint {
         }
     }
 
+    /// Tells the membership service of regions that do not concern this node any more and have
+    /// all that it has sent there. Rule R-VIEW-10.
+    pub(super) fn part(&mut self, now: Instant) {
+        for (id, region) in &mut self.regions {
+            if region.can_part() {
+                region.parted = true;
+                let view = region.history.newest().number();
+                self.membership
+                    .drained(now, *id, view, &mut self.core.outbox);
+            }
+        }
+    }
+
     /// When [`Endpoint::leave_drained`] has something to do. Never while streams are not drained:
     /// only a datagram can change that, and it is asked again after each.
     pub(super) fn leave_timeout(&self) -> Option<Instant> {
-        let drained = self
-            .regions
-            .values()
-            .filter(|region| region.drained(Instant::NEVER, QUIET));
+        let regions = self.regions.values();
+        let parting = regions.clone().any(Region::can_part);
+        let drained = regions.filter(|region| region.drained(Instant::NEVER, QUIET));
         drained
             .filter_map(|region| region.leaving.as_ref())
             .filter(|leaving| !leaving.told)
@@ -55,6 +67,7 @@ impl Endpoint {
                 0 | 1 => leaving.last_token.after(QUIET),
                 _ => leaving.last_token,
             })
+            .chain(parting.then_some(self.now))
             .min()
     }
 
@@ -64,6 +77,11 @@ impl Endpoint {
             Change::Region { region, groups, .. } => self.region_groups(region, groups),
             Change::View(view) => self.view(now, &view),
             Change::Closed { region } => self.closed(now, region, out),
+            Change::Settled {
+                region,
+                view,
+                senders,
+            } => self.settled(region, view, senders),
             Change::Dead { origin } => self.sender_died(now, origin, out),
             Change::BatchEnd => self.batch_end(now, out),
             Change::Excluded => self.core.events.push(Event::Excluded),
@@ -115,6 +133,10 @@ impl Endpoint {
             Some(region) => {
                 self.routes.replace(id, &region.groups, &groups);
                 region.groups = groups;
+                if region.parted {
+                    region.parted = false;
+                    self.membership.not_drained(id);
+                }
             }
             None => {
                 self.routes.replace(id, &[], &groups);
@@ -171,6 +193,18 @@ impl Endpoint {
         self.touched.insert(id);
     }
 
+    fn settled(&mut self, id: RegionId, view: ViewNumber, senders: Vec<Sender>) {
+        if let Some(region) = self.regions.get_mut(&id) {
+            let senders = senders.iter();
+            let senders = senders.map(|sender| (sender.origin, sender.address));
+            region.settled = Some(Settled {
+                view,
+                senders: senders.collect(),
+            });
+            self.touched.insert(id);
+        }
+    }
+
     fn closed(&mut self, now: Instant, id: RegionId, out: &mut dyn Deliver) {
         self.remove(id);
         self.release_held(now, out);
@@ -203,6 +237,9 @@ impl Endpoint {
                 continue;
             };
             region.queries.remove(&origin);
+            if let Some(settled) = &mut region.settled {
+                settled.senders.remove(&origin);
+            }
             if let Some(stream) = region.streams.get_mut(&origin) {
                 stream.sender_died(now);
             }
@@ -228,12 +265,17 @@ impl Endpoint {
             }
             if region.history.left().is_none() {
                 region.leaving = None;
+                region.settled = None;
+                region.silent.clear();
             }
+            region.ask_senders(now, self.core.origin);
             if !region.member() {
                 region.leaving = None;
+                region.settled = None;
                 region.release(&mut self.core.store);
                 region.streams.clear();
                 region.queries.clear();
+                region.silent.clear();
             }
         }
         self.note_moving();

@@ -1,8 +1,8 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use qsm_wire::membership::{GroupRow, NodeRow, RegionRow};
-use qsm_wire::{ChannelId, GroupId, Origin, RegionId};
+use qsm_wire::membership::{GroupRow, NodeRow, RegionRow, Sender};
+use qsm_wire::{ChannelId, GroupId, Origin, RegionId, ViewNumber};
 
 use crate::view::RegionView;
 
@@ -58,6 +58,15 @@ pub enum Change {
     Dead {
         /// Who.
         origin: Origin,
+    },
+    /// Everybody who may send to a region that this node is leaving has this view of it.
+    Settled {
+        /// Which.
+        region: RegionId,
+        /// The view that marks this node as leaving, or a later one.
+        view: ViewNumber,
+        /// Who may have sent something in a view before.
+        senders: Vec<Sender>,
     },
     /// All of a batch has been said.
     BatchEnd,

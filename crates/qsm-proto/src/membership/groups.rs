@@ -199,15 +199,15 @@ impl Groups {
         self.names.get(&id).map(String::as_str)
     }
 
-    /// What a service that knows nothing has to know.
+    /// What a service that knows nothing has to know: what this node has, and what it has asked
+    /// for, since others may know already that it was granted.
     pub(super) fn reports(&self) -> Vec<GroupReport> {
         let mut reports = Vec::new();
         for (name, group) in &self.by_name {
-            let Some(id) = group.id else { continue };
             for role in [Role::Subscriber, Role::Publisher] {
-                if group.held.has(role) {
+                if group.held.has(role) || group.wanted.has(role) {
                     reports.push(GroupReport {
-                        group: id,
+                        group: group.id,
                         name: name.clone(),
                         role,
                     });
@@ -215,14 +215,6 @@ impl Groups {
             }
         }
         reports
-    }
-
-    /// Roles that are held but whose numbers are void, as requests to enter again.
-    pub(super) fn to_enter_again(&self, role: Role) -> Vec<String> {
-        let held = |(name, group): (&String, &Group)| {
-            (group.id.is_none() && group.held.has(role)).then(|| name.clone())
-        };
-        self.by_name.iter().filter_map(held).collect()
     }
 }
 

@@ -1,8 +1,8 @@
 use core::time::Duration;
 use std::net::SocketAddr;
 
-use qsm_wire::Header;
 use qsm_wire::membership::ToService;
+use qsm_wire::{Header, Origin};
 
 use super::HEARTBEAT_START;
 use crate::session::{Letterhead, Session};
@@ -12,6 +12,8 @@ use crate::{Instant, Outbox};
 #[derive(Debug)]
 pub(super) struct Link {
     pub(super) address: SocketAddr,
+    /// The run of the service that answered first.
+    pub(super) service: Option<Origin>,
     pub(super) session: Session,
     pub(super) welcomed: bool,
     pub(super) heartbeat: Duration,
@@ -25,6 +27,7 @@ impl Link {
     pub(super) fn new(now: Instant, address: SocketAddr, id: u64, frame_bytes: usize) -> Self {
         Self {
             address,
+            service: None,
             session: Session::new(id, frame_bytes),
             welcomed: false,
             heartbeat: HEARTBEAT_START,

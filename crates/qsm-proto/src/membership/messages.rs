@@ -1,6 +1,6 @@
 use core::time::Duration;
 
-use qsm_wire::membership::{FromService, Role, ToService, Update};
+use qsm_wire::membership::{FromService, ToService, Update};
 use qsm_wire::{GroupId, Incarnation};
 
 use super::regions::Step;
@@ -45,8 +45,6 @@ impl Membership {
         link.heartbeat_at = now.after(heartbeat);
         self.reopen_pause = REOPEN_MIN;
         self.term = term;
-        let roles = [Role::Subscriber, Role::Publisher];
-        let again = roles.map(|role| (role, self.groups.to_enter_again(role)));
         let fresh = incarnation != self.incarnation;
         if fresh {
             if self.incarnation != Incarnation(0) {
@@ -61,16 +59,6 @@ impl Membership {
         let origin = self.origin();
         self.heard_of(origin);
         self.changes.push_back(Change::Admitted { origin, fresh });
-        for (role, names) in again {
-            if !names.is_empty() {
-                let request = 0;
-                self.tell(&ToService::Enter {
-                    request,
-                    role,
-                    names,
-                });
-            }
-        }
         for (region, view) in self.drained.clone() {
             self.tell(&ToService::Drained { region, view });
         }
@@ -139,6 +127,15 @@ impl Membership {
                 self.dead.insert(origin);
                 self.changes.push_back(Change::Dead { origin });
             }
+            Update::Settled {
+                region,
+                view,
+                senders,
+            } => self.changes.push_back(Change::Settled {
+                region,
+                view,
+                senders,
+            }),
             _ => return false,
         }
         true
@@ -152,10 +149,10 @@ impl Membership {
             self.heard_of(member.origin);
         }
         let own = view.index_of(self.origin());
-        let leaving = own
+        let receives = own
             .and_then(|index| view.member(index))
-            .is_some_and(|m| m.leaving);
-        if !leaving {
+            .is_some_and(|m| !m.leaving());
+        if receives {
             self.drained.remove(&view.region());
         }
         self.changes.push_back(Change::View(view));

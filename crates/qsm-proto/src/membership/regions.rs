@@ -75,7 +75,9 @@ impl Regions {
         let leaving: BTreeSet<Origin> = step.leaving.into_iter().collect();
         members.retain(|member| !removed.contains(&member.origin));
         for member in &mut members {
-            member.leaving |= leaving.contains(&member.origin);
+            if leaving.contains(&member.origin) {
+                member.left.get_or_insert(step.view);
+            }
         }
         members.extend(step.added);
         let channel = (region.channel, region.address);

@@ -21,6 +21,6 @@ mod recent;
 
 pub use backoff::Backoff;
 pub use budget::Budget;
-pub(crate) use plan::bit;
 pub use plan::{Ask, Planner, Target};
+pub(crate) use plan::{bit, others_who_cache};
 pub use recent::{Recent, Recipient};

@@ -121,15 +121,9 @@ impl Planner<'_> {
     fn target(&self, gap: &Gap, view: ViewNumber, stream: &ReceiveStream) -> Target {
         let sender = stream.id().origin;
         let structure = self.history.nearest(view);
-        let live: Vec<(usize, MemberIndex)> = self
-            .history
-            .cachers(view, gap.first)
-            .filter(|(_, index)| structure.member(*index).is_some_and(|m| m.origin != sender))
-            .collect();
-        let open: Vec<MemberIndex> = live
-            .iter()
+        let open: Vec<MemberIndex> = others_who_cache(self.history, sender, view, gap.first)
             .filter(|(rank, _)| gap.known_missing & bit(*rank) == 0)
-            .map(|(_, index)| *index)
+            .map(|(_, index)| index)
             .collect();
         let silent = self.now.since(gap.found) > self.recovery.give_up
             && usize::from(gap.attempts) > open.len();
@@ -145,6 +139,18 @@ impl Planner<'_> {
             Target::Sender
         }
     }
+}
+
+/// The living cachers of a packet but this node and its sender: rank and place.
+pub(crate) fn others_who_cache(
+    history: &History,
+    sender: Origin,
+    view: ViewNumber,
+    sequence: u64,
+) -> impl Iterator<Item = (usize, MemberIndex)> + '_ {
+    let structure = history.nearest(view);
+    let cachers = history.cachers(view, sequence);
+    cachers.filter(move |(_, index)| structure.member(*index).is_some_and(|m| m.origin != sender))
 }
 
 /// The bit of a rank in `tried`.

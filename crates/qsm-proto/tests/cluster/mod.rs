@@ -135,7 +135,8 @@ impl Cluster {
         let added = self.members.iter().map(|node| Member {
             origin: origin(*node),
             address: address(*node),
-            leaving: false,
+            joined: ViewNumber(1),
+            left: None,
         });
         let update = Update::View {
             region: REGION,

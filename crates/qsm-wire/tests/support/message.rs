@@ -2,7 +2,7 @@
 
 use qsm_wire::membership::{
     FromService, GroupReport, GroupRow, Member, NodeRow, QueryKind, RegionReport, RegionRow, Role,
-    ToService, Update,
+    Sender, ToService, Update,
 };
 use qsm_wire::{ChannelId, GroupId, Incarnation, RegionId, ViewNumber};
 
@@ -40,7 +40,7 @@ pub fn to_service(dice: &mut Dice, variant: usize) -> ToService {
             incarnation: Incarnation(dice.u32()),
             term: dice.u64(),
             groups: dice.list(4, |dice| GroupReport {
-                group: GroupId(dice.u32()),
+                group: dice.flag().then(|| GroupId(dice.u32())),
                 name: text(dice),
                 role: role(dice),
             }),
@@ -123,7 +123,7 @@ pub fn from_service(dice: &mut Dice, variant: usize) -> FromService {
 }
 
 fn update(dice: &mut Dice) -> Update {
-    match dice.below(5) {
+    match dice.below(6) {
         0 => Update::Named {
             group: GroupId(dice.u32()),
             name: text(dice),
@@ -144,6 +144,14 @@ fn update(dice: &mut Dice) -> Update {
         },
         3 => Update::Closed {
             region: RegionId(dice.u32()),
+        },
+        4 => Update::Settled {
+            region: RegionId(dice.u32()),
+            view: ViewNumber(dice.u32()),
+            senders: dice.list(3, |dice| Sender {
+                origin: origin(dice),
+                address: address(dice),
+            }),
         },
         _ => Update::Dead {
             origin: origin(dice),
@@ -186,7 +194,8 @@ fn member(dice: &mut Dice) -> Member {
     Member {
         origin: origin(dice),
         address: address(dice),
-        leaving: dice.flag(),
+        joined: ViewNumber(dice.u32()),
+        left: dice.flag().then(|| ViewNumber(dice.u32())),
     }
 }
 

@@ -33,7 +33,8 @@ pub(super) fn view(number: u32, nodes: &[u64], layout: Layout) -> Arc<RegionView
     let members = nodes.iter().map(|node| Member {
         origin: origin(*node),
         address: address(*node),
-        leaving: false,
+        joined: ViewNumber(1),
+        left: None,
     });
     Arc::new(RegionView::new(
         RegionId(1),
