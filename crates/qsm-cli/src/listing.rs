@@ -289,7 +289,7 @@ mod tests {
         };
         let row = RegionRow {
             region: RegionId(2),
-            view: qsm::ViewNumber(5),
+            view: ViewNumber(5),
             address: "239.1.2.3:4484".parse().unwrap(),
             groups: 9,
             members: (0..10).map(member).collect(),

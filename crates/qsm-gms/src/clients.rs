@@ -219,7 +219,7 @@ impl Clients {
         client
             .unconfirmed
             .drain(..arrived)
-            .last()
+            .next_back()
             .map(|(_, batch)| batch)
     }
 

@@ -232,12 +232,9 @@ impl Registry {
             let base = region.view;
             let gone = |member: &Member| touch.removed.contains(&member.origin);
             region.members.retain(|member| !gone(member));
-            if !touch.leaving.is_empty() {
-                for member in &mut region.members {
-                    if touch.leaving.contains(&member.origin) {
-                        member.left.get_or_insert(ViewNumber(base.0 + 1));
-                    }
-                }
+            let leaves = |member: &&mut Member| touch.leaving.contains(&member.origin);
+            for member in region.members.iter_mut().filter(leaves) {
+                member.left.get_or_insert(ViewNumber(base.0 + 1));
             }
             region.members.extend(touch.added.iter().copied());
             if region.members.is_empty() {

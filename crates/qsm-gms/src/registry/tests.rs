@@ -538,7 +538,7 @@ fn a_leaving_member_hears_when_all_who_may_send_to_it_know() {
         view,
         senders,
     };
-    assert_eq!(updates(&settled, 0), [expected.clone()]);
+    assert_eq!(updates(&settled, 0), std::slice::from_ref(&expected));
     assert!(updates(&settled, 1).is_empty());
     // A new session has heard of nothing.
     registry.resync(NodeId(0), BTreeMap::new());

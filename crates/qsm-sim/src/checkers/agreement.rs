@@ -55,7 +55,13 @@ impl Agreement {
         let list = |members: &[Member]| {
             let names: Vec<_> = members
                 .iter()
-                .map(|member| format!("{}{}", member.origin, if member.leaving { "-" } else { "" }))
+                .map(|member| {
+                    format!(
+                        "{}{}",
+                        member.origin,
+                        if member.leaving() { "-" } else { "" }
+                    )
+                })
                 .collect();
             names.join(" ")
         };
