@@ -25,6 +25,7 @@ pub(crate) struct Hello {
     pub(crate) channel_last: ChannelId,
     pub(crate) incarnation_last: Incarnation,
     pub(crate) dead: Vec<Origin>,
+    pub(crate) senders: Vec<Origin>,
 }
 
 /// The time after a start in which hellos are collected, so that a membership that exists is

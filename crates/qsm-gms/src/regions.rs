@@ -22,6 +22,9 @@ pub(crate) struct Knowledge {
 #[derive(Debug)]
 pub(crate) struct Region {
     pub(crate) view: ViewNumber,
+    /// It was taken over from a former service, which may have made views that nobody who is left
+    /// has heard of: their numbers are passed over.
+    pub(crate) inherited: bool,
     pub(crate) channel: ChannelId,
     pub(crate) address: SocketAddr,
     /// The groups, ascending; shared with the nodes that have them.
@@ -33,6 +36,18 @@ pub(crate) struct Region {
     pub(crate) active: usize,
     /// Who is told of this region: members, and nodes that publish to one of its groups.
     pub(crate) audience: BTreeMap<NodeId, Knowledge>,
+}
+
+/// Numbers of views that are passed over when a service takes a region over: more than the former
+/// one can have told a single node.
+const VIEWS_UNHEARD: u32 = 1 << 12;
+
+impl Region {
+    /// The number of its next view.
+    pub(crate) fn next_view(&self) -> ViewNumber {
+        let step = if self.inherited { VIEWS_UNHEARD } else { 1 };
+        ViewNumber(self.view.0.saturating_add(step))
+    }
 }
 
 /// The regions, found by number or by their exact set of groups.
@@ -101,6 +116,7 @@ impl RegionTable {
         let (address, shared) = self.plan.take(now);
         let region = Region {
             view: ViewNumber(0),
+            inherited: false,
             channel: ChannelId(self.channel_last),
             address,
             groups,

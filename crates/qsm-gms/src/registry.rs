@@ -101,12 +101,16 @@ pub(crate) struct Registry {
     dirty: BTreeSet<NodeId>,
     /// Nodes that must be told everything again, with the views they say they have.
     resync: BTreeMap<NodeId, BTreeMap<RegionId, ViewNumber>>,
+    /// Deaths that nodes with new sessions must be told of; each of them is in `resync`.
+    unheard_deaths: BTreeMap<NodeId, Vec<Origin>>,
     /// Nodes whose life is over, until the next batch says so.
     dead: BTreeSet<Origin>,
     /// Lives that ended where this service could not see it.
     strangers: BTreeSet<Origin>,
     /// Members of a former service's views who did not report.
     absent: Vec<(RegionId, Origin)>,
+    /// Regions taken over from a former service that have had no view since.
+    inherited: Vec<RegionId>,
     /// Members that such a view shows as active although they have moved on.
     stale: Vec<(RegionId, Origin)>,
     settling: Settling,
@@ -131,9 +135,11 @@ impl Registry {
             nodes: BTreeMap::new(),
             dirty: BTreeSet::new(),
             resync: BTreeMap::new(),
+            unheard_deaths: BTreeMap::new(),
             dead: BTreeSet::new(),
             strangers: BTreeSet::new(),
             absent: Vec::new(),
+            inherited: Vec::new(),
             stale: Vec::new(),
             settling: Settling::default(),
             settled: BTreeSet::new(),
@@ -232,6 +238,7 @@ impl Registry {
         self.dead.insert(origin);
         self.dirty.remove(&node);
         self.resync.remove(&node);
+        self.unheard_deaths.remove(&node);
         Some(origin)
     }
 
@@ -245,6 +252,15 @@ impl Registry {
     pub(crate) fn resync(&mut self, node: NodeId, reported: BTreeMap<RegionId, ViewNumber>) {
         if self.nodes.contains_key(&node) {
             self.resync.insert(node, reported);
+        }
+    }
+
+    /// A node with a new session may not have heard that some of these are dead.
+    pub(crate) fn tell_of_dead(&mut self, node: NodeId, senders: &[Origin]) {
+        let dead = |sender: &&Origin| self.origin(sender.node) != Some(**sender);
+        let dead: Vec<Origin> = senders.iter().filter(dead).copied().collect();
+        if !dead.is_empty() {
+            self.unheard_deaths.insert(node, dead);
         }
     }
 

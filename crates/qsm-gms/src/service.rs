@@ -50,6 +50,8 @@ pub struct Service {
     clients: Clients,
     detector: Detector,
     incarnation_last: u32,
+    /// Where a cluster begins to count its lives.
+    eras: Random,
     batched_at: Option<Instant>,
     beacon_at: Instant,
     /// Services a conflict with which has been reported.
@@ -89,6 +91,7 @@ impl Service {
             clients: Clients::new(header, config.datagram_bytes, config.limits.nodes),
             detector: Detector::new(&config, Random::new(seed, "probes")),
             incarnation_last: 0,
+            eras: Random::new(seed, "eras"),
             batched_at: None,
             beacon_at: now,
             rivals: BTreeSet::new(),
@@ -414,6 +417,7 @@ impl Service {
                 channel_last,
                 incarnation_last,
                 dead,
+                senders,
             } if !admitted => {
                 let hello = Hello {
                     name,
@@ -426,6 +430,7 @@ impl Service {
                     channel_last,
                     incarnation_last,
                     dead,
+                    senders,
                 };
                 self.take_hello(now, node, hello);
             }

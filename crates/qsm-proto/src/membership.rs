@@ -19,10 +19,10 @@
 //! that step is needed again.
 
 mod change;
-mod dead;
 mod discovery;
 mod groups;
 mod link;
+mod lives;
 mod messages;
 mod regions;
 mod requests;
@@ -37,10 +37,10 @@ use qsm_wire::{Body, GroupId, Header, Hop, Incarnation, Kind, NodeId, Origin, Pr
 use qsm_wire::{Reset, ViewNumber};
 
 pub use self::change::Change;
-use self::dead::Dead;
 use self::discovery::Discovery;
 use self::groups::Groups;
 use self::link::Link;
+use self::lives::Lives;
 use self::regions::Regions;
 use self::requests::Requests;
 use crate::session::frame_bytes;
@@ -105,7 +105,9 @@ pub struct Membership {
     requests: Requests,
     /// Regions that this node has left and is done with.
     drained: BTreeMap<RegionId, ViewNumber>,
-    dead: Dead,
+    dead: Lives,
+    /// Lives that this node receives from, unless they are dead.
+    senders: Lives,
     changes: VecDeque<Change>,
     /// Batches that did not fit what is known here; each costs a new session.
     misfits: u64,
@@ -144,7 +146,8 @@ impl Membership {
             regions: Regions::default(),
             requests: Requests::default(),
             drained: BTreeMap::new(),
-            dead: Dead::default(),
+            dead: Lives::default(),
+            senders: Lives::default(),
             changes: VecDeque::new(),
             misfits: 0,
         };
@@ -180,6 +183,14 @@ impl Membership {
     /// give its incarnation again (R-MEM-1).
     pub fn heard_of(&mut self, origin: Origin) {
         self.incarnation_last = self.incarnation_last.max(origin.incarnation);
+    }
+
+    /// This node receives a stream of that life, and will have to know when it is over.
+    pub fn heard_sender(&mut self, origin: Origin) {
+        self.heard_of(origin);
+        if !self.is_dead(origin) {
+            self.senders.insert(origin);
+        }
     }
 
     /// Whether the service has said that this life is over.
@@ -498,6 +509,7 @@ impl Membership {
             channel_last,
             incarnation_last: self.incarnation_last,
             dead: self.dead.list(),
+            senders: self.senders.list(),
         };
         let mut bytes = Vec::new();
         hello.encode(&mut bytes);

@@ -167,6 +167,9 @@ pub enum ToService {
         /// Lives that it has been told are over, the newest if there are many: they stay over,
         /// also for a service that did not see it.
         dead: Vec<Origin>,
+        /// Lives that it receives from and has not been told to be over, the newest if there are
+        /// many: it must be told if they are.
+        senders: Vec<Origin>,
     },
     /// Take up a role in these groups (all in one request).
     Enter {
@@ -480,7 +483,7 @@ message! { QueryKind { 1 => Nodes {}, 2 => Groups {}, 3 => Regions {}, } }
 message! { ToService {
     1 => Hello {
         name, address, incarnation, term, groups, regions, region_last, channel_last,
-        incarnation_last, dead
+        incarnation_last, dead, senders
     },
     2 => Enter { request, role, names },
     3 => Exit { request, role, names },

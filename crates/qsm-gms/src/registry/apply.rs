@@ -69,6 +69,11 @@ impl Work {
         self.touches.entry(region).or_default()
     }
 
+    /// Whether the node is told nothing.
+    pub(super) fn is_silent_to(&self, node: NodeId) -> bool {
+        self.letters.get(&node).is_none_or(Letter::is_empty)
+    }
+
     pub(super) fn letter(&mut self, node: NodeId) -> &mut Letter {
         self.letters.entry(node).or_default()
     }
@@ -90,10 +95,7 @@ impl Registry {
         self.mourn(&mut work);
         self.tell_settled(&mut work);
         self.groups.free_idle(now);
-        for id in recalled
-            .into_iter()
-            .filter(|id| !work.letters.contains_key(id))
-        {
+        for id in recalled.into_iter().filter(|id| work.is_silent_to(*id)) {
             // It has said that it knows all there is to know.
             self.confirmed(id, u64::MAX);
         }
@@ -135,6 +137,9 @@ impl Registry {
                 node.concerned.insert(region);
                 work.checks.insert((region, id));
             }
+            let dead = self.unheard_deaths.remove(&id).into_iter().flatten();
+            let dead = dead.map(|origin| Update::Dead { origin });
+            work.letter(id).dead.extend(dead);
             for (region, leave) in node.leaving.iter().filter(|(_, leave)| leave.settled) {
                 self.settled.insert((*region, leave.since));
             }
@@ -150,6 +155,9 @@ impl Registry {
         }
         for origin in strangers {
             work.deaths.insert(origin, Mourners::All);
+        }
+        for region in core::mem::take(&mut self.inherited) {
+            work.touch(region);
         }
         for (region, origin) in core::mem::take(&mut self.stale) {
             work.touch(region).leaving.insert(origin);
@@ -230,18 +238,20 @@ impl Registry {
                 continue;
             };
             let base = region.view;
+            let view = region.next_view();
             let gone = |member: &Member| touch.removed.contains(&member.origin);
             region.members.retain(|member| !gone(member));
             let leaves = |member: &&mut Member| touch.leaving.contains(&member.origin);
             for member in region.members.iter_mut().filter(leaves) {
-                member.left.get_or_insert(ViewNumber(base.0 + 1));
+                member.left.get_or_insert(view);
             }
             region.members.extend(touch.added.iter().copied());
             if region.members.is_empty() {
                 self.close(now, id, work);
                 continue;
             }
-            region.view = ViewNumber(base.0 + 1);
+            region.view = view;
+            region.inherited = false;
             self.stats.views += 1;
             if !touch.leaving.is_empty() {
                 let audience = region.audience.keys().copied().collect();
@@ -350,6 +360,18 @@ pub(super) fn count(groups: &[GroupId]) -> u64 {
 }
 
 impl Letter {
+    fn is_empty(&self) -> bool {
+        let lists = [
+            &self.named,
+            &self.regions,
+            &self.views,
+            &self.closed,
+            &self.dead,
+            &self.settled,
+        ];
+        lists.into_iter().all(Vec::is_empty)
+    }
+
     fn into_updates(self) -> Vec<Update> {
         let mut updates = self.named;
         for mut more in [

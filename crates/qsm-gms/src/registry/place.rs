@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use qsm_proto::Instant;
 use qsm_wire::membership::{Member, Update};
-use qsm_wire::{GroupId, NodeId, RegionId, ViewNumber};
+use qsm_wire::{GroupId, NodeId, RegionId};
 
 use super::apply::{Work, count};
 use super::{Leave, Registry};
@@ -162,7 +162,7 @@ impl Registry {
             return;
         };
         node.home = None;
-        let since = ViewNumber(region.view.0 + 1);
+        let since = region.next_view();
         let settled = false;
         node.leaving.insert(home, Leave { since, settled });
         region.active -= 1;
@@ -195,7 +195,7 @@ impl Registry {
         work.touch(target).added.push(Member {
             origin: node.origin,
             address: node.address,
-            joined: ViewNumber(region.view.0 + 1),
+            joined: region.next_view(),
             left: None,
         });
         work.checks.insert((target, id));

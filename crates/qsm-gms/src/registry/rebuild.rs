@@ -19,6 +19,7 @@ pub(crate) struct Report {
     pub(crate) address: SocketAddr,
     pub(crate) groups: Vec<GroupReport>,
     pub(crate) regions: Vec<RegionReport>,
+    pub(crate) senders: Vec<Origin>,
 }
 
 impl Registry {
@@ -31,11 +32,12 @@ impl Registry {
     /// a first batch that makes the views agree with it (R049: the service has no disk).
     ///
     /// Groups and regions keep their numbers, channels and addresses. Of each region the newest
-    /// reported view counts. Its members who have not reported are dead. How many were, is
-    /// returned.
+    /// reported view counts. Its members who have not reported are dead, and so are senders
+    /// that somebody names. How many members were, is returned.
     pub(crate) fn rebuild(&mut self, now: Instant, reports: Vec<Report>) -> usize {
         let mut newest: BTreeMap<RegionId, RegionReport> = BTreeMap::new();
         let mut alive: BTreeSet<Origin> = BTreeSet::new();
+        let mut senders: BTreeSet<Origin> = BTreeSet::new();
         let numbered = reports.iter().flat_map(|report| &report.groups);
         for report in numbered.filter(|report| check_name(&report.name).is_ok()) {
             let count_max = self.limits.groups.saturating_mul(2);
@@ -45,6 +47,7 @@ impl Registry {
         }
         for report in reports {
             alive.insert(report.origin);
+            senders.extend(&report.senders);
             let node = report.origin.node;
             self.admit(report.origin, report.name, report.address);
             self.stats.admitted -= 1;
@@ -59,6 +62,7 @@ impl Registry {
                 }
             }
         }
+        self.strangers.extend(senders.difference(&alive));
         self.groups.rest_gaps(now);
         let mut absent = BTreeSet::new();
         for report in newest.into_values() {
@@ -136,6 +140,7 @@ impl Registry {
         self.absent.extend(absent);
         let mut region = Region {
             view: report.view,
+            inherited: true,
             channel: report.channel,
             address: report.address,
             groups: Arc::clone(&groups),
@@ -155,6 +160,7 @@ impl Registry {
             self.groups.link(*group, id);
         }
         self.regions.adopt(now, id, region);
+        self.inherited.push(id);
         gone
     }
 
@@ -206,7 +212,7 @@ impl Registry {
             let region = self.regions.get_mut(stale);
             let since = region.map_or(ViewNumber(0), |region| {
                 region.active -= 1;
-                ViewNumber(region.view.0 + 1)
+                region.next_view()
             });
             self.stale.push((stale, member));
             self.take_up_leaver(now, stale, member, since);

@@ -633,6 +633,7 @@ fn a_role_that_others_know_to_be_granted_is_taken_up_although_its_node_has_not_h
         address,
         groups: vec![group],
         regions,
+        senders: vec![origin(1), origin(7)],
     });
     registry.rebuild(NOW, reports.into());
     let batch = registry.apply(NOW);
@@ -647,6 +648,20 @@ fn a_role_that_others_know_to_be_granted_is_taken_up_although_its_node_has_not_h
             .any(|update| matches!(update, Update::View { view, added, .. }
             if *view == ViewNumber(4) && *added == [member]))
     );
+    let dead = |update: &&Update| matches!(update, Update::Dead { .. });
+    let dead: Vec<&Update> = told.iter().filter(dead).collect();
+    let origin = origin(7);
+    assert_eq!(
+        dead,
+        [&Update::Dead { origin }],
+        "a sender that is not there"
+    );
+    // In a new session a node is told of deaths that it may not have heard of.
+    registry.resync(NodeId(1), BTreeMap::new());
+    registry.tell_of_dead(NodeId(1), &[self::origin(0), origin]);
+    let batch = registry.apply(NOW);
+    assert!(updates(&batch, 1).contains(&Update::Dead { origin }));
+    assert!(updates(&batch, 0).is_empty());
 }
 
 #[test]
@@ -697,6 +712,7 @@ fn reports_that_contradict_each_other_still_make_one_consistent_membership() {
                 address: SocketAddr::from(([10, 0, 0, 1], 1)),
                 groups,
                 regions,
+                senders: Vec::new(),
             });
         }
         registry.rebuild(NOW, reports);

@@ -1,6 +1,6 @@
 use std::collections::BTreeMap;
 
-use qsm_proto::Instant;
+use qsm_proto::{Instant, Random};
 use qsm_wire::membership::{FromService, GroupReport, Role};
 use qsm_wire::{Incarnation, NodeId, Origin};
 
@@ -14,12 +14,26 @@ use crate::registry::Report;
 /// highest ones of the term before.
 const INCARNATIONS_PER_TERM: u32 = 4096;
 
-/// The number before the first incarnation of a term. In the far future what nodes have heard of
-/// has to do.
-fn first_incarnations(term: u64) -> u32 {
+/// Incarnations between those that the first services of two clusters may begin with. When all
+/// nodes have stopped nobody remembers, and the next cluster of the name begins somewhere else.
+const INCARNATIONS_PER_ERA: u32 = 1 << 16;
+/// How many such beginnings there are: all of them are far below [`NUMBER_MAX`].
+const ERAS: u64 = 1 << 12;
+
+/// The number before the first incarnation of a term, if this is the highest one heard of; 0:
+/// nobody has heard of any, and `random` decides. In the far future what nodes have heard of has
+/// to do.
+fn first_incarnations(term: u64, highest: u32, random: &mut Random) -> u32 {
+    if highest == 0 {
+        let era = u32::try_from(random.below(ERAS)).unwrap_or(0);
+        return era * INCARNATIONS_PER_ERA;
+    }
+    let era = highest / INCARNATIONS_PER_ERA * INCARNATIONS_PER_ERA;
     let terms_before = u32::try_from(term.saturating_sub(1)).unwrap_or(u32::MAX);
     let first = terms_before.checked_mul(INCARNATIONS_PER_TERM);
-    first.filter(|first| *first <= NUMBER_MAX / 2).unwrap_or(0)
+    let first = first.and_then(|first| first.checked_add(era));
+    let first = first.filter(|first| *first <= NUMBER_MAX / 2);
+    first.unwrap_or(0).max(highest)
 }
 
 /// How nodes come in.
@@ -66,6 +80,7 @@ impl Service {
             .iter()
             .map(|report| (report.region, report.view));
         self.registry.resync(node, views.collect());
+        self.registry.tell_of_dead(node, &hello.senders);
         let unnamed = hello.groups.iter().filter(|report| report.group.is_none());
         self.enter_again(now, node, unnamed);
         self.welcome(now, node, hello.incarnation);
@@ -141,7 +156,8 @@ impl Service {
         self.phase = Phase::Open { term };
         let resumed = reported.resuming.len();
         self.registry.reserve(reported.last);
-        self.incarnation_last = first_incarnations(term).max(reported.incarnation_last.0);
+        let highest = reported.incarnation_last.0;
+        self.incarnation_last = first_incarnations(term, highest, &mut self.eras);
         let mut reports = Vec::new();
         for (node, hello) in reported.resuming {
             self.incarnation_last = self.incarnation_last.max(hello.incarnation.0);
@@ -155,6 +171,7 @@ impl Service {
                 address: hello.address,
                 groups: hello.groups,
                 regions: hello.regions,
+                senders: hello.senders,
             });
         }
         let absent = self.registry.rebuild(now, reports);
@@ -171,16 +188,29 @@ impl Service {
 
 #[cfg(test)]
 mod tests {
+    use qsm_proto::Seed;
+
     use super::*;
 
     #[test]
     fn a_term_begins_beyond_the_lives_of_the_one_before() {
-        assert_eq!(first_incarnations(0), 0);
-        assert_eq!(first_incarnations(1), 0);
-        assert_eq!(first_incarnations(2), 4096);
-        assert_eq!(first_incarnations(3), 8192);
-        assert_eq!(first_incarnations(u64::MAX), 0);
-        let believed = (0..1 << 20).map(first_incarnations);
+        let mut random = Random::new(Seed(1), "eras");
+        let mut first = |term, highest| first_incarnations(term, highest, &mut random);
+        assert_eq!(first(2, 7), 4096);
+        assert_eq!(first(3, 4097), 8192);
+        assert_eq!(first(3, 9000), 9000);
+        assert_eq!(first(2, (5 << 16) + 7), (5 << 16) + 4096);
+        assert_eq!(first(u64::MAX, 77), 77);
+        let believed = (0..1 << 20).map(|term| first(term, 1));
         assert!(believed.max().is_some_and(|first| first < NUMBER_MAX));
+    }
+
+    // Rule R-MEM-1.
+    #[test]
+    fn a_cluster_that_nobody_remembers_begins_anywhere() {
+        let mut random = Random::new(Seed(2), "eras");
+        let firsts = (0..100).map(|_| first_incarnations(1, 0, &mut random));
+        let firsts: std::collections::BTreeSet<u32> = firsts.collect();
+        assert!(firsts.len() > 90 && firsts.iter().all(|first| *first < NUMBER_MAX / 2));
     }
 }

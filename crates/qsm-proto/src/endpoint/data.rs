@@ -106,7 +106,7 @@ impl Endpoint {
             && (over || !self.membership.is_dead(sender))
             && let Some(start) = region.start_by(beat).filter(|_| room)
         {
-            self.membership.heard_of(sender);
+            self.membership.heard_sender(sender);
             region.add_stream(sender, start);
         }
         if let Some(stream) = region.streams.get_mut(&sender) {
@@ -275,7 +275,7 @@ impl Endpoint {
         }
         match head.view_start() {
             Some(start) if head.view == joined || start == 1 => {
-                self.membership.heard_of(sender);
+                self.membership.heard_sender(sender);
                 region.add_stream(sender, start);
                 true
             }

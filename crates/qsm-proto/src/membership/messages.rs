@@ -54,6 +54,7 @@ impl Membership {
             self.groups.forget_numbers();
             self.drained.clear();
             self.dead.clear();
+            self.senders.clear();
             self.incarnation = incarnation;
         }
         let origin = self.origin();
@@ -125,6 +126,7 @@ impl Membership {
             Update::Dead { origin } => {
                 self.heard_of(origin);
                 self.dead.insert(origin);
+                self.senders.remove(origin);
                 self.changes.push_back(Change::Dead { origin });
             }
             Update::Settled {

@@ -55,6 +55,7 @@ pub fn to_service(dice: &mut Dice, variant: usize) -> ToService {
             channel_last: ChannelId(dice.u32()),
             incarnation_last: Incarnation(dice.u32()),
             dead: dice.list(4, origin),
+            senders: dice.list(4, origin),
         },
         1 => ToService::Enter {
             request: dice.u32(),

@@ -2,26 +2,33 @@ use std::collections::{BTreeSet, VecDeque};
 
 use qsm_wire::Origin;
 
-/// Lives that are over, by the word of the membership service; the oldest are forgotten.
+/// Lives, such as those that are over by the word of the membership service; those that came
+/// first are forgotten if there are too many.
 #[derive(Debug, Default)]
-pub(super) struct Dead {
+pub(super) struct Lives {
     all: BTreeSet<Origin>,
     order: VecDeque<Origin>,
 }
 
 /// Lives remembered.
-const DEAD_MAX: usize = 1024;
+const LIVES_MAX: usize = 1024;
 
-impl Dead {
+impl Lives {
     pub(super) fn insert(&mut self, origin: Origin) {
         if !self.all.insert(origin) {
             return;
         }
         self.order.push_back(origin);
-        if self.order.len() > DEAD_MAX
+        if self.order.len() > LIVES_MAX
             && let Some(oldest) = self.order.pop_front()
         {
             self.all.remove(&oldest);
+        }
+    }
+
+    pub(super) fn remove(&mut self, origin: Origin) {
+        if self.all.remove(&origin) {
+            self.order.retain(|other| *other != origin);
         }
     }
 
@@ -51,8 +58,8 @@ mod tests {
     }
 
     #[test]
-    fn the_newest_deaths_are_remembered() {
-        let mut dead = Dead::default();
+    fn the_newest_lives_are_remembered() {
+        let mut dead = Lives::default();
         // The highest number first: age counts, not order.
         for incarnation in (0..=1024).rev() {
             dead.insert(origin(incarnation));
@@ -61,6 +68,8 @@ mod tests {
         assert_eq!(dead.list().len(), 1024);
         assert!(!dead.contains(origin(1024)));
         assert!(dead.contains(origin(1023)) && dead.contains(origin(0)));
+        dead.remove(origin(3));
+        assert!(!dead.contains(origin(3)) && dead.list().len() == 1023);
         dead.clear();
         assert!(dead.list().is_empty() && !dead.contains(origin(0)));
     }
