@@ -3,6 +3,7 @@ use std::net::SocketAddr;
 
 use qsm_wire::NodeId;
 
+use crate::stats::RepairTimes;
 use crate::view::Layout;
 
 /// Everything a node can be told at its start. Public fields with defaults; checked by
@@ -219,9 +220,10 @@ impl Default for Limits {
 }
 
 impl Recovery {
-    /// Age of a gap before it is asked for, at this round trip.
-    pub(crate) fn guard(&self, round_trip: Duration) -> Duration {
-        self.reorder_guard.max(round_trip / 5)
+    /// Age of a gap before it is asked for, if repairs and overtaken packets take that long.
+    pub(crate) fn guard(&self, times: &RepairTimes) -> Duration {
+        let least = self.reorder_guard.max(times.round_trip() / 5);
+        least.max(times.disorder())
     }
 }
 

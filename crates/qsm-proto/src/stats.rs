@@ -207,9 +207,25 @@ pub struct RepairTimes {
     /// From finding a gap to its repair.
     pub lasted: Histogram,
     round_trip_ns: u64,
+    disorder_ns: u64,
 }
 
 impl RepairTimes {
+    /// How late packets come that were overtaken, but not lost: the largest such time of late, at
+    /// most a round trip.
+    #[must_use]
+    pub fn disorder(&self) -> Duration {
+        Duration::from_nanos(self.disorder_ns).min(self.round_trip())
+    }
+
+    /// A packet came that long after one that was sent after it. The estimate rises at once and
+    /// falls slowly.
+    pub fn note_disorder(&mut self, sample: Duration) {
+        let sample = crate::nanoseconds(sample);
+        let faded = self.disorder_ns - self.disorder_ns / 64;
+        self.disorder_ns = faded.max(sample);
+    }
+
     /// The smoothed time from a NAK to its repair; a fifth of a millisecond before the first.
     #[must_use]
     pub fn round_trip(&self) -> Duration {
@@ -232,6 +248,20 @@ impl RepairTimes {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn disorder_is_learned_at_once_forgotten_slowly_and_at_most_a_round_trip() {
+        let mut times = RepairTimes::default();
+        times.note_round_trip(Duration::from_millis(4));
+        times.note_disorder(Duration::from_millis(2));
+        times.note_disorder(Duration::from_micros(10));
+        let disorder = times.disorder();
+        assert!(disorder > Duration::from_micros(1900) && disorder < Duration::from_millis(2));
+        (0..1000).for_each(|_| times.note_disorder(Duration::from_micros(10)));
+        assert!(times.disorder() < Duration::from_micros(20));
+        times.note_disorder(Duration::from_secs(1));
+        assert_eq!(times.disorder(), Duration::from_millis(4));
+    }
 
     #[test]
     fn quantiles_are_within_a_quarter_of_the_truth() {

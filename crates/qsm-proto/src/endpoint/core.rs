@@ -68,7 +68,7 @@ impl Core {
 
     /// Age of a gap before it is asked for: long enough for what is only out of order.
     pub(super) fn guard(&self) -> Duration {
-        self.config.recovery.guard(self.repairs.round_trip())
+        self.config.recovery.guard(&self.repairs)
     }
 
     /// Time to the first retry of a request.

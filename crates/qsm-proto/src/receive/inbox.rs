@@ -64,7 +64,7 @@ impl Inbox<'_> {
             return Instant::NEVER;
         }
         let round_trip = self.repairs.round_trip();
-        let guard = recovery.guard(round_trip);
+        let guard = recovery.guard(self.repairs);
         let Asking {
             backoff,
             members,

@@ -714,6 +714,8 @@ fn note_times(gap: &Gap, hop: Hop, inbox: &mut Inbox<'_>) {
     inbox.repairs.lasted.record(inbox.now.since(gap.found));
     if gap.attempts == 1 && matches!(hop, Hop::CacherRepair | Hop::SenderRepair) {
         inbox.repairs.note_round_trip(inbox.now.since(gap.asked));
+    } else if hop == Hop::Direct {
+        inbox.repairs.note_disorder(inbox.now.since(gap.found));
     }
 }
 
