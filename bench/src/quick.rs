@@ -53,7 +53,7 @@ struct Outcome {
 
 pub(crate) fn run(options: &Options) -> Result<(), Failure> {
     println!(
-        "thousand messages/s at the slowest receiver on {}, median of {} [min-max]; CPU seconds per million messages",
+        "thousand messages/s at the slowest receiver on {}, medians of {} runs [min-max], median shares of neighbouring runs; CPU seconds per million messages",
         options.interface, options.runs
     );
     println!(
@@ -88,7 +88,11 @@ fn row(options: &Options, payload: usize, receivers: usize) -> Result<f64, Failu
             });
         }
     }
-    let [raw, one, many] = [0, 1, 2].map(|kind| median(&outcomes[kind], |o| o.messages_per_second));
+    // Of runs that followed each other: the machine's moods take minutes.
+    let share = |kind: usize, of: usize| {
+        let pairs = outcomes[kind].iter().zip(&outcomes[of]);
+        middle(pairs.map(|(a, b)| a.messages_per_second / b.messages_per_second))
+    };
     let cell = |kind: usize, share: Option<f64>| {
         let rates = outcomes[kind]
             .iter()
@@ -103,16 +107,20 @@ fn row(options: &Options, payload: usize, receivers: usize) -> Result<f64, Failu
     println!(
         "{payload:>8} {receivers:>3}  {:<26} {:<34} {:<34} {:.2}/{:.2}",
         cell(0, None),
-        cell(1, Some(one / raw)),
-        cell(2, Some(many / one)),
+        cell(1, Some(share(1, 0))),
+        cell(2, Some(share(2, 1))),
         median(&outcomes[1], |outcome| outcome.sender_cpu),
         median(&outcomes[1], |outcome| outcome.receiver_cpu),
     );
-    Ok(one / raw)
+    Ok(share(1, 0))
 }
 
 fn median(outcomes: &[Outcome], value: impl Fn(&Outcome) -> f64) -> f64 {
-    let mut values: Vec<f64> = outcomes.iter().map(value).collect();
+    middle(outcomes.iter().map(value))
+}
+
+fn middle(values: impl Iterator<Item = f64>) -> f64 {
+    let mut values: Vec<f64> = values.collect();
     values.sort_by(f64::total_cmp);
     values[values.len() / 2]
 }
