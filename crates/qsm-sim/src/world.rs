@@ -154,9 +154,9 @@ impl World {
             layout: self.options.layout,
             datagram_bytes: self.options.network.mtu_bytes,
             receive_buffer_bytes: self.options.network.receive_buffer_bytes,
-            limits: self.options.limits,
+            limits: self.options.node_limits(),
             recovery: self.options.recovery,
-            pace: self.options.pace,
+            pace: self.options.node_pace(),
             ..Config::new(app.node, address(host))
         };
         let machine = self.cast.machine(host, config, seed, local)?;
@@ -332,6 +332,9 @@ impl World {
         for (to, packets) in &outputs.data {
             let pace = &self.options.pace;
             self.checkers.rate.check(now, (host, *to), *packets, pace)?;
+        }
+        for said in &outputs.tokens {
+            self.checkers.cutoff.check(said)?;
         }
         if outputs.claims.is_empty() {
             return Ok(());
