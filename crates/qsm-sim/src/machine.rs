@@ -112,6 +112,15 @@ impl Machine {
         }
     }
 
+    pub(crate) fn group_name(&self, group: GroupId) -> Option<&str> {
+        match self {
+            Self::Node(node) => node.group_name(group),
+            Self::Service(_) => None,
+            #[cfg(test)]
+            Self::Toy(toy) => toy.group_name(group),
+        }
+    }
+
     /// Who this node would send a message of the group to now: the members of the group's regions
     /// that are not leaving.
     pub(crate) fn receivers(&self, group: GroupId) -> Vec<Origin> {
