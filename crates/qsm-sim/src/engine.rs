@@ -16,10 +16,12 @@ use std::rc::Rc;
 
 use qsm_proto::{Event, Instant, Reason, Seed};
 
+use crate::checkers::cutoff::{self, Said};
 use crate::checkers::watermarks::{self, Claim};
 use crate::clock::Clock;
 use crate::digest::Digest;
-use crate::machine::{Deliveries, Machine, Mischief};
+use crate::machine::{Deliveries, Machine};
+use crate::mischief::{Incoming, Mischief, Outgoing, Saboteur};
 use crate::network::{Cause, Fate, Network, NetworkCounters, NetworkOptions};
 use crate::queue::Queue;
 use crate::trace::{Entry, Trace};
@@ -66,6 +68,8 @@ pub(crate) struct Outputs {
     pub(crate) events: Vec<Event>,
     /// What the machine has said about streams.
     pub(crate) claims: Vec<Claim>,
+    /// What tokens that it has sent say.
+    pub(crate) tokens: Vec<Said>,
     /// Fresh data packets sent, with the address.
     pub(crate) data: Vec<(SocketAddr, u64)>,
 }
@@ -75,6 +79,7 @@ impl Outputs {
         self.deliveries.clear();
         self.events.clear();
         self.claims.clear();
+        self.tokens.clear();
         self.data.clear();
     }
 }
@@ -163,6 +168,7 @@ pub(crate) struct Engine {
     network: Network,
     fates: Vec<(usize, Fate)>,
     outputs: Outputs,
+    saboteur: Saboteur,
     trace: Trace,
     digest: Digest,
     traffic: Traffic,
@@ -186,6 +192,7 @@ impl Engine {
                 deliveries: Deliveries::new(options.mischief),
                 ..Outputs::default()
             },
+            saboteur: Saboteur::new(options.mischief),
             trace: Trace::new(options.trace_lines),
             digest: Digest::new(seed.0),
             traffic: Traffic::default(),
@@ -293,6 +300,7 @@ impl Engine {
     /// The host's process dies.
     pub(crate) fn stop(&mut self, host: usize) {
         self.network.forget(host);
+        self.saboteur.forget(host);
         self.awake(host);
         let host_state = &mut self.hosts[host];
         host_state.machine = None;
@@ -496,9 +504,21 @@ impl Engine {
         }
         self.trace
             .add(self.now, host, Entry::Arrived(Rc::clone(&datagram)));
+        match self.saboteur.incoming(host, &datagram.bytes) {
+            Incoming::Untouched => {}
+            Incoming::Dropped => return Ok(None),
+            Incoming::Answered(answer) => {
+                if let Some(to) = self.network.receivers(datagram.from).first() {
+                    let from = self.hosts[host].address;
+                    self.inject(from, *to, &answer);
+                }
+            }
+        }
         self.drive(host, |machine, now, out| {
             machine.handle_datagram(now, datagram.from, &datagram.bytes, out);
         })?;
+        let deliveries = &mut self.outputs.deliveries;
+        self.saboteur.delivered(host, &datagram.bytes, deliveries);
         Ok(self.concerns_caller(host).then_some(host))
     }
 
@@ -551,6 +571,7 @@ impl Engine {
     fn concerns_caller(&self, host: usize) -> bool {
         self.hosts[host].watched
             || !self.outputs.claims.is_empty()
+            || !self.outputs.tokens.is_empty()
             || !self.outputs.data.is_empty()
             || !self.outputs.events.is_empty()
             || !self.outputs.deliveries.rows().is_empty()
@@ -612,13 +633,24 @@ impl Engine {
             if train.reason == Reason::Data {
                 let packets = train.bytes.len().div_ceil(train.segment_bytes.max(1)) as u64;
                 self.outputs.data.push((train.to, packets));
-            } else if self.invariants_every > 0 {
-                self.outputs.claims.extend(watermarks::claims(train.bytes));
             }
             let outgoing = train.bytes.chunks(train.segment_bytes.max(1));
             self.traffic.counts[reason] += outgoing.len() as u64;
             self.traffic.last[reason] = self.now;
             for bytes in outgoing {
+                let changed;
+                let bytes = match self.saboteur.outgoing(host, train.reason, bytes) {
+                    Outgoing::Untouched => bytes,
+                    Outgoing::Dropped => continue,
+                    Outgoing::Changed(other) => {
+                        changed = other;
+                        &changed
+                    }
+                };
+                if self.invariants_every > 0 && train.reason != Reason::Data {
+                    self.outputs.claims.extend(watermarks::claims(bytes));
+                    self.outputs.tokens.extend(cutoff::said(bytes));
+                }
                 self.serial += 1;
                 let datagram = Rc::new(Datagram {
                     serial: self.serial,

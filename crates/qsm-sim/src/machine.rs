@@ -10,6 +10,7 @@ use qsm_proto::{
 use qsm_wire::membership::Role;
 use qsm_wire::{GroupId, Origin, RegionId};
 
+use crate::mischief::Mischief;
 #[cfg(test)]
 use crate::toy::Toy;
 use crate::violation::Violation;
@@ -108,6 +109,15 @@ impl Machine {
             Self::Service(_) => None,
             #[cfg(test)]
             Self::Toy(toy) => toy.group(name),
+        }
+    }
+
+    pub(crate) fn group_name(&self, group: GroupId) -> Option<&str> {
+        match self {
+            Self::Node(node) => node.group_name(group),
+            Self::Service(_) => None,
+            #[cfg(test)]
+            Self::Toy(toy) => toy.group_name(group),
         }
     }
 
@@ -316,35 +326,6 @@ impl Cast {
     }
 }
 
-/// Spoils deliveries on purpose. Nothing but the simulator's own test uses it: a checker that
-/// does not notice is no checker (style 3.10: mutation check).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Mischief {
-    /// Everything is delivered as it should be.
-    #[default]
-    None,
-    /// Every so many deliveries one is withheld.
-    Drop {
-        /// How many.
-        every: u64,
-    },
-    /// Every so many deliveries one is made twice.
-    Double {
-        /// How many.
-        every: u64,
-    },
-    /// Every so many deliveries two change places, if both come from one call.
-    Swap {
-        /// How many.
-        every: u64,
-    },
-    /// Every so many deliveries a bit of the content is flipped.
-    Corrupt {
-        /// How many.
-        every: u64,
-    },
-}
-
 /// A delivery of which the bytes are kept elsewhere.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Delivered {
@@ -383,6 +364,16 @@ impl Deliveries {
 
     pub(crate) fn bytes(&self, row: &Delivered) -> &[u8] {
         &self.bytes[row.start..row.end]
+    }
+
+    /// A message once more.
+    pub(crate) fn again(&mut self, group: GroupId, sender: Origin, number: u64, bytes: &[u8]) {
+        self.add(Delivery {
+            group,
+            sender,
+            number,
+            bytes,
+        });
     }
 
     fn add(&mut self, message: Delivery<'_>) {

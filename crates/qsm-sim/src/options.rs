@@ -5,7 +5,7 @@ use qsm_proto::{Limits, Pace, Recovery, Seed};
 
 use crate::content::Sizes;
 use crate::faults::Fault;
-use crate::machine::Mischief;
+use crate::mischief::Mischief;
 use crate::network::NetworkOptions;
 use crate::pattern::GroupPlan;
 use crate::workload::{Churn, Flow};
@@ -85,6 +85,30 @@ impl SimOptions {
             invariants_every: 1,
             trace_lines: 200,
             mischief: Mischief::None,
+        }
+    }
+
+    /// The limits that nodes keep; not those they are given, if they have that bug.
+    pub(crate) fn node_limits(&self) -> Limits {
+        let factor = match self.mischief {
+            Mischief::MemoryIgnored => 4,
+            _ => 1,
+        };
+        Limits {
+            send_bytes: self.limits.send_bytes * factor,
+            receive_bytes: self.limits.receive_bytes * factor,
+            ..self.limits
+        }
+    }
+
+    /// The pace that nodes keep; not that they are given, if they have that bug.
+    pub(crate) fn node_pace(&self) -> Pace {
+        match self.mischief {
+            Mischief::RateIgnored => Pace {
+                rate_max_packets: u32::MAX,
+                ..self.pace
+            },
+            _ => self.pace,
         }
     }
 }

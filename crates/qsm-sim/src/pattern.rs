@@ -57,17 +57,30 @@ impl GroupPlan {
     pub fn name(group: usize) -> String {
         format!("group-{group}")
     }
+
+    /// The number of the group with this name.
+    #[must_use]
+    pub fn number(name: &str) -> Option<usize> {
+        name.strip_prefix("group-")?.parse().ok()
+    }
 }
 
-/// Draws groups over the hosts `1..=nodes`, and up to four sets of nodes.
+/// Draws groups over the hosts `1..=nodes`, up to four sets of nodes, and some publishers anywhere.
 #[must_use]
 pub fn groups(pattern: Pattern, nodes: usize, groups: usize, seed: Seed) -> Vec<GroupPlan> {
-    let mut random = Random::new(seed, "sets");
-    let sets = draw(&mut random, 4) + 1;
-    layout(pattern, nodes, groups, sets, seed)
+    let sets = draw(&mut Random::new(seed, "sets"), 4) + 1;
+    let mut random = Random::new(seed, "pattern");
+    let mut plans = members(pattern, nodes, (groups, sets), &mut random);
+    for plan in &mut plans {
+        for _ in 0..=draw(&mut random, 3) {
+            plan.publishers.insert(draw(&mut random, nodes.max(1)) + 1);
+        }
+    }
+    plans
 }
 
 /// Draws groups over the hosts `1..=nodes`, which form that many sets where the pattern has any.
+/// The first member of each group publishes to it.
 #[must_use]
 pub fn layout(
     pattern: Pattern,
@@ -77,25 +90,33 @@ pub fn layout(
     seed: Seed,
 ) -> Vec<GroupPlan> {
     let mut random = Random::new(seed, "pattern");
+    let mut plans = members(pattern, nodes, (groups, sets), &mut random);
+    for plan in &mut plans {
+        plan.publishers.extend(plan.subscribers.first().copied());
+    }
+    plans
+}
+
+fn members(
+    pattern: Pattern,
+    nodes: usize,
+    (groups, sets): (usize, usize),
+    random: &mut Random,
+) -> Vec<GroupPlan> {
     let nodes = nodes.max(1);
     let sets = sets.clamp(1, nodes);
     let mut plans: Vec<GroupPlan> = (0..groups.max(1))
         .map(|group| GroupPlan {
-            subscribers: subscribers(pattern, nodes, group, sets, &mut random),
+            subscribers: subscribers(pattern, nodes, group, sets, random),
             publishers: BTreeSet::new(),
         })
         .collect();
     if pattern == Pattern::Irregular {
         for node in 1..=nodes {
-            for _ in 0..[0, 1, 5][draw(&mut random, 3)] {
-                let group = draw(&mut random, plans.len());
+            for _ in 0..[0, 1, 5][draw(random, 3)] {
+                let group = draw(random, plans.len());
                 plans[group].subscribers.insert(node);
             }
-        }
-    }
-    for plan in &mut plans {
-        for _ in 0..=draw(&mut random, 3) {
-            plan.publishers.insert(draw(&mut random, nodes) + 1);
         }
     }
     plans

@@ -5,9 +5,9 @@ use core::time::Duration;
 
 use qsm_proto::{Instant, Reason, Seed, nanoseconds};
 
-use crate::checkers::completeness;
 use crate::checkers::survivors::Survivors;
 use crate::checkers::traffic::{self, Course};
+use crate::checkers::{completeness, planes};
 use crate::engine::{Task, Turn};
 use crate::faults::{Fault, Garbage};
 use crate::machine::Cast;
@@ -437,7 +437,11 @@ impl Run {
                 regions: world.checkers.agreement.regions(),
                 disturbances: world.disturbances,
             };
-            traffic::check(world.engine.traffic(), &network, &world.totals(), course)?;
+            let totals = world.totals();
+            traffic::check(world.engine.traffic(), &network, &totals, course)?;
+            if world.disturbances == 0 && world.options.recovery.fast {
+                planes::check(&totals)?;
+            }
         }
         let ended = world.engine.now();
         let settled = ended.since(self.healed.unwrap_or(ended));
@@ -479,7 +483,7 @@ mod tests {
     use std::net::SocketAddr;
 
     use super::*;
-    use crate::machine::Mischief;
+    use crate::mischief::Mischief;
     use crate::network::{Cause, NetworkOptions};
     use crate::workload::Flow;
     use qsm_proto::mix;

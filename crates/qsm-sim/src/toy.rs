@@ -179,6 +179,12 @@ impl Toy {
         digits.parse().ok().map(GroupId)
     }
 
+    /// Any name that ends with the group's number.
+    pub(crate) fn group_name(&self, group: GroupId) -> Option<&str> {
+        const NAMES: [&str; 4] = ["group-0", "group-1", "group-2", "group-3"];
+        NAMES.get(usize::try_from(group.0).ok()?).copied()
+    }
+
     pub(crate) fn receivers(&self, _group: GroupId) -> Vec<Origin> {
         self.peers.iter().map(|(_, origin)| *origin).collect()
     }

@@ -92,6 +92,7 @@ impl World {
             options,
         };
         world.add_hosts();
+        world.plan_roles();
         for host in 0..=world.options.nodes {
             world.start(host, true)?;
         }
@@ -107,27 +108,31 @@ impl World {
             let offset = self.random.below(1 << 40);
             let clock = Clock::new(offset, i32::try_from(drift_ppm).unwrap_or(0));
             self.engine.add_host(address(host), clock);
-            let mut roles = BTreeSet::new();
-            for (group, plan) in self.options.groups.iter().enumerate() {
-                let planned = [
-                    (Role::Subscriber, &plan.subscribers),
-                    (Role::Publisher, &plan.publishers),
-                ];
-                let mine = planned
-                    .into_iter()
-                    .filter(|(_, hosts)| hosts.contains(&host));
-                roles.extend(mine.map(|(role, _)| (group, role)));
-            }
             self.apps.push(App {
                 node: NodeId(0),
                 starts: 0,
                 origin: None,
-                roles,
+                roles: BTreeSet::new(),
                 since: BTreeMap::new(),
                 ids: BTreeMap::new(),
                 requests: BTreeSet::new(),
                 closing: false,
             });
+        }
+    }
+
+    /// What applications want from the start.
+    fn plan_roles(&mut self) {
+        for (group, plan) in self.options.groups.iter().enumerate() {
+            let planned = [
+                (Role::Subscriber, &plan.subscribers),
+                (Role::Publisher, &plan.publishers),
+            ];
+            for (role, hosts) in planned {
+                for host in hosts {
+                    self.apps[*host].roles.insert((group, role));
+                }
+            }
         }
     }
 
@@ -154,9 +159,9 @@ impl World {
             layout: self.options.layout,
             datagram_bytes: self.options.network.mtu_bytes,
             receive_buffer_bytes: self.options.network.receive_buffer_bytes,
-            limits: self.options.limits,
+            limits: self.options.node_limits(),
             recovery: self.options.recovery,
-            pace: self.options.pace,
+            pace: self.options.node_pace(),
             ..Config::new(app.node, address(host))
         };
         let machine = self.cast.machine(host, config, seed, local)?;
@@ -333,15 +338,30 @@ impl World {
             let pace = &self.options.pace;
             self.checkers.rate.check(now, (host, *to), *packets, pace)?;
         }
+        for said in &outputs.tokens {
+            self.checkers.cutoff.check(said)?;
+        }
         if outputs.claims.is_empty() {
             return Ok(());
         }
-        let live = live(&self.apps, &self.engine);
+        let Some(leader) = self.engine.machine(host) else {
+            return Ok(());
+        };
+        let history = &self.checkers.history;
         for claim in &outputs.claims {
-            let leader = self.engine.machine(host);
-            if let Some(region) = leader.and_then(|leader| leader.region(claim.region())) {
-                self.checkers.watermarks.check(claim, region, &live)?;
-            }
+            let region = leader.region(claim.region());
+            let view = region.and_then(|region| region.history.exact(claim.view()));
+            let (Some(region), Some(view)) = (region, view) else {
+                continue;
+            };
+            let members = view.members().iter().map(|member| member.origin);
+            let live: Vec<(Origin, &Machine)> = members
+                .chain([claim.sender()])
+                .filter_map(|origin| Some((origin, history.life(origin)?.host)))
+                .filter(|(origin, host)| self.apps[*host].origin == Some(*origin))
+                .filter_map(|(origin, host)| Some((origin, self.engine.machine(host)?)))
+                .collect();
+            self.checkers.watermarks.check(claim, region, &live)?;
         }
         Ok(())
     }
@@ -534,17 +554,15 @@ impl World {
             return Some(*group);
         }
         let machine = self.engine.machine(host)?;
-        for group in 0..self.options.groups.len() {
-            if let Some(known) = machine.group(&GroupPlan::name(group)) {
-                app.ids.insert(known, group);
-            }
-        }
-        app.ids.get(&id).copied()
+        let group = machine.group_name(id).and_then(GroupPlan::number)?;
+        app.ids.insert(id, group);
+        Some(group)
     }
 
     /// What is still different between what applications want and what senders see, if anything.
     pub(crate) fn disagreement(&self) -> Option<String> {
-        let mut members = vec![BTreeSet::new(); self.options.groups.len()];
+        let published: BTreeSet<usize> = self.senders().map(|(_, group, _)| group).collect();
+        let mut members: BTreeMap<usize, BTreeSet<Origin>> = BTreeMap::new();
         for (host, app) in self.apps.iter().enumerate().skip(1) {
             if self.engine.machine(host).is_none() {
                 continue;
@@ -556,9 +574,9 @@ impl World {
                 return Some(format!("host {host} waits for request {request}"));
             }
             let groups = app.roles.iter().filter(|role| role.1 == Role::Subscriber);
-            groups.for_each(|(group, _)| {
-                members[*group].insert(origin);
-            });
+            for (group, _) in groups.filter(|(group, _)| published.contains(group)) {
+                members.entry(*group).or_default().insert(origin);
+            }
         }
         self.senders().find_map(|(host, group, origin)| {
             let name = GroupPlan::name(group);
@@ -566,7 +584,10 @@ impl World {
             let Some(id) = machine.group(&name) else {
                 return Some(format!("{origin} does not know {name}"));
             };
-            views::difference(&name, origin, &machine.receivers(id), &members[group])
+            let wanted = members.remove(&group).unwrap_or_default();
+            let difference = views::difference(&name, origin, &machine.receivers(id), &wanted);
+            members.insert(group, wanted);
+            difference
         })
     }
 

@@ -14,6 +14,8 @@
 //! | [`agreement`] | whoever has a view has the same one | R030, R036 |
 //! | [`views`] | in the end everybody sees the same members | R037, R047 |
 //! | [`liveness`] | tokens go round while something is not stable | R072, R073 |
+//! | [`cutoff`] | packets on their way do not count as missing | R074, R-TOK-5 |
+//! | [`planes`] | the fast plane repairs most | R084, R-NAK-9 |
 //! | [`rate`] | no stream is faster than the operator allows | R113 |
 //! | [`traffic`] | repairs, requests and tokens stay in proportion to losses, rounds and time | R073, R074, R209-R211 |
 //!
@@ -23,12 +25,14 @@ pub(crate) mod agreement;
 pub(crate) mod completeness;
 pub(crate) mod copies;
 pub(crate) mod creation;
+pub(crate) mod cutoff;
 pub(crate) mod duplicate;
 pub(crate) mod history;
 pub(crate) mod liveness;
 pub(crate) mod loss;
 pub(crate) mod memory;
 pub(crate) mod order;
+pub(crate) mod planes;
 pub(crate) mod rate;
 pub(crate) mod survivors;
 pub(crate) mod traffic;
@@ -39,6 +43,7 @@ use qsm_wire::Origin;
 
 use self::agreement::Agreement;
 use self::copies::Copies;
+use self::cutoff::Cutoff;
 use self::history::History;
 use self::liveness::Liveness;
 use self::rate::Rate;
@@ -62,6 +67,7 @@ pub(crate) struct Checkers {
     pub(crate) history: History,
     pub(crate) agreement: Agreement,
     pub(crate) copies: Copies,
+    pub(crate) cutoff: Cutoff,
     pub(crate) liveness: Liveness,
     pub(crate) rate: Rate,
     pub(crate) watermarks: Watermarks,
@@ -78,6 +84,7 @@ impl Checkers {
             history: History::default(),
             agreement: Agreement::default(),
             copies: Copies::default(),
+            cutoff: Cutoff::default(),
             liveness: Liveness::default(),
             rate: Rate::default(),
             watermarks: Watermarks::default(),

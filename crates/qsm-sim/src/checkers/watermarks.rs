@@ -20,6 +20,14 @@ impl Claim {
     pub(crate) fn region(&self) -> RegionId {
         self.region
     }
+
+    pub(crate) fn view(&self) -> ViewNumber {
+        self.view
+    }
+
+    pub(crate) fn sender(&self) -> Origin {
+        self.sender
+    }
 }
 
 /// The claims in a datagram.
@@ -61,7 +69,7 @@ pub(crate) struct Watermarks {
 }
 
 impl Watermarks {
-    /// `leader` has said it; `live` are all nodes that run, and who they are in this life.
+    /// `leader` has said it; `live` are the members of the view that run, and the sender.
     pub(crate) fn check(
         &mut self,
         claim: &Claim,

@@ -12,7 +12,7 @@ use qsm_wire::membership::Role;
 use self::dice::Dice;
 use self::faults::faults;
 use crate::content::Sizes;
-use crate::machine::Mischief;
+use crate::mischief::Mischief;
 use crate::network::{Burst, NetworkOptions, Sites};
 use crate::options::SimOptions;
 use crate::pattern::{GroupPlan, Pattern, groups};

@@ -1,0 +1,339 @@
+//! Known bugs, kept as switches: a checker that does not notice them is no checker (style 3.10,
+//! mutation check). They are made where a machine meets its host: what goes in, what comes out and
+//! what is delivered is spoilt, so that the pure crates need no switch.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use qsm_proto::Reason;
+use qsm_wire::{Absent, Body, GroupId, Header, Origin, Packet, Part, SeqRange};
+
+use crate::machine::Deliveries;
+
+/// A bug that is built in on purpose.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Mischief {
+    /// Everything is as it should be.
+    #[default]
+    None,
+    /// Every so many deliveries one is withheld.
+    Drop {
+        /// How many.
+        every: u64,
+    },
+    /// Every so many deliveries one is made twice.
+    Double {
+        /// How many.
+        every: u64,
+    },
+    /// Every so many deliveries two change places, if both come from one call.
+    Swap {
+        /// How many.
+        every: u64,
+    },
+    /// Every so many deliveries a bit of the content is flipped.
+    Corrupt {
+        /// How many.
+        every: u64,
+    },
+    /// Packets are not sent again.
+    RepairDropped,
+    /// NAKs are not answered; the token plane still works.
+    NakIgnored,
+    /// A packet that comes twice is delivered twice.
+    DuplicateNotFiltered,
+    /// What somebody had in the last round counts as stable and cached everywhere.
+    StableEarly,
+    /// What counts as missing is what has been seen in this round, not in the last one.
+    CutoffNotLate,
+    /// A sender does not say where its view begins, but that it begins with each packet.
+    ViewWithoutOpening,
+    /// Tokens are not passed on.
+    TokenDropped,
+    /// Whoever is asked for a packet says first that nobody has it.
+    AlwaysAbsent,
+    /// Nodes send as fast as they can, whatever the operator says.
+    RateIgnored,
+    /// Nodes take four times the memory that they are allowed.
+    MemoryIgnored,
+}
+
+impl Mischief {
+    /// All bugs, with their names.
+    pub const ALL: [(&'static str, Self); 14] = [
+        ("drop", Self::Drop { every: 100 }),
+        ("double", Self::Double { every: 100 }),
+        ("swap", Self::Swap { every: 2 }),
+        ("corrupt", Self::Corrupt { every: 100 }),
+        ("repair-dropped", Self::RepairDropped),
+        ("nak-ignored", Self::NakIgnored),
+        ("duplicate-not-filtered", Self::DuplicateNotFiltered),
+        ("stable-early", Self::StableEarly),
+        ("cutoff-not-late", Self::CutoffNotLate),
+        ("view-without-opening", Self::ViewWithoutOpening),
+        ("token-dropped", Self::TokenDropped),
+        ("always-absent", Self::AlwaysAbsent),
+        ("rate-ignored", Self::RateIgnored),
+        ("memory-ignored", Self::MemoryIgnored),
+    ];
+
+    /// Whether packets are touched, and not only deliveries or options.
+    fn touches_packets(self) -> bool {
+        matches!(
+            self,
+            Self::RepairDropped
+                | Self::NakIgnored
+                | Self::DuplicateNotFiltered
+                | Self::StableEarly
+                | Self::CutoffNotLate
+                | Self::ViewWithoutOpening
+                | Self::TokenDropped
+                | Self::AlwaysAbsent
+        )
+    }
+}
+
+/// What becomes of a datagram that a machine sends.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Outgoing {
+    /// It leaves.
+    Untouched,
+    /// It does not.
+    Dropped,
+    /// Another one leaves in its place.
+    Changed(Vec<u8>),
+}
+
+/// What becomes of a datagram that a machine should get.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Incoming {
+    /// It gets it.
+    Untouched,
+    /// It does not.
+    Dropped,
+    /// It gets it, after this has gone back.
+    Answered(Vec<u8>),
+}
+
+/// Carries out the bug, if there is one.
+#[derive(Debug, Default)]
+pub(crate) struct Saboteur {
+    mischief: Mischief,
+    active: bool,
+    /// Of the last packet that each host has made.
+    headers: BTreeMap<usize, Header>,
+    delivered: BTreeSet<(usize, GroupId, Origin, u64)>,
+}
+
+impl Saboteur {
+    pub(crate) fn new(mischief: Mischief) -> Self {
+        Self {
+            mischief,
+            active: mischief.touches_packets(),
+            ..Self::default()
+        }
+    }
+
+    pub(crate) fn outgoing(&mut self, host: usize, reason: Reason, bytes: &[u8]) -> Outgoing {
+        if !self.active {
+            return Outgoing::Untouched;
+        }
+        let Ok(packet) = Packet::decode(bytes) else {
+            return Outgoing::Untouched;
+        };
+        if reason != Reason::Repair {
+            self.headers.insert(host, packet.header);
+        }
+        match (self.mischief, packet.body) {
+            (Mischief::RepairDropped, _) if reason == Reason::Repair => Outgoing::Dropped,
+            (Mischief::TokenDropped, Body::Token(_)) => Outgoing::Dropped,
+            (Mischief::StableEarly, Body::Summary(summary)) => {
+                Outgoing::Changed(stable_early(bytes, summary.slots().count()))
+            }
+            (Mischief::CutoffNotLate, Body::Token(token)) => {
+                let suspects = token.suspects().count();
+                let ranges = token
+                    .slots()
+                    .map(|slot| slot.naks.iter().count() + slot.common.iter().count());
+                Outgoing::Changed(cutoff_not_late(bytes, suspects, ranges))
+            }
+            (Mischief::ViewWithoutOpening, Body::Data(_)) => {
+                let mut changed = bytes.to_vec();
+                // The view's age: this packet is its first.
+                changed[40..44].fill(0);
+                Outgoing::Changed(changed)
+            }
+            _ => Outgoing::Untouched,
+        }
+    }
+
+    pub(crate) fn incoming(&self, host: usize, bytes: &[u8]) -> Incoming {
+        if !self.active {
+            return Incoming::Untouched;
+        }
+        let body = Packet::decode(bytes).map(|packet| packet.body);
+        match (self.mischief, body) {
+            (Mischief::NakIgnored, Ok(Body::Nak(_))) => Incoming::Dropped,
+            (Mischief::AlwaysAbsent, Ok(Body::Nak(nak))) => {
+                // Of a sender that lives it would be believed, which is another bug.
+                let others = |header: &&Header| header.origin != nak.head.stream.origin;
+                let Some(header) = self.headers.get(&host).filter(others) else {
+                    return Incoming::Untouched;
+                };
+                let ranges: Vec<SeqRange> = nak.ranges.iter().collect();
+                let mut answer = Vec::new();
+                Absent::encode(header, nak.head.stream, &ranges, &mut answer);
+                Incoming::Answered(answer)
+            }
+            _ => Incoming::Untouched,
+        }
+    }
+
+    /// After a machine has taken a datagram: delivers its messages again, if it has delivered
+    /// them before.
+    pub(crate) fn delivered(&mut self, host: usize, bytes: &[u8], out: &mut Deliveries) {
+        if self.mischief != Mischief::DuplicateNotFiltered {
+            return;
+        }
+        let fresh = out.rows().iter();
+        let fresh: Vec<_> = fresh
+            .map(|row| (host, row.group, row.sender, row.number))
+            .collect();
+        if let Ok(Packet {
+            header,
+            body: Body::Data(data),
+        }) = Packet::decode(bytes)
+        {
+            for chunk in data.chunks().filter(|chunk| chunk.part == Part::Whole) {
+                let key = (host, chunk.group, header.origin, u64::from(chunk.message));
+                if self.delivered.contains(&key) {
+                    out.again(chunk.group, header.origin, key.3, chunk.content);
+                }
+            }
+        }
+        self.delivered.extend(fresh);
+    }
+
+    /// The process on this host ends.
+    pub(crate) fn forget(&mut self, host: usize) {
+        self.delivered.retain(|key| key.0 != host);
+    }
+}
+
+/// A summary in which everything up to the cutoff is stable.
+fn stable_early(bytes: &[u8], slots: usize) -> Vec<u8> {
+    let mut changed = bytes.to_vec();
+    for slot in 0..slots {
+        // PROTOCOL.md: origin 12, then cutoff, stable, cached.
+        let at = 41 + 36 * slot + 12;
+        let cutoff = number(&changed, at);
+        for (place, old) in [
+            (at + 8, number(bytes, at + 8)),
+            (at + 16, number(bytes, at + 16)),
+        ] {
+            changed[place..place + 8].copy_from_slice(&cutoff.max(old).to_le_bytes());
+        }
+    }
+    changed
+}
+
+/// A token in which what somebody has got in this round counts as missing elsewhere.
+fn cutoff_not_late(bytes: &[u8], suspects: usize, ranges: impl Iterator<Item = usize>) -> Vec<u8> {
+    let mut changed = bytes.to_vec();
+    let mut at = 67 + 2 * suspects;
+    for ranges in ranges {
+        // PROTOCOL.md: origin 12, then cutoff and highest; 66 bytes and the ranges in all.
+        let (cutoff, highest) = (number(bytes, at + 12), number(bytes, at + 20));
+        changed[at + 12..at + 20].copy_from_slice(&cutoff.max(highest).to_le_bytes());
+        at += 66 + 12 * ranges;
+    }
+    changed
+}
+
+fn number(bytes: &[u8], at: usize) -> u64 {
+    let mut word = [0; 8];
+    word.copy_from_slice(&bytes[at..at + 8]);
+    u64::from_le_bytes(word)
+}
+
+#[cfg(test)]
+mod tests {
+    use qsm_wire::{
+        Hop, RegionId, SlotHead, Summary, SummarySlot, TokenHead, TokenWriter, ViewNumber,
+    };
+
+    use super::*;
+
+    fn header() -> Header {
+        Header {
+            cluster: 0,
+            origin: Origin::default(),
+            epoch: 0,
+            hop: Hop::Direct,
+        }
+    }
+
+    #[test]
+    fn a_spoilt_token_is_a_token_with_another_cutoff() {
+        let head = TokenHead {
+            region: RegionId(1),
+            view: ViewNumber(1),
+            leader: Origin::default(),
+            round: 3,
+            level: 0,
+            ring: 0,
+            visited: 1,
+            rate_packets: 0,
+            credit_bytes: 0,
+        };
+        let slot = |highest| SlotHead {
+            origin: Origin::default(),
+            cutoff: 5,
+            highest,
+            cached: 5,
+            stable: 5,
+            stable_upto: 4,
+            cached_upto: 4,
+            losers: 0,
+            naks_cut: false,
+            common_cut: false,
+        };
+        let mut bytes = Vec::new();
+        let naks: Vec<SeqRange> = SeqRange::new(3, 4).into_iter().collect();
+        let mut writer = TokenWriter::new(&header(), &head, &[], 1400, &mut bytes);
+        assert!(writer.slot(&slot(9), &naks, &naks) && writer.slot(&slot(2), &[], &[]));
+        let mut saboteur = Saboteur::new(Mischief::CutoffNotLate);
+        let Outgoing::Changed(changed) = saboteur.outgoing(1, Reason::Token, &bytes) else {
+            panic!("a token is changed");
+        };
+        let Ok(Body::Token(token)) = Packet::decode(&changed).map(|packet| packet.body) else {
+            panic!("it is still a token");
+        };
+        let cutoffs: Vec<u64> = token.slots().map(|slot| slot.head.cutoff).collect();
+        assert_eq!(cutoffs, [9, 5]);
+    }
+
+    #[test]
+    fn a_spoilt_summary_says_that_everything_is_stable() {
+        let slot = SummarySlot {
+            origin: Origin::default(),
+            cutoff: 9,
+            stable_upto: 3,
+            cached_upto: 6,
+        };
+        let mut bytes = Vec::new();
+        let slots = [slot, slot].into_iter();
+        Summary::encode(&header(), RegionId(1), ViewNumber(1), 7, slots, &mut bytes);
+        let mut saboteur = Saboteur::new(Mischief::StableEarly);
+        let Outgoing::Changed(changed) = saboteur.outgoing(1, Reason::Token, &bytes) else {
+            panic!("a summary is changed");
+        };
+        let Ok(Body::Summary(summary)) = Packet::decode(&changed).map(|packet| packet.body) else {
+            panic!("it is still a summary");
+        };
+        assert!(
+            summary
+                .slots()
+                .all(|slot| slot.stable_upto == 9 && slot.cached_upto == 9)
+        );
+    }
+}
