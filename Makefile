@@ -17,7 +17,7 @@ FUZZ_SECONDS ?= 60
 FUZZ_TARGETS := $(basename $(notdir $(wildcard fuzz/fuzz_targets/*.rs)))
 TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
 
-.PHONY: help deps demo test format lint unit doc fuzz bench-quick
+.PHONY: help deps demo test format lint unit doc fuzz bench-quick figures
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -77,3 +77,7 @@ fuzz: ## the decoders and a node under libFuzzer, FUZZ_SECONDS (60) each; needs 
 
 bench-quick: deps ## the short benchmark: throughput beside the raw ceiling, repair latency
 	$(CARGO) run $(LOCKED) --release -p qsm-bench -- quick
+
+figures: ## run the experiments of the papers and write docs/figures; half an hour on two cores
+	$(CARGO) build $(LOCKED) --release -p qsm-cli
+	$(TARGET_DIR)/release/qsm sim figure all --output docs/figures

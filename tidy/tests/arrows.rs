@@ -5,16 +5,17 @@ use std::collections::BTreeMap;
 use tidy::{Manifest, Repository};
 
 /// A crate and the crates of this repository that it may depend on.
-const ARROWS: [(&str, &[&str]); 12] = [
+const ARROWS: [(&str, &[&str]); 13] = [
     ("qsm-wire", &[]),
     ("qsm-proto", &["qsm-wire"]),
     ("qsm-gms", &["qsm-wire", "qsm-proto"]),
     ("qsm-sim", &["qsm-wire", "qsm-proto", "qsm-gms"]),
+    ("qsm-figures", &["qsm-wire", "qsm-proto", "qsm-sim"]),
     ("groupcast", &[]),
     ("qsm-net", &["groupcast"]),
     ("qsm", &["qsm-wire", "qsm-proto", "qsm-gms", "qsm-net"]),
     // The demonstration runs in the namespaces of the lab, and `qsm sim` replays seeds.
-    ("qsm-cli", &["qsm", "lab", "qsm-sim"]),
+    ("qsm-cli", &["qsm", "lab", "qsm-sim", "qsm-figures"]),
     ("lab", &[]),
     (
         "qsm-bench",

@@ -31,6 +31,11 @@ impl Stop {
         Ok(stop)
     }
 
+    /// The flag itself, for threads of others.
+    pub(crate) fn flag(&self) -> &AtomicBool {
+        &self.0
+    }
+
     /// It was asked.
     #[must_use]
     pub(crate) fn is_asked(&self) -> bool {

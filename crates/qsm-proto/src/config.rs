@@ -79,6 +79,10 @@ pub struct Pace {
     pub token_min: Duration,
     /// Longest time between tokens while a stream is open.
     pub token_max: Duration,
+    /// One token visits one partition after the other (S2 §2.3.2, R061) instead of all rings
+    /// rotating at once, and waits for a member that does not answer instead of passing it over.
+    /// Seed-faithful mode; a round then takes time in proportion to the region.
+    pub rings_in_turn: bool,
     /// S2 equations 1-4 as printed instead of "receivers object only when they lose".
     pub faithful_rate: bool,
     /// Interval Δ of the receive rate's samples; ten of them are averaged (R103).
@@ -89,6 +93,10 @@ pub struct Pace {
     pub rate_min_packets: u32,
     /// Upper bound on the rate, packets per second (R113); `u32::MAX` for none.
     pub rate_max_packets: u32,
+    /// From the last packet of a stream to the first heartbeat: long enough for the next packet
+    /// of a busy stream, short enough to repair a lost tail within 10 ms. Seed-faithful mode: 1 s,
+    /// the token tells how far a stream goes.
+    pub heartbeat_min: Duration,
     /// Longest a message waits for others to fill its packet (R244). Zero: it leaves as soon as
     /// the core has nothing more urgent.
     pub batch_delay: Duration,
@@ -153,7 +161,8 @@ impl Config {
         }
     }
 
-    /// The papers' protocol: no fast plane, one token a second, equations as printed.
+    /// The papers' protocol: no fast plane, one token a second that visits all partitions in turn,
+    /// equations as printed.
     #[must_use]
     pub fn seed_faithful(mut self) -> Self {
         self.recovery.fast = false;
@@ -162,8 +171,10 @@ impl Config {
         self.pace = Pace {
             token_min: Duration::from_secs(1),
             token_max: Duration::from_secs(1),
+            rings_in_turn: true,
             faithful_rate: true,
             rate_interval: Duration::from_secs(1),
+            heartbeat_min: Duration::from_secs(1),
             ..self.pace
         };
         self
@@ -179,7 +190,7 @@ impl Config {
                 got: self.datagram_bytes,
             });
         }
-        if self.layout.replication > crate::view::REPLICATION_MAX {
+        if self.recovery.fast && self.layout.replication > crate::view::REPLICATION_MAX {
             return Err(ConfigError::Replication {
                 got: self.layout.replication,
             });
@@ -245,11 +256,13 @@ impl Default for Pace {
         Self {
             token_min: Duration::from_millis(5),
             token_max: Duration::from_secs(1),
+            rings_in_turn: false,
             faithful_rate: false,
             rate_interval: Duration::from_millis(10),
             growth_permille: 100,
             rate_min_packets: 100,
             rate_max_packets: u32::MAX,
+            heartbeat_min: Duration::from_millis(2),
             batch_delay: Duration::ZERO,
         }
     }

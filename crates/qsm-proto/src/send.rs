@@ -84,6 +84,8 @@ pub struct SendConfig {
     pub batch_delay: Duration,
     /// How long `cached_upto` may stand still before packets are sent again (R086).
     pub last_resort: Duration,
+    /// From the last packet to the first heartbeat (G01).
+    pub heartbeat_min: Duration,
     /// Bounds of the rate.
     pub rate: RateConfig,
 }
@@ -101,6 +103,7 @@ impl SendConfig {
             backlog_bytes: BACKLOG_BYTES.min(window_bytes),
             batch_delay: config.pace.batch_delay,
             last_resort: rounds.max(Duration::from_secs(3)),
+            heartbeat_min: config.pace.heartbeat_min,
             rate: RateConfig::new(&config.pace),
         }
     }
@@ -268,7 +271,7 @@ impl SendStream {
             in_flight_bytes: 0,
             closed_bytes: 0,
             run: Run::default(),
-            alarms: Alarms::default(),
+            alarms: Alarms::new(config.heartbeat_min),
             counters: SendCounters::default(),
             finished: false,
             keep_until_stable: false,

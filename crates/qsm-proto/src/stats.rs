@@ -141,6 +141,7 @@ counters! {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Histogram {
     counts: [u64; Self::STEPS],
+    sum: Duration,
 }
 
 impl Histogram {
@@ -151,6 +152,7 @@ impl Histogram {
     pub fn new() -> Self {
         Self {
             counts: [0; Self::STEPS],
+            sum: Duration::ZERO,
         }
     }
 
@@ -170,12 +172,19 @@ impl Histogram {
             .unwrap_or(Self::STEPS)
             .min(Self::STEPS - 1);
         self.counts[at] += 1;
+        self.sum = self.sum.saturating_add(duration);
     }
 
     /// How many were counted.
     #[must_use]
     pub fn count(&self) -> u64 {
         self.counts.iter().sum()
+    }
+
+    /// All durations together.
+    #[must_use]
+    pub fn sum(&self) -> Duration {
+        self.sum
     }
 
     /// The duration that this share of all (in parts per thousand) did not exceed, rounded up to

@@ -12,8 +12,8 @@ use std::net::SocketAddr;
 use qsm_wire::membership::Member;
 use qsm_wire::{ChannelId, MemberIndex, Origin, RegionId, ViewNumber};
 
-/// Largest replication factor: ranks in a partition of up to 2R-1 members must fit the 32 bits
-/// of `tried` in a NAK.
+/// Largest replication factor with the fast plane: ranks in a partition of up to 2R-1 members must
+/// fit the 32 bits of `tried` in a NAK. The token plane has no such limit.
 pub const REPLICATION_MAX: usize = 16;
 /// Largest region: member indexes are 16 bits on the wire.
 pub const MEMBERS_MAX: usize = 60_000;
@@ -47,7 +47,7 @@ impl Layout {
         match self.replication {
             0 if members < 15 => 3,
             0 => 5,
-            fixed => fixed.min(REPLICATION_MAX),
+            fixed => fixed,
         }
     }
 
@@ -169,6 +169,19 @@ impl RegionView {
         let block = sequence / self.layout.block_packets.max(1);
         let partitions = u64::try_from(self.partitions()).unwrap_or(1);
         usize::try_from(block % partitions).unwrap_or(0)
+    }
+
+    /// The next packet after this one that the same partition caches.
+    #[must_use]
+    pub fn next_cached(&self, sequence: u64) -> u64 {
+        let size = self.layout.block_packets.max(1);
+        let skipped = u64::try_from(self.partitions() - 1).unwrap_or(0);
+        let next = sequence.saturating_add(1);
+        if next.is_multiple_of(size) {
+            next.saturating_add(skipped.saturating_mul(size))
+        } else {
+            next
+        }
     }
 
     /// The members of a partition in the order of the view; their place here is their rank.

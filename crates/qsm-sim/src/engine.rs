@@ -8,6 +8,8 @@
 //! The engine owns what is physical: time, hosts, receive buffers, the network. What applications
 //! do and what must hold is the caller's: it schedules tasks and reads [`Outputs`].
 
+mod thread;
+
 use core::time::Duration;
 use std::collections::{BTreeSet, VecDeque};
 use std::net::SocketAddr;
@@ -19,6 +21,7 @@ use qsm_proto::{Event, Instant, Reason, Seed};
 use crate::checkers::cutoff::{self, Said};
 use crate::checkers::watermarks::{self, Claim};
 use crate::clock::Clock;
+use crate::cost::Cpu;
 use crate::digest::Digest;
 use crate::machine::{Deliveries, Machine};
 use crate::mischief::{Incoming, Mischief, Outgoing, Saboteur};
@@ -46,6 +49,8 @@ pub(crate) enum Turn {
     Host(usize),
     /// This task is due.
     Task(Task),
+    /// This host's thread has nothing better to do than to publish what its application has.
+    Feed(usize),
     /// Nothing more happens until the given time.
     Until,
 }
@@ -116,6 +121,7 @@ enum Happening {
     Port(usize, Rc<Datagram>),
     Arrival(usize, Rc<Datagram>),
     Serve(usize, u32),
+    Run(usize, u32),
     Timer(usize, u32),
     Listen(usize, u32, SocketAddr, bool),
     Thaw(usize),
@@ -147,6 +153,8 @@ struct Host {
     idle_timeouts: u32,
     /// The caller wants to hear of every input, whether there is an output or not.
     watched: bool,
+    /// What its work costs; `None`: nothing but [`NetworkOptions::cpu_per_datagram`].
+    cpu: Option<Box<Cpu>>,
 }
 
 /// How the engine behaves.
@@ -222,6 +230,7 @@ impl Engine {
             timer_at: Instant::NEVER,
             idle_timeouts: 0,
             watched: false,
+            cpu: None,
         });
         self.hosts.len() - 1
     }
@@ -312,6 +321,9 @@ impl Engine {
         host_state.frozen_until = None;
         host_state.timer_at = Instant::NEVER;
         host_state.watched = false;
+        if let Some(cpu) = &mut host_state.cpu {
+            cpu.stop();
+        }
         self.note(host, "stops".to_owned());
     }
 
@@ -380,12 +392,13 @@ impl Engine {
                 return Ok(Turn::Until);
             };
             self.now = self.now.max(at);
-            let host = match happening {
-                Happening::Task(task) => return Ok(Turn::Task(task)),
-                other => self.happen(other)?,
+            let turn = match happening {
+                Happening::Task(task) => Some(Turn::Task(task)),
+                Happening::Run(host, process) => self.run(host, process)?,
+                other => self.happen(other)?.map(Turn::Host),
             };
-            if let Some(host) = host {
-                return Ok(Turn::Host(host));
+            if let Some(turn) = turn {
+                return Ok(turn);
             }
         }
     }
@@ -458,6 +471,14 @@ impl Engine {
         }
         if state.asleep_since.is_some() {
             self.network.slept_through(&datagram.bytes);
+            return Ok(None);
+        }
+        if let Some(cpu) = &mut state.cpu {
+            if cpu.arrive(self.now, &datagram, limit) {
+                self.wake(host);
+            } else {
+                self.network.overflowed(&datagram.bytes);
+            }
             return Ok(None);
         }
         if state.inbox_bytes + datagram.bytes.len() > limit {
@@ -540,6 +561,10 @@ impl Engine {
             self.set_timer(host);
             return Ok(None);
         }
+        if state.cpu.is_some() {
+            self.wake(host);
+            return Ok(None);
+        }
         let sent = self.traffic.sent();
         self.drive(host, |machine, now, out| machine.handle_timeout(now, out))?;
         let state = &mut self.hosts[host];
@@ -560,6 +585,10 @@ impl Engine {
         state.frozen_until = None;
         self.awake(host);
         self.note(host, "thaws".to_owned());
+        if self.hosts[host].cpu.is_some() {
+            self.wake(host);
+            return Ok(None);
+        }
         // A process that wakes up runs its timers before it reads its socket.
         self.set_timer(host);
         self.queue
@@ -595,6 +624,7 @@ impl Engine {
         self.transmit(host, local)?;
         self.collect(host);
         self.set_timer(host);
+        self.settle(host);
         let due = self.inputs.checked_rem(self.invariants_every) == Some(0);
         if let Some(machine) = self.hosts[host].machine.as_ref().filter(|_| due) {
             machine.check_invariants();
@@ -659,8 +689,12 @@ impl Engine {
                     reason: Some(train.reason),
                     bytes: Box::from(bytes),
                 });
+                let leaves = match &mut state.cpu {
+                    Some(cpu) => cpu.sends(self.now, train.reason, bytes.len()),
+                    None => self.now,
+                };
                 self.network
-                    .send(self.now, host, train.to, bytes, &mut self.fates);
+                    .send(leaves, host, train.to, bytes, &mut self.fates);
                 if self.samples.len() >= SAMPLES {
                     self.samples.pop_front();
                 }

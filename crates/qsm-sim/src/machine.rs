@@ -43,6 +43,13 @@ impl Machine {
         }
     }
 
+    /// Whether datagrams wait that the machine has not seen.
+    pub(crate) fn set_backlog(&mut self, backlog: bool) {
+        if let Self::Node(node) = self {
+            node.set_backlog(backlog);
+        }
+    }
+
     pub(crate) fn handle_timeout(&mut self, now: Instant, out: &mut dyn Deliver) {
         match self {
             Self::Node(node) => node.handle_timeout(now, out),
@@ -216,6 +223,20 @@ impl Machine {
         }
     }
 
+    /// Whether all that was published has been sent: the moment to make the next message, not
+    /// earlier (R131).
+    pub(crate) fn wants_more(&self) -> bool {
+        match self {
+            Self::Node(node) => node
+                .regions()
+                .filter_map(|region| region.sender.as_ref())
+                .all(|sender| sender.unsent_bytes() == 0),
+            Self::Service(_) => false,
+            #[cfg(test)]
+            Self::Toy(_) => false,
+        }
+    }
+
     /// Panics when the machine's state contradicts itself.
     pub(crate) fn check_invariants(&self) {
         match self {
@@ -233,6 +254,20 @@ impl Machine {
             Self::Service(_) => (0, 0),
             #[cfg(test)]
             Self::Toy(_) => (0, 0),
+        }
+    }
+
+    /// Bytes of packets sent or received that are kept.
+    pub(crate) fn kept_bytes(&self) -> usize {
+        match self {
+            Self::Node(node) => {
+                let sent = node.regions().filter_map(|region| region.sender.as_ref());
+                let sent = sent.map(qsm_proto::send::SendStream::in_flight_bytes);
+                node.kept_bytes() + sent.sum::<usize>()
+            }
+            Self::Service(_) => 0,
+            #[cfg(test)]
+            Self::Toy(_) => 0,
         }
     }
 

@@ -4,6 +4,7 @@ use qsm_proto::view::Layout;
 use qsm_proto::{Limits, Pace, Recovery, Seed};
 
 use crate::content::Sizes;
+use crate::cost::CostModel;
 use crate::faults::Fault;
 use crate::mischief::Mischief;
 use crate::network::NetworkOptions;
@@ -43,6 +44,8 @@ pub struct SimOptions {
     pub pace: Pace,
     /// How regions are cut.
     pub layout: Layout,
+    /// What the work of nodes costs; `None`: no time but the network's `cpu_per_datagram`.
+    pub costs: Option<CostModel>,
     /// Check a machine's invariants after each so many inputs; 0: never.
     pub invariants_every: u64,
     /// Lines of trace kept for a failure.
@@ -82,6 +85,7 @@ impl SimOptions {
             recovery: Recovery::default(),
             pace: Pace::default(),
             layout: Layout::default(),
+            costs: None,
             invariants_every: 1,
             trace_lines: 200,
             mischief: Mischief::None,

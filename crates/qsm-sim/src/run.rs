@@ -212,6 +212,8 @@ impl Run {
             match self.world.engine.turn(until)? {
                 Turn::Until => return Ok(()),
                 Turn::Host(host) => self.world.react(host)?,
+                // Applications here publish by the clock, not when the stack asks them.
+                Turn::Feed(host) => self.world.engine.feed(host, false),
                 Turn::Task(Task::Flow(flow)) => self.flow(flow)?,
                 Turn::Task(Task::Churn(churn)) => self.churn(churn)?,
                 Turn::Task(Task::Fault(fault)) => self.fault(fault)?,

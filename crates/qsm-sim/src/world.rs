@@ -108,6 +108,9 @@ impl World {
             let offset = self.random.below(1 << 40);
             let clock = Clock::new(offset, i32::try_from(drift_ppm).unwrap_or(0));
             self.engine.add_host(address(host), clock);
+            if let Some(costs) = self.options.costs.filter(|_| host > 0) {
+                self.engine.set_costs(host, costs, 0);
+            }
             self.apps.push(App {
                 node: NodeId(0),
                 starts: 0,

@@ -3,6 +3,7 @@
 //! What happens in a run is decided in the library `qsm-sim`; here are arguments, threads, files
 //! and what people and programs get to read.
 
+mod figure;
 mod show;
 mod shrink;
 mod single;
@@ -39,6 +40,8 @@ enum SimCommand {
     Seed(single::SeedArgs),
     /// Make a failing run as small as possible
     Shrink(shrink::ShrinkArgs),
+    /// Run experiments of the papers, with plots
+    Figure(figure::FigureArgs),
 }
 
 /// Runs the command.
@@ -52,5 +55,6 @@ pub(crate) fn run(args: &SimArgs) -> Result<(), Failure> {
         SimCommand::Run(args) => single::run(args),
         SimCommand::Seed(args) => single::seed(args),
         SimCommand::Shrink(args) => shrink::run(args),
+        SimCommand::Figure(args) => figure::run(args),
     }
 }

@@ -33,10 +33,10 @@ impl Meter {
         }
     }
 
-    /// A new packet has arrived.
-    pub(super) fn count(&mut self, now: Instant) {
+    /// So many new packets have arrived.
+    pub(super) fn count(&mut self, now: Instant, packets: usize) {
         self.close_intervals(now);
-        self.current += 1;
+        self.current += u64::try_from(packets).unwrap_or(u64::MAX);
     }
 
     /// The kernel has dropped packets.
@@ -55,7 +55,8 @@ impl Meter {
         let span = crate::nanoseconds(self.interval)
             .saturating_mul(count)
             .max(1);
-        let rate = u128::from(sum) * 1_000_000_000 / u128::from(span);
+        // To the nearest, as equation 2: each rounding down would take from its growth.
+        let rate = (u128::from(sum) * 1_000_000_000 + u128::from(span / 2)) / u128::from(span);
         u32::try_from(rate)
             .unwrap_or(u32::MAX - 1)
             .min(u32::MAX - 1)
@@ -90,7 +91,7 @@ mod tests {
         };
         let mut meter = Meter::new(&pace, Instant(0));
         for packet in 0..1000u64 {
-            meter.count(Instant(packet * 100_000));
+            meter.count(Instant(packet * 100_000), 1);
         }
         let now = Instant(100_000_000);
         assert_eq!(meter.advertised(now), u32::MAX);

@@ -208,7 +208,13 @@ impl Endpoint {
         self.turn = next;
         let region = self.regions.get_mut(&next)?;
         let to = region.address();
+        let member = region.member();
         let train = region.sender.as_mut()?.poll_train(now)?;
+        if member {
+            // It has its own packets at once; without them it would seem to receive nothing and
+            // hold itself down (equation 1).
+            self.meter.count(now, train.packets);
+        }
         Some(Transmit {
             to,
             bytes: train.bytes,
@@ -288,6 +294,12 @@ impl Endpoint {
             self.pool.lent_blocks() * crate::send::BLOCK_BYTES,
             self.core.store.used_bytes(),
         )
+    }
+
+    /// Bytes of the packets received and kept, without the room around them.
+    #[must_use]
+    pub fn kept_bytes(&self) -> usize {
+        self.core.store.packet_bytes()
     }
 
     /// Whether this node has the bytes of that packet: as its sender, or because it keeps them.

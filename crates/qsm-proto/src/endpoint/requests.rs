@@ -18,12 +18,17 @@ use crate::{Deliver, Instant, Reason};
 /// Packets of one request that are looked at; the rest is asked for again.
 const PACKETS_PER_REQUEST: usize = 512;
 
+/// Numbers of one request that are looked at to find them: other partitions' are among them.
+const NUMBERS_PER_REQUEST: usize = 1 << 16;
+
 /// A request as this node sees it: who asks, and who else waits.
 struct Asked {
     stream: StreamId,
     view: ViewNumber,
     tried: u32,
     waiters: Vec<MemberIndex>,
+    /// The partition of who asks.
+    partition: Option<usize>,
     patient: bool,
 }
 
@@ -113,6 +118,7 @@ impl Endpoint {
             view: view.number(),
             tried,
             waiters,
+            partition: asker.map(|asker| view.partition_of(asker)),
             patient: kind == Kind::Pull,
         };
         self.core.recent.turn(now, self.core.repairs.round_trip());
@@ -179,6 +185,7 @@ impl Endpoint {
             view: ViewNumber(0),
             tried: 0,
             waiters: waiters.members().to_vec(),
+            partition: None,
             patient: !self.core.config.recovery.fast,
         };
         let Some(region) = self.regions.get(&id) else {
@@ -219,7 +226,11 @@ impl Endpoint {
             channel: region.channel(),
         };
         let recipient = Recipient::One(to);
-        for sequence in (range.first()..=range.last()).take(PACKETS_PER_REQUEST) {
+        let current = region.history.newest().number();
+        let own = own_numbers(core::iter::once(range), |sequence| {
+            region.history.caches(current, sequence)
+        });
+        for sequence in own {
             if self.core.recent.served(stream_id, sequence, recipient) {
                 continue;
             }
@@ -342,7 +353,17 @@ impl Endpoint {
         (asked, ranges): (&Asked, Ranges<'_>),
     ) {
         let mut absent: Vec<SeqRange> = Vec::new();
-        for sequence in sequences(ranges) {
+        // A whole partition misses what it caches in these ranges.
+        let partition = asked.partition.filter(|_| asked.tried == u32::MAX);
+        let wanted: Vec<u64> = match (partition, self.regions.get(&id)) {
+            (Some(partition), Some(region)) => {
+                let view = region.history.nearest(asked.view);
+                let own = |sequence| view.caching_partition(sequence) == partition;
+                own_numbers(ranges.iter(), own).collect()
+            }
+            _ => sequences(ranges).collect(),
+        };
+        for sequence in wanted {
             let Some(sender) = self
                 .regions
                 .get(&id)
@@ -399,7 +420,14 @@ impl Endpoint {
         let mut absent: Vec<SeqRange> = Vec::new();
         let guard = self.core.guard();
         let fast = self.core.config.recovery.fast;
-        for sequence in sequences(ranges) {
+        let wanted: Vec<u64> = match self.regions.get(&id).filter(|_| asked.patient) {
+            Some(region) => {
+                let own = |sequence| region.history.answers_for(asked.view, sequence);
+                own_numbers(ranges.iter(), own).collect()
+            }
+            None => sequences(ranges).collect(),
+        };
+        for sequence in wanted {
             let Some(region) = self.regions.get_mut(&id) else {
                 return;
             };
@@ -506,6 +534,18 @@ fn sequences(ranges: Ranges<'_>) -> impl Iterator<Item = u64> + '_ {
     ranges
         .iter()
         .flat_map(|range| range.first()..=range.last())
+        .take(PACKETS_PER_REQUEST)
+}
+
+/// Those of the ranges' numbers that `own` accepts, at most [`PACKETS_PER_REQUEST`].
+fn own_numbers(
+    ranges: impl Iterator<Item = SeqRange>,
+    own: impl Fn(u64) -> bool,
+) -> impl Iterator<Item = u64> {
+    ranges
+        .flat_map(|range| range.first()..=range.last())
+        .take(NUMBERS_PER_REQUEST)
+        .filter(move |sequence| own(*sequence))
         .take(PACKETS_PER_REQUEST)
 }
 

@@ -8,6 +8,7 @@ use qsm_wire::{
 };
 
 use super::Endpoint;
+use crate::ranges::append_own;
 use crate::region::{Region, RegionStreams};
 use crate::ring::{Action, CALL, Turn};
 use crate::{Instant, Reason};
@@ -238,8 +239,9 @@ impl Endpoint {
                 continue;
             }
             match requests.iter_mut().find(|(to, _)| *to == leader) {
-                Some((_, ranges)) if ranges.len() < qsm_wire::Ranges::MAX => ranges.push(piece),
-                Some(_) => {}
+                Some((_, ranges)) => {
+                    append_own(ranges, piece, view);
+                }
                 None => requests.push((leader, vec![piece])),
             }
         }

@@ -26,6 +26,20 @@ impl Endpoint {
         }
     }
 
+    /// Takes changes of membership from somewhere else than the service: nodes of a cluster
+    /// whose membership never changes, or thousands in one process, which then share their views.
+    pub fn install(
+        &mut self,
+        now: Instant,
+        changes: impl IntoIterator<Item = Change>,
+        out: &mut dyn Deliver,
+    ) {
+        let now = self.advance(now);
+        for change in changes {
+            self.take_change(now, change, out);
+        }
+    }
+
     /// Tells the membership service of regions that this node has left and has everything of.
     /// Rule R-VIEW-5.
     pub(super) fn leave_drained(&mut self, now: Instant) {

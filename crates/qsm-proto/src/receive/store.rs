@@ -35,6 +35,7 @@ pub struct Store {
     limit_bytes: usize,
     own_bytes: usize,
     lent_bytes: usize,
+    packet_bytes: usize,
 }
 
 #[derive(Debug)]
@@ -71,18 +72,21 @@ impl Store {
             limit_bytes: limit_bytes.max(place_bytes),
             own_bytes: 0,
             lent_bytes: 0,
+            packet_bytes: 0,
         }
     }
 
     /// Keeps a packet, where it lies if it is lent; `None` when there is no memory.
     pub fn keep(&mut self, datagram: Datagram<'_>) -> Option<Place> {
-        match datagram.home {
+        let place = match datagram.home {
             Some((buffer, start)) if self.takes(buffer) => {
                 self.hold(buffer, start, datagram.bytes.len())
             }
             _ if datagram.bytes.len() > self.place_bytes => self.copy_alone(datagram.bytes),
             _ => self.copy(datagram.bytes),
-        }
+        }?;
+        self.packet_bytes += datagram.bytes.len();
+        Some(place)
     }
 
     /// The packet at this place.
@@ -99,6 +103,7 @@ impl Store {
 
     /// Frees a place; it must not be used afterwards.
     pub fn free(&mut self, place: Place) {
+        self.packet_bytes -= self.packet(place).len();
         let at = self.places[place.0 as usize].block;
         let block = &mut self.blocks[at as usize];
         let Block::Lent { buffer, kept } = block else {
@@ -113,6 +118,12 @@ impl Store {
             self.lent_last = self.lent_last.filter(|last| *last != at);
         }
         self.vacant_places.push(place.0);
+    }
+
+    /// Bytes of the packets themselves.
+    #[must_use]
+    pub fn packet_bytes(&self) -> usize {
+        self.packet_bytes
     }
 
     /// Bytes in use: places taken, and whole buffers that are lent.

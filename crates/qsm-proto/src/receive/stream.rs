@@ -9,7 +9,7 @@ use qsm_wire::{Chunk, Data, Hop, Opening, Part, SeqRange, StreamId, ViewNumber};
 use super::reassembly::Reassembly;
 use super::{Datagram, Desk, Gap, Gaps, Inbox, Place, Store, Verdict, Waiters};
 use crate::history::{Duty, History};
-use crate::ranges::append;
+use crate::ranges::append_own;
 use crate::ring::Report;
 use crate::{Delivery, Event, Instant, Stats};
 
@@ -456,7 +456,7 @@ impl ReceiveStream {
                 }
                 continue;
             }
-            if !append(into, piece) {
+            if !append_own(into, piece, history.newest()) {
                 return true;
             }
         }

@@ -15,6 +15,8 @@ const TIMEOUT_MAX: Duration = Duration::from_millis(500);
 /// How often a token is sent to a successor before it is passed over; each wait is twice the one
 /// before (R-TOK-3).
 const SENDINGS_MAX: u32 = 3;
+/// How often where the token waits for its members: for a second and a half at least.
+const SENDINGS_WAITING: u32 = 20;
 /// How often to one that was passed over before.
 const SENDINGS_TO_SILENT: u32 = 1;
 /// How often a member is reported as long as it stays silent.
@@ -45,9 +47,18 @@ pub(super) struct Hops {
     silent: Vec<(MemberIndex, Option<Instant>)>,
     /// When the view was installed here.
     installed: Instant,
+    /// Members that do not answer are waited for.
+    waiting: bool,
 }
 
 impl Hops {
+    pub(super) fn new(waiting: bool) -> Self {
+        Self {
+            waiting,
+            ..Self::default()
+        }
+    }
+
     pub(super) fn start(
         &self,
         now: Instant,
@@ -68,10 +79,10 @@ impl Hops {
     /// Counts a repetition; `false` if the neighbour has had its chances.
     pub(super) fn again(&self, now: Instant, passing: &mut Passing) -> bool {
         let silent = self.silent.iter().any(|(member, _)| *member == passing.to);
-        let max = if silent {
-            SENDINGS_TO_SILENT
-        } else {
-            SENDINGS_MAX
+        let max = match (self.waiting, silent) {
+            (true, _) => SENDINGS_WAITING,
+            (false, true) => SENDINGS_TO_SILENT,
+            (false, false) => SENDINGS_MAX,
         };
         if passing.sendings >= max {
             return false;

@@ -41,7 +41,7 @@ impl RegionRing {
             suspects: Vec::new(),
             slots,
         };
-        if place.view.partitions() > 1 {
+        if place.view.partitions() > 1 && !self.config.in_turn {
             self.stats.tokens_sent += 1;
             let (header, limit) = (self.header(place.me), self.config.limit_bytes());
             let address = place.view.address();

@@ -82,6 +82,9 @@ pub const CALL: u8 = u8::MAX;
 /// place lets a newer one in before the older is forgotten (R-TOK-1).
 const LEADERS_MAX: usize = 3;
 
+/// Added to the patience of ring leaders for each member, where a round visits them in turn.
+const MEMBER_PATIENCE: Duration = Duration::from_millis(20);
+
 /// What the receive side knows. Implemented by the receiver.
 pub trait Streams {
     /// Appends the senders of this region's streams with packets not yet stable as far as this
@@ -210,6 +213,8 @@ pub struct RingConfig {
     pub token_min: Duration,
     /// Longest time between two rounds while a stream is open.
     pub token_max: Duration,
+    /// The token visits the partitions one after the other.
+    pub in_turn: bool,
     /// Most streams remembered.
     pub streams: usize,
 }
@@ -223,6 +228,7 @@ impl RingConfig {
             datagram_bytes: config.datagram_bytes,
             token_min: config.pace.token_min,
             token_max: config.pace.token_max,
+            in_turn: config.pace.rings_in_turn,
             streams: config.limits.streams,
         }
     }
@@ -294,7 +300,7 @@ impl RegionRing {
             place: None,
             rounds: Vec::new(),
             tracks: Tracks::new(config.streams),
-            hops: Hops::default(),
+            hops: Hops::new(config.in_turn),
             patience: Patience::default(),
             watch: Watch::new(config.token_max),
             pace: Pace::new(config.token_min, config.token_max),
@@ -312,7 +318,12 @@ impl RegionRing {
         self.rounds.clear();
         self.flying = None;
         self.hops.install(now);
-        self.patience = Patience::default();
+        let members = self
+            .place
+            .as_ref()
+            .map_or(0, |place| place.view.members().len());
+        let members = members.min(crate::view::MEMBERS_MAX) as u32;
+        self.patience = Patience::new(MEMBER_PATIENCE * members * u32::from(self.config.in_turn));
         self.watch = Watch::new(self.config.token_max);
         self.fresh = self.place.is_some();
         if self.fresh {

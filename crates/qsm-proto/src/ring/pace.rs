@@ -2,7 +2,8 @@
 //!
 //! Something changed: `token_min` after the last opening, or as soon as a sixteenth of the credit
 //! has arrived. Nothing changed but streams are open: the interval doubles with each round, up to
-//! `token_max`. No stream open: never.
+//! `token_max`. No stream open: never. With `token_min` equal to `token_max` intervals are constant
+//! (S2 §2.3.2): however much arrives, no round opens early.
 
 use core::time::Duration;
 
@@ -54,7 +55,10 @@ impl Pace {
         self.bytes = self
             .bytes
             .saturating_add(u64::try_from(bytes).unwrap_or(u64::MAX));
-        if self.bytes >= (u64::from(self.credit_bytes) / EARLY_SHARE).max(EARLY_BYTES_MIN) {
+        let constant = self.token_min == self.token_max;
+        if !constant
+            && self.bytes >= (u64::from(self.credit_bytes) / EARLY_SHARE).max(EARLY_BYTES_MIN)
+        {
             self.early.get_or_insert(now);
         }
     }

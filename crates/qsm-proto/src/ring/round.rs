@@ -73,9 +73,18 @@ impl Round {
 #[derive(Debug, Default)]
 pub(super) struct Patience {
     longest_ns: Vec<u64>,
+    /// A round takes so long at least, however fast it was so far.
+    least: Duration,
 }
 
 impl Patience {
+    pub(super) fn new(least: Duration) -> Self {
+        Self {
+            longest_ns: Vec::new(),
+            least,
+        }
+    }
+
     /// A ring of that level took so long. What was longer before fades.
     pub(super) fn took(&mut self, level: usize, duration: Duration) {
         if self.longest_ns.len() <= level {
@@ -93,6 +102,6 @@ impl Patience {
         let levels = u32::try_from(level).unwrap_or(u32::MAX).saturating_add(1);
         let least = LEVEL_TIMEOUT.saturating_mul(levels);
         let least = if top { least.max(ROUND_TIMEOUT) } else { least };
-        usual.max(least)
+        usual.max(least).max(self.least)
     }
 }

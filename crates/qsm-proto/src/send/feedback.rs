@@ -120,6 +120,6 @@ impl SendStream {
         self.in_flight_bytes = 0;
         self.closed_bytes = 0;
         self.run = super::Run::default();
-        self.alarms = super::status::Alarms::default();
+        self.alarms = super::status::Alarms::new(self.config.heartbeat_min);
     }
 }

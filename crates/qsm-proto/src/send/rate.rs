@@ -73,7 +73,9 @@ impl RateConfig {
     /// Equation 2: µ_snd = max(µ_min, (1 + λ) µ_rec), at most the operator's bound (R113).
     /// Rule R-RATE-1.
     fn equation_2(&self, received: u32) -> u32 {
-        let grown = u64::from(received) * (1000 + u64::from(self.growth_permille)) / 1000;
+        // To the nearest: rounding down would keep small rates from growing at all.
+        let grown = u64::from(received) * (1000 + u64::from(self.growth_permille));
+        let grown = (grown + 500) / 1000;
         u32::try_from(grown)
             .unwrap_or(UNLIMITED)
             .clamp(self.min, self.max)

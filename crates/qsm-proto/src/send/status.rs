@@ -8,9 +8,6 @@ use qsm_wire::{Heartbeat, Hop, ViewNumber};
 use super::SendStream;
 use crate::{Instant, Outbox, Reason};
 
-/// From the last data to the first heartbeat: long enough for the next data to come in a busy
-/// stream, short enough to repair a lost tail within 10 ms (algorithms (b)).
-const HEARTBEAT_MIN: Duration = Duration::from_millis(2);
 /// Longest time between heartbeats.
 const HEARTBEAT_MAX: Duration = Duration::from_secs(1);
 /// Packets sent again at once as last resort: enough to show receivers the gap.
@@ -27,9 +24,18 @@ pub(super) struct Alarms {
     announced: Option<ViewNumber>,
     last_resort: Option<Instant>,
     last_resort_delay: Duration,
+    /// From the last data to the first heartbeat.
+    heartbeat_min: Duration,
 }
 
 impl Alarms {
+    pub(super) fn new(heartbeat_min: Duration) -> Self {
+        Self {
+            heartbeat_min: heartbeat_min.min(HEARTBEAT_MAX),
+            ..Self::default()
+        }
+    }
+
     pub(super) fn next_timeout(&self) -> Option<Instant> {
         self.heartbeat.into_iter().chain(self.last_resort).min()
     }
@@ -38,8 +44,8 @@ impl Alarms {
     pub(super) fn data_sent(&mut self, now: Instant, last_resort: Duration) {
         let owed = self.announced.is_some() && self.heartbeat.is_some_and(|at| at <= now);
         if !owed {
-            self.heartbeat = Some(now.after(HEARTBEAT_MIN));
-            self.heartbeat_delay = HEARTBEAT_MIN;
+            self.heartbeat = Some(now.after(self.heartbeat_min));
+            self.heartbeat_delay = self.heartbeat_min;
         }
         if self.last_resort.is_none() {
             self.progress(now, last_resort, true);
@@ -90,7 +96,7 @@ impl Alarms {
         if self.heartbeat.is_none_or(|at| at > now) {
             return false;
         }
-        self.heartbeat_delay = (self.heartbeat_delay * 2).clamp(HEARTBEAT_MIN, HEARTBEAT_MAX);
+        self.heartbeat_delay = (self.heartbeat_delay * 2).clamp(self.heartbeat_min, HEARTBEAT_MAX);
         self.heartbeat = Some(now.after(self.heartbeat_delay));
         true
     }

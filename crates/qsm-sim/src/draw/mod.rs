@@ -52,6 +52,7 @@ pub fn draw(seed: u64, sizes: &SwarmOptions) -> SimOptions {
             batch_delay: *dice.pick(&[Duration::ZERO, Duration::from_millis(1)]),
             ..Pace::default()
         },
+        costs: None,
         layout: Layout {
             replication: *dice.pick(&[0, 0, 1, 2, 5]),
             block_packets: *dice.pick(&[16, 16, 1, 4]),

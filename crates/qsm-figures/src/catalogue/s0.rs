@@ -1,0 +1,874 @@
+//! S0: QSM in a managed environment, 200 nodes.
+
+use core::time::Duration;
+
+use qsm_sim::cost::HeapModel;
+use qsm_sim::probe::{ClusterOptions, Disturbance};
+
+use super::{mean, quantile};
+use crate::experiment::{Curve, Figure, Load, Sweep};
+use crate::papers::{Mode, S0};
+use crate::results::{ANY, MORE};
+
+/// One simulated message stands for ten, except where latencies are measured.
+const WEIGHT: u32 = 10;
+
+fn whole(x: f64) -> usize {
+    x as usize
+}
+
+fn receivers(mode: Mode, count: f64) -> ClusterOptions {
+    S0.cluster(mode, whole(count) + 1, WEIGHT)
+}
+
+static RECEIVERS: Sweep = Sweep {
+    name: "S0 receivers",
+    x: "receivers",
+    values: &[10.0, 25.0, 50.0, 100.0, 150.0, 192.0],
+    seeds: 3,
+    load: Load::Cluster(|mode, x| Some(receivers(mode, x))),
+};
+
+static TWO_SENDERS: Sweep = Sweep {
+    name: "S0 two senders",
+    x: "messages/s offered by two senders",
+    values: &[4000.0, 6000.0, 8000.0, 10000.0, 12000.0, 14000.0],
+    seeds: 3,
+    load: Load::Cluster(|mode, x| {
+        let mut options = receivers(mode, 50.0);
+        options.senders = vec![49, 50];
+        options.pace.rate_max_packets = (x / 2.0 / f64::from(WEIGHT)) as u32;
+        Some(options)
+    }),
+};
+
+static RATES: Sweep = Sweep {
+    name: "S0 rates",
+    x: "messages/s of 1000 bytes",
+    values: &[1000.0, 2000.0, 4000.0, 6000.0, 7000.0, 7500.0, 8000.0],
+    seeds: 3,
+    load: Load::Cluster(|mode, x| {
+        let mut options = receivers(mode, 100.0);
+        options.pace.rate_max_packets = (x / f64::from(WEIGHT)) as u32;
+        options.duration = Duration::from_secs(30);
+        Some(options)
+    }),
+};
+
+fn at_rate(mode: Mode, rate: f64, bytes: usize) -> ClusterOptions {
+    // Single packets: latencies are measured.
+    let mut options = S0.cluster(mode, 21, 1);
+    options.message_bytes = bytes;
+    options.pace.rate_max_packets = rate as u32;
+    options.warmup = Duration::from_secs(3);
+    options.duration = Duration::from_secs(7);
+    options.sample = Duration::from_millis(97);
+    options
+}
+
+static LATENCIES: Sweep = Sweep {
+    name: "S0 latencies",
+    x: "messages/s of 1000 bytes",
+    values: &[500.0, 1000.0, 2000.0, 4000.0, 6000.0, 7000.0, 8000.0],
+    seeds: 3,
+    load: Load::Cluster(|mode, x| Some(at_rate(mode, x, 1000))),
+};
+
+static LATENCIES_SMALL: Sweep = Sweep {
+    name: "S0 latencies, small messages",
+    x: "messages/s of 100 bytes",
+    values: &[500.0, 1000.0, 2000.0, 4000.0, 6000.0, 7000.0, 8000.0],
+    seeds: 3,
+    load: Load::Cluster(|mode, x| Some(at_rate(mode, x, 100))),
+};
+
+static TOKENS: Sweep = Sweep {
+    name: "S0 token rates",
+    x: "tokens/s",
+    values: &[0.5, 1.0, 1.25, 2.0, 3.0, 5.0],
+    seeds: 3,
+    load: Load::Cluster(|mode, x| {
+        let mut options = receivers(mode, 192.0);
+        options.pace.token_min = Duration::from_secs_f64(1.0 / x);
+        options.pace.token_max = match mode {
+            Mode::Faithful => options.pace.token_min,
+            Mode::Modern => options.pace.token_min.max(Duration::from_secs(1)),
+        };
+        Some(options)
+    }),
+};
+
+static REPLICAS: Sweep = Sweep {
+    name: "S0 replicas",
+    x: "caching replicas of each message",
+    values: &[5.0, 10.0, 20.0, 40.0, 64.0, 96.0],
+    seeds: 3,
+    load: Load::Cluster(|mode, x| {
+        let mut options = receivers(mode, 192.0);
+        options.layout.replication = match mode {
+            Mode::Faithful => whole(x),
+            Mode::Modern => whole(x).min(16),
+        };
+        Some(options)
+    }),
+};
+
+fn disturbed(mode: Mode, count: f64, disturbance: fn(usize) -> Disturbance) -> ClusterOptions {
+    let mut options = receivers(mode, count);
+    options.disturbances = vec![disturbance(whole(count) / 2)];
+    options.warmup = Duration::from_secs(10);
+    options.duration = Duration::from_secs(30);
+    options
+}
+
+static SLEEP: Sweep = Sweep {
+    name: "S0 one sleeps",
+    x: "receivers, one of which sleeps 0.5 s every 5 s",
+    values: &[10.0, 40.0, 80.0, 120.0, 160.0, 192.0],
+    seeds: 3,
+    load: Load::Cluster(|mode, x| {
+        Some(disturbed(mode, x, |node| Disturbance::Sleep {
+            node,
+            every: Duration::from_secs(5),
+            length: Duration::from_millis(500),
+        }))
+    }),
+};
+
+static DEAF: Sweep = Sweep {
+    name: "S0 one loses",
+    x: "receivers, one of which loses everything for 10 ms every 1 s",
+    values: &[10.0, 40.0, 80.0, 120.0, 160.0, 192.0],
+    seeds: 3,
+    load: Load::Cluster(|mode, x| {
+        Some(disturbed(mode, x, |node| Disturbance::Deaf {
+            node,
+            every: Duration::from_secs(1),
+            length: Duration::from_millis(10),
+        }))
+    }),
+};
+
+fn with_groups(mode: Mode, groups: f64, tracing: u64) -> ClusterOptions {
+    let mut options = receivers(mode, 30.0);
+    options.groups = groups as u32;
+    options.sample = Duration::from_millis(97);
+    if let Some(heap) = options.costs.heap {
+        options.costs.heap = Some(HeapModel {
+            group_bytes: heap.group_bytes + tracing,
+            ..heap
+        });
+    }
+    options
+}
+
+static GROUPS: Sweep = Sweep {
+    name: "S0 groups",
+    x: "groups",
+    values: &[1.0, 1000.0, 2000.0, 3500.0, 5000.0, 6500.0, 8192.0],
+    seeds: 3,
+    load: Load::Cluster(|mode, x| Some(with_groups(mode, x, 0))),
+};
+
+static GROUPS_TRACED: Sweep = Sweep {
+    name: "S0 groups, traced",
+    x: "groups, with tracing that adds half to each group's heap",
+    values: &[1.0, 2000.0, 5000.0, 8192.0],
+    seeds: 3,
+    load: Load::Cluster(|mode, x| Some(with_groups(mode, x, 6 << 10))),
+};
+
+const RATE: Curve = Curve {
+    label: "messages/s",
+    of: |run| run.rate,
+};
+const PENDING: Curve = Curve {
+    label: "messages not acknowledged",
+    of: |run| mean(&run.pending),
+};
+const ROUND: Curve = Curve {
+    label: "token round trip, ms",
+    of: |run| mean(&run.rounds_ms),
+};
+const ACKED: Curve = Curve {
+    label: "time to acknowledge, ms",
+    of: |run| run.stable_ms,
+};
+const SENDER_CPU: Curve = Curve {
+    label: "CPU of the sender, %",
+    of: |run| run.sender.cpu * 100.0,
+};
+const RECEIVER_CPU: Curve = Curve {
+    label: "CPU of receivers, %",
+    of: |run| run.receivers.cpu * 100.0,
+};
+const COLLECTING: Curve = Curve {
+    label: "time of the sender in garbage collection, %",
+    of: |run| run.sender.collecting * 100.0,
+};
+const SENDER_HEAP: Curve = Curve {
+    label: "live heap of the sender, MiB",
+    of: |run| run.sender.heap_mib,
+};
+const RECEIVER_HEAP: Curve = Curve {
+    label: "live heap of receivers, MiB",
+    of: |run| run.receivers.heap_mib,
+};
+const WATCHED_LOSS: Curve = Curve {
+    label: "loss at the disturbed node, %",
+    of: |run| run.watched.loss * 100.0,
+};
+const REPAIR: Curve = Curve {
+    label: "time to recover, ms",
+    of: |run| run.repair_ms,
+};
+const RECEIVER_LATE: Curve = Curve {
+    label: "alarm delay at receivers: largest per second, ms",
+    of: |run| run.receivers.late_max_ms,
+};
+const WATCHED_LATE: Curve = Curve {
+    label: "alarm delay at the disturbed node: largest per second, ms",
+    of: |run| run.watched.late_max_ms,
+};
+const SENDER_LATE: Curve = Curve {
+    label: "alarm delay at the sender: largest per second, ms",
+    of: |run| run.sender.late_max_ms,
+};
+
+/// S0's experiments.
+pub(super) static FIGURES: &[Figure] = &[
+    Figure {
+        id: "E18",
+        title: "throughput vs receivers, one sender",
+        source: "S0 fig. 11, §5.1",
+        paper: "decreases by about 5 % over the range; the sender is saturated",
+        sweep: &RECEIVERS,
+        log_x: false,
+        curves: &[RATE, SENDER_CPU],
+        references: &[],
+        agrees: |seen| {
+            vec![
+                seen.ends(0, 0.88..=0.98),
+                seen.monotone(0, false, 0.15),
+                seen.value(1, 192.0, 97.0..=MORE),
+            ]
+        },
+        better: |seen| {
+            vec![
+                seen.ends(0, 0.97..=MORE),
+                seen.against_faithful(0, 192.0, 1.05..=MORE),
+            ]
+        },
+        note: "Modern mode does not slow down with the region: its rings rotate at the same time, so that the time to acknowledge and with it the memory in use hardly grow, and there is no garbage collector to pay for it.",
+    },
+    Figure {
+        id: "E18b",
+        title: "throughput of two senders",
+        source: "S0 fig. 11, §5.1",
+        paper: "two senders together reach more than one before backlogs form",
+        sweep: &TWO_SENDERS,
+        log_x: false,
+        curves: &[
+            Curve {
+                label: "messages/s delivered",
+                of: |run| run.delivered,
+            },
+            PENDING,
+            RECEIVER_CPU,
+        ],
+        references: &[],
+        agrees: |seen| {
+            let one = seen.at_other(&FIGURES[0], 0, 50.0);
+            vec![
+                seen.value(0, 10000.0, one * 1.1..=MORE),
+                seen.ratio(0, (4000.0, 8000.0), 1.9..=2.1),
+            ]
+        },
+        better: |seen| vec![seen.against_faithful(0, 12000.0, 1.0..=MORE)],
+        note: "50 receivers. The backlog begins where receivers are saturated; the network's 100 Mbit/s (about 11,300 messages/s) are modelled at the senders only, so that rates beyond that are the processors' limit, not the wire's.",
+    },
+    Figure {
+        id: "E19",
+        title: "CPU vs multicast rate",
+        source: "S0 fig. 12, §5.4",
+        paper: "receivers are about half idle and grow linearly; the sender is saturated and grows super-linearly",
+        sweep: &RATES,
+        log_x: false,
+        curves: &[
+            SENDER_CPU,
+            RECEIVER_CPU,
+            Curve {
+                label: "CPU of the sender per message, µs",
+                of: |run| run.sender.cpu * 1e6 / run.rate,
+            },
+            Curve {
+                label: "CPU of a receiver per message, µs",
+                of: |run| run.receivers.cpu * 1e6 / run.rate,
+            },
+        ],
+        references: &[],
+        agrees: |seen| {
+            vec![
+                seen.ratio(2, (2000.0, 8000.0), 1.03..=MORE),
+                seen.ratio(3, (2000.0, 8000.0), 0.9..=1.1),
+                seen.value(1, 8000.0, 40.0..=65.0),
+                seen.value(0, 8000.0, 90.0..=MORE),
+            ]
+        },
+        better: |seen| vec![seen.against_faithful(0, 8000.0, ANY..=0.99)],
+        note: "100 receivers. What is super-linear at the sender is the garbage collector: the heap grows with the rate, and collections come more often.",
+    },
+    Figure {
+        id: "E20",
+        title: "where the sender's time goes",
+        source: "S0 fig. 13-15, §5.1",
+        paper: "the runtime's share grows: allocation by 10 %, collection by 15 % against 5 % less throughput; copying takes 12-14 %",
+        sweep: &RECEIVERS,
+        log_x: false,
+        curves: &[
+            COLLECTING,
+            Curve {
+                label: "time of the sender copying, %",
+                of: |run| run.sender.copying * 100.0,
+            },
+            Curve {
+                label: "time of the sender making messages, %",
+                of: |run| run.sender.publishing * 100.0,
+            },
+        ],
+        references: &[],
+        agrees: |seen| vec![seen.ends(0, 1.1..=2.5), seen.value(1, 192.0, 11.5..=14.5)],
+        better: |seen| vec![seen.value(0, 192.0, ANY..=0.0)],
+        note: "Only collections are modelled as a function of memory, allocation is not, so that the whole growth appears in the collector. Modern mode has no collector; copying remains.",
+    },
+    Figure {
+        id: "E21",
+        title: "memory and pending messages at the sender",
+        source: "S0 fig. 16, §5.1",
+        paper: "memory grows nearly three times as fast as pending messages",
+        sweep: &RECEIVERS,
+        log_x: false,
+        curves: &[SENDER_HEAP, PENDING],
+        references: &[],
+        agrees: |seen| {
+            let mib = |x| seen.at(0, x) * f64::from(1 << 20);
+            let grown =
+                (mib(192.0) - mib(10.0)) / ((seen.at(1, 192.0) - seen.at(1, 10.0)) * 1000.0);
+            vec![
+                seen.ends(0, 1.2..=MORE),
+                seen.ends(1, 1.2..=MORE),
+                seen.number(
+                    "bytes of heap per byte of pending message",
+                    grown,
+                    2.0..=4.0,
+                ),
+            ]
+        },
+        better: |seen| vec![seen.against_faithful(1, 192.0, ANY..=0.4)],
+        note: "The factor of three is an input of the heap model (see the table of costs), so that only the growth itself is a result.",
+    },
+    Figure {
+        id: "E22",
+        title: "token round trip and time to acknowledge vs receivers",
+        source: "S0 fig. 17, §5.1",
+        paper: "time to acknowledge is slightly more than 0.5 s plus the round trip, which grows linearly and dominates",
+        sweep: &RECEIVERS,
+        log_x: false,
+        curves: &[
+            ROUND,
+            ACKED,
+            Curve {
+                label: "time to acknowledge less 500 ms less round trip, ms",
+                of: |run| run.stable_ms - 500.0 - mean(&run.rounds_ms),
+            },
+        ],
+        references: &[],
+        agrees: |seen| {
+            vec![
+                seen.ratio(0, (50.0, 192.0), 2.8..=4.2),
+                seen.value(0, 192.0, 350.0..=900.0),
+                seen.value(2, 192.0, -60.0..=150.0),
+                seen.monotone(1, true, 0.05),
+            ]
+        },
+        better: |seen| {
+            vec![
+                seen.ratio(0, (50.0, 192.0), ANY..=2.5),
+                seen.against_faithful(1, 192.0, ANY..=0.2),
+            ]
+        },
+        note: "Round trips grow linearly because one token visits all partitions in turn. Modern mode lets all rings rotate at once (S0 proposes that itself): the round trip grows with the depth of the hierarchy.",
+    },
+    Figure {
+        id: "E23",
+        title: "token rate: pending messages and throughput",
+        source: "S0 fig. 18, §5.1",
+        paper: "beyond 1.25 tokens/s successive tokens are redundant; 1 to 5 tokens/s: pending -30 %, throughput less than +1 %",
+        sweep: &TOKENS,
+        log_x: false,
+        curves: &[
+            PENDING,
+            RATE,
+            Curve {
+                label: "rounds/s",
+                of: |run| run.round_rate,
+            },
+        ],
+        references: &[],
+        agrees: |seen| {
+            vec![
+                seen.ratio(0, (1.0, 5.0), 0.5..=0.9),
+                seen.ratio(1, (1.0, 5.0), 0.97..=1.03),
+                seen.ratio(2, (3.0, 5.0), 0.9..=1.1),
+            ]
+        },
+        better: |seen| {
+            vec![
+                seen.against_faithful(0, 5.0, ANY..=0.8),
+                seen.against_faithful(1, 5.0, 1.0..=MORE),
+            ]
+        },
+        note: "192 receivers. One leader never has two tokens in flight, so that the rate ends at one over the round trip, where S0 found further tokens useless. X10: here, where the sender is limited by its processor and nothing is lost, the token rate only moves the memory that is in use, by some MiB, hence less than a few per cent of throughput; compare E09, where losses wait for tokens.",
+    },
+    Figure {
+        id: "E26",
+        title: "caching replicas per message",
+        source: "S0 fig. 22, 23, §5.2",
+        paper: "memory at receivers is linear; the token's round trip is super-linear, three times as long when half of the nodes cache; throughput falls",
+        sweep: &REPLICAS,
+        log_x: false,
+        curves: &[RECEIVER_HEAP, ROUND, PENDING, RATE],
+        references: &[],
+        agrees: |seen| {
+            let heap = |x| seen.at(0, x) - 3.0;
+            vec![
+                seen.number(
+                    "kept memory at 96 over 40 replicas, per replica",
+                    heap(96.0) / heap(40.0) * 40.0 / 96.0,
+                    0.7..=1.6,
+                ),
+                seen.ratio(1, (5.0, 96.0), 1.5..=6.0),
+                seen.number(
+                    "growth of the round trip from 40 to 96 replicas over that from 5 to 40",
+                    (seen.at(1, 96.0) - seen.at(1, 40.0)) / (seen.at(1, 40.0) - seen.at(1, 5.0)),
+                    1.0..=MORE,
+                ),
+                seen.ratio(3, (5.0, 96.0), ANY..=0.99),
+            ]
+        },
+        better: |seen| {
+            vec![
+                seen.ratio(1, (5.0, 96.0), ANY..=2.0),
+                seen.ratio(3, (5.0, 96.0), 0.98..=MORE),
+            ]
+        },
+        note: "The round trip triples because a collection of a heap of 20 MiB stops a node for 80 ms, and the token meets such a pause at every tenth node. Modern mode allows at most 16 replicas and runs with that many beyond it.",
+    },
+    Figure {
+        id: "E27",
+        title: "throughput with a receiver that sleeps",
+        source: "S0 fig. 24, §5.3",
+        paper: "declines from about 80 nodes on",
+        sweep: &SLEEP,
+        log_x: false,
+        curves: &[RATE],
+        references: &[],
+        agrees: |seen| {
+            vec![
+                seen.ratio(0, (80.0, 192.0), ANY..=0.985),
+                seen.ends(0, ANY..=0.98),
+            ]
+        },
+        better: |seen| vec![seen.against_faithful(0, 192.0, 1.05..=MORE)],
+        note: "",
+    },
+    Figure {
+        id: "E27b",
+        title: "throughput with a receiver that loses packets",
+        source: "S0 fig. 24, §5.3",
+        paper: "flat, then a sharp fall beyond 160 nodes",
+        sweep: &DEAF,
+        log_x: false,
+        curves: &[RATE],
+        references: &[],
+        agrees: |seen| {
+            vec![
+                seen.ratio(0, (10.0, 120.0), 0.85..=1.05),
+                seen.ends(0, ANY..=0.97),
+            ]
+        },
+        better: |seen| vec![seen.against_faithful(0, 192.0, 1.05..=MORE)],
+        note: "",
+    },
+    Figure {
+        id: "E28",
+        title: "loss at a node that sleeps",
+        source: "S0 fig. 25, §5.3",
+        paper: "2-3 %",
+        sweep: &SLEEP,
+        log_x: false,
+        curves: &[WATCHED_LOSS],
+        references: &[],
+        agrees: |seen| {
+            vec![
+                seen.value(0, 80.0, 1.0..=4.0),
+                seen.value(0, 192.0, 1.0..=4.0),
+            ]
+        },
+        better: |seen| vec![seen.against_faithful(0, 192.0, ANY..=1.5)],
+        note: "The size of sockets was inferred from this figure.",
+    },
+    Figure {
+        id: "E28b",
+        title: "loss at a node that loses packets",
+        source: "S0 fig. 25, §5.3",
+        paper: "2-5 %, because repairs cause further losses",
+        sweep: &DEAF,
+        log_x: false,
+        curves: &[WATCHED_LOSS],
+        references: &[],
+        agrees: |seen| {
+            vec![
+                seen.value(0, 80.0, 0.8..=5.0),
+                seen.value(0, 192.0, 0.8..=5.0),
+            ]
+        },
+        better: |seen| vec![seen.against_faithful(0, 192.0, ANY..=1.1)],
+        note: "Our repairs wait for the node instead of overrunning it, so that hardly more is lost than what the experiment drops.",
+    },
+    Figure {
+        id: "E29",
+        title: "memory at the node that sleeps",
+        source: "S0 fig. 26, §5.3",
+        paper: "decreases up to 80 nodes: the more nodes, the fewer packets each caches",
+        sweep: &SLEEP,
+        log_x: false,
+        curves: &[Curve {
+            label: "live heap of the disturbed node, MiB",
+            of: |run| run.watched.heap_mib,
+        }],
+        references: &[],
+        agrees: |seen| vec![seen.ratio(0, (10.0, 80.0), ANY..=0.8)],
+        better: |_| Vec::new(),
+        note: "Modern mode has no managed heap; what it keeps is in E21's pending messages.",
+    },
+    Figure {
+        id: "E30",
+        title: "pending messages with a disturbed receiver",
+        source: "S0 fig. 27, §5.3",
+        paper: "begins higher and grows 6-8 times as fast as undisturbed",
+        sweep: &SLEEP,
+        log_x: false,
+        curves: &[PENDING],
+        references: &[],
+        agrees: |seen| {
+            let quiet = |x| seen.at_other(&FIGURES[4], 1, x);
+            let growth = (seen.at(0, 192.0) - seen.at(0, 10.0)) / (quiet(192.0) - quiet(10.0));
+            vec![
+                seen.number(
+                    "pending at 10 receivers over undisturbed",
+                    seen.at(0, 10.0) / quiet(10.0),
+                    1.1..=MORE,
+                ),
+                seen.number("growth over undisturbed growth", growth, 1.2..=MORE),
+            ]
+        },
+        better: |seen| vec![seen.against_faithful(0, 192.0, ANY..=0.5)],
+        note: "",
+    },
+    Figure {
+        id: "E31",
+        title: "token round trip and time to recover with a node that loses packets",
+        source: "S0 fig. 28, 29, §5.3",
+        paper: "round trips twice as long as undisturbed; two rounds to repair, one more to clean up",
+        sweep: &DEAF,
+        log_x: false,
+        curves: &[
+            ROUND,
+            REPAIR,
+            Curve {
+                label: "time to recover, rounds",
+                of: |run| run.repair_ms / 1000.0,
+            },
+            ACKED,
+        ],
+        references: &[],
+        agrees: |seen| {
+            vec![
+                seen.value(2, 80.0, 0.7..=2.6),
+                seen.value(2, 192.0, 0.7..=2.6),
+                seen.number(
+                    "time to acknowledge over undisturbed at 192",
+                    seen.at(3, 192.0) / seen.at_other(&FIGURES[5], 1, 192.0),
+                    1.3..=4.0,
+                ),
+            ]
+        },
+        better: |seen| {
+            vec![
+                seen.against_faithful(1, 192.0, ANY..=0.1),
+                seen.against_faithful(0, 192.0, ANY..=0.3),
+            ]
+        },
+        note: "",
+    },
+    Figure {
+        id: "E32",
+        title: "alarm delays with a receiver that sleeps",
+        source: "S0 fig. 30, §5.3",
+        paper: "largest per second at receivers: 130-140 ms instead of 12-14 ms",
+        sweep: &SLEEP,
+        log_x: false,
+        curves: &[RECEIVER_LATE, WATCHED_LATE],
+        references: &[],
+        agrees: |seen| vec![seen.over((1, 0), 192.0, 4.0..=MORE)],
+        better: |seen| vec![seen.against_faithful(0, 192.0, ANY..=1.0)],
+        note: "",
+    },
+    Figure {
+        id: "E33",
+        title: "alarm delays at the sender",
+        source: "S0 fig. 31, §5.3",
+        paper: "largest per second: from 700 ms to 1.3 s when a receiver is disturbed",
+        sweep: &SLEEP,
+        log_x: false,
+        curves: &[SENDER_LATE],
+        references: &[],
+        agrees: |seen| vec![seen.ends(0, 1.0..=MORE)],
+        better: |seen| vec![seen.against_faithful(0, 192.0, ANY..=0.2)],
+        note: "The sender's alarms wait for collections only; S0's further delays by Windows' scheduler are not modelled, so that ours are shorter.",
+    },
+    Figure {
+        id: "E34",
+        title: "pending messages and token round trip vs rate",
+        source: "S0 fig. 32, §5.4",
+        paper: "both rise, sharply at the highest rates",
+        sweep: &RATES,
+        log_x: false,
+        curves: &[PENDING, ROUND],
+        references: &[],
+        agrees: |seen| {
+            vec![
+                seen.ratio(0, (4000.0, 8000.0), 1.8..=MORE),
+                seen.ratio(1, (4000.0, 8000.0), 1.02..=MORE),
+            ]
+        },
+        better: |seen| {
+            vec![
+                seen.against_faithful(0, 8000.0, ANY..=0.5),
+                seen.against_faithful(1, 8000.0, ANY..=0.8),
+            ]
+        },
+        note: "",
+    },
+    Figure {
+        id: "E35",
+        title: "memory and collection vs rate",
+        source: "S0 fig. 33, §5.4",
+        paper: "linear at the sender, nearly flat at receivers; the share of time in collection grows from 50 to 60 %",
+        sweep: &RATES,
+        log_x: false,
+        curves: &[SENDER_HEAP, RECEIVER_HEAP, COLLECTING],
+        references: &[],
+        agrees: |seen| {
+            let heap = |curve, x| seen.at(curve, x) - 3.0;
+            vec![
+                seen.number(
+                    "heap at 8000 over 4000 without its base, sender",
+                    heap(0, 8000.0) / heap(0, 4000.0),
+                    1.6..=2.5,
+                ),
+                seen.number(
+                    "growth at receivers over growth at the sender",
+                    heap(1, 8000.0) / heap(0, 8000.0),
+                    ANY..=0.4,
+                ),
+                seen.ratio(2, (4000.0, 8000.0), 1.2..=MORE),
+            ]
+        },
+        better: |seen| vec![seen.value(2, 8000.0, ANY..=0.0)],
+        note: "S0's 50-60 % include allocation and everything else in the runtime; here only the pauses count.",
+    },
+    Figure {
+        id: "E36",
+        title: "send-to-receive latency vs rate, 1000 bytes",
+        source: "S0 fig. 34, §5.4",
+        paper: "falls with the rate, rises again above 6000 packets/s for large packets only",
+        sweep: &LATENCIES,
+        log_x: false,
+        curves: &[Curve {
+            label: "latency, ms",
+            of: |run| run.latency_ms,
+        }],
+        references: &[],
+        agrees: |seen| {
+            vec![
+                seen.ratio(0, (500.0, 4000.0), ANY..=1.0),
+                seen.ratio(0, (6000.0, 8000.0), 1.0..=MORE),
+            ]
+        },
+        better: |seen| vec![seen.against_faithful(0, 8000.0, ANY..=1.0)],
+        note: "20 receivers, every message simulated. At low rates the receiver's thread sleeps and has to be woken; at high rates it rarely does, but messages queue behind each other and behind collections.",
+    },
+    Figure {
+        id: "E36b",
+        title: "send-to-receive latency vs rate, 100 bytes",
+        source: "S0 fig. 34, §5.4",
+        paper: "falls with the rate",
+        sweep: &LATENCIES_SMALL,
+        log_x: false,
+        curves: &[Curve {
+            label: "latency, ms",
+            of: |run| run.latency_ms,
+        }],
+        references: &[],
+        agrees: |seen| vec![seen.ends(0, ANY..=1.0)],
+        better: |seen| vec![seen.against_faithful(0, 8000.0, ANY..=1.0)],
+        note: "",
+    },
+    Figure {
+        id: "E37",
+        title: "alarm delay vs rate",
+        source: "S0 fig. 35, §5.4",
+        paper: "from 7000 to 8000 packets/s: receivers 1.5 to 3 ms, sender 7 to 45 ms",
+        sweep: &RATES,
+        log_x: false,
+        curves: &[
+            Curve {
+                label: "alarm delay at receivers, ms",
+                of: |run| run.receivers.late_ms,
+            },
+            Curve {
+                label: "alarm delay at the sender, ms",
+                of: |run| run.sender.late_ms,
+            },
+        ],
+        references: &[],
+        agrees: |seen| {
+            let grown = |curve| {
+                let high = seen.at(curve, 7000.0) + seen.at(curve, 7500.0) + seen.at(curve, 8000.0);
+                let low = seen.at(curve, 1000.0) + seen.at(curve, 2000.0) + seen.at(curve, 4000.0);
+                high / low
+            };
+            vec![
+                seen.number(
+                    "sender, highest three rates over lowest three",
+                    grown(1),
+                    1.1..=MORE,
+                ),
+                seen.number(
+                    "receivers, highest three rates over lowest three",
+                    grown(0),
+                    1.05..=MORE,
+                ),
+                seen.over((1, 0), 8000.0, 1.0..=MORE),
+            ]
+        },
+        better: |seen| vec![seen.against_faithful(1, 8000.0, ANY..=0.8)],
+        note: "",
+    },
+    Figure {
+        id: "E38",
+        title: "pending messages and token round trip vs groups",
+        source: "S0 fig. 36, §5.5",
+        paper: "flat to about 3500 groups, then the round trip grows",
+        sweep: &GROUPS,
+        log_x: false,
+        curves: &[PENDING, ROUND],
+        references: &[],
+        agrees: |seen| {
+            vec![
+                seen.ratio(0, (1.0, 3500.0), 0.75..=1.25),
+                seen.ratio(1, (1.0, 2000.0), 0.8..=1.6),
+                seen.ratio(1, (3500.0, 8192.0), 1.05..=MORE),
+            ]
+        },
+        better: |seen| vec![seen.ends(1, 0.9..=1.1)],
+        note: "30 receivers: receivers are oblivious to groups.",
+    },
+    Figure {
+        id: "E39",
+        title: "memory of the sender vs groups",
+        source: "S0 fig. 37, §5.5",
+        paper: "grows; tens of MB for thousands of groups",
+        sweep: &GROUPS,
+        log_x: false,
+        curves: &[SENDER_HEAP],
+        references: &[],
+        agrees: |seen| vec![seen.ends(0, 2.0..=MORE), seen.monotone(0, true, 0.02)],
+        better: |_| Vec::new(),
+        note: "Live heap; S0 counts what the process holds, garbage included, and its peaks are 50-100 % higher. Modern mode needs 40 bytes for an idle group (R146).",
+    },
+    Figure {
+        id: "E40",
+        title: "time in the runtime vs groups",
+        source: "S0 fig. 38, §5.5",
+        paper: "grows",
+        sweep: &GROUPS,
+        log_x: false,
+        curves: &[COLLECTING],
+        references: &[],
+        agrees: |seen| vec![seen.ends(0, 1.5..=MORE), seen.monotone(0, true, 0.02)],
+        better: |seen| vec![seen.value(0, 8192.0, ANY..=0.0)],
+        note: "",
+    },
+    Figure {
+        id: "E41",
+        title: "throughput vs groups",
+        source: "S0 fig. 39, §5.5",
+        paper: "decreases",
+        sweep: &GROUPS,
+        log_x: false,
+        curves: &[RATE],
+        references: &[],
+        agrees: |seen| vec![seen.ends(0, 0.4..=0.95), seen.monotone(0, false, 0.02)],
+        better: |seen| vec![seen.ends(0, 0.95..=MORE)],
+        note: "",
+    },
+    Figure {
+        id: "E41b",
+        title: "throughput vs groups with heavyweight tracing",
+        source: "S0 fig. 39, §5.5",
+        paper: "decreases more than without",
+        sweep: &GROUPS_TRACED,
+        log_x: false,
+        curves: &[RATE],
+        references: &[],
+        agrees: |seen| {
+            let plain = plain_groups();
+            let rate = plain.map_or(f64::NAN, |plain| seen.at_other(plain, 0, 8192.0));
+            vec![seen.ends(0, 0.3..=0.95), seen.value(0, 8192.0, ANY..=rate)]
+        },
+        better: |seen| vec![seen.ends(0, 0.95..=MORE)],
+        note: "",
+    },
+    Figure {
+        id: "E42",
+        title: "distribution of multicast rates vs groups",
+        source: "S0 fig. 40, §5.5",
+        paper: "with more groups the sender spends more time at low rates and has no faster bursts",
+        sweep: &GROUPS,
+        log_x: false,
+        curves: &[
+            Curve {
+                label: "share of 0.1 s intervals below 5000 messages/s, %",
+                of: |run| {
+                    let low = run.rates.iter().filter(|rate| **rate < 5000.0).count();
+                    low as f64 * 100.0 / run.rates.len().max(1) as f64
+                },
+            },
+            Curve {
+                label: "95th percentile of the rate, messages/s",
+                of: |run| quantile(&run.rates, 0.95),
+            },
+        ],
+        references: &[],
+        agrees: |seen| vec![seen.ends(0, 1.2..=MORE), seen.ends(1, ANY..=1.1)],
+        better: |seen| vec![seen.value(0, 8192.0, ANY..=1.0)],
+        note: "",
+    },
+];
+
+fn plain_groups() -> Option<&'static Figure> {
+    FIGURES.iter().find(|figure| figure.id == "E41")
+}

@@ -1,0 +1,548 @@
+//! S2: the regional protocol, 71 nodes.
+
+use core::time::Duration;
+
+use qsm_sim::probe::{ClusterOptions, Measured};
+
+use super::{mean, variability};
+use crate::experiment::{Curve, Figure, Load, Reference, Sweep};
+use crate::papers::{Mode, S2};
+use crate::results::{ANY, MORE};
+
+/// One simulated packet stands for twenty.
+const WEIGHT: u32 = 20;
+
+fn whole(x: f64) -> usize {
+    x as usize
+}
+
+/// The rate control of S2 needs minutes to find its rate, and swings in cycles of minutes.
+fn cluster(mode: Mode, nodes: usize) -> ClusterOptions {
+    let mut options = S2.cluster(mode, nodes, WEIGHT);
+    (options.warmup, options.duration) = match mode {
+        Mode::Faithful => (Duration::from_secs(450), Duration::from_secs(350)),
+        Mode::Modern => (Duration::from_secs(10), Duration::from_secs(60)),
+    };
+    options
+}
+
+static NODES: Sweep = Sweep {
+    name: "S2 nodes",
+    x: "nodes",
+    values: &[2.0, 5.0, 10.0, 20.0, 40.0, 71.0],
+    seeds: 3,
+    load: Load::Cluster(|mode, x| Some(cluster(mode, whole(x)))),
+};
+
+static GROUPS: Sweep = Sweep {
+    name: "S2 groups",
+    x: "groups",
+    values: &[1.0, 2.0, 32.0, 128.0, 256.0, 512.0],
+    seeds: 3,
+    load: Load::Cluster(|mode, x| {
+        let mut options = cluster(mode, 25);
+        options.groups = x as u32;
+        options.duration = options.duration.min(Duration::from_secs(200));
+        Some(options)
+    }),
+};
+
+fn partitioned(mode: Mode, nodes: usize, size: usize) -> ClusterOptions {
+    let mut options = cluster(mode, nodes);
+    options.layout.replication = match mode {
+        Mode::Faithful => size,
+        Mode::Modern => size.min(16),
+    };
+    options
+}
+
+static PARTITIONS_5: Sweep = Sweep {
+    name: "S2 partitions of 5",
+    x: "nodes, partitions of 5",
+    values: &[10.0, 25.0, 50.0],
+    seeds: 3,
+    load: Load::Cluster(|mode, x| Some(partitioned(mode, whole(x), 5))),
+};
+
+static PARTITIONS_25: Sweep = Sweep {
+    name: "S2 partitions of 25",
+    x: "nodes, partitions of 25",
+    values: &[10.0, 25.0, 50.0],
+    seeds: 3,
+    load: Load::Cluster(|mode, x| Some(partitioned(mode, whole(x), 25))),
+};
+
+static PARTITION_SIZES: Sweep = Sweep {
+    name: "S2 partition sizes",
+    x: "partition size",
+    values: &[1.0, 2.0, 5.0, 8.0, 12.0, 25.0],
+    seeds: 3,
+    load: Load::Cluster(|mode, x| Some(partitioned(mode, 25, whole(x)))),
+};
+
+static REGIONS: Sweep = Sweep {
+    name: "S2 regions",
+    x: "regions of a group of 24 nodes",
+    values: &[1.0, 2.0, 3.0, 4.0, 6.0, 8.0],
+    seeds: 3,
+    load: Load::Cluster(|mode, x| {
+        let mut options = cluster(mode, 24);
+        options.regions = whole(x);
+        options.duration = options.duration.min(Duration::from_secs(200));
+        Some(options)
+    }),
+};
+
+static TOKENS: Sweep = Sweep {
+    name: "S2 token rates",
+    x: "tokens/s",
+    values: &[0.2, 0.5, 1.0, 2.0, 3.0, 5.0, 10.0],
+    seeds: 3,
+    load: Load::Cluster(|mode, x| {
+        let mut options = cluster(mode, 25);
+        options.pace.token_min = Duration::from_secs_f64(1.0 / x);
+        options.pace.token_max = match mode {
+            Mode::Faithful => options.pace.token_min,
+            Mode::Modern => options.pace.token_min.max(Duration::from_secs(1)),
+        };
+        Some(options)
+    }),
+};
+
+static SENDERS: Sweep = Sweep {
+    name: "S2 senders",
+    x: "senders among 25 nodes",
+    values: &[1.0, 2.0, 3.0, 5.0, 8.0, 10.0],
+    seeds: 3,
+    load: Load::Cluster(|mode, x| {
+        let mut options = cluster(mode, 25);
+        options.senders = (25 - whole(x)..25).collect();
+        options.duration = options.duration.min(Duration::from_secs(200));
+        Some(options)
+    }),
+};
+
+static STARTUP: Sweep = Sweep {
+    name: "S2 start-up",
+    x: "nodes",
+    values: &[2.0, 10.0, 25.0],
+    seeds: 3,
+    load: Load::Cluster(|mode, x| {
+        let mut options = S2.cluster(mode, whole(x), WEIGHT);
+        options.warmup = Duration::ZERO;
+        options.duration = Duration::from_secs(900);
+        if mode == Mode::Modern {
+            options.duration = Duration::from_secs(30);
+            options.sample = Duration::from_millis(50);
+        }
+        Some(options)
+    }),
+};
+
+const RATE: Curve = Curve {
+    label: "packets/s",
+    of: |run| run.rate,
+};
+const RECOVERY: Curve = Curve {
+    label: "time to recover, ms",
+    of: |run| run.repair_ms,
+};
+
+/// Control packets that the first sender has seen: sent and received.
+fn control(run: &Measured) -> f64 {
+    run.at_sender("control_sent") + run.at_sender("control_received") + pushes(run)
+}
+
+fn pushes(run: &Measured) -> f64 {
+    f64::from(WEIGHT)
+        * (run.at_sender("repairs_push_sent")
+            + run.at_sender("repairs_pull_sent")
+            + run.at_sender("repairs_cacher_sent")
+            + run.at_sender("repairs_sender_sent"))
+}
+
+fn overhead(run: &Measured) -> f64 {
+    let data = run.at_sender("data_sent") * f64::from(WEIGHT);
+    control(run) * 100.0 / (control(run) + data)
+}
+
+/// S2's experiments.
+pub(super) static FIGURES: &[Figure] = &[
+    Figure {
+        id: "E01",
+        title: "throughput vs number of groups",
+        source: "S2 fig. 1, §3.2",
+        paper: "QSM flat; JGroups -6 % at 2, -20 % at 32, almost -60 % at 256 groups",
+        sweep: &GROUPS,
+        log_x: true,
+        curves: &[
+            RATE,
+            Curve {
+                label: "packets/s relative to one JGroups group = 3333",
+                of: |run| run.rate / 3333.0,
+            },
+        ],
+        references: &[Reference {
+            label: "JGroups",
+            curve: 1,
+            points: &[(1.0, 1.0), (2.0, 0.94), (32.0, 0.8), (256.0, 0.4)],
+        }],
+        agrees: |seen| vec![seen.ends(0, 0.9..=1.1)],
+        better: |seen| {
+            vec![
+                seen.ends(0, 0.95..=1.05),
+                seen.against_faithful(0, 512.0, 0.99..=MORE),
+            ]
+        },
+        note: "25 nodes. A group is a number in a message's header; regions do all that costs something per packet.",
+    },
+    Figure {
+        id: "E03",
+        title: "throughput vs nodes, one group",
+        source: "S2 fig. 9, §3.2",
+        paper: "from 9850 packets/s at 1 node to 6500 at 71 (-1/3); JGroups 3333 at 2 nodes, 1441 at 40",
+        sweep: &NODES,
+        log_x: false,
+        curves: &[RATE],
+        references: &[
+            Reference {
+                label: "QSM",
+                curve: 0,
+                points: &[(1.0, 9850.0), (71.0, 6500.0)],
+            },
+            Reference {
+                label: "JGroups",
+                curve: 0,
+                points: &[(2.0, 3333.0), (40.0, 1441.0)],
+            },
+        ],
+        agrees: |seen| {
+            vec![
+                seen.ends(0, 0.45..=0.9),
+                seen.value(0, 40.0, 1441.0 * 4.0..=MORE),
+                seen.value(0, 2.0, 8500.0..=10500.0),
+            ]
+        },
+        better: |seen| {
+            vec![
+                seen.ends(0, 0.95..=MORE),
+                seen.against_faithful(0, 71.0, 1.15..=MORE),
+            ]
+        },
+        note: "The fall is the rate control's, as S2 suspects: each round the slowest node's average over ten seconds decides, and the more nodes there are, the surer one of them has just stood still. Where this costs more than λ per round the rate sinks until sockets ride out the stalls. Modern receivers object only when they lose, so that one node's hiccup does not lower everybody's rate.",
+    },
+    Figure {
+        id: "E04",
+        title: "control overhead at the sender vs nodes",
+        source: "S2 fig. 10, §3.3",
+        paper: "decreases with the number of nodes; JGroups' grows at least linearly",
+        sweep: &NODES,
+        log_x: false,
+        curves: &[Curve {
+            label: "control packets at the sender, % of all",
+            of: overhead,
+        }],
+        references: &[],
+        agrees: |seen| vec![seen.ratio(0, (5.0, 71.0), ANY..=0.9)],
+        better: |seen| vec![seen.ends(0, ANY..=1.2)],
+        note: "Packets that the sender sends or receives, forwarded ones among them. Forwarding is shared by all; what remains are the tokens.",
+    },
+    Figure {
+        id: "E05",
+        title: "decomposition of the sender's overhead",
+        source: "S2 fig. 11, §3.3",
+        paper: "forwarded packets (push) are over 90 % at small scales; tokens and ACKs take over",
+        sweep: &NODES,
+        log_x: false,
+        curves: &[
+            Curve {
+                label: "forwarded packets, % of the overhead",
+                of: |run| pushes(run) * 100.0 / control(run),
+            },
+            Curve {
+                label: "tokens and ACKs, % of the overhead",
+                of: |run| 100.0 - pushes(run) * 100.0 / control(run),
+            },
+        ],
+        references: &[],
+        agrees: |seen| vec![seen.ratio(0, (5.0, 71.0), ANY..=0.7)],
+        better: |_| Vec::new(),
+        note: "",
+    },
+    Figure {
+        id: "E06",
+        title: "throughput vs nodes, partitions of 5",
+        source: "S2 fig. 12, §3.4",
+        paper: "partitions of 5 degrade slowly; 25 nodes in 5 partitions are almost 20 % better than in one",
+        sweep: &PARTITIONS_5,
+        log_x: false,
+        curves: &[RATE, RECOVERY],
+        references: &[],
+        agrees: |seen| {
+            let large = |x| {
+                FIGURES
+                    .iter()
+                    .find(|figure| figure.id == "E06b")
+                    .map_or(f64::NAN, |large| seen.at_other(large, 0, x))
+            };
+            vec![
+                seen.ends(0, 0.6..=1.05),
+                seen.number(
+                    "25 nodes in partitions of 5 over one of 25",
+                    seen.at(0, 25.0) / large(25.0),
+                    1.02..=MORE,
+                ),
+            ]
+        },
+        better: |seen| vec![seen.against_faithful(0, 50.0, 1.0..=MORE)],
+        note: "",
+    },
+    Figure {
+        id: "E06b",
+        title: "throughput vs nodes, partitions of 25",
+        source: "S2 fig. 12, §3.4",
+        paper: "large partitions degrade quickly",
+        sweep: &PARTITIONS_25,
+        log_x: false,
+        curves: &[RATE, RECOVERY],
+        references: &[],
+        agrees: |seen| {
+            let small = FIGURES.iter().find(|figure| figure.id == "E06");
+            let small = |x| small.map_or(f64::NAN, |small| seen.at_other(small, 0, x));
+            vec![seen.number(
+                "fall from 10 to 50 nodes over that with partitions of 5",
+                seen.at(0, 50.0) / seen.at(0, 10.0) / (small(50.0) / small(10.0)),
+                ANY..=1.0,
+            )]
+        },
+        better: |seen| vec![seen.against_faithful(0, 50.0, 1.0..=MORE)],
+        note: "Modern mode runs with partitions of 16, its largest.",
+    },
+    Figure {
+        id: "E07",
+        title: "throughput vs partition size, 25 nodes",
+        source: "S2 fig. 13, §3.4",
+        paper: "best at about 5; more replicas are not worthwhile",
+        sweep: &PARTITION_SIZES,
+        log_x: false,
+        curves: &[RATE, RECOVERY],
+        references: &[],
+        agrees: |seen| {
+            vec![
+                seen.peak(0, 2.0..=8.0),
+                seen.ratio(0, (5.0, 25.0), ANY..=0.98),
+            ]
+        },
+        better: |seen| vec![seen.against_faithful(0, 25.0, 1.0..=MORE)],
+        note: "",
+    },
+    Figure {
+        id: "E08",
+        title: "throughput vs regions of a group",
+        source: "S2 fig. 14, §3.5",
+        paper: "falls slightly less than inversely proportionally; the packet rate rises to the limit of transmission",
+        sweep: &REGIONS,
+        log_x: false,
+        curves: &[
+            Curve {
+                label: "messages/s",
+                of: |run| run.rate,
+            },
+            Curve {
+                label: "packets/s",
+                of: |run| run.packets,
+            },
+        ],
+        references: &[],
+        agrees: |seen| {
+            vec![
+                seen.ratio(0, (1.0, 8.0), 0.125..=0.25),
+                seen.ends(1, 1.02..=2.0),
+                seen.monotone(1, true, 0.1),
+            ]
+        },
+        better: |seen| vec![seen.against_faithful(0, 8.0, 0.99..=MORE)],
+        note: "The message is made once and sent once per region.",
+    },
+    Figure {
+        id: "E09",
+        title: "token rate: throughput and recovery",
+        source: "S2 fig. 15, §3.6",
+        paper: "recovery time falls with the token rate, overhead rises; an unexplained drop of throughput between 1 and 5 tokens/s",
+        sweep: &TOKENS,
+        log_x: true,
+        curves: &[
+            RATE,
+            RECOVERY,
+            Curve {
+                label: "control packets per second and node",
+                of: |run| {
+                    (run.total("control_sent") + run.total("control_received")) / 25.0 / 350.0
+                },
+            },
+            Curve {
+                label: "duplicates per repaired packet",
+                of: |run| run.total("duplicates") / run.total("gaps").max(1.0),
+            },
+        ],
+        references: &[],
+        agrees: |seen| {
+            vec![
+                seen.ratio(1, (0.5, 5.0), ANY..=0.6),
+                seen.ratio(2, (0.5, 5.0), 2.0..=MORE),
+            ]
+        },
+        better: |seen| vec![seen.against_faithful(1, 1.0, ANY..=0.5)],
+        note: "",
+    },
+    Figure {
+        id: "E10",
+        title: "throughput vs senders",
+        source: "S2 fig. 16, §3.7",
+        paper: "the total rises for 2 senders and is at 80 % of the original for 10",
+        sweep: &SENDERS,
+        log_x: false,
+        curves: &[Curve {
+            label: "packets/s of all senders",
+            of: |run| run.rate,
+        }],
+        references: &[],
+        agrees: |seen| {
+            vec![
+                seen.ratio(0, (1.0, 2.0), 1.0..=MORE),
+                seen.ratio(0, (1.0, 10.0), 0.5..=1.5),
+            ]
+        },
+        better: |seen| vec![seen.against_faithful(0, 10.0, 1.0..=MORE)],
+        note: "",
+    },
+    Figure {
+        id: "E12",
+        title: "variability of the sending rate vs nodes",
+        source: "S2 fig. 17, 18, §3.8",
+        paper: "grows with the number of nodes: a few per cent in small systems, 3000 to 9000 packets/s in large ones (E11)",
+        sweep: &NODES,
+        log_x: false,
+        curves: &[Curve {
+            label: "standard deviation of the rate over 10 s, % of the mean",
+            of: |run| {
+                let tens: Vec<f64> = run.rates.chunks(10).map(mean).collect();
+                variability(&tens) * 100.0
+            },
+        }],
+        references: &[],
+        agrees: |seen| vec![seen.ratio(0, (10.0, 71.0), 1.5..=MORE)],
+        better: |seen| vec![seen.against_faithful(0, 71.0, ANY..=0.5)],
+        note: "",
+    },
+    Figure {
+        id: "E13",
+        title: "start-up of the rate control",
+        source: "S2 §3.8",
+        paper: "tens of seconds to several minutes",
+        sweep: &STARTUP,
+        log_x: false,
+        curves: &[Curve {
+            label: "seconds until 80 % of the final rate",
+            of: |run| {
+                let count = run.rates.len();
+                let last = mean(&run.rates[count - count / 5..]);
+                let at = run.rates.iter().position(|rate| *rate >= 0.8 * last);
+                let seconds = if run.rates.len() > 600 && run.rates.len() < 1000 {
+                    0.97
+                } else {
+                    0.05
+                };
+                at.unwrap_or(count) as f64 * seconds
+            },
+        }],
+        references: &[],
+        agrees: |seen| vec![seen.value(0, 10.0, 20.0..=600.0)],
+        better: |seen| vec![seen.against_faithful(0, 10.0, ANY..=0.02)],
+        note: "From µ_min = 1000 packets/s.",
+    },
+    Figure {
+        id: "E14",
+        title: "recovery latency and share of packets repaired vs nodes",
+        source: "S2 fig. 19, §3.9",
+        paper: "2.5 token rounds at any number of nodes; latency times share repaired is a few ms",
+        sweep: &NODES,
+        log_x: false,
+        curves: &[
+            Curve {
+                label: "time to recover, s (= rounds)",
+                of: |run| run.repair_ms / 1000.0,
+            },
+            Curve {
+                label: "packets repaired, %",
+                of: |run| run.missing * 100.0,
+            },
+            Curve {
+                label: "contribution to latency, ms",
+                of: |run| run.missing * run.repair_ms,
+            },
+        ],
+        references: &[],
+        agrees: |seen| {
+            vec![
+                seen.ratio(0, (5.0, 71.0), 0.4..=2.0),
+                seen.value(0, 20.0, 0.8..=3.0),
+                seen.value(2, 20.0, 0.2..=9.0),
+            ]
+        },
+        better: |seen| vec![seen.against_faithful(0, 71.0, ANY..=0.2)],
+        note: "",
+    },
+    Figure {
+        id: "E15",
+        title: "acknowledgement latency vs nodes",
+        source: "S2 fig. 20, §3.10",
+        paper: "slightly more than 1 round in small systems to 3.5 rounds in large ones",
+        sweep: &NODES,
+        log_x: false,
+        curves: &[Curve {
+            label: "time until all cachers have it, s (= rounds)",
+            of: |run| run.cached_ms / 1000.0,
+        }],
+        references: &[],
+        agrees: |seen| vec![seen.value(0, 2.0, 0.4..=1.5), seen.ends(0, 1.5..=5.0)],
+        better: |seen| vec![seen.against_faithful(0, 71.0, ANY..=0.2)],
+        note: "",
+    },
+    Figure {
+        id: "E17",
+        title: "who repairs",
+        source: "S2 §2.3.1, §3.6",
+        paper: "with R = 5 the sender rarely gets NAKs and never sends again after a timeout",
+        sweep: &NODES,
+        log_x: false,
+        curves: &[
+            Curve {
+                label: "repaired by the sender, % of repairs",
+                of: |run| {
+                    let by = |name| run.total(name);
+                    let sender = by("repaired_by_sender");
+                    let all = sender
+                        + by("repaired_by_cacher")
+                        + by("repaired_by_pull")
+                        + by("repaired_by_push");
+                    sender * 100.0 / all.max(1.0)
+                },
+            },
+            Curve {
+                label: "packets sent again after a timeout, per million",
+                of: |run| run.total("last_resort") * 1e6 / run.total("data_sent").max(1.0),
+            },
+        ],
+        references: &[],
+        agrees: |seen| {
+            vec![
+                seen.value(0, 20.0, 0.0..=5.0),
+                seen.value(0, 71.0, 0.0..=5.0),
+                seen.value(1, 71.0, 0.0..=10.0),
+            ]
+        },
+        better: |seen| vec![seen.value(0, 71.0, 0.0..=5.0)],
+        note: "",
+    },
+];

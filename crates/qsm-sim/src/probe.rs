@@ -1,0 +1,714 @@
+//! Clusters for measuring: nodes whose membership is given from the start, senders that publish
+//! as fast as the stack takes it, disturbances, and samples of what goes on.
+//!
+//! No checker looks on here, so that long runs of large clusters are affordable; that messages
+//! arrive is the business of [`crate::run`].
+
+use core::time::Duration;
+use std::collections::{BTreeMap, VecDeque};
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use qsm_proto::membership::Change;
+use qsm_proto::view::{Layout, RegionView};
+use qsm_proto::{
+    Config, Endpoint, Instant, Limits, Pace, Random, Recovery, Seed, Stats, mix, nanoseconds,
+};
+use qsm_wire::membership::{Member, Role};
+use qsm_wire::{ChannelId, GroupId, Incarnation, NodeId, Origin, RegionId, ViewNumber};
+
+use crate::Mischief;
+use crate::clock::Clock;
+use crate::cost::{CostModel, CpuCounters};
+use crate::engine::{Engine, EngineOptions, Task, Turn};
+use crate::machine::Machine;
+use crate::network::NetworkOptions;
+use crate::violation::Violation;
+
+const PORT: u16 = 4484;
+/// Task numbers.
+const SAMPLE: Task = Task::Flow(0);
+/// How long a sender whose send memory is full waits.
+const PATIENCE: Duration = Duration::from_millis(10);
+
+/// Something that goes wrong again and again.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Disturbance {
+    /// Each node stands still from time to time; both times are drawn from an exponential
+    /// distribution with this mean.
+    Stalls {
+        /// Mean time between two stalls of a node.
+        every: Duration,
+        /// Mean length of a stall.
+        length: Duration,
+    },
+    /// One node sleeps at equal intervals.
+    Sleep {
+        /// Which.
+        node: usize,
+        /// From the beginning of one sleep to that of the next.
+        every: Duration,
+        /// How long.
+        length: Duration,
+    },
+    /// One node loses whatever arrives, at equal intervals.
+    Deaf {
+        /// Which.
+        node: usize,
+        /// From the beginning of one such time to that of the next.
+        every: Duration,
+        /// How long.
+        length: Duration,
+    },
+}
+
+/// A cluster to be measured.
+#[derive(Debug, Clone)]
+pub struct ClusterOptions {
+    /// Of everything that is drawn.
+    pub seed: Seed,
+    /// Nodes.
+    pub nodes: usize,
+    /// Regions of equal size that they form; every group spans all of them.
+    pub regions: usize,
+    /// Groups; senders publish to them in turn.
+    pub groups: u32,
+    /// The nodes that publish. All nodes receive.
+    pub senders: Vec<usize>,
+    /// Length of a message, bytes.
+    pub message_bytes: usize,
+    /// How regions are cut.
+    pub layout: Layout,
+    /// Recovery of every node.
+    pub recovery: Recovery,
+    /// Pace of every node.
+    pub pace: Pace,
+    /// Limits of every node.
+    pub limits: Limits,
+    /// What receivers say they can buffer, bytes.
+    pub credit_bytes: usize,
+    /// What work costs at each node.
+    pub costs: CostModel,
+    /// The network.
+    pub network: NetworkOptions,
+    /// What goes wrong.
+    pub disturbances: Vec<Disturbance>,
+    /// Time before the measurement.
+    pub warmup: Duration,
+    /// Time of the measurement.
+    pub duration: Duration,
+    /// Time between two samples.
+    pub sample: Duration,
+}
+
+/// What one host did, shares of time and means over the measurement.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct HostLoad {
+    /// Share of time busy.
+    pub cpu: f64,
+    /// Share of time in garbage collection.
+    pub collecting: f64,
+    /// Share of time moving bytes.
+    pub copying: f64,
+    /// Share of time making messages.
+    pub publishing: f64,
+    /// Live heap, MiB: mean of the samples.
+    pub heap_mib: f64,
+    /// Live heap, MiB: the largest sample.
+    pub heap_peak_mib: f64,
+    /// Lateness of timers, ms.
+    pub late_ms: f64,
+    /// The latest timer of each sampling interval, ms, on average.
+    pub late_max_ms: f64,
+    /// Share of the data packets that were dropped at arrival.
+    pub loss: f64,
+}
+
+/// What a run has shown.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Measured {
+    /// Messages published per second, all senders together.
+    pub rate: f64,
+    /// The same, for each sampling interval.
+    pub rates: Vec<f64>,
+    /// Data packets sent per second, all senders together.
+    pub packets: f64,
+    /// Messages delivered per second and receiver.
+    pub delivered: f64,
+    /// Duration of a token round, ms: samples.
+    pub rounds_ms: Vec<f64>,
+    /// Rounds per second.
+    pub round_rate: f64,
+    /// From one completed round to the next as the first sender hears of it, ms.
+    pub ack_gaps_ms: Vec<f64>,
+    /// From sending to the news that everybody has it, ms.
+    pub stable_ms: f64,
+    /// From sending to the news that the cachers have it, ms.
+    pub cached_ms: f64,
+    /// Packets sent and not known to be everywhere, at the first sender: samples.
+    pub pending: Vec<f64>,
+    /// From publishing to delivery, ms.
+    pub latency_ms: f64,
+    /// From finding a packet missing to having it, ms.
+    pub repair_ms: f64,
+    /// Missing packets per packet received.
+    pub missing: f64,
+    /// The first sender.
+    pub sender: HostLoad,
+    /// The others, on average.
+    pub receivers: HostLoad,
+    /// The node that is disturbed, or the last one that does not send.
+    pub watched: HostLoad,
+    /// What the first sender has counted.
+    pub sender_stats: BTreeMap<&'static str, f64>,
+    /// What all nodes have counted.
+    pub stats: BTreeMap<&'static str, f64>,
+    /// Inputs handled by all nodes.
+    pub inputs: u64,
+}
+
+impl Measured {
+    /// A counter of the first sender.
+    #[must_use]
+    pub fn at_sender(&self, name: &str) -> f64 {
+        self.sender_stats.get(name).copied().unwrap_or(0.0)
+    }
+
+    /// A counter summed over all nodes.
+    #[must_use]
+    pub fn total(&self, name: &str) -> f64 {
+        self.stats.get(name).copied().unwrap_or(0.0)
+    }
+}
+
+/// Runs a cluster and measures it.
+///
+/// # Errors
+/// A node panicked or did something without end.
+pub fn measure(options: &ClusterOptions) -> Result<Measured, Violation> {
+    let mut cluster = Cluster::new(options)?;
+    cluster.go(options.warmup)?;
+    let before = cluster.snapshot();
+    cluster.samples = Samples::default();
+    cluster.go(options.warmup + options.duration)?;
+    let after = cluster.snapshot();
+    Ok(cluster.measured(&before, &after))
+}
+
+/// What is collected on the way.
+#[derive(Debug, Default)]
+struct Samples {
+    rates: Vec<f64>,
+    rounds_ms: Vec<f64>,
+    pending: Vec<f64>,
+    ack_gaps_ms: Vec<f64>,
+    last_ack: Option<Instant>,
+    stable: Mean,
+    cached: Mean,
+    latency: Mean,
+    /// For each host.
+    hosts: Vec<HostSamples>,
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct HostSamples {
+    heap: Mean,
+    heap_peak: u64,
+    late_max: Mean,
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Mean {
+    sum: f64,
+    count: u64,
+}
+
+impl Mean {
+    fn add(&mut self, value: f64, count: u64) {
+        self.sum += value * count as f64;
+        self.count += count;
+    }
+
+    fn value(self) -> f64 {
+        self.sum / self.count.max(1) as f64
+    }
+}
+
+/// Counters at one moment.
+#[derive(Debug, Default)]
+struct Snapshot {
+    at: Instant,
+    stats: Vec<Stats>,
+    cpus: Vec<CpuCounters>,
+    repairs: Vec<(u64, u64)>,
+}
+
+/// A sender's packets on their way.
+#[derive(Debug, Default)]
+struct Journey {
+    /// When packets up to this number had been sent.
+    sent: VecDeque<(u64, Instant)>,
+    highest: u64,
+    stable: u64,
+    cached: u64,
+}
+
+#[derive(Debug)]
+struct Cluster<'a> {
+    options: &'a ClusterOptions,
+    engine: Engine,
+    random: Random,
+    names: Vec<GroupId>,
+    turn: usize,
+    payload: Vec<u8>,
+    journey: Journey,
+    /// When the first sender published its messages.
+    published: Vec<Instant>,
+    samples: Samples,
+    rounds: u64,
+    messages: u64,
+    /// The disturbances, one entry for each node concerned.
+    disturbed: Vec<(usize, Disturbance)>,
+}
+
+impl<'a> Cluster<'a> {
+    fn new(options: &'a ClusterOptions) -> Result<Self, Violation> {
+        let engine = EngineOptions {
+            network: options.network,
+            mischief: Mischief::None,
+            invariants_every: 0,
+            trace_lines: 0,
+        };
+        let mut cluster = Self {
+            options,
+            engine: Engine::new(engine, options.seed),
+            random: Random::new(options.seed, "probe"),
+            names: (1..=options.groups).map(GroupId).collect(),
+            turn: 0,
+            payload: vec![0; options.message_bytes],
+            journey: Journey::default(),
+            published: Vec::new(),
+            samples: Samples::default(),
+            rounds: 0,
+            messages: 0,
+            disturbed: Vec::new(),
+        };
+        let views = cluster.views();
+        for node in 0..options.nodes {
+            cluster.add(node, &views)?;
+        }
+        cluster.disturb();
+        for sender in &options.senders {
+            cluster.engine.watch(*sender);
+            cluster.engine.feed(*sender, true);
+        }
+        cluster
+            .engine
+            .schedule(Instant(0).after(options.sample), SAMPLE);
+        Ok(cluster)
+    }
+
+    fn views(&self) -> Vec<Arc<RegionView>> {
+        let regions = self.options.regions.max(1);
+        let count = self.options.nodes;
+        let view = |region: usize| {
+            let members = (region * count / regions)..((region + 1) * count / regions);
+            let members = members.map(|node| Member {
+                origin: self.origin(node),
+                address: address(node),
+                joined: ViewNumber(1),
+                left: None,
+            });
+            let number = u32::try_from(region + 1).unwrap_or(u32::MAX);
+            Arc::new(RegionView::new(
+                RegionId(number),
+                ViewNumber(1),
+                (ChannelId(number), channel(number)),
+                members.collect(),
+                self.options.layout,
+            ))
+        };
+        (0..regions).map(view).collect()
+    }
+
+    fn origin(&self, node: usize) -> Origin {
+        Origin {
+            node: NodeId(mix(self.options.seed.0 ^ ((node as u64) << 32))),
+            incarnation: Incarnation(1),
+        }
+    }
+
+    fn add(&mut self, node: usize, views: &[Arc<RegionView>]) -> Result<(), Violation> {
+        let options = self.options;
+        let origin = self.origin(node);
+        let config = Config {
+            cluster: "probe".to_owned(),
+            // Nobody is there: membership is given.
+            service: Some(SocketAddr::from(([10, 255, 255, 255], PORT))),
+            layout: options.layout,
+            datagram_bytes: options.network.mtu_bytes,
+            receive_buffer_bytes: options.credit_bytes,
+            limits: options.limits,
+            recovery: options.recovery,
+            pace: options.pace,
+            ..Config::new(origin.node, address(node))
+        };
+        let host = self.engine.add_host(address(node), Clock::default());
+        let seed = Seed(mix(options.seed.0.wrapping_add(1) ^ (node as u64)));
+        let endpoint = Endpoint::new(config, seed, Instant(0));
+        let endpoint =
+            endpoint.map_err(|error| Violation::new("machine", format!("node {node}: {error}")))?;
+        let publishes = options.senders.contains(&node);
+        let mine = views
+            .iter()
+            .filter(|view| publishes || view.index_of(origin).is_some());
+        let mine: Vec<Arc<RegionView>> = mine.cloned().collect();
+        let hears = mine
+            .first()
+            .map_or_else(|| address(node), |view| view.address());
+        self.engine
+            .start(host, Machine::Node(Box::new(endpoint)), hears);
+        let groups = if publishes { options.groups } else { 0 };
+        self.engine
+            .set_costs(host, options.costs, u64::from(groups));
+        let names = self.names.clone();
+        self.engine.drive(host, |machine, now, out| {
+            let Machine::Node(endpoint) = machine else {
+                return;
+            };
+            let mut changes = vec![Change::Admitted {
+                origin,
+                fresh: true,
+            }];
+            for view in &mine {
+                changes.push(Change::Region {
+                    region: view.region(),
+                    channel: view.channel(),
+                    address: view.address(),
+                    groups: names.clone(),
+                });
+                changes.push(Change::View(view.clone()));
+            }
+            changes.push(Change::BatchEnd);
+            endpoint.install(now, changes, out);
+            if publishes {
+                let name = |group: &GroupId| format!("group-{}", group.0);
+                endpoint.enter(now, Role::Publisher, names.iter().map(name).collect());
+                let named = names.iter().map(|group| Change::Named {
+                    group: *group,
+                    name: name(group),
+                });
+                endpoint.install(now, named, out);
+            }
+        })?;
+        self.engine.outputs().clear();
+        Ok(())
+    }
+
+    fn disturb(&mut self) {
+        for disturbance in &self.options.disturbances {
+            match *disturbance {
+                Disturbance::Stalls { .. } => {
+                    let all = (0..self.options.nodes).map(|node| (node, *disturbance));
+                    self.disturbed.extend(all);
+                }
+                Disturbance::Sleep { node, .. } | Disturbance::Deaf { node, .. } => {
+                    self.disturbed.push((node, *disturbance));
+                }
+            }
+        }
+        for index in 0..self.disturbed.len() {
+            self.next_disturbance(index);
+        }
+    }
+
+    fn next_disturbance(&mut self, index: usize) {
+        let wait = match self.disturbed[index].1 {
+            Disturbance::Stalls { every, .. } => self.exponential(every),
+            Disturbance::Sleep { every, .. } | Disturbance::Deaf { every, .. } => every,
+        };
+        let at = self.engine.now().after(wait);
+        self.engine.schedule(at, Task::Fault(index));
+    }
+
+    fn exponential(&mut self, mean: Duration) -> Duration {
+        let draw = (self.random.below(1 << 32) as f64 + 1.0) / (1u64 << 32) as f64;
+        mean.mul_f64(-draw.ln())
+    }
+
+    fn go(&mut self, until: Duration) -> Result<(), Violation> {
+        let until = Instant(nanoseconds(until));
+        loop {
+            match self.engine.turn(until)? {
+                Turn::Until => return Ok(()),
+                Turn::Host(host) => self.look(host),
+                Turn::Feed(host) => self.publish(host)?,
+                Turn::Task(Task::Fault(index)) => self.strike(index),
+                Turn::Task(Task::Flow(_)) => self.sample(),
+                Turn::Task(Task::Churn(host)) => self.engine.feed(host, true),
+            }
+        }
+    }
+
+    fn publish(&mut self, host: usize) -> Result<(), Violation> {
+        let group = self.names[self.turn % self.names.len()];
+        let now = self.engine.now();
+        let bytes = self.payload.len();
+        if let Some(cpu) = self.engine.cpu(host) {
+            cpu.publishes(now, bytes);
+        }
+        let payload = &self.payload;
+        let result = self.engine.drive(host, |machine, now, out| {
+            machine.publish(now, group, payload, out)
+        })?;
+        if matches!(result, Some(Ok(_))) {
+            self.turn += 1;
+            self.messages += 1;
+            if host == self.options.senders[0] {
+                self.published.push(now);
+            }
+        } else {
+            self.engine.feed(host, false);
+            self.engine.schedule(now.after(PATIENCE), Task::Churn(host));
+        }
+        self.look(host);
+        Ok(())
+    }
+
+    fn strike(&mut self, index: usize) {
+        let (host, disturbance) = self.disturbed[index];
+        let now = self.engine.now();
+        match disturbance {
+            Disturbance::Stalls { length, .. } => {
+                let length = self.exponential(length);
+                self.engine.freeze(host, now.after(length));
+            }
+            Disturbance::Sleep { length, .. } => self.engine.freeze(host, now.after(length)),
+            Disturbance::Deaf { length, .. } => {
+                if let Some(cpu) = self.engine.cpu(host) {
+                    cpu.deafen(now.after(length));
+                }
+            }
+        }
+        self.next_disturbance(index);
+    }
+
+    /// A host has put something out.
+    fn look(&mut self, host: usize) {
+        let now = self.engine.now();
+        let first = self.options.senders[0];
+        if host == first {
+            self.follow(now);
+        } else {
+            let sender = self.origin(first);
+            // With one group, a message's number says when it was published.
+            let rows = self.engine.outputs().deliveries.rows().iter();
+            let rows = rows.filter(|row| row.sender == sender && self.options.groups == 1);
+            let numbers: Vec<u64> = rows.map(|row| row.number).collect();
+            for number in numbers {
+                let at = usize::try_from(number).ok().and_then(|n| n.checked_sub(1));
+                if let Some(at) = at.and_then(|at| self.published.get(at)) {
+                    self.samples.latency.add(millis(now.since(*at)), 1);
+                }
+            }
+        }
+        self.engine.outputs().clear();
+    }
+
+    /// How far the first sender's packets have got.
+    fn follow(&mut self, now: Instant) {
+        let Some(Machine::Node(node)) = self.engine.machine(self.options.senders[0]) else {
+            return;
+        };
+        let Some(sender) = node.regions().find_map(|region| region.sender.as_ref()) else {
+            return;
+        };
+        let journey = &mut self.journey;
+        let (highest, stable, cached) =
+            (sender.highest(), sender.stable_upto(), sender.cached_upto());
+        if highest > journey.highest {
+            journey.highest = highest;
+            journey.sent.push_back((highest, now));
+        }
+        if cached > journey.cached {
+            for (upto, at) in &journey.sent {
+                if *upto > journey.cached && *upto <= cached {
+                    self.samples.cached.add(millis(now.since(*at)), 1);
+                }
+            }
+            journey.cached = cached;
+        }
+        if stable > journey.stable {
+            journey.stable = stable;
+            if let Some(last) = self.samples.last_ack.replace(now) {
+                self.samples.ack_gaps_ms.push(millis(now.since(last)));
+            }
+            while let Some((upto, at)) = journey.sent.front().copied()
+                && upto <= stable
+            {
+                self.samples.stable.add(millis(now.since(at)), 1);
+                journey.sent.pop_front();
+            }
+        }
+    }
+
+    fn sample(&mut self) {
+        let now = self.engine.now();
+        self.engine.schedule(now.after(self.options.sample), SAMPLE);
+        let weight = f64::from(self.options.costs.weight.max(1));
+        let seconds = self.options.sample.as_secs_f64();
+        let messages = core::mem::take(&mut self.messages);
+        self.samples.rates.push(messages as f64 * weight / seconds);
+        let pending = self.journey.highest - self.journey.stable;
+        self.samples.pending.push(pending as f64 * weight);
+        if let Some(Machine::Node(leader)) = self.engine.machine(0)
+            && let Some(region) = leader.regions().find(|region| region.member())
+        {
+            let ring = region.ring.stats();
+            if ring.rounds > self.rounds {
+                self.rounds = ring.rounds;
+                self.samples.rounds_ms.push(ring.round_ns as f64 / 1e6);
+            }
+        }
+        self.samples
+            .hosts
+            .resize(self.options.nodes, HostSamples::default());
+        for (host, sample) in self.samples.hosts.iter_mut().enumerate() {
+            if let Some(cpu) = self.engine.cpu(host) {
+                let live = cpu.counters().live_bytes;
+                sample.heap.add(live as f64, 1);
+                sample.heap_peak = sample.heap_peak.max(live);
+                sample.late_max.add(cpu.take_late_max() as f64 / 1e6, 1);
+            }
+        }
+    }
+
+    fn snapshot(&mut self) -> Snapshot {
+        let mut snapshot = Snapshot {
+            at: self.engine.now(),
+            ..Snapshot::default()
+        };
+        for host in 0..self.options.nodes {
+            let cpu = self.engine.cpu(host).map(|cpu| cpu.counters());
+            snapshot.cpus.push(cpu.unwrap_or_default());
+            let Some(Machine::Node(node)) = self.engine.machine(host) else {
+                continue;
+            };
+            snapshot.stats.push(node.stats());
+            let lasted = &node.repair_times().lasted;
+            snapshot
+                .repairs
+                .push((lasted.count(), nanoseconds(lasted.sum())));
+        }
+        snapshot
+    }
+
+    fn measured(&self, before: &Snapshot, after: &Snapshot) -> Measured {
+        let seconds = after.at.since(before.at).as_secs_f64();
+        let weight = f64::from(self.options.costs.weight.max(1));
+        let first = self.options.senders[0];
+        let stats = |host: usize| difference(&before.stats[host], &after.stats[host]);
+        let mut total: BTreeMap<&'static str, f64> = BTreeMap::new();
+        for host in 0..self.options.nodes {
+            for (name, value) in stats(host) {
+                *total.entry(name).or_default() += value;
+            }
+        }
+        let of = |name: &str| total.get(name).copied().unwrap_or(0.0);
+        let receivers = (self.options.nodes - 1).max(1) as f64;
+        let repairs = before.repairs.iter().zip(&after.repairs);
+        let (count, nanos) = repairs.fold((0, 0), |sum, (old, new)| {
+            (sum.0 + new.0 - old.0, sum.1 + new.1 - old.1)
+        });
+        let loads: Vec<HostLoad> = (0..self.options.nodes)
+            .map(|host| self.load(host, seconds, before, after))
+            .collect();
+        let quiet = (0..self.options.nodes)
+            .rev()
+            .find(|host| !self.options.senders.contains(host));
+        let watched = self.disturbed.first().map(|entry| entry.0).or(quiet);
+        Measured {
+            rate: of("messages_published") * weight / seconds,
+            rates: self.samples.rates.clone(),
+            packets: of("data_sent") * weight / seconds,
+            delivered: of("messages_delivered") * weight
+                / seconds
+                / self.options.nodes.max(1) as f64,
+            rounds_ms: self.samples.rounds_ms.clone(),
+            round_rate: of("rounds") / seconds / self.options.regions.max(1) as f64,
+            ack_gaps_ms: self.samples.ack_gaps_ms.clone(),
+            stable_ms: self.samples.stable.value(),
+            cached_ms: self.samples.cached.value(),
+            pending: self.samples.pending.clone(),
+            latency_ms: self.samples.latency.value(),
+            repair_ms: nanos as f64 / 1e6 / count.max(1) as f64,
+            missing: of("gaps") / of("data_received").max(1.0),
+            sender: loads[first],
+            receivers: mean_load(
+                loads
+                    .iter()
+                    .enumerate()
+                    .filter(|(host, _)| *host != first)
+                    .map(|(_, load)| load),
+                receivers,
+            ),
+            watched: watched.map_or_else(HostLoad::default, |host| loads[host]),
+            sender_stats: stats(first),
+            stats: total,
+            inputs: self.engine.inputs(),
+        }
+    }
+
+    fn load(&self, host: usize, seconds: f64, before: &Snapshot, after: &Snapshot) -> HostLoad {
+        let (old, new) = (before.cpus[host], after.cpus[host]);
+        let share = |old: u64, new: u64| (new - old) as f64 / 1e9 / seconds;
+        let samples = self.samples.hosts.get(host).copied().unwrap_or_default();
+        let timers = (new.timers - old.timers).max(1) as f64;
+        let arrived = (new.data_arrived - old.data_arrived).max(1) as f64;
+        HostLoad {
+            cpu: share(old.busy_ns, new.busy_ns),
+            collecting: share(old.collect_ns, new.collect_ns),
+            copying: share(old.copy_ns, new.copy_ns),
+            publishing: share(old.publish_ns, new.publish_ns),
+            heap_mib: samples.heap.value() / f64::from(1 << 20),
+            heap_peak_mib: samples.heap_peak as f64 / f64::from(1 << 20),
+            late_ms: (new.late_ns - old.late_ns) as f64 / 1e6 / timers,
+            late_max_ms: samples.late_max.value(),
+            loss: (new.data_dropped - old.data_dropped) as f64 / arrived,
+        }
+    }
+}
+
+fn mean_load<'a>(loads: impl Iterator<Item = &'a HostLoad>, count: f64) -> HostLoad {
+    loads.fold(HostLoad::default(), |sum, load| HostLoad {
+        cpu: sum.cpu + load.cpu / count,
+        collecting: sum.collecting + load.collecting / count,
+        copying: sum.copying + load.copying / count,
+        publishing: sum.publishing + load.publishing / count,
+        heap_mib: sum.heap_mib + load.heap_mib / count,
+        heap_peak_mib: sum.heap_peak_mib.max(load.heap_peak_mib),
+        late_ms: sum.late_ms + load.late_ms / count,
+        late_max_ms: sum.late_max_ms + load.late_max_ms / count,
+        loss: sum.loss + load.loss / count,
+    })
+}
+
+fn difference(before: &Stats, after: &Stats) -> BTreeMap<&'static str, f64> {
+    let rows = before.rows().zip(after.rows());
+    rows.map(|(old, new)| (new.0, new.2.saturating_sub(old.2) as f64))
+        .collect()
+}
+
+fn millis(duration: Duration) -> f64 {
+    duration.as_secs_f64() * 1e3
+}
+
+fn address(node: usize) -> SocketAddr {
+    let number = u32::try_from(node + 1).unwrap_or(u32::MAX) & 0x00ff_ffff;
+    SocketAddr::from((core::net::Ipv4Addr::from(0x0a00_0000 | number), PORT))
+}
+
+fn channel(number: u32) -> SocketAddr {
+    let number = number & 0x0000_ffff;
+    SocketAddr::from((core::net::Ipv4Addr::from(0xefc0_0000 | number), PORT))
+}
