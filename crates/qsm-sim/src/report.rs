@@ -5,6 +5,7 @@ use qsm_proto::{Instant, Reason};
 
 use crate::checkers::survivors::Survivors;
 use crate::coverage::Coverage;
+use crate::latency::Latency;
 use crate::network::{Cause, NetworkCounters};
 use crate::violation::Violation;
 
@@ -33,6 +34,13 @@ pub struct Report {
     pub survivors: Survivors,
     /// What the network did.
     pub network: NetworkCounters,
+    /// From sending until the sender knows that everybody has it. Measured only while machines'
+    /// invariants are checked.
+    pub stable: Latency,
+    /// Duration of the longest round among the last ones of all regions, nanoseconds.
+    pub round_ns: u64,
+    /// Fresh data packets, and control packets, that hosts with flows have sent.
+    pub senders: (u64, u64),
     /// Faults that really happened.
     pub coverage: Coverage,
     /// Datagrams sent, by [`Reason`].

@@ -14,6 +14,7 @@ use crate::clock::Clock;
 use crate::content;
 use crate::coverage::Coverage;
 use crate::engine::{Engine, EngineOptions, Outputs, Task};
+use crate::latency::Stability;
 use crate::machine::{Cast, Delivered, Machine};
 use crate::options::SimOptions;
 use crate::pattern::GroupPlan;
@@ -57,6 +58,7 @@ pub(crate) struct World {
     /// Crashes, freezes, splits and changes of membership so far.
     pub(crate) disturbances: u64,
     pub(crate) coverage: Coverage,
+    pub(crate) stability: Stability,
     /// Counters of processes that have ended.
     ended: BTreeMap<&'static str, u64>,
     cast: Cast,
@@ -85,6 +87,7 @@ impl World {
             refused: 0,
             disturbances: 0,
             coverage: Coverage::default(),
+            stability: Stability::default(),
             ended: BTreeMap::new(),
             cast,
             payload: Vec::new(),
@@ -340,6 +343,9 @@ impl World {
         for (to, packets) in &outputs.data {
             let pace = &self.options.pace;
             self.checkers.rate.check(now, (host, *to), *packets, pace)?;
+            if let Some(sender) = self.apps[host].origin {
+                self.stability.sent(now, sender, *packets);
+            }
         }
         for said in &outputs.tokens {
             self.checkers.cutoff.check(said)?;
@@ -352,6 +358,8 @@ impl World {
         };
         let history = &self.checkers.history;
         for claim in &outputs.claims {
+            self.stability
+                .stable(now, claim.sender(), claim.stable_upto());
             let region = leader.region(claim.region());
             let view = region.and_then(|region| region.history.exact(claim.view()));
             let (Some(region), Some(view)) = (region, view) else {
@@ -611,6 +619,27 @@ impl World {
             add(&mut totals, &stats);
         }
         totals
+    }
+
+    /// Duration of the longest of the last rounds of all regions.
+    pub(crate) fn round_ns(&self) -> u64 {
+        let machines = (0..self.apps.len()).filter_map(|host| self.engine.machine(host));
+        let regions = machines.flat_map(Machine::all_regions);
+        regions
+            .map(|region| region.ring.stats().round_ns)
+            .max()
+            .unwrap_or(0)
+    }
+
+    /// Fresh data and control packets sent by hosts that have flows.
+    pub(crate) fn sender_packets(&self) -> (u64, u64) {
+        let hosts: BTreeSet<usize> = self.options.flows.iter().map(|flow| flow.host).collect();
+        let stats = hosts
+            .into_iter()
+            .filter_map(|host| self.engine.machine(host)?.stats());
+        stats.fold((0, 0), |(data, control), stats| {
+            (data + stats.data_sent, control + stats.control_sent)
+        })
     }
 
     /// What nodes and addresses are called in a trace.

@@ -28,6 +28,10 @@ impl Claim {
     pub(crate) fn sender(&self) -> Origin {
         self.sender
     }
+
+    pub(crate) fn stable_upto(&self) -> u64 {
+        self.stable_upto
+    }
 }
 
 /// The claims in a datagram.
