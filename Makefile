@@ -14,10 +14,12 @@ CARGO ?= cargo
 LOCKED := --locked
 # Seconds that `make fuzz` gives each target.
 FUZZ_SECONDS ?= 60
+# Runs of `make soak`.
+SOAK_SEEDS ?= 100000
 FUZZ_TARGETS := $(basename $(notdir $(wildcard fuzz/fuzz_targets/*.rs)))
 TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
 
-.PHONY: help deps demo test format lint unit doc fuzz bench-quick figures
+.PHONY: help deps demo test format lint unit doc fuzz soak digests growth large bench-quick figures
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -74,6 +76,25 @@ fuzz: ## the decoders and a node under libFuzzer, FUZZ_SECONDS (60) each; needs 
 	  echo "fuzzing $$target for $(FUZZ_SECONDS) s"; \
 	  $(CARGO) +nightly fuzz run $$target -- -max_total_time=$(FUZZ_SECONDS) -max_len=4096 -len_control=10; \
 	done
+
+soak: ## SOAK_SEEDS (100000) drawn runs with all faults, and the digests of debug and release
+	$(CARGO) build $(LOCKED) --release -p qsm-cli
+	$(TARGET_DIR)/release/qsm sim swarm --seeds $(SOAK_SEEDS) --all-faults --save $(TARGET_DIR)/soak
+	@$(MAKE) --no-print-directory digests
+
+digests: ## the same seeds give the same digests in debug and release, twice
+	$(CARGO) build $(LOCKED) -p qsm-cli
+	$(CARGO) build $(LOCKED) --release -p qsm-cli
+	@debug=$$($(TARGET_DIR)/debug/qsm sim swarm --seeds 100 --twice --keep-going --shrink-runs 0 --json | grep -o '"digest":"[0-9a-f]*"'); \
+	release=$$($(TARGET_DIR)/release/qsm sim swarm --seeds 100 --twice --keep-going --shrink-runs 0 --json | grep -o '"digest":"[0-9a-f]*"'); \
+	echo "debug $$debug, release $$release"; test -n "$$debug" && test "$$debug" = "$$release"
+
+growth: ## what a larger region costs, up to 10,000 nodes: minutes, and up to 16 GB
+	$(CARGO) test $(LOCKED) --release -p qsm-sim --test growth -- --ignored --nocapture
+
+large: ## 10,000 nodes and 100,000 groups: minutes, and up to 16 GB
+	$(CARGO) build $(LOCKED) --release -p qsm-cli
+	$(TARGET_DIR)/release/qsm sim run scenarios/large/ten-thousand-nodes.txt
 
 bench-quick: deps ## the short benchmark: throughput beside the raw ceiling, repair latency
 	$(CARGO) run $(LOCKED) --release -p qsm-bench -- quick

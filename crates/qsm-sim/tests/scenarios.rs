@@ -1,4 +1,5 @@
-//! Every file in `scenarios/` but those in `scenarios/open/` keeps all promises and shows what it expects.
+//! Every file in `scenarios/` keeps all promises and shows what it expects; but for those in
+//! `scenarios/open/`, and `scenarios/large/`, which takes minutes.
 
 use std::path::{Path, PathBuf};
 
@@ -18,10 +19,11 @@ fn files(folder: &Path) -> Vec<PathBuf> {
     files
 }
 
-fn run_all(folder: &Path, skipped: &str) -> Vec<String> {
+fn run_all(folder: &Path, skipped: &[&str]) -> Vec<String> {
     let mut failures = Vec::new();
     for file in files(folder) {
-        if file.components().any(|part| part.as_os_str() == skipped) {
+        let mut parts = file.components();
+        if parts.any(|part| skipped.iter().any(|name| part.as_os_str() == *name)) {
             continue;
         }
         let text = std::fs::read_to_string(&file).unwrap();
@@ -41,7 +43,7 @@ fn scenarios() -> PathBuf {
 #[test]
 fn all_scenarios_do_what_they_say() {
     assert!(files(&scenarios()).len() >= 10, "scenarios are missing");
-    let failures = run_all(&scenarios(), "open");
+    let failures = run_all(&scenarios(), &["open", "large"]);
     assert!(failures.is_empty(), "{}", failures.join("\n\n"));
 }
 
@@ -50,6 +52,6 @@ fn all_scenarios_do_what_they_say() {
 #[test]
 #[ignore = "known faults; run with --ignored to see which are left"]
 fn open_faults_are_repaired() {
-    let failures = run_all(&scenarios().join("open"), "");
+    let failures = run_all(&scenarios().join("open"), &[]);
     assert!(failures.is_empty(), "{}", failures.join("\n\n"));
 }
