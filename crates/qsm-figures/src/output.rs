@@ -53,7 +53,10 @@ pub fn judge(figure: &Figure, results: &Results) -> Outcome {
 /// The folder cannot be written to.
 pub fn write_figure(folder: &Path, figure: &Figure, results: &Results) -> io::Result<()> {
     std::fs::create_dir_all(folder)?;
-    std::fs::write(folder.join(format!("{}.csv", figure.id)), csv(figure, results))?;
+    std::fs::write(
+        folder.join(format!("{}.csv", figure.id)),
+        csv(figure, results),
+    )?;
     let svg = plot::svg(figure, results).map_err(io::Error::other)?;
     std::fs::write(folder.join(format!("{}.svg", figure.id)), svg)
 }
@@ -77,7 +80,11 @@ fn csv(figure: &Figure, results: &Results) -> String {
         }
         for reference in figure.references.iter().filter(|line| line.curve == at) {
             for (x, y) in reference.points {
-                let row = format!("{},{} (paper),{x},{y},,\n", quoted(curve.label), reference.label);
+                let row = format!(
+                    "{},{} (paper),{x},{y},,\n",
+                    quoted(curve.label),
+                    reference.label
+                );
                 text.push_str(&row);
             }
         }
@@ -93,11 +100,7 @@ fn quoted(text: &str) -> String {
 ///
 /// # Errors
 /// The folder cannot be written to.
-pub fn write_page(
-    folder: &Path,
-    figures: &[&'static Figure],
-    results: &Results,
-) -> io::Result<()> {
+pub fn write_page(folder: &Path, figures: &[&'static Figure], results: &Results) -> io::Result<()> {
     let mut page = String::from(PREFACE);
     let outcomes: Vec<(&Figure, Outcome)> = figures
         .iter()
@@ -174,7 +177,11 @@ fn section(page: &mut String, figure: &Figure, outcome: &Outcome) {
     list(page, &outcome.better);
     add(
         page,
-        format_args!("\n{} Data: [{id}.csv]({id}.csv).\n", figure.note, id = figure.id),
+        format_args!(
+            "\n{} Data: [{id}.csv]({id}.csv).\n",
+            figure.note,
+            id = figure.id
+        ),
     );
 }
 

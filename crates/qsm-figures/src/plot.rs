@@ -55,10 +55,7 @@ fn draw(
             continue;
         };
         let mut chart = ChartBuilder::on(&area);
-        chart
-            .margin(8)
-            .x_label_area_size(34)
-            .y_label_area_size(64);
+        chart.margin(8).x_label_area_size(34).y_label_area_size(64);
         if figure.log_x && x.start > 0.0 {
             let chart = chart.build_cartesian_2d(x.log_scale(), y)?;
             panel(chart, figure, curve, &lines)?;

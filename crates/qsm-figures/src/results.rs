@@ -73,7 +73,10 @@ impl Results {
     /// The first run of one point.
     #[must_use]
     pub fn run(&self, figure: &Figure, mode: Mode, at: usize) -> Option<&Measured> {
-        self.runs.get(&(figure.sweep.name, mode, at))?.values().next()
+        self.runs
+            .get(&(figure.sweep.name, mode, at))?
+            .values()
+            .next()
     }
 }
 
@@ -154,11 +157,7 @@ impl Seen<'_> {
     #[must_use]
     pub fn value(&self, curve: usize, x: f64, bounds: RangeInclusive<f64>) -> Check {
         let y = self.at(curve, x);
-        let said = format!(
-            "{} at {x}: {}",
-            self.figure.curves[curve].label,
-            short(y)
-        );
+        let said = format!("{} at {x}: {}", self.figure.curves[curve].label, short(y));
         check(y, &bounds, &said)
     }
 

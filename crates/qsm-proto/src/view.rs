@@ -177,7 +177,7 @@ impl RegionView {
         let size = self.layout.block_packets.max(1);
         let skipped = u64::try_from(self.partitions() - 1).unwrap_or(0);
         let next = sequence.saturating_add(1);
-        if next % size == 0 {
+        if next.is_multiple_of(size) {
             next.saturating_add(skipped.saturating_mul(size))
         } else {
             next

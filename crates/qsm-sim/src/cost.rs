@@ -449,12 +449,18 @@ mod tests {
         (0..3).for_each(|_| {
             assert!(cpu.arrive(Instant(0), &datagram(Kind::Data, Hop::Direct), 1 << 20));
         });
-        assert!(matches!(cpu.pick(Instant(0), true, false), Work::Datagram(..)));
+        assert!(matches!(
+            cpu.pick(Instant(0), true, false),
+            Work::Datagram(..)
+        ));
         assert!(matches!(
             cpu.pick(Instant(40_000_000), true, false),
             Work::Datagram(..)
         ));
-        assert!(matches!(cpu.pick(Instant(60_000_000), true, false), Work::Timer));
+        assert!(matches!(
+            cpu.pick(Instant(60_000_000), true, false),
+            Work::Timer
+        ));
         assert!(matches!(
             cpu.pick(Instant(60_000_000), true, false),
             Work::Datagram(..)

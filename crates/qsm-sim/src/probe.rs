@@ -362,7 +362,9 @@ impl<'a> Cluster<'a> {
             .iter()
             .filter(|view| publishes || view.index_of(origin).is_some());
         let mine: Vec<Arc<RegionView>> = mine.cloned().collect();
-        let hears = mine.first().map_or(address(node), |view| view.address());
+        let hears = mine
+            .first()
+            .map_or_else(|| address(node), |view| view.address());
         self.engine
             .start(host, Machine::Node(Box::new(endpoint)), hears);
         let groups = if publishes { options.groups } else { 0 };
@@ -521,11 +523,8 @@ impl<'a> Cluster<'a> {
             return;
         };
         let journey = &mut self.journey;
-        let (highest, stable, cached) = (
-            sender.highest(),
-            sender.stable_upto(),
-            sender.cached_upto(),
-        );
+        let (highest, stable, cached) =
+            (sender.highest(), sender.stable_upto(), sender.cached_upto());
         if highest > journey.highest {
             journey.highest = highest;
             journey.sent.push_back((highest, now));
@@ -652,7 +651,7 @@ impl<'a> Cluster<'a> {
                     .map(|(_, load)| load),
                 receivers,
             ),
-            watched: watched.map_or(HostLoad::default(), |host| loads[host]),
+            watched: watched.map(|host| loads[host]).unwrap_or_default(),
             sender_stats: stats(first),
             stats: total,
             inputs: self.engine.inputs(),

@@ -49,9 +49,8 @@ pub(super) fn run(args: &FigureArgs) -> Result<(), Failure> {
     let results = qsm_figures::run(&figures, args.seeds, stop.flag(), &line);
     line.clear();
     let written = write(args, &figures, &results, all);
-    written.map_err(|error| {
-        Failure::io(format_args!("write to {}", args.output.display()), &error)
-    })?;
+    written
+        .map_err(|error| Failure::io(format_args!("write to {}", args.output.display()), &error))?;
     for figure in &figures {
         show::write(&format!("{}\n", qsm_figures::line(figure, &results)))?;
     }

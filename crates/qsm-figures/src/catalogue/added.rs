@@ -168,7 +168,6 @@ const REPEATED: Curve = Curve {
     of: |run| run.total("duplicates") / run.total("gaps").max(1.0),
 };
 
-
 /// Added experiments.
 pub(super) static FIGURES: &[Figure] = &[
     Figure {
@@ -179,26 +178,50 @@ pub(super) static FIGURES: &[Figure] = &[
         sweep: &HIERARCHY,
         log_x: true,
         curves: &[
-            Curve { label: "token round, ms", of: |run| mean(&run.rounds_ms) },
-            Curve { label: "time until stable everywhere, ms", of: |run| run.stable_ms },
-            Curve { label: "control packets per round and node", of: |run| {
-                let control = run.total("control_sent") + run.total("control_received");
-                control / run.total("rounds").max(1.0) / nodes(run)
-            } },
-            Curve { label: "control packets at the sender, % of all", of: |run| {
-                let control = run.at_sender("control_sent") + run.at_sender("control_received") + forwarded(run);
-                control * 100.0 / (control + run.at_sender("data_sent") * 20.0)
-            } },
-            Curve { label: "forwarded packets at the sender, % of its data packets", of: |run| {
-                forwarded(run) / 20.0 * 100.0 / run.at_sender("data_sent").max(1.0)
-            } },
+            Curve {
+                label: "token round, ms",
+                of: |run| mean(&run.rounds_ms),
+            },
+            Curve {
+                label: "time until stable everywhere, ms",
+                of: |run| run.stable_ms,
+            },
+            Curve {
+                label: "control packets per round and node",
+                of: |run| {
+                    let control = run.total("control_sent") + run.total("control_received");
+                    control / run.total("rounds").max(1.0) / nodes(run)
+                },
+            },
+            Curve {
+                label: "control packets at the sender, % of all",
+                of: |run| {
+                    let control = run.at_sender("control_sent")
+                        + run.at_sender("control_received")
+                        + forwarded(run);
+                    control * 100.0 / (control + run.at_sender("data_sent") * 20.0)
+                },
+            },
+            Curve {
+                label: "forwarded packets at the sender, % of its data packets",
+                of: |run| forwarded(run) / 20.0 * 100.0 / run.at_sender("data_sent").max(1.0),
+            },
         ],
         references: &[],
-        agrees: |seen| vec![seen.ratio(0, (100.0, 1000.0), 6.0..=14.0), seen.ratio(4, (10.0, 1000.0), ANY..=0.5)],
+        agrees: |seen| {
+            vec![
+                seen.ratio(0, (100.0, 1000.0), 6.0..=14.0),
+                seen.ratio(4, (10.0, 1000.0), ANY..=0.5),
+            ]
+        },
         better: |seen| {
             let step = |from, to| seen.at(0, to) - seen.at(0, from);
             vec![
-                seen.number("token round: growth from 1000 to 10,000 over growth from 100 to 1000", step(1000.0, 10_000.0) / step(100.0, 1000.0), ANY..=2.0),
+                seen.number(
+                    "token round: growth from 1000 to 10,000 over growth from 100 to 1000",
+                    step(1000.0, 10_000.0) / step(100.0, 1000.0),
+                    ANY..=2.0,
+                ),
                 seen.ratio(1, (100.0, 10_000.0), ANY..=4.0),
                 seen.ratio(2, (100.0, 10_000.0), ANY..=2.0),
                 seen.ratio(3, (10.0, 10_000.0), ANY..=1.05),
@@ -214,9 +237,17 @@ pub(super) static FIGURES: &[Figure] = &[
         paper: "20,000 packets/s exactly as requested on a fast machine",
         sweep: &PACING,
         log_x: false,
-        curves: &[Curve { label: "packets/s sent", of: |run| run.rate }],
+        curves: &[Curve {
+            label: "packets/s sent",
+            of: |run| run.rate,
+        }],
         references: &[],
-        agrees: |seen| vec![seen.value(0, 1000.0, 990.0..=1010.0), seen.value(0, 5000.0, 4950.0..=5050.0)],
+        agrees: |seen| {
+            vec![
+                seen.value(0, 1000.0, 990.0..=1010.0),
+                seen.value(0, 5000.0, 4950.0..=5050.0),
+            ]
+        },
         better: |seen| vec![seen.value(0, 20_000.0, 19_800.0..=20_200.0)],
         note: "Work costs no time here. The seed-faithful runs are held to 200 packets/s only where E59 says so.",
     },
@@ -230,7 +261,12 @@ pub(super) static FIGURES: &[Figure] = &[
         curves: &[REPAIR, REPEATED],
         references: &[],
         agrees: |seen| vec![seen.value(0, 200.0, 5000.0..=40_000.0)],
-        better: |seen| vec![seen.value(0, 25.0, ANY..=12.0), seen.value(0, 1000.0, ANY..=20.0)],
+        better: |seen| {
+            vec![
+                seen.value(0, 25.0, ANY..=12.0),
+                seen.value(0, 1000.0, ANY..=20.0),
+            ]
+        },
         note: "Gigabit network with 0.1 ms round trip, work costs no time.",
     },
     Figure {
@@ -243,7 +279,12 @@ pub(super) static FIGURES: &[Figure] = &[
         curves: &[REPAIR, REPEATED],
         references: &[],
         agrees: |seen| vec![seen.value(0, 200.0, 5000.0..=40_000.0)],
-        better: |seen| vec![seen.value(0, 25.0, ANY..=60.0), seen.value(0, 1000.0, ANY..=120.0)],
+        better: |seen| {
+            vec![
+                seen.value(0, 25.0, ANY..=60.0),
+                seen.value(0, 1000.0, ANY..=120.0),
+            ]
+        },
         note: "All cachers must be known to miss a packet before its sender is asked.",
     },
     Figure {
@@ -254,12 +295,28 @@ pub(super) static FIGURES: &[Figure] = &[
         sweep: &CRASHES,
         log_x: false,
         curves: &[
-            Curve { label: "ms from the end of faults until everything is delivered and at rest", of: |run| run.total("settled_ms") },
-            Curve { label: "messages reported lost", of: |run| run.total("lost") },
+            Curve {
+                label: "ms from the end of faults until everything is delivered and at rest",
+                of: |run| run.total("settled_ms"),
+            },
+            Curve {
+                label: "messages reported lost",
+                of: |run| run.total("lost"),
+            },
         ],
         references: &[],
-        agrees: |seen| vec![seen.value(0, 1.0, 0.0..=60_000.0), seen.value(1, 1.0, 0.0..=0.0)],
-        better: |seen| vec![seen.against_faithful(0, 3.0, ANY..=1.0), seen.value(1, 3.0, 0.0..=0.0)],
+        agrees: |seen| {
+            vec![
+                seen.value(0, 1.0, 0.0..=60_000.0),
+                seen.value(1, 1.0, 0.0..=0.0),
+            ]
+        },
+        better: |seen| {
+            vec![
+                seen.against_faithful(0, 3.0, ANY..=1.0),
+                seen.value(1, 3.0, 0.0..=0.0),
+            ]
+        },
         note: "20 nodes, 100 messages/s, 0.5 % loss; every promise is checked. Three seconds of rest are part of the time.",
     },
 ];
@@ -275,5 +332,7 @@ fn forwarded(run: &Measured) -> f64 {
 /// Nodes of the run, from what they delivered.
 fn nodes(run: &Measured) -> f64 {
     let each = run.at_sender("messages_delivered");
-    (run.total("messages_delivered") / each.max(1.0)).round().max(1.0)
+    (run.total("messages_delivered") / each.max(1.0))
+        .round()
+        .max(1.0)
 }

@@ -175,10 +175,25 @@ pub(super) static FIGURES: &[Figure] = &[
         paper: "QSM flat; JGroups -6 % at 2, -20 % at 32, almost -60 % at 256 groups",
         sweep: &GROUPS,
         log_x: true,
-        curves: &[RATE, Curve { label: "packets/s relative to one JGroups group = 3333", of: |run| run.rate / 3333.0 }],
-        references: &[Reference { label: "JGroups", curve: 1, points: &[(1.0, 1.0), (2.0, 0.94), (32.0, 0.8), (256.0, 0.4)] }],
+        curves: &[
+            RATE,
+            Curve {
+                label: "packets/s relative to one JGroups group = 3333",
+                of: |run| run.rate / 3333.0,
+            },
+        ],
+        references: &[Reference {
+            label: "JGroups",
+            curve: 1,
+            points: &[(1.0, 1.0), (2.0, 0.94), (32.0, 0.8), (256.0, 0.4)],
+        }],
         agrees: |seen| vec![seen.ends(0, 0.9..=1.1)],
-        better: |seen| vec![seen.ends(0, 0.95..=1.05), seen.against_faithful(0, 512.0, 0.99..=MORE)],
+        better: |seen| {
+            vec![
+                seen.ends(0, 0.95..=1.05),
+                seen.against_faithful(0, 512.0, 0.99..=MORE),
+            ]
+        },
         note: "25 nodes. A group is a number in a message's header; regions do all that costs something per packet.",
     },
     Figure {
@@ -190,11 +205,30 @@ pub(super) static FIGURES: &[Figure] = &[
         log_x: false,
         curves: &[RATE],
         references: &[
-            Reference { label: "QSM", curve: 0, points: &[(1.0, 9850.0), (71.0, 6500.0)] },
-            Reference { label: "JGroups", curve: 0, points: &[(2.0, 3333.0), (40.0, 1441.0)] },
+            Reference {
+                label: "QSM",
+                curve: 0,
+                points: &[(1.0, 9850.0), (71.0, 6500.0)],
+            },
+            Reference {
+                label: "JGroups",
+                curve: 0,
+                points: &[(2.0, 3333.0), (40.0, 1441.0)],
+            },
         ],
-        agrees: |seen| vec![seen.ends(0, 0.45..=0.9), seen.value(0, 40.0, 1441.0 * 4.0..=MORE), seen.value(0, 2.0, 8500.0..=10500.0)],
-        better: |seen| vec![seen.ends(0, 0.95..=MORE), seen.against_faithful(0, 71.0, 1.15..=MORE)],
+        agrees: |seen| {
+            vec![
+                seen.ends(0, 0.45..=0.9),
+                seen.value(0, 40.0, 1441.0 * 4.0..=MORE),
+                seen.value(0, 2.0, 8500.0..=10500.0),
+            ]
+        },
+        better: |seen| {
+            vec![
+                seen.ends(0, 0.95..=MORE),
+                seen.against_faithful(0, 71.0, 1.15..=MORE),
+            ]
+        },
         note: "The fall is the rate control's, as S2 suspects: each round the slowest node's average over ten seconds decides, and the more nodes there are, the surer one of them has just stood still. Where this costs more than λ per round the rate sinks until sockets ride out the stalls. Modern receivers object only when they lose, so that one node's hiccup does not lower everybody's rate.",
     },
     Figure {
@@ -204,7 +238,10 @@ pub(super) static FIGURES: &[Figure] = &[
         paper: "decreases with the number of nodes; JGroups' grows at least linearly",
         sweep: &NODES,
         log_x: false,
-        curves: &[Curve { label: "control packets at the sender, % of all", of: overhead }],
+        curves: &[Curve {
+            label: "control packets at the sender, % of all",
+            of: overhead,
+        }],
         references: &[],
         agrees: |seen| vec![seen.ratio(0, (5.0, 71.0), ANY..=0.9)],
         better: |seen| vec![seen.ends(0, ANY..=1.2)],
@@ -218,8 +255,14 @@ pub(super) static FIGURES: &[Figure] = &[
         sweep: &NODES,
         log_x: false,
         curves: &[
-            Curve { label: "forwarded packets, % of the overhead", of: |run| pushes(run) * 100.0 / control(run) },
-            Curve { label: "tokens and ACKs, % of the overhead", of: |run| 100.0 - pushes(run) * 100.0 / control(run) },
+            Curve {
+                label: "forwarded packets, % of the overhead",
+                of: |run| pushes(run) * 100.0 / control(run),
+            },
+            Curve {
+                label: "tokens and ACKs, % of the overhead",
+                of: |run| 100.0 - pushes(run) * 100.0 / control(run),
+            },
         ],
         references: &[],
         agrees: |seen| vec![seen.ratio(0, (5.0, 71.0), ANY..=0.7)],
@@ -236,10 +279,19 @@ pub(super) static FIGURES: &[Figure] = &[
         curves: &[RATE, RECOVERY],
         references: &[],
         agrees: |seen| {
-            let large = |x| FIGURES.iter().find(|figure| figure.id == "E06b").map_or(f64::NAN, |large| seen.at_other(large, 0, x));
+            let large = |x| {
+                FIGURES
+                    .iter()
+                    .find(|figure| figure.id == "E06b")
+                    .map_or(f64::NAN, |large| seen.at_other(large, 0, x))
+            };
             vec![
                 seen.ends(0, 0.6..=1.05),
-                seen.number("25 nodes in partitions of 5 over one of 25", seen.at(0, 25.0) / large(25.0), 1.02..=MORE),
+                seen.number(
+                    "25 nodes in partitions of 5 over one of 25",
+                    seen.at(0, 25.0) / large(25.0),
+                    1.02..=MORE,
+                ),
             ]
         },
         better: |seen| vec![seen.against_faithful(0, 50.0, 1.0..=MORE)],
@@ -257,7 +309,11 @@ pub(super) static FIGURES: &[Figure] = &[
         agrees: |seen| {
             let small = FIGURES.iter().find(|figure| figure.id == "E06");
             let small = |x| small.map_or(f64::NAN, |small| seen.at_other(small, 0, x));
-            vec![seen.number("fall from 10 to 50 nodes over that with partitions of 5", seen.at(0, 50.0) / seen.at(0, 10.0) / (small(50.0) / small(10.0)), ANY..=1.0)]
+            vec![seen.number(
+                "fall from 10 to 50 nodes over that with partitions of 5",
+                seen.at(0, 50.0) / seen.at(0, 10.0) / (small(50.0) / small(10.0)),
+                ANY..=1.0,
+            )]
         },
         better: |seen| vec![seen.against_faithful(0, 50.0, 1.0..=MORE)],
         note: "Modern mode runs with partitions of 16, its largest.",
@@ -271,7 +327,12 @@ pub(super) static FIGURES: &[Figure] = &[
         log_x: false,
         curves: &[RATE, RECOVERY],
         references: &[],
-        agrees: |seen| vec![seen.peak(0, 2.0..=8.0), seen.ratio(0, (5.0, 25.0), ANY..=0.98)],
+        agrees: |seen| {
+            vec![
+                seen.peak(0, 2.0..=8.0),
+                seen.ratio(0, (5.0, 25.0), ANY..=0.98),
+            ]
+        },
         better: |seen| vec![seen.against_faithful(0, 25.0, 1.0..=MORE)],
         note: "",
     },
@@ -282,9 +343,24 @@ pub(super) static FIGURES: &[Figure] = &[
         paper: "falls slightly less than inversely proportionally; the packet rate rises to the limit of transmission",
         sweep: &REGIONS,
         log_x: false,
-        curves: &[Curve { label: "messages/s", of: |run| run.rate }, Curve { label: "packets/s", of: |run| run.packets }],
+        curves: &[
+            Curve {
+                label: "messages/s",
+                of: |run| run.rate,
+            },
+            Curve {
+                label: "packets/s",
+                of: |run| run.packets,
+            },
+        ],
         references: &[],
-        agrees: |seen| vec![seen.ratio(0, (1.0, 8.0), 0.125..=0.25), seen.ends(1, 1.02..=2.0), seen.monotone(1, true, 0.1)],
+        agrees: |seen| {
+            vec![
+                seen.ratio(0, (1.0, 8.0), 0.125..=0.25),
+                seen.ends(1, 1.02..=2.0),
+                seen.monotone(1, true, 0.1),
+            ]
+        },
         better: |seen| vec![seen.against_faithful(0, 8.0, 0.99..=MORE)],
         note: "The message is made once and sent once per region.",
     },
@@ -298,11 +374,24 @@ pub(super) static FIGURES: &[Figure] = &[
         curves: &[
             RATE,
             RECOVERY,
-            Curve { label: "control packets per second and node", of: |run| (run.total("control_sent") + run.total("control_received")) / 25.0 / 350.0 },
-            Curve { label: "duplicates per repaired packet", of: |run| run.total("duplicates") / run.total("gaps").max(1.0) },
+            Curve {
+                label: "control packets per second and node",
+                of: |run| {
+                    (run.total("control_sent") + run.total("control_received")) / 25.0 / 350.0
+                },
+            },
+            Curve {
+                label: "duplicates per repaired packet",
+                of: |run| run.total("duplicates") / run.total("gaps").max(1.0),
+            },
         ],
         references: &[],
-        agrees: |seen| vec![seen.ratio(1, (0.5, 5.0), ANY..=0.6), seen.ratio(2, (0.5, 5.0), 2.0..=MORE)],
+        agrees: |seen| {
+            vec![
+                seen.ratio(1, (0.5, 5.0), ANY..=0.6),
+                seen.ratio(2, (0.5, 5.0), 2.0..=MORE),
+            ]
+        },
         better: |seen| vec![seen.against_faithful(1, 1.0, ANY..=0.5)],
         note: "",
     },
@@ -313,9 +402,17 @@ pub(super) static FIGURES: &[Figure] = &[
         paper: "the total rises for 2 senders and is at 80 % of the original for 10",
         sweep: &SENDERS,
         log_x: false,
-        curves: &[Curve { label: "packets/s of all senders", of: |run| run.rate }],
+        curves: &[Curve {
+            label: "packets/s of all senders",
+            of: |run| run.rate,
+        }],
         references: &[],
-        agrees: |seen| vec![seen.ratio(0, (1.0, 2.0), 1.0..=MORE), seen.ratio(0, (1.0, 10.0), 0.5..=1.5)],
+        agrees: |seen| {
+            vec![
+                seen.ratio(0, (1.0, 2.0), 1.0..=MORE),
+                seen.ratio(0, (1.0, 10.0), 0.5..=1.5),
+            ]
+        },
         better: |seen| vec![seen.against_faithful(0, 10.0, 1.0..=MORE)],
         note: "",
     },
@@ -326,10 +423,13 @@ pub(super) static FIGURES: &[Figure] = &[
         paper: "grows with the number of nodes: a few per cent in small systems, 3000 to 9000 packets/s in large ones (E11)",
         sweep: &NODES,
         log_x: false,
-        curves: &[Curve { label: "standard deviation of the rate over 10 s, % of the mean", of: |run| {
-            let tens: Vec<f64> = run.rates.chunks(10).map(mean).collect();
-            variability(&tens) * 100.0
-        } }],
+        curves: &[Curve {
+            label: "standard deviation of the rate over 10 s, % of the mean",
+            of: |run| {
+                let tens: Vec<f64> = run.rates.chunks(10).map(mean).collect();
+                variability(&tens) * 100.0
+            },
+        }],
         references: &[],
         agrees: |seen| vec![seen.ratio(0, (10.0, 71.0), 1.5..=MORE)],
         better: |seen| vec![seen.against_faithful(0, 71.0, ANY..=0.5)],
@@ -342,13 +442,20 @@ pub(super) static FIGURES: &[Figure] = &[
         paper: "tens of seconds to several minutes",
         sweep: &STARTUP,
         log_x: false,
-        curves: &[Curve { label: "seconds until 80 % of the final rate", of: |run| {
-            let count = run.rates.len();
-            let last = mean(&run.rates[count - count / 5..]);
-            let at = run.rates.iter().position(|rate| *rate >= 0.8 * last);
-            let seconds = if run.rates.len() > 600 && run.rates.len() < 1000 { 0.97 } else { 0.05 };
-            at.unwrap_or(count) as f64 * seconds
-        } }],
+        curves: &[Curve {
+            label: "seconds until 80 % of the final rate",
+            of: |run| {
+                let count = run.rates.len();
+                let last = mean(&run.rates[count - count / 5..]);
+                let at = run.rates.iter().position(|rate| *rate >= 0.8 * last);
+                let seconds = if run.rates.len() > 600 && run.rates.len() < 1000 {
+                    0.97
+                } else {
+                    0.05
+                };
+                at.unwrap_or(count) as f64 * seconds
+            },
+        }],
         references: &[],
         agrees: |seen| vec![seen.value(0, 10.0, 20.0..=600.0)],
         better: |seen| vec![seen.against_faithful(0, 10.0, ANY..=0.02)],
@@ -362,12 +469,27 @@ pub(super) static FIGURES: &[Figure] = &[
         sweep: &NODES,
         log_x: false,
         curves: &[
-            Curve { label: "time to recover, s (= rounds)", of: |run| run.repair_ms / 1000.0 },
-            Curve { label: "packets repaired, %", of: |run| run.missing * 100.0 },
-            Curve { label: "contribution to latency, ms", of: |run| run.missing * run.repair_ms },
+            Curve {
+                label: "time to recover, s (= rounds)",
+                of: |run| run.repair_ms / 1000.0,
+            },
+            Curve {
+                label: "packets repaired, %",
+                of: |run| run.missing * 100.0,
+            },
+            Curve {
+                label: "contribution to latency, ms",
+                of: |run| run.missing * run.repair_ms,
+            },
         ],
         references: &[],
-        agrees: |seen| vec![seen.ratio(0, (5.0, 71.0), 0.4..=2.0), seen.value(0, 20.0, 0.8..=3.0), seen.value(2, 20.0, 0.2..=9.0)],
+        agrees: |seen| {
+            vec![
+                seen.ratio(0, (5.0, 71.0), 0.4..=2.0),
+                seen.value(0, 20.0, 0.8..=3.0),
+                seen.value(2, 20.0, 0.2..=9.0),
+            ]
+        },
         better: |seen| vec![seen.against_faithful(0, 71.0, ANY..=0.2)],
         note: "",
     },
@@ -378,7 +500,10 @@ pub(super) static FIGURES: &[Figure] = &[
         paper: "slightly more than 1 round in small systems to 3.5 rounds in large ones",
         sweep: &NODES,
         log_x: false,
-        curves: &[Curve { label: "time until all cachers have it, s (= rounds)", of: |run| run.cached_ms / 1000.0 }],
+        curves: &[Curve {
+            label: "time until all cachers have it, s (= rounds)",
+            of: |run| run.cached_ms / 1000.0,
+        }],
         references: &[],
         agrees: |seen| vec![seen.value(0, 2.0, 0.4..=1.5), seen.ends(0, 1.5..=5.0)],
         better: |seen| vec![seen.against_faithful(0, 71.0, ANY..=0.2)],
@@ -392,16 +517,31 @@ pub(super) static FIGURES: &[Figure] = &[
         sweep: &NODES,
         log_x: false,
         curves: &[
-            Curve { label: "repaired by the sender, % of repairs", of: |run| {
-                let by = |name| run.total(name);
-                let sender = by("repaired_by_sender");
-                let all = sender + by("repaired_by_cacher") + by("repaired_by_pull") + by("repaired_by_push");
-                sender * 100.0 / all.max(1.0)
-            } },
-            Curve { label: "packets sent again after a timeout, per million", of: |run| run.total("last_resort") * 1e6 / run.total("data_sent").max(1.0) },
+            Curve {
+                label: "repaired by the sender, % of repairs",
+                of: |run| {
+                    let by = |name| run.total(name);
+                    let sender = by("repaired_by_sender");
+                    let all = sender
+                        + by("repaired_by_cacher")
+                        + by("repaired_by_pull")
+                        + by("repaired_by_push");
+                    sender * 100.0 / all.max(1.0)
+                },
+            },
+            Curve {
+                label: "packets sent again after a timeout, per million",
+                of: |run| run.total("last_resort") * 1e6 / run.total("data_sent").max(1.0),
+            },
         ],
         references: &[],
-        agrees: |seen| vec![seen.value(0, 20.0, 0.0..=5.0), seen.value(0, 71.0, 0.0..=5.0), seen.value(1, 71.0, 0.0..=10.0)],
+        agrees: |seen| {
+            vec![
+                seen.value(0, 20.0, 0.0..=5.0),
+                seen.value(0, 71.0, 0.0..=5.0),
+                seen.value(1, 71.0, 0.0..=10.0),
+            ]
+        },
         better: |seen| vec![seen.value(0, 71.0, 0.0..=5.0)],
         note: "",
     },

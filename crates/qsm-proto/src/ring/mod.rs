@@ -318,7 +318,10 @@ impl RegionRing {
         self.rounds.clear();
         self.flying = None;
         self.hops.install(now);
-        let members = self.place.as_ref().map_or(0, |place| place.view.members().len());
+        let members = self
+            .place
+            .as_ref()
+            .map_or(0, |place| place.view.members().len());
         let members = members.min(crate::view::MEMBERS_MAX) as u32;
         self.patience = Patience::new(MEMBER_PATIENCE * members * u32::from(self.config.in_turn));
         self.watch = Watch::new(self.config.token_max);

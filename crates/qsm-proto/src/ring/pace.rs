@@ -56,7 +56,9 @@ impl Pace {
             .bytes
             .saturating_add(u64::try_from(bytes).unwrap_or(u64::MAX));
         let constant = self.token_min == self.token_max;
-        if !constant && self.bytes >= (u64::from(self.credit_bytes) / EARLY_SHARE).max(EARLY_BYTES_MIN) {
+        if !constant
+            && self.bytes >= (u64::from(self.credit_bytes) / EARLY_SHARE).max(EARLY_BYTES_MIN)
+        {
             self.early.get_or_insert(now);
         }
     }
