@@ -97,30 +97,46 @@ pub fn run(
     }
     jobs.retain(|job| matches!(job.sweep.load, Load::Direct(_)) || job.cluster().is_some());
     jobs.sort_by_key(|job| core::cmp::Reverse(job.effort()));
-    let results = Mutex::new(Results::default());
-    let next = AtomicUsize::new(0);
-    let done = AtomicUsize::new(0);
+    let work = Work {
+        jobs,
+        next: AtomicUsize::new(0),
+        done: AtomicUsize::new(0),
+        results: Mutex::new(Results::default()),
+    };
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let work = || {
-        while !stop.load(Ordering::Relaxed)
-            && let Some(job) = jobs.get(next.fetch_add(1, Ordering::Relaxed))
-        {
+    std::thread::scope(|scope| {
+        for _ in 0..cores.min(work.jobs.len()) {
+            scope.spawn(|| work.go_on(stop, progress));
+        }
+    });
+    work.results
+        .into_inner()
+        .unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+/// What the threads share.
+struct Work {
+    jobs: Vec<Job>,
+    next: AtomicUsize,
+    done: AtomicUsize,
+    results: Mutex<Results>,
+}
+
+impl Work {
+    /// Runs one job after the other, until there are none or it is told to stop.
+    fn go_on(&self, stop: &AtomicBool, progress: &dyn Progress) {
+        while !stop.load(Ordering::Relaxed) {
+            let Some(job) = self.jobs.get(self.next.fetch_add(1, Ordering::Relaxed)) else {
+                return;
+            };
             let started = Instant::now();
             let outcome = job.run();
             let seconds = started.elapsed().as_secs_f64();
-            take(&results, job, outcome, seconds);
-            let done = done.fetch_add(1, Ordering::Relaxed) + 1;
-            progress.done(done, jobs.len(), job.sweep.name, seconds);
+            take(&self.results, job, outcome, seconds);
+            let done = self.done.fetch_add(1, Ordering::Relaxed) + 1;
+            progress.done(done, self.jobs.len(), job.sweep.name, seconds);
         }
-    };
-    std::thread::scope(|scope| {
-        for _ in 0..cores.min(jobs.len()) {
-            scope.spawn(work);
-        }
-    });
-    results
-        .into_inner()
-        .unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
 }
 
 fn take(

@@ -652,7 +652,7 @@ impl<'a> Cluster<'a> {
                     .map(|(_, load)| load),
                 receivers,
             ),
-            watched: watched.map_or_else(HostLoad::default, |host| loads[host]),
+            watched: watched.map(|host| loads[host]).unwrap_or_default(),
             sender_stats: stats(first),
             stats: total,
             inputs: self.engine.inputs(),
