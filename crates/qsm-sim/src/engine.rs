@@ -525,15 +525,8 @@ impl Engine {
         }
         self.trace
             .add(self.now, host, Entry::Arrived(Rc::clone(&datagram)));
-        match self.saboteur.incoming(host, &datagram.bytes) {
-            Incoming::Untouched => {}
-            Incoming::Dropped => return Ok(None),
-            Incoming::Answered(answer) => {
-                if let Some(to) = self.network.receivers(datagram.from).first() {
-                    let from = self.hosts[host].address;
-                    self.inject(from, *to, &answer);
-                }
-            }
+        if self.saboteur.incoming(&datagram.bytes) == Incoming::Dropped {
+            return Ok(None);
         }
         self.drive(host, |machine, now, out| {
             machine.handle_datagram(now, datagram.from, &datagram.bytes, out);
@@ -669,7 +662,7 @@ impl Engine {
             self.traffic.last[reason] = self.now;
             for bytes in outgoing {
                 let changed;
-                let bytes = match self.saboteur.outgoing(host, train.reason, bytes) {
+                let bytes = match self.saboteur.outgoing(train.reason, bytes) {
                     Outgoing::Untouched => bytes,
                     Outgoing::Dropped => continue,
                     Outgoing::Changed(other) => {

@@ -2,10 +2,10 @@
 //! mutation check). They are made where a machine meets its host: what goes in, what comes out and
 //! what is delivered is spoilt, so that the pure crates need no switch.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use qsm_proto::Reason;
-use qsm_wire::{Absent, Body, GroupId, Header, Origin, Packet, Part, SeqRange};
+use qsm_wire::{Body, GroupId, Origin, Packet, Part};
 
 use crate::machine::Deliveries;
 
@@ -49,8 +49,6 @@ pub enum Mischief {
     ViewWithoutOpening,
     /// Tokens are not passed on.
     TokenDropped,
-    /// Whoever is asked for a packet says first that nobody has it.
-    AlwaysAbsent,
     /// Nodes send as fast as they can, whatever the operator says.
     RateIgnored,
     /// Nodes take four times the memory that they are allowed.
@@ -59,7 +57,7 @@ pub enum Mischief {
 
 impl Mischief {
     /// All bugs, with their names.
-    pub const ALL: [(&'static str, Self); 14] = [
+    pub const ALL: [(&'static str, Self); 13] = [
         ("drop", Self::Drop { every: 100 }),
         ("double", Self::Double { every: 100 }),
         ("swap", Self::Swap { every: 2 }),
@@ -71,7 +69,6 @@ impl Mischief {
         ("cutoff-not-late", Self::CutoffNotLate),
         ("view-without-opening", Self::ViewWithoutOpening),
         ("token-dropped", Self::TokenDropped),
-        ("always-absent", Self::AlwaysAbsent),
         ("rate-ignored", Self::RateIgnored),
         ("memory-ignored", Self::MemoryIgnored),
     ];
@@ -87,7 +84,6 @@ impl Mischief {
                 | Self::CutoffNotLate
                 | Self::ViewWithoutOpening
                 | Self::TokenDropped
-                | Self::AlwaysAbsent
         )
     }
 }
@@ -110,8 +106,6 @@ pub(crate) enum Incoming {
     Untouched,
     /// It does not.
     Dropped,
-    /// It gets it, after this has gone back.
-    Answered(Vec<u8>),
 }
 
 /// Carries out the bug, if there is one.
@@ -119,8 +113,6 @@ pub(crate) enum Incoming {
 pub(crate) struct Saboteur {
     mischief: Mischief,
     active: bool,
-    /// Of the last packet that each host has made.
-    headers: BTreeMap<usize, Header>,
     delivered: BTreeSet<(usize, GroupId, Origin, u64)>,
 }
 
@@ -133,16 +125,13 @@ impl Saboteur {
         }
     }
 
-    pub(crate) fn outgoing(&mut self, host: usize, reason: Reason, bytes: &[u8]) -> Outgoing {
+    pub(crate) fn outgoing(&self, reason: Reason, bytes: &[u8]) -> Outgoing {
         if !self.active {
             return Outgoing::Untouched;
         }
         let Ok(packet) = Packet::decode(bytes) else {
             return Outgoing::Untouched;
         };
-        if reason != Reason::Repair {
-            self.headers.insert(host, packet.header);
-        }
         match (self.mischief, packet.body) {
             (Mischief::RepairDropped, _) if reason == Reason::Repair => Outgoing::Dropped,
             (Mischief::TokenDropped, Body::Token(_)) => Outgoing::Dropped,
@@ -166,24 +155,13 @@ impl Saboteur {
         }
     }
 
-    pub(crate) fn incoming(&self, host: usize, bytes: &[u8]) -> Incoming {
+    pub(crate) fn incoming(&self, bytes: &[u8]) -> Incoming {
         if !self.active {
             return Incoming::Untouched;
         }
         let body = Packet::decode(bytes).map(|packet| packet.body);
         match (self.mischief, body) {
             (Mischief::NakIgnored, Ok(Body::Nak(_))) => Incoming::Dropped,
-            (Mischief::AlwaysAbsent, Ok(Body::Nak(nak))) => {
-                // Of a sender that lives it would be believed, which is another bug.
-                let others = |header: &&Header| header.origin != nak.head.stream.origin;
-                let Some(header) = self.headers.get(&host).filter(others) else {
-                    return Incoming::Untouched;
-                };
-                let ranges: Vec<SeqRange> = nak.ranges.iter().collect();
-                let mut answer = Vec::new();
-                Absent::encode(header, nak.head.stream, &ranges, &mut answer);
-                Incoming::Answered(answer)
-            }
             _ => Incoming::Untouched,
         }
     }
@@ -258,7 +236,8 @@ fn number(bytes: &[u8], at: usize) -> u64 {
 #[cfg(test)]
 mod tests {
     use qsm_wire::{
-        Hop, RegionId, SlotHead, Summary, SummarySlot, TokenHead, TokenWriter, ViewNumber,
+        Header, Hop, RegionId, SeqRange, SlotHead, Summary, SummarySlot, TokenHead, TokenWriter,
+        ViewNumber,
     };
 
     use super::*;
@@ -301,8 +280,8 @@ mod tests {
         let naks: Vec<SeqRange> = SeqRange::new(3, 4).into_iter().collect();
         let mut writer = TokenWriter::new(&header(), &head, &[], 1400, &mut bytes);
         assert!(writer.slot(&slot(9), &naks, &naks) && writer.slot(&slot(2), &[], &[]));
-        let mut saboteur = Saboteur::new(Mischief::CutoffNotLate);
-        let Outgoing::Changed(changed) = saboteur.outgoing(1, Reason::Token, &bytes) else {
+        let saboteur = Saboteur::new(Mischief::CutoffNotLate);
+        let Outgoing::Changed(changed) = saboteur.outgoing(Reason::Token, &bytes) else {
             panic!("a token is changed");
         };
         let Ok(Body::Token(token)) = Packet::decode(&changed).map(|packet| packet.body) else {
@@ -323,8 +302,8 @@ mod tests {
         let mut bytes = Vec::new();
         let slots = [slot, slot].into_iter();
         Summary::encode(&header(), RegionId(1), ViewNumber(1), 7, slots, &mut bytes);
-        let mut saboteur = Saboteur::new(Mischief::StableEarly);
-        let Outgoing::Changed(changed) = saboteur.outgoing(1, Reason::Token, &bytes) else {
+        let saboteur = Saboteur::new(Mischief::StableEarly);
+        let Outgoing::Changed(changed) = saboteur.outgoing(Reason::Token, &bytes) else {
             panic!("a summary is changed");
         };
         let Ok(Body::Summary(summary)) = Packet::decode(&changed).map(|packet| packet.body) else {

@@ -1,6 +1,7 @@
 //! The alarm works: deliveries of real nodes that are spoilt on purpose are caught.
 
 use qsm_proto::Seed;
+use qsm_sim::content::Sizes;
 use qsm_sim::{Mischief, NetworkOptions, SimOptions, run};
 
 fn caught(mischief: Mischief) -> &'static str {
@@ -9,7 +10,12 @@ fn caught(mischief: Mischief) -> &'static str {
         loss_ppm: 50_000,
         ..NetworkOptions::PERFECT
     };
+    let mut flows = quiet.flows.clone();
+    // Several messages in a packet: several deliveries in one call.
+    flows[0].burst = 8;
     let options = SimOptions {
+        flows,
+        sizes: Sizes::SMALL,
         network,
         mischief,
         ..quiet

@@ -3,7 +3,7 @@
 
 use std::thread;
 
-use qsm_sim::{Mischief, Scenario, SimOptions, SwarmOptions, draw, run};
+use qsm_sim::{Mischief, SimOptions, SwarmOptions, draw, run};
 
 /// A bug, the checkers that may notice it, and the number of seeds within which one of them does.
 const BUGS: &[(&str, &[&str], u64)] = &[
@@ -12,7 +12,7 @@ const BUGS: &[(&str, &[&str], u64)] = &[
     ("swap", &["order"], 5),
     ("corrupt", &["creation"], 5),
     ("repair-dropped", &["completeness", "liveness", "rest"], 5),
-    ("nak-ignored", &["planes", "traffic"], 20),
+    ("nak-ignored", &["planes", "traffic"], 100),
     ("duplicate-not-filtered", &["duplicate"], 5),
     ("stable-early", &["watermarks"], 5),
     ("cutoff-not-late", &["cutoff"], 5),
@@ -42,7 +42,7 @@ fn caught(mischief: Mischief, seeds: u64) -> Option<(u64, String)> {
 #[test]
 fn every_known_bug_is_caught_within_its_number_of_seeds() {
     let named = |name: &str| Mischief::ALL.iter().find(|(known, _)| *known == name);
-    assert_eq!(BUGS.len() + 1, Mischief::ALL.len(), "a bug is in no list");
+    assert_eq!(BUGS.len(), Mischief::ALL.len(), "a bug is in no list");
     let judge = move |(name, checkers, seeds): &(&str, &[&str], u64)| {
         let (_, mischief) = named(name).expect("the bug has this name");
         match caught(*mischief, *seeds) {
@@ -65,18 +65,4 @@ fn every_known_bug_is_caught_within_its_number_of_seeds() {
         faults
     });
     assert!(faults.is_empty(), "{}", faults.join("\n"));
-}
-
-/// Who is asked for a dead sender's packets is rarely one that has them, in drawn runs: detection
-/// takes longer than repair. A scenario brings it about.
-#[test]
-fn giving_up_what_others_have_is_caught() {
-    let text = include_str!("../../../scenarios/copies-of-the-dead.txt");
-    let scenario = Scenario::parse(text).unwrap();
-    scenario.run().unwrap();
-    let options = SimOptions {
-        mischief: Mischief::AlwaysAbsent,
-        ..scenario.options
-    };
-    assert_eq!(run(options).unwrap_err().violation.checker, "copies");
 }

@@ -3,7 +3,7 @@ use std::collections::BTreeMap;
 use crate::violation::Violation;
 
 /// Fewer repairs say nothing.
-const REPAIRS_MIN: u64 = 40;
+const REPAIRS_MIN: u64 = 100;
 
 /// With the fast plane on, it is what repairs most: the token plane comes later and takes what is
 /// left (R084, R-NAK-9, algorithms §0.2). Judged in runs without disturbances only: where nodes die or move,

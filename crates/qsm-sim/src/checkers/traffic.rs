@@ -50,7 +50,8 @@ pub(crate) fn check(
     // A leader that dies takes its count of rounds with it into the sum; a round in progress is
     // in none.
     let tokens = TOKENS_PER_ROUND * course.nodes * (rounds + 10 * (course.disturbances + 1));
-    let lost = network.data_lost;
+    // What there was no room for is as good as lost.
+    let lost = network.data_lost + counted("discard_memory") + counted("discard_ahead");
     let limits = [
         (
             "repairs",
@@ -74,7 +75,7 @@ pub(crate) fn check(
             return Err(Violation::new(
                 "traffic",
                 format!(
-                    "{count} {what}, more than {most}: {lost} data packets were lost, {} came \
+                    "{count} {what}, more than {most}: {lost} data packets were lost or found no room, {} came \
                      late, there were {} disturbances and {rounds} rounds",
                     network.data_late, course.disturbances
                 ),
