@@ -250,6 +250,13 @@ impl ReceiveStream {
             || (self.over_at(self.highest) && self.delivered == self.highest && !self.behind())
     }
 
+    /// Whether everybody has what was sent before view `left`: nobody needs this node's copies.
+    #[must_use]
+    pub fn handed_over(&self, left: ViewNumber) -> bool {
+        let end = self.cut(left).map_or(self.highest, |cut| cut - 1);
+        self.watermarks.stable_upto >= end.min(self.highest)
+    }
+
     /// Takes a data packet of this stream: `datagram` is the whole of `data`'s packet (R-DATA-8).
     pub fn take(
         &mut self,
