@@ -195,7 +195,10 @@ impl Region {
         looked
             && settled
             && self.queries.is_empty()
-            && self.streams.values().all(|stream| stream.drained(left))
+            && self
+                .streams
+                .values()
+                .all(|stream| stream.drained(left) && stream.handed_over(left))
     }
 
     /// Whether it is known how far this sender went before this node left.

@@ -351,6 +351,12 @@ impl SendStream {
         self.keep_until_stable = keep;
     }
 
+    /// Whether packets are kept until everybody has them, and there are some.
+    #[must_use]
+    pub fn keeps_until_stable(&self) -> bool {
+        self.keep_until_stable && !self.is_idle()
+    }
+
     /// No message will follow. What there is will still be sent; heartbeats then say so.
     pub fn finish(&mut self, now: Instant) {
         if self.finished {

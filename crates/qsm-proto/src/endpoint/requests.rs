@@ -11,7 +11,7 @@ use super::Endpoint;
 use super::core::send_repair;
 use crate::history::History;
 use crate::ranges::append;
-use crate::receive::{ReceiveStream, Waiters};
+use crate::receive::{Gap, ReceiveStream, Waiters};
 use crate::repair::{Ask, Planner, Recipient, Target, bit, others_who_cache};
 use crate::{Deliver, Instant, Reason};
 
@@ -152,7 +152,13 @@ impl Endpoint {
             self.core.stats.discard_stranger += 1;
             return;
         }
-        // The sender keeps nothing that is cached: what a cacher may have is not lost.
+        // The sender keeps nothing that is cached, and a member speaks for itself: what another
+        // cacher may have is not lost.
+        if header.origin != sender {
+            for range in absent.ranges.iter() {
+                note_missing(stream, &region.history, header.origin, range);
+            }
+        }
         let lost: Vec<SeqRange> = absent
             .ranges
             .iter()
@@ -160,7 +166,7 @@ impl Endpoint {
             .collect();
         for range in lost {
             stream.lose(
-                range,
+                (range, &region.history),
                 &mut self
                     .core
                     .inbox(now, (&region.backoff, region.history.size()), out),
@@ -335,7 +341,7 @@ impl Endpoint {
         if let Some(stream) = region.streams.get_mut(&sender) {
             for range in &ask.ranges {
                 stream.lose(
-                    *range,
+                    (*range, &region.history),
                     &mut self
                         .core
                         .inbox(now, (&region.backoff, region.history.size()), out),
@@ -511,6 +517,28 @@ impl Endpoint {
             if send_repair(parts, now, member.address, hop, packet) {
                 core.recent.note(asked.stream, sequence, recipient);
             }
+        }
+    }
+}
+
+/// Notes that this member misses what is missing here too in this range.
+fn note_missing(stream: &mut ReceiveStream, history: &History, who: Origin, range: SeqRange) {
+    let within = |gap: &&Gap| gap.first <= range.last() && gap.last >= range.first();
+    let gaps: Vec<u64> = stream
+        .gaps()
+        .iter()
+        .filter(within)
+        .map(|gap| gap.first)
+        .collect();
+    for first in gaps {
+        let view = history.nearest(stream.view_of(first, history));
+        let index = view.index_of(who);
+        let caches =
+            |index: &MemberIndex| view.partition_of(*index) == view.caching_partition(first);
+        if let Some(index) = index.filter(caches)
+            && let Some(gap) = stream.gaps_mut().find_mut(first)
+        {
+            gap.known_missing |= bit(view.rank_of(index));
         }
     }
 }

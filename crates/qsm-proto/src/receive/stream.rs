@@ -250,6 +250,13 @@ impl ReceiveStream {
             || (self.over_at(self.highest) && self.delivered == self.highest && !self.behind())
     }
 
+    /// Whether everybody has what was sent before view `left`: nobody needs this node's copies.
+    #[must_use]
+    pub fn handed_over(&self, left: ViewNumber) -> bool {
+        let end = self.cut(left).map_or(self.highest, |cut| cut - 1);
+        self.watermarks.stable_upto >= end.min(self.highest)
+    }
+
     /// Takes a data packet of this stream: `datagram` is the whole of `data`'s packet (R-DATA-8).
     pub fn take(
         &mut self,
@@ -362,8 +369,10 @@ impl ReceiveStream {
     }
 
     /// Gives up packets that exist nowhere. Returns how many that were.
-    pub fn lose(&mut self, range: SeqRange, inbox: &mut Inbox<'_>) -> u64 {
-        let mut lost = 0;
+    pub fn lose(&mut self, (range, history): (SeqRange, &History), inbox: &mut Inbox<'_>) -> u64 {
+        // A leaving member helps others to recover what is not for itself.
+        let end = history.left().and_then(|left| self.cut(left));
+        let (mut lost, mut own) = (0, 0);
         let mut next = range.first();
         while let Some(first) = self.gaps.at_or_after(next) {
             if first > range.last() {
@@ -372,14 +381,17 @@ impl ReceiveStream {
             self.gaps.fill(first);
             self.set(first, Slot::Lost);
             lost += 1;
+            own += u64::from(end.is_none_or(|end| first < end));
             next = first + 1;
         }
         if lost > 0 {
             self.contiguous = self.gaps.first().map_or(self.highest, |first| first - 1);
-            inbox.desk.stats.packets_lost += lost;
+        }
+        if own > 0 {
+            inbox.desk.stats.packets_lost += own;
             inbox.desk.events.push(Event::LostPackets {
                 sender: self.id.origin,
-                packets: lost,
+                packets: own,
             });
         }
         lost

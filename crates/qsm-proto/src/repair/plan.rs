@@ -49,6 +49,9 @@ pub struct Planner<'a> {
 /// Gaps that one call deals with; the others wait for the next.
 const GAPS_PER_CALL: usize = 256;
 
+/// How many times longer silent cachers are waited for when the sender is dead.
+const PATIENCE_AFTER_DEATH: u32 = 5;
+
 impl Planner<'_> {
     /// The requests that are due. Their gaps are marked as asked (R-NAK-5).
     pub fn due(&self, stream: &mut ReceiveStream) -> Vec<Ask> {
@@ -125,8 +128,12 @@ impl Planner<'_> {
             .filter(|(rank, _)| gap.known_missing & bit(*rank) == 0)
             .map(|(_, index)| index)
             .collect();
-        let silent = self.now.since(gap.found) > self.recovery.give_up
-            && usize::from(gap.attempts) > open.len();
+        // What only they may have is not given up until they would be excluded many times over.
+        let patience = match stream.sender_dead() {
+            true => self.recovery.give_up * PATIENCE_AFTER_DEATH,
+            false => self.recovery.give_up,
+        };
+        let silent = self.now.since(gap.found) > patience && usize::from(gap.attempts) > open.len();
         if !open.is_empty() && !silent {
             let block = gap.first / structure.layout().block_packets.max(1);
             let turn = mix(self.me.node.0 ^ block).wrapping_add(u64::from(gap.attempts));

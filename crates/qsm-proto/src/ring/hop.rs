@@ -92,20 +92,20 @@ impl Hops {
         true
     }
 
-    /// A receipt came. The time of a hop counts only if the token was sent once (Karn).
+    /// A receipt came. The time of a hop counts from the first sending: which one it is for cannot
+    /// be told (Karn), and were only those counted that were sent once, a hop that always takes
+    /// longer than the first wait would never be measured, and always be passed over.
     pub(super) fn receipted(&mut self, now: Instant, passing: &Passing) {
         self.alive(passing.to);
-        if passing.sendings == 1 {
-            let sample = nanoseconds(now.since(passing.sent));
-            let off = self.smoothed_ns.abs_diff(sample);
-            (self.smoothed_ns, self.deviation_ns) = match self.smoothed_ns {
-                0 => (sample, sample / 2),
-                old => (
-                    old - old / 8 + sample / 8,
-                    self.deviation_ns - self.deviation_ns / 4 + off / 4,
-                ),
-            };
-        }
+        let sample = nanoseconds(now.since(passing.sent));
+        let off = self.smoothed_ns.abs_diff(sample);
+        (self.smoothed_ns, self.deviation_ns) = match self.smoothed_ns {
+            0 => (sample, sample / 2),
+            old => (
+                old - old / 8 + sample / 8,
+                self.deviation_ns - self.deviation_ns / 4 + off / 4,
+            ),
+        };
     }
 
     /// The member has been heard.
@@ -147,5 +147,44 @@ impl Hops {
         let spread = self.deviation_ns.saturating_mul(4);
         let usual = Duration::from_nanos(self.smoothed_ns.saturating_add(spread));
         usual.clamp(TIMEOUT_MIN, TIMEOUT_MAX) * (1 << repetition.min(SENDINGS_MAX))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use qsm_wire::{Origin, RegionId, TokenHead, ViewNumber};
+
+    use super::*;
+
+    // Rule R-TOK-3.
+    #[test]
+    fn a_hop_that_always_takes_longer_than_the_first_wait_is_measured_all_the_same() {
+        let mut hops = Hops::default();
+        let took = Duration::from_millis(40);
+        for _ in 0..50 {
+            let now = Instant(0);
+            let token = Gathered {
+                head: TokenHead {
+                    region: RegionId(1),
+                    view: ViewNumber(1),
+                    leader: Origin::default(),
+                    round: 1,
+                    level: 0,
+                    ring: 0,
+                    visited: 1,
+                    rate_packets: u32::MAX,
+                    credit_bytes: u32::MAX,
+                },
+                suspects: Vec::new(),
+                slots: Vec::new(),
+            };
+            let mut passing = hops.start(now, token, 1, MemberIndex(1));
+            while passing.deadline < now.after(took) {
+                let deadline = passing.deadline;
+                assert!(hops.again(deadline, &mut passing), "given up");
+            }
+            hops.receipted(now.after(took), &passing);
+        }
+        assert!(hops.timeout(0) >= took);
     }
 }

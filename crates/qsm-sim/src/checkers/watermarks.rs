@@ -103,6 +103,11 @@ impl Watermarks {
                 return Err(Violation::new("watermarks", message));
             }
         }
+        // When its sender is dead, a packet may be lost; nobody waits for its cachers then.
+        let stream = leader.streams.get(&claim.sender);
+        if stream.is_some_and(qsm_proto::receive::ReceiveStream::sender_dead) {
+            return Ok(());
+        }
         let judged = self.judged.entry((claim.region, claim.sender)).or_default();
         let fresh = *judged + 1..=claim.cached_upto;
         *judged = claim.cached_upto.max(*judged);
