@@ -10,7 +10,7 @@ use crate::plot;
 use crate::results::{Check, Results, Seen, short};
 
 /// What the page begins with.
-const PREFACE: &str = include_str!("preface.md");
+const PREFACE: &str = include_str!("preface.txt");
 
 /// A figure's judgement.
 #[derive(Debug, Clone)]

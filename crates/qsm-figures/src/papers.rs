@@ -18,8 +18,8 @@
 //! | heap per group at the sender | 12 KiB | "with thousands of groups, these add up to tens of megabytes" (S0 §5.5) |
 //! | socket | 3100 packets | a node that sleeps 0.5 s in 5 s loses 2-3 % (S0 §5.3, fig. 25) |
 //! | stalls of S2's nodes | 200 ms every 10 s, exponential | "easily disturbed by scheduling" (S2 §2.4); fraction repaired × 2.5 rounds = some ms (S2 §3.9) |
-//! | µ_min | 1000 packets/s | "lowest settings" (S2 §3.8) |
-//! | λ | 0.03 | not given, "low" (S2 §2.4): with it 71 nodes lose a third of the rate (S2 fig. 9), and start-up takes minutes (S2 §3.8) |
+//! | µ_min | 3000 packets/s, 1000 for E13 | the lowest rate that S2 shows (§3.8, fig. 17) |
+//! | λ | 0.025 | not given, "low" (S2 §2.4): with it 71 nodes lose some of the rate (S2 fig. 9), and start-up takes minutes (S2 §3.8) |
 
 use core::time::Duration;
 
@@ -67,7 +67,7 @@ pub struct Machines {
 }
 
 /// µ_min, packets per second.
-const RATE_MIN: u32 = 1000;
+const RATE_MIN: u32 = 3000;
 /// Packets that a socket holds.
 const SOCKET_PACKETS: usize = 3100;
 /// Bytes before a message in a datagram that holds only it.
@@ -140,7 +140,7 @@ impl Machines {
             Mode::Modern => config,
         };
         let mut pace = config.pace;
-        pace.growth_permille = 30;
+        pace.growth_permille = 25;
         pace.rate_min_packets = (RATE_MIN / weight).max(1);
         pace.heartbeat_min *= weight;
         if mode == Mode::Faithful {
