@@ -12,7 +12,7 @@ const BUGS: &[(&str, &[&str], u64)] = &[
     ("swap", &["order"], 5),
     ("corrupt", &["creation"], 5),
     ("repair-dropped", &["completeness", "liveness", "rest"], 5),
-    ("nak-ignored", &["planes", "traffic"], 100),
+    ("nak-ignored", &["planes", "traffic", "copies"], 100),
     ("duplicate-not-filtered", &["duplicate"], 5),
     ("stable-early", &["watermarks"], 5),
     ("cutoff-not-late", &["cutoff"], 5),
