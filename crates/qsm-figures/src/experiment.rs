@@ -2,7 +2,6 @@
 //! agrees with its paper.
 
 use qsm_proto::Seed;
-use qsm_sim::Violation;
 use qsm_sim::probe::{ClusterOptions, Measured};
 
 use crate::papers::Mode;
@@ -14,7 +13,7 @@ pub enum Load {
     /// A cluster of nodes, measured; `None`: not run in this mode at this value.
     Cluster(fn(Mode, f64) -> Option<ClusterOptions>),
     /// Something else, which reports what it counts by name.
-    Direct(fn(Mode, f64, Seed) -> Result<Measured, Violation>),
+    Direct(fn(Mode, f64, Seed) -> Result<Measured, String>),
 }
 
 /// One quantity varied, everything else fixed. Several figures may be drawn from one sweep.

@@ -53,9 +53,10 @@ impl Job {
                 let measured = measure(&options).map_err(|violation| violation.to_string())?;
                 Ok((measured, seconds))
             }
-            Load::Direct(run) => run(self.mode, self.x(), Seed(self.seed))
-                .map(|measured| (measured, 0.0))
-                .map_err(|violation| violation.to_string()),
+            Load::Direct(run) => {
+                let measured = run(self.mode, self.x(), Seed(self.seed))?;
+                Ok((measured, 0.0))
+            }
         }));
         let name = format!(
             "{} {} x = {} seed {}",

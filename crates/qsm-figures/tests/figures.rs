@@ -63,3 +63,11 @@ fn a_figure_that_was_run_whole_is_judged_by_its_rules() {
     assert!(outcome.passed(), "{outcome:?}");
     assert!(results.failures.is_empty());
 }
+
+#[test]
+fn overlapping_groups_form_as_many_regions_as_in_the_paper() {
+    let figures = catalogue::find("E02");
+    let results = run(&figures, 1, &AtomicBool::new(false), &Silent);
+    let outcome = judge(figures[0], &results);
+    assert!(outcome.passed(), "{outcome:?} {:?}", results.failures);
+}

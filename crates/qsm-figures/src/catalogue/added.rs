@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use qsm_proto::{Config, Seed};
 use qsm_sim::cost::CostModel;
 use qsm_sim::probe::{ClusterOptions, Measured};
-use qsm_sim::{Fault, Flow, SimOptions, Violation};
+use qsm_sim::{Fault, Flow, SimOptions};
 use qsm_wire::NodeId;
 
 use super::mean;
@@ -108,7 +108,7 @@ static PACING: Sweep = Sweep {
 
 /// What crashes: 1 a receiver, 2 a partition leader, 3 the region leader, 4 the sender, 5 the
 /// membership service, which comes back.
-fn crash(mode: Mode, what: f64, seed: Seed) -> Result<Measured, Violation> {
+fn crash(mode: Mode, what: f64, seed: Seed) -> Result<Measured, String> {
     let nodes = 20;
     let at = Duration::from_secs(3);
     let host = match what as usize {
@@ -138,7 +138,7 @@ fn crash(mode: Mode, what: f64, seed: Seed) -> Result<Measured, Violation> {
         options.recovery = config.recovery;
         options.layout = config.layout;
     }
-    let report = qsm_sim::run(options).map_err(|failure| failure.violation)?;
+    let report = qsm_sim::run(options).map_err(|failure| failure.violation.to_string())?;
     let lost = report.stats.get("messages_lost").copied().unwrap_or(0);
     Ok(Measured {
         stats: BTreeMap::from([

@@ -1,6 +1,7 @@
 //! All experiments: what is run, what is drawn, and by which rules it is judged.
 
 mod added;
+mod overlap;
 mod s0;
 mod s2;
 

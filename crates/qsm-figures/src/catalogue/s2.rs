@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use qsm_sim::probe::{ClusterOptions, Measured};
 
-use super::{mean, variability};
+use super::{mean, overlap, variability};
 use crate::experiment::{Curve, Figure, Load, Reference, Sweep};
 use crate::papers::{Mode, S2};
 use crate::results::{ANY, MORE};
@@ -32,6 +32,14 @@ static NODES: Sweep = Sweep {
     values: &[2.0, 5.0, 10.0, 20.0, 40.0, 71.0],
     seeds: 3,
     load: Load::Cluster(|mode, x| Some(cluster(mode, whole(x)))),
+};
+
+static OVERLAPS: Sweep = Sweep {
+    name: "S2 overlaps",
+    x: "groups of 18 nodes, in three sets of equal members",
+    values: &[3.0, 30.0, 300.0, 3000.0],
+    seeds: 1,
+    load: Load::Direct(overlap::regions),
 };
 
 static GROUPS: Sweep = Sweep {
@@ -196,6 +204,34 @@ pub(super) static FIGURES: &[Figure] = &[
             ]
         },
         note: "25 nodes. A group is a number in a message's header; regions do all that costs something per packet.",
+    },
+    Figure {
+        id: "E02",
+        title: "regions of overlap",
+        source: "S2 fig. 2, §1.3",
+        paper: "18 nodes in 300 groups overlap in 7 regions; a sender to 200 groups uses 6",
+        sweep: &OVERLAPS,
+        log_x: true,
+        curves: &[
+            Curve {
+                label: "regions",
+                of: |run| run.total("regions"),
+            },
+            Curve {
+                label: "regions of a sender to two sets",
+                of: |run| run.total("used"),
+            },
+        ],
+        references: &[],
+        agrees: |seen| {
+            vec![
+                seen.value(0, 300.0, 7.0..=7.0),
+                seen.value(1, 300.0, 6.0..=6.0),
+                seen.ends(0, 1.0..=1.0),
+            ]
+        },
+        better: |_| Vec::new(),
+        note: "The membership service finds them; there is no other mode.",
     },
     Figure {
         id: "E03",
