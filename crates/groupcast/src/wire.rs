@@ -128,6 +128,8 @@ impl Wire {
              route add local 10.81.0.0/16 dev lo\n\
              route add local fd81::/64 dev lo\n",
         )?;
+        // IPv6 sockets can otherwise be bound only to addresses of an interface.
+        far.run(|| std::fs::write("/proc/sys/net/ipv6/ip_nonlocal_bind", "1"))?;
         near.ip(
             "addr add 10.79.0.1/16 dev wire0\n\
              addr add fd79::1/64 dev wire0 nodad\n\
