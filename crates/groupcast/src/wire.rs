@@ -18,11 +18,16 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::process::{Command, Stdio};
 use std::thread;
+use std::time::{Duration, Instant};
 
+use crate::clone::device_flags;
 use crate::socket::check;
 
 const NEAR_MAC: &str = "02:00:00:00:00:01";
 const FAR_MAC: &str = "02:00:00:00:00:02";
+
+/// How long a new device may take to become operational.
+const RUNNING_MAX: Duration = Duration::from_secs(5);
 
 /// A network namespace of our own.
 #[derive(Debug)]
@@ -137,6 +142,8 @@ impl Wire {
              route add 10.81.0.0/16 via 10.79.0.2\n\
              route add fd81::/64 via fd79::2\n",
         )?;
+        near.run(|| await_running("wire0"))?;
+        far.run(|| await_running("wire1"))?;
         Ok(Self { near, far })
     }
 
@@ -163,4 +170,17 @@ impl Wire {
     pub fn receiver_v6(number: u16) -> IpAddr {
         Ipv6Addr::new(0xfd81, 0, 0, 0, 0, 0, 0, number).into()
     }
+}
+
+/// Waits until a device is operational: what is sent earlier is lost without a trace, and the
+/// kernel may put a change of carrier off by a second.
+fn await_running(device: &str) -> io::Result<()> {
+    let start = Instant::now();
+    while start.elapsed() < RUNNING_MAX {
+        if device_flags(device)? & libc::IFF_RUNNING != 0 {
+            return Ok(());
+        }
+        thread::sleep(Duration::from_millis(1));
+    }
+    Err(io::Error::other(format!("{device} stays without carrier")))
 }

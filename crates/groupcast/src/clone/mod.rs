@@ -43,6 +43,7 @@ use crate::recipient::Recipient;
 use crate::socket::{Faults, Socket};
 
 pub use discard::Discard;
+pub(crate) use tap::device_flags;
 
 /// Flags that mean the same for a clone as for a send by the socket, or nothing for either.
 const FLAGS: i32 = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL | libc::MSG_CONFIRM;

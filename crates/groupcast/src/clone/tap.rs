@@ -150,6 +150,16 @@ fn up(name: &str) -> io::Result<u32> {
     u32::try_from(index).map_err(|_| io::Error::from_raw_os_error(libc::ENODEV))
 }
 
+/// The flags of a device, such as `IFF_RUNNING`.
+pub(crate) fn device_flags(name: &str) -> io::Result<i32> {
+    let socket = std::net::UdpSocket::bind("0.0.0.0:0")?;
+    let mut request = request_for(name.as_bytes());
+    // SAFETY: the request is an `ifreq` that we own.
+    check(unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCGIFFLAGS, &raw mut request) })?;
+    // SAFETY: the successful call has filled in the flags of the union.
+    Ok(i32::from(unsafe { request.ifr_ifru.ifru_flags }))
+}
+
 /// Where a classic filter is attached.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Hook {
