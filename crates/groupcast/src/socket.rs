@@ -161,15 +161,15 @@ impl Socket {
         let to = icmp.contains(&error.ee_origin).then(|| address(name)).flatten();
         (to, Errno::new(errno))
     }
+}
 
-    /// Whether the socket is in the same network namespace as another one.
-    pub(crate) fn same_namespace(&self, other: RawFd) -> bool {
-        let cookie = |fd| wide_option(fd, libc::SOL_SOCKET, libc::SO_NETNS_COOKIE).ok();
-        match (cookie(self.fd), cookie(other)) {
-            (Some(ours), Some(theirs)) => ours == theirs,
-            // Linux before 5.14 cannot tell.
-            _ => true,
-        }
+/// Whether two sockets are in the same network namespace.
+pub(crate) fn same_namespace(one: RawFd, other: RawFd) -> bool {
+    let cookie = |fd| wide_option(fd, libc::SOL_SOCKET, libc::SO_NETNS_COOKIE).ok();
+    match (cookie(one), cookie(other)) {
+        (Some(one), Some(other)) => one == other,
+        // Linux before 5.14 cannot tell.
+        _ => true,
     }
 }
 

@@ -31,6 +31,7 @@ use crate::backend::{Call, Portable, Unavailable};
 use crate::capability;
 use crate::clone::bpf::Arena;
 use crate::clone::frame::{HEADERS_V4, HEADERS_V6, Packet, UDP_CHECKSUM_AT};
+use crate::clone::netlink::Netlink;
 use crate::clone::program::{
     APPEND_MAX, ARENA_BYTES, HEAD_MAX, RECORD_HEAD_AT, RECORD_MAX, RECORDS_AT, RECORDS_MAX,
     UNTOUCHED, control,
@@ -40,7 +41,7 @@ use crate::clone::tap::{Tap, VNET_BYTES};
 use crate::error::Errno;
 use crate::message::DATAGRAM_V4_MAX;
 use crate::recipient::Recipient;
-use crate::socket::{Faults, Socket};
+use crate::socket::{Faults, Socket, same_namespace};
 
 pub use discard::Discard;
 pub(crate) use tap::device_flags;
@@ -115,7 +116,7 @@ impl Cloner {
         capability::require(capability::NET_ADMIN, "make a tap device and attach a program")?;
         capability::require_bpf()?;
         let routes = Routes::new().map_err(|e| Unavailable::kernel("open a netlink socket", e))?;
-        if !sockets.iter().all(|socket| socket.same_namespace(routes.fd())) {
+        if !sockets.iter().all(|socket| same_namespace(socket.fd(), routes.fd())) {
             return Err(Unavailable::OtherNamespace);
         }
         let arena = Arena::new(ARENA_BYTES)?;
@@ -378,7 +379,11 @@ impl Cloner {
     fn renew_hook(&mut self) {
         self.counts.hooks_lost += 1;
         self.tap = None;
-        self.tap = Tap::new(&self.program).ok();
+        // The calling thread may be in another namespace by now, whose interfaces have other
+        // indices: a tap there would clone to strangers.
+        if Netlink::new(0).is_ok_and(|here| same_namespace(here.fd(), self.routes.fd())) {
+            self.tap = Tap::new(&self.program).ok();
+        }
     }
 
     /// Packets that routers may fragment need an identification that changes.

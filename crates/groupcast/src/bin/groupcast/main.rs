@@ -1,30 +1,82 @@
-use groupcast::*;
-use std::net::UdpSocket;
-use std::time::Instant;
-fn main() {
-    let wire = wire::Wire::new(1500).unwrap();
-    let discard = std::env::args().nth(1).is_some();
-    wire.fix_neighbours().unwrap();
-    let sink = wire.far.run(|| UdpSocket::bind("0.0.0.0:9000").unwrap());
-    wire.near.run(|| {
-        let d = discard.then(|| Discard::attach("wire0").unwrap());
-        let s = UdpSocket::bind("0.0.0.0:4000").unwrap();
-        let t = Instant::now();
-        let auto = Sender::new(vec![s]).unwrap();
-        println!("{} in {:?}", auto.choice(), t.elapsed());
-        drop(auto);
-        for b in BackEnd::ALL {
-            let s = UdpSocket::bind("0.0.0.0:0").unwrap();
-            let mut sender = match Sender::with(vec![s], b) { Ok(s) => s, Err(e) => { println!("{b}: {e}"); continue } };
-            let mut group = Group::new();
-            for n in 1..=1000 { group.add(&Recipient::new((wire::Wire::receiver_v4(n), 9000).into())).unwrap(); }
-            let payload = vec![7u8; 1000];
-            let mut errors = vec![Errno::SENT; 1000];
-            let n = sender.send_group(&Message::new(&payload), &group, Some(&mut errors)).unwrap();
-            let bad = errors.iter().find(|e| !e.sent());
-            let mut ts: Vec<f64> = (0..50).map(|_| { let t = Instant::now(); sender.send_group(&Message::new(&payload), &group, None).unwrap(); t.elapsed().as_nanos() as f64 / 1000.0 }).collect();
-            ts.sort_by(f64::total_cmp);
-            println!("{b:<12} sent {n} {bad:?} {:.0} ns/recipient {:?} {:?}", ts[25], sender.stats(), d.as_ref().map(|d| d.packets()));
+//! `groupcast`: measures back-ends, and predicts what they would save a program.
+
+mod bench;
+mod chart;
+mod model;
+mod predict;
+mod profile;
+mod range;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use range::Kind;
+
+const HELP: &str = "\
+groupcast choose                     which back-end is used here, and why
+groupcast bench [--wire WIRE] [--out DIR]
+                                     time per recipient of every back-end, as CSV and SVG; needs root
+                                     WIRE: discard, veth or loopback; all without it
+groupcast predict [--pid PID] [--seconds N] [--recipients N] [--payload N]
+                                     what cloning would save the running program PID; without a PID,
+                                     only how much faster sending gets
+";
+
+fn main() -> ExitCode {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let done = match words.first().map(String::as_str) {
+        Some("choose") => choose(),
+        Some("bench") => bench(&words[1..]),
+        Some("predict") => predict::run(&words[1..]),
+        Some("--help" | "-h" | "help") => {
+            print!("{HELP}");
+            Ok(())
         }
-    });drop(sink);
+        _ => Err(HELP.to_owned()),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(complaint) => {
+            eprintln!("groupcast: {complaint}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn choose() -> Result<(), String> {
+    let socket = std::net::UdpSocket::bind("0.0.0.0:0").map_err(|e| e.to_string())?;
+    let sender = groupcast::Sender::new(vec![socket]).map_err(|e| e.to_string())?;
+    println!("{}", sender.choice());
+    Ok(())
+}
+
+fn bench(words: &[String]) -> Result<(), String> {
+    let out = option(words, "--out")?.map_or_else(|| PathBuf::from("figures"), PathBuf::from);
+    let kinds = match option(words, "--wire")?.as_deref() {
+        None => Kind::ALL.to_vec(),
+        Some(name) => {
+            let found = Kind::ALL.into_iter().find(|kind| kind.name() == name);
+            vec![found.ok_or_else(|| format!("no wire {name}: discard, veth or loopback"))?]
+        }
+    };
+    for kind in kinds {
+        bench::run(kind, &out).map_err(|e| e.to_string())?;
+    }
+    Ok(())
+}
+
+/// The word behind this one.
+fn option(words: &[String], name: &str) -> Result<Option<String>, String> {
+    let Some(at) = words.iter().position(|word| word == name) else {
+        return Ok(None);
+    };
+    let value = words.get(at + 1).cloned();
+    value.map(Some).ok_or_else(|| format!("{name} needs a value"))
+}
+
+/// The number behind this word.
+fn number(words: &[String], name: &str, default: u64) -> Result<u64, String> {
+    option(words, name)?.map_or(Ok(default), |text| {
+        text.parse().map_err(|_| format!("{name} {text}: not a number"))
+    })
 }
