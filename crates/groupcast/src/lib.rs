@@ -2,6 +2,7 @@
 
 mod backend;
 mod calibrate;
+pub mod capi;
 mod capability;
 mod clone;
 mod error;

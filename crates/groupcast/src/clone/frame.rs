@@ -63,6 +63,7 @@ impl Head {
     }
 
     /// The headers of a packet; those of IPv4 leave the end unused.
+    #[inline]
     pub(super) fn finish(&self, packet: &Packet) -> [u8; HEADERS_V6] {
         let mut bytes = self.bytes;
         bytes[..6].copy_from_slice(&packet.target);

@@ -30,7 +30,7 @@ use std::os::fd::OwnedFd;
 use crate::backend::{Call, Portable, Unavailable};
 use crate::capability;
 use crate::clone::bpf::Arena;
-use crate::clone::frame::{HEADERS_V4, HEADERS_V6, Packet, UDP_CHECKSUM_AT};
+use crate::clone::frame::{HEADERS_V4, HEADERS_V6, Mac, Packet, UDP_CHECKSUM_AT};
 use crate::clone::netlink::Netlink;
 use crate::clone::program::{
     APPEND_MAX, ARENA_BYTES, HEAD_MAX, RECORD_HEAD_AT, RECORD_MAX, RECORDS_AT, RECORDS_MAX,
@@ -90,6 +90,8 @@ pub(crate) struct Counts {
 struct Ready {
     shape: Shape,
     index: u32,
+    /// The next hop.
+    target: Mac,
 }
 
 /// Recipients of the same shape share a packet.
@@ -241,15 +243,16 @@ impl Cloner {
             let key = Key::new(recipient.to, call.socket_index);
             let hint = &mut self.hints[*index as usize];
             let way = shape.and_then(|shape| {
-                let (direct, _) = self.routes.way(&key, hint, &call.socket.options)?;
-                (shape.headers() - 14 + bytes <= direct.mtu).then_some(shape)
+                let (direct, target) = self.routes.way(&key, hint, &call.socket.options)?;
+                (shape.headers() - 14 + bytes <= direct.mtu).then_some((shape, target))
             });
             match way {
-                Some(shape) => {
+                Some((shape, target)) => {
                     sorted &= self.ready.last().is_none_or(|last| last.shape <= shape);
                     self.ready.push(Ready {
                         shape,
                         index: *index,
+                        target,
                     });
                 }
                 None => self.rest.push(*index),
@@ -262,38 +265,15 @@ impl Cloner {
 
     /// Clones one packet to a block of recipients.
     fn send_block(&mut self, call: &Call<'_>, block: &[Ready], errors: &mut [Errno]) {
-        let shape = block[0].shape;
-        let stride = stride(shape);
+        let stride = stride(block[0].shape);
         let id = self.next_id(call.socket);
-        let mut head = [0_u8; HEAD_MAX];
         for (at, ready) in block.iter().enumerate() {
-            let record_at = RECORDS_AT + at * stride;
-            if !self.write_record(call, *ready, id, (record_at, &mut head)) {
-                // The way was there a moment ago; whatever took it, the socket will find out.
-                self.rest.extend(block[at..].iter().map(|ready| ready.index));
-                if at > 0 {
-                    self.send_block_of(call, &block[..at], &head, errors);
-                }
-                return;
-            }
+            self.write_record(call, *ready, id, RECORDS_AT + at * stride);
         }
-        self.send_block_of(call, block, &head, errors);
-    }
-
-    fn send_block_of(
-        &mut self,
-        call: &Call<'_>,
-        block: &[Ready],
-        head: &[u8],
-        errors: &mut [Errno],
-    ) {
-        let shape = block[0].shape;
-        let stride = stride(shape);
         self.write_control(call, block);
         let runs = self.arena.read_u32(control::RUNS);
         self.counts.blocks += 1;
-        let append = call.recipients.at(block[0].index as usize).append;
-        let written = self.trigger(call, shape, &head[..shape.head()], append);
+        let written = self.trigger(call, block[0]);
         if !written || self.arena.read_u32(control::RUNS) == runs {
             self.rest.extend(block.iter().map(|ready| ready.index));
             self.renew_hook();
@@ -311,39 +291,29 @@ impl Cloner {
         }
     }
 
-    /// Writes a recipient's record, and the first one's head for the packet itself.
-    fn write_record(
-        &mut self,
-        call: &Call<'_>,
-        ready: Ready,
-        id: u16,
-        (record_at, head): (usize, &mut [u8; HEAD_MAX]),
-    ) -> bool {
+    /// Writes a recipient's record.
+    fn write_record(&mut self, call: &Call<'_>, ready: Ready, id: u16, record_at: usize) {
         let recipient = call.recipients.at(ready.index as usize);
-        let key = Key::new(recipient.to, call.socket_index);
-        let hint = &mut self.hints[ready.index as usize];
-        let Some((direct, target)) = self.routes.way(&key, hint, &call.socket.options) else {
-            return false;
-        };
+        let direct = self.routes.at(self.hints[ready.index as usize]);
         let headers = direct.head.finish(&Packet {
-            target,
+            target: ready.target,
             port: recipient.to.port(),
             body_bytes: call.message.payload.len() + recipient.own_bytes(),
             id,
         });
-        let len = ready.shape.headers();
-        self.arena.write_u32(record_at, direct.ifindex);
-        self.arena.write_u32(record_at + 4, UNTOUCHED as u32);
-        let at = record_at + RECORD_HEAD_AT;
-        self.arena.write(at, &headers[..len]);
-        self.arena.write(at + len, recipient.prepend);
-        self.arena
-            .write(record_at + append_from(ready.shape), recipient.append);
-        if record_at == RECORDS_AT {
-            head[..len].copy_from_slice(&headers[..len]);
-            head[len..len + recipient.prepend.len()].copy_from_slice(recipient.prepend);
+        // All in one piece of constant length: what is too much of the headers is overwritten by
+        // what follows them.
+        let mut record = [0; RECORD_HEAD_AT + HEADERS_V6];
+        record[..4].copy_from_slice(&direct.ifindex.to_ne_bytes());
+        record[4..8].copy_from_slice(&UNTOUCHED.to_ne_bytes());
+        record[8..].copy_from_slice(&headers);
+        self.arena.write(record_at, &record);
+        if recipient.own_bytes() > 0 {
+            let own_at = record_at + RECORD_HEAD_AT + ready.shape.headers();
+            self.arena.write(own_at, recipient.prepend);
+            self.arena
+                .write(record_at + append_from(ready.shape), recipient.append);
         }
-        true
     }
 
     fn write_control(&mut self, call: &Call<'_>, block: &[Ready]) {
@@ -365,8 +335,18 @@ impl Cloner {
     }
 
     /// Writes the packet to the tap, on which the program runs.
-    fn trigger(&self, call: &Call<'_>, shape: Shape, head: &[u8], append: &[u8]) -> bool {
-        self.write_packet(&offload(call, shape), &[head, call.message.payload, append])
+    fn trigger(&self, call: &Call<'_>, first: Ready) -> bool {
+        let shape = first.shape;
+        let own = call.recipients.at(first.index as usize);
+        let direct = self.routes.at(self.hints[first.index as usize]);
+        let headers = direct.head.finish(&Packet {
+            target: first.target,
+            port: own.to.port(),
+            body_bytes: call.message.payload.len() + own.own_bytes(),
+            id: 0,
+        });
+        let parts = [&headers[..shape.headers()], own.prepend, call.message.payload, own.append];
+        self.write_packet(&offload(call, shape), &parts)
     }
 
     fn write_packet(&self, offload: &[u8; VNET_BYTES], parts: &[&[u8]]) -> bool {

@@ -77,7 +77,7 @@ enum Way {
     /// By the socket: the kernel knows better.
     Socket,
     /// By clones out of an interface.
-    Direct(Box<Direct>),
+    Direct(Direct),
 }
 
 /// What the headers of a clone are made from.
@@ -238,6 +238,14 @@ impl Routes {
         Some((direct, mac))
     }
 
+    /// What headers are made from, at a place where [`Routes::way`] has just found a direct way.
+    pub(super) fn at(&self, place: u32) -> &Direct {
+        match &self.paths[place as usize].way {
+            Way::Direct(direct) => direct,
+            Way::Socket => unreachable!("nothing is asked between `way` and this"),
+        }
+    }
+
     /// The place of a destination's answer; asks for it where it is missing or stale.
     fn find(&mut self, key: &Key, options: &Options) -> Option<u32> {
         let place = self.places.get(key).copied();
@@ -252,7 +260,7 @@ impl Routes {
             epoch: self.epoch,
             way: self
                 .ask(key, options)
-                .map_or(Way::Socket, |direct| Way::Direct(Box::new(direct))),
+                .map_or(Way::Socket, |direct| Way::Direct(direct)),
         };
         if let Some(place) = place {
             self.paths[place as usize] = path;

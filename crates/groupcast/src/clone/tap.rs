@@ -25,8 +25,8 @@ const NAME_PATTERN: &[u8] = b"gcast%d";
 /// Bytes of `struct virtio_net_hdr` in front of every packet.
 pub(super) const VNET_BYTES: usize = 10;
 
-/// Most parts of a packet: headers, payload, appended bytes.
-const PARTS_MAX: usize = 3;
+/// Most parts of a packet: headers, prepended bytes, payload, appended bytes.
+const PARTS_MAX: usize = 4;
 
 /// A tap with a program on its ingress hook.
 #[derive(Debug)]

@@ -6,7 +6,7 @@ use groupcast::{BackEnd, Message};
 
 use crate::model::amdahl;
 use crate::profile;
-use crate::range::{FILL, Kind, Range};
+use crate::range::{FILL, Kind, Range, pin};
 use crate::{bench, number, option};
 
 const REPETITIONS: usize = 9;
@@ -26,6 +26,7 @@ pub(crate) fn run(words: &[String]) -> Result<(), String> {
             Some(share(pid, Duration::from_secs(seconds))?)
         }
     };
+    pin(0);
     for kind in [Kind::Discard, Kind::Veth] {
         let s = gain(kind, recipients, payload).map_err(|e| e.to_string())?;
         print!("s = {s:.2} ({}: {})", kind.name(), meaning(kind));
