@@ -17,11 +17,11 @@ FUZZ_SECONDS ?= 60
 FUZZ_TARGETS := $(basename $(notdir $(wildcard fuzz/fuzz_targets/*.rs)))
 TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
 
-.PHONY: help deps demo test format lint unit doc fuzz bench-quick
+.PHONY: help deps demo test format lint unit doc fuzz bench-quick figures-groupcast groupcast-capi
 .DEFAULT_GOAL := help
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 # Programs that the tests and the demo call, and the packages they come in.
 PROGRAMS := ip:iproute2 nft:nftables ethtool:ethtool
@@ -74,6 +74,25 @@ fuzz: ## the decoders and a node under libFuzzer, FUZZ_SECONDS (60) each; needs 
 	  echo "fuzzing $$target for $(FUZZ_SECONDS) s"; \
 	  $(CARGO) +nightly fuzz run $$target -- -max_total_time=$(FUZZ_SECONDS) -max_len=4096 -len_control=10; \
 	done
+
+FIGURES_GROUPCAST := docs/figures-groupcast
+PREFIX ?= /usr/local
+
+figures-groupcast: deps ## E52-E57 of group unicast as CSV and SVG; needs root and a quiet machine
+	$(CARGO) build $(LOCKED) --release -p groupcast --bin groupcast --example rtp_live
+	$(TARGET_DIR)/release/groupcast bench --out $(FIGURES_GROUPCAST)
+	$(TARGET_DIR)/release/examples/rtp_live --out $(FIGURES_GROUPCAST) \
+	  --predict $(TARGET_DIR)/release/groupcast
+
+groupcast-capi: ## build sendgroup() for C and install it below PREFIX (/usr/local)
+	$(CARGO) rustc $(LOCKED) --release -p groupcast --lib --crate-type staticlib
+	$(CARGO) rustc $(LOCKED) --release -p groupcast --lib --crate-type cdylib
+	install -d $(DESTDIR)$(PREFIX)/lib/pkgconfig $(DESTDIR)$(PREFIX)/include
+	install -m 644 crates/groupcast/include/groupcast.h $(DESTDIR)$(PREFIX)/include
+	install -m 644 $(TARGET_DIR)/release/libgroupcast.a $(DESTDIR)$(PREFIX)/lib
+	install -m 755 $(TARGET_DIR)/release/libgroupcast.so $(DESTDIR)$(PREFIX)/lib
+	sed 's|@PREFIX@|$(PREFIX)|; s|@VERSION@|0.1.0|' crates/groupcast/include/groupcast.pc.in \
+	  > $(DESTDIR)$(PREFIX)/lib/pkgconfig/groupcast.pc
 
 bench-quick: deps ## the short benchmark: throughput beside the raw ceiling, repair latency
 	$(CARGO) run $(LOCKED) --release -p qsm-bench -- quick

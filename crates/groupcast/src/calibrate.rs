@@ -102,7 +102,11 @@ impl fmt::Display for Choice {
 /// Measures all back-ends and chooses.
 pub(crate) fn choose(sockets: &[Socket]) -> Choice {
     let cloner = Cloner::new(sockets);
-    let device = cloner.as_ref().ok().and_then(Cloner::device).map(str::to_owned);
+    let device = cloner
+        .as_ref()
+        .ok()
+        .and_then(Cloner::device)
+        .map(str::to_owned);
     let range = Range::new(device.as_deref());
     let mut candidates = Vec::new();
     for back_end in BackEnd::ALL {

@@ -66,7 +66,10 @@ pub unsafe extern "C" fn sendgroup(
     // buffer, not to a reference to its first entry.
     let entries = unsafe { std::slice::from_raw_parts((&raw const (*buf).recinfo).cast(), recnum) };
     // SAFETY: the caller promises readable memory behind every vector.
-    let recipients: Vec<_> = entries.iter().map(|entry| unsafe { recipient(entry) }).collect();
+    let recipients: Vec<_> = entries
+        .iter()
+        .map(|entry| unsafe { recipient(entry) })
+        .collect();
     // SAFETY: as above.
     let payload = unsafe { bytes(&(*buf).shared) };
     let told = if gerrno.is_null() {

@@ -125,7 +125,11 @@ impl Errno {
     }
 
     pub(crate) fn last() -> Self {
-        Self(io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO))
+        Self(
+            io::Error::last_os_error()
+                .raw_os_error()
+                .unwrap_or(libc::EIO),
+        )
     }
 
     /// The number of `errno.h`; 0 means sent.

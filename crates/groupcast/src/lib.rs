@@ -2,8 +2,8 @@
 
 mod backend;
 mod calibrate;
-pub mod capi;
 mod capability;
+pub mod capi;
 mod clone;
 mod error;
 mod group;

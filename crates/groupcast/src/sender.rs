@@ -211,7 +211,12 @@ impl Sender {
             match &mut self.cloner {
                 _ if indices.is_empty() => {}
                 Some(cloner) => {
-                    cloner.send(&call, &indices, &mut errors, (by.0, by.1, now_ns / 1_000_000_000));
+                    cloner.send(
+                        &call,
+                        &indices,
+                        &mut errors,
+                        (by.0, by.1, now_ns / 1_000_000_000),
+                    );
                 }
                 None => by.0.send(&call, &indices, &mut errors, by.1),
             }
@@ -245,7 +250,10 @@ impl Sender {
         let now_s = now_ns / 1_000_000_000;
         if now_s >= self.refreshed_s + REFRESH_SECONDS {
             self.refreshed_s = now_s;
-            let changed = self.sockets.iter_mut().filter_map(|s| s.refresh().then_some(()));
+            let changed = self
+                .sockets
+                .iter_mut()
+                .filter_map(|s| s.refresh().then_some(()));
             if let (Some(cloner), true) = (&mut self.cloner, changed.count() > 0) {
                 cloner.forget();
             }

@@ -139,8 +139,11 @@ impl Socket {
             ) {
                 // SAFETY: a message of this type begins with a `sock_extended_err`; it may be
                 // unaligned, hence the unaligned read.
-                let error: libc::sock_extended_err =
-                    unsafe { libc::CMSG_DATA(at).cast::<libc::sock_extended_err>().read_unaligned() };
+                let error: libc::sock_extended_err = unsafe {
+                    libc::CMSG_DATA(at)
+                        .cast::<libc::sock_extended_err>()
+                        .read_unaligned()
+                };
                 found = self.fault(&error, &name);
             }
             // SAFETY: as above; null at the end.
@@ -158,7 +161,10 @@ impl Socket {
     ) -> (Option<SocketAddr>, Errno) {
         let errno = i32::try_from(error.ee_errno).unwrap_or(libc::EIO);
         let icmp = [libc::SO_EE_ORIGIN_ICMP, libc::SO_EE_ORIGIN_ICMP6];
-        let to = icmp.contains(&error.ee_origin).then(|| address(name)).flatten();
+        let to = icmp
+            .contains(&error.ee_origin)
+            .then(|| address(name))
+            .flatten();
         (to, Errno::new(errno))
     }
 }
@@ -333,9 +339,7 @@ pub(crate) fn option(fd: RawFd, level: i32, name: i32) -> io::Result<i32> {
     let mut value: libc::c_int = 0;
     let mut len = size_of_val(&value) as libc::socklen_t;
     // SAFETY: both point to live memory, and `len` states the size of the first.
-    check(unsafe {
-        libc::getsockopt(fd, level, name, (&raw mut value).cast(), &raw mut len)
-    })?;
+    check(unsafe { libc::getsockopt(fd, level, name, (&raw mut value).cast(), &raw mut len) })?;
     Ok(value)
 }
 
@@ -343,9 +347,7 @@ pub(crate) fn wide_option(fd: RawFd, level: i32, name: i32) -> io::Result<u64> {
     let mut value: u64 = 0;
     let mut len = size_of_val(&value) as libc::socklen_t;
     // SAFETY: both point to live memory, and `len` states the size of the first.
-    check(unsafe {
-        libc::getsockopt(fd, level, name, (&raw mut value).cast(), &raw mut len)
-    })?;
+    check(unsafe { libc::getsockopt(fd, level, name, (&raw mut value).cast(), &raw mut len) })?;
     Ok(value)
 }
 

@@ -126,22 +126,18 @@ impl Wire {
              peer name wire1 address {FAR_MAC} mtu {mtu} netns {}\n",
             far.path()
         ))?;
-        far.ip(
-            "addr add 10.79.0.2/16 dev wire1\n\
+        far.ip("addr add 10.79.0.2/16 dev wire1\n\
              addr add fd79::2/64 dev wire1 nodad\n\
              link set wire1 up\n\
              route add local 10.81.0.0/16 dev lo\n\
-             route add local fd81::/64 dev lo\n",
-        )?;
+             route add local fd81::/64 dev lo\n")?;
         // IPv6 sockets can otherwise be bound only to addresses of an interface.
         far.run(|| std::fs::write("/proc/sys/net/ipv6/ip_nonlocal_bind", "1"))?;
-        near.ip(
-            "addr add 10.79.0.1/16 dev wire0\n\
+        near.ip("addr add 10.79.0.1/16 dev wire0\n\
              addr add fd79::1/64 dev wire0 nodad\n\
              link set wire0 up\n\
              route add 10.81.0.0/16 via 10.79.0.2\n\
-             route add fd81::/64 via fd79::2\n",
-        )?;
+             route add fd81::/64 via fd79::2\n")?;
         near.run(|| await_running("wire0"))?;
         far.run(|| await_running("wire1"))?;
         Ok(Self { near, far })

@@ -4,7 +4,9 @@ use std::path::Path;
 use std::process::Command;
 
 fn run(command: &mut Command) -> String {
-    let output = command.output().unwrap_or_else(|e| panic!("{command:?}: {e}"));
+    let output = command
+        .output()
+        .unwrap_or_else(|e| panic!("{command:?}: {e}"));
     let complaint = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{command:?}: {complaint}");
     String::from_utf8_lossy(&output.stdout).into_owned()
@@ -17,7 +19,14 @@ fn the_c_example_runs_with_both_libraries() {
     for kind in ["staticlib", "cdylib"] {
         let mut cargo = Command::new(env!("CARGO"));
         cargo
-            .args(["rustc", "--locked", "--offline", "--lib", "--crate-type", kind])
+            .args([
+                "rustc",
+                "--locked",
+                "--offline",
+                "--lib",
+                "--crate-type",
+                kind,
+            ])
             .current_dir(root)
             .env("CARGO_TARGET_DIR", &target);
         run(&mut cargo);
@@ -34,7 +43,10 @@ fn the_c_example_runs_with_both_libraries() {
             .arg(&program);
         run(&mut cc);
         let said = run(Command::new(&program).env("LD_LIBRARY_PATH", &built));
-        assert!(said.contains("sent to 16 of 17, the last: Invalid argument"), "{said}");
+        assert!(
+            said.contains("sent to 16 of 17, the last: Invalid argument"),
+            "{said}"
+        );
         assert!(said.contains("every client got its line"), "{said}");
     }
 }

@@ -52,7 +52,10 @@ fn checksums_are_right_where_the_device_does_not_make_them() {
         let mut ethtool = Command::new("ethtool");
         ethtool.args(off.split(' ')).stderr(Stdio::null()).status()
     });
-    assert!(changed.is_ok_and(|status| status.success()), "ethtool {off}");
+    assert!(
+        changed.is_ok_and(|status| status.success()),
+        "ethtool {off}"
+    );
     let before = sender.stats().cloned;
     let mut random = Random(3);
     for len in [0, 1, 2, 999, 1400] {
@@ -104,7 +107,11 @@ fn without_the_capability_a_lost_hook_degrades_to_the_socket() {
     let device = sender.device().unwrap().to_owned();
     wire.near.run(|| {
         drop_capabilities();
-        deliver(&mut sender, &mut receivers, b"clones need no capability any more");
+        deliver(
+            &mut sender,
+            &mut receivers,
+            b"clones need no capability any more",
+        );
     });
     let before = sender.stats();
     wire.near.ip(&format!("link del {device}\n")).unwrap();
@@ -177,7 +184,11 @@ fn routes_neighbours_and_interfaces_may_change_between_calls() {
         let before = sender.stats();
         deliver(&mut sender, &mut receivers, change.as_bytes());
         let Stats { cloned, .. } = sender.stats();
-        assert!(cloned >= before.cloned + 6, "{change}: {:?}", sender.stats());
+        assert!(
+            cloned >= before.cloned + 6,
+            "{change}: {:?}",
+            sender.stats()
+        );
     };
     clones_after(
         "another gateway",
@@ -203,7 +214,11 @@ fn routes_neighbours_and_interfaces_may_change_between_calls() {
         "route replace 10.81.0.0/16 via 10.80.0.2\n",
         "addr add 10.80.0.2/16 dev behind\nlink set behind up\n",
     );
-    clones_after("one of them gone", "link del second\nroute replace 10.81.0.0/16 via 10.79.0.2\n", "");
+    clones_after(
+        "one of them gone",
+        "link del second\nroute replace 10.81.0.0/16 via 10.79.0.2\n",
+        "",
+    );
     receivers.assert_silent();
 }
 
@@ -255,7 +270,11 @@ fn nothing_is_left_when_a_sender_is_dropped_or_killed() {
     let mut child = wire.near.run(|| {
         let mut command = Command::new(std::env::current_exe().unwrap());
         command.args(["--exact", "holds_a_device_until_killed", "--nocapture"]);
-        command.env(HOLD, "1").stdout(Stdio::null()).spawn().unwrap()
+        command
+            .env(HOLD, "1")
+            .stdout(Stdio::null())
+            .spawn()
+            .unwrap()
     });
     let appeared = (0..500).any(|_| {
         std::thread::sleep(Duration::from_millis(10));

@@ -76,7 +76,9 @@ impl Client {
         self.packets += 1;
         let right = RtpPacket::parse(&buffer[..len]).is_ok_and(|packet| {
             let sequence = first_sequence(self.source).wrapping_add(number as u16);
-            let timestamp = self.source.wrapping_add(ticks().wrapping_mul(number as u32));
+            let timestamp = self
+                .source
+                .wrapping_add(ticks().wrapping_mul(number as u32));
             packet.ssrc() == self.source
                 && packet.sequence_number() == sequence
                 && packet.timestamp() == timestamp

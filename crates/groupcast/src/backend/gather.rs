@@ -125,7 +125,11 @@ fn segment_control(bytes: usize) -> [u64; CONTROL_WORDS] {
     };
     let value = u16::try_from(bytes).unwrap_or(u16::MAX);
     let kind = (header.cmsg_level as u64) | ((header.cmsg_type as u64) << 32);
-    [header.cmsg_len as u64, kind.to_le(), u64::from(value).to_le()]
+    [
+        header.cmsg_len as u64,
+        kind.to_le(),
+        u64::from(value).to_le(),
+    ]
 }
 
 #[cfg(test)]

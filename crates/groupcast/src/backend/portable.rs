@@ -68,8 +68,12 @@ impl Portable {
             self.results.clear();
             self.results.resize(chunk.len(), Errno::SENT);
             let headers = self.gather.fill(call, chunk);
-            self.engine
-                .submit(call.socket.fd(), call.message.flags, headers, &mut self.results);
+            self.engine.submit(
+                call.socket.fd(),
+                call.message.flags,
+                headers,
+                &mut self.results,
+            );
             for (at, job) in chunk.iter().enumerate() {
                 if self.results[at].sent() {
                     continue;

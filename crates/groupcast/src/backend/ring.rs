@@ -57,7 +57,9 @@ impl Ring {
             .build(ENTRIES)
             .map_err(refused)?;
         let mut probe = Probe::new();
-        ring.submitter().register_probe(&mut probe).map_err(refused)?;
+        ring.submitter()
+            .register_probe(&mut probe)
+            .map_err(refused)?;
         // Addresses in `SEND` came with the same kernel as `SENDMSG_ZC`.
         let modern = probe.is_supported(opcode::SendMsgZc::CODE);
         let missing = |action| {
@@ -127,7 +129,11 @@ impl Ring {
             let place = self.sockets.len();
             let room = place < self.sockets.capacity();
             let submitter = self.ring.submitter();
-            if !room || submitter.register_files_update(place as u32, &[fd]).is_err() {
+            if !room
+                || submitter
+                    .register_files_update(place as u32, &[fd])
+                    .is_err()
+            {
                 return None;
             }
             self.sockets.push(fd);
@@ -161,13 +167,14 @@ impl Ring {
 
     /// A datagram in one piece; `None` if it is too long for that.
     fn flatten(&mut self, at: usize, header: &libc::msghdr) -> Option<(*const u8, u32)> {
-        // SAFETY: `Gather::fill` has set the pointer to as many parts, or to none.
-        let parts = match header.msg_iovlen {
-            0 => &[][..],
-            count => unsafe { std::slice::from_raw_parts(header.msg_iov, count) },
-        };
+        let count = header.msg_iovlen;
+        // SAFETY: `Gather::fill` has set the pointer into its array of parts, with as many behind.
+        let parts = unsafe { std::slice::from_raw_parts(header.msg_iov, count) };
         if let [part] = parts {
-            return Some((part.iov_base.cast_const().cast(), u32::try_from(part.iov_len).ok()?));
+            return Some((
+                part.iov_base.cast_const().cast(),
+                u32::try_from(part.iov_len).ok()?,
+            ));
         }
         let len: usize = parts.iter().map(|part| part.iov_len).sum();
         if len > FLAT_MAX {

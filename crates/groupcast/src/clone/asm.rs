@@ -51,8 +51,9 @@ impl Assembler {
         let registers = target as u8 | (source << 4);
         let [low, high] = offset.to_le_bytes();
         let [a, b, c, d] = value.to_le_bytes();
-        self.code
-            .push(u64::from_le_bytes([opcode, registers, low, high, a, b, c, d]));
+        self.code.push(u64::from_le_bytes([
+            opcode, registers, low, high, a, b, c, d,
+        ]));
     }
 
     /// Names the next instruction.

@@ -178,7 +178,10 @@ mod tests {
 
     #[test]
     fn checksums_over_ipv4_come_out_right() {
-        let (from, to) = ("10.1.2.3".parse().unwrap(), "10.255.254.253".parse().unwrap());
+        let (from, to) = (
+            "10.1.2.3".parse().unwrap(),
+            "10.255.254.253".parse().unwrap(),
+        );
         let head = Head::new([1; 6], from, to, &options());
         for (body, id) in [(&b""[..], 0), (b"odd", 7), (&[0xff; 1400], u16::MAX)] {
             let packet = received(&head, body, id);

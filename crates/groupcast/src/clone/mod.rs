@@ -115,10 +115,16 @@ impl Shape {
 impl Cloner {
     /// Sets everything up in the calling thread's network namespace, which must be the sockets'.
     pub(crate) fn new(sockets: &[Socket]) -> Result<Self, Unavailable> {
-        capability::require(capability::NET_ADMIN, "make a tap device and attach a program")?;
+        capability::require(
+            capability::NET_ADMIN,
+            "make a tap device and attach a program",
+        )?;
         capability::require_bpf()?;
         let routes = Routes::new().map_err(|e| Unavailable::kernel("open a netlink socket", e))?;
-        if !sockets.iter().all(|socket| same_namespace(socket.fd(), routes.fd())) {
+        if !sockets
+            .iter()
+            .all(|socket| same_namespace(socket.fd(), routes.fd()))
+        {
             return Err(Unavailable::OtherNamespace);
         }
         let arena = Arena::new(ARENA_BYTES)?;
@@ -209,7 +215,9 @@ impl Cloner {
                 continue;
             }
             let stride = stride(run[0].shape);
-            let block = self.block.min((ARENA_BYTES - RECORDS_AT - RECORD_MAX) / stride);
+            let block = self
+                .block
+                .min((ARENA_BYTES - RECORDS_AT - RECORD_MAX) / stride);
             for block in run.chunks(block) {
                 self.send_block(call, block, errors);
             }
@@ -323,7 +331,10 @@ impl Cloner {
             (control::COUNT, block.len()),
             (control::STRIDE, stride(shape)),
             (control::HEAD_BYTES, shape.head()),
-            (control::APPEND_AT, shape.head() + call.message.payload.len()),
+            (
+                control::APPEND_AT,
+                shape.head() + call.message.payload.len(),
+            ),
             (control::APPEND_BYTES, usize::from(shape.append)),
             (control::APPEND_FROM, append_from(shape)),
             (control::MARK, options.mark as usize),
@@ -345,7 +356,12 @@ impl Cloner {
             body_bytes: call.message.payload.len() + own.own_bytes(),
             id: 0,
         });
-        let parts = [&headers[..shape.headers()], own.prepend, call.message.payload, own.append];
+        let parts = [
+            &headers[..shape.headers()],
+            own.prepend,
+            call.message.payload,
+            own.append,
+        ];
         self.write_packet(&offload(call, shape), &parts)
     }
 
@@ -479,7 +495,8 @@ impl Cloner {
             }
             self.arena.write_u32(control::COUNT, group as u32);
             self.arena.write_u32(control::STRIDE, stride(shape) as u32);
-            self.arena.write_u32(control::HEAD_BYTES, shape.head() as u32);
+            self.arena
+                .write_u32(control::HEAD_BYTES, shape.head() as u32);
             self.arena.write_u32(control::APPEND_BYTES, 0);
             let headers = head.finish(&packet);
             self.write_packet(&[0; VNET_BYTES], &[&headers[..HEADERS_V4], &payload]);

@@ -110,19 +110,9 @@ impl Netlink {
             let received = self.receive(0)?;
             let mut at = 0;
             while let Some((kind, sequence, body)) = message(&self.buffer[..received], &mut at) {
-                if sequence != self.sequence {
-                    continue;
+                if sequence == self.sequence {
+                    return answer(kind, body);
                 }
-                if kind == libc::NLMSG_ERROR as u16 {
-                    let code = word(body, 0).unwrap_or(0) as i32;
-                    if code != 0 {
-                        return Err(io::Error::from_raw_os_error(-code));
-                    }
-                }
-                return Ok(Reply {
-                    kind,
-                    body: body.to_vec(),
-                });
             }
         }
     }
@@ -169,11 +159,25 @@ impl Netlink {
     }
 }
 
+/// An answer, unless it is that the kernel refuses.
+fn answer(kind: u16, body: &[u8]) -> io::Result<Reply> {
+    let code = word(body, 0).unwrap_or(0) as i32;
+    if kind == libc::NLMSG_ERROR as u16 && code != 0 {
+        return Err(io::Error::from_raw_os_error(-code));
+    }
+    Ok(Reply {
+        kind,
+        body: body.to_vec(),
+    })
+}
+
 /// The message at this place: type, sequence number, body. Moves on to the next.
 fn message<'a>(bytes: &'a [u8], at: &mut usize) -> Option<(u16, u32, &'a [u8])> {
     let rest = bytes.get(*at..)?;
     let len = word(rest, 0)? as usize;
-    let whole = rest.get(..len).filter(|whole| whole.len() >= HEADER_BYTES)?;
+    let whole = rest
+        .get(..len)
+        .filter(|whole| whole.len() >= HEADER_BYTES)?;
     let kind = u16::from_ne_bytes([whole[4], whole[5]]);
     let sequence = word(whole, 8)?;
     *at += len.next_multiple_of(4);

@@ -94,7 +94,12 @@ pub(super) fn clone_program(map: i32) -> Vec<u64> {
     asm.jump_if(R8, Condition::AtLeast, RECORDS_MAX as i32, "out");
     asm.load(R1, R7, control::COUNT as i16);
     asm.jump_if_register(R8, Condition::AtLeast, R1, "out");
-    asm.jump_if(R9, Condition::Above, (ARENA_BYTES - RECORD_MAX) as i32, "out");
+    asm.jump_if(
+        R9,
+        Condition::Above,
+        (ARENA_BYTES - RECORD_MAX) as i32,
+        "out",
+    );
     write_head(&mut asm);
     write_appended(&mut asm);
 

@@ -258,9 +258,7 @@ impl Routes {
         let path = Path {
             key: *key,
             epoch: self.epoch,
-            way: self
-                .ask(key, options)
-                .map_or(Way::Socket, |direct| Way::Direct(direct)),
+            way: self.ask(key, options).map_or(Way::Socket, Way::Direct),
         };
         if let Some(place) = place {
             self.paths[place as usize] = path;
@@ -416,7 +414,9 @@ fn route_question(key: &Key, options: &Options) -> Request {
     let request = Request::new(GET_ROUTE, 0, &fixed);
     attributes
         .into_iter()
-        .fold(request, |request, (kind, value)| request.attribute(kind, &value))
+        .fold(request, |request, (kind, value)| {
+            request.attribute(kind, &value)
+        })
 }
 
 /// The gateway, of whichever family.

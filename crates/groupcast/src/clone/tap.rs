@@ -189,8 +189,8 @@ pub(super) fn attach_filter(program: &OwnedFd, ifindex: u32, hook: Hook) -> io::
     };
     let mut netlink = Netlink::new(0)?;
     let flags = libc::NLM_F_ACK | libc::NLM_F_CREATE | libc::NLM_F_EXCL;
-    let qdisc = Request::new(NEW_QDISC, flags, &tcmsg(0xffff_0000, CLSACT, 0))
-        .attribute(KIND, b"clsact\0");
+    let qdisc =
+        Request::new(NEW_QDISC, flags, &tcmsg(0xffff_0000, CLSACT, 0)).attribute(KIND, b"clsact\0");
     match netlink.order(qdisc) {
         Err(error) if error.raw_os_error() != Some(libc::EEXIST) => return Err(error),
         Ok(()) | Err(_) => {}

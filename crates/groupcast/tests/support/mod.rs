@@ -16,9 +16,8 @@ const ARRIVAL_MAX: Duration = Duration::from_secs(5);
 /// Whether this test can run; says loudly if not. The test harness swallows what `eprintln!` prints
 /// in tests that pass, but not this.
 pub(crate) fn privileged(test: &str) -> bool {
-    let reason = match Wire::new(1500) {
-        Ok(_) => return true,
-        Err(error) => error,
+    let Err(reason) = Wire::new(1500) else {
+        return true;
     };
     let line = format!("SKIPPED {test}: needs root to make network namespaces ({reason})\n");
     std::io::stderr().write_all(line.as_bytes()).unwrap();

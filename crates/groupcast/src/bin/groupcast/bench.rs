@@ -69,7 +69,10 @@ pub(crate) fn run(kind: Kind, out: &Path) -> io::Result<()> {
     print!("{report}");
     fs::create_dir_all(out)?;
     let file = |name: &str| out.join(format!("{name}-{}", kind.name()));
-    fs::write(file("micro").with_extension("csv"), csv(kind, &points, delivered))?;
+    fs::write(
+        file("micro").with_extension("csv"),
+        csv(kind, &points, delivered),
+    )?;
     fs::write(file("micro").with_extension("txt"), report)?;
     for chart in charts(kind, &points) {
         fs::write(file(&chart.0).with_extension("svg"), chart.1.svg())?;
@@ -181,7 +184,9 @@ fn report(kind: Kind, points: &[Point], delivered: f64) -> String {
     ] {
         let of = |p: &&Point| p.experiment == experiment;
         if points.iter().any(|p| of(&p)) {
-            put(format!("\n{experiment}: ns per recipient (factor over the loop), by {what}"));
+            put(format!(
+                "\n{experiment}: ns per recipient (factor over the loop), by {what}"
+            ));
         }
         for back_end in BackEnd::ALL {
             let mut line = format!("{back_end:<12}");
@@ -195,7 +200,10 @@ fn report(kind: Kind, points: &[Point], delivered: f64) -> String {
             }
         }
     }
-    put("\nfitted costs (R189), from E52: ns per call (C_ms + C_mem), ns per recipient (C_send)".into());
+    put(
+        "\nfitted costs (R189), from E52: ns per call (C_ms + C_mem), ns per recipient (C_send)"
+            .into(),
+    );
     for back_end in BackEnd::ALL {
         if let Some(fit) = fit(points, back_end) {
             let by_loop = self::fit(points, BackEnd::Loop).map_or(0.0, |f| f.total_ns(1.0));
@@ -234,7 +242,10 @@ fn charts(kind: Kind, points: &[Point]) -> Vec<(String, Chart)> {
     let line = |experiment: &str, value: fn(&Point) -> f64| {
         let of = move |back_end: BackEnd| {
             let mine = |p: &&Point| p.experiment == experiment && p.back_end == back_end;
-            let points = points.iter().filter(mine).map(|p| (position(p) as f64, value(p)));
+            let points = points
+                .iter()
+                .filter(mine)
+                .map(|p| (position(p) as f64, value(p)));
             (back_end.to_string(), points.collect::<Vec<_>>())
         };
         let lines = BackEnd::ALL.into_iter().map(of);

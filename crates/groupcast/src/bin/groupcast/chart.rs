@@ -32,20 +32,23 @@ impl Chart {
         let x_min = points().map(|p| scale(p.0)).fold(f64::INFINITY, f64::min);
         let x_max = points().map(|p| scale(p.0)).fold(x_min + 1e-9, f64::max);
         let y_max = nice(points().map(|p| p.1).fold(0.0, f64::max));
-        let x_at = |x: f64| {
-            LEFT + (scale(x) - x_min) / (x_max - x_min) * (WIDTH - LEFT - RIGHT)
-        };
+        let x_at = |x: f64| LEFT + (scale(x) - x_min) / (x_max - x_min) * (WIDTH - LEFT - RIGHT);
         let y_at = |y: f64| HEIGHT - BOTTOM - y / y_max * (HEIGHT - TOP - BOTTOM);
         let mut svg = self.frame();
         for step in 0..=5 {
             let y = y_max * f64::from(step) / 5.0;
             let at = y_at(y);
             let right = WIDTH - RIGHT;
-            put(&mut svg, format_args!(
-                "<path d='M{LEFT} {at:.1}H{right}' stroke='#ddd'/>\
+            put(
+                &mut svg,
+                format_args!(
+                    "<path d='M{LEFT} {at:.1}H{right}' stroke='#ddd'/>\
                  <text x='{:.1}' y='{:.1}' text-anchor='end'>{}</text>",
-                LEFT - 6.0, at + 4.0, short(y)
-            ));
+                    LEFT - 6.0,
+                    at + 4.0,
+                    short(y)
+                ),
+            );
         }
         let mut ticks: Vec<f64> = points().map(|p| p.0).collect();
         ticks.sort_by(f64::total_cmp);
@@ -55,10 +58,14 @@ impl Chart {
             let at = x_at(x);
             if at > last + 28.0 {
                 last = at;
-                put(&mut svg, format_args!(
-                    "<text x='{at:.1}' y='{:.1}' text-anchor='middle'>{}</text>",
-                    HEIGHT - BOTTOM + 16.0, short(x)
-                ));
+                put(
+                    &mut svg,
+                    format_args!(
+                        "<text x='{at:.1}' y='{:.1}' text-anchor='middle'>{}</text>",
+                        HEIGHT - BOTTOM + 16.0,
+                        short(x)
+                    ),
+                );
             }
         }
         for (number, (name, points)) in self.lines.iter().enumerate() {
@@ -69,12 +76,17 @@ impl Chart {
                 .collect();
             let y = TOP + 18.0 * number as f64 + 8.0;
             let x = WIDTH - RIGHT + 14.0;
-            put(&mut svg, format_args!(
-                "<path d='M{}' fill='none' stroke='{colour}' stroke-width='2'/>\
+            put(
+                &mut svg,
+                format_args!(
+                    "<path d='M{}' fill='none' stroke='{colour}' stroke-width='2'/>\
                  <path d='M{x} {y}h18' stroke='{colour}' stroke-width='3'/>\
                  <text x='{:.1}' y='{:.1}'>{name}</text>",
-                path.join("L"), x + 24.0, y + 4.0
-            ));
+                    path.join("L"),
+                    x + 24.0,
+                    y + 4.0
+                ),
+            );
         }
         svg + "</svg>\n"
     }

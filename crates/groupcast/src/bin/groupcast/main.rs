@@ -17,9 +17,9 @@ groupcast choose                     which back-end is used here, and why
 groupcast bench [--wire WIRE] [--out DIR]
                                      time per recipient of every back-end, as CSV and SVG; needs root
                                      WIRE: discard, veth or loopback; all without it
-groupcast predict [--pid PID] [--seconds N] [--recipients N] [--payload N]
-                                     what cloning would save the running program PID; without a PID,
-                                     only how much faster sending gets
+groupcast predict [--pid PID [--thread TID]] [--seconds N] [--recipients N] [--payload N]
+                                     what cloning would save the running program PID, or one of its
+                                     threads; without a PID, only how much faster sending gets
 ";
 
 fn main() -> ExitCode {
@@ -71,12 +71,15 @@ fn option(words: &[String], name: &str) -> Result<Option<String>, String> {
         return Ok(None);
     };
     let value = words.get(at + 1).cloned();
-    value.map(Some).ok_or_else(|| format!("{name} needs a value"))
+    value
+        .map(Some)
+        .ok_or_else(|| format!("{name} needs a value"))
 }
 
 /// The number behind this word.
 fn number(words: &[String], name: &str, default: u64) -> Result<u64, String> {
     option(words, name)?.map_or(Ok(default), |text| {
-        text.parse().map_err(|_| format!("{name} {text}: not a number"))
+        text.parse()
+            .map_err(|_| format!("{name} {text}: not a number"))
     })
 }

@@ -23,7 +23,11 @@ pub(crate) fn run(words: &[String]) -> Result<(), String> {
         None => None,
         Some(text) => {
             let pid = text.parse().map_err(|_| format!("{text} is no process"))?;
-            Some(share(pid, Duration::from_secs(seconds))?)
+            let thread = match number(words, "--thread", 0)? {
+                0 => None,
+                thread => Some(thread as i32),
+            };
+            Some(share(pid, thread, Duration::from_secs(seconds))?)
         }
     };
     pin(0);
@@ -51,8 +55,9 @@ fn meaning(kind: Kind) -> &'static str {
     }
 }
 
-fn share(pid: u32, time: Duration) -> Result<f64, String> {
-    let profile = profile::watch(pid, time).map_err(|e| format!("cannot watch {pid}: {e}"))?;
+fn share(pid: u32, thread: Option<i32>, time: Duration) -> Result<f64, String> {
+    let profile =
+        profile::watch(pid, thread, time).map_err(|e| format!("cannot watch {pid}: {e}"))?;
     if profile.all == 0 {
         return Err(format!("process {pid} did nothing for {time:?}"));
     }

@@ -37,13 +37,14 @@ pub(crate) struct Profile {
     pub(crate) sending: u64,
 }
 
-/// Watches a process's threads for some time.
-pub(crate) fn watch(pid: u32, time: Duration) -> io::Result<Profile> {
+/// Watches a process's threads, or one of them, for some time.
+pub(crate) fn watch(pid: u32, only: Option<i32>, time: Duration) -> io::Result<Profile> {
     let symbols = Symbols::read()?;
     let mut rings = Vec::new();
     for entry in fs::read_dir(format!("/proc/{pid}/task"))? {
         let name = entry?.file_name();
-        if let Some(thread) = name.to_str().and_then(|name| name.parse().ok()) {
+        let thread = name.to_str().and_then(|name| name.parse().ok());
+        if let Some(thread) = thread.filter(|thread| only.is_none_or(|only| only == *thread)) {
             rings.push(Ring::open(thread)?);
         }
     }
@@ -114,7 +115,14 @@ impl Ring {
         attributes[5] = FLAGS;
         // SAFETY: the attributes are live and as long as they say.
         let fd = unsafe {
-            libc::syscall(libc::SYS_perf_event_open, attributes.as_ptr(), thread, -1, -1, 0)
+            libc::syscall(
+                libc::SYS_perf_event_open,
+                attributes.as_ptr(),
+                thread,
+                -1,
+                -1,
+                0,
+            )
         };
         if fd < 0 {
             return Err(io::Error::last_os_error());

@@ -181,7 +181,12 @@ impl Sink {
         socket.set_nonblocking(true)?;
         let bytes = Arc::new(AtomicU64::new(0));
         let end = Arc::new(AtomicBool::new(false));
-        set(&socket, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, RECEIVE_BUFFER_BYTES);
+        set(
+            &socket,
+            libc::SOL_SOCKET,
+            libc::SO_RCVBUFFORCE,
+            RECEIVE_BUFFER_BYTES,
+        );
         let thread = std::thread::spawn({
             let (bytes, end) = (Arc::clone(&bytes), Arc::clone(&end));
             move || {
@@ -243,11 +248,14 @@ fn receive(socket: &UdpSocket, bytes: &AtomicU64, end: &AtomicBool) {
             std::thread::sleep(NAP);
             continue;
         };
-        let right = headers[..got].iter().zip(&buffers).filter_map(|(header, buffer)| {
-            let len = header.msg_len as usize;
-            let right = len > 0 && buffer[0] == FILL && buffer[len - 1] == FILL;
-            right.then_some(len as u64)
-        });
+        let right = headers[..got]
+            .iter()
+            .zip(&buffers)
+            .filter_map(|(header, buffer)| {
+                let len = header.msg_len as usize;
+                let right = len > 0 && buffer[0] == FILL && buffer[len - 1] == FILL;
+                right.then_some(len as u64)
+            });
         bytes.fetch_add(right.sum(), Ordering::AcqRel);
     }
 }
@@ -256,7 +264,13 @@ fn set(socket: &UdpSocket, level: i32, name: i32, value: libc::c_int) {
     let len = size_of_val(&value) as libc::socklen_t;
     // SAFETY: the pointer is to live memory of the length given.
     let set = unsafe {
-        libc::setsockopt(socket.as_raw_fd(), level, name, (&raw const value).cast(), len)
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            level,
+            name,
+            (&raw const value).cast(),
+            len,
+        )
     };
     assert_eq!(set, 0, "root may set socket options");
 }
