@@ -72,10 +72,6 @@ impl Receivers {
         self.sockets[place].0
     }
 
-    pub(crate) fn len(&self) -> usize {
-        self.sockets.len()
-    }
-
     /// The next datagram of a receiver; waits for it.
     pub(crate) fn receive(&mut self, place: usize) -> &[u8] {
         let start = Instant::now();
