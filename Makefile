@@ -19,11 +19,11 @@ SOAK_SEEDS ?= 100000
 FUZZ_TARGETS := $(basename $(notdir $(wildcard fuzz/fuzz_targets/*.rs)))
 TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
 
-.PHONY: help deps demo test format lint unit doc fuzz soak digests growth large bench-quick figures
+.PHONY: help deps demo test format lint unit doc fuzz soak digests growth large bench-quick figures figures-groupcast groupcast-capi
 .DEFAULT_GOAL := help
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 # Programs that the tests and the demo call, and the packages they come in.
 PROGRAMS := ip:iproute2 nft:nftables ethtool:ethtool
@@ -95,6 +95,25 @@ growth: ## what a larger region costs, up to 10,000 nodes: minutes, and up to 16
 large: ## 10,000 nodes and 100,000 groups: minutes, and up to 16 GB
 	$(CARGO) build $(LOCKED) --release -p qsm-cli
 	$(TARGET_DIR)/release/qsm sim run scenarios/large/ten-thousand-nodes.txt
+
+FIGURES_GROUPCAST := docs/figures-groupcast
+PREFIX ?= /usr/local
+
+figures-groupcast: deps ## E52-E57 of group unicast as CSV and SVG; needs root and a quiet machine
+	$(CARGO) build $(LOCKED) --release -p groupcast --bin groupcast --example rtp_live
+	$(TARGET_DIR)/release/groupcast bench --out $(FIGURES_GROUPCAST)
+	$(TARGET_DIR)/release/examples/rtp_live --out $(FIGURES_GROUPCAST) \
+	  --predict $(TARGET_DIR)/release/groupcast
+
+groupcast-capi: ## build sendgroup() for C and install it below PREFIX (/usr/local)
+	$(CARGO) rustc $(LOCKED) --release -p groupcast --lib --crate-type staticlib
+	$(CARGO) rustc $(LOCKED) --release -p groupcast --lib --crate-type cdylib
+	install -d $(DESTDIR)$(PREFIX)/lib/pkgconfig $(DESTDIR)$(PREFIX)/include
+	install -m 644 crates/groupcast/include/groupcast.h $(DESTDIR)$(PREFIX)/include
+	install -m 644 $(TARGET_DIR)/release/libgroupcast.a $(DESTDIR)$(PREFIX)/lib
+	install -m 755 $(TARGET_DIR)/release/libgroupcast.so $(DESTDIR)$(PREFIX)/lib
+	sed 's|@PREFIX@|$(PREFIX)|; s|@VERSION@|0.1.0|' crates/groupcast/include/groupcast.pc.in \
+	  > $(DESTDIR)$(PREFIX)/lib/pkgconfig/groupcast.pc
 
 bench-quick: deps ## the short benchmark: throughput beside the raw ceiling, repair latency
 	$(CARGO) run $(LOCKED) --release -p qsm-bench -- quick

@@ -10,7 +10,10 @@ const ARROWS: [(&str, &[&str]); 13] = [
     ("qsm-proto", &["qsm-wire"]),
     ("qsm-gms", &["qsm-wire", "qsm-proto"]),
     ("qsm-sim", &["qsm-wire", "qsm-proto", "qsm-gms"]),
-    ("qsm-figures", &["qsm-wire", "qsm-proto", "qsm-gms", "qsm-sim"]),
+    (
+        "qsm-figures",
+        &["qsm-wire", "qsm-proto", "qsm-gms", "qsm-sim"],
+    ),
     ("groupcast", &[]),
     ("qsm-net", &["groupcast"]),
     ("qsm", &["qsm-wire", "qsm-proto", "qsm-gms", "qsm-net"]),

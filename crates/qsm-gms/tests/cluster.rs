@@ -8,8 +8,8 @@ use network::{Cluster, address, ms};
 use qsm_gms::ServiceEvent;
 use qsm_proto::membership::Change;
 use qsm_proto::{Random, Seed};
-use qsm_wire::membership::{QueryKind, Role};
 use qsm_wire::Kind;
+use qsm_wire::membership::{QueryKind, Role};
 
 const SERVICE: u64 = 1;
 
