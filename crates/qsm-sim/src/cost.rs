@@ -8,7 +8,7 @@
 //!  the application ────┘        └─ now and then: collect, for as long as the live heap demands
 //! ```
 //!
-//! A simulated data packet can stand for several (the weight of a heap): then its costs count as
+//! A simulated data packet can stand for several: then its costs count as
 //! often, and long runs of large clusters become affordable.
 
 use core::time::Duration;
