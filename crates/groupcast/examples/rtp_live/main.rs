@@ -10,6 +10,8 @@
 //! With `--predict target/release/groupcast`, that program watches the loop serve 1,000 clients and
 //! predicts what clones would save (E57).
 
+#[path = "../../src/bin/groupcast/chart.rs"]
+mod chart;
 mod clients;
 mod server;
 
@@ -20,6 +22,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use chart::Chart;
 use clients::Client;
 use groupcast::wire::Wire;
 use groupcast::{BackEnd, Sender};
@@ -56,10 +59,31 @@ fn main() -> Result<(), Box<dyn Error>> {
     let out = option("--out", "");
     if !out.is_empty() {
         std::fs::create_dir_all(&out)?;
-        std::fs::write(format!("{out}/E55-E56.csv"), table)?;
+        std::fs::write(format!("{out}/E55-E56.csv"), &table)?;
         std::fs::write(format!("{out}/E57.txt"), prediction)?;
+        let cpu = chart("E55: the server's CPU", "CPU, per cent", &table, 2);
+        std::fs::write(format!("{out}/E55.svg"), cpu.svg())?;
+        let rate = chart("E56: rate per client, of 100 kbit/s", "kbit/s", &table, 4);
+        std::fs::write(format!("{out}/E56.svg"), rate.svg())?;
     }
     Ok(())
+}
+
+/// A column of the table against the number of clients.
+fn chart(title: &str, y_label: &'static str, table: &str, column: usize) -> Chart {
+    let line = |back_end: BackEnd| {
+        let rows = table.lines().map(|row| row.split(',').collect::<Vec<_>>());
+        let mine = rows.filter(|cells| cells[0] == back_end.name());
+        let point = |cells: Vec<&str>| Some((cells[1].parse().ok()?, cells[column].parse().ok()?));
+        (back_end.to_string(), mine.filter_map(point).collect())
+    };
+    Chart {
+        title: title.to_owned(),
+        x_label: "clients",
+        y_label,
+        x_log: false,
+        lines: [BackEnd::Loop, BackEnd::Clone].map(line).to_vec(),
+    }
 }
 
 /// Serves so many clients by a back-end; a row of the table.

@@ -105,7 +105,7 @@ impl Ring {
         const TASK_CLOCK: u64 = 1;
         const SAMPLE_CALLCHAIN: u64 = 1 << 5;
         /// Count by frequency, and leave the user's part of the stack out.
-        const FLAGS: u64 = (1 << 10) | (1 << 21);
+        const FLAGS: u64 = (1 << 10) | (1 << 22);
         // `struct perf_event_attr` in its first, 64-byte version, as words of 64 bits.
         let mut attributes = [0_u64; 8];
         attributes[0] = u64::from(SOFTWARE) | (64 << 32);
