@@ -134,6 +134,7 @@ pub(super) struct Routes {
     neighbours: Vec<Neighbour>,
     neighbour_places: HashMap<(u32, IpAddr), u32>,
     links: HashMap<u32, Link>,
+    loopback: Loopback,
     epoch: u32,
     /// Questions left in this call.
     budget: usize,
@@ -150,6 +151,8 @@ impl Routes {
             neighbours: Vec::new(),
             neighbour_places: HashMap::new(),
             links: HashMap::new(),
+            // Read once, here: later calls may come from threads in other namespaces.
+            loopback: Loopback::read(),
             epoch: 0,
             budget: 0,
             now_s: 0,
@@ -289,7 +292,7 @@ impl Routes {
             bound
         };
         let neighbour = match link.kind {
-            LinkKind::Loopback if loopback_takes_clones(key.to) => None,
+            LinkKind::Loopback if self.loopback.takes(key.to) => None,
             LinkKind::Ethernet if kind == UNICAST => {
                 let next_hop = next_hop(&route).unwrap_or(key.to);
                 Some(self.neighbour(ifindex, next_hop))
@@ -438,17 +441,39 @@ fn neighbour_value(news: &Reply) -> Option<(Mac, u16)> {
     Some((mac, state))
 }
 
-/// Whether loopback delivers packets that the kernel did not route itself. IPv6 does. For IPv4 it
-/// takes them for strays with forged addresses, unless the administrator has allowed both.
-fn loopback_takes_clones(to: IpAddr) -> bool {
-    let IpAddr::V4(to) = to else { return true };
-    let on = |name: &str| {
-        ["all", "lo"].iter().any(|which| {
-            let path = format!("/proc/sys/net/ipv4/conf/{which}/{name}");
-            fs::read_to_string(path).is_ok_and(|text| text.trim() != "0")
-        })
-    };
-    on("accept_local") && !on("rp_filter") && (!to.is_loopback() || on("route_localnet"))
+/// Which clones loopback delivers. IPv6 takes all. IPv4 takes packets that the kernel did not route
+/// itself for strays with forged addresses, unless the administrator has allowed both kinds.
+#[derive(Debug, Clone, Copy)]
+struct Loopback {
+    /// To the host's own addresses.
+    own_v4: bool,
+    /// To 127.0.0.0/8.
+    net_v4: bool,
+}
+
+impl Loopback {
+    /// Reads the settings of the calling thread's network namespace.
+    fn read() -> Self {
+        let on = |name: &str| {
+            ["all", "lo"].iter().any(|which| {
+                let path = format!("/proc/sys/net/ipv4/conf/{which}/{name}");
+                fs::read_to_string(path).is_ok_and(|text| text.trim() != "0")
+            })
+        };
+        let own_v4 = on("accept_local") && !on("rp_filter");
+        Self {
+            own_v4,
+            net_v4: own_v4 && on("route_localnet"),
+        }
+    }
+
+    fn takes(self, to: IpAddr) -> bool {
+        match to {
+            IpAddr::V4(to) if to.is_loopback() => self.net_v4,
+            IpAddr::V4(_) => self.own_v4,
+            IpAddr::V6(_) => true,
+        }
+    }
 }
 
 fn family(ip: IpAddr) -> u8 {
