@@ -135,6 +135,7 @@ impl Endpoint {
             self.core.cursors.forget_all();
             self.routes.forget_numbers();
             self.pasts.clear();
+            self.departures.clear();
         }
         self.core.origin = origin;
         self.core.events.push(Event::Admitted {
@@ -183,6 +184,8 @@ impl Endpoint {
                 entry.insert(region)
             }
         };
+        let departed = self.departures.done(id, region.history.left());
+        region.note_departed(departed);
         if let Some(groups) = self.announced.remove(&id) {
             region.groups = groups;
         }
@@ -234,6 +237,9 @@ impl Endpoint {
         add_counters(&mut self.core.stats, &region);
         self.channels.remove(&region.channel());
         self.routes.replace(id, &region.groups, &[]);
+        if let Some(leaving) = region.leaving.filter(|leaving| leaving.told) {
+            self.departures.note(id, leaving.view);
+        }
         region.release(&mut self.core.store);
         if let Some(sender) = region.sender.take() {
             let past = sender.end(&mut self.pool);
@@ -270,7 +276,10 @@ impl Endpoint {
             let Some(region) = self.regions.get_mut(id) else {
                 continue;
             };
-            if let Some(view) = region.history.left().filter(|_| region.leaving.is_none()) {
+            if let Some(view) = region.history.left().filter(|_| region.departed) {
+                self.membership
+                    .drained(now, *id, view, &mut self.core.outbox);
+            } else if let Some(view) = region.history.left().filter(|_| region.leaving.is_none()) {
                 region.leaving = Some(Leaving {
                     view,
                     since: now,
