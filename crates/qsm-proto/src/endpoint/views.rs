@@ -90,13 +90,13 @@ impl Endpoint {
             Change::Admitted { origin, fresh } => self.admitted(origin, fresh),
             Change::Region { region, groups, .. } => self.region_groups(region, groups),
             Change::View(view) => self.view(now, &view),
-            Change::Closed { region } => self.closed(now, region, out),
+            Change::Closed { region } => self.remove(region),
             Change::Settled {
                 region,
                 view,
                 senders,
             } => self.settled(region, view, senders),
-            Change::Dead { origin } => self.sender_died(now, origin, out),
+            Change::Dead { origin } => self.sender_died(now, origin),
             Change::BatchEnd => self.batch_end(now, out),
             Change::Excluded => self.core.events.push(Event::Excluded),
             Change::Named { group, name } => {
@@ -224,11 +224,6 @@ impl Endpoint {
         }
     }
 
-    fn closed(&mut self, now: Instant, id: RegionId, out: &mut dyn Deliver) {
-        self.remove(id);
-        self.release_held(now, out);
-    }
-
     fn remove(&mut self, id: RegionId) {
         self.announced.remove(&id);
         let Some(mut region) = self.regions.remove(&id) else {
@@ -252,12 +247,8 @@ impl Endpoint {
         self.moving = self.regions.values().any(|region| region.leaving.is_some());
     }
 
-    fn sender_died(&mut self, now: Instant, origin: Origin, out: &mut dyn Deliver) {
-        let ids: Vec<RegionId> = self.regions.keys().copied().collect();
-        for id in ids {
-            let Some(region) = self.regions.get_mut(&id) else {
-                continue;
-            };
+    fn sender_died(&mut self, now: Instant, origin: Origin) {
+        for region in self.regions.values_mut() {
             region.queries.remove(&origin);
             if let Some(settled) = &mut region.settled {
                 settled.senders.remove(&origin);
@@ -265,11 +256,11 @@ impl Endpoint {
             if let Some(stream) = region.streams.get_mut(&origin) {
                 stream.sender_died(now);
             }
-            self.deliver_waiting(now, id, origin, out);
         }
     }
 
-    /// All updates of a batch are in: subscriptions, addresses and deliveries follow (R-VIEW-3).
+    /// All updates of a batch are in: subscriptions, addresses and deliveries follow, in this
+    /// order (R-VIEW-3): a message of a new group must find its subscription.
     fn batch_end(&mut self, now: Instant, out: &mut dyn Deliver) {
         let touched = core::mem::take(&mut self.touched);
         for id in &touched {
@@ -306,10 +297,11 @@ impl Endpoint {
         self.note_moving();
         self.subscribe();
         self.listen();
-        for id in touched {
+        // Also those of regions that are not touched: what was held may be free (R-VIEW-7).
+        let ids: Vec<RegionId> = self.regions.keys().copied().collect();
+        for id in ids {
             self.deliver_all(now, id, out);
         }
-        self.release_held(now, out);
     }
 
     /// The groups that are delivered are those of the region this node is a receiver of.
@@ -342,14 +334,6 @@ impl Endpoint {
             self.core.events.push(Event::Unlisten { address: *address });
         }
         self.listening = wanted;
-    }
-
-    /// Regions may have been left or closed: what was held for them is looked at again.
-    fn release_held(&mut self, now: Instant, out: &mut dyn Deliver) {
-        let ids: Vec<RegionId> = self.regions.keys().copied().collect();
-        for id in ids {
-            self.deliver_all(now, id, out);
-        }
     }
 
     fn deliver_all(&mut self, now: Instant, id: RegionId, out: &mut dyn Deliver) {
