@@ -162,7 +162,7 @@ impl Endpoint {
             self.core.stats.discard_cluster += 1;
             return;
         }
-        if header.origin.node == self.core.origin.node {
+        if header.origin == self.core.origin {
             self.core.stats.discard_own += 1;
             return;
         }
