@@ -100,8 +100,9 @@ impl Endpoint {
             Change::BatchEnd => self.batch_end(now, out),
             Change::Excluded => self.core.events.push(Event::Excluded),
             Change::Named { group, name } => {
+                // A publisher that is not confirmed is not told of all regions of the group.
                 self.routes
-                    .enter(group, self.membership.wants(Role::Publisher, &name));
+                    .enter(group, self.membership.holds(Role::Publisher, &name));
             }
             Change::Unnamed { group, .. } => self.routes.enter(group, false),
             Change::Done { request } => self.done(request),
