@@ -36,7 +36,17 @@ impl Endpoint {
     ) {
         let now = self.advance(now);
         for change in changes {
+            // Nobody will confirm a role.
+            let granted = match &change {
+                Change::Named { group, name } => {
+                    Some(*group).filter(|_| self.membership.wants(Role::Publisher, name))
+                }
+                _ => None,
+            };
             self.take_change(now, change, out);
+            if let Some(group) = granted {
+                self.routes.enter(group, true);
+            }
         }
     }
 
