@@ -252,6 +252,13 @@ impl RepairTimes {
         }
     }
 
+    /// A repair came after that long and several requests; which one it answers cannot be told
+    /// (Karn). Were such repairs not counted, a round trip longer than the first retry would never
+    /// be measured, and everything asked for several times. Outages must not count for much.
+    pub fn note_retried(&mut self, sample: Duration) {
+        self.note_round_trip(sample.min(self.round_trip() * 4));
+    }
+
     /// Smooths one sample in, with a weight of an eighth.
     pub fn note_round_trip(&mut self, sample: Duration) {
         let sample = crate::nanoseconds(sample).max(1);
@@ -278,6 +285,7 @@ mod tests {
         assert!(disorder > Duration::from_micros(1900) && disorder < Duration::from_millis(2));
         (0..1000).for_each(|_| times.note_disorder(Duration::from_micros(10)));
         assert!(times.disorder() < Duration::from_micros(20));
+        (0..20).for_each(|_| times.note_retried(Duration::from_millis(4)));
         times.note_disorder(Duration::from_secs(1));
         assert_eq!(times.disorder(), Duration::from_millis(4));
     }
