@@ -92,7 +92,7 @@ digests: ## the same seeds give the same digests in debug and release, twice
 growth: ## what a larger region costs, up to 10,000 nodes: minutes, and up to 16 GB
 	$(CARGO) test $(LOCKED) --release -p qsm-sim --test growth -- --ignored --nocapture
 
-large: ## 10,000 nodes and 100,000 groups: minutes, and up to 16 GB
+large: ## 10,000 nodes and 100,000 groups: a minute, and 2 GB
 	$(CARGO) build $(LOCKED) --release -p qsm-cli
 	$(TARGET_DIR)/release/qsm sim run scenarios/large/ten-thousand-nodes.txt
 
