@@ -83,6 +83,11 @@ impl History {
         self.entries.push_back(Entry { view, me, receives });
     }
 
+    /// This node's part begins with the current view, whatever it was before.
+    pub fn join_now(&mut self) {
+        self.joined = Some(self.newest().number());
+    }
+
     /// The current view.
     #[must_use]
     pub fn newest(&self) -> &Arc<RegionView> {

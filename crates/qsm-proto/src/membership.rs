@@ -182,6 +182,12 @@ impl Membership {
         self.groups.wants(role, name)
     }
 
+    /// Whether the service has confirmed this role in the group, and the application wants it.
+    #[must_use]
+    pub fn holds(&self, role: Role, name: &str) -> bool {
+        self.groups.holds(role, name)
+    }
+
     /// This node knows something of that life: a service that starts without memory must not
     /// give its incarnation again (R-MEM-1).
     pub fn heard_of(&mut self, origin: Origin) {

@@ -69,6 +69,8 @@ pub struct Region {
     pub silent: Vec<Origin>,
     /// Set while this node is leaving.
     pub leaving: Option<Leaving>,
+    /// This node has left with everything before, and is only said to be still leaving.
+    pub departed: bool,
     /// What everybody who may send here knows.
     pub settled: Option<Settled>,
     /// The membership service has been told that all that this node has sent here has arrived.
@@ -95,6 +97,7 @@ impl Region {
             queries: BTreeMap::new(),
             silent: Vec::new(),
             leaving: None,
+            departed: false,
             settled: None,
             parted: false,
             receivers: 0,
@@ -123,7 +126,17 @@ impl Region {
     /// Whether this node takes part in its recovery.
     #[must_use]
     pub fn member(&self) -> bool {
-        self.history.me().is_some()
+        self.history.me().is_some() && !self.departed
+    }
+
+    /// A view has come; `over`: it shows this node as leaving, which ended long ago. If it shows
+    /// it as a receiver, it begins anew: what it had before is gone. Rule R-VIEW-11.
+    pub fn note_departed(&mut self, over: bool) {
+        self.departed |= over;
+        if self.departed && self.history.left().is_none() {
+            self.departed = false;
+            self.history.join_now();
+        }
     }
 
     /// Whether messages to its groups are delivered here.

@@ -210,6 +210,9 @@ impl Default for Histogram {
     }
 }
 
+/// What disorder is believed as long as the round trip is not known.
+const DISORDER_MAX: Duration = Duration::from_millis(2);
+
 /// What is known of the time that repairs take.
 #[derive(Debug, Clone, Default)]
 pub struct RepairTimes {
@@ -221,10 +224,15 @@ pub struct RepairTimes {
 
 impl RepairTimes {
     /// How late packets come that were overtaken, but not lost: the largest such time of late, at
-    /// most a round trip.
+    /// most a round trip. As long as no repair was faster than the packet itself, the round trip
+    /// is not known.
     #[must_use]
     pub fn disorder(&self) -> Duration {
-        Duration::from_nanos(self.disorder_ns).min(self.round_trip())
+        let most = match self.round_trip_ns {
+            0 => DISORDER_MAX,
+            nanos => Duration::from_nanos(nanos),
+        };
+        Duration::from_nanos(self.disorder_ns).min(most)
     }
 
     /// A packet came that long after one that was sent after it. The estimate rises at once and
@@ -261,6 +269,8 @@ mod tests {
     #[test]
     fn disorder_is_learned_at_once_forgotten_slowly_and_at_most_a_round_trip() {
         let mut times = RepairTimes::default();
+        times.note_disorder(Duration::from_micros(700));
+        assert_eq!(times.disorder(), Duration::from_micros(700));
         times.note_round_trip(Duration::from_millis(4));
         times.note_disorder(Duration::from_millis(2));
         times.note_disorder(Duration::from_micros(10));

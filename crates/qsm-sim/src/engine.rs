@@ -739,6 +739,7 @@ impl Engine {
             };
             if on {
                 state.listening.insert(address);
+                self.network.join(host, address);
             } else {
                 state.listening.remove(&address);
             }

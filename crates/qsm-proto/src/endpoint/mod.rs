@@ -2,6 +2,7 @@
 
 mod core;
 mod data;
+mod departures;
 mod meter;
 mod past;
 mod publish;
@@ -20,6 +21,7 @@ use qsm_wire::{
 };
 
 use self::core::Core;
+use self::departures::Departures;
 use self::meter::Meter;
 use self::past::Pasts;
 use self::routes::Routes;
@@ -55,6 +57,7 @@ pub struct Endpoint {
     pool: BlockPool,
     /// What was sent on channels that are not known any more.
     pasts: Pasts,
+    departures: Departures,
     meter: Meter,
     subscriptions: BTreeSet<GroupId>,
     listening: BTreeSet<SocketAddr>,
@@ -89,6 +92,7 @@ impl Endpoint {
             membership: Membership::new(&config, seed, now),
             pool: BlockPool::new(config.limits.send_bytes),
             pasts: Pasts::default(),
+            departures: Departures::default(),
             meter: Meter::new(&config.pace, now),
             core: Core::new(config, seed, now),
             regions: BTreeMap::new(),
@@ -158,7 +162,7 @@ impl Endpoint {
             self.core.stats.discard_cluster += 1;
             return;
         }
-        if header.origin.node == self.core.origin.node {
+        if header.origin == self.core.origin {
             self.core.stats.discard_own += 1;
             return;
         }

@@ -84,12 +84,15 @@ impl Endpoint {
         let Some(region) = self.regions.get(&id) else {
             return;
         };
-        let view = region.history.nearest(head.view);
-        let asker = view.index_of(header.origin);
-        if asker.is_none() && !region.history.lives(header.origin) {
+        let mut view = region.history.nearest(head.view);
+        if view.index_of(header.origin).is_none() {
+            // It has joined since, and must have what was sent before (R-TOK-4).
+            view = region.history.newest();
+        }
+        let Some(asker) = view.index_of(header.origin) else {
             self.core.stats.discard_stranger += 1;
             return;
-        }
+        };
         if kind == Kind::Pull {
             self.core.stats.pulls_received += 1;
         } else {
@@ -102,7 +105,7 @@ impl Endpoint {
         } else {
             Vec::new()
         };
-        if let Some(asker) = asker.filter(|_| head.for_itself) {
+        if head.for_itself {
             waiters.push(asker);
             let first = request
                 .ranges
@@ -118,7 +121,7 @@ impl Endpoint {
             view: view.number(),
             tried,
             waiters,
-            partition: asker.map(|asker| view.partition_of(asker)),
+            partition: Some(view.partition_of(asker)),
             patient: kind == Kind::Pull,
         };
         self.core.recent.turn(now, self.core.repairs.round_trip());

@@ -36,7 +36,17 @@ impl Endpoint {
     ) {
         let now = self.advance(now);
         for change in changes {
+            // Nobody will confirm a role.
+            let granted = match &change {
+                Change::Named { group, name } => {
+                    Some(*group).filter(|_| self.membership.wants(Role::Publisher, name))
+                }
+                _ => None,
+            };
             self.take_change(now, change, out);
+            if let Some(group) = granted {
+                self.routes.enter(group, true);
+            }
         }
     }
 
@@ -90,18 +100,19 @@ impl Endpoint {
             Change::Admitted { origin, fresh } => self.admitted(origin, fresh),
             Change::Region { region, groups, .. } => self.region_groups(region, groups),
             Change::View(view) => self.view(now, &view),
-            Change::Closed { region } => self.closed(now, region, out),
+            Change::Closed { region } => self.remove(region),
             Change::Settled {
                 region,
                 view,
                 senders,
             } => self.settled(region, view, senders),
-            Change::Dead { origin } => self.sender_died(now, origin, out),
+            Change::Dead { origin } => self.sender_died(now, origin),
             Change::BatchEnd => self.batch_end(now, out),
             Change::Excluded => self.core.events.push(Event::Excluded),
             Change::Named { group, name } => {
+                // A publisher that is not confirmed is not told of all regions of the group.
                 self.routes
-                    .enter(group, self.membership.wants(Role::Publisher, &name));
+                    .enter(group, self.membership.holds(Role::Publisher, &name));
             }
             Change::Unnamed { group, .. } => self.routes.enter(group, false),
             Change::Done { request } => self.done(request),
@@ -135,6 +146,7 @@ impl Endpoint {
             self.core.cursors.forget_all();
             self.routes.forget_numbers();
             self.pasts.clear();
+            self.departures.clear();
         }
         self.core.origin = origin;
         self.core.events.push(Event::Admitted {
@@ -183,6 +195,8 @@ impl Endpoint {
                 entry.insert(region)
             }
         };
+        let departed = self.departures.done(id, region.history.left());
+        region.note_departed(departed);
         if let Some(groups) = self.announced.remove(&id) {
             region.groups = groups;
         }
@@ -221,11 +235,6 @@ impl Endpoint {
         }
     }
 
-    fn closed(&mut self, now: Instant, id: RegionId, out: &mut dyn Deliver) {
-        self.remove(id);
-        self.release_held(now, out);
-    }
-
     fn remove(&mut self, id: RegionId) {
         self.announced.remove(&id);
         let Some(mut region) = self.regions.remove(&id) else {
@@ -234,6 +243,9 @@ impl Endpoint {
         add_counters(&mut self.core.stats, &region);
         self.channels.remove(&region.channel());
         self.routes.replace(id, &region.groups, &[]);
+        if let Some(leaving) = region.leaving.filter(|leaving| leaving.told) {
+            self.departures.note(id, leaving.view);
+        }
         region.release(&mut self.core.store);
         if let Some(sender) = region.sender.take() {
             let past = sender.end(&mut self.pool);
@@ -246,12 +258,8 @@ impl Endpoint {
         self.moving = self.regions.values().any(|region| region.leaving.is_some());
     }
 
-    fn sender_died(&mut self, now: Instant, origin: Origin, out: &mut dyn Deliver) {
-        let ids: Vec<RegionId> = self.regions.keys().copied().collect();
-        for id in ids {
-            let Some(region) = self.regions.get_mut(&id) else {
-                continue;
-            };
+    fn sender_died(&mut self, now: Instant, origin: Origin) {
+        for region in self.regions.values_mut() {
             region.queries.remove(&origin);
             if let Some(settled) = &mut region.settled {
                 settled.senders.remove(&origin);
@@ -259,18 +267,21 @@ impl Endpoint {
             if let Some(stream) = region.streams.get_mut(&origin) {
                 stream.sender_died(now);
             }
-            self.deliver_waiting(now, id, origin, out);
         }
     }
 
-    /// All updates of a batch are in: subscriptions, addresses and deliveries follow (R-VIEW-3).
+    /// All updates of a batch are in: subscriptions, addresses and deliveries follow, in this
+    /// order (R-VIEW-3): a message of a new group must find its subscription.
     fn batch_end(&mut self, now: Instant, out: &mut dyn Deliver) {
         let touched = core::mem::take(&mut self.touched);
         for id in &touched {
             let Some(region) = self.regions.get_mut(id) else {
                 continue;
             };
-            if let Some(view) = region.history.left().filter(|_| region.leaving.is_none()) {
+            if let Some(view) = region.history.left().filter(|_| region.departed) {
+                self.membership
+                    .drained(now, *id, view, &mut self.core.outbox);
+            } else if let Some(view) = region.history.left().filter(|_| region.leaving.is_none()) {
                 region.leaving = Some(Leaving {
                     view,
                     since: now,
@@ -297,10 +308,11 @@ impl Endpoint {
         self.note_moving();
         self.subscribe();
         self.listen();
-        for id in touched {
+        // Also those of regions that are not touched: what was held may be free (R-VIEW-7).
+        let ids: Vec<RegionId> = self.regions.keys().copied().collect();
+        for id in ids {
             self.deliver_all(now, id, out);
         }
-        self.release_held(now, out);
     }
 
     /// The groups that are delivered are those of the region this node is a receiver of.
@@ -333,14 +345,6 @@ impl Endpoint {
             self.core.events.push(Event::Unlisten { address: *address });
         }
         self.listening = wanted;
-    }
-
-    /// Regions may have been left or closed: what was held for them is looked at again.
-    fn release_held(&mut self, now: Instant, out: &mut dyn Deliver) {
-        let ids: Vec<RegionId> = self.regions.keys().copied().collect();
-        for id in ids {
-            self.deliver_all(now, id, out);
-        }
     }
 
     fn deliver_all(&mut self, now: Instant, id: RegionId, out: &mut dyn Deliver) {

@@ -114,6 +114,13 @@ impl Groups {
             .is_some_and(|group| group.wanted.has(role))
     }
 
+    /// Whether the service has confirmed this role, and the application wants it still.
+    pub(super) fn holds(&self, role: Role, name: &str) -> bool {
+        self.by_name
+            .get(name)
+            .is_some_and(|group| group.wanted.has(role) && group.held.has(role))
+    }
+
     /// Notes that the application does not want this role any more.
     pub(super) fn unwant(&mut self, role: Role, names: &[String]) {
         for name in names {

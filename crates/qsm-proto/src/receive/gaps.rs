@@ -70,6 +70,9 @@ pub struct Gap {
     pub last: u64,
     /// When it was found.
     pub found: Instant,
+    /// Since when its cachers have been silent: found, or last brought and refused for lack of
+    /// memory.
+    pub silent_since: Instant,
     /// When something is due: the first request, or a retry.
     pub due: Instant,
     /// When it was last asked for.
@@ -173,6 +176,7 @@ impl Gaps {
             first: range.first(),
             last: range.last(),
             found: now,
+            silent_since: now,
             due,
             asked: now,
             attempts: 0,

@@ -297,6 +297,9 @@ impl ReceiveStream {
                 }
                 None => {
                     inbox.desk.stats.discard_memory += 1;
+                    if let Some(gap) = self.gaps.find_mut(sequence) {
+                        gap.silent_since = inbox.now;
+                    }
                     return Arrival::Dropped;
                 }
             }

@@ -133,7 +133,8 @@ impl Planner<'_> {
             true => self.recovery.give_up * PATIENCE_AFTER_DEATH,
             false => self.recovery.give_up,
         };
-        let silent = self.now.since(gap.found) > patience && usize::from(gap.attempts) > open.len();
+        let silent =
+            self.now.since(gap.silent_since) > patience && usize::from(gap.attempts) > open.len();
         if !open.is_empty() && !silent {
             let block = gap.first / structure.layout().block_packets.max(1);
             let turn = mix(self.me.node.0 ^ block).wrapping_add(u64::from(gap.attempts));

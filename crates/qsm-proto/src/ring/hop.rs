@@ -32,7 +32,8 @@ pub(super) struct Passing {
     /// The neighbour's place in the ring.
     pub(super) position: usize,
     pub(super) to: MemberIndex,
-    sent: Instant,
+    /// For the first time.
+    pub(super) sent: Instant,
     pub(super) deadline: Instant,
     sendings: u32,
 }
@@ -43,8 +44,10 @@ pub(super) struct Hops {
     smoothed_ns: u64,
     /// Smoothed deviation from it.
     deviation_ns: u64,
-    /// Members passed over, and when each was reported.
-    silent: Vec<(MemberIndex, Option<Instant>)>,
+    /// Members passed over here and not heard since.
+    silent: Vec<MemberIndex>,
+    /// Members reported, and when last.
+    reported: Vec<(MemberIndex, Instant)>,
     /// When the view was installed here.
     installed: Instant,
     /// Members that do not answer are waited for.
@@ -78,7 +81,7 @@ impl Hops {
 
     /// Counts a repetition; `false` if the neighbour has had its chances.
     pub(super) fn again(&self, now: Instant, passing: &mut Passing) -> bool {
-        let silent = self.silent.iter().any(|(member, _)| *member == passing.to);
+        let silent = self.silent.contains(&passing.to);
         let max = match (self.waiting, silent) {
             (true, _) => SENDINGS_WAITING,
             (false, true) => SENDINGS_TO_SILENT,
@@ -92,12 +95,13 @@ impl Hops {
         true
     }
 
-    /// A receipt came. The time of a hop counts from the first sending: which one it is for cannot
-    /// be told (Karn), and were only those counted that were sent once, a hop that always takes
-    /// longer than the first wait would never be measured, and always be passed over.
-    pub(super) fn receipted(&mut self, now: Instant, passing: &Passing) {
-        self.alive(passing.to);
-        let sample = nanoseconds(now.since(passing.sent));
+    /// A receipt came, perhaps after the member was passed over. The time of a hop counts from the
+    /// first sending: which one it is for cannot be told (Karn), and were only those counted that
+    /// were sent once, or in time, a hop that always takes longer would never be measured, and
+    /// always be passed over.
+    pub(super) fn receipted(&mut self, now: Instant, member: MemberIndex, sent: Instant) {
+        self.alive(member);
+        let sample = nanoseconds(now.since(sent));
         let off = self.smoothed_ns.abs_diff(sample);
         (self.smoothed_ns, self.deviation_ns) = match self.smoothed_ns {
             0 => (sample, sample / 2),
@@ -110,23 +114,27 @@ impl Hops {
 
     /// The member has been heard.
     pub(super) fn alive(&mut self, member: MemberIndex) {
-        self.silent.retain(|(silent, _)| *silent != member);
+        self.silent.retain(|silent| *silent != member);
     }
 
-    /// The member did not answer; whether it is time to report it (again).
-    pub(super) fn silent(&mut self, now: Instant, member: MemberIndex) -> bool {
-        let known = self.silent.iter().position(|(silent, _)| *silent == member);
-        let at = known.unwrap_or(self.silent.len());
-        if known.is_none() {
-            self.silent.push((member, None));
+    /// The member was passed over.
+    pub(super) fn passed_over(&mut self, member: MemberIndex) {
+        if !self.silent.contains(&member) {
+            self.silent.push(member);
         }
-        let reported = &mut self.silent[at].1;
-        let due = match *reported {
-            Some(before) => now.since(before) >= REPORT_INTERVAL,
+    }
+
+    /// Somebody found the member silent; whether it is time to report it (again).
+    pub(super) fn report(&mut self, now: Instant, member: MemberIndex) -> bool {
+        let known = self.reported.iter_mut().find(|(of, _)| *of == member);
+        let due = match &known {
+            Some((_, before)) => now.since(*before) >= REPORT_INTERVAL,
             None => now.since(self.installed) >= SETTLING,
         };
-        if due {
-            *reported = Some(now);
+        match known {
+            Some((_, before)) if due => *before = now,
+            None if due => self.reported.push((member, now)),
+            _ => {}
         }
         due
     }
@@ -139,6 +147,7 @@ impl Hops {
     /// A view is installed: member indexes have another meaning from now on.
     pub(super) fn install(&mut self, now: Instant) {
         self.silent.clear();
+        self.reported.clear();
         self.installed = now;
     }
 
@@ -183,7 +192,7 @@ mod tests {
                 let deadline = passing.deadline;
                 assert!(hops.again(deadline, &mut passing), "given up");
             }
-            hops.receipted(now.after(took), &passing);
+            hops.receipted(now.after(took), passing.to, passing.sent);
         }
         assert!(hops.timeout(0) >= took);
     }

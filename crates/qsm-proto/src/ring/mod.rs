@@ -369,12 +369,8 @@ impl RegionRing {
             .iter_mut()
             .find(|round| round.leader == ack.leader && round.number == ack.round);
         let stage = round.and_then(|round| round.stages.get_mut(level));
-        let answered = stage.and_then(|stage| {
-            let passing = stage.passing.as_ref()?;
-            (place.origin(passing.to) == Some(from)).then(|| stage.passing.take())?
-        });
-        match answered {
-            Some(passing) => self.hops.receipted(now, &passing),
+        match stage.and_then(|stage| stage.receipt(&place, from)) {
+            Some((member, sent)) => self.hops.receipted(now, member, sent),
             None => {
                 self.stats.stale += 1;
                 // Too late for this token, but a sign of life.

@@ -363,6 +363,9 @@ impl RegionRing {
             return;
         }
         self.stats.tokens_bypassed += 1;
+        self.hops.passed_over(passing.to);
+        let stage = &mut self.rounds[at].stages[level];
+        stage.passed_over.push((passing.to, passing.sent));
         self.suspect(turn, place, passing.to);
         let mut token = passing.token;
         token.suspect(passing.to);
@@ -374,7 +377,9 @@ impl RegionRing {
 
     /// As a ring's leader: the token is lost. This node's own word has to do, or a new round.
     fn ring_expired(&mut self, turn: &mut Turn<'_>, place: &Place, at: usize, level: usize) {
-        if self.rounds[at].leader == place.me && level + 1 == place.seats.len() {
+        let top = self.rounds[at].leader == place.me && level + 1 == place.seats.len();
+        self.patience.lost(level, top);
+        if top {
             self.abandon(turn.now, at);
             return;
         }
@@ -392,7 +397,7 @@ impl RegionRing {
     pub(super) fn suspect(&mut self, turn: &mut Turn<'_>, place: &Place, member: MemberIndex) {
         if let Some(origin) = place.origin(member)
             && origin != place.me
-            && self.hops.silent(turn.now, member)
+            && self.hops.report(turn.now, member)
         {
             turn.actions.push(Action::Suspect { member: origin });
         }

@@ -10,10 +10,11 @@
 
 use core::time::Duration;
 
-use qsm_wire::Origin;
+use qsm_wire::{MemberIndex, Origin};
 
 use super::gathered::Gathered;
 use super::hop::Passing;
+use super::place::Place;
 use crate::{Instant, nanoseconds};
 
 /// Shortest patience of a ring's leader, for each level from the leaves up to its own. More than
@@ -22,7 +23,9 @@ const LEVEL_TIMEOUT: Duration = Duration::from_millis(100);
 /// Shortest patience of the region leader.
 const ROUND_TIMEOUT: Duration = Duration::from_millis(200);
 /// A ring's leader waits this many times the longest rotation of late.
-const PATIENCE: u64 = 8;
+const PATIENCE: u32 = 8;
+/// Giving up makes leaders no more patient than this.
+const TIMEOUT_MAX: Duration = Duration::from_secs(5);
 
 /// What happens in one ring.
 #[derive(Debug, Default)]
@@ -37,9 +40,25 @@ pub(super) struct Stage {
     pub(super) held: Option<Gathered>,
     /// The token on its way to the successor.
     pub(super) passing: Option<Passing>,
+    /// Those passed over, and when the token was sent to them: their receipts may still come.
+    pub(super) passed_over: Vec<(MemberIndex, Instant)>,
 }
 
 impl Stage {
+    /// The member that sends a receipt, if it has been sent the token, and when for the first time.
+    pub(super) fn receipt(
+        &mut self,
+        place: &Place,
+        from: Origin,
+    ) -> Option<(MemberIndex, Instant)> {
+        let is = |to: MemberIndex| place.origin(to) == Some(from);
+        if let Some(passing) = self.passing.take_if(|passing| is(passing.to)) {
+            return Some((passing.to, passing.sent));
+        }
+        let late = self.passed_over.iter().position(|(to, _)| is(*to))?;
+        Some(self.passed_over.swap_remove(late))
+    }
+
     /// As the ring's leader: still waiting for the token.
     pub(super) fn waiting(&self) -> bool {
         self.opened.is_some() && self.gathered.is_none()
@@ -95,10 +114,16 @@ impl Patience {
         }
     }
 
+    /// A ring of that level was given up. It may only be slow: the next one gets twice the time.
+    pub(super) fn lost(&mut self, level: usize, top: bool) {
+        let waited = self.timeout(level, top).min(TIMEOUT_MAX / 2);
+        self.took(level, 2 * waited / PATIENCE);
+    }
+
     /// How long to wait for a ring of that level, from the round's start; `top`: for a whole round.
     pub(super) fn timeout(&self, level: usize, top: bool) -> Duration {
         let longest = self.longest_ns.get(level).copied().unwrap_or(0);
-        let usual = Duration::from_nanos(longest.saturating_mul(PATIENCE));
+        let usual = Duration::from_nanos(longest.saturating_mul(PATIENCE.into()));
         let levels = u32::try_from(level).unwrap_or(u32::MAX).saturating_add(1);
         let least = LEVEL_TIMEOUT.saturating_mul(levels);
         let least = if top { least.max(ROUND_TIMEOUT) } else { least };

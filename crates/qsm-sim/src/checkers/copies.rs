@@ -30,12 +30,14 @@ impl Copies {
                     continue;
                 }
                 let view = stream.view_of(number, &region.history);
+                let structure = region.history.nearest(view);
+                let asked: Vec<Origin> = region
+                    .history
+                    .cachers(view, number)
+                    .filter_map(|(_, index)| Some(structure.member(index)?.origin))
+                    .collect();
                 let holder = others.iter().find(|(other, node)| {
-                    let known = region.history.newest().index_of(*other).is_some();
-                    let caches = node
-                        .region(region.id())
-                        .is_some_and(|there| there.history.caches(view, number));
-                    known && caches && node.holds(region.id(), sender, number)
+                    asked.contains(other) && node.holds(region.id(), sender, number)
                 });
                 if let Some((holder, _)) = holder {
                     let message = format!(

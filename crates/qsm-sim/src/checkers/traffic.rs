@@ -13,9 +13,9 @@ const REPAIRS_PER_LOSS: u64 = 6;
 const REQUESTS_PER_LOSS: u64 = 24;
 /// Repairs and requests per copy that comes so late that it seems lost.
 const PER_LATE: u64 = 3;
-/// What is free without any disturbance: members that join at the beginning do not hear packets
-/// that the network does not count as lost.
-const FREE: u64 = 1000;
+/// What is free without any disturbance: a burst of packets that overtake each other before it is
+/// known that they do.
+const FREE: u64 = 500;
 /// What is free per disturbance (crash, freeze, split, change of membership): a dead node's
 /// neighbours ask in vain, and a node that was away asks for all it missed.
 const FREE_PER_DISTURBANCE: u64 = 4000;

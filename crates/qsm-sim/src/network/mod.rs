@@ -6,7 +6,7 @@
 
 use core::net::SocketAddr;
 use core::time::Duration;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use qsm_proto::{Instant, Random, Seed, nanoseconds};
 use qsm_wire::Kind;
@@ -81,6 +81,8 @@ pub(crate) struct Network {
     random: Random,
     hosts: BTreeMap<u64, usize>,
     listeners: BTreeMap<u64, Vec<usize>>,
+    /// Who has asked for an address and does not get it yet.
+    joining: BTreeMap<u64, BTreeSet<usize>>,
     links: Vec<Link>,
     /// One for each ordered pair of places.
     crossings: Vec<Line>,
@@ -100,6 +102,7 @@ impl Network {
             random: Random::new(seed, "network"),
             hosts: BTreeMap::new(),
             listeners: BTreeMap::new(),
+            joining: BTreeMap::new(),
             links: Vec::new(),
             crossings: vec![Line::default(); sites * sites],
             crossed: Vec::new(),
@@ -142,8 +145,17 @@ impl Network {
         self.links.push(Link::default());
     }
 
+    /// The host has asked for what is sent to this multicast address; until [`Network::listen`]
+    /// it misses it.
+    pub(crate) fn join(&mut self, host: usize, address: SocketAddr) {
+        self.joining.entry(key(address)).or_default().insert(host);
+    }
+
     /// From now on the host gets what is sent to this multicast address, or not any more.
     pub(crate) fn listen(&mut self, host: usize, address: SocketAddr, on: bool) {
+        if let Some(joining) = self.joining.get_mut(&key(address)) {
+            joining.remove(&host);
+        }
         let listeners = self.listeners.entry(key(address)).or_default();
         match (listeners.binary_search(&host), on) {
             (Err(at), true) => listeners.insert(at, host),
@@ -156,6 +168,9 @@ impl Network {
 
     /// The host's process is gone and with it its memberships.
     pub(crate) fn forget(&mut self, host: usize) {
+        for joining in self.joining.values_mut() {
+            joining.remove(&host);
+        }
         for listeners in self.listeners.values_mut() {
             if let Ok(at) = listeners.binary_search(&host) {
                 listeners.remove(at);
@@ -265,7 +280,11 @@ impl Network {
         };
         if let Some(host) = unicast {
             self.copies(sending, &[host], fates);
-        } else if let Some(listeners) = self.listeners.get_mut(&key(to)).map(core::mem::take) {
+            return;
+        }
+        let unheard = self.joining.get(&key(to)).map_or(0, BTreeSet::len);
+        self.counters.data_lost += u64::from(data) * unheard as u64;
+        if let Some(listeners) = self.listeners.get_mut(&key(to)).map(core::mem::take) {
             self.copies(sending, &listeners, fates);
             self.listeners.insert(key(to), listeners);
         }
