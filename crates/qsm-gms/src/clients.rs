@@ -1,3 +1,5 @@
+mod ended;
+
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::SocketAddr;
 
@@ -6,6 +8,7 @@ use qsm_proto::{Instant, Outbox};
 use qsm_wire::membership::{FromService, MESSAGE_BYTES_MAX};
 use qsm_wire::{Frame, Header, Heard, NodeId};
 
+use self::ended::Ended;
 use crate::timers::Timers;
 
 /// How far a client has come.
@@ -48,6 +51,7 @@ pub(crate) enum Unknown {
 #[derive(Debug)]
 pub(crate) struct Clients {
     clients: BTreeMap<NodeId, Client>,
+    ended: Ended,
     timers: Timers<NodeId>,
     /// Sessions with something to send, in no hurry: they fill the outbox as it empties.
     ready: BTreeSet<NodeId>,
@@ -61,6 +65,7 @@ impl Clients {
     pub(crate) fn new(header: Header, datagram_bytes: usize, nodes_max: usize) -> Self {
         Self {
             clients: BTreeMap::new(),
+            ended: Ended::default(),
             timers: Timers::new(),
             ready: BTreeSet::new(),
             header,
@@ -122,7 +127,8 @@ impl Clients {
     ) -> Result<(), Unknown> {
         // Ids of a node's sessions grow: a smaller one is an echo of an earlier session.
         let older = known.is_some_and(|known| frame.head.session < known);
-        if older || frame.head.heard_upto > 0 {
+        let echo = self.ended.contains(node, frame.head.session);
+        if older || echo || frame.head.heard_upto > 0 {
             return Err(Unknown::Reset);
         }
         if frame.head.number != 1 {
@@ -233,6 +239,7 @@ impl Clients {
                 to: client.address,
             };
             client.session.transmit_heard(&letterhead, outbox);
+            self.ended.insert(node, client.session.id());
         }
     }
 

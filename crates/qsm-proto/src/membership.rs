@@ -95,6 +95,8 @@ pub struct Membership {
     /// The highest incarnation of any node heard of.
     incarnation_last: Incarnation,
     term: u64,
+    /// The run of the service that admitted this node last.
+    run: Option<Origin>,
     contact: Contact,
     link: Option<Link>,
     /// Session ids grow, so that a service can tell a new session from an old one's echo.
@@ -138,6 +140,7 @@ impl Membership {
             incarnation: Incarnation(0),
             incarnation_last: Incarnation(0),
             term: 0,
+            run: None,
             contact: Contact::None,
             link: None,
             session_last,
@@ -235,6 +238,13 @@ impl Membership {
     #[must_use]
     pub fn term(&self) -> u64 {
         self.term
+    }
+
+    /// The run of the service that admitted this node last, and has made its views since; `None`
+    /// before.
+    #[must_use]
+    pub fn service_run(&self) -> Option<Origin> {
+        self.run
     }
 
     /// Batches that contradicted what was known; each was repaired by a new session.

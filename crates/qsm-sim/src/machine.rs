@@ -161,6 +161,16 @@ impl Machine {
         }
     }
 
+    /// The run of the service that has made the node's newest views.
+    pub(crate) fn service_run(&self) -> Option<Origin> {
+        match self {
+            Self::Node(node) => node.service_run(),
+            Self::Service(_) => None,
+            #[cfg(test)]
+            Self::Toy(_) => None,
+        }
+    }
+
     /// The node's part of a region.
     pub(crate) fn region(&self, id: RegionId) -> Option<&Region> {
         self.all_regions().find(|region| region.id() == id)

@@ -445,7 +445,7 @@ impl Run {
             let totals = world.totals();
             traffic::check(world.engine.traffic(), &network, &totals, course)?;
             if world.disturbances == 0 && world.options.recovery.fast {
-                planes::check(&totals)?;
+                planes::check(&totals, &network)?;
             }
         }
         let ended = world.engine.now();

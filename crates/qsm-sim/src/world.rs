@@ -511,12 +511,12 @@ impl World {
         (region, view): (RegionId, ViewNumber),
     ) -> Result<(), Violation> {
         let machine = self.engine.machine(host);
+        let run = machine.and_then(Machine::service_run);
         let known = machine.and_then(|machine| machine.region(region)?.history.exact(view));
-        match (self.apps[host].origin, known) {
-            (Some(node), Some(known)) if self.checkers.armed => {
-                let node = (node, self.apps[0].starts);
+        match (self.apps[host].origin, run, known) {
+            (Some(node), Some(run), Some(known)) if self.checkers.armed => {
                 let agreement = &mut self.checkers.agreement;
-                agreement.check(node, (region, view), known.members())
+                agreement.check(node, (region, view, run), known.members())
             }
             _ => Ok(()),
         }

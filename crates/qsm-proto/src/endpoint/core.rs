@@ -5,7 +5,7 @@ use qsm_wire::{Header, Hop, Origin};
 
 use crate::outbox::Outbox;
 use crate::receive::{Asking, Cursors, Desk, Inbox, Store};
-use crate::repair::{Backoff, Budget, Recent};
+use crate::repair::{Appetite, Backoff, Budget, Recent};
 use crate::stats::RepairTimes;
 use crate::{Config, Deliver, Events, Instant, Random, Seed, Stats};
 
@@ -24,6 +24,7 @@ pub(super) struct Core {
     pub(super) request_budget: Budget,
     pub(super) recent: Recent,
     pub(super) repairs: RepairTimes,
+    pub(super) appetite: Appetite,
     random: Random,
 }
 
@@ -48,6 +49,7 @@ impl Core {
             request_budget: Budget::new(config.recovery.requests_per_second, now),
             recent: Recent::new(),
             repairs: RepairTimes::default(),
+            appetite: Appetite::default(),
             random: Random::new(seed, "backoff"),
             config,
         }
@@ -108,6 +110,7 @@ impl Core {
             ahead_max: self.config.limits.ahead_packets,
             store: &mut self.store,
             repairs: &mut self.repairs,
+            appetite: &mut self.appetite,
             desk: Desk {
                 cursors: &mut self.cursors,
                 stats: &mut self.stats,

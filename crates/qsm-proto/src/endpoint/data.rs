@@ -103,7 +103,7 @@ impl Endpoint {
                 region.note_silent(sender);
             }
         } else if !region.streams.contains_key(&sender)
-            && (over || !self.membership.is_dead(sender))
+            && (!own_word && over || !self.membership.is_dead(sender))
             && let Some(start) = region.start_by(beat).filter(|_| room)
         {
             self.membership.heard_sender(sender);

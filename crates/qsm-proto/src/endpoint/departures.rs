@@ -4,6 +4,7 @@ use qsm_wire::{RegionId, ViewNumber};
 
 /// The regions that this node has left, in this life, with everything it must have of them. A
 /// service that starts without memory may hear from others that it is still leaving one.
+/// Rule R-VIEW-11.
 #[derive(Debug, Default)]
 pub(super) struct Departures {
     left: BTreeMap<RegionId, ViewNumber>,
@@ -36,6 +37,7 @@ impl Departures {
 mod tests {
     use super::*;
 
+    // Rule R-VIEW-11.
     #[test]
     fn a_departure_is_over_only_where_it_began_with_this_view() {
         let mut departures = Departures::default();

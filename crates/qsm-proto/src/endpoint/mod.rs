@@ -119,6 +119,12 @@ impl Endpoint {
         self.core.origin
     }
 
+    /// The run of the membership service that admitted this node last.
+    #[must_use]
+    pub fn service_run(&self) -> Option<Origin> {
+        self.membership.service_run()
+    }
+
     /// The membership service is there (found by the runtime, or started by it).
     pub fn set_service(&mut self, now: Instant, address: SocketAddr) {
         let now = self.advance(now);

@@ -12,7 +12,8 @@ use super::core::send_repair;
 use crate::history::History;
 use crate::ranges::append;
 use crate::receive::{Gap, ReceiveStream, Waiters};
-use crate::repair::{Ask, Planner, Recipient, Target, bit, others_who_cache};
+use crate::region::Region;
+use crate::repair::{Ask, Hunger, Planner, Recipient, Target, bit, others_who_cache};
 use crate::{Deliver, Instant, Reason};
 
 /// Packets of one request that are looked at; the rest is asked for again.
@@ -35,38 +36,51 @@ struct Asked {
 impl Endpoint {
     /// Makes the requests that are due in all regions.
     pub(super) fn make_requests(&mut self, now: Instant, out: &mut dyn Deliver) {
-        let planner_parts = (
-            self.core.origin,
-            self.core.retry(),
-            self.core.config.recovery,
-        );
-        let ids: Vec<RegionId> = self.regions.keys().copied().collect();
+        let due = |region: &Region| {
+            let mut streams = region.streams.values();
+            region.member() && streams.any(|stream| stream.due() <= now)
+        };
+        let ids: Vec<RegionId> = self
+            .regions
+            .iter()
+            .filter(|(_, region)| due(region))
+            .map(|(id, _)| *id)
+            .collect();
+        if ids.is_empty() {
+            return;
+        }
+        let regions = self.regions.values();
+        let streams = regions.flat_map(|region| region.streams.values());
+        let mut asked = streams.map(|stream| stream.gaps().asked(now)).sum();
         for id in ids {
-            let Some(region) = self.regions.get_mut(&id) else {
-                continue;
-            };
-            if !region.member() {
-                continue;
-            }
-            let planner = Planner {
-                history: &region.history,
-                me: planner_parts.0,
-                now,
-                retry: planner_parts.1,
-                recovery: planner_parts.2,
-            };
-            let mut asks: Vec<Ask> = Vec::new();
-            for stream in region
-                .streams
-                .values_mut()
-                .filter(|stream| stream.due() <= now)
-            {
-                asks.extend(planner.due(stream));
-            }
-            for ask in asks {
+            for ask in self.plan(now, id, &mut asked) {
                 self.carry_out(now, id, &ask, out);
             }
         }
+    }
+
+    /// The requests that are due in a region; `asked`: how many packets have been asked for.
+    fn plan(&mut self, now: Instant, id: RegionId, asked: &mut u64) -> Vec<Ask> {
+        let Some(region) = self.regions.get_mut(&id) else {
+            return Vec::new();
+        };
+        let planner = Planner {
+            history: &region.history,
+            me: self.core.origin,
+            now,
+            retry: self.core.retry(),
+            recovery: self.core.config.recovery,
+        };
+        let mut hunger = Hunger {
+            appetite: &mut self.core.appetite,
+            asked: *asked,
+        };
+        let streams = region.streams.values_mut();
+        let due = streams.filter(|stream| stream.due() <= now);
+        let asks = due.flat_map(|stream| planner.due(stream, &mut hunger));
+        let asks = asks.collect();
+        *asked = hunger.asked;
+        asks
     }
 
     /// Somebody misses packets and asks this node.

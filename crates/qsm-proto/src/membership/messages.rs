@@ -41,6 +41,7 @@ impl Membership {
     fn welcome(&mut self, now: Instant, incarnation: Incarnation, term: u64, heartbeat: Duration) {
         let Some(link) = &mut self.link else { return };
         link.welcomed = true;
+        self.run = link.service;
         link.heartbeat = heartbeat;
         link.heartbeat_at = now.after(heartbeat);
         self.reopen_pause = REOPEN_MIN;

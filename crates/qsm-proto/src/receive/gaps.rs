@@ -157,6 +157,14 @@ impl Gaps {
         self.gaps.get(at).map(|gap| gap.first.max(sequence))
     }
 
+    /// How many packets have been asked for and may still come: no retry is due yet.
+    #[must_use]
+    pub fn asked(&self, now: Instant) -> u64 {
+        let asked = self.gaps.iter();
+        let asked = asked.filter(|gap| gap.attempts > 0 && gap.due > now);
+        asked.map(|gap| gap.last - gap.first + 1).sum()
+    }
+
     /// The gap that holds this number.
     #[must_use]
     pub fn find(&self, sequence: u64) -> Option<&Gap> {

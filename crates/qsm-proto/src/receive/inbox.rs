@@ -1,7 +1,7 @@
 //! What streams need of their node while they take packets and deliver messages.
 
 use super::{Cursors, Store};
-use crate::repair::Backoff;
+use crate::repair::{Appetite, Backoff};
 use crate::stats::RepairTimes;
 use crate::{Deliver, Events, Instant, Random, Recovery, Stats};
 
@@ -18,6 +18,8 @@ pub struct Inbox<'a> {
     pub store: &'a mut Store,
     /// How long repairs take.
     pub repairs: &'a mut RepairTimes,
+    /// How many packets are asked for at once.
+    pub appetite: &'a mut Appetite,
     /// Where messages go.
     pub desk: Desk<'a>,
 }

@@ -727,6 +727,9 @@ fn deliver_message(id: StreamId, chunk: &Chunk<'_>, bytes: &[u8], desk: &mut Des
 /// Notes how long the gap lasted and, where one request brought one answer, the round trip.
 fn note_times(gap: &Gap, hop: Hop, inbox: &mut Inbox<'_>) {
     inbox.repairs.lasted.record(inbox.now.since(gap.found));
+    if gap.attempts > 0 {
+        inbox.appetite.repaired();
+    }
     if gap.attempts == 1 && matches!(hop, Hop::CacherRepair | Hop::SenderRepair) {
         inbox.repairs.note_round_trip(inbox.now.since(gap.asked));
     } else if hop == Hop::Direct {

@@ -14,13 +14,15 @@
 //! its whole caching partition is known to miss (R079, R080). A cacher that is silent is passed
 //! over after a few retries.
 
+mod appetite;
 mod backoff;
 mod budget;
 mod plan;
 mod recent;
 
+pub use appetite::Appetite;
 pub use backoff::Backoff;
 pub use budget::Budget;
-pub use plan::{Ask, Planner, Target};
+pub use plan::{Ask, Hunger, Planner, Target};
 pub(crate) use plan::{bit, others_who_cache};
 pub use recent::{Recent, Recipient};

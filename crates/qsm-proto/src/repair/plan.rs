@@ -2,6 +2,7 @@ use core::time::Duration;
 
 use qsm_wire::{MemberIndex, Origin, Ranges, Request, RequestHead, SeqRange, ViewNumber};
 
+use super::Appetite;
 use crate::history::History;
 use crate::receive::{Gap, ReceiveStream};
 use crate::{Instant, Recovery, mix};
@@ -46,6 +47,15 @@ pub struct Planner<'a> {
     pub recovery: Recovery,
 }
 
+/// How much a node may ask for.
+#[derive(Debug)]
+pub struct Hunger<'a> {
+    /// How many packets it can take.
+    pub appetite: &'a mut Appetite,
+    /// How many it has asked for, of all streams.
+    pub asked: u64,
+}
+
 /// Gaps that one call deals with; the others wait for the next.
 const GAPS_PER_CALL: usize = 256;
 
@@ -53,8 +63,9 @@ const GAPS_PER_CALL: usize = 256;
 const PATIENCE_AFTER_DEATH: u32 = 5;
 
 impl Planner<'_> {
-    /// The requests that are due. Their gaps are marked as asked (R-NAK-5).
-    pub fn due(&self, stream: &mut ReceiveStream) -> Vec<Ask> {
+    /// The requests that are due, as far as there is `hunger` for them. Their gaps are marked as
+    /// asked (R-NAK-5); the others wait for the time of a retry (R-NAK-10).
+    pub fn due(&self, stream: &mut ReceiveStream, hunger: &mut Hunger<'_>) -> Vec<Ask> {
         self.split(stream);
         let due: Vec<Gap> = stream
             .gaps()
@@ -65,6 +76,9 @@ impl Planner<'_> {
             .collect();
         let mut asks: Vec<Ask> = Vec::new();
         for gap in due {
+            let Some(gap) = self.portion(gap, stream, hunger) else {
+                continue;
+            };
             let ask = self.ask(&gap, stream);
             if let Some(gap) = stream.gaps_mut().find_mut(gap.first) {
                 gap.asked = self.now;
@@ -80,6 +94,36 @@ impl Planner<'_> {
         }
         stream.refresh_due();
         asks
+    }
+
+    /// What of a gap that is due may be asked for now; the rest is put off.
+    fn portion(
+        &self,
+        gap: Gap,
+        stream: &mut ReceiveStream,
+        hunger: &mut Hunger<'_>,
+    ) -> Option<Gap> {
+        if !self.recovery.fast {
+            return Some(gap);
+        }
+        if gap.attempts > 0 {
+            hunger.appetite.starved(self.now, self.retry);
+        }
+        let count = gap.last - gap.first + 1;
+        let room = hunger.appetite.room(hunger.asked).min(count);
+        hunger.asked += room;
+        if room == count {
+            return Some(gap);
+        }
+        let rest = gap.first + room;
+        stream.gaps_mut().split_before(rest);
+        if let Some(rest) = stream.gaps_mut().find_mut(rest) {
+            rest.due = self.now.after(self.retry);
+        }
+        (room > 0).then(|| Gap {
+            last: rest - 1,
+            ..gap
+        })
     }
 
     /// Cuts gaps that are due so that each lies with one partition of one view.

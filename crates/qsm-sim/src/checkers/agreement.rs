@@ -9,17 +9,17 @@ use crate::violation::Violation;
 /// same of them leaving (R036, R-VIEW-1: partitions, rings and leaders follow from it).
 ///
 /// A service that starts without memory gives numbers again that nobody it could hear of has
-/// heard of (R-MEM-6), so that only views of one life of the service are compared.
+/// heard of (R-MEM-6), so that only views of one run of the service are compared: of the run that
+/// made them, since what it has said may be read long after its end.
 #[derive(Debug, Default)]
 pub(crate) struct Agreement {
-    views: BTreeMap<(RegionId, ViewNumber), Known>,
+    /// By region, number, and run of the service.
+    views: BTreeMap<(RegionId, ViewNumber, Origin), Known>,
 }
 
 #[derive(Debug)]
 struct Known {
     by: Origin,
-    /// The life of the service.
-    service: u64,
     members: Vec<Member>,
 }
 
@@ -31,24 +31,19 @@ impl Agreement {
         regions.len() as u64
     }
 
-    /// `node` has this view now, in that life of the service.
+    /// `node` has this view now, by the word of that run of the service.
     pub(crate) fn check(
         &mut self,
-        (node, service): (Origin, u64),
-        (region, view): (RegionId, ViewNumber),
+        node: Origin,
+        (region, view, service): (RegionId, ViewNumber, Origin),
         members: &[Member],
     ) -> Result<(), Violation> {
-        let fresh = || Known {
+        let key = (region, view, service);
+        let entry = self.views.entry(key).or_insert_with(|| Known {
             by: node,
-            service,
             members: members.to_vec(),
-        };
-        let entry = self.views.entry((region, view)).or_insert_with(fresh);
+        });
         if entry.members == members {
-            return Ok(());
-        }
-        if entry.service != service {
-            *entry = fresh();
             return Ok(());
         }
         let (first, known) = (entry.by, &entry.members);

@@ -51,7 +51,10 @@ pub(crate) fn check(
     // in none.
     let tokens = TOKENS_PER_ROUND * course.nodes * (rounds + 10 * (course.disturbances + 1));
     // What there was no room for is as good as lost.
-    let lost = network.data_lost + counted("discard_memory") + counted("discard_ahead");
+    let lost = network.data_lost
+        + network.data_unheard
+        + counted("discard_memory")
+        + counted("discard_ahead");
     let limits = [
         (
             "repairs",

@@ -82,6 +82,8 @@ pub struct NetworkCounters {
     pub slept_through: u64,
     /// Of the copies that did not reach a running host: those of data packets.
     pub data_lost: u64,
+    /// Copies of data packets missed by hosts that wait for the switch to let them join.
+    pub data_unheard: u64,
     /// Copies of data packets so late that later ones may have come before.
     pub data_late: u64,
 }
@@ -114,6 +116,7 @@ impl NetworkCounters {
         self.overflowed += other.overflowed;
         self.slept_through += other.slept_through;
         self.data_lost += other.data_lost;
+        self.data_unheard += other.data_unheard;
         self.data_late += other.data_late;
     }
 }

@@ -283,7 +283,7 @@ impl Network {
             return;
         }
         let unheard = self.joining.get(&key(to)).map_or(0, BTreeSet::len);
-        self.counters.data_lost += u64::from(data) * unheard as u64;
+        self.counters.data_unheard += u64::from(data) * unheard as u64;
         if let Some(listeners) = self.listeners.get_mut(&key(to)).map(core::mem::take) {
             self.copies(sending, &listeners, fates);
             self.listeners.insert(key(to), listeners);

@@ -1,0 +1,88 @@
+use core::time::Duration;
+
+use crate::Instant;
+
+/// How many packets this node has asked for and not got yet, at most (R-NAK-10).
+///
+/// A node that was away misses thousands of packets at once. Were all asked for together, its
+/// cachers would answer together, and their repairs would not fit into its socket. What it can
+/// take is learned as TCP does (RFC 5681): the window grows with every repair, and is halved when
+/// repairs do not come in time.
+#[derive(Debug)]
+pub struct Appetite {
+    window: u64,
+    /// Up to here the window grows by one with every repair, beyond with every window of them.
+    threshold: u64,
+    /// Repairs since the window grew last.
+    repaired: u64,
+    halved: Instant,
+}
+
+/// At first: what the smallest sockets hold.
+const START: u64 = 128;
+/// So many are always asked for: losses of single packets are no reason to hold back.
+const LEAST: u64 = 64;
+/// More than the credit of any receiver.
+const MOST: u64 = 1 << 16;
+
+impl Appetite {
+    /// How many more packets may be asked for while so many are.
+    #[must_use]
+    pub fn room(&self, asked: u64) -> u64 {
+        self.window.saturating_sub(asked)
+    }
+
+    /// A packet that was asked for has come.
+    pub fn repaired(&mut self) {
+        self.repaired += 1;
+        if self.window < self.threshold || self.repaired >= self.window {
+            self.window = (self.window + 1).min(MOST);
+            self.repaired = 0;
+        }
+    }
+
+    /// Packets that were asked for have not come in time; `age`: those asked for before are no
+    /// news for so long.
+    pub fn starved(&mut self, now: Instant, age: Duration) {
+        if now.since(self.halved) < age {
+            return;
+        }
+        self.halved = now;
+        self.threshold = (self.window / 2).max(LEAST);
+        self.window = self.threshold;
+        self.repaired = 0;
+    }
+}
+
+impl Default for Appetite {
+    fn default() -> Self {
+        Self {
+            window: START,
+            threshold: MOST,
+            repaired: 0,
+            halved: Instant(0),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // Rule R-NAK-10.
+    #[test]
+    fn grows_with_repairs_and_is_halved_once_when_they_do_not_come() {
+        let mut appetite = Appetite::default();
+        (0..START).for_each(|_| appetite.repaired());
+        assert_eq!(appetite.room(10), 2 * START - 10);
+        let age = Duration::from_millis(2);
+        appetite.starved(Instant(5_000_000), age);
+        appetite.starved(Instant(6_000_000), age);
+        assert_eq!(appetite.room(0), START);
+        (0..START).for_each(|_| appetite.repaired());
+        assert_eq!(appetite.room(0), START + 1);
+        (0..10).for_each(|at| appetite.starved(Instant(10_000_000 * (at + 1)), age));
+        assert_eq!(appetite.room(0), LEAST);
+        assert_eq!(appetite.room(LEAST + 1), 0);
+    }
+}
