@@ -89,10 +89,10 @@ digests: ## the same seeds give the same digests in debug and release, twice
 	release=$$($(TARGET_DIR)/release/qsm sim swarm --seeds 100 --twice --keep-going --shrink-runs 0 --json | grep -o '"digest":"[0-9a-f]*"'); \
 	echo "debug $$debug, release $$release"; test -n "$$debug" && test "$$debug" = "$$release"
 
-growth: ## what a larger region costs, up to 10,000 nodes: minutes, and up to 16 GB
+growth: ## what a larger region costs, up to 10,000 nodes: three minutes
 	$(CARGO) test $(LOCKED) --release -p qsm-sim --test growth -- --ignored --nocapture
 
-large: ## 10,000 nodes and 100,000 groups: minutes, and up to 16 GB
+large: ## 10,000 nodes and 100,000 groups: a minute, and 2 GB
 	$(CARGO) build $(LOCKED) --release -p qsm-cli
 	$(TARGET_DIR)/release/qsm sim run scenarios/large/ten-thousand-nodes.txt
 

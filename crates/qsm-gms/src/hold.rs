@@ -34,22 +34,30 @@ pub(crate) struct Hello {
 pub(crate) struct Hold {
     first_at: Option<Instant>,
     hellos: BTreeMap<NodeId, Hello>,
+    /// How many of them know of a former service: it is asked after every input.
+    reported: usize,
 }
 
 impl Hold {
     pub(crate) fn add(&mut self, now: Instant, node: NodeId, hello: Hello) {
         self.first_at.get_or_insert(now);
+        self.forget(node);
+        self.reported += usize::from(hello.term > 0);
         self.hellos.insert(node, hello);
     }
 
     pub(crate) fn forget(&mut self, node: NodeId) {
-        self.hellos.remove(&node);
+        if let Some(hello) = self.hellos.remove(&node) {
+            self.reported -= usize::from(hello.term > 0);
+        }
     }
 
     /// When it is over; `None` before the first hello.
     pub(crate) fn until(&self) -> Option<Instant> {
-        let reported = self.hellos.values().any(|hello| hello.term > 0);
-        let wait = if reported { HOLD_REPORTED } else { HOLD_MIN };
+        let wait = match self.reported {
+            0 => HOLD_MIN,
+            _ => HOLD_REPORTED,
+        };
         self.first_at.map(|at| at.after(wait))
     }
 

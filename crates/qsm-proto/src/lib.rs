@@ -46,6 +46,7 @@ pub mod ring;
 pub mod send;
 pub mod session;
 pub mod stats;
+mod table;
 mod time;
 pub mod view;
 

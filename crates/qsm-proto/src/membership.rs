@@ -59,6 +59,9 @@ const REOPEN_MAX: Duration = Duration::from_secs(1);
 const GOODBYE_MAX: Duration = Duration::from_secs(1);
 /// Changes that may wait to be polled before no further messages of the service are read.
 const CHANGES_MAX: usize = 1 << 16;
+/// Room for changes that is kept: a node that enters a thousand groups at once has a thousand
+/// changes then, and few ever after.
+const CHANGES_KEPT: usize = 64;
 
 /// What was configured.
 #[derive(Debug)]
@@ -252,7 +255,11 @@ impl Membership {
 
     /// What changed next.
     pub fn poll_change(&mut self) -> Option<Change> {
-        self.changes.pop_front()
+        let change = self.changes.pop_front();
+        if change.is_none() && self.changes.capacity() > CHANGES_KEPT {
+            self.changes = VecDeque::new();
+        }
+        change
     }
 
     /// Takes up a role in these groups. Returns the number that [`Change::Done`] or

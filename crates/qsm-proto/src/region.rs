@@ -257,6 +257,21 @@ impl Region {
         !self.parted && !self.member() && self.groups.is_empty() && idle
     }
 
+    /// When something in here is due; [`Instant::NEVER`] if nothing is.
+    #[must_use]
+    pub fn next_timeout(&self) -> Instant {
+        // Asked after every input: plain loops, since most regions have little of anything.
+        let mut next = self.ring.next_timeout().unwrap_or(Instant::NEVER);
+        for stream in self.streams.values() {
+            next = next.min(stream.due());
+        }
+        for query in self.queries.values() {
+            next = next.min(query.due);
+        }
+        let sender = self.sender.as_ref().and_then(SendStream::next_timeout);
+        sender.map_or(next, |at| next.min(at))
+    }
+
     /// Frees the memory of everything in here.
     pub fn release(&mut self, store: &mut Store) {
         for stream in self.streams.values_mut() {

@@ -8,6 +8,7 @@
 //! The engine owns what is physical: time, hosts, receive buffers, the network. What applications
 //! do and what must hold is the caller's: it schedules tasks and reads [`Outputs`].
 
+mod capture;
 mod thread;
 
 use core::time::Duration;
@@ -18,6 +19,7 @@ use std::rc::Rc;
 
 use qsm_proto::{Event, Instant, Reason, Seed};
 
+pub use self::capture::Capture;
 use crate::checkers::cutoff::{self, Said};
 use crate::checkers::watermarks::{self, Claim};
 use crate::clock::Clock;
@@ -133,6 +135,8 @@ struct Host {
     address: SocketAddr,
     clock: Clock,
     machine: Option<Machine>,
+    /// The machine's next timeout, by its own clock: it changes with inputs only.
+    due: Option<Instant>,
     /// Counts the processes that have run here; what is scheduled for an earlier one is void.
     process: u32,
     inbox: VecDeque<Rc<Datagram>>,
@@ -155,6 +159,7 @@ struct Host {
     watched: bool,
     /// What its work costs; `None`: nothing but [`NetworkOptions::cpu_per_datagram`].
     cpu: Option<Box<Cpu>>,
+    capture: Capture,
 }
 
 /// How the engine behaves.
@@ -218,6 +223,7 @@ impl Engine {
             address,
             clock,
             machine: None,
+            due: None,
             process: 0,
             inbox: VecDeque::new(),
             inbox_bytes: 0,
@@ -231,6 +237,7 @@ impl Engine {
             idle_timeouts: 0,
             watched: false,
             cpu: None,
+            capture: Capture::default(),
         });
         self.hosts.len() - 1
     }
@@ -245,6 +252,10 @@ impl Engine {
 
     pub(crate) fn address(&self, host: usize) -> SocketAddr {
         self.hosts[host].address
+    }
+
+    pub(crate) fn capture(&self, host: usize) -> &Capture {
+        &self.hosts[host].capture
     }
 
     pub(crate) fn network(&mut self) -> &mut Network {
@@ -302,6 +313,7 @@ impl Engine {
     pub(crate) fn start(&mut self, host: usize, machine: Machine, hears: SocketAddr) {
         self.stop(host);
         self.network.listen(host, hears, true);
+        self.hosts[host].due = machine.next_timeout();
         self.hosts[host].machine = Some(machine);
         self.note(host, "starts".to_owned());
     }
@@ -313,6 +325,7 @@ impl Engine {
         self.awake(host);
         let host_state = &mut self.hosts[host];
         host_state.machine = None;
+        host_state.due = None;
         host_state.process += 1;
         host_state.inbox.clear();
         host_state.inbox_bytes = 0;
@@ -469,6 +482,7 @@ impl Engine {
         if state.machine.is_none() {
             return Ok(None);
         }
+        state.capture.receive(&datagram);
         if state.asleep_since.is_some() {
             self.network.slept_through(&datagram.bytes);
             return Ok(None);
@@ -545,11 +559,8 @@ impl Engine {
         if state.frozen_until.is_some() {
             return Ok(None);
         }
-        let due = state
-            .machine
-            .as_ref()
-            .and_then(Machine::next_timeout)
-            .is_some_and(|at| at <= state.clock.local(self.now));
+        let local = state.clock.local(self.now);
+        let due = state.due.is_some_and(|at| at <= local);
         if !due {
             self.set_timer(host);
             return Ok(None);
@@ -616,6 +627,8 @@ impl Engine {
         self.check_storm()?;
         self.transmit(host, local)?;
         self.collect(host);
+        let state = &mut self.hosts[host];
+        state.due = state.machine.as_ref().and_then(Machine::next_timeout);
         self.set_timer(host);
         self.settle(host);
         let due = self.inputs.checked_rem(self.invariants_every) == Some(0);
@@ -660,6 +673,7 @@ impl Engine {
             }
             let outgoing = train.bytes.chunks(train.segment_bytes.max(1));
             self.traffic.counts[reason] += outgoing.len() as u64;
+            state.capture.sent[reason] += outgoing.len() as u64;
             self.traffic.last[reason] = self.now;
             for bytes in outgoing {
                 let changed;
@@ -751,7 +765,7 @@ impl Engine {
 
     fn set_timer(&mut self, host: usize) {
         let state = &mut self.hosts[host];
-        let Some(at) = state.machine.as_ref().and_then(Machine::next_timeout) else {
+        let Some(at) = state.due else {
             return;
         };
         let soonest = self.now.after(TIMER_SLACK);

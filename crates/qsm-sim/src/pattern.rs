@@ -130,9 +130,14 @@ fn subscribers(
     random: &mut Random,
 ) -> BTreeSet<usize> {
     match pattern {
-        Pattern::Exact | Pattern::Irregular => (1..=nodes)
-            .filter(|node| node % sets == group % sets)
-            .collect(),
+        Pattern::Exact | Pattern::Irregular => {
+            // The node of this set that comes first; 0 is no node.
+            let first = match group % sets {
+                0 => sets,
+                place => place,
+            };
+            (first..=nodes).step_by(sets).collect()
+        }
         Pattern::Hierarchical => {
             let members = nodes >> group.min(usize::BITS as usize - 1);
             (1..=members.max(1)).collect()

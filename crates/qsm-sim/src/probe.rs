@@ -20,6 +20,7 @@ use qsm_wire::{ChannelId, GroupId, Incarnation, NodeId, Origin, RegionId, ViewNu
 use crate::Mischief;
 use crate::clock::Clock;
 use crate::cost::{CostModel, CpuCounters};
+pub use crate::engine::Capture;
 use crate::engine::{Engine, EngineOptions, Task, Turn};
 use crate::machine::Machine;
 use crate::network::NetworkOptions;
@@ -159,6 +160,8 @@ pub struct Measured {
     pub receivers: HostLoad,
     /// The node that is disturbed, or the last one that does not send.
     pub watched: HostLoad,
+    /// What passed the first sender's network interface.
+    pub sender_packets: Capture,
     /// What the first sender has counted.
     pub sender_stats: BTreeMap<&'static str, f64>,
     /// What all nodes have counted.
@@ -238,6 +241,7 @@ impl Mean {
 #[derive(Debug, Default)]
 struct Snapshot {
     at: Instant,
+    sender_packets: Capture,
     stats: Vec<Stats>,
     cpus: Vec<CpuCounters>,
     repairs: Vec<(u64, u64)>,
@@ -586,6 +590,7 @@ impl<'a> Cluster<'a> {
     fn snapshot(&mut self) -> Snapshot {
         let mut snapshot = Snapshot {
             at: self.engine.now(),
+            sender_packets: *self.engine.capture(self.options.senders[0]),
             ..Snapshot::default()
         };
         for host in 0..self.options.nodes {
@@ -653,6 +658,7 @@ impl<'a> Cluster<'a> {
                 receivers,
             ),
             watched: watched.map(|host| loads[host]).unwrap_or_default(),
+            sender_packets: after.sender_packets.since(&before.sender_packets),
             sender_stats: stats(first),
             stats: total,
             inputs: self.engine.inputs(),

@@ -381,17 +381,20 @@ impl Run {
 
     /// Waits until everything has been delivered and only sessions have heartbeats.
     fn rest(&mut self, deadline: Instant, watch: Watch<'_>) -> Result<(), Violation> {
+        // Nobody publishes any more: what is complete once remains so.
+        let mut complete = !self.world.checkers.armed;
         loop {
             if self.world.checkers.armed {
                 let (now, waiting) = (self.world.engine.now(), self.world.waiting());
                 self.world.checkers.liveness.check(now, &waiting)?;
             }
-            if let Some(missing) = completeness::first_missing(&self.world.checkers.history)
-                .filter(|_| self.world.checkers.armed)
+            if !complete
+                && let Some(missing) = completeness::first_missing(&self.world.checkers.history)
             {
                 self.wait((deadline, watch), "completeness", || missing.to_string())?;
                 continue;
             }
+            complete = true;
             let Some(reason) = self.restless() else {
                 return Ok(());
             };

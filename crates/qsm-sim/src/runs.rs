@@ -20,6 +20,10 @@ impl Runs {
         let merged = self.runs[from..to].iter().fold((first, last), |all, run| {
             (all.0.min(run.0), all.1.max(run.1))
         });
+        if self.runs.is_empty() {
+            // One run is all that most sets ever have.
+            self.runs.reserve_exact(1);
+        }
         self.runs.splice(from..to.max(from), [merged]);
     }
 

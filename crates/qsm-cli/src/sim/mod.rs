@@ -3,6 +3,7 @@
 //! What happens in a run is decided in the library `qsm-sim`; here are arguments, threads, files
 //! and what people and programs get to read.
 
+mod effort;
 mod figure;
 mod show;
 mod shrink;

@@ -2,13 +2,14 @@
 
 use std::fs;
 use std::ops::ControlFlow;
-use std::path::PathBuf;
-use std::time::Duration;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use clap::Args;
 use qsm_sim::{DRAW, STOPPED, Scenario, SimOptions, Simulation, TraceRow, chart, draw};
 use serde_json::json;
 
+use super::effort::Effort;
 use super::show;
 use super::source::{self, DrawArgs};
 use crate::args::{after_help, seconds};
@@ -118,6 +119,7 @@ fn watched(scenario: Scenario, args: &ShowArgs, again: &str) -> Result<(), Failu
         },
         ..scenario
     };
+    let start = Instant::now();
     let simulation = Simulation::new(scenario.options.clone());
     let mut simulation = simulation.map_err(|broken| failed(&broken.violation, again))?;
     let mut line = Progress::new();
@@ -131,27 +133,24 @@ fn watched(scenario: Scenario, args: &ShowArgs, again: &str) -> Result<(), Failu
         }
     });
     line.clear();
+    let report = simulation.report();
+    let effort = Effort::since(start, Duration::from_nanos(report.ended.0));
     let rows = shown(simulation.trace(), args);
     if args.trace {
         show::write(&show::trace(&rows))?;
     }
     if let Some(path) = &args.svg {
-        let picture = chart(&rows).map_err(|error| {
-            Failure::usage(
-                error.to_string(),
-                "see --from and --until; times are virtual seconds",
-            )
-        })?;
-        fs::write(path, picture)
-            .map_err(|error| Failure::io(format_args!("write {}", path.display()), &error))?;
+        draw_chart(&rows, path)?;
     }
     let judged = ended.and_then(|report| scenario.judge(&report).map(|()| report));
-    let report = simulation.report();
     match judged {
         Ok(report) if args.json => show::write_json(&json!({
-            "kept": true, "report": show::report_json(&report),
+            "kept": true, "report": show::report_json(&report), "effort": effort.json(),
         })),
-        Ok(report) => show::write(&show::report(&report)),
+        Ok(report) => {
+            show::write(&show::report(&report))?;
+            show::write(&effort.line())
+        }
         Err(broken) => {
             if args.json {
                 show::write_json(&json!({
@@ -169,6 +168,15 @@ fn watched(scenario: Scenario, args: &ShowArgs, again: &str) -> Result<(), Failu
             Err(failed(&broken.violation, again))
         }
     }
+}
+
+fn draw_chart(rows: &[TraceRow], path: &Path) -> Result<(), Failure> {
+    let picture = chart(rows).map_err(|error| {
+        let help = "see --from and --until; times are virtual seconds";
+        Failure::usage(error.to_string(), help)
+    })?;
+    fs::write(path, picture)
+        .map_err(|error| Failure::io(format_args!("write {}", path.display()), &error))
 }
 
 fn failed(violation: &qsm_sim::Violation, again: &str) -> Failure {

@@ -254,28 +254,18 @@ impl Endpoint {
     /// When to call [`Endpoint::handle_timeout`] next if nothing else happens before.
     #[must_use]
     pub fn next_timeout(&self) -> Option<Instant> {
-        let regions = self.regions.values().flat_map(|region| {
-            let streams = region.streams.values().map(|stream| stream.due());
-            let queries = region.queries.values().map(|query| query.due);
-            let sender = region
-                .sender
-                .as_ref()
-                .and_then(|sender| sender.next_timeout());
-            streams
-                .chain(queries)
-                .chain(region.ring.next_timeout())
-                .chain(sender)
-        });
+        let regions = self.regions.values().map(Region::next_timeout).min();
         let closing = self
             .closing
             .filter(|closing| !closing.said)
             .map(|closing| closing.until);
-        regions
-            .chain(self.membership.next_timeout())
-            .chain(self.leave_timeout())
-            .chain(closing)
-            .min()
-            .filter(|at| *at < Instant::NEVER)
+        let rest = [
+            self.membership.next_timeout(),
+            self.leave_timeout(),
+            closing,
+        ];
+        let all = regions.into_iter().chain(rest.into_iter().flatten());
+        all.min().filter(|at| *at < Instant::NEVER)
     }
 
     /// What the node has done since its start.

@@ -76,9 +76,9 @@ impl Endpoint {
         if self.closing.is_some() {
             return Err(PublishError::Closed);
         }
-        if !self.routes.entered(group) {
+        let Some(number) = self.routes.next_number(group) else {
             return Err(PublishError::NotEntered);
-        }
+        };
         let max = self.core.config.limits.message_bytes;
         if payload.len() > max {
             return Err(PublishError::TooLarge {
@@ -86,7 +86,6 @@ impl Endpoint {
                 max,
             });
         }
-        let number = self.routes.next_number(group);
         self.push_to_regions(
             now,
             Message {

@@ -512,7 +512,7 @@ impl Endpoint {
             Hop::CacherRepair
         };
         let served = core.recent.singles(asked.stream, sequence);
-        if served + asked.waiters.len() >= 3 {
+        if served + asked.waiters.len() >= many(region.history.size()) {
             if !core.recent.served(asked.stream, sequence, Recipient::All) {
                 let parts = (&mut core.repair_budget, &mut core.outbox, &mut core.stats);
                 if send_repair(parts, now, region.address(), hop, packet) {
@@ -536,6 +536,13 @@ impl Endpoint {
             }
         }
     }
+}
+
+/// From how many recipients on a repair is multicast (R-NAK-6). Everybody else gets it for nothing:
+/// a few of a large region are served one by one. R cachers share the requests, so that R times as
+/// many members miss the packet then.
+fn many(members: usize) -> usize {
+    (members / 32).max(3)
 }
 
 /// Notes that this member misses what is missing here too in this range.

@@ -7,32 +7,7 @@
 
 use qsm_wire::{GroupId, Origin};
 
-/// A table over dense group numbers, allocated in pages.
-#[derive(Debug, Default)]
-struct Pages {
-    pages: Vec<Option<Box<[u64; Self::PAGE]>>>,
-}
-
-impl Pages {
-    const PAGE: usize = 256;
-
-    fn value(&self, group: GroupId) -> u64 {
-        let at = group.0 as usize;
-        self.pages
-            .get(at / Self::PAGE)
-            .and_then(Option::as_ref)
-            .map_or(0, |page| page[at % Self::PAGE])
-    }
-
-    fn set(&mut self, group: GroupId, value: u64) {
-        let at = group.0 as usize;
-        let page = at / Self::PAGE;
-        if page >= self.pages.len() {
-            self.pages.resize_with(page + 1, || None);
-        }
-        self.pages[page].get_or_insert_with(|| Box::new([0; Self::PAGE]))[at % Self::PAGE] = value;
-    }
-}
+use crate::table::GroupTable;
 
 /// What to do with a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,10 +30,10 @@ pub enum Verdict {
 /// The cursors of one node.
 #[derive(Debug, Default)]
 pub struct Cursors {
-    /// 1 for each group that is delivered here.
-    subscribed: Pages,
+    /// Whether a group is delivered here.
+    subscribed: GroupTable<bool>,
     /// For each sender, ascending: the next number expected of each group; 0 before the first.
-    next: Vec<(Origin, Pages)>,
+    next: Vec<(Origin, GroupTable<u64>)>,
     /// The place in `next` that was used last: most messages come from the sender of the one
     /// before.
     recent: usize,
@@ -67,15 +42,15 @@ pub struct Cursors {
 impl Cursors {
     /// Delivers this group from now on, from whatever message comes first.
     pub fn subscribe(&mut self, group: GroupId) {
-        self.subscribed.set(group, 1);
+        *self.subscribed.entry(group) = true;
     }
 
     /// Delivers it no more, and forgets where its senders were.
     pub fn unsubscribe(&mut self, group: GroupId) {
-        self.subscribed.set(group, 0);
-        for (_, pages) in &mut self.next {
-            if pages.value(group) != 0 {
-                pages.set(group, 0);
+        *self.subscribed.entry(group) = false;
+        for (_, next) in &mut self.next {
+            if next.get(group).is_some() {
+                *next.entry(group) = 0;
             }
         }
     }
@@ -83,33 +58,24 @@ impl Cursors {
     /// Whether the group is delivered here.
     #[must_use]
     pub fn subscribed(&self, group: GroupId) -> bool {
-        self.subscribed.value(group) == 1
+        self.subscribed
+            .get(group)
+            .is_some_and(|delivered| *delivered)
     }
 
     /// What to do with the message whose number ends in `low` (R-DATA-2). If it is to be
     /// delivered, the cursor has moved on.
     pub fn take(&mut self, sender: Origin, group: GroupId, low: u32) -> Verdict {
+        // A group that is not delivered here has no cursors: see `unsubscribe`.
+        if let Some(next) = self.cursor(sender, group) {
+            return advance(next, low);
+        }
         if !self.subscribed(group) {
             return Verdict::NotSubscribed;
         }
-        let pages = self.pages(sender);
-        let next = pages.value(group);
-        let number = match next {
-            0 => u64::from(low).max(1),
-            _ => extend(next, low),
-        };
-        if number < next {
-            return Verdict::Duplicate;
-        }
-        pages.set(group, number + 1);
-        if next == 0 || number == next {
-            Verdict::Deliver(number)
-        } else {
-            Verdict::DeliverAfterLoss {
-                first: next,
-                number,
-            }
-        }
+        let number = u64::from(low).max(1);
+        *self.table(sender).entry(group) = number + 1;
+        Verdict::Deliver(number)
     }
 
     /// The sender is gone for good.
@@ -122,18 +88,41 @@ impl Cursors {
         self.next.clear();
     }
 
-    fn pages(&mut self, sender: Origin) -> &mut Pages {
+    /// The sender's cursor in this group, once it has one.
+    fn cursor(&mut self, sender: Origin, group: GroupId) -> Option<&mut u64> {
         let hit = self.next.get(self.recent);
         if hit.is_none_or(|(origin, _)| *origin != sender) {
-            let found = self
-                .next
-                .binary_search_by_key(&sender, |(origin, _)| *origin);
-            self.recent = found.unwrap_or_else(|at| {
-                self.next.insert(at, (sender, Pages::default()));
-                at
-            });
+            self.recent = self.find(sender).ok()?;
         }
+        let next = self.next[self.recent].1.get_mut(group);
+        next.filter(|next| **next != 0)
+    }
+
+    fn table(&mut self, sender: Origin) -> &mut GroupTable<u64> {
+        self.recent = self.find(sender).unwrap_or_else(|at| {
+            self.next.insert(at, (sender, GroupTable::default()));
+            at
+        });
         &mut self.next[self.recent].1
+    }
+
+    fn find(&self, sender: Origin) -> Result<usize, usize> {
+        self.next
+            .binary_search_by_key(&sender, |(origin, _)| *origin)
+    }
+}
+
+/// What to do with the message whose number ends in `low`, where `next` is expected.
+fn advance(next: &mut u64, low: u32) -> Verdict {
+    let (first, number) = (*next, extend(*next, low));
+    if number < first {
+        return Verdict::Duplicate;
+    }
+    *next = number + 1;
+    if number == first {
+        Verdict::Deliver(number)
+    } else {
+        Verdict::DeliverAfterLoss { first, number }
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! One store per node. A packet is kept in one of two ways:
 //!
-//! - **copied** into equal places of one datagram each, allocated sixty-four at a time and
+//! - **copied** into equal places of one datagram each, allocated up to sixty-four at a time and
 //!   reused (R144);
 //! - **where it arrived**, if the runtime lends the buffer ([`Datagram::lent`]): the buffer is
 //!   held until the last packet kept in it is freed. Nothing is copied, which at a cacher is half
@@ -53,8 +53,11 @@ struct Kept {
     length: u32,
 }
 
-/// Places per allocation.
+/// Places per allocation, at most.
 const SLAB_PLACES: usize = 64;
+/// Places of the first allocation. The next ones double what there is: a node that hears little
+/// does not take the hundred kilobytes of a whole slab.
+const SLAB_PLACES_FIRST: usize = 8;
 
 impl Store {
     /// A store for packets of at most `packet_bytes`, growing to `limit_bytes`.
@@ -220,7 +223,8 @@ impl Store {
 
     /// One slab more; the last one is as large as the limit leaves it.
     fn grow(&mut self) -> Option<()> {
-        let places = SLAB_PLACES.min(self.room_packets());
+        let places = (self.own_bytes / self.place_bytes).clamp(SLAB_PLACES_FIRST, SLAB_PLACES);
+        let places = places.min(self.room_packets());
         if places == 0 {
             return None;
         }

@@ -188,6 +188,8 @@ impl History {
         for member in members {
             let stays = sent.audience.entry(*member).or_default();
             if stays.last().is_none_or(|stay| stay.last.is_some()) {
+                // Most stay once: with many groups, room for more is most of the memory.
+                stays.reserve_exact(1);
                 stays.push(Stay {
                     since: now,
                     first: count + 1,

@@ -54,8 +54,8 @@ impl Engine {
         if state.frozen_until.is_some() {
             return Ok(None);
         }
-        let due = state.machine.as_ref().and_then(Machine::next_timeout);
-        let due = due.map(|at| state.clock.global(at)).filter(|at| *at <= now);
+        let due = state.due.map(|at| state.clock.global(at));
+        let due = due.filter(|at| *at <= now);
         let fed = cpu.feeding && state.machine.as_ref().is_some_and(Machine::wants_more);
         match cpu.pick(now, due.is_some(), fed) {
             Work::Datagram(datagram) => {
@@ -90,7 +90,7 @@ impl Engine {
         cpu.delivers(self.now, self.outputs.deliveries.rows().len());
         cpu.finish(self.now, machine.kept_bytes());
         let fed = cpu.feeding && machine.wants_more();
-        let timer = machine.next_timeout().map(|at| state.clock.global(at));
+        let timer = state.due.map(|at| state.clock.global(at));
         if fed || cpu.has_datagrams() || timer.is_some_and(|at| at <= cpu.busy_until) {
             self.wake(host);
         }
