@@ -273,8 +273,8 @@ impl Endpoint {
     /// All updates of a batch are in: subscriptions, addresses and deliveries follow, in this
     /// order (R-VIEW-3): a message of a new group must find its subscription.
     fn batch_end(&mut self, now: Instant, out: &mut dyn Deliver) {
-        let touched = core::mem::take(&mut self.touched);
-        for id in &touched {
+        for id in &self.take_touched() {
+            let turn = self.next_turn();
             let Some(region) = self.regions.get_mut(id) else {
                 continue;
             };
@@ -284,6 +284,7 @@ impl Endpoint {
             } else if let Some(view) = region.history.left().filter(|_| region.leaving.is_none()) {
                 region.leaving = Some(Leaving {
                     view,
+                    turn,
                     since: now,
                     last_token: now,
                     tokens: 0,
@@ -309,10 +310,26 @@ impl Endpoint {
         self.subscribe();
         self.listen();
         // Also those of regions that are not touched: what was held may be free (R-VIEW-7).
-        let ids: Vec<RegionId> = self.regions.keys().copied().collect();
-        for id in ids {
+        for id in self.in_turn() {
             self.deliver_all(now, id, out);
         }
+    }
+
+    /// The regions that a batch has changed. Of two that it shows as left, the one that this node
+    /// has received in was left first: of the other it did not even hear in time.
+    fn take_touched(&mut self) -> Vec<RegionId> {
+        let mut touched: Vec<RegionId> = core::mem::take(&mut self.touched).into_iter().collect();
+        touched.sort_by_key(|id| {
+            let region = self.regions.get(id);
+            !region.is_some_and(|region| region.history.has_received())
+        });
+        touched
+    }
+
+    /// The turn of a region that is left now: after all that are being left already.
+    fn next_turn(&self) -> u64 {
+        let leaving = self.regions.values().filter_map(|region| region.leaving);
+        leaving.map(|leaving| leaving.turn + 1).max().unwrap_or(0)
     }
 
     /// The groups that are delivered are those of the region this node is a receiver of.
