@@ -117,6 +117,9 @@ impl Endpoint {
             Change::Unnamed { group, .. } => self.routes.enter(group, false),
             Change::Done { request } => self.done(request),
             Change::Refused { request, reason } => {
+                if self.exiting.remove(&request).is_some() {
+                    self.subscribe();
+                }
                 self.core.events.push(Event::Refused { request, reason });
             }
             Change::Nodes { request, rows } => {
@@ -332,11 +335,18 @@ impl Endpoint {
         leaving.map(|leaving| leaving.turn + 1).max().unwrap_or(0)
     }
 
-    /// The groups that are delivered are those of the region this node is a receiver of.
-    fn subscribe(&mut self) {
+    /// The groups that are delivered are those of the region this node is a receiver of, but for
+    /// those that the application has given up: if it takes them up again before the service
+    /// has heard so, that is another stay, and nothing of the former belongs to it (R-MEM-9).
+    pub(super) fn subscribe(&mut self) {
+        let exiting = self.exiting.values().flatten();
+        let exiting: BTreeSet<GroupId> = exiting
+            .filter_map(|name| self.membership.group(name))
+            .collect();
         let receiving = self.regions.values().filter(|region| region.receiver());
         let wanted: BTreeSet<GroupId> = receiving
             .flat_map(|region| region.groups.iter().copied())
+            .filter(|group| !exiting.contains(group))
             .collect();
         for group in self.subscriptions.difference(&wanted) {
             self.core.cursors.unsubscribe(*group);
