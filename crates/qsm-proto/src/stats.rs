@@ -210,6 +210,8 @@ impl Default for Histogram {
     }
 }
 
+/// The longest round trip that is learned from repairs that took several requests.
+const ROUND_TRIP_MAX: Duration = Duration::from_millis(100);
 /// What disorder is believed as long as the round trip is not known.
 const DISORDER_MAX: Duration = Duration::from_millis(2);
 
@@ -254,9 +256,12 @@ impl RepairTimes {
 
     /// A repair came after that long and several requests; which one it answers cannot be told
     /// (Karn). Were such repairs not counted, a round trip longer than the first retry would never
-    /// be measured, and everything asked for several times. Outages must not count for much.
+    /// be measured, and everything asked for several times. What took longer than any round trip
+    /// was an outage.
     pub fn note_retried(&mut self, sample: Duration) {
-        self.note_round_trip(sample.min(self.round_trip() * 4));
+        if sample <= ROUND_TRIP_MAX {
+            self.note_round_trip(sample);
+        }
     }
 
     /// Smooths one sample in, with a weight of an eighth.
