@@ -17,7 +17,7 @@
 //! | collection every | 20 MiB allocated | 10 MB more cost 5 % of the throughput (S0 §5.1) |
 //! | heap per group at the sender | 12 KiB | "with thousands of groups, these add up to tens of megabytes" (S0 §5.5) |
 //! | socket | 3100 packets | a node that sleeps 0.5 s in 5 s loses 2-3 % (S0 §5.3, fig. 25) |
-//! | stalls of S2's nodes | 200 ms every 10 s, exponential | "easily disturbed by scheduling" (S2 §2.4); fraction repaired × 2.5 rounds = some ms (S2 §3.9) |
+//! | stalls of S2's nodes | 170 ms every 10 s, exponential | "easily disturbed by scheduling" (S2 §2.4); fraction repaired × 2.5 rounds = some ms (S2 §3.9) |
 //! | µ_min | 3000 packets/s, 1000 for E13 | the lowest rate that S2 shows (§3.8, fig. 17) |
 //! | λ | 0.025 | not given, "low" (S2 §2.4): with it 71 nodes lose some of the rate (S2 fig. 9), and start-up takes minutes (S2 §3.8) |
 
@@ -63,6 +63,8 @@ pub struct Machines {
     packet_bytes: usize,
     /// The sender's rate follows the receivers' (S2 §2.4); otherwise only the window limits it.
     rate_control: bool,
+    /// Other partitions are asked only for what all their members hold (R082); S0 does not say so.
+    pull_late: bool,
     stalls: Option<Disturbance>,
 }
 
@@ -108,6 +110,7 @@ pub const S0: Machines = Machines {
     message_bytes: 1000,
     packet_bytes: 1000 + PACKET_HEAD_BYTES,
     rate_control: false,
+    pull_late: false,
     stalls: None,
 };
 
@@ -123,9 +126,10 @@ pub const S2: Machines = Machines {
     message_bytes: 12,
     packet_bytes: 12 + PACKET_HEAD_BYTES,
     rate_control: true,
+    pull_late: true,
     stalls: Some(Disturbance::Stalls {
         every: Duration::from_secs(10),
-        length: Duration::from_millis(200),
+        length: Duration::from_millis(170),
     }),
 };
 
@@ -139,6 +143,8 @@ impl Machines {
             Mode::Faithful => config.seed_faithful(),
             Mode::Modern => config,
         };
+        let mut recovery = config.recovery;
+        recovery.pull_late &= self.pull_late;
         let mut pace = config.pace;
         pace.growth_permille = 25;
         pace.rate_min_packets = (RATE_MIN / weight).max(1);
@@ -157,7 +163,7 @@ impl Machines {
             senders: vec![nodes - 1],
             message_bytes: self.message_bytes,
             layout: Layout { ..config.layout },
-            recovery: config.recovery,
+            recovery,
             pace,
             limits: Limits {
                 streams: 64,

@@ -20,7 +20,7 @@ use crate::{ServiceConfig, ServiceConfigError, ServiceEvent, ServiceStats};
 /// How often the service announces itself.
 const BEACON_INTERVAL: Duration = Duration::from_secs(1);
 /// How soon after a beacon to all the next one follows when somebody asks: those who heard the
-/// question do not ask themselves (R-MEM-9).
+/// question do not ask themselves (R-MEM-10).
 const BEACON_AGAIN: Duration = Duration::from_millis(50);
 /// How long a session may take to say hello.
 const GREETING_MAX: Duration = Duration::from_secs(10);

@@ -59,6 +59,9 @@ pub struct Limits {
 pub struct Recovery {
     /// The NAK plane of algorithms (b). Off in seed-faithful mode (R-NAK-9).
     pub fast: bool,
+    /// Without the fast plane: other partitions are asked only for what all of them hold that
+    /// should (R082). Found good for throughput by S2; repairs take a round or two longer.
+    pub pull_late: bool,
     /// Shortest age of a gap before it is asked for; the larger of this and a fifth of the RTT.
     pub reorder_guard: Duration,
     /// Shortest time to the first retry of a NAK; the larger of this and 3 RTT.
@@ -166,6 +169,7 @@ impl Config {
     #[must_use]
     pub fn seed_faithful(mut self) -> Self {
         self.recovery.fast = false;
+        self.recovery.pull_late = true;
         self.layout.replication = 5;
         self.layout.block_packets = 1;
         self.pace = Pace {
@@ -242,6 +246,7 @@ impl Default for Recovery {
     fn default() -> Self {
         Self {
             fast: true,
+            pull_late: false,
             reorder_guard: Duration::from_micros(100),
             retry_min: Duration::from_millis(2),
             repair_bytes_per_second: 64 << 20,

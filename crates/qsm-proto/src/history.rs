@@ -107,6 +107,12 @@ impl History {
         self.entries.back().and_then(|entry| entry.me)
     }
 
+    /// Whether this node is a receiver of one of these views.
+    #[must_use]
+    pub fn has_received(&self) -> bool {
+        self.entries.iter().any(|entry| entry.receives)
+    }
+
     /// First view in which this node is a receiver.
     #[must_use]
     pub fn joined(&self) -> Option<ViewNumber> {

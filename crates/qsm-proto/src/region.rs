@@ -31,6 +31,8 @@ pub struct Query {
 pub struct Leaving {
     /// The view that marks it as leaving.
     pub view: ViewNumber,
+    /// Grows with each region that this node leaves while it is still leaving others.
+    pub turn: u64,
     /// When it learned that.
     pub since: Instant,
     /// When the last token or summary of the region passed.
@@ -143,6 +145,13 @@ impl Region {
     #[must_use]
     pub fn receiver(&self) -> bool {
         self.member() && self.leaving.is_none()
+    }
+
+    /// Where this region stands among those whose messages this node delivers one after the
+    /// other: regions being left in the order in which they were left, then the others.
+    #[must_use]
+    pub fn turn(&self) -> u64 {
+        self.leaving.map_or(u64::MAX, |leaving| leaving.turn)
     }
 
     /// Members that receive, other than this node.

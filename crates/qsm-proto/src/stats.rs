@@ -210,6 +210,8 @@ impl Default for Histogram {
     }
 }
 
+/// The longest round trip that is learned from repairs that took several requests.
+const ROUND_TRIP_MAX: Duration = Duration::from_millis(100);
 /// What disorder is believed as long as the round trip is not known.
 const DISORDER_MAX: Duration = Duration::from_millis(2);
 
@@ -252,6 +254,16 @@ impl RepairTimes {
         }
     }
 
+    /// A repair came after that long and several requests; which one it answers cannot be told
+    /// (Karn). Were such repairs not counted, a round trip longer than the first retry would never
+    /// be measured, and everything asked for several times. What took longer than any round trip
+    /// was an outage.
+    pub fn note_retried(&mut self, sample: Duration) {
+        if sample <= ROUND_TRIP_MAX {
+            self.note_round_trip(sample);
+        }
+    }
+
     /// Smooths one sample in, with a weight of an eighth.
     pub fn note_round_trip(&mut self, sample: Duration) {
         let sample = crate::nanoseconds(sample).max(1);
@@ -278,6 +290,7 @@ mod tests {
         assert!(disorder > Duration::from_micros(1900) && disorder < Duration::from_millis(2));
         (0..1000).for_each(|_| times.note_disorder(Duration::from_micros(10)));
         assert!(times.disorder() < Duration::from_micros(20));
+        (0..20).for_each(|_| times.note_retried(Duration::from_millis(4)));
         times.note_disorder(Duration::from_secs(1));
         assert_eq!(times.disorder(), Duration::from_millis(4));
     }

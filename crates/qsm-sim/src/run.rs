@@ -5,7 +5,7 @@ use core::time::Duration;
 
 use qsm_proto::{Instant, Reason, Seed, nanoseconds};
 
-use crate::checkers::survivors::Survivors;
+use crate::checkers::survivors::{self, Survivors};
 use crate::checkers::traffic::{self, Course};
 use crate::checkers::{completeness, planes};
 use crate::engine::{Task, Turn};
@@ -396,7 +396,12 @@ impl Run {
             }
             complete = true;
             let Some(reason) = self.restless() else {
-                return Ok(());
+                // A host that stood still to the end of the faults has yet to hear of them.
+                let Some(unsettled) = self.unsettled() else {
+                    return Ok(());
+                };
+                self.wait((deadline, watch), unsettled.checker, || unsettled.message)?;
+                continue;
             };
             if !self.world.checkers.armed && self.world.engine.now() >= deadline {
                 return Ok(());
@@ -405,6 +410,13 @@ impl Run {
                 format!("datagrams of kind {reason:?} are still sent")
             })?;
         }
+    }
+
+    /// What survivors do not agree about yet.
+    fn unsettled(&self) -> Option<Violation> {
+        let checkers = &self.world.checkers;
+        let survivors = checkers.armed.then(|| survivors::check(&checkers.history));
+        survivors.and_then(Result::err)
     }
 
     fn restless(&self) -> Option<Reason> {

@@ -390,6 +390,8 @@ impl World {
             .life(sender)
             .and_then(|life| life.ended);
         if ended.is_none_or(|ended| now.since(ended) < STRAGGLE) {
+            // Not judged later either, by what others have then.
+            self.checkers.copies.excuse((receiver, machine), sender);
             return Ok(());
         }
         let others: Vec<(Origin, &Machine)> = self

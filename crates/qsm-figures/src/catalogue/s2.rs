@@ -554,7 +554,7 @@ pub(super) static FIGURES: &[Figure] = &[
             ]
         },
         better: |seen| vec![seen.against_faithful(0, 71.0, ANY..=0.2)],
-        note: "Repair takes 1 to 1.3 rounds here, 2.5 in S2: a gap is seen when the next packet arrives and pulled when the next token comes; S2's receivers wait for the cutoff, a round late, also where a gap proves the loss. Independent of the number of nodes, as in S2.",
+        note: "Half a round until the next token, one until the cutoff is known, and one until the caching partition is known to be whole (R082): about 2.5, as in S2, at any number of nodes with more than one partition. Modern mode asks in a round trip; what remains are stalls, in which a node cannot repair anything.",
     },
     Figure {
         id: "E15",
@@ -570,7 +570,7 @@ pub(super) static FIGURES: &[Figure] = &[
         references: &[],
         agrees: |seen| vec![seen.value(0, 2.0, 0.4..=1.5), seen.ends(0, 1.5..=5.0)],
         better: |seen| vec![seen.against_faithful(0, 71.0, ANY..=0.8)],
-        note: "Rounds in which a node stands still take longer or, in modern mode, pass it over and move no watermark; with 71 nodes one nearly always does.",
+        note: "What holds the acknowledgement back are the losses of cachers, which take two rounds to be repaired and one to be reported; the more nodes, the surer one of them has just lost something. With 71 nodes, one of them nearly always stands still. In modern mode its partition's last whole word then stands in for it (R-TOK-4), so that the others' progress is not held up.",
     },
     Figure {
         id: "E17",

@@ -146,7 +146,7 @@ impl Endpoint {
     }
 
     /// Whether what this sender sends in a region must wait, because not all of what it sent in a
-    /// region that this node is leaving has been delivered (per-sender order over moves).
+    /// region that this node left before has been delivered (per-sender order over moves).
     /// Rule R-VIEW-7.
     pub(super) fn held(
         &mut self,
@@ -156,8 +156,9 @@ impl Endpoint {
         sender: Origin,
     ) -> bool {
         let mut held = false;
+        let turn = self.regions.get(&id).map_or(u64::MAX, Region::turn);
         for (other, region) in &mut self.regions {
-            if *other == id || region.leaving.is_none() {
+            if *other == id || region.leaving.is_none() || region.turn() > turn {
                 continue;
             }
             match region.drained_of(sender) {
@@ -186,15 +187,18 @@ impl Endpoint {
         if !leaving {
             return;
         }
-        let others: Vec<RegionId> = self
-            .regions
-            .keys()
-            .copied()
-            .filter(|other| *other != changed)
-            .collect();
-        for id in others {
-            self.deliver_waiting(now, id, sender, out);
+        for id in self.in_turn() {
+            if id != changed {
+                self.deliver_waiting(now, id, sender, out);
+            }
         }
+    }
+
+    /// All regions in the order in which their messages are delivered (R-VIEW-7).
+    pub(super) fn in_turn(&self) -> Vec<RegionId> {
+        let mut ids: Vec<RegionId> = self.regions.keys().copied().collect();
+        ids.sort_by_key(|id| self.regions.get(id).map(Region::turn));
+        ids
     }
 
     /// Delivers what waits in a stream if nothing holds it any more.

@@ -60,6 +60,9 @@ pub struct Endpoint {
     departures: Departures,
     meter: Meter,
     subscriptions: BTreeSet<GroupId>,
+    /// Groups whose subscription the application has given up, by the request that says so to
+    /// the service, until that is answered (R-MEM-9).
+    exiting: BTreeMap<u32, Vec<String>>,
     listening: BTreeSet<SocketAddr>,
     /// Groups of regions whose first view has not come yet.
     announced: BTreeMap<RegionId, Vec<GroupId>>,
@@ -99,6 +102,7 @@ impl Endpoint {
             channels: BTreeMap::new(),
             routes: Routes::default(),
             subscriptions: BTreeSet::new(),
+            exiting: BTreeMap::new(),
             listening: BTreeSet::new(),
             announced: BTreeMap::new(),
             touched: BTreeSet::new(),

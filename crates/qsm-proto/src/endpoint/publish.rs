@@ -25,16 +25,23 @@ impl Endpoint {
         request
     }
 
-    /// Gives up a role in these groups.
+    /// Gives up a role in these groups. From now on nothing of them is published or delivered.
     pub fn exit(&mut self, now: Instant, role: Role, names: Vec<String>) -> u32 {
         let now = self.advance(now);
+        let given_up = (role == Role::Subscriber).then(|| names.clone());
         if role == Role::Publisher {
             for group in names.iter().filter_map(|name| self.membership.group(name)) {
                 self.routes.enter(group, false);
             }
         }
-        self.membership
-            .exit(now, role, names, &mut self.core.outbox)
+        let request = self
+            .membership
+            .exit(now, role, names, &mut self.core.outbox);
+        if let Some(names) = given_up {
+            self.exiting.insert(request, names);
+            self.subscribe();
+        }
+        request
     }
 
     /// Asks the membership service for a list; an event will bear the returned number.
@@ -173,6 +180,7 @@ impl Endpoint {
     }
 
     pub(super) fn done(&mut self, request: u32) {
+        self.exiting.remove(&request);
         for name in self.publishing.remove(&request).into_iter().flatten() {
             let wanted = self.membership.wants(Role::Publisher, &name);
             if let Some(group) = self.membership.group(&name).filter(|_| wanted) {

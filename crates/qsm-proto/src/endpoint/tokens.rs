@@ -211,8 +211,9 @@ impl Endpoint {
         }
     }
 
-    /// Asks the leaders of the caching partitions for what is missing here (R081). In the fast
-    /// plane's presence only what it has given a try (R-TOK-8).
+    /// Asks the leaders of the caching partitions for what is missing here (R081): in the fast
+    /// plane's presence only what it has given a try (R-TOK-8), in its absence perhaps only what
+    /// all its cachers have (R082).
     fn pull_leaders(&mut self, id: RegionId, sender: Origin, cutoff: u64) {
         let Some(region) = self.regions.get(&id) else {
             return;
@@ -221,12 +222,14 @@ impl Endpoint {
             return;
         };
         let fast = self.core.config.recovery.fast;
+        let upto = if fast || !self.core.config.recovery.pull_late {
+            cutoff
+        } else {
+            cutoff.min(region.ring.watermarks(sender).1)
+        };
         let view = region.history.newest();
         let mut requests: Vec<(MemberIndex, Vec<SeqRange>)> = Vec::new();
-        for piece in stream
-            .pieces(cutoff, &region.history)
-            .take(PIECES_PER_TOKEN)
-        {
+        for piece in stream.pieces(upto, &region.history).take(PIECES_PER_TOKEN) {
             let tried = stream
                 .gaps()
                 .find(piece.first())

@@ -117,6 +117,9 @@ impl Endpoint {
             Change::Unnamed { group, .. } => self.routes.enter(group, false),
             Change::Done { request } => self.done(request),
             Change::Refused { request, reason } => {
+                if self.exiting.remove(&request).is_some() {
+                    self.subscribe();
+                }
                 self.core.events.push(Event::Refused { request, reason });
             }
             Change::Nodes { request, rows } => {
@@ -273,8 +276,8 @@ impl Endpoint {
     /// All updates of a batch are in: subscriptions, addresses and deliveries follow, in this
     /// order (R-VIEW-3): a message of a new group must find its subscription.
     fn batch_end(&mut self, now: Instant, out: &mut dyn Deliver) {
-        let touched = core::mem::take(&mut self.touched);
-        for id in &touched {
+        for id in &self.take_touched() {
+            let turn = self.next_turn();
             let Some(region) = self.regions.get_mut(id) else {
                 continue;
             };
@@ -284,6 +287,7 @@ impl Endpoint {
             } else if let Some(view) = region.history.left().filter(|_| region.leaving.is_none()) {
                 region.leaving = Some(Leaving {
                     view,
+                    turn,
                     since: now,
                     last_token: now,
                     tokens: 0,
@@ -309,17 +313,40 @@ impl Endpoint {
         self.subscribe();
         self.listen();
         // Also those of regions that are not touched: what was held may be free (R-VIEW-7).
-        let ids: Vec<RegionId> = self.regions.keys().copied().collect();
-        for id in ids {
+        for id in self.in_turn() {
             self.deliver_all(now, id, out);
         }
     }
 
-    /// The groups that are delivered are those of the region this node is a receiver of.
-    fn subscribe(&mut self) {
+    /// The regions that a batch has changed. Of two that it shows as left, the one that this node
+    /// has received in was left first: of the other it did not even hear in time.
+    fn take_touched(&mut self) -> Vec<RegionId> {
+        let mut touched: Vec<RegionId> = core::mem::take(&mut self.touched).into_iter().collect();
+        touched.sort_by_key(|id| {
+            let region = self.regions.get(id);
+            !region.is_some_and(|region| region.history.has_received())
+        });
+        touched
+    }
+
+    /// The turn of a region that is left now: after all that are being left already.
+    fn next_turn(&self) -> u64 {
+        let leaving = self.regions.values().filter_map(|region| region.leaving);
+        leaving.map(|leaving| leaving.turn + 1).max().unwrap_or(0)
+    }
+
+    /// The groups that are delivered are those of the region this node is a receiver of, but for
+    /// those that the application has given up: if it takes them up again before the service
+    /// has heard so, that is another stay, and nothing of the former belongs to it (R-MEM-9).
+    pub(super) fn subscribe(&mut self) {
+        let exiting = self.exiting.values().flatten();
+        let exiting: BTreeSet<GroupId> = exiting
+            .filter_map(|name| self.membership.group(name))
+            .collect();
         let receiving = self.regions.values().filter(|region| region.receiver());
         let wanted: BTreeSet<GroupId> = receiving
             .flat_map(|region| region.groups.iter().copied())
+            .filter(|group| !exiting.contains(group))
             .collect();
         for group in self.subscriptions.difference(&wanted) {
             self.core.cursors.unsubscribe(*group);

@@ -1,4 +1,4 @@
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use qsm_wire::membership::{Role, ToService};
 
@@ -63,13 +63,27 @@ impl Requests {
         }
     }
 
-    /// Hands the unsent requests to `send` until it returns `false`.
+    /// Hands the unsent requests to `send` until it returns `false`. Those of a subscriber wait
+    /// until its exit from the same group is answered: what comes after that answer is of a new
+    /// stay, and cannot be taken for one that is to end (R-MEM-9).
     pub(super) fn send(&mut self, mut send: impl FnMut(&ToService) -> bool) {
-        for request in self.waiting.values_mut().filter(|request| !request.sent) {
-            if !send(&request.message) {
-                return;
+        if self.waiting.values().all(|request| request.sent) {
+            return;
+        }
+        let mut busy: BTreeSet<&str> = BTreeSet::new();
+        for Request { message, sent, .. } in self.waiting.values_mut() {
+            let names = names(message).filter(|(role, _)| *role == Role::Subscriber);
+            let names = names.map_or(&[] as &[String], |(_, names)| names);
+            let waits = !*sent && names.iter().any(|name| busy.contains(name.as_str()));
+            if !*sent && !waits {
+                if !send(message) {
+                    return;
+                }
+                *sent = true;
             }
-            request.sent = true;
+            if waits || matches!(message, ToService::Exit { .. }) {
+                busy.extend(names.iter().map(String::as_str));
+            }
         }
     }
 }
@@ -81,5 +95,57 @@ pub(super) fn names(message: &ToService) -> Option<(Role, &[String])> {
             Some((*role, names))
         }
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn push(requests: &mut Requests, enter: bool, name: &str) -> u32 {
+        let request = requests.number();
+        let (role, names) = (Role::Subscriber, vec![name.to_owned()]);
+        let message = if enter {
+            ToService::Enter {
+                request,
+                role,
+                names,
+            }
+        } else {
+            ToService::Exit {
+                request,
+                role,
+                names,
+            }
+        };
+        requests.push(request, message).unwrap();
+        request
+    }
+
+    fn sent(requests: &mut Requests) -> Vec<u32> {
+        let mut sent = Vec::new();
+        requests.send(|message| {
+            if let ToService::Enter { request, .. } | ToService::Exit { request, .. } = message {
+                sent.push(*request);
+            }
+            true
+        });
+        sent
+    }
+
+    // Rule R-MEM-9.
+    #[test]
+    fn what_follows_an_exit_waits_for_its_answer_group_by_group() {
+        let mut requests = Requests::default();
+        let exit = push(&mut requests, false, "a");
+        let enter = push(&mut requests, true, "a");
+        let again = push(&mut requests, false, "a");
+        let other = push(&mut requests, true, "b");
+        assert_eq!(sent(&mut requests), [exit, other]);
+        assert_eq!(sent(&mut requests), []);
+        requests.unsend();
+        assert_eq!(sent(&mut requests), [exit, other]);
+        assert!(requests.take(exit).is_some());
+        assert_eq!(sent(&mut requests), [enter, again]);
     }
 }

@@ -730,8 +730,11 @@ fn note_times(gap: &Gap, hop: Hop, inbox: &mut Inbox<'_>) {
     if gap.attempts > 0 {
         inbox.appetite.repaired();
     }
-    if gap.attempts == 1 && matches!(hop, Hop::CacherRepair | Hop::SenderRepair) {
+    let repaired = matches!(hop, Hop::CacherRepair | Hop::SenderRepair);
+    if repaired && gap.attempts == 1 {
         inbox.repairs.note_round_trip(inbox.now.since(gap.asked));
+    } else if repaired && gap.attempts > 1 {
+        inbox.repairs.note_retried(inbox.now.since(gap.found));
     } else if hop == Hop::Direct {
         inbox.repairs.note_disorder(inbox.now.since(gap.found));
     }

@@ -76,9 +76,14 @@ impl Entry {
     }
 
     /// Some nodes have said nothing about this stream.
-    fn no_progress(&mut self) {
-        self.head.cached = self.head.cached.min(self.head.cached_upto);
-        self.head.stable = self.head.stable.min(self.head.stable_upto);
+    pub(super) fn no_progress(&mut self) {
+        self.limit(self.head.cached_upto, self.head.stable_upto);
+    }
+
+    /// Some nodes have at least this.
+    pub(super) fn limit(&mut self, cached: u64, stable: u64) {
+        self.head.cached = self.head.cached.min(cached);
+        self.head.stable = self.head.stable.min(stable);
     }
 
     fn merge(&mut self, other: &SlotHead) {
@@ -166,6 +171,13 @@ impl Gathered {
     pub(super) fn suspect(&mut self, member: MemberIndex) {
         if self.suspects.len() < Token::SUSPECTS_MAX && !self.suspects.contains(&member) {
             self.suspects.push(member);
+        }
+    }
+
+    /// Some members have said nothing, about any stream.
+    pub(super) fn no_progress(&mut self) {
+        for entry in &mut self.slots {
+            entry.no_progress();
         }
     }
 

@@ -22,22 +22,24 @@
 //!    A leader that missed the call starts when the upper token of round r arrives.
 //! 2. A ring that has rotated leaves its sum with its leader. The sum goes into the token of the
 //!    level above, which waits at a leader whose ring is not back.
-//! 3. When the topmost token is back, the region leader has the result. If all members took part
-//!    (`visited`), the watermarks grow. Senders get their ACKs, the region a summary.
+//! 3. When the topmost token is back, the region leader has the result, and the watermarks grow.
+//!    Senders get their ACKs, the region a summary.
 //!
 //! The call is not folded into the previous round's summary, because that may be a second old when
 //! the next round begins; rings that started on it would bring stale numbers.
 //!
 //! # What makes it safe
 //!
-//! A watermark is the minimum of what *all* members of the view said in this round. Whoever did
-//! not say anything (passed over, new to the stream, slot put in late or left out) holds it at its
-//! old value. Tokens of other views are never mixed. Everything else only delays.
+//! A watermark is the minimum of what *all* members of the view have said, in this round or, where
+//! a partition's ring was not complete, in the last one in which it was: what a member has it
+//! keeps. Whoever did not say anything (passed over with its whole partition, new to the stream,
+//! slot put in late or left out) holds it at its old value. Tokens of other views are never mixed.
+//! Everything else only delays.
 //!
 //! # Losses of tokens
 //!
-//! Each hop is receipted; a successor that stays silent is passed over, reported, and the round
-//! does not move the watermarks. A token that dies with its holder is missed by the ring's leader,
+//! Each hop is receipted; a successor that stays silent is passed over and reported, and what its
+//! partition last said counts instead. A token that dies with its holder is missed by the ring's leader,
 //! which goes on with its own word alone, or by the region leader, which opens a new round. Rounds
 //! are numbered, so that what is late or double is recognised (G05). A leader never has two rounds
 //! in flight (R072).
@@ -53,6 +55,7 @@ mod sets;
 #[cfg(test)]
 mod tests;
 mod tracks;
+mod vouched;
 mod watch;
 
 mod lead;
@@ -73,6 +76,7 @@ use place::Place;
 use round::{Patience, Round};
 pub use sets::RangeSet;
 use tracks::Tracks;
+use vouched::Vouched;
 use watch::Watch;
 
 /// The level of a call: a token that travels no ring but announces a round to all (R-TOK-2).
@@ -276,6 +280,7 @@ pub struct RegionRing {
     place: Option<Arc<Place>>,
     rounds: Vec<Round>,
     tracks: Tracks,
+    vouched: Vouched,
     hops: Hops,
     patience: Patience,
     watch: Watch,
@@ -300,6 +305,7 @@ impl RegionRing {
             place: None,
             rounds: Vec::new(),
             tracks: Tracks::new(config.streams),
+            vouched: Vouched::new(config.streams),
             hops: Hops::new(config.in_turn),
             patience: Patience::default(),
             watch: Watch::new(config.token_max),
@@ -316,6 +322,7 @@ impl RegionRing {
     pub fn set_view(&mut self, now: Instant, view: Arc<RegionView>, me: Origin) {
         self.place = Place::new(view, me).map(Arc::new);
         self.rounds.clear();
+        self.vouched.clear();
         self.flying = None;
         self.hops.install(now);
         let members = self

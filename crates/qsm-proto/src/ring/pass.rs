@@ -269,6 +269,11 @@ impl RegionRing {
                 Stop::End(from)
             };
             token = self.at_leaf(turn, place, stop, token);
+            if all {
+                self.vouched.note(&token);
+            } else {
+                self.vouched.stand_in(&mut token);
+            }
             token.clear_sets();
         }
         let round = &mut self.rounds[at];
@@ -369,6 +374,10 @@ impl RegionRing {
         self.suspect(turn, place, passing.to);
         let mut token = passing.token;
         token.suspect(passing.to);
+        if level > 0 {
+            // A whole partition, or several, is passed over with its leader.
+            token.no_progress();
+        }
         // Past a silent ring leader there is nobody to take the sum: the round ends here.
         if passing.position != 0 {
             self.pass(turn, place, (at, level), (passing.position, token));
@@ -389,6 +398,11 @@ impl RegionRing {
         stage.gathered.clone_from(&stage.opened);
         if let Some(token) = &mut stage.gathered {
             token.clear_sets();
+            if level == 0 {
+                self.vouched.stand_in(token);
+            } else {
+                token.no_progress();
+            }
         }
         self.advance(turn, place, at);
     }

@@ -63,16 +63,12 @@ impl Track {
         before != (self.cutoff, self.stable_upto, self.cached_upto)
     }
 
-    /// Takes over the result of a round. Watermarks grow only if everybody contributed.
+    /// Takes over the result of a round. `complete`: everybody has seen its token.
     pub(super) fn conclude(&mut self, entry: &Entry, complete: bool) -> Outcome {
         let head = &entry.head;
         let top = self.cutoff.max(head.highest);
         // Somebody who has all it must have says u64::MAX; nothing beyond `top` exists here.
-        let (stable, cached) = if complete {
-            (head.stable.min(top), head.cached.min(top))
-        } else {
-            (0, 0)
-        };
+        let (stable, cached) = (head.stable.min(top), head.cached.min(top));
         let news = self.raise(top, stable, cached);
         let gained = Gained {
             highest: head.highest,

@@ -32,6 +32,8 @@ impl fmt::Display for Missing {
 ///
 /// Nothing is required of a node that left and came back while the sender's knowledge was older
 /// than its return: whether such a message counts for the first or the second stay is open.
+/// Nor of a sender that has closed in order, for nodes that the service had taken out of its
+/// views: it could not know that they live, and nobody is left to name them dead (R-MEM-1).
 pub(crate) fn first_missing(history: &History) -> Option<Missing> {
     history
         .sent()
@@ -67,7 +69,10 @@ pub(crate) fn obliged<'a>(
 fn missing_of(history: &History, sender: Origin, group: usize, sent: &Sent) -> Option<Missing> {
     let published = sent.times.len() as u64;
     let nothing = Runs::default();
-    obliged(history, sender, group, sent).find_map(|(receiver, host, stay)| {
+    let alive = history.alive(sender);
+    let mut owed =
+        obliged(history, sender, group, sent).filter(|(.., stay)| alive || stay.last.is_none());
+    owed.find_map(|(receiver, host, stay)| {
         let last = stay.last.unwrap_or(published);
         let track = history.track(receiver, group, sender);
         let delivered = track.map_or(&nothing, |track| &track.delivered);

@@ -13,6 +13,18 @@ pub(crate) struct Copies {
 }
 
 impl Copies {
+    /// What `receiver` has given up of this sender until now is not judged.
+    pub(crate) fn excuse(&mut self, (receiver, machine): (Origin, &Machine), sender: Origin) {
+        for region in machine.all_regions() {
+            let stream = region.streams.get(&sender);
+            let given_up = stream
+                .into_iter()
+                .flat_map(|stream| (1..=stream.highest()).filter(|number| stream.gave_up(*number)));
+            self.judged
+                .extend(given_up.map(|number| (receiver, region.id(), sender, number)));
+        }
+    }
+
     /// `receiver` has given up something of this sender; `others` are the nodes that it could ask.
     pub(crate) fn check(
         &mut self,

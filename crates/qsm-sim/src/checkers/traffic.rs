@@ -13,6 +13,8 @@ const REPAIRS_PER_LOSS: u64 = 6;
 const REQUESTS_PER_LOSS: u64 = 24;
 /// Repairs and requests per copy that comes so late that it seems lost.
 const PER_LATE: u64 = 3;
+/// Of so many packets that were only overtaken one may be asked for in vain.
+const OVERTAKEN_PER_REPAIR: u64 = 4;
 /// What is free without any disturbance: a burst of packets that overtake each other before it is
 /// known that they do.
 const FREE: u64 = 500;
@@ -45,7 +47,11 @@ pub(crate) fn check(
 ) -> Result<(), Violation> {
     let sent = |reason: Reason| traffic.counts[reason as usize];
     let counted = |name: &str| stats.get(name).copied().unwrap_or(0);
-    let free = FREE + PER_LATE * network.data_late + FREE_PER_DISTURBANCE * course.disturbances;
+    let overtaken = counted("repaired_by_reorder") / OVERTAKEN_PER_REPAIR;
+    let free = FREE
+        + overtaken
+        + PER_LATE * network.data_late
+        + FREE_PER_DISTURBANCE * course.disturbances;
     let rounds = counted("rounds") + counted("rounds_abandoned");
     // A leader that dies takes its count of rounds with it into the sum; a round in progress is
     // in none.

@@ -65,6 +65,33 @@ fn a_silent_member_is_passed_over_and_holds_the_watermarks_until_the_view_change
     }
 }
 
+// Rule R-TOK-4.
+#[test]
+fn watermarks_grow_though_every_round_passes_over_somebody() {
+    // Three partitions: 0 3 6, 1 4 7 and 2 5 8. First one member stands still, then another.
+    let mut net = Network::new(1, &nodes(9), LAYOUT);
+    net.receive_all(sender(1), 1..=3);
+    net.run(Duration::from_secs(1));
+    let complete = |net: &Network| {
+        let stats = net.ring(0).stats();
+        stats.rounds - stats.rounds_incomplete
+    };
+    net.kill(6);
+    let before = complete(&net);
+    net.receive_all(sender(1), 4..=9);
+    net.run(Duration::from_millis(300));
+    assert_eq!(net.ring(0).watermarks(sender(1)), (3, 3));
+    net.kill(7);
+    net.revive(6);
+    net.run(Duration::from_secs(1));
+    assert_eq!(complete(&net), before, "no round is complete");
+    assert_eq!(net.ring(0).watermarks(sender(1)), (9, 9));
+    // Nothing vouches for what came since.
+    net.receive_all(sender(1), 10..=12);
+    net.run(Duration::from_secs(1));
+    assert_eq!(net.ring(0).watermarks(sender(1)), (9, 9));
+}
+
 #[test]
 fn suspicions_are_repeated_but_not_with_every_round() {
     let mut net = Network::new(1, &nodes(3), LAYOUT);

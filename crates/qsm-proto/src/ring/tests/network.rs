@@ -267,6 +267,11 @@ impl Network {
         self.schedule(node);
     }
 
+    pub(super) fn revive(&mut self, node: u64) {
+        self.nodes.get_mut(&node).unwrap().alive = true;
+        self.schedule(node);
+    }
+
     /// Kills all nodes but these and forgets them.
     pub(super) fn keep(&mut self, nodes: &[u64]) {
         for node in self.nodes.keys().copied().collect::<Vec<_>>() {
