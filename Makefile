@@ -92,9 +92,10 @@ digests: ## the same seeds give the same digests in debug and release, twice
 growth: ## what a larger region costs, up to 10,000 nodes: three minutes
 	$(CARGO) test $(LOCKED) --release -p qsm-sim --test growth -- --ignored --nocapture
 
-large: ## 10,000 nodes and 100,000 groups: a minute, and 2 GB
+large: ## 10,000 nodes and 100,000 groups, 100 and 1,000 at each node: minutes, and 10 GB
 	$(CARGO) build $(LOCKED) --release -p qsm-cli
 	$(TARGET_DIR)/release/qsm sim run scenarios/large/ten-thousand-nodes.txt
+	$(TARGET_DIR)/release/qsm sim run scenarios/large/thousand-groups-a-node.txt
 
 FIGURES_GROUPCAST := docs/figures-groupcast
 PREFIX ?= /usr/local

@@ -19,6 +19,9 @@ use crate::{ServiceConfig, ServiceConfigError, ServiceEvent, ServiceStats};
 
 /// How often the service announces itself.
 const BEACON_INTERVAL: Duration = Duration::from_secs(1);
+/// How soon after a beacon to all the next one follows when somebody asks: those who heard the
+/// question do not ask themselves (R-MEM-10).
+const BEACON_AGAIN: Duration = Duration::from_millis(50);
 /// How long a session may take to say hello.
 const GREETING_MAX: Duration = Duration::from_secs(10);
 /// Events kept for the runtime; the oldest are dropped.
@@ -54,6 +57,8 @@ pub struct Service {
     eras: Random,
     batched_at: Option<Instant>,
     beacon_at: Instant,
+    /// When all have been sent a beacon last.
+    beaconed: Instant,
     /// Services a conflict with which has been reported.
     rivals: BTreeSet<NodeId>,
     outbox: Outbox,
@@ -94,6 +99,7 @@ impl Service {
             eras: Random::new(seed, "eras"),
             batched_at: None,
             beacon_at: now,
+            beaconed: now,
             rivals: BTreeSet::new(),
             outbox: Outbox::new(),
             events: VecDeque::new(),
@@ -131,7 +137,10 @@ impl Service {
                     self.detector.answered(now, node, probe.nonce);
                 }
             }
-            Body::Solicit => self.announce(from),
+            Body::Solicit => {
+                self.announce(from);
+                self.beacon_at = self.beacon_at.min(self.beaconed.after(BEACON_AGAIN));
+            }
             Body::Beacon(beacon) if node != self.config.node => self.meet(node, beacon),
             Body::Beacon(_) => {}
             _ => self.stats.discard_kind += 1,
@@ -272,6 +281,7 @@ impl Service {
             }
         }
         if self.beacon_at <= now && !self.has_yielded() {
+            self.beaconed = now;
             self.beacon_at = now.after(BEACON_INTERVAL);
             self.announce(self.config.discovery);
             self.drop_silent_greetings(now);

@@ -398,6 +398,7 @@ impl Membership {
             }
             Body::SessionReset(reset) => self.handle_reset(now, *reset),
             Body::Beacon(beacon) => self.handle_beacon(now, beacon.address),
+            Body::Solicit => self.discovery.heard(now, &mut self.random),
             Body::Probe(probe) => return self.answer(from, *probe, outbox),
             _ => return,
         }
