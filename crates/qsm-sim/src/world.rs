@@ -434,10 +434,6 @@ impl World {
             return Ok(());
         };
         let Some(group) = self.group_of(host, row.group) else {
-            // The group was exited in the same step: nobody is there to take it.
-            if !self.waits_for_a_number(host) {
-                return Ok(());
-            }
             let message = format!("{receiver} delivers to unknown group {}", row.group);
             return Err(Violation::new("creation", message));
         };
@@ -563,16 +559,6 @@ impl World {
 
     fn base(&self, sender: Origin, group: GroupId) -> u64 {
         self.bases.get(&(sender, group)).copied().unwrap_or(0)
-    }
-
-    /// Whether the host's application wants a group whose number it has not been told.
-    fn waits_for_a_number(&self, host: usize) -> bool {
-        let roles = self.apps[host].roles.iter();
-        let mut wanted = roles.filter(|(_, role)| *role == Role::Subscriber);
-        let machine = self.engine.machine(host);
-        wanted.any(|(group, _)| {
-            machine.is_some_and(|machine| machine.group(&GroupPlan::name(*group)).is_none())
-        })
     }
 
     fn group_of(&mut self, host: usize, id: GroupId) -> Option<usize> {

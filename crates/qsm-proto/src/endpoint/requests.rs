@@ -51,7 +51,8 @@ impl Endpoint {
         }
         let regions = self.regions.values();
         let streams = regions.flat_map(|region| region.streams.values());
-        let mut asked = streams.map(|stream| stream.gaps().asked(now)).sum();
+        let retry = self.core.retry();
+        let mut asked = streams.map(|stream| stream.gaps().asked(now, retry)).sum();
         for id in ids {
             for ask in self.plan(now, id, &mut asked) {
                 self.carry_out(now, id, &ask, out);

@@ -157,11 +157,12 @@ impl Gaps {
         self.gaps.get(at).map(|gap| gap.first.max(sequence))
     }
 
-    /// How many packets have been asked for and may still come: no retry is due yet.
+    /// How many packets have been asked for and may still come: not that long ago that they should
+    /// be asked for again. A retry that is only put off is not on its way.
     #[must_use]
-    pub fn asked(&self, now: Instant) -> u64 {
+    pub fn asked(&self, now: Instant, retry: Duration) -> u64 {
         let asked = self.gaps.iter();
-        let asked = asked.filter(|gap| gap.attempts > 0 && gap.due > now);
+        let asked = asked.filter(|gap| gap.attempts > 0 && gap.next_request(retry) > now);
         asked.map(|gap| gap.last - gap.first + 1).sum()
     }
 
@@ -277,6 +278,20 @@ mod tests {
 
     fn numbers(gaps: &Gaps) -> BTreeSet<u64> {
         gaps.iter().flat_map(|gap| gap.first..=gap.last).collect()
+    }
+
+    // Rule R-NAK-10.
+    #[test]
+    fn a_retry_that_is_put_off_is_not_on_its_way() {
+        let retry = Duration::from_millis(2);
+        let mut gaps = Gaps::default();
+        gaps.append(SeqRange::new(1, 8).unwrap(), Instant(0), Instant(0));
+        assert_eq!(gaps.asked(Instant(0), retry), 0);
+        let gap = gaps.find_mut(1).unwrap();
+        gap.attempts = 1;
+        assert_eq!(gaps.asked(Instant(1_000_000), retry), 8);
+        gaps.find_mut(1).unwrap().due = Instant(9_000_000);
+        assert_eq!(gaps.asked(Instant(2_000_000), retry), 0);
     }
 
     #[test]
