@@ -340,7 +340,7 @@ pub(super) static FIGURES: &[Figure] = &[
             ]
         },
         better: |seen| vec![seen.against_faithful(0, 50.0, 0.98..=MORE)],
-        note: "The effect is weaker than S2's: up to about 30 nodes the sender's processor is the limit here, not the slowest receiver, so that slower recovery in large partitions costs nothing yet; it does at 50 nodes (E06b).",
+        note: "The effect is weaker than S2's: up to about 30 nodes the sender's processor is the limit here, not the slowest receiver, so that slower recovery in large partitions costs nothing; at 50 nodes (E06b, E07b) runs differ by more than partition sizes do.",
     },
     Figure {
         id: "E06b",
@@ -397,7 +397,7 @@ pub(super) static FIGURES: &[Figure] = &[
             ]
         },
         better: |seen| vec![seen.against_faithful(0, 25.0, 1.0..=MORE)],
-        note: "With twice as many nodes the slowest receiver is the limit, and the size of partitions matters as S2 says.",
+        note: "With twice as many nodes the slowest receiver is the limit, and runs differ by more than the sizes of partitions do.",
     },
     Figure {
         id: "E08",
