@@ -166,16 +166,28 @@ impl History {
     }
 
     /// Whether that packet counts as cached only once this node has it: it is one of its cachers,
-    /// or none of them lives (R-VIEW-9).
+    /// or none of them lives, or this node does not know the view and so who they are (R-VIEW-9).
     #[must_use]
     pub fn answers_for(&self, number: ViewNumber, sequence: u64) -> bool {
-        self.caches(number, sequence) || self.cachers(number, sequence).next().is_none()
+        self.missed(number)
+            || self.caches(number, sequence)
+            || self.cachers(number, sequence).next().is_none()
     }
 
     /// Whether a packet that has been delivered here must be kept for others.
     #[must_use]
     pub fn keeps(&self, number: ViewNumber, sequence: u64) -> bool {
-        self.entry(number).view.members().len() > 1 && self.caches(number, sequence)
+        self.size_of(number) > 1 && (self.missed(number) || self.caches(number, sequence))
+    }
+
+    /// Whether that view was passed over, or is forgotten: the one that stands in for it has other
+    /// partitions.
+    fn missed(&self, number: ViewNumber) -> bool {
+        number < self.newest().number() && self.exact(number).is_none()
+    }
+
+    fn size_of(&self, number: ViewNumber) -> usize {
+        self.nearest(number).members().len()
     }
 
     /// Whether this node keeps at least half of that view's packets, if it keeps any.
@@ -330,31 +342,44 @@ mod tests {
         assert_eq!(leaves[3..], [Duty::Pass; 3]);
     }
 
-    #[test]
-    fn without_living_cachers_everybody_answers_for_a_packet() {
+    /// A view in which each packet has one cacher.
+    fn split(number: u32, members: &[(u64, bool)]) -> Arc<RegionView> {
         let layout = Layout {
             replication: 1,
             block_packets: 1,
             ..Layout::default()
         };
-        let view = |number, members: &[(u64, bool)]| {
-            let plain = view(number, members);
-            let channel = (plain.channel(), plain.address());
-            let members = plain.members().to_vec();
-            Arc::new(RegionView::new(
-                plain.region(),
-                plain.number(),
-                channel,
-                members,
-                layout,
-            ))
-        };
-        let both = view(1, &[(1, false), (2, false)]);
-        let mut history = History::new(origin(1), both);
+        let plain = view(number, members);
+        let channel = (plain.channel(), plain.address());
+        let members = plain.members().to_vec();
+        let (region, number) = (plain.region(), plain.number());
+        Arc::new(RegionView::new(region, number, channel, members, layout))
+    }
+
+    #[test]
+    fn without_living_cachers_everybody_answers_for_a_packet() {
+        let mut history = History::new(origin(1), split(1, &[(1, false), (2, false)]));
         let answers =
             |history: &History| [2, 3].map(|sequence| history.answers_for(ViewNumber(1), sequence));
         assert_eq!(answers(&history).iter().filter(|own| **own).count(), 1);
-        history.push(view(2, &[(1, false)]));
+        history.push(split(2, &[(1, false)]));
         assert_eq!(answers(&history), [true, true]);
+    }
+
+    // Rule R-VIEW-9.
+    #[test]
+    fn a_node_that_missed_a_view_caches_and_answers_for_all_its_packets() {
+        let mut history = History::new(origin(1), split(1, &[(1, false), (2, false)]));
+        history.push(split(3, &[(1, false), (2, false)]));
+        let of = |number| {
+            let number = ViewNumber(number);
+            let answers = [2, 3].map(|sequence| history.answers_for(number, sequence));
+            assert_eq!(
+                answers,
+                [2, 3].map(|sequence| history.keeps(number, sequence))
+            );
+            answers.iter().filter(|own| **own).count()
+        };
+        assert_eq!([of(1), of(2), of(3)], [1, 2, 1]);
     }
 }

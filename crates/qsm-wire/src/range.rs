@@ -43,6 +43,12 @@ impl SeqRange {
         self.first + u64::from(self.count - 1)
     }
 
+    /// Whether the other lies within it.
+    #[must_use]
+    pub fn covers(&self, other: Self) -> bool {
+        self.first <= other.first && other.last() <= self.last()
+    }
+
     /// How many numbers it holds; at least 1.
     #[must_use]
     pub fn count(&self) -> u32 {

@@ -94,8 +94,11 @@ impl Endpoint {
         let Some(region) = self.regions.get_mut(&id) else {
             return;
         };
-        // Of others' streams members say so when the sender is dead.
-        let over = beat.finished && (own_word || region.history.lives(header.origin));
+        let dead = self.membership.is_dead(sender);
+        // Of others' streams members say so when the sender is dead; so does what they answer
+        // when they are asked about the dead.
+        let witness = !own_word && region.history.lives(header.origin);
+        let over = beat.finished && (own_word || witness) || witness && dead;
         if own_word && beat.highest == 0 {
             // It may yet send in the view that it knows.
             let left = region.history.left().unwrap_or_default();
@@ -103,7 +106,7 @@ impl Endpoint {
                 region.note_silent(sender);
             }
         } else if !region.streams.contains_key(&sender)
-            && (!own_word && over || !self.membership.is_dead(sender))
+            && (witness || !dead)
             && let Some(start) = region.start_by(beat).filter(|_| room)
         {
             self.membership.heard_sender(sender);

@@ -11,7 +11,7 @@ use super::Endpoint;
 use super::core::send_repair;
 use crate::history::History;
 use crate::ranges::append;
-use crate::receive::{Gap, ReceiveStream, Waiters};
+use crate::receive::{ReceiveStream, Waiters};
 use crate::region::Region;
 use crate::repair::{Ask, Hunger, Planner, Recipient, Target, bit, others_who_cache};
 use crate::{Deliver, Instant, Reason};
@@ -451,6 +451,7 @@ impl Endpoint {
             }
             None => sequences(ranges).collect(),
         };
+        self.cut_out(id, asked.stream.origin, ranges);
         for sequence in wanted {
             let Some(region) = self.regions.get_mut(&id) else {
                 return;
@@ -469,8 +470,13 @@ impl Endpoint {
             let Some(gap) = stream.gaps_mut().find_mut(sequence) else {
                 continue;
             };
-            let news = asked.tried & !gap.known_missing != 0;
-            gap.known_missing |= asked.tried;
+            // Unless there was no room to cut it out: of the rest this was not said.
+            let tried = match ranges.iter().any(|range| range.covers(gap.range())) {
+                true => asked.tried,
+                false => 0,
+            };
+            let news = tried & !gap.known_missing != 0;
+            gap.known_missing |= tried;
             asked
                 .waiters
                 .iter()
@@ -482,6 +488,16 @@ impl Endpoint {
             stream.refresh_due();
         }
         self.say_absent(from, asked.stream, &absent);
+    }
+
+    /// Cuts what is missing here at the borders of what somebody says of it.
+    fn cut_out(&mut self, id: RegionId, sender: Origin, ranges: Ranges<'_>) {
+        let region = self.regions.get_mut(&id);
+        if let Some(stream) = region.and_then(|region| region.streams.get_mut(&sender)) {
+            ranges
+                .iter()
+                .for_each(|range| stream.gaps_mut().cut_out(range));
+        }
     }
 
     fn say_absent(&mut self, to: SocketAddr, stream: StreamId, absent: &[SeqRange]) {
@@ -548,38 +564,47 @@ fn many(members: usize) -> usize {
 
 /// Notes that this member misses what is missing here too in this range.
 fn note_missing(stream: &mut ReceiveStream, history: &History, who: Origin, range: SeqRange) {
-    let within = |gap: &&Gap| gap.first <= range.last() && gap.last >= range.first();
-    let gaps: Vec<u64> = stream
-        .gaps()
-        .iter()
-        .filter(within)
-        .map(|gap| gap.first)
-        .collect();
-    for first in gaps {
+    for part in missing_parts(stream, history, range) {
+        let first = part.first();
         let view = history.nearest(stream.view_of(first, history));
-        let index = view.index_of(who);
         let caches =
             |index: &MemberIndex| view.partition_of(*index) == view.caching_partition(first);
-        if let Some(index) = index.filter(caches)
-            && let Some(gap) = stream.gaps_mut().find_mut(first)
+        let Some(index) = view.index_of(who).filter(caches) else {
+            continue;
+        };
+        stream.gaps_mut().cut_out(part);
+        // Unless there was no room to cut it out.
+        if let Some(gap) = stream.gaps_mut().find_mut(first)
+            && part.covers(gap.range())
         {
             gap.known_missing |= bit(view.rank_of(index));
         }
     }
 }
 
-/// The gaps within this range of which no living cacher is left who might have the packets.
+/// What is missing within this range, cut where other members cache.
+pub(super) fn missing_parts(
+    stream: &ReceiveStream,
+    history: &History,
+    range: SeqRange,
+) -> Vec<SeqRange> {
+    let pieces = stream.pieces(range.last(), history);
+    pieces
+        .filter_map(|piece| SeqRange::new(piece.first().max(range.first()), piece.last()))
+        .collect()
+}
+
+/// What is missing within this range and no living cacher is left who might have it.
 fn missing_everywhere(stream: &ReceiveStream, history: &History, range: SeqRange) -> Vec<SeqRange> {
-    let within = stream.gaps().iter().filter_map(|gap| {
-        let first = gap.first.max(range.first());
-        Some((SeqRange::new(first, gap.last.min(range.last()))?, gap))
-    });
-    let nowhere = within.filter(|(part, gap)| {
+    let mut parts = missing_parts(stream, history, range);
+    parts.retain(|part| {
         let view = stream.view_of(part.first(), history);
+        let known = stream.gaps().find(part.first());
+        let known = known.map_or(0, |gap| gap.known_missing);
         let mut others = others_who_cache(history, stream.id().origin, view, part.first());
-        others.all(|(rank, _)| gap.known_missing & bit(rank) != 0)
+        others.all(|(rank, _)| known & bit(rank) != 0)
     });
-    nowhere.map(|(part, _)| part).collect()
+    parts
 }
 
 /// The numbers of a request, at most [`PACKETS_PER_REQUEST`].

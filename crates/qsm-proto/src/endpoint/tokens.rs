@@ -8,7 +8,8 @@ use qsm_wire::{
 };
 
 use super::Endpoint;
-use crate::ranges::append_own;
+use super::requests::missing_parts;
+use crate::ranges::{append, append_own};
 use crate::region::{Region, RegionStreams};
 use crate::ring::{Action, CALL, Turn};
 use crate::{Instant, Reason};
@@ -145,7 +146,9 @@ impl Endpoint {
                 }
                 self.pull_leaders(id, sender, cutoff);
             }
-            Action::AskSender { sender, ranges } => self.ask_sender(id, sender, ranges.as_slice()),
+            Action::AskSender { sender, ranges } => {
+                self.ask_sender(now, id, sender, ranges.as_slice());
+            }
             Action::Watermarks {
                 sender,
                 cutoff,
@@ -170,21 +173,34 @@ impl Endpoint {
             .copied()
     }
 
-    /// The whole partition misses these: its leader asks their sender (R079, R-TOK-7).
-    fn ask_sender(&mut self, id: RegionId, sender: Origin, ranges: &[SeqRange]) {
-        let stream = self
-            .regions
-            .get(&id)
-            .and_then(|region| region.streams.get(&sender));
-        let Some(to) = stream
-            .filter(|stream| !stream.sender_dead())
-            .and_then(|s| s.sender_address())
-        else {
+    /// The whole partition misses these: its leader asks their sender (R079), if nobody here has
+    /// lately: rounds may be shorter than the way to the sender and back (R-TOK-7).
+    fn ask_sender(&mut self, now: Instant, id: RegionId, sender: Origin, ranges: &[SeqRange]) {
+        let retry = self.core.retry();
+        let Some(region) = self.regions.get_mut(&id) else {
             return;
         };
-        let packets: u64 = ranges.iter().map(|range| u64::from(range.count())).sum();
+        let stream = region.streams.get_mut(&sender);
+        let Some(stream) = stream.filter(|stream| !stream.sender_dead()) else {
+            return;
+        };
+        let Some(to) = stream.sender_address() else {
+            return;
+        };
+        let current = region.history.newest().number();
+        let mut wanted: Vec<SeqRange> = Vec::new();
+        for range in ranges {
+            let mut parts = missing_parts(stream, &region.history, *range);
+            parts.retain(|part| region.history.caches(current, part.first()));
+            parts.retain(|part| stream.asks_again(now, *part, retry));
+            parts.iter().all(|part| append(&mut wanted, *part));
+        }
+        if wanted.is_empty() {
+            return;
+        }
+        let packets: u64 = wanted.iter().map(|range| u64::from(range.count())).sum();
         self.core.stats.sender_asked += packets;
-        self.request_from(id, Kind::Nak, (to, sender, u32::MAX), ranges);
+        self.request_from(id, Kind::Nak, (to, sender, u32::MAX), &wanted);
     }
 
     /// Without the fast plane: what the rings cannot bring, because its cachers are those of an

@@ -98,6 +98,12 @@ impl Gap {
         }
     }
 
+    /// It is asked for.
+    pub fn ask(&mut self, now: Instant) {
+        self.asked = now;
+        self.attempts = self.attempts.saturating_add(1);
+    }
+
     /// The numbers.
     #[must_use]
     pub fn range(&self) -> SeqRange {
@@ -231,6 +237,13 @@ impl Gaps {
         }
         self.gaps[at].last = first - 1;
         self.gaps.insert(at + 1, Gap { first, ..gap });
+    }
+
+    /// Cuts gaps at both ends of this range, so that what is missing within can have a history of
+    /// its own; as far as there is room.
+    pub fn cut_out(&mut self, range: SeqRange) {
+        self.split_before(range.first());
+        self.split_before(range.last().saturating_add(1));
     }
 
     /// Forgets everything up to and including `sequence`.

@@ -441,14 +441,22 @@ impl ReceiveStream {
     /// Lets these missing packets be asked for at the next opportunity, unless they have been
     /// asked for lately; `retry`: as for [`Gap::next_request`].
     pub fn make_due(&mut self, now: Instant, piece: SeqRange, retry: Duration) {
-        self.gaps.split_before(piece.first());
-        self.gaps.split_before(piece.last() + 1);
+        self.gaps.cut_out(piece);
         if let Some(gap) = self.gaps.find_mut(piece.first())
             && gap.next_request(retry) <= now
         {
             gap.due = now;
             self.due = now;
         }
+    }
+
+    /// Whether these missing packets may be asked for now, because they have not been lately; then
+    /// they count as asked. `retry`: as for [`Gap::next_request`].
+    pub fn asks_again(&mut self, now: Instant, piece: SeqRange, retry: Duration) -> bool {
+        self.gaps.cut_out(piece);
+        let gap = self.gaps.find_mut(piece.first());
+        let gap = gap.filter(|gap| gap.next_request(retry) <= now);
+        gap.map(|gap| gap.ask(now)).is_some()
     }
 
     /// Recomputes [`ReceiveStream::due`] after histories of gaps have changed.

@@ -81,8 +81,7 @@ impl Planner<'_> {
             };
             let ask = self.ask(&gap, stream);
             if let Some(gap) = stream.gaps_mut().find_mut(gap.first) {
-                gap.asked = self.now;
-                gap.attempts = gap.attempts.saturating_add(1);
+                gap.ask(self.now);
                 gap.due = if self.recovery.fast {
                     gap.next_request(self.retry)
                 } else {

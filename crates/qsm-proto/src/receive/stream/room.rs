@@ -55,7 +55,7 @@ impl ReceiveStream {
         let claimed = self.cached(history);
         while self.highest > sequence {
             let top = self.highest;
-            let mine = history.caches(self.view_of(top, history), top);
+            let mine = history.answers_for(self.view_of(top, history), top);
             let slot = self.slots.back().copied()?;
             // Others count on what has been reported as cached; what is lost stays lost.
             if slot == Slot::Lost || (mine && top <= claimed) {
