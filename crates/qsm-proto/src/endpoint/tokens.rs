@@ -250,11 +250,13 @@ impl Endpoint {
                 .gaps()
                 .find(piece.first())
                 .is_some_and(|gap| gap.attempts >= 2);
+            // Packets of older views have other cachers, whom the fast plane asks on.
+            let old = stream.view_of(piece.first(), &region.history) != view.number();
             let mine = region.history.caches(view.number(), piece.first());
             let Some(leader) = view.partition_leader(view.caching_partition(piece.first())) else {
                 continue;
             };
-            if mine || (fast && !tried) || region.history.me() == Some(leader) {
+            if mine || (fast && (old || !tried)) || region.history.me() == Some(leader) {
                 continue;
             }
             match requests.iter_mut().find(|(to, _)| *to == leader) {

@@ -61,6 +61,10 @@ impl Waiters {
 /// Most doublings of the retry interval.
 const DOUBLINGS_MAX: u8 = 6;
 
+/// Longest interval between retries, unless three round trips are longer: far from its cachers a
+/// node would give up on them after a handful of requests.
+const RETRY_MAX: Duration = Duration::from_millis(500);
+
 /// A run of missing packets with one history.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Gap {
@@ -71,7 +75,7 @@ pub struct Gap {
     /// When it was found.
     pub found: Instant,
     /// Since when its cachers have been silent: found, or last brought and refused for lack of
-    /// memory.
+    /// memory, or left alone by the death of the sender.
     pub silent_since: Instant,
     /// When something is due: the first request, or a retry.
     pub due: Instant,
@@ -91,11 +95,18 @@ impl Gap {
     #[must_use]
     pub fn next_request(&self, retry: Duration) -> Instant {
         match self.attempts.checked_sub(1) {
-            Some(repeated) => self
-                .asked
-                .after(retry.saturating_mul(1 << repeated.min(DOUBLINGS_MAX))),
+            Some(repeated) => {
+                let doubled = retry.saturating_mul(1 << repeated.min(DOUBLINGS_MAX));
+                self.asked.after(doubled.min(RETRY_MAX).max(retry))
+            }
             None => self.found,
         }
+    }
+
+    /// Only its cachers are left: they get their time from now on, however long ago it was found.
+    pub fn renew(&mut self, now: Instant) {
+        self.silent_since = now;
+        self.attempts = 0;
     }
 
     /// It is asked for.

@@ -143,6 +143,7 @@ impl ReceiveStream {
         if !self.sender.dead {
             self.sender.dead = true;
             self.sender.died = now;
+            self.gaps.iter_mut().for_each(|gap| gap.renew(now));
         }
     }
 

@@ -18,8 +18,9 @@ pub struct Appetite {
     halved: Instant,
 }
 
-/// At first: what the smallest sockets hold.
-const START: u64 = 128;
+/// At first: how far away its cachers are the node does not know yet, and it would ask for all of
+/// this several times before the first repair can be there.
+const START: u64 = 32;
 /// So many are always asked for: losses of single packets are no reason to hold back.
 const LEAST: u64 = 64;
 /// More than the credit of any receiver.
@@ -49,7 +50,7 @@ impl Appetite {
         }
         self.halved = now;
         self.threshold = (self.window / 2).max(LEAST);
-        self.window = self.threshold;
+        self.window = self.window.min(self.threshold);
         self.repaired = 0;
     }
 }
@@ -73,14 +74,16 @@ mod tests {
     #[test]
     fn grows_with_repairs_and_is_halved_once_when_they_do_not_come() {
         let mut appetite = Appetite::default();
-        (0..START).for_each(|_| appetite.repaired());
-        assert_eq!(appetite.room(10), 2 * START - 10);
+        assert_eq!(appetite.room(0), START);
+        let upto = 4 * LEAST;
+        (START..upto).for_each(|_| appetite.repaired());
+        assert_eq!(appetite.room(10), upto - 10);
         let age = Duration::from_millis(2);
         appetite.starved(Instant(5_000_000), age);
         appetite.starved(Instant(6_000_000), age);
-        assert_eq!(appetite.room(0), START);
-        (0..START).for_each(|_| appetite.repaired());
-        assert_eq!(appetite.room(0), START + 1);
+        assert_eq!(appetite.room(0), upto / 2);
+        (0..upto / 2).for_each(|_| appetite.repaired());
+        assert_eq!(appetite.room(0), upto / 2 + 1);
         (0..10).for_each(|at| appetite.starved(Instant(10_000_000 * (at + 1)), age));
         assert_eq!(appetite.room(0), LEAST);
         assert_eq!(appetite.room(LEAST + 1), 0);

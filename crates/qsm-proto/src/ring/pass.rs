@@ -4,7 +4,7 @@ use qsm_wire::{MemberIndex, Origin, SummarySlot, Token, TokenAck};
 
 use super::gathered::Gathered;
 use super::leaf::{self, Stop};
-use super::place::Place;
+use super::place::{Leap, Place};
 use super::round::Round;
 use super::{Action, LEADERS_MAX, RegionRing, Turn};
 use crate::{Instant, Reason};
@@ -79,15 +79,16 @@ impl RegionRing {
         let head = token.head;
         let level = usize::from(head.level);
         let seat = place.seats.get(level).filter(|seat| seat.ring == head.ring);
-        let from = seat.and_then(|seat| seat.member(place.neighbour(seat, from)?));
-        let (Some(seat), Some(from)) = (seat, from) else {
+        let position = seat.and_then(|seat| place.neighbour(seat, from));
+        let (Some(seat), Some(position)) = (seat, position) else {
             self.stats.strangers += 1;
             return;
         };
-        if place.origin(from) == Some(place.me) {
+        let leaps = seat.leaps(position, token);
+        let Some(from) = seat.member(position).filter(|_| leaps != Leap::Strays) else {
             self.stats.strangers += 1;
             return;
-        }
+        };
         self.receipt(turn, place, from, token);
         self.hops.alive(from);
         self.watch.heard(turn.now, token.slot_count() > 0);
@@ -105,7 +106,10 @@ impl RegionRing {
             return;
         }
         stage.taken = true;
-        let token = Gathered::from_wire(token);
+        let mut token = Gathered::from_wire(token);
+        if leaps == Leap::Unknown {
+            token.no_progress();
+        }
         if seat.leads() {
             self.came_back(turn, place, (at, level), (Some(from), token));
         } else if level == 0 {

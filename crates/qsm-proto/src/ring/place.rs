@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use qsm_wire::{MemberIndex, Origin};
+use qsm_wire::{MemberIndex, Origin, Token};
 
 use crate::view::RegionView;
 
@@ -36,6 +36,37 @@ impl Seat {
     pub(super) fn member(&self, position: usize) -> Option<MemberIndex> {
         self.members.get(position).copied()
     }
+
+    /// How a token came here from the member at `from`. A host that has restarted may have the
+    /// address of a member that is not excluded yet: what is meant for that one is not taken.
+    pub(super) fn leaps(&self, from: usize, token: &Token<'_>) -> Leap {
+        if from == self.position {
+            return Leap::Strays;
+        }
+        let mut at = self.after(from);
+        while at != self.position {
+            let named = |index| token.suspects().any(|suspect| suspect == index);
+            if !self.member(at).is_some_and(named) {
+                return match token.suspects().count() < Token::SUSPECTS_MAX {
+                    true => Leap::Strays,
+                    false => Leap::Unknown,
+                };
+            }
+            at = self.after(at);
+        }
+        Leap::Named
+    }
+}
+
+/// Whether a token has been passed over members on its way to a place in the ring (R-TOK-3).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Leap {
+    /// Only over those that it names.
+    Named,
+    /// It names as many as it can, and there may be more.
+    Unknown,
+    /// Over others: it was for another life at this address, or is this node's own.
+    Strays,
 }
 
 /// A view as seen by one of its members.
