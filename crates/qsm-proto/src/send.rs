@@ -251,7 +251,6 @@ pub struct SendStream {
     alarms: Alarms,
     counters: SendCounters,
     finished: bool,
-    keep_until_stable: bool,
 }
 
 impl SendStream {
@@ -274,7 +273,6 @@ impl SendStream {
             alarms: Alarms::new(config.heartbeat_min),
             counters: SendCounters::default(),
             finished: false,
-            keep_until_stable: false,
         }
     }
 
@@ -343,18 +341,6 @@ impl SendStream {
             start: 1,
         };
         self.openings.last().copied().unwrap_or(none)
-    }
-
-    /// Whether packets are kept until everybody has them instead of only the cachers: for a
-    /// sender that is a member of the region and answers requests from this memory.
-    pub fn set_keep_until_stable(&mut self, keep: bool) {
-        self.keep_until_stable = keep;
-    }
-
-    /// Whether packets are kept until everybody has them, and there are some.
-    #[must_use]
-    pub fn keeps_until_stable(&self) -> bool {
-        self.keep_until_stable && !self.is_idle()
     }
 
     /// No message will follow. What there is will still be sent; heartbeats then say so.
@@ -435,11 +421,6 @@ impl SendStream {
         assert!(
             stable <= cached && cached <= highest && highest <= assembled,
             "stable {stable} <= cached {cached} <= highest {highest} <= assembled {assembled}"
-        );
-        assert!(
-            self.store.freed() <= cached,
-            "freed {} packets before they were cached up to {cached}",
-            self.store.freed()
         );
         let sum = |from| -> usize { self.store.after(from).map(store::Entry::length).sum() };
         assert_eq!(self.closed_bytes, sum(highest), "unsent bytes");

@@ -263,9 +263,7 @@ impl Endpoint {
             let start = highest + 1;
             let openings = vec![Opening { view, start }];
             let past = Past { highest, openings };
-            let mut sender = SendStream::resume(config, header, stream, past);
-            sender.set_keep_until_stable(region.history.me().is_some());
-            region.sender = Some(sender);
+            region.sender = Some(SendStream::resume(config, header, stream, past));
         }
     }
 

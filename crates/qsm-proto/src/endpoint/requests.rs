@@ -170,7 +170,7 @@ impl Endpoint {
             self.core.stats.discard_stranger += 1;
             return;
         }
-        // The sender keeps nothing that is cached, and a member speaks for itself: what another
+        // The sender keeps nothing that all its receivers have, and a member speaks for itself: what another
         // cacher may have is not lost.
         if header.origin != sender {
             for range in absent.ranges.iter() {

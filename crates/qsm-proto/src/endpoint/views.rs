@@ -208,9 +208,6 @@ impl Endpoint {
         region.receivers = region.other_receivers(me);
         if let Some(sender) = &mut region.sender {
             sender.open_view(now, view.number());
-            // What it sent as a member was cached by itself too.
-            let keeps = region.history.me().is_some() || sender.keeps_until_stable();
-            sender.set_keep_until_stable(keeps);
             // Leaving members still recover what was sent before they left.
             match region.history.oldest_alive() {
                 Some(view) => sender.forget_views_before(now, &mut self.pool, view),

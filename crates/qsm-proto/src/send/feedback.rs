@@ -18,8 +18,8 @@ pub enum AckOutcome {
 }
 
 impl SendStream {
-    /// Takes the result of a token round (R091): frees what the cachers have, opens the window
-    /// by what everybody has, sets rate and credit (R-RATE-4).
+    /// Takes the result of a token round (R091): frees what everybody has, which opens the
+    /// window, sets rate and credit (R-RATE-4).
     pub fn handle_ack(&mut self, now: Instant, pool: &mut BlockPool, ack: &Ack) -> AckOutcome {
         if ack.stream != self.id
             || ack.stable_upto > ack.cached_upto
@@ -69,12 +69,7 @@ impl SendStream {
             self.alarms
                 .progress(now, self.config.last_resort, outstanding);
         }
-        let freed = if self.keep_until_stable {
-            stable
-        } else {
-            self.marks.cached
-        };
-        self.in_flight_bytes -= self.store.release(stable, freed, pool);
+        self.in_flight_bytes -= self.store.release(stable, pool);
         if self.stable_upto() == self.marks.highest {
             self.alarms.all_stable();
         }
@@ -95,8 +90,8 @@ impl SendStream {
             return;
         }
         let sent = upto.min(self.marks.highest);
-        self.in_flight_bytes -= self.store.release(sent, sent, pool);
-        self.closed_bytes -= self.store.release(upto, upto, pool);
+        self.in_flight_bytes -= self.store.release(sent, pool);
+        self.closed_bytes -= self.store.release(upto, pool);
         if self.closed_bytes == 0 {
             self.run = super::Run::default();
         }

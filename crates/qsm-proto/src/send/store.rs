@@ -55,10 +55,8 @@ pub(super) struct Store {
     blocks: VecDeque<Block>,
     first_block: u32,
     index: VecDeque<Entry>,
-    /// Packets up to here have left the index.
+    /// Packets up to here are forgotten.
     trail: u64,
-    /// Packets up to here have no bytes any more; at least `trail`.
-    freed: u64,
     open: Option<Open>,
 }
 
@@ -67,17 +65,12 @@ impl Store {
     pub(super) fn after_packets(highest: u64) -> Self {
         Self {
             trail: highest,
-            freed: highest,
             ..Self::default()
         }
     }
 
     pub(super) fn trail(&self) -> u64 {
         self.trail
-    }
-
-    pub(super) fn freed(&self) -> u64 {
-        self.freed
     }
 
     /// Highest packet closed so far.
@@ -192,28 +185,23 @@ impl Store {
     }
 
     fn entry(&self, sequence: u64) -> Option<Entry> {
-        if sequence <= self.freed {
-            return None;
-        }
         let at = sequence.checked_sub(self.trail + 1)?;
         self.index.get(usize::try_from(at).ok()?).copied()
     }
 
-    /// Forgets the packets up to `stable`, and the bytes up to `freed`; returns the length of
-    /// those newly forgotten.
-    pub(super) fn release(&mut self, stable: u64, freed: u64, pool: &mut BlockPool) -> usize {
+    /// Forgets the packets up to this one; returns the length of those newly forgotten.
+    pub(super) fn release(&mut self, upto: u64, pool: &mut BlockPool) -> usize {
         let mut bytes = 0;
-        while self.trail < stable {
+        while self.trail < upto {
             let Some(entry) = self.index.pop_front() else {
                 break;
             };
             bytes += entry.length();
             self.trail += 1;
         }
-        self.freed = self.freed.max(freed).max(self.trail);
         while let Some(front) = self.blocks.front() {
             let filling = self.open.is_some() && self.blocks.len() == 1;
-            if filling || front.last > self.freed {
+            if filling || front.last > self.trail {
                 break;
             }
             if let Some(block) = self.blocks.pop_front() {
@@ -232,7 +220,7 @@ impl Store {
         // The number of an open packet has been shown to nobody and goes to the next one.
         self.open = None;
         let assembled = self.assembled();
-        self.release(assembled, assembled, pool);
+        self.release(assembled, pool);
     }
 
     #[cfg(test)]
@@ -242,14 +230,7 @@ impl Store {
 
     /// Panics if the index and the blocks contradict each other.
     pub(super) fn check(&self) {
-        assert!(self.trail <= self.freed, "index outlives the bytes");
-        assert!(
-            self.freed <= self.assembled(),
-            "freed {} of {} packets",
-            self.freed,
-            self.assembled()
-        );
-        for sequence in self.freed + 1..=self.assembled() {
+        for sequence in self.trail + 1..=self.assembled() {
             assert!(
                 self.packet(sequence).is_some(),
                 "packet {sequence} has no bytes"
@@ -258,7 +239,7 @@ impl Store {
         for block in &self.blocks {
             assert!(block.bytes.len() <= TRAIN_BYTES_MAX, "a block is overfull");
         }
-        if self.freed == self.assembled() && self.open.is_none() {
+        if self.index.is_empty() && self.open.is_none() {
             assert!(self.blocks.is_empty(), "an idle stream holds blocks");
         }
     }

@@ -61,8 +61,7 @@ fn the_window_follows_the_credit_up_to_the_configured_one() {
 
 // Rule R-DATA-5.
 #[test]
-fn memory_comes_back_when_cachers_have_it() {
-    // X06: the sender frees at cached_upto; the window waits for stable_upto.
+fn memory_comes_back_when_all_have_it() {
     let mut bench = Bench::new(&base());
     bench.acknowledge_all();
     for _ in 0..88 {
@@ -71,27 +70,16 @@ fn memory_comes_back_when_cachers_have_it() {
     bench.trains();
     assert_eq!(bench.pool.lent_blocks(), 2);
     bench.acknowledge(50, 0);
+    assert_eq!(bench.pool.lent_blocks(), 2);
+    assert!(bench.stream.packet(50).is_some());
+    assert_eq!(bench.stream.in_flight_bytes(), 88 * 1456);
+    bench.acknowledge(88, 50);
     assert_eq!(bench.pool.lent_blocks(), 1);
     assert_eq!(bench.stream.packet(50), None);
     assert!(bench.stream.packet(51).is_some());
-    assert_eq!(bench.stream.in_flight_bytes(), 88 * 1456);
     bench.acknowledge(88, 88);
     assert_eq!(bench.pool.lent_blocks(), 0);
     assert_eq!(bench.pool.allocated_blocks(), 2, "kept for the next");
-}
-
-// Rule R-DATA-5.
-#[test]
-fn a_sender_that_is_a_member_keeps_packets_until_all_have_them() {
-    let mut bench = Bench::new(&base());
-    bench.stream.set_keep_until_stable(true);
-    bench.push(0, b"x").expect("room");
-    bench.trains();
-    bench.acknowledge(1, 0);
-    assert!(bench.stream.packet(1).is_some());
-    bench.acknowledge(1, 1);
-    assert_eq!(bench.stream.packet(1), None);
-    assert_eq!(bench.pool.lent_blocks(), 0);
 }
 
 #[test]
