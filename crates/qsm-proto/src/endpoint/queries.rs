@@ -27,14 +27,7 @@ impl Endpoint {
         let region = id.and_then(|id| self.regions.get(id));
         let answer = match region {
             _ if query.stream != header.origin => {
-                let known = region.and_then(|region| region.streams.get(&query.stream));
-                known.map(|known| {
-                    (
-                        known.highest(),
-                        known.is_final(),
-                        known.openings().collect(),
-                    )
-                })
+                region.and_then(|region| region.known_stream(query.stream))
             }
             Some(region) if region.sender.is_some() || self.pasts.complete() => {
                 Some(region.own_stream())
@@ -42,7 +35,7 @@ impl Endpoint {
             Some(_) => None,
             None => self.ended_stream(query.channel),
         };
-        let Some((highest, finished, newest_first)) = answer else {
+        let Some(answer) = answer else {
             self.core.stats.discard_channel += u64::from(region.is_none());
             return;
         };
@@ -50,8 +43,36 @@ impl Endpoint {
             origin: query.stream,
             channel: query.channel,
         };
+        self.say_extent(from, stream, answer);
+    }
+
+    /// Tells a member how far a stream goes, without being asked (R-TOK-12).
+    pub(super) fn tell(&mut self, id: RegionId, member: Origin, sender: Origin) {
+        let Some(region) = self.regions.get(&id) else {
+            return;
+        };
+        let extent = match sender == self.core.origin {
+            true => Some(region.own_stream()),
+            false => region.known_stream(sender),
+        };
+        let stream = StreamId {
+            origin: sender,
+            channel: region.channel(),
+        };
+        if let (Some(extent), Some(to)) = (extent, region.address_of(member)) {
+            self.say_extent(to, stream, extent);
+        }
+    }
+
+    fn say_extent(
+        &mut self,
+        to: SocketAddr,
+        stream: StreamId,
+        (highest, finished, newest_first): Extent,
+    ) {
+        let header = self.core.header();
         self.core.stats.heartbeats_sent += 1;
-        self.core.outbox.push(Reason::Status, from, |bytes| {
+        self.core.outbox.push(Reason::Status, to, |bytes| {
             let newest_first = newest_first.into_iter();
             Heartbeat::encode(&header, stream, highest, finished, newest_first, bytes);
         });
@@ -117,6 +138,13 @@ impl Endpoint {
 }
 
 impl Region {
+    /// Another's stream, as far as it is known here.
+    fn known_stream(&self, sender: Origin) -> Option<Extent> {
+        let known = self.streams.get(&sender)?;
+        let newest_first = known.openings().collect();
+        Some((known.highest(), known.is_final(), newest_first))
+    }
+
     /// This node's own stream.
     fn own_stream(&self) -> Extent {
         match &self.sender {

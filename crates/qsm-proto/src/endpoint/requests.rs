@@ -18,6 +18,9 @@ use crate::{Deliver, Instant, Reason};
 
 /// Packets of one request that are looked at; the rest is asked for again.
 const PACKETS_PER_REQUEST: usize = 512;
+/// Packets that one token makes a node push to its neighbour where that asks for what it can take
+/// (R-NAK-10).
+const PUSHED_BESIDE_NAKS: usize = 32;
 
 /// Numbers of one request that are looked at to find them: other partitions' are among them.
 const NUMBERS_PER_REQUEST: usize = 1 << 16;
@@ -165,16 +168,19 @@ impl Endpoint {
         let Some(stream) = region.streams.get_mut(&sender) else {
             return;
         };
-        // Only the sender itself, or a cacher after the sender's death, can know that.
-        if header.origin != sender && !(member && stream.sender_dead()) {
+        if header.origin != sender && !member {
             self.core.stats.discard_stranger += 1;
             return;
         }
-        // The sender keeps nothing that all its receivers have, and a member speaks for itself: what another
-        // cacher may have is not lost.
+        // A member speaks for itself: what another cacher may have is not lost, nor what the sender
+        // has.
         if header.origin != sender {
             for range in absent.ranges.iter() {
-                note_missing(stream, &region.history, header.origin, range);
+                note_missing(now, stream, &region.history, (header.origin, range));
+            }
+            stream.refresh_due();
+            if !stream.sender_dead() {
+                return;
             }
         }
         let lost: Vec<SeqRange> = absent
@@ -254,7 +260,11 @@ impl Endpoint {
         let own = own_numbers(core::iter::once(range), |sequence| {
             region.history.caches(current, sequence)
         });
-        for sequence in own {
+        let most = match self.core.config.recovery.fast {
+            true => PUSHED_BESIDE_NAKS,
+            false => PACKETS_PER_REQUEST,
+        };
+        for sequence in own.take(most) {
             if self.core.recent.served(stream_id, sequence, recipient) {
                 continue;
             }
@@ -463,7 +473,7 @@ impl Endpoint {
                 self.repair(now, id, asked, sequence);
                 continue;
             }
-            if stream.gave_up(sequence) {
+            if stream.gave_up(sequence) || stream.has_let_go(sequence) {
                 absent.push(SeqRange::one(sequence));
                 continue;
             }
@@ -562,8 +572,14 @@ fn many(members: usize) -> usize {
     (members / 32).max(3)
 }
 
-/// Notes that this member misses what is missing here too in this range.
-fn note_missing(stream: &mut ReceiveStream, history: &History, who: Origin, range: SeqRange) {
+/// Notes that this member misses what is missing here too in this range: somebody else can be
+/// asked.
+fn note_missing(
+    now: Instant,
+    stream: &mut ReceiveStream,
+    history: &History,
+    (who, range): (Origin, SeqRange),
+) {
     for part in missing_parts(stream, history, range) {
         let first = part.first();
         let view = history.nearest(stream.view_of(first, history));
@@ -578,6 +594,7 @@ fn note_missing(stream: &mut ReceiveStream, history: &History, who: Origin, rang
             && part.covers(gap.range())
         {
             gap.known_missing |= bit(view.rank_of(index));
+            gap.due = gap.due.min(now);
         }
     }
 }

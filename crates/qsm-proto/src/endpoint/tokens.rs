@@ -135,11 +135,7 @@ impl Endpoint {
                 from,
                 sender,
                 ranges,
-            } => {
-                if let Some(to) = self.member(id, from) {
-                    self.request_from(id, Kind::Pull, (to.address, sender, 0), ranges.as_slice());
-                }
-            }
+            } => self.pull(id, from, (sender, ranges.as_slice())),
             Action::PullLeaders { sender, cutoff } => {
                 if !self.core.config.recovery.fast {
                     self.ask_around(now, id, sender, cutoff);
@@ -158,6 +154,7 @@ impl Endpoint {
                 self.watermarks(now, id, (sender, cutoff, stable_upto, cached_upto));
             }
             Action::Acknowledge { sender, ack } => self.acknowledge(now, id, sender, &ack),
+            Action::Tell { member, sender } => self.tell(id, member, sender),
             Action::Suspect { member } => {
                 self.membership.suspect(now, member, &mut self.core.outbox);
             }
@@ -171,6 +168,29 @@ impl Endpoint {
             .newest()
             .member(index)
             .copied()
+    }
+
+    /// Asks a ring neighbour for what it has and this node misses (R076); where the fast plane
+    /// asks, too, only for what that has tried in vain (R-TOK-6).
+    fn pull(&mut self, id: RegionId, from: MemberIndex, (sender, ranges): (Origin, &[SeqRange])) {
+        let (Some(to), Some(region)) = (self.member(id, from), self.regions.get(&id)) else {
+            return;
+        };
+        let mut wanted = ranges.to_vec();
+        if self.core.config.recovery.fast {
+            wanted.clear();
+            let Some(stream) = region.streams.get(&sender) else {
+                return;
+            };
+            let parts = ranges
+                .iter()
+                .flat_map(|range| missing_parts(stream, &region.history, *range));
+            let mut vain = parts.filter(|part| stream.tried_in_vain(part.first()));
+            vain.all(|part| append_own(&mut wanted, part, region.history.newest()));
+        }
+        if !wanted.is_empty() {
+            self.request_from(id, Kind::Pull, (to.address, sender, 0), &wanted);
+        }
     }
 
     /// The whole partition misses these: its leader asks their sender (R079), if nobody here has
@@ -246,10 +266,7 @@ impl Endpoint {
         let view = region.history.newest();
         let mut requests: Vec<(MemberIndex, Vec<SeqRange>)> = Vec::new();
         for piece in stream.pieces(upto, &region.history).take(PIECES_PER_TOKEN) {
-            let tried = stream
-                .gaps()
-                .find(piece.first())
-                .is_some_and(|gap| gap.attempts >= 2);
+            let tried = stream.tried_in_vain(piece.first());
             // Packets of older views have other cachers, whom the fast plane asks on.
             let old = stream.view_of(piece.first(), &region.history) != view.number();
             let mine = region.history.caches(view.number(), piece.first());
@@ -317,7 +334,7 @@ const PIECES_PER_TOKEN: usize = 1024;
 
 impl Region {
     /// Where a sender was last heard from, or where the view says it is.
-    fn address_of(&self, sender: Origin) -> Option<std::net::SocketAddr> {
+    pub(super) fn address_of(&self, sender: Origin) -> Option<std::net::SocketAddr> {
         let view = self.history.newest();
         let member = view.index_of(sender).and_then(|at| view.member(at));
         let stream = self

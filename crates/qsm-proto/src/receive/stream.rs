@@ -410,10 +410,23 @@ impl ReceiveStream {
         }
     }
 
+    /// Whether this packet is missing here and has been asked for more than once.
+    #[must_use]
+    pub fn tried_in_vain(&self, sequence: u64) -> bool {
+        let gap = self.gaps.find(sequence);
+        gap.is_some_and(|gap| gap.attempts >= 2)
+    }
+
     /// Whether this packet has been given up here.
     #[must_use]
     pub fn gave_up(&self, sequence: u64) -> bool {
         self.lookup(sequence) == Some(Slot::Lost)
+    }
+
+    /// Whether this packet has come and is not kept: there was no room, or it is others' to cache.
+    #[must_use]
+    pub fn has_let_go(&self, sequence: u64) -> bool {
+        self.lookup(sequence) == Some(Slot::Received)
     }
 
     /// Whether this number is missing here (also: not known to exist yet).

@@ -183,6 +183,14 @@ pub enum Action {
         /// What.
         ack: Ack,
     },
+    /// Tell the region leader how far this stream goes: it opens no rounds, so that it seems not to
+    /// hear the sender (R-TOK-12).
+    Tell {
+        /// The leader.
+        member: Origin,
+        /// The stream.
+        sender: Origin,
+    },
     /// A member does not answer; tell the membership service. Repeated while it stays silent.
     Suspect {
         /// The member.

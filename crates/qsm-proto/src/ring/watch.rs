@@ -1,6 +1,9 @@
-//! Who notices that the region leader is gone: no round comes although streams are open.
+//! Who notices that no round comes although streams are open: the region leader does not know of
+//! their packets, and is told, or it is gone.
 
 use core::time::Duration;
+
+use qsm_wire::Origin;
 
 use crate::Instant;
 
@@ -11,11 +14,21 @@ use super::{Action, RegionRing, Turn};
 /// every `token_max`, so that one lost or abandoned round is no reason yet.
 const SILENT_INTERVALS: u32 = 3;
 
+/// Shortest silence after which the leader is told what there is.
+const TELL_MIN: Duration = Duration::from_millis(100);
+
+/// Most streams that the leader is told of at once.
+const TOLD_MAX: usize = 16;
+
 #[derive(Debug)]
 pub(super) struct Watch {
     patience: Duration,
     /// Since when a round would be wanted; `None` if none is.
     since: Option<Instant>,
+    /// How long leaders are usually silent while streams are open: the longest time of late.
+    usual: Duration,
+    /// The leader has been told, and did nothing yet.
+    told: bool,
 }
 
 impl Watch {
@@ -23,6 +36,8 @@ impl Watch {
         Self {
             patience: token_max.saturating_mul(SILENT_INTERVALS),
             since: None,
+            usual: Duration::ZERO,
+            told: false,
         }
     }
 
@@ -33,19 +48,29 @@ impl Watch {
 
     /// A sign of life from a leader; `open`: with streams in it.
     pub(super) fn heard(&mut self, now: Instant, open: bool) {
+        if let Some(since) = self.since.filter(|_| !self.told) {
+            self.usual = now.since(since).max(self.usual - self.usual / 8);
+        }
         self.since = open.then_some(now);
+        self.told = false;
     }
 
-    /// When this node, at this turn of the watch, has waited long enough.
+    /// When this node, at this turn of the watch, has waited long enough: first to tell, then to
+    /// suspect.
     pub(super) fn deadline(&self, turn: u32) -> Instant {
+        let silence = match self.told {
+            false => TELL_MIN.max(self.usual * 2).min(self.patience),
+            true => self.patience,
+        };
         self.since.map_or(Instant::NEVER, |since| {
-            since.after(self.patience.saturating_mul(turn))
+            since.after(silence.saturating_mul(turn))
         })
     }
 }
 
 impl RegionRing {
-    /// Suspects the region leader if it is time.
+    /// Tells the region leader of streams that it seems not to know (R-TOK-12), or suspects it, if
+    /// it is time.
     pub(super) fn watch(&mut self, turn: &mut Turn<'_>, place: &Place) {
         let Some(number) = place.watch_turn() else {
             return;
@@ -59,9 +84,24 @@ impl RegionRing {
             self.watch.since = None;
             return;
         }
-        self.watch.since = Some(turn.now);
-        turn.actions.push(Action::Suspect {
-            member: place.leader,
-        });
+        self.watch.told = !self.watch.told;
+        if !self.watch.told {
+            self.watch.since = Some(turn.now);
+            turn.actions.push(Action::Suspect {
+                member: place.leader,
+            });
+            return;
+        }
+        let beyond = |sender: &Origin| {
+            let known = self.tracks.get(*sender).map_or(0, |track| track.cutoff);
+            let report = turn.streams.report(*sender);
+            report.is_some_and(|report| report.highest > known)
+        };
+        for sender in active.into_iter().filter(beyond).take(TOLD_MAX) {
+            turn.actions.push(Action::Tell {
+                member: place.leader,
+                sender,
+            });
+        }
     }
 }

@@ -27,6 +27,34 @@ fn suspects(net: &Network, by: u64) -> Vec<u64> {
     net.actions.iter().filter_map(of).collect()
 }
 
+// Rule R-TOK-12.
+#[test]
+fn a_leader_that_does_not_hear_a_sender_is_told_before_it_is_suspected() {
+    let mut net = Network::new(1, &nodes(24), LAYOUT);
+    net.run(Duration::from_secs(1));
+    for node in 1..24 {
+        net.receive(node, sender(1), 1);
+    }
+    net.run(Duration::from_millis(90));
+    let told = |net: &Network| {
+        let is = |(_, action): &&(u64, Action)| matches!(action, Action::Tell { .. });
+        net.actions.iter().filter(is).count()
+    };
+    assert_eq!(told(&net), 0);
+    net.run(Duration::from_millis(20));
+    // The other seven partition leaders, and of the leader's own partition whose turn it is.
+    assert_eq!(told(&net), 8);
+    for (_, action) in &net.actions {
+        if let Action::Tell { member, sender: of } = action {
+            assert_eq!((*member, *of), (origin(0), sender(1)));
+        }
+    }
+    assert!(suspects(&net, 3).is_empty());
+    net.hear(0, sender(1), 1);
+    net.run(Duration::from_secs(5));
+    assert!(suspects(&net, 3).is_empty());
+}
+
 // Rule R-TOK-3.
 #[test]
 fn a_silent_member_is_passed_over_and_holds_the_watermarks_until_the_view_changes() {

@@ -481,7 +481,9 @@ impl Network {
             Action::Acknowledge { sender, ack } => {
                 self.check(node, *sender, ack.stable_upto, ack.cached_upto);
             }
-            Action::Suspect { member } => assert_ne!(*member, origin(node), "suspects itself"),
+            Action::Tell { member, .. } | Action::Suspect { member } => {
+                assert_ne!(*member, origin(node), "suspects itself")
+            }
             _ if !self.repair => {}
             Action::Push { to, sender, range } => {
                 self.repairs(node, self.member(node, *to), *sender, &[*range]);
