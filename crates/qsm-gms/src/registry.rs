@@ -29,7 +29,7 @@ use std::sync::Arc;
 
 use qsm_proto::{Instant, Random};
 use qsm_wire::membership::Role;
-use qsm_wire::{GroupId, NodeId, Origin, RegionId, ViewNumber};
+use qsm_wire::{GroupId, Incarnation, NodeId, Origin, RegionId, ViewNumber};
 
 pub(crate) use self::rebuild::Report;
 use self::settling::Settling;
@@ -107,6 +107,8 @@ pub(crate) struct Registry {
     dead: BTreeSet<Origin>,
     /// Lives that ended where this service could not see it.
     strangers: BTreeSet<Origin>,
+    /// Of each node the last life that ended here: whom that concerns has been told.
+    buried: BTreeMap<NodeId, Incarnation>,
     /// Members of a former service's views who did not report.
     absent: Vec<(RegionId, Origin)>,
     /// Regions taken over from a former service that have had no view since.
@@ -138,6 +140,7 @@ impl Registry {
             unheard_deaths: BTreeMap::new(),
             dead: BTreeSet::new(),
             strangers: BTreeSet::new(),
+            buried: BTreeMap::new(),
             absent: Vec::new(),
             inherited: Vec::new(),
             stale: Vec::new(),
@@ -242,10 +245,12 @@ impl Registry {
         Some(origin)
     }
 
-    /// A life of a node is over that this service has never seen, nor its end: whoever has
+    /// A life of a node is over. If this service has never seen it, nor its end, whoever has
     /// streams of it must know.
-    pub(crate) fn mourn_stranger(&mut self, origin: Origin) {
-        self.strangers.insert(origin);
+    pub(crate) fn mourn(&mut self, origin: Origin) {
+        if self.buried.get(&origin.node) != Some(&origin.incarnation) {
+            self.strangers.insert(origin);
+        }
     }
 
     /// A node that is known has a new session: all it has been told may be lost.

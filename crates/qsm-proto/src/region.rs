@@ -254,7 +254,10 @@ impl Region {
                 due: now,
                 attempts: 0,
             };
-            self.queries.entry(*sender).or_insert(query);
+            let asked = self.queries.entry(*sender).or_insert(query);
+            if asked.address.is_none() {
+                *asked = query;
+            }
         }
         self.settled = Some(settled);
     }

@@ -6,6 +6,9 @@ use qsm_wire::{GroupId, NodeId, Origin, RegionId, ViewNumber};
 
 use super::{Node, Registry};
 
+/// Nodes whose last death is remembered; of others everybody is told again.
+const BURIED_MAX: usize = 1 << 16;
+
 /// What a batch means for the nodes.
 #[derive(Debug, Default)]
 pub(crate) struct Batch {
@@ -92,7 +95,7 @@ impl Registry {
         let views = self.settle(now, &mut work);
         self.resettle();
         self.inform(now, &mut work, &views);
-        self.mourn(&mut work);
+        self.tell_of_deaths(&mut work);
         self.tell_settled(&mut work);
         self.groups.free_idle(now);
         for id in recalled.into_iter().filter(|id| work.is_silent_to(*id)) {
@@ -166,6 +169,7 @@ impl Registry {
             let Some(node) = self.nodes.remove(&origin.node) else {
                 continue;
             };
+            self.note_buried(origin);
             for region in &node.concerned {
                 if let Some(region) = self.regions.get_mut(*region) {
                     region.audience.remove(&origin.node);
@@ -189,6 +193,13 @@ impl Registry {
             let streams = node.streams;
             let mourners = Mourners::Near { streams, knew };
             work.deaths.insert(origin, mourners);
+        }
+    }
+
+    fn note_buried(&mut self, origin: Origin) {
+        self.buried.insert(origin.node, origin.incarnation);
+        if self.buried.len() > BURIED_MAX {
+            self.buried.pop_first();
         }
     }
 
@@ -336,8 +347,7 @@ impl Registry {
         }
     }
 
-    /// Tells of the deaths.
-    fn mourn(&self, work: &mut Work) {
+    fn tell_of_deaths(&self, work: &mut Work) {
         for (origin, mourners) in core::mem::take(&mut work.deaths) {
             let told: BTreeSet<NodeId> = match mourners {
                 Mourners::All => self.nodes.keys().copied().collect(),

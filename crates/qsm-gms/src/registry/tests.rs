@@ -1,7 +1,6 @@
 use super::*;
 
 use qsm_proto::Seed;
-use qsm_wire::Incarnation;
 use qsm_wire::membership::{FromService, Member, Sender, Update};
 
 use super::apply::Batch;
@@ -574,6 +573,28 @@ fn all_members_of_regions_a_dead_node_may_have_sent_to_are_told() {
             .all(|updates| *updates == [dead.clone()])
     );
     check(&registry);
+}
+
+// Rule R-MEM-1.
+#[test]
+fn everybody_is_told_of_a_death_that_was_not_seen_here() {
+    let mut registry = registry(12);
+    for node in 0..4 {
+        admit(&mut registry, node);
+    }
+    settle(&mut registry);
+    registry.remove(NodeId(3));
+    assert_eq!(registry.apply(NOW).updates, BTreeMap::new());
+    // It comes back and says which life it had; then a node of which nothing is known.
+    registry.mourn(origin(3));
+    assert!(!registry.has_changes());
+    registry.mourn(origin(7));
+    let batch = registry.apply(NOW);
+    assert_eq!(batch.updates.len(), 3);
+    for node in 0..3 {
+        let dead = Update::Dead { origin: origin(7) };
+        assert_eq!(updates(&batch, node), [dead]);
+    }
 }
 
 #[test]

@@ -111,9 +111,9 @@ impl Service {
             // The former life has to end before the next one begins.
             self.batch(now);
         }
-        if hello.incarnation != Incarnation(0) && hello.term != self.term() {
+        if hello.incarnation != Incarnation(0) {
             let incarnation = hello.incarnation;
-            self.registry.mourn_stranger(Origin { node, incarnation });
+            self.registry.mourn(Origin { node, incarnation });
         }
         if self.registry.len() >= self.config.limits.nodes {
             self.stats.discard_nodes += 1;

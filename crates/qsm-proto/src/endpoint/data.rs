@@ -31,12 +31,14 @@ impl Endpoint {
             self.core.stats.discard_ahead += 1;
             return;
         }
-        let held = self.moving && self.held(now, Some(from), id, sender);
+        // A repair may come from anybody.
+        let source = (header.hop == Hop::Direct).then_some(from);
+        let held = self.moving && self.held(now, source, id, sender);
         let Some(region) = self.regions.get_mut(&id) else {
             return;
         };
         let Some(stream) = region.streams.get_mut(&sender) else {
-            if self.open_stream(now, from, id, sender, &data.head) {
+            if self.open_stream(now, source, id, sender, &data.head) {
                 self.on_data(now, from, (header, data, datagram), out);
             }
             return;
@@ -107,7 +109,7 @@ impl Endpoint {
             }
         } else if !region.streams.contains_key(&sender)
             && (witness || !dead)
-            && let Some(start) = region.start_by(beat).filter(|_| room)
+            && let Some(start) = region.start_by(beat, over).filter(|_| room)
         {
             self.membership.heard_sender(sender);
             region.add_stream(sender, start);
@@ -133,6 +135,10 @@ impl Endpoint {
                     None => region.ring.want(now, sender),
                 }
             }
+        }
+        if own_word && self.moving {
+            // What waits for a region left before asks the sender, now that it is known where it is.
+            self.deliver_waiting(now, id, sender, out);
         }
         self.progress(now, id, sender, out);
     }
@@ -251,7 +257,7 @@ impl Endpoint {
     fn open_stream(
         &mut self,
         now: Instant,
-        from: SocketAddr,
+        from: Option<SocketAddr>,
         id: RegionId,
         sender: Origin,
         head: &DataHeader,
@@ -288,7 +294,7 @@ impl Endpoint {
             }
             _ => {
                 stats.discard_view += 1;
-                region.ask_later(now, Some(from), sender);
+                region.ask_later(now, from, sender);
                 false
             }
         }
@@ -304,9 +310,9 @@ impl Endpoint {
 
 impl Region {
     /// Where this node's part of a stream begins by this word. Of a stream that is over it may be
-    /// the end: all of it was sent before this node came.
-    fn start_by(&self, beat: &Heartbeat<'_>) -> Option<u64> {
-        let end = beat.finished.then_some(beat.highest + 1);
+    /// after all that is said of it: that was sent before this node came.
+    fn start_by(&self, beat: &Heartbeat<'_>, over: bool) -> Option<u64> {
+        let end = over.then_some(beat.highest + 1);
         self.start_of(beat.openings()).or(end)
     }
 

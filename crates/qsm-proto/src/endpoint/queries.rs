@@ -1,11 +1,13 @@
 //! Questions where a stream begins: asked when packets do not tell, and answered by the sender or
 //! by whoever knows.
 
+use std::collections::btree_map::Entry;
 use std::net::SocketAddr;
 
 use qsm_wire::{ChannelId, Heartbeat, Opening, Origin, RegionId, StreamId, StreamQuery};
 
 use super::Endpoint;
+use crate::receive::ReceiveStream;
 use crate::region::{Query, Region};
 use crate::{Instant, Reason};
 
@@ -19,6 +21,19 @@ const QUERIES_OPEN_MAX: usize = 1024;
 /// How far a stream goes, whether it is over, and where its views begin, newest first.
 type Extent = (u64, bool, Vec<Opening>);
 
+impl ReceiveStream {
+    /// As far as this node has it all: no view begins there that it does not know of. Of a dead
+    /// sender also what it is not concerned with, which has been sent as surely as it ever will.
+    fn extent(&self) -> Extent {
+        let sent = match self.sender_dead() {
+            true => u64::MAX,
+            false => self.sent(),
+        };
+        let openings = self.openings().collect();
+        (self.contiguous().min(sent), self.is_final(), openings)
+    }
+}
+
 impl Endpoint {
     /// Answers a question for openings: of one's own stream, or of one that is known here.
     pub(super) fn on_query(&mut self, from: SocketAddr, query: &StreamQuery) {
@@ -27,7 +42,8 @@ impl Endpoint {
         let region = id.and_then(|id| self.regions.get(id));
         let answer = match region {
             _ if query.stream != header.origin => {
-                region.and_then(|region| region.known_stream(query.stream))
+                let known = region.and_then(|region| region.streams.get(&query.stream));
+                known.map(ReceiveStream::extent)
             }
             Some(region) if region.sender.is_some() || self.pasts.complete() => {
                 Some(region.own_stream())
@@ -53,7 +69,7 @@ impl Endpoint {
         };
         let extent = match sender == self.core.origin {
             true => Some(region.own_stream()),
-            false => region.known_stream(sender),
+            false => region.streams.get(&sender).map(ReceiveStream::extent),
         };
         let stream = StreamId {
             origin: sender,
@@ -138,13 +154,6 @@ impl Endpoint {
 }
 
 impl Region {
-    /// Another's stream, as far as it is known here.
-    fn known_stream(&self, sender: Origin) -> Option<Extent> {
-        let known = self.streams.get(&sender)?;
-        let newest_first = known.openings().collect();
-        Some((known.highest(), known.is_final(), newest_first))
-    }
-
     /// This node's own stream.
     fn own_stream(&self) -> Extent {
         match &self.sender {
@@ -161,12 +170,21 @@ impl Region {
 
     /// Puts a question to a sender on the list; `address`: where it is, if that is known.
     pub(crate) fn ask_later(&mut self, now: Instant, address: Option<SocketAddr>, sender: Origin) {
-        if self.queries.len() < QUERIES_OPEN_MAX {
-            self.queries.entry(sender).or_insert(Query {
-                address,
-                due: now,
-                attempts: 0,
-            });
+        let query = Query {
+            address,
+            due: now,
+            attempts: 0,
+        };
+        let room = self.queries.len() < QUERIES_OPEN_MAX;
+        match self.queries.entry(sender) {
+            Entry::Vacant(entry) if room => {
+                entry.insert(query);
+            }
+            // Others, who are asked meanwhile, may not know the sender at all.
+            Entry::Occupied(mut entry) if entry.get().address.is_none() && address.is_some() => {
+                entry.insert(query);
+            }
+            _ => {}
         }
     }
 
@@ -274,5 +292,39 @@ mod tests {
         assert_eq!(asked(&[5], None, false), [None; 8]);
         assert_eq!(asked(&[5, 9], Some(9), true), [None; 8]);
         assert_eq!(asked(&[5, 9], Some(9), false), [Some(9); 8]);
+    }
+
+    // Rule R-VIEW-6.
+    #[test]
+    fn who_hears_where_the_sender_is_asks_it_from_then_on() {
+        let mut region = region(&[5, 2, 3]);
+        let asks = |region: &Region| {
+            let query = region.queries[&origin(9)];
+            (query.address.map(|to| to.port()), query.attempts)
+        };
+        region.ask_later(Instant(0), None, origin(9));
+        region.queries.get_mut(&origin(9)).unwrap().attempts = 7;
+        region.ask_later(Instant(1), None, origin(9));
+        assert_eq!(asks(&region), (None, 7));
+        region.ask_later(Instant(2), Some(address(9)), origin(9));
+        assert_eq!(asks(&region), (Some(9), 0));
+        region.queries.get_mut(&origin(9)).unwrap().attempts = 2;
+        region.ask_later(Instant(3), Some(address(4)), origin(9));
+        assert_eq!(asks(&region), (Some(9), 2));
+    }
+
+    // Rules R-VIEW-6, R-TOK-5.
+    #[test]
+    fn what_is_only_numbered_is_not_said_to_be_sent() {
+        let id = StreamId {
+            origin: origin(9),
+            channel: ChannelId(1),
+        };
+        let mut stream = ReceiveStream::new(id, 541, (0, 0));
+        assert_eq!(stream.extent(), (0, false, Vec::new()));
+        stream.announce(Instant(0), 288);
+        assert_eq!(stream.extent().0, 288);
+        stream.sender_died(Instant(0));
+        assert_eq!(stream.extent(), (540, true, Vec::new()));
     }
 }

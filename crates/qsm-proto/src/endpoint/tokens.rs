@@ -267,13 +267,11 @@ impl Endpoint {
         let mut requests: Vec<(MemberIndex, Vec<SeqRange>)> = Vec::new();
         for piece in stream.pieces(upto, &region.history).take(PIECES_PER_TOKEN) {
             let tried = stream.tried_in_vain(piece.first());
-            // Packets of older views have other cachers, whom the fast plane asks on.
-            let old = stream.view_of(piece.first(), &region.history) != view.number();
             let mine = region.history.caches(view.number(), piece.first());
             let Some(leader) = view.partition_leader(view.caching_partition(piece.first())) else {
                 continue;
             };
-            if mine || (fast && (old || !tried)) || region.history.me() == Some(leader) {
+            if mine || (fast && !tried) || region.history.me() == Some(leader) {
                 continue;
             }
             match requests.iter_mut().find(|(to, _)| *to == leader) {

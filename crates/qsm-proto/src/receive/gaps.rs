@@ -174,12 +174,12 @@ impl Gaps {
         self.gaps.get(at).map(|gap| gap.first.max(sequence))
     }
 
-    /// How many packets have been asked for and may still come: not that long ago that they should
-    /// be asked for again. A retry that is only put off is not on its way.
+    /// How many packets have been asked for and may still come: not longer ago than `retry`, the
+    /// time to the first retry. Later ones are rarer, and what is only waited for is not on its way.
     #[must_use]
     pub fn asked(&self, now: Instant, retry: Duration) -> u64 {
         let asked = self.gaps.iter();
-        let asked = asked.filter(|gap| gap.attempts > 0 && gap.next_request(retry) > now);
+        let asked = asked.filter(|gap| gap.attempts > 0 && gap.asked.after(retry) > now);
         asked.map(|gap| gap.last - gap.first + 1).sum()
     }
 
@@ -315,6 +315,10 @@ mod tests {
         gap.attempts = 1;
         assert_eq!(gaps.asked(Instant(1_000_000), retry), 8);
         gaps.find_mut(1).unwrap().due = Instant(9_000_000);
+        assert_eq!(gaps.asked(Instant(2_000_000), retry), 0);
+        // Nor is one that is rare because it has been asked for in vain.
+        gaps.find_mut(1).unwrap().attempts = 7;
+        assert_eq!(gaps.asked(Instant(1_000_000), retry), 8);
         assert_eq!(gaps.asked(Instant(2_000_000), retry), 0);
     }
 

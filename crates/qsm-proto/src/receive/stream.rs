@@ -108,7 +108,7 @@ impl ReceiveStream {
                 cached_upto,
             },
             uncached: None,
-            announced: before,
+            announced: 0,
             sender: Sender::default(),
             due: Instant::NEVER,
         }
@@ -126,10 +126,21 @@ impl ReceiveStream {
         self.contiguous
     }
 
-    /// Highest number known to have been sent.
+    /// Highest number that this node knows or is not concerned with.
     #[must_use]
     pub fn highest(&self) -> u64 {
         self.highest
+    }
+
+    /// Highest number known to have been sent. What comes before the first one that concerns this
+    /// node may only have been numbered, and wait at the sender.
+    #[must_use]
+    pub fn sent(&self) -> u64 {
+        if self.highest < self.start {
+            self.highest.min(self.announced)
+        } else {
+            self.highest
+        }
     }
 
     /// Whether the membership service has declared the sender dead.
@@ -195,7 +206,7 @@ impl ReceiveStream {
         let newer = self.openings.iter().find(|opening| opening.view > newest);
         let end = newer.map_or(u64::MAX, |opening| opening.start.saturating_sub(1));
         Report {
-            highest: self.highest,
+            highest: self.sent(),
             contiguous: self.contiguous.min(end),
             cached: self.cached(history).min(end),
             missing: !self.gaps.is_empty(),
