@@ -10,6 +10,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use qsm_proto::membership::Change;
+use qsm_proto::send::SendStream;
 use qsm_proto::view::{Layout, RegionView};
 use qsm_proto::{
     Config, Endpoint, Instant, Limits, Pace, Random, Recovery, Seed, Stats, mix, nanoseconds,
@@ -146,7 +147,7 @@ pub struct Measured {
     pub stable_ms: f64,
     /// From sending to the news that the cachers have it, ms.
     pub cached_ms: f64,
-    /// Packets sent and not known to be everywhere, at the first sender: samples.
+    /// Packets in flight, that is sent and not acknowledged, at the first sender: samples.
     pub pending: Vec<f64>,
     /// From publishing to delivery, ms.
     pub latency_ms: f64,
@@ -521,15 +522,12 @@ impl<'a> Cluster<'a> {
 
     /// How far the first sender's packets have got.
     fn follow(&mut self, now: Instant) {
-        let Some(Machine::Node(node)) = self.engine.machine(self.options.senders[0]) else {
+        let Some(sender) = self.sender() else {
             return;
         };
-        let Some(sender) = node.regions().find_map(|region| region.sender.as_ref()) else {
-            return;
-        };
-        let journey = &mut self.journey;
         let (highest, stable, cached) =
             (sender.highest(), sender.stable_upto(), sender.cached_upto());
+        let journey = &mut self.journey;
         if highest > journey.highest {
             journey.highest = highest;
             journey.sent.push_back((highest, now));
@@ -556,6 +554,14 @@ impl<'a> Cluster<'a> {
         }
     }
 
+    /// The first sender's stream, the first of them if it has several.
+    fn sender(&self) -> Option<&SendStream> {
+        let Some(Machine::Node(node)) = self.engine.machine(self.options.senders[0]) else {
+            return None;
+        };
+        node.regions().find_map(|region| region.sender.as_ref())
+    }
+
     fn sample(&mut self) {
         let now = self.engine.now();
         self.engine.schedule(now.after(self.options.sample), SAMPLE);
@@ -563,7 +569,7 @@ impl<'a> Cluster<'a> {
         let seconds = self.options.sample.as_secs_f64();
         let messages = core::mem::take(&mut self.messages);
         self.samples.rates.push(messages as f64 * weight / seconds);
-        let pending = self.journey.highest - self.journey.stable;
+        let pending = self.sender().map_or(0, SendStream::in_flight_packets);
         self.samples.pending.push(pending as f64 * weight);
         if let Some(Machine::Node(leader)) = self.engine.machine(0)
             && let Some(region) = leader.regions().find(|region| region.member())

@@ -1,6 +1,7 @@
 //! All experiments: what is run, what is drawn, and by which rules it is judged.
 
 mod added;
+mod feedback;
 mod overlap;
 mod s0;
 mod s2;
@@ -14,6 +15,7 @@ pub fn all() -> Vec<&'static Figure> {
         .iter()
         .chain(s0::FIGURES)
         .chain(added::FIGURES)
+        .chain(feedback::FIGURES)
         .collect();
     figures.sort_by_key(|figure| figure.id);
     figures

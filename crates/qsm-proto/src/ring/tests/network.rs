@@ -478,8 +478,9 @@ impl Network {
                 stream.stable_upto = *stable_upto;
                 stream.cached_upto = *cached_upto;
             }
-            Action::Acknowledge { sender, ack } => {
+            Action::Acknowledge { sender, ack, marks } => {
                 self.check(node, *sender, ack.stable_upto, ack.cached_upto);
+                self.check_marks(*sender, marks);
             }
             Action::Suspect { member } => assert_ne!(*member, origin(node), "suspects itself"),
             _ if !self.repair => {}
@@ -542,6 +543,16 @@ impl Network {
     }
 
     /// Safety: a watermark is never above what all members of the view that it speaks of have.
+    /// What is said of a partition is so for each of its members.
+    fn check_marks(&self, sender: Origin, marks: &[u64]) {
+        for node in self.nodes.values() {
+            let mark = marks.get(node.fake.partition).copied().unwrap_or(0);
+            let stream = node.fake.streams.get(&sender);
+            let cached = stream.map_or(0, |stream| node.fake.cached(stream));
+            assert!(mark <= cached, "{}: {cached} instead of {mark}", node.me);
+        }
+    }
+
     fn check(&mut self, node: u64, sender: Origin, stable_upto: u64, cached_upto: u64) {
         assert!(stable_upto <= cached_upto);
         let view = &self.nodes[&node].fake.view;
