@@ -62,6 +62,24 @@ pub enum Disturbance {
         /// How long.
         length: Duration,
     },
+    /// All work of one node takes longer for some time.
+    Slow {
+        /// Which.
+        node: usize,
+        /// From then on.
+        from: Duration,
+        /// For so long.
+        length: Duration,
+        /// So many times as long.
+        times: u32,
+    },
+    /// A sender that publishes nothing before.
+    Joins {
+        /// Which.
+        node: usize,
+        /// From then on.
+        from: Duration,
+    },
 }
 
 /// A cluster to be measured.
@@ -133,6 +151,10 @@ pub struct Measured {
     pub rate: f64,
     /// The same, for each sampling interval.
     pub rates: Vec<f64>,
+    /// Data packets sent per second, each sender, for each sampling interval.
+    pub sent: Vec<Vec<f64>>,
+    /// Share of the data packets that sockets dropped, all nodes, for each sampling interval.
+    pub losses: Vec<f64>,
     /// Data packets sent per second, all senders together.
     pub packets: f64,
     /// Messages delivered per second and receiver.
@@ -203,6 +225,8 @@ pub fn measure(options: &ClusterOptions) -> Result<Measured, Violation> {
 #[derive(Debug, Default)]
 struct Samples {
     rates: Vec<f64>,
+    sent: Vec<Vec<f64>>,
+    losses: Vec<f64>,
     rounds_ms: Vec<f64>,
     pending: Vec<f64>,
     ack_gaps_ms: Vec<f64>,
@@ -272,6 +296,9 @@ struct Cluster<'a> {
     samples: Samples,
     rounds: u64,
     messages: u64,
+    /// Highest packet of each sender at the last sample, and data packets that had arrived at all
+    /// nodes and been dropped there.
+    sampled: (Vec<u64>, u64, u64),
     /// The disturbances, one entry for each node concerned.
     disturbed: Vec<(usize, Disturbance)>,
 }
@@ -296,6 +323,7 @@ impl<'a> Cluster<'a> {
             samples: Samples::default(),
             rounds: 0,
             messages: 0,
+            sampled: (vec![0; options.senders.len()], 0, 0),
             disturbed: Vec::new(),
         };
         let views = cluster.views();
@@ -305,7 +333,9 @@ impl<'a> Cluster<'a> {
         cluster.disturb();
         for sender in &options.senders {
             cluster.engine.watch(*sender);
-            cluster.engine.feed(*sender, true);
+            let later = |other: &Disturbance| matches!(other, Disturbance::Joins { node, .. } if node == sender);
+            let now = !options.disturbances.iter().any(later);
+            cluster.engine.feed(*sender, now);
         }
         cluster
             .engine
@@ -417,13 +447,22 @@ impl<'a> Cluster<'a> {
                     let all = (0..self.options.nodes).map(|node| (node, *disturbance));
                     self.disturbed.extend(all);
                 }
-                Disturbance::Sleep { node, .. } | Disturbance::Deaf { node, .. } => {
+                Disturbance::Sleep { node, .. }
+                | Disturbance::Deaf { node, .. }
+                | Disturbance::Slow { node, .. }
+                | Disturbance::Joins { node, .. } => {
                     self.disturbed.push((node, *disturbance));
                 }
             }
         }
         for index in 0..self.disturbed.len() {
-            self.next_disturbance(index);
+            match self.disturbed[index].1 {
+                Disturbance::Slow { from, .. } | Disturbance::Joins { from, .. } => {
+                    let at = self.engine.now().after(from);
+                    self.engine.schedule(at, Task::Fault(index));
+                }
+                _ => self.next_disturbance(index),
+            }
         }
     }
 
@@ -431,6 +470,7 @@ impl<'a> Cluster<'a> {
         let wait = match self.disturbed[index].1 {
             Disturbance::Stalls { every, .. } => self.exponential(every),
             Disturbance::Sleep { every, .. } | Disturbance::Deaf { every, .. } => every,
+            Disturbance::Slow { .. } | Disturbance::Joins { .. } => return,
         };
         let at = self.engine.now().after(wait);
         self.engine.schedule(at, Task::Fault(index));
@@ -494,6 +534,21 @@ impl<'a> Cluster<'a> {
                     cpu.deafen(now.after(length));
                 }
             }
+            Disturbance::Slow {
+                from,
+                length,
+                times,
+                ..
+            } => {
+                let until = Instant(0).after(from).after(length);
+                if let Some(cpu) = self.engine.cpu(host) {
+                    cpu.slow(if now < until { times } else { 1 });
+                }
+                if now < until {
+                    self.engine.schedule(until, Task::Fault(index));
+                }
+            }
+            Disturbance::Joins { .. } => self.engine.feed(host, true),
         }
         self.next_disturbance(index);
     }
@@ -569,6 +624,7 @@ impl<'a> Cluster<'a> {
         let seconds = self.options.sample.as_secs_f64();
         let messages = core::mem::take(&mut self.messages);
         self.samples.rates.push(messages as f64 * weight / seconds);
+        self.sample_rates(weight / seconds);
         let pending = self.sender().map_or(0, SendStream::in_flight_packets);
         self.samples.pending.push(pending as f64 * weight);
         if let Some(Machine::Node(leader)) = self.engine.machine(0)
@@ -591,6 +647,34 @@ impl<'a> Cluster<'a> {
                 sample.late_max.add(cpu.take_late_max() as f64 / 1e6, 1);
             }
         }
+    }
+
+    /// What each sender has sent, and sockets have dropped, since the last sample.
+    fn sample_rates(&mut self, per_packet: f64) {
+        let highest = |host: &usize| {
+            let Some(Machine::Node(node)) = self.engine.machine(*host) else {
+                return 0;
+            };
+            let sender = node.regions().find_map(|region| region.sender.as_ref());
+            sender.map_or(0, SendStream::highest)
+        };
+        let sent: Vec<u64> = self.options.senders.iter().map(highest).collect();
+        let (mut arrived, mut dropped) = (0, 0);
+        for host in 0..self.options.nodes {
+            let counters = self.engine.cpu(host).map(|cpu| cpu.counters());
+            let counters = counters.unwrap_or_default();
+            arrived += counters.data_arrived;
+            dropped += counters.data_dropped;
+        }
+        let before = core::mem::replace(&mut self.sampled, (sent.clone(), arrived, dropped));
+        self.samples.sent.resize(sent.len(), Vec::new());
+        for (rates, (old, new)) in self.samples.sent.iter_mut().zip(before.0.iter().zip(&sent)) {
+            rates.push((new - old) as f64 * per_packet);
+        }
+        let arrived = (arrived - before.1).max(1) as f64;
+        self.samples
+            .losses
+            .push((dropped - before.2) as f64 / arrived);
     }
 
     fn snapshot(&mut self) -> Snapshot {
@@ -641,6 +725,8 @@ impl<'a> Cluster<'a> {
         Measured {
             rate: of("messages_published") * weight / seconds,
             rates: self.samples.rates.clone(),
+            sent: self.samples.sent.clone(),
+            losses: self.samples.losses.clone(),
             packets: of("data_sent") * weight / seconds,
             delivered: of("messages_delivered") * weight
                 / seconds

@@ -447,6 +447,14 @@ pub(super) static FIGURES: &[Figure] = &[
                 label: "duplicates per repaired packet",
                 of: |run| run.total("duplicates") / run.total("gaps").max(1.0),
             },
+            Curve {
+                label: "packets that a node waits for to be repaired, % of what it gets in a second",
+                of: |run| run.missing * run.repair_ms / 10.0,
+            },
+            Curve {
+                label: "CPU of receivers per packet, µs",
+                of: |run| run.receivers.cpu * 1e6 / run.rate,
+            },
         ],
         references: &[],
         agrees: |seen| {
