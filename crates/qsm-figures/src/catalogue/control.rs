@@ -314,7 +314,7 @@ pub(super) static FIGURES: &[Figure] = &[
                 seen.value(5, 1.0, ANY..=5.0),
             ]
         },
-        note: "Ten receivers, of which each can take 50,000 packets/s (seed-faithful: 10,000, sockets in proportion), sockets of 4 MiB; nodes are told what their sockets drop, which in other experiments they are not. Equation 2 climbs by a few per cent in each second and falls back whenever averages dip, hence the spread. Modern mode begins at 10,000 packets/s, doubles each round, and needs no time to speak of. At round trips of 10 ms the window is the limit: half a socket per round, and a round takes several trips. At 0.1 ms some packets are lost although the window is half of a socket: repairs are handled before data (R122), so that one that overtakes thousands of packets in the socket makes them look missing (see E60b), and receivers that lose object for a second. With packets handled as they come the rate stays at the capacity (third curve). What is missing to 100 % are tokens.",
+        note: "Ten receivers, of which each can take 50,000 packets/s (seed-faithful: 10,000, sockets in proportion), sockets of 4 MiB; nodes are told what their sockets drop, which in other experiments they are not. Equation 2 climbs by a few per cent in each second and falls back whenever averages dip, hence the spread. Modern mode begins at 10,000 packets/s, doubles each round, and needs no time to speak of. At round trips of 10 ms the window is the limit: half a socket per round, and a round takes several trips. At 0.1 ms some packets are lost although the window is half of a socket: repairs are handled before data (R122), so that one that overtakes thousands of packets in the socket makes them look missing (see E60b), and receivers that lose object for a second. With packets handled as they come the rate is 98 % of the capacity there (third curve), and what is missing are tokens; but then tokens wait behind data, rounds take longer, and at longer round trips the window binds earlier.",
     },
     Figure {
         id: "E60b",
@@ -365,7 +365,7 @@ pub(super) static FIGURES: &[Figure] = &[
                 seen.value(5, 50.0, ANY..=1000.0),
             ]
         },
-        note: "Policy: the slowest; others are not implemented. Modern mode follows because the window follows the acknowledgements. It loses packets at a slow node needlessly: its socket holds seconds of data, tokens and repairs are handled before these (R122), and a repair that overtakes them opens a gap that asks for them all. Nearly all gaps are closed by the packet itself in the end (see the curve), and with packets handled as they come nothing is lost. In seed-faithful mode the rate had not come near the capacity before (E60), so that half of it is no limit.",
+        note: "Policy: the slowest; others are not implemented. Modern mode follows because the window follows the acknowledgements, after it has sent what the window still allows, half a socket; times are averages over 50 ms. It loses packets at a slow node needlessly: its socket holds seconds of data, tokens and repairs are handled before these (R122), and a repair that overtakes them opens a gap that asks for them all. Nearly all gaps are closed by the packet itself in the end (see the curve), and with packets handled as they come nothing is lost. In seed-faithful mode the rate had not come near the capacity before (E60), so that half of it is no limit.",
     },
     Figure {
         id: "E60c",

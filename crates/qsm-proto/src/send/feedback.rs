@@ -52,6 +52,7 @@ impl SendStream {
 
     /// Takes how far the cachers of each partition of this view have got: what they have does not
     /// count as in flight any more (R094). To be called after the ACK that brought it.
+    /// Rule R-TOK-12.
     pub fn handle_marks(&mut self, view: &RegionView, marks: &[u64]) {
         self.relief = Relief::default();
         let opening = self

@@ -62,7 +62,7 @@ fn marks(net: &Network) -> Vec<u64> {
 
 #[test]
 fn with_feedback_of_partitions_one_that_misses_something_does_not_hide_the_others() {
-    // R094. 30 nodes in 10 partitions, in rings of 4: three levels. Node 3 is in partition 3.
+    // R094, rule R-TOK-12. 30 nodes in 10 partitions, in rings of 4: three levels. Node 3 is in partition 3.
     for in_turn in [false, true] {
         let config = RingConfig {
             partition_feedback: true,
