@@ -4,6 +4,8 @@
 //! No checker looks on here, so that long runs of large clusters are affordable; that messages
 //! arrive is the business of [`crate::run`].
 
+mod disturbance;
+
 use core::time::Duration;
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
@@ -26,61 +28,13 @@ use crate::engine::{Engine, EngineOptions, Task, Turn};
 use crate::machine::Machine;
 use crate::network::NetworkOptions;
 use crate::violation::Violation;
+pub use disturbance::Disturbance;
 
 const PORT: u16 = 4484;
 /// Task numbers.
 const SAMPLE: Task = Task::Flow(0);
 /// How long a sender whose send memory is full waits.
 const PATIENCE: Duration = Duration::from_millis(10);
-
-/// Something that goes wrong again and again.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Disturbance {
-    /// Each node stands still from time to time; both times are drawn from an exponential
-    /// distribution with this mean.
-    Stalls {
-        /// Mean time between two stalls of a node.
-        every: Duration,
-        /// Mean length of a stall.
-        length: Duration,
-    },
-    /// One node sleeps at equal intervals.
-    Sleep {
-        /// Which.
-        node: usize,
-        /// From the beginning of one sleep to that of the next.
-        every: Duration,
-        /// How long.
-        length: Duration,
-    },
-    /// One node loses whatever arrives, at equal intervals.
-    Deaf {
-        /// Which.
-        node: usize,
-        /// From the beginning of one such time to that of the next.
-        every: Duration,
-        /// How long.
-        length: Duration,
-    },
-    /// All work of one node takes longer for some time.
-    Slow {
-        /// Which.
-        node: usize,
-        /// From then on.
-        from: Duration,
-        /// For so long.
-        length: Duration,
-        /// So many times as long.
-        times: u32,
-    },
-    /// A sender that publishes nothing before.
-    Joins {
-        /// Which.
-        node: usize,
-        /// From then on.
-        from: Duration,
-    },
-}
 
 /// A cluster to be measured.
 #[derive(Debug, Clone)]
