@@ -104,6 +104,7 @@ pub const S0: Machines = Machines {
         wake: micros(400),
         io_quantum: Duration::from_millis(50),
         order: Order::ControlFirst,
+        told_of_drops: false,
         heap: Some(HEAP),
         weight: 1,
     },

@@ -86,6 +86,10 @@ pub struct Pace {
     /// rotating at once, and waits for a member that does not answer instead of passing it over.
     /// Seed-faithful mode; a round then takes time in proportion to the region.
     pub rings_in_turn: bool,
+    /// Tokens and ACKs also say how far the cachers of each partition have got, so that a sender
+    /// forgets packets behind a gap (R094). Off in both modes: it is for S0's experiments, which
+    /// found it harmful.
+    pub partition_feedback: bool,
     /// S2 equations 1-4 as printed instead of "receivers object only when they lose".
     pub faithful_rate: bool,
     /// Interval Δ of the receive rate's samples; ten of them are averaged (R103).
@@ -262,6 +266,7 @@ impl Default for Pace {
             token_min: Duration::from_millis(5),
             token_max: Duration::from_secs(1),
             rings_in_turn: false,
+            partition_feedback: false,
             faithful_rate: false,
             rate_interval: Duration::from_millis(10),
             growth_permille: 100,

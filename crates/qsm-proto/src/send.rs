@@ -201,6 +201,14 @@ struct Marks {
     round: (ViewNumber, u64),
 }
 
+/// What need not count as in flight although it is not stable: the cachers of its partition have
+/// it (R094). Its bytes stay until the watermark comes, since packets share blocks.
+#[derive(Debug, Clone, Copy, Default)]
+struct Relief {
+    packets: u64,
+    bytes: usize,
+}
+
 /// The packet length that padding aims at.
 #[derive(Debug, Clone, Copy, Default)]
 struct Run {
@@ -244,6 +252,8 @@ pub struct SendStream {
     window_bytes: usize,
     /// Bytes sent and not stable.
     in_flight_bytes: usize,
+    /// What partitions have of these (R094).
+    relief: Relief,
     /// Bytes of closed packets not yet sent.
     closed_bytes: usize,
     run: Run,
@@ -268,6 +278,7 @@ impl SendStream {
             marks: Marks::default(),
             window_bytes: FIRST_WINDOW_BYTES.min(config.window_bytes),
             in_flight_bytes: 0,
+            relief: Relief::default(),
             closed_bytes: 0,
             run: Run::default(),
             alarms: Alarms::new(config.heartbeat_min),
@@ -388,7 +399,13 @@ impl SendStream {
     /// Bytes sent that not everybody is known to have.
     #[must_use]
     pub fn in_flight_bytes(&self) -> usize {
-        self.in_flight_bytes
+        self.in_flight_bytes - self.relief.bytes
+    }
+
+    /// Packets sent that not everybody is known to have.
+    #[must_use]
+    pub fn in_flight_packets(&self) -> u64 {
+        self.marks.highest - self.stable_upto() - self.relief.packets
     }
 
     /// Bytes that may be in flight now.
@@ -428,6 +445,12 @@ impl SendStream {
             self.in_flight_bytes,
             sum(stable) - sum(highest),
             "bytes in flight"
+        );
+        assert!(
+            self.relief.bytes <= self.in_flight_bytes && self.relief.packets <= highest - stable,
+            "{:?} of {} bytes in flight",
+            self.relief,
+            self.in_flight_bytes
         );
         let starts = self.openings.windows(2);
         assert!(

@@ -82,6 +82,8 @@ pub struct CostModel {
     pub io_quantum: Duration,
     /// Which datagrams are handled first.
     pub order: Order,
+    /// The process is told what its socket drops, as Linux does on request, and slows senders down.
+    pub told_of_drops: bool,
     /// Managed memory; `None`: memory costs nothing.
     pub heap: Option<HeapModel>,
     /// How many packets one simulated data packet stands for; 0 as 1.
@@ -179,6 +181,10 @@ pub(crate) struct Cpu {
     /// The application has messages to publish, and the stack has asked for them.
     pub(crate) feeding: bool,
     deaf_until: Instant,
+    /// How many times as long all work takes.
+    slowness: u32,
+    /// Datagrams that the socket dropped and the process has not been told of.
+    untold: u64,
     io_since: Option<Instant>,
     allocated: u64,
     groups: u64,
@@ -198,6 +204,8 @@ impl Cpu {
             scheduled: false,
             feeding: false,
             deaf_until: Instant(0),
+            slowness: 1,
+            untold: 0,
             io_since: None,
             allocated: phase.checked_rem(every).unwrap_or(0),
             groups,
@@ -227,6 +235,16 @@ impl Cpu {
         self.deaf_until = until;
     }
 
+    /// From now on all work takes so many times as long as the model says.
+    pub(crate) fn slow(&mut self, times: u32) {
+        self.slowness = times.max(1);
+    }
+
+    /// What the socket has dropped since the process was told last, if it is told.
+    pub(crate) fn take_untold(&mut self) -> u64 {
+        core::mem::take(&mut self.untold) * u64::from(self.model.told_of_drops)
+    }
+
     /// A datagram reaches the socket; whether it stays.
     pub(crate) fn arrive(
         &mut self,
@@ -240,6 +258,7 @@ impl Cpu {
         if now < self.deaf_until || self.waiting_bytes + length > room_bytes {
             self.counters.dropped += 1;
             self.counters.data_dropped += u64::from(data);
+            self.untold += u64::from(now >= self.deaf_until);
             return false;
         }
         self.waiting_bytes += length;
@@ -366,6 +385,7 @@ impl Cpu {
     }
 
     fn spend(&mut self, now: Instant, cost: Duration) {
+        let cost = cost * self.slowness;
         self.counters.busy_ns += nanoseconds(cost);
         self.busy_until = self.busy_until.max(now).after(cost);
     }
@@ -389,6 +409,7 @@ mod tests {
         wake: Duration::from_millis(1),
         io_quantum: Duration::from_millis(50),
         order: Order::ByKind,
+        told_of_drops: false,
         heap: None,
         weight: 10,
     };

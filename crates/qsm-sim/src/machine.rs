@@ -51,6 +51,14 @@ impl Machine {
         }
     }
 
+    pub(crate) fn note_drops(&mut self, now: Instant, packets: u64) {
+        if let Self::Node(node) = self
+            && packets > 0
+        {
+            node.note_drops(now, packets);
+        }
+    }
+
     pub(crate) fn handle_timeout(&mut self, now: Instant, out: &mut dyn Deliver) {
         match self {
             Self::Node(node) => node.handle_timeout(now, out),

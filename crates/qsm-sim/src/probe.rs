@@ -4,12 +4,15 @@
 //! No checker looks on here, so that long runs of large clusters are affordable; that messages
 //! arrive is the business of [`crate::run`].
 
+mod disturbance;
+
 use core::time::Duration;
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
 use std::sync::Arc;
 
 use qsm_proto::membership::Change;
+use qsm_proto::send::SendStream;
 use qsm_proto::view::{Layout, RegionView};
 use qsm_proto::{
     Config, Endpoint, Instant, Limits, Pace, Random, Recovery, Seed, Stats, mix, nanoseconds,
@@ -25,43 +28,13 @@ use crate::engine::{Engine, EngineOptions, Task, Turn};
 use crate::machine::Machine;
 use crate::network::NetworkOptions;
 use crate::violation::Violation;
+pub use disturbance::Disturbance;
 
 const PORT: u16 = 4484;
 /// Task numbers.
 const SAMPLE: Task = Task::Flow(0);
 /// How long a sender whose send memory is full waits.
 const PATIENCE: Duration = Duration::from_millis(10);
-
-/// Something that goes wrong again and again.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Disturbance {
-    /// Each node stands still from time to time; both times are drawn from an exponential
-    /// distribution with this mean.
-    Stalls {
-        /// Mean time between two stalls of a node.
-        every: Duration,
-        /// Mean length of a stall.
-        length: Duration,
-    },
-    /// One node sleeps at equal intervals.
-    Sleep {
-        /// Which.
-        node: usize,
-        /// From the beginning of one sleep to that of the next.
-        every: Duration,
-        /// How long.
-        length: Duration,
-    },
-    /// One node loses whatever arrives, at equal intervals.
-    Deaf {
-        /// Which.
-        node: usize,
-        /// From the beginning of one such time to that of the next.
-        every: Duration,
-        /// How long.
-        length: Duration,
-    },
-}
 
 /// A cluster to be measured.
 #[derive(Debug, Clone)]
@@ -132,6 +105,10 @@ pub struct Measured {
     pub rate: f64,
     /// The same, for each sampling interval.
     pub rates: Vec<f64>,
+    /// Data packets sent per second, each sender, for each sampling interval.
+    pub sent: Vec<Vec<f64>>,
+    /// Share of the data packets that sockets dropped, all nodes, for each sampling interval.
+    pub losses: Vec<f64>,
     /// Data packets sent per second, all senders together.
     pub packets: f64,
     /// Messages delivered per second and receiver.
@@ -146,7 +123,7 @@ pub struct Measured {
     pub stable_ms: f64,
     /// From sending to the news that the cachers have it, ms.
     pub cached_ms: f64,
-    /// Packets sent and not known to be everywhere, at the first sender: samples.
+    /// Packets in flight, that is sent and not acknowledged, at the first sender: samples.
     pub pending: Vec<f64>,
     /// From publishing to delivery, ms.
     pub latency_ms: f64,
@@ -202,6 +179,8 @@ pub fn measure(options: &ClusterOptions) -> Result<Measured, Violation> {
 #[derive(Debug, Default)]
 struct Samples {
     rates: Vec<f64>,
+    sent: Vec<Vec<f64>>,
+    losses: Vec<f64>,
     rounds_ms: Vec<f64>,
     pending: Vec<f64>,
     ack_gaps_ms: Vec<f64>,
@@ -271,6 +250,9 @@ struct Cluster<'a> {
     samples: Samples,
     rounds: u64,
     messages: u64,
+    /// Highest packet of each sender at the last sample, and data packets that had arrived at all
+    /// nodes and been dropped there.
+    sampled: (Vec<u64>, u64, u64),
     /// The disturbances, one entry for each node concerned.
     disturbed: Vec<(usize, Disturbance)>,
 }
@@ -295,6 +277,7 @@ impl<'a> Cluster<'a> {
             samples: Samples::default(),
             rounds: 0,
             messages: 0,
+            sampled: (vec![0; options.senders.len()], 0, 0),
             disturbed: Vec::new(),
         };
         let views = cluster.views();
@@ -304,7 +287,9 @@ impl<'a> Cluster<'a> {
         cluster.disturb();
         for sender in &options.senders {
             cluster.engine.watch(*sender);
-            cluster.engine.feed(*sender, true);
+            let later = |other: &Disturbance| matches!(other, Disturbance::Joins { node, .. } if node == sender);
+            let now = !options.disturbances.iter().any(later);
+            cluster.engine.feed(*sender, now);
         }
         cluster
             .engine
@@ -416,13 +401,22 @@ impl<'a> Cluster<'a> {
                     let all = (0..self.options.nodes).map(|node| (node, *disturbance));
                     self.disturbed.extend(all);
                 }
-                Disturbance::Sleep { node, .. } | Disturbance::Deaf { node, .. } => {
+                Disturbance::Sleep { node, .. }
+                | Disturbance::Deaf { node, .. }
+                | Disturbance::Slow { node, .. }
+                | Disturbance::Joins { node, .. } => {
                     self.disturbed.push((node, *disturbance));
                 }
             }
         }
         for index in 0..self.disturbed.len() {
-            self.next_disturbance(index);
+            match self.disturbed[index].1 {
+                Disturbance::Slow { from, .. } | Disturbance::Joins { from, .. } => {
+                    let at = self.engine.now().after(from);
+                    self.engine.schedule(at, Task::Fault(index));
+                }
+                _ => self.next_disturbance(index),
+            }
         }
     }
 
@@ -430,6 +424,7 @@ impl<'a> Cluster<'a> {
         let wait = match self.disturbed[index].1 {
             Disturbance::Stalls { every, .. } => self.exponential(every),
             Disturbance::Sleep { every, .. } | Disturbance::Deaf { every, .. } => every,
+            Disturbance::Slow { .. } | Disturbance::Joins { .. } => return,
         };
         let at = self.engine.now().after(wait);
         self.engine.schedule(at, Task::Fault(index));
@@ -493,6 +488,21 @@ impl<'a> Cluster<'a> {
                     cpu.deafen(now.after(length));
                 }
             }
+            Disturbance::Slow {
+                from,
+                length,
+                times,
+                ..
+            } => {
+                let until = Instant(0).after(from).after(length);
+                if let Some(cpu) = self.engine.cpu(host) {
+                    cpu.slow(if now < until { times } else { 1 });
+                }
+                if now < until {
+                    self.engine.schedule(until, Task::Fault(index));
+                }
+            }
+            Disturbance::Joins { .. } => self.engine.feed(host, true),
         }
         self.next_disturbance(index);
     }
@@ -521,15 +531,12 @@ impl<'a> Cluster<'a> {
 
     /// How far the first sender's packets have got.
     fn follow(&mut self, now: Instant) {
-        let Some(Machine::Node(node)) = self.engine.machine(self.options.senders[0]) else {
+        let Some(sender) = self.sender() else {
             return;
         };
-        let Some(sender) = node.regions().find_map(|region| region.sender.as_ref()) else {
-            return;
-        };
-        let journey = &mut self.journey;
         let (highest, stable, cached) =
             (sender.highest(), sender.stable_upto(), sender.cached_upto());
+        let journey = &mut self.journey;
         if highest > journey.highest {
             journey.highest = highest;
             journey.sent.push_back((highest, now));
@@ -556,6 +563,14 @@ impl<'a> Cluster<'a> {
         }
     }
 
+    /// The first sender's stream, the first of them if it has several.
+    fn sender(&self) -> Option<&SendStream> {
+        let Some(Machine::Node(node)) = self.engine.machine(self.options.senders[0]) else {
+            return None;
+        };
+        node.regions().find_map(|region| region.sender.as_ref())
+    }
+
     fn sample(&mut self) {
         let now = self.engine.now();
         self.engine.schedule(now.after(self.options.sample), SAMPLE);
@@ -563,7 +578,8 @@ impl<'a> Cluster<'a> {
         let seconds = self.options.sample.as_secs_f64();
         let messages = core::mem::take(&mut self.messages);
         self.samples.rates.push(messages as f64 * weight / seconds);
-        let pending = self.journey.highest - self.journey.stable;
+        self.sample_rates(weight / seconds);
+        let pending = self.sender().map_or(0, SendStream::in_flight_packets);
         self.samples.pending.push(pending as f64 * weight);
         if let Some(Machine::Node(leader)) = self.engine.machine(0)
             && let Some(region) = leader.regions().find(|region| region.member())
@@ -585,6 +601,34 @@ impl<'a> Cluster<'a> {
                 sample.late_max.add(cpu.take_late_max() as f64 / 1e6, 1);
             }
         }
+    }
+
+    /// What each sender has sent, and sockets have dropped, since the last sample.
+    fn sample_rates(&mut self, per_packet: f64) {
+        let highest = |host: &usize| {
+            let Some(Machine::Node(node)) = self.engine.machine(*host) else {
+                return 0;
+            };
+            let sender = node.regions().find_map(|region| region.sender.as_ref());
+            sender.map_or(0, SendStream::highest)
+        };
+        let sent: Vec<u64> = self.options.senders.iter().map(highest).collect();
+        let (mut arrived, mut dropped) = (0, 0);
+        for host in 0..self.options.nodes {
+            let counters = self.engine.cpu(host).map(|cpu| cpu.counters());
+            let counters = counters.unwrap_or_default();
+            arrived += counters.data_arrived;
+            dropped += counters.data_dropped;
+        }
+        let before = core::mem::replace(&mut self.sampled, (sent.clone(), arrived, dropped));
+        self.samples.sent.resize(sent.len(), Vec::new());
+        for (rates, (old, new)) in self.samples.sent.iter_mut().zip(before.0.iter().zip(&sent)) {
+            rates.push((new - old) as f64 * per_packet);
+        }
+        let arrived = (arrived - before.1).max(1) as f64;
+        self.samples
+            .losses
+            .push((dropped - before.2) as f64 / arrived);
     }
 
     fn snapshot(&mut self) -> Snapshot {
@@ -635,6 +679,8 @@ impl<'a> Cluster<'a> {
         Measured {
             rate: of("messages_published") * weight / seconds,
             rates: self.samples.rates.clone(),
+            sent: self.samples.sent.clone(),
+            losses: self.samples.losses.clone(),
             packets: of("data_sent") * weight / seconds,
             delivered: of("messages_delivered") * weight
                 / seconds

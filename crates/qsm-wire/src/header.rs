@@ -1,7 +1,7 @@
 use crate::raw::{Reader, put_origin};
 use crate::{
-    Absent, Ack, Beacon, Data, DecodeError, Frame, Heard, Heartbeat, Origin, Probe, Request, Reset,
-    StreamQuery, Summary, Token, TokenAck,
+    Absent, Ack, Beacon, Data, DecodeError, Frame, Heard, Heartbeat, Marks, Origin, Probe, Request,
+    Reset, StreamQuery, Summary, Token, TokenAck,
 };
 
 /// The protocol version in the first byte of every datagram (R-PKT-2).
@@ -190,7 +190,7 @@ pub enum Body<'a> {
     Token(Token<'a>),
     TokenAck(TokenAck),
     Summary(Summary<'a>),
-    Ack(Ack),
+    Ack(Ack, Marks<'a>),
     StreamQuery(StreamQuery),
     Session(Frame<'a>),
     Beacon(Beacon),
@@ -220,7 +220,7 @@ impl<'a> Packet<'a> {
             Kind::Token => Body::Token(Token::read(r)?),
             Kind::TokenAck => Body::TokenAck(TokenAck::read(r)?),
             Kind::Summary => Body::Summary(Summary::read(r)?),
-            Kind::Ack => Body::Ack(Ack::read(r)?),
+            Kind::Ack => Body::Ack(Ack::read(r)?, Marks::read_rest(r)?),
             Kind::StreamQuery => Body::StreamQuery(StreamQuery::read(r)?),
             Kind::Session => Body::Session(Frame::read(r)?),
             Kind::Beacon => Body::Beacon(Beacon::read(r)?),

@@ -35,6 +35,7 @@ mod data;
 mod error;
 mod header;
 mod id;
+mod marks;
 pub mod membership;
 mod range;
 mod raw;
@@ -52,6 +53,7 @@ pub use header::{Body, HEADER_BYTES, Header, Hop, Kind, Packet, TAG_BYTES, VERSI
 pub use id::{
     ChannelId, GroupId, Incarnation, MemberIndex, NodeId, Origin, RegionId, StreamId, ViewNumber,
 };
+pub use marks::Marks;
 pub use range::{Ranges, SeqRange};
 pub use repair::{Absent, Request, RequestHead};
 pub use session::{Frame, FrameHead, Heard, Reset};

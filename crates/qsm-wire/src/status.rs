@@ -1,5 +1,6 @@
 use core::net::SocketAddr;
 
+use crate::marks::Marks;
 use crate::raw::{Reader, put_address, put_origin};
 use crate::repair::flag;
 use crate::{ChannelId, DecodeError, Header, Kind, Origin, RegionId, StreamId, ViewNumber};
@@ -171,6 +172,14 @@ impl Ack {
         out.extend_from_slice(&self.rate_packets.to_le_bytes());
         out.extend_from_slice(&self.credit_bytes.to_le_bytes());
         out.extend_from_slice(&self.losers.to_le_bytes());
+    }
+
+    /// Appends the packet and how far each partition has got, if that is said (R094).
+    pub fn encode_with(&self, header: &Header, marks: &[u64], out: &mut Vec<u8>) {
+        self.encode(header, out);
+        if !marks.is_empty() {
+            Marks::encode(marks, out);
+        }
     }
 }
 

@@ -1,3 +1,4 @@
+use crate::marks::Marks;
 use crate::range::put_ranges;
 use crate::raw::{Reader, put_origin};
 use crate::repair::flag;
@@ -117,6 +118,7 @@ pub struct Token<'a> {
     suspects: &'a [u8],
     slots: &'a [u8],
     slot_count: u8,
+    marks: &'a [u8],
 }
 
 impl<'a> Token<'a> {
@@ -141,18 +143,19 @@ impl<'a> Token<'a> {
         }
         let suspects = reader.bytes(suspect_count * 2)?;
         let slot_count = reader.u8()?;
-        let slots = reader.rest();
-        let mut check = Reader::new(slots);
+        let rest = reader.rest();
         for _ in 0..slot_count {
-            Slot::read(&mut check)?;
+            Slot::read(reader)?;
         }
-        check.end()?;
-        reader.bytes(slots.len())?;
+        let marks = reader.rest();
+        let slots = &rest[..rest.len() - marks.len()];
+        read_marks(reader, slot_count)?;
         Ok(Self {
             head,
             suspects,
             slots,
             slot_count,
+            marks,
         })
     }
 
@@ -168,11 +171,32 @@ impl<'a> Token<'a> {
         core::iter::from_fn(move || Slot::read(&mut reader).ok())
     }
 
+    /// How far each partition has got with each of the streams (R094).
+    pub fn marks(&self) -> impl Iterator<Item = Marks<'a>> + use<'a> {
+        let mut reader = Reader::new(self.marks);
+        let lists =
+            core::iter::from_fn(move || Some(Marks::read(&mut reader).unwrap_or(Marks::NONE)));
+        lists.take(self.slot_count())
+    }
+
     /// How many streams there are.
     #[must_use]
     pub fn slot_count(&self) -> usize {
         usize::from(self.slot_count)
     }
+}
+
+/// Checks the lists that follow the slots: one for each, or none at all.
+fn read_marks(reader: &mut Reader<'_>, slot_count: u8) -> Result<(), DecodeError> {
+    let some = !reader.is_empty();
+    let mut said = 0;
+    for _ in 0..u8::from(some) * slot_count {
+        said += Marks::read(reader)?.len();
+    }
+    if some && said == 0 {
+        return Err(DecodeError::TrailingBytes);
+    }
+    Ok(())
 }
 
 /// Appends a token slot by slot.
@@ -249,6 +273,22 @@ impl<'a> TokenWriter<'a> {
         ]);
         put_ranges(self.out, naks);
         put_ranges(self.out, common);
+        true
+    }
+
+    /// Ends the token with how far each partition has got, a list for each slot (R094); `false`,
+    /// and nothing is appended, if nothing is said or it does not fit.
+    pub fn marks<'m>(self, lists: impl Iterator<Item = &'m [u64]> + Clone) -> bool {
+        let lists = lists.take(usize::from(self.out[self.count_at]));
+        let count = lists.clone().map(|list| list.len().min(Marks::MAX)).sum();
+        let bytes = Marks::encoded_bytes(lists.clone().count(), count);
+        let used = self.out.len() - self.start;
+        if bytes == 0 || used + bytes > self.limit_bytes {
+            return false;
+        }
+        for list in lists {
+            Marks::encode(list, self.out);
+        }
         true
     }
 }

@@ -197,21 +197,34 @@ fn token() {
         naks: vec![range(10, 12)],
         common: vec![range(11, 11)],
     }];
-    assert_packet(
-        "05",
-        &Owned::Token {
-            head,
-            suspects: vec![MemberIndex(9)],
-            slots,
-        },
-        "04000000 06000000 9900000000000000 02000000 1100000000000000
+    let fields = "04000000 06000000 9900000000000000 02000000 1100000000000000
          01 0200 1900 ffffffff 00000100
          01 0900 01
          8877665544332211 03000000
          0100000000000000 0200000000000000 0300000000000000
          0400000000000000 0500000000000000 0600000000000000
          0700 01 00 01 01
-         0a00000000000000 03000000  0b00000000000000 01000000",
+         0a00000000000000 03000000  0b00000000000000 01000000";
+    assert_packet(
+        "05",
+        &Owned::Token {
+            head,
+            suspects: vec![MemberIndex(9)],
+            slots: slots.clone(),
+            marks: vec![vec![]],
+        },
+        fields,
+    );
+    // With how far each partition has got (R094).
+    assert_packet(
+        "05",
+        &Owned::Token {
+            head,
+            suspects: vec![MemberIndex(9)],
+            slots,
+            marks: vec![vec![7, 0]],
+        },
+        &format!("{fields} 02 0700000000000000 0000000000000000"),
     );
 }
 
@@ -266,13 +279,16 @@ fn ack() {
         credit_bytes: 4,
         losers: 5,
     };
+    let fields = format!(
+        "{STREAM_BYTES} 04000000 06000000 1100000000000000
+         0100000000000000 0200000000000000 03000000 04000000 0500"
+    );
+    assert_packet("08", &Owned::Ack(ack, vec![]), &fields);
+    // With how far each partition has got (R094).
     assert_packet(
         "08",
-        &Owned::Ack(ack),
-        &format!(
-            "{STREAM_BYTES} 04000000 06000000 1100000000000000
-             0100000000000000 0200000000000000 03000000 04000000 0500"
-        ),
+        &Owned::Ack(ack, vec![7, 0]),
+        &format!("{fields} 02 0700000000000000 0000000000000000"),
     );
 }
 

@@ -4,12 +4,13 @@
 mod support;
 
 use qsm_wire::{
-    Absent, Chunk, DecodeError, GroupId, Header, Heartbeat, Kind, MemberIndex, Opening, Packet,
-    Part, RegionId, Request, RequestHead, SeqRange, SlotHead, StreamId, Summary, SummarySlot,
-    Token, TokenHead, TokenWriter, ViewNumber,
+    Absent, Chunk, DecodeError, GroupId, Header, Heartbeat, Kind, Marks, MemberIndex, Opening,
+    Packet, Part, RegionId, Request, RequestHead, SeqRange, SlotHead, StreamId, Summary,
+    SummarySlot, Token, TokenHead, TokenWriter, ViewNumber,
 };
 use qsm_wire::{Origin, Ranges, Slot};
-use support::Owned;
+use support::dice::Dice;
+use support::{Owned, draw};
 
 fn many_ranges() -> Vec<SeqRange> {
     (0..20).map(|n| SeqRange::one(n * 10)).collect()
@@ -181,6 +182,37 @@ fn tokens_stop_growing_at_their_limit() {
     assert_eq!(slots.len(), taken);
     assert!(slots.iter().all(|slot| slot.naks.len() == Ranges::MAX));
     assert_bounded(token, 65);
+}
+
+#[test]
+fn a_token_leaves_out_marks_that_do_not_fit() {
+    let mut dice = Dice(3);
+    let Owned::Token { head, slots, .. } = draw::packet(&mut dice, Kind::Token) else {
+        panic!("not a token")
+    };
+    let slot = slots.first().expect("drawn with slots").head;
+    let list = vec![7; Marks::MAX + 5];
+    for (limit, fits) in [(1472, true), (1100, false)] {
+        let mut bytes = Vec::new();
+        let mut writer = TokenWriter::new(&Header::default(), &head, &[], limit, &mut bytes);
+        assert!(writer.slot(&slot, &[], &[]));
+        // Of the second list there is no slot.
+        let lists = [list.as_slice(), &[1]];
+        assert_eq!(writer.marks(lists.into_iter()), fits);
+        assert!(bytes.len() <= limit);
+        let Owned::Token { marks, .. } = said(&bytes) else {
+            panic!("not a token")
+        };
+        let expected = if fits {
+            vec![7; Marks::MAX]
+        } else {
+            Vec::new()
+        };
+        assert_eq!(marks, [expected]);
+        if fits {
+            assert_bounded(&bytes, bytes.len() - 8 * Marks::MAX - 1);
+        }
+    }
 }
 
 #[test]

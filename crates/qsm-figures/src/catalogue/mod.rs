@@ -1,6 +1,9 @@
 //! All experiments: what is run, what is drawn, and by which rules it is judged.
 
 mod added;
+mod control;
+mod feedback;
+mod layouts;
 mod overlap;
 mod s0;
 mod s2;
@@ -14,6 +17,9 @@ pub fn all() -> Vec<&'static Figure> {
         .iter()
         .chain(s0::FIGURES)
         .chain(added::FIGURES)
+        .chain(feedback::FIGURES)
+        .chain(layouts::FIGURES)
+        .chain(control::FIGURES)
         .collect();
     figures.sort_by_key(|figure| figure.id);
     figures

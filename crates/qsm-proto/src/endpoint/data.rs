@@ -131,7 +131,7 @@ impl Endpoint {
             }
             if own_word {
                 match region.ring.last_ack(sender) {
-                    Some(ack) => self.acknowledge(now, id, sender, &ack),
+                    Some(ack) => self.acknowledge(now, id, sender, (&ack, &[])),
                     None => region.ring.want(now, sender),
                 }
             }

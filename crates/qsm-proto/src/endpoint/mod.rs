@@ -353,7 +353,10 @@ impl Endpoint {
             Body::Token(token) => self.on_token(now, (header, token)),
             Body::TokenAck(ack) => self.on_token_ack(now, header.origin, ack),
             Body::Summary(summary) => self.on_summary(now, (header, summary)),
-            Body::Ack(ack) => self.on_ack(now, header.origin, ack),
+            Body::Ack(ack, marks) => {
+                let marks: Vec<u64> = marks.iter().collect();
+                self.on_ack(now, header.origin, (ack, &marks));
+            }
             Body::Nak(request) => self.on_request(now, from, (header, request, Kind::Nak)),
             Body::Pull(request) => self.on_request(now, from, (header, request, Kind::Pull)),
             Body::Absent(absent) => self.on_absent(now, (header, absent), out),

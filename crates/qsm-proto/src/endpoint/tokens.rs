@@ -12,6 +12,7 @@ use super::requests::missing_parts;
 use crate::ranges::{append, append_own};
 use crate::region::{Region, RegionStreams};
 use crate::ring::{Action, CALL, Turn};
+use crate::send::AckOutcome;
 use crate::{Instant, Reason};
 
 impl Endpoint {
@@ -41,8 +42,9 @@ impl Endpoint {
         }
     }
 
-    /// The region's word on what this sender may forget, and how fast it may go on.
-    pub(super) fn on_ack(&mut self, now: Instant, from: Origin, ack: &Ack) {
+    /// The region's word on what this sender may forget, and how fast it may go on; perhaps with
+    /// the word of each of its partitions (R094).
+    pub(super) fn on_ack(&mut self, now: Instant, from: Origin, (ack, marks): (&Ack, &[u64])) {
         let region = self
             .regions
             .get_mut(&ack.region)
@@ -53,7 +55,11 @@ impl Endpoint {
         };
         if let Some(sender) = &mut region.sender {
             self.core.stats.acks_received += 1;
-            sender.handle_ack(now, &mut self.pool, ack);
+            let outcome = sender.handle_ack(now, &mut self.pool, ack);
+            let view = region.history.newest();
+            if outcome == AckOutcome::Applied && ack.view == view.number() {
+                sender.handle_marks(view, marks);
+            }
         }
     }
 
@@ -153,7 +159,9 @@ impl Endpoint {
             } => {
                 self.watermarks(now, id, (sender, cutoff, stable_upto, cached_upto));
             }
-            Action::Acknowledge { sender, ack } => self.acknowledge(now, id, sender, &ack),
+            Action::Acknowledge { sender, ack, marks } => {
+                self.acknowledge(now, id, sender, (&ack, &marks));
+            }
             Action::Tell { member, sender } => self.tell(id, member, sender),
             Action::Suspect { member } => {
                 self.membership.suspect(now, member, &mut self.core.outbox);
@@ -308,9 +316,15 @@ impl Endpoint {
         stream.announce(now, cutoff);
     }
 
-    pub(super) fn acknowledge(&mut self, now: Instant, id: RegionId, sender: Origin, ack: &Ack) {
+    pub(super) fn acknowledge(
+        &mut self,
+        now: Instant,
+        id: RegionId,
+        sender: Origin,
+        (ack, marks): (&Ack, &[u64]),
+    ) {
         if sender == self.core.origin {
-            self.on_ack(now, sender, ack);
+            self.on_ack(now, sender, (ack, marks));
             return;
         }
         let Some(region) = self.regions.get(&id) else {
@@ -320,9 +334,9 @@ impl Endpoint {
         if let Some(to) = to {
             let header = self.core.header();
             self.core.stats.acks_sent += 1;
-            self.core
-                .outbox
-                .push(Reason::Ack, to, |bytes| ack.encode(&header, bytes));
+            self.core.outbox.push(Reason::Ack, to, |bytes| {
+                ack.encode_with(&header, marks, bytes);
+            });
         }
     }
 }

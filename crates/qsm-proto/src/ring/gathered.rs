@@ -1,8 +1,8 @@
 //! A token while it is in a node's hands.
 
 use qsm_wire::{
-    HEADER_BYTES, Header, MemberIndex, Origin, Ranges, SeqRange, Slot, SlotHead, Token, TokenHead,
-    TokenWriter,
+    HEADER_BYTES, Header, Marks, MemberIndex, Origin, Ranges, SeqRange, Slot, SlotHead, Token,
+    TokenHead, TokenWriter,
 };
 
 use super::sets::NakSet;
@@ -23,13 +23,16 @@ pub(super) fn capacity(limit_bytes: usize) -> usize {
 }
 
 /// One stream in a token.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(super) struct Entry {
     pub(super) head: SlotHead,
     /// What the predecessor misses.
     pub(super) naks: NakSet,
     /// What all nodes of the partition so far miss.
     pub(super) common: NakSet,
+    /// How far the cachers of each partition so far have got; 0: nothing said. Empty unless that
+    /// is wanted (R094).
+    pub(super) marks: Vec<u64>,
 }
 
 impl Entry {
@@ -50,6 +53,7 @@ impl Entry {
             },
             naks: NakSet::default(),
             common: NakSet::default(),
+            marks: Vec::new(),
         }
     }
 
@@ -86,12 +90,27 @@ impl Entry {
         self.head.stable = self.head.stable.min(stable);
     }
 
-    fn merge(&mut self, other: &SlotHead) {
-        let head = &mut self.head;
-        head.highest = head.highest.max(other.highest);
-        head.cached = head.cached.min(other.cached);
-        head.stable = head.stable.min(other.stable);
-        head.losers = head.losers.saturating_add(other.losers);
+    fn merge(&mut self, other: &Self) {
+        let (head, below) = (&mut self.head, &other.head);
+        head.highest = head.highest.max(below.highest);
+        head.cached = head.cached.min(below.cached);
+        head.stable = head.stable.min(below.stable);
+        head.losers = head.losers.saturating_add(below.losers);
+        for (partition, mark) in other.marks.iter().enumerate() {
+            self.mark(partition, *mark);
+        }
+    }
+
+    /// The cachers of a partition have their part up to here (R094).
+    fn mark(&mut self, partition: usize, upto: u64) {
+        if partition >= Marks::MAX {
+            return;
+        }
+        if self.marks.len() <= partition {
+            self.marks.resize(partition + 1, 0);
+        }
+        let mark = &mut self.marks[partition];
+        *mark = upto.max(*mark);
     }
 }
 
@@ -108,7 +127,7 @@ impl Gathered {
     /// where a stream is left out, it makes no progress.
     pub(super) fn from_wire(token: &Token<'_>) -> Self {
         let mut slots: Vec<Entry> = Vec::with_capacity(token.slot_count());
-        for slot in token.slots() {
+        for (slot, marks) in token.slots().zip(token.marks()) {
             let sound = slot.head.stable_upto <= slot.head.cached_upto;
             let known = slots
                 .iter()
@@ -118,6 +137,7 @@ impl Gathered {
                     head: slot.head,
                     naks: nak_set(&slot.naks, slot.head.naks_cut),
                     common: nak_set(&slot.common, slot.head.common_cut),
+                    marks: marks.iter().collect(),
                 });
             }
         }
@@ -146,7 +166,7 @@ impl Gathered {
         }
         for entry in &mut self.slots {
             match below.slot(entry.head.origin) {
-                Some(other) => entry.merge(&other.head),
+                Some(other) => entry.merge(other),
                 None => entry.no_progress(),
             }
         }
@@ -155,7 +175,7 @@ impl Gathered {
                 break;
             }
             if self.slot(entry.head.origin).is_none() {
-                let mut entry = *entry;
+                let mut entry = entry.clone();
                 entry.no_progress();
                 self.slots.push(entry);
             }
@@ -181,6 +201,15 @@ impl Gathered {
         }
     }
 
+    /// What has been gathered is what the members of this partition say (R094).
+    pub(super) fn mark(&mut self, partition: usize) {
+        for entry in &mut self.slots {
+            // Who has all it must have says u64::MAX.
+            let top = entry.head.highest.max(entry.head.cutoff);
+            entry.mark(partition, entry.head.cached.min(top));
+        }
+    }
+
     /// Forgets the sets of missing packets: they concern one partition only.
     pub(super) fn clear_sets(&mut self) {
         for entry in &mut self.slots {
@@ -192,7 +221,9 @@ impl Gathered {
     /// Writes the datagram. Sets are cut where the token would become too long.
     pub(super) fn encode(&self, header: &Header, limit_bytes: usize, out: &mut Vec<u8>) {
         let range_bytes = Slot::encoded_bytes(1) - Slot::encoded_bytes(0);
-        let fixed = FIXED_BYTES + self.slots.len() * Slot::encoded_bytes(0);
+        let marks: usize = self.slots.iter().map(|slot| slot.marks.len()).sum();
+        let for_marks = Marks::encoded_bytes(self.slots.len(), marks);
+        let fixed = FIXED_BYTES + self.slots.len() * Slot::encoded_bytes(0) + for_marks;
         let mut room = limit_bytes.saturating_sub(fixed) / range_bytes;
         let mut writer = TokenWriter::new(header, &self.head, &self.suspects, limit_bytes, out);
         for (at, entry) in self.slots.iter().enumerate() {
@@ -211,6 +242,8 @@ impl Gathered {
             }
             room = room.saturating_sub(naks.ranges.len() + common.ranges.len());
         }
+        // Where they do not fit, the watermarks have to do.
+        writer.marks(self.slots.iter().map(|slot| slot.marks.as_slice()));
     }
 }
 

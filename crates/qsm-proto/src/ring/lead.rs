@@ -110,7 +110,11 @@ impl RegionRing {
                     cached_upto: ack.cached_upto,
                 });
             }
-            turn.actions.push(Action::Acknowledge { sender, ack });
+            turn.actions.push(Action::Acknowledge {
+                sender,
+                ack,
+                marks: entry.marks.clone(),
+            });
         }
         if news {
             self.summarise(turn, place, result);

@@ -182,6 +182,8 @@ pub enum Action {
         sender: Origin,
         /// What.
         ack: Ack,
+        /// How far the cachers of each partition have got, if that is wanted (R094).
+        marks: Vec<u64>,
     },
     /// Tell the region leader how far this stream goes: it opens no rounds, so that it seems not to
     /// hear the sender (R-TOK-12).
@@ -227,6 +229,8 @@ pub struct RingConfig {
     pub token_max: Duration,
     /// The token visits the partitions one after the other.
     pub in_turn: bool,
+    /// Tokens and ACKs say how far each partition has got (R094).
+    pub partition_feedback: bool,
     /// Most streams remembered.
     pub streams: usize,
 }
@@ -241,6 +245,7 @@ impl RingConfig {
             token_min: config.pace.token_min,
             token_max: config.pace.token_max,
             in_turn: config.pace.rings_in_turn,
+            partition_feedback: config.pace.partition_feedback,
             streams: config.limits.streams,
         }
     }

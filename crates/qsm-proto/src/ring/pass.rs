@@ -279,6 +279,9 @@ impl RegionRing {
                 self.vouched.stand_in(&mut token);
             }
             token.clear_sets();
+            if self.config.partition_feedback {
+                token.mark(usize::from(place.seats[0].ring));
+            }
         }
         let round = &mut self.rounds[at];
         self.patience.took(level, turn.now.since(round.started));

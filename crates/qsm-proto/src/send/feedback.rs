@@ -2,8 +2,9 @@
 
 use qsm_wire::{Ack, ViewNumber};
 
-use super::{BlockPool, SendStream};
+use super::{BlockPool, Relief, SendStream};
 use crate::Instant;
+use crate::view::RegionView;
 
 /// What became of an ACK.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,6 +50,29 @@ impl SendStream {
         AckOutcome::Applied
     }
 
+    /// Takes how far the cachers of each partition of this view have got: what they have does not
+    /// count as in flight any more (R094). To be called after the ACK that brought it.
+    /// Rule R-TOK-13.
+    pub fn handle_marks(&mut self, view: &RegionView, marks: &[u64]) {
+        self.relief = Relief::default();
+        let opening = self
+            .openings
+            .iter()
+            .find(|opening| opening.view == view.number());
+        let (Some(opening), false) = (opening, marks.is_empty()) else {
+            return;
+        };
+        let before = self.stable_upto().max(opening.start - 1);
+        let sent = before + 1..=self.marks.highest;
+        for (sequence, entry) in sent.zip(self.store.after(before)) {
+            let mark = marks.get(view.caching_partition(sequence));
+            if mark.is_some_and(|mark| sequence <= *mark) {
+                self.relief.packets += 1;
+                self.relief.bytes += entry.length();
+            }
+        }
+    }
+
     /// The highest packet that members of this view can speak for: packets of later views have
     /// receivers that took no part in its rounds.
     fn spoken_for(&self, view: ViewNumber) -> u64 {
@@ -68,6 +92,9 @@ impl SendStream {
             let outstanding = cached < self.marks.highest;
             self.alarms
                 .progress(now, self.config.last_resort, outstanding);
+        }
+        if stable > self.stable_upto() {
+            self.relief = Relief::default();
         }
         self.in_flight_bytes -= self.store.release(stable, pool);
         if self.stable_upto() == self.marks.highest {
@@ -90,6 +117,7 @@ impl SendStream {
             return;
         }
         let sent = upto.min(self.marks.highest);
+        self.relief = Relief::default();
         self.in_flight_bytes -= self.store.release(sent, pool);
         self.closed_bytes -= self.store.release(upto, pool);
         if self.closed_bytes == 0 {
@@ -113,6 +141,7 @@ impl SendStream {
         self.marks.highest = all;
         self.marks.cached = all;
         self.in_flight_bytes = 0;
+        self.relief = Relief::default();
         self.closed_bytes = 0;
         self.run = super::Run::default();
         self.alarms = super::status::Alarms::new(self.config.heartbeat_min);

@@ -99,8 +99,8 @@ impl SendStream {
             bytes: 0,
             segment_bytes: 0,
             packets_max: self.pacer.packets().min(TRAIN_PACKETS_MAX),
-            bytes_max: self.window_bytes.saturating_sub(self.in_flight_bytes),
-            free_first: self.in_flight_bytes == 0,
+            bytes_max: self.window_bytes.saturating_sub(self.in_flight_bytes()),
+            free_first: self.in_flight_bytes() == 0,
         };
         let mut block = None;
         for entry in self.store.after(self.marks.highest) {
@@ -153,7 +153,8 @@ impl SendStream {
             }
             (None, None) => return None,
         };
-        if self.in_flight_bytes > 0 && self.in_flight_bytes + length > self.window_bytes {
+        let in_flight = self.in_flight_bytes();
+        if in_flight > 0 && in_flight + length > self.window_bytes {
             return None;
         }
         self.pacer.next_timeout().max(ripe)

@@ -41,7 +41,7 @@ pub(crate) fn claims(datagram: &[u8]) -> Vec<Claim> {
         return Vec::new();
     }
     match Packet::decode(datagram).map(|packet| packet.body) {
-        Ok(Body::Ack(ack)) => vec![Claim {
+        Ok(Body::Ack(ack, _)) => vec![Claim {
             sender: ack.stream.origin,
             region: ack.region,
             view: ack.view,

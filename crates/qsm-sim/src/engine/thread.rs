@@ -60,9 +60,10 @@ impl Engine {
         match cpu.pick(now, due.is_some(), fed) {
             Work::Datagram(datagram) => {
                 cpu.receives(now, &datagram.bytes);
-                let backlog = cpu.has_datagrams();
+                let (backlog, dropped) = (cpu.has_datagrams(), cpu.take_untold());
                 if let Some(machine) = &mut state.machine {
                     machine.set_backlog(backlog);
+                    machine.note_drops(state.clock.local(now), dropped);
                 }
                 self.drive(host, |machine, now, out| {
                     machine.handle_datagram(now, datagram.from, &datagram.bytes, out);

@@ -49,7 +49,7 @@ pub(super) fn datagram(bytes: &[u8], names: &Names) -> String {
             ack.level
         ),
         Body::Summary(summary) => self::summary(&summary, names),
-        Body::Ack(ack) => format!(
+        Body::Ack(ack, _) => format!(
             "Ack to {} after round {}: stable {} cached {}",
             names.node(ack.stream.origin),
             ack.round,

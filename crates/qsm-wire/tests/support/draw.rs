@@ -4,7 +4,7 @@ use core::net::SocketAddr;
 
 use qsm_wire::{
     Ack, Beacon, ChannelId, DataHeader, FrameHead, GroupId, Header, Heard, Heartbeat, Hop,
-    Incarnation, Kind, MemberIndex, NodeId, Opening, Origin, Part, Probe, Ranges, RegionId,
+    Incarnation, Kind, Marks, MemberIndex, NodeId, Opening, Origin, Part, Probe, Ranges, RegionId,
     Request, RequestHead, Reset, SeqRange, SlotHead, StreamId, StreamQuery, Summary, SummarySlot,
     Token, TokenAck, TokenHead, ViewNumber,
 };
@@ -77,7 +77,7 @@ pub fn packet(dice: &mut Dice, kind: Kind) -> Owned {
                 cached_upto: dice.u64(),
             }),
         },
-        Kind::Ack => Owned::Ack(ack(dice)),
+        Kind::Ack => Owned::Ack(ack(dice), marks(dice)),
         Kind::StreamQuery => Owned::StreamQuery(StreamQuery {
             channel: ChannelId(dice.u32()),
             stream: origin(dice),
@@ -210,11 +210,22 @@ fn token(dice: &mut Dice) -> Owned {
         credit_bytes: dice.u32(),
     };
     let suspects = dice.list(Token::SUSPECTS_MAX, |dice| MemberIndex(dice.u16()));
+    let slots = dice.list(5, slot);
+    let marks = slots.iter().map(|_| marks(dice)).collect();
     Owned::Token {
         head,
         suspects,
-        slots: dice.list(5, slot),
+        slots,
+        marks,
     }
+}
+
+/// Usually none.
+fn marks(dice: &mut Dice) -> Vec<u64> {
+    if dice.flag() {
+        return Vec::new();
+    }
+    dice.list(Marks::MAX, Dice::u64)
 }
 
 fn slot(dice: &mut Dice) -> OwnedSlot {

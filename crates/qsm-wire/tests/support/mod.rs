@@ -65,6 +65,7 @@ pub enum Owned {
         head: TokenHead,
         suspects: Vec<MemberIndex>,
         slots: Vec<OwnedSlot>,
+        marks: Vec<Vec<u64>>,
     },
     TokenAck(TokenAck),
     Summary {
@@ -73,7 +74,7 @@ pub enum Owned {
         round: u64,
         slots: Vec<SummarySlot>,
     },
-    Ack(Ack),
+    Ack(Ack, Vec<u64>),
     StreamQuery(StreamQuery),
     Session {
         head: FrameHead,
@@ -112,7 +113,7 @@ impl Owned {
                 round: summary.round,
                 slots: summary.slots().collect(),
             },
-            Body::Ack(ack) => Self::Ack(*ack),
+            Body::Ack(ack, marks) => Self::Ack(*ack, marks.iter().collect()),
             Body::StreamQuery(query) => Self::StreamQuery(*query),
             Body::Session(frame) => Self::Session {
                 head: frame.head,
@@ -157,11 +158,14 @@ impl Owned {
                 head,
                 suspects,
                 slots,
+                marks,
             } => {
                 let mut writer = TokenWriter::new(header, head, suspects, usize::MAX, &mut out);
                 for slot in slots {
                     assert!(writer.slot(&slot.head, &slot.naks, &slot.common));
                 }
+                let said = marks.iter().any(|list| !list.is_empty());
+                assert_eq!(writer.marks(marks.iter().map(Vec::as_slice)), said);
             }
             Self::TokenAck(ack) => ack.encode(header, &mut out),
             Self::Summary {
@@ -173,7 +177,7 @@ impl Owned {
                 let slots = slots.iter().copied();
                 Summary::encode(header, *region, *view, *round, slots, &mut out);
             }
-            Self::Ack(ack) => ack.encode(header, &mut out),
+            Self::Ack(ack, marks) => ack.encode_with(header, marks, &mut out),
             Self::StreamQuery(query) => query.encode(header, &mut out),
             Self::Session { head, content } => {
                 Frame {
@@ -241,6 +245,7 @@ fn of_token(token: &Token<'_>) -> Owned {
                 common: slot.common.iter().collect(),
             })
             .collect(),
+        marks: token.marks().map(|list| list.iter().collect()).collect(),
     }
 }
 

@@ -478,8 +478,9 @@ impl Network {
                 stream.stable_upto = *stable_upto;
                 stream.cached_upto = *cached_upto;
             }
-            Action::Acknowledge { sender, ack } => {
+            Action::Acknowledge { sender, ack, marks } => {
                 self.check(node, *sender, ack.stable_upto, ack.cached_upto);
+                self.check_marks(*sender, marks);
             }
             Action::Tell { member, .. } | Action::Suspect { member } => {
                 assert_ne!(*member, origin(node), "suspects itself")
@@ -540,6 +541,16 @@ impl Network {
             if !self.random.chance_ppm(self.loss_ppm) {
                 self.enqueue(Parcel::Repair { to, sender, number });
             }
+        }
+    }
+
+    /// What is said of a partition is so for each of its members.
+    fn check_marks(&self, sender: Origin, marks: &[u64]) {
+        for node in self.nodes.values() {
+            let mark = marks.get(node.fake.partition).copied().unwrap_or(0);
+            let stream = node.fake.streams.get(&sender);
+            let cached = stream.map_or(0, |stream| node.fake.cached(stream));
+            assert!(mark <= cached, "{}: {cached} instead of {mark}", node.me);
         }
     }
 

@@ -3,7 +3,7 @@ use std::time::Duration;
 
 use qsm_wire::Origin;
 
-use super::super::{Action, CALL};
+use super::super::{Action, CALL, RingConfig};
 use super::network::{DELAY, Network, config, origin, sender};
 use crate::view::Layout;
 
@@ -45,6 +45,63 @@ fn a_burst_becomes_stable_everywhere_and_the_tokens_stop() {
         assert_eq!(net.ring(0).stats().rounds, 2, "n = {count}");
         assert_eq!(net.ring(0).stats().rounds_incomplete, 0);
     }
+}
+
+/// What the first sender was last told of each partition.
+fn marks(net: &Network) -> Vec<u64> {
+    let acks = net
+        .actions
+        .iter()
+        .rev()
+        .find_map(|(_, action)| match action {
+            Action::Acknowledge { marks, .. } => Some(marks.clone()),
+            _ => None,
+        });
+    acks.unwrap_or_default()
+}
+
+#[test]
+fn with_feedback_of_partitions_one_that_misses_something_does_not_hide_the_others() {
+    // R094, rule R-TOK-13. 30 nodes in 10 partitions, in rings of 4: three levels. Node 3 is in partition 3.
+    for in_turn in [false, true] {
+        let config = RingConfig {
+            partition_feedback: true,
+            in_turn,
+            ..config()
+        };
+        let mut net = Network::with(1, &nodes(30), layout(3, 4), config);
+        net.repair = false;
+        net.receive_all(sender(1), 1..=40);
+        let stream = net
+            .nodes
+            .get_mut(&3)
+            .unwrap()
+            .fake
+            .streams
+            .get_mut(&sender(1));
+        assert!(
+            stream.unwrap().held.remove(&23),
+            "which its partition caches"
+        );
+        net.run_rounds(0, 1);
+        let ack = net.ring(0).last_ack(sender(1)).unwrap();
+        assert_eq!((ack.stable_upto, ack.cached_upto), (22, 22));
+        let mut expected = vec![40; 10];
+        expected[3] = 22;
+        assert_eq!(marks(&net), expected, "in turn: {in_turn}");
+        // The next round does not add to them, but finds them again.
+        net.receive(3, sender(1), 23);
+        net.run_rounds(0, 2);
+        assert_eq!(marks(&net), [40; 10]);
+    }
+}
+
+#[test]
+fn without_being_asked_for_nothing_is_said_of_partitions() {
+    let mut net = Network::new(1, &nodes(30), layout(3, 4));
+    net.receive_all(sender(1), 1..=40);
+    net.run_rounds(0, 1);
+    assert!(marks(&net).is_empty());
 }
 
 #[test]

@@ -1,4 +1,5 @@
 use super::*;
+use crate::view::{Layout, RegionView};
 
 fn fill(bench: &mut Bench) {
     while bench.push(0, &[1; 1402]).is_ok() {}
@@ -80,6 +81,81 @@ fn memory_comes_back_when_all_have_it() {
     bench.acknowledge(88, 88);
     assert_eq!(bench.pool.lent_blocks(), 0);
     assert_eq!(bench.pool.allocated_blocks(), 2, "kept for the next");
+}
+
+/// View 1 of so many nodes in partitions of one, which cache one packet each in turn.
+fn alone(nodes: u16) -> RegionView {
+    let members = (1..=nodes).map(|node| qsm_wire::membership::Member {
+        origin: Origin {
+            node: NodeId(u64::from(node)),
+            incarnation: Incarnation(3),
+        },
+        address: SocketAddr::from(([10, 0, 0, 1], node)),
+        joined: ViewNumber(1),
+        left: None,
+    });
+    let layout = Layout {
+        replication: 1,
+        block_packets: 1,
+        ..Layout::default()
+    };
+    let channel = (id().channel, SocketAddr::from(CHANNEL));
+    RegionView::new(
+        RegionId(1),
+        ViewNumber(1),
+        channel,
+        members.collect(),
+        layout,
+    )
+}
+
+// R094.
+#[test]
+fn what_partitions_have_behind_a_gap_is_not_in_flight() {
+    let mut bench = Bench::new(&base());
+    let view = alone(4);
+    bench.acknowledge_all();
+    for _ in 0..8 {
+        bench.push(0, &[1; 1402]).expect("room");
+    }
+    bench.trains();
+    // Partition 2, which caches packets 2 and 6, has neither; partition 3 is not spoken of.
+    bench.acknowledge(1, 1);
+    bench.stream.handle_marks(&view, &[8, 8, 1]);
+    bench.stream.check_invariants();
+    assert_eq!(bench.stream.in_flight_packets(), 4, "2, 3, 6, 7");
+    assert_eq!(bench.stream.in_flight_bytes(), 4 * 1456);
+    assert!(bench.stream.packet(5).is_some(), "for repairs");
+    // What was relieved is not returned twice.
+    bench.acknowledge(4, 4);
+    assert_eq!(bench.stream.in_flight_bytes(), 4 * 1456);
+    bench.stream.handle_marks(&view, &[8, 8, 8, 8]);
+    assert_eq!(bench.stream.in_flight_bytes(), 0);
+    bench.stream.check_invariants();
+    bench.acknowledge_all();
+    assert!(bench.stream.is_idle());
+}
+
+// R094.
+#[test]
+fn partitions_of_another_view_have_no_word_on_packets_before_it() {
+    let mut bench = Bench::new(&base());
+    bench.acknowledge_all();
+    bench.push(0, &[1; 1402]).expect("room");
+    bench.trains();
+    bench.stream.open_view(bench.now, ViewNumber(2));
+    bench.stream.handle_marks(&alone(1), &[u64::MAX]);
+    assert_eq!(bench.stream.in_flight_packets(), 0);
+    bench.acknowledge(0, 0);
+    let later = RegionView::new(
+        RegionId(1),
+        ViewNumber(2),
+        (id().channel, SocketAddr::from(CHANNEL)),
+        alone(1).members().to_vec(),
+        alone(1).layout(),
+    );
+    bench.stream.handle_marks(&later, &[u64::MAX]);
+    assert_eq!(bench.stream.in_flight_packets(), 1);
 }
 
 #[test]
