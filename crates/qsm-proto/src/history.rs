@@ -4,10 +4,10 @@
 //! Packets carry the number of the view they were sent in. They are recovered under that view's
 //! structures as long as somebody may miss them, so old views are remembered for a while.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-use qsm_wire::{MemberIndex, Origin, ViewNumber};
+use qsm_wire::{GroupId, MemberIndex, Origin, ViewNumber};
 
 use crate::view::RegionView;
 
@@ -30,6 +30,9 @@ struct Entry {
     receives: bool,
 }
 
+/// Later than all views.
+const NEVER: ViewNumber = ViewNumber(u32::MAX);
+
 /// The last views of one region.
 #[derive(Debug)]
 pub struct History {
@@ -39,6 +42,9 @@ pub struct History {
     joined: Option<ViewNumber>,
     /// First view in which it is leaving or gone.
     left: Option<ViewNumber>,
+    /// Groups that the application has given up here, and the view from which on it has them
+    /// again.
+    given_up: BTreeMap<GroupId, ViewNumber>,
 }
 
 impl History {
@@ -54,6 +60,7 @@ impl History {
             entries: VecDeque::new(),
             joined: None,
             left: None,
+            given_up: BTreeMap::new(),
         };
         history.push(view);
         history
@@ -154,6 +161,35 @@ impl History {
         } else {
             Duty::Pass
         }
+    }
+
+    /// The application has given up this group: nothing of it is delivered any more.
+    pub fn give_up(&mut self, group: GroupId) {
+        self.given_up.insert(group, NEVER);
+    }
+
+    /// The application has the group again, from the current view on: what was sent here before
+    /// belongs to a stay that is over (R-MEM-9).
+    pub fn take_up(&mut self, group: GroupId) {
+        let current = self.newest().number();
+        if let Some(again) = self
+            .given_up
+            .get_mut(&group)
+            .filter(|again| **again == NEVER)
+        {
+            *again = current;
+        }
+    }
+
+    /// Whether messages to this group that were sent in that view belong to a stay that is over.
+    #[must_use]
+    pub fn gave_up(&self, number: ViewNumber, group: GroupId) -> bool {
+        // Asked for every message, and hardly ever is there any.
+        !self.given_up.is_empty()
+            && self
+                .given_up
+                .get(&group)
+                .is_some_and(|again| number < *again)
     }
 
     /// Whether this node must cache that packet of that view.
@@ -340,6 +376,31 @@ mod tests {
         let leaves = duties(&late(Some(5)), 2..=7);
         assert_eq!(leaves[1..3], [Duty::Deliver; 2]);
         assert_eq!(leaves[3..], [Duty::Pass; 3]);
+    }
+
+    // Rule R-MEM-9.
+    #[test]
+    fn what_was_sent_before_a_group_is_taken_up_again_belongs_to_a_stay_that_is_over() {
+        let mut history = History::new(origin(1), view(3, &[(1, false)]));
+        let over = |history: &History, group| {
+            let views = (1..=5).map(ViewNumber);
+            views
+                .filter(|number| history.gave_up(*number, group))
+                .count()
+        };
+        history.take_up(GroupId(7));
+        assert_eq!(over(&history, GroupId(7)), 0);
+        history.give_up(GroupId(7));
+        assert_eq!(
+            (over(&history, GroupId(7)), over(&history, GroupId(8))),
+            (5, 0)
+        );
+        history.push(view(4, &[(1, false)]));
+        history.take_up(GroupId(7));
+        assert_eq!(over(&history, GroupId(7)), 3);
+        history.push(view(5, &[(1, false)]));
+        history.take_up(GroupId(7));
+        assert_eq!(over(&history, GroupId(7)), 3);
     }
 
     /// A view in which each packet has one cacher.

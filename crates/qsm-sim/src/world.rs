@@ -43,6 +43,8 @@ pub(crate) struct App {
     /// Groups by the numbers that this process knows.
     ids: BTreeMap<GroupId, usize>,
     pub(crate) requests: BTreeSet<u32>,
+    /// The last request to subscribe again to each group, until it is answered.
+    entering: BTreeMap<usize, u32>,
     pub(crate) closing: bool,
 }
 
@@ -123,6 +125,7 @@ impl World {
                 since: BTreeMap::new(),
                 ids: BTreeMap::new(),
                 requests: BTreeSet::new(),
+                entering: BTreeMap::new(),
                 closing: false,
             });
         }
@@ -155,6 +158,7 @@ impl World {
         app.since.clear();
         app.ids.clear();
         app.requests.clear();
+        app.entering.clear();
         app.closing = false;
         let seed = Seed(mix(
             self.options.seed.wrapping_add(app.starts << 40) ^ (host as u64)
@@ -230,8 +234,29 @@ impl World {
                 machine.exit(local, role, names)
             }
         })?;
-        self.apps[host].requests.extend(request.flatten());
+        let app = &mut self.apps[host];
+        if let Some(request) = request.flatten() {
+            app.requests.insert(request);
+            let origin = app.origin.unwrap_or_default();
+            let history = &self.checkers.history;
+            let again = groups
+                .iter()
+                .filter(|group| enter && history.returns(origin, **group));
+            app.entering.extend(again.map(|group| (*group, request)));
+        }
         self.react(host)
+    }
+
+    fn answered(&mut self, host: usize, request: u32) {
+        let app = &mut self.apps[host];
+        app.requests.remove(&request);
+        let (history, now) = (&mut self.checkers.history, self.engine.now());
+        app.entering.retain(|group, last| {
+            if let Some(origin) = app.origin.filter(|_| *last == request) {
+                history.granted(origin, *group, now);
+            }
+            *last != request
+        });
     }
 
     fn set_want(&mut self, host: usize, group: usize, enter: bool, now: Instant) {
@@ -468,7 +493,7 @@ impl World {
                 self.apps[host].origin = None;
             }
             (Event::Done { request }, _) => {
-                self.apps[host].requests.remove(request);
+                self.answered(host, *request);
                 self.refresh(host);
             }
             (Event::Refused { request, reason }, _) => {

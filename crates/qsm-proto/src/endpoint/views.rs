@@ -350,6 +350,13 @@ impl Endpoint {
         }
         for group in wanted.difference(&self.subscriptions) {
             self.core.cursors.subscribe(*group);
+            let receiving = self.regions.values_mut().filter(|region| region.receiver());
+            receiving.for_each(|region| region.history.take_up(*group));
+        }
+        for group in &exiting {
+            let members = self.regions.values_mut().filter(|region| region.member());
+            let concerned = members.filter(|region| region.groups.binary_search(group).is_ok());
+            concerned.for_each(|region| region.history.give_up(*group));
         }
         self.subscriptions = wanted;
     }

@@ -323,7 +323,7 @@ impl ReceiveStream {
         if in_order {
             self.delivered = sequence;
             if duty == Duty::Deliver {
-                self.deliver_packet(data, &mut inbox.desk);
+                self.deliver_packet(data, history, &mut inbox.desk);
             } else {
                 inbox.desk.stats.discard_not_mine += 1;
             }
@@ -658,7 +658,7 @@ impl ReceiveStream {
         match history.duty(view) {
             Duty::Wait => return false,
             Duty::Deliver if held => return false,
-            Duty::Deliver => self.deliver_packet(&data, &mut inbox.desk),
+            Duty::Deliver => self.deliver_packet(&data, history, &mut inbox.desk),
             Duty::Pass => inbox.desk.stats.discard_not_mine += 1,
         }
         if sequence <= self.watermarks.stable_upto || !history.keeps(view, sequence) {
@@ -668,14 +668,16 @@ impl ReceiveStream {
         true
     }
 
-    fn deliver_packet(&mut self, data: &Data<'_>, desk: &mut Desk<'_>) {
+    fn deliver_packet(&mut self, data: &Data<'_>, history: &History, desk: &mut Desk<'_>) {
         for chunk in data.chunks() {
-            if chunk.part == Part::Whole {
+            let over = history.gave_up(data.head.view, chunk.group);
+            if chunk.part == Part::Whole && !over {
                 deliver_message(self.id, &chunk, chunk.content, desk);
                 continue;
             }
-            if !desk.cursors.subscribed(chunk.group) {
-                desk.stats.messages_filtered += u64::from(chunk.part == Part::Last);
+            if over || !desk.cursors.subscribed(chunk.group) {
+                let ends = matches!(chunk.part, Part::Whole | Part::Last);
+                desk.stats.messages_filtered += u64::from(ends);
                 continue;
             }
             match self.reassembly.add(&chunk, desk.message_bytes_max) {

@@ -26,8 +26,11 @@ pub(crate) struct Life {
     pub(crate) ended: Option<Instant>,
     /// Whether it ended after it had handed over everything: then it owes as much as the living.
     pub(crate) closed: bool,
-    /// Groups its application wants to receive, and since when.
+    /// Groups its application wants to receive, and since when; never, while it has taken one up
+    /// again and that has not been answered.
     pub(crate) wants: BTreeMap<usize, Instant>,
+    /// Groups that it has given up once.
+    left: BTreeSet<usize>,
     /// Regions it has been in, and since when.
     pub(crate) regions: BTreeMap<RegionId, Instant>,
     /// Packets it was told it lost, by sender.
@@ -89,6 +92,7 @@ impl History {
             ended: None,
             closed: false,
             wants,
+            left: BTreeSet::new(),
             regions: BTreeMap::new(),
             lost_packets: BTreeMap::new(),
         });
@@ -110,13 +114,30 @@ impl History {
 
     pub(crate) fn want(&mut self, origin: Origin, group: usize, now: Instant) {
         if let Some(life) = self.lives.get_mut(&origin) {
-            life.wants.entry(group).or_insert(now);
+            let again = life.left.contains(&group);
+            let since = if again { Instant::NEVER } else { now };
+            life.wants.entry(group).or_insert(since);
+        }
+    }
+
+    /// Whether this life has taken up the group again, and has no answer to that yet.
+    pub(crate) fn returns(&self, origin: Origin, group: usize) -> bool {
+        let life = self.life(origin);
+        life.is_some_and(|life| life.wants.get(&group) == Some(&Instant::NEVER))
+    }
+
+    /// The service has answered that this life receives the group again (R-MEM-9).
+    pub(crate) fn granted(&mut self, origin: Origin, group: usize, now: Instant) {
+        let life = self.lives.get_mut(&origin);
+        if let Some(since) = life.and_then(|life| life.wants.get_mut(&group)) {
+            *since = now.min(*since);
         }
     }
 
     pub(crate) fn unwant(&mut self, origin: Origin, group: usize) {
         if let Some(life) = self.lives.get_mut(&origin) {
             life.wants.remove(&group);
+            life.left.insert(group);
         }
         let all = (origin, group, Origin::default())..=(origin, group, highest_origin());
         for (_, track) in self.tracks.range_mut(all) {
