@@ -1,14 +1,12 @@
-//! Every rule of PROTOCOL.md is cited where it is carried out and where it is tested.
-//!
-//! `uncited.txt` lists the rules for which that is not so yet. It may only shrink: an entry that
-//! is not needed any more fails, and so does a list longer than [`UNCITED_MAX`].
+//! Every rule of PROTOCOL.md is cited where it is carried out and where it is tested, and has a
+//! scenario that shows it, or a reason for having none.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
-use tidy::{Repository, Source, rule_ids};
+use tidy::{Markdown, Repository, Source, rule_ids};
 
-/// Entries of `uncited.txt`. Lower it when the list has shrunk; never raise it.
-const UNCITED_MAX: usize = 5;
+/// The scenarios of single rules, and the list of rules without one.
+const SCENARIOS: &str = "scenarios/rules/";
 
 fn repository() -> Repository {
     Repository::open().expect("the repository can be read")
@@ -55,29 +53,6 @@ fn cited(repository: &Repository) -> [BTreeSet<String>; 2] {
     sets
 }
 
-/// The entries of the list: a rule, and whether its code and its test are still to be cited.
-fn listed(repository: &Repository) -> BTreeMap<String, [bool; 2]> {
-    let text = repository.text("tidy/uncited.txt");
-    let lines = text
-        .lines()
-        .filter(|line| !line.starts_with('#') && !line.trim().is_empty());
-    lines
-        .map(|line| {
-            let mut words = line.split_whitespace();
-            let rule = words.next().unwrap_or_default().to_owned();
-            let mut missing = [false; 2];
-            for word in words {
-                match word {
-                    "code" => missing[0] = true,
-                    "test" => missing[1] = true,
-                    other => panic!("uncited.txt, {rule}: {other} is neither code nor test"),
-                }
-            }
-            (rule, missing)
-        })
-        .collect()
-}
-
 #[test]
 fn rules_have_one_statement_each() {
     let repository = repository();
@@ -108,53 +83,49 @@ fn every_citation_is_of_a_rule_that_exists() {
 fn every_rule_is_cited_by_code_and_by_a_test() {
     let repository = repository();
     let sets = cited(&repository);
-    let listed = listed(&repository);
     let mut faults = Vec::new();
     for rule in stated(&repository) {
-        let excused = listed.get(&rule).copied().unwrap_or_default();
-        for (set, place) in sets
-            .iter()
-            .zip(["code", "test"])
-            .enumerate()
-            .map(|(at, (set, place))| ((at, set), place))
-        {
-            match (set.1.contains(&rule), excused[set.0]) {
-                (false, false) => faults.push(format!("{rule} is cited by no {place}")),
-                (true, true) => {
-                    faults.push(format!(
-                        "{rule} is cited by {place} now: take that off uncited.txt"
-                    ));
-                }
-                _ => {}
+        for (set, place) in sets.iter().zip(["code", "test"]) {
+            if !set.contains(&rule) {
+                faults.push(format!("{rule} is cited by no {place}"));
             }
         }
     }
-    assert!(
-        faults.is_empty(),
-        "{} faults:\n{}",
-        faults.len(),
-        faults.join("\n")
-    );
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
 }
 
+/// `scenarios/rules/r-nak-2.txt` shows R-NAK-2, says so, and expects something.
 #[test]
-fn the_list_of_uncited_rules_only_shrinks() {
+fn every_rule_has_a_scenario_or_a_reason_for_having_none() {
     let repository = repository();
-    let stated: BTreeSet<String> = stated(&repository).into_iter().collect();
-    let listed = listed(&repository);
-    assert!(
-        listed.len() <= UNCITED_MAX,
-        "{} entries, at most {UNCITED_MAX}",
-        listed.len()
-    );
-    for (rule, missing) in listed {
-        assert!(
-            stated.contains(&rule),
-            "uncited.txt lists {rule}, which does not exist"
-        );
-        assert!(
-            missing != [false; 2],
-            "uncited.txt lists {rule} without saying what is missing"
-        );
+    let readme = repository.text(&format!("{SCENARIOS}README.md"));
+    let excused: BTreeSet<String> = Markdown::new(&readme)
+        .table("rule")
+        .iter()
+        .flat_map(|row| rule_ids(row[0]))
+        .map(str::to_owned)
+        .collect();
+    let mut files: BTreeSet<&str> = repository.ending(".txt").collect();
+    files.retain(|path| path.starts_with(SCENARIOS));
+    let mut faults = Vec::new();
+    for rule in stated(&repository) {
+        let path = format!("{SCENARIOS}{}.txt", rule.to_lowercase());
+        match (files.remove(path.as_str()), excused.contains(&rule)) {
+            (false, false) => faults.push(format!("{rule} has no scenario {path}")),
+            (true, true) => faults.push(format!("{rule} has a scenario: take it off the README")),
+            (true, false) => {
+                let text = repository.text(&path);
+                let mut lines = text.lines();
+                if !lines.any(|line| line == format!("# Rules: {rule}.")) {
+                    faults.push(format!("{path} does not say `# Rules: {rule}.`"));
+                }
+                if !lines.any(|line| line.starts_with("expect ")) {
+                    faults.push(format!("{path} expects nothing"));
+                }
+            }
+            (false, true) => {}
+        }
     }
+    faults.extend(files.iter().map(|path| format!("{path} is of no rule")));
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
 }

@@ -139,3 +139,25 @@ impl Default for Outbox {
         Self::new()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // Rule R-TOK-11.
+    #[test]
+    fn a_token_overtakes_everything_that_waits() {
+        let mut outbox = Outbox::new();
+        let to = SocketAddr::from(([10, 0, 0, 1], 9));
+        for (number, reason) in (0..).zip(Reason::ALL.into_iter().rev().chain([Reason::Token])) {
+            outbox.push(reason, to, |bytes| bytes.push(number));
+        }
+        let mut sent = Vec::new();
+        while let Some(next) = outbox.pop() {
+            sent.push((next.reason, next.bytes[0]));
+        }
+        assert_eq!(sent[..2], [(Reason::Token, 6), (Reason::Token, 7)]);
+        assert!(sent.is_sorted_by_key(|(reason, _)| *reason), "{sent:?}");
+        assert_eq!(sent.len(), Reason::ALL.len() + 1);
+    }
+}

@@ -7,9 +7,11 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use cluster::{Cluster, origin};
-use qsm_proto::{Delivery, Endpoint, Event, PublishError};
+use qsm_proto::{Config, Delivery, Endpoint, Event, Instant, PublishError, Seed};
 use qsm_wire::membership::{Member, Update};
-use qsm_wire::{ChannelId, GroupId, RegionId, ViewNumber};
+use qsm_wire::{
+    ChannelId, GroupId, Header, Hop, NodeId, Origin, RegionId, StreamQuery, ViewNumber,
+};
 
 fn payload(number: u64, length: usize) -> Vec<u8> {
     (0..length)
@@ -327,4 +329,44 @@ fn control_traffic_and_peers_are_the_same_for_one_group_and_for_thousands() {
     // membership service.
     assert!(one.iter().all(|(.., peers)| *peers <= 9), "{one:?}");
     assert_eq!(one, control_of(4096));
+}
+
+// Rule R-PKT-6.
+#[test]
+fn other_clusters_and_ones_own_multicasts_are_dropped_before_anything_else() {
+    let address = SocketAddr::from(([10, 0, 0, 1], 9));
+    let config = Config::new(NodeId(1), address);
+    let cluster = config.cluster_number();
+    let mut node = Endpoint::new(config, Seed(1), Instant(0)).unwrap();
+    // Whoever is heard, and be it with a query about nothing, is counted as a peer.
+    let mut hear = |cluster, maker| {
+        let header = Header {
+            cluster,
+            origin: maker,
+            epoch: 0,
+            hop: Hop::Direct,
+        };
+        let query = StreamQuery {
+            channel: ChannelId(1),
+            stream: maker,
+        };
+        let mut bytes = Vec::new();
+        query.encode(&header, &mut bytes);
+        let bytes = bytes.as_slice().into();
+        node.handle_datagram(Instant(0), address, bytes, &mut |_: Delivery<'_>| {});
+        let stats = node.stats();
+        [
+            stats.discard_cluster,
+            stats.discard_own,
+            stats.control_received,
+            stats.peers,
+        ]
+    };
+    let own = Origin {
+        node: NodeId(1),
+        ..Origin::default()
+    };
+    assert_eq!(hear(cluster ^ 1, origin(2)), [1, 0, 0, 0]);
+    assert_eq!(hear(cluster, own), [1, 1, 0, 0]);
+    assert_eq!(hear(cluster, origin(2)), [1, 1, 1, 1]);
 }

@@ -63,7 +63,7 @@ pub use latency::Latency;
 pub use mischief::Mischief;
 pub use network::{Burst, Cause, NetworkCounters, NetworkOptions, Sites};
 pub use options::SimOptions;
-pub use report::{Failure, Report};
+pub use report::{Counters, Failure, Report};
 pub use run::{Progress, STOPPED, Simulation, Watch, run};
 pub use scenario::{
     Expectation, Relation, Scenario, ScenarioError, VERSION as SCENARIO_VERSION, write,

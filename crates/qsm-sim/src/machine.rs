@@ -233,6 +233,22 @@ impl Machine {
         }
     }
 
+    /// Everything that it has counted, by name.
+    pub(crate) fn counters(&self) -> Vec<(&'static str, u64)> {
+        match self {
+            Self::Node(node) => {
+                let stats = node.stats();
+                stats.rows().map(|(name, _, value)| (name, value)).collect()
+            }
+            Self::Service(service) => {
+                let stats = service.stats();
+                stats.rows().map(|(name, _, value)| (name, value)).collect()
+            }
+            #[cfg(test)]
+            Self::Toy(_) => Vec::new(),
+        }
+    }
+
     /// Whether all that was published has been sent: the moment to make the next message, not
     /// earlier (R131).
     pub(crate) fn wants_more(&self) -> bool {

@@ -9,6 +9,9 @@ use crate::latency::Latency;
 use crate::network::{Cause, NetworkCounters};
 use crate::violation::Violation;
 
+/// Counters by name.
+pub type Counters = BTreeMap<&'static str, u64>;
+
 /// What a run that kept all promises has to say.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Report {
@@ -46,13 +49,17 @@ pub struct Report {
     /// Datagrams sent, by [`Reason`].
     pub traffic: [u64; Reason::ALL.len()],
     /// The nodes' counters, summed over all nodes and lives.
-    pub stats: BTreeMap<&'static str, u64>,
+    pub stats: Counters,
+    /// Each host's own counters, summed over its processes: first the membership service's, then
+    /// those of nodes 1, 2, ...
+    pub hosts: Vec<Counters>,
 }
 
 impl Report {
-    /// Everything that is counted, by name: what expectations of scenarios may be about.
+    /// Everything that is counted, of all nodes together, by name: what expectations of scenarios
+    /// may be about.
     #[must_use]
-    pub fn counters(&self) -> BTreeMap<&'static str, u64> {
+    pub fn counters(&self) -> Counters {
         let mut counters = self.stats.clone();
         // Counters of nodes that never ran are zero.
         for (name, _, _) in qsm_proto::Stats::default().rows() {
@@ -62,6 +69,7 @@ impl Report {
         counters.extend(self.coverage.rows());
         counters.extend([
             ("published", self.published),
+            ("refused", self.refused),
             ("delivered", self.delivered),
             ("deaths", self.deaths),
             ("survivors_complete", self.survivors.complete),
@@ -79,6 +87,8 @@ impl Report {
             ("network_slept_through", network.slept_through),
             ("network_overflowed", network.overflowed),
             ("network_data_lost", network.data_lost),
+            ("stable_max_us", self.stable.max_ns / 1000),
+            ("round_us", self.round_ns / 1000),
             ("settled_ms", self.settled_ns / 1_000_000),
         ]);
         counters

@@ -490,6 +490,7 @@ impl Run {
             coverage: world.coverage,
             traffic: world.engine.traffic().counts,
             stats: world.totals(),
+            hosts: world.counters(),
         }
     }
 }

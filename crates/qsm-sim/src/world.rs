@@ -5,7 +5,7 @@ use core::net::SocketAddr;
 use core::time::Duration;
 use std::collections::{BTreeMap, BTreeSet};
 
-use qsm_proto::{Config, Event, Instant, PublishError, Random, Seed, Stats, mix};
+use qsm_proto::{Config, Event, Instant, PublishError, Random, Seed, mix};
 use qsm_wire::membership::Role;
 use qsm_wire::{GroupId, NodeId, Origin, RegionId, ViewNumber};
 
@@ -18,6 +18,7 @@ use crate::latency::Stability;
 use crate::machine::{Cast, Delivered, Machine};
 use crate::options::SimOptions;
 use crate::pattern::GroupPlan;
+use crate::report::Counters;
 use crate::trace::Names;
 use crate::violation::Violation;
 
@@ -59,8 +60,8 @@ pub(crate) struct World {
     pub(crate) disturbances: u64,
     pub(crate) coverage: Coverage,
     pub(crate) stability: Stability,
-    /// Counters of processes that have ended.
-    ended: BTreeMap<&'static str, u64>,
+    /// Counters of processes that have ended, by host.
+    ended: Vec<Counters>,
     cast: Cast,
     payload: Vec<u8>,
     /// What a sender had published to a group before the group had this number. A group that
@@ -88,7 +89,7 @@ impl World {
             disturbances: 0,
             coverage: Coverage::default(),
             stability: Stability::default(),
-            ended: BTreeMap::new(),
+            ended: vec![Counters::new(); options.nodes + 1],
             cast,
             payload: Vec::new(),
             bases: BTreeMap::new(),
@@ -193,8 +194,8 @@ impl World {
 
     /// The host's process dies.
     pub(crate) fn stop(&mut self, host: usize) {
-        if let Some(stats) = self.engine.machine(host).and_then(Machine::stats) {
-            add(&mut self.ended, &stats);
+        if let Some(machine) = self.engine.machine(host) {
+            add(&mut self.ended[host], machine.counters());
         }
         self.engine.stop(host);
         if let Some(origin) = self.apps[host].origin.take() {
@@ -613,12 +614,22 @@ impl World {
         })
     }
 
+    /// Each host's counters, summed over its processes: the service's, then those of the nodes.
+    pub(crate) fn counters(&self) -> Vec<Counters> {
+        let mut counters = self.ended.clone();
+        for (host, sum) in counters.iter_mut().enumerate() {
+            if let Some(machine) = self.engine.machine(host) {
+                add(sum, machine.counters());
+            }
+        }
+        counters
+    }
+
     /// The nodes' counters, summed over all nodes and lives.
-    pub(crate) fn totals(&self) -> BTreeMap<&'static str, u64> {
-        let mut totals = self.ended.clone();
-        let machines = (0..self.apps.len()).filter_map(|host| self.engine.machine(host));
-        for stats in machines.filter_map(Machine::stats) {
-            add(&mut totals, &stats);
+    pub(crate) fn totals(&self) -> Counters {
+        let mut totals = Counters::new();
+        for counters in self.counters().into_iter().skip(1) {
+            add(&mut totals, counters);
         }
         totals
     }
@@ -698,8 +709,8 @@ fn live<'a>(apps: &[App], engine: &'a Engine) -> Vec<(Origin, &'a Machine)> {
         .collect()
 }
 
-fn add(totals: &mut BTreeMap<&'static str, u64>, stats: &Stats) {
-    for (name, _, value) in stats.rows() {
+fn add(totals: &mut Counters, more: impl IntoIterator<Item = (&'static str, u64)>) {
+    for (name, value) in more {
         *totals.entry(name).or_default() += value;
     }
 }

@@ -3,7 +3,7 @@
 use std::io::{self, ErrorKind, Write};
 use std::time::Duration;
 
-use qsm_sim::{Failure as Broken, Progress as Run, Report, Step, TraceRow};
+use qsm_sim::{Counters, Failure as Broken, Progress as Run, Report, Step, TraceRow};
 use serde_json::{Value, json};
 
 use crate::failure::Failure;
@@ -53,10 +53,18 @@ pub(super) fn progress(run: &Run) -> String {
     )
 }
 
+/// The counters that are asked for: one host's own, or all nodes' together.
+fn counters(report: &Report, host: Option<usize>) -> Counters {
+    match host {
+        Some(host) => report.hosts.get(host).cloned().unwrap_or_default(),
+        None => report.counters(),
+    }
+}
+
 /// A report as a table of all that is not zero.
-pub(super) fn report(report: &Report) -> String {
+pub(super) fn report(report: &Report, host: Option<usize>) -> String {
     let mut table = Table::new(&[("COUNTER", Align::Left), ("VALUE", Align::Right)]);
-    for (name, value) in report.counters() {
+    for (name, value) in counters(report, host) {
         if value > 0 {
             table.row([name.to_owned(), figures::count(value)]);
         }
@@ -71,9 +79,8 @@ pub(super) fn report(report: &Report) -> String {
 }
 
 /// A report for programs.
-pub(super) fn report_json(report: &Report) -> Value {
-    let counters: serde_json::Map<String, Value> = report
-        .counters()
+pub(super) fn report_json(report: &Report, host: Option<usize>) -> Value {
+    let counters: serde_json::Map<String, Value> = counters(report, host)
         .into_iter()
         .map(|(name, value)| (name.to_owned(), json!(value)))
         .collect();

@@ -38,6 +38,9 @@ pub(super) struct ShowArgs {
     /// Show the membership protocol, too
     #[arg(long)]
     membership: bool,
+    /// Show the counters of this host alone; 0: of the membership service
+    #[arg(long, value_name = "HOST")]
+    host: Option<usize>,
     /// Write JSON: one object
     #[arg(long)]
     json: bool,
@@ -110,6 +113,11 @@ pub(super) fn seed(args: &SeedArgs) -> Result<(), Failure> {
 }
 
 fn watched(scenario: Scenario, args: &ShowArgs, again: &str) -> Result<(), Failure> {
+    let nodes = scenario.options.nodes;
+    if let Some(host) = args.host.filter(|host| *host > nodes) {
+        let help = format!("0 is the membership service, 1 to {nodes} are nodes");
+        return Err(Failure::usage(format!("there is no host {host}"), help));
+    }
     let stop = Stop::on_signals()?;
     let traced = args.trace || args.svg.is_some();
     let scenario = Scenario {
@@ -145,25 +153,25 @@ fn watched(scenario: Scenario, args: &ShowArgs, again: &str) -> Result<(), Failu
     let judged = ended.and_then(|report| scenario.judge(&report).map(|()| report));
     match judged {
         Ok(report) if args.json => show::write_json(&json!({
-            "kept": true, "report": show::report_json(&report), "effort": effort.json(),
+            "kept": true, "report": show::report_json(&report, args.host), "effort": effort.json(),
         })),
         Ok(report) => {
-            show::write(&show::report(&report))?;
+            show::write(&show::report(&report, args.host))?;
             show::write(&effort.line())
         }
         Err(broken) => {
             if args.json {
                 show::write_json(&json!({
                     "kept": false, "broken": show::broken_json(&broken),
-                    "report": show::report_json(&report),
+                    "report": show::report_json(&report, args.host),
                 }))?;
             } else if args.trace {
-                show::write(&show::report(&report))?;
+                show::write(&show::report(&report, args.host))?;
             } else {
                 for row in broken.trace.iter().chain(&broken.hosts) {
                     show::write(&format!("{row}\n"))?;
                 }
-                show::write(&show::report(&report))?;
+                show::write(&show::report(&report, args.host))?;
             }
             Err(failed(&broken.violation, again))
         }

@@ -21,6 +21,7 @@
 //! network loopback
 //! layout replication 3 block 16 ring 25
 //! limits send 1048576 receive 4194304 ahead 4096
+//! budget repairs 65536 requests 100   (bytes and packets per second)
 //! rate-max 1000                       batch-delay 1ms
 //! token-plane-only                    faithful-rate
 //! at 2s crash 3                       at 3s restart 3 same-node|new-node
@@ -32,7 +33,8 @@
 //! at 2s clog 3s 1 2 to 3 4            at 2s narrow 600 3s   (bytes, how long)
 //! at 2s garbage flipped 3 20          (kind, host, how many)
 //! at 2s enter 3 group 0 subscriber    at 2s exit 3 group 0 publisher
-//! expect messages_lost = 0            (also: >=, <=; any counter of a node or of the report)
+//! expect messages_lost = 0            (also: >=, <=; any counter of all nodes or of the report)
+//! expect host 3 rounds = 0            (one node's own; host 0: the membership service's)
 //! ```
 
 mod happen;
@@ -58,6 +60,8 @@ pub struct Scenario {
 /// A bound on a counter.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Expectation {
+    /// Whose counter, if not that of all nodes together.
+    pub host: Option<usize>,
     /// The counter.
     pub counter: String,
     /// How it compares.
@@ -130,9 +134,15 @@ impl Scenario {
     pub fn judge(&self, report: &Report) -> Result<(), Box<Failure>> {
         let counters = report.counters();
         for expectation in &self.expectations {
-            let value = counters.get(expectation.counter.as_str()).copied();
-            if !value.is_some_and(|value| expectation.holds(value)) {
-                let message = format!("expected {expectation}, but it is {value:?} in {report}");
+            let counters = match expectation.host {
+                Some(host) => report.hosts.get(host),
+                None => Some(&counters),
+            };
+            let value = counters.and_then(|all| all.get(expectation.counter.as_str()));
+            // What never ran has counted nothing.
+            let value = value.copied().unwrap_or(0);
+            if !expectation.holds(value) {
+                let message = format!("expected {expectation}, but it is {value} in {report}");
                 return Err(Box::new(Failure {
                     seed: report.seed,
                     at: report.ended,
@@ -164,13 +174,24 @@ impl core::fmt::Display for Expectation {
             Relation::AtMost => "<=",
             Relation::Equal => "=",
         };
+        if let Some(host) = self.host {
+            write!(f, "host {host} ")?;
+        }
         write!(f, "{} {sign} {}", self.counter, self.value)
     }
 }
 
-/// What expectations may be about.
-fn known_counters() -> Vec<&'static str> {
-    Report::default().counters().into_keys().collect()
+/// What expectations may be about: counters of one host, or of all nodes together.
+fn known_counters(host: Option<usize>) -> Vec<&'static str> {
+    match host {
+        None => Report::default().counters().into_keys().collect(),
+        Some(0) => names(qsm_gms::ServiceStats::default().rows()),
+        Some(_) => names(qsm_proto::Stats::default().rows()),
+    }
+}
+
+fn names<'a>(rows: impl Iterator<Item = (&'a str, &'a str, u64)>) -> Vec<&'a str> {
+    rows.map(|row| row.0).collect()
 }
 
 #[cfg(test)]
@@ -219,6 +240,9 @@ mod tests {
             ("at 2s crash 1 2", 1, 15, "the end of the line"),
             ("expect delivered ~ 3", 1, 18, "a relation: >=, <=, ="),
             ("expect delivred = 3", 1, 8, "`delivered`"),
+            ("expect host 1 view = 3", 1, 15, "unknown counter `view`"),
+            ("expect host 0 view = 3", 1, 15, "`views`"),
+            ("expect host 4 rounds = 3", 1, 13, "`4` is no host"),
             ("nodes 2\nat 2s crash 3", 2, 13, "`3` is no host"),
             (
                 "nodes 2\nat 1s enter 1 group 4 subscriber",

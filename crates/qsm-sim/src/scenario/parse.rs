@@ -61,7 +61,7 @@ pub(super) fn parse(text: &str) -> Result<Scenario, ScenarioError> {
 }
 
 /// How statements begin.
-const VERBS: [(&str, Verb); 20] = [
+const VERBS: [(&str, Verb); 21] = [
     ("scenario", Verb::Version),
     ("seed", Verb::Seed),
     ("nodes", Verb::Nodes),
@@ -76,6 +76,7 @@ const VERBS: [(&str, Verb); 20] = [
     ("network", Verb::Network),
     ("layout", Verb::Layout),
     ("limits", Verb::Limits),
+    ("budget", Verb::Budget),
     ("token-plane-only", Verb::TokenPlaneOnly),
     ("faithful-rate", Verb::FaithfulRate),
     ("rate-max", Verb::RateMax),
@@ -100,6 +101,7 @@ enum Verb {
     Network,
     Layout,
     Limits,
+    Budget,
     TokenPlaneOnly,
     FaithfulRate,
     RateMax,
@@ -152,12 +154,19 @@ impl Reader {
                 options.limits.receive_bytes = words.named("receive")?;
                 options.limits.ahead_packets = words.named("ahead")?;
             }
+            Verb::Budget => {
+                options.recovery.repair_bytes_per_second = words.named("repairs")?;
+                options.recovery.requests_per_second = words.named("requests")?;
+            }
             Verb::TokenPlaneOnly => options.recovery.fast = false,
             Verb::FaithfulRate => options.pace.faithful_rate = true,
             Verb::RateMax => options.pace.rate_max_packets = words.number("packets per second")?,
             Verb::BatchDelay => options.pace.batch_delay = words.time("the delay")?,
             Verb::At => self.at(words, place)?,
-            Verb::Expect => self.scenario.expectations.push(expectation(words)?),
+            Verb::Expect => {
+                let expected = expectation(words, options.nodes)?;
+                self.scenario.expectations.push(expected);
+            }
         }
         words.end()
     }
@@ -373,14 +382,23 @@ fn network(options: &mut SimOptions, words: &mut Words<'_>) -> Result<(), Wrong>
     Ok(())
 }
 
-fn expectation(words: &mut Words<'_>) -> Result<Expectation, Wrong> {
-    let counter = words.need("a counter")?;
-    let known = known_counters();
+fn expectation(words: &mut Words<'_>, nodes: usize) -> Result<Expectation, Wrong> {
+    let mut counter = words.need("a counter, or `host`")?;
+    let mut host = None;
+    if counter == "host" {
+        host = Some(words.host(nodes)?);
+        counter = words.need("a counter of this host")?;
+    }
+    let known = known_counters(host);
     if !known.contains(&counter) {
-        let meant = nearest(counter, known.iter().copied()).unwrap_or("delivered");
+        let meant = nearest(counter, known.iter().copied()).unwrap_or(known[0]);
+        let whose = match host {
+            Some(0) => "the membership service",
+            Some(_) => "a node",
+            None => "the nodes or of the report",
+        };
         return Err(words.wrong(format!(
-            "unknown counter `{counter}`; expected a counter of a node or of the report, such as \
-             `{meant}`"
+            "unknown counter `{counter}`; expected a counter of {whose}, such as `{meant}`"
         )));
     }
     let relations = [
@@ -389,6 +407,7 @@ fn expectation(words: &mut Words<'_>) -> Result<Expectation, Wrong> {
         ("=", Relation::Equal),
     ];
     Ok(Expectation {
+        host,
         counter: counter.to_owned(),
         relation: words.choice("a relation", &relations)?,
         value: words.number("the value")?,

@@ -1,6 +1,7 @@
 use core::fmt::{self, Write};
 use core::time::Duration;
 
+use qsm_proto::Recovery;
 use qsm_wire::membership::Role;
 
 use super::VERSION;
@@ -137,6 +138,15 @@ fn write_node(options: &SimOptions, out: &mut String) -> fmt::Result {
         "limits send {} receive {} ahead {}",
         limits.send_bytes, limits.receive_bytes, limits.ahead_packets
     )?;
+    let recovery = options.recovery;
+    let budget = (
+        recovery.repair_bytes_per_second,
+        recovery.requests_per_second,
+    );
+    let default = Recovery::default();
+    if budget != (default.repair_bytes_per_second, default.requests_per_second) {
+        writeln!(out, "budget repairs {} requests {}", budget.0, budget.1)?;
+    }
     if !options.recovery.fast {
         writeln!(out, "token-plane-only")?;
     }
