@@ -324,6 +324,11 @@ impl Engine {
         self.saboteur.forget(host);
         self.awake(host);
         let host_state = &mut self.hosts[host];
+        let crashed = host_state.machine.as_ref();
+        let crashed = crashed.filter(|machine| !machine.is_closed());
+        if let Some(life) = crashed.and_then(Machine::origin) {
+            self.saboteur.died(life, &mut self.outputs.deliveries);
+        }
         host_state.machine = None;
         host_state.due = None;
         host_state.process += 1;
@@ -539,11 +544,17 @@ impl Engine {
         }
         self.trace
             .add(self.now, host, Entry::Arrived(Rc::clone(&datagram)));
-        if self.saboteur.incoming(&datagram.bytes) == Incoming::Dropped {
-            return Ok(None);
-        }
+        let changed;
+        let bytes = match self.saboteur.incoming(host, &datagram.bytes) {
+            Incoming::Untouched => &datagram.bytes[..],
+            Incoming::Dropped => return Ok(None),
+            Incoming::Changed(other) => {
+                changed = other;
+                &changed
+            }
+        };
         self.drive(host, |machine, now, out| {
-            machine.handle_datagram(now, datagram.from, &datagram.bytes, out);
+            machine.handle_datagram(now, datagram.from, bytes, out);
         })?;
         let deliveries = &mut self.outputs.deliveries;
         self.saboteur.delivered(host, &datagram.bytes, deliveries);
@@ -661,6 +672,7 @@ impl Engine {
         let Some(machine) = state.machine.as_mut() else {
             return Ok(());
         };
+        let life = machine.origin().unwrap_or_default();
         for _ in 0..TRANSMITS_PER_INPUT_MAX {
             let Some(train) = machine.poll_transmit(local) else {
                 return Ok(());
@@ -677,7 +689,7 @@ impl Engine {
             self.traffic.last[reason] = self.now;
             for bytes in outgoing {
                 let changed;
-                let bytes = match self.saboteur.outgoing(train.reason, bytes) {
+                let bytes = match self.saboteur.outgoing(life, train.reason, bytes) {
                     Outgoing::Untouched => bytes,
                     Outgoing::Dropped => continue,
                     Outgoing::Changed(other) => {

@@ -1,5 +1,6 @@
 //! What runs on a host: the one place that knows which state machines there are.
 
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
 
 use qsm_gms::{Service, ServiceConfig};
@@ -224,6 +225,16 @@ impl Machine {
         }
     }
 
+    /// The life of a node that runs.
+    pub(crate) fn origin(&self) -> Option<Origin> {
+        match self {
+            Self::Node(node) => Some(node.origin()),
+            Self::Service(_) => None,
+            #[cfg(test)]
+            Self::Toy(_) => None,
+        }
+    }
+
     pub(crate) fn stats(&self) -> Option<Stats> {
         match self {
             Self::Node(node) => Some(node.stats()),
@@ -404,6 +415,8 @@ pub(crate) struct Deliveries {
     rows: Vec<Delivered>,
     mischief: Mischief,
     count: u64,
+    /// Senders of which nothing is delivered any more, if there is that bug.
+    muted: BTreeSet<Origin>,
 }
 
 impl Deliveries {
@@ -437,6 +450,11 @@ impl Deliveries {
         });
     }
 
+    /// From now on what comes from this sender is not delivered.
+    pub(crate) fn mute(&mut self, sender: Origin) {
+        self.muted.insert(sender);
+    }
+
     fn add(&mut self, message: Delivery<'_>) {
         let start = self.bytes.len();
         self.bytes.extend_from_slice(message.bytes);
@@ -452,6 +470,9 @@ impl Deliveries {
 
 impl Deliver for Deliveries {
     fn deliver(&mut self, message: Delivery<'_>) {
+        if self.muted.contains(&message.sender) {
+            return;
+        }
         self.count += 1;
         let count = self.count;
         let due = |every: u64| count.is_multiple_of(every.max(1));

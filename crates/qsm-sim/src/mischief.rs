@@ -5,7 +5,10 @@
 use std::collections::BTreeSet;
 
 use qsm_proto::Reason;
-use qsm_wire::{Body, GroupId, Origin, Packet, Part};
+use qsm_wire::membership::{FromService, Update};
+use qsm_wire::{
+    Absent, Body, Data, Frame, GroupId, Header, Hop, Origin, Packet, Part, SeqRange, StreamId,
+};
 
 use crate::machine::Deliveries;
 
@@ -53,11 +56,17 @@ pub enum Mischief {
     RateIgnored,
     /// Nodes take four times the memory that they are allowed.
     MemoryIgnored,
+    /// Half of the nodes take the members of a view in the opposite order.
+    ViewReordered,
+    /// When a process dies, what others have not delivered of it yet is forgotten without a word.
+    DeadForgotten,
+    /// Who is asked for a packet of a dead sender says that it has none.
+    CopyDenied,
 }
 
 impl Mischief {
     /// All bugs, with their names.
-    pub const ALL: [(&'static str, Self); 13] = [
+    pub const ALL: [(&'static str, Self); 16] = [
         ("drop", Self::Drop { every: 100 }),
         ("double", Self::Double { every: 100 }),
         ("swap", Self::Swap { every: 2 }),
@@ -71,6 +80,9 @@ impl Mischief {
         ("token-dropped", Self::TokenDropped),
         ("rate-ignored", Self::RateIgnored),
         ("memory-ignored", Self::MemoryIgnored),
+        ("view-reordered", Self::ViewReordered),
+        ("dead-forgotten", Self::DeadForgotten),
+        ("copy-denied", Self::CopyDenied),
     ];
 
     /// Whether packets are touched, and not only deliveries or options.
@@ -84,6 +96,8 @@ impl Mischief {
                 | Self::CutoffNotLate
                 | Self::ViewWithoutOpening
                 | Self::TokenDropped
+                | Self::ViewReordered
+                | Self::CopyDenied
         )
     }
 }
@@ -106,6 +120,8 @@ pub(crate) enum Incoming {
     Untouched,
     /// It does not.
     Dropped,
+    /// It gets another one.
+    Changed(Vec<u8>),
 }
 
 /// Carries out the bug, if there is one.
@@ -114,6 +130,8 @@ pub(crate) struct Saboteur {
     mischief: Mischief,
     active: bool,
     delivered: BTreeSet<(usize, GroupId, Origin, u64)>,
+    /// Lives that have ended without a goodbye.
+    dead: BTreeSet<Origin>,
 }
 
 impl Saboteur {
@@ -125,7 +143,8 @@ impl Saboteur {
         }
     }
 
-    pub(crate) fn outgoing(&self, reason: Reason, bytes: &[u8]) -> Outgoing {
+    /// `from` sends this.
+    pub(crate) fn outgoing(&self, from: Origin, reason: Reason, bytes: &[u8]) -> Outgoing {
         if !self.active {
             return Outgoing::Untouched;
         }
@@ -151,18 +170,40 @@ impl Saboteur {
                 changed[40..44].fill(0);
                 Outgoing::Changed(changed)
             }
+            (Mischief::CopyDenied, Body::Data(data))
+                if self.dead.contains(&packet.header.origin) =>
+            {
+                Outgoing::Changed(denial(from, &packet.header, &data))
+            }
             _ => Outgoing::Untouched,
         }
     }
 
-    pub(crate) fn incoming(&self, bytes: &[u8]) -> Incoming {
+    /// `host` gets this.
+    pub(crate) fn incoming(&self, host: usize, bytes: &[u8]) -> Incoming {
         if !self.active {
             return Incoming::Untouched;
         }
-        let body = Packet::decode(bytes).map(|packet| packet.body);
-        match (self.mischief, body) {
-            (Mischief::NakIgnored, Ok(Body::Nak(_))) => Incoming::Dropped,
+        let Ok(packet) = Packet::decode(bytes) else {
+            return Incoming::Untouched;
+        };
+        match (self.mischief, packet.body) {
+            (Mischief::NakIgnored, Body::Nak(_)) => Incoming::Dropped,
+            (Mischief::ViewReordered, Body::Session(frame)) if host % 2 == 1 => {
+                match view_reordered(&packet.header, &frame) {
+                    Some(changed) => Incoming::Changed(changed),
+                    None => Incoming::Untouched,
+                }
+            }
             _ => Incoming::Untouched,
+        }
+    }
+
+    /// A life ends without a goodbye.
+    pub(crate) fn died(&mut self, life: Origin, out: &mut Deliveries) {
+        self.dead.insert(life);
+        if self.mischief == Mischief::DeadForgotten {
+            out.mute(life);
         }
     }
 
@@ -195,6 +236,49 @@ impl Saboteur {
     pub(crate) fn forget(&mut self, host: usize) {
         self.delivered.retain(|key| key.0 != host);
     }
+}
+
+/// What a cacher says that has nothing, in the place of a repair.
+fn denial(from: Origin, header: &Header, data: &Data<'_>) -> Vec<u8> {
+    let stream = StreamId {
+        origin: header.origin,
+        channel: data.head.channel,
+    };
+    let header = Header {
+        origin: from,
+        hop: Hop::Direct,
+        ..*header
+    };
+    let mut changed = Vec::new();
+    let range = SeqRange::one(data.head.sequence);
+    Absent::encode(&header, stream, &[range], &mut changed);
+    changed
+}
+
+/// A batch, if it is one and came in one piece, in which the members added to views come in the
+/// opposite order.
+fn view_reordered(header: &Header, frame: &Frame<'_>) -> Option<Vec<u8>> {
+    let Ok(FromService::Batch {
+        number,
+        mut updates,
+    }) = FromService::decode(frame.content)
+    else {
+        return None;
+    };
+    for update in &mut updates {
+        if let Update::View { added, .. } = update {
+            added.reverse();
+        }
+    }
+    let mut content = Vec::new();
+    FromService::Batch { number, updates }.encode(&mut content);
+    let mut changed = Vec::new();
+    let frame = Frame {
+        content: &content,
+        ..*frame
+    };
+    frame.encode(header, &mut changed);
+    Some(changed)
 }
 
 /// A summary in which everything up to the cutoff is stable.
@@ -281,7 +365,9 @@ mod tests {
         let mut writer = TokenWriter::new(&header(), &head, &[], 1400, &mut bytes);
         assert!(writer.slot(&slot(9), &naks, &naks) && writer.slot(&slot(2), &[], &[]));
         let saboteur = Saboteur::new(Mischief::CutoffNotLate);
-        let Outgoing::Changed(changed) = saboteur.outgoing(Reason::Token, &bytes) else {
+        let Outgoing::Changed(changed) =
+            saboteur.outgoing(Origin::default(), Reason::Token, &bytes)
+        else {
             panic!("a token is changed");
         };
         let Ok(Body::Token(token)) = Packet::decode(&changed).map(|packet| packet.body) else {
@@ -303,7 +389,9 @@ mod tests {
         let slots = [slot, slot].into_iter();
         Summary::encode(&header(), RegionId(1), ViewNumber(1), 7, slots, &mut bytes);
         let saboteur = Saboteur::new(Mischief::StableEarly);
-        let Outgoing::Changed(changed) = saboteur.outgoing(Reason::Token, &bytes) else {
+        let Outgoing::Changed(changed) =
+            saboteur.outgoing(Origin::default(), Reason::Token, &bytes)
+        else {
             panic!("a summary is changed");
         };
         let Ok(Body::Summary(summary)) = Packet::decode(&changed).map(|packet| packet.body) else {
