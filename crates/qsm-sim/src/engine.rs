@@ -26,7 +26,7 @@ use crate::clock::Clock;
 use crate::cost::Cpu;
 use crate::digest::Digest;
 use crate::machine::{Deliveries, Machine};
-use crate::mischief::{Incoming, Mischief, Outgoing, Saboteur};
+use crate::mischief::{Mischief, Saboteur};
 use crate::network::{Cause, Fate, Network, NetworkCounters, NetworkOptions};
 use crate::queue::Queue;
 use crate::trace::{Entry, Trace};
@@ -544,17 +544,11 @@ impl Engine {
         }
         self.trace
             .add(self.now, host, Entry::Arrived(Rc::clone(&datagram)));
-        let changed;
-        let bytes = match self.saboteur.incoming(host, &datagram.bytes) {
-            Incoming::Untouched => &datagram.bytes[..],
-            Incoming::Dropped => return Ok(None),
-            Incoming::Changed(other) => {
-                changed = other;
-                &changed
-            }
+        let Some(bytes) = self.saboteur.incoming(host, &datagram.bytes) else {
+            return Ok(None);
         };
         self.drive(host, |machine, now, out| {
-            machine.handle_datagram(now, datagram.from, bytes, out);
+            machine.handle_datagram(now, datagram.from, &bytes, out);
         })?;
         let deliveries = &mut self.outputs.deliveries;
         self.saboteur.delivered(host, &datagram.bytes, deliveries);
@@ -688,15 +682,10 @@ impl Engine {
             state.capture.sent[reason] += outgoing.len() as u64;
             self.traffic.last[reason] = self.now;
             for bytes in outgoing {
-                let changed;
-                let bytes = match self.saboteur.outgoing(life, train.reason, bytes) {
-                    Outgoing::Untouched => bytes,
-                    Outgoing::Dropped => continue,
-                    Outgoing::Changed(other) => {
-                        changed = other;
-                        &changed
-                    }
+                let Some(bytes) = self.saboteur.outgoing(life, train.reason, bytes) else {
+                    continue;
                 };
+                let bytes = &*bytes;
                 if self.invariants_every > 0 && train.reason != Reason::Data {
                     self.outputs.claims.extend(watermarks::claims(bytes));
                     self.outputs.tokens.extend(cutoff::said(bytes));

@@ -2,6 +2,7 @@
 //! mutation check). They are made where a machine meets its host: what goes in, what comes out and
 //! what is delivered is spoilt, so that the pure crates need no switch.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 use qsm_proto::Reason;
@@ -102,28 +103,6 @@ impl Mischief {
     }
 }
 
-/// What becomes of a datagram that a machine sends.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Outgoing {
-    /// It leaves.
-    Untouched,
-    /// It does not.
-    Dropped,
-    /// Another one leaves in its place.
-    Changed(Vec<u8>),
-}
-
-/// What becomes of a datagram that a machine should get.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Incoming {
-    /// It gets it.
-    Untouched,
-    /// It does not.
-    Dropped,
-    /// It gets another one.
-    Changed(Vec<u8>),
-}
-
 /// Carries out the bug, if there is one.
 #[derive(Debug, Default)]
 pub(crate) struct Saboteur {
@@ -143,59 +122,62 @@ impl Saboteur {
         }
     }
 
-    /// `from` sends this.
-    pub(crate) fn outgoing(&self, from: Origin, reason: Reason, bytes: &[u8]) -> Outgoing {
+    /// What leaves when `from` sends this, if anything does.
+    pub(crate) fn outgoing<'a>(
+        &self,
+        from: Origin,
+        reason: Reason,
+        bytes: &'a [u8],
+    ) -> Option<Cow<'a, [u8]>> {
         if !self.active {
-            return Outgoing::Untouched;
+            return Some(bytes.into());
         }
         let Ok(packet) = Packet::decode(bytes) else {
-            return Outgoing::Untouched;
+            return Some(bytes.into());
         };
         match (self.mischief, packet.body) {
-            (Mischief::RepairDropped, _) if reason == Reason::Repair => Outgoing::Dropped,
-            (Mischief::TokenDropped, Body::Token(_)) => Outgoing::Dropped,
+            (Mischief::RepairDropped, _) if reason == Reason::Repair => None,
+            (Mischief::TokenDropped, Body::Token(_)) => None,
             (Mischief::StableEarly, Body::Summary(summary)) => {
-                Outgoing::Changed(stable_early(bytes, summary.slots().count()))
+                Some(Cow::Owned(stable_early(bytes, summary.slots().count())))
             }
             (Mischief::CutoffNotLate, Body::Token(token)) => {
                 let suspects = token.suspects().count();
                 let ranges = token
                     .slots()
                     .map(|slot| slot.naks.iter().count() + slot.common.iter().count());
-                Outgoing::Changed(cutoff_not_late(bytes, suspects, ranges))
+                Some(Cow::Owned(cutoff_not_late(bytes, suspects, ranges)))
             }
             (Mischief::ViewWithoutOpening, Body::Data(_)) => {
                 let mut changed = bytes.to_vec();
                 // The view's age: this packet is its first.
                 changed[40..44].fill(0);
-                Outgoing::Changed(changed)
+                Some(Cow::Owned(changed))
             }
             (Mischief::CopyDenied, Body::Data(data))
                 if self.dead.contains(&packet.header.origin) =>
             {
-                Outgoing::Changed(denial(from, &packet.header, &data))
+                Some(Cow::Owned(denial(from, &packet.header, &data)))
             }
-            _ => Outgoing::Untouched,
+            _ => Some(bytes.into()),
         }
     }
 
-    /// `host` gets this.
-    pub(crate) fn incoming(&self, host: usize, bytes: &[u8]) -> Incoming {
+    /// What `host` gets of this, if anything.
+    pub(crate) fn incoming<'a>(&self, host: usize, bytes: &'a [u8]) -> Option<Cow<'a, [u8]>> {
         if !self.active {
-            return Incoming::Untouched;
+            return Some(bytes.into());
         }
         let Ok(packet) = Packet::decode(bytes) else {
-            return Incoming::Untouched;
+            return Some(bytes.into());
         };
         match (self.mischief, packet.body) {
-            (Mischief::NakIgnored, Body::Nak(_)) => Incoming::Dropped,
+            (Mischief::NakIgnored, Body::Nak(_)) => None,
             (Mischief::ViewReordered, Body::Session(frame)) if host % 2 == 1 => {
-                match view_reordered(&packet.header, &frame) {
-                    Some(changed) => Incoming::Changed(changed),
-                    None => Incoming::Untouched,
-                }
+                let changed = view_reordered(&packet.header, &frame);
+                Some(changed.map_or_else(|| bytes.into(), Cow::Owned))
             }
-            _ => Incoming::Untouched,
+            _ => Some(bytes.into()),
         }
     }
 
@@ -365,8 +347,7 @@ mod tests {
         let mut writer = TokenWriter::new(&header(), &head, &[], 1400, &mut bytes);
         assert!(writer.slot(&slot(9), &naks, &naks) && writer.slot(&slot(2), &[], &[]));
         let saboteur = Saboteur::new(Mischief::CutoffNotLate);
-        let Outgoing::Changed(changed) =
-            saboteur.outgoing(Origin::default(), Reason::Token, &bytes)
+        let Some(Cow::Owned(changed)) = saboteur.outgoing(Origin::default(), Reason::Token, &bytes)
         else {
             panic!("a token is changed");
         };
@@ -389,8 +370,7 @@ mod tests {
         let slots = [slot, slot].into_iter();
         Summary::encode(&header(), RegionId(1), ViewNumber(1), 7, slots, &mut bytes);
         let saboteur = Saboteur::new(Mischief::StableEarly);
-        let Outgoing::Changed(changed) =
-            saboteur.outgoing(Origin::default(), Reason::Token, &bytes)
+        let Some(Cow::Owned(changed)) = saboteur.outgoing(Origin::default(), Reason::Token, &bytes)
         else {
             panic!("a summary is changed");
         };
