@@ -17,6 +17,8 @@ const MARGIN: usize = 110;
 const TOP: usize = 40;
 /// What a label may take before it is cut.
 const LABEL_CHARS: usize = 90;
+/// A letter of a label, on average.
+const LETTER: usize = 6;
 
 /// Why there is no chart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -58,6 +60,7 @@ pub fn chart(rows: &[TraceRow]) -> Result<String, ChartError> {
     hosts.dedup();
     let mut picture = Picture {
         text: String::new(),
+        labels: String::new(),
         hosts,
         sent: BTreeMap::new(),
     };
@@ -69,6 +72,8 @@ pub fn chart(rows: &[TraceRow]) -> Result<String, ChartError> {
 
 struct Picture {
     text: String,
+    /// Above all lines, so that none goes through them.
+    labels: String,
     hosts: Vec<usize>,
     /// Where datagrams left: the host's place and the row.
     sent: BTreeMap<u64, (usize, usize)>,
@@ -76,7 +81,7 @@ struct Picture {
 
 impl Picture {
     fn draw(&mut self, rows: &[TraceRow]) -> fmt::Result {
-        let width = MARGIN + self.hosts.len() * COLUMN + 400;
+        let width = self.width(rows);
         let height = TOP + (rows.len() + 2) * ROW;
         writeln!(
             self.text,
@@ -98,22 +103,34 @@ impl Picture {
                  <line x1=\"{x}\" y1=\"28\" x2=\"{x}\" y2=\"{height}\" stroke=\"#bbb\"/>"
             )?;
         }
-        let mut last = None;
+        let mut last = String::new();
         for (at, row) in rows.iter().enumerate() {
             let y = line(at);
             // Times are written where they change.
-            if last != Some(row.at) {
-                let time = row.at;
+            let time = row.at.to_string();
+            if last != time {
                 writeln!(
                     self.text,
                     "<text x=\"6\" y=\"{}\" fill=\"#777\">{time}</text>",
                     y + 4
                 )?;
-                last = Some(row.at);
+                last = time;
             }
             self.step(row, y)?;
         }
+        write!(self.text, "{}", self.labels)?;
         writeln!(self.text, "</svg>")
+    }
+
+    /// Room for the label that reaches farthest to the right.
+    fn width(&self, rows: &[TraceRow]) -> usize {
+        let ends = rows.iter().map(|row| {
+            let place = self.hosts.binary_search(&row.host).unwrap_or(0);
+            let letters = row.text.chars().count().min(LABEL_CHARS) + "delivers ".len();
+            column(place) + letters * LETTER
+        });
+        let last = column(self.hosts.len());
+        ends.max().unwrap_or(0).max(last)
     }
 
     fn step(&mut self, row: &TraceRow, y: usize) -> fmt::Result {
@@ -166,9 +183,14 @@ impl Picture {
     ) -> fmt::Result {
         writeln!(
             self.text,
-            "<circle cx=\"{x}\" cy=\"{y}\" r=\"3\" fill=\"{fill}\" stroke=\"{color}\"/>\
-             <text x=\"{}\" y=\"{}\" fill=\"{color}\">{label}</text>",
-            x + 6,
+            "<circle cx=\"{x}\" cy=\"{y}\" r=\"3\" fill=\"{fill}\" stroke=\"{color}\"/>"
+        )?;
+        let (left, wide) = (x + 6, label.chars().count() * LETTER);
+        writeln!(
+            self.labels,
+            "<rect x=\"{left}\" y=\"{}\" width=\"{wide}\" height=\"12\" fill=\"white\" \
+             fill-opacity=\"0.8\"/><text x=\"{left}\" y=\"{}\" fill=\"{color}\">{label}</text>",
+            y - 6,
             y + 4
         )
     }

@@ -99,11 +99,12 @@ fn summary(summary: &Summary<'_>, names: &Names) -> String {
         "Summary of round {} in view {}:",
         summary.round, summary.view
     );
-    for slot in summary.slots() {
+    for (at, slot) in summary.slots().enumerate() {
+        let mark = if at == 0 { "" } else { ";" };
         push(
             &mut text,
             format_args!(
-                " {} stable {} cached {} cutoff {};",
+                "{mark} {} stable {} cached {} cutoff {}",
                 names.node(slot.origin),
                 slot.stable_upto,
                 slot.cached_upto,
