@@ -85,6 +85,8 @@ impl History {
         }
         if self.entries.len() == Self::MAX {
             self.entries.pop_front();
+            let oldest = self.entries.front().map(|entry| entry.view.number());
+            self.given_up.retain(|_, again| Some(*again) > oldest);
         }
         let receives = member.is_some_and(|member| !member.leaving());
         self.entries.push_back(Entry { view, me, receives });

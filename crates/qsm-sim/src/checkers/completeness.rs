@@ -34,7 +34,6 @@ impl fmt::Display for Missing {
 /// than the answer to its return: such a message counts for the first stay (R-MEM-9).
 /// Nor of a sender that has closed in order, for nodes that the service had taken out of its
 /// views: it could not know that they live, and nobody is left to name them dead (R-MEM-1).
-/// Nor between two of which one has lost something with all its cachers (R099).
 pub(crate) fn first_missing(history: &History) -> Option<Missing> {
     history
         .sent()

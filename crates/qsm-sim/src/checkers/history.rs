@@ -1,4 +1,4 @@
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use qsm_proto::Instant;
 use qsm_wire::{Origin, RegionId};
