@@ -4,8 +4,8 @@ use core::time::Duration;
 
 use qsm_proto::{Config, Limits, Seed};
 use qsm_sim::NetworkOptions;
-use qsm_sim::cost::CostModel;
-use qsm_sim::probe::{ClusterOptions, Measured, measure};
+use qsm_sim::cost::{CostModel, Order};
+use qsm_sim::probe::{ClusterOptions, Disturbance, Measured, measure};
 use qsm_wire::NodeId;
 
 fn cluster(config: &Config, nodes: usize) -> ClusterOptions {
@@ -58,6 +58,46 @@ fn a_sender_sends_as_fast_as_its_processor_allows_and_all_is_delivered() {
 }
 
 #[test]
+fn a_sender_that_joins_late_is_counted_on_its_own() {
+    let mut options = cluster(&modern(), 6);
+    options.senders = vec![4, 5];
+    options.warmup = Duration::ZERO;
+    let from = Duration::from_millis(2450);
+    options.disturbances = vec![Disturbance::Joins { node: 5, from }];
+    let sent = run(&options).sent;
+    let (before, after) = sent[1].split_at(5);
+    assert!(sent[0].iter().all(|rate| *rate > 100.0), "{sent:?}");
+    assert!(before.iter().all(|rate| *rate < 1.0), "{sent:?}");
+    assert!(after[1..].iter().all(|rate| *rate > 100.0), "{sent:?}");
+}
+
+#[test]
+fn senders_slow_down_for_a_slow_receiver_that_is_told_of_drops() {
+    // From the third second on one receiver takes 500 packets/s instead of 5000; tokens overtake data.
+    let rates = |told_of_drops: bool| {
+        let mut options = cluster(&modern(), 6);
+        options.costs.told_of_drops = told_of_drops;
+        options.costs.order = Order::ByKind;
+        options.network.receive_buffer_bytes = 20_000;
+        options.warmup = Duration::ZERO;
+        options.duration = Duration::from_secs(9);
+        options.disturbances = vec![Disturbance::Slow {
+            node: 2,
+            from: Duration::from_secs(3),
+            length: Duration::from_secs(3),
+            times: 10,
+        }];
+        let measured = run(&options);
+        assert!(measured.losses[8] > 0.0, "{:?}", measured.losses);
+        measured.sent[0].clone()
+    };
+    let (told, untold) = (rates(true), rates(false));
+    assert!(told[8] < 0.7 * told[3], "{told:?}");
+    assert!(untold[8] > told[8], "{untold:?}");
+    assert!(told[17] > 0.8 * told[3], "{told:?}");
+}
+
+#[test]
 fn the_same_seed_measures_the_same() {
     let options = cluster(&modern(), 6);
     assert_eq!(run(&options), run(&options));
@@ -101,7 +141,7 @@ fn a_long_burst_of_losses_at_one_node_is_repaired_within_rounds_not_by_eights() 
     options.pace.faithful_rate = false;
     options.pace.rate_max_packets = 1000;
     options.costs = CostModel::default();
-    options.disturbances = vec![qsm_sim::probe::Disturbance::Deaf {
+    options.disturbances = vec![Disturbance::Deaf {
         node: 10,
         every: Duration::from_secs(10),
         length: Duration::from_secs(1),
