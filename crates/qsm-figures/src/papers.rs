@@ -71,7 +71,7 @@ pub struct Machines {
 /// µ_min, packets per second.
 const RATE_MIN: u32 = 3000;
 /// Packets that a socket holds.
-const SOCKET_PACKETS: usize = 3100;
+pub(crate) const SOCKET_PACKETS: usize = 3100;
 /// Bytes before a message in a datagram that holds only it.
 const PACKET_HEAD_BYTES: usize = qsm_wire::DATA_HEADER_BYTES + qsm_wire::CHUNK_HEADER_BYTES;
 

@@ -146,6 +146,8 @@ pub struct CpuCounters {
     pub dropped: u64,
     /// Data packets among them.
     pub data_dropped: u64,
+    /// Data packets among these that came while the host ran and could have taken them.
+    pub data_dropped_awake: u64,
     /// Data packets that arrived, dropped ones included.
     pub data_arrived: u64,
     /// Timers run.
@@ -245,6 +247,12 @@ impl Cpu {
         self.waiting_bytes += length;
         self.queues[self.model.order.class(&datagram.bytes)].push_back(Rc::clone(datagram));
         true
+    }
+
+    /// A datagram was dropped although the host does not stand still.
+    pub(crate) fn dropped_awake(&mut self, datagram: &Datagram) {
+        let data = datagram.bytes.get(1) == Some(&(Kind::Data as u8));
+        self.counters.data_dropped_awake += u64::from(data);
     }
 
     pub(crate) fn has_datagrams(&self) -> bool {

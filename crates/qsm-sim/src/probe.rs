@@ -123,6 +123,8 @@ pub struct HostLoad {
     pub late_max_ms: f64,
     /// Share of the data packets that were dropped at arrival.
     pub loss: f64,
+    /// Share that was dropped while the host ran, not while it stood still.
+    pub loss_awake: f64,
 }
 
 /// What a run has shown.
@@ -681,6 +683,7 @@ impl<'a> Cluster<'a> {
             late_ms: (new.late_ns - old.late_ns) as f64 / 1e6 / timers,
             late_max_ms: samples.late_max.value(),
             loss: (new.data_dropped - old.data_dropped) as f64 / arrived,
+            loss_awake: (new.data_dropped_awake - old.data_dropped_awake) as f64 / arrived,
         }
     }
 }
@@ -696,6 +699,7 @@ fn mean_load<'a>(loads: impl Iterator<Item = &'a HostLoad>, count: f64) -> HostL
         late_ms: sum.late_ms + load.late_ms / count,
         late_max_ms: sum.late_max_ms + load.late_max_ms / count,
         loss: sum.loss + load.loss / count,
+        loss_awake: sum.loss_awake + load.loss_awake / count,
     })
 }
 

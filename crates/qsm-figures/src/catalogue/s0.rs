@@ -4,11 +4,13 @@ mod sweeps;
 
 use super::{mean, quantile};
 use crate::experiment::{Curve, Figure};
-use crate::results::{ANY, MORE};
+use crate::papers::Mode;
+use crate::results::{ANY, MORE, Seen};
 use sweeps::{
-    ACKED, COLLECTING, DEAF, GROUPS, GROUPS_TRACED, LATENCIES, LATENCIES_SMALL, PENDING, RATE,
-    RATES, RECEIVER_CPU, RECEIVER_HEAP, RECEIVER_LATE, RECEIVERS, REPAIR, REPLICAS, ROUND,
-    SENDER_CPU, SENDER_HEAP, SENDER_LATE, SLEEP, TOKENS, TWO_SENDERS, WATCHED_LATE, WATCHED_LOSS,
+    ACKED, COLLECTING, DEAF, EXCESS_LOSS, GROUPS, GROUPS_TRACED, LATENCIES, LATENCIES_SMALL,
+    LOSS_AWAKE, PENDING, RATE, RATES, RECEIVER_CPU, RECEIVER_HEAP, RECEIVER_LATE, RECEIVERS,
+    REPAIR, REPLICAS, ROUND, SENDER_CPU, SENDER_HEAP, SENDER_LATE, SLEEP, TOKENS, TWO_SENDERS,
+    WATCHED_LATE, WATCHED_LOSS,
 };
 
 /// S0's experiments.
@@ -283,7 +285,7 @@ pub(super) static FIGURES: &[Figure] = &[
         paper: "2-3 %",
         sweep: &SLEEP,
         log_x: false,
-        curves: &[WATCHED_LOSS],
+        curves: &[WATCHED_LOSS, EXCESS_LOSS, LOSS_AWAKE],
         references: &[],
         agrees: |seen| {
             vec![
@@ -291,7 +293,29 @@ pub(super) static FIGURES: &[Figure] = &[
                 seen.value(0, 192.0, 1.0..=4.0),
             ]
         },
-        better: |seen| vec![seen.against_faithful(0, 192.0, ANY..=1.5)],
+        better: |seen| {
+            let faithful = seen.of(Mode::Faithful);
+            let worst = |seen: Seen<'_>, curve| {
+                let values = seen.figure.sweep.values.iter();
+                values.map(|x| seen.at(curve, *x)).fold(0.0, |worst, y| {
+                    // What was not run passes no rule.
+                    if y > worst || y.is_nan() { y } else { worst }
+                })
+            };
+            vec![
+                seen.number(
+                    "worst loss over what the socket cannot hold",
+                    worst(*seen, 1),
+                    ANY..=1.1,
+                ),
+                seen.number(
+                    "the same over seed-faithful",
+                    worst(*seen, 1) / worst(faithful, 1),
+                    ANY..=1.0,
+                ),
+                seen.number("worst loss while awake, %", worst(*seen, 2), ANY..=0.05),
+            ]
+        },
         note: "The size of sockets was inferred from this figure. Modern mode loses more at the disturbed node because its sender is faster: of 9164 messages a second, 4582 come while the node sleeps, and its socket holds 3100; the rest is 3.2 % of all. Repairs add little to that, since a node that wakes asks for no more than it can take (R-NAK-10); when it asked for everything at once it lost 7 %.",
     },
     Figure {
