@@ -424,7 +424,18 @@ impl<'a> Cluster<'a> {
             }
         }
         for index in 0..self.disturbed.len() {
-            self.next_disturbance(index);
+            let wait = self.first_wait(self.disturbed[index].1);
+            self.schedule_disturbance(index, wait);
+        }
+    }
+
+    /// Anywhere in the interval, so that disturbances are not in step with tokens.
+    fn first_wait(&mut self, disturbance: Disturbance) -> Duration {
+        match disturbance {
+            Disturbance::Stalls { every, .. } => self.exponential(every),
+            Disturbance::Sleep { every, .. } | Disturbance::Deaf { every, .. } => {
+                Duration::from_nanos(self.random.below(nanoseconds(every)))
+            }
         }
     }
 
@@ -433,6 +444,10 @@ impl<'a> Cluster<'a> {
             Disturbance::Stalls { every, .. } => self.exponential(every),
             Disturbance::Sleep { every, .. } | Disturbance::Deaf { every, .. } => every,
         };
+        self.schedule_disturbance(index, wait);
+    }
+
+    fn schedule_disturbance(&mut self, index: usize, wait: Duration) {
         let at = self.engine.now().after(wait);
         self.engine.schedule(at, Task::Fault(index));
     }
