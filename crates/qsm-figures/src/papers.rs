@@ -9,6 +9,7 @@
 //! | [`S0`] making and sending a message | 32 + 55 µs | rates of 8000 messages/s are reached (S0 fig. 32-35) |
 //! | copying | 7.5 µs per KiB, twice | 12-14 % of the sender's time (S0 §5.1) |
 //! | receiving and delivering | 45 + 5 µs | receivers half idle at the sender's maximum (S0 fig. 12) |
+//! | [`S2`] a forwarded packet | one packet more to send and one more to receive: its acknowledgement | "all control traffic is handled by a reliable TCP-like unicast protocol" (S2 §2.3.3), "ordinary unicast ACKs" (S2 §3.3). Not in [`S0`]: ten receivers would then lose 13 % where its fig. 25 has 2-3 % |
 //! | control packets: receive, send, decide on a token | 400, 300, 500 µs | 2 ms from receiver to receiver (S0 §5.5) |
 //! | waking a sleeping thread | 400 µs | part of these 2 ms; context switches at low rates (S0 §5.4) |
 //! | order, quanta | S2: as they came, 100 ms; S0: control first, forwarded packets too, 50 ms | S2 §2.5; S0 §4, §5.3 |
@@ -71,7 +72,7 @@ pub struct Machines {
 /// µ_min, packets per second.
 const RATE_MIN: u32 = 3000;
 /// Packets that a socket holds.
-const SOCKET_PACKETS: usize = 3100;
+pub(crate) const SOCKET_PACKETS: usize = 3100;
 /// Bytes before a message in a datagram that holds only it.
 const PACKET_HEAD_BYTES: usize = qsm_wire::DATA_HEADER_BYTES + qsm_wire::CHUNK_HEADER_BYTES;
 
@@ -95,6 +96,7 @@ pub const S0: Machines = Machines {
         receive_control: micros(400),
         token: micros(500),
         send: micros(55),
+        forwarded_acknowledged: false,
         send_control: micros(300),
         publish: micros(32),
         deliver: micros(5),
@@ -120,6 +122,7 @@ pub const S2: Machines = Machines {
     costs: CostModel {
         send: micros(70),
         publish: micros(30),
+        forwarded_acknowledged: true,
         io_quantum: Duration::from_millis(100),
         order: Order::Arrival,
         ..S0.costs
@@ -182,7 +185,7 @@ impl Machines {
     }
 
     /// Modern nodes run on the same machines. What they do without: managed memory and with it
-    /// collections, and the paper's order of events.
+    /// collections, the paper's order of events, and acknowledgements of repairs.
     fn costs(&self, mode: Mode, weight: u32) -> CostModel {
         let costs = CostModel {
             weight,
@@ -192,6 +195,7 @@ impl Machines {
             Mode::Faithful => costs,
             Mode::Modern => CostModel {
                 heap: None,
+                forwarded_acknowledged: false,
                 order: Order::ByKind,
                 io_quantum: micros(200),
                 ..costs

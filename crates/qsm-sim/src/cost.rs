@@ -64,6 +64,9 @@ pub struct CostModel {
     pub token: Duration,
     /// Handing a data or repair packet to the socket.
     pub send: Duration,
+    /// Forwarded packets travel by reliable unicast (S2 §2.3.3), which acknowledges each: both
+    /// ends make and send one packet and receive one, the packet itself or its acknowledgement.
+    pub forwarded_acknowledged: bool,
     /// Handing a control packet to the socket.
     pub send_control: Duration,
     /// Making a message in the application and taking it through its group's part of the stack.
@@ -93,6 +96,24 @@ pub struct CostModel {
 impl CostModel {
     fn weight(&self) -> u32 {
         self.weight.max(1)
+    }
+
+    /// Taking a data packet from the socket; `fresh`: it was not forwarded.
+    fn receiving(&self, fresh: bool) -> Duration {
+        if fresh || !self.forwarded_acknowledged {
+            self.receive
+        } else {
+            self.receive + self.publish + self.send
+        }
+    }
+
+    /// Handing a data packet to the socket; `fresh`: it is not forwarded.
+    fn sending(&self, fresh: bool) -> Duration {
+        if fresh || !self.forwarded_acknowledged {
+            self.send
+        } else {
+            self.publish + self.send + self.receive + self.deliver
+        }
     }
 
     fn copying(&self, bytes: usize) -> Duration {
@@ -148,6 +169,8 @@ pub struct CpuCounters {
     pub dropped: u64,
     /// Data packets among them.
     pub data_dropped: u64,
+    /// Data packets among these that came while the host ran and could have taken them.
+    pub data_dropped_awake: u64,
     /// Data packets that arrived, dropped ones included.
     pub data_arrived: u64,
     /// Timers run.
@@ -266,6 +289,12 @@ impl Cpu {
         true
     }
 
+    /// A datagram was dropped although the host does not stand still.
+    pub(crate) fn dropped_awake(&mut self, datagram: &Datagram) {
+        let data = datagram.bytes.get(1) == Some(&(Kind::Data as u8));
+        self.counters.data_dropped_awake += u64::from(data);
+    }
+
     pub(crate) fn has_datagrams(&self) -> bool {
         self.queues.iter().any(|queue| !queue.is_empty())
     }
@@ -312,7 +341,8 @@ impl Cpu {
             let copying = self.model.copying(datagram.len()) * weight;
             self.counters.copy_ns += nanoseconds(copying);
             self.allocate(datagram.len());
-            self.spend(now, self.model.receive * weight + copying);
+            let fresh = datagram.get(3) == Some(&(Hop::Direct as u8));
+            self.spend(now, self.model.receiving(fresh) * weight + copying);
         } else {
             let token = if kind == Kind::Token as u8 {
                 self.model.token
@@ -352,7 +382,7 @@ impl Cpu {
             let weight = self.model.weight();
             let copying = self.model.copying(bytes) * weight;
             self.counters.copy_ns += nanoseconds(copying);
-            self.model.send * weight + copying
+            self.model.sending(reason == Reason::Data) * weight + copying
         } else {
             self.model.send_control
         };
@@ -400,6 +430,7 @@ mod tests {
         receive_control: Duration::from_micros(500),
         token: Duration::from_micros(500),
         send: Duration::from_micros(80),
+        forwarded_acknowledged: false,
         send_control: Duration::from_micros(300),
         publish: Duration::from_micros(20),
         deliver: Duration::from_micros(5),
@@ -444,6 +475,24 @@ mod tests {
         assert_eq!(cpu.busy_until, Instant(1_680_000));
         assert_eq!(cpu.sends(Instant(0), Reason::Ack, 9), Instant(1_980_000));
         assert_eq!(cpu.counters().copy_ns, 80_000);
+    }
+
+    #[test]
+    fn what_is_forwarded_and_acknowledged_costs_one_more_packet_at_both_ends() {
+        let model = CostModel {
+            forwarded_acknowledged: true,
+            copies: 0,
+            weight: 1,
+            ..MODEL
+        };
+        let mut cpu = Cpu::new(model, 0, 0);
+        cpu.receives(Instant(0), &datagram(Kind::Data, Hop::Direct).bytes);
+        assert_eq!(cpu.busy_until, Instant(60_000));
+        cpu.receives(Instant(0), &datagram(Kind::Data, Hop::Push).bytes);
+        assert_eq!(cpu.busy_until, Instant(60_000 + 160_000));
+        let leaves = cpu.sends(Instant(0), Reason::Repair, 9);
+        assert_eq!(leaves, Instant(220_000 + 165_000));
+        assert_eq!(cpu.sends(Instant(0), Reason::Data, 9), Instant(465_000));
     }
 
     #[test]

@@ -496,6 +496,9 @@ impl Engine {
             if cpu.arrive(self.now, &datagram, limit) {
                 self.wake(host);
             } else {
+                if state.frozen_until.is_none() {
+                    cpu.dropped_awake(&datagram);
+                }
                 self.network.overflowed(&datagram.bytes);
             }
             return Ok(None);

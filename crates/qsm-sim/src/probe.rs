@@ -96,6 +96,8 @@ pub struct HostLoad {
     pub late_max_ms: f64,
     /// Share of the data packets that were dropped at arrival.
     pub loss: f64,
+    /// Share that was dropped while the host ran, not while it stood still.
+    pub loss_awake: f64,
 }
 
 /// What a run has shown.
@@ -410,13 +412,19 @@ impl<'a> Cluster<'a> {
             }
         }
         for index in 0..self.disturbed.len() {
-            match self.disturbed[index].1 {
-                Disturbance::Slow { from, .. } | Disturbance::Joins { from, .. } => {
-                    let at = self.engine.now().after(from);
-                    self.engine.schedule(at, Task::Fault(index));
-                }
-                _ => self.next_disturbance(index),
+            let wait = self.first_wait(self.disturbed[index].1);
+            self.schedule_disturbance(index, wait);
+        }
+    }
+
+    /// Anywhere in the interval, so that disturbances are not in step with tokens.
+    fn first_wait(&mut self, disturbance: Disturbance) -> Duration {
+        match disturbance {
+            Disturbance::Stalls { every, .. } => self.exponential(every),
+            Disturbance::Sleep { every, .. } | Disturbance::Deaf { every, .. } => {
+                Duration::from_nanos(self.random.below(nanoseconds(every)))
             }
+            Disturbance::Slow { from, .. } | Disturbance::Joins { from, .. } => from,
         }
     }
 
@@ -426,6 +434,10 @@ impl<'a> Cluster<'a> {
             Disturbance::Sleep { every, .. } | Disturbance::Deaf { every, .. } => every,
             Disturbance::Slow { .. } | Disturbance::Joins { .. } => return,
         };
+        self.schedule_disturbance(index, wait);
+    }
+
+    fn schedule_disturbance(&mut self, index: usize, wait: Duration) {
         let at = self.engine.now().after(wait);
         self.engine.schedule(at, Task::Fault(index));
     }
@@ -727,6 +739,7 @@ impl<'a> Cluster<'a> {
             late_ms: (new.late_ns - old.late_ns) as f64 / 1e6 / timers,
             late_max_ms: samples.late_max.value(),
             loss: (new.data_dropped - old.data_dropped) as f64 / arrived,
+            loss_awake: (new.data_dropped_awake - old.data_dropped_awake) as f64 / arrived,
         }
     }
 }
@@ -742,6 +755,7 @@ fn mean_load<'a>(loads: impl Iterator<Item = &'a HostLoad>, count: f64) -> HostL
         late_ms: sum.late_ms + load.late_ms / count,
         late_max_ms: sum.late_max_ms + load.late_max_ms / count,
         loss: sum.loss + load.loss / count,
+        loss_awake: sum.loss_awake + load.loss_awake / count,
     })
 }
 

@@ -7,7 +7,7 @@ use qsm_sim::probe::{ClusterOptions, Disturbance};
 
 use crate::catalogue::mean;
 use crate::experiment::{Curve, Load, Sweep};
-use crate::papers::{Mode, S0};
+use crate::papers::{Mode, S0, SOCKET_PACKETS};
 
 /// One simulated message stands for ten, except where latencies are measured.
 const WEIGHT: u32 = 10;
@@ -120,6 +120,9 @@ fn disturbed(mode: Mode, count: f64, disturbance: fn(usize) -> Disturbance) -> C
     options
 }
 
+const SLEEP_EVERY: Duration = Duration::from_secs(5);
+const SLEEP_LENGTH: Duration = Duration::from_millis(500);
+
 pub(super) static SLEEP: Sweep = Sweep {
     name: "S0 one sleeps",
     x: "receivers, one of which sleeps 0.5 s every 5 s",
@@ -128,8 +131,8 @@ pub(super) static SLEEP: Sweep = Sweep {
     load: Load::Cluster(|mode, x| {
         Some(disturbed(mode, x, |node| Disturbance::Sleep {
             node,
-            every: Duration::from_secs(5),
-            length: Duration::from_millis(500),
+            every: SLEEP_EVERY,
+            length: SLEEP_LENGTH,
         }))
     }),
 };
@@ -216,6 +219,21 @@ pub(super) const RECEIVER_HEAP: Curve = Curve {
 pub(super) const WATCHED_LOSS: Curve = Curve {
     label: "loss at the disturbed node, %",
     of: |run| run.watched.loss * 100.0,
+};
+/// The share of its packets that a node loses whatever its protocol does: what comes while it
+/// sleeps, beyond what its socket holds.
+fn unavoidable(rate: f64) -> f64 {
+    let missed = rate * SLEEP_LENGTH.as_secs_f64() - SOCKET_PACKETS as f64;
+    missed.max(0.0) / (rate * SLEEP_EVERY.as_secs_f64())
+}
+
+pub(super) const EXCESS_LOSS: Curve = Curve {
+    label: "loss over what its socket cannot hold at this rate",
+    of: |run| run.watched.loss / unavoidable(run.rate),
+};
+pub(super) const LOSS_AWAKE: Curve = Curve {
+    label: "loss at the disturbed node while it is awake, %",
+    of: |run| run.watched.loss_awake * 100.0,
 };
 pub(super) const REPAIR: Curve = Curve {
     label: "time to recover, ms",
