@@ -150,6 +150,9 @@ impl Endpoint {
             self.routes.forget_numbers();
             self.pasts.clear();
             self.departures.clear();
+            let wants = |name: &String| self.membership.wants(Role::Subscriber, name);
+            let exits = self.exiting.values_mut();
+            exits.for_each(|names| names.retain(|name| !wants(name)));
         }
         self.core.origin = origin;
         self.core.events.push(Event::Admitted {

@@ -56,6 +56,8 @@ impl Membership {
             self.drained.clear();
             self.dead.clear();
             self.senders.clear();
+            self.requests
+                .begin_life(|role, name| self.groups.wants(role, name));
             self.incarnation = incarnation;
         }
         let origin = self.origin();

@@ -63,6 +63,16 @@ impl Requests {
         }
     }
 
+    /// A new life begins: it has not been in any group, and does not have to leave those that the
+    /// application `wants` again.
+    pub(super) fn begin_life(&mut self, wants: impl Fn(Role, &str) -> bool) {
+        for request in self.waiting.values_mut() {
+            if let ToService::Exit { role, names, .. } = &mut request.message {
+                names.retain(|name| !wants(*role, name));
+            }
+        }
+    }
+
     /// Hands the unsent requests to `send` until it returns `false`. Those of a subscriber wait
     /// until its exit from the same group is answered: what comes after that answer is of a new
     /// stay, and cannot be taken for one that is to end (R-MEM-9).
@@ -147,5 +157,24 @@ mod tests {
         assert_eq!(sent(&mut requests), [exit, other]);
         assert!(requests.take(exit).is_some());
         assert_eq!(sent(&mut requests), [enter, again]);
+    }
+
+    // Rule R-MEM-9.
+    #[test]
+    fn a_new_life_does_not_leave_what_is_wanted_again() {
+        let mut requests = Requests::default();
+        let exit = push(&mut requests, false, "a");
+        let other = push(&mut requests, false, "b");
+        let enter = push(&mut requests, true, "a");
+        assert_eq!(sent(&mut requests), [exit, other]);
+        requests.unsend();
+        requests.begin_life(|_, name| name == "a");
+        assert_eq!(sent(&mut requests), [exit, other, enter]);
+        let left = |request: Option<ToService>| match request {
+            Some(ToService::Exit { names, .. }) => names,
+            other => panic!("{other:?}"),
+        };
+        assert!(left(requests.take(exit)).is_empty());
+        assert_eq!(left(requests.take(other)), ["b"]);
     }
 }
