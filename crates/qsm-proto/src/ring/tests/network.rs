@@ -483,7 +483,7 @@ impl Network {
                 self.check_marks(*sender, marks);
             }
             Action::Tell { member, .. } | Action::Suspect { member } => {
-                assert_ne!(*member, origin(node), "suspects itself")
+                assert_ne!(*member, origin(node), "suspects itself");
             }
             _ if !self.repair => {}
             Action::Push { to, sender, range } => {
