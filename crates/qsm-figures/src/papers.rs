@@ -105,6 +105,7 @@ pub const S0: Machines = Machines {
         copies: 2,
         wake: micros(400),
         io_quantum: Duration::from_millis(50),
+        output_first: Duration::ZERO,
         order: Order::ControlFirst,
         told_of_drops: false,
         heap: Some(HEAP),
@@ -196,8 +197,9 @@ impl Machines {
             Mode::Modern => CostModel {
                 heap: None,
                 forwarded_acknowledged: false,
-                order: Order::ByKind,
+                order: Order::BySocket,
                 io_quantum: micros(200),
+                output_first: micros(100),
                 ..costs
             },
         }

@@ -28,29 +28,27 @@ pub enum Order {
     Arrival,
     /// Control before data, forwarded packets among control (S0 §4, §5.3).
     ControlFirst,
-    /// Tokens and membership, then requests and ACKs, then repairs, then data (R122).
-    ByKind,
+    /// What came to the host alone before what came to a group, as they wait in two sockets: most
+    /// control and repairs before data (R122).
+    BySocket,
 }
 
 impl Order {
-    const CLASSES: usize = 4;
+    const CLASSES: usize = 2;
 
-    fn class(self, datagram: &[u8]) -> usize {
-        let kind = datagram.get(1).copied().unwrap_or(0);
-        let data = kind == Kind::Data as u8;
-        let fresh = data && datagram.get(3) == Some(&(Hop::Direct as u8));
-        match self {
-            Self::Arrival => 0,
-            Self::ControlFirst => usize::from(fresh),
-            Self::ByKind if fresh => 3,
-            Self::ByKind if data => 2,
-            Self::ByKind => usize::from(
-                [Kind::Nak, Kind::Pull, Kind::Ack, Kind::Absent]
-                    .iter()
-                    .any(|other| kind == *other as u8),
-            ),
-        }
+    fn class(self, datagram: &Datagram) -> usize {
+        let last = match self {
+            Self::Arrival => false,
+            Self::ControlFirst => is_fresh(&datagram.bytes),
+            Self::BySocket => datagram.to.ip().is_multicast(),
+        };
+        usize::from(last)
     }
+}
+
+/// Whether this is a data packet that comes from its sender for the first time.
+fn is_fresh(datagram: &[u8]) -> bool {
+    datagram.get(1) == Some(&(Kind::Data as u8)) && datagram.get(3) == Some(&(Hop::Direct as u8))
 }
 
 /// What each kind of event costs. Zero costs nothing.
@@ -83,6 +81,9 @@ pub struct CostModel {
     pub wake: Duration,
     /// Longest time that datagrams are handled while timers are due.
     pub io_quantum: Duration,
+    /// The part of that in which messages are made although datagrams wait. Zero: only when none
+    /// does (S0 §4), so that a host that others keep busy never gets to send.
+    pub output_first: Duration,
     /// Which datagrams are handled first.
     pub order: Order,
     /// The process is told what its socket drops, as Linux does on request, and slows senders down.
@@ -209,6 +210,7 @@ pub(crate) struct Cpu {
     /// Datagrams that the socket dropped and the process has not been told of.
     untold: u64,
     io_since: Option<Instant>,
+    output_until: Instant,
     allocated: u64,
     groups: u64,
     counters: CpuCounters,
@@ -230,6 +232,7 @@ impl Cpu {
             slowness: 1,
             untold: 0,
             io_since: None,
+            output_until: Instant(0),
             allocated: phase.checked_rem(every).unwrap_or(0),
             groups,
             counters: CpuCounters::default(),
@@ -285,7 +288,7 @@ impl Cpu {
             return false;
         }
         self.waiting_bytes += length;
-        self.queues[self.model.order.class(&datagram.bytes)].push_back(Rc::clone(datagram));
+        self.queues[self.model.order.class(datagram)].push_back(Rc::clone(datagram));
         true
     }
 
@@ -308,8 +311,8 @@ impl Cpu {
         }
     }
 
-    /// Input and output before timers until their quantum is used up, and input before output.
-    /// `fed`: a packet can be made and sent; that is output (S0 §4: completed transmissions are
+    /// Input and output before timers until their quantum is used up, and input before output but
+    /// for what the model grants that. `fed`: a packet can be made and sent; that is output (S0 §4: completed transmissions are
     /// I/O events).
     pub(crate) fn pick(&mut self, now: Instant, timer_due: bool, fed: bool) -> Work {
         let datagrams = self.has_datagrams();
@@ -317,9 +320,14 @@ impl Cpu {
         let used = now.since(since) >= self.model.io_quantum;
         if timer_due && (!(datagrams || fed) || used) {
             self.io_since = None;
+            self.output_until = now.after(self.model.output_first);
             return Work::Timer;
         }
-        if fed && !datagrams {
+        if used && !self.model.output_first.is_zero() {
+            self.io_since = Some(now);
+            self.output_until = now.after(self.model.output_first);
+        }
+        if fed && (!datagrams || now < self.output_until) {
             return Work::Feed;
         }
         if !datagrams {
@@ -341,7 +349,7 @@ impl Cpu {
             let copying = self.model.copying(datagram.len()) * weight;
             self.counters.copy_ns += nanoseconds(copying);
             self.allocate(datagram.len());
-            let fresh = datagram.get(3) == Some(&(Hop::Direct as u8));
+            let fresh = is_fresh(datagram);
             self.spend(now, self.model.receiving(fresh) * weight + copying);
         } else {
             let token = if kind == Kind::Token as u8 {
@@ -439,13 +447,18 @@ mod tests {
         copies: 2,
         wake: Duration::from_millis(1),
         io_quantum: Duration::from_millis(50),
-        order: Order::ByKind,
+        output_first: Duration::ZERO,
+        order: Order::BySocket,
         told_of_drops: false,
         heap: None,
         weight: 10,
     };
 
     fn datagram(kind: Kind, hop: Hop) -> Rc<Datagram> {
+        addressed([10, 0, 0, 2], kind, hop)
+    }
+
+    fn addressed(to: [u8; 4], kind: Kind, hop: Hop) -> Rc<Datagram> {
         let mut bytes = [0; 1024];
         bytes[1] = kind as u8;
         bytes[3] = hop as u8;
@@ -453,15 +466,15 @@ mod tests {
         Rc::new(Datagram {
             serial: 0,
             from,
-            to: from,
+            to: (to, 1).into(),
             reason: None,
             bytes: Box::from(bytes.as_slice()),
         })
     }
 
-    fn next_kind(cpu: &mut Cpu) -> Option<u8> {
+    fn next_kind(cpu: &mut Cpu) -> Option<(u8, u8)> {
         match cpu.pick(Instant(0), false, false) {
-            Work::Datagram(datagram) => Some(datagram.bytes[1] * 10 + datagram.bytes[3]),
+            Work::Datagram(datagram) => Some((datagram.bytes[1], datagram.bytes[3])),
             _ => None,
         }
     }
@@ -496,20 +509,31 @@ mod tests {
     }
 
     #[test]
-    fn datagrams_are_served_by_kind() {
+    fn what_came_to_the_host_alone_is_served_before_what_came_to_a_group() {
         let mut cpu = Cpu::new(MODEL, 0, 0);
+        let (host, group) = ([10, 0, 0, 2], [239, 0, 0, 1]);
         let arrivals = [
-            (Kind::Data, Hop::Direct),
-            (Kind::Data, Hop::Push),
-            (Kind::Pull, Hop::Direct),
-            (Kind::Token, Hop::Direct),
+            (group, Kind::Data, Hop::Direct),
+            (group, Kind::Data, Hop::SenderRepair),
+            (host, Kind::Data, Hop::Push),
+            (host, Kind::Token, Hop::Direct),
         ];
-        for (kind, hop) in arrivals {
-            assert!(cpu.arrive(Instant(0), &datagram(kind, hop), 1 << 20));
+        for (to, kind, hop) in arrivals {
+            assert!(cpu.arrive(Instant(0), &addressed(to, kind, hop), 1 << 20));
         }
-        assert!(!cpu.arrive(Instant(0), &datagram(Kind::Data, Hop::Direct), 4 << 10));
+        let late = addressed(group, Kind::Data, Hop::Direct);
+        assert!(!cpu.arrive(Instant(0), &late, 4 << 10));
         let served: Vec<_> = core::iter::from_fn(|| next_kind(&mut cpu)).collect();
-        assert_eq!(served, [50, 40, 13, 10]);
+        assert_eq!(
+            served,
+            [
+                (Kind::Data, Hop::Push),
+                (Kind::Token, Hop::Direct),
+                (Kind::Data, Hop::Direct),
+                (Kind::Data, Hop::SenderRepair)
+            ]
+            .map(|(kind, hop)| (kind as u8, hop as u8))
+        );
         assert_eq!(cpu.counters().data_dropped, 1);
     }
 
@@ -535,6 +559,25 @@ mod tests {
             cpu.pick(Instant(60_000_000), true, false),
             Work::Datagram(..)
         ));
+    }
+
+    #[test]
+    fn who_has_messages_gets_its_share_of_a_busy_host_if_the_model_says_so() {
+        let made = |output_first: Duration| {
+            let model = CostModel {
+                output_first,
+                ..MODEL
+            };
+            let mut cpu = Cpu::new(model, 0, 0);
+            let waiting = datagram(Kind::Data, Hop::Direct);
+            let feeds = |at: u64| {
+                assert!(cpu.arrive(Instant(0), &waiting, 1 << 20));
+                matches!(cpu.pick(Instant(at * 1_000_000), false, true), Work::Feed)
+            };
+            (0..200).map(feeds).filter(|fed| *fed).count()
+        };
+        assert_eq!(made(Duration::ZERO), 0);
+        assert_eq!(made(Duration::from_millis(10)), 30);
     }
 
     #[test]

@@ -77,7 +77,7 @@ fn senders_slow_down_for_a_slow_receiver_that_is_told_of_drops() {
     let rates = |told_of_drops: bool| {
         let mut options = cluster(&modern(), 6);
         options.costs.told_of_drops = told_of_drops;
-        options.costs.order = Order::ByKind;
+        options.costs.order = Order::BySocket;
         options.network.receive_buffer_bytes = 20_000;
         options.warmup = Duration::ZERO;
         options.duration = Duration::from_secs(9);
