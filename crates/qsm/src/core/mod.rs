@@ -177,7 +177,7 @@ impl Core {
             }
             datagrams += received;
             for datagram in self.port.datagrams() {
-                let from = datagram.source.into();
+                let from = datagram.source;
                 let datagram = match datagram.home {
                     Some((buffer, start)) => {
                         Datagram::lent(buffer, start..start + datagram.bytes.len())

@@ -1,7 +1,7 @@
 //! From the protocol to the socket. What the send buffer has no room for is kept and goes first
 //! when there is room again; nothing is overtaken and no control packet is lost here.
 
-use std::net::{SocketAddr, SocketAddrV4};
+use std::net::SocketAddr;
 
 use qsm_net::{Port, SendError};
 use qsm_proto::{Endpoint, Instant, Transmit};
@@ -15,7 +15,7 @@ const TRAINS_PER_TURN: usize = 64;
 #[derive(Debug, Default)]
 pub(crate) struct Transmitter {
     held: Vec<u8>,
-    held_for: Option<(SocketAddrV4, usize)>,
+    held_for: Option<(SocketAddr, usize)>,
     more: bool,
     blocked: u64,
     failed: u64,
@@ -44,11 +44,7 @@ impl Transmitter {
                 self.more = false;
                 return;
             };
-            // Only IPv4 addresses are given out; another one could only come from a bad peer.
-            let SocketAddr::V4(to) = transmit.to else {
-                self.failed += 1;
-                continue;
-            };
+            let to = transmit.to;
             let (bytes, segment_bytes) = (transmit.bytes, transmit.segment_bytes);
             match port.send(to, bytes, segment_bytes) {
                 Ok(_) => {}
