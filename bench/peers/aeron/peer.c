@@ -1,6 +1,6 @@
 /* Aeron: a stream for each group, by UDP multicast. Each process brings its media driver, in the
- * threading mode that Aeron advises for machines with few cores, unless `--set driver=PATH` names
- * the folder of one that runs already. */
+ * threading mode that Aeron advises for machines with few cores; with `--set driver=shared` the first
+ * receiver's serves all receivers of the host. */
 #include "bench.h"
 
 #include <aeronc.h>
@@ -46,9 +46,8 @@ static void idle(int work)
     }
 }
 
-static void start_driver(const struct bench_options *options)
+static void start_driver(void)
 {
-    snprintf(folder, sizeof folder, "/dev/shm/aeron-bench-%d-%d", options->port, (int)getpid());
     check(aeron_driver_context_init(&driver_context), "driver context");
     check(aeron_driver_context_set_dir(driver_context, folder), "dir");
     check(aeron_driver_context_set_dir_delete_on_start(driver_context, true), "dir");
@@ -71,11 +70,11 @@ static void start_driver(const struct bench_options *options)
 
 static void connect_client(const struct bench_options *options)
 {
-    const char *shared = bench_setting("driver", NULL);
-    if (shared)
-        snprintf(folder, sizeof folder, "%s", shared);
-    else
-        start_driver(options);
+    bool shared = !options->sends && strcmp(bench_setting("driver", "own"), "shared") == 0;
+    snprintf(folder, sizeof folder, "/dev/shm/aeron-bench-%d-%d", options->port,
+             shared ? 0 : (int)getpid());
+    if (!shared || options->index == 0)
+        start_driver();
     check(aeron_context_init(&context), "context");
     check(aeron_context_set_dir(context, folder), "dir");
     check(aeron_context_set_driver_timeout_ms(context, 30000), "driver timeout");
@@ -83,11 +82,13 @@ static void connect_client(const struct bench_options *options)
     check(aeron_start(client), "aeron_start");
 }
 
-/* All receivers must keep up and be there: minimum flow control of a group of so many. */
+/* All receivers must keep up and be there: minimum flow control of a group of so many. To a sender
+ * a driver is one receiver, whoever shares it. */
 static void channel(char *uri, const struct bench_options *options)
 {
+    bool shared = strcmp(bench_setting("driver", "own"), "shared") == 0;
     snprintf(uri, URI, "aeron:udp?endpoint=239.255.85.1:%d|interface=%s|ttl=1|fc=min,g:/%d",
-             options->port | 1, options->address, options->receivers);
+             options->port | 1, options->address, shared ? 1 : options->receivers);
 }
 
 static void open_sender(const struct bench_options *options)

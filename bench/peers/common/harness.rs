@@ -379,7 +379,7 @@ impl Verifier {
 
     fn count(&mut self, phase: u64, stamp: u64) {
         let tally = &self.tally;
-        if stamp != 0 || self.since_clock % CLOCK_EVERY == 0 {
+        if stamp != 0 || self.since_clock.is_multiple_of(CLOCK_EVERY) {
             let now = now_ns();
             tally.last_ns.store(now, Ordering::Relaxed);
             if stamp != 0 {

@@ -48,3 +48,20 @@ cmake_of() {
     || fail "needs CMake $1, and pip cannot install it"
   echo "$2/bin/cmake"
 }
+
+# java_program HERE OUT COORDINATES JVM_OPTION...: compiles Bench.java and HERE/Peer.java against an
+# artifact of Maven's repository, and writes OUT/peer.
+java_program() {
+  local here=$1 out=$2 coordinates=$3
+  shift 3
+  need_programs javac:default-jdk-headless mvn:maven
+  mkdir -p "$out/lib" "$out/classes"
+  sed "s/@GROUP@/${coordinates%%:*}/; s/@ARTIFACT@/$(cut -d: -f2 <<<"$coordinates")/; s/@VERSION@/${coordinates##*:}/" \
+    "$here/../common/pom.xml.in" > "$out/pom.xml"
+  mvn -B -q --color never -f "$out/pom.xml" dependency:copy-dependencies -DoutputDirectory="$out/lib" >&2 \
+    || fail "maven cannot fetch $coordinates"
+  javac -d "$out/classes" -cp "$out/lib/*" "$here/../common/Bench.java" "$here/Peer.java" >&2 \
+    || fail "javac cannot compile $here/Peer.java"
+  printf '#!/bin/sh\nexec java %s -cp "%s/classes:%s/lib/*" Peer "$@"\n' "$*" "$out" "$out" > "$out/peer"
+  chmod +x "$out/peer"
+}

@@ -10,7 +10,11 @@
 enum { TAKE_MAX = 256, NAME = 64, XML = 2048 };
 
 static dds_entity_t participant, waitset, *writers, *readers;
-static dds_attach_t ready[TAKE_MAX];
+/* Groups written to since the last flush. */
+static int *dirty, dirty_count;
+static bool *is_dirty;
+static dds_attach_t *ready; /* groups whose reader has something */
+static size_t ready_max;
 
 static int check(int result, const char *what)
 {
@@ -64,6 +68,8 @@ static void open_sender(const struct bench_options *options)
     /* It sets a flag in the domains that exist. */
     dds_write_set_batch(bench_number("batch", 0) != 0);
     writers = calloc((size_t)options->groups, sizeof *writers);
+    dirty = calloc((size_t)options->groups, sizeof *dirty);
+    is_dirty = calloc((size_t)options->groups, sizeof *is_dirty);
     dds_qos_t *qos = quality();
     for (int group = 0; group < options->groups; group++)
         writers[group] = check(dds_create_writer(participant, topic(group), qos, NULL), "writer");
@@ -75,6 +81,8 @@ static void open_receiver(const struct bench_options *options)
     configure(options);
     participant = check(dds_create_participant(0, NULL, NULL), "participant");
     readers = calloc((size_t)options->groups, sizeof *readers);
+    ready_max = (size_t)options->groups;
+    ready = calloc(ready_max, sizeof *ready);
     waitset = check(dds_create_waitset(participant), "waitset");
     dds_qos_t *qos = quality();
     for (int group = 0; group < options->groups; group++) {
@@ -85,7 +93,6 @@ static void open_receiver(const struct bench_options *options)
     dds_delete_qos(qos);
 }
 
-static int group_count;
 
 static void send_message(int group, const uint8_t *message, size_t length)
 {
@@ -93,14 +100,19 @@ static void send_message(int group, const uint8_t *message, size_t length)
     sample.bytes._buffer = (uint8_t *)message;
     sample.bytes._length = sample.bytes._maximum = (uint32_t)length;
     check(dds_write(writers[group], &sample), "dds_write");
-    if (group >= group_count)
-        group_count = group + 1;
+    if (!is_dirty[group]) {
+        is_dirty[group] = true;
+        dirty[dirty_count++] = group;
+    }
 }
 
 static void flush(void)
 {
-    for (int group = 0; group < group_count; group++)
-        dds_write_flush(writers[group]);
+    for (int i = 0; i < dirty_count; i++) {
+        is_dirty[dirty[i]] = false;
+        dds_write_flush(writers[dirty[i]]);
+    }
+    dirty_count = 0;
 }
 
 static void take(dds_entity_t reader)
@@ -123,8 +135,8 @@ static void take(dds_entity_t reader)
 
 static void receive(void)
 {
-    int count = check(dds_waitset_wait(waitset, ready, TAKE_MAX, DDS_MSECS(10)), "waitset_wait");
-    for (int i = 0; i < count && i < TAKE_MAX; i++)
+    int count = check(dds_waitset_wait(waitset, ready, ready_max, DDS_MSECS(10)), "waitset_wait");
+    for (int i = 0; i < count; i++)
         take(readers[ready[i]]);
 }
 

@@ -50,10 +50,11 @@ static void open_sender(const struct bench_options *options)
 {
     char address[URL];
     context = zmq_ctx_new();
-    zmq = zmq_socket(context, ZMQ_XPUB);
+    zmq = zmq_socket(context, ZMQ_PUB);
     /* Wait at the high-water mark instead of dropping. */
     set(ZMQ_XPUB_NODROP, 1, "ZMQ_XPUB_NODROP");
     set(ZMQ_SNDHWM, (int)bench_number("hwm", 1000), "ZMQ_SNDHWM");
+    set(ZMQ_RCVHWM, 0, "ZMQ_RCVHWM"); /* subscriptions */
     set(ZMQ_LINGER, 1000, "ZMQ_LINGER");
     set_rate();
     url(address, options, options->index);
@@ -67,6 +68,8 @@ static void open_receiver(const struct bench_options *options)
     zmq = zmq_socket(context, ZMQ_SUB);
     set(ZMQ_RCVHWM, (int)bench_number("hwm", 1000), "ZMQ_RCVHWM");
     set(ZMQ_RCVTIMEO, 10, "ZMQ_RCVTIMEO");
+    /* Subscriptions go upstream through a queue of this length, and are dropped when it is full. */
+    set(ZMQ_SNDHWM, 0, "ZMQ_SNDHWM");
     set_rate();
     for (int32_t group = 0; group < options->groups; group++)
         check(zmq_setsockopt(zmq, ZMQ_SUBSCRIBE, &group, PREFIX), "ZMQ_SUBSCRIBE");

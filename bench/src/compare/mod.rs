@@ -99,7 +99,8 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
         .unwrap_or(if options.quick { 1000 } else { 2000 });
     let mut report = Report::new(Machine::read(), &installed, runs, millis);
     let start = Instant::now();
-    let player = Player::new(&installed, millis);
+    let patience = Duration::from_secs(if options.quick { 45 } else { 180 });
+    let player = Player::new(&installed, millis, patience);
     let cells = matrix.cells();
     for (number, cell) in (1..).zip(&cells) {
         println!("\n[{number}/{}] {}", cells.len(), cell.describe());

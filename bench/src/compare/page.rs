@@ -238,14 +238,9 @@ impl Report {
         line(page, "\n## Where Quicksilver is not ahead\n");
         let mut behind = Vec::new();
         let cells = || self.axes().into_iter().flat_map(|axis| self.cells(axis));
-        for cell in cells().filter(|cell| cell.floods()) {
-            self.compare(cell, rate, "k messages/s", 1e3, true, &mut behind);
-        }
-        for cell in cells().filter(|cell| cell.paces()) {
-            let p50: Figure = |measures| latency(measures, |latency| latency.p50_us);
-            let p99: Figure = |measures| latency(measures, |latency| latency.p99_us);
-            self.compare(cell, p50, "us median latency", 1.0, false, &mut behind);
-            self.compare(cell, p99, "us latency, 99 %", 1.0, false, &mut behind);
+        for cell in cells() {
+            let measured = CONTESTS.iter().filter(|contest| (contest.measured)(cell));
+            behind.extend(measured.filter_map(|contest| self.compare(cell, contest)));
         }
         if behind.is_empty() {
             line(page, "Nowhere among the cells measured here.");
@@ -255,48 +250,38 @@ impl Report {
         }
     }
 
-    fn compare(
-        &self,
-        cell: Cell,
-        figure: Figure,
-        unit: &str,
-        scale: f64,
-        more_is_better: bool,
-        behind: &mut Vec<String>,
-    ) {
+    /// Who is ahead of Quicksilver in this cell, if anybody is.
+    fn compare(&self, cell: Cell, contest: &Contest) -> Option<String> {
         let middle = |system: &str| {
-            self.spread(system, cell, figure)
+            self.spread(system, cell, contest.figure)
                 .map(|[_, middle, _]| middle)
         };
-        let others = system::ALL
-            .iter()
-            .filter(|system| !system.is_raw() && !system.folder.is_empty());
         let Some(ours) = middle("quicksilver") else {
-            behind.push(format!(
-                "{}: Quicksilver has no complete run.",
-                cell.describe()
-            ));
-            return;
+            let what = cell.describe();
+            return Some(format!("{what}: Quicksilver has no complete run."));
         };
-        let ahead: Vec<String> = others
+        let ahead: Vec<String> = system::ALL
+            .iter()
+            .filter(|system| !system.is_raw() && !system.folder.is_empty())
             .filter_map(|system| Some((system.name, middle(system.name)?)))
             .filter(|(_, theirs)| {
-                if more_is_better {
+                if contest.more_is_better {
                     *theirs > ours
                 } else {
                     *theirs < ours
                 }
             })
-            .map(|(name, theirs)| format!("{name} {}", thousands(theirs / scale)))
+            .map(|(name, theirs)| format!("{name} {}", thousands(theirs / contest.scale)))
             .collect();
-        if !ahead.is_empty() {
-            behind.push(format!(
-                "{}: Quicksilver {} {unit}; ahead: {}.",
+        (!ahead.is_empty()).then(|| {
+            format!(
+                "{}: Quicksilver {} {}; ahead: {}.",
                 cell.describe(),
-                thousands(ours / scale),
+                thousands(ours / contest.scale),
+                contest.unit,
                 ahead.join(", ")
-            ));
-        }
+            )
+        })
     }
 
     fn write_axis(&self, page: &mut String, axis: Axis) {
@@ -421,13 +406,46 @@ impl Report {
     }
 }
 
+/// What Quicksilver is compared in.
+struct Contest {
+    measured: fn(Cell) -> bool,
+    figure: Figure,
+    unit: &'static str,
+    scale: f64,
+    more_is_better: bool,
+}
+
+const CONTESTS: [Contest; 3] = [
+    Contest {
+        measured: Cell::floods,
+        figure: rate,
+        unit: "k messages/s",
+        scale: 1e3,
+        more_is_better: true,
+    },
+    Contest {
+        measured: Cell::paces,
+        figure: |measures| latency(measures, |latency| latency.p50_us),
+        unit: "us median latency",
+        scale: 1.0,
+        more_is_better: false,
+    },
+    Contest {
+        measured: Cell::paces,
+        figure: |measures| latency(measures, |latency| latency.p99_us),
+        unit: "us latency, 99 %",
+        scale: 1.0,
+        more_is_better: false,
+    },
+];
+
 const PREFACE: &str = "# Quicksilver beside other systems
 
 Written by `make bench`, which installs the systems from package registries, builds a small program for each ([bench/peers](../bench/peers/common/bench.h)) and plays all of them in turn, again and again. All have the same command line, payload, load and verification: every message is checked at every receiver for its number in its sender's and group's sequence and for its content, and a run in which one is missing, repeated, out of order or damaged is *incomplete* and has no figure. Raw points: [points.json](benchmarks/points.json).
 
 - **Rate**: all messages, from the first send until the slowest receiver had checked the last one; the senders send for a fixed time before, to warm up, and again to be measured.
 - **Latency**: from the time at which a message was due at the sender to the end of its check at the receiver; each figure of the receiver that has the worst. A sender that is held up is charged for all messages that were due meanwhile (no coordinated omission).
-- **CPU**: user and system time of all threads of the processes, media drivers and brokers among them, from the kernel's process clocks.
+- **CPU**: user and system time of all threads of the processes, media drivers and brokers among them, from the kernel's process clocks. What the kernel does outside of processes is not in it; on loopback that is little, since a sender delivers into the receivers' sockets itself.
 - **Loopback** has an MTU of 65,536 bytes, from which systems gain that use large datagrams or TCP segments; Quicksilver's packets have 1400 bytes. **Loss** is measured with every process on a host of its own (network namespaces, veth, a bridge, MTU 1500), all offloads off, so that a rule at each receiver's interface (nftables, `numgen random`) drops single packets, of TCP and UDP alike.
 ";
 

@@ -1,6 +1,7 @@
 //! One system plays one cell, once.
 
 use std::cell::Cell as Counter;
+use std::fs;
 use std::net::Ipv4Addr;
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -18,10 +19,6 @@ use super::process::Process;
 use super::raw;
 use super::system::{Kind, System};
 
-/// How long any one performance may take: processes, probes, phases.
-const PATIENCE: Duration = Duration::from_secs(120);
-/// How long each process may take to be ready.
-const START: Duration = Duration::from_secs(60);
 /// How long a round of probes is listened for before the next.
 const PROBE: Duration = Duration::from_millis(50);
 /// Ports are taken from here up to the ephemeral ones, 16 for each performance.
@@ -33,16 +30,19 @@ const PORTS_EACH: u16 = 16;
 pub(crate) struct Player<'a> {
     installed: &'a Installed,
     millis: u64,
+    /// How long any one performance may take: processes, probes, phases.
+    patience: Duration,
     port: Counter<u16>,
 }
 
 impl<'a> Player<'a> {
-    pub(crate) fn new(installed: &'a Installed, millis: u64) -> Self {
+    pub(crate) fn new(installed: &'a Installed, millis: u64, patience: Duration) -> Self {
         // Runs that follow each other should not meet what earlier ones left in the kernel.
         let spread = (std::process::id() % 1000) as u16 * PORTS_EACH;
         Self {
             installed,
             millis,
+            patience,
             port: Counter::new(PORTS.start + spread),
         }
     }
@@ -82,8 +82,15 @@ impl<'a> Player<'a> {
         let begin = Instant::now();
         let stage = Stage::build(system, cell)?;
         let port = self.next_port();
-        let mut troupe = Troupe::start(&stage, program, system, cell, port)?;
-        troupe.deadline = begin + PATIENCE;
+        let _traces = Traces { port };
+        let call = Call {
+            stage: &stage,
+            program,
+            system,
+            cell,
+            port,
+        };
+        let mut troupe = Troupe::start(&call, begin + self.patience)?;
         troupe.rehearse()?;
         let mut measures = Measures {
             setup_seconds: begin.elapsed().as_secs_f64(),
@@ -116,6 +123,26 @@ impl<'a> Player<'a> {
 fn skipped(reason: &str) -> Outcome {
     Outcome::Skipped {
         reason: reason.to_owned(),
+    }
+}
+
+/// Shared memory that programs which were killed leave behind; removed at the end.
+#[derive(Debug)]
+struct Traces {
+    port: u16,
+}
+
+const SHARED_MEMORY: &str = "/dev/shm";
+
+impl Drop for Traces {
+    fn drop(&mut self) {
+        let mark = format!("bench-{}-", self.port);
+        for entry in fs::read_dir(SHARED_MEMORY).into_iter().flatten().flatten() {
+            if entry.file_name().to_string_lossy().contains(&mark) {
+                // Whoever could not remove it would only have left memory in use.
+                drop(fs::remove_dir_all(entry.path()));
+            }
+        }
     }
 }
 
@@ -240,39 +267,25 @@ struct Act {
 
 impl Troupe {
     /// Senders first, one after another: the first may carry a broker or a service.
-    fn start(
-        stage: &Stage,
-        program: &Ready,
-        system: &System,
-        cell: Cell,
-        port: u16,
-    ) -> Result<Self, Failure> {
-        let call = Call {
-            stage,
-            program,
-            system,
-            cell,
-            port,
+    fn start(call: &Call<'_>, deadline: Instant) -> Result<Self, Failure> {
+        let cell = call.cell;
+        let begin = |role: &str, index: usize, at: usize| {
+            let process = call.start(role, index, at)?;
+            process.expect("ready", deadline)?;
+            Ok(process)
         };
-        let mut senders = Vec::new();
-        for index in 0..cell.senders {
-            let sender = call.start("send", index, index)?;
-            sender.expect("ready", Instant::now() + START)?;
-            senders.push(sender);
-        }
+        let senders = (0..cell.senders)
+            .map(|index| begin("send", index, index))
+            .collect::<Result<_, Failure>>()?;
+        // One by one too: the first may carry what others share.
         let receivers = (0..cell.receivers)
-            .map(|index| {
-                let receiver = call.start("receive", index, cell.senders + index)?;
-                // One by one: the first may carry what others share.
-                receiver.expect("ready", Instant::now() + START)?;
-                Ok(receiver)
-            })
+            .map(|index| begin("receive", index, cell.senders + index))
             .collect::<Result<_, Failure>>()?;
         Ok(Self {
             senders,
             receivers,
             phases: 0,
-            deadline: Instant::now() + PATIENCE,
+            deadline,
         })
     }
 

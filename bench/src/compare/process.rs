@@ -130,9 +130,21 @@ impl Process {
         if complaint.is_empty() {
             format!("{} {what}", self.name).into()
         } else {
-            format!("{} {what}: {}", self.name, complaint.trim()).into()
+            format!("{} {what}: {}", self.name, without_places(&complaint)).into()
         }
     }
+}
+
+/// Absolute paths mean nothing to others: their last part is kept.
+fn without_places(text: &str) -> String {
+    let word = |word: &'_ str| match word.rsplit_once('/') {
+        Some((_, name)) if word.starts_with('/') => name.to_owned(),
+        _ => word.to_owned(),
+    };
+    text.split_whitespace()
+        .map(word)
+        .collect::<Vec<_>>()
+        .join(" ")
 }
 
 impl Drop for Process {

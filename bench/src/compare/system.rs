@@ -65,11 +65,16 @@ fn streams(cell: Cell) -> Option<&'static str> {
         .then_some("a stream, or an entity, for each group: it does not come so far")
 }
 
+/// With terms of 16 MB.
+fn large_terms(cell: Cell) -> Option<&'static str> {
+    (cell.groups > 256).then_some("48 MB for each stream at each side: see the variant term64K")
+}
+
 fn one_driver(cell: Cell) -> Option<&'static str> {
     if cell.in_lab() {
         Some("receivers on one host only")
     } else {
-        streams(cell)
+        large_terms(cell)
     }
 }
 
@@ -147,7 +152,7 @@ pub(crate) const ALL: &[System] = &[
         ],
         lab_settings: Some(&["window=2097152", "socket-buffer=2097152", "term=16777216"]),
         tuning: "C driver and client, UDP multicast, flow control `fc=min` with the number of receivers as group size (everybody must keep up), a media driver in each process in SHARED mode (advised for few cores), receiver window and socket buffers 2 MB (the default 128 KB is for its low-latency examples and far too small here), datagrams of 8 KB as its performance guide advises where the network carries them; 1408 bytes where it does not.",
-        refuses: streams,
+        refuses: large_terms,
         ..DEFAULTS
     },
     System {
@@ -155,7 +160,7 @@ pub(crate) const ALL: &[System] = &[
         folder: "aeron",
         settings: &["window=2097152", "socket-buffer=2097152", "term=16777216"],
         tuning: "As above with Aeron's default datagrams of 1408 bytes: the same packets as Quicksilver's.",
-        refuses: streams,
+        refuses: large_terms,
         ..DEFAULTS
     },
     System {
@@ -197,7 +202,7 @@ pub(crate) const ALL: &[System] = &[
         ],
         lab_settings: Some(&["window=2097152", "socket-buffer=2097152", "term=16777216"]),
         tuning: "Java driver and client, otherwise as the C ones; bounds checks off (`agrona.disable.bounds.checks`), as its performance guide advises.",
-        refuses: streams,
+        refuses: large_terms,
         ..DEFAULTS
     },
     System {
@@ -228,7 +233,7 @@ pub(crate) const ALL: &[System] = &[
         folder: "zeromq",
         main: true,
         settings: &["transport=tcp", "hwm=10000"],
-        tuning: "XPUB/SUB over TCP; the publisher waits at the high-water mark (`ZMQ_XPUB_NODROP`) instead of dropping, 10,000 messages. Groups are prefixes to which subscribers subscribe.",
+        tuning: "PUB/SUB over TCP; the publisher waits at the high-water mark (`ZMQ_XPUB_NODROP`) instead of dropping, 10,000 messages. Groups are prefixes to which subscribers subscribe.",
         ..DEFAULTS
     },
     System {
@@ -292,7 +297,7 @@ pub(crate) const ALL: &[System] = &[
         folder: "nats",
         main: true,
         settings: &[],
-        tuning: "Core NATS, the server within the first sender's process (so its CPU time counts there), a subject for each group. Core NATS drops slow consumers, so the client's pending limits are off and the publisher bounds what is on the way to 16 MB.",
+        tuning: "Core NATS, the server within the first sender's process (so its CPU time counts there), a subject for each group. Core NATS disconnects slow consumers; so the server may hold 256 MB for each and stalls publishers before that is full, and the clients' pending limits are off.",
         ..DEFAULTS
     },
     System {
