@@ -1,4 +1,5 @@
 /* OpenPGM in UDP multicast, through its own API: one message a packet. */
+#define _GNU_SOURCE
 #include "bench.h"
 
 #include <arpa/inet.h>
@@ -111,18 +112,24 @@ static void open_socket(const struct bench_options *options)
     join(options);
 }
 
-/* Waits until the socket or one of its timers may have something; at most some milliseconds. */
-static void wait_for(short events)
+/* Waits until the socket has something or, if `status` says that a timer runs, until it ends; at
+ * most some milliseconds. */
+static void wait_after(int status)
 {
     struct pollfd fds[FDS];
     int count = FDS;
-    if (pgm_poll_info(pgm, fds, &count, events) < 0)
+    if (pgm_poll_info(pgm, fds, &count, POLLIN) < 0)
         bench_fail("pgm_poll_info", "failed");
-    struct timeval left = {0, 10000};
+    struct timespec longest = {0, 10000000};
+    int option = status == PGM_IO_STATUS_TIMER_PENDING  ? PGM_TIME_REMAIN
+                 : status == PGM_IO_STATUS_RATE_LIMITED ? PGM_RATE_REMAIN
+                                                        : 0;
+    struct timeval left;
     socklen_t length = sizeof left;
-    pgm_getsockopt(pgm, IPPROTO_PGM, PGM_TIME_REMAIN, &left, &length);
-    long millis = left.tv_sec * 1000 + left.tv_usec / 1000;
-    poll(fds, (nfds_t)count, millis < 10 ? (int)millis : 10);
+    if (option && pgm_getsockopt(pgm, IPPROTO_PGM, option, &left, &length) && left.tv_sec == 0 &&
+        left.tv_usec * 1000 < longest.tv_nsec)
+        longest.tv_nsec = left.tv_usec * 1000;
+    ppoll(fds, (nfds_t)count, &longest, NULL);
 }
 
 /* A sender answers requests for repair only while somebody receives on its socket. */
@@ -136,7 +143,7 @@ static void *repair(void *unused)
         if (error)
             pgm_error_free(error);
         if (status != PGM_IO_STATUS_NORMAL)
-            wait_for(POLLIN);
+            wait_after(status);
     }
     return unused;
 }
@@ -179,7 +186,7 @@ static void receive(void)
         if (error)
             pgm_error_free(error);
     } else
-        wait_for(POLLIN);
+        wait_after(status);
 }
 
 static void close_all(void)
