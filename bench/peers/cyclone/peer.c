@@ -70,9 +70,11 @@ static void open_sender(const struct bench_options *options)
     writers = calloc((size_t)options->groups, sizeof *writers);
     dirty = calloc((size_t)options->groups, sizeof *dirty);
     is_dirty = calloc((size_t)options->groups, sizeof *is_dirty);
+    /* One publisher for all: a writer of a participant would bring its own. */
+    dds_entity_t publisher = check(dds_create_publisher(participant, NULL, NULL), "publisher");
     dds_qos_t *qos = quality();
     for (int group = 0; group < options->groups; group++)
-        writers[group] = check(dds_create_writer(participant, topic(group), qos, NULL), "writer");
+        writers[group] = check(dds_create_writer(publisher, topic(group), qos, NULL), "writer");
     dds_delete_qos(qos);
 }
 
@@ -84,9 +86,10 @@ static void open_receiver(const struct bench_options *options)
     ready_max = (size_t)options->groups;
     ready = calloc(ready_max, sizeof *ready);
     waitset = check(dds_create_waitset(participant), "waitset");
+    dds_entity_t subscriber = check(dds_create_subscriber(participant, NULL, NULL), "subscriber");
     dds_qos_t *qos = quality();
     for (int group = 0; group < options->groups; group++) {
-        readers[group] = check(dds_create_reader(participant, topic(group), qos, NULL), "reader");
+        readers[group] = check(dds_create_reader(subscriber, topic(group), qos, NULL), "reader");
         check(dds_set_status_mask(readers[group], DDS_DATA_AVAILABLE_STATUS), "status mask");
         check(dds_waitset_attach(waitset, readers[group], group), "waitset_attach");
     }

@@ -84,7 +84,7 @@ impl Process {
                     }
                 }
                 Err(RecvTimeoutError::Timeout) => {
-                    return Err(self.failure(&format!("did not say '{word}' in time")));
+                    return Err(format!("{} did not say '{word}' in time", self.name).into());
                 }
                 Err(RecvTimeoutError::Disconnected) => return Err(self.failure("has ended")),
             }
