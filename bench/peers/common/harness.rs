@@ -531,3 +531,89 @@ pub(crate) fn now_ns() -> u64 {
     unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut time) };
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn options(payload: usize) -> Options {
+        let words = format!("receive --senders 127.0.0.1 --groups 2 --payload {payload}");
+        let words: Vec<String> = words.split(' ').map(str::to_owned).collect();
+        Options::parse(&words).expect("the options are right")
+    }
+
+    fn message(source: &mut Source, phase: u64) -> Vec<u8> {
+        let mut message = Vec::new();
+        source.write(phase, 0, &mut message);
+        message
+    }
+
+    fn counted(verifier: &Verifier) -> (u64, u64) {
+        let tally = verifier.tally();
+        let messages = tally.messages[1].load(Ordering::Relaxed);
+        (messages, tally.wrong.load(Ordering::Relaxed))
+    }
+
+    #[test]
+    fn messages_in_order_are_right_in_each_group() {
+        for payload in [16, 20, 24, 1000] {
+            let mut sources = Source::all(&options(payload));
+            let mut verifier = Verifier::new(&options(payload));
+            for group in [0, 1, 1, 0] {
+                verifier.deliver(&message(&mut sources[group], 1));
+            }
+            assert_eq!(counted(&verifier), (4, 0), "payload {payload}");
+        }
+    }
+
+    #[test]
+    fn gaps_and_repetitions_are_wrong() {
+        let mut source = Source::all(&options(100)).remove(0);
+        let mut verifier = Verifier::new(&options(100));
+        let messages: Vec<Vec<u8>> = (0..3).map(|_| message(&mut source, 1)).collect();
+        verifier.deliver(&messages[0]);
+        verifier.deliver(&messages[2]);
+        assert_eq!(counted(&verifier), (2, 1), "a gap");
+        verifier.deliver(&messages[2]);
+        assert_eq!(counted(&verifier), (3, 2), "a repetition");
+    }
+
+    #[test]
+    fn any_damaged_byte_is_wrong() {
+        for payload in [16, 20, 100] {
+            let whole = message(&mut Source::all(&options(payload)).remove(0), 1);
+            // The stamp may be anything; the last byte of the word is the group's.
+            for at in (0..8).chain([15]).chain(16..payload) {
+                let mut damaged = whole.clone();
+                damaged[at] ^= 0x40;
+                let mut verifier = Verifier::new(&options(payload));
+                verifier.deliver(&damaged);
+                let right = verifier.tally.messages[1].load(Ordering::Relaxed) == 1;
+                let wrong = verifier.tally.wrong.load(Ordering::Relaxed) == 1;
+                // A short message has no copy of its name: another phase is another message.
+                let other_phase = payload < HEADER + TAIL && at == 6;
+                assert!(wrong || other_phase && !right, "byte {at} of {payload}");
+            }
+            let mut verifier = Verifier::new(&options(payload));
+            verifier.deliver(&whole[..payload - 1]);
+            assert_eq!(counted(&verifier), (0, 1), "a short one");
+        }
+    }
+
+    #[test]
+    fn quantiles_are_within_a_bucket() {
+        let histogram = Histogram::new();
+        for latency in 1..=100_000u64 {
+            histogram.add(1, latency * 100);
+        }
+        for share in [0.5, 0.99, 0.999] {
+            let exact = share * 100_000.0 * 0.1;
+            let found = histogram.quantile_us(100_000, share);
+            let error = (found - exact) / exact;
+            assert!(
+                (-0.001..0.02).contains(&error),
+                "{share}: {found} for {exact}"
+            );
+        }
+    }
+}
