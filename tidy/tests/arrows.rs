@@ -36,11 +36,14 @@ const EDGES: [&str; 3] = ["qsm-cli", "qsm-bench", "qsm-system"];
 /// Crates that nothing in `crates/` may be built with; tests may use the lab.
 const TOPMOST: [&str; 3] = ["qsm-bench", "qsm-system", "tidy"];
 
+/// Workspaces of their own, which `cargo test` does not build.
+const APART: [&str; 2] = ["fuzz/", "bench/peers/"];
+
 fn manifests() -> BTreeMap<String, Manifest> {
     let repository = Repository::open().expect("the repository can be read");
     repository
         .ending("Cargo.toml")
-        .filter(|path| !path.starts_with("fuzz/"))
+        .filter(|path| !APART.iter().any(|folder| path.starts_with(folder)))
         .map(|path| Manifest::new(&repository.text(path)))
         .filter(|manifest| !manifest.name.is_empty())
         .map(|manifest| (manifest.name.clone(), manifest))
