@@ -41,7 +41,10 @@ fn open(options: &Options) -> Result<zenoh::Session, Failure> {
     };
     let endpoints: Vec<String> = options.senders.iter().enumerate().map(endpoint).collect();
     if options.sends {
-        set("listen/endpoints", &format!("[{}]", endpoints[options.index]))?;
+        set(
+            "listen/endpoints",
+            &format!("[{}]", endpoints[options.index]),
+        )?;
     } else {
         set("listen/endpoints", "[]")?;
         set("connect/endpoints", &format!("[{}]", endpoints.join(",")))?;
@@ -68,7 +71,9 @@ fn send(options: &Options) -> Result<(), Failure> {
     let publishers = (0..options.groups)
         .map(|group| {
             let publisher = session.declare_publisher(key(group));
-            publisher.congestion_control(CongestionControl::Block).wait()
+            publisher
+                .congestion_control(CongestionControl::Block)
+                .wait()
         })
         .collect::<Result<_, _>>()?;
     harness::run_sender(options, &mut Load { publishers })
