@@ -288,7 +288,7 @@ impl<'a> Stage<'a> {
         }
     }
 
-    fn next(&mut self) -> Result<Heard<Said>, Failure> {
+    fn next(&self) -> Result<Heard<Said>, Failure> {
         loop {
             match self.cast.heard.recv_timeout(LOOK) {
                 Ok(heard) => return Ok(heard),

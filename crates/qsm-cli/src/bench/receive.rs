@@ -39,6 +39,7 @@ const GOODBYE: Duration = Duration::from_secs(1);
     "qsm bench receive --groups 1000 --senders 2   as the senders are called"
     "qsm bench receive --echo                      on one host, for send --round-trip"
 ))]
+#[expect(clippy::struct_excessive_bools, reason = "flags of a command line")]
 pub(crate) struct ReceiveArgs {
     /// Senders to wait for
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
@@ -80,7 +81,9 @@ pub(crate) fn run(args: &ReceiveArgs) -> Result<(), Failure> {
     } else {
         Clock::wall()
     };
-    let arrivals = args.stages.then(|| Arc::new(Arrivals::new(clock)));
+    let arrivals = args
+        .stages
+        .then(|| Arc::new(Arrivals::new(clock, args.groups)));
     let mut builder = args.node.builder(Embedded::IfNoneFound).spin(args.spin);
     if let Some(arrivals) = arrivals.clone() {
         builder = builder.tap(move |tapped| arrivals.see(&tapped));
@@ -247,7 +250,7 @@ impl Upcall {
         self.check.is_complete(self.senders)
     }
 
-    fn received(&mut self) -> Received {
+    fn received(&self) -> Received {
         let seconds = self.timing.seconds();
         let (network, delivering) = match &self.arrivals {
             Some(arrivals) => arrivals.stages(),

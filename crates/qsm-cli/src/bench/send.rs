@@ -36,6 +36,7 @@ const GOODBYE: Duration = Duration::from_secs(1);
     "qsm bench send --rate 1000 --payload 100      timed; hosts' clocks must be synchronised"
     "qsm bench send --rate 1000 --round-trip       timed there and back; they need not be"
 ))]
+#[expect(clippy::struct_excessive_bools, reason = "flags of a command line")]
 pub(crate) struct SendArgs {
     /// What is sent.
     #[command(flatten)]
@@ -243,7 +244,7 @@ impl<'a> Sender<'a> {
             }
             let called = Instant::now();
             late.record(super::clock::nanos(called.saturating_duration_since(due)));
-            let (earlier, handed) = departures.latest();
+            let (earlier, handed) = departures.untold().unwrap_or_default();
             let stamp = Stamp {
                 id: Stamp::id(tag, index),
                 intended: if self.echoes.is_some() {

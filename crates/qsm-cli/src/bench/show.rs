@@ -31,6 +31,15 @@ pub(crate) fn print_json(value: &Value) -> Result<(), Failure> {
     print(&format!("{value}\n"))
 }
 
+/// So many of something.
+#[must_use]
+pub(crate) fn plural(count: u64, what: &str) -> String {
+    match count {
+        1 => format!("1 {what}"),
+        _ => format!("{} {what}s", figures::count(count)),
+    }
+}
+
 /// Microseconds of nanoseconds, with as many digits as matter.
 #[must_use]
 pub(crate) fn micros(nanos: f64) -> String {
@@ -65,7 +74,7 @@ impl LatencyTable {
         let cell = |of: &dyn Fn(&Latencies) -> Option<u64>| {
             let values = runs.iter().filter_map(|run| of(run));
             let spread = Spread::of(values.map(|nanos| nanos as f64));
-            spread.map_or("-".to_owned(), |spread| spread.show(micros))
+            spread.map_or_else(|| "-".to_owned(), |spread| spread.show(micros))
         };
         let mut cells = vec![name.to_owned(), figures::count(count)];
         for (millionths, _) in QUANTILES {
