@@ -209,22 +209,23 @@ pub(crate) const ALL: &[System] = &[
         name: "cyclone/batch",
         folder: "cyclone",
         main: true,
-        settings: &[
-            "batch=1",
-            "message-size=65500B",
-            "fragment-size=8000B",
-            "receive-buffer=4MB",
-        ],
-        lab_settings: Some(&["batch=1", "receive-buffer=4MB"]),
-        tuning: "Reliable, keep all, multicast, write batching (its throughput example does the same), messages of up to 65,500 bytes and fragments of 8,000 on loopback (its advice for large data), default sizes on 1500 byte packets, receive buffer 4 MB. At a fixed rate each message is flushed at once.",
+        settings: &["batch=1"],
+        tuning: "Reliable, keep all, multicast, defaults, and write batching, as its throughput example has it. At a fixed rate each message is flushed at once.",
+        refuses: streams,
+        ..DEFAULTS
+    },
+    System {
+        name: "cyclone/batch/large",
+        folder: "cyclone",
+        settings: &["batch=1", "message-size=65500B", "fragment-size=8000B"],
+        tuning: "As above with messages of up to 65,500 bytes and fragments of 8,000, its advice for large data; on networks of 1500 byte packets that means IP fragments.",
         refuses: streams,
         ..DEFAULTS
     },
     System {
         name: "cyclone",
         folder: "cyclone",
-        settings: &["receive-buffer=4MB"],
-        tuning: "As above without batching: every write is a packet.",
+        tuning: "Defaults without batching: every write is a packet.",
         refuses: streams,
         ..DEFAULTS
     },
