@@ -58,7 +58,8 @@
 //!
 //! # Limits
 //!
-//! At most [`HOSTS_MAX`] hosts and [`PROCESSES_MAX`] running processes in a lab. IPv4 only. `/sys`
+//! At most [`HOSTS_MAX`] hosts and [`PROCESSES_MAX`] running processes in a lab. IPv4, and IPv6 only in
+//! labs made by [`Lab::with_ipv6`]. `/sys`
 //! inside a host's process still shows the outer machine's interfaces, since mounts are shared;
 //! `/proc/net` and `/proc/sys/net` show the host's.
 

@@ -1,7 +1,7 @@
 //! The lab itself: a switch, the hosts around it, and what is done to them.
 
 use std::ffi::OsStr;
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -24,6 +24,12 @@ pub(crate) const INTERFACE: &str = "eth0";
 
 /// Every lab uses 10.78.0.0/16: namespaces keep them apart.
 const NETWORK: Ipv4Addr = Ipv4Addr::new(10, 78, 0, 0);
+
+/// Labs with IPv6 use fd00:78::/64 besides, of addresses that are unique by being local (RFC 4193).
+const NETWORK_V6: Ipv6Addr = Ipv6Addr::new(0xfd00, 0x78, 0, 0, 0, 0, 0, 0);
+
+/// Their link-local addresses, which other labs' hosts have as well, end like the others.
+const LINK_V6: Ipv6Addr = Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 0);
 
 static SERIAL: AtomicU32 = AtomicU32::new(0);
 
@@ -73,6 +79,8 @@ pub struct Host {
     namespace: Namespace,
     name: String,
     address: Ipv4Addr,
+    /// Without or with IPv6: none, or two, the link-local one last.
+    addresses_v6: Vec<Ipv6Addr>,
 }
 
 impl Host {
@@ -94,6 +102,23 @@ impl Host {
         self.address
     }
 
+    /// Its address of IPv6 on the switch, in a lab that has them ([`Lab::with_ipv6`]).
+    #[must_use]
+    pub fn address_v6(&self) -> Option<Ipv6Addr> {
+        self.addresses_v6.first().copied()
+    }
+
+    /// Its link-local address on the switch, in a lab with IPv6.
+    #[must_use]
+    pub fn link_address_v6(&self) -> Option<Ipv6Addr> {
+        self.addresses_v6.last().copied()
+    }
+
+    fn addresses(&self) -> impl Iterator<Item = IpAddr> {
+        let v6 = self.addresses_v6.iter().copied().map(IpAddr::from);
+        core::iter::once(self.address.into()).chain(v6)
+    }
+
     /// Its interface on the switch, by which multicast leaves.
     #[must_use]
     pub fn interface(&self) -> &str {
@@ -110,6 +135,7 @@ pub struct Lab {
     /// Those that may still run.
     processes: Vec<SharedChild>,
     hosts: Vec<Host>,
+    ipv6: bool,
     switch: Namespace,
     /// Dropped last, which deletes the namespaces.
     registration: Registration,
@@ -134,6 +160,18 @@ impl Lab {
         Self::with_switch(Switch::default())
     }
 
+    /// As [`Lab::new`], but hosts have addresses of IPv6 as well: one of fd00:78::/64 and a
+    /// link-local one, which end in the host's number, from 1. Multicast of IPv6 works on `lo`, too.
+    ///
+    /// # Errors
+    ///
+    /// Any [`LabError`]; nothing is left behind.
+    pub fn with_ipv6() -> Result<Self, LabError> {
+        let mut lab = Self::new()?;
+        lab.ipv6 = true;
+        Ok(lab)
+    }
+
     /// As [`Lab::new`], with a switch of this kind.
     ///
     /// # Errors
@@ -155,6 +193,7 @@ impl Lab {
             started: 0,
             processes: Vec::new(),
             hosts: Vec::new(),
+            ipv6: false,
             switch,
             registration,
         })
@@ -234,23 +273,47 @@ impl Lab {
         );
         IP.run(Some(&self.switch), &["-batch", "-"], &outside)?;
         let namespace = Namespace::open(full)?;
-        namespace.disable_ipv6()?;
-        let inside = format!(
-            "link set lo up\n\
-             addr add {address}/16 dev {INTERFACE}\n\
-             link set {INTERFACE} up\n\
-             route add 224.0.0.0/4 dev {INTERFACE}\n"
-        );
-        IP.run(Some(&namespace), &["-batch", "-"], &inside)?;
-        NFT.run(Some(&namespace), &["-f", "-"], &rules::table(address))?;
-        namespace.await_link(INTERFACE)?;
-        self.switch.await_link(&name)?;
-        self.switch.await_link("switch")?;
-        Ok(Host {
+        let addresses_v6 = match self.ipv6 {
+            true => [NETWORK_V6, LINK_V6]
+                .map(|network| nth_v6(network, number))
+                .to_vec(),
+            false => Vec::new(),
+        };
+        let host = Host {
             namespace,
             name,
             address,
-        })
+            addresses_v6,
+        };
+        self.set_up(&host)?;
+        Ok(host)
+    }
+
+    fn set_up(&self, host: &Host) -> Result<(), LabError> {
+        let namespace = &host.namespace;
+        match self.ipv6 {
+            true => namespace.settle_ipv6(INTERFACE)?,
+            false => namespace.disable_ipv6()?,
+        }
+        let mut inside = format!(
+            "link set lo up\n\
+             addr add {}/16 dev {INTERFACE}\n\
+             link set {INTERFACE} up\n\
+             route add 224.0.0.0/4 dev {INTERFACE}\n",
+            host.address
+        );
+        for address in &host.addresses_v6 {
+            inside += &format!("addr add {address}/64 dev {INTERFACE} nodad\n");
+        }
+        if self.ipv6 {
+            inside += "route add local ff00::/8 dev lo\n";
+        }
+        IP.run(Some(namespace), &["-batch", "-"], &inside)?;
+        let addresses: Vec<IpAddr> = host.addresses().collect();
+        NFT.run(Some(namespace), &["-f", "-"], &rules::table(&addresses))?;
+        namespace.await_link(INTERFACE)?;
+        self.switch.await_link(&host.name)?;
+        self.switch.await_link("switch")
     }
 
     /// All hosts, in the order in which they were added.
@@ -361,7 +424,7 @@ impl Lab {
         if from.is_empty() {
             return Ok(());
         }
-        let addresses: Vec<Ipv4Addr> = from.iter().map(|host| host.address).collect();
+        let addresses: Vec<IpAddr> = from.iter().flat_map(|host| host.addresses()).collect();
         let text = rules::cut(&addresses);
         to.iter().try_for_each(|host| self.apply(host, &text))
     }
@@ -409,6 +472,10 @@ impl Lab {
             remedy: "use nftables 1.0 or newer, and leave the table `lab` alone",
         })
     }
+}
+
+fn nth_v6(network: Ipv6Addr, number: u32) -> Ipv6Addr {
+    Ipv6Addr::from(network.to_bits() | u128::from(number))
 }
 
 impl Drop for Lab {

@@ -78,17 +78,37 @@ impl Namespace {
     /// Switches IPv6 off, where the kernel has it: its neighbour and multicast chatter would
     /// disturb packet counts.
     pub(crate) fn disable_ipv6(&self) -> Result<(), LabError> {
-        let _inside = self.enter()?;
         for which in ["all", "default"] {
-            let path = format!("/proc/sys/net/ipv6/conf/{which}/disable_ipv6");
-            match std::fs::write(&path, "1") {
-                Err(e) if e.kind() != io::ErrorKind::NotFound => {
-                    return Err(LabError::system(format!("write {path}"), e));
-                }
-                Ok(()) | Err(_) => {}
-            }
+            self.set_ipv6(which, "disable_ipv6", "1")?;
         }
         Ok(())
+    }
+
+    /// Prepares IPv6 at `interface` for addresses given by hand: none that it makes for itself, no
+    /// waiting whether somebody else has them, no looking for routers.
+    pub(crate) fn settle_ipv6(&self, interface: &str) -> Result<(), LabError> {
+        for (setting, value) in [
+            ("disable_ipv6", "0"),
+            ("addr_gen_mode", "1"),
+            ("accept_dad", "0"),
+            ("accept_ra", "0"),
+            ("router_solicitations", "0"),
+        ] {
+            self.set_ipv6(interface, setting, value)?;
+        }
+        Ok(())
+    }
+
+    /// A kernel without IPv6 has no such setting.
+    fn set_ipv6(&self, which: &str, setting: &str, value: &str) -> Result<(), LabError> {
+        let _inside = self.enter()?;
+        let path = format!("/proc/sys/net/ipv6/conf/{which}/{setting}");
+        match std::fs::write(&path, value) {
+            Err(e) if e.kind() != io::ErrorKind::NotFound => {
+                Err(LabError::system(format!("write {path}"), e))
+            }
+            Ok(()) | Err(_) => Ok(()),
+        }
     }
 
     /// Waits until `interface` is operational: what is sent earlier is lost without a trace.

@@ -3,14 +3,15 @@
 //! They sit where packets enter the host's own IP layer (hook `input`), not at the device. So
 //! multicast of groups that nobody on this host has joined, which a switch floods here all the
 //! same, is neither dropped nor counted: sent = received + dropped holds for what a member was
-//! meant to get. ARP passes, also in a split, so that a sender who is cut off sees silence, as
-//! behind a real switch, and not `EHOSTUNREACH`; and so that a one-way split stays one-way. A
+//! meant to get. ARP and neighbour discovery pass, also in a split, so that a sender who is cut off
+//! sees silence, as behind a real switch, and not `EHOSTUNREACH`; and so that a one-way split stays
+//! one-way. A
 //! datagram sent as IP fragments is put together first, and is lost or not as a whole.
 //!
 //! A host's own packets, by loopback or multicast loopback, are never dropped.
 
 use std::fmt::Write;
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use crate::error::LabError;
 use crate::machine::INTERFACE;
@@ -24,7 +25,7 @@ pub const LOSS_PPM_MAX: u32 = 1_000_000;
 pub enum Traffic {
     /// Multicast and unicast.
     All,
-    /// Packets to 224.0.0.0/4.
+    /// Packets to 224.0.0.0/4 or ff00::/8.
     Multicast,
     /// Packets to the host's own address.
     Unicast,
@@ -71,30 +72,55 @@ impl Drops {
 }
 
 /// The rules of a new host: nothing is dropped, all counters are zero.
-pub(crate) fn table(address: Ipv4Addr) -> String {
-    format!(
-        "table ip lab {{
-            counter split {{ }}
-            counter loss_multicast {{ }}
-            counter loss_unicast {{ }}
-            set cut {{ type ipv4_addr; }}
-            chain loss_multicast {{ }}
-            chain loss_unicast {{ }}
-            chain input {{
+pub(crate) fn table(addresses: &[IpAddr]) -> String {
+    let mut text = String::from(
+        "table inet lab {
+            counter split { }
+            counter loss_multicast { }
+            counter loss_unicast { }
+            set cut { type ipv4_addr; }
+            set cut6 { type ipv6_addr; }
+            chain loss_multicast { }
+            chain loss_unicast { }
+            chain input {
                 type filter hook input priority 0; policy accept;
-                iifname != \"{INTERFACE}\" accept
-                ip saddr {address} accept
-                ip saddr @cut counter name split drop
-                ip protocol udp ip daddr 224.0.0.0/4 jump loss_multicast
-                ip protocol udp ip daddr {address} jump loss_unicast
-            }}
-        }}\n"
-    )
+        ",
+    );
+    push_line(&mut text, format_args!("iifname != \"{INTERFACE}\" accept"));
+    for address in addresses {
+        push_line(
+            &mut text,
+            format_args!("{} saddr {address} accept", ip(*address)),
+        );
+    }
+    text.push_str(
+        "icmpv6 type { nd-neighbor-solicit, nd-neighbor-advert } accept
+         ip saddr @cut counter name split drop
+         ip6 saddr @cut6 counter name split drop
+         meta l4proto udp ip daddr 224.0.0.0/4 jump loss_multicast
+         meta l4proto udp ip6 daddr ff00::/8 jump loss_multicast
+        ",
+    );
+    for address in addresses {
+        let ip = ip(*address);
+        let rule = format_args!("meta l4proto udp {ip} daddr {address} jump loss_unicast");
+        push_line(&mut text, rule);
+    }
+    text.push_str("} }\n");
+    text
+}
+
+/// What nftables calls the family.
+fn ip(address: IpAddr) -> &'static str {
+    match address {
+        IpAddr::V4(_) => "ip",
+        IpAddr::V6(_) => "ip6",
+    }
 }
 
 /// Everything a host may come to need, to try whether the kernel has it.
 pub(crate) fn probe() -> String {
-    let mut text = table(Ipv4Addr::LOCALHOST);
+    let mut text = table(&[Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()]);
     for chain in Traffic::All.chains() {
         add_loss(&mut text, chain, LOSS_PPM_MAX / 2);
     }
@@ -108,7 +134,7 @@ pub(crate) fn loss(ppm: u32, which: Traffic) -> Result<String, LabError> {
     }
     let mut text = String::new();
     for chain in which.chains() {
-        push_line(&mut text, format_args!("flush chain ip lab {chain}"));
+        push_line(&mut text, format_args!("flush chain inet lab {chain}"));
         add_loss(&mut text, chain, ppm);
     }
     Ok(text)
@@ -119,27 +145,35 @@ fn add_loss(text: &mut String, chain: &str, ppm: u32) {
     match ppm {
         0 => {}
         // `numgen … < modulus` is always true, which nft refuses as out of range.
-        LOSS_PPM_MAX => push_line(text, format_args!("add rule ip lab {chain} {action}")),
+        LOSS_PPM_MAX => push_line(text, format_args!("add rule inet lab {chain} {action}")),
         _ => push_line(
             text,
             format_args!(
-                "add rule ip lab {chain} numgen random mod {LOSS_PPM_MAX} < {ppm} {action}"
+                "add rule inet lab {chain} numgen random mod {LOSS_PPM_MAX} < {ppm} {action}"
             ),
         ),
     }
 }
 
 /// Drops what comes from these addresses, besides what is dropped already.
-pub(crate) fn cut(from: &[Ipv4Addr]) -> String {
-    let list: Vec<String> = from.iter().map(ToString::to_string).collect();
-    format!("add element ip lab cut {{ {} }}\n", list.join(", "))
+pub(crate) fn cut(from: &[IpAddr]) -> String {
+    let mut text = String::new();
+    for address in from {
+        let set = match address {
+            IpAddr::V4(_) => "cut",
+            IpAddr::V6(_) => "cut6",
+        };
+        let element = format_args!("add element inet lab {set} {{ {address} }}");
+        push_line(&mut text, element);
+    }
+    text
 }
 
 /// Ends all splits.
-pub(crate) const HEAL: &str = "flush set ip lab cut\n";
+pub(crate) const HEAL: &str = "flush set inet lab cut\nflush set inet lab cut6\n";
 
 /// Arguments with which `nft` prints what [`parse_drops`] reads.
-pub(crate) const LIST_COUNTERS: [&str; 5] = ["list", "counters", "table", "ip", "lab"];
+pub(crate) const LIST_COUNTERS: [&str; 5] = ["list", "counters", "table", "inet", "lab"];
 
 /// Reads the counters from what `nft` prints; `None` if one of them is missing.
 pub(crate) fn parse_drops(text: &str) -> Option<Drops> {
@@ -177,7 +211,7 @@ fn push_line(text: &mut String, line: std::fmt::Arguments<'_>) {
 mod tests {
     use super::*;
 
-    const LISTED: &str = "table ip lab {
+    const LISTED: &str = "table inet lab {
 	counter split {
 		packets 3 bytes 84
 	}
@@ -215,7 +249,7 @@ mod tests {
     fn no_loss_leaves_an_empty_chain() {
         assert_eq!(
             loss(0, Traffic::Unicast).unwrap(),
-            "flush chain ip lab loss_unicast\n"
+            "flush chain inet lab loss_unicast\n"
         );
     }
 

@@ -1,9 +1,23 @@
-use core::net::Ipv4Addr;
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use core::time::Duration;
 use std::net::SocketAddr;
 
 use qsm_proto::view::MEMBERS_MAX;
 use qsm_wire::NodeId;
+
+use crate::plan::is_usable;
+
+/// Where services are announced and looked for by default in a cluster of IPv4: an address of the
+/// organisation-local scope (RFC 2365).
+pub const DISCOVERY_V4: SocketAddr =
+    SocketAddr::new(IpAddr::V4(Ipv4Addr::new(239, 192, 83, 77)), 4483);
+
+/// The same in a cluster of IPv6: a transient address of the site's scope (RFC 7346), with a group
+/// id for dynamic use (RFC 3307). Plans avoid it.
+pub const DISCOVERY_V6: SocketAddr = SocketAddr::new(
+    IpAddr::V6(Ipv6Addr::new(0xff15, 0, 0, 0, 0, 0, 0x8000, 0x534d)),
+    4483,
+);
 
 /// Everything a membership service can be told at its start; checked by [`ServiceConfig::check`].
 #[derive(Debug, Clone)]
@@ -42,9 +56,11 @@ pub struct ServiceConfig {
 /// The pool of multicast addresses (R230, R231).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PlanConfig {
-    /// First address of the pool.
-    pub base: Ipv4Addr,
-    /// Length of the pool's prefix, 4 to 30.
+    /// First address of the pool. It decides the family, which must be that of the service's own
+    /// address.
+    pub base: IpAddr,
+    /// Length of the pool's prefix: 4 to 30, for IPv6 8 to 126. Of IPv6, the cluster's number and
+    /// the group's take the low 64 bits, as far as the prefix leaves them.
     pub prefix: u8,
     /// UDP port of all channels.
     pub port: u16,
@@ -75,7 +91,16 @@ pub enum ServiceConfigError {
         /// What was given.
         got: usize,
     },
-    /// The pool's base is not a multicast address, its prefix is not 4 to 30, or its budget 0.
+    /// The service's address is of one family, where it announces itself or its address pool of
+    /// the other.
+    Families {
+        /// The service's address.
+        address: SocketAddr,
+        /// What does not fit it.
+        other: IpAddr,
+    },
+    /// The pool's base is not a multicast address, its prefix is not 4 to 30 (IPv6: 8 to 126), its
+    /// budget is 0, or everybody receives all of its addresses ([`is_flooded`](crate::plan::is_flooded)).
     Plan,
     /// An interval is zero.
     ZeroInterval {
@@ -90,8 +115,14 @@ impl core::fmt::Display for ServiceConfigError {
             Self::Nodes { got } => {
                 write!(f, "limit of {got} nodes is not between 1 and {MEMBERS_MAX}")
             }
+            Self::Families { address, other } => write!(
+                f,
+                "{address} and {other} are not of one family; give a service of IPv6 multicast \
+                 addresses of IPv6, and one of IPv4 those of IPv4"
+            ),
             Self::Plan => f.write_str(
-                "the address pool needs a multicast base, a prefix of 4 to 30 and a budget",
+                "the address pool needs a multicast base that is not everybody's, a prefix of 4 to 30 \
+                 (IPv6: 8 to 126) and a budget",
             ),
             Self::ZeroInterval { name } => write!(f, "{name} is zero; give it some milliseconds"),
         }
@@ -101,23 +132,27 @@ impl core::fmt::Display for ServiceConfigError {
 impl core::error::Error for ServiceConfigError {}
 
 impl ServiceConfig {
-    /// The defaults for a service at this address.
+    /// The defaults for a service at this address, whose family the multicast addresses follow.
     #[must_use]
     pub fn new(node: NodeId, address: SocketAddr) -> Self {
+        let (discovery, plan, datagram_bytes) = match address {
+            SocketAddr::V4(_) => (DISCOVERY_V4, PlanConfig::default(), 1472),
+            SocketAddr::V6(_) => (DISCOVERY_V6, PlanConfig::v6(), 1452),
+        };
         Self {
             node,
             cluster: "default".to_owned(),
             address,
-            discovery: SocketAddr::from(([239, 192, 83, 77], 4483)),
+            discovery,
             embedded: false,
             batch_interval: Duration::from_millis(100),
-            plan: PlanConfig::default(),
+            plan,
             heartbeat: Duration::from_millis(200),
             silence_heartbeats: 3,
             probes: 5,
             probe_interval: Duration::from_millis(100),
             drain_max: Duration::from_secs(30),
-            datagram_bytes: 1472,
+            datagram_bytes,
             limits: ServiceLimits::default(),
         }
     }
@@ -133,8 +168,23 @@ impl ServiceConfig {
             });
         }
         let plan = &self.plan;
-        if !plan.base.is_multicast() || !(4..=30).contains(&plan.prefix) || plan.budget == 0 {
+        let prefixes = match plan.base {
+            IpAddr::V4(_) => 4..=30,
+            IpAddr::V6(_) => 8..=126,
+        };
+        let sound = plan.base.is_multicast() && prefixes.contains(&plan.prefix) && plan.budget > 0;
+        if !sound || !is_usable(plan) {
             return Err(ServiceConfigError::Plan);
+        }
+        let own = self.address.is_ipv4();
+        if let Some(other) = [self.discovery.ip(), plan.base]
+            .into_iter()
+            .find(|other| other.is_ipv4() != own)
+        {
+            return Err(ServiceConfigError::Families {
+                address: self.address,
+                other,
+            });
         }
         let intervals = [
             ("batch_interval", self.batch_interval),
@@ -156,10 +206,24 @@ impl ServiceConfig {
     }
 }
 
+impl PlanConfig {
+    /// The defaults for a cluster of IPv6: ff15::/64, transient addresses of the site's scope, the
+    /// widest that routers keep inside a site without being told (RFC 7346).
+    #[must_use]
+    pub fn v6() -> Self {
+        Self {
+            base: IpAddr::V6(Ipv6Addr::new(0xff15, 0, 0, 0, 0, 0, 0, 0)),
+            prefix: 64,
+            ..Self::default()
+        }
+    }
+}
+
+/// The defaults for a cluster of IPv4: 239.192.0.0/14, the organisation-local scope (RFC 2365).
 impl Default for PlanConfig {
     fn default() -> Self {
         Self {
-            base: Ipv4Addr::new(239, 192, 0, 0),
+            base: IpAddr::from([239, 192, 0, 0]),
             prefix: 14,
             port: 4484,
             budget: 512,
@@ -174,6 +238,75 @@ impl Default for ServiceLimits {
             nodes: 10_000,
             groups: 1_000_000,
             roles_per_node: 200_000,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn config(address: &str) -> ServiceConfig {
+        ServiceConfig::new(NodeId(1), address.parse().unwrap())
+    }
+
+    #[test]
+    fn the_defaults_follow_the_family_of_the_address() {
+        let of = |address| {
+            let config = config(address);
+            assert_eq!(config.check(), Ok(()));
+            let plan = config.plan;
+            (
+                config.discovery.to_string(),
+                plan.base.to_string(),
+                plan.prefix,
+            )
+        };
+        let v4 = (
+            "239.192.83.77:4483".to_owned(),
+            "239.192.0.0".to_owned(),
+            14,
+        );
+        assert_eq!(of("10.0.0.1:1"), v4);
+        let v6 = ("[ff15::8000:534d]:4483".to_owned(), "ff15::".to_owned(), 64);
+        assert_eq!(of("[fd00::1]:1"), v6);
+    }
+
+    #[test]
+    fn mixed_families_are_refused_with_both_addresses() {
+        let mut config = config("[fd00::1]:4481");
+        config.plan = PlanConfig::default();
+        let error = config.check().unwrap_err().to_string();
+        assert!(
+            error.starts_with("[fd00::1]:4481 and 239.192.0.0 are not of one family; give"),
+            "{error}"
+        );
+        config.plan = PlanConfig::v6();
+        config.discovery = DISCOVERY_V4;
+        assert!(matches!(
+            config.check(),
+            Err(ServiceConfigError::Families { other, .. }) if other == DISCOVERY_V4.ip()
+        ));
+    }
+
+    #[test]
+    fn pools_without_an_address_to_give_are_refused() {
+        for (own, base, prefix) in [
+            ("10.0.0.1:1", "224.0.0.0", 24),
+            ("10.0.0.1:1", "10.0.0.0", 8),
+            ("10.0.0.1:1", "239.192.0.0", 31),
+            ("[fd00::1]:1", "ff15::1", 126),
+            ("[fd00::1]:1", "ff15::ff12:0", 112),
+            ("[fd00::1]:1", "ff15::", 4),
+        ] {
+            let mut config = config(own);
+            config.plan.base = base.parse().unwrap();
+            config.plan.prefix = prefix;
+            assert_eq!(
+                config.check(),
+                Err(ServiceConfigError::Plan),
+                "{base}/{prefix}"
+            );
         }
     }
 }

@@ -15,6 +15,14 @@ pub enum ServiceEvent {
         /// Where it is.
         address: SocketAddr,
     },
+    /// A node was not let in because its address is of the other family: members of a cluster send
+    /// to each other, so that all must be of one.
+    OtherFamily {
+        /// What it calls itself.
+        name: String,
+        /// Where it says it is.
+        address: SocketAddr,
+    },
     /// A node was declared dead because it answered no probe.
     Excluded {
         /// Who.

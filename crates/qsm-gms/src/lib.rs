@@ -56,7 +56,9 @@ mod signature;
 mod stats;
 mod timers;
 
-pub use config::{PlanConfig, ServiceConfig, ServiceConfigError, ServiceLimits};
+pub use config::{
+    DISCOVERY_V4, DISCOVERY_V6, PlanConfig, ServiceConfig, ServiceConfigError, ServiceLimits,
+};
 pub use event::ServiceEvent;
 pub use service::{Rows, Service};
 pub use stats::ServiceStats;

@@ -199,7 +199,7 @@ mod tests {
 
     #[test]
     fn two_sets_with_one_signature_stay_two_regions() {
-        let mut table = RegionTable::new(AddressPlan::new(PlanConfig::default(), &[]));
+        let mut table = RegionTable::new(AddressPlan::new(PlanConfig::default(), 0, &[]));
         let one: Arc<[GroupId]> = [GroupId(1)].into();
         let two: Arc<[GroupId]> = [GroupId(2)].into();
         let (first, _) = table.create(Instant(0), 77, Arc::clone(&one));

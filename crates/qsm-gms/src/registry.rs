@@ -127,7 +127,7 @@ pub(crate) struct Registry {
 
 impl Registry {
     pub(crate) fn new(config: &ServiceConfig, random: &mut Random) -> Self {
-        let plan = AddressPlan::new(config.plan, &[config.discovery]);
+        let plan = AddressPlan::new(config.plan, config.cluster_number(), &[config.discovery]);
         Self {
             limits: config.limits,
             drain_max: config.drain_max,

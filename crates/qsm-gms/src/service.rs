@@ -61,6 +61,8 @@ pub struct Service {
     beaconed: Instant,
     /// Services a conflict with which has been reported.
     rivals: BTreeSet<NodeId>,
+    /// Nodes of the other family that have been reported.
+    strangers: BTreeSet<NodeId>,
     outbox: Outbox,
     events: VecDeque<ServiceEvent>,
     stats: ServiceStats,
@@ -101,6 +103,7 @@ impl Service {
             beacon_at: now,
             beaconed: now,
             rivals: BTreeSet::new(),
+            strangers: BTreeSet::new(),
             outbox: Outbox::new(),
             events: VecDeque::new(),
             stats: ServiceStats::default(),

@@ -3,13 +3,14 @@
 mod network;
 
 use std::collections::BTreeSet;
+use std::net::SocketAddr;
 
 use network::{Cluster, address, ms};
-use qsm_gms::ServiceEvent;
+use qsm_gms::{ServiceConfig, ServiceEvent};
 use qsm_proto::membership::Change;
 use qsm_proto::{Random, Seed};
-use qsm_wire::Kind;
 use qsm_wire::membership::{QueryKind, Role};
+use qsm_wire::{Kind, NodeId};
 
 const SERVICE: u64 = 1;
 
@@ -447,6 +448,54 @@ fn a_bad_name_is_refused_with_a_reason_and_a_good_one_is_not() {
     let lives = member.changes.iter();
     let lives = lives.filter(|change| matches!(change, Change::Admitted { .. }));
     assert_eq!(lives.count(), 1);
+}
+
+fn v6(host: u64) -> SocketAddr {
+    format!("[fd00::{host:x}]:4481").parse().unwrap()
+}
+
+// Rule R-MEM-8.
+#[test]
+fn a_cluster_of_ipv6_gets_addresses_of_its_own_and_keeps_them_over_a_restart() {
+    let mut cluster = Cluster::new(15);
+    let config = ServiceConfig::new(NodeId(SERVICE), v6(SERVICE));
+    let number = config.cluster_number();
+    cluster.start_service(config);
+    for host in 10..13 {
+        cluster.start_member_at(host, v6(host), Some(v6(SERVICE)));
+        cluster.enter(v6(host), Role::Subscriber, &["a"]);
+    }
+    cluster.enter(v6(12), Role::Subscriber, &["b"]);
+    cluster.run(ms(3000));
+    let regions = |cluster: &Cluster, service| {
+        let rows = cluster.services[&service].rows().regions;
+        rows.iter().map(|row| row.address).collect::<BTreeSet<_>>()
+    };
+    let before = regions(&cluster, v6(SERVICE));
+    assert_eq!(before.len(), 2);
+    let middle = format!("ff15::{:x}:{:x}:", number >> 16, number & 0xffff);
+    for address in &before {
+        assert!(address.ip().to_string().starts_with(&middle), "{address}");
+    }
+    cluster.services.clear();
+    cluster.start_service(ServiceConfig::new(NodeId(2), v6(SERVICE)));
+    cluster.run(ms(5000));
+    assert_eq!(regions(&cluster, v6(SERVICE)), before);
+}
+
+// Rule R-MEM-11.
+#[test]
+fn a_node_of_the_other_family_is_turned_away_and_reported_once() {
+    let mut cluster = cluster(16, 2);
+    let stranger = cluster.start_member_at(20, v6(20), Some(address(SERVICE)));
+    cluster.enter(stranger, Role::Subscriber, &["a"]);
+    cluster.run(ms(5000));
+    assert_eq!(cluster.services[&address(SERVICE)].rows().nodes.len(), 2);
+    let reports = cluster.events.iter();
+    let reports = reports.filter(
+        |event| matches!(event, ServiceEvent::OtherFamily { address, .. } if *address == stranger),
+    );
+    assert_eq!(reports.count(), 1);
 }
 
 /// R040: bursts make few views. A thousand nodes join within 100 ms (R-MEM-2).

@@ -4,7 +4,7 @@ use qsm_proto::{Instant, Random};
 use qsm_wire::membership::{FromService, GroupReport, Role};
 use qsm_wire::{Incarnation, NodeId, Origin};
 
-use super::{NUMBER_MAX, Phase, Service};
+use super::{EVENTS_MAX, NUMBER_MAX, Phase, Service};
 use crate::ServiceEvent;
 use crate::clients::Standing;
 use crate::hold::Hello;
@@ -53,6 +53,10 @@ impl Service {
             self.clients.close(node, &mut self.outbox);
             return;
         }
+        if hello.address.is_ipv4() != self.config.address.is_ipv4() {
+            self.turn_away(node, hello);
+            return;
+        }
         match &mut self.phase {
             Phase::Holding(hold) => {
                 hold.add(now, node, hello);
@@ -70,6 +74,16 @@ impl Service {
                 }
             }
             Phase::Yielded { .. } => {}
+        }
+    }
+
+    /// A node whom other members could not reach (R-MEM-11).
+    fn turn_away(&mut self, node: NodeId, hello: Hello) {
+        self.stats.discard_message += 1;
+        self.clients.close(node, &mut self.outbox);
+        if self.strangers.len() < EVENTS_MAX && self.strangers.insert(node) {
+            let (name, address) = (hello.name, hello.address);
+            self.event(ServiceEvent::OtherFamily { name, address });
         }
     }
 

@@ -90,7 +90,16 @@ impl Cluster {
     }
 
     pub(crate) fn start_member(&mut self, host: u64, service: Option<SocketAddr>) -> SocketAddr {
-        let mut config = Config::new(NodeId(host), address(host));
+        self.start_member_at(host, address(host), service)
+    }
+
+    pub(crate) fn start_member_at(
+        &mut self,
+        host: u64,
+        address: SocketAddr,
+        service: Option<SocketAddr>,
+    ) -> SocketAddr {
+        let mut config = Config::new(NodeId(host), address);
         config.service = service;
         let seed = Seed(self.random.bits());
         let member = Member {
@@ -103,8 +112,8 @@ impl Cluster {
             wants: [BTreeSet::new(), BTreeSet::new()],
             drains: true,
         };
-        self.members.insert(address(host), member);
-        address(host)
+        self.members.insert(address, member);
+        address
     }
 
     pub(crate) fn member(&self, at: SocketAddr) -> &Member {
