@@ -122,7 +122,7 @@ impl Noise {
     #[must_use]
     pub(crate) fn salt(node: NodeId, group: usize) -> u64 {
         // Fibonacci hashing (Knuth, TAOCP 3, 6.4): the high bits depend on all.
-        (node.0 ^ (group as u64).rotate_left(32)).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 20
+        (node.0 ^ (group as u64).rotate_left(32)).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40
     }
 
     fn cover(&mut self, bytes: usize) {
