@@ -19,7 +19,7 @@ SOAK_SEEDS ?= 100000
 FUZZ_TARGETS := $(basename $(notdir $(wildcard fuzz/fuzz_targets/*.rs)))
 TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
 
-.PHONY: help deps demo test format lint unit doc fuzz soak digests growth large bench-quick figures figures-groupcast groupcast-capi
+.PHONY: help deps demo test format lint unit doc fuzz soak digests growth large bench bench-deps bench-quick figures figures-groupcast groupcast-capi
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -118,6 +118,15 @@ groupcast-capi: ## build sendgroup() for C and install it below PREFIX (/usr/loc
 
 bench-quick: deps ## the short benchmark: throughput beside the raw ceiling, repair latency
 	$(CARGO) run $(LOCKED) --release -p qsm-bench -- quick
+
+bench-deps: deps ## install and build the systems of `make bench`; what cannot be had is left out
+	$(CARGO) run $(LOCKED) --release -p qsm-bench -- compare --install-only
+
+# E.g. BENCH="--quick", BENCH="--systems quicksilver,aeron --axes loss".
+BENCH ?=
+
+bench: deps ## Quicksilver beside other systems: hours, or ten minutes with BENCH=--quick; writes docs/benchmarks.md
+	$(CARGO) run $(LOCKED) --release -p qsm-bench -- compare $(BENCH)
 
 figures: ## run the experiments of the papers and write docs/figures; half an hour on two cores
 	$(CARGO) build $(LOCKED) --release -p qsm-cli

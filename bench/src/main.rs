@@ -7,6 +7,7 @@
 
 mod blaster;
 mod children;
+mod compare;
 mod quick;
 mod stream;
 
@@ -25,6 +26,13 @@ struct Arguments {
 enum Command {
     /// Throughput of one sender beside the raw ceiling, and repair latency under loss.
     Quick(quick::Options),
+    /// Quicksilver beside other systems: installs them, measures, writes docs/benchmarks.md.
+    Compare(compare::Options),
+    #[command(hide = true)]
+    Peer {
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<String>,
+    },
     #[command(hide = true)]
     BlastSend(blaster::SendOptions),
     #[command(hide = true)]
@@ -41,6 +49,8 @@ pub(crate) type Failure = Box<dyn std::error::Error>;
 fn main() -> ExitCode {
     let result = match Arguments::parse().command {
         Command::Quick(options) => quick::run(&options),
+        Command::Compare(options) => compare::run(&options),
+        Command::Peer { arguments } => compare::quicksilver(&arguments),
         Command::BlastSend(options) => blaster::send(&options),
         Command::BlastReceive(options) => blaster::receive(&options),
         Command::StreamSend(options) => stream::send(&options),

@@ -17,8 +17,12 @@ const ARROWS: [(&str, &[&str]); 13] = [
     ("groupcast", &[]),
     ("qsm-net", &["groupcast"]),
     ("qsm", &["qsm-wire", "qsm-proto", "qsm-gms", "qsm-net"]),
-    // The demonstration runs in the namespaces of the lab, and `qsm sim` replays seeds.
-    ("qsm-cli", &["qsm", "lab", "qsm-sim", "qsm-figures"]),
+    // The demonstration runs in the namespaces of the lab, `qsm sim` replays seeds, and `qsm bench`
+    // compares with the bare sockets.
+    (
+        "qsm-cli",
+        &["qsm", "qsm-net", "lab", "qsm-sim", "qsm-figures"],
+    ),
     ("lab", &[]),
     (
         "qsm-bench",
@@ -36,11 +40,14 @@ const EDGES: [&str; 3] = ["qsm-cli", "qsm-bench", "qsm-system"];
 /// Crates that nothing in `crates/` may be built with; tests may use the lab.
 const TOPMOST: [&str; 3] = ["qsm-bench", "qsm-system", "tidy"];
 
+/// Workspaces of their own, which `cargo test` does not build.
+const APART: [&str; 2] = ["fuzz/", "bench/peers/"];
+
 fn manifests() -> BTreeMap<String, Manifest> {
     let repository = Repository::open().expect("the repository can be read");
     repository
         .ending("Cargo.toml")
-        .filter(|path| !path.starts_with("fuzz/"))
+        .filter(|path| !APART.iter().any(|folder| path.starts_with(folder)))
         .map(|path| Manifest::new(&repository.text(path)))
         .filter(|manifest| !manifest.name.is_empty())
         .map(|manifest| (manifest.name.clone(), manifest))

@@ -7,6 +7,7 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand};
 use qsm::{Builder, DATA_PORT, Embedded, Family, FaultConfig, Node};
 
+use crate::bench::BenchArgs;
 use crate::demo::{self, DemoArgs};
 use crate::gms::GmsArgs;
 use crate::lab_command::LabArgs;
@@ -61,6 +62,8 @@ pub(crate) enum Command {
     Regions(ListArgs),
     /// Test hosts on this machine, out of network namespaces
     Lab(LabArgs),
+    /// Measure throughput and latency, on this machine or between hosts
+    Bench(BenchArgs),
     /// Simulate clusters: replay seeds and scenarios, look for faults at random
     Sim(SimArgs),
     /// Show it all on this machine: many hosts, losses and a crash, checked to the last byte

@@ -12,6 +12,8 @@
 
 mod args;
 mod base64;
+mod bench;
+mod cast;
 mod demo;
 mod digest;
 mod failure;
@@ -61,6 +63,7 @@ fn run(command: &Command) -> Result<(), Failure> {
         Command::Groups(args) => listing::groups(args),
         Command::Regions(args) => listing::regions(args),
         Command::Lab(args) => lab_command::run(args),
+        Command::Bench(args) => bench::run(args),
         Command::Sim(args) => sim::run(args),
         Command::Demo(args) => demo::run(args),
         Command::DemoNode(args) => demo::run_node(args),

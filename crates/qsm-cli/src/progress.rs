@@ -28,6 +28,13 @@ impl Progress {
         self.terminal && self.shown.is_none_or(|shown| shown.elapsed() >= EVERY)
     }
 
+    /// Writes it at once, if stderr is a terminal.
+    pub(crate) fn announce(&mut self, line: &str) {
+        if self.terminal {
+            self.show(line);
+        }
+    }
+
     /// Writes it.
     pub(crate) fn show(&mut self, line: &str) {
         eprint!("\r\x1b[K{line}");

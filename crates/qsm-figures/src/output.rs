@@ -108,7 +108,8 @@ pub fn write_page(folder: &Path, figures: &[&'static Figure], results: &Results)
         .collect();
     summary(&mut page, &outcomes, results);
     for (figure, outcome) in &outcomes {
-        section(&mut page, figure, outcome);
+        let seconds = results.seconds_of.get(figure.sweep.name);
+        section(&mut page, figure, outcome, seconds.copied().unwrap_or(0.0));
     }
     std::fs::create_dir_all(folder)?;
     std::fs::write(folder.join("README.md"), page)
@@ -155,11 +156,11 @@ fn summary(page: &mut String, outcomes: &[(&Figure, Outcome)], results: &Results
     }
 }
 
-fn section(page: &mut String, figure: &Figure, outcome: &Outcome) {
+fn section(page: &mut String, figure: &Figure, outcome: &Outcome, seconds: f64) {
     add(
         page,
         format_args!(
-            "\n## {id}\n\n{title}; {source}. Varied: {x}.\n\n![{title}]({id}.svg)\n\n\
+            "\n## {id}\n\n{title}; {source}. Varied: {x}. Runs took {seconds:.0} s of processor time.\n\n![{title}]({id}.svg)\n\n\
              **The paper**: {paper}\n\n**Seed-faithful** ({agrees}):\n\n",
             id = figure.id,
             title = figure.title,

@@ -197,9 +197,8 @@ impl Machines {
             Mode::Modern => CostModel {
                 heap: None,
                 forwarded_acknowledged: false,
-                order: Order::BySocket,
+                order: Order::ByKind,
                 io_quantum: micros(200),
-                output_first: micros(100),
                 ..costs
             },
         }

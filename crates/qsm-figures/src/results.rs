@@ -16,6 +16,8 @@ pub struct Results {
     pub virtual_seconds: f64,
     /// Processor seconds spent.
     pub seconds: f64,
+    /// Processor seconds spent on each sweep.
+    pub seconds_of: BTreeMap<&'static str, f64>,
     /// Inputs that nodes have handled.
     pub inputs: u64,
     /// Runs that broke something, with what.

@@ -149,6 +149,7 @@ fn take(
     let mut results = results
         .lock()
         .unwrap_or_else(std::sync::PoisonError::into_inner);
+    *results.seconds_of.entry(job.sweep.name).or_default() += seconds;
     match outcome {
         Ok((measured, virtual_seconds)) => {
             results.virtual_seconds += virtual_seconds;

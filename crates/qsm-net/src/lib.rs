@@ -41,6 +41,7 @@
 
 mod address;
 mod buffers;
+mod clock;
 mod config;
 mod counters;
 mod error;
@@ -58,6 +59,7 @@ mod thread;
 mod waker;
 
 pub use address::Family;
+pub use clock::{monotonic_nanos, process_cpu_time};
 pub use config::{
     Offload, PortConfig, RECEIVE_BUFFER_DEFAULT_BYTES, SEND_BUFFER_DEFAULT_BYTES, TTL_DEFAULT,
 };

@@ -17,9 +17,6 @@ use crate::send::{Gso, Transmitter};
 use crate::socket::{self, Socket};
 use crate::waker::Waker;
 
-/// Messages that unicast may take of one batch while multicast waits too: half, so that neither starves.
-const UNICAST_SHARE: usize = SLOTS / 2;
-
 /// One unicast socket, which also sends everything, and one socket for each multicast address joined (R056).
 ///
 /// It belongs to one thread; only the [`Waker`] is shared. The loop of that thread:
@@ -189,8 +186,9 @@ impl Port {
             icmp::drain(self.unicast.fd(), &mut self.counters.sent.errors);
         }
         if unicast != 0 || continued {
+            // Half of the batch while multicast waits too, so that neither starves.
             let share = if self.poller.has_pending_multicast() {
-                UNICAST_SHARE
+                self.ring.room() / 2
             } else {
                 SLOTS
             };

@@ -28,21 +28,38 @@ pub enum Order {
     Arrival,
     /// Control before data, forwarded packets among control (S0 §4, §5.3).
     ControlFirst,
-    /// What came to the host alone before what came to a group, as they wait in two sockets: most
-    /// control and repairs before data (R122).
+    /// Tokens and membership, then requests and ACKs, then repairs, then data (R122).
+    ByKind,
+    /// What came to the host alone before what came to a group, as they wait in two sockets: the
+    /// product's approximation of R122.
     BySocket,
 }
 
 impl Order {
-    const CLASSES: usize = 2;
+    const CLASSES: usize = 4;
 
     fn class(self, datagram: &Datagram) -> usize {
-        let last = match self {
-            Self::Arrival => false,
-            Self::ControlFirst => is_fresh(&datagram.bytes),
-            Self::BySocket => datagram.to.ip().is_multicast(),
-        };
-        usize::from(last)
+        match self {
+            Self::Arrival => 0,
+            Self::ControlFirst => usize::from(is_fresh(&datagram.bytes)),
+            Self::ByKind => rank(&datagram.bytes),
+            Self::BySocket => usize::from(datagram.to.ip().is_multicast()),
+        }
+    }
+}
+
+/// The place of a datagram's kind in R122's order.
+fn rank(datagram: &[u8]) -> usize {
+    let kind = datagram.get(1).copied().unwrap_or(0);
+    let is = |other: &Kind| kind == *other as u8;
+    match is(&Kind::Data) {
+        true if is_fresh(datagram) => 3,
+        true => 2,
+        false => usize::from(
+            [Kind::Nak, Kind::Pull, Kind::Ack, Kind::Absent]
+                .iter()
+                .any(is),
+        ),
     }
 }
 
@@ -448,7 +465,7 @@ mod tests {
         wake: Duration::from_millis(1),
         io_quantum: Duration::from_millis(50),
         output_first: Duration::ZERO,
-        order: Order::BySocket,
+        order: Order::ByKind,
         told_of_drops: false,
         heap: None,
         weight: 10,
@@ -509,8 +526,33 @@ mod tests {
     }
 
     #[test]
-    fn what_came_to_the_host_alone_is_served_before_what_came_to_a_group() {
+    fn datagrams_are_served_by_kind() {
         let mut cpu = Cpu::new(MODEL, 0, 0);
+        let arrivals = [
+            (Kind::Data, Hop::Direct),
+            (Kind::Data, Hop::Push),
+            (Kind::Pull, Hop::Direct),
+            (Kind::Token, Hop::Direct),
+        ];
+        for (kind, hop) in arrivals {
+            assert!(cpu.arrive(Instant(0), &datagram(kind, hop), 1 << 20));
+        }
+        let served: Vec<_> = core::iter::from_fn(|| next_kind(&mut cpu)).collect();
+        let expected = arrivals.into_iter().rev();
+        assert!(
+            served
+                .into_iter()
+                .eq(expected.map(|(kind, hop)| (kind as u8, hop as u8)))
+        );
+    }
+
+    #[test]
+    fn what_came_to_the_host_alone_is_served_before_what_came_to_a_group() {
+        let model = CostModel {
+            order: Order::BySocket,
+            ..MODEL
+        };
+        let mut cpu = Cpu::new(model, 0, 0);
         let (host, group) = ([10, 0, 0, 2], [239, 0, 0, 1]);
         let arrivals = [
             (group, Kind::Data, Hop::Direct),

@@ -9,6 +9,7 @@ use qsm_proto::{Limits, Pace, Recovery};
 use crate::error::StartError;
 use crate::node::Node;
 use crate::outlet::GateLimits;
+use crate::tap::{Tap, Tapped};
 
 /// Longest name of a node or a cluster, bytes.
 pub const NAME_BYTES_MAX: usize = 64;
@@ -54,6 +55,7 @@ pub struct Builder {
     pub(crate) queues: GateLimits,
     pub(crate) request_timeout: Duration,
     pub(crate) thread: ThreadOptions,
+    pub(crate) tap: Option<Tap>,
 }
 
 /// How the core thread runs.
@@ -188,6 +190,7 @@ impl Builder {
             },
             request_timeout: Self::REQUEST_TIMEOUT,
             thread: ThreadOptions::default(),
+            tap: None,
         }
     }
 
@@ -359,6 +362,16 @@ impl Builder {
     /// Runs the core thread on this CPU only.
     pub fn pin_to_cpu(mut self, cpu: usize) -> Self {
         self.thread.cpu = Some(cpu);
+        self
+    }
+
+    /// Shows every datagram that this node sends or receives to `tap`, with the time at which it
+    /// crossed the border to the kernel: for measurements and captures. What an injected fault
+    /// drops is not shown, nor what an embedded service sends and receives.
+    ///
+    /// It runs on the core thread and must be as short as an upcall; without it, nothing is timed.
+    pub fn tap(mut self, tap: impl Fn(Tapped<'_>) + Send + Sync + 'static) -> Self {
+        self.tap = Some(Tap::new(tap));
         self
     }
 

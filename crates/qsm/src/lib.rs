@@ -56,6 +56,7 @@ mod shared;
 mod sleepers;
 mod snapshot;
 mod subscription;
+mod tap;
 
 pub use builder::{Builder, DATA_PORT, Embedded, NAME_BYTES_MAX};
 pub use error::{CloseReason, RecvError, RequestError, SendError, StartError};
@@ -68,6 +69,7 @@ pub use snapshot::{Memory, PublisherRow, RepairLatency, RuntimeStats, Snapshot, 
 pub use subscription::{
     Delivery, Iter, Message, Overflow, SubscribeOptions, Subscription, Upcalls,
 };
+pub use tap::{Direction, Tapped};
 
 pub use qsm_gms::{DISCOVERY_V4, DISCOVERY_V6, ServiceEvent, ServiceStats};
 pub use qsm_net::{

@@ -1,7 +1,6 @@
 //! `qsm demo`: hosts, a membership service, senders and receivers as processes, losses, a crash;
 //! and at the end a comparison of everything received with everything published.
 
-mod cast;
 mod content;
 mod node;
 mod plan;
@@ -23,7 +22,6 @@ use qsm::Family;
 
 pub(crate) use node::{NodeArgs, run as run_node};
 
-use self::cast::{Cast, Place};
 use self::plan::{Plan, Size, Source};
 use self::screen::Screen;
 use self::stage::Stage;
@@ -31,6 +29,7 @@ use self::summary::Summary;
 use self::talk::{End, Range, Told};
 use self::verify::{ByGroup, Evidence};
 use crate::args::{after_help, loss_ppm, seconds};
+use crate::cast::{Cast, Place};
 use crate::failure::Failure;
 use crate::figures;
 use crate::stop::Stop;

@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use super::cast::{Cast, Heard, Line, Place};
 use super::screen::Screen;
 use super::talk::{Figures, Published, Said, Stream};
+use crate::cast::{Cast, Heard, Line, Place};
 use crate::failure::Failure;
 use crate::figures;
 use crate::stop::Stop;
@@ -92,7 +92,7 @@ impl State {
 /// All processes and what is known of them.
 pub(crate) struct Stage {
     /// The processes.
-    pub(crate) cast: Cast,
+    pub(crate) cast: Cast<Said>,
     /// What is known of them, in the same order.
     pub(crate) states: Vec<State>,
     /// Where the membership service is.
@@ -112,7 +112,7 @@ pub(crate) struct Stage {
 impl Stage {
     /// With nobody on it yet; everything has to be over by the deadline.
     #[must_use]
-    pub(crate) fn new(cast: Cast, screen: Screen, stop: Stop, deadline: Instant) -> Self {
+    pub(crate) fn new(cast: Cast<Said>, screen: Screen, stop: Stop, deadline: Instant) -> Self {
         Self {
             cast,
             states: Vec::new(),
@@ -241,7 +241,7 @@ impl Stage {
         Ok(())
     }
 
-    fn hear(&mut self, heard: Heard) {
+    fn hear(&mut self, heard: Heard<Said>) {
         let Heard { who, life, line } = heard;
         let now = Instant::now();
         // Its former life does not concern us any more, nor one that was killed.

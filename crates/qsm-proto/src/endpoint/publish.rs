@@ -1,9 +1,11 @@
 //! The application's commands: entering groups, publishing, closing.
 
 use qsm_wire::membership::{QueryKind, Role};
-use qsm_wire::{GroupId, Opening, RegionId, StreamId};
+use qsm_wire::{GroupId, Opening, StreamId};
 
+use super::core::Core;
 use super::{Closing, Endpoint};
+use crate::region::Region;
 use crate::send::{Message, Past, PushError, SendConfig, SendStream};
 use crate::{Deliver, Delivery, Event, Instant, PublishError};
 
@@ -192,40 +194,17 @@ impl Endpoint {
 
     /// Puts a message on the streams of all regions of its group, or on none.
     fn push_to_regions(&mut self, now: Instant, message: Message<'_>) -> Result<(), PublishError> {
-        self.open_streams(message.group);
-        let ids: &[RegionId] = self.routes.regions(message.group);
+        let ids = self.routes.regions(message.group);
         // One region judges for itself; several share the pool, and all of them must have room.
-        let count = ids.iter().filter(|id| self.receives(**id)).count();
-        if count > 1 {
-            // Each has a copy of its own.
-            let share = self.pool.limit_blocks() / count;
-            let max = SendConfig::new(&self.core.config).message_bytes_max(share);
-            let length = message.payload.len();
-            if length > max {
-                return Err(PublishError::TooLarge { length, max });
-            }
-            let needed: Option<usize> = ids
-                .iter()
-                .filter_map(|id| self.regions.get(id).filter(|region| region.receivers > 0))
-                .filter_map(|region| region.sender.as_ref())
-                .map(|sender| sender.blocks_needed(message.payload.len()))
-                .sum();
-            if needed.is_none_or(|needed| needed > self.pool.free_blocks()) {
-                let region = ids.first().copied().unwrap_or_default();
-                return Err(PublishError::WindowFull { region });
-            }
+        if ids.len() > 1 {
+            self.check_rooms(message)?;
         }
-        for id in ids {
-            let Some(region) = self
-                .regions
-                .get_mut(id)
-                .filter(|region| region.receivers > 0)
-            else {
+        for id in self.routes.regions(message.group) {
+            let region = self.regions.get_mut(id);
+            let Some(region) = region.filter(|region| region.receivers > 0) else {
                 continue;
             };
-            let Some(sender) = &mut region.sender else {
-                continue;
-            };
+            let sender = sending(region, &self.core, self.pasts.forgotten());
             sender
                 .push(now, &mut self.pool, message)
                 .map_err(|error| match error {
@@ -242,34 +221,51 @@ impl Endpoint {
         Ok(())
     }
 
-    /// Opens this node's streams in the regions of a group that have none yet.
-    fn open_streams(&mut self, group: GroupId) {
-        let header = self.core.header();
-        for id in self.routes.regions(group) {
-            let Some(region) = self
-                .regions
-                .get_mut(id)
-                .filter(|region| region.receivers > 0 && region.sender.is_none())
-            else {
+    /// Whether all regions of a group have room for a message, each for a copy of its own.
+    fn check_rooms(&mut self, message: Message<'_>) -> Result<(), PublishError> {
+        let length = message.payload.len();
+        let ids = self.routes.regions(message.group);
+        let (mut count, mut needed) = (0, Some(0));
+        for id in ids {
+            let region = self.regions.get_mut(id);
+            let Some(region) = region.filter(|region| region.receivers > 0) else {
                 continue;
             };
-            let stream = StreamId {
-                origin: header.origin,
-                channel: region.channel(),
-            };
-            let config = SendConfig::new(&self.core.config);
-            let view = region.history.newest().number();
-            let highest = self.pasts.forgotten();
-            let start = highest + 1;
-            let openings = vec![Opening { view, start }];
-            let past = Past { highest, openings };
-            region.sender = Some(SendStream::resume(config, header, stream, past));
+            let sender = sending(region, &self.core, self.pasts.forgotten());
+            count += 1;
+            needed = needed
+                .zip(sender.blocks_needed(length))
+                .map(|(all, more)| all + more);
         }
+        let share = self.pool.limit_blocks() / count.max(1);
+        let max = SendConfig::new(&self.core.config).message_bytes_max(share);
+        if count > 1 && length > max {
+            return Err(PublishError::TooLarge { length, max });
+        }
+        if count > 1 && needed.is_none_or(|needed| needed > self.pool.free_blocks()) {
+            let region = ids.first().copied().unwrap_or_default();
+            return Err(PublishError::WindowFull { region });
+        }
+        Ok(())
     }
+}
 
-    fn receives(&self, id: RegionId) -> bool {
-        self.regions
-            .get(&id)
-            .is_some_and(|region| region.receivers > 0)
-    }
+/// This node's stream in a region, opened behind `highest`, the highest number of streams that
+/// have been forgotten, if there is none yet.
+fn sending<'r>(region: &'r mut Region, core: &Core, highest: u64) -> &'r mut SendStream {
+    region.sender.get_or_insert_with(|| {
+        let header = core.header();
+        let newest = region.history.newest();
+        let stream = StreamId {
+            origin: header.origin,
+            channel: newest.channel(),
+        };
+        let opening = Opening {
+            view: newest.number(),
+            start: highest + 1,
+        };
+        let openings = vec![opening];
+        let past = Past { highest, openings };
+        SendStream::resume(SendConfig::new(&core.config), header, stream, past)
+    })
 }

@@ -45,6 +45,7 @@ pub(crate) use self::transmit::{Poll, Transmitter};
 use crate::error::{CloseReason, RequestError};
 use crate::shared::{Reply, Shared};
 use crate::snapshot::RuntimeStats;
+use crate::tap::{Direction, Tap, Tapped};
 
 /// Datagrams received in one turn before timers and sending get theirs: about 1 ms at 4 million
 /// a second.
@@ -77,6 +78,7 @@ pub(crate) struct Core {
     pending: Pending,
     readers: Readers,
     transmitter: Transmitter,
+    tap: Option<Tap>,
     embedding: Embedding,
     closing: Option<Closing>,
     about: About,
@@ -176,8 +178,22 @@ impl Core {
                 break;
             }
             datagrams += received;
+            let tap = self
+                .tap
+                .as_ref()
+                .map(|tap| (tap, std::time::Instant::now()));
             for datagram in self.port.datagrams() {
                 let from = datagram.source;
+                if let Some((tap, at)) = tap {
+                    tap.tell(Tapped {
+                        at,
+                        direction: Direction::Received,
+                        peer: from,
+                        group: datagram.group,
+                        bytes: datagram.bytes,
+                        segment_bytes: datagram.bytes.len(),
+                    });
+                }
                 let datagram = match datagram.home {
                     Some((buffer, start)) => {
                         Datagram::lent(buffer, start..start + datagram.bytes.len())

@@ -59,7 +59,8 @@ pub(crate) fn start(mut builder: Builder) -> Result<Node, StartError> {
         sources: Sources::default(),
         pending: Pending::default(),
         readers: Readers::default(),
-        transmitter: Transmitter::default(),
+        transmitter: Transmitter::new(builder.tap.clone()),
+        tap: builder.tap.clone(),
         about: About {
             name,
             cluster: builder.cluster.clone(),

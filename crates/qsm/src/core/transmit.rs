@@ -2,11 +2,13 @@
 //! when there is room again; nothing is overtaken and no control packet is lost here.
 
 use std::net::SocketAddr;
+use std::time;
 
-use qsm_net::{Port, SendError};
+use qsm_net::{Port, SendError, Sent};
 use qsm_proto::{Endpoint, Instant, Transmit};
 
 use crate::snapshot::RuntimeStats;
+use crate::tap::{Direction, Tap, Tapped};
 
 /// Datagrams or trains sent in one turn; then receiving goes first again. Trains of 64 KiB at
 /// 4 GB/s: 1 ms.
@@ -19,6 +21,7 @@ pub(crate) struct Transmitter {
     more: bool,
     blocked: u64,
     failed: u64,
+    tap: Option<Tap>,
 }
 
 /// Something that has datagrams to send.
@@ -33,6 +36,14 @@ impl Poll for Endpoint {
 }
 
 impl Transmitter {
+    /// Shows what it sends to the tap, if there is one.
+    pub(crate) fn new(tap: Option<Tap>) -> Self {
+        Self {
+            tap,
+            ..Self::default()
+        }
+    }
+
     /// Sends what there is, up to the quantum.
     pub(crate) fn run(&mut self, now: Instant, from: &mut impl Poll, port: &mut Port) {
         self.more = true;
@@ -46,7 +57,7 @@ impl Transmitter {
             };
             let to = transmit.to;
             let (bytes, segment_bytes) = (transmit.bytes, transmit.segment_bytes);
-            match port.send(to, bytes, segment_bytes) {
+            match hand_over(self.tap.as_ref(), port, to, (bytes, segment_bytes)) {
                 Ok(_) => {}
                 Err(SendError::WouldBlock { sent }) => {
                     self.blocked += 1;
@@ -78,7 +89,8 @@ impl Transmitter {
         if !port.writable() {
             return false;
         }
-        match port.send(to, &self.held, segment_bytes) {
+        let train = (&self.held[..], segment_bytes);
+        match hand_over(self.tap.as_ref(), port, to, train) {
             Ok(_) => {}
             Err(SendError::WouldBlock { sent }) => {
                 self.held.drain(..sent.bytes);
@@ -89,4 +101,33 @@ impl Transmitter {
         self.held_for = None;
         true
     }
+}
+
+/// Gives a train to the kernel, and shows what it took.
+fn hand_over(
+    tap: Option<&Tap>,
+    port: &mut Port,
+    to: SocketAddr,
+    (bytes, segment_bytes): (&[u8], usize),
+) -> Result<Sent, SendError> {
+    let Some(tap) = tap else {
+        return port.send(to, bytes, segment_bytes);
+    };
+    let at = time::Instant::now();
+    let result = port.send(to, bytes, segment_bytes);
+    let sent = match &result {
+        Ok(_) => bytes.len(),
+        Err(error) => error.sent().bytes,
+    };
+    if sent > 0 {
+        tap.tell(Tapped {
+            at,
+            direction: Direction::Sent,
+            peer: to,
+            group: to.ip().is_multicast().then_some(to),
+            bytes: &bytes[..sent],
+            segment_bytes,
+        });
+    }
+    result
 }

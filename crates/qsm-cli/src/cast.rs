@@ -1,5 +1,5 @@
-//! The processes of the demonstration, and the hosts they run on: network namespaces where the
-//! system permits them, else this host's loopback interface.
+//! Processes of this program that a command starts and talks with, and the hosts they run on:
+//! network namespaces where the system permits them, else this host's loopback interface.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -10,9 +10,10 @@ use std::thread;
 
 use lab::{HostId, Lab, Output, Process};
 use qsm::Family;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::talk::{Said, Told};
 use crate::failure::Failure;
 
 /// Lines that wait for the director.
@@ -27,9 +28,9 @@ pub(crate) type Place = usize;
 
 /// Something a process wrote.
 #[derive(Debug)]
-pub(crate) enum Line {
-    /// A node of the demonstration.
-    Said(Said),
+pub(crate) enum Line<S> {
+    /// What its kind says, as JSON.
+    Said(S),
     /// The membership service.
     Service(Value),
     /// To standard error.
@@ -40,13 +41,13 @@ pub(crate) enum Line {
 
 /// A line, who wrote it, and in which of its lives.
 #[derive(Debug)]
-pub(crate) struct Heard {
+pub(crate) struct Heard<S> {
     /// Who.
     pub(crate) who: Place,
     /// How often it had been started before.
     pub(crate) life: u32,
     /// What.
-    pub(crate) line: Line,
+    pub(crate) line: Line<S>,
 }
 
 enum Hosts {
@@ -71,20 +72,20 @@ struct Actor {
     life: u32,
 }
 
-/// All processes. Dropping it kills them, and removes the hosts.
-pub(crate) struct Cast {
+/// All processes, which say `S`. Dropping it kills them, and removes the hosts.
+pub(crate) struct Cast<S> {
     actors: Vec<Actor>,
     hosts: Hosts,
     program: PathBuf,
     family: Family,
-    lines: SyncSender<Heard>,
+    lines: SyncSender<Heard<S>>,
     /// What they write.
-    pub(crate) heard: Receiver<Heard>,
+    pub(crate) heard: Receiver<Heard<S>>,
     /// Why there are no namespaces, if there are none.
     pub(crate) without_lab: Option<String>,
 }
 
-impl Cast {
+impl<S: DeserializeOwned + Send + 'static> Cast<S> {
     /// Nobody yet; `loopback` does without namespaces also where there could be some. All will use
     /// addresses of this family.
     ///
@@ -193,7 +194,7 @@ impl Cast {
     }
 
     /// Tells a process something. One that has ended is found so by its silence.
-    pub(crate) fn tell(&mut self, who: Place, told: &Told) {
+    pub(crate) fn tell(&mut self, who: Place, told: &impl Serialize) {
         if let Some(stdin) = &mut self.actors[who].stdin
             && let Ok(mut line) = serde_json::to_vec(told)
         {
@@ -288,7 +289,7 @@ impl Handle {
     }
 }
 
-impl Drop for Cast {
+impl<S> Drop for Cast<S> {
     fn drop(&mut self) {
         for actor in &mut self.actors {
             actor.stdin = None;
@@ -306,7 +307,7 @@ fn localhost(family: Family) -> IpAddr {
     }
 }
 
-/// Addresses and ports that no other demonstration on this host uses at the same time, as far as
+/// Addresses and ports that no other command on this host uses at the same time, as far as
 /// process numbers can tell.
 fn loopback_hosts(family: Family) -> Hosts {
     let (first, count) = PORTS;
@@ -322,10 +323,11 @@ fn loopback_hosts(family: Family) -> Hosts {
 }
 
 /// Reads lines in a thread of its own, until there are no more or nobody wants them.
-fn listen<R, F>(from: R, to: SyncSender<Heard>, (who, life): (Place, u32), parse: F)
+fn listen<R, F, S>(from: R, to: SyncSender<Heard<S>>, (who, life): (Place, u32), parse: F)
 where
     R: Read + Send + 'static,
-    F: Fn(String) -> Line + Send + 'static,
+    F: Fn(String) -> Line<S> + Send + 'static,
+    S: Send + 'static,
 {
     thread::spawn(move || {
         for line in BufReader::new(from).lines().map_while(Result::ok) {
@@ -343,7 +345,7 @@ where
     });
 }
 
-fn parse(line: String, service: bool) -> Line {
+fn parse<S: DeserializeOwned>(line: String, service: bool) -> Line<S> {
     let parsed = match service {
         true => serde_json::from_str(&line).map(Line::Service),
         false => serde_json::from_str(&line).map(Line::Said),

@@ -1,0 +1,342 @@
+//! What is compared: each system, and how it is tuned.
+//!
+//! Every system is tuned as its own documentation advises for throughput without loss on a host
+//! whose kernel grants socket buffers of some megabytes. Where two ways of doing it are both
+//! advised, or one is what people run by default, both are here as variants.
+
+use super::cell::Cell;
+
+/// A system, or a variant of one.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct System {
+    /// Name, then `/` and what is special about the variant.
+    pub(crate) name: &'static str,
+    /// Its program in `bench/peers`; empty: this program itself.
+    pub(crate) folder: &'static str,
+    pub(crate) kind: Kind,
+    /// Part of the short matrix?
+    pub(crate) main: bool,
+    /// `NAME=VALUE` for its program.
+    pub(crate) settings: &'static [&'static str],
+    /// The same on a network of 1500 byte packets, if it differs.
+    pub(crate) lab_settings: Option<&'static [&'static str]>,
+    /// How it is tuned, and why.
+    pub(crate) tuning: &'static str,
+    /// Why it is not asked for a cell.
+    pub(crate) refuses: fn(Cell) -> Option<&'static str>,
+}
+
+/// How a system is played.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// One message a datagram, nothing verified or repaired: a ceiling.
+    RawMessages,
+    /// As many messages as fit in datagrams of 1400 bytes, likewise.
+    RawPackets,
+    /// Its program; packets are lost on the wire.
+    Wire,
+    /// Its program, whose own fault injector loses packets.
+    Injector,
+}
+
+fn any(_: Cell) -> Option<&'static str> {
+    None
+}
+
+fn no_repair(cell: Cell) -> Option<&'static str> {
+    if cell.in_lab() {
+        Some("the blaster repairs nothing")
+    } else if cell.paces() {
+        Some("the blaster has no fixed rate")
+    } else if cell.senders > 1 || cell.groups > 1 {
+        Some("the blaster has one sender and no groups")
+    } else {
+        None
+    }
+}
+
+fn only_loss(cell: Cell) -> Option<&'static str> {
+    (!cell.in_lab()).then_some("only for loss")
+}
+
+/// The largest number of groups that is tried.
+fn streams(cell: Cell) -> Option<&'static str> {
+    (cell.groups > 8192)
+        .then_some("a stream, or an entity, for each group: it does not come so far")
+}
+
+/// With terms of 16 MB.
+fn large_terms(cell: Cell) -> Option<&'static str> {
+    (cell.groups > 256).then_some("48 MB for each stream at each side: see the variant term64K")
+}
+
+fn one_driver(cell: Cell) -> Option<&'static str> {
+    if cell.in_lab() {
+        Some("receivers on one host only")
+    } else {
+        large_terms(cell)
+    }
+}
+
+fn few_streams(cell: Cell) -> Option<&'static str> {
+    if cell.groups == 1 {
+        Some("only for many groups")
+    } else {
+        streams(cell)
+    }
+}
+
+fn few_objects(cell: Cell) -> Option<&'static str> {
+    if cell.groups > 256 {
+        Some("a session for each group: it does not come so far")
+    } else {
+        None
+    }
+}
+
+fn one_group(cell: Cell) -> Option<&'static str> {
+    (cell.groups > 1).then_some("has no groups within a session")
+}
+
+const DEFAULTS: System = System {
+    name: "",
+    folder: "",
+    kind: Kind::Wire,
+    main: false,
+    settings: &[],
+    lab_settings: None,
+    tuning: "",
+    refuses: any,
+};
+
+/// Everything, in the order in which it is played and shown.
+pub(crate) const ALL: &[System] = &[
+    System {
+        name: "raw",
+        kind: Kind::RawMessages,
+        main: true,
+        tuning: "Trains of datagrams, one message each, through `qsm-net`; nothing is numbered, verified or repaired, and what arrives counts. Not a system: what the same system calls reach.",
+        refuses: no_repair,
+        ..DEFAULTS
+    },
+    System {
+        name: "raw/1400B",
+        kind: Kind::RawPackets,
+        main: true,
+        tuning: "The same with datagrams of 1400 bytes: what a system that packs messages could reach if packing and checking cost nothing.",
+        refuses: no_repair,
+        ..DEFAULTS
+    },
+    System {
+        name: "quicksilver",
+        main: true,
+        tuning: "Defaults. Messages are pulled from a feed for each group where as many as possible are sent, and sent by `Publisher::send` at a fixed rate; upcalls at receivers. The membership service is embedded in the first sender, and its CPU time counts there.",
+        ..DEFAULTS
+    },
+    System {
+        name: "quicksilver/injector",
+        kind: Kind::Injector,
+        tuning: "For loss only: segmentation offload stays on, and each packet is lost independently behind the receive call (`qsm-net`'s fault injector), because a rule on the wire would meet whole trains. Others have no such thing; the plain row is the one to compare.",
+        refuses: only_loss,
+        ..DEFAULTS
+    },
+    System {
+        name: "aeron/window2M/mtu8K",
+        folder: "aeron",
+        main: true,
+        settings: &[
+            "window=2097152",
+            "socket-buffer=2097152",
+            "mtu=8192",
+            "term=16777216",
+        ],
+        lab_settings: Some(&["window=2097152", "socket-buffer=2097152", "term=16777216"]),
+        tuning: "C driver and client, UDP multicast, flow control `fc=min` with the number of receivers as group size (everybody must keep up), a media driver in each process in SHARED mode (advised for few cores), receiver window and socket buffers 2 MB (the default 128 KB is for its low-latency examples and far too small here), datagrams of 8 KB as its performance guide advises where the network carries them; 1408 bytes where it does not.",
+        refuses: large_terms,
+        ..DEFAULTS
+    },
+    System {
+        name: "aeron/window2M",
+        folder: "aeron",
+        settings: &["window=2097152", "socket-buffer=2097152", "term=16777216"],
+        tuning: "As above with Aeron's default datagrams of 1408 bytes: the same packets as Quicksilver's.",
+        refuses: large_terms,
+        ..DEFAULTS
+    },
+    System {
+        name: "aeron/1driver/mtu8K",
+        folder: "aeron",
+        settings: &[
+            "window=2097152",
+            "socket-buffer=2097152",
+            "mtu=8192",
+            "term=16777216",
+            "driver=shared",
+        ],
+        tuning: "As above, but the receivers of a host share one media driver, Aeron's own way to have several subscribers on a host.",
+        refuses: one_driver,
+        ..DEFAULTS
+    },
+    System {
+        name: "aeron/window2M/term64K",
+        folder: "aeron",
+        main: true,
+        settings: &[
+            "window=32768",
+            "socket-buffer=2097152",
+            "mtu=8192",
+            "term=65536",
+        ],
+        tuning: "For many groups: the smallest term buffers, because each stream has three of them at each side; the window is bounded by half a term.",
+        refuses: few_streams,
+        ..DEFAULTS
+    },
+    System {
+        name: "aeron-java/window2M/mtu8K",
+        folder: "aeron-java",
+        settings: &[
+            "window=2097152",
+            "socket-buffer=2097152",
+            "mtu=8192",
+            "term=16777216",
+        ],
+        lab_settings: Some(&["window=2097152", "socket-buffer=2097152", "term=16777216"]),
+        tuning: "Java driver and client, otherwise as the C ones; bounds checks off (`agrona.disable.bounds.checks`), as its performance guide advises.",
+        refuses: large_terms,
+        ..DEFAULTS
+    },
+    System {
+        name: "cyclone/batch",
+        folder: "cyclone",
+        main: true,
+        settings: &["batch=1"],
+        tuning: "Reliable, keep all, multicast, defaults, and write batching, as its throughput example has it. At a fixed rate each message is flushed at once.",
+        refuses: streams,
+        ..DEFAULTS
+    },
+    System {
+        name: "cyclone/batch/large",
+        folder: "cyclone",
+        settings: &["batch=1", "message-size=65500B", "fragment-size=8000B"],
+        tuning: "As above with messages of up to 65,500 bytes and fragments of 8,000, its advice for large data; on networks of 1500 byte packets that means IP fragments.",
+        refuses: streams,
+        ..DEFAULTS
+    },
+    System {
+        name: "cyclone",
+        folder: "cyclone",
+        tuning: "Defaults without batching: every write is a packet.",
+        refuses: streams,
+        ..DEFAULTS
+    },
+    System {
+        name: "zmq-tcp",
+        folder: "zeromq",
+        main: true,
+        settings: &["transport=tcp", "hwm=10000"],
+        tuning: "PUB/SUB over TCP; the publisher waits at the high-water mark (`ZMQ_XPUB_NODROP`) instead of dropping, 10,000 messages. Groups are prefixes to which subscribers subscribe.",
+        ..DEFAULTS
+    },
+    System {
+        name: "zmq-epgm",
+        folder: "zeromq",
+        main: true,
+        settings: &[
+            "transport=epgm",
+            "hwm=10000",
+            "rate-kbit=1500000",
+            "recovery-ms=1000",
+            "socket-buffer=4194304",
+        ],
+        lab_settings: Some(&[
+            "transport=epgm",
+            "hwm=10000",
+            "rate-kbit=1000000",
+            "recovery-ms=2000",
+            "socket-buffer=4194304",
+        ]),
+        tuning: "PUB/SUB over OpenPGM in UDP multicast. The rate is fixed by the user and must be above what can be reached, since it is the limit otherwise; rate times recovery interval is the window for repairs, some 200 MB. Socket buffers 4 MB: with the default ones receivers lose more than the window holds.",
+        ..DEFAULTS
+    },
+    System {
+        name: "zenoh-tcp",
+        folder: "zenoh",
+        main: true,
+        settings: &[],
+        tuning: "Peer to peer over TCP (its multicast transport repairs nothing), `CongestionControl::Block`, scouting off, endpoints given. A key expression, with a declared publisher, for each group.",
+        refuses: any,
+        ..DEFAULTS
+    },
+    System {
+        name: "jgroups/credits500K",
+        folder: "jgroups",
+        main: true,
+        settings: &["credits=500000"],
+        tuning: "Its `udp.xml` with flow-control credits of 500 KB: with the default 4 MB receivers drop more than they can ask for again. One cluster for everything, the group is in the message: a channel for each fails at 256.",
+        ..DEFAULTS
+    },
+    System {
+        name: "norm/rate500M",
+        folder: "norm",
+        main: true,
+        settings: &["rate-mbit=500"],
+        tuning: "A stream object on a multicast session, fixed rate of 500 Mbit/s (congestion control reaches less here), flow control by watermarks that all receivers acknowledge, buffers of 32 MB, no parity sent ahead. A session for each group.",
+        refuses: few_objects,
+        ..DEFAULTS
+    },
+    System {
+        name: "pgm",
+        folder: "openpgm",
+        main: true,
+        settings: &["rate-kbyte=500000"],
+        tuning: "OpenPGM in UDP multicast with its own API: window of 100,000 packets, rate limit above what is reached, one message a packet.",
+        refuses: one_group,
+        ..DEFAULTS
+    },
+    System {
+        name: "nats",
+        folder: "nats",
+        main: true,
+        settings: &[],
+        tuning: "Core NATS, the server within the first sender's process (so its CPU time counts there), a subject for each group. Core NATS disconnects slow consumers; so the server may hold 256 MB for each and stalls publishers before that is full, and the clients' pending limits are off.",
+        ..DEFAULTS
+    },
+    System {
+        name: "fastdds-mc/async",
+        folder: "fastdds",
+        main: true,
+        settings: &["multicast=1"],
+        tuning: "Reliable, keep all, asynchronous publication, one multicast locator at all readers, shared memory off (hosts are what is compared, not processes).",
+        refuses: streams,
+        ..DEFAULTS
+    },
+];
+
+/// The systems whose name begins with one of `names`, all if there are none.
+pub(crate) fn chosen(names: &[String], quick: bool) -> Vec<System> {
+    let named = |system: &&System| {
+        if names.is_empty() {
+            !quick || system.main
+        } else {
+            names
+                .iter()
+                .any(|name| system.name.starts_with(name.as_str()))
+        }
+    };
+    ALL.iter().filter(named).copied().collect()
+}
+
+impl System {
+    /// `NAME=VALUE` for its program in this cell.
+    pub(crate) fn settings(&self, cell: Cell) -> &'static [&'static str] {
+        match self.lab_settings {
+            Some(settings) if cell.in_lab() => settings,
+            _ => self.settings,
+        }
+    }
+
+    /// Is it a system, or a ceiling?
+    pub(crate) fn is_raw(&self) -> bool {
+        matches!(self.kind, Kind::RawMessages | Kind::RawPackets)
+    }
+}

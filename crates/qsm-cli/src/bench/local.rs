@@ -1,0 +1,376 @@
+//! One run on this machine: a membership service, receivers and senders as processes, each on a
+//! host of its own or all over loopback.
+
+use std::collections::VecDeque;
+use std::sync::mpsc::RecvTimeoutError;
+use std::time::{Duration, Instant};
+
+use lab::{Lab, LabError};
+use serde_json::Value;
+
+use super::latencies::Latencies;
+use super::options::{LoadOptions, LocalOptions};
+use super::report::{Received, Said, Sent};
+use crate::cast::{Cast, Heard, Line, Place};
+use crate::failure::Failure;
+use crate::stop::Stop;
+use crate::table::printable;
+
+/// How often signals are looked at.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// How long everything beside sending may take in one run.
+const OVERHEAD: Duration = Duration::from_secs(90);
+
+/// Lines of standard error that are kept of all processes.
+const LINES_KEPT: usize = 8;
+
+/// What one run is to measure.
+#[derive(Debug, Clone)]
+pub(crate) struct Trial<'a> {
+    /// What is sent.
+    pub(crate) load: &'a LoadOptions,
+    /// By whom, to whom and where.
+    pub(crate) local: &'a LocalOptions,
+    /// Timed messages per second; as many as possible if `None`.
+    pub(crate) rate: Option<u32>,
+    /// There and back.
+    pub(crate) round_trip: bool,
+}
+
+/// What one run of Quicksilver gave.
+#[derive(Debug)]
+pub(crate) struct Outcome {
+    /// Of each sender.
+    pub(crate) sent: Vec<Sent>,
+    /// Of each receiver.
+    pub(crate) received: Vec<Received>,
+}
+
+/// What one run of the blaster gave at one receiver.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Caught {
+    /// Bytes per second.
+    pub(crate) bytes_per_second: f64,
+}
+
+impl Trial<'_> {
+    /// Measures Quicksilver.
+    ///
+    /// # Errors
+    /// A process failed: what it says.
+    pub(crate) fn run(&self, stop: &Stop) -> Result<Outcome, Failure> {
+        let mut stage = Stage::new(self, stop)?;
+        let service = stage.serve()?;
+        let cluster = ["--cluster", &cluster(), "--service", &service].map(str::to_owned);
+        let mut receivers = Vec::new();
+        for index in 0..self.local.receivers {
+            let mut words = self.receiver(index == 0);
+            words.extend(cluster.clone());
+            receivers.push(stage.start(&format!("receiver-{}", index + 1), words)?);
+        }
+        let mut senders = Vec::new();
+        for index in 0..self.local.senders {
+            let mut words = self.sender();
+            words.extend(cluster.clone());
+            senders.push(stage.start(&format!("sender-{}", index + 1), words)?);
+        }
+        stage.begin(&senders)?;
+        let all = [senders, receivers].concat();
+        let count = all.len();
+        let mut outcome = Outcome {
+            sent: Vec::new(),
+            received: Vec::new(),
+        };
+        while outcome.sent.len() + outcome.received.len() < count {
+            match stage.hear()? {
+                (_, Said::Sent(sent)) => outcome.sent.push(*sent),
+                (_, Said::Received(received)) => outcome.received.push(*received),
+                _ => {}
+            }
+        }
+        Ok(outcome)
+    }
+
+    /// Measures the bare sockets at full speed; the receivers' results.
+    ///
+    /// # Errors
+    /// As [`Trial::run`].
+    pub(crate) fn blast(&self, stop: &Stop) -> Result<Vec<Caught>, Failure> {
+        let mut stage = Stage::new(self, stop)?;
+        let role = |role: &str| self.raw(role);
+        let receivers = stage.start_many("receiver", self.local.receivers, &role("catch"))?;
+        stage.begin(&receivers)?;
+        let senders = stage.start_many("sender", self.local.senders, &role("blast"))?;
+        stage.begin(&senders)?;
+        let mut left = senders.len();
+        while left > 0 {
+            left -= usize::from(matches!(stage.hear()?.1, Said::Blasted { .. }));
+        }
+        for &receiver in &receivers {
+            stage.cast.tell(receiver, &"stop");
+        }
+        let mut caught = Vec::new();
+        while caught.len() < receivers.len() {
+            if let (_, Said::Caught { bytes, seconds, .. }) = stage.hear()? {
+                caught.push(Caught {
+                    bytes_per_second: bytes as f64 / seconds.max(1e-9),
+                });
+            }
+        }
+        Ok(caught)
+    }
+
+    /// Measures the bare sockets' latency: half of a way there and back.
+    ///
+    /// # Errors
+    /// As [`Trial::run`].
+    pub(crate) fn ping(&self, stop: &Stop) -> Result<Latencies, Failure> {
+        let mut stage = Stage::new(self, stop)?;
+        let pong = stage.start("pong", self.raw("pong"))?;
+        stage.begin(&[pong])?;
+        let mut words = self.raw("ping");
+        words.push(format!("--rate={}", self.rate.unwrap_or(1)));
+        let ping = stage.start("ping", words)?;
+        stage.begin(&[ping])?;
+        loop {
+            if let (_, Said::Pinged(half)) = stage.hear()? {
+                return Ok(half);
+            }
+        }
+    }
+
+    fn receiver(&self, first: bool) -> Vec<String> {
+        let mut words = vec![
+            "bench".to_owned(),
+            "receive".to_owned(),
+            "--json".to_owned(),
+            "--same-host".to_owned(),
+            "--no-embedded-gms".to_owned(),
+            format!("--senders={}", self.local.senders),
+            format!("--groups={}", self.load.groups),
+            format!("--loss={}", f64::from(self.local.loss) / 1e4),
+        ];
+        let flags = [
+            (self.rate.is_some() && !self.round_trip, "--stages"),
+            (self.round_trip && first, "--echo"),
+            (self.load.spin, "--spin"),
+        ];
+        words.extend(given(&flags));
+        words
+    }
+
+    fn sender(&self) -> Vec<String> {
+        let mut words = vec![
+            "bench".to_owned(),
+            "send".to_owned(),
+            "--json".to_owned(),
+            "--same-host".to_owned(),
+            "--start-on-input".to_owned(),
+            "--no-embedded-gms".to_owned(),
+            format!("--receivers={}", self.local.receivers),
+        ];
+        words.extend(self.rate.map(|rate| format!("--rate={rate}")));
+        words.extend(given(&[(self.round_trip, "--round-trip")]));
+        words.extend(self.load.arguments());
+        words
+    }
+
+    fn raw(&self, role: &str) -> Vec<String> {
+        let words = ["bench", "raw", role].map(str::to_owned);
+        [words.to_vec(), self.load.arguments()].concat()
+    }
+}
+
+fn given(flags: &[(bool, &str)]) -> Vec<String> {
+    let flags = flags.iter().filter(|(given, _)| *given);
+    flags.map(|(_, flag)| (*flag).to_owned()).collect()
+}
+
+/// A name that no other benchmark on this host has.
+fn cluster() -> String {
+    format!("bench-{}", std::process::id())
+}
+
+/// The processes of a run, and what they have said.
+struct Stage<'a> {
+    cast: Cast<Said>,
+    stop: &'a Stop,
+    deadline: Instant,
+    heard: VecDeque<(Place, Said)>,
+    /// What was written to standard error.
+    errors: VecDeque<String>,
+    /// Whose results are there.
+    done: Vec<Place>,
+    /// Pipes that have ended: standard output and error of each process.
+    ended: Vec<Place>,
+}
+
+impl<'a> Stage<'a> {
+    fn new(trial: &Trial<'_>, stop: &'a Stop) -> Result<Self, Failure> {
+        if trial.local.lab {
+            Lab::available().map_err(LabError::from)?;
+        }
+        let lasts = trial.load.lasts().unwrap_or_else(|| {
+            // Without a rate, the messages take what they take.
+            let messages = trial.load.messages.unwrap_or_default() as f64;
+            Duration::from_secs_f64((messages / f64::from(trial.rate.unwrap_or(1000))).min(1e9))
+        });
+        Ok(Self {
+            cast: Cast::new(!trial.local.lab)?,
+            stop,
+            deadline: Instant::now() + lasts + OVERHEAD,
+            heard: VecDeque::new(),
+            errors: VecDeque::new(),
+            done: Vec::new(),
+            ended: Vec::new(),
+        })
+    }
+
+    /// Starts a membership service; its address.
+    fn serve(&mut self) -> Result<String, Failure> {
+        let words = ["gms", "--json", "--cluster", &cluster()].map(str::to_owned);
+        let place = self.start("gms", words.to_vec())?;
+        loop {
+            let Heard { who, line, .. } = self.next()?;
+            match line {
+                Line::Service(value) if who == place => {
+                    if let Some(address) = value.get("address").and_then(Value::as_str) {
+                        return Ok(address.to_owned());
+                    }
+                }
+                line => self.note(who, line)?,
+            }
+        }
+    }
+
+    fn start(&mut self, name: &str, words: Vec<String>) -> Result<Place, Failure> {
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        self.cast.start(name, &words)
+    }
+
+    fn start_many(
+        &mut self,
+        name: &str,
+        count: u16,
+        words: &[String],
+    ) -> Result<Vec<Place>, Failure> {
+        (1..=count)
+            .map(|index| self.start(&format!("{name}-{index}"), words.to_vec()))
+            .collect()
+    }
+
+    /// Lets these begin, when all of them are ready.
+    fn begin(&mut self, who: &[Place]) -> Result<(), Failure> {
+        let mut left = who.len();
+        let mut others = Vec::new();
+        while left > 0 {
+            match self.hear()? {
+                (place, Said::Ready) if who.contains(&place) => left -= 1,
+                other => others.push(other),
+            }
+        }
+        self.heard.extend(others);
+        for &place in who {
+            self.cast.tell(place, &"start");
+        }
+        Ok(())
+    }
+
+    /// What is said next.
+    fn hear(&mut self) -> Result<(Place, Said), Failure> {
+        loop {
+            if let Some(heard) = self.heard.pop_front() {
+                return Ok(heard);
+            }
+            let Heard { who, line, .. } = self.next()?;
+            self.note(who, line)?;
+        }
+    }
+
+    fn next(&self) -> Result<Heard<Said>, Failure> {
+        loop {
+            match self.cast.heard.recv_timeout(LOOK) {
+                Ok(heard) => return Ok(heard),
+                // The other end is in the cast as well, so there always is one.
+                Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {}
+            }
+            if self.stop.is_asked() {
+                return Err(Failure::failed("interrupted", "let it run to its end"));
+            }
+            if Instant::now() >= self.deadline {
+                return Err(Failure::timeout(
+                    "the run does not come to its end",
+                    self.remedy("ask for less: fewer messages, processes or losses"),
+                ));
+            }
+        }
+    }
+
+    fn note(&mut self, who: Place, line: Line<Said>) -> Result<(), Failure> {
+        match line {
+            Line::Said(said) => {
+                if !matches!(said, Said::Ready) {
+                    self.done.push(who);
+                }
+                self.heard.push_back((who, said));
+                Ok(())
+            }
+            Line::Error(text) => {
+                self.keep(who, &text);
+                Ok(())
+            }
+            Line::End => {
+                self.ended.push(who);
+                // With the second one everything that it had to say was heard.
+                let pipes = self.ended.iter().filter(|&&ended| ended == who).count();
+                match pipes == 2 && !self.done.contains(&who) {
+                    true => Err(self.ended(who)),
+                    false => Ok(()),
+                }
+            }
+            Line::Service(_) => Ok(()),
+        }
+    }
+
+    fn keep(&mut self, who: Place, text: &str) {
+        let line = format!("{}: {}", self.cast.name(who), printable(text));
+        self.errors.push_back(line);
+        if self.errors.len() > LINES_KEPT {
+            self.errors.pop_front();
+        }
+    }
+
+    /// Why a process has ended that should not have, in its own words if it had any.
+    fn ended(&self, who: Place) -> Failure {
+        let prefix = format!("{}: qsm: error: ", self.cast.name(who));
+        let own = self
+            .errors
+            .iter()
+            .find_map(|line| line.strip_prefix(&prefix));
+        let name = self.cast.name(who);
+        match own {
+            Some(cause) => {
+                let remedy = format!("{name}: qsm: remedy: ");
+                let remedy = self
+                    .errors
+                    .iter()
+                    .find_map(|line| line.strip_prefix(&remedy));
+                Failure::failed(format!("{name}: {cause}"), remedy.unwrap_or("run it again"))
+            }
+            None => Failure::failed(
+                format!("{name} has ended before its time"),
+                self.remedy("run it again; if it happens again, it is worth a report"),
+            ),
+        }
+    }
+
+    /// With what was written to standard error last, if anything was.
+    fn remedy(&self, otherwise: &str) -> String {
+        if self.errors.is_empty() {
+            return otherwise.to_owned();
+        }
+        let lines: Vec<&str> = self.errors.iter().map(String::as_str).collect();
+        format!("{otherwise}; what was told last: {}", lines.join(" | "))
+    }
+}

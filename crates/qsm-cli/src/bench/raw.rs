@@ -1,0 +1,296 @@
+//! The same sockets without the protocol, to compare with: a blaster of full datagrams, which
+//! nobody verifies or repairs, and a ping-pong.
+
+use std::net::{Ipv4Addr, SocketAddrV4};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use clap::{Args, Subcommand};
+use qsm_net::{Interface, Port, PortConfig, SendError, SendFailure, choose_interface};
+
+use super::clock::nanos;
+use super::latencies::Latencies;
+use super::options::LoadOptions;
+use super::pace::{Pace, wait_until};
+use super::report::{Said, say, wait_for_start};
+use crate::args::NetworkOptions;
+use crate::failure::Failure;
+use crate::stop::Stop;
+
+/// After it was told to stop, a receiver that hears nothing for this long has everything.
+const SILENCE: Duration = Duration::from_millis(100);
+
+/// How long a pong may take before its ping counts as lost, and is sent again.
+const PONG: Duration = Duration::from_millis(200);
+
+/// Pings lost in a row that mean that nobody answers.
+const LOST_MAX: u32 = 20;
+
+/// How long to send when that is not told.
+const BLAST: Duration = Duration::from_secs(1);
+
+/// A train: as much as the kernel takes at once.
+const TRAIN_BYTES: usize = 64_000;
+
+/// Datagrams of a train, at most.
+const TRAIN_MAX: usize = 64;
+
+/// What a datagram carries over Ethernet and over loopback: as much as a node's packets
+/// (`Builder::datagram_bytes`).
+const ETHERNET_BYTES: usize = 1472;
+const LOOPBACK_BYTES: usize = 8972;
+
+/// The number of a ping.
+const INDEX_BYTES: usize = 8;
+
+/// Pings go to the discovery address at the port of the data, pongs to the next address.
+fn addresses(network: &NetworkOptions) -> (SocketAddrV4, SocketAddrV4) {
+    let (ip, port) = (*network.discovery.ip(), network.data_port);
+    (
+        SocketAddrV4::new(ip, port),
+        SocketAddrV4::new(Ipv4Addr::from(u32::from(ip).wrapping_add(1)), port),
+    )
+}
+
+/// Arguments of the hidden `qsm bench raw`.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct RawArgs {
+    /// What it does.
+    #[command(subcommand)]
+    role: Role,
+}
+
+/// What a process without the protocol does.
+#[derive(Debug, Clone, Subcommand)]
+enum Role {
+    /// Sends full datagrams
+    Blast(RoleArgs),
+    /// Receives them
+    Catch(RoleArgs),
+    /// Sends datagrams and waits for each to come back
+    Ping(PingArgs),
+    /// Sends them back
+    Pong(RoleArgs),
+}
+
+#[derive(Debug, Clone, Args)]
+struct RoleArgs {
+    #[command(flatten)]
+    load: LoadOptions,
+    #[command(flatten)]
+    network: NetworkOptions,
+}
+
+#[derive(Debug, Clone, Args)]
+struct PingArgs {
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
+    rate: u32,
+    #[command(flatten)]
+    all: RoleArgs,
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// The sockets fail, or nobody answers.
+pub(crate) fn run(args: &RawArgs) -> Result<(), Failure> {
+    match &args.role {
+        Role::Blast(args) => blast(args),
+        Role::Catch(args) => catch(args),
+        Role::Ping(args) => ping(args),
+        Role::Pong(args) => pong(args),
+    }
+}
+
+fn open(network: &NetworkOptions) -> Result<(Port, Interface), Failure> {
+    let found = choose_interface(network.interface.as_deref());
+    let (interface, _) = found.map_err(|error| system(&error))?;
+    let port = Port::open(PortConfig::new(interface.clone())).map_err(|error| system(&error))?;
+    Ok((port, interface))
+}
+
+fn usual_bytes(interface: &Interface) -> usize {
+    if interface.loopback {
+        LOOPBACK_BYTES
+    } else {
+        ETHERNET_BYTES
+    }
+}
+
+fn system(error: &impl ToString) -> Failure {
+    Failure::failed(error.to_string(), "see the system's message")
+}
+
+fn io(error: &std::io::Error) -> Failure {
+    Failure::io("use a socket", error)
+}
+
+/// Ends the calling loop by waking its port when standard input does.
+fn wake_at_end_of_input(port: &Port) {
+    let waker = port.waker();
+    thread::spawn(move || {
+        let mut line = String::new();
+        // A line or the end: either means that it is over.
+        drop(std::io::stdin().read_line(&mut line));
+        waker.wake();
+    });
+}
+
+fn blast(args: &RoleArgs) -> Result<(), Failure> {
+    let (mut port, interface) = open(&args.network)?;
+    let (to, _) = addresses(&args.network);
+    let usual = usual_bytes(&interface);
+    let count = (TRAIN_BYTES / usual).clamp(1, TRAIN_MAX);
+    let train = vec![7; usual * count];
+    wait_for_start()?;
+    let until = Instant::now() + args.load.lasts().unwrap_or(BLAST);
+    let mut datagrams = 0;
+    while Instant::now() < until {
+        match port.send(to, &train, usual) {
+            Ok(_) => datagrams += count as u64,
+            Err(SendError::WouldBlock { sent }) => {
+                datagrams += sent.datagrams as u64;
+                port.wait(Some(Duration::from_millis(1)))
+                    .map_err(|error| io(&error))?;
+            }
+            Err(SendError::Failed {
+                failure: SendFailure::NoBuffers,
+                sent,
+                ..
+            }) => datagrams += sent.datagrams as u64,
+            Err(error) => return Err(system(&error)),
+        }
+    }
+    say(&Said::Blasted { datagrams })
+}
+
+fn catch(args: &RoleArgs) -> Result<(), Failure> {
+    let (mut port, _) = open(&args.network)?;
+    let (group, _) = addresses(&args.network);
+    port.join(group).map_err(|error| system(&error))?;
+    wait_for_start()?;
+    wake_at_end_of_input(&port);
+    let (mut datagrams, mut bytes, mut stopped) = (0, 0, false);
+    let mut times: Option<(Instant, Instant)> = None;
+    loop {
+        let ready = port.wait(Some(SILENCE)).map_err(|error| io(&error))?;
+        stopped |= ready.woken;
+        if stopped && !ready.readable {
+            break;
+        }
+        while port.receive().map_err(|error| io(&error))? > 0 {
+            for datagram in port.datagrams() {
+                datagrams += 1;
+                bytes += datagram.bytes.len() as u64;
+            }
+            let now = Instant::now();
+            times = Some((times.map_or(now, |(first, _)| first), now));
+        }
+    }
+    let seconds = times.map_or(0.0, |(first, last)| (last - first).as_secs_f64());
+    say(&Said::Caught {
+        datagrams,
+        bytes,
+        seconds,
+    })
+}
+
+fn pong(args: &RoleArgs) -> Result<(), Failure> {
+    let (mut port, _) = open(&args.network)?;
+    let (pings, pongs) = addresses(&args.network);
+    port.join(pings).map_err(|error| system(&error))?;
+    wait_for_start()?;
+    wake_at_end_of_input(&port);
+    let mut ping = Vec::new();
+    loop {
+        if wait(&mut port, None, args.load.spin)? == Waited::Woken {
+            return Ok(());
+        }
+        while port.receive().map_err(|error| io(&error))? > 0 {
+            // One at a time is on its way.
+            ping.clear();
+            for datagram in port.datagrams() {
+                ping.clear();
+                ping.extend_from_slice(datagram.bytes);
+            }
+            port.send(pongs, &ping, ping.len())
+                .map_err(|error| system(&error))?;
+        }
+    }
+}
+
+/// Closed loop, but on time: a ping that is held up by the one before is timed from when it was
+/// due.
+fn ping(args: &PingArgs) -> Result<(), Failure> {
+    let load = &args.all.load;
+    let stop = Stop::on_signals()?;
+    let (mut port, interface) = open(&args.all.network)?;
+    let (pings, pongs) = addresses(&args.all.network);
+    port.join(pongs).map_err(|error| system(&error))?;
+    wait_for_start()?;
+    let pace = Pace::new(Instant::now(), args.rate);
+    let total = match (load.messages, load.lasts()) {
+        (Some(messages), _) => messages,
+        (None, lasts) => pace.messages_in(lasts.unwrap_or_default()).max(1),
+    };
+    let mut half = Latencies::new();
+    // A longer one would be cut up by IP, which is another measurement.
+    let bytes = load.payload.clamp(INDEX_BYTES, usual_bytes(&interface));
+    let mut message = vec![7; bytes];
+    for index in 0..total {
+        let due = pace.due(index);
+        if !wait_until(due, load.spin, &stop) {
+            return Err(Failure::failed("interrupted", "let it run to its end"));
+        }
+        message[..INDEX_BYTES].copy_from_slice(&index.to_le_bytes());
+        let mut lost = 0;
+        loop {
+            port.send(pings, &message, message.len())
+                .map_err(|error| system(&error))?;
+            if answer(&mut port, &message, load.spin)? {
+                break;
+            }
+            lost += 1;
+            if lost == LOST_MAX {
+                return Err(Failure::failed(
+                    "nobody answers",
+                    "see whether multicast passes between the hosts",
+                ));
+            }
+        }
+        half.record(nanos(due.elapsed()) / 2);
+    }
+    say(&Said::Pinged(half))
+}
+
+fn answer(port: &mut Port, message: &[u8], spin: bool) -> Result<bool, Failure> {
+    let deadline = Instant::now() + PONG;
+    while Instant::now() < deadline {
+        wait(port, Some(deadline), spin)?;
+        while port.receive().map_err(|error| io(&error))? > 0 {
+            if port.datagrams().any(|datagram| datagram.bytes == message) {
+                return Ok(true);
+            }
+        }
+    }
+    Ok(false)
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum Waited {
+    /// Look whether something has come.
+    Look,
+    /// It is over.
+    Woken,
+}
+
+fn wait(port: &mut Port, deadline: Option<Instant>, spin: bool) -> Result<Waited, Failure> {
+    let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+    let left = if spin { Some(Duration::ZERO) } else { left };
+    let ready = port.wait(left).map_err(|error| io(&error))?;
+    Ok(if ready.woken {
+        Waited::Woken
+    } else {
+        Waited::Look
+    })
+}

@@ -1,0 +1,331 @@
+//! `qsm bench send`: as many messages as receivers take, or a fixed rate of timed ones.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use qsm::{Embedded, Node, Publisher, Pull, RequestError};
+
+use super::clock::Clock;
+use super::echo::Echoes;
+use super::latencies::Latencies;
+use super::message::{self, Noise, Stamp};
+use super::names;
+use super::options::LoadOptions;
+use super::pace::{Pace, wait_until};
+use super::report::{Said, Sent, say, wait_for_start};
+use super::show;
+use super::stages::Departures;
+use crate::args::{NodeOptions, after_help, seconds};
+use crate::failure::Failure;
+use crate::notice::Notices;
+use crate::stop::Stop;
+
+/// How often signals are looked at.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// How long the goodbye to the cluster may take.
+const GOODBYE: Duration = Duration::from_secs(1);
+
+/// Arguments of `qsm bench send`.
+#[derive(Debug, Clone, Args)]
+#[command(after_help = after_help!(
+    "qsm bench send --receivers 3                  as fast as three receivers take it"
+    "qsm bench send --rate 1000 --payload 100      timed; hosts' clocks must be synchronised"
+    "qsm bench send --rate 1000 --round-trip       timed there and back; they need not be"
+))]
+#[expect(clippy::struct_excessive_bools, reason = "flags of a command line")]
+pub(crate) struct SendArgs {
+    /// What is sent.
+    #[command(flatten)]
+    pub(crate) load: LoadOptions,
+    /// Receivers to wait for
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) receivers: u32,
+    /// Send so many timed messages per second, instead of as many as possible
+    #[arg(long, value_name = "MESSAGES", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) rate: Option<u32>,
+    /// Time the way there and back, halved; one receiver is to run with --echo
+    #[arg(long, requires = "rate")]
+    pub(crate) round_trip: bool,
+    /// How long receivers may take to appear, and to have everything
+    #[arg(long, value_name = "SECONDS", default_value = "30", value_parser = seconds)]
+    pub(crate) patience: Duration,
+    /// Say when ready, and begin when a line comes on stdin: so several senders begin at once
+    #[arg(long)]
+    pub(crate) start_on_input: bool,
+    /// Write the result as JSON, in one line
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// The receivers are on this host and use the monotonic clock
+    #[arg(long, hide = true)]
+    pub(crate) same_host: bool,
+    /// The node.
+    #[command(flatten)]
+    pub(crate) node: NodeOptions,
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// Receivers do not appear or do not get everything, or the node fails.
+pub(crate) fn run(args: &SendArgs) -> Result<(), Failure> {
+    args.load.check(args.rate.is_some())?;
+    let stop = Stop::on_signals()?;
+    let clock = if args.same_host {
+        Clock::monotonic()
+    } else {
+        Clock::wall()
+    };
+    let departures = Arc::new(Departures::new(clock));
+    let mut builder = args
+        .node
+        .builder(Embedded::IfNoneFound)
+        .spin(args.load.spin);
+    if args.rate.is_some() {
+        let departures = Arc::clone(&departures);
+        builder = builder.tap(move |tapped| departures.see(&tapped));
+    }
+    let node = builder.start()?;
+    let mut notices = Notices::new(node.events(), args.node.network.verbose);
+    let sender = Sender::new(args, &node)?;
+    if args.start_on_input {
+        wait_for_start()?;
+    }
+    let (start, cpu) = (Instant::now(), qsm_net::process_cpu_time());
+    let mut sent = match args.rate {
+        None => sender.flood(&stop)?,
+        Some(rate) => sender.timed(Pace::new(start, rate), clock, &departures, &stop)?,
+    };
+    node.flush(args.patience).map_err(late)?;
+    sent.seconds = start.elapsed().as_secs_f64();
+    sent.cpu_seconds = qsm_net::process_cpu_time()
+        .saturating_sub(cpu)
+        .as_secs_f64();
+    sent.asked = node.stats()?.protocol.sender_asked;
+    sender.end.send(&message::last(1, sent.messages))?;
+    node.flush(args.patience).map_err(late)?;
+    drop(sender);
+    // Everything has arrived; a goodbye unheard changes nothing.
+    drop(node.shutdown(GOODBYE));
+    notices.drain();
+    if args.json {
+        say(&Said::Sent(Box::new(sent)))
+    } else {
+        show::print(&show::sent(&sent))
+    }
+}
+
+fn late(error: RequestError) -> Failure {
+    Failure {
+        remedy: "see what the receivers say; look for one that hangs or was stopped, or give a \
+                 longer --patience"
+            .to_owned(),
+        ..Failure::from(error)
+    }
+}
+
+/// A node that is ready to send.
+struct Sender<'a> {
+    args: &'a SendArgs,
+    node: &'a Node,
+    publishers: Vec<Publisher>,
+    end: Publisher,
+    echoes: Option<Echoes>,
+    noise: Arc<Noise>,
+}
+
+impl<'a> Sender<'a> {
+    /// Returns when all receivers are there.
+    fn new(args: &'a SendArgs, node: &'a Node) -> Result<Self, Failure> {
+        // First: the receiver that echoes waits for it before it can be found.
+        let echoes = match args.round_trip {
+            true => Some(Echoes::new(node, args.load.groups)?),
+            false => None,
+        };
+        let mut publishers = node.publishers(names::groups(args.load.groups as usize))?;
+        let end = node.publisher(names::END)?;
+        publishers.push(end);
+        let deadline = Instant::now() + args.patience;
+        for publisher in &publishers {
+            let left = deadline.saturating_duration_since(Instant::now());
+            publisher
+                .wait_for_members(args.receivers, left)
+                .map_err(|error| too_few(args, error))?;
+        }
+        let end = publishers
+            .pop()
+            .unwrap_or_else(|| unreachable!("it was just put there"));
+        Ok(Self {
+            args,
+            node,
+            publishers,
+            end,
+            echoes,
+            noise: Arc::new(Noise::new(args.load.payload)),
+        })
+    }
+
+    /// As many messages as the node takes, pulled from one feed for each group.
+    fn flood(&self, stop: &Stop) -> Result<Sent, Failure> {
+        let quota = Arc::new(Quota {
+            left: AtomicU64::new(self.args.load.messages.unwrap_or(u64::MAX)),
+            sent: AtomicU64::new(0),
+            over: AtomicBool::new(false),
+        });
+        let until = self.args.load.lasts().map(|lasts| Instant::now() + lasts);
+        let feeds: Vec<_> = self
+            .publishers
+            .iter()
+            .enumerate()
+            .map(|(group, publisher)| publisher.feed(self.source(group, &quota)))
+            .collect::<Result<_, _>>()?;
+        while !quota.is_over() && !stop.is_asked() {
+            let left = until.map_or(LOOK, |until| {
+                until.saturating_duration_since(Instant::now())
+            });
+            if left.is_zero() {
+                break;
+            }
+            thread::sleep(left.min(LOOK));
+        }
+        quota.over.store(true, Ordering::Release);
+        // What was pulled before is sent, and what has been pulled is known, when this returns.
+        self.node.flush(self.args.patience).map_err(late)?;
+        drop(feeds);
+        if stop.is_asked() {
+            return Err(interrupted());
+        }
+        Ok(Sent::of(quota.sent.load(Ordering::Acquire)))
+    }
+
+    fn source(
+        &self,
+        group: usize,
+        quota: &Arc<Quota>,
+    ) -> impl FnMut(&mut Vec<u8>) -> Pull + Send + 'static {
+        let (noise, quota) = (Arc::clone(&self.noise), Arc::clone(quota));
+        let (salt, bytes) = (Noise::salt(self.node.id(), group), self.args.load.payload);
+        let mut number = 0;
+        move |message| {
+            if !quota.take() {
+                return Pull::End;
+            }
+            number += 1;
+            noise.write_plain(message, salt, number, bytes);
+            Pull::Message
+        }
+    }
+
+    /// Each message when it is due, or as soon as the one before was accepted.
+    fn timed(
+        &self,
+        pace: Pace,
+        clock: Clock,
+        departures: &Departures,
+        stop: &Stop,
+    ) -> Result<Sent, Failure> {
+        let total = match (self.args.load.messages, self.args.load.lasts()) {
+            (Some(messages), _) => messages,
+            (None, lasts) => pace.messages_in(lasts.unwrap_or_default()).max(1),
+        };
+        let tag = self.node.stats()?.address.port();
+        if let Some(echoes) = &self.echoes {
+            echoes.begin(pace);
+        }
+        let groups = self.publishers.len() as u64;
+        let (mut buffer, mut late) = (Vec::new(), Latencies::new());
+        for index in 0..total {
+            let due = pace.due(index);
+            if !wait_until(due, self.args.load.spin, stop) {
+                return Err(interrupted());
+            }
+            let called = Instant::now();
+            late.record(super::clock::nanos(called.saturating_duration_since(due)));
+            let (earlier, handed) = departures.untold().unwrap_or_default();
+            let stamp = Stamp {
+                id: Stamp::id(tag, index),
+                intended: if self.echoes.is_some() {
+                    0
+                } else {
+                    clock.at(due)
+                },
+                called: clock.at(called),
+                earlier,
+                handed,
+            };
+            let (group, number) = ((index % groups) as usize, index / groups + 1);
+            let salt = Noise::salt(self.node.id(), group);
+            buffer.clear();
+            self.noise
+                .write_stamped(&mut buffer, stamp, (salt, number), self.args.load.payload);
+            self.publishers[group].send(&buffer)?;
+        }
+        let mut sent = Sent {
+            late,
+            handing: departures.handing(),
+            ..Sent::of(total)
+        };
+        if let Some(echoes) = &self.echoes {
+            sent.half_round_trip = echoes.wait(total, self.args.patience, stop)?;
+        }
+        Ok(sent)
+    }
+}
+
+impl Sent {
+    fn of(messages: u64) -> Self {
+        Self {
+            messages,
+            seconds: 0.0,
+            cpu_seconds: 0.0,
+            asked: 0,
+            late: Latencies::new(),
+            handing: Latencies::new(),
+            half_round_trip: Latencies::new(),
+        }
+    }
+}
+
+fn interrupted() -> Failure {
+    Failure::failed("interrupted", "let it run to its end")
+}
+
+fn too_few(args: &SendArgs, error: RequestError) -> Failure {
+    match error {
+        RequestError::Timeout { .. } => Failure::timeout(
+            format!("there are not {} receivers of all groups", args.receivers),
+            "start `qsm bench receive` on the receiving hosts with the same --groups and \
+             --cluster, see with `qsm nodes` which are there, or give a longer --patience",
+        ),
+        other => other.into(),
+    }
+}
+
+/// How many messages all feeds together may still give. Only the core thread counts, so there are
+/// no read-modify-write operations, which would cost more than all the rest.
+#[derive(Debug)]
+struct Quota {
+    left: AtomicU64,
+    sent: AtomicU64,
+    over: AtomicBool,
+}
+
+impl Quota {
+    fn take(&self) -> bool {
+        let left = self.left.load(Ordering::Relaxed);
+        if left == 0 || self.over.load(Ordering::Acquire) {
+            return false;
+        }
+        self.left.store(left - 1, Ordering::Relaxed);
+        let sent = self.sent.load(Ordering::Relaxed);
+        self.sent.store(sent + 1, Ordering::Release);
+        true
+    }
+
+    fn is_over(&self) -> bool {
+        self.left.load(Ordering::Relaxed) == 0
+    }
+}

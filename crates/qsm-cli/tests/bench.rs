@@ -1,0 +1,257 @@
+//! `qsm bench`, short: what it measures is there and verified, what cannot be is refused, and what
+//! is missing fails.
+
+mod support;
+
+use std::process::{Command, Output};
+
+use serde_json::Value;
+use support::{Cluster, QSM, assert_code, stderr, text};
+
+fn bench(words: &[&str]) -> Output {
+    Command::new(QSM).arg("bench").args(words).output().unwrap()
+}
+
+fn json(output: &Output) -> Value {
+    assert_code(output, 0);
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+#[track_caller]
+fn assert_positive(value: &Value) {
+    assert!(value.as_f64().is_some_and(|number| number > 0.0), "{value}");
+}
+
+#[test]
+fn throughput_of_two_senders_to_two_receivers_is_counted_at_each() {
+    let cluster = Cluster::without_service();
+    let plot = text(&cluster.folder.join("rates.svg"));
+    let output = bench(&[
+        "throughput",
+        "--messages=5000",
+        "--payload=700",
+        "--groups=16",
+        "--senders=2",
+        "--receivers=2",
+        "--loss=1",
+        "--runs=2",
+        "--raw",
+        "--json",
+        "--plot",
+        &plot,
+    ]);
+    let result = json(&output);
+    assert_eq!(result["benchmark"], "throughput");
+    assert_eq!(result["options"]["loss_percent"], 1.0);
+    let runs = result["runs"].as_array().unwrap();
+    assert_eq!(runs.len(), 2);
+    for run in runs {
+        let receivers = run["receivers"].as_array().unwrap();
+        assert_eq!(receivers.len(), 2);
+        for receiver in receivers {
+            assert_eq!(receiver["messages"], 10_000);
+            assert_eq!(receiver["bytes"], 7_000_000);
+        }
+        assert_positive(&run["raw_megabytes_per_second"]);
+    }
+    for spread in [
+        "messages_per_second",
+        "megabytes_per_second",
+        "sender_cpu_seconds_per_million",
+        "receiver_cpu_seconds_per_million",
+        "share_of_raw",
+    ] {
+        for part in ["median", "min", "max"] {
+            assert_positive(&result[spread][part]);
+        }
+    }
+    assert!(std::fs::read_to_string(&plot).unwrap().starts_with("<svg"));
+}
+
+#[test]
+fn latency_has_percentiles_stages_repairs_and_the_bare_sockets_beside_it() {
+    let cluster = Cluster::without_service();
+    let plot = text(&cluster.folder.join("latency.svg"));
+    let output = bench(&[
+        "latency",
+        "--messages=2000",
+        "--rate=2000",
+        "--payload=4000",
+        "--groups=3",
+        "--receivers=2",
+        "--loss=5",
+        "--runs=1",
+        "--raw",
+        "--json",
+        "--plot",
+        &plot,
+    ]);
+    let result = json(&output);
+    assert_eq!(result["options"]["rate"], 2000);
+    assert_eq!(result["latency"]["count"], 4000);
+    assert_eq!(result["raw_half_round_trip"]["count"], 2000);
+    // Each message is due, called and delivered once; a stage is timed for each packet.
+    assert_eq!(result["due_to_call"]["count"], 2000);
+    assert_eq!(result["read_to_upcall"]["count"], 4000);
+    for row in [
+        "latency",
+        "due_to_call",
+        "call_to_handed_over",
+        "handed_over_to_read",
+        "read_to_upcall",
+        "repaired",
+        "raw_half_round_trip",
+    ] {
+        let row = &result[row];
+        let median = row["p50"]["median"].as_f64().unwrap();
+        assert!(row["max"]["median"].as_f64().unwrap() >= median, "{row}");
+    }
+    // At most two messages of 4000 bytes share a packet: of 2000 packets or more, 100 are lost.
+    let repaired = result["repaired"]["count"].as_u64().unwrap();
+    assert!((30..2000).contains(&repaired), "{repaired}");
+    assert_positive(&result["packets_lost_on_purpose"]);
+    assert!(std::fs::read_to_string(&plot).unwrap().contains("repaired"));
+}
+
+#[test]
+fn hosts_of_a_lab_are_measured_as_well() {
+    if let Err(why) = lab::Lab::available() {
+        eprintln!("skipped: {why}");
+        return;
+    }
+    let common = ["--lab", "--runs=1", "--receivers=2", "--raw", "--json"];
+    let throughput = ["throughput", "--messages=5000"];
+    let result = json(&bench(&[&throughput[..], &common].concat()));
+    assert_positive(&result["share_of_raw"]["median"]);
+    let latency = ["latency", "--messages=500"];
+    let result = json(&bench(&[&latency[..], &common].concat()));
+    assert_eq!(result["latency"]["count"], 1000);
+    assert_eq!(result["raw_half_round_trip"]["count"], 500);
+}
+
+#[test]
+fn a_round_trip_is_timed_by_the_sender_alone() {
+    let result = json(&bench(&[
+        "latency",
+        "--round-trip",
+        "--messages=500",
+        "--groups=2",
+        "--receivers=2",
+        "--runs=1",
+        "--json",
+    ]));
+    assert_eq!(result["round_trip"], true);
+    assert_eq!(result["latency"]["count"], 500);
+    assert_eq!(result["handed_over_to_read"], Value::Null);
+}
+
+#[test]
+fn bare_pings_need_no_cluster() {
+    let result = json(&bench(&["ping", "--messages=200", "--runs=2", "--json"]));
+    assert_eq!(result["raw_half_round_trip"]["count"], 400);
+}
+
+#[test]
+fn a_short_run_of_both_is_a_table() {
+    let output = bench(&["--runs=1"]);
+    assert_code(&output, 0);
+    let table = String::from_utf8(output.stdout).unwrap();
+    for part in ["messages/s", "CPU s per million", "p99.9", "read to upcall"] {
+        assert!(table.contains(part), "{part}: {table}");
+    }
+}
+
+#[test]
+fn sender_and_receivers_started_by_hand_find_each_other() {
+    let cluster = Cluster::new();
+    let receive = |extra: &[&str]| {
+        let words = ["bench", "receive", "--groups=4", "--json"];
+        cluster.start(&[&words, extra].concat())
+    };
+    let receivers = [receive(&["--stages"]), receive(&[])];
+    let sent = cluster.run(
+        &[
+            "bench",
+            "send",
+            "--groups=4",
+            "--receivers=2",
+            "--rate=1000",
+            "--messages=300",
+            "--json",
+        ],
+        b"",
+    );
+    assert_eq!(json(&sent)["sent"]["messages"], 300);
+    for receiver in receivers {
+        let received = json(&receiver.output());
+        assert_eq!(received["received"]["messages"], 300);
+        assert!(
+            !received["received"]["latency"]
+                .as_array()
+                .unwrap()
+                .is_empty()
+        );
+    }
+}
+
+#[test]
+fn a_receiver_whose_sender_dies_fails_and_says_how_far_it_came() {
+    let cluster = Cluster::new();
+    let receiver = cluster.start(&["bench", "receive", "--patience=2"]);
+    let mut sender = cluster.start(&[
+        "bench",
+        "send",
+        "--receivers=2",
+        "--rate=1000",
+        "--duration=600",
+    ]);
+    // A second member: when that has so many messages, the first one has some.
+    let words = ["sub", "bench/0", "bench/end", "--count=100", "--hash"];
+    assert_code(&cluster.run(&words, b""), 0);
+    sender.0.kill().unwrap();
+    let output = receiver.output();
+    assert_code(&output, 1);
+    assert!(
+        stderr(&output).contains("incomplete"),
+        "{}",
+        stderr(&output)
+    );
+}
+
+#[test]
+fn what_cannot_be_measured_is_refused_with_a_remedy() {
+    for (words, part) in [
+        (&["throughput", "--payload=7"][..], "--payload 8"),
+        (&["latency", "--payload=55"], "--payload 56"),
+        (&["throughput", "--payload=17M"], "16777216"),
+        (&["latency", "--round-trip", "--senders=2"], "one sender"),
+        (&["--plot=x.svg"], "qsm bench throughput"),
+        (&["throughput", "--runs=0"], "--runs"),
+        (
+            &["throughput", "--duration=1", "--messages=1"],
+            "--messages",
+        ),
+        (&["send", "--round-trip"], "--rate"),
+        (&["throughput", "--loss=101"], "between 0 and 100"),
+    ] {
+        let output = bench(words);
+        assert_code(&output, 2);
+        assert!(
+            stderr(&output).contains(part),
+            "{words:?}: {}",
+            stderr(&output)
+        );
+    }
+}
+
+#[test]
+fn a_sender_without_receivers_says_what_to_start() {
+    let cluster = Cluster::new();
+    let output = cluster.run(&["bench", "send", "--patience=0.5"], b"");
+    assert_code(&output, 3);
+    assert!(
+        stderr(&output).contains("qsm bench receive"),
+        "{}",
+        stderr(&output)
+    );
+}
