@@ -76,7 +76,7 @@ fn latency_has_percentiles_stages_repairs_and_the_bare_sockets_beside_it() {
         "latency",
         "--messages=2000",
         "--rate=2000",
-        "--payload=100",
+        "--payload=4000",
         "--groups=3",
         "--receivers=2",
         "--loss=5",
@@ -106,11 +106,9 @@ fn latency_has_percentiles_stages_repairs_and_the_bare_sockets_beside_it() {
         let median = row["p50"]["median"].as_f64().unwrap();
         assert!(row["max"]["median"].as_f64().unwrap() >= median, "{row}");
     }
-    // Of 4000 at 5 %, about 200; a packet may carry several, and one may be lost again.
+    // At most two messages of 4000 bytes share a packet: of 2000 packets or more, 100 are lost.
     let repaired = result["repaired"]["count"].as_u64().unwrap();
-    assert!((20..2000).contains(&repaired), "{repaired}");
-    let median = |row: &str| result[row]["p50"]["median"].as_f64().unwrap();
-    assert!(median("repaired") > median("latency"));
+    assert!((30..2000).contains(&repaired), "{repaired}");
     assert_positive(&result["packets_lost_on_purpose"]);
     assert!(std::fs::read_to_string(&plot).unwrap().contains("repaired"));
 }

@@ -23,6 +23,8 @@ pub struct Tapped<'a> {
     pub direction: Direction,
     /// Whom it was sent to, or who sent it.
     pub peer: SocketAddrV4,
+    /// The multicast address it was sent to; `None` for unicast.
+    pub group: Option<SocketAddrV4>,
     /// What was sent or received: one datagram, or, sent, a train of them.
     pub bytes: &'a [u8],
     /// Bytes of each datagram of a train; the last one may be shorter.

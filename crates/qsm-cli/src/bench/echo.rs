@@ -8,7 +8,7 @@ use qsm::{Node, Upcalls};
 
 use super::clock::nanos;
 use super::latencies::Latencies;
-use super::message::{Kind, Noise, Stamp};
+use super::message::{Noise, Stamp};
 use super::names;
 use super::pace::Pace;
 use crate::failure::Failure;
@@ -34,7 +34,8 @@ impl Echoes {
             salts: (0..groups as usize)
                 .map(|group| Noise::salt(node.id(), group))
                 .collect(),
-            next: 0,
+            next: vec![1; groups as usize],
+            count: 0,
             pace: None,
             half: Latencies::new(),
             fault: None,
@@ -75,12 +76,12 @@ impl Echoes {
                     "let one receiver only run with --echo; otherwise it is worth a report",
                 ));
             }
-            if back.next == total {
+            if back.count == total {
                 return Ok(back.half.clone());
             }
             if stop.is_asked() || Instant::now() >= deadline {
                 return Err(Failure::failed(
-                    format!("{} of {total} messages came back", back.next),
+                    format!("{} of {total} messages came back", back.count),
                     "start one receiver with --echo, or give a longer --patience",
                 ));
             }
@@ -95,9 +96,9 @@ struct Back {
     noise: Noise,
     /// Of this sender's groups.
     salts: Vec<u64>,
-    /// The message whose echo is next: one receiver sends all of them back, in the order in which
-    /// it got them, and all groups share a stream.
-    next: u64,
+    /// The number in each group whose echo is next.
+    next: Vec<u64>,
+    count: u64,
     pace: Option<Pace>,
     half: Latencies,
     fault: Option<String>,
@@ -106,21 +107,31 @@ struct Back {
 impl Back {
     fn take(&mut self, bytes: &[u8], tag: u16) {
         let now = Instant::now();
-        let groups = self.salts.len() as u64;
-        let (group, number) = (self.next % groups, self.next / groups + 1);
-        let read = self.noise.read(bytes, self.salts[group as usize], number);
-        match (read, self.pace) {
-            (Some(Kind::Stamped(stamp)), Some(pace)) if stamp.id == Stamp::id(tag, self.next) => {
-                let due = pace.due(self.next);
-                self.half
-                    .record(nanos(now.saturating_duration_since(due)) / 2);
-                self.next += 1;
-            }
-            _ if self.fault.is_none() => {
-                self.fault = Some(format!("it is not that of message {}", self.next));
-            }
-            _ => {}
+        if self.fault.is_some() {
+            return;
         }
+        match self.due(bytes, tag) {
+            Some(due) => {
+                let there_and_back = now.saturating_duration_since(due);
+                self.half.record(nanos(there_and_back) / 2);
+                self.count += 1;
+            }
+            None => self.fault = Some(format!("after {} right ones", self.count)),
+        }
+    }
+
+    /// When the message was due, if it is the next one of its group and as it was sent.
+    fn due(&mut self, bytes: &[u8], tag: u16) -> Option<Instant> {
+        let id = Stamp::read(bytes)?.id;
+        let index = Stamp::index(id);
+        let groups = self.next.len() as u64;
+        let (group, number) = ((index % groups) as usize, index / groups + 1);
+        if Stamp::tag(id) != tag || self.next[group] != number {
+            return None;
+        }
+        self.noise.read(bytes, self.salts[group], number)?;
+        self.next[group] += 1;
+        Some(self.pace?.due(index))
     }
 }
 

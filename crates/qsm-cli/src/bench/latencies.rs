@@ -30,8 +30,14 @@ impl Latencies {
 
     /// Adds one.
     pub(crate) fn record(&mut self, nanos: u64) {
-        // The histogram grows as needed, up to the largest number.
-        self.0.saturating_record(nanos);
+        self.record_many(nanos, 1);
+    }
+
+    fn record_many(&mut self, nanos: u64, count: u64) {
+        // It grows as needed, which fails only where addresses are too short for its memory.
+        if self.0.record_n(nanos, count).is_err() {
+            self.0.saturating_record_n(nanos, count);
+        }
     }
 
     /// Adds those of another.
@@ -41,7 +47,7 @@ impl Latencies {
                 value.value_iterated_to(),
                 value.count_since_last_iteration(),
             );
-            self.0.saturating_record_n(nanos, count);
+            self.record_many(nanos, count);
         }
     }
 
@@ -101,7 +107,7 @@ impl<'de> Deserialize<'de> for Latencies {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let mut latencies = Self::new();
         for (nanos, count) in Vec::<(u64, u64)>::deserialize(deserializer)? {
-            latencies.0.saturating_record_n(nanos, count);
+            latencies.record_many(nanos, count);
         }
         Ok(latencies)
     }

@@ -8,7 +8,7 @@ use super::local::{Outcome, Trial};
 use super::options::{LoadOptions, LocalOptions};
 use super::plot::{self, Curve};
 use super::report::{Received, Sent};
-use super::show::{self, LatencyTable, micros};
+use super::show::{self, LatencyTable, micros, plural};
 use super::spread::Spread;
 use super::throughput::{loss, options, place};
 use crate::args::after_help;
@@ -160,14 +160,14 @@ fn header(trial: &Trial<'_>) -> String {
         false => "one way",
     };
     format!(
-        "latency, {way}: {} sender(s), {} receiver(s), {} group(s), {} messages/s of {}, {} \
-         run(s){}, {}\nfrom when a message was due to its upcall; median of the runs [min-max]\n",
-        local.senders,
-        local.receivers,
-        load.groups,
+        "latency, {way}: {}, {}, {}, {} messages/s of {}, {}{}, {}\nfrom when a message was due \
+         to its upcall; median of the runs [min-max]\n",
+        plural(local.senders.into(), "sender"),
+        plural(local.receivers.into(), "receiver"),
+        plural(load.groups.into(), "group"),
         figures::count(trial.rate.unwrap_or_default().into()),
         figures::bytes(load.payload as u64),
-        local.runs,
+        plural(local.runs.into(), "run"),
         loss(local),
         place(local),
     )

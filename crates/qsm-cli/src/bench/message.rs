@@ -67,13 +67,21 @@ impl Stamp {
         u64::from(tag) << 48 | (index + 1)
     }
 
+    /// Which of the sender's messages an id is, from 0.
+    #[must_use]
+    pub(crate) fn index(id: u64) -> u64 {
+        (id & ((1 << 48) - 1)).saturating_sub(1)
+    }
+
     /// The sender's part of an id.
     #[must_use]
     pub(crate) fn tag(id: u64) -> u16 {
         (id >> 48) as u16
     }
 
-    fn read(bytes: &[u8]) -> Option<Self> {
+    /// The stamp of a message that begins here; nothing else of it is verified.
+    #[must_use]
+    pub(crate) fn read(bytes: &[u8]) -> Option<Self> {
         let field = |at: usize| word_at(bytes, MARK_AT + 8 * at);
         (field(0)? == MARK).then_some(())?;
         Some(Self {
@@ -281,7 +289,8 @@ mod tests {
 
     #[test]
     fn an_id_says_who_and_is_never_none() {
-        assert_eq!(Stamp::tag(Stamp::id(0xffff, 1 << 40)), 0xffff);
+        let id = Stamp::id(0xffff, 1 << 40);
+        assert_eq!((Stamp::tag(id), Stamp::index(id)), (0xffff, 1 << 40));
         assert_ne!(Stamp::id(0, 0), 0);
     }
 }

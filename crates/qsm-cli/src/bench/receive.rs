@@ -80,7 +80,9 @@ pub(crate) fn run(args: &ReceiveArgs) -> Result<(), Failure> {
     } else {
         Clock::wall()
     };
-    let arrivals = args.stages.then(|| Arc::new(Arrivals::new(clock)));
+    let arrivals = args
+        .stages
+        .then(|| Arc::new(Arrivals::new(clock, args.groups)));
     let mut builder = args.node.builder(Embedded::IfNoneFound).spin(args.spin);
     if let Some(arrivals) = arrivals.clone() {
         builder = builder.tap(move |tapped| arrivals.see(&tapped));

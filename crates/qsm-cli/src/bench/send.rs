@@ -243,7 +243,7 @@ impl<'a> Sender<'a> {
             }
             let called = Instant::now();
             late.record(super::clock::nanos(called.saturating_duration_since(due)));
-            let (earlier, handed) = departures.latest();
+            let (earlier, handed) = departures.untold().unwrap_or_default();
             let stamp = Stamp {
                 id: Stamp::id(tag, index),
                 intended: if self.echoes.is_some() {

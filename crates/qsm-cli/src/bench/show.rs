@@ -31,6 +31,15 @@ pub(crate) fn print_json(value: &Value) -> Result<(), Failure> {
     print(&format!("{value}\n"))
 }
 
+/// So many of something.
+#[must_use]
+pub(crate) fn plural(count: u64, what: &str) -> String {
+    match count {
+        1 => format!("1 {what}"),
+        _ => format!("{} {what}s", figures::count(count)),
+    }
+}
+
 /// Microseconds of nanoseconds, with as many digits as matter.
 #[must_use]
 pub(crate) fn micros(nanos: f64) -> String {

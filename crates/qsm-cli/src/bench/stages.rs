@@ -5,10 +5,10 @@
 //!      late      handing                 network               delivering
 //! ```
 //!
-//! Timed is the first message of each datagram.
+//! Timed is the first message of each datagram. Between groups messages may overtake each other at
+//! the sender, but not within one.
 
-use std::collections::{HashSet, VecDeque};
-use std::net::SocketAddrV4;
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use qsm::{Direction, Tapped};
@@ -20,6 +20,8 @@ use super::message::{Stamp, all_stamps, first_stamp};
 /// Arrivals that are remembered: far more than pass between a message and the next one, which
 /// tells when it was handed over.
 const ARRIVALS_MAX: usize = 1024;
+/// Departures that wait to be told.
+const UNTOLD_MAX: usize = ARRIVALS_MAX;
 /// Messages known to be repaired and not yet delivered.
 const REPAIRED_MAX: usize = 1 << 20;
 
@@ -33,8 +35,10 @@ pub(crate) struct Departures {
 #[derive(Debug)]
 struct Departed {
     at: usize,
-    id: u64,
-    handed: u64,
+    /// The newest message that departed.
+    newest: u64,
+    /// Messages and when they were handed over, the newest at the end.
+    untold: VecDeque<(u64, u64)>,
     handing: Latencies,
 }
 
@@ -44,8 +48,8 @@ impl Departures {
     pub(crate) fn new(clock: Clock) -> Self {
         let departed = Departed {
             at: 0,
-            id: 0,
-            handed: 0,
+            newest: 0,
+            untold: VecDeque::new(),
             handing: Latencies::new(),
         };
         Self {
@@ -65,18 +69,20 @@ impl Departures {
             let Some(stamp) = first_stamp(datagram, &mut state.at) else {
                 continue;
             };
-            if stamp.id > state.id {
-                (state.id, state.handed) = (stamp.id, handed);
+            if stamp.id > state.newest {
+                state.newest = stamp.id;
                 state.handing.record(handed.saturating_sub(stamp.called));
+                if state.untold.len() == UNTOLD_MAX {
+                    state.untold.pop_front();
+                }
+                state.untold.push_back((stamp.id, handed));
             }
         }
     }
 
-    /// The last message that departed, and when.
-    #[must_use]
-    pub(crate) fn latest(&self) -> (u64, u64) {
-        let state = lock(&self.state);
-        (state.id, state.handed)
+    /// A message that departed, and when, to be told by another one; each is told once.
+    pub(crate) fn untold(&self) -> Option<(u64, u64)> {
+        lock(&self.state).untold.pop_front()
     }
 
     /// From the call to handing over.
@@ -96,10 +102,11 @@ pub(crate) struct Arrivals {
 #[derive(Debug)]
 struct Arrived {
     at: usize,
+    groups: u64,
     /// Messages and when they were read, the newest at the end.
     recent: VecDeque<(u64, u64)>,
-    /// The newest message of each sender that came from itself.
-    newest: Vec<u64>,
+    /// The newest message that came as data do, of each sender and group.
+    newest: HashMap<(u16, u64), u64>,
     /// When the last datagram was read.
     read: u64,
     repaired: HashSet<u64>,
@@ -108,13 +115,14 @@ struct Arrived {
 }
 
 impl Arrivals {
-    /// None yet.
+    /// None yet; senders go round so many groups.
     #[must_use]
-    pub(crate) fn new(clock: Clock) -> Self {
+    pub(crate) fn new(clock: Clock, groups: u32) -> Self {
         let arrived = Arrived {
             at: 0,
+            groups: groups.max(1).into(),
             recent: VecDeque::new(),
-            newest: Vec::new(),
+            newest: HashMap::new(),
             read: 0,
             repaired: HashSet::new(),
             network: Latencies::new(),
@@ -135,7 +143,9 @@ impl Arrivals {
         state.read = self.clock.at(tapped.at);
         for datagram in tapped.datagrams() {
             if let Some(stamp) = first_stamp(datagram, &mut state.at) {
-                state.take(stamp.id, tapped.peer, datagram);
+                // Data is multicast by its sender; a repair may be, too.
+                let from = tapped.group.map(|_| tapped.peer.port());
+                state.take(stamp.id, from, datagram);
             }
         }
     }
@@ -146,7 +156,6 @@ impl Arrivals {
         let mut state = lock(&self.state);
         let delivering = now.saturating_sub(state.read);
         state.delivering.record(delivering);
-        // Removed, because the next message may tell of it again.
         let earlier = state
             .recent
             .iter()
@@ -166,24 +175,18 @@ impl Arrivals {
 }
 
 impl Arrived {
-    fn take(&mut self, id: u64, peer: SocketAddrV4, datagram: &[u8]) {
+    /// A datagram came; `from` is the port that it was multicast from.
+    fn take(&mut self, id: u64, from: Option<u16>, datagram: &[u8]) {
         if self.recent.len() == ARRIVALS_MAX {
             self.recent.pop_front();
         }
         self.recent.push_back((id, self.read));
-        let tag = Stamp::tag(id);
-        let newest = self
-            .newest
-            .iter_mut()
-            .find(|other| Stamp::tag(**other) == tag);
-        let in_order = newest.as_ref().is_none_or(|newest| id > **newest);
-        if in_order && peer.port() == tag {
-            match newest {
-                Some(newest) => *newest = id,
-                None => self.newest.push(id),
-            }
+        let (tag, group) = (Stamp::tag(id), Stamp::index(id) % self.groups);
+        let newest = self.newest.entry((tag, group)).or_default();
+        if from == Some(tag) && id > *newest {
+            *newest = id;
         } else if self.repaired.len() < REPAIRED_MAX {
-            // From another node, or after its successors.
+            // To this node alone, from another one, or after its successors.
             self.repaired
                 .extend(all_stamps(datagram).map(|stamp| stamp.id));
         }
@@ -200,10 +203,6 @@ mod tests {
     use super::*;
 
     const PORT: u16 = 4242;
-
-    fn home() -> SocketAddrV4 {
-        SocketAddrV4::new([10, 0, 0, 1].into(), PORT)
-    }
 
     fn stamp(index: u64) -> Stamp {
         Stamp {
@@ -225,33 +224,34 @@ mod tests {
         all
     }
 
-    fn read(arrivals: &Arrivals, at: u64, peer: SocketAddrV4, indices: &[u64]) {
+    fn read(arrivals: &Arrivals, at: u64, from: Option<u16>, indices: &[u64]) {
         let mut state = lock(&arrivals.state);
         state.read = at;
-        state.take(Stamp::id(PORT, indices[0]), peer, &datagram(indices));
+        state.take(Stamp::id(PORT, indices[0]), from, &datagram(indices));
     }
 
     #[test]
-    fn repaired_is_what_comes_after_its_successors_or_from_another_node() {
-        let arrivals = Arrivals::new(Clock::monotonic());
-        read(&arrivals, 1, home(), &[0]);
-        read(&arrivals, 2, home(), &[3, 4]);
-        // Asked of the sender, and of a cacher; and the last one, which nothing follows.
-        read(&arrivals, 3, home(), &[1]);
-        let cacher = SocketAddrV4::new([10, 0, 0, 2].into(), 99);
-        read(&arrivals, 4, cacher, &[2]);
-        read(&arrivals, 5, cacher, &[5, 6]);
-        let repaired = (0..7).filter(|&index| arrivals.deliver(&stamp(index), 6));
-        assert_eq!(repaired.collect::<Vec<_>>(), [1, 2, 5, 6]);
+    fn repaired_is_what_comes_late_from_another_node_or_for_this_one_alone() {
+        let (sender, cacher, alone) = (Some(PORT), Some(99), None);
+        // Two groups: the even messages and the odd ones.
+        let arrivals = Arrivals::new(Clock::monotonic(), 2);
+        read(&arrivals, 1, sender, &[1]);
+        read(&arrivals, 2, sender, &[0]);
+        read(&arrivals, 3, sender, &[4, 5]);
+        read(&arrivals, 4, sender, &[2]);
+        read(&arrivals, 5, cacher, &[3]);
+        read(&arrivals, 6, alone, &[6, 7]);
+        let repaired = (0..8).filter(|&index| arrivals.deliver(&stamp(index), 7));
+        assert_eq!(repaired.collect::<Vec<_>>(), [2, 3, 6, 7]);
     }
 
     #[test]
     fn a_packet_is_timed_once_when_a_later_message_tells_when_it_left() {
-        let arrivals = Arrivals::new(Clock::monotonic());
+        let arrivals = Arrivals::new(Clock::monotonic(), 1);
         for index in 0..3 {
             // Handed over at 1000 for each, read 70 later; delivered 5 after that.
             let at = 1000 * index + 70;
-            read(&arrivals, at, home(), &[index]);
+            read(&arrivals, at, Some(PORT), &[index]);
             for _ in 0..2 {
                 arrivals.deliver(&stamp(index), at + 5);
             }

@@ -7,7 +7,7 @@ use super::local::{Caught, Outcome, Trial};
 use super::options::{LoadOptions, LocalOptions};
 use super::plot;
 use super::report::{Received, Sent};
-use super::show::{self, bytes_per_second, per_million};
+use super::show::{self, bytes_per_second, per_million, plural};
 use super::spread::Spread;
 use crate::args::after_help;
 use crate::failure::Failure;
@@ -99,10 +99,6 @@ fn header(load: &LoadOptions, local: &LocalOptions) -> String {
     let lasts = match (load.messages, load.lasts()) {
         (Some(messages), _) => format!("{} messages from each sender", figures::count(messages)),
         (None, lasts) => figures::duration(lasts.unwrap_or_default()),
-    };
-    let plural = |count: u64, what: &str| match count {
-        1 => format!("1 {what}"),
-        _ => format!("{} {what}s", figures::count(count)),
     };
     format!(
         "throughput: {}, {}, {}, {} of {}, {} of {lasts}{}, {}\n",

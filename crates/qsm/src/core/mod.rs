@@ -188,6 +188,7 @@ impl Core {
                         at,
                         direction: Direction::Received,
                         peer: datagram.source,
+                        group: datagram.group,
                         bytes: datagram.bytes,
                         segment_bytes: datagram.bytes.len(),
                     });

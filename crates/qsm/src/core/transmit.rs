@@ -128,6 +128,7 @@ fn hand_over(
             at,
             direction: Direction::Sent,
             peer: to,
+            group: to.ip().is_multicast().then_some(to),
             bytes: &bytes[..sent],
             segment_bytes,
         });
