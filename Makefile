@@ -19,16 +19,16 @@ SOAK_SEEDS ?= 100000
 FUZZ_TARGETS := $(basename $(notdir $(wildcard fuzz/fuzz_targets/*.rs)))
 TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
 
-.PHONY: help deps demo test format lint unit doc fuzz soak digests growth large bench bench-deps bench-quick figures figures-groupcast groupcast-capi
+.PHONY: help deps demo test format lint unit doc gate gate-update fuzz soak digests growth large bench bench-deps bench-quick figures figures-groupcast groupcast-capi
 .DEFAULT_GOAL := help
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 # Programs that the tests and the demo call, and the packages they come in.
-PROGRAMS := ip:iproute2 nft:nftables ethtool:ethtool
+PROGRAMS := ip:iproute2 nft:nftables ethtool:ethtool valgrind:valgrind
 
-deps: ## check for Rust, install what the network tests call
+deps: ## check for Rust, install what the tests call
 	@command -v $(CARGO) >/dev/null || { \
 	  echo "cargo is missing: install Rust 1.88 or newer, see https://rustup.rs" >&2; exit 1; }
 	@command -v cc >/dev/null || { \
@@ -50,9 +50,9 @@ demo: deps ## build the program and run its demonstration
 	$(CARGO) build $(LOCKED) --release -p qsm-cli
 	$(TARGET_DIR)/release/qsm demo
 
-test: deps format lint unit doc ## format, lints, all tests, documentation: what must pass
+test: deps format lint unit doc gate ## format, lints, all tests, documentation, the gate: what must pass
 	@echo
-	@echo "make test: everything passed (format, lints, tests, documentation)"
+	@echo "make test: everything passed (format, lints, tests, documentation, instruction counts)"
 
 format: ## is the code formatted?
 	$(CARGO) fmt --all --check
@@ -65,6 +65,15 @@ unit: ## all tests of the workspace, the decoders' fuzz smoke among them
 
 doc: ## documentation, warnings denied
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc $(LOCKED) --workspace --no-deps
+
+# The same instructions on every machine: no processor but the architecture's plainest.
+GATE := RUSTFLAGS="-C target-cpu=generic" $(CARGO) bench $(LOCKED) -p qsm-proto --bench instructions
+
+gate: deps ## instructions per message of the hot paths, compared with the baseline: one minute
+	$(GATE)
+
+gate-update: deps ## write the present instruction counts as the baseline
+	$(GATE) -- --update
 
 fuzz: ## the decoders and a node under libFuzzer, FUZZ_SECONDS (60) each; needs cargo-fuzz and nightly
 	@$(CARGO) fuzz --version >/dev/null 2>&1 || { \

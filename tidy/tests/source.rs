@@ -26,6 +26,26 @@ const BANNED: [&str; 12] = [
     "rand",
     "getrandom",
 ];
+/// Where a thread can wait for another.
+const LOCKS: [&str; 5] = ["Mutex", "RwLock", "Condvar", "Once", "mpsc"];
+/// Where one may, outside of the pure crates: those who sleep until a queue changes (it is entered
+/// only if somebody sleeps), answers to commands, and the end of a thread. Nothing else is on a
+/// message's way.
+const WAITING: [&str; 5] = [
+    "crates/qsm/src/core/start.rs",
+    "crates/qsm/src/node.rs",
+    "crates/qsm/src/service.rs",
+    "crates/qsm/src/shared.rs",
+    "crates/qsm/src/sleepers.rs",
+];
+/// The crates that a message passes through at a node.
+const DATA_PATH: [&str; 5] = [
+    "crates/qsm-wire/src/",
+    "crates/qsm-proto/src/",
+    "crates/qsm-gms/src/",
+    "crates/qsm-net/src/",
+    "crates/qsm/src/",
+];
 /// Where decisions must be the same on every platform.
 const INTEGER: [&str; 2] = ["crates/qsm-proto/src/", "crates/qsm-gms/src/"];
 /// Where the operating system is called.
@@ -89,6 +109,13 @@ fn banned(folders: &[&str], words: &[&str]) -> Vec<String> {
 #[test]
 fn pure_crates_see_no_clock_thread_environment_or_hash_order() {
     assert_none(&banned(&PURE, &BANNED));
+}
+
+#[test]
+fn messages_pass_no_lock() {
+    let mut faults = banned(&DATA_PATH, &LOCKS);
+    faults.retain(|fault| !WAITING.iter().any(|path| fault.starts_with(path)));
+    assert_none(&faults);
 }
 
 #[test]

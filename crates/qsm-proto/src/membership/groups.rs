@@ -1,4 +1,5 @@
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use qsm_wire::GroupId;
 use qsm_wire::membership::{GROUP_NAME_BYTES_MAX, GroupReport, MESSAGE_BYTES_MAX, Role};
@@ -40,11 +41,11 @@ struct Group {
     held: Roles,
 }
 
-/// The groups of this node: names, numbers and roles.
+/// The groups of this node: names, numbers and roles. Both maps share the text of a name (R146).
 #[derive(Debug, Default)]
 pub(super) struct Groups {
-    by_name: BTreeMap<String, Group>,
-    names: BTreeMap<GroupId, String>,
+    by_name: BTreeMap<Arc<str>, Group>,
+    names: BTreeMap<GroupId, Arc<str>>,
     bytes: usize,
 }
 
@@ -80,7 +81,7 @@ impl Groups {
         }
         let fresh = names
             .iter()
-            .filter(|name| !self.by_name.contains_key(*name));
+            .filter(|name| !self.by_name.contains_key(name.as_str()));
         let (count, bytes) = fresh.fold((0, 0), |(count, bytes), name| {
             (count + 1, bytes + name.len() + NAME_EXTRA_BYTES)
         });
@@ -98,11 +99,13 @@ impl Groups {
             ));
         }
         for name in names {
-            if !self.by_name.contains_key(name) {
+            if !self.by_name.contains_key(name.as_str()) {
                 self.bytes += name.len() + NAME_EXTRA_BYTES;
+                self.by_name.insert(name.as_str().into(), Group::default());
             }
-            let group = self.by_name.entry(name.clone()).or_default();
-            *group.wanted.slot(role) = true;
+            if let Some(group) = self.by_name.get_mut(name.as_str()) {
+                *group.wanted.slot(role) = true;
+            }
         }
         Ok(())
     }
@@ -124,7 +127,7 @@ impl Groups {
     /// Notes that the application does not want this role any more.
     pub(super) fn unwant(&mut self, role: Role, names: &[String]) {
         for name in names {
-            if let Some(group) = self.by_name.get_mut(name) {
+            if let Some(group) = self.by_name.get_mut(name.as_str()) {
                 *group.wanted.slot(role) = false;
             }
         }
@@ -133,7 +136,7 @@ impl Groups {
     /// The service entered these groups.
     pub(super) fn entered(&mut self, role: Role, names: &[String]) {
         for name in names {
-            if let Some(group) = self.by_name.get_mut(name) {
+            if let Some(group) = self.by_name.get_mut(name.as_str()) {
                 *group.held.slot(role) = true;
             }
         }
@@ -142,7 +145,7 @@ impl Groups {
     /// The service exited these groups; those without any role left are forgotten and returned.
     pub(super) fn exited(&mut self, role: Role, names: &[String]) -> Vec<(GroupId, String)> {
         for name in names {
-            if let Some(group) = self.by_name.get_mut(name) {
+            if let Some(group) = self.by_name.get_mut(name.as_str()) {
                 *group.held.slot(role) = false;
             }
         }
@@ -152,7 +155,7 @@ impl Groups {
     /// The service refused to enter these groups: wanted is again what is held.
     pub(super) fn refused(&mut self, role: Role, names: &[String]) -> Vec<(GroupId, String)> {
         for name in names {
-            if let Some(group) = self.by_name.get_mut(name) {
+            if let Some(group) = self.by_name.get_mut(name.as_str()) {
                 *group.wanted.slot(role) = group.held.has(role);
             }
         }
@@ -163,11 +166,15 @@ impl Groups {
         let mut gone = Vec::new();
         for name in names {
             let unused = |group: &&Group| !group.wanted.any() && !group.held.any();
-            if self.by_name.get(name).filter(unused).is_none() {
+            if self.by_name.get(name.as_str()).filter(unused).is_none() {
                 continue;
             }
             self.bytes -= name.len() + NAME_EXTRA_BYTES;
-            if let Some(id) = self.by_name.remove(name).and_then(|group| group.id) {
+            if let Some(id) = self
+                .by_name
+                .remove(name.as_str())
+                .and_then(|group| group.id)
+            {
                 self.names.remove(&id);
                 gone.push((id, name.clone()));
             }
@@ -177,16 +184,21 @@ impl Groups {
 
     /// The service told a group's number. `false`: it is known, or of no interest any more.
     pub(super) fn named(&mut self, id: GroupId, name: &str) -> bool {
-        let Some(group) = self.by_name.get_mut(name) else {
+        let Some(text) = self
+            .by_name
+            .get_key_value(name)
+            .map(|(text, _)| Arc::clone(text))
+        else {
             return false;
         };
+        let group = self.by_name.entry(Arc::clone(&text)).or_default();
         if group.id == Some(id) {
             return false;
         }
         if let Some(old) = group.id.replace(id) {
             self.names.remove(&old);
         }
-        self.names.insert(id, name.to_owned());
+        self.names.insert(id, text);
         true
     }
 
@@ -203,7 +215,7 @@ impl Groups {
     }
 
     pub(super) fn name(&self, id: GroupId) -> Option<&str> {
-        self.names.get(&id).map(String::as_str)
+        self.names.get(&id).map(AsRef::as_ref)
     }
 
     /// What a service that knows nothing has to know: what this node has, and what it has asked
@@ -215,7 +227,7 @@ impl Groups {
                 if group.held.has(role) || group.wanted.has(role) {
                     reports.push(GroupReport {
                         group: group.id,
-                        name: name.clone(),
+                        name: name.to_string(),
                         role,
                     });
                 }

@@ -1,0 +1,293 @@
+//! One publisher and the members of a region on a link without delay or loss, all in one thread.
+//!
+//! The link does for a node what the runtime does: trains lie in counted buffers that are used
+//! again when nobody holds them, a long train is lent, a timer that is due is run. In steady state
+//! it allocates nothing, so that what is counted here is the protocol's. What a node does for a
+//! message is called by way of functions that are never inlined, so that a profiler can tell the
+//! steps apart.
+
+use std::net::SocketAddr;
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::Duration;
+
+use qsm_proto::{Datagram, Deliver, Delivery, Endpoint, Instant, Stats, Transmit};
+use qsm_wire::{GroupId, Kind};
+
+use crate::cluster::{Cluster, address};
+
+/// The publisher's place among the nodes.
+pub(crate) const PUBLISHER: usize = 0;
+/// Messages published before the link is looked at again.
+const BURST: u64 = 64;
+/// Time on a link of 1 Gbit/s for a byte.
+const NANOSECONDS_PER_BYTE: u64 = 8;
+/// What a train's buffer holds, as at the sockets.
+const BUFFER_BYTES: usize = 1 << 16;
+
+/// What was delivered to all members together.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Delivered {
+    pub(crate) messages: u64,
+    /// Those that lay in the buffer that had just been received into.
+    pub(crate) borrowed: u64,
+}
+
+/// A train on its way.
+#[derive(Debug, Clone, Copy)]
+struct Train {
+    to: SocketAddr,
+    from: SocketAddr,
+    bytes: usize,
+    segment_bytes: usize,
+}
+
+pub(crate) struct Lan {
+    pub(crate) now: Instant,
+    nodes: Vec<(SocketAddr, Endpoint)>,
+    groups: u32,
+    /// Buffers for trains; the one at `current` holds the train on its way.
+    buffers: Vec<Arc<[u8]>>,
+    current: usize,
+    pub(crate) delivered: Delivered,
+    /// Something that grows while the protocol works; how much of it grew on the way of data.
+    pub(crate) meter: fn() -> u64,
+    pub(crate) metered: u64,
+}
+
+impl Lan {
+    /// A publisher that is no member, and so many members, all of the same groups.
+    pub(crate) fn new(members: u64, groups: u32) -> Self {
+        let cluster = Cluster::with_groups(groups, members, &[members + 1], |_| {});
+        // The publisher has the highest number.
+        let nodes = cluster.nodes.into_iter().rev();
+        Self {
+            now: cluster.now,
+            nodes: nodes
+                .map(|(node, endpoint)| (address(node), endpoint))
+                .collect(),
+            groups,
+            buffers: Vec::new(),
+            current: 0,
+            delivered: Delivered::default(),
+            meter: || 0,
+            metered: 0,
+        }
+    }
+
+    /// Publishes so many messages, to all groups in turn, as fast as 1 Gbit/s and the windows let
+    /// it, and lets them arrive.
+    pub(crate) fn run(&mut self, messages: u64, payload: &[u8]) {
+        let mut left = messages;
+        while left > 0 {
+            let burst = left.min(BURST);
+            let wanted = left;
+            left -= (0..burst)
+                .take_while(|at| self.publish(left - at, payload))
+                .count() as u64;
+            let bytes = (wanted - left).max(1) * payload.len() as u64;
+            self.now = Instant(self.now.0 + bytes * NANOSECONDS_PER_BYTE);
+            self.carry();
+            self.run_timers();
+        }
+        self.settle();
+    }
+
+    /// Lets time pass until everything is stable.
+    pub(crate) fn settle(&mut self) {
+        for _ in 0..10_000 {
+            if self.nodes[PUBLISHER].1.is_stable() {
+                return;
+            }
+            self.now = self.now.after(Duration::from_micros(100));
+            self.run_timers();
+        }
+        panic!("not stable: {:#?}", self.stats(PUBLISHER));
+    }
+
+    /// The publisher and the first member.
+    pub(crate) fn into_nodes(self) -> [Endpoint; 2] {
+        let mut nodes = self.nodes.into_iter().map(|(_, node)| node);
+        core::array::from_fn(|_| nodes.next().unwrap())
+    }
+
+    pub(crate) fn stats(&self, node: usize) -> Stats {
+        self.nodes[node].1.stats()
+    }
+
+    /// A counter, summed over the members.
+    pub(crate) fn members(&self, count: impl Fn(&Stats) -> u64) -> u64 {
+        let members = &self.nodes[PUBLISHER + 1..];
+        members.iter().map(|(_, node)| count(&node.stats())).sum()
+    }
+
+    /// False if the window is full.
+    fn publish(&mut self, turn: u64, payload: &[u8]) -> bool {
+        let group = GroupId((turn % u64::from(self.groups)) as u32);
+        let before = (self.meter)();
+        let taken = step_publish(&mut self.nodes[PUBLISHER].1, self.now, (group, payload));
+        self.metered += (self.meter)() - before;
+        taken
+    }
+
+    fn run_timers(&mut self) {
+        for at in 0..self.nodes.len() {
+            let node = &mut self.nodes[at].1;
+            if node.next_timeout().is_some_and(|due| due <= self.now) {
+                node.handle_timeout(self.now, &mut ignore);
+            }
+            while node.poll_event().is_some() {}
+        }
+        self.carry();
+    }
+
+    /// Carries datagrams until nobody has any.
+    fn carry(&mut self) {
+        loop {
+            let mut quiet = true;
+            for at in 0..self.nodes.len() {
+                while let Some(train) = self.transmit(at) {
+                    quiet = false;
+                    self.arrive(train);
+                }
+            }
+            if quiet {
+                return;
+            }
+        }
+    }
+
+    /// Takes a node's next train off it.
+    fn transmit(&mut self, at: usize) -> Option<Train> {
+        self.current = free_buffer(&mut self.buffers);
+        let (from, node) = &mut self.nodes[at];
+        let before = (self.meter)();
+        let next = if at == PUBLISHER {
+            step_transmit(node, self.now)
+        } else {
+            node.poll_transmit(self.now)
+        }?;
+        self.metered += (self.meter)() - before;
+        let buffer = Arc::get_mut(&mut self.buffers[self.current]).unwrap();
+        buffer[..next.bytes.len()].copy_from_slice(next.bytes);
+        Some(Train {
+            to: next.to,
+            from: *from,
+            bytes: next.bytes.len(),
+            segment_bytes: next.segment_bytes,
+        })
+    }
+
+    fn arrive(&mut self, train: Train) {
+        let buffer = Arc::clone(&self.buffers[self.current]);
+        let multicast = train.to.ip().is_multicast();
+        for at in 0..self.nodes.len() {
+            let own = self.nodes[at].0;
+            let reached = if multicast {
+                at != PUBLISHER
+            } else {
+                own == train.to
+            };
+            if !reached || own == train.from {
+                continue;
+            }
+            let mut start = 0;
+            while start < train.bytes {
+                let end = (start + train.segment_bytes).min(train.bytes);
+                let lent = train.bytes > train.segment_bytes && train.bytes >= BUFFER_BYTES / 2;
+                self.pass_on((at, train.from), &buffer, start..end, lent);
+                start = end;
+            }
+        }
+    }
+
+    fn pass_on(
+        &mut self,
+        (at, from): (usize, SocketAddr),
+        buffer: &Arc<[u8]>,
+        range: Range<usize>,
+        lent: bool,
+    ) {
+        let bytes = &buffer[range.clone()];
+        let kind = bytes[1];
+        let datagram = if lent {
+            Datagram::lent(buffer, range)
+        } else {
+            bytes.into()
+        };
+        let node = &mut self.nodes[at].1;
+        if kind == Kind::Data as u8 {
+            let mut count = Count {
+                delivered: &mut self.delivered,
+                place: bytes.as_ptr_range(),
+            };
+            let before = (self.meter)();
+            step_data(node, self.now, (from, datagram), &mut count);
+            self.metered += (self.meter)() - before;
+        } else if kind == Kind::Token as u8 {
+            step_token(node, self.now, (from, datagram));
+        } else {
+            node.handle_datagram(self.now, from, datagram, &mut ignore);
+        }
+    }
+}
+
+/// Counts what is delivered out of the datagram that is being received.
+struct Count<'a> {
+    delivered: &'a mut Delivered,
+    place: Range<*const u8>,
+}
+
+impl Deliver for Count<'_> {
+    fn deliver(&mut self, message: Delivery<'_>) {
+        let bytes = message.bytes.as_ptr_range();
+        let inside = self.place.start <= bytes.start && bytes.end <= self.place.end;
+        self.delivered.messages += 1;
+        self.delivered.borrowed += u64::from(inside);
+    }
+}
+
+fn ignore(_: Delivery<'_>) {}
+
+// What a profiler counts, by these names.
+
+#[inline(never)]
+fn step_publish(
+    publisher: &mut Endpoint,
+    now: Instant,
+    (group, payload): (GroupId, &[u8]),
+) -> bool {
+    let result = publisher.publish(now, group, payload, &mut ignore);
+    result.is_ok()
+}
+
+#[inline(never)]
+fn step_transmit(publisher: &mut Endpoint, now: Instant) -> Option<Transmit<'_>> {
+    publisher.poll_transmit(now)
+}
+
+#[inline(never)]
+fn step_data(
+    member: &mut Endpoint,
+    now: Instant,
+    (from, datagram): (SocketAddr, Datagram<'_>),
+    count: &mut Count<'_>,
+) {
+    member.handle_datagram(now, from, datagram, count);
+}
+
+#[inline(never)]
+fn step_token(member: &mut Endpoint, now: Instant, (from, datagram): (SocketAddr, Datagram<'_>)) {
+    member.handle_datagram(now, from, datagram, &mut ignore);
+}
+
+/// A buffer that nobody holds.
+fn free_buffer(buffers: &mut Vec<Arc<[u8]>>) -> usize {
+    let free = buffers
+        .iter()
+        .position(|buffer| Arc::strong_count(buffer) == 1);
+    free.unwrap_or_else(|| {
+        buffers.push(Arc::from(vec![0; BUFFER_BYTES]));
+        buffers.len() - 1
+    })
+}
