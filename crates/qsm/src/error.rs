@@ -75,7 +75,7 @@ impl fmt::Display for StartError {
             ),
             Self::Cpus { cpus, cores } => write!(
                 f,
-                "{cpus} CPUs were given for {cores} core threads; give one for each"
+                "core threads: {cores}, but CPUs to pin them to: {cpus}; give one for each"
             ),
             Self::Families { given, interface } => write!(
                 f,

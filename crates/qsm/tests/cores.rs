@@ -365,7 +365,7 @@ fn numbers_that_cannot_be_are_refused() {
     assert!(matches!(error, StartError::Cpus { cpus: 1, cores: 2 }));
     assert_eq!(
         text,
-        "1 CPUs were given for 2 core threads; give one for each"
+        "core threads: 2, but CPUs to pin them to: 1; give one for each"
     );
     let long = "n".repeat(qsm::NAME_BYTES_MAX - 1);
     let (error, _) = start_error(site.builder(&long).cores(2));

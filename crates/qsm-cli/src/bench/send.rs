@@ -73,6 +73,12 @@ pub(crate) struct SendArgs {
 /// Receivers do not appear or do not get everything, or the node fails.
 pub(crate) fn run(args: &SendArgs) -> Result<(), Failure> {
     args.load.check(args.rate.is_some())?;
+    if args.rate.is_some() && args.node.threads.cores > 1 {
+        return Err(Failure::usage(
+            "messages are timed at one core thread",
+            "leave out --rate, or give --cores 1",
+        ));
+    }
     let stop = Stop::on_signals()?;
     let clock = if args.same_host {
         Clock::monotonic()
@@ -135,6 +141,8 @@ struct Sender<'a> {
     end: Publisher,
     echoes: Option<Echoes>,
     noise: Arc<Noise>,
+    /// Where the noise of each group begins.
+    salts: Vec<u64>,
 }
 
 impl<'a> Sender<'a> {
@@ -158,9 +166,13 @@ impl<'a> Sender<'a> {
         let end = publishers
             .pop()
             .unwrap_or_else(|| unreachable!("it was just put there"));
+        let ids: Vec<_> = node.ids().collect();
+        let groups = publishers.iter().map(Publisher::group).enumerate();
+        let salts = groups.map(|(index, group)| Noise::salt(ids[node.core_of(group)], index));
         Ok(Self {
             args,
             node,
+            salts: salts.collect(),
             publishers,
             end,
             echoes,
@@ -207,7 +219,7 @@ impl<'a> Sender<'a> {
         quota: &Arc<Quota>,
     ) -> impl FnMut(&mut Vec<u8>) -> Pull + Send + 'static {
         let (noise, quota) = (Arc::clone(&self.noise), Arc::clone(quota));
-        let (salt, bytes) = (Noise::salt(self.node.id(), group), self.args.load.payload);
+        let (salt, bytes) = (self.salts[group], self.args.load.payload);
         let mut number = 0;
         move |message| {
             if !quota.take() {
@@ -257,7 +269,7 @@ impl<'a> Sender<'a> {
                 handed,
             };
             let (group, number) = ((index % groups) as usize, index / groups + 1);
-            let salt = Noise::salt(self.node.id(), group);
+            let salt = self.salts[group];
             buffer.clear();
             self.noise
                 .write_stamped(&mut buffer, stamp, (salt, number), self.args.load.payload);
