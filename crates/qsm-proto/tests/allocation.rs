@@ -82,7 +82,8 @@ fn culprits(work: impl FnOnce()) -> String {
 fn held_bytes<T>(value: T) -> usize {
     let before = LIVE_BYTES.get();
     drop(value);
-    before - LIVE_BYTES.get()
+    // What other threads have allocated and this one has freed may have taken it below zero.
+    before.wrapping_sub(LIVE_BYTES.get())
 }
 
 /// What is left are rounds: a token that is read, changed and passed on at each member; and the
