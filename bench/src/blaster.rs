@@ -1,7 +1,7 @@
 //! The ceiling: one process sends trains of datagrams as fast as it can, others take them in. No
 //! numbers are checked and nothing is repaired; what arrives at the slowest receiver counts.
 
-use std::net::SocketAddrV4;
+use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use clap::Args;
@@ -15,7 +15,7 @@ pub(crate) struct SendOptions {
     #[arg(long)]
     interface: String,
     #[arg(long)]
-    group: SocketAddrV4,
+    group: SocketAddr,
     #[arg(long)]
     payload: usize,
     #[arg(long)]
@@ -27,14 +27,14 @@ pub(crate) struct ReceiveOptions {
     #[arg(long)]
     interface: String,
     #[arg(long)]
-    group: SocketAddrV4,
+    group: SocketAddr,
 }
 
 /// After the parent's "stop", a receiver that hears nothing for this long has everything.
 const SILENCE: Duration = Duration::from_millis(100);
 
 pub(crate) fn send(options: &SendOptions) -> Result<(), Failure> {
-    let (interface, _) = choose_interface(Some(&options.interface))?;
+    let (interface, _) = choose_interface(Some(&options.interface), None)?;
     let mut port = Port::open(PortConfig::new(interface))?;
     let train = vec![7; options.payload * (64_000 / options.payload).clamp(1, 64)];
     say("ready");
@@ -61,7 +61,7 @@ pub(crate) fn send(options: &SendOptions) -> Result<(), Failure> {
 }
 
 pub(crate) fn receive(options: &ReceiveOptions) -> Result<(), Failure> {
-    let (interface, _) = choose_interface(Some(&options.interface))?;
+    let (interface, _) = choose_interface(Some(&options.interface), None)?;
     let mut port = Port::open(PortConfig::new(interface))?;
     port.join(options.group)?;
     let waker = port.waker();

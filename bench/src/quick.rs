@@ -1,6 +1,6 @@
 //! `qsm-bench quick`: the table.
 
-use std::net::SocketAddrV4;
+use std::net::SocketAddr;
 
 use clap::Args;
 use lab::Actor;
@@ -126,7 +126,7 @@ fn middle(values: impl Iterator<Item = f64>) -> f64 {
 }
 
 fn blast(options: &Options, cell: Cell) -> Result<Outcome, Failure> {
-    let group = SocketAddrV4::new([239, 255, 83, 1].into(), free_port()?);
+    let group = SocketAddr::from(([239, 255, 83, 1], free_port()?));
     let common = |role: &str| {
         [
             role,

@@ -1,7 +1,7 @@
 //! Quicksilver's side: one publisher with pull feeds, receivers with upcalls that check numbers
 //! and content.
 
-use std::net::SocketAddrV4;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -55,7 +55,7 @@ impl Common {
         Node::builder()
             .interface(&self.interface)
             .cluster(format!("bench-{}", self.port))
-            .discovery(SocketAddrV4::new([239, 255, 83, 77].into(), self.port))
+            .discovery(SocketAddr::from(([239, 255, 83, 77], self.port)))
             .data_port(self.port + 1)
     }
 

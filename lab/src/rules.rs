@@ -106,7 +106,7 @@ pub(crate) fn table(addresses: &[IpAddr]) -> String {
         let rule = format_args!("meta l4proto udp {ip} daddr {address} jump loss_unicast");
         push_line(&mut text, rule);
     }
-    text.push_str("} }\n");
+    text.push_str("}\n}\n");
     text
 }
 

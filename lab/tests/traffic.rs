@@ -7,6 +7,15 @@ use std::io::ErrorKind;
 use lab::{Lab, LabError, Switch};
 use support::{group, lab_with, next, socket, unicast};
 
+/// Where no lab can be made tests are skipped, so a mistake of ours must not look like that.
+#[test]
+fn a_machine_is_not_found_wanting_for_a_mistake_in_the_rules() {
+    if let Err(reason) = Lab::available() {
+        let reason = reason.to_string();
+        assert!(!reason.contains("syntax error"), "{reason}");
+    }
+}
+
 #[test]
 fn unicast_reaches_the_host_it_is_sent_to() {
     let Some((lab, hosts)) = lab_with(3) else {

@@ -18,7 +18,7 @@
 
 mod check;
 
-use std::net::SocketAddrV4;
+use std::net::SocketAddr;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -26,7 +26,7 @@ use std::time::{Duration, Instant};
 
 use check::{Checked, checker, content};
 use clap::Parser;
-use qsm::{Embedded, Event, FaultConfig, Node, Publisher, Service, Upcalls};
+use qsm::{Embedded, Event, Family, FaultConfig, Node, Publisher, Service, Upcalls};
 
 type Failure = Box<dyn std::error::Error>;
 
@@ -42,7 +42,7 @@ struct Arguments {
     #[arg(long)]
     cluster: String,
     #[arg(long)]
-    service: SocketAddrV4,
+    service: SocketAddr,
     /// Be the membership service instead of a node.
     #[arg(long)]
     serve: bool,
@@ -71,6 +71,7 @@ fn main() -> ExitCode {
 fn serve(arguments: &Arguments) -> Result<(), Failure> {
     let service = Service::builder()
         .interface(&arguments.interface)
+        .family(Family::of(arguments.service.ip()))
         .cluster(&arguments.cluster)
         .port(arguments.service.port())
         .start()?;

@@ -1,11 +1,11 @@
 //! The command line: what all commands share, and the list of commands.
 
 use std::hash::{BuildHasher, RandomState};
-use std::net::SocketAddrV4;
+use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
-use qsm::{Builder, DATA_PORT, DISCOVERY, Embedded, FaultConfig, Node};
+use qsm::{Builder, DATA_PORT, Embedded, Family, FaultConfig, Node};
 
 use crate::bench::BenchArgs;
 use crate::demo::{self, DemoArgs};
@@ -77,18 +77,27 @@ pub(crate) enum Command {
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Network")]
 pub(crate) struct NetworkOptions {
-    /// Network interface, by name or IPv4 address [default: the most fitting one]
+    /// Network interface, by name or address: eth0, 10.0.0.1, fd00::1, fe80::1%eth0 [default: the
+    /// most fitting one]
     #[arg(long, value_name = "INTERFACE")]
     pub(crate) interface: Option<String>,
+    /// Use IPv6, where the addresses given do not say it [default: IPv4 where there is a choice]
+    #[arg(long)]
+    pub(crate) ipv6: bool,
     /// Cluster; clusters do not see each other
     #[arg(long, value_name = "NAME", default_value = "default")]
     pub(crate) cluster: String,
-    /// Multicast address at which membership services are announced and looked for
-    #[arg(long, value_name = "ADDRESS:PORT", default_value_t = DISCOVERY, value_parser = multicast)]
-    pub(crate) discovery: SocketAddrV4,
+    /// Multicast address at which membership services are announced and looked for [default:
+    /// 239.192.83.77:4483, with IPv6 [ff15::8000:534d]:4483]
+    #[arg(long, value_name = "ADDRESS:PORT", value_parser = multicast)]
+    pub(crate) discovery: Option<SocketAddr>,
     /// Port of the multicast addresses that the membership service hands out
     #[arg(long, value_name = "PORT", default_value_t = DATA_PORT)]
     pub(crate) data_port: u16,
+    /// Range of the multicast addresses that the membership service hands out [default:
+    /// 239.192.0.0/14, with IPv6 ff15::/64]
+    #[arg(long, value_name = "ADDRESS/LENGTH", value_parser = range)]
+    pub(crate) data_range: Option<(IpAddr, u8)>,
     /// Say on stderr what happens, and at the end what was counted
     #[arg(long, short)]
     pub(crate) verbose: bool,
@@ -105,8 +114,8 @@ pub(crate) struct NodeOptions {
     #[arg(long, value_name = "NAME")]
     pub(crate) name: Option<String>,
     /// Where the membership service is [default: look for it by multicast]
-    #[arg(long, value_name = "ADDRESS:PORT")]
-    pub(crate) service: Option<SocketAddrV4>,
+    #[arg(long, value_name = "ADDRESS:PORT", value_parser = Place::parse)]
+    pub(crate) service: Option<Place>,
     /// Receive buffer of each socket, bytes; with suffix k or M [default: 32M]
     #[arg(long, value_name = "BYTES", value_parser = size)]
     pub(crate) receive_buffer: Option<usize>,
@@ -143,17 +152,26 @@ impl NodeOptions {
         };
         let mut builder = Node::builder()
             .cluster(network.cluster.as_str())
-            .discovery(network.discovery)
             .data_port(network.data_port)
             .embedded_service(embedded);
-        if let Some(interface) = &network.interface {
+        if let Some(discovery) = network.discovery {
+            builder = builder.discovery(discovery);
+        }
+        if let Some((first, prefix)) = network.data_range {
+            builder = builder.data_range(first, prefix);
+        }
+        if network.ipv6 {
+            builder = builder.family(Family::V6);
+        }
+        let zone = self.service.as_ref().and_then(|place| place.zone.as_ref());
+        if let Some(interface) = network.interface.as_ref().or(zone) {
             builder = builder.interface(interface.as_str());
         }
         if let Some(name) = &self.name {
             builder = builder.name(name.as_str());
         }
-        if let Some(service) = self.service {
-            builder = builder.service(service);
+        if let Some(service) = &self.service {
+            builder = builder.service(service.address);
         }
         if let Some(bytes) = self.receive_buffer {
             builder = builder.receive_buffer(bytes);
@@ -213,12 +231,54 @@ pub(crate) fn size(text: &str) -> Result<usize, String> {
         .ok_or_else(|| "too large".to_owned())
 }
 
-fn multicast(text: &str) -> Result<SocketAddrV4, String> {
-    let address: SocketAddrV4 = text
-        .parse()
-        .map_err(|_| "not an IPv4 address and a port, such as 239.192.83.77:4483".to_owned())?;
+/// An address and port. A link-local one may say its interface: `[fe80::1%eth0]:4481`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Place {
+    /// Without the interface.
+    pub(crate) address: SocketAddr,
+    /// The interface.
+    pub(crate) zone: Option<String>,
+}
+
+impl Place {
+    /// From a command line.
+    ///
+    /// # Errors
+    /// Not an address and a port.
+    pub(crate) fn parse(text: &str) -> Result<Self, String> {
+        let (address, zone) = match (text.find('%'), text.find(']')) {
+            (Some(from), Some(to)) if from < to => {
+                let zone = text[from + 1..to].to_owned();
+                (format!("{}{}", &text[..from], &text[to..]), Some(zone))
+            }
+            _ => (text.to_owned(), None),
+        };
+        let address = address.parse().map_err(|_| {
+            "not an address and a port, such as 10.0.0.1:4481 or [fd00::1]:4481".to_owned()
+        })?;
+        Ok(Self { address, zone })
+    }
+}
+
+fn range(text: &str) -> Result<(IpAddr, u8), String> {
+    let parsed = text
+        .split_once('/')
+        .and_then(|(first, prefix)| Some((first.parse().ok()?, prefix.parse().ok()?)));
+    let (first, prefix): (IpAddr, u8) =
+        parsed.ok_or("not a range, such as 239.192.0.0/14 or ff15::/64")?;
+    if !first.is_multicast() {
+        return Err("not multicast addresses: those begin with 224 to 239, or ff".to_owned());
+    }
+    Ok((first, prefix))
+}
+
+fn multicast(text: &str) -> Result<SocketAddr, String> {
+    let Place { address, zone } = Place::parse(text)?;
+    if zone.is_some() {
+        return Err("say the interface by --interface, not after the address".to_owned());
+    }
     if !address.ip().is_multicast() {
-        return Err("not a multicast address: those begin with 224 to 239".to_owned());
+        return Err("not a multicast address: those begin with 224 to 239, or ff".to_owned());
     }
     Ok(address)
 }
@@ -255,7 +315,7 @@ mod tests {
     #[test]
     fn options_reach_the_command() {
         let line = "qsm pub a b --interface lo --cluster c --name n --service 10.0.0.1:5 \
-                    --discovery 239.1.2.3:4 --data-port 9 --receive-buffer 4M --loss 2.5 -v";
+                    --discovery 239.1.2.3:4 --data-port 9 --data-range ff18::/32 --receive-buffer 4M --loss 2.5 -v";
         let Command::Pub(args) = parse(line).unwrap() else {
             panic!("not a pub");
         };
@@ -264,9 +324,40 @@ mod tests {
         assert_eq!(node.network.interface.as_deref(), Some("lo"));
         assert_eq!(node.loss, 25_000);
         assert_eq!(node.receive_buffer, Some(4 << 20));
-        assert_eq!(node.service, Some("10.0.0.1:5".parse().unwrap()));
+        assert_eq!(node.service, Some(Place::parse("10.0.0.1:5").unwrap()));
+        assert_eq!(node.network.discovery, Some("239.1.2.3:4".parse().unwrap()));
+        let range = ("ff18::".parse().unwrap(), 32);
+        assert_eq!(node.network.data_range, Some(range));
         assert!(node.network.verbose && !node.embedded_gms);
         assert_eq!(node.fault().map(|fault| fault.loss_ppm), Some(25_000));
+    }
+
+    #[test]
+    fn addresses_of_ipv6_may_name_their_interface() {
+        let place = Place::parse("[fe80::1%eth0]:4481").unwrap();
+        assert_eq!(place.address, "[fe80::1]:4481".parse().unwrap());
+        assert_eq!(place.zone.as_deref(), Some("eth0"));
+        let place = Place::parse("[fd00::1]:4481").unwrap();
+        assert_eq!((place.address.port(), place.zone), (4481, None));
+        for wrong in ["fe80::1%eth0", "[fe80::1]%eth0:4481", "10.0.0.1", ""] {
+            assert!(Place::parse(wrong).is_err(), "{wrong}");
+        }
+        let Command::Sub(args) = parse("qsm sub a --ipv6 --discovery [ff15::9]:4").unwrap() else {
+            panic!("not a sub");
+        };
+        let network = &args.node.network;
+        assert!(network.ipv6);
+        assert_eq!(network.discovery, Some("[ff15::9]:4".parse().unwrap()));
+    }
+
+    #[test]
+    fn the_help_names_the_default_addresses() {
+        let mut cli = Cli::command();
+        let sub = cli.find_subcommand_mut("sub").unwrap();
+        let help = sub.render_long_help().to_string();
+        for default in [qsm::DISCOVERY_V4, qsm::DISCOVERY_V6] {
+            assert!(help.contains(&default.to_string()), "{default}: {help}");
+        }
     }
 
     #[test]
@@ -281,6 +372,20 @@ mod tests {
                 "qsm pub a --discovery 10.0.0.1:5",
                 ErrorKind::ValueValidation,
             ),
+            (
+                "qsm pub a --discovery [fd00::1]:5",
+                ErrorKind::ValueValidation,
+            ),
+            (
+                "qsm pub a --discovery [ff12::1%eth0]:5",
+                ErrorKind::ValueValidation,
+            ),
+            ("qsm pub a --service fd00::1", ErrorKind::ValueValidation),
+            (
+                "qsm pub a --data-range fd00::/64",
+                ErrorKind::ValueValidation,
+            ),
+            ("qsm pub a --data-range ff15::", ErrorKind::ValueValidation),
             ("qsm pub a --rate 0", ErrorKind::ValueValidation),
             (
                 "qsm pub a --embedded-gms --no-embedded-gms",

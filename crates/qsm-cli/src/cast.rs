@@ -2,13 +2,14 @@
 //! network namespaces where the system permits them, else this host's loopback interface.
 
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
 
 use lab::{HostId, Lab, Output, Process};
+use qsm::Family;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -52,7 +53,7 @@ pub(crate) struct Heard<S> {
 enum Hosts {
     Lab(Box<Lab>),
     Loopback {
-        discovery: SocketAddrV4,
+        discovery: SocketAddr,
         data_port: u16,
     },
 }
@@ -76,6 +77,7 @@ pub(crate) struct Cast<S> {
     actors: Vec<Actor>,
     hosts: Hosts,
     program: PathBuf,
+    family: Family,
     lines: SyncSender<Heard<S>>,
     /// What they write.
     pub(crate) heard: Receiver<Heard<S>>,
@@ -84,11 +86,12 @@ pub(crate) struct Cast<S> {
 }
 
 impl<S: DeserializeOwned + Send + 'static> Cast<S> {
-    /// Nobody yet; `loopback` does without namespaces also where there could be some.
+    /// Nobody yet; `loopback` does without namespaces also where there could be some. All will use
+    /// addresses of this family.
     ///
     /// # Errors
     /// Neither way is open.
-    pub(crate) fn new(loopback: bool) -> Result<Self, Failure> {
+    pub(crate) fn new(loopback: bool, family: Family) -> Result<Self, Failure> {
         let program = std::env::current_exe()
             .map_err(|error| Failure::io("find the path of this program", &error))?;
         let available = match loopback {
@@ -96,14 +99,21 @@ impl<S: DeserializeOwned + Send + 'static> Cast<S> {
             false => Lab::available().map_err(|why| why.to_string()),
         };
         let (hosts, without_lab) = match available {
-            Ok(()) => (Hosts::Lab(Box::new(Lab::new()?)), None),
-            Err(why) => (loopback_hosts(), Some(why)),
+            Ok(()) => {
+                let lab = match family {
+                    Family::V4 => Lab::new(),
+                    Family::V6 => Lab::with_ipv6(),
+                };
+                (Hosts::Lab(Box::new(lab?)), None)
+            }
+            Err(why) => (loopback_hosts(family), Some(why)),
         };
         let (lines, heard) = sync_channel(LINES_MAX);
         Ok(Self {
             actors: Vec::new(),
             hosts,
             program,
+            family,
             lines,
             heard,
             without_lab,
@@ -119,17 +129,26 @@ impl<S: DeserializeOwned + Send + 'static> Cast<S> {
         let mut arguments: Vec<String> = arguments.iter().map(|&word| word.to_owned()).collect();
         let mut host = None;
         match &mut self.hosts {
-            Hosts::Lab(lab) => host = Some(lab.add_host()?),
+            Hosts::Lab(lab) => {
+                host = Some(lab.add_host()?);
+                if self.family == Family::V6 {
+                    arguments.push("--ipv6".to_owned());
+                }
+            }
             Hosts::Loopback {
                 discovery,
                 data_port,
             } => {
                 // The service's address says the interface, and that any port will do.
+                let address = localhost(self.family);
                 let place = match arguments.first().map(String::as_str) {
-                    Some("gms") => ["--listen", "127.0.0.1:0"],
-                    _ => ["--interface", "lo"],
+                    Some("gms") => [
+                        "--listen".to_owned(),
+                        SocketAddr::new(address, 0).to_string(),
+                    ],
+                    _ => ["--interface".to_owned(), address.to_string()],
                 };
-                arguments.extend(place.map(str::to_owned));
+                arguments.extend(place);
                 arguments.extend(["--discovery".to_owned(), discovery.to_string()]);
                 arguments.extend(["--data-port".to_owned(), data_port.to_string()]);
             }
@@ -206,10 +225,14 @@ impl<S: DeserializeOwned + Send + 'static> Cast<S> {
 
     /// The address of a process's host.
     #[must_use]
-    pub(crate) fn address(&self, who: Place) -> Ipv4Addr {
+    pub(crate) fn address(&self, who: Place) -> IpAddr {
         match (&self.hosts, self.actors[who].host) {
-            (Hosts::Lab(lab), Some(host)) => lab.host(host).address(),
-            _ => Ipv4Addr::LOCALHOST,
+            (Hosts::Lab(lab), Some(host)) => {
+                let host = lab.host(host);
+                let v6 = host.address_v6().map(IpAddr::from);
+                v6.unwrap_or_else(|| host.address().into())
+            }
+            _ => localhost(self.family),
         }
     }
 
@@ -277,14 +300,24 @@ impl<S> Drop for Cast<S> {
     }
 }
 
+fn localhost(family: Family) -> IpAddr {
+    match family {
+        Family::V4 => Ipv4Addr::LOCALHOST.into(),
+        Family::V6 => Ipv6Addr::LOCALHOST.into(),
+    }
+}
+
 /// Addresses and ports that no other command on this host uses at the same time, as far as
 /// process numbers can tell.
-fn loopback_hosts() -> Hosts {
+fn loopback_hosts(family: Family) -> Hosts {
     let (first, count) = PORTS;
     // Less than `count`.
     let port = first + (std::process::id() % u32::from(count)) as u16 * 2;
     Hosts::Loopback {
-        discovery: SocketAddrV4::new(Ipv4Addr::new(239, 192, 83, 78), port),
+        discovery: match family {
+            Family::V4 => SocketAddr::from(([239, 192, 83, 78], port)),
+            Family::V6 => SocketAddr::from(([0xff15, 0, 0, 0, 0, 0, 0x8000, 0x534e], port)),
+        },
         data_port: port + 1,
     }
 }

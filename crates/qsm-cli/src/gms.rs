@@ -1,14 +1,13 @@
 //! `qsm gms`: the membership service on its own.
 
 use std::io::{self, Write};
-use std::net::{Ipv4Addr, SocketAddrV4};
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use qsm::{RecvError, SERVICE_PORT, Service, ServiceEvent};
+use qsm::{Family, RecvError, SERVICE_PORT, Service, ServiceEvent};
 use serde_json::{Value, json};
 
-use crate::args::{NetworkOptions, after_help};
+use crate::args::{NetworkOptions, Place, after_help};
 use crate::failure::Failure;
 use crate::stop::Stop;
 use crate::table::printable;
@@ -22,11 +21,12 @@ const LOOK: Duration = Duration::from_millis(100);
     "qsm gms                                       on the most fitting interface"
     "qsm gms --listen 10.0.0.1:4481 --cluster blue"
     "qsm gms --listen 0.0.0.0:0 --json             any port, which the first line names"
+    "qsm gms --listen [fe80::1%eth0]:4481          a cluster of IPv6"
 ))]
 pub(crate) struct GmsArgs {
     /// Where nodes reach it; the address chooses the interface [default: 0.0.0.0:4481]
-    #[arg(long, value_name = "ADDRESS:PORT", conflicts_with = "interface")]
-    pub(crate) listen: Option<SocketAddrV4>,
+    #[arg(long, value_name = "ADDRESS:PORT", conflicts_with = "interface", value_parser = Place::parse)]
+    pub(crate) listen: Option<Place>,
     /// Write events as JSON lines
     #[arg(long)]
     pub(crate) json: bool,
@@ -84,18 +84,37 @@ fn start(args: &GmsArgs) -> Result<Service, Failure> {
     let network = &args.network;
     let mut builder = Service::builder()
         .cluster(network.cluster.as_str())
-        .discovery(network.discovery)
-        .data_port(network.data_port)
-        .port(args.listen.map_or(SERVICE_PORT, |listen| listen.port()));
-    let address = args
-        .listen
-        .map(|listen| *listen.ip())
-        .filter(|ip| *ip != Ipv4Addr::UNSPECIFIED);
-    let address = address.map(|ip| ip.to_string());
-    if let Some(interface) = address.or_else(|| network.interface.clone()) {
-        builder = builder.interface(interface);
+        .data_port(network.data_port);
+    if let Some(discovery) = network.discovery {
+        builder = builder.discovery(discovery);
+    }
+    if let Some((first, prefix)) = network.data_range {
+        builder = builder.data_range(first, prefix);
+    }
+    if let Some(family) = family(args) {
+        builder = builder.family(family);
+    }
+    if let Some(interface) = &network.interface {
+        builder = builder.interface(interface.as_str());
+    }
+    let Some(Place { address, zone }) = &args.listen else {
+        return Ok(builder.port(SERVICE_PORT).start()?);
+    };
+    builder = builder.port(address.port());
+    let zone = zone.as_ref();
+    let zone = zone.map_or_else(String::new, |zone| format!("%{zone}"));
+    if !address.ip().is_unspecified() {
+        builder = builder.interface(format!("{}{zone}", address.ip()));
     }
     Ok(builder.start()?)
+}
+
+/// The family asked for. `--ipv6` comes first, so that beside an address of IPv4 it is refused and
+/// not passed over.
+fn family(args: &GmsArgs) -> Option<Family> {
+    let listen = args.listen.as_ref();
+    let listened = listen.map(|place| Family::of(place.address.ip()));
+    args.network.ipv6.then_some(Family::V6).or(listened)
 }
 
 /// Lines on stdout, at once, so that whoever started this can read on.
@@ -135,6 +154,14 @@ fn describe(event: &ServiceEvent) -> (String, Value) {
         ServiceEvent::Excluded { origin } => (
             format!("excluded {origin}: it did not answer"),
             json!({ "event": "excluded", "node": origin.to_string() }),
+        ),
+        ServiceEvent::OtherFamily { name, address } => (
+            format!(
+                "NOT ADMITTED: {} at {address} is of the other family; start it with an interface \
+                 of the service's",
+                printable(name)
+            ),
+            json!({ "event": "other_family", "name": name, "address": address }),
         ),
         ServiceEvent::Left { origin } => (
             format!("left {origin}"),

@@ -1,12 +1,12 @@
 //! How fast this crate moves datagrams: one sender, N receivers, trains of 64 KB over loopback multicast.
 //!
 //! `flood [--receivers N] [--segment BYTES] [--seconds S] [--off] [--nap MICROSECONDS]
-//! [--interface NAME]` prints one line for each receiver.
+//! [--interface NAME-OR-ADDRESS]` prints one line for each receiver.
 //! It bounds from above what a protocol on this crate can do, and nothing else: no losses are repaired.
 
 use std::env;
 use std::error::Error;
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -30,14 +30,18 @@ struct Options {
 
 fn main() -> Result<(), Box<dyn Error>> {
     let options = options()?;
-    let (interface, _) = choose_interface(Some(&options.interface))?;
+    let (interface, _) = choose_interface(Some(&options.interface), None)?;
     let config = PortConfig {
         offload: options.offload,
         ..PortConfig::new(interface)
     };
     let mut sender = Port::open(config.clone())?;
     // The sender's port is ours alone, so the group with the same number is too.
-    let group = SocketAddrV4::new(Ipv4Addr::new(239, 255, 77, 77), sender.local_addr().port());
+    let ip: IpAddr = match sender.local_addr().ip() {
+        IpAddr::V4(_) => Ipv4Addr::new(239, 255, 77, 77).into(),
+        IpAddr::V6(_) => Ipv6Addr::new(0xff15, 0, 0, 0, 0, 0, 0x8000, 0x4d4d).into(),
+    };
+    let group = SocketAddr::new(ip, sender.local_addr().port());
     let done = Arc::new(AtomicBool::new(false));
     let mut receivers = Vec::new();
     for _ in 0..options.receivers {
@@ -100,7 +104,7 @@ fn options() -> Result<Options, Box<dyn Error>> {
 
 fn flood(
     port: &mut Port,
-    group: SocketAddrV4,
+    group: SocketAddr,
     options: &Options,
 ) -> Result<(PortCounters, Duration), Box<dyn Error>> {
     let bytes = vec![7; TRAIN_BYTES.min(64 * options.segment)];

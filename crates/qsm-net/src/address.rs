@@ -1,47 +1,159 @@
-//! The one place that knows how addresses look in memory.
+//! The one place that knows how addresses look in memory, and what differs between the families.
 //!
-//! Everything else in the crate handles `SocketAddrV4`. To add IPv6, this module changes to `sockaddr_in6` (which can
-//! carry mapped IPv4 addresses) and `SocketAddr`, and `socket.rs` gains the `IPV6_` twins of its options.
+//! A port is on one interface, so an address needs no scope of its own. The kernel is given the interface's with each one
+//! (it looks at it for link-local addresses only), and what it says of scopes and flows is left out. So an address means
+//! the same on every host and in every packet, and equal ones compare equal.
 
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::fmt;
+use std::mem;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-/// The kernel's form of an address.
-pub(crate) type Raw = libc::sockaddr_in;
+/// The two families of IP addresses. A port speaks one, that of its interface's address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Family {
+    /// IPv4.
+    V4,
+    /// IPv6.
+    V6,
+}
 
-/// Size of [`Raw`] as the socket calls want it.
-pub(crate) const RAW_BYTES: libc::socklen_t = size_of::<Raw>() as libc::socklen_t;
+impl Family {
+    /// The family of an address. One of IPv4 in the clothes of IPv6 (`::ffff:10.0.0.1`) is of IPv6, and of no use.
+    #[must_use]
+    pub fn of(ip: IpAddr) -> Self {
+        match ip {
+            IpAddr::V4(_) => Self::V4,
+            IpAddr::V6(_) => Self::V6,
+        }
+    }
 
-/// Bytes of IPv4 and UDP header of each datagram, without options.
-pub(crate) const HEADER_BYTES: usize = 28;
+    /// Bytes of IP and UDP header of each datagram, without options.
+    #[must_use]
+    pub const fn header_bytes(self) -> usize {
+        match self {
+            Self::V4 => 20 + UDP_HEADER_BYTES,
+            Self::V6 => 40 + UDP_HEADER_BYTES,
+        }
+    }
 
-/// Largest payload of one datagram, and of one GSO train: 65,535 less the headers.
-pub(crate) const PAYLOAD_MAX_BYTES: usize = 65_535 - HEADER_BYTES;
+    /// Largest payload of one datagram, and of one GSO train: IPv4 counts its own header among the 65,535 bytes of a
+    /// packet, IPv6 does not.
+    #[must_use]
+    pub const fn payload_max_bytes(self) -> usize {
+        match self {
+            Self::V4 => 65_535 - 20 - UDP_HEADER_BYTES,
+            Self::V6 => 65_535 - UDP_HEADER_BYTES,
+        }
+    }
 
-pub(crate) fn to_raw(address: SocketAddrV4) -> Raw {
-    Raw {
-        sin_family: libc::AF_INET as libc::sa_family_t,
-        sin_port: address.port().to_be(),
-        sin_addr: to_raw_ip(*address.ip()),
-        sin_zero: [0; 8],
+    pub(crate) const fn domain(self) -> libc::c_int {
+        match self {
+            Self::V4 => libc::AF_INET,
+            Self::V6 => libc::AF_INET6,
+        }
     }
 }
 
-pub(crate) fn to_raw_ip(ip: Ipv4Addr) -> libc::in_addr {
+impl fmt::Display for Family {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::V4 => "IPv4",
+            Self::V6 => "IPv6",
+        })
+    }
+}
+
+const UDP_HEADER_BYTES: usize = 8;
+
+/// The kernel's form of an address: room for both families. The first field says which it is.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub(crate) union Raw {
+    v4: libc::sockaddr_in,
+    v6: libc::sockaddr_in6,
+}
+
+impl Raw {
+    /// Room for what the kernel writes.
+    pub(crate) const EMPTY: Self = {
+        // SAFETY: both structures are plain data, for which zero is valid.
+        unsafe { mem::zeroed() }
+    };
+
+    /// Size of the room, as the socket calls want it.
+    pub(crate) const ROOM_BYTES: libc::socklen_t = size_of::<Self>() as libc::socklen_t;
+
+    /// An address as seen from the interface with this index.
+    pub(crate) fn new(address: SocketAddr, interface: u32) -> Self {
+        let mut raw = Self::EMPTY;
+        let port = address.port().to_be();
+        match address.ip() {
+            IpAddr::V4(ip) => {
+                raw.v4 = libc::sockaddr_in {
+                    sin_family: libc::AF_INET as libc::sa_family_t,
+                    sin_port: port,
+                    sin_addr: to_raw_v4(ip),
+                    sin_zero: [0; 8],
+                }
+            }
+            IpAddr::V6(ip) => {
+                raw.v6 = libc::sockaddr_in6 {
+                    sin6_family: libc::AF_INET6 as libc::sa_family_t,
+                    sin6_port: port,
+                    sin6_flowinfo: 0,
+                    sin6_addr: to_raw_v6(ip),
+                    sin6_scope_id: interface,
+                }
+            }
+        }
+        raw
+    }
+
+    /// Bytes that count, as the socket calls want them.
+    pub(crate) fn bytes(&self) -> libc::socklen_t {
+        match self.is_v6() {
+            false => size_of::<libc::sockaddr_in>() as libc::socklen_t,
+            true => size_of::<libc::sockaddr_in6>() as libc::socklen_t,
+        }
+    }
+
+    /// What the kernel wrote. Of neither family: nobody (IPv4).
+    #[inline]
+    pub(crate) fn address(&self) -> SocketAddr {
+        // SAFETY: a value begins as zero and is written as one of the two; any bytes are valid for both.
+        unsafe {
+            if self.is_v6() {
+                let ip = Ipv6Addr::from(self.v6.sin6_addr.s6_addr);
+                SocketAddr::from((ip, u16::from_be(self.v6.sin6_port)))
+            } else {
+                let ip = Ipv4Addr::from(self.v4.sin_addr.s_addr.to_ne_bytes());
+                SocketAddr::from((ip, u16::from_be(self.v4.sin_port)))
+            }
+        }
+    }
+
+    fn is_v6(&self) -> bool {
+        // SAFETY: the family is the first field of both structures, and any bytes are valid for it.
+        libc::c_int::from(unsafe { self.v4.sin_family }) == libc::AF_INET6
+    }
+}
+
+/// The address without what only this host understands: the scope and the flow.
+pub(crate) fn plain(address: SocketAddr) -> SocketAddr {
+    SocketAddr::new(address.ip(), address.port())
+}
+
+pub(crate) fn to_raw_v4(ip: Ipv4Addr) -> libc::in_addr {
     // Memory order is network order, whatever the machine's own order.
     libc::in_addr {
         s_addr: u32::from_ne_bytes(ip.octets()),
     }
 }
 
-pub(crate) fn from_raw(raw: &Raw) -> SocketAddrV4 {
-    SocketAddrV4::new(
-        Ipv4Addr::from(raw.sin_addr.s_addr.to_ne_bytes()),
-        u16::from_be(raw.sin_port),
-    )
-}
-
-pub(crate) fn unspecified_raw() -> Raw {
-    to_raw(SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0))
+pub(crate) fn to_raw_v6(ip: Ipv6Addr) -> libc::in6_addr {
+    libc::in6_addr {
+        s6_addr: ip.octets(),
+    }
 }
 
 #[cfg(test)]
@@ -50,10 +162,29 @@ mod tests {
 
     #[test]
     fn raw_form_is_network_order_and_reversible() {
-        let address = SocketAddrV4::new(Ipv4Addr::new(239, 255, 1, 2), 0x1234);
-        let raw = to_raw(address);
-        assert_eq!(raw.sin_port.to_ne_bytes(), [0x12, 0x34]);
-        assert_eq!(raw.sin_addr.s_addr.to_ne_bytes(), [239, 255, 1, 2]);
-        assert_eq!(from_raw(&raw), address);
+        let address = SocketAddr::from(([239, 255, 1, 2], 0x1234));
+        let raw = Raw::new(address, 7);
+        // SAFETY: it was made as one of IPv4.
+        let v4 = unsafe { raw.v4 };
+        assert_eq!(v4.sin_port.to_ne_bytes(), [0x12, 0x34]);
+        assert_eq!(v4.sin_addr.s_addr.to_ne_bytes(), [239, 255, 1, 2]);
+        assert_eq!((raw.address(), raw.bytes()), (address, 16));
+    }
+
+    #[test]
+    fn scopes_are_given_to_the_kernel_and_not_taken_from_it() {
+        let address: SocketAddr = "[fe80::1]:4660".parse().unwrap();
+        let raw = Raw::new(address, 7);
+        // SAFETY: it was made as one of IPv6.
+        let v6 = unsafe { raw.v6 };
+        assert_eq!(v6.sin6_port.to_ne_bytes(), [0x12, 0x34]);
+        assert_eq!(v6.sin6_scope_id, 7);
+        assert_eq!((raw.address(), raw.bytes()), (address, 28));
+    }
+
+    #[test]
+    fn the_largest_payload_and_its_headers_fill_a_packet() {
+        let packet = |family: Family| family.payload_max_bytes() + family.header_bytes();
+        assert_eq!((packet(Family::V4), packet(Family::V6)), (65_535, 65_575));
     }
 }

@@ -28,7 +28,8 @@ pub enum Offload {
 /// What a [`Port`](crate::Port) is opened with.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PortConfig {
-    /// Where to send and to join; see [`choose_interface`](crate::choose_interface).
+    /// Where to send and to join; see [`choose_interface`](crate::choose_interface). Its address says which family the
+    /// port speaks.
     pub interface: Interface,
     /// Port of the unicast socket; 0 lets the kernel choose.
     pub unicast_port: u16,
@@ -36,7 +37,8 @@ pub struct PortConfig {
     pub receive_buffer_bytes: usize,
     /// Wanted send buffer, in bytes.
     pub send_buffer_bytes: usize,
-    /// Hops that multicast may take: 0 keeps it on this host (R233), 1 on this network.
+    /// Hops that multicast may take: 0 keeps it on this host (R233), 1 on this network. With IPv6, Linux holds back what may
+    /// take 0 hops only while somebody on this host has joined the group (seen on 6.18): there, use `lo` instead.
     pub ttl: u8,
     /// Other sockets of this host also receive what is sent (R234). On the interface `lo` they always do.
     pub loopback: bool,

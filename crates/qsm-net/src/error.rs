@@ -2,7 +2,10 @@
 
 use std::fmt;
 use std::io;
-use std::net::SocketAddrV4;
+use std::net::SocketAddr;
+
+use crate::address::Family;
+use crate::interface::Interface;
 
 /// Most multicast addresses of one port. Each costs a descriptor and a receive buffer; network cards filter some tens of
 /// addresses in hardware and burden the CPU with everything beyond that (R231), so a larger number is a design error.
@@ -15,27 +18,34 @@ pub enum PortError {
     /// Another socket has the address and port.
     AddressInUse {
         /// The address that is taken.
-        address: SocketAddrV4,
+        address: SocketAddr,
     },
     /// The interface no longer has the address.
     AddressNotAvailable {
         /// The address that is missing.
-        address: SocketAddrV4,
+        address: SocketAddr,
     },
     /// The interface is gone or down.
     InterfaceGone {
         /// Its name.
         name: String,
     },
-    /// The kernel refused one more membership of a socket (`igmp_max_memberships`).
+    /// The kernel refused one more membership of a socket (`igmp_max_memberships`; for IPv6 `optmem_max`).
     MembershipLimit {
         /// The group that was to be joined.
-        group: SocketAddrV4,
+        group: SocketAddr,
+    },
+    /// The interface has no route for IPv6 multicast, as is usual for loopback.
+    NoMulticastRoute {
+        /// Its name.
+        name: String,
+        /// This is the loopback interface.
+        loopback: bool,
     },
     /// The address is not a multicast address, or its port is 0.
     NotMulticast {
         /// What was given.
-        group: SocketAddrV4,
+        group: SocketAddr,
     },
     /// Another error of the operating system.
     Os {
@@ -44,10 +54,17 @@ pub enum PortError {
         /// What the kernel said.
         source: io::Error,
     },
+    /// The group is of one family of addresses, the interface's address of the other.
+    OtherFamily {
+        /// The group that was to be joined.
+        group: SocketAddr,
+        /// Interface and address of the port.
+        interface: String,
+    },
     /// The port number is reserved for privileged processes.
     PortReserved {
         /// The address that was asked for.
-        address: SocketAddrV4,
+        address: SocketAddr,
     },
     /// The process has no more file descriptors.
     TooManyFiles,
@@ -64,7 +81,7 @@ impl PortError {
         }
     }
 
-    pub(crate) fn bind(address: SocketAddrV4) -> impl FnOnce(io::Error) -> Self {
+    pub(crate) fn bind(address: SocketAddr) -> impl FnOnce(io::Error) -> Self {
         move |source| match source.raw_os_error() {
             Some(libc::EADDRINUSE) => Self::AddressInUse { address },
             Some(libc::EADDRNOTAVAIL) => Self::AddressNotAvailable { address },
@@ -76,13 +93,22 @@ impl PortError {
         }
     }
 
-    pub(crate) fn membership(
-        group: SocketAddrV4,
-        interface: &str,
-    ) -> impl FnOnce(io::Error) -> Self {
+    pub(crate) fn membership(group: SocketAddr, interface: &str) -> impl FnOnce(io::Error) -> Self {
         move |source| match source.raw_os_error() {
-            Some(libc::ENOBUFS) => Self::MembershipLimit { group },
+            // IPv4 says the former, IPv6 the latter (`__ipv6_sock_mc_join`).
+            Some(libc::ENOBUFS | libc::ENOMEM) => Self::MembershipLimit { group },
             _ => Self::interface(interface, "join a multicast group")(source),
+        }
+    }
+
+    /// For looking up the route of multicast.
+    pub(crate) fn multicast_route(interface: &Interface) -> impl FnOnce(io::Error) -> Self {
+        move |source| match source.raw_os_error() {
+            Some(libc::ENETUNREACH | libc::EHOSTUNREACH) => Self::NoMulticastRoute {
+                name: interface.name.clone(),
+                loopback: interface.loopback,
+            },
+            _ => Self::interface(&interface.name, "look up the route of multicast")(source),
         }
     }
 
@@ -123,13 +149,30 @@ impl fmt::Display for PortError {
             }
             Self::MembershipLimit { group } => write!(
                 f,
-                "the kernel refuses to join {group}: too many memberships; raise the limit with \
-                 `sysctl -w net.ipv4.igmp_max_memberships=1024`"
+                "the kernel refuses to join {group}: too many memberships; raise the limit with `sysctl -w {}`",
+                memberships_setting(group)
+            ),
+            Self::NoMulticastRoute { name, loopback } => write!(
+                f,
+                "interface {name} has no route for IPv6 multicast; \
+                 add one with `ip -6 route append {} dev {name}`",
+                if *loopback {
+                    "local ff00::/8"
+                } else {
+                    "multicast ff00::/8 table local"
+                }
             ),
             Self::NotMulticast { group } => write!(
                 f,
-                "{group} is not a multicast address with a port; use one of 224.0.1.0 to 239.255.255.255, \
-                 best within 239.255.0.0/16"
+                "{group} is not a multicast address with a port; use one of {}",
+                multicast_range(group)
+            ),
+            Self::OtherFamily { group, interface } => write!(
+                f,
+                "{} cannot join the {} group {group}; give a group of its family, \
+                 or choose an interface by an address of the group's",
+                interface,
+                Family::of(group.ip()),
             ),
             Self::Os { doing, source } => write!(f, "cannot {doing}: {source}"),
             Self::PortReserved { address } => {
@@ -150,6 +193,20 @@ impl fmt::Display for PortError {
                 "at most {GROUPS_MAX} multicast addresses per port; use fewer addresses"
             ),
         }
+    }
+}
+
+fn memberships_setting(group: &SocketAddr) -> &'static str {
+    match Family::of(group.ip()) {
+        Family::V4 => "net.ipv4.igmp_max_memberships=1024",
+        Family::V6 => "net.core.optmem_max=131072",
+    }
+}
+
+fn multicast_range(group: &SocketAddr) -> &'static str {
+    match Family::of(group.ip()) {
+        Family::V4 => "224.0.1.0 to 239.255.255.255, best within 239.255.0.0/16",
+        Family::V6 => "ff00::/8, best within ff15::/16",
     }
 }
 
@@ -207,7 +264,7 @@ impl SendFailure {
         }
     }
 
-    fn remedy(self) -> &'static str {
+    fn remedy(self, family: Family) -> &'static str {
         match self {
             Self::Forbidden => {
                 "a firewall rule drops it (check `nft list ruleset`), or it is a broadcast address"
@@ -217,12 +274,22 @@ impl SendFailure {
             }
             Self::Other => "see the system's message",
             Self::Refused => "no process listens there",
-            Self::TooLarge => {
-                "make the datagrams smaller than the MTU of the interface less 28 bytes"
-            }
-            Self::Unreachable => {
-                "check that the interface is up (`ip link`) and has a route (`ip route add 224.0.0.0/4 dev X`)"
-            }
+            Self::TooLarge => match family {
+                Family::V4 => {
+                    "make the datagrams smaller than the MTU of the interface less 28 bytes"
+                }
+                Family::V6 => {
+                    "make the datagrams smaller than the MTU of the interface less 48 bytes"
+                }
+            },
+            Self::Unreachable => match family {
+                Family::V4 => {
+                    "check that the interface is up (`ip link`) and has a route (`ip route add 224.0.0.0/4 dev X`)"
+                }
+                Family::V6 => {
+                    "check that the interface is up (`ip link`) and has a route (`ip -6 route get ff15::1 oif X`)"
+                }
+            },
         }
     }
 }
@@ -236,16 +303,23 @@ pub enum SendError {
         /// Kind of failure; counted under the same name.
         failure: SendFailure,
         /// Destination.
-        to: SocketAddrV4,
+        to: SocketAddr,
         /// What was sent before.
         sent: Sent,
         /// What the kernel said.
         source: io::Error,
     },
-    /// The segment size is 0 or above 65,507 bytes.
+    /// The destination is of the family that this port does not speak. Nothing was sent, and nothing counted.
+    OtherFamily {
+        /// Destination.
+        to: SocketAddr,
+    },
+    /// The segment size is 0 or above what a datagram carries.
     SegmentSize {
         /// What was given, in bytes.
         segment_bytes: usize,
+        /// What a datagram carries, in bytes: 65,507, or 65,527 with IPv6.
+        max_bytes: usize,
     },
     /// The send buffer is full; go on with the rest when [`Port::writable`](crate::Port::writable).
     WouldBlock {
@@ -260,7 +334,7 @@ impl SendError {
     pub fn sent(&self) -> Sent {
         match self {
             Self::Failed { sent, .. } | Self::WouldBlock { sent } => *sent,
-            Self::SegmentSize { .. } => Sent::default(),
+            Self::OtherFamily { .. } | Self::SegmentSize { .. } => Sent::default(),
         }
     }
 }
@@ -278,13 +352,24 @@ impl fmt::Display for SendError {
                     f,
                     "cannot send to {to} after {} bytes: {source}; {}",
                     sent.bytes,
-                    failure.remedy()
+                    failure.remedy(Family::of(to.ip()))
                 )
             }
-            Self::SegmentSize { segment_bytes } => {
+            Self::OtherFamily { to } => write!(
+                f,
+                "cannot send to {to} from an {} address; all nodes must use interfaces of one family",
+                match Family::of(to.ip()) {
+                    Family::V4 => Family::V6,
+                    Family::V6 => Family::V4,
+                }
+            ),
+            Self::SegmentSize {
+                segment_bytes,
+                max_bytes,
+            } => {
                 write!(
                     f,
-                    "datagrams of {segment_bytes} bytes are impossible; use 1 to 65507"
+                    "datagrams of {segment_bytes} bytes are impossible; use 1 to {max_bytes}"
                 )
             }
             Self::WouldBlock { sent } => {

@@ -1,6 +1,6 @@
 //! Errors that come back later: "nobody listens there", "no such host".
 //!
-//! The sending socket sets `IP_RECVERR`, for two reasons. Without it Linux conceals from UDP that the queue of the device was
+//! The sending socket sets `IP_RECVERR` or `IPV6_RECVERR`, for two reasons. Without it Linux conceals from UDP that the queue of the device was
 //! full and the datagram is gone (`udp_send_skb` turns `ENOBUFS` into success; seen with a small `tbf` queue, Linux 6.18:
 //! 99 % lost, no error); with it, `send` says so and can slow down. And a peer's host tells us when its process has died.
 //!
@@ -20,7 +20,7 @@ use crate::error::SendFailure;
 const ERRORS_AT_ONCE: usize = 64;
 /// Most calls repeated for errors that were not theirs.
 pub(crate) const REPEATS: usize = 16;
-/// Room for the control message: 16 bytes of header, 16 of error, 16 of the address of who reported it, and as much again.
+/// Room for the control message: 16 bytes of header, 16 of error, at most 28 of the address of who reported it; and half as much again.
 const CONTROL_BYTES: usize = 96;
 
 #[repr(C, align(8))]
@@ -54,11 +54,14 @@ fn next(fd: BorrowedFd<'_>) -> Option<io::Error> {
         return None;
     }
     // SAFETY: the kernel filled the control buffer, which is alive; the macros stay within its length, and a message
-    // of this level and type carries a sock_extended_err.
+    // of these levels and types carries a sock_extended_err.
     unsafe {
         let mut message = libc::CMSG_FIRSTHDR(&header);
         while let Some(content) = message.as_ref() {
-            if (content.cmsg_level, content.cmsg_type) == (libc::IPPROTO_IP, libc::IP_RECVERR) {
+            let kind = (content.cmsg_level, content.cmsg_type);
+            if kind == (libc::IPPROTO_IP, libc::IP_RECVERR)
+                || kind == (libc::IPPROTO_IPV6, libc::IPV6_RECVERR)
+            {
                 let error =
                     ptr::read_unaligned(libc::CMSG_DATA(message).cast::<libc::sock_extended_err>());
                 return Some(io::Error::from_raw_os_error(error.ee_errno as i32));

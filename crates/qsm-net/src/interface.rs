@@ -3,29 +3,34 @@
 //! Multicast belongs to an interface, not to a host: a membership, and each datagram sent, names one. A wrong choice
 //! is the commonest reason that nothing arrives, so the choice is made once, said aloud, and never left to the
 //! routing table: every socket of a [`Port`](crate::Port) sets `IP_MULTICAST_IF` and joins by interface index.
-//! With that, **no route for multicast is needed**: for a multicast destination with an output interface Linux goes on
+//! With that, **IPv4 needs no route for multicast**: for a multicast destination with an output interface Linux goes on
 //! when the route look-up fails (`ip_route_output_key_hash_rcu`; checked on Linux 6.18 in a network namespace without
-//! any route). Other programs that do not name an interface still need `ip route add 224.0.0.0/4 dev X`.
+//! any route). Other programs that do not name an interface still need `ip route add 224.0.0.0/4 dev X`. **IPv6 does need
+//! one** (`ff00::/8` in the table `local`). The kernel gives it to every interface that carries multicast, and so not to
+//! `lo`, which needs `ip -6 route append local ff00::/8 dev lo`: any type but `local` would be a route that drops
+//! (`fib6_is_reject`), and `add` fails where another interface has one of the same metric. [`Port::open`](crate::Port::open)
+//! looks.
+//!
+//! The address chosen decides the family. Without a wish that is IPv4 where there is a choice.
 
-use std::ffi::CStr;
+mod system;
+
 use std::fmt;
-use std::fs;
 use std::io;
-use std::net::Ipv4Addr;
-use std::os::fd::AsRawFd;
-use std::ptr;
+use std::net::IpAddr;
 
-use crate::sys;
+use crate::address::Family;
+use system::{Link, Route};
 
-/// A network interface that is up and has an IPv4 address. One with several addresses appears once for each.
+/// A network interface that is up and has an IP address. One with several addresses appears once for each.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Interface {
     /// Name, for example `eth0`.
     pub name: String,
     /// Index, as `ip link` shows it.
     pub index: u32,
-    /// IPv4 address: the source of what is sent.
-    pub addr: Ipv4Addr,
+    /// The source of what is sent. A link-local one is of the link behind this interface.
+    pub addr: IpAddr,
     /// Largest IP packet, in bytes.
     pub mtu: u32,
     /// This is the loopback interface.
@@ -34,19 +39,43 @@ pub struct Interface {
     pub multicast: bool,
 }
 
+impl Interface {
+    /// The family of its address.
+    #[must_use]
+    pub fn family(&self) -> Family {
+        Family::of(self.addr)
+    }
+}
+
+/// Its name and address, for example `eth0 (10.0.0.1)`.
+impl fmt::Display for Interface {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({})", self.name, self.addr)
+    }
+}
+
 /// Why no interface could be chosen. Each text ends with the remedy.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum InterfaceError {
+    /// Several interfaces have the link-local address.
+    Ambiguous {
+        /// What was asked for.
+        requested: String,
+        /// The interfaces.
+        names: Vec<String>,
+    },
     /// The interface exists but is down.
     Down {
         /// Its name.
         name: String,
     },
-    /// The interface has no IPv4 address.
+    /// The interface has no address, or none of the family asked for.
     NoAddress {
         /// Its name.
         name: String,
+        /// What was asked for.
+        family: Option<Family>,
     },
     /// The interface does not carry multicast.
     NoMulticast {
@@ -55,6 +84,8 @@ pub enum InterfaceError {
     },
     /// None was asked for and none fits.
     NoneUsable {
+        /// The family asked for.
+        family: Option<Family>,
         /// The interfaces that exist.
         existing: Vec<String>,
     },
@@ -72,23 +103,31 @@ pub enum InterfaceError {
 impl fmt::Display for InterfaceError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::Ambiguous { requested, names } => write!(
+                f,
+                "several interfaces have the address {requested}: {}; say which one, as in {requested}%{}",
+                names.join(", "),
+                names[0]
+            ),
             Self::Down { name } => write!(
                 f,
                 "interface {name} is down; bring it up with `ip link set dev {name} up`"
             ),
-            Self::NoAddress { name } => write!(
+            Self::NoAddress { name, family } => write!(
                 f,
-                "interface {name} has no IPv4 address; give it one with `ip addr add ADDRESS/LENGTH dev {name}`"
+                "interface {name} has no {} address; give it one with `ip addr add ADDRESS/LENGTH dev {name}`",
+                family.map_or("IP".to_owned(), |family| family.to_string())
             ),
             Self::NoMulticast { name } => write!(
                 f,
                 "interface {name} does not carry multicast; turn it on with `ip link set dev {name} multicast on` \
                  (and `ip route add 224.0.0.0/4 dev {name}` for programs that follow the routing table)"
             ),
-            Self::NoneUsable { existing } => write!(
+            Self::NoneUsable { family, existing } => write!(
                 f,
-                "no interface is up with an IPv4 address and multicast; there are: {}; \
+                "no interface is up with an {} address and multicast; there are: {}; \
                  bring one up with `ip link set dev NAME up`",
+                family.map_or("IP".to_owned(), |family| family.to_string()),
                 existing.join(", ")
             ),
             Self::Os(error) => write!(f, "cannot list the network interfaces: {error}"),
@@ -97,7 +136,7 @@ impl fmt::Display for InterfaceError {
                 existing,
             } => write!(
                 f,
-                "no interface has the name or IPv4 address {requested:?}; choose one of: {}",
+                "no interface has the name or address {requested:?}; choose one of: {}",
                 existing.join(", ")
             ),
         }
@@ -120,77 +159,41 @@ impl From<io::Error> for InterfaceError {
     }
 }
 
-/// The interfaces that are up and have an IPv4 address, in the order of the kernel (`getifaddrs`).
+/// The interfaces that are up and have an IP address, in the order of the kernel (`getifaddrs`). Of the addresses of one
+/// those of IPv4 come first, then those of IPv6 that last, those that do not, and the link-local ones.
 ///
 /// # Errors
 /// What `getifaddrs` or the ioctl for the MTU returned.
 pub fn interfaces() -> io::Result<Vec<Interface>> {
-    Ok(links()?
-        .iter()
-        .filter(|link| link.up())
-        .flat_map(Link::entries)
-        .collect())
+    Ok(usable(&system::links()?).collect())
 }
 
-/// Chooses the interface with the given name or IPv4 address, or the most fitting one; also says why, in words.
+/// Chooses the interface with the given name or address, or the most fitting one; also says why, in words. A link-local
+/// address may end with the interface it belongs to (`fe80::1%eth0`).
+///
+/// `family` decides where a name, or no request, leaves it open. Without it, IPv4 is preferred.
 ///
 /// Without a request the order is: one with a route for multicast, one with the default route, any other with
-/// multicast, and loopback last, because nothing sent there reaches another host.
+/// multicast, and loopback last, because nothing sent there reaches another host. A link-local address is chosen unasked
+/// only when there is nothing else: every interface has one, whether it leads anywhere or not.
 ///
 /// # Errors
 /// [`InterfaceError`], which names the remedy.
-pub fn choose_interface(requested: Option<&str>) -> Result<(Interface, String), InterfaceError> {
-    choose(&links()?, &routes(), requested)
+pub fn choose_interface(
+    requested: Option<&str>,
+    family: Option<Family>,
+) -> Result<(Interface, String), InterfaceError> {
+    choose(&system::links()?, &system::routes(), (requested, family))
 }
 
-/// An interface as the kernel lists it, usable or not.
-#[derive(Clone, Debug)]
-struct Link {
-    name: String,
-    index: u32,
-    flags: u32,
-    mtu: u32,
-    addrs: Vec<Ipv4Addr>,
-}
+/// What was asked for: a name or address, and a family.
+type Wish<'a> = (Option<&'a str>, Option<Family>);
 
-impl Link {
-    fn flag(&self, flag: libc::c_int) -> bool {
-        self.flags & flag as u32 != 0
-    }
-
-    fn up(&self) -> bool {
-        self.flag(libc::IFF_UP)
-    }
-
-    fn entries(&self) -> impl Iterator<Item = Interface> {
-        self.addrs.iter().map(|&addr| Interface {
-            name: self.name.clone(),
-            index: self.index,
-            addr,
-            mtu: self.mtu,
-            loopback: self.flag(libc::IFF_LOOPBACK),
-            multicast: self.flag(libc::IFF_MULTICAST),
-        })
-    }
-
-    fn describe(&self) -> String {
-        let addrs: Vec<String> = self.addrs.iter().map(ToString::to_string).collect();
-        let state = if self.up() { "" } else { ", down" };
-        let addrs = if addrs.is_empty() {
-            "no IPv4 address".to_owned()
-        } else {
-            addrs.join(" ")
-        };
-        format!("{} ({addrs}{state})", self.name)
-    }
-}
-
-/// One line of the routing table.
-#[derive(Clone, Debug)]
-struct Route {
-    interface: String,
-    network: Ipv4Addr,
-    mask: Ipv4Addr,
+fn usable(links: &[Link]) -> impl Iterator<Item = Interface> {
+    links
+        .iter()
+        .filter(|link| link.up())
+        .flat_map(Link::entries)
 }
 
 /// How well an interface fits, best first.
@@ -199,50 +202,62 @@ enum Fit {
     MulticastRoute,
     DefaultRoute,
     NoRoute,
+    LinkLocal,
     Loopback,
 }
 
 fn choose(
     links: &[Link],
     routes: &[Route],
-    requested: Option<&str>,
+    (requested, family): Wish<'_>,
 ) -> Result<(Interface, String), InterfaceError> {
     if let Some(requested) = requested {
-        return choose_requested(links, requested);
+        return choose_requested(links, requested, family);
     }
-    let usable = links
-        .iter()
-        .filter(|link| link.up())
-        .flat_map(Link::entries);
-    let best = usable
+    let rank = |interface: &Interface| {
+        let fit = fit(interface, routes);
+        let unwished = family.is_none() && fit == Fit::LinkLocal;
+        (unwished, fit == Fit::Loopback, interface.family(), fit)
+    };
+    let best = usable(links)
         .filter(|interface| interface.multicast || interface.loopback)
-        .min_by_key(|interface| fit(interface, routes));
+        .filter(|interface| family.is_none_or(|family| interface.family() == family))
+        .min_by_key(rank);
     let Some(interface) = best else {
         return Err(InterfaceError::NoneUsable {
+            family,
             existing: links.iter().map(Link::describe).collect(),
         });
     };
     let reason = match fit(&interface, routes) {
         Fit::MulticastRoute => "it has a route for multicast",
         Fit::DefaultRoute => "it has the default route",
-        Fit::NoRoute => "it carries multicast; it has no route for it, and needs none",
+        Fit::NoRoute => "it carries multicast and needs no route of its own",
+        Fit::LinkLocal => "it carries multicast; only hosts on its link will receive anything",
         Fit::Loopback => {
             "no other interface carries multicast; only this host will receive anything"
         }
     };
-    let why = format!("{} ({}) chosen: {reason}", interface.name, interface.addr);
+    let why = format!("{interface} chosen: {reason}");
     Ok((interface, why))
 }
 
 fn choose_requested(
     links: &[Link],
     requested: &str,
+    family: Option<Family>,
 ) -> Result<(Interface, String), InterfaceError> {
-    let address: Option<Ipv4Addr> = requested.parse().ok();
-    let wanted = |link: &&Link| {
-        link.name == requested || address.is_some_and(|addr| link.addrs.contains(&addr))
+    let (text, zone) = match requested.split_once('%') {
+        Some((text, zone)) => (text, Some(zone)),
+        None => (requested, None),
     };
-    let Some(link) = links.iter().find(wanted) else {
+    let address: Option<IpAddr> = text.parse().ok();
+    let wanted = |link: &&Link| match address {
+        Some(address) => link.addrs.contains(&address) && zone.is_none_or(|zone| link.is(zone)),
+        None => link.name == requested,
+    };
+    let found: Vec<&Link> = links.iter().filter(wanted).collect();
+    let Some(link) = found.first() else {
         let existing = links.iter().map(Link::describe).collect();
         return Err(InterfaceError::Unknown {
             requested: requested.to_owned(),
@@ -250,139 +265,51 @@ fn choose_requested(
         });
     };
     let name = link.name.clone();
+    if found.len() > 1 && address.is_some_and(is_link_local) {
+        return Err(InterfaceError::Ambiguous {
+            requested: requested.to_owned(),
+            names: found.iter().map(|link| link.name.clone()).collect(),
+        });
+    }
     if !link.up() {
         return Err(InterfaceError::Down { name });
     }
-    let Some(interface) = link
-        .entries()
-        .find(|entry| address.is_none_or(|addr| entry.addr == addr))
-    else {
-        return Err(InterfaceError::NoAddress { name });
+    let fits = |entry: &Interface| match address {
+        Some(address) => entry.addr == address,
+        None => family.is_none_or(|family| entry.family() == family),
+    };
+    let Some(interface) = link.entries().find(fits) else {
+        return Err(InterfaceError::NoAddress { name, family });
     };
     if !interface.multicast && !interface.loopback {
         return Err(InterfaceError::NoMulticast { name });
     }
-    let why = format!("{} ({}) as asked for", interface.name, interface.addr);
+    let why = format!("{interface} as asked for");
     Ok((interface, why))
+}
+
+fn is_link_local(address: IpAddr) -> bool {
+    matches!(address, IpAddr::V6(ip) if ip.is_unicast_link_local())
 }
 
 fn fit(interface: &Interface, routes: &[Route]) -> Fit {
     let has = |wanted: &dyn Fn(&Route) -> bool| {
         routes
             .iter()
-            .any(|r| r.interface == interface.name && wanted(r))
+            .filter(|route| Family::of(route.network) == interface.family())
+            .any(|route| route.interface == interface.name && wanted(route))
     };
     if interface.loopback {
         Fit::Loopback
-    } else if has(&|route| route.network.is_multicast() && !route.mask.is_unspecified()) {
+    } else if is_link_local(interface.addr) {
+        Fit::LinkLocal
+    } else if has(&|route| route.network.is_multicast() && route.length > 0) {
         Fit::MulticastRoute
-    } else if has(&|route| route.mask.is_unspecified()) {
+    } else if has(&|route| route.length == 0) {
         Fit::DefaultRoute
     } else {
         Fit::NoRoute
     }
-}
-
-/// The routing table; empty when it cannot be read, which only makes the choice less informed.
-fn routes() -> Vec<Route> {
-    fs::read_to_string("/proc/net/route").map_or_else(|_| Vec::new(), |table| parse_routes(&table))
-}
-
-fn parse_routes(table: &str) -> Vec<Route> {
-    table.lines().skip(1).filter_map(parse_route).collect()
-}
-
-/// A line: `Iface Destination Gateway Flags RefCnt Use Metric Mask …`, addresses as the hexadecimal of a word that
-/// holds network order.
-fn parse_route(line: &str) -> Option<Route> {
-    let fields: Vec<&str> = line.split_whitespace().collect();
-    let address = |text: &str| {
-        u32::from_str_radix(text, 16)
-            .ok()
-            .map(|word| Ipv4Addr::from(word.to_ne_bytes()))
-    };
-    Some(Route {
-        interface: (*fields.first()?).to_owned(),
-        network: address(fields.get(1)?)?,
-        mask: address(fields.get(7)?)?,
-    })
-}
-
-/// Every interface, also those which are down or have no IPv4 address.
-fn links() -> io::Result<Vec<Link>> {
-    let mut head: *mut libc::ifaddrs = ptr::null_mut();
-    // SAFETY: getifaddrs writes the head of a list to the pointer, or fails.
-    sys::check(unsafe { libc::getifaddrs(&mut head) })?;
-    let mut links: Vec<Link> = Vec::new();
-    let mut next = head;
-    // SAFETY: `next` is null or an entry of the list, which is not freed before the loop ends.
-    while let Some(entry) = unsafe { next.as_ref() } {
-        add_entry(&mut links, entry);
-        next = entry.ifa_next;
-    }
-    // SAFETY: `head` came from getifaddrs; no reference into the list is kept.
-    unsafe { libc::freeifaddrs(head) };
-    let probe = sys::udp_socket()?;
-    for link in &mut links {
-        let (index, mtu) = index_and_mtu(probe.as_raw_fd(), &link.name)?;
-        link.index = index;
-        link.mtu = mtu;
-    }
-    Ok(links)
-}
-
-fn add_entry(links: &mut Vec<Link>, entry: &libc::ifaddrs) {
-    // SAFETY: the name is a string that ends with zero and lives as long as the list.
-    let label = unsafe { CStr::from_ptr(entry.ifa_name) }.to_string_lossy();
-    // Old-style aliases (`eth0:1`) are labels of an address, not interfaces.
-    let name = label.split(':').next().unwrap_or_default();
-    let place = links
-        .iter()
-        .position(|link| link.name == name)
-        .unwrap_or_else(|| {
-            links.push(Link {
-                name: name.to_owned(),
-                index: 0,
-                flags: entry.ifa_flags,
-                mtu: 0,
-                addrs: Vec::new(),
-            });
-            links.len() - 1
-        });
-    // SAFETY: the address is null or points to a sockaddr that lives as long as the list.
-    let family = unsafe { entry.ifa_addr.as_ref() }.map(|addr| libc::c_int::from(addr.sa_family));
-    if family == Some(libc::AF_INET) {
-        // SAFETY: the family says that this is a sockaddr_in, and the kernel's list is aligned for it.
-        let raw = unsafe { ptr::read_unaligned(entry.ifa_addr.cast::<libc::sockaddr_in>()) };
-        links[place]
-            .addrs
-            .push(*crate::address::from_raw(&raw).ip());
-    }
-}
-
-fn index_and_mtu(socket: libc::c_int, name: &str) -> io::Result<(u32, u32)> {
-    // SAFETY: ifreq is plain data, for which zero is valid.
-    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
-    // The last byte stays zero: the kernel's names have at most IFNAMSIZ - 1 bytes.
-    for (to, from) in request
-        .ifr_name
-        .iter_mut()
-        .take(libc::IFNAMSIZ - 1)
-        .zip(name.bytes())
-    {
-        *to = from as libc::c_char;
-    }
-    // SAFETY: both requests read the name and write an integer within the request, which outlives the calls.
-    let (index, mtu) = unsafe {
-        sys::check(libc::ioctl(socket, libc::SIOCGIFINDEX, &mut request))?;
-        let index = request.ifr_ifru.ifru_ifindex;
-        sys::check(libc::ioctl(socket, libc::SIOCGIFMTU, &mut request))?;
-        (index, request.ifr_ifru.ifru_mtu)
-    };
-    Ok((
-        u32::try_from(index).unwrap_or(0),
-        u32::try_from(mtu).unwrap_or(0),
-    ))
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@
 //! ```no_run
 //! use qsm_net::{Port, PortConfig, choose_interface};
 //!
-//! let (interface, why) = choose_interface(None)?;
+//! let (interface, why) = choose_interface(None, None)?;
 //! println!("{why}");
 //! let mut port = Port::open(PortConfig::new(interface))?;
 //! println!("{}", port.report());
@@ -37,7 +37,7 @@
 //! 4. What the kernel dropped is counted, apart for unicast and multicast; what was refused when sending is counted by kind.
 //! 5. Nothing here needs privileges. With them (`CAP_NET_ADMIN`) buffers may exceed the limits of `sysctl`.
 //!
-//! IPv4 only; `address.rs` says what IPv6 would change.
+//! IPv4 and IPv6: a port speaks the family of its interface's address, and refuses the other.
 
 mod address;
 mod buffers;
@@ -58,6 +58,7 @@ mod sys;
 mod thread;
 mod waker;
 
+pub use address::Family;
 pub use clock::{monotonic_nanos, process_cpu_time};
 pub use config::{
     Offload, PortConfig, RECEIVE_BUFFER_DEFAULT_BYTES, SEND_BUFFER_DEFAULT_BYTES, TTL_DEFAULT,

@@ -227,10 +227,11 @@ impl Poller {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::address::Family;
 
     #[test]
     fn a_blocked_sender_is_told_when_it_can_go_on() {
-        let socket = sys::udp_socket().unwrap();
+        let socket = sys::udp_socket(Family::V4).unwrap();
         let mut poller = Poller::new(socket.as_fd()).unwrap();
         let second = Some(Duration::from_secs(60));
         poller.block(socket.as_fd()).unwrap();
@@ -251,7 +252,7 @@ mod tests {
 
     #[test]
     fn works_without_precise_timeouts() {
-        let socket = sys::udp_socket().unwrap();
+        let socket = sys::udp_socket(Family::V4).unwrap();
         let mut poller = Poller::new(socket.as_fd()).unwrap();
         poller.precise = false;
         assert_eq!(
@@ -266,7 +267,7 @@ mod tests {
 
     #[test]
     fn a_nap_ends_by_time_or_waker() {
-        let socket = sys::udp_socket().unwrap();
+        let socket = sys::udp_socket(Family::V4).unwrap();
         let poller = Poller::new(socket.as_fd()).unwrap();
         assert!(!poller.nap(Duration::from_nanos(1)).unwrap());
         poller.waker().wake();

@@ -1,9 +1,10 @@
 //! The port: all sockets of one core thread.
 
 use std::io;
-use std::net::SocketAddrV4;
+use std::net::SocketAddr;
 use std::time::Duration;
 
+use crate::address::{self, Family};
 use crate::config::{Offload, PortConfig};
 use crate::counters::PortCounters;
 use crate::error::{GROUPS_MAX, PortError, SendError, Sent};
@@ -66,7 +67,7 @@ impl Port {
             groups: Vec::new(),
             poller,
             ring: Ring::new(),
-            transmitter: Transmitter::new(gso, config.interface.mtu),
+            transmitter: Transmitter::new(gso, &config.interface),
             injector: config.fault.map(Injector::new),
             fresh: false,
             counters: PortCounters::default(),
@@ -74,20 +75,27 @@ impl Port {
         })
     }
 
-    /// Address of the unicast socket: the source of everything sent.
+    /// Address of the unicast socket: the source of everything sent. A link-local one is without scope.
     #[must_use]
-    pub fn local_addr(&self) -> SocketAddrV4 {
+    pub fn local_addr(&self) -> SocketAddr {
         self.unicast.address
     }
 
     /// Receives what is sent to a multicast address and port, on the interface of this port only. Joining twice is joining once.
     ///
     /// # Errors
-    /// [`PortError`]: not a multicast address, too many groups, no more descriptors, the interface is gone, or another
+    /// [`PortError`]: not a multicast address, one of the other family, too many groups, no more descriptors, the interface is gone, or another
     /// error of the system.
-    pub fn join(&mut self, group: SocketAddrV4) -> Result<(), PortError> {
+    pub fn join(&mut self, group: SocketAddr) -> Result<(), PortError> {
         if !group.ip().is_multicast() || group.port() == 0 {
             return Err(PortError::NotMulticast { group });
+        }
+        let group = address::plain(group);
+        if Family::of(group.ip()) != self.config.interface.family() {
+            return Err(PortError::OtherFamily {
+                group,
+                interface: self.config.interface.to_string(),
+            });
         }
         if self.slot_of(group).is_some() {
             return Ok(());
@@ -114,8 +122,8 @@ impl Port {
 
     /// Stops receiving a group. Datagrams of it that wait in the kernel are discarded; those already received remain until
     /// the next [`receive`](Self::receive).
-    pub fn leave(&mut self, group: SocketAddrV4) {
-        let Some(slot) = self.slot_of(group) else {
+    pub fn leave(&mut self, group: SocketAddr) {
+        let Some(slot) = self.slot_of(address::plain(group)) else {
             return;
         };
         if let Some(mut socket) = self.groups[slot].take() {
@@ -125,7 +133,7 @@ impl Port {
     }
 
     /// The groups joined.
-    pub fn groups(&self) -> impl Iterator<Item = SocketAddrV4> {
+    pub fn groups(&self) -> impl Iterator<Item = SocketAddr> {
         self.groups.iter().flatten().map(|socket| socket.address)
     }
 
@@ -223,7 +231,7 @@ impl Port {
     /// [`writable`](Self::writable). What ICMP says about earlier datagrams is counted and is no error here.
     pub fn send(
         &mut self,
-        to: SocketAddrV4,
+        to: SocketAddr,
         bytes: &[u8],
         segment_bytes: usize,
     ) -> Result<Sent, SendError> {
@@ -286,7 +294,7 @@ impl Port {
             receive_buffer_asked: self.config.receive_buffer_bytes,
             receive_buffer_granted: self.receive_buffer_granted(),
             groups: self.groups().count(),
-            memberships_max: report::memberships_max(),
+            memberships_max: report::memberships_max(self.config.interface.family()),
             ttl: self.config.ttl,
             loopback: self.config.loopback,
         }
@@ -303,7 +311,7 @@ impl Port {
         multicast.fold(self.unicast.receive_buffer, usize::min)
     }
 
-    fn slot_of(&self, group: SocketAddrV4) -> Option<usize> {
+    fn slot_of(&self, group: SocketAddr) -> Option<usize> {
         self.groups.iter().position(|socket| {
             socket
                 .as_ref()
@@ -314,7 +322,7 @@ impl Port {
 
 fn receive_from(
     socket: &mut Socket,
-    group: Option<SocketAddrV4>,
+    group: Option<SocketAddr>,
     limit: usize,
     ring: &mut Ring,
     counters: &mut PortCounters,

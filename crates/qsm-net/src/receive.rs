@@ -19,13 +19,13 @@
 
 use std::io;
 use std::mem;
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::ptr;
 use std::slice;
 use std::sync::Arc;
 
-use crate::address;
+use crate::address::Raw;
 use crate::buffers::{BUFFER_BYTES, Buffers};
 use crate::fault::Place;
 
@@ -41,9 +41,9 @@ const CONTROL_BYTES: usize = 64;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Datagram<'a> {
     /// Who sent it.
-    pub source: SocketAddrV4,
+    pub source: SocketAddr,
     /// Multicast address it was sent to; `None` for unicast.
-    pub group: Option<SocketAddrV4>,
+    pub group: Option<SocketAddr>,
     /// Payload.
     pub bytes: &'a [u8],
     /// For a datagram of a train that fills at least half of its buffer: the buffer, and where in it `bytes` begin.
@@ -66,15 +66,15 @@ pub(crate) struct Filled {
 /// A received message: `count` datagrams of `segment` bytes each, the last perhaps shorter, `length` bytes in all.
 #[derive(Clone, Copy, Debug)]
 struct Slot {
-    source: SocketAddrV4,
-    group: Option<SocketAddrV4>,
+    source: SocketAddr,
+    group: Option<SocketAddr>,
     length: u32,
     segment: u32,
     count: u32,
 }
 
 const EMPTY: Slot = Slot {
-    source: SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0),
+    source: SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0),
     group: None,
     length: 0,
     segment: 0,
@@ -125,11 +125,11 @@ impl Ring {
     pub(crate) fn fill(
         &mut self,
         fd: BorrowedFd<'_>,
-        group: Option<SocketAddrV4>,
+        group: Option<SocketAddr>,
         limit: usize,
     ) -> io::Result<Filled> {
         let limit = limit.min(self.room());
-        let mut names = [address::unspecified_raw(); SLOTS];
+        let mut names = [Raw::EMPTY; SLOTS];
         let mut controls = [Control([0; CONTROL_BYTES]); SLOTS];
         let mut vectors = [libc::iovec {
             iov_base: ptr::null_mut(),
@@ -145,7 +145,7 @@ impl Ring {
             };
             let header = &mut messages[i].msg_hdr;
             header.msg_name = ptr::from_mut(&mut names[i]).cast();
-            header.msg_namelen = address::RAW_BYTES;
+            header.msg_namelen = Raw::ROOM_BYTES;
             header.msg_iov = &mut vectors[i];
             header.msg_iovlen = 1;
             header.msg_control = controls[i].0.as_mut_ptr().cast();
@@ -159,7 +159,7 @@ impl Ring {
         for (message, name) in messages.iter().zip(&names).take(count) {
             // SAFETY: the kernel filled this message, and its control buffer (`controls`) is alive.
             let notes = unsafe { read_notes(&message.msg_hdr) };
-            let slot = slot(message, address::from_raw(name), group, notes);
+            let slot = slot(message, name.address(), group, notes);
             filled.add(slot, notes);
             self.slots[self.filled] = slot;
             self.filled += 1;
@@ -251,8 +251,8 @@ impl<'a> Iterator for Datagrams<'a> {
 
 fn slot(
     message: &libc::mmsghdr,
-    source: SocketAddrV4,
-    group: Option<SocketAddrV4>,
+    source: SocketAddr,
+    group: Option<SocketAddr>,
     notes: Notes,
 ) -> Slot {
     let length = message.msg_len;

@@ -2,8 +2,9 @@
 
 use std::fmt;
 use std::fs;
-use std::net::SocketAddrV4;
+use std::net::SocketAddr;
 
+use crate::address::Family;
 use crate::interface::Interface;
 use crate::send::Gso;
 
@@ -14,7 +15,7 @@ pub struct IoReport {
     /// Interface of everything sent and received.
     pub interface: Interface,
     /// Address of the unicast socket.
-    pub local_addr: SocketAddrV4,
+    pub local_addr: SocketAddr,
     /// Whether trains are sent.
     pub gso: Gso,
     /// Trains are received whole.
@@ -25,8 +26,8 @@ pub struct IoReport {
     pub receive_buffer_granted: usize,
     /// Groups joined.
     pub groups: usize,
-    /// The kernel's limit of memberships of one socket, if it could be read. Each group has a socket of its own, so it does not
-    /// bind.
+    /// The kernel's limit of memberships of one socket, if it could be read; IPv6 has none. Each group has a socket of its
+    /// own, so it does not bind.
     pub memberships_max: Option<u32>,
     /// Hops that multicast may take.
     pub ttl: u8,
@@ -93,16 +94,16 @@ impl fmt::Display for IoReport {
                 self.receive_buffer_asked
             )?,
         }
-        let limit = self
-            .memberships_max
-            .map_or_else(|| "unknown".to_owned(), |limit| limit.to_string());
-        writeln!(
-            f,
-            "groups: {} joined, one socket each; memberships of one socket: at most {limit}",
-            self.groups
-        )?;
+        write!(f, "groups: {} joined, one socket each", self.groups)?;
+        if let Some(limit) = self.memberships_max {
+            write!(f, "; memberships of one socket: at most {limit}")?;
+        }
+        writeln!(f)?;
         let seen = match (self.ttl, self.loopback) {
             _ if *is_loopback => "this host only, being on the loopback interface",
+            (0, _) if addr.is_ipv6() => {
+                "this host, and by the network while nobody here has joined"
+            }
             (0, true) => "this host only",
             (0, false) => "nobody: ttl 0 stays on this host, and loopback is off",
             (_, true) => "the network and this host",
@@ -113,7 +114,10 @@ impl fmt::Display for IoReport {
 }
 
 /// The kernel's limit of memberships of one socket.
-pub(crate) fn memberships_max() -> Option<u32> {
+pub(crate) fn memberships_max(family: Family) -> Option<u32> {
+    if family == Family::V6 {
+        return None;
+    }
     fs::read_to_string("/proc/sys/net/ipv4/igmp_max_memberships")
         .ok()?
         .trim()

@@ -10,14 +10,15 @@
 
 use std::io;
 use std::mem;
-use std::net::SocketAddrV4;
+use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::ptr;
 
-use crate::address::{HEADER_BYTES, PAYLOAD_MAX_BYTES, RAW_BYTES, Raw, to_raw};
+use crate::address::{Family, Raw};
 use crate::counters::SendCounters;
 use crate::error::{SendError, SendFailure, Sent};
 use crate::icmp;
+use crate::interface::Interface;
 
 /// Most datagrams of a train: what every kernel with GSO takes (`UDP_MAX_SEGMENTS`; 128 since Linux 6.11).
 const TRAIN_MAX: usize = 64;
@@ -42,6 +43,9 @@ pub enum Gso {
 #[derive(Debug)]
 pub(crate) struct Transmitter {
     pub(crate) gso: Gso,
+    family: Family,
+    /// Index of the interface.
+    interface: u32,
     mtu: usize,
 }
 
@@ -55,9 +59,9 @@ struct Cut {
 }
 
 impl Cut {
-    fn train(segment: usize) -> Self {
+    fn train(segment: usize, family: Family) -> Self {
         Self {
-            chunk: segment * TRAIN_MAX.min(PAYLOAD_MAX_BYTES / segment),
+            chunk: segment * TRAIN_MAX.min(family.payload_max_bytes() / segment),
             segment,
         }
     }
@@ -75,28 +79,38 @@ impl Cut {
 struct Control([u8; CONTROL_BYTES]);
 
 impl Transmitter {
-    pub(crate) fn new(gso: Gso, mtu: u32) -> Self {
+    pub(crate) fn new(gso: Gso, interface: &Interface) -> Self {
         Self {
             gso,
-            mtu: mtu as usize,
+            family: interface.family(),
+            interface: interface.index,
+            mtu: interface.mtu as usize,
         }
     }
 
     pub(crate) fn send(
         &mut self,
         fd: BorrowedFd<'_>,
-        to: SocketAddrV4,
+        to: SocketAddr,
         bytes: &[u8],
         segment_bytes: usize,
         counters: &mut SendCounters,
     ) -> Result<Sent, SendError> {
-        if segment_bytes == 0 || segment_bytes > PAYLOAD_MAX_BYTES {
-            return Err(SendError::SegmentSize { segment_bytes });
+        if segment_bytes == 0 || segment_bytes > self.family.payload_max_bytes() {
+            let max_bytes = self.family.payload_max_bytes();
+            return Err(SendError::SegmentSize {
+                segment_bytes,
+                max_bytes,
+            });
         }
-        let name = to_raw(to);
-        let trains = self.gso == Gso::On && segment_bytes + HEADER_BYTES <= self.mtu;
+        if Family::of(to.ip()) != self.family {
+            return Err(SendError::OtherFamily { to });
+        }
+        let name = Raw::new(to, self.interface);
+        let packet_bytes = segment_bytes + self.family.header_bytes();
+        let trains = self.gso == Gso::On && packet_bytes <= self.mtu;
         let mut cut = if trains {
-            Cut::train(segment_bytes)
+            Cut::train(segment_bytes, self.family)
         } else {
             Cut::single(segment_bytes)
         };
@@ -159,12 +173,7 @@ fn account(sent: &mut Sent, counters: &mut SendCounters, bytes: usize, cut: Cut)
     }
 }
 
-fn failed(
-    source: io::Error,
-    to: SocketAddrV4,
-    sent: Sent,
-    counters: &mut SendCounters,
-) -> SendError {
+fn failed(source: io::Error, to: SocketAddr, sent: Sent, counters: &mut SendCounters) -> SendError {
     let failure = SendFailure::of(&source);
     counters.errors.count(failure);
     SendError::Failed {
@@ -194,7 +203,7 @@ fn send_batch(fd: BorrowedFd<'_>, name: &Raw, bytes: &[u8], cut: Cut) -> io::Res
         };
         let header = &mut messages[count].msg_hdr;
         header.msg_name = ptr::from_ref(name).cast_mut().cast();
-        header.msg_namelen = RAW_BYTES;
+        header.msg_namelen = name.bytes();
         header.msg_iov = &mut vectors[count];
         header.msg_iovlen = 1;
         if chunk.len() > cut.segment {
@@ -237,20 +246,41 @@ fn write_segment_size(control: &mut Control, segment: usize) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use std::net::Ipv4Addr;
-    use std::os::fd::AsFd;
+    use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+    use std::os::fd::{AsFd, OwnedFd};
 
     use super::*;
     use crate::sys;
 
+    const V4: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
+    const V6: IpAddr = IpAddr::V6(Ipv6Addr::LOCALHOST);
+
+    fn transmitter(addr: IpAddr, mtu: u32) -> Transmitter {
+        let interface = Interface {
+            name: "lo".to_owned(),
+            index: 1,
+            addr,
+            mtu,
+            loopback: true,
+            multicast: false,
+        };
+        Transmitter::new(Gso::On, &interface)
+    }
+
+    /// A socket bound to a loopback address; `None` where this host lacks the family.
+    fn socket(addr: IpAddr) -> Option<(OwnedFd, SocketAddr)> {
+        let fd = sys::udp_socket(Family::of(addr)).ok()?;
+        sys::bind(fd.as_fd(), &Raw::new((addr, 0).into(), 1)).ok()?;
+        let address = sys::local_addr(fd.as_fd()).ok()?;
+        Some((fd, address))
+    }
+
     /// A socket without checksums cannot send trains (`udp_send_skb`), which makes the kernel refuse one on purpose.
     #[test]
     fn a_refused_train_goes_out_as_single_datagrams_and_is_not_tried_again() {
-        let (from, to) = (sys::udp_socket().unwrap(), sys::udp_socket().unwrap());
+        let ((from, _), (to, address)) = (socket(V4).unwrap(), socket(V4).unwrap());
         sys::set_option(from.as_fd(), libc::SOL_SOCKET, libc::SO_NO_CHECK, 1).unwrap();
-        sys::bind(to.as_fd(), SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0)).unwrap();
-        let address = sys::local_addr(to.as_fd()).unwrap();
-        let mut transmitter = Transmitter::new(Gso::On, 65_536);
+        let mut transmitter = transmitter(V4, 65_536);
         let mut counters = SendCounters::default();
         for _ in 0..2 {
             let sent = transmitter
@@ -276,35 +306,54 @@ mod tests {
 
     #[test]
     fn datagrams_above_the_mtu_do_not_try_trains() {
-        let socket = sys::udp_socket().unwrap();
-        sys::bind(socket.as_fd(), SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0)).unwrap();
-        let address = sys::local_addr(socket.as_fd()).unwrap();
-        let mut transmitter = Transmitter::new(Gso::On, 1500);
+        for (addr, fits) in [(V4, 1472), (V6, 1452)] {
+            let Some((socket, address)) = socket(addr) else {
+                continue;
+            };
+            let mut transmitter = transmitter(addr, 1500);
+            let mut counters = SendCounters::default();
+            transmitter
+                .send(socket.as_fd(), address, &[1; 2000], fits, &mut counters)
+                .unwrap();
+            assert_eq!(counters.trains, 1);
+            transmitter
+                .send(socket.as_fd(), address, &[1; 2000], fits + 1, &mut counters)
+                .unwrap();
+            assert_eq!((counters.trains, counters.datagrams), (1, 4));
+            assert_eq!(transmitter.gso, Gso::On);
+        }
+    }
+
+    #[test]
+    fn the_other_family_is_refused_before_the_kernel_is_asked() {
+        let (socket, _) = socket(V4).unwrap();
         let mut counters = SendCounters::default();
-        transmitter
-            .send(socket.as_fd(), address, &[1; 2944], 1472, &mut counters)
-            .unwrap();
-        assert_eq!(counters.trains, 1);
-        transmitter
-            .send(socket.as_fd(), address, &[1; 2946], 1473, &mut counters)
-            .unwrap();
-        assert_eq!((counters.trains, counters.datagrams), (1, 4));
-        assert_eq!(transmitter.gso, Gso::On);
+        let error = transmitter(V4, 1500)
+            .send(socket.as_fd(), (V6, 9).into(), &[1], 1, &mut counters)
+            .unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "cannot send to [::1]:9 from an IPv4 address; all nodes must use interfaces of one family"
+        );
+        assert_eq!(counters, SendCounters::default());
     }
 
     #[test]
     fn trains_respect_both_limits() {
-        for segment in [1, 100, 1000, 1023, 1024, 1400, 40_000, PAYLOAD_MAX_BYTES] {
-            let cut = Cut::train(segment);
-            assert_eq!(cut.chunk % segment, 0);
-            assert!(
-                cut.chunk <= PAYLOAD_MAX_BYTES && cut.chunk / segment <= TRAIN_MAX,
-                "{cut:?}"
-            );
-            assert!(
-                cut.chunk + segment > PAYLOAD_MAX_BYTES || cut.chunk / segment == TRAIN_MAX,
-                "{cut:?}"
-            );
+        for family in [Family::V4, Family::V6] {
+            let most = family.payload_max_bytes();
+            for segment in [1, 100, 1000, 1023, 1024, 1400, 40_000, most] {
+                let cut = Cut::train(segment, family);
+                assert_eq!(cut.chunk % segment, 0);
+                assert!(
+                    cut.chunk <= most && cut.chunk / segment <= TRAIN_MAX,
+                    "{cut:?}"
+                );
+                assert!(
+                    cut.chunk + segment > most || cut.chunk / segment == TRAIN_MAX,
+                    "{cut:?}"
+                );
+            }
         }
     }
 

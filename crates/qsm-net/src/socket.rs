@@ -2,15 +2,16 @@
 //!
 //! There is one socket for each multicast address (R056), bound to that address and port. The kernel's limit of
 //! memberships (`net.ipv4.igmp_max_memberships`, 20) holds for each *socket*, so with one membership each it is moot.
-//! Binding to the group keeps other destinations out; `IP_MULTICAST_ALL` off keeps out the same group when it arrives by an
-//! interface where only somebody else has joined. `SO_REUSEADDR` lets several processes of a host join the same group;
+//! Binding to the group keeps other destinations out. The same group that arrives by an interface where only somebody else
+//! has joined is kept out by `IP_MULTICAST_ALL` off for IPv4; for IPv6, where the kernel compares the address only
+//! (`inet6_mc_check`), by binding to the device. `SO_REUSEADDR` lets several processes of a host join the same group;
 //! each gets a copy. The unicast socket does not set it: two processes on one unicast port would steal from each other.
 
 use std::io;
-use std::net::SocketAddrV4;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use crate::address;
+use crate::address::{self, Raw};
 use crate::config::{Offload, PortConfig};
 use crate::error::PortError;
 use crate::sys;
@@ -20,7 +21,7 @@ use crate::sys;
 pub(crate) struct Socket {
     fd: OwnedFd,
     /// The address it is bound to.
-    pub(crate) address: SocketAddrV4,
+    pub(crate) address: SocketAddr,
     /// Receive buffer, in bytes, as asked for: half of what the kernel reports, because it doubles the request.
     pub(crate) receive_buffer: usize,
     /// Trains are received whole.
@@ -32,33 +33,41 @@ pub(crate) struct Socket {
 impl Socket {
     /// The socket that receives unicast and sends everything.
     pub(crate) fn unicast(config: &PortConfig) -> Result<Self, PortError> {
-        let address = SocketAddrV4::new(config.interface.addr, config.unicast_port);
+        let interface = &config.interface;
+        let address = SocketAddr::new(interface.addr, config.unicast_port);
         let socket = Self::new(config, address, false)?;
-        let doing = "set up a socket for multicast";
-        socket
-            .set_multicast_sending(config)
-            .map_err(PortError::interface(&config.interface.name, doing))?;
+        let failed = PortError::interface(&interface.name, "set up a socket for multicast");
+        socket.set_multicast_sending(config).map_err(failed)?;
+        check_multicast_route(config)?;
         Ok(socket)
     }
 
-    /// A socket that receives one group.
-    pub(crate) fn multicast(config: &PortConfig, group: SocketAddrV4) -> Result<Self, PortError> {
+    /// A socket that receives one group, which is of the family of the interface's address.
+    pub(crate) fn multicast(config: &PortConfig, group: SocketAddr) -> Result<Self, PortError> {
         let socket = Self::new(config, group, true)?;
-        let membership = libc::ip_mreqn {
-            imr_multiaddr: address::to_raw_ip(*group.ip()),
-            imr_address: address::to_raw_ip(config.interface.addr),
-            imr_ifindex: interface_index(config),
+        let joined = match group.ip() {
+            IpAddr::V4(ip) => socket.join_v4(config, ip),
+            IpAddr::V6(ip) => socket.join_v6(config, ip),
         };
-        sys::set_option(socket.fd(), libc::IPPROTO_IP, libc::IP_MULTICAST_ALL, 0)
-            .map_err(PortError::os("turn off IP_MULTICAST_ALL"))?;
-        sys::set_option(
-            socket.fd(),
-            libc::IPPROTO_IP,
-            libc::IP_ADD_MEMBERSHIP,
-            membership,
-        )
-        .map_err(PortError::membership(group, &config.interface.name))?;
+        joined.map_err(PortError::membership(group, &config.interface.name))?;
         Ok(socket)
+    }
+
+    fn join_v4(&self, config: &PortConfig, group: Ipv4Addr) -> io::Result<()> {
+        self.set_ip(libc::IP_MULTICAST_ALL, 0)?;
+        let membership = libc::ip_mreqn {
+            imr_multiaddr: address::to_raw_v4(group),
+            ..interface_v4(config)
+        };
+        self.set_ip(libc::IP_ADD_MEMBERSHIP, membership)
+    }
+
+    fn join_v6(&self, config: &PortConfig, group: Ipv6Addr) -> io::Result<()> {
+        let membership = libc::ipv6_mreq {
+            ipv6mr_multiaddr: address::to_raw_v6(group),
+            ipv6mr_interface: config.interface.index,
+        };
+        self.set_ipv6(libc::IPV6_ADD_MEMBERSHIP, membership)
     }
 
     pub(crate) fn fd(&self) -> BorrowedFd<'_> {
@@ -76,18 +85,24 @@ impl Socket {
         u64::from(new)
     }
 
-    fn new(config: &PortConfig, address: SocketAddrV4, shared: bool) -> Result<Self, PortError> {
-        let fd = sys::udp_socket().map_err(PortError::os("open a socket"))?;
+    fn new(config: &PortConfig, address: SocketAddr, shared: bool) -> Result<Self, PortError> {
+        let interface = &config.interface;
+        let fd = sys::udp_socket(interface.family()).map_err(PortError::os("open a socket"))?;
         let set = |name| sys::set_option(fd.as_fd(), libc::SOL_SOCKET, name, 1);
         if shared {
             set(libc::SO_REUSEADDR).map_err(PortError::os("share an address"))?;
+        }
+        if shared && interface.addr.is_ipv6() {
+            let failed = PortError::interface(&interface.name, "bind a socket to the interface");
+            bind_to_device(fd.as_fd(), &interface.name).map_err(failed)?;
         }
         set(libc::SO_RXQ_OVFL).map_err(PortError::os("ask for drop counts"))?;
         let receive_buffer = set_buffer(fd.as_fd(), RECEIVE, config.receive_buffer_bytes)
             .map_err(PortError::os("set the receive buffer"))?;
         let gro = config.offload == Offload::Auto
             && sys::set_option(fd.as_fd(), libc::SOL_UDP, libc::UDP_GRO, 1).is_ok();
-        sys::bind(fd.as_fd(), address).map_err(PortError::bind(address))?;
+        let raw = Raw::new(address, interface.index);
+        sys::bind(fd.as_fd(), &raw).map_err(PortError::bind(address))?;
         let address = sys::local_addr(fd.as_fd()).map_err(PortError::os("read an address"))?;
         Ok(Self {
             fd,
@@ -99,24 +114,81 @@ impl Socket {
     }
 
     fn set_multicast_sending(&self, config: &PortConfig) -> io::Result<()> {
-        let interface = libc::ip_mreqn {
-            imr_multiaddr: libc::in_addr { s_addr: 0 },
-            imr_address: address::to_raw_ip(config.interface.addr),
-            imr_ifindex: interface_index(config),
-        };
-        let set = |name, value| sys::set_option(self.fd(), libc::IPPROTO_IP, name, value);
-        sys::set_option(
-            self.fd(),
-            libc::IPPROTO_IP,
-            libc::IP_MULTICAST_IF,
-            interface,
-        )?;
-        set(libc::IP_MULTICAST_TTL, libc::c_int::from(config.ttl))?;
-        // See `icmp.rs`: without it the loss of what the device's queue has no room for is concealed.
-        set(libc::IP_RECVERR, 1)?;
-        set(libc::IP_MULTICAST_LOOP, libc::c_int::from(config.loopback))?;
+        let (hops, loopback) = (libc::c_int::from(config.ttl), config.loopback.into());
+        // About RECVERR see `icmp.rs`: without it the loss of what the device's queue has no room for is concealed.
+        match config.interface.addr {
+            IpAddr::V4(_) => {
+                self.set_ip(libc::IP_MULTICAST_IF, interface_v4(config))?;
+                self.set_ip(libc::IP_MULTICAST_TTL, hops)?;
+                self.set_ip(libc::IP_RECVERR, 1)?;
+                self.set_ip::<libc::c_int>(libc::IP_MULTICAST_LOOP, loopback)?;
+            }
+            IpAddr::V6(_) => {
+                self.set_ipv6(libc::IPV6_MULTICAST_IF, config.interface.index)?;
+                self.set_ipv6(libc::IPV6_MULTICAST_HOPS, hops)?;
+                self.set_ipv6(libc::IPV6_RECVERR, 1)?;
+                self.set_ipv6::<libc::c_int>(libc::IPV6_MULTICAST_LOOP, loopback)?;
+            }
+        }
         set_buffer(self.fd(), SEND, config.send_buffer_bytes).map(drop)
     }
+
+    fn set_ip<T: Copy>(&self, name: libc::c_int, value: T) -> io::Result<()> {
+        sys::set_option(self.fd(), libc::IPPROTO_IP, name, value)
+    }
+
+    fn set_ipv6<T: Copy>(&self, name: libc::c_int, value: T) -> io::Result<()> {
+        sys::set_option(self.fd(), libc::IPPROTO_IPV6, name, value)
+    }
+}
+
+/// The interface in the form that IPv4's options take.
+fn interface_v4(config: &PortConfig) -> libc::ip_mreqn {
+    let address = match config.interface.addr {
+        IpAddr::V4(ip) => ip,
+        IpAddr::V6(_) => Ipv4Addr::UNSPECIFIED,
+    };
+    libc::ip_mreqn {
+        imr_multiaddr: libc::in_addr { s_addr: 0 },
+        imr_address: address::to_raw_v4(address),
+        imr_ifindex: libc::c_int::try_from(config.interface.index).unwrap_or(0),
+    }
+}
+
+/// Keeps out what arrives by other interfaces. Before Linux 5.7 it takes a privilege (`CAP_NET_RAW`); without, the protocol
+/// above sorts out what it does not want.
+fn bind_to_device(fd: BorrowedFd<'_>, name: &str) -> io::Result<()> {
+    let mut device = [0_u8; libc::IFNAMSIZ];
+    device
+        .iter_mut()
+        .take(libc::IFNAMSIZ - 1)
+        .zip(name.bytes())
+        .for_each(|(to, from)| *to = from);
+    match sys::set_option(fd, libc::SOL_SOCKET, libc::SO_BINDTODEVICE, device) {
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Ok(()),
+        other => other,
+    }
+}
+
+/// Unlike IPv4, IPv6 sends no multicast without a route, even where the interface is named. Interfaces have one from the
+/// kernel, but for loopback. A connected socket is asked, because connecting looks up the route and sends nothing.
+fn check_multicast_route(config: &PortConfig) -> Result<(), PortError> {
+    /// Any group will do; this one is of the scope that the plan of the membership service uses.
+    const GROUP: Ipv6Addr = Ipv6Addr::new(0xff15, 0, 0, 0, 0, 0, 0x8000, 1);
+    let interface = &config.interface;
+    if interface.addr.is_ipv4() {
+        return Ok(());
+    }
+    let fd = sys::udp_socket(interface.family()).map_err(PortError::os("open a socket"))?;
+    let source = SocketAddr::new(interface.addr, 0);
+    sys::bind(fd.as_fd(), &Raw::new(source, interface.index)).map_err(PortError::bind(source))?;
+    let (level, name) = (libc::IPPROTO_IPV6, libc::IPV6_MULTICAST_IF);
+    sys::set_option(fd.as_fd(), level, name, interface.index)
+        .and_then(|()| {
+            let group = SocketAddr::from((GROUP, 9));
+            sys::connect(fd.as_fd(), &Raw::new(group, interface.index))
+        })
+        .map_err(PortError::multicast_route(interface))
 }
 
 /// Whether the kernel knows UDP GSO at all (Linux 4.18). A device may still refuse later.
@@ -153,10 +225,6 @@ fn set_buffer(fd: BorrowedFd<'_>, options: BufferOptions, bytes: usize) -> io::R
     Ok(usize::try_from(granted).unwrap_or(0) / 2)
 }
 
-fn interface_index(config: &PortConfig) -> libc::c_int {
-    libc::c_int::try_from(config.interface.index).unwrap_or(0)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -167,7 +235,7 @@ mod tests {
             interfaces()
                 .unwrap()
                 .into_iter()
-                .find(|interface| interface.loopback)
+                .find(|interface| interface.loopback && interface.addr.is_ipv4())
                 .unwrap(),
         )
     }

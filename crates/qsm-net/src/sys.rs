@@ -3,12 +3,12 @@
 //! Message batches (`recvmmsg`, `sendmmsg`) live beside their only users, in `receive.rs` and `send.rs`.
 
 use std::io;
-use std::net::SocketAddrV4;
+use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::ptr;
 use std::time::Duration;
 
-use crate::address;
+use crate::address::{Family, Raw};
 
 /// Turns the -1 of a system call into the `errno` it left.
 pub(crate) fn check(result: libc::c_int) -> io::Result<libc::c_int> {
@@ -19,11 +19,11 @@ pub(crate) fn check(result: libc::c_int) -> io::Result<libc::c_int> {
     }
 }
 
-/// A non-blocking IPv4 datagram socket.
-pub(crate) fn udp_socket() -> io::Result<OwnedFd> {
+/// A non-blocking datagram socket.
+pub(crate) fn udp_socket(family: Family) -> io::Result<OwnedFd> {
     let kind = libc::SOCK_DGRAM | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
     // SAFETY: no pointers are passed.
-    let fd = check(unsafe { libc::socket(libc::AF_INET, kind, 0) })?;
+    let fd = check(unsafe { libc::socket(family.domain(), kind, 0) })?;
     // SAFETY: the descriptor was just made and nobody else owns it.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
@@ -89,28 +89,26 @@ pub(crate) fn drop_count(fd: BorrowedFd<'_>) -> io::Result<u32> {
 const SO_MEMINFO: libc::c_int = 55;
 
 /// Binds a socket.
-pub(crate) fn bind(fd: BorrowedFd<'_>, to: SocketAddrV4) -> io::Result<()> {
-    let raw = address::to_raw(to);
-    // SAFETY: the pointer and the length describe `raw`, which outlives the call.
-    check(unsafe {
-        libc::bind(
-            fd.as_raw_fd(),
-            ptr::from_ref(&raw).cast(),
-            address::RAW_BYTES,
-        )
-    })
-    .map(drop)
+pub(crate) fn bind(fd: BorrowedFd<'_>, to: &Raw) -> io::Result<()> {
+    // SAFETY: the pointer and the length describe an address, which outlives the call.
+    check(unsafe { libc::bind(fd.as_raw_fd(), ptr::from_ref(to).cast(), to.bytes()) }).map(drop)
+}
+
+/// Sets the peer of a socket; for datagrams nothing is sent.
+pub(crate) fn connect(fd: BorrowedFd<'_>, to: &Raw) -> io::Result<()> {
+    // SAFETY: the pointer and the length describe an address, which outlives the call.
+    check(unsafe { libc::connect(fd.as_raw_fd(), ptr::from_ref(to).cast(), to.bytes()) }).map(drop)
 }
 
 /// The address a socket is bound to.
-pub(crate) fn local_addr(fd: BorrowedFd<'_>) -> io::Result<SocketAddrV4> {
-    let mut raw = address::unspecified_raw();
-    let mut length = address::RAW_BYTES;
+pub(crate) fn local_addr(fd: BorrowedFd<'_>) -> io::Result<SocketAddr> {
+    let mut raw = Raw::EMPTY;
+    let mut length = Raw::ROOM_BYTES;
     // SAFETY: the pointer and the length describe `raw`, which is writable and outlives the call.
     check(unsafe {
         libc::getsockname(fd.as_raw_fd(), ptr::from_mut(&mut raw).cast(), &mut length)
     })?;
-    Ok(address::from_raw(&raw))
+    Ok(raw.address())
 }
 
 /// Bytes in the send queue of a socket that no device has taken yet (`SIOCOUTQ`).

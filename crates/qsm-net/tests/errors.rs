@@ -24,11 +24,11 @@ fn a_busy_port_is_named() {
 
 #[test]
 fn an_unknown_interface_lists_those_that_exist() {
-    let error = choose_interface(Some("no-such-interface")).unwrap_err();
+    let error = choose_interface(Some("no-such-interface"), None).unwrap_err();
     assert!(matches!(&error, InterfaceError::Unknown { existing, .. } if !existing.is_empty()));
     let text = error.to_string();
     assert!(
-        text.starts_with("no interface has the name or IPv4 address \"no-such-interface\""),
+        text.starts_with("no interface has the name or address \"no-such-interface\""),
         "{text}"
     );
     assert!(text.contains("lo (127.0.0.1"), "{text}");

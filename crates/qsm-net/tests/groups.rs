@@ -2,7 +2,7 @@
 
 mod common;
 
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use common::{collect, config, drain, group, open};
 use qsm_net::{Interface, Offload, Port, PortConfig, interfaces};
@@ -12,7 +12,7 @@ fn network_interface() -> Option<Interface> {
     interfaces()
         .unwrap()
         .into_iter()
-        .find(|interface| interface.multicast && !interface.loopback)
+        .find(|interface| interface.multicast && !interface.loopback && interface.addr.is_ipv4())
 }
 
 /// Sends a last word to a port by unicast and receives everything up to it.
@@ -60,7 +60,7 @@ fn a_sender_that_joined_hears_itself() {
 #[test]
 fn a_group_of_another_port_is_foreign() {
     let (mine, other) = (group(), group());
-    let theirs = SocketAddrV4::new(*other.ip(), mine.port());
+    let theirs = SocketAddr::new(other.ip(), mine.port());
     let (mut sender, mut me, mut them) = (
         open(Offload::Auto),
         open(Offload::Auto),
@@ -138,13 +138,12 @@ fn more_groups_than_memberships_of_a_socket_and_all_are_served_in_turn() {
     const GROUPS: usize = 60;
     const TRAINS: usize = 20;
     let base = group();
-    let groups: Vec<SocketAddrV4> = (0..GROUPS as u32)
-        .map(|i| {
-            SocketAddrV4::new(
-                Ipv4Addr::from(u32::from(*base.ip()) & !0xff | i),
-                base.port(),
-            )
-        })
+    let IpAddr::V4(ip) = base.ip() else {
+        panic!("{base}");
+    };
+    let nth = |i| Ipv4Addr::from(u32::from(ip) & !0xff | i);
+    let groups: Vec<SocketAddr> = (0..GROUPS as u32)
+        .map(|i| SocketAddr::from((nth(i), base.port())))
         .collect();
     let (mut sender, mut receiver) = (open(Offload::Off), open(Offload::Off));
     for &group in &groups {
@@ -167,7 +166,7 @@ fn more_groups_than_memberships_of_a_socket_and_all_are_served_in_turn() {
             seen.extend(receiver.datagrams().filter_map(|datagram| datagram.group));
         }
     }
-    let mut early: Vec<SocketAddrV4> = seen[..GROUPS * 16].to_vec();
+    let mut early: Vec<SocketAddr> = seen[..GROUPS * 16].to_vec();
     early.sort_unstable();
     early.dedup();
     // A batch takes up to 16 messages of one socket, so 60 batches that served the groups in turn hold all of them.

@@ -2,7 +2,7 @@
 
 mod common;
 
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::{Ipv4Addr, SocketAddr};
 
 use common::{collect, group, open, pattern};
 use qsm_net::{Gso, Offload, Port, SendError, SendFailure};
@@ -133,7 +133,7 @@ fn errors_are_named_counted_and_do_not_end_offload() {
         // Port 0 is refused whatever the form, so the train is not to blame.
         let error = port
             .send(
-                SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0),
+                SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
                 &pattern(3000),
                 1000,
             )
@@ -151,7 +151,7 @@ fn errors_are_named_counted_and_do_not_end_offload() {
         assert_eq!(port.report().gso, gso);
         // Broadcast needs a permission that a port never asks for.
         let error = port
-            .send(SocketAddrV4::new(Ipv4Addr::BROADCAST, 9), &[1], 1)
+            .send(SocketAddr::from((Ipv4Addr::BROADCAST, 9)), &[1], 1)
             .unwrap_err();
         assert!(
             matches!(

@@ -1,7 +1,8 @@
-use std::net::SocketAddrV4;
+use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
-use qsm_net::{FaultConfig, Interface, Offload, PortConfig, choose_interface};
+use qsm_gms::{DISCOVERY_V4, DISCOVERY_V6};
+use qsm_net::{Family, FaultConfig, Interface, Offload, PortConfig, choose_interface};
 use qsm_proto::view::Layout;
 use qsm_proto::{Limits, Pace, Recovery};
 
@@ -15,11 +16,6 @@ pub const NAME_BYTES_MAX: usize = 64;
 
 /// Default of [`Builder::data_port`].
 pub const DATA_PORT: u16 = 4484;
-
-/// Where membership services are announced and looked for by default: an address of the
-/// organisation-local scope (RFC 2365).
-pub const DISCOVERY: SocketAddrV4 =
-    SocketAddrV4::new(std::net::Ipv4Addr::new(239, 192, 83, 77), 4483);
 
 /// Whether a node runs a membership service of its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -47,10 +43,10 @@ pub enum Embedded {
 pub struct Builder {
     pub(crate) name: Option<String>,
     pub(crate) cluster: String,
-    pub(crate) service: Option<SocketAddrV4>,
+    pub(crate) service: Option<SocketAddr>,
     pub(crate) embedded: Embedded,
     pub(crate) network: Network,
-    pub(crate) data_port: u16,
+    pub(crate) channels: Channels,
     pub(crate) datagram_bytes: Option<usize>,
     pub(crate) layout: Layout,
     pub(crate) limits: Limits,
@@ -69,12 +65,30 @@ pub(crate) struct ThreadOptions {
     pub(crate) cpu: Option<usize>,
 }
 
+/// Which multicast addresses a service gives to regions.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Channels {
+    /// First address and length of the prefix; `None`: the default of the family.
+    pub(crate) range: Option<(IpAddr, u8)>,
+    pub(crate) port: u16,
+}
+
+impl Default for Channels {
+    fn default() -> Self {
+        Self {
+            range: None,
+            port: DATA_PORT,
+        }
+    }
+}
+
 /// Where sockets are opened, for nodes and services.
 #[derive(Debug, Clone)]
 pub(crate) struct Network {
     pub(crate) interface: Option<String>,
+    pub(crate) family: Option<Family>,
     pub(crate) unicast_port: u16,
-    pub(crate) discovery: SocketAddrV4,
+    pub(crate) discovery: Option<SocketAddr>,
     pub(crate) receive_buffer_bytes: usize,
     pub(crate) ttl: u8,
     pub(crate) loopback: bool,
@@ -86,8 +100,9 @@ impl Default for Network {
     fn default() -> Self {
         Self {
             interface: None,
+            family: None,
             unicast_port: 0,
-            discovery: DISCOVERY,
+            discovery: None,
             receive_buffer_bytes: qsm_net::RECEIVE_BUFFER_DEFAULT_BYTES,
             ttl: qsm_net::TTL_DEFAULT,
             loopback: true,
@@ -98,8 +113,32 @@ impl Default for Network {
 }
 
 impl Network {
-    pub(crate) fn interface(&self) -> Result<Interface, StartError> {
-        Ok(choose_interface(self.interface.as_deref())?.0)
+    /// Chooses the interface. All addresses that were given must be of the family of its own:
+    /// they also decide the family where the interface leaves it open.
+    pub(crate) fn interface(&self, service: Option<SocketAddr>) -> Result<Interface, StartError> {
+        let address =
+            |what, address: SocketAddr| (Family::of(address.ip()), format!("{what} {address}"));
+        let given = [
+            self.family.map(|family| (family, family.to_string())),
+            service.map(|at| address("the membership service at", at)),
+            self.discovery
+                .map(|at| address("the discovery address", at)),
+        ];
+        let mut given = given.into_iter().flatten().peekable();
+        let family = given.peek().map(|(family, _)| *family);
+        let (interface, _) = choose_interface(self.interface.as_deref(), family)?;
+        match given.find(|(family, _)| *family != interface.family()) {
+            None => Ok(interface),
+            Some((_, given)) => Err(StartError::Families { given, interface }),
+        }
+    }
+
+    /// Where services are announced and looked for: as given, or the default of the family.
+    pub(crate) fn discovery(&self, family: Family) -> SocketAddr {
+        self.discovery.unwrap_or(match family {
+            Family::V4 => DISCOVERY_V4,
+            Family::V6 => DISCOVERY_V6,
+        })
     }
 
     pub(crate) fn port_config(&self, interface: Interface) -> PortConfig {
@@ -113,6 +152,11 @@ impl Network {
             ..PortConfig::new(interface)
         }
     }
+}
+
+/// An address as all hosts understand it. The scope of a link-local one is the interface's.
+pub(crate) fn plain(address: SocketAddr) -> SocketAddr {
+    SocketAddr::new(address.ip(), address.port())
 }
 
 impl Builder {
@@ -133,7 +177,7 @@ impl Builder {
             service: None,
             embedded: Embedded::default(),
             network: Network::default(),
-            data_port: DATA_PORT,
+            channels: Channels::default(),
             datagram_bytes: None,
             layout: Layout::default(),
             limits: Limits::default(),
@@ -163,16 +207,23 @@ impl Builder {
         self
     }
 
-    /// Name or IPv4 address of the network interface; if not given, the most fitting one is
-    /// chosen, see [`Node::io_report`].
+    /// Name or address of the network interface (`eth0`, `10.0.0.1`, `fd00::1`, `fe80::1%eth0`);
+    /// if not given, the most fitting one is chosen, see [`Node::io_report`].
     pub fn interface(mut self, interface: impl Into<String>) -> Self {
         self.network.interface = Some(interface.into());
         self
     }
 
+    /// Whether to use IPv4 or IPv6, the same on all nodes. If not given, what the addresses given
+    /// say; else IPv4 where the interface has an address of it.
+    pub fn family(mut self, family: Family) -> Self {
+        self.network.family = Some(family);
+        self
+    }
+
     /// Where the membership service is. If not given, it is looked for by multicast.
-    pub fn service(mut self, address: SocketAddrV4) -> Self {
-        self.service = Some(address);
+    pub fn service(mut self, address: SocketAddr) -> Self {
+        self.service = Some(plain(address));
         self
     }
 
@@ -185,15 +236,23 @@ impl Builder {
     }
 
     /// Where membership services are announced and looked for: a multicast address and port, the
-    /// same on all nodes; [`DISCOVERY`] if not given.
-    pub fn discovery(mut self, address: SocketAddrV4) -> Self {
-        self.network.discovery = address;
+    /// same on all nodes; [`DISCOVERY_V4`](crate::DISCOVERY_V4) or [`DISCOVERY_V6`](crate::DISCOVERY_V6) if not given.
+    pub fn discovery(mut self, address: SocketAddr) -> Self {
+        self.network.discovery = Some(plain(address));
         self
     }
 
     /// Port of the multicast addresses that an embedded service gives to regions.
     pub fn data_port(mut self, port: u16) -> Self {
-        self.data_port = port;
+        self.channels.port = port;
+        self
+    }
+
+    /// Range of the multicast addresses that an embedded service gives to regions: its first
+    /// address, and the length of its prefix, 4 to 30, for IPv6 8 to 126. If not given,
+    /// 239.192.0.0/14 or ff15::/64. All services of a cluster must have the same.
+    pub fn data_range(mut self, first: IpAddr, prefix: u8) -> Self {
+        self.channels.range = Some((first, prefix));
         self
     }
 
@@ -210,7 +269,8 @@ impl Builder {
         self
     }
 
-    /// Hops that multicast may take: 0 keeps it on this host, 1 on this network.
+    /// Hops that multicast may take: 0 keeps it on this host (with IPv6 take `lo` for that), 1 on
+    /// this network.
     pub fn ttl(mut self, ttl: u8) -> Self {
         self.network.ttl = ttl;
         self
@@ -235,7 +295,8 @@ impl Builder {
     }
 
     /// Largest datagram sent, in bytes, without IP and UDP headers; if not given, 1472, which is
-    /// what Ethernet carries (8972 on loopback), or what the interface carries if that is less.
+    /// what Ethernet carries (IPv6: 1452; on loopback 7500 more), or what the interface carries if
+    /// that is less.
     /// More needs jumbo frames on the whole path.
     pub fn datagram_bytes(mut self, bytes: usize) -> Self {
         self.datagram_bytes = Some(bytes);

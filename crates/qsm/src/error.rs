@@ -3,7 +3,7 @@ use std::io;
 use std::time::Duration;
 
 use qsm_gms::ServiceConfigError;
-use qsm_net::{InterfaceError, PortError};
+use qsm_net::{Interface, InterfaceError, PortError};
 use qsm_proto::ConfigError;
 
 /// Why a node or a service could not be started. Each text ends with the remedy.
@@ -12,6 +12,14 @@ use qsm_proto::ConfigError;
 pub enum StartError {
     /// The protocol's configuration cannot work.
     Config(ConfigError),
+    /// What was given is of one family of addresses, the interface's address of the other. The
+    /// nodes of a cluster send to each other, so all use IPv4, or all IPv6.
+    Families {
+        /// What was given.
+        given: String,
+        /// The interface.
+        interface: Interface,
+    },
     /// No network interface could be chosen.
     Interface(InterfaceError),
     /// A name is empty, too long, or has control characters.
@@ -40,6 +48,12 @@ impl fmt::Display for StartError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Config(error) => write!(f, "configuration: {error}"),
+            Self::Families { given, interface } => write!(
+                f,
+                "{given} cannot be used from interface {interface}, which is of the other family; \
+                 all nodes of a cluster use IPv4, or all IPv6: choose an interface by an address \
+                 of the right family, or change the other"
+            ),
             Self::Interface(error) => error.fmt(f),
             Self::Name { of, length, max } => write!(
                 f,
@@ -61,7 +75,7 @@ impl std::error::Error for StartError {
         match self {
             Self::Config(error) => Some(error),
             Self::Interface(error) => Some(error),
-            Self::Name { .. } => None,
+            Self::Families { .. } | Self::Name { .. } => None,
             Self::Port(error) => Some(error),
             Self::Service(error) => Some(error),
             Self::System { source, .. } => Some(source),

@@ -58,7 +58,7 @@ mod snapshot;
 mod subscription;
 mod tap;
 
-pub use builder::{Builder, DATA_PORT, DISCOVERY, Embedded, NAME_BYTES_MAX};
+pub use builder::{Builder, DATA_PORT, Embedded, NAME_BYTES_MAX};
 pub use error::{CloseReason, RecvError, RequestError, SendError, StartError};
 pub use event::{Event, Events};
 pub use feed::{Feed, FeedHandle, Pull};
@@ -71,9 +71,9 @@ pub use subscription::{
 };
 pub use tap::{Direction, Tapped};
 
-pub use qsm_gms::{ServiceEvent, ServiceStats};
+pub use qsm_gms::{DISCOVERY_V4, DISCOVERY_V6, ServiceEvent, ServiceStats};
 pub use qsm_net::{
-    FaultConfig, FaultCounters, Interface, InterfaceError, IoReport, Offload, PortCounters,
+    Family, FaultConfig, FaultCounters, Interface, InterfaceError, IoReport, Offload, PortCounters,
     PortError, ReceiveCounters, SendCounters, SendErrorCounters, choose_interface, interfaces,
 };
 pub use qsm_proto::view::Layout;

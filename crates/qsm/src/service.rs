@@ -3,7 +3,7 @@
 
 use core::fmt;
 use std::io;
-use std::net::SocketAddrV4;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,12 +12,12 @@ use std::time::{Duration, Instant};
 
 use crossbeam_queue::SegQueue;
 use qsm_gms::{ServiceConfig, ServiceEvent, ServiceStats};
-use qsm_net::{IoReport, Port, PortCounters, Waker};
+use qsm_net::{Family, IoReport, Port, PortCounters, Waker};
 use qsm_proto::{Seed, Transmit};
 use qsm_wire::NodeId;
 use qsm_wire::membership::{GroupRow, NodeRow, RegionRow};
 
-use crate::builder::{DATA_PORT, Network, check_name};
+use crate::builder::{Channels, Network, check_name, plain};
 use crate::core::{Clock, Poll, Transmitter, random};
 use crate::error::{CloseReason, RecvError, RequestError, StartError};
 use crate::inbox::{Capacity, Inbox};
@@ -55,7 +55,7 @@ pub struct ServiceSnapshot {
 pub struct ServiceBuilder {
     cluster: String,
     network: Network,
-    data_port: u16,
+    channels: Channels,
     embedded: bool,
     batch_interval: Option<Duration>,
     on_yield: Option<Box<dyn FnOnce() + Send>>,
@@ -69,14 +69,14 @@ impl ServiceBuilder {
                 unicast_port: SERVICE_PORT,
                 ..Network::default()
             },
-            data_port: DATA_PORT,
+            channels: Channels::default(),
             embedded: false,
             batch_interval: None,
             on_yield: None,
         }
     }
 
-    pub(crate) fn embedded(network: &Network, cluster: &str, data_port: u16) -> Self {
+    pub(crate) fn embedded(network: &Network, cluster: &str, channels: Channels) -> Self {
         Self {
             cluster: cluster.to_owned(),
             network: Network {
@@ -84,7 +84,7 @@ impl ServiceBuilder {
                 fault: None,
                 ..network.clone()
             },
-            data_port,
+            channels,
             embedded: true,
             ..Self::new()
         }
@@ -102,9 +102,16 @@ impl ServiceBuilder {
         self
     }
 
-    /// Name or IPv4 address of the network interface; if not given, the most fitting one.
+    /// Name or address of the network interface (`eth0`, `10.0.0.1`, `fd00::1`, `fe80::1%eth0`);
+    /// if not given, the most fitting one.
     pub fn interface(mut self, interface: impl Into<String>) -> Self {
         self.network.interface = Some(interface.into());
+        self
+    }
+
+    /// Whether to use IPv4 or IPv6; as [`Builder::family`](crate::Builder::family).
+    pub fn family(mut self, family: Family) -> Self {
+        self.network.family = Some(family);
         self
     }
 
@@ -115,14 +122,21 @@ impl ServiceBuilder {
     }
 
     /// Where it announces itself: a multicast address and port, the same on all nodes.
-    pub fn discovery(mut self, address: SocketAddrV4) -> Self {
-        self.network.discovery = address;
+    pub fn discovery(mut self, address: SocketAddr) -> Self {
+        self.network.discovery = Some(plain(address));
         self
     }
 
     /// Port of the multicast addresses that it gives to regions.
     pub fn data_port(mut self, port: u16) -> Self {
-        self.data_port = port;
+        self.channels.port = port;
+        self
+    }
+
+    /// Range of the multicast addresses that it gives to regions; as
+    /// [`Builder::data_range`](crate::Builder::data_range).
+    pub fn data_range(mut self, first: IpAddr, prefix: u8) -> Self {
+        self.channels.range = Some((first, prefix));
         self
     }
 
@@ -144,16 +158,20 @@ impl ServiceBuilder {
     /// [`StartError`], whose text says what to do.
     pub fn start(self) -> Result<Service, StartError> {
         check_name("cluster", &self.cluster)?;
-        let interface = self.network.interface()?;
+        let interface = self.network.interface(None)?;
+        let discovery = self.network.discovery(interface.family());
         let mut port = Port::open(self.network.port_config(interface))?;
-        port.join(self.network.discovery)?;
+        port.join(discovery)?;
         let mut config = ServiceConfig {
             cluster: self.cluster.clone(),
-            discovery: self.network.discovery.into(),
+            discovery,
             embedded: self.embedded,
-            ..ServiceConfig::new(NodeId(random()), port.local_addr().into())
+            ..ServiceConfig::new(NodeId(random()), port.local_addr())
         };
-        config.plan.port = self.data_port;
+        config.plan.port = self.channels.port;
+        if let Some((first, prefix)) = self.channels.range {
+            (config.plan.base, config.plan.prefix) = (first, prefix);
+        }
         if let Some(interval) = self.batch_interval {
             config.batch_interval = interval;
         }
@@ -222,7 +240,7 @@ impl fmt::Debug for ServiceBuilder {
 /// they are. Dropping it ends it.
 pub struct Service {
     shared: Arc<Shared>,
-    address: SocketAddrV4,
+    address: SocketAddr,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
@@ -237,7 +255,7 @@ impl Service {
 
     /// Where nodes reach it.
     #[must_use]
-    pub fn address(&self) -> SocketAddrV4 {
+    pub fn address(&self) -> SocketAddr {
         self.address
     }
 
@@ -386,7 +404,7 @@ impl Thread {
             }
             datagrams += received;
             for datagram in self.port.datagrams() {
-                let from = datagram.source.into();
+                let from = datagram.source;
                 self.machine.handle_datagram(now, from, datagram.bytes);
             }
         }

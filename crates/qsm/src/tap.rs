@@ -1,5 +1,5 @@
 use core::fmt;
-use std::net::SocketAddrV4;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -22,9 +22,9 @@ pub struct Tapped<'a> {
     /// Which way.
     pub direction: Direction,
     /// Whom it was sent to, or who sent it.
-    pub peer: SocketAddrV4,
+    pub peer: SocketAddr,
     /// The multicast address it was sent to; `None` for unicast.
-    pub group: Option<SocketAddrV4>,
+    pub group: Option<SocketAddr>,
     /// What was sent or received: one datagram, or, sent, a train of them.
     pub bytes: &'a [u8],
     /// Bytes of each datagram of a train; the last one may be shorter.

@@ -7,7 +7,9 @@ use std::sync::mpsc::channel;
 use std::time::Duration;
 
 use common::{PATIENCE, Site};
-use qsm::{CloseReason, Limits, Node, PortError, RecvError, RequestError, SendError, StartError};
+use qsm::{
+    CloseReason, Family, Limits, Node, PortError, RecvError, RequestError, SendError, StartError,
+};
 
 fn start_error(builder: qsm::Builder) -> (StartError, String) {
     let error = builder.start().expect_err("it should not start");
@@ -38,6 +40,25 @@ fn a_busy_port_is_named() {
         text.contains(&port.to_string()) && text.contains("choose another port"),
         "{text}"
     );
+}
+
+#[test]
+fn addresses_of_two_families_are_refused() {
+    let builder = || Node::builder().interface("127.0.0.1");
+    let service = "[fd00::1]:4481".parse().unwrap();
+    let (error, text) = start_error(builder().service(service));
+    assert!(matches!(error, StartError::Families { .. }), "{error:?}");
+    assert_eq!(
+        text,
+        "the membership service at [fd00::1]:4481 cannot be used from interface lo (127.0.0.1), \
+         which is of the other family; all nodes of a cluster use IPv4, or all IPv6: choose an \
+         interface by an address of the right family, or change the other"
+    );
+    let discovery = "[ff15::8000:1]:4483".parse().unwrap();
+    let (_, text) = start_error(builder().discovery(discovery));
+    assert!(text.starts_with("the discovery address [ff15::8000:1]:4483 cannot"));
+    let (_, text) = start_error(builder().family(Family::V6));
+    assert!(text.starts_with("IPv6 cannot be used from interface lo (127.0.0.1)"));
 }
 
 #[test]

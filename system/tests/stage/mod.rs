@@ -3,11 +3,12 @@
 #![allow(dead_code, reason = "each test file uses its own part of the stage")]
 
 use std::collections::BTreeMap;
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use lab::{Actor, HostId, Lab};
+use lab::{Actor, HostId, Lab, LabError};
 
 const PATIENCE: Duration = Duration::from_secs(120);
 const SERVICE_PORT: u16 = 4481;
@@ -33,12 +34,21 @@ impl Stage {
     /// A lab with a running service and one host for each of `hosts` nodes; `None`, with a word
     /// why, where no lab can be made.
     pub(crate) fn new(hosts: usize) -> Option<Self> {
+        Self::of(hosts, Lab::new)
+    }
+
+    /// The same, all over IPv6.
+    pub(crate) fn with_ipv6(hosts: usize) -> Option<Self> {
+        Self::of(hosts, Lab::with_ipv6)
+    }
+
+    fn of(hosts: usize, lab: fn() -> Result<Lab, LabError>) -> Option<Self> {
         if let Err(reason) = Lab::available() {
             eprintln!("skipped: {reason}");
             return None;
         }
         let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut lab = Lab::new().unwrap();
+        let mut lab = lab().unwrap();
         let hosts = lab.add_hosts(hosts + 1).unwrap();
         let directory = std::env::temp_dir().join(lab.prefix());
         std::fs::create_dir_all(&directory).unwrap();
@@ -80,14 +90,17 @@ impl Stage {
 
     fn command(&self, host: HostId) -> std::process::Command {
         let mut command = self.lab.command(host, env!("CARGO_BIN_EXE_system-node"));
-        let service = self.lab.host(self.hosts[self.hosts.len() - 1]).address();
+        let service = self.lab.host(self.hosts[self.hosts.len() - 1]);
+        let v6 = service.address_v6().map(IpAddr::from);
+        let service = v6.unwrap_or_else(|| service.address().into());
+        let service = SocketAddr::new(service, SERVICE_PORT);
         command.args([
             "--interface",
             self.lab.host(host).interface(),
             "--cluster",
             "system",
         ]);
-        command.args(["--service", &format!("{service}:{SERVICE_PORT}")]);
+        command.args(["--service", &service.to_string()]);
         command
     }
 

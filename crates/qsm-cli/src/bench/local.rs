@@ -217,7 +217,7 @@ impl<'a> Stage<'a> {
             Duration::from_secs_f64((messages / f64::from(trial.rate.unwrap_or(1000))).min(1e9))
         });
         Ok(Self {
-            cast: Cast::new(!trial.local.lab)?,
+            cast: Cast::new(!trial.local.lab, trial.local.family())?,
             stop,
             deadline: Instant::now() + lasts + OVERHEAD,
             heard: VecDeque::new(),

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
+use qsm::Family;
 
 use super::message::{PLAIN_BYTES, STAMPED_BYTES};
 use crate::args::{loss_ppm, seconds, size};
@@ -80,6 +81,10 @@ impl LoadOptions {
 }
 
 /// What runs on this machine, and how it is shown.
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a flag of the command line"
+)]
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Local run")]
 pub(crate) struct LocalOptions {
@@ -98,6 +103,9 @@ pub(crate) struct LocalOptions {
     /// Each process on a host of its own, out of network namespaces, instead of loopback (as root)
     #[arg(long)]
     pub(crate) lab: bool,
+    /// Use IPv6; over loopback that takes a route for multicast, which the error names
+    #[arg(long)]
+    pub(crate) ipv6: bool,
     /// Also measure the same sockets without the protocol, in turn with it
     #[arg(long)]
     pub(crate) raw: bool,
@@ -107,4 +115,12 @@ pub(crate) struct LocalOptions {
     /// Draw them too
     #[arg(long, value_name = "FILE.svg")]
     pub(crate) plot: Option<PathBuf>,
+}
+
+impl LocalOptions {
+    /// Family of all addresses.
+    #[must_use]
+    pub(crate) fn family(&self) -> Family {
+        if self.ipv6 { Family::V6 } else { Family::V4 }
+    }
 }

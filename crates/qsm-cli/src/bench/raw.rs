@@ -1,11 +1,12 @@
 //! The same sockets without the protocol, to compare with: a blaster of full datagrams, which
 //! nobody verifies or repairs, and a ping-pong.
 
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use clap::{Args, Subcommand};
+use qsm::{DISCOVERY_V4, DISCOVERY_V6, Family};
 use qsm_net::{Interface, Port, PortConfig, SendError, SendFailure, choose_interface};
 
 use super::clock::nanos;
@@ -35,20 +36,28 @@ const TRAIN_BYTES: usize = 64_000;
 /// Datagrams of a train, at most.
 const TRAIN_MAX: usize = 64;
 
-/// What a datagram carries over Ethernet and over loopback: as much as a node's packets
-/// (`Builder::datagram_bytes`).
-const ETHERNET_BYTES: usize = 1472;
-const LOOPBACK_BYTES: usize = 8972;
+/// What a frame of Ethernet holds, and what loopback takes well, IP and UDP headers included: as
+/// much as a node's packets (`Builder::datagram_bytes`).
+const ETHERNET_BYTES: usize = 1500;
+const LOOPBACK_BYTES: usize = 9000;
 
 /// The number of a ping.
 const INDEX_BYTES: usize = 8;
 
 /// Pings go to the discovery address at the port of the data, pongs to the next address.
-fn addresses(network: &NetworkOptions) -> (SocketAddrV4, SocketAddrV4) {
-    let (ip, port) = (*network.discovery.ip(), network.data_port);
+fn addresses(network: &NetworkOptions, family: Family) -> (SocketAddr, SocketAddr) {
+    let discovery = network.discovery.unwrap_or(match family {
+        Family::V4 => DISCOVERY_V4,
+        Family::V6 => DISCOVERY_V6,
+    });
+    let next: IpAddr = match discovery.ip() {
+        IpAddr::V4(ip) => Ipv4Addr::from(u32::from(ip).wrapping_add(1)).into(),
+        IpAddr::V6(ip) => Ipv6Addr::from(u128::from(ip).wrapping_add(1)).into(),
+    };
+    let port = network.data_port;
     (
-        SocketAddrV4::new(ip, port),
-        SocketAddrV4::new(Ipv4Addr::from(u32::from(ip).wrapping_add(1)), port),
+        SocketAddr::new(discovery.ip(), port),
+        SocketAddr::new(next, port),
     )
 }
 
@@ -103,18 +112,19 @@ pub(crate) fn run(args: &RawArgs) -> Result<(), Failure> {
 }
 
 fn open(network: &NetworkOptions) -> Result<(Port, Interface), Failure> {
-    let found = choose_interface(network.interface.as_deref());
+    let family = network.ipv6.then_some(Family::V6);
+    let found = choose_interface(network.interface.as_deref(), family);
     let (interface, _) = found.map_err(|error| system(&error))?;
     let port = Port::open(PortConfig::new(interface.clone())).map_err(|error| system(&error))?;
     Ok((port, interface))
 }
 
 fn usual_bytes(interface: &Interface) -> usize {
-    if interface.loopback {
-        LOOPBACK_BYTES
-    } else {
-        ETHERNET_BYTES
-    }
+    let frame = match interface.loopback {
+        true => LOOPBACK_BYTES,
+        false => ETHERNET_BYTES,
+    };
+    frame - interface.family().header_bytes()
 }
 
 fn system(error: &impl ToString) -> Failure {
@@ -138,7 +148,7 @@ fn wake_at_end_of_input(port: &Port) {
 
 fn blast(args: &RoleArgs) -> Result<(), Failure> {
     let (mut port, interface) = open(&args.network)?;
-    let (to, _) = addresses(&args.network);
+    let (to, _) = addresses(&args.network, interface.family());
     let usual = usual_bytes(&interface);
     let count = (TRAIN_BYTES / usual).clamp(1, TRAIN_MAX);
     let train = vec![7; usual * count];
@@ -165,8 +175,8 @@ fn blast(args: &RoleArgs) -> Result<(), Failure> {
 }
 
 fn catch(args: &RoleArgs) -> Result<(), Failure> {
-    let (mut port, _) = open(&args.network)?;
-    let (group, _) = addresses(&args.network);
+    let (mut port, interface) = open(&args.network)?;
+    let (group, _) = addresses(&args.network, interface.family());
     port.join(group).map_err(|error| system(&error))?;
     wait_for_start()?;
     wake_at_end_of_input(&port);
@@ -196,8 +206,8 @@ fn catch(args: &RoleArgs) -> Result<(), Failure> {
 }
 
 fn pong(args: &RoleArgs) -> Result<(), Failure> {
-    let (mut port, _) = open(&args.network)?;
-    let (pings, pongs) = addresses(&args.network);
+    let (mut port, interface) = open(&args.network)?;
+    let (pings, pongs) = addresses(&args.network, interface.family());
     port.join(pings).map_err(|error| system(&error))?;
     wait_for_start()?;
     wake_at_end_of_input(&port);
@@ -225,7 +235,7 @@ fn ping(args: &PingArgs) -> Result<(), Failure> {
     let load = &args.all.load;
     let stop = Stop::on_signals()?;
     let (mut port, interface) = open(&args.all.network)?;
-    let (pings, pongs) = addresses(&args.all.network);
+    let (pings, pongs) = addresses(&args.all.network, interface.family());
     port.join(pongs).map_err(|error| system(&error))?;
     wait_for_start()?;
     let pace = Pace::new(Instant::now(), args.rate);

@@ -18,6 +18,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use clap::Args;
+use qsm::Family;
 
 pub(crate) use node::{NodeArgs, run as run_node};
 
@@ -40,11 +41,16 @@ const OVERHEAD: Duration = Duration::from_secs(8);
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Arguments of `qsm demo`.
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a flag of the command line"
+)]
 #[derive(Debug, Clone, Args)]
 #[command(after_help = after_help!(
     "qsm demo                           under a minute, on any machine"
     "qsm demo --loss 10 --seconds 40"
     "qsm demo --loopback --quick        without root; a few seconds"
+    "qsm demo --ipv6                    the same with IPv6"
 ))]
 pub(crate) struct DemoArgs {
     /// Six receivers and a tenth of the groups, for a few seconds
@@ -53,6 +59,9 @@ pub(crate) struct DemoArgs {
     /// Do without network namespaces, also where they are permitted
     #[arg(long)]
     pub(crate) loopback: bool,
+    /// Use IPv6; over loopback that takes a route for multicast, which the error names
+    #[arg(long)]
+    pub(crate) ipv6: bool,
     /// How long to publish [default: 20, with --quick 3]
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     pub(crate) seconds: Option<Duration>,
@@ -111,7 +120,8 @@ impl Director {
         let size = if args.quick { Size::Quick } else { Size::Full };
         let stop = Stop::on_signals()?;
         let mut screen = Screen::new(args.published_for() + OVERHEAD);
-        let cast = Cast::new(args.loopback)?;
+        let family = if args.ipv6 { Family::V6 } else { Family::V4 };
+        let cast = Cast::new(args.loopback, family)?;
         if let Some(why) = &cast.without_lab {
             screen.say(&format!("all on this host, over loopback: {why}"));
         }

@@ -8,7 +8,7 @@
 
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hasher};
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use qsm_net::{Interface, Offload, Port, PortConfig, choose_interface};
@@ -19,13 +19,13 @@ pub const PATIENCE: Duration = Duration::from_secs(20);
 /// A datagram, copied.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Copied {
-    pub group: Option<SocketAddrV4>,
-    pub source: SocketAddrV4,
+    pub group: Option<SocketAddr>,
+    pub source: SocketAddr,
     pub bytes: Vec<u8>,
 }
 
 pub fn lo() -> Interface {
-    choose_interface(Some("lo")).unwrap().0
+    choose_interface(Some("lo"), None).unwrap().0
 }
 
 pub fn config() -> PortConfig {
@@ -44,13 +44,11 @@ pub fn open(offload: Offload) -> Port {
 }
 
 /// An address of 239.255/16 and a port that nobody else uses, also not a second run of the tests at the same time.
-pub fn group() -> SocketAddrV4 {
+pub fn group() -> SocketAddr {
     let random = RandomState::new().build_hasher().finish();
     let [a, b, c, d, ..] = random.to_le_bytes();
-    SocketAddrV4::new(
-        Ipv4Addr::new(239, 255, a, b),
-        20_000 + u16::from_le_bytes([c, d]) % 40_000,
-    )
+    let port = 20_000 + u16::from_le_bytes([c, d]) % 40_000;
+    SocketAddr::from(([239, 255, a, b], port))
 }
 
 /// Receives until `count` datagrams have come.

@@ -186,7 +186,7 @@ impl Core {
             node: self.endpoint.origin().node,
             name: self.about.name.clone(),
             cluster: self.about.cluster.clone(),
-            address: self.port.local_addr().into(),
+            address: self.port.local_addr(),
             incarnation: (incarnation.0 != 0).then_some(incarnation),
             service: self.about.service,
             uptime: self.clock.uptime(),

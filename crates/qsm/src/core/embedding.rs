@@ -1,10 +1,10 @@
 //! The membership service within the node's process, when there is no other.
 
-use std::net::SocketAddrV4;
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use super::Core;
-use crate::builder::{Builder, Embedded, Network};
+use crate::builder::{Builder, Channels, Embedded, Network};
 use crate::event::Event;
 use crate::service::{Service, ServiceBuilder};
 use crate::shared::Command;
@@ -13,7 +13,7 @@ pub(super) struct Embedding {
     when: Embedded,
     network: Network,
     cluster: String,
-    data_port: u16,
+    channels: Channels,
     service: Option<Service>,
 }
 
@@ -26,13 +26,13 @@ impl Embedding {
                 ..builder.network.clone()
             },
             cluster: builder.cluster.clone(),
-            data_port: builder.data_port,
+            channels: builder.channels,
             service: None,
         }
     }
 
-    pub(super) fn is_discovery(&self, address: SocketAddrV4) -> bool {
-        self.network.discovery == address
+    pub(super) fn is_discovery(&self, address: SocketAddr) -> bool {
+        self.network.discovery == Some(address)
     }
 
     /// Ends the embedded service, if it runs.
@@ -58,7 +58,7 @@ impl Core {
     fn start_service(&mut self) {
         if let Some(service) = &self.embedding.service {
             // It runs, but was not heard: say again where it is.
-            let address = service.address().into();
+            let address = service.address();
             self.endpoint.set_service(self.now, address);
             return;
         }
@@ -66,7 +66,7 @@ impl Core {
         let builder = ServiceBuilder::embedded(
             &self.embedding.network,
             &self.embedding.cluster,
-            self.embedding.data_port,
+            self.embedding.channels,
         );
         let yielded = move || {
             if let Some(shared) = shared.upgrade() {
@@ -75,7 +75,7 @@ impl Core {
         };
         match builder.on_yield(yielded).start() {
             Ok(service) => {
-                let address = service.address().into();
+                let address = service.address();
                 self.endpoint.set_service(self.now, address);
                 self.readers.tell(&Event::ServiceEmbedded { address });
                 self.embedding.service = Some(service);

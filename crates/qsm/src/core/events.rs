@@ -71,9 +71,7 @@ impl Core {
             Proto::Listen { address } => self.listen(address),
             Proto::Unlisten { address } => {
                 // The discovery address is listened to all the time.
-                if let SocketAddr::V4(address) = address
-                    && !self.embedding.is_discovery(address)
-                {
+                if !self.embedding.is_discovery(address) {
                     self.port.leave(address);
                 }
             }
@@ -131,11 +129,8 @@ impl Core {
     }
 
     fn listen(&mut self, address: SocketAddr) {
-        let result = match address {
-            SocketAddr::V4(address) => self.port.join(address).map_err(|error| error.to_string()),
-            SocketAddr::V6(_) => Err("IPv6 is not supported".to_owned()),
-        };
-        if let Err(reason) = result {
+        if let Err(error) = self.port.join(address) {
+            let reason = error.to_string();
             self.readers.tell(&Event::NotListening { address, reason });
         }
     }

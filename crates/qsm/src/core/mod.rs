@@ -183,17 +183,17 @@ impl Core {
                 .as_ref()
                 .map(|tap| (tap, std::time::Instant::now()));
             for datagram in self.port.datagrams() {
+                let from = datagram.source;
                 if let Some((tap, at)) = tap {
                     tap.tell(Tapped {
                         at,
                         direction: Direction::Received,
-                        peer: datagram.source,
+                        peer: from,
                         group: datagram.group,
                         bytes: datagram.bytes,
                         segment_bytes: datagram.bytes.len(),
                     });
                 }
-                let from = datagram.source.into();
                 let datagram = match datagram.home {
                     Some((buffer, start)) => {
                         Datagram::lent(buffer, start..start + datagram.bytes.len())

@@ -19,20 +19,22 @@ use crate::outlet::Gate;
 use crate::shared::Shared;
 use crate::snapshot::RuntimeStats;
 
-/// What Ethernet carries in one datagram, less IP and UDP headers.
-const ETHERNET_BYTES: usize = 1472;
+/// What Ethernet carries in one packet.
+const ETHERNET_BYTES: usize = 1500;
 /// The same for jumbo frames, which every loopback interface carries: there is no switch to ask.
-const JUMBO_BYTES: usize = 8972;
-/// IP and UDP headers.
-const HEADER_BYTES: usize = 28;
+const JUMBO_BYTES: usize = 9000;
 
-pub(crate) fn start(builder: Builder) -> Result<Node, StartError> {
+pub(crate) fn start(mut builder: Builder) -> Result<Node, StartError> {
     check_name("cluster", &builder.cluster)?;
     let id = NodeId(random());
     let name = config_name(builder.name.as_deref(), id)?;
-    let interface = builder.network.interface()?;
+    let interface = builder.network.interface(builder.service)?;
+    let discovery = builder.network.discovery(interface.family());
+    // An embedded service is to choose alike.
+    builder.network.family = Some(interface.family());
+    builder.network.discovery = Some(discovery);
     let mut port = Port::open(builder.network.port_config(interface.clone()))?;
-    port.join(builder.network.discovery)?;
+    port.join(discovery)?;
     let config = config(&builder, &name, id, (&interface, &port));
     let clock = Clock::start();
     let now = clock.now();
@@ -99,19 +101,20 @@ fn config(
     } else {
         ETHERNET_BYTES
     };
-    let fits = mtu.saturating_sub(HEADER_BYTES).min(usual);
+    let headers = interface.family().header_bytes();
+    let fits = mtu.min(usual).saturating_sub(headers);
     Config {
         name: name.to_owned(),
         cluster: builder.cluster.clone(),
-        discovery: builder.network.discovery.into(),
-        service: builder.service.map(Into::into),
+        discovery: builder.network.discovery(interface.family()),
+        service: builder.service,
         layout: builder.layout,
         datagram_bytes: builder.datagram_bytes.unwrap_or(fits),
         receive_buffer_bytes: port.receive_buffer_granted(),
         limits: builder.limits,
         recovery: builder.recovery,
         pace: builder.pace,
-        ..Config::new(id, port.local_addr().into())
+        ..Config::new(id, port.local_addr())
     }
 }
 

@@ -1,7 +1,7 @@
 //! From the protocol to the socket. What the send buffer has no room for is kept and goes first
 //! when there is room again; nothing is overtaken and no control packet is lost here.
 
-use std::net::{SocketAddr, SocketAddrV4};
+use std::net::SocketAddr;
 use std::time;
 
 use qsm_net::{Port, SendError, Sent};
@@ -17,7 +17,7 @@ const TRAINS_PER_TURN: usize = 64;
 #[derive(Debug, Default)]
 pub(crate) struct Transmitter {
     held: Vec<u8>,
-    held_for: Option<(SocketAddrV4, usize)>,
+    held_for: Option<(SocketAddr, usize)>,
     more: bool,
     blocked: u64,
     failed: u64,
@@ -55,11 +55,7 @@ impl Transmitter {
                 self.more = false;
                 return;
             };
-            // Only IPv4 addresses are given out; another one could only come from a bad peer.
-            let SocketAddr::V4(to) = transmit.to else {
-                self.failed += 1;
-                continue;
-            };
+            let to = transmit.to;
             let (bytes, segment_bytes) = (transmit.bytes, transmit.segment_bytes);
             match hand_over(self.tap.as_ref(), port, to, (bytes, segment_bytes)) {
                 Ok(_) => {}
@@ -111,7 +107,7 @@ impl Transmitter {
 fn hand_over(
     tap: Option<&Tap>,
     port: &mut Port,
-    to: SocketAddrV4,
+    to: SocketAddr,
     (bytes, segment_bytes): (&[u8], usize),
 ) -> Result<Sent, SendError> {
     let Some(tap) = tap else {

@@ -9,7 +9,7 @@
 use std::collections::hash_map::RandomState;
 use std::future::Future;
 use std::hash::{BuildHasher, Hasher};
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::SocketAddr;
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
@@ -24,7 +24,7 @@ pub const PATIENCE: Duration = Duration::from_secs(60);
 /// A cluster of its own, with addresses that no other test uses, also not a second run.
 pub struct Site {
     cluster: String,
-    discovery: SocketAddrV4,
+    discovery: SocketAddr,
     data_port: u16,
 }
 
@@ -35,7 +35,7 @@ impl Site {
         let port = |high, low| 20_000 + u16::from_le_bytes([high, low]) % 12_000;
         Self {
             cluster: format!("test-{random:x}"),
-            discovery: SocketAddrV4::new(Ipv4Addr::new(239, 255, a, b), port(c, d)),
+            discovery: SocketAddr::from(([239, 255, a, b], port(c, d))),
             data_port: port(e, f),
         }
     }

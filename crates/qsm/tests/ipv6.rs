@@ -1,0 +1,90 @@
+//! Nodes that speak IPv6, on hosts of a lab.
+
+mod common;
+
+use common::{PATIENCE, admitted, expect_numbers, pattern, wait_for};
+use lab::{HostId, Lab};
+use qsm::{Builder, Embedded, Event, Family, Node};
+
+fn lab(hosts: usize) -> Option<(Lab, Vec<HostId>)> {
+    if let Err(reason) = Lab::available() {
+        eprintln!("skipped: {reason}");
+        return None;
+    }
+    let mut lab = Lab::with_ipv6().unwrap();
+    let hosts = lab.add_hosts(hosts).unwrap();
+    Some((lab, hosts))
+}
+
+fn builder(embedded: Embedded) -> Builder {
+    Node::builder()
+        .cluster("six")
+        .receive_buffer(4 << 20)
+        .request_timeout(PATIENCE)
+        .embedded_service(embedded)
+}
+
+/// What the one publishes reaches the other, and the region has an address of this kind.
+fn talk(from: &Node, to: &Node, range: &str) {
+    let subscription = to.subscribe(["talk"]).unwrap();
+    let publisher = from.publisher("talk").unwrap();
+    publisher.wait_for_members(1, PATIENCE).unwrap();
+    for number in 1..=200 {
+        publisher.send(&pattern(number, 3000)).unwrap();
+    }
+    expect_numbers(&subscription, 1..=200, |number| pattern(number, 3000));
+    from.flush(PATIENCE).unwrap();
+    let regions = from.regions().unwrap();
+    for region in regions {
+        let address = region.address.to_string();
+        assert!(address.starts_with(range), "{address}");
+    }
+}
+
+#[test]
+fn two_nodes_of_a_host_talk_over_loopback() {
+    let Some((lab, hosts)) = lab(1) else { return };
+    let _inside = lab.enter(hosts[0]).unwrap();
+    let first = admitted(builder(Embedded::Always).interface("::1"));
+    let second = admitted(builder(Embedded::Never).interface("lo").family(Family::V6));
+    talk(&first, &second, "[ff15::");
+    talk(&second, &first, "[ff15::");
+}
+
+#[test]
+fn hosts_find_each_other_by_their_link_local_addresses() {
+    let Some((lab, hosts)) = lab(2) else { return };
+    let node = |host, embedded| {
+        let _inside = lab.enter(host).unwrap();
+        let address = lab.host(host).link_address_v6().unwrap();
+        let range = "ff12:0:7::".parse().unwrap();
+        let builder = builder(embedded).interface(format!("{address}%eth0"));
+        builder.data_range(range, 64).start().unwrap()
+    };
+    let first = node(hosts[0], Embedded::Always);
+    let second = node(hosts[1], Embedded::Never);
+    for node in [&first, &second] {
+        node.wait_admitted(PATIENCE).unwrap();
+    }
+    talk(&first, &second, "[ff12:0:7:");
+}
+
+#[test]
+fn a_range_of_the_other_family_is_told_when_the_service_starts() {
+    let Some((lab, hosts)) = lab(1) else { return };
+    let _inside = lab.enter(hosts[0]).unwrap();
+    let builder = builder(Embedded::IfNoneFound).interface("::1");
+    let range = "239.1.0.0".parse().unwrap();
+    let node = builder.data_range(range, 16).start().unwrap();
+    let events = node.events();
+    let event = wait_for(&events, |event| {
+        matches!(event, Event::ServiceNotEmbedded { .. })
+    });
+    let Event::ServiceNotEmbedded { reason } = event else {
+        return;
+    };
+    assert!(
+        reason.contains("239.1.0.0 are not of one family"),
+        "{reason}"
+    );
+}
