@@ -1,7 +1,7 @@
 //! Quicksilver's program of the comparison: pull feeds where as much as possible is sent, the
 //! queued `send` at a fixed rate, upcalls at receivers.
 
-use std::net::SocketAddrV4;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -31,7 +31,7 @@ fn builder(options: &Options) -> Builder {
     Node::builder()
         .interface(&options.interface)
         .cluster(format!("bench-{}", options.port))
-        .discovery(SocketAddrV4::new([239, 255, 83, 77].into(), options.port))
+        .discovery(SocketAddr::from(([239, 255, 83, 77], options.port)))
         .data_port(options.port + 1)
         .embedded_service(service)
 }

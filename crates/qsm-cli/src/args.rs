@@ -277,7 +277,10 @@ fn range(text: &str) -> Result<(IpAddr, u8), String> {
 }
 
 fn multicast(text: &str) -> Result<SocketAddr, String> {
-    let address = Place::parse(text)?.address;
+    let Place { address, zone } = Place::parse(text)?;
+    if zone.is_some() {
+        return Err("say the interface by --interface, not after the address".to_owned());
+    }
     if !address.ip().is_multicast() {
         return Err("not a multicast address: those begin with 224 to 239, or ff".to_owned());
     }
@@ -388,6 +391,10 @@ mod tests {
             ),
             (
                 "qsm pub a --discovery [fd00::1]:5",
+                ErrorKind::ValueValidation,
+            ),
+            (
+                "qsm pub a --discovery [ff12::1%eth0]:5",
                 ErrorKind::ValueValidation,
             ),
             ("qsm pub a --service fd00::1", ErrorKind::ValueValidation),

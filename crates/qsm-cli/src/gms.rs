@@ -91,8 +91,8 @@ fn start(args: &GmsArgs) -> Result<Service, Failure> {
     if let Some((first, prefix)) = network.data_range {
         builder = builder.data_range(first, prefix);
     }
-    if network.ipv6 {
-        builder = builder.family(Family::V6);
+    if let Some(family) = family(args) {
+        builder = builder.family(family);
     }
     if let Some(interface) = &network.interface {
         builder = builder.interface(interface.as_str());
@@ -100,15 +100,21 @@ fn start(args: &GmsArgs) -> Result<Service, Failure> {
     let Some(Place { address, zone }) = &args.listen else {
         return Ok(builder.port(SERVICE_PORT).start()?);
     };
-    builder = builder
-        .port(address.port())
-        .family(Family::of(address.ip()));
+    builder = builder.port(address.port());
     let zone = zone.as_ref();
     let zone = zone.map_or_else(String::new, |zone| format!("%{zone}"));
     if !address.ip().is_unspecified() {
         builder = builder.interface(format!("{}{zone}", address.ip()));
     }
     Ok(builder.start()?)
+}
+
+/// The family asked for. `--ipv6` comes first, so that beside an address of IPv4 it is refused and
+/// not passed over.
+fn family(args: &GmsArgs) -> Option<Family> {
+    let listen = args.listen.as_ref();
+    let listened = listen.map(|place| Family::of(place.address.ip()));
+    args.network.ipv6.then_some(Family::V6).or(listened)
 }
 
 /// Lines on stdout, at once, so that whoever started this can read on.

@@ -23,6 +23,7 @@ const END: Duration = Duration::from_secs(5);
 #[command(after_help = after_help!(
     "qsm lab run --hosts 3 -- ip address"
     "qsm lab run --hosts 4 --loss 2 -- qsm sub news --count 10 --name host-{index}"
+    "qsm lab run --hosts 2 --ipv6 -- qsm sub news --count 10 --ipv6"
     "qsm lab reap"
 ))]
 pub(crate) struct LabArgs {
@@ -49,6 +50,9 @@ pub(crate) struct RunArgs {
     /// Lose this share of all UDP packets at each host
     #[arg(long, value_name = "PERCENT", default_value = "0", value_parser = loss_ppm)]
     pub(crate) loss: u32,
+    /// Give hosts addresses of IPv6, too; {address} is then one of them
+    #[arg(long)]
+    pub(crate) ipv6: bool,
     /// End the commands after this long [default: wait for them]
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     pub(crate) timeout: Option<Duration>,
@@ -87,17 +91,21 @@ struct Running {
 fn run_on_hosts(args: &RunArgs) -> Result<(), Failure> {
     Lab::available().map_err(LabError::from)?;
     let stop = Stop::on_signals()?;
-    let mut lab = Lab::new()?;
+    let mut lab = match args.ipv6 {
+        true => Lab::with_ipv6()?,
+        false => Lab::new()?,
+    };
     let ids = lab.add_hosts(usize::from(args.hosts))?;
     for &id in ids.iter().filter(|_| args.loss > 0) {
         lab.set_loss(id, args.loss, Traffic::All)?;
     }
     let mut running = Vec::new();
     for id in ids {
-        let (name, address) = (
-            lab.host(id).name().to_owned(),
-            lab.host(id).address().to_string(),
-        );
+        let host = lab.host(id);
+        let name = host.name().to_owned();
+        let address = host
+            .address_v6()
+            .map_or_else(|| host.address().to_string(), |ip| ip.to_string());
         let words = |word: &String| substitute(word, id.index(), &address, args.hosts);
         let mut words = args.command.iter().map(words);
         let Some(program) = words.next() else {

@@ -69,6 +69,27 @@ fn throughput_of_two_senders_to_two_receivers_is_counted_at_each() {
 }
 
 #[test]
+fn both_benchmarks_and_the_bare_sockets_speak_ipv6() {
+    // Over loopback it would need a route that only root can add; then hosts are to be had, too.
+    if let Err(why) = lab::Lab::available() {
+        eprintln!("skipped: {why}");
+        return;
+    }
+    let common = ["--lab", "--ipv6", "--messages=1000", "--runs=1"];
+    let words = [&["throughput"], &common[..], &["--raw", "--json"]].concat();
+    let result = json(&bench(&words));
+    assert_eq!(result["options"]["ipv6"], true);
+    let run = &result["runs"][0];
+    assert_eq!(run["receivers"][0]["messages"], 1000);
+    assert_positive(&run["raw_megabytes_per_second"]);
+    let words = [&["latency", "--rate=2000"], &common[..]].concat();
+    let output = bench(&words);
+    assert_code(&output, 0);
+    let table = String::from_utf8(output.stdout).unwrap();
+    assert!(table.contains("namespaces, IPv6"), "{table}");
+}
+
+#[test]
 fn latency_has_percentiles_stages_repairs_and_the_bare_sockets_beside_it() {
     let cluster = Cluster::without_service();
     let plot = text(&cluster.folder.join("latency.svg"));

@@ -75,6 +75,10 @@ fn a_command_runs_on_every_host_of_a_lab_and_its_failure_is_told() {
     let mut lines: Vec<&str> = text.lines().collect();
     lines.sort_unstable();
     assert_eq!(lines, ["h0| 0 10.78.0.1 2", "h1| 1 10.78.0.2 2"]);
+    let words = "lab run --hosts 1 --ipv6 -- echo {address}";
+    let output = run(&words.split(' ').collect::<Vec<_>>());
+    assert_code(&output, 0);
+    assert_eq!(output.stdout, b"h0| fd00:78::1\n");
     let output = run(&[
         "lab",
         "run",

@@ -5,19 +5,22 @@ use std::sync::Arc;
 
 /// Room of one message: any datagram, any train.
 pub(crate) const BUFFER_BYTES: usize = 65_536;
-/// Of so many buffers given back one is freed: the pool shrinks to what is needed.
+/// Of so many buffers taken from the spare ones one is freed: the pool shrinks to what is needed.
 const FREED_ONE_IN: u32 = 64;
 
-/// One buffer for each slot of the ring, and those that others hold or have given back.
+/// One buffer for each slot of the ring, those that others hold, and those that they have given back.
 ///
 /// Their number is bounded by what the holders hold: a buffer is allocated only while none has been given back. They
-/// come back in about the order in which they went, so that only the oldest needs to be looked at.
+/// come back in about the order in which they went, so that only the oldest needs to be looked at. What came back last is
+/// used first: with luck it is still in a cache, and what is not needed for long can be freed.
 #[derive(Debug)]
 pub(crate) struct Buffers {
     slots: Vec<Arc<[u8]>>,
     /// Oldest first.
     held: VecDeque<Arc<[u8]>>,
-    returned: u32,
+    /// Last returned last.
+    spare: VecDeque<Arc<[u8]>>,
+    taken: u32,
 }
 
 impl Buffers {
@@ -25,7 +28,8 @@ impl Buffers {
         Self {
             slots: (0..slots).map(|_| allocate()).collect(),
             held: VecDeque::new(),
-            returned: 0,
+            spare: VecDeque::new(),
+            taken: 0,
         }
     }
 
@@ -36,7 +40,7 @@ impl Buffers {
     /// The slot's memory, to write into: another buffer if somebody holds the one it had.
     pub(crate) fn writable(&mut self, slot: usize) -> &mut [u8] {
         if Arc::get_mut(&mut self.slots[slot]).is_none() {
-            let fresh = self.returned().unwrap_or_else(allocate);
+            let fresh = self.take().unwrap_or_else(allocate);
             let held = std::mem::replace(&mut self.slots[slot], fresh);
             self.held.push_back(held);
         }
@@ -44,19 +48,18 @@ impl Buffers {
         Arc::get_mut(&mut self.slots[slot]).unwrap_or_default()
     }
 
-    fn returned(&mut self) -> Option<Arc<[u8]>> {
-        self.free()?;
-        self.returned += 1;
-        if self.returned.is_multiple_of(FREED_ONE_IN) {
-            self.held.pop_front();
-            self.free()?;
+    /// A buffer that was given back.
+    fn take(&mut self) -> Option<Arc<[u8]>> {
+        while let Some(oldest) = self.held.front_mut()
+            && Arc::get_mut(oldest).is_some()
+        {
+            self.spare.extend(self.held.pop_front());
         }
-        self.held.pop_front()
-    }
-
-    /// Something if the oldest buffer has been given back.
-    fn free(&mut self) -> Option<()> {
-        self.held.front_mut().and_then(Arc::get_mut).map(|_| ())
+        self.taken += 1;
+        if self.taken.is_multiple_of(FREED_ONE_IN) {
+            self.spare.pop_front();
+        }
+        self.spare.pop_back()
     }
 }
 
@@ -104,6 +107,7 @@ mod tests {
             let _held = Arc::clone(buffers.buffer(0));
             buffers.writable(0);
         }
-        assert!(buffers.held.len() < 10, "{}", buffers.held.len());
+        let kept = buffers.held.len() + buffers.spare.len();
+        assert!(kept < 10, "{kept}");
     }
 }

@@ -95,7 +95,8 @@ impl PortError {
 
     pub(crate) fn membership(group: SocketAddr, interface: &str) -> impl FnOnce(io::Error) -> Self {
         move |source| match source.raw_os_error() {
-            Some(libc::ENOBUFS) => Self::MembershipLimit { group },
+            // IPv4 says the former, IPv6 the latter (`__ipv6_sock_mc_join`).
+            Some(libc::ENOBUFS | libc::ENOMEM) => Self::MembershipLimit { group },
             _ => Self::interface(interface, "join a multicast group")(source),
         }
     }
@@ -154,7 +155,7 @@ impl fmt::Display for PortError {
             Self::NoMulticastRoute { name, loopback } => write!(
                 f,
                 "interface {name} has no route for IPv6 multicast; \
-                 add one with `ip -6 route add {} dev {name}`",
+                 add one with `ip -6 route append {} dev {name}`",
                 if *loopback {
                     "local ff00::/8"
                 } else {

@@ -7,8 +7,9 @@
 //! when the route look-up fails (`ip_route_output_key_hash_rcu`; checked on Linux 6.18 in a network namespace without
 //! any route). Other programs that do not name an interface still need `ip route add 224.0.0.0/4 dev X`. **IPv6 does need
 //! one** (`ff00::/8` in the table `local`). The kernel gives it to every interface that carries multicast, and so not to
-//! `lo`, which needs `ip -6 route add local ff00::/8 dev lo`: any type but `local` would be a route that drops
-//! (`fib6_is_reject`). [`Port::open`](crate::Port::open) looks.
+//! `lo`, which needs `ip -6 route append local ff00::/8 dev lo`: any type but `local` would be a route that drops
+//! (`fib6_is_reject`), and `add` fails where another interface has one of the same metric. [`Port::open`](crate::Port::open)
+//! looks.
 //!
 //! The address chosen decides the family. Without a wish that is IPv4 where there is a choice.
 

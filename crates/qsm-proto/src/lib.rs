@@ -52,7 +52,7 @@ mod time;
 pub mod view;
 
 pub use config::{Config, ConfigError, Limits, Pace, Recovery};
-pub use endpoint::Endpoint;
+pub use endpoint::{Endpoint, Publication};
 pub use event::{Deliver, Delivery, Event, Events, PublishError};
 pub use outbox::{Outbox, Reason, Transmit};
 pub use random::{Random, Seed, mix};

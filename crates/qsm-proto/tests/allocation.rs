@@ -82,6 +82,7 @@ fn culprits(work: impl FnOnce()) -> String {
 fn held_bytes<T>(value: T) -> usize {
     let before = LIVE_BYTES.get();
     drop(value);
+    // What other threads have allocated and this one has freed may have taken it below zero.
     before.wrapping_sub(LIVE_BYTES.get())
 }
 

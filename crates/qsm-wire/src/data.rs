@@ -41,11 +41,14 @@ impl DataHeader {
     /// Appends the 44 bytes that open a data packet.
     #[inline]
     pub fn encode(&self, header: &Header, out: &mut Vec<u8>) {
-        header.encode(Kind::Data, out);
-        out.extend_from_slice(&self.channel.0.to_le_bytes());
-        out.extend_from_slice(&self.view.0.to_le_bytes());
-        out.extend_from_slice(&self.sequence.to_le_bytes());
-        out.extend_from_slice(&self.view_age.to_le_bytes());
+        // Put together on the stack: appending field by field would look for room each time.
+        let mut bytes = [0; DATA_HEADER_BYTES];
+        bytes[..24].copy_from_slice(&header.to_bytes(Kind::Data));
+        bytes[24..28].copy_from_slice(&self.channel.0.to_le_bytes());
+        bytes[28..32].copy_from_slice(&self.view.0.to_le_bytes());
+        bytes[32..40].copy_from_slice(&self.sequence.to_le_bytes());
+        bytes[40..44].copy_from_slice(&self.view_age.to_le_bytes());
+        out.extend_from_slice(&bytes);
     }
 
     /// First sequence number of this packet's view, unless that is too long ago to tell.
@@ -163,9 +166,11 @@ impl Chunk<'_> {
             Part::Last => LAST,
         };
         let length = u16::try_from(content.len()).unwrap_or(0) | flags;
-        out.extend_from_slice(&self.group.0.to_le_bytes());
-        out.extend_from_slice(&self.message.to_le_bytes());
-        out.extend_from_slice(&length.to_le_bytes());
+        let mut head = [0; CHUNK_HEADER_BYTES];
+        head[..4].copy_from_slice(&self.group.0.to_le_bytes());
+        head[4..8].copy_from_slice(&self.message.to_le_bytes());
+        head[8..].copy_from_slice(&length.to_le_bytes());
+        out.extend_from_slice(&head);
         if let Part::First { total } = self.part {
             out.extend_from_slice(&total.to_le_bytes());
         }

@@ -1,4 +1,4 @@
-use crate::raw::{Reader, put_origin};
+use crate::raw::Reader;
 use crate::{
     Absent, Ack, Beacon, Data, DecodeError, Frame, Heard, Heartbeat, Marks, Origin, Probe, Request,
     Reset, StreamQuery, Summary, Token, TokenAck,
@@ -138,10 +138,18 @@ impl Header {
     /// Appends the header of a packet of this kind.
     #[inline]
     pub fn encode(&self, kind: Kind, out: &mut Vec<u8>) {
-        out.extend_from_slice(&[VERSION, kind as u8, 0, self.hop as u8]);
-        out.extend_from_slice(&self.cluster.to_le_bytes());
-        put_origin(out, self.origin);
-        out.extend_from_slice(&self.epoch.to_le_bytes());
+        out.extend_from_slice(&self.to_bytes(kind));
+    }
+
+    #[inline]
+    pub(crate) fn to_bytes(self, kind: Kind) -> [u8; HEADER_BYTES] {
+        let mut bytes = [0; HEADER_BYTES];
+        bytes[..4].copy_from_slice(&[VERSION, kind as u8, 0, self.hop as u8]);
+        bytes[4..8].copy_from_slice(&self.cluster.to_le_bytes());
+        bytes[8..16].copy_from_slice(&self.origin.node.0.to_le_bytes());
+        bytes[16..20].copy_from_slice(&self.origin.incarnation.0.to_le_bytes());
+        bytes[20..].copy_from_slice(&self.epoch.to_le_bytes());
+        bytes
     }
 
     #[inline]

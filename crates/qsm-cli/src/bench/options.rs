@@ -82,6 +82,10 @@ impl LoadOptions {
 }
 
 /// What runs on this machine, and how it is shown.
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a flag of the command line"
+)]
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Local run")]
 pub(crate) struct LocalOptions {
@@ -103,7 +107,7 @@ pub(crate) struct LocalOptions {
     /// Each process on a host of its own, out of network namespaces, instead of loopback (as root)
     #[arg(long)]
     pub(crate) lab: bool,
-    /// Use IPv6
+    /// Use IPv6; over loopback that takes a route for multicast, which the error names
     #[arg(long)]
     pub(crate) ipv6: bool,
     /// Also measure the same sockets without the protocol, in turn with it

@@ -5,6 +5,7 @@ mod data;
 mod departures;
 mod meter;
 mod past;
+mod publication;
 mod publish;
 mod queries;
 mod requests;
@@ -19,6 +20,8 @@ use std::ops::Bound;
 use qsm_wire::{
     Body, ChannelId, DecodeError, GroupId, Header, Kind, NodeId, Origin, Packet, RegionId,
 };
+
+pub use self::publication::Publication;
 
 use self::core::Core;
 use self::departures::Departures;

@@ -1,13 +1,12 @@
 //! The application's commands: entering groups, publishing, closing.
 
+use qsm_wire::GroupId;
 use qsm_wire::membership::{QueryKind, Role};
-use qsm_wire::{GroupId, Opening, StreamId};
 
-use super::core::Core;
+use super::publication::{Publication, Way};
 use super::{Closing, Endpoint};
-use crate::region::Region;
-use crate::send::{Message, Past, PushError, SendConfig, SendStream};
-use crate::{Deliver, Delivery, Event, Instant, PublishError};
+use crate::send::{SendConfig, SendStream};
+use crate::{Deliver, Event, Instant, PublishError};
 
 /// How long a closing node waits for its messages to become stable.
 const CLOSE_PATIENCE: core::time::Duration = core::time::Duration::from_secs(10);
@@ -81,42 +80,33 @@ impl Endpoint {
         payload: &[u8],
         out: &mut dyn Deliver,
     ) -> Result<u64, PublishError> {
+        self.publication(now, group)?.push(payload, out)
+    }
+
+    /// Opens a group for several messages.
+    ///
+    /// # Errors
+    /// This node may not publish to the group: it has not entered it, or is closing.
+    pub fn publication(
+        &mut self,
+        now: Instant,
+        group: GroupId,
+    ) -> Result<Publication<'_>, PublishError> {
         let now = self.advance(now);
         if self.closing.is_some() {
             return Err(PublishError::Closed);
         }
-        let Some(number) = self.routes.next_number(group) else {
-            return Err(PublishError::NotEntered);
-        };
-        let max = self.core.config.limits.message_bytes;
-        if payload.len() > max {
-            return Err(PublishError::TooLarge {
-                length: payload.len(),
-                max,
-            });
-        }
-        self.push_to_regions(
+        let (regions, numbering) = self.routes.open(group).ok_or(PublishError::NotEntered)?;
+        let forgotten = self.pasts.forgotten();
+        Ok(Publication {
             now,
-            Message {
-                group,
-                number,
-                payload,
-            },
-        )?;
-        self.routes.count(group);
-        self.core.stats.messages_published += 1;
-        if self.core.cursors.subscribed(group) {
-            self.core.stats.messages_delivered += 1;
-            self.core.stats.bytes_delivered += payload.len() as u64;
-            let sender = self.core.origin;
-            out.deliver(Delivery {
-                group,
-                sender,
-                number,
-                bytes: payload,
-            });
-        }
-        Ok(number)
+            group,
+            numbering,
+            subscribed: self.core.cursors.subscribed(group),
+            way: Way::new((regions, &mut self.regions), &self.core, forgotten),
+            pool: &mut self.pool,
+            core: &mut self.core,
+        })
     }
 
     /// The largest message that [`Endpoint::publish`] would take now, bytes.
@@ -191,81 +181,4 @@ impl Endpoint {
         }
         self.core.events.push(Event::Done { request });
     }
-
-    /// Puts a message on the streams of all regions of its group, or on none.
-    fn push_to_regions(&mut self, now: Instant, message: Message<'_>) -> Result<(), PublishError> {
-        let ids = self.routes.regions(message.group);
-        // One region judges for itself; several share the pool, and all of them must have room.
-        if ids.len() > 1 {
-            self.check_rooms(message)?;
-        }
-        for id in self.routes.regions(message.group) {
-            let region = self.regions.get_mut(id);
-            let Some(region) = region.filter(|region| region.receivers > 0) else {
-                continue;
-            };
-            let sender = sending(region, &self.core, self.pasts.forgotten());
-            sender
-                .push(now, &mut self.pool, message)
-                .map_err(|error| match error {
-                    PushError::TooLarge { max } => PublishError::TooLarge {
-                        length: message.payload.len(),
-                        max,
-                    },
-                    _ => PublishError::WindowFull { region: *id },
-                })?;
-            if region.history.me().is_some() {
-                region.ring.note_traffic(now, message.payload.len());
-            }
-        }
-        Ok(())
-    }
-
-    /// Whether all regions of a group have room for a message, each for a copy of its own.
-    fn check_rooms(&mut self, message: Message<'_>) -> Result<(), PublishError> {
-        let length = message.payload.len();
-        let ids = self.routes.regions(message.group);
-        let (mut count, mut needed) = (0, Some(0));
-        for id in ids {
-            let region = self.regions.get_mut(id);
-            let Some(region) = region.filter(|region| region.receivers > 0) else {
-                continue;
-            };
-            let sender = sending(region, &self.core, self.pasts.forgotten());
-            count += 1;
-            needed = needed
-                .zip(sender.blocks_needed(length))
-                .map(|(all, more)| all + more);
-        }
-        let share = self.pool.limit_blocks() / count.max(1);
-        let max = SendConfig::new(&self.core.config).message_bytes_max(share);
-        if count > 1 && length > max {
-            return Err(PublishError::TooLarge { length, max });
-        }
-        if count > 1 && needed.is_none_or(|needed| needed > self.pool.free_blocks()) {
-            let region = ids.first().copied().unwrap_or_default();
-            return Err(PublishError::WindowFull { region });
-        }
-        Ok(())
-    }
-}
-
-/// This node's stream in a region, opened behind `highest`, the highest number of streams that
-/// have been forgotten, if there is none yet.
-fn sending<'r>(region: &'r mut Region, core: &Core, highest: u64) -> &'r mut SendStream {
-    region.sender.get_or_insert_with(|| {
-        let header = core.header();
-        let newest = region.history.newest();
-        let stream = StreamId {
-            origin: header.origin,
-            channel: newest.channel(),
-        };
-        let opening = Opening {
-            view: newest.number(),
-            start: highest + 1,
-        };
-        let openings = vec![opening];
-        let past = Past { highest, openings };
-        SendStream::resume(SendConfig::new(&core.config), header, stream, past)
-    })
 }

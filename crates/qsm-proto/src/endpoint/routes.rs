@@ -41,7 +41,7 @@ impl Spread {
 /// application has entered the group as publisher. In one word that is never zero, a free place of
 /// the table costs no word of its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Numbering(NonZeroU64);
+pub(super) struct Numbering(NonZeroU64);
 
 impl Numbering {
     fn new(next: u64, entered: bool) -> Self {
@@ -50,8 +50,14 @@ impl Numbering {
         Self(NonZeroU64::new(word).unwrap_or(NonZeroU64::MIN))
     }
 
-    fn next(self) -> u64 {
+    /// The number of the next message.
+    pub(super) fn next(self) -> u64 {
         self.0.get() / 2
+    }
+
+    /// A message has been published.
+    pub(super) fn count(&mut self) {
+        *self = Self::new(self.next() + 1, self.entered());
     }
 
     fn entered(self) -> bool {
@@ -106,16 +112,12 @@ impl Routes {
         route.numbering = Numbering::new(route.numbering.next(), entered);
     }
 
-    /// The number of the next message; `None` if this node may not publish to the group.
-    pub(super) fn next_number(&self, group: GroupId) -> Option<u64> {
-        let numbering = self.routes.get(group)?.numbering;
-        numbering.entered().then(|| numbering.next())
-    }
-
-    /// A message has been published.
-    pub(super) fn count(&mut self, group: GroupId) {
-        let numbering = &mut self.routes.entry(group).numbering;
-        *numbering = Numbering::new(numbering.next() + 1, numbering.entered());
+    /// The regions of a group and the number of its next message; `None` if this node may not
+    /// publish to it.
+    pub(super) fn open(&mut self, group: GroupId) -> Option<(&[RegionId], &mut Numbering)> {
+        let route = self.routes.get_mut(group)?;
+        let entered = route.numbering.entered();
+        entered.then_some((route.spread.regions(), &mut route.numbering))
     }
 
     /// A new life numbers its messages from 1 again.
@@ -139,16 +141,17 @@ mod tests {
     #[test]
     fn numbers_go_on_when_a_group_is_exited_and_entered_again() {
         let (mut routes, group) = (Routes::default(), GroupId(3));
-        assert_eq!(routes.next_number(group), None);
+        let next = |routes: &mut Routes| routes.open(group).map(|(_, numbering)| numbering.next());
+        assert_eq!(next(&mut routes), None);
         routes.enter(group, true);
-        assert_eq!(routes.next_number(group), Some(1));
-        routes.count(group);
+        assert_eq!(next(&mut routes), Some(1));
+        routes.open(group).unwrap().1.count();
         routes.enter(group, false);
-        assert_eq!(routes.next_number(group), None);
+        assert_eq!(next(&mut routes), None);
         routes.enter(group, true);
-        assert_eq!(routes.next_number(group), Some(2));
+        assert_eq!(next(&mut routes), Some(2));
         routes.forget_numbers();
-        assert_eq!(routes.next_number(group), Some(1));
+        assert_eq!(next(&mut routes), Some(1));
     }
 
     #[test]

@@ -9,7 +9,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 
-use qsm_proto::{Endpoint, Instant, PublishError};
+use qsm_proto::{Endpoint, Instant, Publication, PublishError};
 use qsm_wire::{GroupId, RegionId};
 
 use super::routes::Routes;
@@ -54,6 +54,15 @@ enum Gate {
     Group,
     /// Room in the window of this region.
     Window(RegionId),
+}
+
+impl Gate {
+    fn of(error: &PublishError) -> Self {
+        match error {
+            PublishError::WindowFull { region } => Self::Window(*region),
+            _ => Self::Group,
+        }
+    }
 }
 
 /// What happened when a source had its turn.
@@ -219,6 +228,7 @@ impl Sources {
             let before = (messages, bytes);
             let message = &mut self.message;
             let turn = source.turn(shared, &mut output, message, (&mut messages, &mut bytes));
+            output.routes.settle(output.endpoint);
             self.released |= before != (messages, bytes);
             let waited = core::mem::replace(&mut source.blocked, matches!(turn, Turn::Blocked(_)));
             if waited
@@ -318,6 +328,10 @@ impl Source {
         (messages, bytes): (&mut usize, &mut usize),
     ) -> Turn {
         self.signal().begin();
+        if self.group.is_none() {
+            self.group = output.endpoint.group(&self.name);
+        }
+        let mut publication = self.publication(output.now, output.endpoint);
         for _ in 0..MESSAGES_PER_SOURCE {
             match self.fetch(message, output.stats) {
                 Pull::Message => {}
@@ -329,9 +343,17 @@ impl Source {
                 }
                 Pull::End => return Turn::Ended,
             }
-            if let Err(gate) = self.publish(message, output) {
-                self.waiting = Some(core::mem::take(message));
-                return Turn::Blocked(gate);
+            let result = match &mut publication {
+                Some(publication) => publication.push(message, output.routes),
+                None => Err(PublishError::NotEntered),
+            };
+            match result {
+                Err(PublishError::TooLarge { .. }) => output.stats.messages_refused += 1,
+                Err(error) => {
+                    self.waiting = Some(core::mem::take(message));
+                    return Turn::Blocked(Gate::of(&error));
+                }
+                Ok(_) => {}
             }
             *bytes += message.len();
             *messages += 1;
@@ -343,6 +365,12 @@ impl Source {
             }
         }
         Turn::More
+    }
+
+    /// Its group, open for messages; `None` if it has not been entered, or if the node has been
+    /// excluded and enters again by itself.
+    fn publication<'e>(&self, now: Instant, endpoint: &'e mut Endpoint) -> Option<Publication<'e>> {
+        endpoint.publication(now, self.group?).ok()
     }
 
     /// Gets the next message.
@@ -367,27 +395,6 @@ impl Source {
                 stats.messages_pulled += u64::from(pull == Pull::Message);
                 pull
             }
-        }
-    }
-
-    /// Gives the message to the protocol, or says what it waits for.
-    fn publish(&mut self, message: &[u8], output: &mut Output<'_>) -> Result<(), Gate> {
-        if self.group.is_none() {
-            self.group = output.endpoint.group(&self.name);
-        }
-        let group = self.group.ok_or(Gate::Group)?;
-        let (now, routes) = (output.now, &mut *output.routes);
-        let result = output.endpoint.publish(now, group, message, routes);
-        routes.settle(output.endpoint);
-        match result {
-            Ok(_) => Ok(()),
-            Err(PublishError::TooLarge { .. }) => {
-                output.stats.messages_refused += 1;
-                Ok(())
-            }
-            Err(PublishError::WindowFull { region }) => Err(Gate::Window(region)),
-            // Not entered: the node has been excluded, and enters again by itself.
-            Err(_) => Err(Gate::Group),
         }
     }
 

@@ -1,0 +1,221 @@
+use std::collections::BTreeMap;
+
+use qsm_wire::{GroupId, Opening, RegionId, StreamId};
+
+use super::core::Core;
+use super::routes::Numbering;
+use crate::region::Region;
+use crate::ring::RegionRing;
+use crate::send::{BlockPool, Message, Past, PushError, SendConfig, SendStream};
+use crate::{Deliver, Delivery, Instant, PublishError};
+
+/// A group that is open for messages. What they have in common has been looked up: with a message
+/// of a hundred bytes that is more work than the message itself.
+#[derive(Debug)]
+pub struct Publication<'a> {
+    pub(super) now: Instant,
+    pub(super) group: GroupId,
+    pub(super) numbering: &'a mut Numbering,
+    /// This node receives the group itself.
+    pub(super) subscribed: bool,
+    pub(super) way: Way<'a>,
+    pub(super) pool: &'a mut BlockPool,
+    pub(super) core: &'a mut Core,
+}
+
+/// The streams that a group's messages go on.
+#[derive(Debug)]
+pub(super) enum Way<'a> {
+    /// No other node receives the group.
+    Nowhere,
+    /// That of its only region.
+    One(Lane<'a>),
+    /// Those of several regions.
+    Several(Lanes<'a>),
+}
+
+/// A region's stream, and its ring if this node is a member.
+#[derive(Debug)]
+pub(super) struct Lane<'a> {
+    region: RegionId,
+    stream: &'a mut SendStream,
+    ring: Option<&'a mut RegionRing>,
+}
+
+#[derive(Debug)]
+pub(super) struct Lanes<'a> {
+    ids: &'a [RegionId],
+    regions: &'a mut BTreeMap<RegionId, Region>,
+    forgotten: u64,
+}
+
+impl Publication<'_> {
+    /// Multicasts a message; as [`Endpoint::publish`](super::Endpoint::publish).
+    ///
+    /// # Errors
+    /// The message has not been taken, and why.
+    #[inline]
+    pub fn push(&mut self, payload: &[u8], out: &mut dyn Deliver) -> Result<u64, PublishError> {
+        let max = self.core.config.limits.message_bytes;
+        let length = payload.len();
+        if length > max {
+            return Err(PublishError::TooLarge { length, max });
+        }
+        let number = self.numbering.next();
+        let message = Message {
+            group: self.group,
+            number,
+            payload,
+        };
+        match &mut self.way {
+            Way::Nowhere => {}
+            Way::One(lane) => lane.push(self.now, self.pool, message)?,
+            Way::Several(lanes) => lanes.push(self.now, self.pool, self.core, message)?,
+        }
+        self.numbering.count();
+        self.core.stats.messages_published += 1;
+        if self.subscribed {
+            self.deliver(number, payload, out);
+        }
+        Ok(number)
+    }
+
+    fn deliver(&mut self, number: u64, bytes: &[u8], out: &mut dyn Deliver) {
+        self.core.stats.messages_delivered += 1;
+        self.core.stats.bytes_delivered += bytes.len() as u64;
+        out.deliver(Delivery {
+            group: self.group,
+            sender: self.core.origin,
+            number,
+            bytes,
+        });
+    }
+}
+
+impl<'a> Way<'a> {
+    /// The way of a group of these regions. `forgotten`: the highest number of streams that have
+    /// been forgotten.
+    pub(super) fn new(
+        (ids, regions): (&'a [RegionId], &'a mut BTreeMap<RegionId, Region>),
+        core: &Core,
+        forgotten: u64,
+    ) -> Self {
+        match ids {
+            [] => Self::Nowhere,
+            [id] => match regions.get_mut(id).filter(|region| region.receivers > 0) {
+                Some(region) => Self::One(Lane::new(*id, region, core, forgotten)),
+                None => Self::Nowhere,
+            },
+            _ => Self::Several(Lanes {
+                ids,
+                regions,
+                forgotten,
+            }),
+        }
+    }
+}
+
+impl<'a> Lane<'a> {
+    /// With this node's stream in the region, opened behind `forgotten` if there is none yet.
+    fn new(id: RegionId, region: &'a mut Region, core: &Core, forgotten: u64) -> Self {
+        let member = region.history.me().is_some();
+        let newest = region.history.newest();
+        let stream = region.sender.get_or_insert_with(|| {
+            let header = core.header();
+            let stream = StreamId {
+                origin: header.origin,
+                channel: newest.channel(),
+            };
+            let opening = Opening {
+                view: newest.number(),
+                start: forgotten + 1,
+            };
+            let past = Past {
+                highest: forgotten,
+                openings: vec![opening],
+            };
+            SendStream::resume(SendConfig::new(&core.config), header, stream, past)
+        });
+        Self {
+            region: id,
+            stream,
+            ring: member.then_some(&mut region.ring),
+        }
+    }
+
+    #[inline]
+    fn push(
+        &mut self,
+        now: Instant,
+        pool: &mut BlockPool,
+        message: Message<'_>,
+    ) -> Result<(), PublishError> {
+        let length = message.payload.len();
+        self.stream
+            .push(now, pool, message)
+            .map_err(|error| match error {
+                PushError::TooLarge { max } => PublishError::TooLarge { length, max },
+                _ => PublishError::WindowFull {
+                    region: self.region,
+                },
+            })?;
+        if let Some(ring) = &mut self.ring {
+            ring.note_traffic(now, length);
+        }
+        Ok(())
+    }
+}
+
+impl Lanes<'_> {
+    /// Puts a message on the streams of all regions, or on none.
+    fn push(
+        &mut self,
+        now: Instant,
+        pool: &mut BlockPool,
+        core: &Core,
+        message: Message<'_>,
+    ) -> Result<(), PublishError> {
+        self.check_rooms(pool, core, message.payload.len())?;
+        for id in self.ids {
+            if let Some(mut lane) = self.lane(*id, core) {
+                lane.push(now, pool, message)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether all regions have room for a message of this length, each for a copy of its own.
+    fn check_rooms(
+        &mut self,
+        pool: &BlockPool,
+        core: &Core,
+        length: usize,
+    ) -> Result<(), PublishError> {
+        let (mut count, mut needed) = (0, Some(0));
+        for id in self.ids {
+            let Some(lane) = self.lane(*id, core) else {
+                continue;
+            };
+            count += 1;
+            needed = needed
+                .zip(lane.stream.blocks_needed(length))
+                .map(|(all, more)| all + more);
+        }
+        let share = pool.limit_blocks() / count.max(1);
+        let max = SendConfig::new(&core.config).message_bytes_max(share);
+        if count > 1 && length > max {
+            return Err(PublishError::TooLarge { length, max });
+        }
+        if count > 1 && needed.is_none_or(|needed| needed > pool.free_blocks()) {
+            let region = self.ids.first().copied().unwrap_or_default();
+            return Err(PublishError::WindowFull { region });
+        }
+        Ok(())
+    }
+
+    /// The region's, if somebody else receives there.
+    fn lane(&mut self, id: RegionId, core: &Core) -> Option<Lane<'_>> {
+        let region = self.regions.get_mut(&id)?;
+        (region.receivers > 0).then(|| Lane::new(id, region, core, self.forgotten))
+    }
+}
