@@ -7,6 +7,7 @@ use std::sync::mpsc::channel;
 use std::time::Duration;
 
 use common::{PATIENCE, Site, admitted, expect_numbers, next, pattern};
+use lab::Lab;
 use qsm::{
     Affinity, Builder, CloseReason, Embedded, Event, Message, Node, Overflow, Pull, RecvError,
     RequestError, SendError, StartError, SubscribeOptions, ThreadError,
@@ -149,6 +150,32 @@ fn each_core_is_a_member_and_one_runs_the_service() {
     assert_eq!(count(|event| matches!(event, Event::Closed { .. })), 1);
     let reason = CloseReason::ShutDown;
     assert_eq!(events.last(), Some(&Event::Closed { reason }));
+}
+
+/// Without loopback no core hears the others of its host by multicast, nor the service there.
+#[test]
+fn cores_find_their_own_service_without_loopback() {
+    if let Err(reason) = Lab::available() {
+        eprintln!("skipped: {reason}");
+        return;
+    }
+    let mut lab = Lab::new().unwrap();
+    let hosts = lab.add_hosts(2).unwrap();
+    let start = |host, embedded| {
+        let _inside = lab.enter(host).unwrap();
+        let builder = Node::builder().cluster("deaf").cores(2).loopback(false);
+        let builder = builder.request_timeout(PATIENCE).embedded_service(embedded);
+        builder.receive_buffer(4 << 20).start().unwrap()
+    };
+    let a = start(hosts[0], Embedded::IfNoneFound);
+    a.wait_admitted(PATIENCE).unwrap();
+    let b = start(hosts[1], Embedded::Never);
+    b.wait_admitted(PATIENCE).unwrap();
+    exchange(&a, &b);
+    assert_eq!(b.nodes().unwrap().len(), 4);
+    a.shutdown(PATIENCE).unwrap();
+    let always = start(hosts[0], Embedded::Always);
+    always.wait_admitted(PATIENCE).unwrap();
 }
 
 #[test]
