@@ -375,7 +375,7 @@ impl Builder {
         self
     }
 
-    /// Number of core threads, 1 to [`CORES_MAX`]; 1 if not given (R115).
+    /// Number of core threads, 1 to [`CORES_MAX`](crate::CORES_MAX); 1 if not given (R115).
     ///
     /// Each has sockets and protocol state of its own, and the groups whose names fall to it
     /// ([`Node::core_of`]); nothing is shared, so that several do several times as much where the

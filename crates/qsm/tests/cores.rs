@@ -4,13 +4,14 @@ mod common;
 
 use std::collections::HashMap;
 use std::sync::mpsc::channel;
+use std::thread;
 use std::time::Duration;
 
 use common::{PATIENCE, Site, admitted, expect_numbers, next, pattern};
 use lab::Lab;
 use qsm::{
-    Affinity, Builder, CloseReason, Embedded, Event, Message, Node, Overflow, Pull, RecvError,
-    RequestError, SendError, StartError, SubscribeOptions, ThreadError,
+    Affinity, Builder, CloseReason, Delivery, Embedded, Event, Message, Node, Overflow, Pull,
+    RecvError, RequestError, SendError, StartError, SubscribeOptions, ThreadError,
 };
 
 const GROUPS: usize = 24;
@@ -179,9 +180,35 @@ fn cores_find_their_own_service_without_loopback() {
 }
 
 #[test]
+fn the_service_lasts_as_long_as_any_core_of_its_node() {
+    let site = Site::new();
+    let (a, b) = (first(&site, "a", 2), node(&site, "b", 1));
+    let group = &group_of_each(&a)[1];
+    let (told, held) = channel();
+    let (go_on, wait) = channel::<()>();
+    let upcall = move |_: Delivery<'_>| {
+        told.send(()).unwrap();
+        // Fails only when the test has ended.
+        wait.recv().unwrap_or_default();
+    };
+    let _upcalls = a.subscribe_with([group], upcall).unwrap();
+    a.publisher(group).unwrap().send(b"hold").unwrap();
+    held.recv_timeout(PATIENCE).unwrap();
+    let ending = thread::spawn(move || a.shutdown(PATIENCE));
+    let names = || -> Vec<String> {
+        let rows = b.nodes().unwrap();
+        rows.into_iter().map(|row| row.name).collect()
+    };
+    while names().contains(&"a".to_owned()) {}
+    // The first core has said goodbye; it keeps the service for the second.
+    b.subscribe(["x"]).unwrap();
+    go_on.send(()).unwrap();
+    assert_eq!(ending.join().unwrap(), Ok(()));
+}
+
+#[test]
 fn shutdown_delivers_what_every_core_accepted() {
     let site = Site::new();
-    // The one that keeps the service goes last of its cores: the others' goodbyes need it.
     let (a, b) = (first(&site, "a", 2), node(&site, "b", 2));
     let groups = group_of_each(&a);
     let subscriptions: Vec<_> = groups
