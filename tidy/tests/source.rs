@@ -33,7 +33,7 @@ const LOCKS: [&str; 5] = ["Mutex", "RwLock", "Condvar", "Once", "mpsc"];
 /// message's way.
 const WAITING: [&str; 5] = [
     "crates/qsm/src/core/start.rs",
-    "crates/qsm/src/node.rs",
+    "crates/qsm/src/engine.rs",
     "crates/qsm/src/service.rs",
     "crates/qsm/src/shared.rs",
     "crates/qsm/src/sleepers.rs",

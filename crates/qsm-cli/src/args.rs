@@ -11,10 +11,11 @@ use crate::bench::BenchArgs;
 use crate::demo::{self, DemoArgs};
 use crate::gms::GmsArgs;
 use crate::lab_command::LabArgs;
-use crate::listing::ListArgs;
+use crate::listing::{ListArgs, NodesArgs};
 use crate::publish::PubArgs;
 use crate::sim::SimArgs;
 use crate::subscribe::SubArgs;
+use crate::threads::ThreadOptions;
 
 /// Examples and exit codes, for below a help text.
 macro_rules! after_help {
@@ -55,7 +56,7 @@ pub(crate) enum Command {
     /// Run a membership service on its own
     Gms(GmsArgs),
     /// List the nodes of the cluster
-    Nodes(ListArgs),
+    Nodes(NodesArgs),
     /// List the groups of the cluster
     Groups(ListArgs),
     /// List the regions of the cluster: nodes with the same groups
@@ -128,6 +129,9 @@ pub(crate) struct NodeOptions {
     /// Never run a membership service in this process, even if none is found
     #[arg(long)]
     pub(crate) no_embedded_gms: bool,
+    /// Its core threads.
+    #[command(flatten)]
+    pub(crate) threads: ThreadOptions,
 }
 
 impl NodeOptions {
@@ -179,7 +183,7 @@ impl NodeOptions {
         if let Some(fault) = self.fault() {
             builder = builder.fault(fault);
         }
-        builder
+        self.threads.apply(builder)
     }
 }
 
@@ -333,6 +337,19 @@ mod tests {
     }
 
     #[test]
+    fn options_of_threads_reach_the_command() {
+        let line = "qsm nodes --io --cores 2 --pin 4,2 --realtime 5 --busy-poll 50";
+        let Command::Nodes(args) = parse(line).unwrap() else {
+            panic!("not nodes");
+        };
+        let threads = &args.list.node.threads;
+        let pin = threads.pin.as_ref().map(|cpus| &cpus.0[..]);
+        assert!(args.io);
+        assert_eq!((threads.cores, pin), (2, Some(&[4, 2][..])));
+        assert_eq!((threads.realtime, threads.busy_poll), (Some(5), Some(50)));
+    }
+
+    #[test]
     fn addresses_of_ipv6_may_name_their_interface() {
         let place = Place::parse("[fe80::1%eth0]:4481").unwrap();
         assert_eq!(place.address, "[fe80::1]:4481".parse().unwrap());
@@ -346,7 +363,7 @@ mod tests {
             panic!("not a sub");
         };
         let network = &args.node.network;
-        assert!(network.ipv6);
+        assert!(network.ipv6 && args.node.threads.cores == 1);
         assert_eq!(network.discovery, Some("[ff15::9]:4".parse().unwrap()));
     }
 
@@ -394,6 +411,11 @@ mod tests {
             ("qsm pub a --frames --whole f", ErrorKind::ArgumentConflict),
             ("qsm sub a --frames --json", ErrorKind::ArgumentConflict),
             ("qsm sub a --count 0", ErrorKind::ValueValidation),
+            ("qsm sub a --cores 0", ErrorKind::ValueValidation),
+            ("qsm sub a --pin 3-2", ErrorKind::ValueValidation),
+            ("qsm sub a --realtime 100", ErrorKind::ValueValidation),
+            ("qsm sub a --busy-poll 0", ErrorKind::ValueValidation),
+            ("qsm groups --io", ErrorKind::UnknownArgument),
             ("qsm sub a --until-idle -1", ErrorKind::UnknownArgument),
             ("qsm lab run", ErrorKind::MissingRequiredArgument),
             ("qsm lab run --hosts 0 -- true", ErrorKind::ValueValidation),

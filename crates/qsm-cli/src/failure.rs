@@ -98,7 +98,10 @@ impl std::error::Error for Failure {}
 impl From<StartError> for Failure {
     fn from(error: StartError) -> Self {
         let code = match error {
-            StartError::Families { .. } | StartError::Name { .. } => Code::Usage,
+            StartError::Cores { .. }
+            | StartError::Cpus { .. }
+            | StartError::Families { .. }
+            | StartError::Name { .. } => Code::Usage,
             _ => Code::Failure,
         };
         Self::split(code, &error.to_string(), "see `qsm --help`")

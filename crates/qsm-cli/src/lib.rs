@@ -21,6 +21,7 @@ mod fan;
 mod figures;
 mod frames;
 mod gms;
+mod io;
 mod lab_command;
 mod listing;
 mod notice;
@@ -33,6 +34,7 @@ mod stop;
 mod store;
 mod subscribe;
 mod table;
+mod threads;
 
 use std::process::ExitCode;
 

@@ -1,14 +1,15 @@
 //! `qsm nodes`, `qsm groups`, `qsm regions`: what the membership service knows, as tables or JSON.
 
-use std::io::{self, ErrorKind, Write};
+use std::io::{ErrorKind, Write, stdout};
 use std::time::Duration;
 
 use clap::Args;
-use qsm::{Embedded, GroupRow, Node, NodeRow, RegionRow, RequestError};
+use qsm::{Embedded, GroupRow, Node, NodeId, NodeRow, RegionRow, RequestError};
 use serde_json::{Value, json};
 
 use crate::args::{NodeOptions, after_help, seconds};
 use crate::failure::Failure;
+use crate::io;
 use crate::table::{Align, Table};
 
 /// How long a node that only asked may take to say goodbye.
@@ -21,6 +22,7 @@ const MEMBERS_SHOWN: usize = 8;
 #[derive(Debug, Clone, Args)]
 #[command(after_help = after_help!(
     "qsm nodes                                   what is there"
+    "qsm nodes --io                              how a node here sends and receives"
     "qsm groups --json | jq '.[] | .name'        for programs"
     "qsm regions --service 10.0.0.1:4483         of a service that multicast does not reach"
 ))]
@@ -36,13 +38,34 @@ pub(crate) struct ListArgs {
     pub(crate) node: NodeOptions,
 }
 
+/// Arguments of `qsm nodes`.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct NodesArgs {
+    /// Instead: which ways of sending and receiving faster a node on this host uses, and why not
+    #[arg(long)]
+    pub(crate) io: bool,
+    /// As of the other lists.
+    #[command(flatten)]
+    pub(crate) list: ListArgs,
+}
+
 /// `qsm nodes`.
 ///
 /// # Errors
-/// No service answers in time, or the output cannot be written.
-pub(crate) fn nodes(args: &ListArgs) -> Result<(), Failure> {
-    let (mut rows, own) = ask(args, |node| Ok((node.nodes()?, node.id())))?;
-    rows.retain(|row| row.origin.node != own);
+/// No service answers in time, or the output cannot be written; with `--io`, a node would not
+/// start.
+pub(crate) fn nodes(args: &NodesArgs) -> Result<(), Failure> {
+    if args.io {
+        let reports = io::probe(&args.list.node)?;
+        return match args.list.json {
+            true => write_json(reports.iter().map(io::json)),
+            false => write(&io::text(&reports)),
+        };
+    }
+    let args = &args.list;
+    let (mut rows, own) = ask(args, |node| Ok((node.nodes()?, node.ids().collect())))?;
+    let own: Vec<NodeId> = own;
+    rows.retain(|row| !own.contains(&row.origin.node));
     rows.sort_by(|a, b| (&a.name, a.origin).cmp(&(&b.name, b.origin)));
     match args.json {
         true => write_json(rows.iter().map(node_json)),
@@ -101,7 +124,7 @@ fn ask<T>(
 }
 
 fn write(text: &str) -> Result<(), Failure> {
-    match io::stdout().lock().write_all(text.as_bytes()) {
+    match stdout().lock().write_all(text.as_bytes()) {
         Err(error) if error.kind() != ErrorKind::BrokenPipe => {
             Err(Failure::io("write to stdout", &error))
         }
@@ -226,7 +249,7 @@ fn region_json(row: &RegionRow) -> Value {
 
 #[cfg(test)]
 mod tests {
-    use qsm::{GroupId, Incarnation, NodeId, Origin, RegionId, ViewNumber};
+    use qsm::{GroupId, Incarnation, Origin, RegionId, ViewNumber};
 
     use super::*;
 

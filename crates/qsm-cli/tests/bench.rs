@@ -69,6 +69,27 @@ fn throughput_of_two_senders_to_two_receivers_is_counted_at_each() {
 }
 
 #[test]
+fn throughput_of_several_core_threads_is_counted_together() {
+    let result = json(&bench(&[
+        "throughput",
+        "--messages=5001",
+        "--groups=16",
+        "--senders=2",
+        "--cores=3",
+        "--loss=1",
+        "--runs=1",
+        "--json",
+    ]));
+    assert_eq!(result["options"]["cores"], 3);
+    let receiver = &result["runs"][0]["receivers"][0];
+    assert_eq!(receiver["messages"], 10_002);
+    assert_eq!(receiver["bytes"], 10_002_000);
+    let output = bench(&["latency", "--cores=2"]);
+    assert_code(&output, 2);
+    assert!(stderr(&output).contains("`qsm bench throughput`"));
+}
+
+#[test]
 fn both_benchmarks_and_the_bare_sockets_speak_ipv6() {
     // Over loopback it would need a route that only root can add; then hosts are to be had, too.
     if let Err(why) = lab::Lab::available() {

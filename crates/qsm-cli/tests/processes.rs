@@ -242,6 +242,77 @@ fn lists_show_what_is_there() {
 }
 
 #[test]
+fn a_node_of_several_core_threads_is_listed_with_each() {
+    let cluster = Cluster::new();
+    let groups = ["a", "b", "c", "d", "e", "f"];
+    let words = ["sub", "--name", "reader", "--cores", "2", "--count", "12"];
+    let sub = cluster.start(&[&words[..], &groups].concat());
+    let words = ["pub", "--cores", "3"];
+    assert_code(&cluster.run(&[&words[..], &groups].concat(), b"1\n"), 0);
+    let listed = cluster.run(&["nodes", "--cores", "2", "--json"], b"");
+    assert_code(&listed, 0);
+    let nodes: Vec<serde_json::Value> = serde_json::from_slice(&listed.stdout).unwrap();
+    let receives = |name: &str| {
+        let node = nodes.iter().find(|node| node["name"] == name).unwrap();
+        node["receives"].as_u64().unwrap()
+    };
+    let (first, second) = (receives("reader"), receives("reader/2"));
+    assert!(first > 0 && second > 0, "{first} and {second}");
+    assert_eq!(first + second, 6);
+    assert_eq!(nodes.len(), 2, "not the one who asks: {nodes:?}");
+    assert_code(&cluster.run(&[&["pub"], &groups[..]].concat(), b"2\n"), 0);
+    let output = sub.output();
+    assert_code(&output, 0);
+    let mut lines: Vec<&str> = stdout_lines(&output);
+    lines.sort_unstable();
+    assert_eq!(lines, [["1"; 6], ["2"; 6]].concat());
+}
+
+fn stdout_lines(output: &std::process::Output) -> Vec<&str> {
+    std::str::from_utf8(&output.stdout)
+        .unwrap()
+        .lines()
+        .collect()
+}
+
+#[test]
+fn a_node_tells_how_it_sends_and_receives() {
+    let cluster = Cluster::without_service();
+    let words = ["nodes", "--io", "--cores", "2", "--busy-poll", "20"];
+    let output = cluster.run(&words, b"");
+    assert_code(&output, 0);
+    let lines = stdout_lines(&output);
+    assert!(
+        lines[0].starts_with("core thread 1 of 2, on lo"),
+        "{lines:?}"
+    );
+    let line = |start: &str| lines.iter().filter(|line| line.starts_with(start)).count();
+    for strategy in [
+        "trains sent",
+        "trains received",
+        "batches",
+        "receive buffer",
+        "pinned",
+    ] {
+        assert_eq!(line(strategy), 2, "{strategy}: {lines:?}");
+    }
+    let output = cluster.run(&[&words[..], &["--json"]].concat(), b"");
+    assert_code(&output, 0);
+    let cores: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(cores.as_array().unwrap().len(), 2);
+    assert_eq!(cores[1]["interface"], "lo");
+    let strategies = cores[1]["strategies"].as_array().unwrap();
+    let named = |name| strategies.iter().find(|one| one["name"] == name).unwrap();
+    assert_eq!(named("batches")["used"], true);
+    let busy = named("busy polling");
+    assert_eq!(busy["used"], false);
+    assert_eq!(
+        busy["reason"],
+        "lo has no device whose queue could be looked at"
+    );
+}
+
+#[test]
 fn a_reader_of_stdout_that_leaves_ends_the_command_quietly() {
     let cluster = Cluster::new();
     let mut sub = cluster.start(&["sub", "pipe", "--until-idle", IDLE]);
@@ -274,7 +345,7 @@ fn every_error_is_a_cause_a_remedy_and_a_code() {
     let too_long = "x".repeat(256);
     let too_much = cluster.file("too-much", &noise((16 << 20) + 1));
     let nowhere = text(&cluster.folder.join("nowhere"));
-    let cases: [(&[&str], i32, &str, &str); 9] = [
+    let cases: [(&[&str], i32, &str, &str); 11] = [
         (&["pub", &too_long], 2, "256 bytes", "at most 255"),
         (&["pub", "a\u{7}b"], 2, "control characters", "printable"),
         (&["sub", ""], 2, "empty", "name"),
@@ -313,6 +384,18 @@ fn every_error_is_a_cause_a_remedy_and_a_code() {
             2,
             "name of 256 bytes",
             "1 to 64 bytes",
+        ),
+        (
+            &["sub", "a", "--cores", "2", "--pin", "0"],
+            2,
+            "core threads: 2",
+            "one for each",
+        ),
+        (
+            &["nodes", "--io", "--pin", "60000"],
+            1,
+            "no CPU 60000",
+            "choose among 0",
         ),
     ];
     for (words, code, cause, remedy) in cases {

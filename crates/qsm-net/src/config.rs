@@ -1,5 +1,7 @@
 //! What a port is opened with.
 
+use std::time::Duration;
+
 use crate::fault::FaultConfig;
 use crate::interface::Interface;
 
@@ -44,6 +46,9 @@ pub struct PortConfig {
     pub loopback: bool,
     /// Whether to use trains.
     pub offload: Offload,
+    /// How long to look at the device's queue before waiting for its interrupt; `None` leaves that to the system. See
+    /// [`IoReport::busy_poll`](crate::IoReport::busy_poll) for what came of it.
+    pub busy_poll: Option<Duration>,
     /// Faults to inject into what is received; `None` outside tests.
     pub fault: Option<FaultConfig>,
 }
@@ -60,6 +65,7 @@ impl PortConfig {
             ttl: TTL_DEFAULT,
             loopback: true,
             offload: Offload::Auto,
+            busy_poll: None,
             fault: None,
         }
     }

@@ -1,5 +1,7 @@
 //! What a port has done so far. All counts only grow, and wrap never in practice (64 bits).
 
+use std::ops::AddAssign;
+
 use crate::error::SendFailure;
 
 /// Counts of one port since it was opened.
@@ -78,6 +80,28 @@ pub struct FaultCounters {
     pub duplicated: u64,
     /// Delivered after their successor.
     pub reordered: u64,
+}
+
+macro_rules! sums {
+    ($($type:ident { $($name:ident),* })*) => {
+        $(
+            impl AddAssign for $type {
+                fn add_assign(&mut self, other: Self) {
+                    $(self.$name += other.$name;)*
+                }
+            }
+        )*
+    };
+}
+
+sums! {
+    PortCounters { unicast, multicast, sent, faults }
+    ReceiveCounters { datagrams, bytes, calls, trains, truncated, kernel_drops }
+    SendCounters { datagrams, bytes, calls, trains, errors }
+    SendErrorCounters {
+        would_block, no_buffers, refused, forbidden, unreachable, too_large, other, trains_refused
+    }
+    FaultCounters { lost, duplicated, reordered }
 }
 
 impl SendErrorCounters {

@@ -41,6 +41,7 @@
 
 mod address;
 mod buffers;
+mod busy_poll;
 mod clock;
 mod config;
 mod counters;
@@ -54,11 +55,13 @@ mod receive;
 mod report;
 mod send;
 mod socket;
+mod strategy;
 mod sys;
 mod thread;
 mod waker;
 
 pub use address::Family;
+pub use busy_poll::BusyPoll;
 pub use clock::{monotonic_nanos, process_cpu_time};
 pub use config::{
     Offload, PortConfig, RECEIVE_BUFFER_DEFAULT_BYTES, SEND_BUFFER_DEFAULT_BYTES, TTL_DEFAULT,
@@ -72,5 +75,6 @@ pub use port::Port;
 pub use receive::{Datagram, Datagrams};
 pub use report::IoReport;
 pub use send::Gso;
-pub use thread::pin_to_cpu;
+pub use strategy::Strategy;
+pub use thread::{Affinity, ThreadError, ThreadReport, pin_to_cpu, set_realtime};
 pub use waker::Waker;

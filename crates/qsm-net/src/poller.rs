@@ -8,6 +8,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
+use crate::busy_poll;
 use crate::sys;
 use crate::waker::Waker;
 
@@ -69,6 +70,11 @@ impl Poller {
             unicast: 0,
             pending,
         })
+    }
+
+    /// See [`busy_poll::set_waiting`].
+    pub(crate) fn busy_poll(&self, asked: Duration) -> Option<i32> {
+        busy_poll::set_waiting(self.epoll.as_fd(), asked)
     }
 
     pub(crate) fn add(&self, socket: BorrowedFd<'_>, slot: u32) -> io::Result<()> {

@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use crate::address::{self, Family};
+use crate::busy_poll::BusyPoll;
 use crate::config::{Offload, PortConfig};
 use crate::counters::PortCounters;
 use crate::error::{GROUPS_MAX, PortError, SendError, Sent};
@@ -43,6 +44,7 @@ pub struct Port {
     ring: Ring,
     transmitter: Transmitter,
     injector: Option<Injector>,
+    busy_poll: Option<BusyPoll>,
     /// The pending list comes from a wait, and nothing was received since.
     fresh: bool,
     counters: PortCounters,
@@ -57,6 +59,11 @@ impl Port {
     pub fn open(config: PortConfig) -> Result<Self, PortError> {
         let unicast = Socket::unicast(&config)?;
         let poller = Poller::new(unicast.fd()).map_err(PortError::os("set up epoll"))?;
+        let busy_poll = config.busy_poll.map(|asked| BusyPoll {
+            asked,
+            reading_refused: unicast.busy_poll_refused,
+            waiting_refused: poller.busy_poll(asked),
+        });
         let gso = match config.offload {
             Offload::Off => Gso::OffByConfiguration,
             Offload::Auto if socket::kernel_has_gso(unicast.fd()) => Gso::On,
@@ -69,6 +76,7 @@ impl Port {
             ring: Ring::new(),
             transmitter: Transmitter::new(gso, &config.interface),
             injector: config.fault.map(Injector::new),
+            busy_poll,
             fresh: false,
             counters: PortCounters::default(),
             config,
@@ -293,6 +301,9 @@ impl Port {
             gro: self.unicast.gro,
             receive_buffer_asked: self.config.receive_buffer_bytes,
             receive_buffer_granted: self.receive_buffer_granted(),
+            send_buffer_asked: self.config.send_buffer_bytes,
+            send_buffer_granted: self.unicast.send_buffer(),
+            busy_poll: self.busy_poll,
             groups: self.groups().count(),
             memberships_max: report::memberships_max(self.config.interface.family()),
             ttl: self.config.ttl,

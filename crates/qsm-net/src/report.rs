@@ -5,8 +5,10 @@ use std::fs;
 use std::net::SocketAddr;
 
 use crate::address::Family;
+use crate::busy_poll::BusyPoll;
 use crate::interface::Interface;
 use crate::send::Gso;
+use crate::strategy::{self, Strategy};
 
 /// What a port uses, and why. `Display` gives one line for each fact, with the remedy where something is less than asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,6 +26,12 @@ pub struct IoReport {
     pub receive_buffer_asked: usize,
     /// Smallest receive buffer granted to a socket, in the same unit.
     pub receive_buffer_granted: usize,
+    /// Send buffer asked for, in the same unit.
+    pub send_buffer_asked: usize,
+    /// Send buffer granted.
+    pub send_buffer_granted: usize,
+    /// Busy polling, if it was asked for.
+    pub busy_poll: Option<BusyPoll>,
     /// Groups joined.
     pub groups: usize,
     /// The kernel's limit of memberships of one socket, if it could be read; IPv6 has none. Each group has a socket of its
@@ -36,6 +44,12 @@ pub struct IoReport {
 }
 
 impl IoReport {
+    /// The ways of sending and receiving faster: which are in use, and why.
+    #[must_use]
+    pub fn strategies(&self) -> Vec<Strategy> {
+        strategy::of(self)
+    }
+
     /// The command that would let the kernel grant the receive buffer, if it granted less (R217, R220).
     #[must_use]
     pub fn receive_buffer_remedy(&self) -> Option<String> {
@@ -59,40 +73,8 @@ impl fmt::Display for IoReport {
             "interface: {name}, {addr}, mtu {mtu}, unicast port {}",
             self.local_addr.port()
         )?;
-        match self.gso {
-            Gso::On => writeln!(f, "sending: trains of datagrams (UDP GSO)")?,
-            Gso::OffByConfiguration => writeln!(f, "sending: single datagrams, as configured")?,
-            Gso::OffByKernel => writeln!(
-                f,
-                "sending: single datagrams; the kernel has no UDP GSO (Linux 4.18 has)"
-            )?,
-            Gso::Refused(number) => {
-                let error = std::io::Error::from_raw_os_error(number);
-                writeln!(
-                    f,
-                    "sending: single datagrams; {name} refused a train: {error}; \
-                     try `ethtool -K {name} tx-checksum-ip-generic on`"
-                )?;
-            }
-        }
-        let receiving = if self.gro {
-            "trains of datagrams (UDP GRO)"
-        } else {
-            "single datagrams"
-        };
-        writeln!(f, "receiving: {receiving}")?;
-        write!(
-            f,
-            "receive buffer: {} bytes for each socket",
-            self.receive_buffer_granted
-        )?;
-        match self.receive_buffer_remedy() {
-            None => writeln!(f)?,
-            Some(remedy) => writeln!(
-                f,
-                ", {} were asked for; allow it with `{remedy}`",
-                self.receive_buffer_asked
-            )?,
+        for strategy in self.strategies() {
+            writeln!(f, "{strategy}")?;
         }
         write!(f, "groups: {} joined, one socket each", self.groups)?;
         if let Some(limit) = self.memberships_max {

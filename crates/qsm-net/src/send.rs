@@ -21,9 +21,9 @@ use crate::icmp;
 use crate::interface::Interface;
 
 /// Most datagrams of a train: what every kernel with GSO takes (`UDP_MAX_SEGMENTS`; 128 since Linux 6.11).
-const TRAIN_MAX: usize = 64;
+pub(crate) const TRAIN_MAX: usize = 64;
 /// Messages of one system call. More gained nothing; the arrays live on the stack.
-const MESSAGES: usize = 32;
+pub(crate) const MESSAGES: usize = 32;
 /// Room for the one control message, of 24 bytes on 64-bit machines.
 const CONTROL_BYTES: usize = 32;
 

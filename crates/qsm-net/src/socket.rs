@@ -12,6 +12,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use crate::address::{self, Raw};
+use crate::busy_poll;
 use crate::config::{Offload, PortConfig};
 use crate::error::PortError;
 use crate::sys;
@@ -26,6 +27,8 @@ pub(crate) struct Socket {
     pub(crate) receive_buffer: usize,
     /// Trains are received whole.
     pub(crate) gro: bool,
+    /// The error number with which the kernel refused busy polling, if it was asked for and did.
+    pub(crate) busy_poll_refused: Option<i32>,
     /// The kernel's drop counter when last seen.
     drops_seen: u32,
 }
@@ -74,6 +77,11 @@ impl Socket {
         self.fd.as_fd()
     }
 
+    /// Send buffer, in bytes, as [`Socket::receive_buffer`].
+    pub(crate) fn send_buffer(&self) -> usize {
+        granted(self.fd(), &SEND).unwrap_or(0)
+    }
+
     /// Takes note of the kernel's drop counter; returns how many drops are new. The counter wraps at 32 bits, and a
     /// value that came with an old datagram may be older than one asked for since.
     pub(crate) fn note_drops(&mut self, count: u32) -> u64 {
@@ -97,10 +105,13 @@ impl Socket {
             bind_to_device(fd.as_fd(), &interface.name).map_err(failed)?;
         }
         set(libc::SO_RXQ_OVFL).map_err(PortError::os("ask for drop counts"))?;
-        let receive_buffer = set_buffer(fd.as_fd(), RECEIVE, config.receive_buffer_bytes)
+        let receive_buffer = set_buffer(fd.as_fd(), &RECEIVE, config.receive_buffer_bytes)
             .map_err(PortError::os("set the receive buffer"))?;
         let gro = config.offload == Offload::Auto
             && sys::set_option(fd.as_fd(), libc::SOL_UDP, libc::UDP_GRO, 1).is_ok();
+        let busy_poll_refused = config
+            .busy_poll
+            .and_then(|asked| busy_poll::set_reading(fd.as_fd(), asked));
         let raw = Raw::new(address, interface.index);
         sys::bind(fd.as_fd(), &raw).map_err(PortError::bind(address))?;
         let address = sys::local_addr(fd.as_fd()).map_err(PortError::os("read an address"))?;
@@ -109,6 +120,7 @@ impl Socket {
             address,
             receive_buffer,
             gro,
+            busy_poll_refused,
             drops_seen: 0,
         })
     }
@@ -130,7 +142,7 @@ impl Socket {
                 self.set_ipv6::<libc::c_int>(libc::IPV6_MULTICAST_LOOP, loopback)?;
             }
         }
-        set_buffer(self.fd(), SEND, config.send_buffer_bytes).map(drop)
+        set_buffer(self.fd(), &SEND, config.send_buffer_bytes).map(drop)
     }
 
     fn set_ip<T: Copy>(&self, name: libc::c_int, value: T) -> io::Result<()> {
@@ -213,7 +225,7 @@ const SEND: BufferOptions = BufferOptions {
 };
 
 /// Asks for a buffer; returns what was granted, in the unit of the request (R217).
-fn set_buffer(fd: BorrowedFd<'_>, options: BufferOptions, bytes: usize) -> io::Result<usize> {
+fn set_buffer(fd: BorrowedFd<'_>, options: &BufferOptions, bytes: usize) -> io::Result<usize> {
     // The kernel doubles the value in an int.
     let wanted = libc::c_int::try_from(bytes)
         .unwrap_or(libc::c_int::MAX)
@@ -221,6 +233,10 @@ fn set_buffer(fd: BorrowedFd<'_>, options: BufferOptions, bytes: usize) -> io::R
     if sys::set_option(fd, libc::SOL_SOCKET, options.force, wanted).is_err() {
         sys::set_option(fd, libc::SOL_SOCKET, options.plain, wanted)?;
     }
+    granted(fd, options)
+}
+
+fn granted(fd: BorrowedFd<'_>, options: &BufferOptions) -> io::Result<usize> {
     let granted = sys::get_option(fd, libc::SOL_SOCKET, options.plain)?;
     Ok(usize::try_from(granted).unwrap_or(0) / 2)
 }

@@ -3,6 +3,7 @@
 //! Message batches (`recvmmsg`, `sendmmsg`) live beside their only users, in `receive.rs` and `send.rs`.
 
 use std::io;
+use std::mem;
 use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::ptr;
@@ -142,6 +143,22 @@ pub(crate) fn epoll_set(
     // SAFETY: `event` is valid for the call; the kernel copies it.
     check(unsafe { libc::epoll_ctl(epoll.as_raw_fd(), operation, fd.as_raw_fd(), &mut event) })
         .map(drop)
+}
+
+/// Lets waits at this epoll look at devices' queues for so long (`EPIOCSPARAMS`). Needs Linux 6.9 (`ENOTTY` before).
+pub(crate) fn epoll_busy_poll(epoll: BorrowedFd<'_>, micros: u32) -> io::Result<()> {
+    // SAFETY: epoll_params is plain data, for which zero is valid; zero is the kernel's default for the rest.
+    let mut parameters: libc::epoll_params = unsafe { mem::zeroed() };
+    parameters.busy_poll_usecs = micros;
+    // SAFETY: the request reads a structure of this type, which is valid for the call.
+    check(unsafe {
+        libc::ioctl(
+            epoll.as_raw_fd(),
+            libc::EPIOCSPARAMS,
+            ptr::from_ref(&parameters),
+        )
+    })
+    .map(drop)
 }
 
 /// Waits for events with a nanosecond timeout; `None` waits forever. Needs Linux 5.11 (`ENOSYS` before).

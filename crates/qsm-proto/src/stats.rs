@@ -1,5 +1,6 @@
 //! Counters: cumulative, monotone, cheap (R260). One declaration gives fields, names and help.
 
+use core::ops::AddAssign;
 use core::time::Duration;
 
 macro_rules! counters {
@@ -12,6 +13,12 @@ macro_rules! counters {
             /// Name, help text and value of every counter, in the order of declaration.
             pub fn rows(&self) -> impl Iterator<Item = (&'static str, &'static str, u64)> {
                 [$((stringify!($name), concat!($($help),*), self.$name),)*].into_iter()
+            }
+        }
+
+        impl AddAssign for $type {
+            fn add_assign(&mut self, other: Self) {
+                $(self.$name += other.$name;)*
             }
         }
     };
@@ -175,6 +182,14 @@ impl Histogram {
         self.sum = self.sum.saturating_add(duration);
     }
 
+    /// Counts what another has counted.
+    pub fn merge(&mut self, other: &Self) {
+        for (count, more) in self.counts.iter_mut().zip(other.counts) {
+            *count += more;
+        }
+        self.sum = self.sum.saturating_add(other.sum);
+    }
+
     /// How many were counted.
     #[must_use]
     pub fn count(&self) -> u64 {
@@ -293,6 +308,19 @@ mod tests {
         (0..20).for_each(|_| times.note_retried(Duration::from_millis(4)));
         times.note_disorder(Duration::from_secs(1));
         assert_eq!(times.disorder(), Duration::from_millis(4));
+    }
+
+    #[test]
+    fn what_two_histograms_counted_is_as_if_one_had() {
+        let (mut one, mut parts) = (Histogram::new(), [Histogram::new(), Histogram::new()]);
+        for micros in 1..=1000 {
+            let duration = Duration::from_micros(micros);
+            one.record(duration);
+            parts[usize::from(micros > 300)].record(duration);
+        }
+        let [mut sum, more] = parts;
+        sum.merge(&more);
+        assert_eq!(sum, one);
     }
 
     #[test]

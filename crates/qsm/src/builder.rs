@@ -9,7 +9,9 @@ use qsm_proto::{Limits, Pace, Recovery};
 use crate::error::StartError;
 use crate::node::Node;
 use crate::outlet::GateLimits;
+use crate::report::CoreReport;
 use crate::tap::{Tap, Tapped};
+use crate::threads::ThreadOptions;
 
 /// Longest name of a node or a cluster, bytes.
 pub const NAME_BYTES_MAX: usize = 64;
@@ -54,15 +56,8 @@ pub struct Builder {
     pub(crate) pace: Pace,
     pub(crate) queues: GateLimits,
     pub(crate) request_timeout: Duration,
-    pub(crate) thread: ThreadOptions,
+    pub(crate) threads: ThreadOptions,
     pub(crate) tap: Option<Tap>,
-}
-
-/// How the core thread runs.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct ThreadOptions {
-    pub(crate) spin: bool,
-    pub(crate) cpu: Option<usize>,
 }
 
 /// Which multicast addresses a service gives to regions.
@@ -93,6 +88,7 @@ pub(crate) struct Network {
     pub(crate) ttl: u8,
     pub(crate) loopback: bool,
     pub(crate) offload: Offload,
+    pub(crate) busy_poll: Option<Duration>,
     pub(crate) fault: Option<FaultConfig>,
 }
 
@@ -107,6 +103,7 @@ impl Default for Network {
             ttl: qsm_net::TTL_DEFAULT,
             loopback: true,
             offload: Offload::Auto,
+            busy_poll: None,
             fault: None,
         }
     }
@@ -141,6 +138,29 @@ impl Network {
         })
     }
 
+    /// The port of the core thread in this place, one after the other where they are chosen.
+    pub(crate) fn of_core(&self, core: usize) -> Result<Self, StartError> {
+        let first = self.unicast_port;
+        let unicast_port = match u16::try_from(core)
+            .ok()
+            .and_then(|core| first.checked_add(core))
+        {
+            _ if first == 0 => 0,
+            Some(port) => port,
+            None => return Err(StartError::UnicastPorts { first }),
+        };
+        let fault = self.fault.map(|fault| FaultConfig {
+            // Else all would lose the same packets.
+            seed: fault.seed.wrapping_add(core as u64),
+            ..fault
+        });
+        Ok(Self {
+            unicast_port,
+            fault,
+            ..self.clone()
+        })
+    }
+
     pub(crate) fn port_config(&self, interface: Interface) -> PortConfig {
         PortConfig {
             unicast_port: self.unicast_port,
@@ -148,6 +168,7 @@ impl Network {
             ttl: self.ttl,
             loopback: self.loopback,
             offload: self.offload,
+            busy_poll: self.busy_poll,
             fault: self.fault,
             ..PortConfig::new(interface)
         }
@@ -189,7 +210,7 @@ impl Builder {
                 bytes_total: Self::QUEUE_BYTES_TOTAL,
             },
             request_timeout: Self::REQUEST_TIMEOUT,
-            thread: ThreadOptions::default(),
+            threads: ThreadOptions::default(),
             tap: None,
         }
     }
@@ -256,7 +277,8 @@ impl Builder {
         self
     }
 
-    /// Port of this node's unicast socket; 0, the default, lets the system choose.
+    /// Port of this node's unicast socket; 0, the default, lets the system choose. With several
+    /// core threads, that of the first; the others take those that follow.
     pub fn unicast_port(mut self, port: u16) -> Self {
         self.network.unicast_port = port;
         self
@@ -309,7 +331,7 @@ impl Builder {
         self
     }
 
-    /// Limits of memory.
+    /// Limits of memory, for each core thread.
     pub fn limits(mut self, limits: Limits) -> Self {
         self.limits = limits;
         self
@@ -340,7 +362,8 @@ impl Builder {
         self
     }
 
-    /// Most bytes that wait in the queues of all publishers together.
+    /// Most bytes that wait in the queues of all publishers together; each core thread has its
+    /// share of this.
     pub fn queue_bytes_total(mut self, bytes: usize) -> Self {
         self.queues.bytes_total = bytes;
         self
@@ -352,16 +375,52 @@ impl Builder {
         self
     }
 
-    /// Never sleep: the core thread looks for work without pause. Shortest latency (4 to 6 µs
-    /// instead of 24 to 38), at the price of a whole CPU.
-    pub fn spin(mut self, spin: bool) -> Self {
-        self.thread.spin = spin;
+    /// Number of core threads, 1 to [`CORES_MAX`]; 1 if not given (R115).
+    ///
+    /// Each has sockets and protocol state of its own, and the groups whose names fall to it
+    /// ([`Node::core_of`]); nothing is shared, so that several do several times as much where the
+    /// groups' traffic is spread well. To the cluster each is a node of its own: see
+    /// [`Node::nodes`], [`Node::ids`], [`Node::core_stats`]. Within a group nothing changes, the
+    /// order of messages included; a group cannot have more than one core.
+    ///
+    /// Give all nodes that have groups in common the same number. It works with any, but regions
+    /// are nodes with the same groups: a node with one core and another with two have none in
+    /// common, and a message to both is sent twice.
+    pub fn cores(mut self, cores: usize) -> Self {
+        self.threads.cores = cores;
         self
     }
 
-    /// Runs the core thread on this CPU only.
-    pub fn pin_to_cpu(mut self, cpu: usize) -> Self {
-        self.thread.cpu = Some(cpu);
+    /// Never sleep: core threads look for work without pause. Shortest latency (4 to 6 µs
+    /// instead of 24 to 38), at the price of a whole CPU for each.
+    pub fn spin(mut self, spin: bool) -> Self {
+        self.threads.spin = spin;
+        self
+    }
+
+    /// Runs each core thread on one CPU only: the first on the first of these, and so on (R251).
+    /// There must be as many as cores.
+    pub fn pin(mut self, cpus: impl IntoIterator<Item = usize>) -> Self {
+        self.threads.cpus = Some(cpus.into_iter().collect());
+        self
+    }
+
+    /// Puts the core threads into the real-time class `SCHED_FIFO` with this priority, 1 to 99
+    /// (R251): they run before everything of normal class on their CPU. It takes a privilege,
+    /// without which the node does not start.
+    ///
+    /// Together with [`Builder::spin`] the CPU is lost for everything else: pin to one that is kept
+    /// free.
+    pub fn realtime(mut self, priority: u8) -> Self {
+        self.threads.realtime = Some(priority);
+        self
+    }
+
+    /// Has the kernel look at the network device's queue for so long, in whole microseconds, before
+    /// it waits for an interrupt: a few microseconds less latency, for CPU time. Where it cannot,
+    /// the node goes on without; [`Node::io_report`] says why.
+    pub fn busy_poll(mut self, time: Duration) -> Self {
+        self.network.busy_poll = Some(time);
         self
     }
 
@@ -369,19 +428,28 @@ impl Builder {
     /// crossed the border to the kernel: for measurements and captures. What an injected fault
     /// drops is not shown, nor what an embedded service sends and receives.
     ///
-    /// It runs on the core thread and must be as short as an upcall; without it, nothing is timed.
+    /// It runs on the core threads and must be as short as an upcall; without it, nothing is timed.
     pub fn tap(mut self, tap: impl Fn(Tapped<'_>) + Send + Sync + 'static) -> Self {
         self.tap = Some(Tap::new(tap));
         self
     }
 
-    /// Opens the sockets and starts the core thread. Does not wait for the cluster; see
+    /// Opens the sockets and starts the core threads. Does not wait for the cluster; see
     /// [`Node::wait_admitted`].
     ///
     /// # Errors
     /// [`StartError`], whose text says what to do.
     pub fn start(self) -> Result<Node, StartError> {
         crate::core::start(self)
+    }
+
+    /// What each core thread would be granted: opens the sockets and starts the threads as
+    /// [`Builder::start`] does, and ends them again without a word to the cluster.
+    ///
+    /// # Errors
+    /// As [`Builder::start`].
+    pub fn probe(self) -> Result<Vec<CoreReport>, StartError> {
+        crate::core::probe(self)
     }
 }
 

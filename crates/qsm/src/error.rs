@@ -3,8 +3,10 @@ use std::io;
 use std::time::Duration;
 
 use qsm_gms::ServiceConfigError;
-use qsm_net::{Interface, InterfaceError, PortError};
+use qsm_net::{Interface, InterfaceError, PortError, ThreadError};
 use qsm_proto::ConfigError;
+
+use crate::threads::CORES_MAX;
 
 /// Why a node or a service could not be started. Each text ends with the remedy.
 #[derive(Debug)]
@@ -12,6 +14,18 @@ use qsm_proto::ConfigError;
 pub enum StartError {
     /// The protocol's configuration cannot work.
     Config(ConfigError),
+    /// Not a number of core threads.
+    Cores {
+        /// What was given.
+        cores: usize,
+    },
+    /// More or fewer CPUs than core threads.
+    Cpus {
+        /// CPUs given.
+        cpus: usize,
+        /// Core threads.
+        cores: usize,
+    },
     /// What was given is of one family of addresses, the interface's address of the other. The
     /// nodes of a cluster send to each other, so all use IPv4, or all IPv6.
     Families {
@@ -35,12 +49,19 @@ pub enum StartError {
     Port(PortError),
     /// The membership service's configuration cannot work.
     Service(ServiceConfigError),
-    /// The operating system refused a thread, or a CPU.
+    /// The operating system refused a thread.
     System {
         /// What was tried.
         doing: &'static str,
         /// What the system said.
         source: io::Error,
+    },
+    /// A core thread cannot run as it should.
+    Thread(ThreadError),
+    /// There are not so many port numbers after the first.
+    UnicastPorts {
+        /// Port of the first core thread.
+        first: u16,
     },
 }
 
@@ -48,6 +69,14 @@ impl fmt::Display for StartError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Config(error) => write!(f, "configuration: {error}"),
+            Self::Cores { cores } => write!(
+                f,
+                "a node cannot have {cores} core threads; give it 1 to {CORES_MAX}"
+            ),
+            Self::Cpus { cpus, cores } => write!(
+                f,
+                "core threads: {cores}, but CPUs to pin them to: {cpus}; give one for each"
+            ),
             Self::Families { given, interface } => write!(
                 f,
                 "{given} cannot be used from interface {interface}, which is of the other family; \
@@ -66,6 +95,12 @@ impl fmt::Display for StartError {
                 f,
                 "cannot {doing}: {source}; check the limits of this process with `ulimit -a`"
             ),
+            Self::Thread(error) => error.fmt(f),
+            Self::UnicastPorts { first } => write!(
+                f,
+                "each core thread has a port, and after {first} there are too few; choose a lower \
+                 one, or 0 for any"
+            ),
         }
     }
 }
@@ -75,11 +110,22 @@ impl std::error::Error for StartError {
         match self {
             Self::Config(error) => Some(error),
             Self::Interface(error) => Some(error),
-            Self::Families { .. } | Self::Name { .. } => None,
+            Self::Cores { .. }
+            | Self::Cpus { .. }
+            | Self::Families { .. }
+            | Self::Name { .. }
+            | Self::UnicastPorts { .. } => None,
             Self::Port(error) => Some(error),
             Self::Service(error) => Some(error),
             Self::System { source, .. } => Some(source),
+            Self::Thread(error) => Some(error),
         }
+    }
+}
+
+impl From<ThreadError> for StartError {
+    fn from(error: ThreadError) -> Self {
+        Self::Thread(error)
     }
 }
 
@@ -110,7 +156,8 @@ pub enum CloseReason {
         /// What happened.
         cause: String,
     },
-    /// An upcall or a feed of the application panicked, or the node itself did.
+    /// An upcall or a feed of the application panicked, or the node itself did. It ends all core
+    /// threads.
     Panicked {
         /// The panic's message.
         message: String,

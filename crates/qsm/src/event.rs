@@ -2,15 +2,22 @@ use core::pin::Pin;
 use core::task::{Context, Poll};
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use futures_core::Stream;
 use qsm_wire::{Incarnation, Origin, RegionId, ViewNumber};
 
 use crate::error::{CloseReason, RecvError};
-use crate::inbox::Inbox;
+use crate::inbox::Capacity;
+use crate::mailbox::Mailbox;
+use crate::subscription::Overflow;
 
 /// Something that happened to a node, beside messages.
+///
+/// Each core thread of a node is a member of the cluster and tells what happens to itself: of a
+/// node with several ([`Builder::cores`](crate::Builder::cores)) most events come once for each.
+/// One that is excluded misses messages of its own groups only.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Event {
@@ -19,7 +26,7 @@ pub enum Event {
         /// Its incarnation.
         incarnation: Incarnation,
     },
-    /// The node has ended. The last event.
+    /// The node has ended, with all its cores. The last event.
     Closed {
         /// Why.
         reason: CloseReason,
@@ -87,7 +94,7 @@ pub enum Event {
     /// A subscription's queue is full, and messages were dropped: its reader is too slow. Told at
     /// most once a second for each subscription.
     SlowConsumer {
-        /// The subscription's groups.
+        /// The subscription's groups, those of one core.
         groups: Arc<[Arc<str>]>,
         /// Messages dropped since the last such event.
         dropped: u64,
@@ -101,19 +108,31 @@ pub enum Event {
 /// are dropped and counted.
 #[derive(Debug)]
 pub struct Events {
-    pub(crate) inbox: Arc<Inbox<Event>>,
+    pub(crate) mailbox: Mailbox<Event>,
+    /// The end was told.
+    pub(crate) ended: AtomicBool,
 }
 
 impl Events {
     /// Events that wait to be read.
     pub const CAPACITY: usize = 4096;
 
+    /// From so many cores.
+    pub(crate) fn new(cores: usize) -> Self {
+        let (messages, bytes) = (Self::CAPACITY, usize::MAX);
+        let capacity = Capacity { messages, bytes };
+        Self {
+            mailbox: Mailbox::new(cores, capacity, Overflow::DropOldest),
+            ended: AtomicBool::new(false),
+        }
+    }
+
     /// The next event, or `None` when none is there.
     ///
     /// # Errors
     /// [`RecvError::Closed`] after the last event, [`Event::Closed`].
     pub fn try_recv(&self) -> Result<Option<Event>, RecvError> {
-        self.inbox.try_recv()
+        self.mailbox.try_recv().or_else(|end| self.tell(end))
     }
 
     /// Waits for the next event at most this long; `None` when none came.
@@ -121,13 +140,24 @@ impl Events {
     /// # Errors
     /// As [`Events::try_recv`].
     pub fn recv_timeout(&self, timeout: Duration) -> Result<Option<Event>, RecvError> {
-        self.inbox.recv(Instant::now().checked_add(timeout))
+        let received = self.mailbox.recv(Instant::now().checked_add(timeout));
+        received.or_else(|end| self.tell(end))
     }
 
     /// Events dropped because nobody read them in time.
     #[must_use]
     pub fn dropped(&self) -> u64 {
-        self.inbox.dropped()
+        self.mailbox.dropped()
+    }
+
+    /// The end comes once as an event.
+    fn tell(&self, end: RecvError) -> Result<Option<Event>, RecvError> {
+        match end {
+            RecvError::Closed(reason) if !self.ended.swap(true, Ordering::Relaxed) => {
+                Ok(Some(Event::Closed { reason }))
+            }
+            end => Err(end),
+        }
     }
 }
 
@@ -137,7 +167,7 @@ impl Iterator for Events {
 
     fn next(&mut self) -> Option<Event> {
         loop {
-            match self.inbox.recv(None) {
+            match self.mailbox.recv(None).or_else(|end| self.tell(end)) {
                 Ok(Some(event)) => return Some(event),
                 // Without a deadline a wait ends with an event or an error.
                 Ok(None) => {}
@@ -151,12 +181,16 @@ impl Stream for Events {
     type Item = Event;
 
     fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Event>> {
-        self.inbox.poll_recv(context).map(Result::ok)
+        let received = self.mailbox.poll_recv(context);
+        received.map(|result| match result {
+            Ok(event) => Some(event),
+            Err(end) => self.tell(end).ok().flatten(),
+        })
     }
 }
 
 impl Drop for Events {
     fn drop(&mut self) {
-        self.inbox.leave();
+        self.mailbox.leave();
     }
 }

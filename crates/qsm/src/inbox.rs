@@ -1,8 +1,7 @@
-//! The bounded queue from the core thread to a subscription, or to a reader of events.
+//! The bounded queue from a core thread to a subscription, or to a reader of events.
 
-use core::task::{Context, Poll};
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 use crossbeam_queue::SegQueue;
@@ -27,7 +26,21 @@ pub(crate) struct Offered {
     pub(crate) dropped: u64,
 }
 
-/// Lock-free but for readers that sleep. One writer, the core thread; any number of readers.
+/// Those who read, of one inbox or of several side by side.
+#[derive(Debug, Default)]
+pub(crate) struct Readership {
+    /// They want nothing more: they are gone, or one of the inboxes disconnected them.
+    over: AtomicBool,
+    pub(crate) sleepers: Sleepers,
+}
+
+impl Readership {
+    pub(crate) fn leave(&self) {
+        self.over.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Lock-free but for readers that sleep. One writer, a core thread; any number of readers.
 #[derive(Debug)]
 pub(crate) struct Inbox<T> {
     /// Items with their bytes.
@@ -37,13 +50,17 @@ pub(crate) struct Inbox<T> {
     capacity: Capacity,
     overflow: Overflow,
     dropped: AtomicU64,
-    reader_gone: AtomicBool,
     closed: OnceLock<RecvError>,
-    sleepers: Sleepers,
+    readership: Arc<Readership>,
 }
 
 impl<T> Inbox<T> {
     pub(crate) fn new(capacity: Capacity, overflow: Overflow) -> Self {
+        Self::of(Arc::default(), capacity, overflow)
+    }
+
+    /// For readers that may have other inboxes as well.
+    pub(crate) fn of(readership: Arc<Readership>, capacity: Capacity, overflow: Overflow) -> Self {
         Self {
             queue: SegQueue::new(),
             messages: AtomicUsize::new(0),
@@ -51,9 +68,8 @@ impl<T> Inbox<T> {
             capacity,
             overflow,
             dropped: AtomicU64::new(0),
-            reader_gone: AtomicBool::new(false),
             closed: OnceLock::new(),
-            sleepers: Sleepers::default(),
+            readership,
         }
     }
 
@@ -77,6 +93,7 @@ impl<T> Inbox<T> {
                 self.dropped.fetch_add(1, Ordering::Relaxed);
                 if self.overflow == Overflow::Disconnect {
                     self.close(RecvError::Overflow);
+                    self.readership.leave();
                 }
                 return offered;
             }
@@ -91,23 +108,19 @@ impl<T> Inbox<T> {
 
     /// Lets readers look. Once per turn of the core thread, not once per item.
     pub(crate) fn wake(&self) {
-        self.sleepers.wake();
+        self.readership.sleepers.wake();
     }
 
     /// No more items will come; those that wait can still be taken.
     pub(crate) fn close(&self, why: RecvError) {
         // The first reason stays.
         drop(self.closed.set(why));
-        self.sleepers.wake();
+        self.readership.sleepers.wake();
     }
 
-    pub(crate) fn leave(&self) {
-        self.reader_gone.store(true, Ordering::Relaxed);
-    }
-
-    /// The reader is gone or was disconnected.
+    /// The readers are gone or were disconnected.
     pub(crate) fn is_over(&self) -> bool {
-        self.reader_gone.load(Ordering::Relaxed) || self.closed.get().is_some()
+        self.readership.over.load(Ordering::Relaxed) || self.closed.get().is_some()
     }
 
     pub(crate) fn closed(&self) -> Option<&RecvError> {
@@ -129,14 +142,11 @@ impl<T> Inbox<T> {
         match self.try_recv().transpose() {
             Some(result) => result.map(Some),
             None => self
+                .readership
                 .sleepers
                 .wait(deadline, || self.try_recv().transpose())
                 .transpose(),
         }
-    }
-
-    pub(crate) fn poll_recv(&self, context: &Context<'_>) -> Poll<Result<T, RecvError>> {
-        self.sleepers.poll(context, || self.try_recv().transpose())
     }
 
     pub(crate) fn messages(&self) -> usize {

@@ -9,7 +9,7 @@
 //! ```text
 //!  Publisher::send ──► queue of the publisher ─┐   ┌───────────────┐
 //!  Feed::pull ◄────────────────────────────────┴─► │  core thread  │ ◄──► sockets
-//!  Subscription ◄── queue of the subscription ◄─┬─ │ one per Node  │
+//!  Subscription ◄── queue of the subscription ◄─┬─ │ one of a Node │
 //!  upcalls ◄────────────────────────────────────┘  └───────────────┘
 //! ```
 //!
@@ -29,8 +29,9 @@
 //! ```
 //!
 //! The contract:
-//! 1. One core thread does all the work of a [`Node`]. Handles only queue and wait, so they may
-//!    be used from any thread. Upcalls and feeds run on the core thread.
+//! 1. One core thread does all the work of a [`Node`], or several, each for its share of the groups
+//!    ([`Builder::cores`]). Handles only queue and wait, so they may be used from any thread.
+//!    Upcalls and feeds run on the core thread of their group.
 //! 2. Every queue is bounded. A full publisher's queue makes [`Publisher::send`] wait; a full
 //!    subscription's queue drops by a declared policy ([`Overflow`]), counts and tells.
 //! 3. No message is delivered twice to a subscription, none is invented, and messages of one
@@ -44,19 +45,24 @@
 
 mod builder;
 mod core;
+mod engine;
 mod error;
 mod event;
 mod feed;
 mod inbox;
+mod mailbox;
 mod node;
 mod outlet;
 mod publisher;
+mod report;
 mod service;
+mod shard;
 mod shared;
 mod sleepers;
 mod snapshot;
 mod subscription;
 mod tap;
+mod threads;
 
 pub use builder::{Builder, DATA_PORT, Embedded, NAME_BYTES_MAX};
 pub use error::{CloseReason, RecvError, RequestError, SendError, StartError};
@@ -64,17 +70,20 @@ pub use event::{Event, Events};
 pub use feed::{Feed, FeedHandle, Pull};
 pub use node::Node;
 pub use publisher::Publisher;
+pub use report::CoreReport;
 pub use service::{SERVICE_PORT, Service, ServiceBuilder, ServiceSnapshot};
 pub use snapshot::{Memory, PublisherRow, RepairLatency, RuntimeStats, Snapshot, SubscriptionRow};
 pub use subscription::{
     Delivery, Iter, Message, Overflow, SubscribeOptions, Subscription, Upcalls,
 };
 pub use tap::{Direction, Tapped};
+pub use threads::CORES_MAX;
 
 pub use qsm_gms::{DISCOVERY_V4, DISCOVERY_V6, ServiceEvent, ServiceStats};
 pub use qsm_net::{
-    Family, FaultConfig, FaultCounters, Interface, InterfaceError, IoReport, Offload, PortCounters,
-    PortError, ReceiveCounters, SendCounters, SendErrorCounters, choose_interface, interfaces,
+    Affinity, BusyPoll, Family, FaultConfig, FaultCounters, Interface, InterfaceError, IoReport,
+    Offload, PortCounters, PortError, ReceiveCounters, SendCounters, SendErrorCounters, Strategy,
+    ThreadError, ThreadReport, choose_interface, interfaces,
 };
 pub use qsm_proto::view::Layout;
 pub use qsm_proto::{ConfigError, Limits, Pace, Recovery, Stats};

@@ -1,43 +1,36 @@
+use std::collections::VecDeque;
+use std::fmt;
 use std::sync::Arc;
-use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
-use std::{fmt, sync::Mutex, sync::PoisonError};
+use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use qsm_net::IoReport;
 use qsm_wire::NodeId;
 use qsm_wire::membership::{GroupRow, NodeRow, QueryKind, RegionRow};
 
 use crate::builder::Builder;
-use crate::error::{CloseReason, RequestError};
+use crate::engine::Engines;
+use crate::error::{CloseReason, RecvError, RequestError};
 use crate::event::Events;
-use crate::inbox::{Capacity, Inbox};
+use crate::mailbox::Mailbox;
 use crate::publisher::Publisher;
-use crate::shared::{Command, Rows, Shared, Sink, Subscribe};
+use crate::shard::Share;
+use crate::shared::{Answer, Command, Rows, Sink, Subscribe};
 use crate::snapshot::Snapshot;
-use crate::subscription::{
-    Delivery, Membership, Overflow, SubscribeOptions, Subscription, Upcalls,
-};
+use crate::subscription::{Delivery, Membership, SubscribeOptions, Subscription, Upcalls};
 
-/// How long dropping the last handle of a node may take.
-const DROP_TIMEOUT: Duration = Duration::from_millis(500);
-
-/// A member of a cluster: a handle of the core thread that does all its work.
+/// A member of a cluster: a handle of the core thread, or the core threads
+/// ([`Builder::cores`]), that do all its work.
 ///
 /// Handles are cheap to clone and may be used from any thread. The node ends with
 /// [`Node::shutdown`], or when its last handle is dropped; then its subscriptions and publishers
 /// report [`CloseReason::ShutDown`].
 ///
-/// Calls that wait for the core thread cannot be made on it, that is, in upcalls and feeds; they
-/// return [`RequestError::OnCoreThread`] there.
+/// Calls that wait for a core thread cannot be made on one of the same node, that is, in upcalls
+/// and feeds; they return [`RequestError::OnCoreThread`] there.
 #[derive(Clone)]
 pub struct Node {
-    pub(crate) handle: Arc<Handle>,
-}
-
-pub(crate) struct Handle {
-    pub(crate) shared: Arc<Shared>,
-    pub(crate) thread: Mutex<Option<JoinHandle<()>>>,
-    pub(crate) id: NodeId,
+    pub(crate) engines: Arc<Engines>,
 }
 
 impl Node {
@@ -46,10 +39,24 @@ impl Node {
         Builder::new()
     }
 
-    /// The node's id, drawn at random at its start.
+    /// The node's id, drawn at random at its start: that of its first core thread.
     #[must_use]
     pub fn id(&self) -> NodeId {
-        self.handle.id
+        self.engines.0[0].id
+    }
+
+    /// The id of each core thread. By these other nodes know the members that this node is, and
+    /// [`Message::sender`](crate::Message::sender) is the one whose groups the message's is among.
+    /// They follow each other.
+    pub fn ids(&self) -> impl Iterator<Item = NodeId> {
+        self.engines.iter().map(|engine| engine.id)
+    }
+
+    /// The place of the core thread that has the group, from 0. It follows from the name and the
+    /// number of cores, so that it is the same on all nodes with as many.
+    #[must_use]
+    pub fn core_of(&self, group: impl AsRef<str>) -> usize {
+        self.engines.shards().of(group.as_ref())
     }
 
     /// Receives the messages of these groups, in one request however many they are.
@@ -79,9 +86,15 @@ impl Node {
     where
         I: IntoIterator<Item: AsRef<str>>,
     {
-        let inbox = Arc::new(Inbox::new(options.capacity, options.overflow));
-        let membership = self.enter(groups, Sink::Queue(Arc::clone(&inbox)))?;
-        Ok(Subscription { inbox, membership })
+        let names = names(groups);
+        let shares = self.engines.shards().split(&names);
+        let mailbox = Mailbox::new(shares.len(), options.capacity, options.overflow);
+        let sinks = mailbox.inboxes().map(Arc::clone).map(Sink::Queue);
+        let membership = self.enter(names, shares.into_iter().zip(sinks))?;
+        Ok(Subscription {
+            mailbox,
+            membership,
+        })
     }
 
     /// As [`Node::subscribe`], but each message is handed to `upcall` on the core thread, at the
@@ -91,8 +104,11 @@ impl Node {
     /// acknowledges. It must not panic; if it does, the node ends with
     /// [`CloseReason::Panicked`].
     ///
+    /// It runs on one core thread. For groups that lie on several, see
+    /// [`Node::subscribe_per_core`].
+    ///
     /// # Errors
-    /// As [`Node::subscribe`].
+    /// As [`Node::subscribe`]; [`RequestError::Refused`] if the groups lie on several core threads.
     pub fn subscribe_with<I>(
         &self,
         groups: I,
@@ -101,7 +117,38 @@ impl Node {
     where
         I: IntoIterator<Item: AsRef<str>>,
     {
-        let membership = self.enter(groups, Sink::Upcall(Box::new(upcall)))?;
+        let names = names(groups);
+        let shares = self.engines.shards().split(&names);
+        if shares.len() > 1 {
+            return Err(several_cores(&shares));
+        }
+        let sink = Sink::Upcall(Box::new(upcall));
+        let membership = self.enter(names, shares.into_iter().zip([sink]))?;
+        Ok(Upcalls { membership })
+    }
+
+    /// As [`Node::subscribe_with`], with an upcall for each core thread that has some of the
+    /// groups: `make` is called here, with the place of each ([`Node::core_of`]), and what it
+    /// returns runs on that one only. So upcalls of several cores run at the same time.
+    ///
+    /// # Errors
+    /// As [`Node::subscribe`].
+    pub fn subscribe_per_core<I, U>(
+        &self,
+        groups: I,
+        mut make: impl FnMut(usize) -> U,
+    ) -> Result<Upcalls, RequestError>
+    where
+        I: IntoIterator<Item: AsRef<str>>,
+        U: FnMut(Delivery<'_>) + Send + 'static,
+    {
+        let names = names(groups);
+        let shares = self.engines.shards().split(&names);
+        let shares = shares.into_iter().map(|share| {
+            let sink = Sink::Upcall(Box::new(make(share.core)));
+            (share, sink)
+        });
+        let membership = self.enter(names, shares)?;
         Ok(Upcalls { membership })
     }
 
@@ -114,13 +161,17 @@ impl Node {
     where
         I: IntoIterator<Item: AsRef<str>>,
     {
-        let names = names(groups);
-        self.shared()
-            .ask("leaving groups", None, |reply, deadline| Command::Leave {
+        let mut answers = Vec::new();
+        for Share { core, names } in self.engines.shards().split(&names(groups)) {
+            let shared = self.engines.at(core);
+            let leave = |reply, deadline| Command::Leave {
                 names,
                 deadline,
                 reply,
-            })
+            };
+            answers.push(shared.request("leaving groups", None, leave)?);
+        }
+        answers.into_iter().try_for_each(Answer::wait)
     }
 
     /// Prepares to send to a group; the node need not be a member of it.
@@ -145,18 +196,34 @@ impl Node {
     where
         I: IntoIterator<Item: AsRef<str>>,
     {
-        let (names, shared) = (names(groups), self.shared());
+        let (names, shards) = (names(groups), self.engines.shards());
         let doing = "entering groups; is a membership service running and reachable?";
-        let outlets = shared.ask(doing, None, |reply, deadline| Command::Publish {
-            names,
-            deadline,
-            reply,
-        })?;
-        let publisher = |outlet| Publisher {
-            outlet,
-            shared: Arc::clone(shared),
+        let (mut cores, mut answers) = (Vec::new(), Vec::new());
+        for Share { core, names } in shards.split(&names) {
+            let shared = self.engines.at(core);
+            cores.push(core);
+            let publish = |reply, deadline| Command::Publish {
+                names,
+                deadline,
+                reply,
+            };
+            answers.push((shared, shared.request(doing, None, publish)?));
+        }
+        let made = answers.into_iter().map(|(shared, answer)| {
+            let publisher = |outlet| Publisher {
+                outlet,
+                shared: Arc::clone(shared),
+            };
+            Ok(answer.wait()?.into_iter().map(publisher).collect())
+        });
+        // All are waited for, so that what some have made is given up if another fails.
+        let made: Vec<Result<VecDeque<Publisher>, _>> = made.collect();
+        let mut made = made.into_iter().collect::<Result<Vec<_>, _>>()?;
+        let made_for = |name: &Arc<str>| {
+            let place = cores.iter().position(|core| *core == shards.of(name))?;
+            made[place].pop_front()
         };
-        Ok(outlets.into_iter().map(publisher).collect())
+        Ok(names.iter().filter_map(made_for).collect())
     }
 
     /// Waits until the membership service has admitted this node. Not needed before other calls:
@@ -166,9 +233,10 @@ impl Node {
     /// [`RequestError`]: timeout, or the node has ended.
     pub fn wait_admitted(&self, timeout: Duration) -> Result<(), RequestError> {
         let doing = "waiting to be admitted; is a membership service running and reachable?";
-        self.shared().ask(doing, Some(timeout), |reply, deadline| {
-            Command::WaitAdmitted { deadline, reply }
-        })
+        let admitted = |reply, deadline| Command::WaitAdmitted { deadline, reply };
+        self.engines
+            .ask_all(doing, Some(timeout), admitted)
+            .map(drop)
     }
 
     /// Waits until everything accepted before this call is stable: every live member of its
@@ -179,49 +247,63 @@ impl Node {
     /// ended.
     pub fn flush(&self, timeout: Duration) -> Result<(), RequestError> {
         let doing = "waiting for all receivers to have everything";
-        self.shared()
-            .ask(doing, Some(timeout), |reply, deadline| Command::Flush {
-                deadline,
-                reply,
-            })
+        let flush = |reply, deadline| Command::Flush { deadline, reply };
+        self.engines.ask_all(doing, Some(timeout), flush).map(drop)
     }
 
     /// A reader of all events from now on.
     #[must_use]
     pub fn events(&self) -> Events {
-        let (messages, bytes) = (Events::CAPACITY, usize::MAX);
-        let capacity = Capacity { messages, bytes };
-        let inbox = Arc::new(Inbox::new(capacity, Overflow::DropOldest));
-        self.shared().tell(Command::Events {
-            inbox: Arc::clone(&inbox),
-        });
-        // A node that has ended reads no commands.
-        if let Some(reason) = self.shared().closed() {
-            inbox.close(crate::error::RecvError::Closed(reason.clone()));
+        let events = Events::new(self.engines.0.len());
+        for (engine, inbox) in self.engines.iter().zip(events.mailbox.inboxes()) {
+            let shared = &engine.shared;
+            shared.tell(Command::Events {
+                inbox: Arc::clone(inbox),
+            });
+            // One that has ended reads no commands.
+            if let Some(reason) = shared.closed() {
+                inbox.close(RecvError::Closed(reason.clone()));
+            }
         }
-        Events { inbox }
+        // An end before this is none of the events from now on.
+        let ended = self.engines.closed().is_some();
+        events.ended.store(ended, Ordering::Relaxed);
+        events
     }
 
-    /// Counters, queues and sockets, now; of a node that has ended, at its end.
+    /// Counters, queues and sockets, now; of a node that has ended, at its end. Of a node with
+    /// several core threads, the sum; see [`Node::core_stats`].
     ///
     /// # Errors
-    /// [`RequestError`]: called on the core thread, or the node ended before it could tell.
+    /// [`RequestError`]: called on a core thread, or the node ended before it could tell.
     pub fn stats(&self) -> Result<Snapshot, RequestError> {
-        let answer = self
-            .shared()
-            .ask("reading counters", None, |reply, _| Command::Snapshot {
-                reply,
-            });
-        match answer {
-            Err(RequestError::Closed(reason)) => {
-                let last = self.shared().last_snapshot();
-                last.ok_or(RequestError::Closed(reason))
-            }
-            other => other,
-        }
+        let cores = self.core_stats()?.into_iter();
+        // There is at least one core.
+        let sum = cores.reduce(Snapshot::add);
+        sum.ok_or(RequestError::Closed(CloseReason::ShutDown))
     }
 
-    /// What the sockets chose and were granted, and why.
+    /// The same of each core thread, in order: whether they share the work evenly.
+    ///
+    /// # Errors
+    /// As [`Node::stats`].
+    pub fn core_stats(&self) -> Result<Vec<Snapshot>, RequestError> {
+        let snapshot = |reply, _| Command::Snapshot { reply };
+        let answers = self.engines.iter().map(|engine| {
+            let answer = engine.shared.ask("reading counters", None, snapshot);
+            match answer {
+                Err(RequestError::Closed(reason)) => {
+                    let last = engine.shared.last_snapshot();
+                    last.ok_or(RequestError::Closed(reason))
+                }
+                other => other,
+            }
+        });
+        answers.collect()
+    }
+
+    /// What the sockets chose and were granted, and why; of the first core thread, which those of
+    /// the others are like.
     ///
     /// # Errors
     /// As [`Node::stats`].
@@ -229,7 +311,8 @@ impl Node {
         self.stats().map(|snapshot| snapshot.io)
     }
 
-    /// All nodes of the cluster, as the membership service knows them.
+    /// All nodes of the cluster, as the membership service knows them: one for each core thread of
+    /// a node. The first is called as the node, the others `name/2`, `name/3` and so on.
     ///
     /// # Errors
     /// [`RequestError`]: no membership service answers in time, or the node has ended.
@@ -265,7 +348,7 @@ impl Node {
     /// Why the node has ended, if it has.
     #[must_use]
     pub fn closed(&self) -> Option<CloseReason> {
-        self.shared().closed().cloned()
+        self.engines.closed().cloned()
     }
 
     /// Ends the node: accepts nothing more, waits until everything accepted is stable, says
@@ -276,89 +359,61 @@ impl Node {
     /// some peers the goodbye. [`RequestError::Closed`]: it had ended before, for another reason.
     pub fn shutdown(&self, timeout: Duration) -> Result<(), RequestError> {
         let doing = "delivering everything before the end";
-        let answer = self
-            .shared()
-            .ask(doing, Some(timeout), |reply, deadline| Command::Shutdown {
-                deadline,
-                reply: Some(reply),
-            });
+        let shut_down = |reply, deadline| Command::Shutdown {
+            deadline,
+            reason: CloseReason::ShutDown,
+            reply: Some(reply),
+        };
+        let answer = self.engines.ask_all(doing, Some(timeout), shut_down);
         if answer != Err(RequestError::OnCoreThread) {
-            self.handle.join();
+            self.engines.join();
         }
         match answer {
-            Err(RequestError::Closed(CloseReason::ShutDown)) => Ok(()),
-            other => other,
+            Ok(_) | Err(RequestError::Closed(CloseReason::ShutDown)) => Ok(()),
+            Err(other) => Err(other),
         }
     }
 
-    pub(crate) fn shared(&self) -> &Arc<Shared> {
-        &self.handle.shared
-    }
-
-    fn enter<I>(&self, groups: I, sink: Sink) -> Result<Membership, RequestError>
-    where
-        I: IntoIterator<Item: AsRef<str>>,
-    {
-        let shared = Arc::clone(self.shared());
-        let key = shared.key();
-        let names: Arc<[Arc<str>]> = names(groups).into();
-        // Made before the request: if that fails, dropping this withdraws it.
-        let membership = Membership {
-            shared,
-            key,
-            names: Arc::clone(&names),
+    /// Subscribes at each core that has some of the groups.
+    fn enter(
+        &self,
+        names: Vec<Arc<str>>,
+        shares: impl Iterator<Item = (Share, Sink)>,
+    ) -> Result<Membership, RequestError> {
+        // Made before the requests: if one fails, dropping this withdraws them all.
+        let mut membership = Membership {
+            places: Vec::new(),
+            names: names.into(),
         };
         let doing = "entering groups; is a membership service running and reachable?";
-        membership.shared.ask(doing, None, |reply, deadline| {
-            Command::Subscribe(Subscribe {
-                key,
-                names,
-                sink,
-                deadline,
-                reply,
-            })
-        })?;
+        let mut answers = Vec::new();
+        for (share, sink) in shares {
+            let shared = self.engines.at(share.core);
+            let (key, names) = (shared.key(), share.names.into());
+            membership.places.push((Arc::clone(shared), key));
+            let subscribe = |reply, deadline| {
+                Command::Subscribe(Subscribe {
+                    key,
+                    names,
+                    sink,
+                    deadline,
+                    reply,
+                })
+            };
+            answers.push(shared.request(doing, None, subscribe)?);
+        }
+        answers.into_iter().try_for_each(Answer::wait)?;
         Ok(membership)
     }
 
     fn query(&self, kind: QueryKind) -> Result<Rows, RequestError> {
         let doing = "asking the membership service; is one running and reachable?";
-        self.shared()
-            .ask(doing, None, |reply, deadline| Command::Query {
-                kind,
-                deadline,
-                reply,
-            })
-    }
-}
-
-impl Handle {
-    /// Waits for the core thread's end.
-    fn join(&self) {
-        let thread = self
-            .thread
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .take();
-        if let Some(thread) = thread {
-            // A panic of the core thread was caught and told within it.
-            drop(thread.join());
-        }
-    }
-}
-
-impl Drop for Handle {
-    fn drop(&mut self) {
-        if self.shared.closed().is_none() {
-            let deadline = Instant::now() + DROP_TIMEOUT;
-            self.shared.tell(Command::Shutdown {
-                deadline,
-                reply: None,
-            });
-        }
-        if !self.shared.on_core_thread() {
-            self.join();
-        }
+        let query = |reply, deadline| Command::Query {
+            kind,
+            deadline,
+            reply,
+        };
+        self.engines.first().ask(doing, None, query)
     }
 }
 
@@ -366,7 +421,8 @@ impl fmt::Debug for Node {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Node")
             .field("id", &format_args!("{:x}", self.id().0))
-            .field("closed", &self.shared().closed())
+            .field("cores", &self.engines.0.len())
+            .field("closed", &self.engines.closed())
             .finish_non_exhaustive()
     }
 }
@@ -379,6 +435,19 @@ where
         .into_iter()
         .map(|name| Arc::from(name.as_ref()))
         .collect()
+}
+
+fn several_cores(shares: &[Share]) -> RequestError {
+    let example = |share: &Share| format!("{} on core {}", share.names[0], share.core);
+    let examples: Vec<String> = shares.iter().take(2).map(example).collect();
+    RequestError::Refused {
+        reason: format!(
+            "an upcall runs on one core thread, and these groups lie on {} ({}); give each core \
+             its own with `Node::subscribe_per_core`, or subscribe them apart",
+            shares.len(),
+            examples.join(", ")
+        ),
+    }
 }
 
 fn mixed_up() -> RequestError {

@@ -68,7 +68,7 @@ pub(crate) struct GateLimits {
     pub(crate) messages: usize,
     /// For each publisher.
     pub(crate) bytes: usize,
-    /// For all publishers of the node together.
+    /// For all publishers of the core together.
     pub(crate) bytes_total: usize,
 }
 

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use crossbeam_queue::SegQueue;
 use qsm_gms::{ServiceConfig, ServiceEvent, ServiceStats};
-use qsm_net::{Family, IoReport, Port, PortCounters, Waker};
+use qsm_net::{Affinity, Family, IoReport, Port, PortCounters, Waker};
 use qsm_proto::{Seed, Transmit};
 use qsm_wire::NodeId;
 use qsm_wire::membership::{GroupRow, NodeRow, RegionRow};
@@ -58,6 +58,7 @@ pub struct ServiceBuilder {
     channels: Channels,
     embedded: bool,
     batch_interval: Option<Duration>,
+    affinity: Option<Affinity>,
     on_yield: Option<Box<dyn FnOnce() + Send>>,
 }
 
@@ -72,6 +73,7 @@ impl ServiceBuilder {
             channels: Channels::default(),
             embedded: false,
             batch_interval: None,
+            affinity: None,
             on_yield: None,
         }
     }
@@ -93,6 +95,12 @@ impl ServiceBuilder {
     /// To be called when an embedded service has given way to another one.
     pub(crate) fn on_yield(mut self, call: impl FnOnce() + Send + 'static) -> Self {
         self.on_yield = Some(Box::new(call));
+        self
+    }
+
+    /// Where its thread runs; where the calling one does if `None`.
+    pub(crate) fn affinity(mut self, affinity: Option<Affinity>) -> Self {
+        self.affinity = affinity;
         self
     }
 
@@ -198,9 +206,14 @@ impl ServiceBuilder {
             on_yield: self.on_yield,
             ends_at: None,
         };
+        let affinity = self.affinity;
         let thread = thread::Builder::new()
             .name("qsm-service".to_owned())
-            .spawn(move || thread.run())
+            .spawn(move || {
+                // It serves wherever it runs.
+                affinity.map(|affinity| affinity.apply().is_ok());
+                thread.run();
+            })
             .map_err(|source| StartError::System {
                 doing: "start the service's thread",
                 source,

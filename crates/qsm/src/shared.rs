@@ -1,15 +1,18 @@
-//! What application threads and the core thread share: queues and flags, no protocol state.
+//! What application threads and a core thread share: queues and flags, no protocol state.
 
+use std::cell::Cell;
+use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::mpsc::{RecvTimeoutError, SyncSender, sync_channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
-use std::thread::{self, ThreadId};
 use std::time::{Duration, Instant};
 
 use crossbeam_queue::SegQueue;
 use qsm_net::Waker;
+use qsm_wire::NodeId;
 use qsm_wire::membership::{GroupRow, NodeRow, QueryKind, RegionRow};
 
+use crate::builder::Builder;
 use crate::error::{CloseReason, RequestError};
 use crate::event::Event;
 use crate::feed::{Feed, FeedHandle};
@@ -40,8 +43,10 @@ pub(crate) enum Rows {
     Regions(Vec<RegionRow>),
 }
 
-/// What application threads want of the core, beside sending.
+/// What application threads, or the node's other cores, want of a core, beside sending.
 pub(crate) enum Command {
+    /// A core of this node finds no membership service: start one, or say where it is.
+    Embed,
     Events {
         inbox: Arc<Inbox<Event>>,
     },
@@ -76,9 +81,15 @@ pub(crate) enum Command {
     Retire {
         slot: u32,
     },
+    /// The membership service is there.
+    Service {
+        address: SocketAddr,
+    },
     ServiceYielded,
     Shutdown {
         deadline: Instant,
+        /// What handles will be told.
+        reason: CloseReason,
         reply: Option<Reply<()>>,
     },
     Snapshot {
@@ -115,10 +126,11 @@ pub(crate) struct Shared {
     ready: SegQueue<u32>,
     pub(crate) gate: Gate,
     pub(crate) message_bytes_max: usize,
+    /// The node, as all its cores call it.
+    node: NodeId,
     /// How long requests to the membership service may take.
     request_timeout: Duration,
     waker: Waker,
-    core: OnceLock<ThreadId>,
     /// Nothing is accepted any more; what was accepted is still being delivered.
     closing: AtomicBool,
     closed: OnceLock<CloseReason>,
@@ -128,20 +140,15 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    pub(crate) fn new(
-        gate: Gate,
-        message_bytes_max: usize,
-        request_timeout: Duration,
-        waker: Waker,
-    ) -> Self {
+    pub(crate) fn new(node: NodeId, builder: &Builder, waker: Waker) -> Self {
         Self {
             commands: SegQueue::new(),
             ready: SegQueue::new(),
-            gate,
-            message_bytes_max,
-            request_timeout,
+            gate: Gate::new(builder.queues),
+            message_bytes_max: builder.limits.message_bytes,
+            node,
+            request_timeout: builder.request_timeout,
             waker,
-            core: OnceLock::new(),
             closing: AtomicBool::new(false),
             closed: OnceLock::new(),
             keys: AtomicU64::new(1),
@@ -154,8 +161,9 @@ impl Shared {
         self.keys.fetch_add(1, Ordering::Relaxed)
     }
 
+    /// Whether this is a core thread of the same node, whichever.
     pub(crate) fn on_core_thread(&self) -> bool {
-        self.core.get() == Some(&thread::current().id())
+        CORE_OF.get() == Some(self.node)
     }
 
     pub(crate) fn check_open(&self) -> Result<(), CloseReason> {
@@ -172,6 +180,11 @@ impl Shared {
     /// The source in this place has something to send.
     pub(crate) fn announce(&self, slot: u32) {
         self.ready.push(slot);
+        self.waker.wake();
+    }
+
+    /// Lets the core look around.
+    pub(crate) fn nudge(&self) {
         self.waker.wake();
     }
 
@@ -193,20 +206,30 @@ impl Shared {
         timeout: Option<Duration>,
         command: impl FnOnce(Reply<T>, Instant) -> Command,
     ) -> Result<T, RequestError> {
+        self.request(doing, timeout, command)?.wait()
+    }
+
+    /// The same, without waiting yet: so one can ask several cores at once.
+    pub(crate) fn request<T>(
+        &self,
+        doing: &'static str,
+        timeout: Option<Duration>,
+        command: impl FnOnce(Reply<T>, Instant) -> Command,
+    ) -> Result<Answer<'_, T>, RequestError> {
         if self.on_core_thread() {
             return Err(RequestError::OnCoreThread);
         }
         let after = timeout.unwrap_or(self.request_timeout).min(TIMEOUT_MAX);
         let (reply, answer) = sync_channel(1);
-        self.tell(command(reply, Instant::now() + after));
-        answer
-            .recv_timeout(after + REPLY_GRACE)
-            .unwrap_or_else(|error| {
-                Err(match error {
-                    RecvTimeoutError::Timeout => RequestError::Timeout { doing, after },
-                    RecvTimeoutError::Disconnected => self.why_closed(),
-                })
-            })
+        let deadline = Instant::now() + after;
+        self.tell(command(reply, deadline));
+        Ok(Answer {
+            shared: self,
+            doing,
+            after,
+            deadline,
+            answer,
+        })
     }
 
     pub(crate) fn last_snapshot(&self) -> Option<Snapshot> {
@@ -224,8 +247,9 @@ impl Shared {
         }
     }
 
+    /// The calling thread is the core thread.
     pub(crate) fn started(&self) {
-        self.core.get_or_init(|| thread::current().id());
+        CORE_OF.set(Some(self.node));
     }
 
     pub(crate) fn next_command(&self) -> Option<Command> {
@@ -259,6 +283,34 @@ impl Shared {
     fn why_closed(&self) -> RequestError {
         RequestError::Closed(self.closed.get().cloned().unwrap_or(CloseReason::ShutDown))
     }
+}
+
+/// What a core was asked for, and will say.
+pub(crate) struct Answer<'a, T> {
+    shared: &'a Shared,
+    doing: &'static str,
+    after: Duration,
+    deadline: Instant,
+    answer: Receiver<Result<T, RequestError>>,
+}
+
+impl<T> Answer<'_, T> {
+    pub(crate) fn wait(self) -> Result<T, RequestError> {
+        let Self { doing, after, .. } = self;
+        let left = self.deadline.saturating_duration_since(Instant::now());
+        let answer = self.answer.recv_timeout(left + REPLY_GRACE);
+        answer.unwrap_or_else(|error| {
+            Err(match error {
+                RecvTimeoutError::Timeout => RequestError::Timeout { doing, after },
+                RecvTimeoutError::Disconnected => self.shared.why_closed(),
+            })
+        })
+    }
+}
+
+thread_local! {
+    /// The node that the calling thread is a core thread of.
+    static CORE_OF: Cell<Option<NodeId>> = const { Cell::new(None) };
 }
 
 /// Longest wait for an answer: a century would overflow the clock.

@@ -1,13 +1,18 @@
 use core::fmt;
+use core::ops::AddAssign;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use qsm_net::{IoReport, PortCounters};
+use qsm_net::{IoReport, PortCounters, ThreadReport};
 use qsm_proto::Stats;
+use qsm_proto::stats::Histogram;
 use qsm_wire::{Incarnation, NodeId};
 
 /// What a node is and has done, at one moment. All counters only grow.
+///
+/// Of a node with several core threads counters are their sums and the longest of their times;
+/// who it is, and what its sockets are, is said of the first.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Snapshot {
@@ -31,6 +36,10 @@ pub struct Snapshot {
     pub port: PortCounters,
     /// What the sockets are.
     pub io: IoReport,
+    /// How the core thread runs.
+    pub thread: ThreadReport,
+    /// Core threads that this is the sum of.
+    pub cores: usize,
     /// What the core thread did.
     pub runtime: RuntimeStats,
     /// How long repairs took.
@@ -41,6 +50,25 @@ pub struct Snapshot {
     pub subscriptions: Vec<SubscriptionRow>,
     /// Publishers.
     pub publishers: Vec<PublisherRow>,
+    /// What `repair` says in short.
+    pub(crate) repairs: Histogram,
+}
+
+impl Snapshot {
+    /// Of both together; who it is, as before.
+    pub(crate) fn add(mut self, other: Self) -> Self {
+        self.cores += other.cores;
+        self.protocol += other.protocol;
+        self.port += other.port;
+        self.runtime += other.runtime;
+        self.repairs.merge(&other.repairs);
+        self.repair = RepairLatency::of(&self.repairs);
+        self.memory.send_bytes += other.memory.send_bytes;
+        self.memory.receive_bytes += other.memory.receive_bytes;
+        self.subscriptions.extend(other.subscriptions);
+        self.publishers.extend(other.publishers);
+        self
+    }
 }
 
 /// Packets in memory.
@@ -94,6 +122,29 @@ pub struct RuntimeStats {
     pub turn_max: Duration,
 }
 
+/// Of two core threads.
+impl AddAssign for RuntimeStats {
+    fn add_assign(&mut self, other: Self) {
+        self.turns += other.turns;
+        self.sleeps += other.sleeps;
+        self.naps += other.naps;
+        self.receive_cut += other.receive_cut;
+        self.messages_pushed += other.messages_pushed;
+        self.messages_pulled += other.messages_pulled;
+        self.messages_refused += other.messages_refused;
+        self.window_full += other.window_full;
+        self.messages_queued += other.messages_queued;
+        self.upcalls += other.upcalls;
+        self.slow_consumer_drops += other.slow_consumer_drops;
+        self.messages_unwanted += other.messages_unwanted;
+        self.send_blocked += other.send_blocked;
+        self.send_failed += other.send_failed;
+        self.queued_bytes += other.queued_bytes;
+        self.timer_late_max = self.timer_late_max.max(other.timer_late_max);
+        self.turn_max = self.turn_max.max(other.turn_max);
+    }
+}
+
 /// How long repairs took, from finding a packet missing to having it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
@@ -108,7 +159,18 @@ pub struct RepairLatency {
     pub max: Duration,
 }
 
-/// A subscription, or upcalls.
+impl RepairLatency {
+    pub(crate) fn of(repairs: &Histogram) -> Self {
+        Self {
+            count: repairs.count(),
+            p50: repairs.quantile(500),
+            p99: repairs.quantile(990),
+            max: repairs.quantile(1000),
+        }
+    }
+}
+
+/// A subscription, or upcalls: the part of it that lies on one core thread.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SubscriptionRow {
@@ -148,6 +210,9 @@ impl fmt::Display for Snapshot {
             "node {:x} {:?} of cluster {:?}",
             self.node.0, self.name, self.cluster
         )?;
+        if self.cores > 1 {
+            writeln!(f, "core threads: {}; of the first:", self.cores)?;
+        }
         writeln!(f, "{}", self.io)?;
         match self.service {
             Some(address) => writeln!(f, "membership service: {address}")?,

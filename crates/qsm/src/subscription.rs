@@ -8,7 +8,8 @@ use futures_core::Stream;
 use qsm_wire::{GroupId, Origin};
 
 use crate::error::RecvError;
-use crate::inbox::{Capacity, Inbox};
+use crate::inbox::Capacity;
+use crate::mailbox::Mailbox;
 use crate::shared::{Command, Shared};
 
 /// What happens when a subscription's queue is full, that is, when its reader is slower than the
@@ -51,14 +52,16 @@ impl SubscribeOptions {
     /// Default of [`SubscribeOptions::capacity_bytes`]: four of the largest messages.
     pub const CAPACITY_BYTES: usize = 64 << 20;
 
-    /// Most messages that wait to be read.
+    /// Most messages that wait to be read. Where the groups lie on several core threads
+    /// ([`Builder::cores`](crate::Builder::cores)), each has its share of this.
     #[must_use]
     pub fn capacity_messages(mut self, messages: usize) -> Self {
         self.capacity.messages = messages.max(1);
         self
     }
 
-    /// Most bytes that wait to be read. A larger message is taken when the queue is empty.
+    /// Most bytes that wait to be read, shared in the same way. A larger message is taken when the
+    /// queue is empty.
     #[must_use]
     pub fn capacity_bytes(mut self, bytes: usize) -> Self {
         self.capacity.bytes = bytes;
@@ -166,14 +169,16 @@ pub struct Delivery<'a> {
 /// What a subscription and an upcall have in common: leaving when dropped.
 #[derive(Debug)]
 pub(crate) struct Membership {
-    pub(crate) shared: Arc<Shared>,
-    pub(crate) key: u64,
-    pub(crate) names: Arc<[Arc<str>]>,
+    /// The cores that have the groups, and the number of the subscription at each.
+    pub(crate) places: Vec<(Arc<Shared>, u64)>,
+    pub(crate) names: Box<[Arc<str>]>,
 }
 
 impl Drop for Membership {
     fn drop(&mut self) {
-        self.shared.tell(Command::Unsubscribe { key: self.key });
+        for (shared, key) in &self.places {
+            shared.tell(Command::Unsubscribe { key: *key });
+        }
     }
 }
 
@@ -181,11 +186,12 @@ impl Drop for Membership {
 /// [`Node::subscribe`](crate::Node::subscribe); dropping it leaves those groups that no other
 /// subscription of the node holds.
 ///
-/// Within a group, messages of one sender come in the order of their numbers. It can be read from
-/// several threads at once; each message goes to one of them.
+/// Within a group, messages of one sender come in the order of their numbers, also of a node with
+/// several core threads: a group lies on one. It can be read from several threads at once; each
+/// message goes to one of them.
 #[derive(Debug)]
 pub struct Subscription {
-    pub(crate) inbox: Arc<Inbox<Message>>,
+    pub(crate) mailbox: Mailbox<Message>,
     pub(crate) membership: Membership,
 }
 
@@ -197,7 +203,7 @@ impl Subscription {
     pub fn recv(&self) -> Result<Message, RecvError> {
         loop {
             // Without a deadline a wait ends with a message or an error.
-            if let Some(message) = self.inbox.recv(None)? {
+            if let Some(message) = self.mailbox.recv(None)? {
                 return Ok(message);
             }
         }
@@ -208,7 +214,7 @@ impl Subscription {
     /// # Errors
     /// As [`Subscription::recv`].
     pub fn recv_timeout(&self, timeout: Duration) -> Result<Option<Message>, RecvError> {
-        self.inbox.recv(Instant::now().checked_add(timeout))
+        self.mailbox.recv(Instant::now().checked_add(timeout))
     }
 
     /// The next message, or `None` when none is there.
@@ -216,7 +222,7 @@ impl Subscription {
     /// # Errors
     /// As [`Subscription::recv`].
     pub fn try_recv(&self) -> Result<Option<Message>, RecvError> {
-        self.inbox.try_recv()
+        self.mailbox.try_recv()
     }
 
     /// Waits for messages until the subscription ends.
@@ -232,19 +238,19 @@ impl Subscription {
     /// Messages that wait to be read.
     #[must_use]
     pub fn queued(&self) -> usize {
-        self.inbox.messages()
+        self.mailbox.messages()
     }
 
     /// Messages dropped because the queue was full.
     #[must_use]
     pub fn dropped(&self) -> u64 {
-        self.inbox.dropped()
+        self.mailbox.dropped()
     }
 }
 
 impl Drop for Subscription {
     fn drop(&mut self) {
-        self.inbox.leave();
+        self.mailbox.leave();
     }
 }
 
@@ -274,7 +280,7 @@ impl Stream for Subscription {
     type Item = Message;
 
     fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Message>> {
-        self.inbox.poll_recv(context).map(Result::ok)
+        self.mailbox.poll_recv(context).map(Result::ok)
     }
 }
 

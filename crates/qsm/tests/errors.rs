@@ -83,9 +83,12 @@ fn names_that_cannot_be_used_are_refused() {
 
 #[test]
 fn a_cpu_that_does_not_exist_is_refused() {
-    let (error, text) = start_error(Site::new().builder("a").pin_to_cpu(100_000));
-    assert!(matches!(error, StartError::System { .. }));
-    assert!(text.contains("CPU"), "{text}");
+    let (error, text) = start_error(Site::new().builder("a").pin([100_000]));
+    assert!(matches!(error, StartError::Thread(_)));
+    assert!(
+        text.starts_with("there is no CPU 100000 here; choose among 0"),
+        "{text}"
+    );
 }
 
 #[test]

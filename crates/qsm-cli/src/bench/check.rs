@@ -58,6 +58,14 @@ struct Sender {
     total: Option<u64>,
 }
 
+impl Sender {
+    /// Whether the node that this one is a core thread of is also that one's.
+    fn is_of_node(&self, node: NodeId) -> bool {
+        let cores = qsm::CORES_MAX as u64;
+        self.origin.node.0 / cores == node.0 / cores
+    }
+}
+
 /// The account. It stops at the first fault: what comes after one proves nothing.
 #[derive(Debug)]
 pub(crate) struct Check {
@@ -124,6 +132,24 @@ impl Check {
             self.bytes += arrived.bytes.len() as u64;
         }
         Ok(kind)
+    }
+
+    /// Adds what another core has received. The core threads of one node are one sender.
+    pub(crate) fn merge(&mut self, other: Self) {
+        self.messages += other.messages;
+        self.bytes += other.bytes;
+        self.total += other.total;
+        self.told += other.told;
+        for sender in other.senders {
+            let same = |known: &&mut Sender| known.is_of_node(sender.origin.node);
+            match self.senders.iter_mut().find(same) {
+                Some(known) => {
+                    known.messages += sender.messages;
+                    known.total = known.total.or(sender.total);
+                }
+                None => self.senders.push(sender),
+            }
+        }
     }
 
     /// Whether so many senders have ended, and everything they sent has come.

@@ -72,6 +72,7 @@ pub(crate) struct Latency {
 /// A run fails, or the results cannot be written.
 pub(crate) fn run(args: &LatencyArgs) -> Result<(), Failure> {
     args.load.check(true)?;
+    args.local.check_timed()?;
     if args.round_trip && args.local.senders > 1 {
         return Err(Failure::usage(
             "--round-trip is for one sender",
@@ -102,6 +103,7 @@ pub(crate) fn run(args: &LatencyArgs) -> Result<(), Failure> {
 /// # Errors
 /// A run fails, or the results cannot be written.
 pub(crate) fn ping(args: &PingArgs) -> Result<(), Failure> {
+    args.local.check_timed()?;
     let stop = Stop::on_signals()?;
     let trial = Trial {
         load: &args.load,

@@ -149,6 +149,7 @@ impl Trial<'_> {
             "--no-embedded-gms".to_owned(),
             format!("--senders={}", self.local.senders),
             format!("--groups={}", self.load.groups),
+            format!("--cores={}", self.local.cores),
             format!("--loss={}", f64::from(self.local.loss) / 1e4),
         ];
         let flags = [
@@ -169,6 +170,7 @@ impl Trial<'_> {
             "--start-on-input".to_owned(),
             "--no-embedded-gms".to_owned(),
             format!("--receivers={}", self.local.receivers),
+            format!("--cores={}", self.local.cores),
         ];
         words.extend(self.rate.map(|rate| format!("--rate={rate}")));
         words.extend(given(&[(self.round_trip, "--round-trip")]));

@@ -105,6 +105,7 @@ fn both(local: &LocalOptions) -> Result<(), Failure> {
             "give it to `qsm bench throughput` or `qsm bench latency`",
         ));
     }
+    local.check_timed()?;
     let stop = Stop::on_signals()?;
     let load = |payload| LoadOptions {
         payload,

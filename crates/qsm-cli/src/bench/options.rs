@@ -9,6 +9,7 @@ use qsm::Family;
 use super::message::{PLAIN_BYTES, STAMPED_BYTES};
 use crate::args::{loss_ppm, seconds, size};
 use crate::failure::Failure;
+use crate::threads;
 
 /// Longest message, as the library has it by default.
 const PAYLOAD_BYTES_MAX: usize = 16 << 20;
@@ -97,6 +98,9 @@ pub(crate) struct LocalOptions {
     /// Lose this share of the packets at each receiver, independently
     #[arg(long, value_name = "PERCENT", default_value = "0", value_parser = loss_ppm)]
     pub(crate) loss: u32,
+    /// Core threads of each process; for throughput, and worth it with several --groups
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = threads::cores)]
+    pub(crate) cores: usize,
     /// Repetitions; shown are medians, and the least and the most
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..=1000))]
     pub(crate) runs: u16,
@@ -118,6 +122,20 @@ pub(crate) struct LocalOptions {
 }
 
 impl LocalOptions {
+    /// Whether messages can be timed.
+    ///
+    /// # Errors
+    /// Several core threads, which only throughput is measured of.
+    pub(crate) fn check_timed(&self) -> Result<(), Failure> {
+        match self.cores {
+            1 => Ok(()),
+            _ => Err(Failure::usage(
+                "messages are timed at one core thread",
+                "leave out --cores, or measure with `qsm bench throughput`",
+            )),
+        }
+    }
+
     /// Family of all addresses.
     #[must_use]
     pub(crate) fn family(&self) -> Family {

@@ -1,7 +1,7 @@
 //! `qsm bench receive`: takes in what senders send, and verifies all of it.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 
@@ -75,6 +75,13 @@ pub(crate) struct ReceiveArgs {
 /// # Errors
 /// Something is missing or wrong, or the node fails.
 pub(crate) fn run(args: &ReceiveArgs) -> Result<(), Failure> {
+    let cores = args.node.threads.cores;
+    if args.stages && cores > 1 {
+        return Err(Failure::usage(
+            "stages cannot be told apart where several core threads are at work",
+            "leave out --stages, or give --cores 1",
+        ));
+    }
     let stop = Stop::on_signals()?;
     let clock = if args.same_host {
         Clock::monotonic()
@@ -95,27 +102,38 @@ pub(crate) fn run(args: &ReceiveArgs) -> Result<(), Failure> {
             let echo = node.publisher(names::ECHO)?;
             // What is sent back before the sender listens would be lost.
             echo.wait_for_members(1, args.patience)?;
-            Some(echo)
+            Some(Arc::new(echo))
         }
         false => None,
     };
-    let seen = Arc::new(Seen::default());
+    let seen = Arc::new(Seen::new(cores, args.senders as usize));
     let (outcome, ended) = sync_channel(1);
-    let mut upcall = Upcall {
-        check: Check::new(),
-        timing: Timing::new(clock),
-        arrivals,
-        echo,
-        senders: args.senders as usize,
-        seen: Arc::clone(&seen),
-        outcome: Some(outcome),
-    };
+    let (account, accounts) = sync_channel(cores);
     let mut groups = names::groups(args.groups as usize);
     groups.push(names::END.to_owned());
-    let upcalls = node.subscribe_with(&groups, move |message| upcall.take(message))?;
-    let mut received = wait(args, &ended, &seen, &stop, &mut notices)?;
-    received.count(&node.stats()?);
+    let mut left = 0;
+    let upcalls = node.subscribe_per_core(&groups, |core| {
+        left += 1;
+        let mut upcall = Upcall {
+            core,
+            account: Account::new(clock),
+            accounts: account.clone(),
+            arrivals: arrivals.clone(),
+            echo: echo.clone(),
+            seen: Arc::clone(&seen),
+            outcome: Some(outcome.clone()),
+        };
+        move |message| upcall.take(message)
+    })?;
+    drop((outcome, account));
+    wait(args, &ended, &seen, &stop, &mut notices)?;
+    // Each gives its account when it is dropped.
     drop(upcalls);
+    let account = gather(&accounts, left)?;
+    let complete = account.check.is_complete(args.senders as usize);
+    complete.map_err(|fault| wrong(&fault))?;
+    let mut received = account.received(arrivals.as_deref());
+    received.count(&node.stats()?);
     let goodbye = node.shutdown(GOODBYE);
     notices.drain();
     if args.node.network.verbose && goodbye.is_err() {
@@ -128,15 +146,71 @@ pub(crate) fn run(args: &ReceiveArgs) -> Result<(), Failure> {
     }
 }
 
-/// What the main thread sees of the upcall's work. Only the upcall writes.
-#[derive(Debug, Default)]
-struct Seen {
-    messages: AtomicU64,
-    /// As far as senders have told.
-    total: AtomicU64,
+/// What so many cores have received together.
+fn gather(accounts: &Receiver<Account>, cores: usize) -> Result<Account, Failure> {
+    let next = || accounts.recv_timeout(GOODBYE).map_err(|_| node_has_ended());
+    let mut all = next()?;
+    for _ in 1..cores {
+        all.merge(next()?);
+    }
+    Ok(all)
 }
 
-type Outcome = Result<Received, String>;
+/// What the upcalls of all cores have seen, each in its place.
+#[derive(Debug)]
+struct Seen {
+    cores: Box<[Count]>,
+    /// What the senders that have told have sent,
+    total: AtomicU64,
+    /// and how many those are.
+    told: AtomicUsize,
+    senders: usize,
+}
+
+/// Messages at one core. Two of them share no line of a cache.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+struct Count(AtomicU64);
+
+impl Seen {
+    fn new(cores: usize, senders: usize) -> Self {
+        Self {
+            cores: (0..cores).map(|_| Count::default()).collect(),
+            total: AtomicU64::new(0),
+            told: AtomicUsize::new(0),
+            senders,
+        }
+    }
+
+    fn messages(&self) -> u64 {
+        let counts = self
+            .cores
+            .iter()
+            .map(|count| count.0.load(Ordering::Relaxed));
+        counts.sum()
+    }
+
+    /// All senders have told, and so many messages have come.
+    fn is_complete(&self) -> bool {
+        self.told.load(Ordering::Acquire) >= self.senders
+            && self.messages() >= self.total.load(Ordering::Relaxed)
+    }
+}
+
+/// All has come, or something was wrong.
+type Outcome = Result<(), String>;
+
+fn wrong(fault: &str) -> Failure {
+    Failure::failed(
+        format!("delivery is wrong: {fault}"),
+        "start receivers before senders, and only one benchmark in each --cluster; otherwise it is \
+         worth a report",
+    )
+}
+
+fn node_has_ended() -> Failure {
+    Failure::failed("the node has ended", "start it again")
+}
 
 fn wait(
     args: &ReceiveArgs,
@@ -144,13 +218,13 @@ fn wait(
     seen: &Seen,
     stop: &Stop,
     notices: &mut Notices,
-) -> Result<Received, Failure> {
+) -> Result<(), Failure> {
     let mut progress = Progress::new();
     let (mut messages, mut since) = (0, Instant::now());
     loop {
         let outcome = ended.recv_timeout(LOOK);
         notices.drain();
-        let now = seen.messages.load(Ordering::Relaxed);
+        let now = seen.messages();
         if now != messages {
             (messages, since) = (now, Instant::now());
         }
@@ -163,21 +237,14 @@ fn wait(
             )
         };
         match outcome {
-            Ok(Ok(received)) => {
+            Ok(Err(fault)) => return Err(wrong(&fault)),
+            Err(RecvTimeoutError::Disconnected) => return Err(node_has_ended()),
+            // Two cores that end at the same time may each take the other to be at work.
+            Err(RecvTimeoutError::Timeout) if !seen.is_complete() => {}
+            Ok(Ok(())) | Err(RecvTimeoutError::Timeout) => {
                 progress.clear();
-                return Ok(received);
+                return Ok(());
             }
-            Ok(Err(fault)) => {
-                return Err(Failure::failed(
-                    format!("delivery is wrong: {fault}"),
-                    "start receivers before senders, and only one benchmark in each --cluster; \
-                     otherwise it is worth a report",
-                ));
-            }
-            Err(RecvTimeoutError::Disconnected) => {
-                return Err(Failure::failed("the node has ended", "start it again"));
-            }
-            Err(RecvTimeoutError::Timeout) => {}
         }
         if stop.is_asked() {
             return Err(Failure::failed(
@@ -198,61 +265,28 @@ fn wait(
     }
 }
 
-/// The upcall, on the core thread.
-struct Upcall {
+/// What one core has received, and when.
+struct Account {
     check: Check,
     timing: Timing,
-    arrivals: Option<Arc<Arrivals>>,
-    echo: Option<Publisher>,
-    senders: usize,
-    seen: Arc<Seen>,
-    /// Taken with the end.
-    outcome: Option<SyncSender<Outcome>>,
 }
 
-impl Upcall {
-    fn take(&mut self, message: Delivery<'_>) {
-        if self.outcome.is_none() {
-            return;
-        }
-        let outcome = match self.step(message) {
-            Ok(false) => return,
-            Ok(true) => Ok(self.received()),
-            Err(fault) => Err(fault),
-        };
-        if let Some(to) = self.outcome.take() {
-            // The main thread may have given up.
-            drop(to.try_send(outcome));
+impl Account {
+    fn new(clock: Clock) -> Self {
+        Self {
+            check: Check::new(),
+            timing: Timing::new(clock),
         }
     }
 
-    /// True when all is there.
-    fn step(&mut self, message: Delivery<'_>) -> Result<bool, String> {
-        match self.check.take(message.into())? {
-            Kind::Plain => self.timing.count(self.check.messages),
-            Kind::Stamped(stamp) => {
-                self.timing.count(self.check.messages);
-                if stamp.intended > 0 {
-                    self.timing.time(&stamp, self.arrivals.as_deref())?;
-                }
-                if let Some(echo) = &self.echo {
-                    let sent = echo.try_send(message.bytes);
-                    sent.map_err(|error| format!("cannot send it back: {error}"))?;
-                }
-            }
-            Kind::Last(_) => self.seen.total.store(self.check.total, Ordering::Relaxed),
-        }
-        let messages = self.check.messages;
-        self.seen.messages.store(messages, Ordering::Relaxed);
-        if self.check.told < self.senders {
-            return Ok(false);
-        }
-        self.check.is_complete(self.senders)
+    fn merge(&mut self, other: Self) {
+        self.check.merge(other.check);
+        self.timing.merge(&other.timing);
     }
 
-    fn received(&self) -> Received {
+    fn received(&self, arrivals: Option<&Arrivals>) -> Received {
         let seconds = self.timing.seconds();
-        let (network, delivering) = match &self.arrivals {
+        let (network, delivering) = match arrivals {
             Some(arrivals) => arrivals.stages(),
             None => (Latencies::new(), Latencies::new()),
         };
@@ -273,6 +307,68 @@ impl Upcall {
             kernel_drops: 0,
             repairs: [0; 4],
         }
+    }
+}
+
+/// The upcall of one core thread.
+struct Upcall {
+    core: usize,
+    account: Account,
+    /// Where the account goes at the end.
+    accounts: SyncSender<Account>,
+    arrivals: Option<Arc<Arrivals>>,
+    echo: Option<Arc<Publisher>>,
+    seen: Arc<Seen>,
+    /// Taken with the end.
+    outcome: Option<SyncSender<Outcome>>,
+}
+
+impl Upcall {
+    fn take(&mut self, message: Delivery<'_>) {
+        if self.outcome.is_none() {
+            return;
+        }
+        let outcome = match self.step(message) {
+            Ok(()) if !self.seen.is_complete() => return,
+            outcome => outcome,
+        };
+        if let Some(to) = self.outcome.take() {
+            // The main thread may have given up, or have been told by another core.
+            drop(to.try_send(outcome));
+        }
+    }
+
+    fn step(&mut self, message: Delivery<'_>) -> Result<(), String> {
+        let Account { check, timing } = &mut self.account;
+        match check.take(message.into())? {
+            Kind::Plain => timing.count(check.messages),
+            Kind::Stamped(stamp) => {
+                timing.count(check.messages);
+                if stamp.intended > 0 {
+                    timing.time(&stamp, self.arrivals.as_deref())?;
+                }
+                if let Some(echo) = &self.echo {
+                    let sent = echo.try_send(message.bytes);
+                    sent.map_err(|error| format!("cannot send it back: {error}"))?;
+                }
+            }
+            Kind::Last(_) => {
+                self.seen.total.store(check.total, Ordering::Relaxed);
+                self.seen.told.store(check.told, Ordering::Release);
+            }
+        }
+        let count = &self.seen.cores[self.core].0;
+        count.store(check.messages, Ordering::Relaxed);
+        Ok(())
+    }
+}
+
+impl Drop for Upcall {
+    fn drop(&mut self) {
+        let empty = Account::new(self.account.timing.clock);
+        let account = std::mem::replace(&mut self.account, empty);
+        // The main thread may have given up.
+        drop(self.accounts.try_send(account));
     }
 }
 
@@ -315,6 +411,20 @@ impl Timing {
             latency: Latencies::new(),
             repaired: Latencies::new(),
         }
+    }
+
+    /// Adds those of another core.
+    fn merge(&mut self, other: &Self) {
+        if other.clocked == 0 {
+            return;
+        }
+        if self.clocked == 0 || other.first < self.first {
+            (self.first, self.cpu) = (other.first, other.cpu);
+        }
+        self.last = self.last.max(other.last);
+        self.clocked += other.clocked;
+        self.latency.merge(&other.latency);
+        self.repaired.merge(&other.repaired);
     }
 
     /// Another message, the `count`th, came.

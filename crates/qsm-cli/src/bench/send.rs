@@ -1,5 +1,6 @@
 //! `qsm bench send`: as many messages as receivers take, or a fixed rate of timed ones.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
@@ -73,6 +74,12 @@ pub(crate) struct SendArgs {
 /// Receivers do not appear or do not get everything, or the node fails.
 pub(crate) fn run(args: &SendArgs) -> Result<(), Failure> {
     args.load.check(args.rate.is_some())?;
+    if args.rate.is_some() && args.node.threads.cores > 1 {
+        return Err(Failure::usage(
+            "messages are timed at one core thread",
+            "leave out --rate, or give --cores 1",
+        ));
+    }
     let stop = Stop::on_signals()?;
     let clock = if args.same_host {
         Clock::monotonic()
@@ -135,6 +142,8 @@ struct Sender<'a> {
     end: Publisher,
     echoes: Option<Echoes>,
     noise: Arc<Noise>,
+    /// Where the noise of each group begins.
+    salts: Vec<u64>,
 }
 
 impl<'a> Sender<'a> {
@@ -158,9 +167,13 @@ impl<'a> Sender<'a> {
         let end = publishers
             .pop()
             .unwrap_or_else(|| unreachable!("it was just put there"));
+        let ids: Vec<_> = node.ids().collect();
+        let groups = publishers.iter().map(Publisher::group).enumerate();
+        let salts = groups.map(|(index, group)| Noise::salt(ids[node.core_of(group)], index));
         Ok(Self {
             args,
             node,
+            salts: salts.collect(),
             publishers,
             end,
             echoes,
@@ -170,19 +183,18 @@ impl<'a> Sender<'a> {
 
     /// As many messages as the node takes, pulled from one feed for each group.
     fn flood(&self, stop: &Stop) -> Result<Sent, Failure> {
-        let quota = Arc::new(Quota {
-            left: AtomicU64::new(self.args.load.messages.unwrap_or(u64::MAX)),
-            sent: AtomicU64::new(0),
-            over: AtomicBool::new(false),
-        });
+        let quotas = self.quotas();
         let until = self.args.load.lasts().map(|lasts| Instant::now() + lasts);
         let feeds: Vec<_> = self
             .publishers
             .iter()
             .enumerate()
-            .map(|(group, publisher)| publisher.feed(self.source(group, &quota)))
+            .map(|(group, publisher)| {
+                let core = self.node.core_of(publisher.group());
+                publisher.feed(self.source(group, &quotas[&core]))
+            })
             .collect::<Result<_, _>>()?;
-        while !quota.is_over() && !stop.is_asked() {
+        while !quotas.values().all(|quota| quota.is_over()) && !stop.is_asked() {
             let left = until.map_or(LOOK, |until| {
                 until.saturating_duration_since(Instant::now())
             });
@@ -191,14 +203,30 @@ impl<'a> Sender<'a> {
             }
             thread::sleep(left.min(LOOK));
         }
-        quota.over.store(true, Ordering::Release);
+        for quota in quotas.values() {
+            quota.over.store(true, Ordering::Release);
+        }
         // What was pulled before is sent, and what has been pulled is known, when this returns.
         self.node.flush(self.args.patience).map_err(late)?;
         drop(feeds);
         if stop.is_asked() {
             return Err(interrupted());
         }
-        Ok(Sent::of(quota.sent.load(Ordering::Acquire)))
+        let sent = quotas
+            .values()
+            .map(|quota| quota.sent.load(Ordering::Acquire));
+        Ok(Sent::of(sent.sum()))
+    }
+
+    /// For each core that has groups its part of the messages, as even as it can be.
+    fn quotas(&self) -> BTreeMap<usize, Arc<Quota>> {
+        let groups = self.publishers.iter().map(Publisher::group);
+        let cores: BTreeSet<usize> = groups.map(|group| self.node.core_of(group)).collect();
+        let (count, messages) = (cores.len() as u64, self.args.load.messages);
+        let part =
+            |index| messages.map(|messages| messages / count + u64::from(index < messages % count));
+        let quota = |(index, core)| (core, Arc::new(Quota::new(part(index))));
+        (0..).zip(cores).map(quota).collect()
     }
 
     fn source(
@@ -207,7 +235,7 @@ impl<'a> Sender<'a> {
         quota: &Arc<Quota>,
     ) -> impl FnMut(&mut Vec<u8>) -> Pull + Send + 'static {
         let (noise, quota) = (Arc::clone(&self.noise), Arc::clone(quota));
-        let (salt, bytes) = (Noise::salt(self.node.id(), group), self.args.load.payload);
+        let (salt, bytes) = (self.salts[group], self.args.load.payload);
         let mut number = 0;
         move |message| {
             if !quota.take() {
@@ -257,7 +285,7 @@ impl<'a> Sender<'a> {
                 handed,
             };
             let (group, number) = ((index % groups) as usize, index / groups + 1);
-            let salt = Noise::salt(self.node.id(), group);
+            let salt = self.salts[group];
             buffer.clear();
             self.noise
                 .write_stamped(&mut buffer, stamp, (salt, number), self.args.load.payload);
@@ -304,9 +332,11 @@ fn too_few(args: &SendArgs, error: RequestError) -> Failure {
     }
 }
 
-/// How many messages all feeds together may still give. Only the core thread counts, so there are
-/// no read-modify-write operations, which would cost more than all the rest.
+/// How many messages all feeds of a core together may still give. Only the core thread counts, so
+/// there are no read-modify-write operations, which would cost more than all the rest. Two of them
+/// share no line of a cache.
 #[derive(Debug)]
+#[repr(align(128))]
 struct Quota {
     left: AtomicU64,
     sent: AtomicU64,
@@ -314,6 +344,15 @@ struct Quota {
 }
 
 impl Quota {
+    /// So many, or as many as one likes.
+    fn new(messages: Option<u64>) -> Self {
+        Self {
+            left: AtomicU64::new(messages.unwrap_or(u64::MAX)),
+            sent: AtomicU64::new(0),
+            over: AtomicBool::new(false),
+        }
+    }
+
     fn take(&self) -> bool {
         let left = self.left.load(Ordering::Relaxed);
         if left == 0 || self.over.load(Ordering::Acquire) {

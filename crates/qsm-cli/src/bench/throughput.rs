@@ -22,6 +22,7 @@ use crate::table::{Align, Table};
     "qsm bench throughput                          one sender, one receiver, over loopback"
     "qsm bench throughput --receivers 3 --raw      as a share of what the sockets reach alone"
     "qsm bench throughput --payload 100 --groups 10000 --loss 1"
+    "qsm bench throughput --groups 100 --cores 4   four core threads in each process"
     "qsm bench throughput --lab --receivers 4 --json --plot rates.svg"
 ))]
 pub(crate) struct ThroughputArgs {
@@ -279,5 +280,6 @@ pub(crate) fn options(load: &LoadOptions, local: &LocalOptions) -> Value {
         "receivers": local.receivers, "loss_percent": f64::from(local.loss) / 1e4,
         "seconds": load.lasts().map(|lasts| lasts.as_secs_f64()), "messages": load.messages,
         "runs": local.runs, "spin": load.spin, "lab": local.lab, "ipv6": local.ipv6,
+        "cores": local.cores,
     })
 }

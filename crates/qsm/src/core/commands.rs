@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use qsm_proto::stats::RepairTimes;
+use qsm_net::ThreadReport;
 use qsm_wire::membership::Role;
 
 use super::pending::{Asked, Condition, Flush, Wait};
 use super::{Closing, Core};
 use crate::error::{CloseReason, RequestError};
 use crate::event::Event;
-use crate::feed::FeedHandle;
+use crate::feed::{Feed, FeedHandle};
 use crate::shared::{Command, Reply, Subscribe};
 use crate::snapshot::{Memory, RepairLatency, Snapshot};
 
@@ -25,9 +25,6 @@ impl Core {
         self.embedding.stop();
         let snapshot = self.snapshot();
         self.routes.close(&reason);
-        self.readers.tell(&Event::Closed {
-            reason: reason.clone(),
-        });
         self.readers.close(&reason);
         self.shared.finish(reason, Some(snapshot));
     }
@@ -55,18 +52,9 @@ impl Core {
 
     fn take_command(&mut self, command: Command) {
         match command {
+            Command::Embed => self.embed_for_another(),
             Command::Events { inbox } => self.readers.add(inbox),
-            Command::Feed { name, feed, reply } => {
-                let (slot, signal) = self.sources.add_feed(&name, feed);
-                let shared = Arc::clone(&self.shared);
-                let handle = FeedHandle {
-                    slot,
-                    signal,
-                    shared,
-                };
-                // If the one who asked has given up, this drops the handle, which retires the feed.
-                drop(reply.try_send(Ok(handle)));
-            }
+            Command::Feed { name, feed, reply } => self.add_feed(&name, feed, &reply),
             Command::Flush { deadline, reply } => {
                 // What was announced before this command counts as well.
                 self.sources.collect(&self.shared);
@@ -104,11 +92,16 @@ impl Core {
                 self.pending.ask(request, deadline, Asked::Query { reply });
             }
             Command::Retire { slot } => self.retire(slot),
+            Command::Service { address } => self.endpoint.set_service(self.now, address),
             Command::ServiceYielded => {
                 self.embedding.stop();
                 self.readers.tell(&Event::ServiceYielded);
             }
-            Command::Shutdown { deadline, reply } => self.shut_down(deadline, reply),
+            Command::Shutdown {
+                deadline,
+                reason,
+                reply,
+            } => self.shut_down(deadline, reason, reply),
             Command::Snapshot { reply } => answer(&reply, Ok(self.snapshot())),
             Command::Subscribe(subscribe) => self.subscribe(subscribe),
             Command::Unsubscribe { key } => self.unsubscribe(key),
@@ -122,6 +115,18 @@ impl Core {
                 reply,
             } => self.wait_for(deadline, Condition::Members { name, count }, reply),
         }
+    }
+
+    fn add_feed(&mut self, name: &Arc<str>, feed: Box<dyn Feed>, reply: &Reply<FeedHandle>) {
+        let (slot, signal) = self.sources.add_feed(name, feed);
+        let shared = Arc::clone(&self.shared);
+        let handle = FeedHandle {
+            slot,
+            signal,
+            shared,
+        };
+        // If the one who asked has given up, this drops the handle, which retires the feed.
+        answer(reply, Ok(handle));
     }
 
     fn subscribe(&mut self, subscribe: Subscribe) {
@@ -160,7 +165,12 @@ impl Core {
         });
     }
 
-    fn shut_down(&mut self, deadline: std::time::Instant, reply: Option<Reply<()>>) {
+    fn shut_down(
+        &mut self,
+        deadline: std::time::Instant,
+        reason: CloseReason,
+        reply: Option<Reply<()>>,
+    ) {
         if self.closing.is_some() {
             // The first one decides; this one learns of the end when its place is dropped.
             return;
@@ -170,6 +180,7 @@ impl Core {
         self.sources.collect(&self.shared);
         self.closing = Some(Closing {
             deadline: self.clock.at(deadline),
+            reason,
             reply,
             finishing: false,
         });
@@ -194,7 +205,10 @@ impl Core {
             port: *self.port.counters(),
             io: self.port.report(),
             runtime,
-            repair: repair_latency(self.endpoint.repair_times()),
+            thread: ThreadReport::current(),
+            cores: 1,
+            repair: RepairLatency::of(&self.endpoint.repair_times().lasted),
+            repairs: self.endpoint.repair_times().lasted.clone(),
             memory: memory(self.endpoint.memory_bytes()),
             subscriptions: self.routes.rows(),
             publishers: self.sources.rows(),
@@ -206,15 +220,6 @@ fn memory((send_bytes, receive_bytes): (usize, usize)) -> Memory {
     Memory {
         send_bytes,
         receive_bytes,
-    }
-}
-
-fn repair_latency(times: &RepairTimes) -> RepairLatency {
-    RepairLatency {
-        count: times.lasted.count(),
-        p50: times.lasted.quantile(500),
-        p99: times.lasted.quantile(990),
-        max: times.lasted.quantile(1000),
     }
 }
 

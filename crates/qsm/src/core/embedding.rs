@@ -3,6 +3,8 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use qsm_net::Affinity;
+
 use super::Core;
 use crate::builder::{Builder, Channels, Embedded, Network};
 use crate::event::Event;
@@ -14,6 +16,8 @@ pub(super) struct Embedding {
     network: Network,
     cluster: String,
     channels: Channels,
+    /// Where its thread is to run, if that is not where this one does.
+    affinity: Option<Affinity>,
     service: Option<Service>,
 }
 
@@ -27,8 +31,14 @@ impl Embedding {
             },
             cluster: builder.cluster.clone(),
             channels: builder.channels,
+            affinity: builder.threads.affinity_of_others(),
             service: None,
         }
+    }
+
+    fn builder(&self) -> ServiceBuilder {
+        let builder = ServiceBuilder::embedded(&self.network, &self.cluster, self.channels);
+        builder.affinity(self.affinity)
     }
 
     pub(super) fn is_discovery(&self, address: SocketAddr) -> bool {
@@ -42,15 +52,28 @@ impl Embedding {
 }
 
 impl Core {
-    /// Nobody else serves.
+    /// This core finds nobody who serves.
     pub(super) fn embed(&mut self) {
-        if self.embedding.when == Embedded::IfNoneFound && self.closing.is_none() {
-            self.start_service();
+        if self.embedding.when == Embedded::Never || self.closing.is_some() {
+            return;
+        }
+        match self.siblings.leader() {
+            Some(leader) => leader.tell(Command::Embed),
+            None if self.embedding.when == Embedded::IfNoneFound => self.start_service(),
+            None => {}
+        }
+    }
+
+    /// Another core of this node finds nobody; perhaps this one has.
+    pub(super) fn embed_for_another(&mut self) {
+        match self.about.service {
+            Some(address) => self.siblings.tell(|| Command::Service { address }),
+            None => self.embed(),
         }
     }
 
     pub(super) fn embed_at_start(&mut self) {
-        if self.embedding.when == Embedded::Always {
+        if self.embedding.when == Embedded::Always && self.siblings.leads() {
             self.start_service();
         }
     }
@@ -58,25 +81,19 @@ impl Core {
     fn start_service(&mut self) {
         if let Some(service) = &self.embedding.service {
             // It runs, but was not heard: say again where it is.
-            let address = service.address();
-            self.endpoint.set_service(self.now, address);
+            self.lead_to(service.address());
             return;
         }
         let shared = Arc::downgrade(&self.shared);
-        let builder = ServiceBuilder::embedded(
-            &self.embedding.network,
-            &self.embedding.cluster,
-            self.embedding.channels,
-        );
         let yielded = move || {
             if let Some(shared) = shared.upgrade() {
                 shared.tell(Command::ServiceYielded);
             }
         };
-        match builder.on_yield(yielded).start() {
+        match self.embedding.builder().on_yield(yielded).start() {
             Ok(service) => {
                 let address = service.address();
-                self.endpoint.set_service(self.now, address);
+                self.lead_to(address);
                 self.readers.tell(&Event::ServiceEmbedded { address });
                 self.embedding.service = Some(service);
             }
@@ -84,5 +101,11 @@ impl Core {
                 reason: error.to_string(),
             }),
         }
+    }
+
+    /// All cores of this node are to use the service there.
+    fn lead_to(&mut self, address: SocketAddr) {
+        self.endpoint.set_service(self.now, address);
+        self.siblings.tell(|| Command::Service { address });
     }
 }

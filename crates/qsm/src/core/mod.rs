@@ -1,4 +1,5 @@
-//! The core thread: the only place where a node's state changes (R115).
+//! The core thread: the only place where a node's state changes (R115). A node with several has as
+//! many of all that is here.
 //!
 //! Each turn of its loop:
 //!
@@ -23,6 +24,7 @@ mod embedding;
 mod events;
 mod pending;
 mod routes;
+mod siblings;
 mod sources;
 mod start;
 mod transmit;
@@ -39,8 +41,9 @@ use self::embedding::Embedding;
 use self::events::Readers;
 use self::pending::Pending;
 use self::routes::Routes;
+use self::siblings::Siblings;
 use self::sources::{Output, Sources};
-pub(crate) use self::start::{random, start};
+pub(crate) use self::start::{probe, random, start};
 pub(crate) use self::transmit::{Poll, Transmitter};
 use crate::error::{CloseReason, RequestError};
 use crate::shared::{Reply, Shared};
@@ -62,6 +65,8 @@ const NAP: Duration = Duration::from_micros(50);
 /// How far the end of the node has come.
 struct Closing {
     deadline: Instant,
+    /// What the handles will be told.
+    reason: CloseReason,
     reply: Option<Reply<()>>,
     /// Queues are empty, and the protocol finishes its streams and says goodbye.
     finishing: bool,
@@ -82,6 +87,7 @@ pub(crate) struct Core {
     transmitter: Transmitter,
     tap: Option<Tap>,
     embedding: Embedding,
+    siblings: Siblings,
     closing: Option<Closing>,
     about: About,
     stats: RuntimeStats,
@@ -272,7 +278,9 @@ impl Core {
             self.transmitter
                 .run(self.now, &mut self.endpoint, &mut self.port);
         }
-        let done = closing.finishing && self.endpoint.is_closed() && !self.transmitter.has_more();
+        let own = closing.finishing && self.endpoint.is_closed() && !self.transmitter.has_more();
+        // The others' goodbyes may need the membership service that runs here.
+        let done = own && !(self.siblings.leads() && self.siblings.are_running());
         if !done && self.now < closing.deadline {
             return None;
         }
@@ -286,7 +294,7 @@ impl Core {
             // The one who asked may have given up.
             drop(reply.try_send(answer));
         }
-        Some(CloseReason::ShutDown)
+        Some(closing.reason.clone())
     }
 
     fn wake(&mut self) {

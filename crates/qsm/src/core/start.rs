@@ -1,80 +1,184 @@
-//! Opening sockets and starting the core thread.
+//! Opening sockets and starting the core threads of a node.
 
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hasher};
+use std::net::SocketAddr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::mpsc::sync_channel;
+use std::sync::mpsc::{SyncSender, sync_channel};
 use std::sync::{Arc, Mutex};
-use std::thread;
+use std::thread::{self, JoinHandle};
 
-use qsm_net::{Interface, Port};
+use qsm_net::{Interface, Port, ThreadReport};
 use qsm_proto::{Config, Endpoint, Seed};
 use qsm_wire::NodeId;
 
-use super::{About, Clock, Core, Embedding, Load, Pending, Readers, Routes, Sources, Transmitter};
-use crate::builder::{Builder, ThreadOptions, check_name};
+use super::{
+    About, Clock, Core, Embedding, Load, Pending, Readers, Routes, Siblings, Sources, Transmitter,
+};
+use crate::builder::{Builder, check_name};
+use crate::engine::{Engine, Engines};
 use crate::error::{CloseReason, StartError};
-use crate::node::{Handle, Node};
-use crate::outlet::Gate;
+use crate::node::Node;
+use crate::report::CoreReport;
 use crate::shared::Shared;
 use crate::snapshot::RuntimeStats;
+use crate::threads::{CORES_MAX, ThreadOptions};
 
 /// What Ethernet carries in one packet.
 const ETHERNET_BYTES: usize = 1500;
 /// The same for jumbo frames, which every loopback interface carries: there is no switch to ask.
 const JUMBO_BYTES: usize = 9000;
 
-pub(crate) fn start(mut builder: Builder) -> Result<Node, StartError> {
-    check_name("cluster", &builder.cluster)?;
-    let id = NodeId(random());
-    let name = config_name(builder.name.as_deref(), id)?;
-    let interface = builder.network.interface(builder.service)?;
-    let discovery = builder.network.discovery(interface.family());
-    // An embedded service is to choose alike.
-    builder.network.family = Some(interface.family());
-    builder.network.discovery = Some(discovery);
-    let mut port = Port::open(builder.network.port_config(interface.clone()))?;
-    port.join(discovery)?;
-    let config = config(&builder, &name, id, (&interface, &port));
-    let clock = Clock::start();
-    let now = clock.now();
-    let endpoint = Endpoint::new(config, Seed(random()), now)?;
-    let gate = Gate::new(builder.queues);
-    let message_bytes_max = builder.limits.message_bytes;
-    let shared = Arc::new(Shared::new(
-        gate,
-        message_bytes_max,
-        builder.request_timeout,
-        port.waker(),
-    ));
-    let options = builder.thread;
-    let core = Core {
-        shared: Arc::clone(&shared),
-        clock,
-        now,
-        spin: options.spin,
-        endpoint,
-        port,
-        routes: Routes::default(),
-        sources: Sources::default(),
-        pending: Pending::default(),
-        readers: Readers::default(),
-        transmitter: Transmitter::new(builder.tap.clone()),
-        tap: builder.tap.clone(),
-        about: About {
-            name,
-            cluster: builder.cluster.clone(),
-            service: None,
-        },
-        embedding: Embedding::new(&builder),
-        closing: None,
-        stats: RuntimeStats::default(),
-        load: Load::default(),
+pub(crate) fn start(builder: Builder) -> Result<Node, StartError> {
+    let plan = Plan::new(builder)?;
+    let ports = plan.ports()?;
+    let shared: Vec<_> = ports
+        .iter()
+        .map(|port| Arc::new(Shared::new(plan.id, &plan.builder, port.waker())))
+        .collect();
+    let threads = &plan.builder.threads;
+    let mut seats = Vec::new();
+    for (place, port) in ports.into_iter().enumerate() {
+        let core = plan.core(place, port, &shared)?;
+        seats.push(Seat::take(threads, place, || run(core))?);
+    }
+    // None begins before all can.
+    let engine = |((place, seat), shared): ((usize, Seat), _)| Engine {
+        shared,
+        thread: Mutex::new(seat.begin()),
+        id: plan.id_of(place),
     };
-    let thread = Mutex::new(Some(spawn(core, options)?));
+    let engines = seats.into_iter().enumerate().zip(shared).map(engine);
     Ok(Node {
-        handle: Arc::new(Handle { shared, thread, id }),
+        engines: Arc::new(Engines(engines.collect())),
     })
+}
+
+pub(crate) fn probe(builder: Builder) -> Result<Vec<CoreReport>, StartError> {
+    let plan = Plan::new(builder)?;
+    let threads = &plan.builder.threads;
+    let report = |(place, port): (usize, &Port)| {
+        let seat = Seat::take(threads, place, || ())?;
+        Ok(CoreReport {
+            io: port.report(),
+            thread: seat.report,
+            spin: threads.spin,
+            pinned: threads.cpus.is_some(),
+        })
+    };
+    plan.ports()?.iter().enumerate().map(report).collect()
+}
+
+/// What the cores of a node have in common, checked.
+struct Plan {
+    builder: Builder,
+    name: String,
+    /// Of the first core; those of the others follow.
+    id: NodeId,
+    interface: Interface,
+    discovery: SocketAddr,
+}
+
+impl Plan {
+    fn new(mut builder: Builder) -> Result<Self, StartError> {
+        check_name("cluster", &builder.cluster)?;
+        builder.threads.check()?;
+        let id = NodeId(random() & !(CORES_MAX as u64 - 1));
+        let name = config_name(builder.name.as_deref(), id)?;
+        let interface = builder.network.interface(builder.service)?;
+        let discovery = builder.network.discovery(interface.family());
+        // An embedded service is to choose alike.
+        builder.network.family = Some(interface.family());
+        builder.network.discovery = Some(discovery);
+        builder.queues.bytes_total = builder.queues.bytes_total.div_ceil(builder.threads.cores);
+        Ok(Self {
+            builder,
+            name,
+            id,
+            interface,
+            discovery,
+        })
+    }
+
+    fn id_of(&self, place: usize) -> NodeId {
+        NodeId(self.id.0 + place as u64)
+    }
+
+    fn name_of(&self, place: usize) -> Result<String, StartError> {
+        match place {
+            0 => Ok(self.name.clone()),
+            _ => config_name(Some(&format!("{}/{}", self.name, place + 1)), self.id),
+        }
+    }
+
+    /// One for each core.
+    fn ports(&self) -> Result<Vec<Port>, StartError> {
+        let open = |place| {
+            let network = self.builder.network.of_core(place)?;
+            let mut port = Port::open(network.port_config(self.interface.clone()))?;
+            port.join(self.discovery)?;
+            Ok(port)
+        };
+        (0..self.builder.threads.cores).map(open).collect()
+    }
+
+    /// The core in this place, among all.
+    fn core(&self, place: usize, port: Port, all: &[Arc<Shared>]) -> Result<Core, StartError> {
+        let clock = Clock::start();
+        let now = clock.now();
+        let config = self.config(place, &port)?;
+        let about = About {
+            name: config.name.clone(),
+            cluster: self.builder.cluster.clone(),
+            service: None,
+        };
+        let endpoint = Endpoint::new(config, Seed(random()), now)?;
+        Ok(Core {
+            shared: Arc::clone(&all[place]),
+            clock,
+            now,
+            spin: self.builder.threads.spin,
+            endpoint,
+            port,
+            routes: Routes::default(),
+            sources: Sources::default(),
+            pending: Pending::default(),
+            readers: Readers::default(),
+            transmitter: Transmitter::new(self.builder.tap.clone()),
+            tap: self.builder.tap.clone(),
+            about,
+            embedding: Embedding::new(&self.builder),
+            siblings: Siblings::new(all, place),
+            closing: None,
+            stats: RuntimeStats::default(),
+            load: Load::default(),
+        })
+    }
+
+    fn config(&self, place: usize, port: &Port) -> Result<Config, StartError> {
+        let (builder, interface) = (&self.builder, &self.interface);
+        let mtu = usize::try_from(interface.mtu).unwrap_or(usize::MAX);
+        let usual = if interface.loopback {
+            JUMBO_BYTES
+        } else {
+            ETHERNET_BYTES
+        };
+        let headers = interface.family().header_bytes();
+        let fits = mtu.min(usual).saturating_sub(headers);
+        Ok(Config {
+            name: self.name_of(place)?,
+            cluster: builder.cluster.clone(),
+            discovery: self.discovery,
+            service: builder.service,
+            layout: builder.layout,
+            datagram_bytes: builder.datagram_bytes.unwrap_or(fits),
+            receive_buffer_bytes: port.receive_buffer_granted(),
+            limits: builder.limits,
+            recovery: builder.recovery,
+            pace: builder.pace,
+            ..Config::new(self.id_of(place), port.local_addr())
+        })
+    }
 }
 
 /// A random number of the operating system's making; every hash table of this process gets its
@@ -83,62 +187,79 @@ pub(crate) fn random() -> u64 {
     RandomState::new().build_hasher().finish()
 }
 
-pub(crate) fn config_name(name: Option<&str>, id: NodeId) -> Result<String, StartError> {
+fn config_name(name: Option<&str>, id: NodeId) -> Result<String, StartError> {
     let name = name.map_or_else(|| format!("{:x}", id.0), str::to_owned);
     check_name("node", &name)?;
     Ok(name)
 }
 
-fn config(
-    builder: &Builder,
-    name: &str,
-    id: NodeId,
-    (interface, port): (&Interface, &Port),
-) -> Config {
-    let mtu = usize::try_from(interface.mtu).unwrap_or(usize::MAX);
-    let usual = if interface.loopback {
-        JUMBO_BYTES
-    } else {
-        ETHERNET_BYTES
-    };
-    let headers = interface.family().header_bytes();
-    let fits = mtu.min(usual).saturating_sub(headers);
-    Config {
-        name: name.to_owned(),
-        cluster: builder.cluster.clone(),
-        discovery: builder.network.discovery(interface.family()),
-        service: builder.service,
-        layout: builder.layout,
-        datagram_bytes: builder.datagram_bytes.unwrap_or(fits),
-        receive_buffer_bytes: port.receive_buffer_granted(),
-        limits: builder.limits,
-        recovery: builder.recovery,
-        pace: builder.pace,
-        ..Config::new(id, port.local_addr())
+/// A core thread that runs where and as it should, and waits for its beginning. Dropped before
+/// that, it ends.
+struct Seat {
+    report: ThreadReport,
+    begin: Option<SyncSender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Seat {
+    fn take(
+        options: &ThreadOptions,
+        place: usize,
+        body: impl FnOnce() + Send + 'static,
+    ) -> Result<Self, StartError> {
+        let (ready, settled) = sync_channel(1);
+        let (begin, begun) = sync_channel(1);
+        let options = options.clone();
+        let thread = move || {
+            // The one who waits for this drops the other end if it is an error.
+            drop(ready.send(options.apply(place)));
+            if begun.recv().is_ok() {
+                body();
+            }
+        };
+        let system = |source| StartError::System {
+            doing: "start a core thread",
+            source,
+        };
+        let thread = thread::Builder::new()
+            .name("qsm-core".to_owned())
+            .spawn(thread)
+            .map_err(system)?;
+        let error = match settled.recv() {
+            Ok(Ok(report)) => {
+                return Ok(Self {
+                    report,
+                    begin: Some(begin),
+                    thread: Some(thread),
+                });
+            }
+            Ok(Err(error)) => error,
+            Err(gone) => system(std::io::Error::other(gone)),
+        };
+        // So that its sockets are closed when this returns.
+        drop(begin);
+        drop(thread.join());
+        Err(error)
+    }
+
+    /// Lets it begin.
+    fn begin(mut self) -> Option<JoinHandle<()>> {
+        if let Some(begin) = self.begin.take() {
+            // It waits for this as long as it is.
+            begin.send(()).ok();
+        }
+        self.thread.take()
     }
 }
 
-fn spawn(core: Core, options: ThreadOptions) -> Result<thread::JoinHandle<()>, StartError> {
-    let (ready, started) = sync_channel(1);
-    let body = move || {
-        let pinned = options.cpu.map_or(Ok(()), qsm_net::pin_to_cpu);
-        let failed = pinned.is_err();
-        // `start` waits for this.
-        drop(ready.send(pinned));
-        if !failed {
-            run(core);
+impl Drop for Seat {
+    fn drop(&mut self) {
+        self.begin = None;
+        if let Some(thread) = self.thread.take() {
+            // It has done nothing, and has nothing to tell.
+            drop(thread.join());
         }
-    };
-    let system = |doing| move |source| StartError::System { doing, source };
-    let thread = thread::Builder::new()
-        .name("qsm-core".to_owned())
-        .spawn(body)
-        .map_err(system("start the core thread"))?;
-    // The thread sends before anything that could end it.
-    if let Ok(pinned) = started.recv() {
-        pinned.map_err(system("run the core thread on the CPU asked for"))?;
     }
-    Ok(thread)
 }
 
 fn run(mut core: Core) {
@@ -157,6 +278,7 @@ fn run(mut core: Core) {
     });
     let finished = catch_unwind(AssertUnwindSafe(|| core.finish(reason.clone())));
     if finished.is_err() {
-        shared.finish(reason, None);
+        shared.finish(reason.clone(), None);
     }
+    core.siblings.end(&reason);
 }
