@@ -256,7 +256,10 @@ impl Report {
         let middle = |name: &str| self.spread(name, cell, rate).map(|[_, middle, _]| middle);
         let ours = middle("quicksilver")?;
         let share = |name: &str| {
-            middle(name).map_or("-".to_owned(), |raw| format!("{:.0} %", ours / raw * 100.0))
+            middle(name).map_or_else(
+                || "-".to_owned(),
+                |raw| format!("{:.0} %", ours / raw * 100.0),
+            )
         };
         let others = system::ALL
             .iter()
