@@ -117,7 +117,9 @@ impl Report {
             .collect();
         values.sort_by(f64::total_cmp);
         let (first, last) = (values.first()?, values.last()?);
-        Some([*first, values[values.len() / 2], *last])
+        // Of two in the middle, neither the one that flatters nor the other.
+        let middle = f64::midpoint(values[(values.len() - 1) / 2], values[values.len() / 2]);
+        Some([*first, middle, *last])
     }
 
     fn of(&self, system: &str, cell: Cell) -> impl Iterator<Item = &Point> {
@@ -185,6 +187,7 @@ impl Report {
     fn page(&self) -> String {
         let mut page = PREFACE.to_owned();
         self.write_conditions(&mut page);
+        self.write_factors(&mut page);
         self.write_summary(&mut page);
         for axis in self.axes() {
             self.write_axis(&mut page, axis);
@@ -231,6 +234,50 @@ impl Report {
                 line(page, &format!("- {folder}: {reason}"));
             }
         }
+    }
+
+    /// How Quicksilver's rate compares with the next best system's and with the blasters'.
+    fn write_factors(&self, page: &mut String) {
+        line(page, "\n## Quicksilver's rate beside the next best\n");
+        line(
+            page,
+            "| cell | thousand messages/s | of the blaster, message by message | of the blaster with full datagrams | next best system | times as much |",
+        );
+        line(page, "|---|---|---|---|---|---|");
+        let cells = || self.axes().into_iter().flat_map(|axis| self.cells(axis));
+        for cell in cells().filter(|cell| cell.floods()) {
+            if let Some(row) = self.factors(cell) {
+                line(page, &row);
+            }
+        }
+    }
+
+    fn factors(&self, cell: Cell) -> Option<String> {
+        let middle = |name: &str| self.spread(name, cell, rate).map(|[_, middle, _]| middle);
+        let ours = middle("quicksilver")?;
+        let share = |name: &str| {
+            middle(name).map_or_else(
+                || "-".to_owned(),
+                |raw| format!("{:.0} %", ours / raw * 100.0),
+            )
+        };
+        let others = system::ALL
+            .iter()
+            .filter(|system| !system.is_raw() && !system.folder.is_empty());
+        let best = others
+            .filter_map(|system| Some((system.name, middle(system.name)?)))
+            .max_by(|(_, one), (_, other)| one.total_cmp(other));
+        let (name, factor) = match best {
+            Some((name, theirs)) => (name, format!("{:.1}", ours / theirs)),
+            None => ("-", "-".to_owned()),
+        };
+        Some(format!(
+            "| {} | {} | {} | {} | {name} | {factor} |",
+            cell.describe(),
+            thousands(ours / 1e3),
+            share("raw"),
+            share("raw/1400B"),
+        ))
     }
 
     /// Computed, so that it cannot flatter.
@@ -446,7 +493,7 @@ Written by `make bench`, which installs the systems from package registries, bui
 - **Rate**: all messages, from the first send until the slowest receiver had checked the last one; the senders send for a fixed time before, to warm up, and again to be measured.
 - **Latency**: from the time at which a message was due at the sender to the end of its check at the receiver; each figure of the receiver that has the worst. A sender that is held up is charged for all messages that were due meanwhile (no coordinated omission).
 - **CPU**: user and system time of all threads of the processes, media drivers and brokers among them, from the kernel's process clocks. What the kernel does outside of processes is not in it; on loopback that is little, since a sender delivers into the receivers' sockets itself.
-- **Loopback** has an MTU of 65,536 bytes, from which systems gain that use large datagrams or TCP segments; Quicksilver's packets have 1400 bytes. **Loss** is measured with every process on a host of its own (network namespaces, veth, a bridge, MTU 1500), all offloads off, so that a rule at each receiver's interface (nftables, `numgen random`) drops single packets, of TCP and UDP alike.
+- **Loopback** has an MTU of 65,536 bytes, from which systems gain that use large datagrams or TCP segments; Quicksilver's packets there have 8,972 bytes, and 1,472 on hosts of their own. **Loss** is measured with every process on a host of its own (network namespaces, veth, a bridge, MTU 1500), all offloads off, so that a rule at each receiver's interface (nftables, `numgen random`) drops single packets, of TCP and UDP alike.
 ";
 
 fn title(axis: Axis) -> &'static str {

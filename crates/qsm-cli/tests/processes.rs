@@ -353,6 +353,20 @@ fn the_service_stops_cleanly_when_asked() {
     );
 }
 
+/// One line says what is wrong, and another what to do.
+fn assert_told(text: &str, cause: &str, remedy: &str) {
+    let lines: Vec<&str> = text.lines().collect();
+    assert_eq!(lines.len(), 2, "{text}");
+    assert!(
+        lines[0].starts_with("qsm: error: ") && lines[0].contains(cause),
+        "{text}"
+    );
+    assert!(
+        lines[1].starts_with("qsm: remedy: ") && lines[1].contains(remedy),
+        "{text}"
+    );
+}
+
 #[test]
 fn every_error_is_a_cause_a_remedy_and_a_code() {
     let cluster = Cluster::new();
@@ -403,17 +417,7 @@ fn every_error_is_a_cause_a_remedy_and_a_code() {
     for (words, code, cause, remedy) in cases {
         let output = cluster.run(words, b"abc");
         assert_code(&output, code);
-        let text = stderr(&output);
-        let lines: Vec<&str> = text.lines().collect();
-        assert_eq!(lines.len(), 2, "{text}");
-        assert!(
-            lines[0].starts_with("qsm: error: ") && lines[0].contains(cause),
-            "{text}"
-        );
-        assert!(
-            lines[1].starts_with("qsm: remedy: ") && lines[1].contains(remedy),
-            "{text}"
-        );
+        assert_told(&stderr(&output), cause, remedy);
     }
 }
 

@@ -227,15 +227,18 @@ impl<'a> Iterator for ChunkIter<'a> {
 }
 
 /// Whether nothing follows but the end of a packet: nothing, or zeros too few to be a chunk.
+#[inline]
 fn is_filler(rest: &[u8]) -> bool {
     rest.len() < CHUNK_HEADER_BYTES && rest.iter().all(|byte| *byte == 0)
 }
 
 #[inline]
 fn read_chunk<'a>(reader: &mut Reader<'a>) -> Result<Chunk<'a>, DecodeError> {
-    let group = GroupId(reader.u32()?);
-    let message = reader.u32()?;
-    let word = reader.u16()?;
+    // Of all fields at once it is asked whether they are there.
+    let [g0, g1, g2, g3, m0, m1, m2, m3, w0, w1] = reader.array()?;
+    let group = GroupId(u32::from_le_bytes([g0, g1, g2, g3]));
+    let message = u32::from_le_bytes([m0, m1, m2, m3]);
+    let word = u16::from_le_bytes([w0, w1]);
     let part = match (word & FIRST != 0, word & LAST != 0) {
         (true, true) => Part::Whole,
         (true, false) => Part::First {

@@ -65,11 +65,17 @@ impl Cursors {
 
     /// What to do with the message whose number ends in `low` (R-DATA-2). If it is to be
     /// delivered, the cursor has moved on.
+    #[inline]
     pub fn take(&mut self, sender: Origin, group: GroupId, low: u32) -> Verdict {
         // A group that is not delivered here has no cursors: see `unsubscribe`.
-        if let Some(next) = self.cursor(sender, group) {
-            return advance(next, low);
+        match self.cursor(sender, group) {
+            Some(next) => advance(next, low),
+            None => self.begin(sender, group, low),
         }
+    }
+
+    /// The first message of this sender to this group.
+    fn begin(&mut self, sender: Origin, group: GroupId, low: u32) -> Verdict {
         if !self.subscribed(group) {
             return Verdict::NotSubscribed;
         }
@@ -89,6 +95,7 @@ impl Cursors {
     }
 
     /// The sender's cursor in this group, once it has one.
+    #[inline]
     fn cursor(&mut self, sender: Origin, group: GroupId) -> Option<&mut u64> {
         let hit = self.next.get(self.recent);
         if hit.is_none_or(|(origin, _)| *origin != sender) {
@@ -113,6 +120,7 @@ impl Cursors {
 }
 
 /// What to do with the message whose number ends in `low`, where `next` is expected.
+#[inline]
 fn advance(next: &mut u64, low: u32) -> Verdict {
     let (first, number) = (*next, extend(*next, low));
     if number < first {

@@ -53,6 +53,8 @@ use crate::tap::{Direction, Tap, Tapped};
 /// Datagrams received in one turn before timers and sending get theirs: about 1 ms at 4 million
 /// a second.
 const DATAGRAMS_PER_TURN: usize = 4096;
+/// Bytes likewise: tokens wait meanwhile, and a sender for what they bring.
+const BYTES_PER_TURN: usize = 256 << 10;
 /// Datagrams in one turn that show that more are coming.
 const DATAGRAMS_LOADED: usize = 64;
 /// Turns in a row with so many, before waiting becomes napping.
@@ -176,7 +178,7 @@ impl Core {
     }
 
     fn receive(&mut self) -> io::Result<()> {
-        let mut datagrams = 0;
+        let (mut datagrams, mut bytes) = (0, 0);
         self.load.cut = false;
         loop {
             let received = self.port.receive()?;
@@ -189,6 +191,7 @@ impl Core {
                 .as_ref()
                 .map(|tap| (tap, std::time::Instant::now()));
             for datagram in self.port.datagrams() {
+                bytes += datagram.bytes.len();
                 let from = datagram.source;
                 if let Some((tap, at)) = tap {
                     tap.tell(Tapped {
@@ -210,7 +213,7 @@ impl Core {
                     .handle_datagram(self.now, from, datagram, &mut self.routes);
                 self.routes.settle(&self.endpoint);
             }
-            if datagrams >= DATAGRAMS_PER_TURN {
+            if datagrams >= DATAGRAMS_PER_TURN || bytes >= BYTES_PER_TURN {
                 self.load.cut = true;
                 self.stats.receive_cut += 1;
                 break;
