@@ -83,6 +83,7 @@ fn acknowledge(stream: &mut SendStream, pool: &mut BlockPool, id: StreamId, roun
         round,
         stable_upto: stream.highest(),
         cached_upto: stream.highest(),
+        arrived_upto: stream.highest(),
         rate_packets: u32::MAX,
         credit_bytes: u32::MAX,
         losers: 0,

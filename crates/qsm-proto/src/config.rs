@@ -90,6 +90,10 @@ pub struct Pace {
     /// forgets packets behind a gap (R094). Off in both modes: it is for S0's experiments, which
     /// found it harmful.
     pub partition_feedback: bool,
+    /// How many times the credit a sender may have sent beyond what is stable (R-RATE-4), at least
+    /// 1: what has arrived behind a gap must be kept, but waits in nobody's buffer. Seed-faithful
+    /// mode: 1, S0 bounds what is not acknowledged (S0 §5.1).
+    pub kept_factor: usize,
     /// S2 equations 1-4 as printed instead of "receivers object only when they lose".
     pub faithful_rate: bool,
     /// Interval Δ of the receive rate's samples; ten of them are averaged (R103).
@@ -180,6 +184,7 @@ impl Config {
             token_min: Duration::from_secs(1),
             token_max: Duration::from_secs(1),
             rings_in_turn: true,
+            kept_factor: 1,
             faithful_rate: true,
             rate_interval: Duration::from_secs(1),
             heartbeat_min: Duration::from_secs(1),
@@ -267,6 +272,7 @@ impl Default for Pace {
             token_max: Duration::from_secs(1),
             rings_in_turn: false,
             partition_feedback: false,
+            kept_factor: 4,
             faithful_rate: false,
             rate_interval: Duration::from_millis(10),
             growth_permille: 100,

@@ -307,6 +307,9 @@ pub struct RegionStreams<'a> {
     pub rate_packets: u32,
     /// What it says of its receive buffer, bytes.
     pub credit_bytes: u32,
+    /// Whether it can keep more than that. If not, what it has to keep behind a gap counts as if
+    /// it had not arrived, and senders wait for the repair (R-RATE-4).
+    pub has_room: bool,
 }
 
 impl Streams for RegionStreams<'_> {
@@ -325,14 +328,17 @@ impl Streams for RegionStreams<'_> {
             let highest = self.sender?.highest();
             return Some(Report {
                 highest,
+                arrived: highest,
                 contiguous: highest,
                 cached: highest,
                 missing: false,
             });
         }
-        self.streams
-            .get(&sender)
-            .map(|stream| stream.report(self.history))
+        let mut report = self.streams.get(&sender)?.report(self.history);
+        if !self.has_room {
+            report.arrived = report.contiguous;
+        }
+        Some(report)
     }
 
     fn missing_own(&self, sender: Origin, cutoff: u64, into: &mut Vec<SeqRange>) -> bool {

@@ -78,6 +78,10 @@ pub struct SendConfig {
     pub datagram_bytes: usize,
     /// Most bytes sent but not yet received by all, however much credit the receivers give.
     pub window_bytes: usize,
+    /// How many times the credit the unstable bytes may be.
+    pub kept_factor: usize,
+    /// Most packets sent but not yet received by all: receivers look no farther ahead.
+    pub window_packets: u64,
     /// Unsent bytes beyond which no message is taken. One message of any size is taken below it.
     pub backlog_bytes: usize,
     /// How long a packet may wait for further messages (R244).
@@ -100,6 +104,8 @@ impl SendConfig {
         Self {
             datagram_bytes: config.datagram_bytes,
             window_bytes,
+            kept_factor: config.pace.kept_factor.max(1),
+            window_packets: config.limits.ahead_packets,
             backlog_bytes: BACKLOG_BYTES.min(window_bytes),
             batch_delay: config.pace.batch_delay,
             last_resort: rounds.max(Duration::from_secs(3)),
@@ -197,6 +203,8 @@ struct Marks {
     highest: u64,
     /// All cachers have their part up to here.
     cached: u64,
+    /// Everybody has received this packet or a later one; not below what is stable.
+    arrived: u64,
     /// Newest round heard of.
     round: (ViewNumber, u64),
 }
@@ -248,8 +256,10 @@ pub struct SendStream {
     openings: Vec<Opening>,
     store: Store,
     marks: Marks,
-    /// What receivers take, bytes.
+    /// What receivers' buffers take, bytes.
     window_bytes: usize,
+    /// Bytes sent and not known to have arrived.
+    under_way_bytes: usize,
     /// Bytes sent and not stable.
     in_flight_bytes: usize,
     /// What partitions have of these (R094).
@@ -277,6 +287,7 @@ impl SendStream {
             store: Store::default(),
             marks: Marks::default(),
             window_bytes: FIRST_WINDOW_BYTES.min(config.window_bytes),
+            under_way_bytes: 0,
             in_flight_bytes: 0,
             relief: Relief::default(),
             closed_bytes: 0,
@@ -294,6 +305,7 @@ impl SendStream {
         stream.store = Store::after_packets(past.highest);
         stream.marks.highest = past.highest;
         stream.marks.cached = past.highest;
+        stream.marks.arrived = past.highest;
         stream.openings = past.openings;
         stream
     }
@@ -408,10 +420,30 @@ impl SendStream {
         self.marks.highest - self.stable_upto() - self.relief.packets
     }
 
-    /// Bytes that may be in flight now.
+    /// Bytes that may be sent before anybody is known to have received them.
     #[must_use]
     pub fn window_bytes(&self) -> usize {
         self.window_bytes
+    }
+
+    /// What may be sent now: as much as receivers' buffers take, and as they can keep where
+    /// something is missing. Rule R-RATE-4.
+    fn window_left_bytes(&self) -> usize {
+        let unstable = self.in_flight_bytes();
+        let buffered = self.under_way_bytes.min(unstable);
+        let kept = self.window_bytes.saturating_mul(self.config.kept_factor);
+        let kept = kept.min(self.config.window_bytes);
+        let buffers = self.window_bytes.saturating_sub(buffered);
+        buffers.min(kept.saturating_sub(unstable))
+    }
+
+    /// The same in packets.
+    fn window_left_packets(&self) -> usize {
+        let room = self
+            .config
+            .window_packets
+            .saturating_sub(self.in_flight_packets());
+        usize::try_from(room).unwrap_or(usize::MAX)
     }
 
     /// Packets per second aimed at; [`rate::UNLIMITED`] for no limit.
@@ -432,12 +464,19 @@ impl SendStream {
     /// If it does not; the message says what.
     pub fn check_invariants(&self) {
         let Marks {
-            highest, cached, ..
+            highest,
+            cached,
+            arrived,
+            ..
         } = self.marks;
         let (stable, assembled) = (self.stable_upto(), self.store.assembled());
         assert!(
             stable <= cached && cached <= highest && highest <= assembled,
             "stable {stable} <= cached {cached} <= highest {highest} <= assembled {assembled}"
+        );
+        assert!(
+            stable <= arrived && arrived <= highest,
+            "stable {stable} <= arrived {arrived} <= highest {highest}"
         );
         let sum = |from| -> usize { self.store.after(from).map(store::Entry::length).sum() };
         assert_eq!(self.closed_bytes, sum(highest), "unsent bytes");
@@ -445,6 +484,11 @@ impl SendStream {
             self.in_flight_bytes,
             sum(stable) - sum(highest),
             "bytes in flight"
+        );
+        assert_eq!(
+            self.under_way_bytes,
+            sum(arrived) - sum(highest),
+            "bytes under way"
         );
         assert!(
             self.relief.bytes <= self.in_flight_bytes && self.relief.packets <= highest - stable,

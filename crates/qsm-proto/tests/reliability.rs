@@ -162,6 +162,21 @@ fn with_loss_receivers_repair_each_other_and_the_sender_stays_out() {
     }
 }
 
+// Rule R-NAK-11.
+#[test]
+fn who_asks_a_cacher_before_the_packet_reaches_it_need_not_ask_twice() {
+    let mut cluster = Cluster::new(2, &[20], |_| {});
+    cluster.late = Some((2, Duration::from_micros(1200)));
+    cluster.data_loss_ppm = 20_000;
+    publish(&mut cluster, 20, 4000, 1000);
+    cluster.settle(Duration::from_secs(5));
+    check_all(&cluster, 20, 4000, 1000);
+    // Had the other forgotten who asked, the tokens would have brought what only one of them has.
+    let stats = cluster.nodes[&1].stats();
+    assert!(stats.repaired_by_cacher > 20, "{stats:?}");
+    assert_eq!(stats.repaired_by_push, 0, "{stats:?}");
+}
+
 /// With 8 members and R = 3 there are 2 partitions and blocks of 16 packets.
 fn cachers(cluster: &Cluster, sequence: u64) -> impl Iterator<Item = u64> + '_ {
     let partition = usize::try_from(sequence / 16 % 2).unwrap();

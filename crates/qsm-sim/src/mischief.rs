@@ -334,6 +334,7 @@ mod tests {
             origin: Origin::default(),
             cutoff: 5,
             highest,
+            arrived: 5,
             cached: 5,
             stable: 5,
             stable_upto: 4,

@@ -128,9 +128,13 @@ pub struct Ack {
     pub stable_upto: u64,
     /// All live cachers have their part of everything up to here.
     pub cached_upto: u64,
+    /// All live members have received a packet of this number or a higher one: up to here nothing
+    /// waits in their receive buffers, though some may be missing.
+    pub arrived_upto: u64,
     /// Rate this sender may use, packets per second (S2 eq. 1); `u32::MAX` when nobody objects.
     pub rate_packets: u32,
-    /// Bytes that may be in flight from this sender: the receivers' buffers, shared out.
+    /// Bytes above `arrived_upto` that may be in flight from this sender: the receivers' buffers,
+    /// shared out.
     pub credit_bytes: u32,
     /// How many members missed something of this stream in the round.
     pub losers: u16,
@@ -149,6 +153,7 @@ impl Ack {
             round: reader.u64()?,
             stable_upto: reader.u64()?,
             cached_upto: reader.u64()?,
+            arrived_upto: reader.u64()?,
             rate_packets: reader.u32()?,
             credit_bytes: reader.u32()?,
             losers: reader.u16()?,
@@ -166,7 +171,13 @@ impl Ack {
         put_origin(out, self.stream.origin);
         out.extend_from_slice(&self.region.0.to_le_bytes());
         out.extend_from_slice(&self.view.0.to_le_bytes());
-        for number in [self.round, self.stable_upto, self.cached_upto] {
+        let numbers = [
+            self.round,
+            self.stable_upto,
+            self.cached_upto,
+            self.arrived_upto,
+        ];
+        for number in numbers {
             out.extend_from_slice(&number.to_le_bytes());
         }
         out.extend_from_slice(&self.rate_packets.to_le_bytes());

@@ -38,6 +38,9 @@ pub struct SlotHead {
     pub cutoff: u64,
     /// Highest number received by anybody so far; the next cutoff.
     pub highest: u64,
+    /// Smallest number, over the nodes so far, of the highest that each has received from the
+    /// sender, whatever is missing before it.
+    pub arrived: u64,
     /// Smallest contiguous number cached, over the cachers so far.
     pub cached: u64,
     /// Smallest contiguous number received, over the nodes so far.
@@ -54,7 +57,7 @@ pub struct SlotHead {
     pub common_cut: bool,
 }
 
-const SLOT_HEAD_BYTES: usize = 12 + 6 * 8 + 2 + 4;
+const SLOT_HEAD_BYTES: usize = 12 + 7 * 8 + 2 + 4;
 
 /// One stream's place in a received token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -70,7 +73,16 @@ pub struct Slot<'a> {
 impl<'a> Slot<'a> {
     fn read(reader: &mut Reader<'a>) -> Result<Self, DecodeError> {
         let origin = reader.origin()?;
-        let [cutoff, highest, cached, stable, stable_upto, cached_upto] = [
+        let [
+            cutoff,
+            highest,
+            arrived,
+            cached,
+            stable,
+            stable_upto,
+            cached_upto,
+        ] = [
+            reader.u64()?,
             reader.u64()?,
             reader.u64()?,
             reader.u64()?,
@@ -87,6 +99,7 @@ impl<'a> Slot<'a> {
             origin,
             cutoff,
             highest,
+            arrived,
             cached,
             stable,
             stable_upto,
@@ -257,6 +270,7 @@ impl<'a> TokenWriter<'a> {
         for number in [
             head.cutoff,
             head.highest,
+            head.arrived,
             head.cached,
             head.stable,
             head.stable_upto,

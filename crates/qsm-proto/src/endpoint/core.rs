@@ -92,6 +92,15 @@ impl Core {
             .min(CREDIT_MAX)
     }
 
+    /// Whether there is memory to keep, besides what is kept, as much as senders may send.
+    pub(super) fn has_room(&self) -> bool {
+        let credit = usize::try_from(self.credit_bytes()).unwrap_or(usize::MAX);
+        self.store
+            .room_packets()
+            .saturating_mul(self.config.datagram_bytes)
+            >= credit
+    }
+
     /// What the streams of a region with this back-off and that many members work with.
     pub(super) fn inbox<'a>(
         &'a mut self,

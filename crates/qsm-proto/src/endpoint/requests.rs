@@ -478,6 +478,9 @@ impl Endpoint {
                 continue;
             }
             let Some(gap) = stream.gaps_mut().find_mut(sequence) else {
+                if fast && !asked.patient {
+                    stream.expect(sequence, asked.tried, &asked.waiters);
+                }
                 continue;
             };
             // Unless there was no room to cut it out: of the rest this was not said.

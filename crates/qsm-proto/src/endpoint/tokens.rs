@@ -117,6 +117,7 @@ impl Endpoint {
             me: self.core.origin,
             rate_packets: self.meter.advertised(now),
             credit_bytes: self.core.credit_bytes(),
+            has_room: self.core.has_room(),
         };
         let outbox = &mut self.core.outbox;
         act(

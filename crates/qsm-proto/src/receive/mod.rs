@@ -13,6 +13,7 @@
 
 mod cursor;
 mod datagram;
+mod early;
 mod gaps;
 mod inbox;
 mod reassembly;

@@ -1,17 +1,19 @@
+mod delivery;
 mod room;
 
 use core::time::Duration;
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 
-use qsm_wire::{Chunk, Data, Hop, Opening, Part, SeqRange, StreamId, ViewNumber};
+use qsm_wire::{Data, Hop, MemberIndex, Opening, SeqRange, StreamId, ViewNumber};
 
+use super::early::Early;
 use super::reassembly::Reassembly;
-use super::{Datagram, Desk, Gap, Gaps, Inbox, Place, Store, Verdict, Waiters};
+use super::{Datagram, Gap, Gaps, Inbox, Place, Store, Waiters};
 use crate::history::{Duty, History};
 use crate::ranges::append_own;
 use crate::ring::Report;
-use crate::{Delivery, Event, Instant, Stats};
+use crate::{Event, Instant, Stats};
 
 /// What became of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,8 +50,12 @@ pub struct ReceiveStream {
     delivered: u64,
     contiguous: u64,
     highest: u64,
+    /// Highest that came from the sender itself: what is above it may be in the kernel's buffer.
+    arrived: u64,
     slots: VecDeque<Slot>,
     gaps: Gaps,
+    /// Who waits here for packets above `highest`.
+    early: Early,
     /// Where views begin, ascending; the newest few.
     openings: Vec<Opening>,
     reassembly: Reassembly,
@@ -99,8 +105,10 @@ impl ReceiveStream {
             delivered: before,
             contiguous: before,
             highest: before,
+            arrived: before,
             slots: VecDeque::new(),
             gaps: Gaps::default(),
+            early: Early::default(),
             openings: Vec::new(),
             reassembly: Reassembly::default(),
             watermarks: Watermarks {
@@ -207,6 +215,7 @@ impl ReceiveStream {
         let end = newer.map_or(u64::MAX, |opening| opening.start.saturating_sub(1));
         Report {
             highest: self.sent(),
+            arrived: self.arrived.max(self.contiguous).min(end),
             contiguous: self.contiguous.min(end),
             cached: self.cached(history).min(end),
             missing: !self.gaps.is_empty(),
@@ -279,6 +288,9 @@ impl ReceiveStream {
         inbox: &mut Inbox<'_>,
     ) -> Arrival {
         let sequence = data.head.sequence;
+        if hop == Hop::Direct {
+            self.arrived = self.arrived.max(sequence);
+        }
         if let Some(start) = data.head.view_start() {
             self.note_opening(Opening {
                 view: data.head.view,
@@ -329,41 +341,19 @@ impl ReceiveStream {
             }
         }
         self.deliver(history, held, inbox);
-        match gap {
+        let waiters = match gap {
             Some(gap) => {
                 count_repair(hop, inbox.desk.stats);
                 note_times(&gap, hop, inbox);
-                if gap.waiters.is_empty() {
-                    Arrival::Taken
-                } else {
-                    Arrival::Awaited(gap.waiters)
-                }
+                gap.waiters
             }
-            None => Arrival::Taken,
+            None => self.early.take(sequence),
+        };
+        if waiters.is_empty() {
+            Arrival::Taken
+        } else {
+            Arrival::Awaited(waiters)
         }
-    }
-
-    /// Delivers what can be delivered now.
-    pub fn deliver(&mut self, history: &History, held: bool, inbox: &mut Inbox<'_>) {
-        while self.delivered < self.contiguous {
-            let sequence = self.delivered + 1;
-            match self.slot(sequence) {
-                Slot::Kept(place) => {
-                    if !self.deliver_kept((sequence, place), history, held, inbox) {
-                        return;
-                    }
-                }
-                Slot::Lost => self.reassembly.reset(),
-                Slot::Received | Slot::Missing => {}
-            }
-            self.delivered = sequence;
-        }
-    }
-
-    /// Whether something waits for delivery.
-    #[must_use]
-    pub fn undelivered(&self) -> bool {
-        self.delivered < self.contiguous
     }
 
     /// The region's watermarks: what is stable is purged here, delivered or not needed.
@@ -444,6 +434,13 @@ impl ReceiveStream {
     #[must_use]
     pub fn misses(&self, sequence: u64) -> bool {
         sequence > self.highest || self.lookup(sequence) == Some(Slot::Missing)
+    }
+
+    /// These members wait for a packet that has not come this far yet.
+    pub fn expect(&mut self, sequence: u64, known_missing: u32, waiters: &[MemberIndex]) {
+        if sequence > self.highest {
+            self.early.add(sequence, known_missing, waiters);
+        }
     }
 
     /// The gaps.
@@ -548,6 +545,7 @@ impl ReceiveStream {
         self.delivered = self.highest;
         self.contiguous = self.highest;
         self.gaps = Gaps::default();
+        self.early = Early::default();
     }
 
     /// Panics if the state contradicts itself.
@@ -639,54 +637,11 @@ impl ReceiveStream {
         inbox.desk.stats.gaps += u64::from(range.count());
         self.slots.extend((0..range.count()).map(|_| Slot::Missing));
         self.highest = range.last();
-    }
-
-    /// Delivers a kept packet unless it has to wait; frees its place if it need not be cached.
-    fn deliver_kept(
-        &mut self,
-        (sequence, place): (u64, Place),
-        history: &History,
-        held: bool,
-        inbox: &mut Inbox<'_>,
-    ) -> bool {
-        let packet = qsm_wire::Packet::decode(inbox.store.packet(place)).map(|packet| packet.body);
-        // What is kept has been decoded before; another kind cannot be in here.
-        let Ok(qsm_wire::Body::Data(data)) = packet else {
-            return true;
-        };
-        let view = data.head.view;
-        match history.duty(view) {
-            Duty::Wait => return false,
-            Duty::Deliver if held => return false,
-            Duty::Deliver => self.deliver_packet(&data, history, &mut inbox.desk),
-            Duty::Pass => inbox.desk.stats.discard_not_mine += 1,
-        }
-        if sequence <= self.watermarks.stable_upto || !history.keeps(view, sequence) {
-            inbox.store.free(place);
-            self.set(sequence, Slot::Received);
-        }
-        true
-    }
-
-    fn deliver_packet(&mut self, data: &Data<'_>, history: &History, desk: &mut Desk<'_>) {
-        for chunk in data.chunks() {
-            let over = history.gave_up(data.head.view, chunk.group);
-            if chunk.part == Part::Whole && !over {
-                deliver_message(self.id, &chunk, chunk.content, desk);
-                continue;
-            }
-            if over || !desk.cursors.subscribed(chunk.group) {
-                let ends = matches!(chunk.part, Part::Whole | Part::Last);
-                desk.stats.messages_filtered += u64::from(ends);
-                continue;
-            }
-            match self.reassembly.add(&chunk, desk.message_bytes_max) {
-                Ok(true) => {
-                    deliver_message(self.id, &chunk, self.reassembly.bytes(), desk);
-                    self.reassembly.reset();
-                }
-                Ok(false) => {}
-                Err(()) => desk.stats.discard_chunk += 1,
+        for one in self.early.take_upto(range.last()) {
+            self.gaps.cut_out(SeqRange::one(one.sequence));
+            if let Some(gap) = self.gaps.find_mut(one.sequence) {
+                gap.known_missing |= one.known_missing;
+                gap.waiters = one.waiters;
             }
         }
     }
@@ -723,40 +678,6 @@ impl ReceiveStream {
             *place = slot;
         }
     }
-}
-
-fn deliver_message(id: StreamId, chunk: &Chunk<'_>, bytes: &[u8], desk: &mut Desk<'_>) {
-    let sender = id.origin;
-    let number = match desk.cursors.take(sender, chunk.group, chunk.message) {
-        Verdict::Deliver(number) => number,
-        Verdict::DeliverAfterLoss { first, number } => {
-            desk.stats.messages_lost += number - first;
-            let (group, last) = (chunk.group, number - 1);
-            desk.events.push(Event::Lost {
-                group,
-                sender,
-                first,
-                last,
-            });
-            number
-        }
-        Verdict::Duplicate => {
-            desk.stats.duplicates += 1;
-            return;
-        }
-        Verdict::NotSubscribed => {
-            desk.stats.messages_filtered += 1;
-            return;
-        }
-    };
-    desk.stats.messages_delivered += 1;
-    desk.stats.bytes_delivered += bytes.len() as u64;
-    desk.out.deliver(Delivery {
-        group: chunk.group,
-        sender,
-        number,
-        bytes,
-    });
 }
 
 /// Notes how long the gap lasted and, where one request brought one answer, the round trip.

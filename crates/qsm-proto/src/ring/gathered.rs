@@ -43,6 +43,7 @@ impl Entry {
                 origin,
                 cutoff,
                 highest: 0,
+                arrived: u64::MAX,
                 cached: u64::MAX,
                 stable: u64::MAX,
                 stable_upto,
@@ -74,6 +75,7 @@ impl Entry {
         };
         let head = &mut self.head;
         head.highest = head.highest.max(report.highest);
+        head.arrived = head.arrived.min(report.arrived);
         head.cached = head.cached.min(report.cached);
         head.stable = head.stable.min(report.contiguous);
         head.losers = head.losers.saturating_add(u16::from(report.missing));
@@ -86,6 +88,7 @@ impl Entry {
 
     /// Some nodes have at least this.
     pub(super) fn limit(&mut self, cached: u64, stable: u64) {
+        self.head.arrived = self.head.arrived.min(stable);
         self.head.cached = self.head.cached.min(cached);
         self.head.stable = self.head.stable.min(stable);
     }
@@ -93,6 +96,7 @@ impl Entry {
     fn merge(&mut self, other: &Self) {
         let (head, below) = (&mut self.head, &other.head);
         head.highest = head.highest.max(below.highest);
+        head.arrived = head.arrived.min(below.arrived);
         head.cached = head.cached.min(below.cached);
         head.stable = head.stable.min(below.stable);
         head.losers = head.losers.saturating_add(below.losers);

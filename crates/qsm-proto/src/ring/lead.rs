@@ -96,6 +96,7 @@ impl RegionRing {
                 round: result.head.round,
                 stable_upto: track.stable_upto,
                 cached_upto: track.cached_upto,
+                arrived_upto: entry.head.arrived.min(track.cutoff).max(track.stable_upto),
                 rate_packets: share_rate(result.head.rate_packets, senders),
                 credit_bytes: result.head.credit_bytes / senders.max(1),
                 losers: entry.head.losers,

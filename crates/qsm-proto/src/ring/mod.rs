@@ -119,6 +119,10 @@ pub trait Streams {
 pub struct Report {
     /// Highest packet received or known to exist; 0 if none.
     pub highest: u64,
+    /// Highest packet that came from its sender, or everything up to here has been received: what
+    /// is above it may still be in the kernel's buffer; `u64::MAX` for a leaving member that has
+    /// all it must have.
+    pub arrived: u64,
     /// Everything up to here has been received; `u64::MAX` for a leaving member that has all it
     /// must have.
     pub contiguous: u64,

@@ -2,6 +2,7 @@
 
 use qsm_wire::{Ack, ViewNumber};
 
+use super::store::Entry;
 use super::{BlockPool, Relief, SendStream};
 use crate::Instant;
 use crate::view::RegionView;
@@ -25,12 +26,14 @@ impl SendStream {
         if ack.stream != self.id
             || ack.stable_upto > ack.cached_upto
             || ack.cached_upto > self.marks.highest
+            || ack.arrived_upto > self.marks.highest
         {
             self.counters.acks_malformed += 1;
             return AckOutcome::Malformed;
         }
         let spoken_for = self.spoken_for(ack.view);
         let cached = ack.cached_upto.min(spoken_for);
+        self.arrive(ack.arrived_upto.min(spoken_for));
         self.advance(now, pool, cached, ack.stable_upto.min(spoken_for));
         if (ack.view, ack.round) <= self.marks.round {
             self.counters.acks_stale += 1;
@@ -85,6 +88,15 @@ impl SendStream {
         }
     }
 
+    /// Nothing up to here waits in a receiver's buffer any more.
+    fn arrive(&mut self, upto: u64) {
+        let new = upto.saturating_sub(self.marks.arrived);
+        let entries = self.store.after(self.marks.arrived);
+        let entries = entries.take(usize::try_from(new).unwrap_or(usize::MAX));
+        self.under_way_bytes -= entries.map(Entry::length).sum::<usize>();
+        self.marks.arrived += new;
+    }
+
     // Rule R-DATA-5.
     fn advance(&mut self, now: Instant, pool: &mut BlockPool, cached: u64, stable: u64) {
         if cached > self.marks.cached {
@@ -93,6 +105,7 @@ impl SendStream {
             self.alarms
                 .progress(now, self.config.last_resort, outstanding);
         }
+        self.arrive(stable);
         if stable > self.stable_upto() {
             self.relief = Relief::default();
         }
@@ -118,6 +131,7 @@ impl SendStream {
         }
         let sent = upto.min(self.marks.highest);
         self.relief = Relief::default();
+        self.arrive(sent);
         self.in_flight_bytes -= self.store.release(sent, pool);
         self.closed_bytes -= self.store.release(upto, pool);
         if self.closed_bytes == 0 {
@@ -125,6 +139,7 @@ impl SendStream {
         }
         self.marks.highest = self.marks.highest.max(upto);
         self.marks.cached = self.marks.cached.max(upto);
+        self.marks.arrived = self.marks.arrived.max(upto);
         let outstanding = self.marks.cached < self.marks.highest;
         self.alarms
             .progress(now, self.config.last_resort, outstanding);
@@ -140,6 +155,8 @@ impl SendStream {
         let all = self.store.assembled();
         self.marks.highest = all;
         self.marks.cached = all;
+        self.marks.arrived = all;
+        self.under_way_bytes = 0;
         self.in_flight_bytes = 0;
         self.relief = Relief::default();
         self.closed_bytes = 0;

@@ -70,6 +70,7 @@ impl SendStream {
         let first = self.marks.highest + 1;
         self.marks.highest += wide(plan.packets);
         self.in_flight_bytes += plan.bytes;
+        self.under_way_bytes += plan.bytes;
         self.closed_bytes -= plan.bytes;
         if self.closed_bytes == 0 {
             self.run = Run::default();
@@ -98,8 +99,12 @@ impl SendStream {
             packets: 0,
             bytes: 0,
             segment_bytes: 0,
-            packets_max: self.pacer.packets().min(TRAIN_PACKETS_MAX),
-            bytes_max: self.window_bytes.saturating_sub(self.in_flight_bytes()),
+            packets_max: self
+                .pacer
+                .packets()
+                .min(TRAIN_PACKETS_MAX)
+                .min(self.window_left_packets()),
+            bytes_max: self.window_left_bytes(),
             free_first: self.in_flight_bytes() == 0,
         };
         let mut block = None;
@@ -153,8 +158,8 @@ impl SendStream {
             }
             (None, None) => return None,
         };
-        let in_flight = self.in_flight_bytes();
-        if in_flight > 0 && in_flight + length > self.window_bytes {
+        let waits = length > self.window_left_bytes() || self.window_left_packets() == 0;
+        if waits && self.in_flight_bytes() > 0 {
             return None;
         }
         self.pacer.next_timeout().max(ripe)

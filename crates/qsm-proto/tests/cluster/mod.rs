@@ -56,6 +56,8 @@ pub(crate) struct Cluster {
     pub(crate) data_loss_ppm: u32,
     /// Loss of everything else but sessions.
     pub(crate) control_loss_ppm: u32,
+    /// A member that what senders multicast reaches so much later.
+    pub(crate) late: Option<(u64, Duration)>,
     /// First transmissions that arrived: (receiver, sequence), to know who held what.
     pub(crate) arrived: BTreeSet<(u64, u64)>,
     /// Sequences that somebody asked the sender for, with the number of requests.
@@ -91,6 +93,7 @@ impl Cluster {
             events: BTreeMap::new(),
             data_loss_ppm: 0,
             control_loss_ppm: 0,
+            late: None,
             arrived: BTreeSet::new(),
             asked: BTreeMap::new(),
             sessions: BTreeMap::new(),
@@ -292,7 +295,8 @@ impl Cluster {
                 continue;
             }
             let jitter = self.random.below(nanoseconds(DELAY));
-            let at = self.now.after(DELAY).after(Duration::from_nanos(jitter));
+            let delay = DELAY + Duration::from_nanos(jitter) + self.lateness(target, bytes);
+            let at = self.now.after(delay);
             self.order += 1;
             let parcel = Parcel {
                 to: target,
@@ -301,6 +305,13 @@ impl Cluster {
             };
             self.queue.insert((at, self.order), parcel);
         }
+    }
+
+    fn lateness(&self, target: u64, bytes: &[u8]) -> Duration {
+        let header = Packet::decode(bytes).map(|packet| (packet.header.hop, packet.body));
+        let fresh = matches!(header, Ok((Hop::Direct, Body::Data(_))));
+        let late = self.late.filter(|(node, _)| fresh && *node == target);
+        late.map_or(Duration::ZERO, |(_, by)| by)
     }
 
     fn loses(&mut self, from: u64, target: u64, bytes: &[u8]) -> bool {

@@ -278,6 +278,7 @@ fn slot(number: u64) -> SlotHead {
         origin: sender(1),
         cutoff: number,
         highest: number,
+        arrived: number,
         cached: number,
         stable: number,
         stable_upto: 0,

@@ -32,6 +32,7 @@ fn entry(sender: Origin, number: u64) -> Entry {
     let mut entry = Entry::new(sender, number, 5, 5);
     entry.contribute(Some(Report {
         highest: number + 1,
+        arrived: number + 1,
         contiguous: number,
         cached: number,
         missing: true,
@@ -48,6 +49,7 @@ fn sums_of_rings_are_minima_maxima_and_counts() {
         (head.highest, head.stable, head.cached, head.losers),
         (10, 7, 7, 2)
     );
+    assert_eq!(head.arrived, 8);
     assert_eq!(upper.head.visited, 5);
     assert_eq!(upper.head.rate_packets, 333);
     assert_eq!(upper.head.credit_bytes, 3000);

@@ -127,6 +127,7 @@ impl Streams for Fake {
         let contiguous = stream.contiguous();
         Some(Report {
             highest: stream.highest,
+            arrived: stream.highest,
             contiguous,
             cached: self.cached(stream),
             missing: contiguous < stream.highest,

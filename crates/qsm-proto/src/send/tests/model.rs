@@ -45,6 +45,7 @@ fn step(bench: &mut Bench, random: &mut Random, payload: &[u8]) {
             let stable = cached - random.below(cached.min(20) + 1);
             bench.round += 1;
             let mut ack = bench.ack(cached, stable);
+            ack.arrived_upto = highest - random.below(highest - stable + 1);
             ack.credit_bytes = [0, 50_000, u32::MAX][random.below(3) as usize];
             ack.rate_packets = [3000, u32::MAX, u32::MAX][random.below(3) as usize];
             ack.view = ViewNumber(ack.view.0 - random.below(2) as u32);

@@ -32,6 +32,43 @@ fn stability_opens_the_window_by_what_it_frees() {
 
 // Rule R-RATE-4.
 #[test]
+fn what_has_arrived_behind_a_gap_leaves_room_for_four_times_the_credit() {
+    let mut bench = Bench::new(&base());
+    let credit = 64 << 10;
+    let one = FIRST_WINDOW_BYTES / 1456;
+    for windows in 1..=4 {
+        fill(&mut bench);
+        assert_eq!(bench.trains(), one, "window {windows}");
+        bench.round += 1;
+        let mut ack = bench.ack(0, 0);
+        (ack.arrived_upto, ack.credit_bytes) = (bench.stream.highest(), credit);
+        bench.handle(&ack);
+    }
+    // Their buffers are empty, but they keep all they should.
+    fill(&mut bench);
+    assert_eq!(bench.trains(), 0);
+    bench.round += 1;
+    let mut ack = bench.ack(one as u64, one as u64);
+    (ack.arrived_upto, ack.credit_bytes) = (bench.stream.highest(), credit);
+    bench.handle(&ack);
+    assert_eq!(bench.trains(), one);
+}
+
+// S0 §5.1 bounds what is not acknowledged.
+#[test]
+fn in_the_papers_mode_what_has_arrived_behind_a_gap_counts() {
+    let mut bench = Bench::new(&base().seed_faithful());
+    fill(&mut bench);
+    let sent = bench.trains();
+    bench.round += 1;
+    let mut ack = bench.ack(0, 0);
+    (ack.arrived_upto, ack.credit_bytes) = (bench.stream.highest(), 64 << 10);
+    bench.handle(&ack);
+    assert_eq!((sent, bench.trains()), (FIRST_WINDOW_BYTES / 1456, 0));
+}
+
+// Rule R-RATE-4.
+#[test]
 fn the_window_follows_the_credit_up_to_the_configured_one() {
     let mut bench = Bench::new(&base());
     fill(&mut bench);
