@@ -20,6 +20,8 @@ use crate::socket::{Faults, Socket};
 const GROUPS: [usize; 2] = [2, 64];
 /// Rounds; the median counts.
 const ROUNDS: usize = 15;
+/// Rounds before those, in which connected sockets are made.
+const ROUNDS_BEFORE: usize = 6;
 const PAYLOAD_BYTES: usize = 1000;
 /// A back-end must be faster than a plainer one by this much: less is noise.
 const MARGIN: f64 = 0.95;
@@ -58,7 +60,11 @@ impl Choice {
     pub(crate) fn asked_for(back_end: BackEnd) -> Self {
         let portable = match back_end {
             BackEnd::Clone => BackEnd::Batch,
-            BackEnd::Loop | BackEnd::Batch | BackEnd::Ring | BackEnd::RingZeroCopy => back_end,
+            BackEnd::Loop
+            | BackEnd::Batch
+            | BackEnd::Ring
+            | BackEnd::RingZeroCopy
+            | BackEnd::Connected => back_end,
         };
         Self {
             back_end,
@@ -120,7 +126,7 @@ pub(crate) fn choose(sockets: &[Socket]) -> Choice {
                 call_ns: 0.0,
                 recipient_ns: 0.0,
             }),
-            (BackEnd::Batch | BackEnd::Ring | BackEnd::RingZeroCopy, None) => continue,
+            (_, None) => continue,
         };
         candidates.push((back_end, found));
     }
@@ -135,7 +141,10 @@ fn decide(candidates: Vec<(BackEnd, Result<Cost, Unavailable>)>) -> Choice {
         found.and_then(|(_, found)| found.as_ref().ok()).copied()
     };
     let mut portable = BackEnd::Loop;
-    for back_end in [BackEnd::Batch, BackEnd::Ring, BackEnd::RingZeroCopy] {
+    for back_end in BackEnd::ALL {
+        if back_end == BackEnd::Clone {
+            continue;
+        }
         if let (Some(new), Some(old)) = (cost(back_end), cost(portable))
             && new.of_group(GROUPS[1]) < old.of_group(GROUPS[1]) * MARGIN
         {
@@ -213,7 +222,7 @@ impl Range {
     fn on_loopback() -> Option<Self> {
         let sink = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).ok()?;
         let to = sink.local_addr().ok()?;
-        let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).ok()?;
+        let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).ok()?;
         Some(Self {
             socket: Socket::owned(socket).ok()?,
             to: vec![to; GROUPS[1]],
@@ -245,7 +254,7 @@ impl Range {
 /// Fits a call's and a recipient's cost to groups of two sizes.
 pub(crate) fn measure(groups: [usize; 2], rounds: usize, mut send: impl FnMut(usize)) -> Cost {
     let [small, large] = groups.map(|group| {
-        send(group);
+        (0..ROUNDS_BEFORE).for_each(|_| send(group));
         let mut times: Vec<f64> = (0..rounds)
             .map(|_| {
                 let start = Instant::now();

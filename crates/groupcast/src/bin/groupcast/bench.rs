@@ -17,6 +17,7 @@ use crate::range::{FILL, Kind, Range, pin};
 
 const REPETITIONS: usize = 5;
 const SAMPLE: Duration = Duration::from_millis(12);
+const WARM_UP_CALLS: usize = 50;
 const GROUPS: [usize; 11] = [1, 2, 3, 5, 10, 20, 50, 100, 200, 500, 1000];
 const PAYLOADS: [usize; 6] = [100, 200, 400, 600, 800, 1000];
 /// Private bytes out of 1,000.
@@ -52,19 +53,8 @@ struct Load {
 /// Measures everything on a wire and writes tables and pictures.
 pub(crate) fn run(kind: Kind, out: &Path) -> io::Result<()> {
     let mut range = Range::new(kind)?;
-    pin(0);
-    let mut senders = Vec::new();
-    for back_end in BackEnd::ALL {
-        match range.sender(back_end) {
-            Ok(sender) => senders.push((back_end, sender)),
-            Err(error) => println!("{back_end}: {error}"),
-        }
-    }
-    let mut points = Vec::new();
-    for load in loads(kind) {
-        points.extend(measure(&mut range, &mut senders, load));
-    }
-    let delivered = range.delivered();
+    let wire = range.wire();
+    let (points, delivered) = wire.near.run(|| sweep(kind, &mut range));
     let report = report(kind, &points, delivered);
     print!("{report}");
     fs::create_dir_all(out)?;
@@ -78,6 +68,35 @@ pub(crate) fn run(kind: Kind, out: &Path) -> io::Result<()> {
         fs::write(file(&chart.0).with_extension("svg"), chart.1.svg())?;
     }
     Ok(())
+}
+
+/// Measures everything; the points, and the share of packets that were delivered, per cent.
+fn sweep(kind: Kind, range: &mut Range) -> (Vec<Point>, f64) {
+    pin(0);
+    let mut senders = Vec::new();
+    for back_end in BackEnd::ALL {
+        match range.sender(back_end) {
+            Ok(sender) => senders.push((back_end, sender)),
+            Err(error) => println!("{back_end}: {error}"),
+        }
+    }
+    warm_up(range, &mut senders);
+    let mut points = Vec::new();
+    for load in loads(kind) {
+        points.extend(measure(range, &mut senders, load));
+    }
+    let delivered = range.delivered();
+    (points, delivered)
+}
+
+/// Sends to the largest group until all members have their connected sockets, where there are such.
+fn warm_up(range: &mut Range, senders: &mut [(BackEnd, Sender)]) {
+    let group = range.group(GROUPS[GROUPS.len() - 1], 0);
+    for (_, sender) in senders {
+        for _ in 0..WARM_UP_CALLS {
+            range.sample(sender, &Message::new(&[FILL]), &group, Duration::ZERO);
+        }
+    }
 }
 
 fn loads(kind: Kind) -> Vec<Load> {

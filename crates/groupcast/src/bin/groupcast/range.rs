@@ -61,7 +61,7 @@ impl Kind {
 /// A wire with everything on it.
 pub(crate) struct Range {
     kind: Kind,
-    wire: Wire,
+    wire: Arc<Wire>,
     discard: Option<Discard>,
     sink: Option<Sink>,
     /// Bytes sent, of whole datagrams or trains.
@@ -91,7 +91,7 @@ impl Range {
         };
         Ok(Self {
             kind,
-            wire,
+            wire: Arc::new(wire),
             discard: discard.transpose().map_err(io::Error::other)?,
             sink,
             sent_bytes: 0,
@@ -99,6 +99,12 @@ impl Range {
         })
     }
 
+    /// The wire, whose near namespace senders are to be used in.
+    pub(crate) fn wire(&self) -> Arc<Wire> {
+        Arc::clone(&self.wire)
+    }
+
+    /// A sender of the near namespace.
     pub(crate) fn sender(&self, back_end: BackEnd) -> Result<Sender, Error> {
         self.wire.near.run(|| {
             let socket = UdpSocket::bind("0.0.0.0:0").expect("a free port");
