@@ -14,6 +14,7 @@ use groupcast::{BackEnd, Group, Message, Sender};
 use crate::chart::Chart;
 use crate::model::Fit;
 use crate::range::{FILL, Kind, Range, pin};
+use crate::verify;
 
 const REPETITIONS: usize = 5;
 const SAMPLE: Duration = Duration::from_millis(12);
@@ -54,8 +55,8 @@ struct Load {
 pub(crate) fn run(kind: Kind, out: &Path) -> io::Result<()> {
     let mut range = Range::new(kind)?;
     let wire = range.wire();
-    let (points, delivered) = wire.near.run(|| sweep(kind, &mut range));
-    let report = report(kind, &points, delivered);
+    let (points, delivered, verdicts) = wire.near.run(|| sweep(kind, &mut range));
+    let report = report(kind, &points, delivered) + &verdicts;
     print!("{report}");
     fs::create_dir_all(out)?;
     let file = |name: &str| out.join(format!("{name}-{}", kind.name()));
@@ -70,8 +71,9 @@ pub(crate) fn run(kind: Kind, out: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Measures everything; the points, and the share of packets that were delivered, per cent.
-fn sweep(kind: Kind, range: &mut Range) -> (Vec<Point>, f64) {
+/// Measures everything; the points, the share of packets that were delivered, per cent, and what was
+/// seen of the packets themselves.
+fn sweep(kind: Kind, range: &mut Range) -> (Vec<Point>, f64, String) {
     pin(0);
     let mut senders = Vec::new();
     for back_end in BackEnd::ALL {
@@ -86,7 +88,29 @@ fn sweep(kind: Kind, range: &mut Range) -> (Vec<Point>, f64) {
         points.extend(measure(range, &mut senders, load));
     }
     let delivered = range.delivered();
-    (points, delivered)
+    let verdicts = if kind == Kind::Veth {
+        verdicts(range, &mut senders)
+    } else {
+        String::new()
+    };
+    (points, delivered, verdicts)
+}
+
+/// Packets captured at the receivers, in words.
+fn verdicts(range: &mut Range, senders: &mut [(BackEnd, Sender)]) -> String {
+    let mut text = String::from("\npackets of one call to 1000, captured at the receivers:\n");
+    match verify::run(range, senders) {
+        Err(error) => text += &format!("not looked at: {error}\n"),
+        Ok(verdicts) => {
+            for verdict in verdicts {
+                text += &format!(
+                    "{:<12} {} captured, {} with every byte and both checksums right\n",
+                    verdict.back_end, verdict.captured, verdict.right
+                );
+            }
+        }
+    }
+    text
 }
 
 /// Sends to the largest group until all members have their connected sockets, where there are such.

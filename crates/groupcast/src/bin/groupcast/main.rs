@@ -6,6 +6,7 @@ mod model;
 mod predict;
 mod profile;
 mod range;
+mod verify;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
