@@ -16,7 +16,7 @@ use crate::model::Fit;
 use crate::range::{FILL, Kind, Range, pin};
 use crate::verify;
 
-const REPETITIONS: usize = 5;
+const REPETITIONS: usize = 9;
 const SAMPLE: Duration = Duration::from_millis(12);
 const WARM_UP_CALLS: usize = 50;
 const GROUPS: [usize; 11] = [1, 2, 3, 5, 10, 20, 50, 100, 200, 500, 1000];
