@@ -13,7 +13,7 @@
 //!   answers, ICMP errors — is for the caller's socket, as ever.
 //! - They live in the ring's own table and take up no descriptors.
 //! - What fails is sent once more by the caller's socket, so that the kernel's errors are the same.
-//! - Their send buffers do not add up: every [`Flight`] one datagram goes by the caller's socket,
+//! - Their send buffers do not add up: one datagram of each [`Flight`] goes by the caller's socket,
 //!   and while the device still holds two of those, so does everything else.
 //!
 //! A recipient gets a socket at its second call in the same place of the list, some per call.
@@ -138,7 +138,9 @@ impl Connected {
     pub(super) fn begin(&mut self, call: &Call<'_>, datagrams: usize) {
         const SENDS_AS_USUAL: i32 = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
         self.flight.max = 0;
-        if datagrams < DATAGRAMS_MIN || call.message.flags & !SENDS_AS_USUAL != 0 {
+        let usual = call.message.flags & !SENDS_AS_USUAL == 0 && !call.socket.options.special;
+        let anywhere = call.socket.options.local.ip().is_unspecified();
+        if datagrams < DATAGRAMS_MIN || !usual || !anywhere {
             return;
         }
         let bytes = call.message.payload.len() + OVERHEAD_BYTES;
@@ -154,9 +156,11 @@ impl Connected {
             self.forget();
         }
         self.calls += 1;
-        let able = !call.socket.options.special && call.socket.options.local.ip().is_unspecified();
-        let willing = able && self.failures < FAILURES_MAX;
-        self.budget = if willing { NEW_MAX } else { 0 };
+        self.budget = if self.failures < FAILURES_MAX {
+            NEW_MAX
+        } else {
+            0
+        };
         if self.marks.len() < call.recipients.len() {
             self.marks.resize(call.recipients.len(), Mark::default());
         }
