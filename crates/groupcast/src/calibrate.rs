@@ -114,25 +114,40 @@ pub(crate) fn choose(sockets: &[Socket]) -> Choice {
         .and_then(Cloner::device)
         .map(str::to_owned);
     let range = Range::new(device.as_deref());
-    let mut candidates = Vec::new();
-    for back_end in BackEnd::ALL {
-        let found = match (back_end, &range) {
-            (BackEnd::Clone, _) => continue,
-            (_, Some(range)) => {
-                Portable::new(back_end).map(|mut portable| range.measure_portable(&mut portable))
-            }
-            // Without a socket to try on, the plain loop is what remains.
-            (BackEnd::Loop, None) => Ok(Cost {
-                call_ns: 0.0,
-                recipient_ns: 0.0,
-            }),
-            (_, None) => continue,
-        };
-        candidates.push((back_end, found));
-    }
+    let mut candidates = portables(range.as_ref());
     let clone = cloner.map(|mut cloner| cloner.calibrate(GROUPS, ROUNDS, PAYLOAD_BYTES));
     candidates.push((BackEnd::Clone, clone));
     decide(candidates)
+}
+
+/// Measures those that need no privileges. They take turns, so that what disturbs the machine
+/// disturbs them alike.
+fn portables(range: Option<&Range>) -> Vec<(BackEnd, Result<Cost, Unavailable>)> {
+    let Some(range) = range else {
+        // Without a socket to try on, the plain loop is what remains.
+        let nothing = Cost {
+            call_ns: 0.0,
+            recipient_ns: 0.0,
+        };
+        return vec![(BackEnd::Loop, Ok(nothing))];
+    };
+    let all = BackEnd::ALL.into_iter().filter(|b| *b != BackEnd::Clone);
+    let made = all.map(|back_end| (back_end, Portable::new(back_end)));
+    let (mut ready, mut candidates) = (Vec::new(), Vec::new());
+    for (back_end, made) in made {
+        match made {
+            Ok(portable) => ready.push((back_end, portable)),
+            Err(reason) => candidates.push((back_end, Err(reason))),
+        }
+    }
+    let message = Message::new(&[0; PAYLOAD_BYTES]);
+    let costs = measure(GROUPS, ROUNDS, ready.len(), |which, group| {
+        range.send(&mut ready[which].1, &message, &mut vec![Errno::SENT; group]);
+    });
+    let names = ready.iter().map(|(back_end, _)| *back_end);
+    candidates.extend(names.zip(costs.into_iter().map(Ok)));
+    candidates.sort_by_key(|(back_end, _)| *back_end);
+    candidates
 }
 
 fn decide(candidates: Vec<(BackEnd, Result<Cost, Unavailable>)>) -> Choice {
@@ -241,36 +256,41 @@ impl Range {
         };
         portable.send(&call, &indices, errors, &mut Faults::new());
     }
-
-    fn measure_portable(&self, portable: &mut Portable) -> Cost {
-        let payload = [0; PAYLOAD_BYTES];
-        let message = Message::new(&payload);
-        measure(GROUPS, ROUNDS, |group| {
-            self.send(portable, &message, &mut vec![Errno::SENT; group]);
-        })
-    }
 }
 
-/// Fits a call's and a recipient's cost to groups of two sizes.
-pub(crate) fn measure(groups: [usize; 2], rounds: usize, mut send: impl FnMut(usize)) -> Cost {
+/// Fits a call's and a recipient's cost to groups of two sizes, for so many ways to send, which take
+/// turns.
+pub(crate) fn measure(
+    groups: [usize; 2],
+    rounds: usize,
+    ways: usize,
+    mut send: impl FnMut(usize, usize),
+) -> Vec<Cost> {
     let [small, large] = groups.map(|group| {
-        (0..ROUNDS_BEFORE).for_each(|_| send(group));
-        let mut times: Vec<f64> = (0..rounds)
-            .map(|_| {
+        let mut times = vec![Vec::with_capacity(rounds); ways];
+        for round in 0..ROUNDS_BEFORE + rounds {
+            for (way, times) in times.iter_mut().enumerate() {
                 let start = Instant::now();
-                send(group);
-                start.elapsed().as_nanos() as f64
-            })
-            .collect();
-        times.sort_by(f64::total_cmp);
-        times[rounds / 2]
+                send(way, group);
+                if round >= ROUNDS_BEFORE {
+                    times.push(start.elapsed().as_nanos() as f64);
+                }
+            }
+        }
+        times.into_iter().map(|mut times| {
+            times.sort_by(f64::total_cmp);
+            times[rounds / 2]
+        })
     });
     let more = (groups[1] - groups[0]) as f64;
-    let recipient_ns = ((large - small) / more).max(0.0);
-    Cost {
-        recipient_ns,
-        call_ns: (small - recipient_ns * groups[0] as f64).max(0.0),
-    }
+    let fit = |(small, large): (f64, f64)| {
+        let recipient_ns = ((large - small) / more).max(0.0);
+        Cost {
+            recipient_ns,
+            call_ns: (small - recipient_ns * groups[0] as f64).max(0.0),
+        }
+    };
+    small.zip(large).map(fit).collect()
 }
 
 #[cfg(test)]

@@ -91,7 +91,14 @@ fn micro_trends(wire: &str, table: &Table) -> Vec<Trend> {
     let at_1000 = |back_end| factor("E53", "payload_bytes", "1000", back_end);
     let shares = ["0", "200", "400", "600", "800", "1000"];
     let shares = shares.map(|private| factor("E54", "private_bytes", private, EBPF));
-    let least = shares.into_iter().fold(f64::INFINITY, f64::min);
+    let least = shares.into_iter().fold(f64::INFINITY, |least, share| {
+        // A share that was not measured must not pass for a gain.
+        if share < least || share.is_nan() {
+            share
+        } else {
+            least
+        }
+    });
     let most_gain = shares.into_iter().fold(0.0, f64::max);
     let mut trends = vec![
         Trend {
