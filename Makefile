@@ -114,6 +114,7 @@ figures-groupcast: deps ## E52-E57 of group unicast as CSV and SVG; needs root a
 	$(TARGET_DIR)/release/groupcast bench --out $(FIGURES_GROUPCAST)
 	$(TARGET_DIR)/release/examples/rtp_live --out $(FIGURES_GROUPCAST) \
 	  --predict $(TARGET_DIR)/release/groupcast
+	$(TARGET_DIR)/release/groupcast page --out $(FIGURES_GROUPCAST)
 
 groupcast-capi: ## build sendgroup() for C and install it below PREFIX (/usr/local)
 	$(CARGO) rustc $(LOCKED) --release -p groupcast --lib --crate-type staticlib

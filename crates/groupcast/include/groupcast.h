@@ -37,7 +37,8 @@ struct giobuf {
  * MSG_ZEROCOPY. May be called from several threads. */
 int sendgroup(int sd, const struct giobuf *buf, size_t recnum, int flags, int *gerrno);
 
-/* The back-end in use for a socket: "ebpf", "io_uring", "io_uring-zc", "sendmmsg" or "loop". */
+/* The back-end in use for a socket: "ebpf", "connected", "io_uring",
+ * "io_uring-zc", "sendmmsg" or "loop". */
 const char *sendgroup_backend(int sd);
 
 /* Lets go of what is kept about a socket; call it before closing the socket. */

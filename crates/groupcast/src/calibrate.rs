@@ -20,6 +20,8 @@ use crate::socket::{Faults, Socket};
 const GROUPS: [usize; 2] = [2, 64];
 /// Rounds; the median counts.
 const ROUNDS: usize = 15;
+/// Rounds before those, in which connected sockets are made.
+const ROUNDS_BEFORE: usize = 6;
 const PAYLOAD_BYTES: usize = 1000;
 /// A back-end must be faster than a plainer one by this much: less is noise.
 const MARGIN: f64 = 0.95;
@@ -58,7 +60,11 @@ impl Choice {
     pub(crate) fn asked_for(back_end: BackEnd) -> Self {
         let portable = match back_end {
             BackEnd::Clone => BackEnd::Batch,
-            BackEnd::Loop | BackEnd::Batch | BackEnd::Ring | BackEnd::RingZeroCopy => back_end,
+            BackEnd::Loop
+            | BackEnd::Batch
+            | BackEnd::Ring
+            | BackEnd::RingZeroCopy
+            | BackEnd::Connected => back_end,
         };
         Self {
             back_end,
@@ -108,25 +114,40 @@ pub(crate) fn choose(sockets: &[Socket]) -> Choice {
         .and_then(Cloner::device)
         .map(str::to_owned);
     let range = Range::new(device.as_deref());
-    let mut candidates = Vec::new();
-    for back_end in BackEnd::ALL {
-        let found = match (back_end, &range) {
-            (BackEnd::Clone, _) => continue,
-            (_, Some(range)) => {
-                Portable::new(back_end).map(|mut portable| range.measure_portable(&mut portable))
-            }
-            // Without a socket to try on, the plain loop is what remains.
-            (BackEnd::Loop, None) => Ok(Cost {
-                call_ns: 0.0,
-                recipient_ns: 0.0,
-            }),
-            (BackEnd::Batch | BackEnd::Ring | BackEnd::RingZeroCopy, None) => continue,
-        };
-        candidates.push((back_end, found));
-    }
+    let mut candidates = portables(range.as_ref());
     let clone = cloner.map(|mut cloner| cloner.calibrate(GROUPS, ROUNDS, PAYLOAD_BYTES));
     candidates.push((BackEnd::Clone, clone));
     decide(candidates)
+}
+
+/// Measures those that need no privileges. They take turns, so that what disturbs the machine
+/// disturbs them alike.
+fn portables(range: Option<&Range>) -> Vec<(BackEnd, Result<Cost, Unavailable>)> {
+    let Some(range) = range else {
+        // Without a socket to try on, the plain loop is what remains.
+        let nothing = Cost {
+            call_ns: 0.0,
+            recipient_ns: 0.0,
+        };
+        return vec![(BackEnd::Loop, Ok(nothing))];
+    };
+    let all = BackEnd::ALL.into_iter().filter(|b| *b != BackEnd::Clone);
+    let made = all.map(|back_end| (back_end, Portable::new(back_end)));
+    let (mut ready, mut candidates) = (Vec::new(), Vec::new());
+    for (back_end, made) in made {
+        match made {
+            Ok(portable) => ready.push((back_end, portable)),
+            Err(reason) => candidates.push((back_end, Err(reason))),
+        }
+    }
+    let message = Message::new(&[0; PAYLOAD_BYTES]);
+    let costs = measure(GROUPS, ROUNDS, ready.len(), |which, group| {
+        range.send(&mut ready[which].1, &message, &mut vec![Errno::SENT; group]);
+    });
+    let names = ready.iter().map(|(back_end, _)| *back_end);
+    candidates.extend(names.zip(costs.into_iter().map(Ok)));
+    candidates.sort_by_key(|(back_end, _)| *back_end);
+    candidates
 }
 
 fn decide(candidates: Vec<(BackEnd, Result<Cost, Unavailable>)>) -> Choice {
@@ -135,7 +156,10 @@ fn decide(candidates: Vec<(BackEnd, Result<Cost, Unavailable>)>) -> Choice {
         found.and_then(|(_, found)| found.as_ref().ok()).copied()
     };
     let mut portable = BackEnd::Loop;
-    for back_end in [BackEnd::Batch, BackEnd::Ring, BackEnd::RingZeroCopy] {
+    for back_end in BackEnd::ALL {
+        if back_end == BackEnd::Clone {
+            continue;
+        }
         if let (Some(new), Some(old)) = (cost(back_end), cost(portable))
             && new.of_group(GROUPS[1]) < old.of_group(GROUPS[1]) * MARGIN
         {
@@ -213,7 +237,7 @@ impl Range {
     fn on_loopback() -> Option<Self> {
         let sink = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).ok()?;
         let to = sink.local_addr().ok()?;
-        let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).ok()?;
+        let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).ok()?;
         Some(Self {
             socket: Socket::owned(socket).ok()?,
             to: vec![to; GROUPS[1]],
@@ -232,36 +256,41 @@ impl Range {
         };
         portable.send(&call, &indices, errors, &mut Faults::new());
     }
-
-    fn measure_portable(&self, portable: &mut Portable) -> Cost {
-        let payload = [0; PAYLOAD_BYTES];
-        let message = Message::new(&payload);
-        measure(GROUPS, ROUNDS, |group| {
-            self.send(portable, &message, &mut vec![Errno::SENT; group]);
-        })
-    }
 }
 
-/// Fits a call's and a recipient's cost to groups of two sizes.
-pub(crate) fn measure(groups: [usize; 2], rounds: usize, mut send: impl FnMut(usize)) -> Cost {
+/// Fits a call's and a recipient's cost to groups of two sizes, for so many ways to send, which take
+/// turns.
+pub(crate) fn measure(
+    groups: [usize; 2],
+    rounds: usize,
+    ways: usize,
+    mut send: impl FnMut(usize, usize),
+) -> Vec<Cost> {
     let [small, large] = groups.map(|group| {
-        send(group);
-        let mut times: Vec<f64> = (0..rounds)
-            .map(|_| {
+        let mut times = vec![Vec::with_capacity(rounds); ways];
+        for round in 0..ROUNDS_BEFORE + rounds {
+            for (way, times) in times.iter_mut().enumerate() {
                 let start = Instant::now();
-                send(group);
-                start.elapsed().as_nanos() as f64
-            })
-            .collect();
-        times.sort_by(f64::total_cmp);
-        times[rounds / 2]
+                send(way, group);
+                if round >= ROUNDS_BEFORE {
+                    times.push(start.elapsed().as_nanos() as f64);
+                }
+            }
+        }
+        times.into_iter().map(|mut times| {
+            times.sort_by(f64::total_cmp);
+            times[rounds / 2]
+        })
     });
     let more = (groups[1] - groups[0]) as f64;
-    let recipient_ns = ((large - small) / more).max(0.0);
-    Cost {
-        recipient_ns,
-        call_ns: (small - recipient_ns * groups[0] as f64).max(0.0),
-    }
+    let fit = |(small, large): (f64, f64)| {
+        let recipient_ns = ((large - small) / more).max(0.0);
+        Cost {
+            recipient_ns,
+            call_ns: (small - recipient_ns * groups[0] as f64).max(0.0),
+        }
+    };
+    small.zip(large).map(fit).collect()
 }
 
 #[cfg(test)]

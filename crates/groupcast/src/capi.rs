@@ -103,7 +103,8 @@ pub extern "C" fn sendgroup_backend(sd: c_int) -> *const c_char {
     }
 }
 
-/// Lets go of what is kept about a socket. To be called before the socket is closed, or never.
+/// Lets go of what is kept about a socket. To be called before the socket is closed; without it the
+/// socket's port may stay taken until the program ends.
 #[unsafe(no_mangle)]
 pub extern "C" fn sendgroup_forget(sd: c_int) {
     let mut senders = SENDERS.lock().unwrap_or_else(PoisonError::into_inner);
@@ -116,6 +117,7 @@ fn name(back_end: BackEnd) -> &'static CStr {
         BackEnd::Batch => c"sendmmsg",
         BackEnd::Ring => c"io_uring",
         BackEnd::RingZeroCopy => c"io_uring-zc",
+        BackEnd::Connected => c"connected",
         BackEnd::Clone => c"ebpf",
     }
 }

@@ -51,6 +51,8 @@ pub struct Stats {
     pub failed: u64,
     /// Those sent to by clones, pieces of long trains counted each.
     pub cloned: u64,
+    /// Those handed to connected sockets, with [`BackEnd::Connected`].
+    pub connected: u64,
     /// Packets that clones were made from.
     pub blocks: u64,
     /// Clones that a device refused, so that the socket was asked instead.
@@ -177,6 +179,7 @@ impl Sender {
     #[must_use]
     pub fn stats(&self) -> Stats {
         let mut stats = self.stats;
+        stats.connected = self.portable.connected();
         if let Some(cloner) = &self.cloner {
             stats.cloned = cloner.counts.cloned;
             stats.blocks = cloner.counts.blocks;
@@ -254,8 +257,11 @@ impl Sender {
                 .sockets
                 .iter_mut()
                 .filter_map(|s| s.refresh().then_some(()));
-            if let (Some(cloner), true) = (&mut self.cloner, changed.count() > 0) {
-                cloner.forget();
+            if changed.count() > 0 {
+                self.portable.forget();
+                if let Some(cloner) = &mut self.cloner {
+                    cloner.forget();
+                }
             }
         }
     }
@@ -317,7 +323,11 @@ pub(crate) fn made(
 ) -> Result<(Portable, Option<Cloner>), Unavailable> {
     let cloner = match back_end {
         BackEnd::Clone => Some(Cloner::new(sockets)?),
-        BackEnd::Loop | BackEnd::Batch | BackEnd::Ring | BackEnd::RingZeroCopy => None,
+        BackEnd::Loop
+        | BackEnd::Batch
+        | BackEnd::Ring
+        | BackEnd::RingZeroCopy
+        | BackEnd::Connected => None,
     };
     Ok((Portable::new(back_end)?, cloner))
 }

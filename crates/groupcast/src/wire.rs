@@ -172,11 +172,16 @@ impl Wire {
 /// kernel may put a change of carrier off by a second.
 fn await_running(device: &str) -> io::Result<()> {
     let start = Instant::now();
-    while start.elapsed() < RUNNING_MAX {
+    loop {
+        // Looked at before the device, so that a process that was held up looks once more.
+        let late = start.elapsed() > RUNNING_MAX;
         if device_flags(device)? & libc::IFF_RUNNING != 0 {
             return Ok(());
         }
+        if late {
+            let reason = format!("{device} stays without carrier");
+            return Err(io::Error::other(reason));
+        }
         thread::sleep(Duration::from_millis(1));
     }
-    Err(io::Error::other(format!("{device} stays without carrier")))
 }

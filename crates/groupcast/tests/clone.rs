@@ -2,16 +2,18 @@
 
 mod support;
 
+use std::io::{BufRead as _, BufReader, Read as _};
 use std::net::UdpSocket;
 use std::process::{Command, Stdio};
-use std::time::Duration;
 
 use groupcast::wire::{Namespace, Wire};
 use groupcast::{BackEnd, Discard, Error, Message, Recipient, Sender, Stats, Unavailable};
-use support::{Random, Receivers, privileged, sender};
+use support::{Random, Receivers, privileged, say, sender};
 
 /// Set in the process that is killed while it holds a device.
 const HOLD: &str = "GROUPCAST_TEST_HOLD";
+/// What that process says once it does.
+const HOLDS: &str = "holds a device";
 
 /// Sends to the first receivers of both families and checks what comes.
 fn deliver(sender: &mut Sender, receivers: &mut Receivers, payload: &[u8]) {
@@ -32,6 +34,10 @@ fn ready(wire: &Wire) -> (Sender, Receivers) {
         deliver(&mut sender, &mut receivers, &[round; 100]);
     }
     assert!(sender.stats().cloned > 0, "{:?}", sender.stats());
+    let own = sender.socket(0).unwrap().local_addr().unwrap().port();
+    let to = [Recipient::new(receivers.address(0))];
+    sender.send(&Message::new(b"x"), &to, None).unwrap();
+    assert_eq!(receivers.receive_from(0).port(), own);
     (sender, receivers)
 }
 
@@ -95,6 +101,137 @@ fn a_hook_that_somebody_removes_is_noticed_and_made_again() {
         assert!(sender.stats().cloned > before);
     }
     receivers.assert_silent();
+}
+
+/// The descriptor of this process's only hook.
+fn hook() -> i32 {
+    let hooks = std::fs::read_dir("/proc/self/fdinfo").unwrap();
+    let mut hooks = hooks.filter_map(|entry| {
+        let path = entry.ok()?.path();
+        let told = std::fs::read_to_string(&path).ok()?;
+        let hook = told
+            .lines()
+            .any(|line| line.starts_with("link_type:") && line.ends_with("tcx"));
+        hook.then(|| path.file_name().unwrap().to_str().unwrap().parse().unwrap())
+    });
+    hooks.next().expect("a program is attached")
+}
+
+/// In a process of its own, whose only hook is the sender's.
+#[test]
+fn a_hook_that_somebody_detaches_is_noticed_and_made_again() {
+    const ALONE: &str = "GROUPCAST_TEST_ALONE";
+    const LINK_DETACH: libc::c_long = 34;
+    if !privileged("a detached hook") {
+        return;
+    }
+    if std::env::var_os(ALONE).is_none() {
+        let mut alone = Command::new(std::env::current_exe().unwrap());
+        let test = "a_hook_that_somebody_detaches_is_noticed_and_made_again";
+        let alone = alone.args(["--exact", test]).env(ALONE, "1").status();
+        return assert!(alone.unwrap().success());
+    }
+    let wire = Wire::new(1500).unwrap();
+    let (mut sender, mut receivers) = ready(&wire);
+    for lost in 1..=3 {
+        let attributes = [hook(), 0];
+        // SAFETY: the attributes are live and of the length given.
+        let done = unsafe { libc::syscall(libc::SYS_bpf, LINK_DETACH, attributes.as_ptr(), 8) };
+        assert_eq!(done, 0);
+        let before = sender.stats().cloned;
+        for payload in [&b"all the same"[..], b"and again"] {
+            wire.near
+                .run(|| deliver(&mut sender, &mut receivers, payload));
+        }
+        assert!(sender.stats().hooks_lost >= lost, "{:?}", sender.stats());
+        assert!(sender.stats().cloned > before);
+    }
+    receivers.assert_silent();
+}
+
+#[test]
+fn private_bytes_of_any_length_fit_the_map() {
+    if !privileged("long private bytes") {
+        return;
+    }
+    let wire = Wire::new(9000).unwrap();
+    let (mut sender, mut receivers) = ready(&wire);
+    let mut random = Random(11);
+    // The most that a record holds is 1,494 and 1,536 bytes; longer ones go by the socket.
+    for (before, after) in [
+        (1494, 1536),
+        (1495, 1537),
+        (0, 1536),
+        (1494, 0),
+        (4000, 4000),
+    ] {
+        let (prepend, append) = (random.bytes(before), random.bytes(after));
+        let recipients: Vec<_> = (0..1000)
+            .map(|n| {
+                Recipient::new(receivers.address(n % 128))
+                    .prepend(&prepend)
+                    .append(&append)
+            })
+            .collect();
+        let sent = sender.send(&Message::new(b"between"), &recipients, None);
+        assert_eq!(sent.unwrap(), 1000);
+        for n in 0..1000 {
+            let wanted = [&prepend[..], b"between", &append].concat();
+            assert!(receivers.receive(n % 128) == wanted, "{before}, {after}");
+        }
+    }
+    assert_eq!(sender.stats().hooks_lost, 0);
+    receivers.assert_silent();
+}
+
+#[test]
+fn devices_on_top_of_others_take_clones() {
+    if !privileged("stacked devices") {
+        return;
+    }
+    let routes = "route replace 10.81.0.0/16 via 10.83.0.2\nroute replace fd81::/64 via fd83::2\n";
+    let near = "addr add 10.83.0.1/16 dev top\naddr add fd83::1/64 dev top nodad\n\
+        link set top up\n";
+    let stacks = [
+        (
+            "macvlan",
+            "link add link wire0 name top type macvlan mode bridge\n",
+            "addr add 10.83.0.2/16 dev wire1\naddr add fd83::2/64 dev wire1 nodad\n",
+        ),
+        (
+            "bridge",
+            "link add top type bridge\nlink set wire0 master top\n",
+            "addr add 10.83.0.2/16 dev wire1\naddr add fd83::2/64 dev wire1 nodad\n",
+        ),
+        (
+            "vlan",
+            "link add link wire0 name top type vlan id 5\n",
+            "link add link wire1 name top type vlan id 5\nlink set top up\n\
+             addr add 10.83.0.2/16 dev top\naddr add fd83::2/64 dev top nodad\n",
+        ),
+    ];
+    for (kind, stack, far) in stacks {
+        let wire = Wire::new(1500).unwrap();
+        if let Err(error) = wire.near.ip(stack) {
+            let reason = error.to_string();
+            assert!(reason.contains("Unknown device type"), "{reason}");
+            say(&format!("SKIPPED {kind}: the kernel has no such devices\n"));
+            continue;
+        }
+        wire.far.ip(far).unwrap();
+        wire.near.ip(near).unwrap();
+        wire.near.ip(routes).unwrap();
+        let (mut sender, mut receivers) = ready(&wire);
+        let before = sender.stats().cloned;
+        deliver(&mut sender, &mut receivers, kind.as_bytes());
+        assert!(
+            sender.stats().cloned >= before + 6,
+            "{kind}: {:?}",
+            sender.stats()
+        );
+        assert_eq!(sender.stats().clones_refused, 0, "{kind}");
+        receivers.assert_silent();
+    }
 }
 
 #[test]
@@ -272,22 +409,19 @@ fn nothing_is_left_when_a_sender_is_dropped_or_killed() {
         command.args(["--exact", "holds_a_device_until_killed", "--nocapture"]);
         command
             .env(HOLD, "1")
-            .stdout(Stdio::null())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
             .spawn()
             .unwrap()
     });
-    let appeared = (0..500).any(|_| {
-        std::thread::sleep(Duration::from_millis(10));
-        devices(&wire.near).contains("gcast")
-    });
+    let said = BufReader::new(child.stdout.take().unwrap()).lines();
+    let holds = said.map_while(Result::ok).any(|line| line == HOLDS);
+    assert!(holds, "the process made its device");
+    assert!(devices(&wire.near).contains("gcast"));
     child.kill().unwrap();
     child.wait().unwrap();
-    assert!(appeared, "the process made its device");
-    let gone = (0..500).any(|_| {
-        std::thread::sleep(Duration::from_millis(10));
-        devices(&wire.near) == before
-    });
-    assert!(gone, "left: {}", devices(&wire.near));
+    // A process's descriptors are closed before its end is told.
+    assert_eq!(devices(&wire.near), before);
 }
 
 /// Does nothing unless another test starts it to be killed.
@@ -296,7 +430,10 @@ fn holds_a_device_until_killed() {
     if std::env::var_os(HOLD).is_some() {
         let socket = UdpSocket::bind("0.0.0.0:0").unwrap();
         let _sender = Sender::with(vec![socket], BackEnd::Clone).unwrap();
-        std::thread::sleep(Duration::from_secs(60));
+        println!("{HOLDS}");
+        // Until the other test is gone, should it not kill this one.
+        let end = std::io::stdin().read(&mut [0]);
+        assert_eq!(end.unwrap(), 0);
     }
 }
 

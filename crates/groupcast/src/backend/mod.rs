@@ -1,5 +1,6 @@
 //! Ways to hand a message to the kernel for many recipients.
 
+mod connected;
 mod gather;
 mod portable;
 mod ring;
@@ -24,17 +25,20 @@ pub enum BackEnd {
     Ring,
     /// One `SENDMSG_ZC` request per recipient: the payload's pages are pinned instead of copied.
     RingZeroCopy,
+    /// A connected socket for each recipient, in an io_uring: the kernel keeps the route.
+    Connected,
     /// One packet, cloned to every recipient inside the kernel by an eBPF program.
     Clone,
 }
 
 impl BackEnd {
     /// All of them.
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 6] = [
         Self::Loop,
         Self::Batch,
         Self::Ring,
         Self::RingZeroCopy,
+        Self::Connected,
         Self::Clone,
     ];
 
@@ -46,6 +50,7 @@ impl BackEnd {
             Self::Batch => "sendmmsg",
             Self::Ring => "io_uring",
             Self::RingZeroCopy => "io_uring-zc",
+            Self::Connected => "connected",
             Self::Clone => "ebpf",
         }
     }

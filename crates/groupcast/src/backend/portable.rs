@@ -3,6 +3,7 @@
 
 use std::os::fd::RawFd;
 
+use crate::backend::connected::Connected;
 use crate::backend::gather::{CHUNK_MAX, Gather, Job};
 use crate::backend::ring::Ring;
 use crate::backend::{BackEnd, Call, Unavailable};
@@ -31,6 +32,7 @@ enum Engine {
     Loop,
     Batch,
     Ring(Box<Ring>),
+    Connected(Box<Connected>),
 }
 
 impl Portable {
@@ -38,8 +40,9 @@ impl Portable {
     pub(crate) fn new(back_end: BackEnd) -> Result<Self, Unavailable> {
         let engine = match back_end {
             BackEnd::Loop => Engine::Loop,
-            BackEnd::Ring => Engine::Ring(Box::new(Ring::new(false)?)),
-            BackEnd::RingZeroCopy => Engine::Ring(Box::new(Ring::new(true)?)),
+            BackEnd::Ring => Engine::Ring(Box::new(Ring::new(false, 0)?)),
+            BackEnd::RingZeroCopy => Engine::Ring(Box::new(Ring::new(true, 0)?)),
+            BackEnd::Connected => Engine::Connected(Box::new(Connected::new()?)),
             BackEnd::Batch | BackEnd::Clone => Engine::Batch,
         };
         Ok(Self {
@@ -48,6 +51,21 @@ impl Portable {
             jobs: Vec::new(),
             results: Vec::new(),
         })
+    }
+
+    /// A socket's options changed.
+    pub(crate) fn forget(&mut self) {
+        if let Engine::Connected(connected) = &mut self.engine {
+            connected.forget();
+        }
+    }
+
+    /// Datagrams and trains handed to connected sockets so far.
+    pub(crate) fn connected(&self) -> u64 {
+        match &self.engine {
+            Engine::Connected(connected) => connected.sent,
+            Engine::Loop | Engine::Batch | Engine::Ring(_) => 0,
+        }
     }
 
     /// Sends to these recipients of the call and writes what became of each into `errors`.
@@ -64,16 +82,14 @@ impl Portable {
             errors[*index as usize] = Errno::SENT;
             push_jobs(call, *index, &mut jobs);
         }
+        if let Engine::Connected(connected) = &mut self.engine {
+            connected.begin(call, jobs.len());
+        }
         for chunk in jobs.chunks(CHUNK_MAX) {
             self.results.clear();
             self.results.resize(chunk.len(), Errno::SENT);
             let headers = self.gather.fill(call, chunk);
-            self.engine.submit(
-                call.socket.fd(),
-                call.message.flags,
-                headers,
-                &mut self.results,
-            );
+            self.engine.submit(call, chunk, headers, &mut self.results);
             for (at, job) in chunk.iter().enumerate() {
                 if self.results[at].sent() {
                     continue;
@@ -91,12 +107,14 @@ impl Portable {
     /// What really became of a job that failed.
     fn settle(&mut self, call: &Call<'_>, job: Job, error: Errno, faults: &mut Faults) -> Errno {
         let mut error = error;
+        let mut refused = self.engine.refuses(error);
         for _ in 0..RETRIES_MAX {
             // The error may be one of an earlier datagram, to somebody else.
             let foreign = call.socket.drain(faults) > 0;
-            if !foreign && !self.engine.refuses(error) {
+            if !foreign && !refused {
                 break;
             }
+            refused = false;
             error = self.send_one(call, job);
             if error.sent() {
                 return error;
@@ -165,11 +183,12 @@ fn push_jobs(call: &Call<'_>, index: u32, jobs: &mut Vec<Job>) {
 impl Engine {
     fn submit(
         &mut self,
-        fd: RawFd,
-        flags: i32,
+        call: &Call<'_>,
+        jobs: &[Job],
         headers: &mut [libc::mmsghdr],
         results: &mut [Errno],
     ) {
+        let (fd, flags) = (call.socket.fd(), call.message.flags);
         match self {
             Self::Loop => {
                 for (header, result) in headers.iter_mut().zip(results) {
@@ -177,7 +196,8 @@ impl Engine {
                 }
             }
             Self::Batch => send_batch(fd, flags, headers, results),
-            Self::Ring(ring) => ring.submit(fd, flags, headers, results),
+            Self::Ring(ring) => ring.submit(fd, flags, headers, (results, &[])),
+            Self::Connected(connected) => connected.submit(call, jobs, headers, results),
         }
     }
 
@@ -186,6 +206,8 @@ impl Engine {
         match self {
             Self::Loop | Self::Batch => false,
             Self::Ring(ring) => ring.refuses(error),
+            // Whatever it is, the caller's socket decides.
+            Self::Connected(_) => true,
         }
     }
 }
@@ -204,7 +226,12 @@ fn send_header(fd: RawFd, flags: i32, header: &mut libc::mmsghdr) -> Errno {
     }
 }
 
-fn send_batch(fd: RawFd, flags: i32, headers: &mut [libc::mmsghdr], results: &mut [Errno]) {
+pub(super) fn send_batch(
+    fd: RawFd,
+    flags: i32,
+    headers: &mut [libc::mmsghdr],
+    results: &mut [Errno],
+) {
     let mut at = 0;
     while at < headers.len() {
         let left = &mut headers[at..];

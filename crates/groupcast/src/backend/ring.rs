@@ -16,8 +16,10 @@ use crate::error::Errno;
 const ENTRIES: u32 = 256;
 /// Two completions per zero-copy request.
 const COMPLETIONS: u32 = 4 * ENTRIES;
-/// Sockets that the ring knows beforehand, which saves looking them up.
+/// Sockets of the caller that the ring knows beforehand, which saves looking them up.
 const SOCKETS_MAX: u32 = 8;
+/// In place of a place: by the caller's socket.
+pub(super) const BY_SOCKET: u32 = u32::MAX;
 /// Longest datagram that is put together here; larger ones are gathered by the kernel.
 const FLAT_MAX: usize = 9216;
 
@@ -27,6 +29,8 @@ pub(super) struct Ring {
     mode: Mode,
     /// Sockets in the ring's table, by place.
     sockets: Vec<RawFd>,
+    /// Places of the table behind those, for connected sockets.
+    places: usize,
     /// Datagrams of several parts, put together, a place for each entry.
     flat: Vec<u8>,
 }
@@ -50,7 +54,8 @@ impl std::fmt::Debug for Ring {
 }
 
 impl Ring {
-    pub(super) fn new(zero_copy: bool) -> Result<Self, Unavailable> {
+    /// A ring whose table has places for so many connected sockets, or for as many as may be.
+    pub(super) fn new(zero_copy: bool, places: usize) -> Result<Self, Unavailable> {
         let refused = |e| Unavailable::kernel("set up an io_uring", e);
         let ring = IoUring::builder()
             .setup_cqsize(COMPLETIONS)
@@ -77,12 +82,19 @@ impl Ring {
             (true, false) => Mode::Send,
             (false, false) => Mode::Message,
         };
-        // Without a table, descriptors are looked up for each request.
-        let table = ring.submitter().register_files_sparse(SOCKETS_MAX).is_ok();
+        // Without a table, descriptors are looked up for each request. No table may be larger than
+        // the limit of descriptors.
+        let sizes = std::iter::successors(Some(places), |places| (*places > 0).then(|| places / 2));
+        let table = |places: &usize| {
+            let size = SOCKETS_MAX + *places as u32;
+            ring.submitter().register_files_sparse(size).is_ok()
+        };
+        let found = sizes.into_iter().find(table);
         Ok(Self {
             ring,
             mode,
-            sockets: Vec::with_capacity(if table { SOCKETS_MAX as usize } else { 0 }),
+            sockets: Vec::with_capacity(found.map_or(0, |_| SOCKETS_MAX as usize)),
+            places: found.unwrap_or(0),
             flat: Vec::new(),
         })
     }
@@ -94,18 +106,44 @@ impl Ring {
             || (self.mode == Mode::ZeroCopy && codes.contains(&error.code()))
     }
 
+    /// Places for connected sockets.
+    pub(super) fn places(&self) -> usize {
+        self.places
+    }
+
+    /// Puts a connected socket into a place. The ring holds it from then on.
+    pub(super) fn put(&self, place: usize, fd: RawFd) -> io::Result<()> {
+        let at = SOCKETS_MAX + place as u32;
+        let put = self.ring.submitter().register_files_update(at, &[fd]);
+        put.map(drop)
+    }
+
+    /// Closes the connected sockets in the first so many places.
+    pub(super) fn clear_places(&self, count: usize) {
+        let none = vec![-1; count];
+        let submitter = self.ring.submitter();
+        // What cannot be taken out is overwritten later.
+        drop(submitter.register_files_update(SOCKETS_MAX, &none));
+    }
+
     /// Sends what the headers describe and waits until the kernel needs the memory no more.
+    ///
+    /// `ways` are places of connected sockets or [`BY_SOCKET`]; what is behind its end goes by the
+    /// caller's socket, too.
     pub(super) fn submit(
         &mut self,
         fd: RawFd,
         flags: i32,
         headers: &mut [libc::mmsghdr],
-        results: &mut [Errno],
+        (results, ways): (&mut [Errno], &[u32]),
     ) {
         let step = ENTRIES as usize;
-        let place = self.place(fd);
-        for (headers, results) in headers.chunks_mut(step).zip(results.chunks_mut(step)) {
+        let own = self.place(fd);
+        let chunks = headers.chunks_mut(step).zip(results.chunks_mut(step));
+        for (chunk, (headers, results)) in chunks.enumerate() {
             for (at, header) in headers.iter_mut().enumerate() {
+                let way = ways.get(chunk * step + at).filter(|way| **way != BY_SOCKET);
+                let place = way.map_or(own, |way| Some(SOCKETS_MAX + *way));
                 let request = match place {
                     Some(place) => self
                         .request(types::Fd(place as i32), flags as u32, (at, header))
@@ -220,5 +258,13 @@ impl Ring {
                 }
             }
         }
+    }
+}
+
+/// The kernel would let go of the sockets only some time after the ring is closed, and their port
+/// would stay taken until then.
+impl Drop for Ring {
+    fn drop(&mut self) {
+        drop(self.ring.submitter().unregister_files());
     }
 }

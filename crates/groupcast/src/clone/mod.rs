@@ -207,8 +207,26 @@ impl Cloner {
         errors: &mut [Errno],
         (portable, faults): (&mut Portable, &mut Faults),
     ) {
+        self.rest.clear();
         self.sort_out(call, indices);
+        let mut left = self.send_blocks(call, errors);
+        while !left.is_empty() {
+            self.sort_out(call, &left);
+            left = self.send_blocks(call, errors);
+        }
+        if !self.rest.is_empty() {
+            let rest = std::mem::take(&mut self.rest);
+            portable.send(call, &rest, errors, faults);
+            self.rest = rest;
+        }
+    }
+
+    /// Clones to those who are ready, as long as what is known about ways holds; who is left when
+    /// it no longer does. An interface that is going down swallows packets without an error.
+    fn send_blocks(&mut self, call: &Call<'_>, errors: &mut [Errno]) -> Vec<u32> {
         let ready = std::mem::take(&mut self.ready);
+        let mut left = Vec::new();
+        let mut blocks = 0;
         for run in ready.chunk_by(|a, b| a.shape == b.shape) {
             if run.len() < self.run_min {
                 self.rest.extend(run.iter().map(|ready| ready.index));
@@ -219,21 +237,21 @@ impl Cloner {
                 .block
                 .min((ARENA_BYTES - RECORDS_AT - RECORD_MAX) / stride);
             for block in run.chunks(block) {
+                if !left.is_empty() || (blocks > 0 && self.routes.changed()) {
+                    left.extend(block.iter().map(|ready| ready.index));
+                    continue;
+                }
                 self.send_block(call, block, errors);
+                blocks += 1;
             }
         }
         self.ready = ready;
-        if !self.rest.is_empty() {
-            let rest = std::mem::take(&mut self.rest);
-            portable.send(call, &rest, errors, faults);
-            self.rest = rest;
-        }
+        left
     }
 
     /// Decides for each recipient whether it can be cloned to, and sorts those by shape.
     fn sort_out(&mut self, call: &Call<'_>, indices: &[u32]) {
         self.ready.clear();
-        self.rest.clear();
         if self.hints.len() < call.recipients.len() {
             self.hints.resize(call.recipients.len(), u32::MAX);
         }
@@ -474,7 +492,7 @@ impl Cloner {
         };
         let head = frame::Head::new([2; 6], any.ip(), any.ip(), &options);
         let ifindex = self.tap.as_ref().map_or(0, Tap::ifindex);
-        crate::calibrate::measure(groups, rounds, |group| {
+        let costs = crate::calibrate::measure(groups, rounds, 1, |_, group| {
             let shape = Shape {
                 v6: false,
                 prepend: 0,
@@ -500,6 +518,7 @@ impl Cloner {
             self.arena.write_u32(control::APPEND_BYTES, 0);
             let headers = head.finish(&packet);
             self.write_packet(&[0; VNET_BYTES], &[&headers[..HEADERS_V4], &payload]);
-        })
+        });
+        costs[0]
     }
 }

@@ -181,7 +181,18 @@ impl Routes {
     pub(super) fn begin(&mut self, now_s: u64) {
         self.now_s = now_s;
         self.budget = QUESTIONS_MAX;
-        match self.news.news() {
+        let news = self.news.news();
+        self.take_in(news);
+        if self.paths.len() >= PATHS_MAX || self.neighbours.len() >= NEIGHBOURS_MAX {
+            self.paths.clear();
+            self.places.clear();
+            self.neighbours.clear();
+            self.neighbour_places.clear();
+        }
+    }
+
+    fn take_in(&mut self, news: Option<Vec<Reply>>) {
+        match news {
             Some(news) => news.iter().for_each(|news| self.learn(news)),
             None => {
                 self.neighbours.clear();
@@ -191,12 +202,17 @@ impl Routes {
                 self.forget();
             }
         }
-        if self.paths.len() >= PATHS_MAX || self.neighbours.len() >= NEIGHBOURS_MAX {
-            self.paths.clear();
-            self.places.clear();
-            self.neighbours.clear();
-            self.neighbour_places.clear();
+    }
+
+    /// Reads the news in the midst of a call; whether any answer given in it is stale now.
+    pub(super) fn changed(&mut self) -> bool {
+        let epoch = self.epoch;
+        let news = self.news.news();
+        if news.as_ref().is_some_and(Vec::is_empty) {
+            return false;
         }
+        self.take_in(news);
+        self.epoch != epoch
     }
 
     fn learn(&mut self, news: &Reply) {

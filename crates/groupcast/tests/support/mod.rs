@@ -2,25 +2,33 @@
 
 use std::io::Write as _;
 use std::net::{SocketAddr, UdpSocket};
+use std::os::fd::AsRawFd as _;
 use std::time::{Duration, Instant};
 
-use groupcast::wire::Wire;
+use groupcast::wire::{Namespace, Wire};
 use groupcast::{BackEnd, Error, Sender};
 
 /// Receivers of each address family.
 pub(crate) const RECEIVERS: u16 = 64;
 pub(crate) const PORT: u16 = 9000;
+/// Where what is sent last arrives.
+const LAST_PORT: u16 = 9001;
 /// How long a datagram may take over a wire in this machine.
 const ARRIVAL_MAX: Duration = Duration::from_secs(5);
 
-/// Whether this test can run; says loudly if not. The test harness swallows what `eprintln!` prints
-/// in tests that pass, but not this.
+/// Says it past the test harness, which swallows what `eprintln!` prints in tests that pass.
+pub(crate) fn say(line: &str) {
+    std::io::stderr().write_all(line.as_bytes()).unwrap();
+}
+
+/// Whether this test can run; says loudly if not.
 pub(crate) fn privileged(test: &str) -> bool {
-    let Err(reason) = Wire::new(1500) else {
+    let Err(reason) = Namespace::new() else {
         return true;
     };
-    let line = format!("SKIPPED {test}: needs root to make network namespaces ({reason})\n");
-    std::io::stderr().write_all(line.as_bytes()).unwrap();
+    say(&format!(
+        "SKIPPED {test}: needs root to make network namespaces ({reason})\n"
+    ));
     false
 }
 
@@ -33,8 +41,7 @@ pub(crate) fn sender(wire: &Wire, back_end: BackEnd) -> Option<Sender> {
     match made {
         Ok(sender) => Some(sender),
         Err(Error::Unavailable(reason)) => {
-            let line = format!("SKIPPED back-end {back_end}: {reason}\n");
-            std::io::stderr().write_all(line.as_bytes()).unwrap();
+            say(&format!("SKIPPED back-end {back_end}: {reason}\n"));
             None
         }
         Err(error) => panic!("{back_end}: {error}"),
@@ -43,7 +50,9 @@ pub(crate) fn sender(wire: &Wire, back_end: BackEnd) -> Option<Sender> {
 
 /// Sockets behind the wire, one for each address: first IPv4, then IPv6.
 pub(crate) struct Receivers {
-    sockets: Vec<(SocketAddr, UdpSocket)>,
+    pub(crate) sockets: Vec<(SocketAddr, UdpSocket)>,
+    /// Two ends within the far namespace, for what is sent behind everything that is on its way.
+    last: (UdpSocket, UdpSocket),
     buffer: Vec<u8>,
 }
 
@@ -62,8 +71,15 @@ impl Receivers {
             });
             bound.collect()
         });
+        let last_at = SocketAddr::new(Wire::receiver_v4(1), LAST_PORT);
+        let last = wire.far.run(|| {
+            let from = UdpSocket::bind("0.0.0.0:0").unwrap();
+            (from, UdpSocket::bind(last_at).unwrap())
+        });
+        last.1.set_read_timeout(Some(ARRIVAL_MAX)).unwrap();
         Self {
             sockets,
+            last,
             buffer: vec![0; 1 << 16],
         }
     }
@@ -74,25 +90,78 @@ impl Receivers {
 
     /// The next datagram of a receiver; waits for it.
     pub(crate) fn receive(&mut self, place: usize) -> &[u8] {
+        self.receive_whole(place).0
+    }
+
+    /// Where the next datagram of a receiver is from; waits for it.
+    pub(crate) fn receive_from(&mut self, place: usize) -> SocketAddr {
+        self.receive_whole(place).1
+    }
+
+    fn receive_whole(&mut self, place: usize) -> (&[u8], SocketAddr) {
         let start = Instant::now();
         loop {
-            if let Ok(len) = self.sockets[place].1.recv(&mut self.buffer) {
-                return &self.buffer[..len];
-            }
+            // Looked at before the socket, so that a process that was held up looks once more.
             let waited = start.elapsed();
+            if let Ok((len, from)) = self.sockets[place].1.recv_from(&mut self.buffer) {
+                return (&self.buffer[..len], from);
+            }
             assert!(waited < ARRIVAL_MAX, "nothing came to receiver {place}");
             std::thread::yield_now();
         }
     }
 
+    /// Returns when everything that was sent has arrived. Packets over veth and over loopback wait
+    /// for their receivers in one queue of the CPU that sent them; so one from every CPU is sent
+    /// after them.
+    pub(crate) fn settle(&mut self) {
+        let cpus = on_every_cpu(|cpu| {
+            let to = self.last.1.local_addr().unwrap();
+            self.last.0.send_to(&[cpu as u8], to).unwrap();
+        });
+        for _ in 0..cpus {
+            let came = self.last.1.recv(&mut self.buffer);
+            came.expect("what is sent last arrives");
+        }
+    }
+
     /// Fails if anything came that nobody asked for.
     pub(crate) fn assert_silent(&mut self) {
-        std::thread::sleep(Duration::from_millis(20));
+        self.settle();
         for (address, socket) in &self.sockets {
             let left = socket.recv(&mut self.buffer);
             assert!(left.is_err(), "a stray datagram at {address}: {left:?}");
         }
     }
+}
+
+/// Does something on each CPU that this process may use, from a thread that stays there; how many
+/// there are.
+fn on_every_cpu(work: impl Fn(usize) + Sync) -> usize {
+    // SAFETY: plain data for which zeroes are valid.
+    let mut all: libc::cpu_set_t = unsafe { std::mem::zeroed() };
+    // SAFETY: the pointer is to a live set of the size given.
+    let read = unsafe { libc::sched_getaffinity(0, size_of_val(&all), &raw mut all) };
+    assert_eq!(read, 0);
+    // SAFETY: looks at a bit of a live set, which has a place for each of these numbers.
+    let ours = |cpu: &usize| unsafe { libc::CPU_ISSET(*cpu, &all) };
+    let cpus: Vec<usize> = (0..libc::CPU_SETSIZE as usize).filter(ours).collect();
+    std::thread::scope(|scope| {
+        for cpu in &cpus {
+            let work = &work;
+            scope.spawn(move || {
+                // SAFETY: plain data for which zeroes are valid.
+                let mut one: libc::cpu_set_t = unsafe { std::mem::zeroed() };
+                // SAFETY: the set is live and has a place for this number.
+                unsafe { libc::CPU_SET(*cpu, &mut one) };
+                // SAFETY: the pointer is to a live set of the size given.
+                let set = unsafe { libc::sched_setaffinity(0, size_of_val(&one), &raw const one) };
+                assert_eq!(set, 0);
+                work(*cpu);
+            });
+        }
+    });
+    cpus.len()
 }
 
 /// Makes room for the longest train.
@@ -101,7 +170,7 @@ pub(crate) fn enlarge_buffer(socket: &UdpSocket) {
     // SAFETY: the pointer is to live memory of the length given.
     let set = unsafe {
         libc::setsockopt(
-            std::os::fd::AsRawFd::as_raw_fd(socket),
+            socket.as_raw_fd(),
             libc::SOL_SOCKET,
             libc::SO_RCVBUFFORCE,
             (&raw const bytes).cast(),

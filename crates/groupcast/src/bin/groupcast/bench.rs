@@ -14,9 +14,11 @@ use groupcast::{BackEnd, Group, Message, Sender};
 use crate::chart::Chart;
 use crate::model::Fit;
 use crate::range::{FILL, Kind, Range, pin};
+use crate::verify;
 
-const REPETITIONS: usize = 5;
+const REPETITIONS: usize = 9;
 const SAMPLE: Duration = Duration::from_millis(12);
+const WARM_UP_CALLS: usize = 50;
 const GROUPS: [usize; 11] = [1, 2, 3, 5, 10, 20, 50, 100, 200, 500, 1000];
 const PAYLOADS: [usize; 6] = [100, 200, 400, 600, 800, 1000];
 /// Private bytes out of 1,000.
@@ -52,20 +54,9 @@ struct Load {
 /// Measures everything on a wire and writes tables and pictures.
 pub(crate) fn run(kind: Kind, out: &Path) -> io::Result<()> {
     let mut range = Range::new(kind)?;
-    pin(0);
-    let mut senders = Vec::new();
-    for back_end in BackEnd::ALL {
-        match range.sender(back_end) {
-            Ok(sender) => senders.push((back_end, sender)),
-            Err(error) => println!("{back_end}: {error}"),
-        }
-    }
-    let mut points = Vec::new();
-    for load in loads(kind) {
-        points.extend(measure(&mut range, &mut senders, load));
-    }
-    let delivered = range.delivered();
-    let report = report(kind, &points, delivered);
+    let wire = range.wire();
+    let (points, delivered, verdicts) = wire.near.run(|| sweep(kind, &mut range));
+    let report = report(kind, &points, delivered) + &verdicts;
     print!("{report}");
     fs::create_dir_all(out)?;
     let file = |name: &str| out.join(format!("{name}-{}", kind.name()));
@@ -78,6 +69,58 @@ pub(crate) fn run(kind: Kind, out: &Path) -> io::Result<()> {
         fs::write(file(&chart.0).with_extension("svg"), chart.1.svg())?;
     }
     Ok(())
+}
+
+/// Measures everything; the points, the share of packets that were delivered, per cent, and what was
+/// seen of the packets themselves.
+fn sweep(kind: Kind, range: &mut Range) -> (Vec<Point>, f64, String) {
+    pin(0);
+    let mut senders = Vec::new();
+    for back_end in BackEnd::ALL {
+        match range.sender(back_end) {
+            Ok(sender) => senders.push((back_end, sender)),
+            Err(error) => println!("{back_end}: {error}"),
+        }
+    }
+    warm_up(range, &mut senders);
+    let mut points = Vec::new();
+    for load in loads(kind) {
+        points.extend(measure(range, &mut senders, load));
+    }
+    let delivered = range.delivered();
+    let verdicts = if kind == Kind::Veth {
+        verdicts(range, &mut senders)
+    } else {
+        String::new()
+    };
+    (points, delivered, verdicts)
+}
+
+/// Packets captured at the receivers, in words.
+fn verdicts(range: &mut Range, senders: &mut [(BackEnd, Sender)]) -> String {
+    let mut text = String::from("\npackets of one call to 1000, captured at the receivers:\n");
+    match verify::run(range, senders) {
+        Err(error) => text += &format!("not looked at: {error}\n"),
+        Ok(verdicts) => {
+            for verdict in verdicts {
+                text += &format!(
+                    "{:<12} {} captured, {} with every byte and both checksums right\n",
+                    verdict.back_end, verdict.captured, verdict.right
+                );
+            }
+        }
+    }
+    text
+}
+
+/// Sends to the largest group until all members have their connected sockets, where there are such.
+fn warm_up(range: &mut Range, senders: &mut [(BackEnd, Sender)]) {
+    let group = range.group(GROUPS[GROUPS.len() - 1], 0);
+    for (_, sender) in senders {
+        for _ in 0..WARM_UP_CALLS {
+            range.sample(sender, &Message::new(&[FILL]), &group, Duration::ZERO);
+        }
+    }
 }
 
 fn loads(kind: Kind) -> Vec<Load> {

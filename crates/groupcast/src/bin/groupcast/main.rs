@@ -3,9 +3,11 @@
 mod bench;
 mod chart;
 mod model;
+mod page;
 mod predict;
 mod profile;
 mod range;
+mod verify;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -17,6 +19,7 @@ groupcast choose                     which back-end is used here, and why
 groupcast bench [--wire WIRE] [--out DIR]
                                      time per recipient of every back-end, as CSV and SVG; needs root
                                      WIRE: discard, veth or loopback; all without it
+groupcast page [--out DIR]           what was measured beside the paper's trends, from the tables in DIR
 groupcast predict [--pid PID [--thread TID]] [--seconds N] [--recipients N] [--payload N]
                                      what cloning would save the running program PID, or one of its
                                      threads; without a PID, only how much faster sending gets
@@ -27,6 +30,7 @@ fn main() -> ExitCode {
     let done = match words.first().map(String::as_str) {
         Some("choose") => choose(),
         Some("bench") => bench(&words[1..]),
+        Some("page") => out(&words[1..]).and_then(|out| page::run(&out).map_err(|e| e.to_string())),
         Some("predict") => predict::run(&words[1..]),
         Some("--help" | "-h" | "help") => {
             print!("{HELP}");
@@ -51,7 +55,7 @@ fn choose() -> Result<(), String> {
 }
 
 fn bench(words: &[String]) -> Result<(), String> {
-    let out = option(words, "--out")?.map_or_else(|| PathBuf::from("figures"), PathBuf::from);
+    let out = out(words)?;
     let kinds = match option(words, "--wire")?.as_deref() {
         None => Kind::ALL.to_vec(),
         Some(name) => {
@@ -63,6 +67,12 @@ fn bench(words: &[String]) -> Result<(), String> {
         bench::run(kind, &out).map_err(|e| e.to_string())?;
     }
     Ok(())
+}
+
+/// Where tables and pictures are.
+fn out(words: &[String]) -> Result<PathBuf, String> {
+    let out = option(words, "--out")?;
+    Ok(out.map_or_else(|| PathBuf::from("figures"), PathBuf::from))
 }
 
 /// The word behind this one.

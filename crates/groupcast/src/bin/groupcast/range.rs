@@ -12,11 +12,12 @@ use std::time::{Duration, Instant};
 use groupcast::wire::{Namespace, Wire};
 use groupcast::{BackEnd, Discard, Error, Group, Message, Recipient, Sender};
 
-const PORT: u16 = 9000;
+/// Where receivers listen.
+pub(crate) const PORT: u16 = 9000;
 /// What every payload consists of; the receiver checks it.
 pub(crate) const FILL: u8 = 0x5a;
 /// A queue that holds more than a sample: the receiver may be slower than the sender.
-const RECEIVE_BUFFER_BYTES: libc::c_int = 512 << 20;
+pub(crate) const RECEIVE_BUFFER_BYTES: libc::c_int = 512 << 20;
 /// Datagrams that the receiver takes in one call.
 const BATCH: usize = 64;
 /// More than any datagram that is measured.
@@ -61,7 +62,7 @@ impl Kind {
 /// A wire with everything on it.
 pub(crate) struct Range {
     kind: Kind,
-    wire: Wire,
+    wire: Arc<Wire>,
     discard: Option<Discard>,
     sink: Option<Sink>,
     /// Bytes sent, of whole datagrams or trains.
@@ -91,7 +92,7 @@ impl Range {
         };
         Ok(Self {
             kind,
-            wire,
+            wire: Arc::new(wire),
             discard: discard.transpose().map_err(io::Error::other)?,
             sink,
             sent_bytes: 0,
@@ -99,6 +100,12 @@ impl Range {
         })
     }
 
+    /// The wire, whose near namespace senders are to be used in.
+    pub(crate) fn wire(&self) -> Arc<Wire> {
+        Arc::clone(&self.wire)
+    }
+
+    /// A sender of the near namespace.
     pub(crate) fn sender(&self, back_end: BackEnd) -> Result<Sender, Error> {
         self.wire.near.run(|| {
             let socket = UdpSocket::bind("0.0.0.0:0").expect("a free port");
@@ -260,7 +267,8 @@ fn receive(socket: &UdpSocket, bytes: &AtomicU64, end: &AtomicBool) {
     }
 }
 
-fn set(socket: &UdpSocket, level: i32, name: i32, value: libc::c_int) {
+/// Sets an option of a socket of ours.
+pub(crate) fn set(socket: &impl AsRawFd, level: i32, name: i32, value: libc::c_int) {
     let len = size_of_val(&value) as libc::socklen_t;
     // SAFETY: the pointer is to live memory of the length given.
     let set = unsafe {
