@@ -40,6 +40,8 @@ struct Arguments {
     #[arg(long)]
     interface: String,
     #[arg(long)]
+    second: Option<String>,
+    #[arg(long)]
     cluster: String,
     #[arg(long)]
     service: SocketAddr,
@@ -69,12 +71,15 @@ fn main() -> ExitCode {
 }
 
 fn serve(arguments: &Arguments) -> Result<(), Failure> {
-    let service = Service::builder()
+    let mut builder = Service::builder()
         .interface(&arguments.interface)
         .family(Family::of(arguments.service.ip()))
         .cluster(&arguments.cluster)
-        .port(arguments.service.port())
-        .start()?;
+        .port(arguments.service.port());
+    if let Some(second) = &arguments.second {
+        builder = builder.second_interface(second);
+    }
+    let service = builder.start()?;
     println!("serving {}", service.address());
     while hear()? != "quit" {}
     Ok(())
@@ -86,6 +91,9 @@ fn act(arguments: &Arguments) -> Result<(), Failure> {
         .cluster(&arguments.cluster)
         .service(arguments.service)
         .embedded_service(Embedded::Never);
+    if let Some(second) = &arguments.second {
+        builder = builder.second_interface(second);
+    }
     if arguments.loss_ppm > 0 {
         builder = builder.fault(FaultConfig {
             seed: arguments.seed,
@@ -220,7 +228,11 @@ impl Actor {
             line += &format!(" {name}={value}");
         }
         line += &format!(
-            " delivered={} send_bytes={} receive_bytes={} repair_p50_us={} peers={}",
+            " by_second={} incarnation={} delivered={} send_bytes={} receive_bytes={} repair_p50_us={} peers={}",
+            snapshot
+                .second_port
+                .map_or(0, |port| port.multicast.datagrams),
+            snapshot.incarnation.map_or(0, |life| life.0),
             self.checked.messages.load(Ordering::Acquire),
             snapshot.memory.send_bytes,
             snapshot.memory.receive_bytes,

@@ -67,6 +67,8 @@ struct Node {
     origin: Origin,
     name: String,
     address: SocketAddr,
+    /// On a second network, if it is on two.
+    second: Option<SocketAddr>,
     /// The groups it receives, ascending; the same allocation as its region's.
     groups: Arc<[GroupId]>,
     signature: Signature,
@@ -212,13 +214,19 @@ impl Registry {
 
     /// Lets a node in, in a new life. The caller has removed its former one and checked the
     /// limit.
-    pub(crate) fn admit(&mut self, origin: Origin, name: String, address: SocketAddr) {
+    pub(crate) fn admit(
+        &mut self,
+        origin: Origin,
+        name: String,
+        (address, second): (SocketAddr, Option<SocketAddr>),
+    ) {
         self.nodes.insert(
             origin.node,
             Node {
                 origin,
                 name,
                 address,
+                second,
                 groups: Arc::new([]),
                 signature: 0,
                 publishes: BTreeSet::new(),

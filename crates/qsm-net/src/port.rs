@@ -231,6 +231,16 @@ impl Port {
             .datagrams(self.injector.as_ref().map(Injector::order))
     }
 
+    /// Calls the sources of the last [`receive`](Self::receive) by other names.
+    pub(crate) fn rename(&mut self, name: impl FnMut(SocketAddr) -> SocketAddr) {
+        self.ring.rename(name);
+    }
+
+    /// A wait for this port ends when another one has something, too.
+    pub(crate) fn watch(&self, other: &Self) -> io::Result<()> {
+        self.poller.watch(&other.poller)
+    }
+
     /// Sends `bytes` cut into datagrams of `segment_bytes`, the last perhaps shorter, to a group or to one host, without
     /// blocking. No bytes are no datagram.
     ///

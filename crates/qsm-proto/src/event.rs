@@ -102,6 +102,14 @@ pub enum Event {
         /// The address.
         address: SocketAddr,
     },
+    /// Send what is for this address to the other as well, and take what comes from the other as
+    /// if it came from this (R235). It may be said again.
+    SecondAddress {
+        /// Where a node is, or the membership service.
+        address: SocketAddr,
+        /// Where it is on a second network.
+        second: SocketAddr,
+    },
     /// The answer to a query.
     Nodes {
         /// The request.

@@ -2,7 +2,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use qsm_gms::{DISCOVERY_V4, DISCOVERY_V6};
-use qsm_net::{Family, FaultConfig, Interface, Offload, PortConfig, choose_interface};
+use qsm_net::{Family, FaultConfig, Interface, Offload, PortConfig, Ports, choose_interface};
 use qsm_proto::view::Layout;
 use qsm_proto::{Limits, Pace, Recovery};
 
@@ -81,6 +81,7 @@ impl Default for Channels {
 #[derive(Debug, Clone)]
 pub(crate) struct Network {
     pub(crate) interface: Option<String>,
+    pub(crate) second: Option<String>,
     pub(crate) family: Option<Family>,
     pub(crate) unicast_port: u16,
     pub(crate) discovery: Option<SocketAddr>,
@@ -96,6 +97,7 @@ impl Default for Network {
     fn default() -> Self {
         Self {
             interface: None,
+            second: None,
             family: None,
             unicast_port: 0,
             discovery: None,
@@ -130,6 +132,15 @@ impl Network {
         }
     }
 
+    /// The interface on the second network, if there is to be one.
+    pub(crate) fn second(&self, family: Family) -> Result<Option<Interface>, StartError> {
+        let Some(second) = &self.second else {
+            return Ok(None);
+        };
+        let (interface, _) = choose_interface(Some(second), Some(family))?;
+        Ok(Some(interface))
+    }
+
     /// Where services are announced and looked for: as given, or the default of the family.
     pub(crate) fn discovery(&self, family: Family) -> SocketAddr {
         self.discovery.unwrap_or(match family {
@@ -161,7 +172,27 @@ impl Network {
         })
     }
 
-    pub(crate) fn port_config(&self, interface: Interface) -> PortConfig {
+    /// Opens the sockets, and joins the discovery address.
+    pub(crate) fn open(
+        &self,
+        interface: Interface,
+        second: Option<Interface>,
+    ) -> Result<Ports, StartError> {
+        let discovery = self.discovery(interface.family());
+        let second = second.map(|interface| {
+            let mut config = self.port_config(interface);
+            if let Some(fault) = &mut config.fault {
+                // Else both networks would lose the same packets.
+                fault.seed = !fault.seed;
+            }
+            config
+        });
+        let mut ports = Ports::open(self.port_config(interface), second)?;
+        ports.join(discovery)?;
+        Ok(ports)
+    }
+
+    fn port_config(&self, interface: Interface) -> PortConfig {
         PortConfig {
             unicast_port: self.unicast_port,
             receive_buffer_bytes: self.receive_buffer_bytes,
@@ -232,6 +263,17 @@ impl Builder {
     /// if not given, the most fitting one is chosen, see [`Node::io_report`].
     pub fn interface(mut self, interface: impl Into<String>) -> Self {
         self.network.interface = Some(interface.into());
+        self
+    }
+
+    /// Name or address of an interface on a second network, as for [`Builder::interface`], which
+    /// should be given as well. Everything is sent and received on both, and duplicates are
+    /// removed: while one of the two networks works, nothing is lost, and nobody notices (R235).
+    ///
+    /// All nodes and services should be on both, and name the two networks in the same order. A
+    /// node on one of them only must be on the first.
+    pub fn second_interface(mut self, interface: impl Into<String>) -> Self {
+        self.network.second = Some(interface.into());
         self
     }
 

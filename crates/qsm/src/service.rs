@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use crossbeam_queue::SegQueue;
 use qsm_gms::{ServiceConfig, ServiceEvent, ServiceStats};
-use qsm_net::{Affinity, Family, IoReport, Port, PortCounters, Waker};
+use qsm_net::{Affinity, Family, IoReport, PortCounters, Ports, Waker};
 use qsm_proto::{Seed, Transmit};
 use qsm_wire::NodeId;
 use qsm_wire::membership::{GroupRow, NodeRow, RegionRow};
@@ -117,6 +117,13 @@ impl ServiceBuilder {
         self
     }
 
+    /// Name or address of an interface on a second network; as
+    /// [`Builder::second_interface`](crate::Builder::second_interface).
+    pub fn second_interface(mut self, interface: impl Into<String>) -> Self {
+        self.network.second = Some(interface.into());
+        self
+    }
+
     /// Whether to use IPv4 or IPv6; as [`Builder::family`](crate::Builder::family).
     pub fn family(mut self, family: Family) -> Self {
         self.network.family = Some(family);
@@ -168,10 +175,11 @@ impl ServiceBuilder {
         check_name("cluster", &self.cluster)?;
         let interface = self.network.interface(None)?;
         let discovery = self.network.discovery(interface.family());
-        let mut port = Port::open(self.network.port_config(interface))?;
-        port.join(discovery)?;
+        let second = self.network.second(interface.family())?;
+        let port = self.network.open(interface, second)?;
         let mut config = ServiceConfig {
             cluster: self.cluster.clone(),
+            second: port.second_addr(),
             discovery,
             embedded: self.embedded,
             ..ServiceConfig::new(NodeId(random()), port.local_addr())
@@ -357,7 +365,7 @@ struct Thread {
     shared: Arc<Shared>,
     clock: Clock,
     machine: qsm_gms::Service,
-    port: Port,
+    port: Ports,
     transmitter: Transmitter,
     on_yield: Option<Box<dyn FnOnce() + Send>>,
     /// Set when it has yielded.
@@ -444,6 +452,10 @@ impl Thread {
 
     fn take_events(&mut self, now: qsm_proto::Instant) {
         while let Some(event) = self.machine.poll_event() {
+            if let ServiceEvent::SecondAddress { address, second } = event {
+                self.port.learn(address, second);
+                continue;
+            }
             if let ServiceEvent::Yielded { .. } = event {
                 self.ends_at = Some(now.after(YIELD_LINGER));
                 if let Some(call) = self.on_yield.take() {
@@ -461,7 +473,7 @@ impl Thread {
             let rows = self.machine.rows();
             let snapshot = ServiceSnapshot {
                 stats: self.machine.stats(),
-                port: *self.port.counters(),
+                port: self.port.counters(),
                 io: self.port.report(),
                 nodes: rows.nodes,
                 groups: rows.groups,

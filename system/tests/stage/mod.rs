@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use lab::{Actor, HostId, Lab, LabError};
+use lab::{Actor, HostId, Lab, LabError, Network};
 
 const PATIENCE: Duration = Duration::from_secs(120);
 const SERVICE_PORT: u16 = 4481;
@@ -35,6 +35,21 @@ impl Stage {
     /// why, where no lab can be made.
     pub(crate) fn new(hosts: usize) -> Option<Self> {
         Self::of(hosts, Lab::new)
+    }
+
+    /// The same, all on two networks.
+    pub(crate) fn with_two_networks(hosts: usize) -> Option<Self> {
+        Self::of(hosts, || Lab::new()?.and_second_network())
+    }
+
+    /// The same, over IPv6.
+    pub(crate) fn with_two_networks_of_ipv6(hosts: usize) -> Option<Self> {
+        Self::of(hosts, || Lab::with_ipv6()?.and_second_network())
+    }
+
+    /// Whether this network carries anything.
+    pub(crate) fn set_network(&self, network: Network, works: bool) {
+        self.lab.set_network(network, works).unwrap();
     }
 
     /// The same, all over IPv6.
@@ -100,6 +115,9 @@ impl Stage {
             "--cluster",
             "system",
         ]);
+        if let Some(second) = self.lab.host(host).second_interface() {
+            command.args(["--second", second]);
+        }
         command.args(["--service", &service.to_string()]);
         command
     }

@@ -1,8 +1,9 @@
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
 
 use qsm_proto::Instant;
 use qsm_wire::membership::Update;
-use qsm_wire::{GroupId, NodeId, RegionId, ViewNumber};
+use qsm_wire::{GroupId, NodeId, Origin, RegionId, ViewNumber};
 
 use super::apply::Work;
 use super::{Node, Registry};
@@ -55,6 +56,35 @@ impl Registry {
             };
             work.letter(node).views.push(view);
         }
+    }
+
+    /// Where those whom these updates name are on a second network, to be told before them; only
+    /// a node that is on two itself can do something with it.
+    pub(crate) fn seconds_for(&self, node: NodeId, updates: &[Update]) -> Vec<Update> {
+        if self
+            .nodes
+            .get(&node)
+            .is_none_or(|node| node.second.is_none())
+        {
+            return Vec::new();
+        }
+        let members = updates.iter().flat_map(|update| match update {
+            Update::View { added, .. } => &added[..],
+            _ => &[],
+        });
+        let senders = updates.iter().flat_map(|update| match update {
+            Update::Settled { senders, .. } => &senders[..],
+            _ => &[],
+        });
+        let members = members.map(|member| (member.origin, member.address));
+        let senders = senders.map(|sender| (sender.origin, sender.address));
+        let named: BTreeMap<Origin, SocketAddr> = members.chain(senders).collect();
+        let second = |(origin, address): (Origin, SocketAddr)| {
+            let node = self.nodes.get(&origin.node)?;
+            let second = node.second.filter(|_| node.origin == origin)?;
+            Some(Update::Second { address, second })
+        };
+        named.into_iter().filter_map(second).collect()
     }
 
     /// Brings one node's knowledge of one region's groups up to date.

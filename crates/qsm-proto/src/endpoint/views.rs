@@ -132,6 +132,11 @@ impl Endpoint {
                 self.core.events.push(Event::Regions { request, rows });
             }
             Change::ServiceLost => self.core.events.push(Event::ServiceLost),
+            Change::Second { address, second } => {
+                self.core
+                    .events
+                    .push(Event::SecondAddress { address, second });
+            }
             Change::ServiceFound { address } => {
                 self.core.events.push(Event::ServiceFound { address });
             }

@@ -141,6 +141,7 @@ impl Membership {
                 view,
                 senders,
             }),
+            Update::Second { address, second } => self.note_second(address, second),
             _ => return false,
         }
         true

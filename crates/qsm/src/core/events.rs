@@ -75,6 +75,7 @@ impl Core {
                     self.port.leave(address);
                 }
             }
+            Proto::SecondAddress { address, second } => self.port.learn(address, second),
             Proto::ServiceMissing => self.embed(),
             other => self.tell(other),
         }
