@@ -38,9 +38,7 @@ const SILENCE: Duration = Duration::from_millis(500);
 #[derive(Debug, Parser)]
 struct Arguments {
     #[arg(long)]
-    interface: String,
-    #[arg(long)]
-    second: Option<String>,
+    interface: Vec<String>,
     #[arg(long)]
     cluster: String,
     #[arg(long)]
@@ -71,15 +69,12 @@ fn main() -> ExitCode {
 }
 
 fn serve(arguments: &Arguments) -> Result<(), Failure> {
-    let mut builder = Service::builder()
-        .interface(&arguments.interface)
+    let service = Service::builder()
+        .interfaces(&arguments.interface)
         .family(Family::of(arguments.service.ip()))
         .cluster(&arguments.cluster)
-        .port(arguments.service.port());
-    if let Some(second) = &arguments.second {
-        builder = builder.second_interface(second);
-    }
-    let service = builder.start()?;
+        .port(arguments.service.port())
+        .start()?;
     println!("serving {}", service.address());
     while hear()? != "quit" {}
     Ok(())
@@ -87,13 +82,10 @@ fn serve(arguments: &Arguments) -> Result<(), Failure> {
 
 fn act(arguments: &Arguments) -> Result<(), Failure> {
     let mut builder = Node::builder()
-        .interface(&arguments.interface)
+        .interfaces(&arguments.interface)
         .cluster(&arguments.cluster)
         .service(arguments.service)
         .embedded_service(Embedded::Never);
-    if let Some(second) = &arguments.second {
-        builder = builder.second_interface(second);
-    }
     if arguments.loss_ppm > 0 {
         builder = builder.fault(FaultConfig {
             seed: arguments.seed,

@@ -79,9 +79,10 @@ pub(crate) enum Command {
 #[command(next_help_heading = "Network")]
 pub(crate) struct NetworkOptions {
     /// Network interface, by name or address: eth0, 10.0.0.1, fd00::1, fe80::1%eth0 [default: the
-    /// most fitting one]
+    /// most fitting one]. Given twice: everything goes by both networks, of which one may fail; in
+    /// the same order on all hosts
     #[arg(long, value_name = "INTERFACE")]
-    pub(crate) interface: Option<String>,
+    pub(crate) interface: Vec<String>,
     /// Use IPv6, where the addresses given do not say it [default: IPv4 where there is a choice]
     #[arg(long)]
     pub(crate) ipv6: bool,
@@ -168,8 +169,9 @@ impl NodeOptions {
             builder = builder.family(Family::V6);
         }
         let zone = self.service.as_ref().and_then(|place| place.zone.as_ref());
-        if let Some(interface) = network.interface.as_ref().or(zone) {
-            builder = builder.interface(interface.as_str());
+        match zone.filter(|_| network.interface.is_empty()) {
+            Some(zone) => builder = builder.interface(zone),
+            None => builder = builder.interfaces(&network.interface),
         }
         if let Some(name) = &self.name {
             builder = builder.name(name.as_str());
@@ -318,14 +320,14 @@ mod tests {
 
     #[test]
     fn options_reach_the_command() {
-        let line = "qsm pub a b --interface lo --cluster c --name n --service 10.0.0.1:5 \
+        let line = "qsm pub a b --interface lo --interface eth1 --cluster c --name n --service 10.0.0.1:5 \
                     --discovery 239.1.2.3:4 --data-port 9 --data-range ff18::/32 --receive-buffer 4M --loss 2.5 -v";
         let Command::Pub(args) = parse(line).unwrap() else {
             panic!("not a pub");
         };
         let node = &args.node;
         assert_eq!(args.groups, ["a", "b"]);
-        assert_eq!(node.network.interface.as_deref(), Some("lo"));
+        assert_eq!(node.network.interface, ["lo", "eth1"]);
         assert_eq!(node.loss, 25_000);
         assert_eq!(node.receive_buffer, Some(4 << 20));
         assert_eq!(node.service, Some(Place::parse("10.0.0.1:5").unwrap()));

@@ -94,9 +94,7 @@ fn start(args: &GmsArgs) -> Result<Service, Failure> {
     if let Some(family) = family(args) {
         builder = builder.family(family);
     }
-    if let Some(interface) = &network.interface {
-        builder = builder.interface(interface.as_str());
-    }
+    builder = builder.interfaces(&network.interface);
     let Some(Place { address, zone }) = &args.listen else {
         return Ok(builder.port(SERVICE_PORT).start()?);
     };

@@ -136,6 +136,7 @@ impl PortError {
 }
 
 impl fmt::Display for PortError {
+    #[expect(clippy::too_many_lines, reason = "one sentence for each variant")]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::AddressInUse { address } => write!(

@@ -29,6 +29,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
+//! A host on two networks, of which either may fail, has [`Ports`] in the place of a [`Port`].
+//!
 //! The contract:
 //! 1. One thread owns a [`Port`]; only the [`Waker`] is shared. Nothing blocks but [`Port::wait`] and [`Port::nap`].
 //! 2. After [`Port::open`] and the joins, receiving and sending do not allocate (with injected faults: only until the

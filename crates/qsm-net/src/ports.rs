@@ -93,11 +93,14 @@ impl Ports {
     /// As [`Port::join`], on both networks.
     ///
     /// # Errors
-    /// As [`Port::join`]. What has been joined on one network stays.
+    /// As [`Port::join`]. A group that could be joined on one network stays joined there.
     pub fn join(&mut self, group: SocketAddr) -> Result<(), PortError> {
         let first = self.first.join(group);
-        let second = self.second.as_mut().map(|second| second.port.join(group));
-        first.and(second.unwrap_or(Ok(())))
+        // Also where the first could not, since the other one may.
+        if let Some(second) = &mut self.second {
+            second.port.join(group)?;
+        }
+        first
     }
 
     /// As [`Port::leave`], on both networks.
@@ -191,7 +194,7 @@ impl Ports {
         match (by_first, by_second) {
             (Some(first), Some(second)) => better(first, second),
             // One of the two is there.
-            (one, other) => one.or(other).unwrap_or(Ok(Sent::default())),
+            (one, other) => one.or(other).unwrap_or_else(|| Ok(Sent::default())),
         }
     }
 

@@ -613,7 +613,7 @@ impl Membership {
         }
     }
 
-    /// Who is on two networks matters to those who are.
+    /// Who is on two networks matters to those who are. Rule R-MEM-12.
     fn note_second(&mut self, address: SocketAddr, second: SocketAddr) {
         if self.identity.second.is_some() && self.changes.len() < CHANGES_MAX {
             self.changes.push_back(Change::Second { address, second });

@@ -80,8 +80,8 @@ impl Default for Channels {
 /// Where sockets are opened, for nodes and services.
 #[derive(Debug, Clone)]
 pub(crate) struct Network {
-    pub(crate) interface: Option<String>,
-    pub(crate) second: Option<String>,
+    /// None: the most fitting one; two are on two networks.
+    pub(crate) interfaces: Vec<String>,
     pub(crate) family: Option<Family>,
     pub(crate) unicast_port: u16,
     pub(crate) discovery: Option<SocketAddr>,
@@ -96,8 +96,7 @@ pub(crate) struct Network {
 impl Default for Network {
     fn default() -> Self {
         Self {
-            interface: None,
-            second: None,
+            interfaces: Vec::new(),
             family: None,
             unicast_port: 0,
             discovery: None,
@@ -125,7 +124,8 @@ impl Network {
         ];
         let mut given = given.into_iter().flatten().peekable();
         let family = given.peek().map(|(family, _)| *family);
-        let (interface, _) = choose_interface(self.interface.as_deref(), family)?;
+        let first = self.interfaces.first().map(String::as_str);
+        let (interface, _) = choose_interface(first, family)?;
         match given.find(|(family, _)| *family != interface.family()) {
             None => Ok(interface),
             Some((_, given)) => Err(StartError::Families { given, interface }),
@@ -134,11 +134,11 @@ impl Network {
 
     /// The interface on the second network, if there is to be one.
     pub(crate) fn second(&self, family: Family) -> Result<Option<Interface>, StartError> {
-        let Some(second) = &self.second else {
-            return Ok(None);
-        };
-        let (interface, _) = choose_interface(Some(second), Some(family))?;
-        Ok(Some(interface))
+        match &self.interfaces[..] {
+            [] | [_] => Ok(None),
+            [_, second] => Ok(Some(choose_interface(Some(second), Some(family))?.0)),
+            more => Err(StartError::TooManyInterfaces { given: more.len() }),
+        }
     }
 
     /// Where services are announced and looked for: as given, or the default of the family.
@@ -262,18 +262,21 @@ impl Builder {
     /// Name or address of the network interface (`eth0`, `10.0.0.1`, `fd00::1`, `fe80::1%eth0`);
     /// if not given, the most fitting one is chosen, see [`Node::io_report`].
     pub fn interface(mut self, interface: impl Into<String>) -> Self {
-        self.network.interface = Some(interface.into());
+        self.network.interfaces = vec![interface.into()];
         self
     }
 
-    /// Name or address of an interface on a second network, as for [`Builder::interface`], which
-    /// should be given as well. Everything is sent and received on both, and duplicates are
-    /// removed: while one of the two networks works, nothing is lost, and nobody notices (R235).
+    /// Two interfaces, on two networks, named as in [`Builder::interface`]. Everything is sent and
+    /// received on both, and duplicates are removed: while one of the networks works nothing is
+    /// lost, and nobody notices (R235).
     ///
-    /// All nodes and services should be on both, and name the two networks in the same order. A
-    /// node on one of them only must be on the first.
-    pub fn second_interface(mut self, interface: impl Into<String>) -> Self {
-        self.network.second = Some(interface.into());
+    /// All nodes and services should be on both networks and give them in the same order. One that
+    /// is on one of them only must be on the first.
+    pub fn interfaces<I>(mut self, interfaces: I) -> Self
+    where
+        I: IntoIterator<Item: Into<String>>,
+    {
+        self.network.interfaces = interfaces.into_iter().map(Into::into).collect();
         self
     }
 

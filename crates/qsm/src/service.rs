@@ -113,14 +113,16 @@ impl ServiceBuilder {
     /// Name or address of the network interface (`eth0`, `10.0.0.1`, `fd00::1`, `fe80::1%eth0`);
     /// if not given, the most fitting one.
     pub fn interface(mut self, interface: impl Into<String>) -> Self {
-        self.network.interface = Some(interface.into());
+        self.network.interfaces = vec![interface.into()];
         self
     }
 
-    /// Name or address of an interface on a second network; as
-    /// [`Builder::second_interface`](crate::Builder::second_interface).
-    pub fn second_interface(mut self, interface: impl Into<String>) -> Self {
-        self.network.second = Some(interface.into());
+    /// Two interfaces, on two networks; as [`Builder::interfaces`](crate::Builder::interfaces).
+    pub fn interfaces<I>(mut self, interfaces: I) -> Self
+    where
+        I: IntoIterator<Item: Into<String>>,
+    {
+        self.network.interfaces = interfaces.into_iter().map(Into::into).collect();
         self
     }
 

@@ -116,7 +116,7 @@ impl Stage {
             "system",
         ]);
         if let Some(second) = self.lab.host(host).second_interface() {
-            command.args(["--second", second]);
+            command.args(["--interface", second]);
         }
         command.args(["--service", &service.to_string()]);
         command
