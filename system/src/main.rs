@@ -9,6 +9,7 @@
 //! | `flush` | `flushed MILLISECONDS` when all of them are stable everywhere |
 //! | `await COUNT` | `got COUNT` when so many messages have been delivered |
 //! | `settle` | `settled COUNT` when nothing has been delivered for half a second |
+//! | `address` | `address ADDRESS:PORT`: the multicast address of the cluster's first region |
 //! | `digest` | `digest NUMBER`: of everything delivered, order within groups included |
 //! | `report` | `report NAME=VALUE ...` |
 //! | `quit` | none: shuts down |
@@ -43,6 +44,9 @@ struct Arguments {
     cluster: String,
     #[arg(long)]
     service: SocketAddr,
+    /// Give source-specific addresses to regions.
+    #[arg(long)]
+    source_specific: bool,
     /// Be the membership service instead of a node.
     #[arg(long)]
     serve: bool,
@@ -73,6 +77,7 @@ fn serve(arguments: &Arguments) -> Result<(), Failure> {
         .interfaces(&arguments.interface)
         .family(Family::of(arguments.service.ip()))
         .cluster(&arguments.cluster)
+        .source_specific(arguments.source_specific)
         .port(arguments.service.port())
         .start()?;
     println!("serving {}", service.address());
@@ -165,6 +170,11 @@ impl Actor {
             }
             "await" => self.wait_for(number(1)?)?,
             "settle" => self.settle(),
+            "address" => {
+                let regions = self.node.regions()?;
+                let region = regions.first().ok_or("there is no region")?;
+                format!("address {}", region.address)
+            }
             "digest" => format!("digest {}", self.checked.digest()),
             "report" => self.report()?,
             other => return Err(format!("unknown command {other}").into()),
@@ -220,7 +230,8 @@ impl Actor {
             line += &format!(" {name}={value}");
         }
         line += &format!(
-            " by_second={} incarnation={} delivered={} send_bytes={} receive_bytes={} repair_p50_us={} peers={}",
+            " by_multicast={} by_second={} incarnation={} delivered={} send_bytes={} receive_bytes={} repair_p50_us={} peers={}",
+            snapshot.port.multicast.datagrams,
             snapshot
                 .second_port
                 .map_or(0, |port| port.multicast.datagrams),

@@ -4,7 +4,7 @@ mod stage;
 
 use std::time::{Duration, Instant};
 
-use lab::Network;
+use lab::{Lab, Network};
 use stage::{Layout, Stage, exact};
 
 /// They receive; the first one also publishes.
@@ -120,6 +120,15 @@ fn either_network_may_fail_and_nothing_is_lost() {
 #[test]
 fn either_network_of_ipv6_may_fail_and_nothing_is_lost() {
     if let Some(stage) = Stage::with_two_networks_of_ipv6(RECEIVERS + 1) {
+        either_network_may_fail(stage);
+    }
+}
+
+/// Nodes then hear named senders on either network.
+#[test]
+fn either_network_may_fail_where_senders_are_named() {
+    let lab = || Lab::new()?.and_second_network();
+    if let Some(stage) = Stage::of(RECEIVERS + 1, lab, &["--source-specific"]) {
         either_network_may_fail(stage);
     }
 }

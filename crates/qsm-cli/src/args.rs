@@ -4,7 +4,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, Parser, Subcommand, ValueEnum};
 use qsm::{Builder, DATA_PORT, Embedded, Family, FaultConfig, Node};
 
 use crate::bench::BenchArgs;
@@ -96,6 +96,10 @@ pub(crate) struct NetworkOptions {
     /// Port of the multicast addresses that the membership service hands out
     #[arg(long, value_name = "PORT", default_value_t = DATA_PORT)]
     pub(crate) data_port: u16,
+    /// Whom nodes receive from at the addresses that the membership service hands out: anybody, or
+    /// the senders that it names, by addresses of 232.192.0.0/14, with IPv6 ff35::/96
+    #[arg(long, value_name = "KIND", value_enum, default_value_t = Multicast::Asm, conflicts_with = "data_range")]
+    pub(crate) multicast: Multicast,
     /// Range of the multicast addresses that the membership service hands out [default:
     /// 239.192.0.0/14, with IPv6 ff15::/64]
     #[arg(long, value_name = "ADDRESS/LENGTH", value_parser = range)]
@@ -103,6 +107,15 @@ pub(crate) struct NetworkOptions {
     /// Say on stderr what happens, and at the end what was counted
     #[arg(long, short)]
     pub(crate) verbose: bool,
+}
+
+/// Whom a multicast address is received from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Multicast {
+    /// Anybody
+    Asm,
+    /// Named senders (source-specific, RFC 4607)
+    Ssm,
 }
 
 /// Options of a node.
@@ -158,6 +171,7 @@ impl NodeOptions {
         let mut builder = Node::builder()
             .cluster(network.cluster.as_str())
             .data_port(network.data_port)
+            .source_specific(network.multicast == Multicast::Ssm)
             .embedded_service(embedded);
         if let Some(discovery) = network.discovery {
             builder = builder.discovery(discovery);
@@ -405,6 +419,11 @@ mod tests {
                 ErrorKind::ValueValidation,
             ),
             ("qsm pub a --data-range ff15::", ErrorKind::ValueValidation),
+            ("qsm pub a --multicast both", ErrorKind::InvalidValue),
+            (
+                "qsm pub a --multicast ssm --data-range 239.1.0.0/16",
+                ErrorKind::ArgumentConflict,
+            ),
             ("qsm pub a --rate 0", ErrorKind::ValueValidation),
             (
                 "qsm pub a --embedded-gms --no-embedded-gms",

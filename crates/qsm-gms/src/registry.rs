@@ -28,7 +28,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use qsm_proto::{Instant, Random};
-use qsm_wire::membership::Role;
+use qsm_wire::membership::{Role, Sender};
 use qsm_wire::{GroupId, Incarnation, NodeId, Origin, RegionId, ViewNumber};
 
 pub(crate) use self::rebuild::Report;
@@ -125,6 +125,15 @@ pub(crate) struct Registry {
     drained: BTreeSet<(RegionId, NodeId)>,
     drain_deadlines: BTreeSet<(Instant, RegionId, NodeId)>,
     pub(crate) stats: ServiceStats,
+}
+
+impl Node {
+    fn as_sender(&self) -> Sender {
+        Sender {
+            origin: self.origin,
+            address: self.address,
+        }
+    }
 }
 
 impl Registry {

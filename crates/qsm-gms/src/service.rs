@@ -605,7 +605,7 @@ fn bytes_max(update: &Update) -> usize {
             added,
             ..
         } => 12 * (removed.len() + leaving.len()) + 32 * added.len(),
-        Update::Settled { senders, .. } => 32 * senders.len(),
+        Update::Settled { senders, .. } | Update::Sources { senders, .. } => 32 * senders.len(),
         _ => 0,
     }
 }

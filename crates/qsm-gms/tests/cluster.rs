@@ -587,6 +587,82 @@ fn those_on_two_networks_are_told_of_each_other_before_they_meet() {
     assert_eq!(told_of(&cluster, 10, &[13]), (vec![13], vec![13]));
 }
 
+/// Whom a member has been told of, last, as a sender to its region that is no member.
+fn sources(cluster: &Cluster, host: u64) -> Option<Vec<SocketAddr>> {
+    let changes = cluster.member(address(host)).changes.iter().rev();
+    let told = |change: &Change| match change {
+        Change::Sources { senders, .. } => Some(senders.iter().map(|s| s.address).collect()),
+        _ => None,
+    };
+    changes.filter_map(told).next()
+}
+
+fn source_specific() -> ServiceConfig {
+    let mut config = Cluster::service_config(SERVICE);
+    config.plan.base = [232, 192, 0, 0].into();
+    config
+}
+
+// Rule R-MEM-13.
+#[test]
+fn members_are_told_who_else_sends_where_senders_must_be_named() {
+    let mut cluster = Cluster::new(18);
+    cluster.start_service(source_specific());
+    for host in 10..15 {
+        cluster.start_member(host, Some(address(SERVICE)));
+    }
+    for host in [10, 11] {
+        cluster.enter(address(host), Role::Subscriber, &["a"]);
+    }
+    cluster.run(ms(2000));
+    assert_eq!(sources(&cluster, 10), None);
+    cluster.enter(address(12), Role::Publisher, &["a"]);
+    cluster.run(ms(1000));
+    let first = vec![address(12)];
+    assert_eq!(sources(&cluster, 10), Some(first.clone()));
+    assert_eq!(sources(&cluster, 11), Some(first.clone()));
+    // One who comes later is told of all of them; one who only sends is told of nobody.
+    cluster.enter(address(13), Role::Publisher, &["a"]);
+    cluster.enter(address(14), Role::Subscriber, &["a"]);
+    cluster.run(ms(1000));
+    let both = vec![address(12), address(13)];
+    for host in [10, 11, 14] {
+        assert_eq!(sources(&cluster, host), Some(both.clone()), "{host}");
+    }
+    assert_eq!(sources(&cluster, 12), None);
+    // A member is in the view.
+    cluster.enter(address(12), Role::Subscriber, &["a"]);
+    cluster.run(ms(1000));
+    assert_eq!(sources(&cluster, 11), Some(vec![address(13)]));
+
+    cluster.services.clear();
+    cluster.start_service(source_specific());
+    cluster.run(ms(5000));
+    for host in 10..15 {
+        cluster
+            .members
+            .get_mut(&address(host))
+            .unwrap()
+            .changes
+            .clear();
+    }
+    cluster.exit(address(12), Role::Subscriber, &["a"]);
+    cluster.run(ms(5000));
+    for host in [10, 11, 14] {
+        assert_eq!(sources(&cluster, host), Some(both.clone()), "{host}");
+    }
+    cluster.check(address(SERVICE));
+}
+
+#[test]
+fn where_anybody_is_heard_nobody_is_named() {
+    let mut cluster = cluster(19, 2);
+    cluster.enter(address(10), Role::Subscriber, &["a"]);
+    cluster.enter(address(11), Role::Publisher, &["a"]);
+    cluster.run(ms(2000));
+    assert_eq!(sources(&cluster, 10), None);
+}
+
 /// R040: bursts make few views. A thousand nodes join within 100 ms (R-MEM-2).
 #[test]
 fn a_thousand_joins_make_at_most_two_and_ten_views_a_second() {

@@ -31,6 +31,8 @@
 //!
 //! A host on two networks, of which either may fail, has [`Ports`] in the place of a [`Port`].
 //!
+//! [`Port::join_sources`] receives a group from named hosts only (source-specific multicast).
+//!
 //! The contract:
 //! 1. One thread owns a [`Port`]; only the [`Waker`] is shared. Nothing blocks but [`Port::wait`] and [`Port::nap`].
 //! 2. After [`Port::open`] and the joins, receiving and sending do not allocate (with injected faults: only until the

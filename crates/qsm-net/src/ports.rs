@@ -8,6 +8,7 @@
 //! other alone, and counted as [`would_block`](crate::SendErrorCounters::would_block): to wait for the slower network
 //! would let it, or its failing card, stop both.
 
+use std::collections::BTreeSet;
 use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -99,6 +100,29 @@ impl Ports {
         // Also where the first could not, since the other one may.
         if let Some(second) = &mut self.second {
             second.port.join(group)?;
+        }
+        first
+    }
+
+    /// As [`Port::join_sources`], on both networks, for hosts at these addresses on the first one. On the second one only
+    /// hosts can be heard of which [`Ports::learn`] was told.
+    ///
+    /// # Errors
+    /// As [`Port::join_sources`].
+    pub fn join_sources(
+        &mut self,
+        group: SocketAddr,
+        sources: &BTreeSet<SocketAddr>,
+    ) -> Result<(), PortError> {
+        let ips = sources.iter().map(SocketAddr::ip).collect();
+        let first = self.first.join_sources(group, &ips);
+        if let Some(Second { port, paths, .. }) = self.second.as_deref_mut() {
+            let ways = sources.iter().map(|source| paths.way(*source));
+            let ips = ways.filter_map(|way| match way {
+                Way::Both(second) => Some(second.ip()),
+                Way::First | Way::Second => None,
+            });
+            port.join_sources(group, &ips.collect())?;
         }
         first
     }

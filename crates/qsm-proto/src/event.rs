@@ -1,6 +1,6 @@
 use qsm_wire::membership::{GroupRow, NodeRow, RegionRow};
 use qsm_wire::{GroupId, Incarnation, Origin, RegionId, ViewNumber};
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::net::SocketAddr;
 
 /// A message on its way to the application. The bytes are lent for the duration of the call.
@@ -96,6 +96,14 @@ pub enum Event {
     Listen {
         /// The address.
         address: SocketAddr,
+    },
+    /// Receive this multicast address, which is source-specific, from these senders only; those
+    /// named before and not now are no senders any more.
+    ListenTo {
+        /// The address.
+        address: SocketAddr,
+        /// Where the senders receive unicast; what they send comes from there.
+        senders: BTreeSet<SocketAddr>,
     },
     /// Stop receiving this multicast address.
     Unlisten {

@@ -734,7 +734,10 @@ impl Engine {
         };
         while let Some(event) = machine.poll_event() {
             let (at, address, on) = match event {
-                Event::Listen { address } => (options.join_latency, address, true),
+                // Its hosts hear everybody.
+                Event::Listen { address } | Event::ListenTo { address, .. } => {
+                    (options.join_latency, address, true)
+                }
                 Event::Unlisten { address } => (options.leave_latency, address, false),
                 other => {
                     self.outputs.events.push(other);

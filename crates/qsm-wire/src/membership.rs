@@ -282,6 +282,14 @@ pub enum Update {
         /// Its address on the second network.
         second: SocketAddr,
     },
+    /// To the members of a region whose address is source-specific: who else may send to it. It
+    /// replaces what was said before.
+    Sources {
+        /// The region.
+        region: RegionId,
+        /// Nodes that are not members.
+        senders: Vec<Sender>,
+    },
 }
 
 /// From the membership service to a node.
@@ -510,6 +518,7 @@ message! { Update {
     5 => Dead { origin },
     6 => Settled { region, view, senders },
     7 => Second { address, second },
+    8 => Sources { region, senders },
 } }
 message! { FromService {
     1 => Welcome { incarnation, term, heartbeat_ms },

@@ -533,10 +533,17 @@ fn a_batch_with_every_update() {
             address: member().address,
             second: second(),
         },
+        Update::Sources {
+            region: RegionId(4),
+            senders: vec![Sender {
+                origin: PEER,
+                address: member().address,
+            }],
+        },
     ];
     assert_from_service(
         &FromService::Batch { number: 9, updates },
-        "02 0900000000000000 07000000
+        "02 0900000000000000 08000000
          01 07000000 0100 67
          02 04000000 0a000000 04 0a4e0001 8311 01000000 07000000
          03 04000000 06000000 05000000
@@ -546,7 +553,8 @@ fn a_batch_with_every_update() {
          04 04000000
          05 9900000000000000 02000000
          06 04000000 06000000 01000000 9900000000000000 02000000 04 0a4e0001 8311
-         07 04 0a4e0001 8311 04 0a4f0001 8311",
+         07 04 0a4e0001 8311 04 0a4f0001 8311
+         08 04000000 01000000 9900000000000000 02000000 04 0a4e0001 8311",
     );
 }
 

@@ -65,13 +65,29 @@ pub struct Builder {
 pub(crate) struct Channels {
     /// First address and length of the prefix; `None`: the default of the family.
     pub(crate) range: Option<(IpAddr, u8)>,
+    /// Without a range: those of which senders are named.
+    pub(crate) source_specific: bool,
     pub(crate) port: u16,
+}
+
+impl Channels {
+    /// The range, if it is not the default of the family.
+    pub(crate) fn range(&self, family: Family) -> Option<(IpAddr, u8)> {
+        let named = match family {
+            // As far from what is assigned for good (RFC 5771: 232.0.0.x) as the default is.
+            Family::V4 => (IpAddr::from([232, 192, 0, 0]), 14),
+            // Of the site's scope, with the dynamic ids of RFC 4607 and no prefix.
+            Family::V6 => (IpAddr::from([0xff35, 0, 0, 0, 0, 0, 0, 0]), 96),
+        };
+        self.range.or(self.source_specific.then_some(named))
+    }
 }
 
 impl Default for Channels {
     fn default() -> Self {
         Self {
             range: None,
+            source_specific: false,
             port: DATA_PORT,
         }
     }
@@ -319,6 +335,19 @@ impl Builder {
     /// 239.192.0.0/14 or ff15::/64. All services of a cluster must have the same.
     pub fn data_range(mut self, first: IpAddr, prefix: u8) -> Self {
         self.channels.range = Some((first, prefix));
+        self
+    }
+
+    /// Whether an embedded service gives source-specific addresses to regions: 232.192.0.0/14, or
+    /// ff35::/96. Nodes then receive from members and publishers of their regions only, whom the
+    /// service names; what others send does not reach their sockets, and routers need no
+    /// rendezvous point (RFC 4607). All services of a cluster must do the same. Addresses of
+    /// 232.0.0.0/8 and ff3x::/32 given by [`Builder::data_range`] are source-specific as well.
+    ///
+    /// Finding a service by multicast is not source-specific: where routers pass nothing else,
+    /// say where it is ([`Builder::service`]).
+    pub fn source_specific(mut self, source_specific: bool) -> Self {
+        self.channels.source_specific = source_specific;
         self
     }
 

@@ -157,6 +157,13 @@ impl ServiceBuilder {
         self
     }
 
+    /// Whether it gives source-specific addresses to regions; as
+    /// [`Builder::source_specific`](crate::Builder::source_specific).
+    pub fn source_specific(mut self, source_specific: bool) -> Self {
+        self.channels.source_specific = source_specific;
+        self
+    }
+
     /// Hops that its announcements may take.
     pub fn ttl(mut self, ttl: u8) -> Self {
         self.network.ttl = ttl;
@@ -187,7 +194,8 @@ impl ServiceBuilder {
             ..ServiceConfig::new(NodeId(random()), port.local_addr())
         };
         config.plan.port = self.channels.port;
-        if let Some((first, prefix)) = self.channels.range {
+        let family = Family::of(port.local_addr().ip());
+        if let Some((first, prefix)) = self.channels.range(family) {
             (config.plan.base, config.plan.prefix) = (first, prefix);
         }
         if let Some(interval) = self.batch_interval {

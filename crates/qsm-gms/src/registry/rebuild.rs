@@ -149,6 +149,7 @@ impl Registry {
             members: report.members,
             active: 0,
             audience: BTreeMap::new(),
+            sources: (0, Vec::new()),
         };
         for member in &living {
             if let Some(since) = member.left {

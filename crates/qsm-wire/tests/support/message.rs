@@ -125,7 +125,7 @@ pub fn from_service(dice: &mut Dice, variant: usize) -> FromService {
 }
 
 fn update(dice: &mut Dice) -> Update {
-    match dice.below(7) {
+    match dice.below(8) {
         0 => Update::Named {
             group: GroupId(dice.u32()),
             name: text(dice),
@@ -158,6 +158,13 @@ fn update(dice: &mut Dice) -> Update {
         5 => Update::Second {
             address: address(dice),
             second: address(dice),
+        },
+        6 => Update::Sources {
+            region: RegionId(dice.u32()),
+            senders: dice.list(3, |dice| Sender {
+                origin: origin(dice),
+                address: address(dice),
+            }),
         },
         _ => Update::Dead {
             origin: origin(dice),
