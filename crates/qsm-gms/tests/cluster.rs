@@ -620,7 +620,7 @@ fn members_are_told_who_else_sends_where_senders_must_be_named() {
     cluster.run(ms(1000));
     let first = vec![address(12)];
     assert_eq!(sources(&cluster, 10), Some(first.clone()));
-    assert_eq!(sources(&cluster, 11), Some(first.clone()));
+    assert_eq!(sources(&cluster, 11), Some(first));
     // One who comes later is told of all of them; one who only sends is told of nobody.
     cluster.enter(address(13), Role::Publisher, &["a"]);
     cluster.enter(address(14), Role::Subscriber, &["a"]);

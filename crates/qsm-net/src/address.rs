@@ -112,7 +112,7 @@ impl Raw {
     /// In the room that structures of the kernel have for any address.
     pub(crate) fn storage(&self) -> libc::sockaddr_storage {
         const {
-            assert!(size_of::<Raw>() <= size_of::<libc::sockaddr_storage>());
+            assert!(size_of::<Self>() <= size_of::<libc::sockaddr_storage>());
         }
         // SAFETY: sockaddr_storage is plain data, for which zero is valid.
         let mut storage: libc::sockaddr_storage = unsafe { mem::zeroed() };

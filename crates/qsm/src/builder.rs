@@ -79,7 +79,7 @@ impl Channels {
             // Of the site's scope, with the dynamic ids of RFC 4607 and no prefix.
             Family::V6 => (IpAddr::from([0xff35, 0, 0, 0, 0, 0, 0, 0]), 96),
         };
-        self.range.or(self.source_specific.then_some(named))
+        self.range.or_else(|| self.source_specific.then_some(named))
     }
 }
 
