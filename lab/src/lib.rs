@@ -13,6 +13,9 @@
 //!   └────────────────────────────────────────────────────────────────────┘
 //! ```
 //!
+//! A lab may have a second network beside this one, with an interface of each host
+//! ([`Lab::and_second_network`]), and either can be cut ([`Lab::set_network`]).
+//!
 //! A lab is closed: nothing gets in or out, so every lab uses the same addresses, and any number of
 //! labs run side by side. It needs root (`CAP_SYS_ADMIN` and `CAP_NET_ADMIN`) and the programs `ip`
 //! and `nft`; [`Lab::available`] says whether the machine will do and, if not, what to do about it.
@@ -68,6 +71,7 @@ mod availability;
 mod error;
 mod machine;
 mod namespace;
+mod network;
 mod pidfd;
 mod process;
 mod registry;
@@ -79,5 +83,6 @@ pub use actor::{Actor, ActorError};
 pub use error::{LabError, Unavailable};
 pub use machine::{HOSTS_MAX, Host, HostId, Lab, PROCESSES_MAX, Switch};
 pub use namespace::{Guard, Namespace};
+pub use network::Network;
 pub use process::{Output, Process};
 pub use rules::{Direction, Drops, LOSS_PPM_MAX, Traffic};

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use crate::availability;
 use crate::error::{LabError, Unavailable};
 use crate::namespace::{Guard, Namespace};
+use crate::network::Network;
 use crate::process::{Output, Process, SharedChild};
 use crate::registry::{self, Registration};
 use crate::rules::{self, Direction, Drops, Traffic};
@@ -18,18 +19,6 @@ pub const HOSTS_MAX: usize = 1000;
 
 /// Most processes of a lab that run at the same time; those that have ended do not count.
 pub const PROCESSES_MAX: usize = 4096;
-
-/// The name of every host's interface.
-pub(crate) const INTERFACE: &str = "eth0";
-
-/// Every lab uses 10.78.0.0/16: namespaces keep them apart.
-const NETWORK: Ipv4Addr = Ipv4Addr::new(10, 78, 0, 0);
-
-/// Labs with IPv6 use fd00:78::/64 besides, of addresses that are unique by being local (RFC 4193).
-const NETWORK_V6: Ipv6Addr = Ipv6Addr::new(0xfd00, 0x78, 0, 0, 0, 0, 0, 0);
-
-/// Their link-local addresses, which other labs' hosts have as well, end like the others.
-const LINK_V6: Ipv6Addr = Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 0);
 
 static SERIAL: AtomicU32 = AtomicU32::new(0);
 
@@ -73,14 +62,15 @@ impl HostId {
     }
 }
 
-/// A host: a network namespace with one interface on the switch.
+/// A host: a network namespace with one interface on the switch, or one on each of two.
 #[derive(Debug)]
 pub struct Host {
     namespace: Namespace,
     name: String,
-    address: Ipv4Addr,
-    /// Without or with IPv6: none, or two, the link-local one last.
-    addresses_v6: Vec<Ipv6Addr>,
+    /// Its place among the lab's hosts.
+    index: usize,
+    networks: Vec<Network>,
+    ipv6: bool,
 }
 
 impl Host {
@@ -99,30 +89,45 @@ impl Host {
     /// Its address on the switch.
     #[must_use]
     pub fn address(&self) -> Ipv4Addr {
-        self.address
+        Network::First.address(self.index)
     }
 
     /// Its address of IPv6 on the switch, in a lab that has them ([`Lab::with_ipv6`]).
     #[must_use]
     pub fn address_v6(&self) -> Option<Ipv6Addr> {
-        self.addresses_v6.first().copied()
+        self.v6(Network::First).next()
     }
 
     /// Its link-local address on the switch, in a lab with IPv6.
     #[must_use]
     pub fn link_address_v6(&self) -> Option<Ipv6Addr> {
-        self.addresses_v6.last().copied()
+        self.v6(Network::First).last()
     }
 
+    fn v6(&self, network: Network) -> impl Iterator<Item = Ipv6Addr> {
+        let addresses = self.ipv6.then(|| network.addresses_v6(self.index));
+        addresses.into_iter().flatten()
+    }
+
+    /// On all its networks.
     fn addresses(&self) -> impl Iterator<Item = IpAddr> {
-        let v6 = self.addresses_v6.iter().copied().map(IpAddr::from);
-        core::iter::once(self.address.into()).chain(v6)
+        self.networks.iter().flat_map(|network| {
+            let v4 = IpAddr::from(network.address(self.index));
+            core::iter::once(v4).chain(self.v6(*network).map(IpAddr::from))
+        })
     }
 
     /// Its interface on the switch, by which multicast leaves.
     #[must_use]
     pub fn interface(&self) -> &str {
-        INTERFACE
+        Network::First.interface()
+    }
+
+    /// Its interface on the second network, in a lab that has one ([`Lab::and_second_network`]).
+    #[must_use]
+    pub fn second_interface(&self) -> Option<&str> {
+        let second = self.networks.get(1)?;
+        Some(second.interface())
     }
 }
 
@@ -136,6 +141,7 @@ pub struct Lab {
     processes: Vec<SharedChild>,
     hosts: Vec<Host>,
     ipv6: bool,
+    networks: Vec<Network>,
     switch: Namespace,
     /// Dropped last, which deletes the namespaces.
     registration: Registration,
@@ -194,9 +200,41 @@ impl Lab {
             processes: Vec::new(),
             hosts: Vec::new(),
             ipv6: false,
+            networks: vec![Network::First],
             switch,
             registration,
         })
+    }
+
+    /// Hosts added from now on are on a second network as well, whose switch floods multicast, by an
+    /// interface of their own and with addresses of 10.79.0.0/16 and fd00:79::/64. Loss and splits
+    /// are of both networks; [`Lab::set_network`] is of one.
+    ///
+    /// # Errors
+    ///
+    /// [`LabError::Command`].
+    pub fn and_second_network(mut self) -> Result<Self, LabError> {
+        let (bridge, options) = (Network::Second.bridge(), Switch::Flood.options());
+        let batch = format!("link add {bridge} type bridge {options}\nlink set {bridge} up\n");
+        IP.run(Some(&self.switch), &["-batch", "-"], &batch)?;
+        self.networks.push(Network::Second);
+        Ok(self)
+    }
+
+    /// Whether a network carries anything. While it does not its hosts notice nothing but silence:
+    /// their interfaces stay up.
+    ///
+    /// # Errors
+    ///
+    /// [`LabError::Command`]: also if the lab has no such network.
+    pub fn set_network(&self, network: Network, works: bool) -> Result<(), LabError> {
+        let state = if works { "up" } else { "down" };
+        let args = ["link", "set", network.bridge(), state];
+        IP.run(Some(&self.switch), &args, "")?;
+        match works {
+            true => self.switch.await_link(network.bridge()),
+            false => Ok(()),
+        }
     }
 
     /// Removes the labs of processes that have ended without doing so; returns their prefixes. Labs
@@ -262,28 +300,22 @@ impl Lab {
     }
 
     fn make_host(&self, name: String, full: String, index: usize) -> Result<Host, LabError> {
-        // HOSTS_MAX keeps the number far below 65535, the last of the network; 0 is the network
-        // itself.
-        let number = u32::try_from(index + 1).map_err(|_| LabError::TooManyHosts)?;
-        let address = Ipv4Addr::from(u32::from(NETWORK) + number);
-        let outside = format!(
-            "netns add {full}\n\
-             link add {name} type veth peer name {INTERFACE} netns {full}\n\
-             link set {name} master switch up\n"
-        );
+        let mut outside = format!("netns add {full}\n");
+        for network in &self.networks {
+            let (port, interface) = (network.port(&name), network.interface());
+            let bridge = network.bridge();
+            outside += &format!(
+                "link add {port} type veth peer name {interface} netns {full}\n\
+                 link set {port} master {bridge} up\n"
+            );
+        }
         IP.run(Some(&self.switch), &["-batch", "-"], &outside)?;
-        let namespace = Namespace::open(full)?;
-        let addresses_v6 = match self.ipv6 {
-            true => [NETWORK_V6, LINK_V6]
-                .map(|network| nth_v6(network, number))
-                .to_vec(),
-            false => Vec::new(),
-        };
         let host = Host {
-            namespace,
+            namespace: Namespace::open(full)?,
             name,
-            address,
-            addresses_v6,
+            index,
+            networks: self.networks.clone(),
+            ipv6: self.ipv6,
         };
         self.set_up(&host)?;
         Ok(host)
@@ -291,29 +323,34 @@ impl Lab {
 
     fn set_up(&self, host: &Host) -> Result<(), LabError> {
         let namespace = &host.namespace;
-        match self.ipv6 {
-            true => namespace.settle_ipv6(INTERFACE)?,
-            false => namespace.disable_ipv6()?,
+        if !self.ipv6 {
+            namespace.disable_ipv6()?;
         }
-        let mut inside = format!(
-            "link set lo up\n\
-             addr add {}/16 dev {INTERFACE}\n\
-             link set {INTERFACE} up\n\
-             route add 224.0.0.0/4 dev {INTERFACE}\n",
-            host.address
-        );
-        for address in &host.addresses_v6 {
-            inside += &format!("addr add {address}/64 dev {INTERFACE} nodad\n");
+        let mut inside = String::from("link set lo up\n");
+        for network in &host.networks {
+            let interface = network.interface();
+            if self.ipv6 {
+                namespace.settle_ipv6(interface)?;
+            }
+            let address = network.address(host.index);
+            inside += &format!("addr add {address}/16 dev {interface}\nlink set {interface} up\n");
+            for address in host.v6(*network) {
+                inside += &format!("addr add {address}/64 dev {interface} nodad\n");
+            }
         }
+        inside += &format!("route add 224.0.0.0/4 dev {}\n", host.interface());
         if self.ipv6 {
             inside += "route add local ff00::/8 dev lo\n";
         }
         IP.run(Some(namespace), &["-batch", "-"], &inside)?;
         let addresses: Vec<IpAddr> = host.addresses().collect();
         NFT.run(Some(namespace), &["-f", "-"], &rules::table(&addresses))?;
-        namespace.await_link(INTERFACE)?;
-        self.switch.await_link(&host.name)?;
-        self.switch.await_link("switch")
+        for network in &host.networks {
+            namespace.await_link(network.interface())?;
+            self.switch.await_link(&network.port(&host.name))?;
+            self.switch.await_link(network.bridge())?;
+        }
+        Ok(())
     }
 
     /// All hosts, in the order in which they were added.
@@ -453,10 +490,11 @@ impl Lab {
     /// [`LabError::Command`].
     pub fn segment_on_wire(&self, id: HostId, on: bool) -> Result<(), LabError> {
         let offload = if on { "off" } else { "on" };
-        let args = ["-K", INTERFACE, "tx-udp-segmentation", offload];
-        ETHTOOL
-            .run(Some(&self.find(id)?.namespace), &args, "")
-            .map(drop)
+        let host = self.find(id)?;
+        host.networks.iter().try_for_each(|network| {
+            let args = ["-K", network.interface(), "tx-udp-segmentation", offload];
+            ETHTOOL.run(Some(&host.namespace), &args, "").map(drop)
+        })
     }
 
     /// What the host's rules have dropped so far.
@@ -472,10 +510,6 @@ impl Lab {
             remedy: "use nftables 1.0 or newer, and leave the table `lab` alone",
         })
     }
-}
-
-fn nth_v6(network: Ipv6Addr, number: u32) -> Ipv6Addr {
-    Ipv6Addr::from(network.to_bits() | u128::from(number))
 }
 
 impl Drop for Lab {

@@ -14,7 +14,7 @@ use std::fmt::Write;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use crate::error::LabError;
-use crate::machine::INTERFACE;
+use crate::network::Network;
 
 /// Loss is given in packets per million; this many means all.
 pub const LOSS_PPM_MAX: u32 = 1_000_000;
@@ -86,7 +86,9 @@ pub(crate) fn table(addresses: &[IpAddr]) -> String {
                 type filter hook input priority 0; policy accept;
         ",
     );
-    push_line(&mut text, format_args!("iifname != \"{INTERFACE}\" accept"));
+    let [first, second] = [Network::First, Network::Second].map(Network::interface);
+    let others = format_args!("iifname != {{ \"{first}\", \"{second}\" }} accept");
+    push_line(&mut text, others);
     for address in addresses {
         push_line(
             &mut text,

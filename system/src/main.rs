@@ -9,6 +9,7 @@
 //! | `flush` | `flushed MILLISECONDS` when all of them are stable everywhere |
 //! | `await COUNT` | `got COUNT` when so many messages have been delivered |
 //! | `settle` | `settled COUNT` when nothing has been delivered for half a second |
+//! | `address` | `address ADDRESS:PORT`: the multicast address of the cluster's first region |
 //! | `digest` | `digest NUMBER`: of everything delivered, order within groups included |
 //! | `report` | `report NAME=VALUE ...` |
 //! | `quit` | none: shuts down |
@@ -38,11 +39,14 @@ const SILENCE: Duration = Duration::from_millis(500);
 #[derive(Debug, Parser)]
 struct Arguments {
     #[arg(long)]
-    interface: String,
+    interface: Vec<String>,
     #[arg(long)]
     cluster: String,
     #[arg(long)]
     service: SocketAddr,
+    /// Give source-specific addresses to regions.
+    #[arg(long)]
+    source_specific: bool,
     /// Be the membership service instead of a node.
     #[arg(long)]
     serve: bool,
@@ -70,9 +74,10 @@ fn main() -> ExitCode {
 
 fn serve(arguments: &Arguments) -> Result<(), Failure> {
     let service = Service::builder()
-        .interface(&arguments.interface)
+        .interfaces(&arguments.interface)
         .family(Family::of(arguments.service.ip()))
         .cluster(&arguments.cluster)
+        .source_specific(arguments.source_specific)
         .port(arguments.service.port())
         .start()?;
     println!("serving {}", service.address());
@@ -82,7 +87,7 @@ fn serve(arguments: &Arguments) -> Result<(), Failure> {
 
 fn act(arguments: &Arguments) -> Result<(), Failure> {
     let mut builder = Node::builder()
-        .interface(&arguments.interface)
+        .interfaces(&arguments.interface)
         .cluster(&arguments.cluster)
         .service(arguments.service)
         .embedded_service(Embedded::Never);
@@ -165,6 +170,11 @@ impl Actor {
             }
             "await" => self.wait_for(number(1)?)?,
             "settle" => self.settle(),
+            "address" => {
+                let regions = self.node.regions()?;
+                let region = regions.first().ok_or("there is no region")?;
+                format!("address {}", region.address)
+            }
             "digest" => format!("digest {}", self.checked.digest()),
             "report" => self.report()?,
             other => return Err(format!("unknown command {other}").into()),
@@ -220,7 +230,12 @@ impl Actor {
             line += &format!(" {name}={value}");
         }
         line += &format!(
-            " delivered={} send_bytes={} receive_bytes={} repair_p50_us={} peers={}",
+            " by_multicast={} by_second={} incarnation={} delivered={} send_bytes={} receive_bytes={} repair_p50_us={} peers={}",
+            snapshot.port.multicast.datagrams,
+            snapshot
+                .second_port
+                .map_or(0, |port| port.multicast.datagrams),
+            snapshot.incarnation.map_or(0, |life| life.0),
             self.checked.messages.load(Ordering::Acquire),
             snapshot.memory.send_bytes,
             snapshot.memory.receive_bytes,

@@ -4,7 +4,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, Parser, Subcommand, ValueEnum};
 use qsm::{Builder, DATA_PORT, Embedded, Family, FaultConfig, Node};
 
 use crate::bench::BenchArgs;
@@ -79,9 +79,10 @@ pub(crate) enum Command {
 #[command(next_help_heading = "Network")]
 pub(crate) struct NetworkOptions {
     /// Network interface, by name or address: eth0, 10.0.0.1, fd00::1, fe80::1%eth0 [default: the
-    /// most fitting one]
+    /// most fitting one]. Given twice: everything goes by both networks, of which one may fail; in
+    /// the same order on all hosts
     #[arg(long, value_name = "INTERFACE")]
-    pub(crate) interface: Option<String>,
+    pub(crate) interface: Vec<String>,
     /// Use IPv6, where the addresses given do not say it [default: IPv4 where there is a choice]
     #[arg(long)]
     pub(crate) ipv6: bool,
@@ -95,6 +96,10 @@ pub(crate) struct NetworkOptions {
     /// Port of the multicast addresses that the membership service hands out
     #[arg(long, value_name = "PORT", default_value_t = DATA_PORT)]
     pub(crate) data_port: u16,
+    /// Whom nodes receive from at the addresses that the membership service hands out: anybody, or
+    /// the senders that it names, by addresses of 232.192.0.0/14, with IPv6 ff35::/96
+    #[arg(long, value_name = "KIND", value_enum, default_value_t = Multicast::Asm, conflicts_with = "data_range")]
+    pub(crate) multicast: Multicast,
     /// Range of the multicast addresses that the membership service hands out [default:
     /// 239.192.0.0/14, with IPv6 ff15::/64]
     #[arg(long, value_name = "ADDRESS/LENGTH", value_parser = range)]
@@ -102,6 +107,15 @@ pub(crate) struct NetworkOptions {
     /// Say on stderr what happens, and at the end what was counted
     #[arg(long, short)]
     pub(crate) verbose: bool,
+}
+
+/// Whom a multicast address is received from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Multicast {
+    /// Anybody
+    Asm,
+    /// Named senders (source-specific, RFC 4607)
+    Ssm,
 }
 
 /// Options of a node.
@@ -157,6 +171,7 @@ impl NodeOptions {
         let mut builder = Node::builder()
             .cluster(network.cluster.as_str())
             .data_port(network.data_port)
+            .source_specific(network.multicast == Multicast::Ssm)
             .embedded_service(embedded);
         if let Some(discovery) = network.discovery {
             builder = builder.discovery(discovery);
@@ -168,8 +183,9 @@ impl NodeOptions {
             builder = builder.family(Family::V6);
         }
         let zone = self.service.as_ref().and_then(|place| place.zone.as_ref());
-        if let Some(interface) = network.interface.as_ref().or(zone) {
-            builder = builder.interface(interface.as_str());
+        match zone.filter(|_| network.interface.is_empty()) {
+            Some(zone) => builder = builder.interface(zone),
+            None => builder = builder.interfaces(&network.interface),
         }
         if let Some(name) = &self.name {
             builder = builder.name(name.as_str());
@@ -318,14 +334,14 @@ mod tests {
 
     #[test]
     fn options_reach_the_command() {
-        let line = "qsm pub a b --interface lo --cluster c --name n --service 10.0.0.1:5 \
+        let line = "qsm pub a b --interface lo --interface eth1 --cluster c --name n --service 10.0.0.1:5 \
                     --discovery 239.1.2.3:4 --data-port 9 --data-range ff18::/32 --receive-buffer 4M --loss 2.5 -v";
         let Command::Pub(args) = parse(line).unwrap() else {
             panic!("not a pub");
         };
         let node = &args.node;
         assert_eq!(args.groups, ["a", "b"]);
-        assert_eq!(node.network.interface.as_deref(), Some("lo"));
+        assert_eq!(node.network.interface, ["lo", "eth1"]);
         assert_eq!(node.loss, 25_000);
         assert_eq!(node.receive_buffer, Some(4 << 20));
         assert_eq!(node.service, Some(Place::parse("10.0.0.1:5").unwrap()));
@@ -403,6 +419,11 @@ mod tests {
                 ErrorKind::ValueValidation,
             ),
             ("qsm pub a --data-range ff15::", ErrorKind::ValueValidation),
+            ("qsm pub a --multicast both", ErrorKind::InvalidValue),
+            (
+                "qsm pub a --multicast ssm --data-range 239.1.0.0/16",
+                ErrorKind::ArgumentConflict,
+            ),
             ("qsm pub a --rate 0", ErrorKind::ValueValidation),
             (
                 "qsm pub a --embedded-gms --no-embedded-gms",

@@ -7,7 +7,7 @@ use clap::Args;
 use qsm::{Family, RecvError, SERVICE_PORT, Service, ServiceEvent};
 use serde_json::{Value, json};
 
-use crate::args::{NetworkOptions, Place, after_help};
+use crate::args::{Multicast, NetworkOptions, Place, after_help};
 use crate::failure::Failure;
 use crate::stop::Stop;
 use crate::table::printable;
@@ -84,7 +84,8 @@ fn start(args: &GmsArgs) -> Result<Service, Failure> {
     let network = &args.network;
     let mut builder = Service::builder()
         .cluster(network.cluster.as_str())
-        .data_port(network.data_port);
+        .data_port(network.data_port)
+        .source_specific(network.multicast == Multicast::Ssm);
     if let Some(discovery) = network.discovery {
         builder = builder.discovery(discovery);
     }
@@ -94,9 +95,7 @@ fn start(args: &GmsArgs) -> Result<Service, Failure> {
     if let Some(family) = family(args) {
         builder = builder.family(family);
     }
-    if let Some(interface) = &network.interface {
-        builder = builder.interface(interface.as_str());
-    }
+    builder = builder.interfaces(&network.interface);
     let Some(Place { address, zone }) = &args.listen else {
         return Ok(builder.port(SERVICE_PORT).start()?);
     };

@@ -22,12 +22,23 @@ pub(crate) fn text(reports: &[CoreReport]) -> String {
         let (cores, interface) = (reports.len(), &report.io.interface);
         let (mtu, table) = (interface.mtu, table(&report.strategies()));
         format!(
-            "core thread {} of {cores}, on {interface}, mtu {mtu}\n{table}",
-            core + 1
+            "core thread {} of {cores}, on {interface}, mtu {mtu}\n{table}{}",
+            core + 1,
+            second(report)
         )
     };
     let all: Vec<String> = reports.iter().enumerate().map(one).collect();
     all.join("\n")
+}
+
+/// What differs on the second network, if there is one.
+fn second(report: &CoreReport) -> String {
+    let Some(io) = &report.second else {
+        return String::new();
+    };
+    let (interface, mtu) = (&io.interface, io.interface.mtu);
+    let table = table(&io.strategies());
+    format!("and the same by a second network, on {interface}, mtu {mtu}\n{table}")
 }
 
 fn table(strategies: &[Strategy]) -> String {
@@ -57,6 +68,12 @@ pub(crate) fn json(report: &CoreReport) -> Value {
         "interface": io.interface.name,
         "address": io.interface.addr,
         "mtu": io.interface.mtu,
+        "second": report.second.as_ref().map(|second| json!({
+            "interface": second.interface.name,
+            "address": second.interface.addr,
+            "mtu": second.interface.mtu,
+            "strategies": second.strategies().iter().map(strategy).collect::<Vec<_>>(),
+        })),
         "receive_buffer_asked": io.receive_buffer_asked,
         "receive_buffer_granted": io.receive_buffer_granted,
         "send_buffer_asked": io.send_buffer_asked,

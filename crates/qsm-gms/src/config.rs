@@ -28,6 +28,8 @@ pub struct ServiceConfig {
     pub cluster: String,
     /// Where it listens.
     pub address: SocketAddr,
+    /// Where it listens on a second network, if it is on two.
+    pub second: Option<SocketAddr>,
     /// Where services are announced and looked for: a multicast address.
     pub discovery: SocketAddr,
     /// It serves only because no other was found, and yields to one that is not embedded.
@@ -143,6 +145,7 @@ impl ServiceConfig {
             node,
             cluster: "default".to_owned(),
             address,
+            second: None,
             discovery,
             embedded: false,
             batch_interval: Duration::from_millis(100),

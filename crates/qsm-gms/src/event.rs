@@ -48,6 +48,14 @@ pub enum ServiceEvent {
         /// Where the other one is.
         to: SocketAddr,
     },
+    /// A node is on two networks: the runtime is to send what is for its address to the other one
+    /// as well, and to take what comes from that as if it came from the first.
+    SecondAddress {
+        /// Its address.
+        address: SocketAddr,
+        /// Its address on the second network.
+        second: SocketAddr,
+    },
     /// Another service of the same cluster is running although this one is not embedded:
     /// somebody must stop one of them.
     Conflict {

@@ -17,6 +17,7 @@ const HOLD_REPORTED: Duration = Duration::from_millis(1500);
 pub(crate) struct Hello {
     pub(crate) name: String,
     pub(crate) address: SocketAddr,
+    pub(crate) second: Option<SocketAddr>,
     pub(crate) incarnation: Incarnation,
     pub(crate) term: u64,
     pub(crate) groups: Vec<GroupReport>,

@@ -3,7 +3,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use qsm_proto::Instant;
-use qsm_wire::membership::Member;
+use qsm_wire::membership::{Member, Sender};
 use qsm_wire::{ChannelId, GroupId, NodeId, RegionId, ViewNumber};
 
 use crate::plan::AddressPlan;
@@ -16,6 +16,8 @@ pub(crate) struct Knowledge {
     pub(crate) view: ViewNumber,
     /// The signature of the list of groups; `None`: nothing.
     pub(crate) list: Option<Signature>,
+    /// The state of [`Region::sources`]; 0: none.
+    pub(crate) sources: u64,
 }
 
 /// Nodes with exactly the same groups (R015, R-VIEW-4).
@@ -36,6 +38,9 @@ pub(crate) struct Region {
     pub(crate) active: usize,
     /// Who is told of this region: members, and nodes that publish to one of its groups.
     pub(crate) audience: BTreeMap<NodeId, Knowledge>,
+    /// Who may send to it and is no member, if its address is source-specific, and how often that
+    /// has changed.
+    pub(crate) sources: (u64, Vec<Sender>),
 }
 
 /// Numbers of views that are passed over when a service takes a region over: more than the former
@@ -124,6 +129,7 @@ impl RegionTable {
             members: Vec::new(),
             active: 0,
             audience: BTreeMap::new(),
+            sources: (0, Vec::new()),
         };
         self.regions.insert(id, region);
         self.by_signature.entry(signature).or_default().push(id);

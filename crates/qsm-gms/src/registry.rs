@@ -28,7 +28,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use qsm_proto::{Instant, Random};
-use qsm_wire::membership::Role;
+use qsm_wire::membership::{Role, Sender};
 use qsm_wire::{GroupId, Incarnation, NodeId, Origin, RegionId, ViewNumber};
 
 pub(crate) use self::rebuild::Report;
@@ -67,6 +67,8 @@ struct Node {
     origin: Origin,
     name: String,
     address: SocketAddr,
+    /// On a second network, if it is on two.
+    second: Option<SocketAddr>,
     /// The groups it receives, ascending; the same allocation as its region's.
     groups: Arc<[GroupId]>,
     signature: Signature,
@@ -123,6 +125,15 @@ pub(crate) struct Registry {
     drained: BTreeSet<(RegionId, NodeId)>,
     drain_deadlines: BTreeSet<(Instant, RegionId, NodeId)>,
     pub(crate) stats: ServiceStats,
+}
+
+impl Node {
+    fn as_sender(&self) -> Sender {
+        Sender {
+            origin: self.origin,
+            address: self.address,
+        }
+    }
 }
 
 impl Registry {
@@ -212,13 +223,19 @@ impl Registry {
 
     /// Lets a node in, in a new life. The caller has removed its former one and checked the
     /// limit.
-    pub(crate) fn admit(&mut self, origin: Origin, name: String, address: SocketAddr) {
+    pub(crate) fn admit(
+        &mut self,
+        origin: Origin,
+        name: String,
+        (address, second): (SocketAddr, Option<SocketAddr>),
+    ) {
         self.nodes.insert(
             origin.node,
             Node {
                 origin,
                 name,
                 address,
+                second,
                 groups: Arc::new([]),
                 signature: 0,
                 publishes: BTreeSet::new(),

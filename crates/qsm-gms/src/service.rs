@@ -307,7 +307,8 @@ impl Service {
             if self.clients.standing(node) != Some(Standing::Admitted) {
                 continue;
             }
-            for updates in split(updates) {
+            let seconds = self.registry.seconds_for(node, &updates);
+            for updates in split(seconds.into_iter().chain(updates).collect()) {
                 let number = self.clients.next_batch(node).unwrap_or(0);
                 self.tell(node, &FromService::Batch { number, updates });
             }
@@ -342,6 +343,7 @@ impl Service {
     fn beacon(&self) -> Beacon {
         Beacon {
             address: self.config.address,
+            second: self.config.second,
             term: self.term(),
             embedded: self.config.embedded,
         }
@@ -422,6 +424,7 @@ impl Service {
             ToService::Hello {
                 name,
                 address,
+                second,
                 incarnation,
                 term,
                 groups,
@@ -435,6 +438,7 @@ impl Service {
                 let hello = Hello {
                     name,
                     address,
+                    second,
                     incarnation,
                     term,
                     groups,
@@ -601,7 +605,7 @@ fn bytes_max(update: &Update) -> usize {
             added,
             ..
         } => 12 * (removed.len() + leaving.len()) + 32 * added.len(),
-        Update::Settled { senders, .. } => 32 * senders.len(),
+        Update::Settled { senders, .. } | Update::Sources { senders, .. } => 32 * senders.len(),
         _ => 0,
     }
 }

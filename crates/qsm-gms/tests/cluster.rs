@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 use network::{Cluster, address, ms};
 use qsm_gms::{ServiceConfig, ServiceEvent};
 use qsm_proto::membership::Change;
-use qsm_proto::{Random, Seed};
+use qsm_proto::{Config, Random, Seed};
 use qsm_wire::membership::{QueryKind, Role};
 use qsm_wire::{Kind, NodeId};
 
@@ -496,6 +496,171 @@ fn a_node_of_the_other_family_is_turned_away_and_reported_once() {
         |event| matches!(event, ServiceEvent::OtherFamily { address, .. } if *address == stranger),
     );
     assert_eq!(reports.count(), 1);
+}
+
+/// Where a host is on a second network.
+fn second(host: u64) -> SocketAddr {
+    let mut second = address(host);
+    second.set_ip([10, 1, 0, u8::try_from(host).unwrap()].into());
+    second
+}
+
+/// The hosts whose second address a member has been told of, and those that it was told of before
+/// anything else named them.
+fn told_of(cluster: &Cluster, host: u64, others: &[u64]) -> (Vec<u64>, Vec<u64>) {
+    let changes = &cluster.member(address(host)).changes;
+    let told = |other: u64| {
+        let expected = Change::Second {
+            address: address(other),
+            second: second(other),
+        };
+        changes.iter().position(|change| *change == expected)
+    };
+    let named = |other: u64| {
+        let named = |change: &Change| match change {
+            Change::View(view) => view.members().iter().any(|m| m.address == address(other)),
+            Change::Settled { senders, .. } => senders.iter().any(|s| s.address == address(other)),
+            _ => false,
+        };
+        changes.iter().position(named).unwrap_or(usize::MAX)
+    };
+    let all = others
+        .iter()
+        .copied()
+        .filter(|other| told(*other).is_some());
+    let first = all
+        .clone()
+        .filter(|other| told(*other) < Some(named(*other)));
+    (all.collect(), first.collect())
+}
+
+fn start_on_two(cluster: &mut Cluster, host: u64) {
+    let mut config = Config::new(NodeId(host), address(host));
+    config.service = Some(address(SERVICE));
+    config.second = Some(second(host));
+    cluster.add_member(config);
+}
+
+// Rule R-MEM-12.
+#[test]
+fn those_on_two_networks_are_told_of_each_other_before_they_meet() {
+    let mut cluster = Cluster::new(17);
+    let config = || ServiceConfig {
+        second: Some(second(SERVICE)),
+        ..Cluster::service_config(SERVICE)
+    };
+    cluster.start_service(config());
+    for host in [10, 11] {
+        start_on_two(&mut cluster, host);
+    }
+    cluster.start_member(12, Some(address(SERVICE)));
+    for host in 10..13 {
+        cluster.enter(address(host), Role::Subscriber, &["a"]);
+    }
+    cluster.run(ms(3000));
+    // Of members before they are in a view, itself included, and of the service by its beacon.
+    assert_eq!(
+        told_of(&cluster, 10, &[10, 11, 12]),
+        (vec![10, 11], vec![10, 11])
+    );
+    assert_eq!(told_of(&cluster, 10, &[SERVICE]).0, [SERVICE]);
+    assert_eq!(told_of(&cluster, 12, &[10, 11, SERVICE]).0, []);
+    let told = |cluster: &Cluster, host| {
+        let (address, second) = (address(host), second(host));
+        let expected = ServiceEvent::SecondAddress { address, second };
+        cluster.events.contains(&expected)
+    };
+    assert!(told(&cluster, 10) && told(&cluster, 11));
+
+    cluster.services.clear();
+    cluster.events.clear();
+    cluster.start_service(config());
+    cluster.run(ms(5000));
+    start_on_two(&mut cluster, 13);
+    cluster.enter(address(13), Role::Subscriber, &["a"]);
+    cluster.run(ms(3000));
+    assert!(told(&cluster, 10) && told(&cluster, 11));
+    assert_eq!(
+        told_of(&cluster, 13, &[10, 11]),
+        (vec![10, 11], vec![10, 11])
+    );
+    assert_eq!(told_of(&cluster, 10, &[13]), (vec![13], vec![13]));
+}
+
+/// Whom a member has been told of, last, as a sender to its region that is no member.
+fn sources(cluster: &Cluster, host: u64) -> Option<Vec<SocketAddr>> {
+    let changes = cluster.member(address(host)).changes.iter().rev();
+    let told = |change: &Change| match change {
+        Change::Sources { senders, .. } => Some(senders.iter().map(|s| s.address).collect()),
+        _ => None,
+    };
+    changes.filter_map(told).next()
+}
+
+fn source_specific() -> ServiceConfig {
+    let mut config = Cluster::service_config(SERVICE);
+    config.plan.base = [232, 192, 0, 0].into();
+    config
+}
+
+// Rule R-MEM-13.
+#[test]
+fn members_are_told_who_else_sends_where_senders_must_be_named() {
+    let mut cluster = Cluster::new(18);
+    cluster.start_service(source_specific());
+    for host in 10..15 {
+        cluster.start_member(host, Some(address(SERVICE)));
+    }
+    for host in [10, 11] {
+        cluster.enter(address(host), Role::Subscriber, &["a"]);
+    }
+    cluster.run(ms(2000));
+    assert_eq!(sources(&cluster, 10), None);
+    cluster.enter(address(12), Role::Publisher, &["a"]);
+    cluster.run(ms(1000));
+    let first = vec![address(12)];
+    assert_eq!(sources(&cluster, 10), Some(first.clone()));
+    assert_eq!(sources(&cluster, 11), Some(first));
+    // One who comes later is told of all of them; one who only sends is told of nobody.
+    cluster.enter(address(13), Role::Publisher, &["a"]);
+    cluster.enter(address(14), Role::Subscriber, &["a"]);
+    cluster.run(ms(1000));
+    let both = vec![address(12), address(13)];
+    for host in [10, 11, 14] {
+        assert_eq!(sources(&cluster, host), Some(both.clone()), "{host}");
+    }
+    assert_eq!(sources(&cluster, 12), None);
+    // A member is in the view.
+    cluster.enter(address(12), Role::Subscriber, &["a"]);
+    cluster.run(ms(1000));
+    assert_eq!(sources(&cluster, 11), Some(vec![address(13)]));
+
+    cluster.services.clear();
+    cluster.start_service(source_specific());
+    cluster.run(ms(5000));
+    for host in 10..15 {
+        cluster
+            .members
+            .get_mut(&address(host))
+            .unwrap()
+            .changes
+            .clear();
+    }
+    cluster.exit(address(12), Role::Subscriber, &["a"]);
+    cluster.run(ms(5000));
+    for host in [10, 11, 14] {
+        assert_eq!(sources(&cluster, host), Some(both.clone()), "{host}");
+    }
+    cluster.check(address(SERVICE));
+}
+
+#[test]
+fn where_anybody_is_heard_nobody_is_named() {
+    let mut cluster = cluster(19, 2);
+    cluster.enter(address(10), Role::Subscriber, &["a"]);
+    cluster.enter(address(11), Role::Publisher, &["a"]);
+    cluster.run(ms(2000));
+    assert_eq!(sources(&cluster, 10), None);
 }
 
 /// R040: bursts make few views. A thousand nodes join within 100 ms (R-MEM-2).

@@ -109,6 +109,21 @@ impl Raw {
         raw
     }
 
+    /// In the room that structures of the kernel have for any address.
+    pub(crate) fn storage(&self) -> libc::sockaddr_storage {
+        const {
+            assert!(size_of::<Self>() <= size_of::<libc::sockaddr_storage>());
+        }
+        // SAFETY: sockaddr_storage is plain data, for which zero is valid.
+        let mut storage: libc::sockaddr_storage = unsafe { mem::zeroed() };
+        // SAFETY: the value fits, all of its bytes are initialised (it begins as zero), and the two do not overlap.
+        unsafe {
+            let to = std::ptr::from_mut(&mut storage).cast::<Self>();
+            to.write_unaligned(*self);
+        }
+        storage
+    }
+
     /// Bytes that count, as the socket calls want them.
     pub(crate) fn bytes(&self) -> libc::socklen_t {
         match self.is_v6() {

@@ -61,10 +61,22 @@ pub enum PortError {
         /// Interface and address of the port.
         interface: String,
     },
+    /// Two interfaces are to be used as one, and their addresses are of different families.
+    OtherFamilies {
+        /// The first.
+        first: String,
+        /// The second.
+        second: String,
+    },
     /// The port number is reserved for privileged processes.
     PortReserved {
         /// The address that was asked for.
         address: SocketAddr,
+    },
+    /// Two interfaces are to be used as one, and are one.
+    SameInterface {
+        /// Its name.
+        name: String,
     },
     /// The process has no more file descriptors.
     TooManyFiles,
@@ -124,6 +136,7 @@ impl PortError {
 }
 
 impl fmt::Display for PortError {
+    #[expect(clippy::too_many_lines, reason = "one sentence for each variant")]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::AddressInUse { address } => write!(
@@ -175,6 +188,10 @@ impl fmt::Display for PortError {
                 Family::of(group.ip()),
             ),
             Self::Os { doing, source } => write!(f, "cannot {doing}: {source}"),
+            Self::OtherFamilies { first, second } => write!(
+                f,
+                "{first} and {second} are of different families; give both by addresses of one, or by name"
+            ),
             Self::PortReserved { address } => {
                 write!(
                     f,
@@ -182,6 +199,10 @@ impl fmt::Display for PortError {
                     address.port()
                 )
             }
+            Self::SameInterface { name } => write!(
+                f,
+                "{name} is given twice; two interfaces must be on two networks, else nothing is redundant"
+            ),
             Self::TooManyFiles => {
                 write!(
                     f,

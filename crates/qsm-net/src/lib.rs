@@ -29,6 +29,10 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
+//! A host on two networks, of which either may fail, has [`Ports`] in the place of a [`Port`].
+//!
+//! [`Port::join_sources`] receives a group from named hosts only (source-specific multicast).
+//!
 //! The contract:
 //! 1. One thread owns a [`Port`]; only the [`Waker`] is shared. Nothing blocks but [`Port::wait`] and [`Port::nap`].
 //! 2. After [`Port::open`] and the joins, receiving and sending do not allocate (with injected faults: only until the
@@ -49,8 +53,10 @@ mod error;
 mod fault;
 mod icmp;
 mod interface;
+mod paths;
 mod poller;
 mod port;
+mod ports;
 mod receive;
 mod report;
 mod send;
@@ -72,6 +78,7 @@ pub use fault::FaultConfig;
 pub use interface::{Interface, InterfaceError, choose_interface, interfaces};
 pub use poller::Ready;
 pub use port::Port;
+pub use ports::Ports;
 pub use receive::{Datagram, Datagrams};
 pub use report::IoReport;
 pub use send::Gso;

@@ -17,6 +17,8 @@ const EVENTS: usize = 64;
 
 const TOKEN_UNICAST: u64 = u64::MAX;
 const TOKEN_WAKER: u64 = u64::MAX - 1;
+/// Another poller, see [`Poller::watch`].
+const TOKEN_OTHER: u64 = u64::MAX - 2;
 
 /// Why a wait ended; none of the three means that the time passed, or a signal came.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -84,6 +86,17 @@ impl Poller {
             socket,
             libc::EPOLLIN,
             u64::from(slot),
+        )
+    }
+
+    /// Has [`Poller::wait`] end when there is something for another poller, which is asked itself what that is.
+    pub(crate) fn watch(&self, other: &Self) -> io::Result<()> {
+        sys::epoll_set(
+            self.epoll.as_fd(),
+            libc::EPOLL_CTL_ADD,
+            other.epoll.as_fd(),
+            libc::EPOLLIN,
+            TOKEN_OTHER,
         )
     }
 
@@ -191,6 +204,7 @@ impl Poller {
             let (flags, token) = (event.events, event.u64);
             match token {
                 TOKEN_WAKER => ready.woken = self.waker.clear(),
+                TOKEN_OTHER => ready.readable = true,
                 TOKEN_UNICAST => {
                     self.unicast = flags & !(libc::EPOLLOUT as u32);
                     ready.writable = self.blocked && flags & libc::EPOLLOUT as u32 != 0;
@@ -208,7 +222,7 @@ impl Poller {
             )?;
             self.blocked = false;
         }
-        ready.readable = self.has_pending();
+        ready.readable |= self.has_pending();
         Ok(ready)
     }
 

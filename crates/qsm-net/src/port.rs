@@ -1,5 +1,7 @@
 //! The port: all sockets of one core thread.
 
+mod sources;
+
 use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -95,52 +97,25 @@ impl Port {
     /// [`PortError`]: not a multicast address, one of the other family, too many groups, no more descriptors, the interface is gone, or another
     /// error of the system.
     pub fn join(&mut self, group: SocketAddr) -> Result<(), PortError> {
-        if !group.ip().is_multicast() || group.port() == 0 {
-            return Err(PortError::NotMulticast { group });
-        }
-        let group = address::plain(group);
-        if Family::of(group.ip()) != self.config.interface.family() {
-            return Err(PortError::OtherFamily {
-                group,
-                interface: self.config.interface.to_string(),
-            });
-        }
+        let group = self.check_group(group)?;
         if self.slot_of(group).is_some() {
             return Ok(());
         }
-        let slot = self
-            .groups
-            .iter()
-            .position(Option::is_none)
-            .unwrap_or(self.groups.len());
-        if slot == GROUPS_MAX {
-            return Err(PortError::TooManyGroups);
-        }
+        let slot = self.free_slot()?;
         let socket = Socket::multicast(&self.config, group)?;
-        // The slot is below GROUPS_MAX.
-        self.poller
-            .add(socket.fd(), slot as u32)
-            .map_err(PortError::os("watch a socket"))?;
-        if slot == self.groups.len() {
-            self.groups.push(None);
-        }
-        self.groups[slot] = Some(socket);
-        Ok(())
+        self.put(slot, socket)
     }
 
     /// Stops receiving a group. Datagrams of it that wait in the kernel are discarded; those already received remain until
     /// the next [`receive`](Self::receive).
     pub fn leave(&mut self, group: SocketAddr) {
-        let Some(slot) = self.slot_of(address::plain(group)) else {
-            return;
-        };
-        if let Some(mut socket) = self.groups[slot].take() {
-            refresh(&mut socket, &mut self.counters.multicast.kernel_drops);
-            self.poller.forget(slot as u32);
+        // One that is received from named sources may have several sockets.
+        while let Some(slot) = self.slot_of(address::plain(group)) {
+            self.close(slot);
         }
     }
 
-    /// The groups joined.
+    /// The groups joined, once for each socket.
     pub fn groups(&self) -> impl Iterator<Item = SocketAddr> {
         self.groups.iter().flatten().map(|socket| socket.address)
     }
@@ -229,6 +204,16 @@ impl Port {
     pub fn datagrams(&self) -> Datagrams<'_> {
         self.ring
             .datagrams(self.injector.as_ref().map(Injector::order))
+    }
+
+    /// Calls the sources of the last [`receive`](Self::receive) by other names.
+    pub(crate) fn rename(&mut self, name: impl FnMut(SocketAddr) -> SocketAddr) {
+        self.ring.rename(name);
+    }
+
+    /// A wait for this port ends when another one has something, too.
+    pub(crate) fn watch(&self, other: &Self) -> io::Result<()> {
+        self.poller.watch(&other.poller)
     }
 
     /// Sends `bytes` cut into datagrams of `segment_bytes`, the last perhaps shorter, to a group or to one host, without
@@ -320,6 +305,49 @@ impl Port {
             .flatten()
             .map(|socket| socket.receive_buffer);
         multicast.fold(self.unicast.receive_buffer, usize::min)
+    }
+
+    fn check_group(&self, group: SocketAddr) -> Result<SocketAddr, PortError> {
+        if !group.ip().is_multicast() || group.port() == 0 {
+            return Err(PortError::NotMulticast { group });
+        }
+        let group = address::plain(group);
+        if Family::of(group.ip()) != self.config.interface.family() {
+            return Err(PortError::OtherFamily {
+                group,
+                interface: self.config.interface.to_string(),
+            });
+        }
+        Ok(group)
+    }
+
+    /// A place for one more socket.
+    fn free_slot(&self) -> Result<usize, PortError> {
+        let free = self.groups.iter().position(Option::is_none);
+        let slot = free.unwrap_or(self.groups.len());
+        match slot < GROUPS_MAX {
+            true => Ok(slot),
+            false => Err(PortError::TooManyGroups),
+        }
+    }
+
+    fn put(&mut self, slot: usize, socket: Socket) -> Result<(), PortError> {
+        // The slot is below GROUPS_MAX.
+        self.poller
+            .add(socket.fd(), slot as u32)
+            .map_err(PortError::os("watch a socket"))?;
+        if slot == self.groups.len() {
+            self.groups.push(None);
+        }
+        self.groups[slot] = Some(socket);
+        Ok(())
+    }
+
+    fn close(&mut self, slot: usize) {
+        if let Some(mut socket) = self.groups[slot].take() {
+            refresh(&mut socket, &mut self.counters.multicast.kernel_drops);
+            self.poller.forget(slot as u32);
+        }
     }
 
     fn slot_of(&self, group: SocketAddr) -> Option<usize> {

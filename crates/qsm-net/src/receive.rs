@@ -170,6 +170,13 @@ impl Ring {
         Ok(filled)
     }
 
+    /// Calls sources by other names.
+    pub(crate) fn rename(&mut self, mut name: impl FnMut(SocketAddr) -> SocketAddr) {
+        for slot in &mut self.slots[..self.filled] {
+            slot.source = name(slot.source);
+        }
+    }
+
     /// All datagrams, in the order they came.
     pub(crate) fn places(&self) -> impl Iterator<Item = Place> {
         let slots = self.slots[..self.filled].iter().enumerate();

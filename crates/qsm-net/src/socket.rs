@@ -29,6 +29,8 @@ pub(crate) struct Socket {
     pub(crate) gro: bool,
     /// The error number with which the kernel refused busy polling, if it was asked for and did.
     pub(crate) busy_poll_refused: Option<i32>,
+    /// The hosts whose datagrams it receives; none: those of all.
+    pub(crate) sources: Vec<IpAddr>,
     /// The kernel's drop counter when last seen.
     drops_seen: u32,
 }
@@ -54,6 +56,42 @@ impl Socket {
         };
         joined.map_err(PortError::membership(group, &config.interface.name))?;
         Ok(socket)
+    }
+
+    /// A socket that receives one group from hosts that are still to be named.
+    pub(crate) fn of_sources(config: &PortConfig, group: SocketAddr) -> Result<Self, PortError> {
+        let socket = Self::new(config, group, true)?;
+        if group.is_ipv4() {
+            let failed = PortError::os("keep out what others have joined");
+            socket.set_ip(libc::IP_MULTICAST_ALL, 0).map_err(failed)?;
+        }
+        Ok(socket)
+    }
+
+    /// Receives what this host sends to the group as well.
+    pub(crate) fn join_source(&mut self, config: &PortConfig, source: IpAddr) -> io::Result<()> {
+        self.set_source(config, libc::MCAST_JOIN_SOURCE_GROUP, source)?;
+        self.sources.push(source);
+        Ok(())
+    }
+
+    /// Ceases to receive what the source in this place sends.
+    pub(crate) fn leave_source(&mut self, config: &PortConfig, at: usize) -> io::Result<()> {
+        let source = self.sources.swap_remove(at);
+        self.set_source(config, libc::MCAST_LEAVE_SOURCE_GROUP, source)
+    }
+
+    fn set_source(&self, config: &PortConfig, name: libc::c_int, source: IpAddr) -> io::Result<()> {
+        let index = config.interface.index;
+        let request = libc::group_source_req {
+            gsr_interface: index,
+            gsr_group: Raw::new(self.address, index).storage(),
+            gsr_source: Raw::new(SocketAddr::new(source, 0), index).storage(),
+        };
+        match self.address {
+            SocketAddr::V4(_) => self.set_ip(name, request),
+            SocketAddr::V6(_) => self.set_ipv6(name, request),
+        }
     }
 
     fn join_v4(&self, config: &PortConfig, group: Ipv4Addr) -> io::Result<()> {
@@ -121,6 +159,7 @@ impl Socket {
             receive_buffer,
             gro,
             busy_poll_refused,
+            sources: Vec::new(),
             drops_seen: 0,
         })
     }

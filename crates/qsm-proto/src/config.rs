@@ -18,6 +18,10 @@ pub struct Config {
     pub cluster: String,
     /// Where this node receives unicast.
     pub address: SocketAddr,
+    /// Where it receives the same on a second network, if it is on two. The runtime sends what is
+    /// for the one address to the other as well, and gives each datagram to the endpoint as if it
+    /// came from the first.
+    pub second: Option<SocketAddr>,
     /// Where membership services are announced and looked for: a multicast address.
     pub discovery: SocketAddr,
     /// The membership service, if it is known.
@@ -161,6 +165,7 @@ impl Config {
             name: format!("{:x}", node.0),
             cluster: "default".to_owned(),
             address,
+            second: None,
             discovery: SocketAddr::from(([239, 192, 83, 77], 4483)),
             service: None,
             layout: Layout::default(),

@@ -1,6 +1,6 @@
 use qsm_wire::membership::{GroupRow, NodeRow, RegionRow};
 use qsm_wire::{GroupId, Incarnation, Origin, RegionId, ViewNumber};
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::net::SocketAddr;
 
 /// A message on its way to the application. The bytes are lent for the duration of the call.
@@ -97,10 +97,26 @@ pub enum Event {
         /// The address.
         address: SocketAddr,
     },
+    /// Receive this multicast address, which is source-specific, from these senders only; those
+    /// named before and not now are no senders any more.
+    ListenTo {
+        /// The address.
+        address: SocketAddr,
+        /// Where the senders receive unicast; what they send comes from there.
+        senders: BTreeSet<SocketAddr>,
+    },
     /// Stop receiving this multicast address.
     Unlisten {
         /// The address.
         address: SocketAddr,
+    },
+    /// Send what is for this address to the other as well, and take what comes from the other as
+    /// if it came from this (R235). It may be said again.
+    SecondAddress {
+        /// Where a node is, or the membership service.
+        address: SocketAddr,
+        /// Where it is on a second network.
+        second: SocketAddr,
     },
     /// The answer to a query.
     Nodes {

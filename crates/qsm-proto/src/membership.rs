@@ -69,6 +69,7 @@ struct Identity {
     node: NodeId,
     name: String,
     address: SocketAddr,
+    second: Option<SocketAddr>,
     discovery: SocketAddr,
     cluster: u32,
     layout: Layout,
@@ -129,6 +130,7 @@ impl Membership {
                 node: config.node,
                 name: config.name.clone(),
                 address: config.address,
+                second: config.second,
                 discovery: config.discovery,
                 cluster: config.cluster_number(),
                 layout: config.layout,
@@ -397,7 +399,12 @@ impl Membership {
                 }
             }
             Body::SessionReset(reset) => self.handle_reset(now, *reset),
-            Body::Beacon(beacon) => self.handle_beacon(now, beacon.address),
+            Body::Beacon(beacon) => {
+                if let Some(second) = beacon.second {
+                    self.note_second(beacon.address, second);
+                }
+                self.handle_beacon(now, beacon.address);
+            }
             Body::Solicit => self.discovery.heard(now, &mut self.random),
             Body::Probe(probe) => return self.answer(from, *probe, outbox),
             _ => return,
@@ -525,6 +532,7 @@ impl Membership {
         let hello = ToService::Hello {
             name: self.identity.name.clone(),
             address: self.identity.address,
+            second: self.identity.second,
             incarnation: self.incarnation,
             term: self.term,
             groups,
@@ -602,6 +610,13 @@ impl Membership {
             }
             self.contact = Contact::None;
             self.discovery.stop();
+        }
+    }
+
+    /// Who is on two networks matters to those who are. Rule R-MEM-12.
+    fn note_second(&mut self, address: SocketAddr, second: SocketAddr) {
+        if self.identity.second.is_some() && self.changes.len() < CHANGES_MAX {
+            self.changes.push_back(Change::Second { address, second });
         }
     }
 

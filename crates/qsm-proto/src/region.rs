@@ -65,6 +65,8 @@ pub struct Region {
     pub streams: BTreeMap<Origin, ReceiveStream>,
     /// This node's stream, once it has published something here.
     pub sender: Option<SendStream>,
+    /// Where those are who may send to it and are not members, if its address is source-specific.
+    pub sources: Vec<SocketAddr>,
     /// Senders whose streams cannot be placed yet.
     pub queries: BTreeMap<Origin, Query>,
     /// Senders that have said, since this node left, that they have sent nothing here.
@@ -96,6 +98,7 @@ impl Region {
             groups: Vec::new(),
             streams: BTreeMap::new(),
             sender: None,
+            sources: Vec::new(),
             queries: BTreeMap::new(),
             silent: Vec::new(),
             leaving: None,

@@ -727,15 +727,15 @@ impl Engine {
 
     /// Takes events; those about multicast addresses are for the network, the others are kept.
     fn collect(&mut self, host: usize) {
-        let options = *self.network.options();
+        let [add, end] = self.network.latencies();
         let state = &mut self.hosts[host];
         let Some(machine) = state.machine.as_mut() else {
             return;
         };
         while let Some(event) = machine.poll_event() {
             let (at, address, on) = match event {
-                Event::Listen { address } => (options.join_latency, address, true),
-                Event::Unlisten { address } => (options.leave_latency, address, false),
+                Event::Listen { address } | Event::ListenTo { address, .. } => (add, address, true),
+                Event::Unlisten { address } => (end, address, false),
                 other => {
                     self.outputs.events.push(other);
                     continue;

@@ -150,6 +150,8 @@ pub enum ToService {
         name: String,
         /// Where this node receives unicast.
         address: SocketAddr,
+        /// Where it receives the same on a second network, if it is on two.
+        second: Option<SocketAddr>,
         /// Its last incarnation, 0 if none.
         incarnation: Incarnation,
         /// The term of the service it last spoke to, 0 if none.
@@ -270,6 +272,22 @@ pub enum Update {
         /// The view that marked it as leaving, or a later one.
         view: ViewNumber,
         /// Who may have sent something before. What others have sent, everybody has.
+        senders: Vec<Sender>,
+    },
+    /// A node that this batch names is on two networks: what is sent to its address is to be sent
+    /// to the other one as well.
+    Second {
+        /// Its address, as it is named elsewhere.
+        address: SocketAddr,
+        /// Its address on the second network.
+        second: SocketAddr,
+    },
+    /// To the members of a region whose address is source-specific: who else may send to it. It
+    /// replaces what was said before.
+    Sources {
+        /// The region.
+        region: RegionId,
+        /// Nodes that are not members.
         senders: Vec<Sender>,
     },
 }
@@ -482,7 +500,7 @@ message! { Role { 1 => Subscriber {}, 2 => Publisher {}, } }
 message! { QueryKind { 1 => Nodes {}, 2 => Groups {}, 3 => Regions {}, } }
 message! { ToService {
     1 => Hello {
-        name, address, incarnation, term, groups, regions, region_last, channel_last,
+        name, address, second, incarnation, term, groups, regions, region_last, channel_last,
         incarnation_last, dead, senders
     },
     2 => Enter { request, role, names },
@@ -499,6 +517,8 @@ message! { Update {
     4 => Closed { region },
     5 => Dead { origin },
     6 => Settled { region, view, senders },
+    7 => Second { address, second },
+    8 => Sources { region, senders },
 } }
 message! { FromService {
     1 => Welcome { incarnation, term, heartbeat_ms },

@@ -289,6 +289,8 @@ impl<'a> Summary<'a> {
 pub struct Beacon {
     /// Where it listens.
     pub address: SocketAddr,
+    /// Where it listens on a second network, if it is on two.
+    pub second: Option<SocketAddr>,
     /// Counts the lives of the cluster's membership service; the higher one is right.
     pub term: u64,
     /// Whether it serves on its own (`qsm gms`) or only because no other was found. One that is
@@ -298,10 +300,18 @@ pub struct Beacon {
 
 impl Beacon {
     pub(crate) fn read(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        let address = reader.address()?;
+        let term = reader.u64()?;
+        let embedded = flag(reader.u8()?)?;
+        let second = match flag(reader.u8()?)? {
+            true => Some(reader.address()?),
+            false => None,
+        };
         Ok(Self {
-            address: reader.address()?,
-            term: reader.u64()?,
-            embedded: flag(reader.u8()?)?,
+            address,
+            second,
+            term,
+            embedded,
         })
     }
 
@@ -311,6 +321,10 @@ impl Beacon {
         put_address(out, self.address);
         out.extend_from_slice(&self.term.to_le_bytes());
         out.push(u8::from(self.embedded));
+        out.push(u8::from(self.second.is_some()));
+        if let Some(second) = self.second {
+            put_address(out, second);
+        }
     }
 }
 

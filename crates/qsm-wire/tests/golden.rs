@@ -6,6 +6,8 @@
 
 mod support;
 
+use std::net::SocketAddr;
+
 use qsm_wire::membership::{
     FromService, GroupReport, GroupRow, Member, NodeRow, QueryKind, RegionReport, RegionRow, Role,
     Sender, ToService, Update,
@@ -342,6 +344,7 @@ fn beacon_and_solicitation() {
         let address = address.parse().expect("an address");
         Owned::Beacon(Beacon {
             address,
+            second: None,
             term: 5,
             embedded: true,
         })
@@ -349,12 +352,23 @@ fn beacon_and_solicitation() {
     assert_packet(
         "0b",
         &beacon("10.78.0.1:4483"),
-        "04 0a4e0001 8311 0500000000000000 01",
+        "04 0a4e0001 8311 0500000000000000 01 00",
     );
     assert_packet(
         "0b",
         &beacon("[2001:db8::1]:4483"),
-        "06 20010db8000000000000000000000001 8311 0500000000000000 01",
+        "06 20010db8000000000000000000000001 8311 0500000000000000 01 00",
+    );
+    let of_two = Owned::Beacon(Beacon {
+        address: member().address,
+        second: Some(second()),
+        term: 5,
+        embedded: true,
+    });
+    assert_packet(
+        "0b",
+        &of_two,
+        "04 0a4e0001 8311 0500000000000000 01 01 04 0a4f0001 8311",
     );
     assert_packet("0c", &Owned::Solicit, "");
 }
@@ -397,6 +411,11 @@ fn assert_from_service(message: &FromService, fields: &str) {
     assert_eq!(FromService::decode(&bytes).as_ref(), Ok(message));
 }
 
+/// Where the member is on a second network.
+fn second() -> SocketAddr {
+    "10.79.0.1:4483".parse().expect("an address")
+}
+
 fn member() -> Member {
     let address = "10.78.0.1:4483".parse().expect("an address");
     Member {
@@ -412,6 +431,7 @@ fn hello() {
     let hello = ToService::Hello {
         name: "n1".to_owned(),
         address: member().address,
+        second: Some(second()),
         incarnation: Incarnation(2),
         term: 5,
         groups: vec![GroupReport {
@@ -434,7 +454,7 @@ fn hello() {
     };
     assert_to_service(
         &hello,
-        "01 0200 6e31 04 0a4e0001 8311 02000000 0500000000000000
+        "01 0200 6e31 04 0a4e0001 8311 01 04 0a4f0001 8311 02000000 0500000000000000
          01000000 01 07000000 0100 67 02
          01000000 04000000 06000000 0a000000 04 0a4e0001 8311
          01000000 9900000000000000 02000000 04 0a4e0001 8311 03000000 01 06000000
@@ -511,10 +531,21 @@ fn a_batch_with_every_update() {
                 address: member().address,
             }],
         },
+        Update::Second {
+            address: member().address,
+            second: second(),
+        },
+        Update::Sources {
+            region: RegionId(4),
+            senders: vec![Sender {
+                origin: PEER,
+                address: member().address,
+            }],
+        },
     ];
     assert_from_service(
         &FromService::Batch { number: 9, updates },
-        "02 0900000000000000 06000000
+        "02 0900000000000000 08000000
          01 07000000 0100 67
          02 04000000 0a000000 04 0a4e0001 8311 01000000 07000000
          03 04000000 06000000 05000000
@@ -523,7 +554,9 @@ fn a_batch_with_every_update() {
             01000000 9900000000000000 02000000 04 0a4e0001 8311 03000000 01 06000000
          04 04000000
          05 9900000000000000 02000000
-         06 04000000 06000000 01000000 9900000000000000 02000000 04 0a4e0001 8311",
+         06 04000000 06000000 01000000 9900000000000000 02000000 04 0a4e0001 8311
+         07 04 0a4e0001 8311 04 0a4f0001 8311
+         08 04000000 01000000 9900000000000000 02000000 04 0a4e0001 8311",
     );
 }
 

@@ -2,7 +2,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use qsm_gms::{DISCOVERY_V4, DISCOVERY_V6};
-use qsm_net::{Family, FaultConfig, Interface, Offload, PortConfig, choose_interface};
+use qsm_net::{Family, FaultConfig, Interface, Offload, PortConfig, Ports, choose_interface};
 use qsm_proto::view::Layout;
 use qsm_proto::{Limits, Pace, Recovery};
 
@@ -65,13 +65,29 @@ pub struct Builder {
 pub(crate) struct Channels {
     /// First address and length of the prefix; `None`: the default of the family.
     pub(crate) range: Option<(IpAddr, u8)>,
+    /// Without a range: those of which senders are named.
+    pub(crate) source_specific: bool,
     pub(crate) port: u16,
+}
+
+impl Channels {
+    /// The range, if it is not the default of the family.
+    pub(crate) fn range(&self, family: Family) -> Option<(IpAddr, u8)> {
+        let named = match family {
+            // As far from what is assigned for good (RFC 5771: 232.0.0.x) as the default is.
+            Family::V4 => (IpAddr::from([232, 192, 0, 0]), 14),
+            // Of the site's scope, with the dynamic ids of RFC 4607 and no prefix.
+            Family::V6 => (IpAddr::from([0xff35, 0, 0, 0, 0, 0, 0, 0]), 96),
+        };
+        self.range.or_else(|| self.source_specific.then_some(named))
+    }
 }
 
 impl Default for Channels {
     fn default() -> Self {
         Self {
             range: None,
+            source_specific: false,
             port: DATA_PORT,
         }
     }
@@ -80,7 +96,8 @@ impl Default for Channels {
 /// Where sockets are opened, for nodes and services.
 #[derive(Debug, Clone)]
 pub(crate) struct Network {
-    pub(crate) interface: Option<String>,
+    /// None: the most fitting one; two are on two networks.
+    pub(crate) interfaces: Vec<String>,
     pub(crate) family: Option<Family>,
     pub(crate) unicast_port: u16,
     pub(crate) discovery: Option<SocketAddr>,
@@ -95,7 +112,7 @@ pub(crate) struct Network {
 impl Default for Network {
     fn default() -> Self {
         Self {
-            interface: None,
+            interfaces: Vec::new(),
             family: None,
             unicast_port: 0,
             discovery: None,
@@ -123,10 +140,20 @@ impl Network {
         ];
         let mut given = given.into_iter().flatten().peekable();
         let family = given.peek().map(|(family, _)| *family);
-        let (interface, _) = choose_interface(self.interface.as_deref(), family)?;
+        let first = self.interfaces.first().map(String::as_str);
+        let (interface, _) = choose_interface(first, family)?;
         match given.find(|(family, _)| *family != interface.family()) {
             None => Ok(interface),
             Some((_, given)) => Err(StartError::Families { given, interface }),
+        }
+    }
+
+    /// The interface on the second network, if there is to be one.
+    pub(crate) fn second(&self, family: Family) -> Result<Option<Interface>, StartError> {
+        match &self.interfaces[..] {
+            [] | [_] => Ok(None),
+            [_, second] => Ok(Some(choose_interface(Some(second), Some(family))?.0)),
+            more => Err(StartError::TooManyInterfaces { given: more.len() }),
         }
     }
 
@@ -161,7 +188,27 @@ impl Network {
         })
     }
 
-    pub(crate) fn port_config(&self, interface: Interface) -> PortConfig {
+    /// Opens the sockets, and joins the discovery address.
+    pub(crate) fn open(
+        &self,
+        interface: Interface,
+        second: Option<Interface>,
+    ) -> Result<Ports, StartError> {
+        let discovery = self.discovery(interface.family());
+        let second = second.map(|interface| {
+            let mut config = self.port_config(interface);
+            if let Some(fault) = &mut config.fault {
+                // Else both networks would lose the same packets.
+                fault.seed = !fault.seed;
+            }
+            config
+        });
+        let mut ports = Ports::open(self.port_config(interface), second)?;
+        ports.join(discovery)?;
+        Ok(ports)
+    }
+
+    fn port_config(&self, interface: Interface) -> PortConfig {
         PortConfig {
             unicast_port: self.unicast_port,
             receive_buffer_bytes: self.receive_buffer_bytes,
@@ -231,7 +278,21 @@ impl Builder {
     /// Name or address of the network interface (`eth0`, `10.0.0.1`, `fd00::1`, `fe80::1%eth0`);
     /// if not given, the most fitting one is chosen, see [`Node::io_report`].
     pub fn interface(mut self, interface: impl Into<String>) -> Self {
-        self.network.interface = Some(interface.into());
+        self.network.interfaces = vec![interface.into()];
+        self
+    }
+
+    /// Two interfaces, on two networks, named as in [`Builder::interface`]. Everything is sent and
+    /// received on both, and duplicates are removed: while one of the networks works nothing is
+    /// lost, and nobody notices (R235).
+    ///
+    /// All nodes and services should be on both networks and give them in the same order. One that
+    /// is on one of them only must be on the first.
+    pub fn interfaces<I>(mut self, interfaces: I) -> Self
+    where
+        I: IntoIterator<Item: Into<String>>,
+    {
+        self.network.interfaces = interfaces.into_iter().map(Into::into).collect();
         self
     }
 
@@ -274,6 +335,19 @@ impl Builder {
     /// 239.192.0.0/14 or ff15::/64. All services of a cluster must have the same.
     pub fn data_range(mut self, first: IpAddr, prefix: u8) -> Self {
         self.channels.range = Some((first, prefix));
+        self
+    }
+
+    /// Whether an embedded service gives source-specific addresses to regions: 232.192.0.0/14, or
+    /// ff35::/96. Nodes then receive from members and publishers of their regions only, whom the
+    /// service names; what others send does not reach their sockets, and routers need no
+    /// rendezvous point (RFC 4607). All services of a cluster must do the same. Addresses of
+    /// 232.0.0.0/8 and ff3x::/32 given by [`Builder::data_range`] are source-specific as well.
+    ///
+    /// Finding a service by multicast is not source-specific: where routers pass nothing else,
+    /// say where it is ([`Builder::service`]).
+    pub fn source_specific(mut self, source_specific: bool) -> Self {
+        self.channels.source_specific = source_specific;
         self
     }
 

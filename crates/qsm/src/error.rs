@@ -58,6 +58,11 @@ pub enum StartError {
     },
     /// A core thread cannot run as it should.
     Thread(ThreadError),
+    /// More interfaces than two.
+    TooManyInterfaces {
+        /// How many were given.
+        given: usize,
+    },
     /// There are not so many port numbers after the first.
     UnicastPorts {
         /// Port of the first core thread.
@@ -96,6 +101,11 @@ impl fmt::Display for StartError {
                 "cannot {doing}: {source}; check the limits of this process with `ulimit -a`"
             ),
             Self::Thread(error) => error.fmt(f),
+            Self::TooManyInterfaces { given } => write!(
+                f,
+                "{given} interfaces are too many; give one, or two on two networks that are to carry \
+                 the same"
+            ),
             Self::UnicastPorts { first } => write!(
                 f,
                 "each core thread has a port, and after {first} there are too few; choose a lower \
@@ -114,6 +124,7 @@ impl std::error::Error for StartError {
             | Self::Cpus { .. }
             | Self::Families { .. }
             | Self::Name { .. }
+            | Self::TooManyInterfaces { .. }
             | Self::UnicastPorts { .. } => None,
             Self::Port(error) => Some(error),
             Self::Service(error) => Some(error),

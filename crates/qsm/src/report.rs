@@ -8,6 +8,8 @@ use qsm_net::{IoReport, Strategy, ThreadReport};
 pub struct CoreReport {
     /// Its sockets.
     pub io: IoReport,
+    /// Those on the second network, if it is on two.
+    pub second: Option<IoReport>,
     /// Its thread.
     pub thread: ThreadReport,
     /// It never sleeps.
@@ -52,6 +54,9 @@ impl CoreReport {
 impl fmt::Display for CoreReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.io)?;
+        if let Some(second) = &self.second {
+            write!(f, "\nsecond {second}")?;
+        }
         let own = self.strategies().split_off(self.io.strategies().len());
         own.iter()
             .try_for_each(|strategy| write!(f, "\n{strategy}"))

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use crossbeam_queue::SegQueue;
 use qsm_gms::{ServiceConfig, ServiceEvent, ServiceStats};
-use qsm_net::{Affinity, Family, IoReport, Port, PortCounters, Waker};
+use qsm_net::{Affinity, Family, IoReport, PortCounters, Ports, Waker};
 use qsm_proto::{Seed, Transmit};
 use qsm_wire::NodeId;
 use qsm_wire::membership::{GroupRow, NodeRow, RegionRow};
@@ -113,7 +113,16 @@ impl ServiceBuilder {
     /// Name or address of the network interface (`eth0`, `10.0.0.1`, `fd00::1`, `fe80::1%eth0`);
     /// if not given, the most fitting one.
     pub fn interface(mut self, interface: impl Into<String>) -> Self {
-        self.network.interface = Some(interface.into());
+        self.network.interfaces = vec![interface.into()];
+        self
+    }
+
+    /// Two interfaces, on two networks; as [`Builder::interfaces`](crate::Builder::interfaces).
+    pub fn interfaces<I>(mut self, interfaces: I) -> Self
+    where
+        I: IntoIterator<Item: Into<String>>,
+    {
+        self.network.interfaces = interfaces.into_iter().map(Into::into).collect();
         self
     }
 
@@ -148,6 +157,13 @@ impl ServiceBuilder {
         self
     }
 
+    /// Whether it gives source-specific addresses to regions; as
+    /// [`Builder::source_specific`](crate::Builder::source_specific).
+    pub fn source_specific(mut self, source_specific: bool) -> Self {
+        self.channels.source_specific = source_specific;
+        self
+    }
+
     /// Hops that its announcements may take.
     pub fn ttl(mut self, ttl: u8) -> Self {
         self.network.ttl = ttl;
@@ -168,16 +184,18 @@ impl ServiceBuilder {
         check_name("cluster", &self.cluster)?;
         let interface = self.network.interface(None)?;
         let discovery = self.network.discovery(interface.family());
-        let mut port = Port::open(self.network.port_config(interface))?;
-        port.join(discovery)?;
+        let second = self.network.second(interface.family())?;
+        let port = self.network.open(interface, second)?;
         let mut config = ServiceConfig {
             cluster: self.cluster.clone(),
+            second: port.second_addr(),
             discovery,
             embedded: self.embedded,
             ..ServiceConfig::new(NodeId(random()), port.local_addr())
         };
         config.plan.port = self.channels.port;
-        if let Some((first, prefix)) = self.channels.range {
+        let family = Family::of(port.local_addr().ip());
+        if let Some((first, prefix)) = self.channels.range(family) {
             (config.plan.base, config.plan.prefix) = (first, prefix);
         }
         if let Some(interval) = self.batch_interval {
@@ -357,7 +375,7 @@ struct Thread {
     shared: Arc<Shared>,
     clock: Clock,
     machine: qsm_gms::Service,
-    port: Port,
+    port: Ports,
     transmitter: Transmitter,
     on_yield: Option<Box<dyn FnOnce() + Send>>,
     /// Set when it has yielded.
@@ -444,6 +462,10 @@ impl Thread {
 
     fn take_events(&mut self, now: qsm_proto::Instant) {
         while let Some(event) = self.machine.poll_event() {
+            if let ServiceEvent::SecondAddress { address, second } = event {
+                self.port.learn(address, second);
+                continue;
+            }
             if let ServiceEvent::Yielded { .. } = event {
                 self.ends_at = Some(now.after(YIELD_LINGER));
                 if let Some(call) = self.on_yield.take() {
@@ -461,7 +483,7 @@ impl Thread {
             let rows = self.machine.rows();
             let snapshot = ServiceSnapshot {
                 stats: self.machine.stats(),
-                port: *self.port.counters(),
+                port: self.port.counters(),
                 io: self.port.report(),
                 nodes: rows.nodes,
                 groups: rows.groups,

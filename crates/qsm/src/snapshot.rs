@@ -32,10 +32,14 @@ pub struct Snapshot {
     pub uptime: Duration,
     /// What the protocol did.
     pub protocol: Stats,
-    /// What the sockets did.
+    /// What the sockets did, on both networks together if it is on two.
     pub port: PortCounters,
     /// What the sockets are.
     pub io: IoReport,
+    /// What those on the second network are, if it is on two.
+    pub second: Option<IoReport>,
+    /// What they did, as a part of `port`.
+    pub second_port: Option<PortCounters>,
     /// How the core thread runs.
     pub thread: ThreadReport,
     /// Core threads that this is the sum of.
@@ -60,6 +64,9 @@ impl Snapshot {
         self.cores += other.cores;
         self.protocol += other.protocol;
         self.port += other.port;
+        if let (Some(second), Some(more)) = (&mut self.second_port, other.second_port) {
+            *second += more;
+        }
         self.runtime += other.runtime;
         self.repairs.merge(&other.repairs);
         self.repair = RepairLatency::of(&self.repairs);
@@ -214,6 +221,9 @@ impl fmt::Display for Snapshot {
             writeln!(f, "core threads: {}; of the first:", self.cores)?;
         }
         writeln!(f, "{}", self.io)?;
+        if let Some(second) = &self.second {
+            writeln!(f, "second {second}")?;
+        }
         match self.service {
             Some(address) => writeln!(f, "membership service: {address}")?,
             None => writeln!(f, "membership service: none")?,

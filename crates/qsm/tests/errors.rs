@@ -28,6 +28,22 @@ fn an_unknown_interface_is_named_with_those_that_exist() {
 }
 
 #[test]
+fn more_interfaces_than_two_and_one_twice_are_refused() {
+    let (error, text) = start_error(Node::builder().interfaces(["lo", "lo", "lo"]));
+    assert!(matches!(error, StartError::TooManyInterfaces { given: 3 }));
+    assert!(
+        text.contains("3 interfaces are too many; give one, or two"),
+        "{text}"
+    );
+    let (error, text) = start_error(Node::builder().interfaces(["lo", "lo"]));
+    assert!(matches!(
+        error,
+        StartError::Port(PortError::SameInterface { .. })
+    ));
+    assert!(text.contains("lo is given twice"), "{text}");
+}
+
+#[test]
 fn a_busy_port_is_named() {
     let taken = UdpSocket::bind("127.0.0.1:0").unwrap();
     let port = taken.local_addr().unwrap().port();

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use lab::{Actor, HostId, Lab, LabError};
+use lab::{Actor, HostId, Lab, LabError, Network};
 
 const PATIENCE: Duration = Duration::from_secs(120);
 const SERVICE_PORT: u16 = 4481;
@@ -23,6 +23,8 @@ pub(crate) struct Stage {
     hosts: Vec<HostId>,
     directory: PathBuf,
     files: usize,
+    /// Of the service.
+    options: &'static [&'static str],
     lab: Lab,
     /// One stage at a time: two on one machine would measure each other.
     _alone: MutexGuard<'static, ()>,
@@ -34,15 +36,40 @@ impl Stage {
     /// A lab with a running service and one host for each of `hosts` nodes; `None`, with a word
     /// why, where no lab can be made.
     pub(crate) fn new(hosts: usize) -> Option<Self> {
-        Self::of(hosts, Lab::new)
+        Self::of(hosts, Lab::new, &[])
+    }
+
+    /// The same, all on two networks.
+    pub(crate) fn with_two_networks(hosts: usize) -> Option<Self> {
+        Self::of(hosts, || Lab::new()?.and_second_network(), &[])
+    }
+
+    /// The same, over IPv6.
+    pub(crate) fn with_two_networks_of_ipv6(hosts: usize) -> Option<Self> {
+        Self::of(hosts, || Lab::with_ipv6()?.and_second_network(), &[])
+    }
+
+    /// Moves the calling thread to the host of this node, which need not run.
+    pub(crate) fn enter(&self, node: usize) -> lab::Guard {
+        self.lab.enter(self.hosts[node]).unwrap()
+    }
+
+    /// Whether this network carries anything.
+    pub(crate) fn set_network(&self, network: Network, works: bool) {
+        self.lab.set_network(network, works).unwrap();
     }
 
     /// The same, all over IPv6.
     pub(crate) fn with_ipv6(hosts: usize) -> Option<Self> {
-        Self::of(hosts, Lab::with_ipv6)
+        Self::of(hosts, Lab::with_ipv6, &[])
     }
 
-    fn of(hosts: usize, lab: fn() -> Result<Lab, LabError>) -> Option<Self> {
+    /// In such a lab, with these options of the service.
+    pub(crate) fn of(
+        hosts: usize,
+        lab: fn() -> Result<Lab, LabError>,
+        options: &'static [&'static str],
+    ) -> Option<Self> {
         if let Err(reason) = Lab::available() {
             eprintln!("skipped: {reason}");
             return None;
@@ -58,6 +85,7 @@ impl Stage {
             hosts,
             directory,
             files: 0,
+            options,
             lab,
             _alone: alone,
         };
@@ -68,7 +96,7 @@ impl Stage {
     pub(crate) fn start_service(&mut self) {
         let host = self.hosts[self.hosts.len() - 1];
         let mut command = self.command(host);
-        command.arg("--serve");
+        command.arg("--serve").args(self.options);
         let actor = Actor::start("service", command, PATIENCE).unwrap();
         actor.expect("serving").unwrap();
         self.service = Some(actor);
@@ -100,6 +128,9 @@ impl Stage {
             "--cluster",
             "system",
         ]);
+        if let Some(second) = self.lab.host(host).second_interface() {
+            command.args(["--interface", second]);
+        }
         command.args(["--service", &service.to_string()]);
         command
     }

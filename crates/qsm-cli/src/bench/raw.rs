@@ -113,7 +113,7 @@ pub(crate) fn run(args: &RawArgs) -> Result<(), Failure> {
 
 fn open(network: &NetworkOptions) -> Result<(Port, Interface), Failure> {
     let family = network.ipv6.then_some(Family::V6);
-    let found = choose_interface(network.interface.as_deref(), family);
+    let found = choose_interface(network.interface.first().map(String::as_str), family);
     let (interface, _) = found.map_err(|error| system(&error))?;
     let port = Port::open(PortConfig::new(interface.clone())).map_err(|error| system(&error))?;
     Ok((port, interface))

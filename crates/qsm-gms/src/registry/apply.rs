@@ -34,6 +34,7 @@ pub(super) struct Letter {
     pub(super) named: Vec<Update>,
     pub(super) regions: Vec<Update>,
     pub(super) views: Vec<Update>,
+    pub(super) sources: Vec<Update>,
     pub(super) closed: Vec<Update>,
     pub(super) dead: Vec<Update>,
     pub(super) settled: Vec<Update>,
@@ -94,7 +95,8 @@ impl Registry {
         self.place(now, &mut work);
         let views = self.settle(now, &mut work);
         self.resettle();
-        self.inform(now, &mut work, &views);
+        let concerned = self.inform(now, &mut work, &views);
+        self.tell_sources(concerned, &mut work);
         self.tell_of_deaths(&mut work);
         self.tell_settled(&mut work);
         self.groups.free_idle(now);
@@ -133,6 +135,7 @@ impl Registry {
                 };
                 let known = entry.audience.entry(id).or_default();
                 known.list = None;
+                known.sources = 0;
                 known.view = match reported.get(&region) {
                     Some(view) if *view == entry.view => *view,
                     _ => ViewNumber(0),
@@ -332,10 +335,7 @@ impl Registry {
             }
             let nodes = region.audience.keys().filter_map(|id| self.nodes.get(id));
             // A member may have given up the role and still have something on its way.
-            let senders = nodes.filter(|node| node.published).map(|node| Sender {
-                origin: node.origin,
-                address: node.address,
-            });
+            let senders = nodes.filter(|node| node.published).map(Node::as_sender);
             let senders: Vec<Sender> = senders.collect();
             for node in leavers {
                 work.letter(node).settled.push(Update::Settled {
@@ -375,6 +375,7 @@ impl Letter {
             &self.named,
             &self.regions,
             &self.views,
+            &self.sources,
             &self.closed,
             &self.dead,
             &self.settled,
@@ -387,6 +388,7 @@ impl Letter {
         for mut more in [
             self.regions,
             self.views,
+            self.sources,
             self.closed,
             self.dead,
             self.settled,

@@ -1,8 +1,9 @@
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
 
-use qsm_proto::Instant;
-use qsm_wire::membership::Update;
-use qsm_wire::{GroupId, NodeId, RegionId, ViewNumber};
+use qsm_proto::{Instant, is_source_specific};
+use qsm_wire::membership::{Sender, Update};
+use qsm_wire::{GroupId, NodeId, Origin, RegionId, ViewNumber};
 
 use super::apply::Work;
 use super::{Node, Registry};
@@ -21,13 +22,13 @@ enum Need {
 
 impl Registry {
     /// Tells everybody concerned, and nobody else, what changed (R039): differences to those who
-    /// know the view before, whole views to the others.
+    /// know the view before, whole views to the others. Returns the regions concerned.
     pub(super) fn inform(
         &mut self,
         now: Instant,
         work: &mut Work,
         views: &BTreeMap<RegionId, Update>,
-    ) {
+    ) -> BTreeSet<RegionId> {
         let checks = core::mem::take(&mut work.checks);
         for (region, node) in &checks {
             self.check(now, (*region, *node), work);
@@ -37,6 +38,7 @@ impl Registry {
             let audience = self.regions.get(*id).map(|region| region.audience.keys());
             told.extend(audience.into_iter().flatten().map(|node| (*id, *node)));
         }
+        let concerned = told.iter().map(|(id, _)| *id).collect();
         for (id, node) in told {
             let Some(region) = self.regions.get_mut(id) else {
                 continue;
@@ -55,6 +57,70 @@ impl Registry {
             };
             work.letter(node).views.push(view);
         }
+        concerned
+    }
+
+    /// Tells members of regions with source-specific addresses who else may send there, with the
+    /// batch that lets it. Rule R-MEM-13.
+    pub(super) fn tell_sources(&mut self, concerned: BTreeSet<RegionId>, work: &mut Work) {
+        for id in concerned {
+            let Some(region) = self.regions.get_mut(id) else {
+                continue;
+            };
+            if !is_source_specific(region.address.ip()) {
+                continue;
+            }
+            let members = region.members.iter().map(|member| member.origin.node);
+            let members: BTreeSet<NodeId> = members.collect();
+            let others = region
+                .audience
+                .keys()
+                .filter(|node| !members.contains(node));
+            let others = others.filter_map(|node| self.nodes.get(node));
+            let senders: Vec<Sender> = others.map(Node::as_sender).collect();
+            if region.sources.1 != senders {
+                region.sources = (region.sources.0 + 1, senders);
+            }
+            let (state, senders) = &region.sources;
+            let audience = region.audience.iter_mut();
+            for (node, known) in audience.filter(|(node, _)| members.contains(node)) {
+                if core::mem::replace(&mut known.sources, *state) != *state {
+                    work.letter(*node).sources.push(Update::Sources {
+                        region: id,
+                        senders: senders.clone(),
+                    });
+                }
+            }
+        }
+    }
+
+    /// Where those whom these updates name are on a second network, to be told before them; only
+    /// a node that is on two itself can do something with it. Rule R-MEM-12.
+    pub(crate) fn seconds_for(&self, node: NodeId, updates: &[Update]) -> Vec<Update> {
+        if self
+            .nodes
+            .get(&node)
+            .is_none_or(|node| node.second.is_none())
+        {
+            return Vec::new();
+        }
+        let members = updates.iter().flat_map(|update| match update {
+            Update::View { added, .. } => &added[..],
+            _ => &[],
+        });
+        let senders = updates.iter().flat_map(|update| match update {
+            Update::Settled { senders, .. } | Update::Sources { senders, .. } => &senders[..],
+            _ => &[],
+        });
+        let members = members.map(|member| (member.origin, member.address));
+        let senders = senders.map(|sender| (sender.origin, sender.address));
+        let named: BTreeMap<Origin, SocketAddr> = members.chain(senders).collect();
+        let second = |(origin, address): (Origin, SocketAddr)| {
+            let node = self.nodes.get(&origin.node)?;
+            let second = node.second.filter(|_| node.origin == origin)?;
+            Some(Update::Second { address, second })
+        };
+        named.into_iter().filter_map(second).collect()
     }
 
     /// Brings one node's knowledge of one region's groups up to date.

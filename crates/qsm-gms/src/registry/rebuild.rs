@@ -17,6 +17,7 @@ pub(crate) struct Report {
     pub(crate) origin: Origin,
     pub(crate) name: String,
     pub(crate) address: SocketAddr,
+    pub(crate) second: Option<SocketAddr>,
     pub(crate) groups: Vec<GroupReport>,
     pub(crate) regions: Vec<RegionReport>,
     pub(crate) senders: Vec<Origin>,
@@ -49,7 +50,7 @@ impl Registry {
             alive.insert(report.origin);
             senders.extend(&report.senders);
             let node = report.origin.node;
-            self.admit(report.origin, report.name, report.address);
+            self.admit(report.origin, report.name, (report.address, report.second));
             self.stats.admitted -= 1;
             self.take_up_groups(now, node, &report.groups);
             let views = report.regions.iter().map(|r| (r.region, r.view));
@@ -148,6 +149,7 @@ impl Registry {
             members: report.members,
             active: 0,
             audience: BTreeMap::new(),
+            sources: (0, Vec::new()),
         };
         for member in &living {
             if let Some(since) = member.left {

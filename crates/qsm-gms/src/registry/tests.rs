@@ -23,7 +23,7 @@ fn origin(node: u64) -> Origin {
 fn admit(registry: &mut Registry, node: u64) {
     let host = u8::try_from(node % 250).unwrap();
     let address = SocketAddr::from(([10, 0, 0, host], 1));
-    registry.admit(origin(node), format!("n{node}"), address);
+    registry.admit(origin(node), format!("n{node}"), (address, None));
 }
 
 fn names(groups: impl IntoIterator<Item = u64>) -> Vec<String> {
@@ -652,6 +652,7 @@ fn a_role_that_others_know_to_be_granted_is_taken_up_although_its_node_has_not_h
         origin: origin(node),
         name: String::new(),
         address,
+        second: None,
         groups: vec![group],
         regions,
         senders: vec![origin(1), origin(7)],
@@ -731,6 +732,7 @@ fn reports_that_contradict_each_other_still_make_one_consistent_membership() {
                 origin: origin(node),
                 name: String::new(),
                 address: SocketAddr::from(([10, 0, 0, 1], 1)),
+                second: None,
                 groups,
                 regions,
                 senders: Vec::new(),

@@ -1,4 +1,5 @@
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 
 use qsm_proto::{Instant, Random};
 use qsm_wire::membership::{FromService, GroupReport, Role};
@@ -38,7 +39,7 @@ fn first_incarnations(term: u64, highest: u32, random: &mut Random) -> u32 {
 
 /// How nodes come in.
 impl Service {
-    pub(super) fn take_hello(&mut self, now: Instant, node: NodeId, hello: Hello) {
+    pub(super) fn take_hello(&mut self, now: Instant, node: NodeId, mut hello: Hello) {
         let regions = hello.regions.iter();
         let regions = regions.map(|report| report.region.0.max(report.channel.0));
         let highest = [
@@ -56,6 +57,11 @@ impl Service {
         if hello.address.is_ipv4() != self.config.address.is_ipv4() {
             self.turn_away(node, hello);
             return;
+        }
+        let family = |second: &SocketAddr| second.is_ipv4() == hello.address.is_ipv4();
+        hello.second = hello.second.filter(family);
+        if let (address, Some(second)) = (hello.address, hello.second) {
+            self.event(ServiceEvent::SecondAddress { address, second });
         }
         match &mut self.phase {
             Phase::Holding(hold) => {
@@ -138,7 +144,8 @@ impl Service {
         let incarnation = Incarnation(self.incarnation_last);
         let origin = Origin { node, incarnation };
         let (name, address) = (hello.name.clone(), hello.address);
-        self.registry.admit(origin, name.clone(), address);
+        self.registry
+            .admit(origin, name.clone(), (address, hello.second));
         self.event(ServiceEvent::Admitted {
             origin,
             name,
@@ -183,6 +190,7 @@ impl Service {
                 },
                 name: hello.name,
                 address: hello.address,
+                second: hello.second,
                 groups: hello.groups,
                 regions: hello.regions,
                 senders: hello.senders,

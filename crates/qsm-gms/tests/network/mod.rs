@@ -101,6 +101,11 @@ impl Cluster {
     ) -> SocketAddr {
         let mut config = Config::new(NodeId(host), address);
         config.service = service;
+        self.add_member(config)
+    }
+
+    pub(crate) fn add_member(&mut self, config: Config) -> SocketAddr {
+        let address = config.address;
         let seed = Seed(self.random.bits());
         let member = Member {
             membership: Membership::new(&config, seed, self.now),

@@ -66,7 +66,7 @@ pub struct Endpoint {
     /// Groups whose subscription the application has given up, by the request that says so to
     /// the service, until that is answered (R-MEM-9).
     exiting: BTreeMap<u32, Vec<String>>,
-    listening: BTreeSet<SocketAddr>,
+    listening: BTreeMap<SocketAddr, BTreeSet<SocketAddr>>,
     /// Groups of regions whose first view has not come yet.
     announced: BTreeMap<RegionId, Vec<GroupId>>,
     /// Regions with a new view in the present batch.
@@ -106,7 +106,7 @@ impl Endpoint {
             routes: Routes::default(),
             subscriptions: BTreeSet::new(),
             exiting: BTreeMap::new(),
-            listening: BTreeSet::new(),
+            listening: BTreeMap::new(),
             announced: BTreeMap::new(),
             touched: BTreeSet::new(),
             publishing: BTreeMap::new(),

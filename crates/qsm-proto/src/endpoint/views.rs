@@ -1,6 +1,6 @@
 //! What the membership service says, and what follows from it for streams and subscriptions.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -12,6 +12,7 @@ use super::tokens::add_counters;
 use crate::membership::Change;
 use crate::region::{Leaving, Region, Settled};
 use crate::send::{SendConfig, SendStream};
+use crate::sources::is_source_specific;
 use crate::view::RegionView;
 use crate::{Deliver, Event, Instant};
 
@@ -132,6 +133,16 @@ impl Endpoint {
                 self.core.events.push(Event::Regions { request, rows });
             }
             Change::ServiceLost => self.core.events.push(Event::ServiceLost),
+            Change::Sources { region, senders } => {
+                if let Some(region) = self.regions.get_mut(&region) {
+                    region.sources = senders.iter().map(|sender| sender.address).collect();
+                }
+            }
+            Change::Second { address, second } => {
+                self.core
+                    .events
+                    .push(Event::SecondAddress { address, second });
+            }
             Change::ServiceFound { address } => {
                 self.core.events.push(Event::ServiceFound { address });
             }
@@ -364,19 +375,35 @@ impl Endpoint {
         self.subscriptions = wanted;
     }
 
-    /// The addresses of all regions this node takes part in.
+    /// The addresses of all regions this node takes part in, and whom to hear there.
+    /// Rule R-MEM-13.
     fn listen(&mut self) {
-        let wanted: BTreeSet<SocketAddr> = self
-            .regions
-            .values()
-            .filter(|region| region.member())
-            .map(Region::address)
-            .collect();
-        for address in wanted.difference(&self.listening) {
-            self.core.events.push(Event::Listen { address: *address });
+        let mut wanted: BTreeMap<SocketAddr, BTreeSet<SocketAddr>> = BTreeMap::new();
+        for region in self.regions.values().filter(|region| region.member()) {
+            let address = region.address();
+            let senders = wanted.entry(address).or_default();
+            if is_source_specific(address.ip()) {
+                let members = region.history.newest().members().iter();
+                senders.extend(members.map(|member| member.address));
+                senders.extend(&region.sources);
+            }
         }
-        for address in self.listening.difference(&wanted) {
-            self.core.events.push(Event::Unlisten { address: *address });
+        let new = |(address, senders): &(&SocketAddr, &BTreeSet<SocketAddr>)| {
+            self.listening.get(*address) != Some(*senders)
+        };
+        for (address, senders) in wanted.iter().filter(new) {
+            let (address, senders) = (*address, senders.clone());
+            self.core
+                .events
+                .push(match is_source_specific(address.ip()) {
+                    true => Event::ListenTo { address, senders },
+                    false => Event::Listen { address },
+                });
+        }
+        for address in self.listening.keys() {
+            if !wanted.contains_key(address) {
+                self.core.events.push(Event::Unlisten { address: *address });
+            }
         }
         self.listening = wanted;
     }

@@ -68,6 +68,21 @@ pub enum Change {
         /// Who may have sent something in a view before.
         senders: Vec<Sender>,
     },
+    /// Who may send to a region with a source-specific address without being a member of it. It
+    /// replaces what was said before.
+    Sources {
+        /// Which.
+        region: RegionId,
+        /// They.
+        senders: Vec<Sender>,
+    },
+    /// Who is at this address is at the other as well, on a second network. It may be said again.
+    Second {
+        /// Where a node is, or the membership service.
+        address: SocketAddr,
+        /// Where it is on the second network.
+        second: SocketAddr,
+    },
     /// All of a batch has been said.
     BatchEnd,
     /// The request is carried out; its effects came before.

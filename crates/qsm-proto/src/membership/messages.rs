@@ -141,6 +141,10 @@ impl Membership {
                 view,
                 senders,
             }),
+            Update::Sources { region, senders } => {
+                self.changes.push_back(Change::Sources { region, senders });
+            }
+            Update::Second { address, second } => self.note_second(address, second),
             _ => return false,
         }
         true

@@ -590,7 +590,7 @@ impl ReceiveStream {
         }
     }
 
-    /// Whether a packet of this number is new and near enough.
+    /// Whether a packet of this number is new and near enough. What comes again ends here (R-PKT-7).
     fn admit(&self, sequence: u64, inbox: &mut Inbox<'_>) -> bool {
         if sequence < self.start {
             inbox.desk.stats.discard_not_mine += 1;

@@ -112,6 +112,12 @@ impl Network {
         }
     }
 
+    /// How long it takes until a host hears a multicast address, which it then hears from
+    /// everybody, and until it does not any more.
+    pub(crate) fn latencies(&self) -> [Duration; 2] {
+        [self.options.join_latency, self.options.leave_latency]
+    }
+
     pub(crate) fn options(&self) -> &NetworkOptions {
         &self.options
     }

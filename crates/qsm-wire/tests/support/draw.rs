@@ -103,6 +103,7 @@ fn membership(dice: &mut Dice, kind: Kind) -> Owned {
         },
         Kind::Beacon => Owned::Beacon(Beacon {
             address: address(dice),
+            second: dice.flag().then(|| address(dice)),
             term: dice.u64(),
             embedded: dice.flag(),
         }),

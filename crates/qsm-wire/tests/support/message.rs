@@ -37,6 +37,7 @@ pub fn to_service(dice: &mut Dice, variant: usize) -> ToService {
         0 => ToService::Hello {
             name: text(dice),
             address: address(dice),
+            second: dice.flag().then(|| address(dice)),
             incarnation: Incarnation(dice.u32()),
             term: dice.u64(),
             groups: dice.list(4, |dice| GroupReport {
@@ -124,7 +125,7 @@ pub fn from_service(dice: &mut Dice, variant: usize) -> FromService {
 }
 
 fn update(dice: &mut Dice) -> Update {
-    match dice.below(6) {
+    match dice.below(8) {
         0 => Update::Named {
             group: GroupId(dice.u32()),
             name: text(dice),
@@ -149,6 +150,17 @@ fn update(dice: &mut Dice) -> Update {
         4 => Update::Settled {
             region: RegionId(dice.u32()),
             view: ViewNumber(dice.u32()),
+            senders: dice.list(3, |dice| Sender {
+                origin: origin(dice),
+                address: address(dice),
+            }),
+        },
+        5 => Update::Second {
+            address: address(dice),
+            second: address(dice),
+        },
+        6 => Update::Sources {
+            region: RegionId(dice.u32()),
             senders: dice.list(3, |dice| Sender {
                 origin: origin(dice),
                 address: address(dice),

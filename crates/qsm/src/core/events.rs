@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use qsm_net::PortError;
 use qsm_wire::membership::Role;
 
 use super::Core;
@@ -68,13 +69,21 @@ impl Core {
             Proto::Nodes { request, rows } => self.answer(request, Rows::Nodes(rows)),
             Proto::Groups { request, rows } => self.answer(request, Rows::Groups(rows)),
             Proto::Regions { request, rows } => self.answer(request, Rows::Regions(rows)),
-            Proto::Listen { address } => self.listen(address),
+            Proto::Listen { address } => {
+                let joined = self.port.join(address);
+                self.listens(address, joined);
+            }
+            Proto::ListenTo { address, senders } => {
+                let joined = self.port.join_sources(address, &senders);
+                self.listens(address, joined);
+            }
             Proto::Unlisten { address } => {
                 // The discovery address is listened to all the time.
                 if !self.embedding.is_discovery(address) {
                     self.port.leave(address);
                 }
             }
+            Proto::SecondAddress { address, second } => self.port.learn(address, second),
             Proto::ServiceMissing => self.embed(),
             other => self.tell(other),
         }
@@ -128,8 +137,8 @@ impl Core {
         self.readers.tell(&event);
     }
 
-    fn listen(&mut self, address: SocketAddr) {
-        if let Err(error) = self.port.join(address) {
+    fn listens(&mut self, address: SocketAddr, joined: Result<(), PortError>) {
+        if let Err(error) = joined {
             let reason = error.to_string();
             self.readers.tell(&Event::NotListening { address, reason });
         }

@@ -33,7 +33,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use qsm_net::Port;
+use qsm_net::Ports;
 use qsm_proto::{Datagram, Endpoint, Instant};
 
 pub(crate) use self::clock::Clock;
@@ -79,7 +79,7 @@ pub(crate) struct Core {
     now: Instant,
     spin: bool,
     endpoint: Endpoint,
-    port: Port,
+    port: Ports,
     routes: Routes,
     sources: Sources,
     pending: Pending,
@@ -235,8 +235,7 @@ impl Core {
 
     /// Tells the protocol of packets that the kernel dropped: it asks senders to slow down.
     fn note_drops(&mut self) {
-        let counters = self.port.counters();
-        let drops = counters.multicast.kernel_drops + counters.unicast.kernel_drops;
+        let drops = self.port.kernel_drops();
         if drops > self.load.drops {
             self.endpoint.note_drops(self.now, drops - self.load.drops);
             self.load.drops = drops;

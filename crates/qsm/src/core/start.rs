@@ -8,7 +8,7 @@ use std::sync::mpsc::{SyncSender, sync_channel};
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 
-use qsm_net::{Interface, Port, ThreadReport};
+use qsm_net::{Interface, Ports, ThreadReport};
 use qsm_proto::{Config, Endpoint, Seed};
 use qsm_wire::NodeId;
 
@@ -57,10 +57,11 @@ pub(crate) fn start(builder: Builder) -> Result<Node, StartError> {
 pub(crate) fn probe(builder: Builder) -> Result<Vec<CoreReport>, StartError> {
     let plan = Plan::new(builder)?;
     let threads = &plan.builder.threads;
-    let report = |(place, port): (usize, &Port)| {
+    let report = |(place, port): (usize, &Ports)| {
         let seat = Seat::take(threads, place, || ())?;
         Ok(CoreReport {
             io: port.report(),
+            second: port.second_report(),
             thread: seat.report,
             spin: threads.spin,
             pinned: threads.cpus.is_some(),
@@ -76,6 +77,7 @@ struct Plan {
     /// Of the first core; those of the others follow.
     id: NodeId,
     interface: Interface,
+    second: Option<Interface>,
     discovery: SocketAddr,
 }
 
@@ -86,6 +88,7 @@ impl Plan {
         let id = NodeId(random() & !(CORES_MAX as u64 - 1));
         let name = config_name(builder.name.as_deref(), id)?;
         let interface = builder.network.interface(builder.service)?;
+        let second = builder.network.second(interface.family())?;
         let discovery = builder.network.discovery(interface.family());
         // An embedded service is to choose alike.
         builder.network.family = Some(interface.family());
@@ -96,6 +99,7 @@ impl Plan {
             name,
             id,
             interface,
+            second,
             discovery,
         })
     }
@@ -112,18 +116,16 @@ impl Plan {
     }
 
     /// One for each core.
-    fn ports(&self) -> Result<Vec<Port>, StartError> {
+    fn ports(&self) -> Result<Vec<Ports>, StartError> {
         let open = |place| {
             let network = self.builder.network.of_core(place)?;
-            let mut port = Port::open(network.port_config(self.interface.clone()))?;
-            port.join(self.discovery)?;
-            Ok(port)
+            network.open(self.interface.clone(), self.second.clone())
         };
         (0..self.builder.threads.cores).map(open).collect()
     }
 
     /// The core in this place, among all.
-    fn core(&self, place: usize, port: Port, all: &[Arc<Shared>]) -> Result<Core, StartError> {
+    fn core(&self, place: usize, port: Ports, all: &[Arc<Shared>]) -> Result<Core, StartError> {
         let clock = Clock::start();
         let now = clock.now();
         let config = self.config(place, &port)?;
@@ -155,9 +157,10 @@ impl Plan {
         })
     }
 
-    fn config(&self, place: usize, port: &Port) -> Result<Config, StartError> {
+    fn config(&self, place: usize, port: &Ports) -> Result<Config, StartError> {
         let (builder, interface) = (&self.builder, &self.interface);
-        let mtu = usize::try_from(interface.mtu).unwrap_or(usize::MAX);
+        let second = self.second.as_ref().map_or(u32::MAX, |second| second.mtu);
+        let mtu = usize::try_from(interface.mtu.min(second)).unwrap_or(usize::MAX);
         let usual = if interface.loopback {
             JUMBO_BYTES
         } else {
@@ -168,6 +171,7 @@ impl Plan {
         Ok(Config {
             name: self.name_of(place)?,
             cluster: builder.cluster.clone(),
+            second: port.second_addr(),
             discovery: self.discovery,
             service: builder.service,
             layout: builder.layout,

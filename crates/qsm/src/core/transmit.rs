@@ -4,7 +4,7 @@
 use std::net::SocketAddr;
 use std::time;
 
-use qsm_net::{Port, SendError, Sent};
+use qsm_net::{Ports, SendError, Sent};
 use qsm_proto::{Endpoint, Instant, Transmit};
 
 use crate::snapshot::RuntimeStats;
@@ -45,7 +45,7 @@ impl Transmitter {
     }
 
     /// Sends what there is, up to the quantum.
-    pub(crate) fn run(&mut self, now: Instant, from: &mut impl Poll, port: &mut Port) {
+    pub(crate) fn run(&mut self, now: Instant, from: &mut impl Poll, port: &mut Ports) {
         self.more = true;
         if !self.send_held(port) {
             return;
@@ -82,7 +82,7 @@ impl Transmitter {
         stats.send_failed = self.failed;
     }
 
-    fn send_held(&mut self, port: &mut Port) -> bool {
+    fn send_held(&mut self, port: &mut Ports) -> bool {
         let Some((to, segment_bytes)) = self.held_for else {
             return true;
         };
@@ -106,7 +106,7 @@ impl Transmitter {
 /// Gives a train to the kernel, and shows what it took.
 fn hand_over(
     tap: Option<&Tap>,
-    port: &mut Port,
+    port: &mut Ports,
     to: SocketAddr,
     (bytes, segment_bytes): (&[u8], usize),
 ) -> Result<Sent, SendError> {

@@ -1,0 +1,381 @@
+//! The same on two networks: everything is sent by both, and received from both (R235).
+//!
+//! No call of the socket interface sends on several interfaces, so there are two ports, and what one network loses the
+//! other one brings. Whoever receives gets most datagrams twice and sorts that out, as it must in any case: networks
+//! duplicate. A host goes by its address on the first network; where it is on the second one [`Ports::learn`] is told.
+//!
+//! The faster network sets the pace. A train that the send buffer of only one of the two has no room for is sent by the
+//! other alone, and counted as [`would_block`](crate::SendErrorCounters::would_block): to wait for the slower network
+//! would let it, or its failing card, stop both.
+
+use std::collections::BTreeSet;
+use std::io;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use crate::config::PortConfig;
+use crate::counters::PortCounters;
+use crate::error::{PortError, SendError, Sent};
+use crate::paths::{Paths, Way};
+use crate::poller::Ready;
+use crate::port::Port;
+use crate::receive::Datagrams;
+use crate::report::IoReport;
+use crate::waker::Waker;
+
+/// A [`Port`], or two on different networks that are used as one. What is said of a port's methods holds here.
+#[derive(Debug)]
+pub struct Ports {
+    first: Port,
+    second: Option<Box<Second>>,
+}
+
+#[derive(Debug)]
+struct Second {
+    port: Port,
+    paths: Paths,
+    /// The last batch came by this network.
+    current: bool,
+    /// Who must have room before sending can go on: one of those that are set.
+    blocked: [bool; 2],
+}
+
+impl Ports {
+    /// Opens the ports. Those of a second network share the waker of the first.
+    ///
+    /// # Errors
+    /// As [`Port::open`]; and both may not be on one interface, or of different families.
+    pub fn open(first: PortConfig, second: Option<PortConfig>) -> Result<Self, PortError> {
+        if let Some(second) = &second {
+            check(&first, second)?;
+        }
+        let first = Port::open(first)?;
+        let second = second.map(Port::open).transpose()?;
+        if let Some(second) = &second {
+            first
+                .watch(second)
+                .map_err(PortError::os("watch a second network"))?;
+        }
+        let second = second.map(|port| {
+            Box::new(Second {
+                port,
+                paths: Paths::default(),
+                current: true,
+                blocked: [false; 2],
+            })
+        });
+        Ok(Self { first, second })
+    }
+
+    /// Whoever is at the address `first` is at `second` as well: what is sent to the one goes to the other by the second
+    /// network, and what comes from the other bears the first as its source. Without effect on a single port.
+    pub fn learn(&mut self, first: SocketAddr, second: SocketAddr) {
+        let Some(own) = &mut self.second else {
+            return;
+        };
+        let host = |address: SocketAddr| !address.ip().is_multicast() && address.port() != 0;
+        if host(first) && host(second) && first != second {
+            own.paths.learn(first, second);
+        }
+    }
+
+    /// Address of the unicast socket on the first network, by which others know this host.
+    #[must_use]
+    pub fn local_addr(&self) -> SocketAddr {
+        self.first.local_addr()
+    }
+
+    /// Address of the unicast socket on the second network, if there is one.
+    #[must_use]
+    pub fn second_addr(&self) -> Option<SocketAddr> {
+        self.second.as_ref().map(|second| second.port.local_addr())
+    }
+
+    /// As [`Port::join`], on both networks.
+    ///
+    /// # Errors
+    /// As [`Port::join`]. A group that could be joined on one network stays joined there.
+    pub fn join(&mut self, group: SocketAddr) -> Result<(), PortError> {
+        let first = self.first.join(group);
+        // Also where the first could not, since the other one may.
+        if let Some(second) = &mut self.second {
+            second.port.join(group)?;
+        }
+        first
+    }
+
+    /// As [`Port::join_sources`], on both networks, for hosts at these addresses on the first one. On the second one only
+    /// hosts can be heard of which [`Ports::learn`] was told.
+    ///
+    /// # Errors
+    /// As [`Port::join_sources`].
+    pub fn join_sources(
+        &mut self,
+        group: SocketAddr,
+        sources: &BTreeSet<SocketAddr>,
+    ) -> Result<(), PortError> {
+        let ips = sources.iter().map(SocketAddr::ip).collect();
+        let first = self.first.join_sources(group, &ips);
+        if let Some(Second { port, paths, .. }) = self.second.as_deref_mut() {
+            let ways = sources.iter().map(|source| paths.way(*source));
+            let ips = ways.filter_map(|way| match way {
+                Way::Both(second) => Some(second.ip()),
+                Way::First | Way::Second => None,
+            });
+            port.join_sources(group, &ips.collect())?;
+        }
+        first
+    }
+
+    /// As [`Port::leave`], on both networks.
+    pub fn leave(&mut self, group: SocketAddr) {
+        self.first.leave(group);
+        if let Some(second) = &mut self.second {
+            second.port.leave(group);
+        }
+    }
+
+    /// As [`Port::waker`].
+    #[must_use]
+    pub fn waker(&self) -> Waker {
+        self.first.waker()
+    }
+
+    /// As [`Port::wait`], for both networks.
+    ///
+    /// # Errors
+    /// As [`Port::wait`].
+    pub fn wait(&mut self, timeout: Option<Duration>) -> io::Result<Ready> {
+        self.first.wait(timeout)
+    }
+
+    /// As [`Port::nap`].
+    ///
+    /// # Errors
+    /// As [`Port::nap`].
+    pub fn nap(&mut self, duration: Duration) -> io::Result<bool> {
+        self.first.nap(duration)
+    }
+
+    /// As [`Port::receive`]: one batch, from the networks in turn; 0 when both are drained.
+    ///
+    /// # Errors
+    /// As [`Port::receive`].
+    pub fn receive(&mut self) -> io::Result<usize> {
+        let Some(second) = &mut self.second else {
+            return self.first.receive();
+        };
+        for _ in 0..2 {
+            second.current = !second.current;
+            let port = match second.current {
+                true => &mut second.port,
+                false => &mut self.first,
+            };
+            let count = port.receive()?;
+            if second.current {
+                let paths = &mut second.paths;
+                port.rename(|source| paths.name(source));
+            }
+            if count > 0 {
+                return Ok(count);
+            }
+        }
+        Ok(0)
+    }
+
+    /// As [`Port::datagrams`].
+    #[must_use]
+    pub fn datagrams(&self) -> Datagrams<'_> {
+        match &self.second {
+            Some(second) if second.current => second.port.datagrams(),
+            _ => self.first.datagrams(),
+        }
+    }
+
+    /// As [`Port::send`], by both networks where they lead to the destination. It has been sent when one of them took it.
+    ///
+    /// # Errors
+    /// As [`Port::send`], if neither network took all of it: to go on when there is room if one lacked room, else what
+    /// the first one said.
+    pub fn send(
+        &mut self,
+        to: SocketAddr,
+        bytes: &[u8],
+        segment_bytes: usize,
+    ) -> Result<Sent, SendError> {
+        let Some(second) = &mut self.second else {
+            return self.first.send(to, bytes, segment_bytes);
+        };
+        let (first, other) = match second.paths.way(to) {
+            Way::First => (Some(to), None),
+            Way::Second => (None, Some(to)),
+            Way::Both(other) => (Some(to), Some(other)),
+        };
+        let by_first = first.map(|to| self.first.send(to, bytes, segment_bytes));
+        let by_second = other.map(|to| second.port.send(to, bytes, segment_bytes));
+        second.blocked = [&by_first, &by_second]
+            .map(|result| matches!(result, Some(Err(SendError::WouldBlock { .. }))));
+        match (by_first, by_second) {
+            (Some(first), Some(second)) => better(first, second),
+            // One of the two is there.
+            (one, other) => one.or(other).unwrap_or_else(|| Ok(Sent::default())),
+        }
+    }
+
+    /// As [`Port::writable`], of a network that lacked room for what was sent last.
+    #[must_use]
+    pub fn writable(&self) -> bool {
+        match &self.second {
+            None => self.first.writable(),
+            Some(second) => {
+                let [first, other] = second.blocked;
+                let waits = first || other;
+                !waits || first && self.first.writable() || other && second.port.writable()
+            }
+        }
+    }
+
+    /// As [`Port::counters`], of both networks together.
+    #[must_use]
+    pub fn counters(&self) -> PortCounters {
+        let mut sum = *self.first.counters();
+        if let Some(second) = &self.second {
+            sum += *second.port.counters();
+        }
+        sum
+    }
+
+    /// As [`Port::counters`], of the second network, if there is one.
+    #[must_use]
+    pub fn second_counters(&self) -> Option<PortCounters> {
+        self.second.as_ref().map(|second| *second.port.counters())
+    }
+
+    /// Packets that the kernel dropped for lack of buffers, as [`Port::counters`] has them.
+    #[must_use]
+    pub fn kernel_drops(&self) -> u64 {
+        let drops = |port: &Port| {
+            let counters = port.counters();
+            counters.multicast.kernel_drops + counters.unicast.kernel_drops
+        };
+        let second = self.second.as_ref().map_or(0, |second| drops(&second.port));
+        drops(&self.first) + second
+    }
+
+    /// As [`Port::refresh_drops`].
+    pub fn refresh_drops(&mut self) {
+        self.first.refresh_drops();
+        if let Some(second) = &mut self.second {
+            second.port.refresh_drops();
+        }
+    }
+
+    /// As [`Port::report`], of the first network.
+    #[must_use]
+    pub fn report(&self) -> IoReport {
+        self.first.report()
+    }
+
+    /// As [`Port::report`], of the second network, if there is one.
+    #[must_use]
+    pub fn second_report(&self) -> Option<IoReport> {
+        self.second.as_ref().map(|second| second.port.report())
+    }
+
+    /// As [`Port::receive_buffer_granted`]: the smaller one.
+    #[must_use]
+    pub fn receive_buffer_granted(&self) -> usize {
+        let first = self.first.receive_buffer_granted();
+        match &self.second {
+            Some(second) => first.min(second.port.receive_buffer_granted()),
+            None => first,
+        }
+    }
+}
+
+fn check(first: &PortConfig, second: &PortConfig) -> Result<(), PortError> {
+    let (first, second) = (&first.interface, &second.interface);
+    if first.index == second.index {
+        let name = first.name.clone();
+        return Err(PortError::SameInterface { name });
+    }
+    if first.family() != second.family() {
+        return Err(PortError::OtherFamilies {
+            first: first.to_string(),
+            second: second.to_string(),
+        });
+    }
+    Ok(())
+}
+
+/// What became of a train that both networks were given.
+fn better(
+    first: Result<Sent, SendError>,
+    second: Result<Sent, SendError>,
+) -> Result<Sent, SendError> {
+    let (first, second) = match (first, second) {
+        (Ok(sent), _) | (_, Ok(sent)) => return Ok(sent),
+        (Err(first), Err(second)) => (first, second),
+    };
+    let sent = match first.sent().bytes >= second.sent().bytes {
+        true => first.sent(),
+        false => second.sent(),
+    };
+    let full = |error: &SendError| matches!(error, SendError::WouldBlock { .. });
+    if full(&first) || full(&second) {
+        return Err(SendError::WouldBlock { sent });
+    }
+    Err(first)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::SendFailure;
+
+    fn full(bytes: usize) -> Result<Sent, SendError> {
+        Err(SendError::WouldBlock { sent: sent(bytes) })
+    }
+
+    fn failed(bytes: usize) -> Result<Sent, SendError> {
+        Err(SendError::Failed {
+            failure: SendFailure::Unreachable,
+            to: SocketAddr::from(([10, 0, 0, 1], 1)),
+            sent: sent(bytes),
+            source: io::Error::from_raw_os_error(libc::ENETUNREACH),
+        })
+    }
+
+    fn sent(bytes: usize) -> Sent {
+        Sent {
+            bytes,
+            ..Sent::default()
+        }
+    }
+
+    #[test]
+    fn what_one_network_took_is_sent() {
+        for other in [full(5), failed(5)] {
+            assert_eq!(better(other, Ok(sent(9))).unwrap(), sent(9));
+        }
+        assert_eq!(better(Ok(sent(9)), failed(0)).unwrap(), sent(9));
+    }
+
+    #[test]
+    fn the_faster_network_says_where_to_go_on() {
+        for (first, second) in [(full(3), full(5)), (full(5), full(3)), (failed(5), full(2))] {
+            match better(first, second).unwrap_err() {
+                SendError::WouldBlock { sent } => assert_eq!(sent.bytes, 5),
+                other => panic!("{other}"),
+            }
+        }
+    }
+
+    #[test]
+    fn what_both_refuse_is_refused() {
+        assert!(matches!(
+            better(failed(0), failed(0)),
+            Err(SendError::Failed { .. })
+        ));
+    }
+}
