@@ -243,7 +243,7 @@ impl Default for Limits {
             ahead_packets: 1 << 16,
             streams: 1024,
             message_bytes: 16 << 20,
-            groups: 100_000,
+            groups: 1 << 17,
         }
     }
 }
