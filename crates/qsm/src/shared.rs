@@ -12,6 +12,7 @@ use qsm_net::Waker;
 use qsm_wire::NodeId;
 use qsm_wire::membership::{GroupRow, NodeRow, QueryKind, RegionRow};
 
+use crate::attach::RingSink;
 use crate::builder::Builder;
 use crate::error::{CloseReason, RequestError};
 use crate::event::Event;
@@ -34,6 +35,8 @@ pub(crate) type Upcall = Box<dyn FnMut(Delivery<'_>) + Send>;
 pub(crate) enum Sink {
     Queue(Arc<Inbox<Message>>),
     Upcall(Upcall),
+    /// Shared memory of an attached process.
+    Ring(Box<RingSink>),
 }
 
 /// The answer to a query.
