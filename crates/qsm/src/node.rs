@@ -393,6 +393,23 @@ impl Node {
         Share::open(self, options)
     }
 
+    /// As [`Node::flush`], but gives up when nobody wants to know any more.
+    pub(crate) fn flush_unless(
+        &self,
+        timeout: Duration,
+        over: impl Fn() -> bool,
+    ) -> Result<(), RequestError> {
+        let doing = "waiting for all receivers to have everything";
+        let flush = |reply, deadline| Command::Flush { deadline, reply };
+        let requests = self
+            .engines
+            .iter()
+            .map(|engine| engine.shared.request(doing, Some(timeout), flush));
+        let answers = requests.collect::<Result<Vec<_>, _>>()?;
+        let mut answers = answers.into_iter();
+        answers.try_for_each(|answer| answer.wait_unless(&over))
+    }
+
     /// The groups of each core that has some of these.
     pub(crate) fn shares(&self, names: &[Arc<str>]) -> Vec<CoreShare> {
         self.engines.shards().split(names)

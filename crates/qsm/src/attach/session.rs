@@ -44,6 +44,9 @@ const REQUESTS_MAX: usize = 16;
 /// Longest that a request waits, so that nothing of a process outlives it for long.
 const WAIT_MAX: Duration = Duration::from_secs(600);
 
+/// How often one who waits for members looks whether the process is still there.
+const LOOK: Duration = Duration::from_millis(200);
+
 /// Why a session ends.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum End {
@@ -182,6 +185,10 @@ impl Session {
         let mut table = self.table();
         table.subscriptions.clear();
         table.publishers.clear();
+        drop(table);
+        // Its threads are counted as long as they are there.
+        let none = || (self.table().requests == 0).then_some(());
+        self.flushers.wait(None, none);
     }
 
     /// Ends the session soon, whatever its threads are waiting for.
@@ -255,7 +262,6 @@ impl Session {
         let thread = thread::Builder::new().name("qsm-request".to_owned());
         let started = thread.spawn(move || {
             let (reply, descriptor) = session.answer(request, names);
-            session.table().requests -= 1;
             let descriptors: Vec<_> = descriptor.iter().map(AsFd::as_fd).collect();
             let packet = reply.encode();
             // One that is gone needs no answer.
@@ -263,8 +269,11 @@ impl Session {
                 [] => session.line.socket.send(&packet),
                 _ => session.line.socket.send_with(&packet, &descriptors),
             });
+            session.table().requests -= 1;
+            session.flushers.wake();
         });
         if let Err(error) = started {
+            self.table().requests -= 1;
             let cause = format!("the engine cannot start a thread: {error}");
             self.end(End::Closed { cause });
         }
@@ -464,7 +473,9 @@ impl Session {
         let doing = "waiting for the engine to take everything";
         taken.ok_or(RequestError::Timeout { doing, after })?;
         let left = deadline.saturating_duration_since(Instant::now());
-        self.node.flush(left)?;
+        // Until it is stable it counts as a request of the process, also when that is gone: so a
+        // core thread has no more of them to look after than processes and requests are allowed.
+        self.node.flush_unless(left, || self.line.is_void())?;
         Ok(Reply::Done { id })
     }
 
@@ -477,8 +488,21 @@ impl Session {
     ) -> Result<Reply, RequestError> {
         let publisher = self.table().publishers.get(&slot).cloned();
         let publisher = publisher.ok_or_else(|| refused("no such publisher".to_owned()))?;
-        if count > 0 {
-            publisher.wait_for_members(count, timeout.min(WAIT_MAX))?;
+        let after = timeout.min(WAIT_MAX);
+        let deadline = Instant::now() + after;
+        // In short waits, to see the end of the process.
+        while count > 0 && self.line.ended().is_none() {
+            let left = deadline.saturating_duration_since(Instant::now());
+            match publisher.wait_for_members(count, left.min(LOOK)) {
+                Err(RequestError::Timeout { .. }) if left > LOOK => {}
+                Err(RequestError::Timeout { doing, .. }) => {
+                    return Err(RequestError::Timeout { doing, after });
+                }
+                other => {
+                    other?;
+                    break;
+                }
+            }
         }
         let count = publisher.members()?;
         Ok(Reply::Members { id, count })
