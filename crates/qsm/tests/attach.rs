@@ -436,6 +436,20 @@ fn sixty_four_processes_and_not_one_more() {
 }
 
 #[test]
+fn many_threads_of_a_process_may_ask_at_once() {
+    let (site, place) = (Site::new(), Place::new());
+    let engine = site.first("engine");
+    let share = engine.share(place.path()).unwrap();
+    let client = place.attach();
+    thread::scope(|scope| {
+        for _ in 0..40 {
+            scope.spawn(|| (0..20).for_each(|_| assert!(client.stats().is_ok())));
+        }
+    });
+    assert_eq!(share.stats().cut_off, 0);
+}
+
+#[test]
 fn the_end_of_the_engine_is_told_to_all_at_once() {
     let (site, place) = (Site::new(), Place::new());
     let engine = site.first("engine");

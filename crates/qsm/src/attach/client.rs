@@ -19,11 +19,13 @@ use super::error::AttachError;
 use super::publisher::{Publisher, Waiting};
 use super::requests::{Failed, PACKET_BYTES_MAX, Reply, Request, VERSION, packets_of_names};
 use super::ring::{Writer, memory_words, writers_bell};
+use super::session::REQUESTS_AT_ONCE;
 use super::subscription::{Inbound, SubscribeOptions, Subscription, Upcalls};
 use super::tally::ClientRow;
 use crate::error::{CloseReason, RecvError, RequestError};
 use crate::event::{Event, Events};
 use crate::inbox::Inbox;
+use crate::sleepers::Sleepers;
 use crate::subscription::Delivery;
 
 /// How long the engine may take to say welcome.
@@ -72,6 +74,8 @@ pub(super) struct Link {
     node: NodeId,
     slots: AtomicU32,
     pending: Mutex<Pending>,
+    /// Threads that wait until they may ask.
+    turns: Sleepers,
     closed: OnceLock<CloseReason>,
     inbounds: Mutex<Vec<Weak<Inbound>>>,
     readers: Mutex<Vec<Arc<Inbox<Event>>>>,
@@ -359,6 +363,7 @@ impl Link {
             node,
             slots: AtomicU32::new(0),
             pending: Mutex::default(),
+            turns: Sleepers::default(),
             closed: OnceLock::new(),
             inbounds: Mutex::default(),
             readers: Mutex::default(),
@@ -389,7 +394,7 @@ impl Link {
             }),
             Err(RecvTimeoutError::Disconnected) => Err(self.why_closed()),
         };
-        lock(&self.pending).answers.remove(&id);
+        self.forget(id);
         result
     }
 
@@ -417,6 +422,7 @@ impl Link {
         }
         self.socket.shutdown();
         lock(&self.pending).answers.clear();
+        self.turns.wake();
         writers_bell(&self.memory).ring();
         for inbound in lock(&self.inbounds).iter().filter_map(Weak::upgrade) {
             inbound.wake();
@@ -426,20 +432,33 @@ impl Link {
         }
     }
 
-    /// Sends all packets of a request before those of another.
+    /// Sends all packets of a request before those of another, when fewer than may be are under
+    /// way.
     fn send(&self, sender: SyncSender<Answer>, packets: impl FnOnce(u32) -> Vec<Vec<u8>>) -> u32 {
-        let mut pending = lock(&self.pending);
+        let turn = || {
+            let pending = lock(&self.pending);
+            (pending.answers.len() < REQUESTS_AT_ONCE || self.closed().is_some()).then_some(pending)
+        };
+        // Without a deadline a wait ends only with a result.
+        let turn = self.turns.wait(None, turn);
+        let mut pending = turn.unwrap_or_else(|| lock(&self.pending));
         let id = pending.next;
         pending.next = id.wrapping_add(1);
         let packets = packets(id);
-        let sent: Result<(), _> = packets
-            .iter()
-            .try_for_each(|packet| self.socket.send(packet));
+        let mut packets = packets.iter();
+        let sent = packets.try_for_each(|packet| self.socket.send(packet));
         // Dropping the sender says that no answer will come.
         if sent.is_ok() && self.closed().is_none() {
             pending.answers.insert(id, sender);
         }
         id
+    }
+
+    /// Nobody waits for this answer any more, and another may be asked for.
+    fn forget(&self, id: u32) -> Option<SyncSender<Answer>> {
+        let forgotten = lock(&self.pending).answers.remove(&id);
+        self.turns.wake();
+        forgotten
     }
 
     fn wait(
@@ -505,8 +524,7 @@ impl Link {
         else {
             return;
         };
-        let waiting = lock(&self.pending).answers.remove(&id);
-        match (waiting, &reply) {
+        match (self.forget(id), &reply) {
             (Some(waiting), _) => drop(waiting.try_send((reply, descriptors))),
             // Nobody waits for it any more.
             (None, Reply::Subscribed { key, .. }) => self.tell(&Request::Unsubscribe { key: *key }),

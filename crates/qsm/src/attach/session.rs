@@ -40,7 +40,11 @@ pub(super) const RETIRE: u32 = 1 << 31;
 /// Smallest ring, bytes.
 pub(super) const RING_BYTES_MIN: usize = 4096;
 /// Requests of one process that wait for something at the same time.
-const REQUESTS_MAX: usize = 16;
+const REQUESTS_MAX: usize = 2 * REQUESTS_AT_ONCE;
+/// Of these an attached process makes so many at once; more of its threads wait for their turn.
+pub(super) const REQUESTS_AT_ONCE: usize = 8;
+/// How long one too many may wait.
+const REQUESTS_PATIENCE: Duration = Duration::from_secs(1);
 /// Longest that a request waits, so that nothing of a process outlives it for long.
 const WAIT_MAX: Duration = Duration::from_secs(600);
 
@@ -251,13 +255,16 @@ impl Session {
 
     /// Serves a request on a thread of its own.
     fn serve(self: &Arc<Self>, request: Request, names: Vec<Arc<str>>) -> Result<(), CutReason> {
-        {
+        let free = || {
             let mut table = self.table();
-            if table.requests == REQUESTS_MAX {
-                return Err(CutReason::Requests);
-            }
-            table.requests += 1;
-        }
+            let free = table.requests < REQUESTS_MAX;
+            table.requests += usize::from(free);
+            free.then_some(())
+        };
+        // A process keeps to half of them; others may be sending their answer yet.
+        let deadline = Instant::now() + REQUESTS_PATIENCE;
+        let room = self.flushers.wait(Some(deadline), free);
+        room.ok_or(CutReason::Requests)?;
         let session = Arc::clone(self);
         let thread = thread::Builder::new().name("qsm-request".to_owned());
         let started = thread.spawn(move || {
