@@ -100,12 +100,19 @@ fn echo(path: &Path) {
             break;
         }
         assert_eq!(message.number(), next);
-        assert!(message.bytes() == pattern(next, 400), "message {next}");
+        assert!(message.bytes() == question(next), "message {next}");
         answers.send(message.bytes()).unwrap();
         next += 1;
     }
     engine.shutdown(PATIENCE).unwrap();
     println!("role: done");
+}
+
+/// Content that no other question has.
+fn question(number: u64) -> Vec<u8> {
+    let mut content = pattern(number, 400);
+    content.extend(number.to_le_bytes());
+    content
 }
 
 /// Publishes to what it subscribes to, without end.
@@ -129,7 +136,7 @@ fn two_processes_and_a_remote_node_exchange_all_messages_in_order() {
     let questions = remote.publisher("ask").unwrap();
     questions.wait_for_members(1, PATIENCE).unwrap();
     for number in 1..=MESSAGES {
-        questions.send(&pattern(number, 400)).unwrap();
+        questions.send(&question(number)).unwrap();
     }
     questions.send(b"end").unwrap();
     // Each of them answers each question, in order; between them any order will do.
@@ -137,7 +144,7 @@ fn two_processes_and_a_remote_node_exchange_all_messages_in_order() {
     for number in 1..=2 * MESSAGES {
         let message = common::next(&answers);
         assert_eq!(message.number(), number);
-        let expected = |asked: u64| pattern(asked, 400) == message.bytes();
+        let expected = |asked: u64| question(asked) == message.bytes();
         let place = came.iter().position(|last| expected(last + 1));
         let place = place.expect("the next answer of one of them");
         came[place] += 1;
