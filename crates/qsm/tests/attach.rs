@@ -23,11 +23,9 @@ fn attached_next(subscription: &Subscription) -> Message {
 fn expect(subscription: &Subscription, numbers: impl IntoIterator<Item = u64>, length: usize) {
     for number in numbers {
         let message = attached_next(subscription);
-        assert_eq!(message.number(), number);
-        assert!(
-            message.bytes() == pattern(number, length),
-            "message {number}"
-        );
+        assert_eq!(message.number(), number, "{message:?}");
+        let same = message.bytes() == pattern(number, length);
+        assert!(same, "{message:?}: {:?}", &message.bytes()[..8]);
     }
 }
 
