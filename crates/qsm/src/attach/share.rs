@@ -256,8 +256,7 @@ impl Share {
 
 impl Drop for Share {
     fn drop(&mut self) {
-        self.hall
-            .end("the engine is not shared any more; attach to another");
+        self.hall.end("it is not shared any more");
         for inbox in &self.inboxes {
             inbox.close(RecvError::Closed(CloseReason::ShutDown));
         }
