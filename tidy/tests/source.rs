@@ -29,9 +29,14 @@ const BANNED: [&str; 12] = [
 /// Where a thread can wait for another.
 const LOCKS: [&str; 5] = ["Mutex", "RwLock", "Condvar", "Once", "mpsc"];
 /// Where one may, outside of the pure crates: those who sleep until a queue changes (it is entered
-/// only if somebody sleeps), answers to commands, and the end of a thread. Nothing else is on a
-/// message's way.
-const WAITING: [&str; 5] = [
+/// only if somebody sleeps), answers to commands, and the end of a thread; and in attached
+/// processes, whose threads take turns at a ring of one writer and one reader, and the list of
+/// them. Nothing else is on a message's way, and none of the engine's.
+const WAITING: [&str; 9] = [
+    "crates/qsm/src/attach/client.rs",
+    "crates/qsm/src/attach/session.rs",
+    "crates/qsm/src/attach/share.rs",
+    "crates/qsm/src/attach/subscription.rs",
     "crates/qsm/src/core/start.rs",
     "crates/qsm/src/engine.rs",
     "crates/qsm/src/service.rs",

@@ -9,6 +9,7 @@ use qsm::{Builder, DATA_PORT, Embedded, Family, FaultConfig, Node};
 
 use crate::bench::BenchArgs;
 use crate::demo::{self, DemoArgs};
+use crate::engine::EngineArgs;
 use crate::gms::GmsArgs;
 use crate::lab_command::LabArgs;
 use crate::listing::{ListArgs, NodesArgs};
@@ -53,6 +54,8 @@ pub(crate) enum Command {
     Pub(PubArgs),
     /// Receive groups: print, count, hash or store their messages
     Sub(SubArgs),
+    /// Run a node that other processes of this host attach to
+    Engine(EngineArgs),
     /// Run a membership service on its own
     Gms(GmsArgs),
     /// List the nodes of the cluster
@@ -432,6 +435,15 @@ mod tests {
             ("qsm pub a --frames --whole f", ErrorKind::ArgumentConflict),
             ("qsm sub a --frames --json", ErrorKind::ArgumentConflict),
             ("qsm sub a --count 0", ErrorKind::ValueValidation),
+            ("qsm engine", ErrorKind::MissingRequiredArgument),
+            (
+                "qsm sub a --attach p --interface lo",
+                ErrorKind::ArgumentConflict,
+            ),
+            (
+                "qsm pub a --attach p --cores 1",
+                ErrorKind::ArgumentConflict,
+            ),
             ("qsm sub a --cores 0", ErrorKind::ValueValidation),
             ("qsm sub a --pin 3-2", ErrorKind::ValueValidation),
             ("qsm sub a --realtime 100", ErrorKind::ValueValidation),

@@ -5,6 +5,7 @@ use std::io::{self, ErrorKind};
 use std::process::ExitCode;
 
 use lab::LabError;
+use qsm::attach::{AttachError, ShareError};
 use qsm::{RecvError, RequestError, SendError, StartError};
 
 /// What the exit code says; `qsm --help` lists the same.
@@ -131,6 +132,22 @@ impl From<SendError> for Failure {
 impl From<RecvError> for Failure {
     fn from(error: RecvError) -> Self {
         Self::split(Code::Failure, &error.to_string(), "start it again")
+    }
+}
+
+impl From<AttachError> for Failure {
+    fn from(error: AttachError) -> Self {
+        Self::split(Code::Failure, &error.to_string(), "see `qsm engine --help`")
+    }
+}
+
+impl From<ShareError> for Failure {
+    fn from(error: ShareError) -> Self {
+        let code = match error {
+            ShareError::RingBytes { .. } => Code::Usage,
+            _ => Code::Failure,
+        };
+        Self::split(code, &error.to_string(), "see `qsm engine --help`")
     }
 }
 

@@ -16,6 +16,7 @@ mod bench;
 mod cast;
 mod demo;
 mod digest;
+mod engine;
 mod failure;
 mod fan;
 mod figures;
@@ -24,6 +25,7 @@ mod gms;
 mod io;
 mod lab_command;
 mod listing;
+mod member;
 mod notice;
 mod pattern;
 mod progress;
@@ -60,6 +62,7 @@ fn run(command: &Command) -> Result<(), Failure> {
     match command {
         Command::Pub(args) => publish::run(args),
         Command::Sub(args) => subscribe::run(args),
+        Command::Engine(args) => engine::run(args),
         Command::Gms(args) => gms::run(args),
         Command::Nodes(args) => listing::nodes(args),
         Command::Groups(args) => listing::groups(args),

@@ -8,12 +8,12 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use qsm::{Embedded, Node, Publisher};
 
 use crate::args::{NodeOptions, after_help, seconds};
 use crate::failure::Failure;
 use crate::figures;
 use crate::frames::{Framing, Reader};
+use crate::member::{AttachOptions, Member, Speaker};
 use crate::notice::Notices;
 use crate::pattern::check_name;
 use crate::progress::Progress;
@@ -68,6 +68,9 @@ pub(crate) struct PubArgs {
     /// The node.
     #[command(flatten)]
     pub(crate) node: NodeOptions,
+    /// Or none.
+    #[command(flatten)]
+    pub(crate) attach: AttachOptions,
 }
 
 /// Runs the command.
@@ -80,21 +83,19 @@ pub(crate) fn run(args: &PubArgs) -> Result<(), Failure> {
     }
     let (input, framing) = args.input()?;
     let stop = Stop::on_signals()?;
-    let node = args.node.builder(Embedded::IfNoneFound).start()?;
-    let mut notices = Notices::new(node.events(), args.node.network.verbose);
-    let publishers = node.publishers(&args.groups)?;
+    let member = Member::start(&args.node, &args.attach)?;
+    let mut notices = Notices::new(member.events(), args.node.network.verbose);
+    let publishers = member.publishers(&args.groups)?;
     wait_for_members(args, &publishers, &stop)?;
     let batches = read_in_background(Reader::new(BufReader::new(input), framing))?;
     let mut work = Work::new(args, &publishers);
     let outcome = work.all(&batches, &stop, &mut notices);
     work.progress.clear();
     // What was accepted gets through also when reading has failed.
-    let delivered = deliver(&node, args.flush_timeout);
+    let delivered = deliver(&member, args.flush_timeout);
     notices.drain();
-    if args.node.network.verbose
-        && let Ok(stats) = node.stats()
-    {
-        eprintln!("{stats}");
+    if args.node.network.verbose {
+        member.report();
     }
     outcome.and(delivered)?;
     eprintln!("{}", work.summary());
@@ -119,7 +120,7 @@ impl PubArgs {
     }
 }
 
-fn wait_for_members(args: &PubArgs, publishers: &[Publisher], stop: &Stop) -> Result<(), Failure> {
+fn wait_for_members(args: &PubArgs, publishers: &[Speaker], stop: &Stop) -> Result<(), Failure> {
     let deadline = Instant::now() + args.wait_timeout;
     for publisher in publishers.iter().filter(|_| args.wait_members > 0) {
         while publisher.members()? < args.wait_members {
@@ -134,7 +135,7 @@ fn wait_for_members(args: &PubArgs, publishers: &[Publisher], stop: &Stop) -> Re
     Ok(())
 }
 
-fn too_few(args: &PubArgs, publisher: &Publisher) -> Failure {
+fn too_few(args: &PubArgs, publisher: &Speaker) -> Failure {
     let have = publisher.members().unwrap_or(0);
     Failure::timeout(
         format!(
@@ -148,10 +149,10 @@ fn too_few(args: &PubArgs, publisher: &Publisher) -> Failure {
     )
 }
 
-fn deliver(node: &Node, timeout: Duration) -> Result<(), Failure> {
-    let flushed = node.flush(timeout);
+fn deliver(member: &Member, timeout: Duration) -> Result<(), Failure> {
+    let flushed = member.flush(timeout);
     // It ends in any case; what matters was told by the flush.
-    let ended = node.shutdown(Duration::from_secs(2));
+    member.shut_down(Duration::from_secs(2));
     flushed.map_err(|error| {
         let failure = Failure::from(error);
         Failure {
@@ -160,9 +161,7 @@ fn deliver(node: &Node, timeout: Duration) -> Result<(), Failure> {
                 .to_owned(),
             ..failure
         }
-    })?;
-    drop(ended);
-    Ok(())
+    })
 }
 
 /// Messages, or why there are no more.
@@ -214,7 +213,7 @@ fn read_batches<R: Read>(
 
 struct Work<'a> {
     args: &'a PubArgs,
-    publishers: &'a [Publisher],
+    publishers: &'a [Speaker],
     start: Instant,
     read: u64,
     sent: u64,
@@ -223,7 +222,7 @@ struct Work<'a> {
 }
 
 impl<'a> Work<'a> {
-    fn new(args: &'a PubArgs, publishers: &'a [Publisher]) -> Self {
+    fn new(args: &'a PubArgs, publishers: &'a [Speaker]) -> Self {
         Self {
             args,
             publishers,

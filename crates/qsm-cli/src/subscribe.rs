@@ -8,13 +8,15 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use qsm::{Embedded, Message, Node, RequestError, SubscribeOptions, Subscription};
+use qsm::attach;
+use qsm::{Message, Node, RecvError, RequestError, SubscribeOptions, Subscription};
 
 use crate::args::{NodeOptions, after_help, seconds, size};
 use crate::digest::GroupHashes;
 use crate::failure::{Code, Failure};
 use crate::fan::Fan;
 use crate::figures;
+use crate::member::{AttachOptions, Member};
 use crate::notice::Notices;
 use crate::pattern::Patterns;
 use crate::record::{Format, Record};
@@ -75,11 +77,15 @@ pub(crate) struct SubArgs {
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     pub(crate) until_idle: Option<Duration>,
     /// Bytes that may wait to be written, with suffix k or M; beyond it the newest are dropped
-    #[arg(long, value_name = "BYTES", default_value = "64M", value_parser = size)]
-    pub(crate) queue: usize,
+    /// [default: 64M; with --attach what the engine gives, 4M]
+    #[arg(long, value_name = "BYTES", value_parser = size)]
+    pub(crate) queue: Option<usize>,
     /// The node.
     #[command(flatten)]
     pub(crate) node: NodeOptions,
+    /// Or none.
+    #[command(flatten)]
+    pub(crate) attach: AttachOptions,
 }
 
 /// Runs the command.
@@ -90,20 +96,18 @@ pub(crate) fn run(args: &SubArgs) -> Result<(), Failure> {
     let patterns = Patterns::parse(&args.groups)?;
     let mut output = Output::new(args)?;
     let stop = Stop::on_signals()?;
-    let node = args.node.builder(Embedded::IfNoneFound).start()?;
-    let mut notices = Notices::new(node.events(), args.node.network.verbose);
-    let mut source = Source::new(&node, patterns, args)?;
+    let member = Member::start(&args.node, &args.attach)?;
+    let mut notices = Notices::new(member.events(), args.node.network.verbose);
+    let mut source = Source::new(&member, patterns, args)?;
     let outcome = receive(args, &mut source, &mut output, &mut notices, &stop);
     let written = output.finish();
     notices.drain();
-    let dropped = source.fan.dropped();
-    if args.node.network.verbose
-        && let Ok(stats) = node.stats()
-    {
-        eprintln!("{stats}");
+    let dropped = source.dropped();
+    if args.node.network.verbose {
+        member.report();
     }
-    // Everything received is written; a goodbye that nobody heard changes nothing.
-    drop(node.shutdown(GOODBYE));
+    // Everything received is written.
+    member.shut_down(GOODBYE);
     outcome.and(written)?;
     match notices.lost + dropped {
         0 => Ok(()),
@@ -136,7 +140,7 @@ fn receive(
         let mut until = idle_at.map_or(look_at, |idle_at| idle_at.min(look_at));
         // After the first message only those that are there already: what has been taken is to
         // be written soon.
-        while let Some(message) = source.fan.recv(until)? {
+        while let Some(message) = source.recv(until)? {
             output.add(&message)?;
             last = Instant::now();
             until = last;
@@ -166,13 +170,48 @@ fn end_idle(args: &SubArgs, count: u64) -> Result<(), Failure> {
 /// The subscriptions: those of names at once, those of prefixes as groups appear.
 struct Source {
     fan: Fan,
+    /// Instead of the fan.
+    attached: Option<attach::Subscription>,
     fresh: Option<Receiver<Result<Subscription, Failure>>>,
     _until: SyncSender<()>,
 }
 
 impl Source {
-    fn new(node: &Node, patterns: Patterns, args: &SubArgs) -> Result<Self, Failure> {
-        let options = SubscribeOptions::default().capacity_bytes(args.queue);
+    fn new(member: &Member, patterns: Patterns, args: &SubArgs) -> Result<Self, Failure> {
+        match member {
+            Member::Node(node) => Self::of_node(node, patterns, args),
+            Member::Attached(engine) => Self::of_engine(engine, &patterns, args),
+        }
+    }
+
+    fn of_engine(
+        engine: &attach::Attached,
+        patterns: &Patterns,
+        args: &SubArgs,
+    ) -> Result<Self, Failure> {
+        if let Some(prefix) = patterns.prefixes.first() {
+            return Err(Failure::usage(
+                format!("an engine does not look for groups: {prefix}*"),
+                "name the groups, or subscribe without --attach",
+            ));
+        }
+        let mut options = attach::SubscribeOptions::default();
+        if let Some(bytes) = args.queue {
+            options = options.ring_bytes(bytes);
+        }
+        Ok(Self {
+            fan: Fan::new(),
+            attached: Some(engine.subscribe_queued(&patterns.names, options)?),
+            fresh: None,
+            _until: sync_channel(1).0,
+        })
+    }
+
+    fn of_node(node: &Node, patterns: Patterns, args: &SubArgs) -> Result<Self, Failure> {
+        let mut options = SubscribeOptions::default();
+        if let Some(bytes) = args.queue {
+            options = options.capacity_bytes(bytes);
+        }
         let mut fan = Fan::new();
         if !patterns.names.is_empty() {
             fan.add(node.subscribe_queued(&patterns.names, options)?);
@@ -191,9 +230,26 @@ impl Source {
         }
         Ok(Self {
             fan,
+            attached: None,
             fresh,
             _until: until,
         })
+    }
+
+    /// The next message, or `None` when none came until then.
+    fn recv(&mut self, until: Instant) -> Result<Option<Message>, RecvError> {
+        match &self.attached {
+            None => self.fan.recv(until),
+            Some(subscription) => {
+                subscription.recv_timeout(until.saturating_duration_since(Instant::now()))
+            }
+        }
+    }
+
+    /// Messages dropped because this program was too slow.
+    fn dropped(&self) -> u64 {
+        let attached = self.attached.as_ref().map(attach::Subscription::dropped);
+        self.fan.dropped() + attached.unwrap_or(0)
     }
 
     fn update(&mut self) -> Result<(), Failure> {

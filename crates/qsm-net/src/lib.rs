@@ -41,6 +41,8 @@
 //! 4. What the kernel dropped is counted, apart for unicast and multicast; what was refused when sending is counted by kind.
 //! 5. Nothing here needs privileges. With them (`CAP_NET_ADMIN`) buffers may exceed the limits of `sysctl`.
 //!
+//! Beside datagrams: what processes of one host need to share an engine, [`SharedMemory`] and [`LocalSocket`].
+//!
 //! IPv4 and IPv6: a port speaks the family of its interface's address, and refuses the other.
 
 mod address;
@@ -53,6 +55,7 @@ mod error;
 mod fault;
 mod icmp;
 mod interface;
+mod local;
 mod paths;
 mod poller;
 mod port;
@@ -60,6 +63,7 @@ mod ports;
 mod receive;
 mod report;
 mod send;
+mod shared_memory;
 mod socket;
 mod strategy;
 mod sys;
@@ -76,12 +80,14 @@ pub use counters::{FaultCounters, PortCounters, ReceiveCounters, SendCounters, S
 pub use error::{GROUPS_MAX, PortError, SendError, SendFailure, Sent};
 pub use fault::FaultConfig;
 pub use interface::{Interface, InterfaceError, choose_interface, interfaces};
+pub use local::{LocalListener, LocalSocket, Peer, effective_user};
 pub use poller::Ready;
 pub use port::Port;
 pub use ports::Ports;
 pub use receive::{Datagram, Datagrams};
 pub use report::IoReport;
 pub use send::Gso;
+pub use shared_memory::{SharedMemory, futex_wait, futex_wake};
 pub use strategy::Strategy;
 pub use thread::{Affinity, ThreadError, ThreadReport, pin_to_cpu, set_realtime};
 pub use waker::Waker;

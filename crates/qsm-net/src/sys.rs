@@ -245,7 +245,7 @@ pub(crate) fn eventfd_take(fd: BorrowedFd<'_>) -> bool {
     read == 8
 }
 
-fn to_timespec(duration: Duration) -> libc::timespec {
+pub(crate) fn to_timespec(duration: Duration) -> libc::timespec {
     libc::timespec {
         tv_sec: libc::time_t::try_from(duration.as_secs()).unwrap_or(libc::time_t::MAX),
         tv_nsec: libc::c_long::from(duration.subsec_nanos() as i32),

@@ -162,6 +162,11 @@ impl From<PortError> for StartError {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CloseReason {
+    /// The engine that this process was attached to has ended, or has cut it off.
+    EngineGone {
+        /// What it said, or what was seen of it.
+        cause: String,
+    },
     /// The operating system failed in a way that does not pass.
     Io {
         /// What happened.
@@ -180,6 +185,10 @@ pub enum CloseReason {
 impl fmt::Display for CloseReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::EngineGone { cause } => write!(
+                f,
+                "the shared engine is gone: {cause}; attach again when it runs again"
+            ),
             Self::Io { cause } => write!(f, "the node ended: {cause}"),
             Self::Panicked { message } => write!(
                 f,

@@ -43,6 +43,7 @@
 //! itself ([`Embedded`]); for a cluster to outlive its first node, run one as a program of its
 //! own: [`Service`].
 
+pub mod attach;
 mod builder;
 mod core;
 mod engine;

@@ -1,5 +1,6 @@
 use std::collections::VecDeque;
 use std::fmt;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -8,13 +9,14 @@ use qsm_net::IoReport;
 use qsm_wire::NodeId;
 use qsm_wire::membership::{GroupRow, NodeRow, QueryKind, RegionRow};
 
+use crate::attach::{Share, ShareError, ShareOptions};
 use crate::builder::Builder;
 use crate::engine::Engines;
 use crate::error::{CloseReason, RecvError, RequestError};
 use crate::event::Events;
 use crate::mailbox::Mailbox;
 use crate::publisher::Publisher;
-use crate::shard::Share;
+use crate::shard::Share as CoreShare;
 use crate::shared::{Answer, Command, Rows, Sink, Subscribe};
 use crate::snapshot::Snapshot;
 use crate::subscription::{Delivery, Membership, SubscribeOptions, Subscription, Upcalls};
@@ -162,7 +164,7 @@ impl Node {
         I: IntoIterator<Item: AsRef<str>>,
     {
         let mut answers = Vec::new();
-        for Share { core, names } in self.engines.shards().split(&names(groups)) {
+        for CoreShare { core, names } in self.engines.shards().split(&names(groups)) {
             let shared = self.engines.at(core);
             let leave = |reply, deadline| Command::Leave {
                 names,
@@ -199,7 +201,7 @@ impl Node {
         let (names, shards) = (names(groups), self.engines.shards());
         let doing = "entering groups; is a membership service running and reachable?";
         let (mut cores, mut answers) = (Vec::new(), Vec::new());
-        for Share { core, names } in shards.split(&names) {
+        for CoreShare { core, names } in shards.split(&names) {
             let shared = self.engines.at(core);
             cores.push(core);
             let publish = |reply, deadline| Command::Publish {
@@ -374,11 +376,61 @@ impl Node {
         }
     }
 
+    /// Lets other processes of this host use this node, through a file at this path (R252); see
+    /// [`attach`](crate::attach).
+    ///
+    /// # Errors
+    /// [`ShareError`], whose text says what to do.
+    pub fn share(&self, path: impl Into<PathBuf>) -> Result<Share, ShareError> {
+        self.share_with(ShareOptions::at(path))
+    }
+
+    /// As [`Node::share`], with limits of one's own choice.
+    ///
+    /// # Errors
+    /// As [`Node::share`].
+    pub fn share_with(&self, options: ShareOptions) -> Result<Share, ShareError> {
+        Share::open(self, options)
+    }
+
+    /// As [`Node::flush`], but gives up when nobody wants to know any more.
+    pub(crate) fn flush_unless(
+        &self,
+        timeout: Duration,
+        over: impl Fn() -> bool,
+    ) -> Result<(), RequestError> {
+        let doing = "waiting for all receivers to have everything";
+        let flush = |reply, deadline| Command::Flush { deadline, reply };
+        let requests = self
+            .engines
+            .iter()
+            .map(|engine| engine.shared.request(doing, Some(timeout), flush));
+        let answers = requests.collect::<Result<Vec<_>, _>>()?;
+        let mut answers = answers.into_iter();
+        answers.try_for_each(|answer| answer.wait_unless(&over))
+    }
+
+    /// The groups of each core that has some of these.
+    pub(crate) fn shares(&self, names: &[Arc<str>]) -> Vec<CoreShare> {
+        self.engines.shards().split(names)
+    }
+
+    /// Lets those who wait for room in publishers' queues look again.
+    pub(crate) fn wake_publishers(&self) {
+        for engine in self.engines.iter() {
+            engine.shared.gate.sleepers.wake();
+        }
+    }
+
+    pub(crate) fn message_bytes_max(&self) -> usize {
+        self.engines.first().message_bytes_max
+    }
+
     /// Subscribes at each core that has some of the groups.
-    fn enter(
+    pub(crate) fn enter(
         &self,
         names: Vec<Arc<str>>,
-        shares: impl Iterator<Item = (Share, Sink)>,
+        shares: impl Iterator<Item = (CoreShare, Sink)>,
     ) -> Result<Membership, RequestError> {
         // Made before the requests: if one fails, dropping this withdraws them all.
         let mut membership = Membership {
@@ -437,8 +489,8 @@ where
         .collect()
 }
 
-fn several_cores(shares: &[Share]) -> RequestError {
-    let example = |share: &Share| format!("{} on core {}", share.names[0], share.core);
+fn several_cores(shares: &[CoreShare]) -> RequestError {
+    let example = |share: &CoreShare| format!("{} on core {}", share.names[0], share.core);
     let examples: Vec<String> = shares.iter().take(2).map(example).collect();
     RequestError::Refused {
         reason: format!(

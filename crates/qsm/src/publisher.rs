@@ -73,6 +73,26 @@ impl Publisher {
         Ok(())
     }
 
+    /// As [`Publisher::send`], on a thread that is no core thread, unless it is over before there
+    /// is room; then false. Whoever ends it wakes those who wait at the gate.
+    pub(crate) fn send_unless(
+        &self,
+        message: &[u8],
+        over: impl Fn() -> bool,
+    ) -> Result<bool, SendError> {
+        match self.try_send(message) {
+            Err(SendError::Full) => {}
+            result => return result.map(|()| true),
+        }
+        let attempt = || match over() {
+            true => Some(Ok(false)),
+            false => self.attempt(message).map(|sent| sent.map(|()| true)),
+        };
+        let sent = self.shared.gate.sleepers.wait(None, attempt);
+        // Without a deadline a wait ends only with a result.
+        sent.unwrap_or(Err(SendError::Full))
+    }
+
     /// Queues a copy of the message; yields to other tasks while there is no room. Any executor
     /// will do. A future dropped before its end has queued nothing.
     ///

@@ -12,6 +12,7 @@ use qsm_net::Waker;
 use qsm_wire::NodeId;
 use qsm_wire::membership::{GroupRow, NodeRow, QueryKind, RegionRow};
 
+use crate::attach::RingSink;
 use crate::builder::Builder;
 use crate::error::{CloseReason, RequestError};
 use crate::event::Event;
@@ -24,6 +25,9 @@ use crate::subscription::{Delivery, Message};
 /// How much longer than the core a caller waits, so that the core's answer is the rule.
 const REPLY_GRACE: Duration = Duration::from_millis(500);
 
+/// How often one who waits for somebody else looks whether that one is still there.
+const LOOK: Duration = Duration::from_millis(100);
+
 /// Where the answer to a command goes; dropped without answer when the node ends.
 pub(crate) type Reply<T> = SyncSender<Result<T, RequestError>>;
 
@@ -34,6 +38,8 @@ pub(crate) type Upcall = Box<dyn FnMut(Delivery<'_>) + Send>;
 pub(crate) enum Sink {
     Queue(Arc<Inbox<Message>>),
     Upcall(Upcall),
+    /// Shared memory of an attached process.
+    Ring(Box<RingSink>),
 }
 
 /// The answer to a query.
@@ -295,6 +301,23 @@ pub(crate) struct Answer<'a, T> {
 }
 
 impl<T> Answer<'_, T> {
+    /// As [`Answer::wait`], but gives up when nobody wants the answer any more.
+    pub(crate) fn wait_unless(self, over: impl Fn() -> bool) -> Result<T, RequestError> {
+        let Self { doing, after, .. } = self;
+        let last = self.deadline + REPLY_GRACE;
+        loop {
+            let left = last.saturating_duration_since(Instant::now());
+            match self.answer.recv_timeout(left.min(LOOK)) {
+                Ok(answer) => return answer,
+                Err(RecvTimeoutError::Disconnected) => return Err(self.shared.why_closed()),
+                Err(RecvTimeoutError::Timeout) if left > LOOK && !over() => {}
+                Err(RecvTimeoutError::Timeout) => {
+                    return Err(RequestError::Timeout { doing, after });
+                }
+            }
+        }
+    }
+
     pub(crate) fn wait(self) -> Result<T, RequestError> {
         let Self { doing, after, .. } = self;
         let left = self.deadline.saturating_duration_since(Instant::now());

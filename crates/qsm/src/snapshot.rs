@@ -185,7 +185,7 @@ pub struct SubscriptionRow {
     pub groups: Arc<[Arc<str>]>,
     /// It is served by upcalls, and has no queue.
     pub upcall: bool,
-    /// Messages that wait to be read.
+    /// Messages that wait to be read; those of an attached process are not counted.
     pub queued_messages: usize,
     /// Bytes that wait to be read.
     pub queued_bytes: usize,

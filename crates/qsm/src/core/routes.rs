@@ -8,6 +8,7 @@ use std::time::Duration;
 use qsm_proto::{Deliver, Endpoint, Instant};
 use qsm_wire::{GroupId, Origin};
 
+use crate::attach::RingSink;
 use crate::error::{CloseReason, RecvError};
 use crate::event::Event;
 use crate::inbox::Inbox;
@@ -24,6 +25,7 @@ const SLOW_INTERVAL: Duration = Duration::from_secs(1);
 
 enum Outlet {
     Queue(Arc<Inbox<Message>>),
+    Ring(Box<RingSink>),
     Upcall(Upcall),
 }
 
@@ -95,6 +97,7 @@ impl Routes {
             names: Arc::clone(names),
             outlet: match sink {
                 Sink::Queue(inbox) => Outlet::Queue(inbox),
+                Sink::Ring(ring) => Outlet::Ring(ring),
                 Sink::Upcall(upcall) => Outlet::Upcall(upcall),
             },
             touched: false,
@@ -193,8 +196,10 @@ impl Routes {
         for place in self.touched.drain(..) {
             if let Some(subscriber) = &mut self.subscribers[place] {
                 subscriber.touched = false;
-                if let Outlet::Queue(inbox) = &subscriber.outlet {
-                    inbox.wake();
+                match &subscriber.outlet {
+                    Outlet::Queue(inbox) => inbox.wake(),
+                    Outlet::Ring(ring) => ring.wake(),
+                    Outlet::Upcall(_) => {}
                 }
             }
         }
@@ -245,16 +250,17 @@ impl Routes {
 
     pub(super) fn rows(&self) -> Vec<SubscriptionRow> {
         let row = |subscriber: &Subscriber| {
-            let inbox = match &subscriber.outlet {
-                Outlet::Queue(inbox) => Some(inbox),
-                Outlet::Upcall(_) => None,
+            let (queued_messages, queued_bytes, dropped) = match &subscriber.outlet {
+                Outlet::Queue(inbox) => (inbox.messages(), inbox.bytes(), inbox.dropped()),
+                Outlet::Ring(ring) => (0, ring.queued_bytes(), ring.dropped()),
+                Outlet::Upcall(_) => (0, 0, 0),
             };
             SubscriptionRow {
                 groups: Arc::clone(&subscriber.names),
-                upcall: inbox.is_none(),
-                queued_messages: inbox.map_or(0, |inbox| inbox.messages()),
-                queued_bytes: inbox.map_or(0, |inbox| inbox.bytes()),
-                dropped: inbox.map_or(0, |inbox| inbox.dropped()),
+                upcall: matches!(subscriber.outlet, Outlet::Upcall(_)),
+                queued_messages,
+                queued_bytes,
+                dropped,
             }
         };
         self.subscribers.iter().flatten().map(row).collect()
@@ -332,25 +338,29 @@ impl Deliver for Routes {
             let Some(subscriber) = &mut self.subscribers[*place] else {
                 continue;
             };
-            let inbox = match &mut subscriber.outlet {
-                Outlet::Queue(inbox) => inbox,
+            let lent = Delivery {
+                group: &bound.name,
+                group_id: message.group,
+                sender: message.sender,
+                number: message.number,
+                bytes: message.bytes,
+            };
+            let offered = match &mut subscriber.outlet {
+                Outlet::Queue(inbox) => {
+                    let offered = inbox.offer(message.bytes.len(), || own(bound, message));
+                    if offered.dropped > 0 && !self.slow.contains(place) {
+                        self.slow.push(*place);
+                    }
+                    offered
+                }
+                Outlet::Ring(ring) => ring.offer(lent),
                 Outlet::Upcall(upcall) => {
                     self.stats.upcalls += 1;
-                    upcall(Delivery {
-                        group: &bound.name,
-                        group_id: message.group,
-                        sender: message.sender,
-                        number: message.number,
-                        bytes: message.bytes,
-                    });
+                    upcall(lent);
                     continue;
                 }
             };
-            let offered = inbox.offer(message.bytes.len(), || own(bound, message));
             self.stats.drops += offered.dropped;
-            if offered.dropped > 0 && !self.slow.contains(place) {
-                self.slow.push(*place);
-            }
             if !offered.kept {
                 continue;
             }

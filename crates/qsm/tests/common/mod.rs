@@ -7,15 +7,19 @@
 )]
 
 use std::collections::hash_map::RandomState;
+use std::fs;
 use std::future::Future;
 use std::hash::{BuildHasher, Hasher};
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
 use std::time::Duration;
 
+use qsm::attach::{Attached, ShareOptions};
 use qsm::{Builder, Embedded, Event, Events, Message, Node, Service, ServiceBuilder, Subscription};
 
 /// Far above what any test needs; a test that meets it has failed.
@@ -116,6 +120,38 @@ pub fn pattern(seed: u64, length: usize) -> Vec<u8> {
     (0..length as u64)
         .map(|at| (at * 31 + at / 251 + seed * 7) as u8)
         .collect()
+}
+
+/// A folder of its own for the file of an engine; gone with the test.
+pub struct Place(PathBuf);
+
+impl Place {
+    pub fn new() -> Self {
+        static PLACES: AtomicU32 = AtomicU32::new(0);
+        let number = PLACES.fetch_add(1, Ordering::Relaxed);
+        let name = format!("qsm-attach-{}-{number}", std::process::id());
+        let folder = std::env::temp_dir().join(name);
+        fs::create_dir_all(&folder).unwrap();
+        Self(folder)
+    }
+
+    pub fn path(&self) -> PathBuf {
+        self.0.join("engine")
+    }
+
+    pub fn options(&self) -> ShareOptions {
+        ShareOptions::at(self.path())
+    }
+
+    pub fn attach(&self) -> Attached {
+        Attached::connect(self.path()).unwrap()
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        drop(fs::remove_dir_all(&self.0));
+    }
 }
 
 struct Unpark(Thread);

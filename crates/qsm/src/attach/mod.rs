@@ -1,0 +1,69 @@
+//! One engine for several processes of a host, so that a packet wakes one of them (R252).
+//!
+//! A host with ten programs that each run a [`Node`](crate::Node) receives each multicast packet
+//! ten times and wakes all ten. Here one of them runs the node and [shares](crate::Node::share)
+//! it; the others [attach](Attached): they have no sockets to the network and no protocol state,
+//! and the engine wakes those who subscribe to what has come, once per batch.
+//!
+//! ```text
+//!   network ──► core thread ──► ring of a subscription ──► attached process
+//!               of the engine   (shared memory)            reads it in place of a queue
+//!               ▲
+//!               └─ publishers ◄─ a thread per process ◄─ ring of a process ◄─ attached process
+//!
+//!   requests, answers, events: a local socket, which also says when either side is gone
+//! ```
+//!
+//! What it does not do: the engine is no broker and stores nothing. Processes trust the engine,
+//! as they would trust a node of their own; the engine trusts none of them.
+//!
+//! ```no_run
+//! use qsm::Node;
+//! use qsm::attach::Attached;
+//!
+//! // In one process:
+//! let node = Node::builder().start()?;
+//! let share = node.share("/run/user/1000/qsm")?;
+//!
+//! // In others:
+//! let engine = Attached::connect("/run/user/1000/qsm")?;
+//! let prices = engine.subscribe(["prices/eur"])?;
+//! engine.publisher("prices/eur")?.send(b"1.0842")?;
+//! println!("{:?}", prices.recv()?.bytes());
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! The contract:
+//! 1. Order, numbers and losses are those of the engine's node; each process is told of losses of
+//!    its own groups. All processes of an engine are one sender to the cluster, and one receiver.
+//! 2. A message goes through shared memory by one copy into a ring and one out of it.
+//! 3. A full ring of a subscription drops the newest, counts and tells, or ends the subscription
+//!    ([`Overflow`](crate::Overflow)); it never holds up the engine. A full ring to the engine
+//!    makes [`Publisher::send`] wait, and so a group whose receivers are slow holds up all groups
+//!    of that process; of no other.
+//! 4. What a process was told is accepted is sent even if it is killed then. Everything else of it
+//!    is released at once. When the engine ends, all handles say why, at once.
+//! 5. A process that writes nonsense, by fault or on purpose, is cut off; that is counted and told
+//!    ([`ShareEvent::CutOff`]).
+//!
+//! Limits are fields of [`ShareOptions`].
+
+mod bell;
+mod client;
+mod error;
+mod publisher;
+mod requests;
+mod ring;
+mod session;
+mod share;
+mod sink;
+mod subscription;
+mod tally;
+
+pub use client::Attached;
+pub use error::{AttachError, CutReason, ShareError, ShareEvent};
+pub use publisher::Publisher;
+pub use share::{Share, ShareOptions};
+pub(crate) use sink::RingSink;
+pub use subscription::{SubscribeOptions, Subscription, Upcalls};
+pub use tally::{ClientRow, ShareStats};

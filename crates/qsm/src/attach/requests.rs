@@ -1,0 +1,673 @@
+//! What an attached process and the engine say to each other over their socket: everything but
+//! messages of groups. Each is one packet; numbers are little-endian, texts follow their length.
+//!
+//! ```text
+//!   process                              engine
+//!   Hello ─────────────────────────────► is the version the same, is there room?
+//!         ◄───────────────────────────── Welcome, with the ring's memory and the doorbell
+//!   Names… Subscribe ──────────────────►
+//!         ◄───────────────────────────── Subscribed, with the memory of its rings
+//!   Names… Publish, Members, … ────────►
+//!         ◄───────────────────────────── Done, Members, … or Failed, in any order
+//!         ◄───────────────────────────── Event, at any time
+//!         ◄───────────────────────────── Closed, the last one
+//! ```
+//!
+//! The decoders take any bytes, and return `None` for what is not a message.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use qsm_wire::{Incarnation, NodeId, Origin};
+
+use crate::error::RequestError;
+use crate::event::Event;
+use crate::subscription::Overflow;
+
+/// Version of the handshake, the requests and the rings. Both sides must have the same.
+pub(super) const VERSION: u32 = 1;
+/// Longest packet. A socket takes at least four of them.
+pub(super) const PACKET_BYTES_MAX: usize = 48 << 10;
+/// Bytes of names in one packet.
+const NAMES_BYTES: usize = 32 << 10;
+/// Longest text of an error.
+const TEXT_BYTES_MAX: usize = 2000;
+/// Every first packet begins so: `qsm` and what it is about.
+const MAGIC: u64 = u64::from_le_bytes(*b"qsmattch");
+
+/// From an attached process.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Request {
+    Hello {
+        version: u32,
+    },
+    /// Groups for the next request.
+    Names(Vec<Arc<str>>),
+    /// Publishers for the names, in places from `slot` on.
+    Publish {
+        id: u32,
+        slot: u32,
+    },
+    Subscribe {
+        id: u32,
+        /// 0: as the engine likes.
+        ring_bytes: u64,
+        overflow: Overflow,
+    },
+    Unsubscribe {
+        key: u32,
+    },
+    /// Of everything before this position of the ring.
+    Flush {
+        id: u32,
+        position: u64,
+        timeout: Duration,
+    },
+    /// Waits until the group has so many members; with 0 it does not wait.
+    Members {
+        id: u32,
+        slot: u32,
+        count: u32,
+        timeout: Duration,
+    },
+    Stats {
+        id: u32,
+    },
+}
+
+/// To an attached process.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Reply {
+    Welcome {
+        version: u32,
+        client: u32,
+        node: NodeId,
+        message_bytes_max: u64,
+        /// Capacity of the ring to the engine, words.
+        ring_words: u64,
+    },
+    Done {
+        id: u32,
+    },
+    Subscribed {
+        id: u32,
+        key: u32,
+        rings: u32,
+        /// Capacity of each, words.
+        ring_words: u64,
+    },
+    Members {
+        id: u32,
+        count: u32,
+    },
+    /// In the order of [`super::ClientRow`].
+    Stats {
+        id: u32,
+        values: Vec<u64>,
+    },
+    Failed {
+        id: u32,
+        error: Failed,
+    },
+    Event(Event),
+    Closed {
+        cause: String,
+    },
+}
+
+/// A [`RequestError`] as it travels.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Failed {
+    Closed { cause: String },
+    Refused { reason: String },
+    Timeout { after: Duration },
+}
+
+impl From<RequestError> for Failed {
+    fn from(error: RequestError) -> Self {
+        match error {
+            RequestError::Closed(reason) => Self::Closed {
+                cause: reason.to_string(),
+            },
+            RequestError::Timeout { after, .. } => Self::Timeout { after },
+            RequestError::Refused { reason } => Self::Refused { reason },
+            RequestError::OnCoreThread => Self::Refused {
+                reason: error.to_string(),
+            },
+        }
+    }
+}
+
+/// Names in as many packets as they need.
+pub(super) fn packets_of_names(names: &[Arc<str>]) -> Vec<Vec<u8>> {
+    let mut packets = Vec::new();
+    let mut packet = Writer::new(NAMES);
+    for name in names {
+        if packet.0.len() + name.len() > NAMES_BYTES {
+            packets.push(packet.0);
+            packet = Writer::new(NAMES);
+        }
+        packet.text(name);
+    }
+    packets.push(packet.0);
+    packets
+}
+
+const HELLO: u8 = 1;
+const NAMES: u8 = 2;
+const PUBLISH: u8 = 3;
+const SUBSCRIBE: u8 = 4;
+const UNSUBSCRIBE: u8 = 5;
+const FLUSH: u8 = 6;
+const MEMBERS: u8 = 7;
+const STATS: u8 = 8;
+const WELCOME: u8 = 65;
+const DONE: u8 = 66;
+const SUBSCRIBED: u8 = 67;
+const COUNTED: u8 = 68;
+const COUNTERS: u8 = 69;
+const FAILED: u8 = 70;
+const EVENT: u8 = 71;
+const CLOSED: u8 = 72;
+
+impl Request {
+    pub(super) fn encode(&self) -> Vec<u8> {
+        match self {
+            Self::Hello { version } => Writer::new(HELLO).u64(MAGIC).u32(*version).0,
+            Self::Names(names) => {
+                names
+                    .iter()
+                    .fold(Writer::new(NAMES), |mut packet, name| {
+                        packet.text(name);
+                        packet
+                    })
+                    .0
+            }
+            Self::Publish { id, slot } => Writer::new(PUBLISH).u32(*id).u32(*slot).0,
+            Self::Subscribe {
+                id,
+                ring_bytes,
+                overflow,
+            } => {
+                let packet = Writer::new(SUBSCRIBE).u32(*id).u64(*ring_bytes);
+                packet.u32(overflow_code(*overflow)).0
+            }
+            Self::Unsubscribe { key } => Writer::new(UNSUBSCRIBE).u32(*key).0,
+            Self::Flush {
+                id,
+                position,
+                timeout,
+            } => {
+                let packet = Writer::new(FLUSH).u32(*id).u64(*position);
+                packet.duration(*timeout).0
+            }
+            Self::Members {
+                id,
+                slot,
+                count,
+                timeout,
+            } => {
+                let packet = Writer::new(MEMBERS).u32(*id).u32(*slot).u32(*count);
+                packet.duration(*timeout).0
+            }
+            Self::Stats { id } => Writer::new(STATS).u32(*id).0,
+        }
+    }
+
+    pub(super) fn decode(packet: &[u8]) -> Option<Self> {
+        let mut rest = Rest(packet);
+        let request = match rest.u8()? {
+            HELLO if rest.u64()? == MAGIC => Self::Hello {
+                version: rest.u32()?,
+            },
+            NAMES => {
+                let mut names = Vec::new();
+                while !rest.0.is_empty() {
+                    names.push(Arc::from(rest.text()?));
+                }
+                Self::Names(names)
+            }
+            PUBLISH => Self::Publish {
+                id: rest.u32()?,
+                slot: rest.u32()?,
+            },
+            SUBSCRIBE => Self::Subscribe {
+                id: rest.u32()?,
+                ring_bytes: rest.u64()?,
+                overflow: overflow_of(rest.u32()?)?,
+            },
+            UNSUBSCRIBE => Self::Unsubscribe { key: rest.u32()? },
+            FLUSH => Self::Flush {
+                id: rest.u32()?,
+                position: rest.u64()?,
+                timeout: rest.duration()?,
+            },
+            MEMBERS => Self::Members {
+                id: rest.u32()?,
+                slot: rest.u32()?,
+                count: rest.u32()?,
+                timeout: rest.duration()?,
+            },
+            STATS => Self::Stats { id: rest.u32()? },
+            _ => return None,
+        };
+        rest.0.is_empty().then_some(request)
+    }
+}
+
+impl Reply {
+    pub(super) fn encode(&self) -> Vec<u8> {
+        match self {
+            Self::Welcome {
+                version,
+                client,
+                node,
+                message_bytes_max,
+                ring_words,
+            } => {
+                // The version stays in this place for ever, so that others can be told.
+                let packet = Writer::new(WELCOME).u32(*version).u32(*client).u64(node.0);
+                packet.u64(*message_bytes_max).u64(*ring_words).0
+            }
+            Self::Done { id } => Writer::new(DONE).u32(*id).0,
+            Self::Subscribed {
+                id,
+                key,
+                rings,
+                ring_words,
+            } => {
+                let packet = Writer::new(SUBSCRIBED).u32(*id).u32(*key);
+                packet.u32(*rings).u64(*ring_words).0
+            }
+            Self::Members { id, count } => Writer::new(COUNTED).u32(*id).u32(*count).0,
+            Self::Stats { id, values } => {
+                values
+                    .iter()
+                    .fold(Writer::new(COUNTERS).u32(*id), |packet, value| {
+                        packet.u64(*value)
+                    })
+                    .0
+            }
+            Self::Failed { id, error } => {
+                let packet = Writer::new(FAILED).u32(*id);
+                match error {
+                    Failed::Closed { cause } => packet.u32(0).cut(cause).0,
+                    Failed::Refused { reason } => packet.u32(1).cut(reason).0,
+                    Failed::Timeout { after } => packet.u32(2).duration(*after).0,
+                }
+            }
+            Self::Event(event) => encode_event(event).0,
+            Self::Closed { cause } => Writer::new(CLOSED).cut(cause).0,
+        }
+    }
+
+    pub(super) fn decode(packet: &[u8]) -> Option<Self> {
+        let mut rest = Rest(packet);
+        let reply = match rest.u8()? {
+            WELCOME => Self::Welcome {
+                version: rest.u32()?,
+                client: rest.u32()?,
+                node: NodeId(rest.u64()?),
+                message_bytes_max: rest.u64()?,
+                ring_words: rest.u64()?,
+            },
+            DONE => Self::Done { id: rest.u32()? },
+            SUBSCRIBED => Self::Subscribed {
+                id: rest.u32()?,
+                key: rest.u32()?,
+                rings: rest.u32()?,
+                ring_words: rest.u64()?,
+            },
+            COUNTED => Self::Members {
+                id: rest.u32()?,
+                count: rest.u32()?,
+            },
+            COUNTERS => {
+                let id = rest.u32()?;
+                let values = std::iter::from_fn(|| rest.u64()).collect();
+                Self::Stats { id, values }
+            }
+            FAILED => Self::Failed {
+                id: rest.u32()?,
+                error: match rest.u32()? {
+                    0 => Failed::Closed {
+                        cause: rest.text()?.to_owned(),
+                    },
+                    1 => Failed::Refused {
+                        reason: rest.text()?.to_owned(),
+                    },
+                    2 => Failed::Timeout {
+                        after: rest.duration()?,
+                    },
+                    _ => return None,
+                },
+            },
+            EVENT => Self::Event(decode_event(&mut rest)?),
+            CLOSED => Self::Closed {
+                cause: rest.text()?.to_owned(),
+            },
+            _ => return None,
+        };
+        rest.0.is_empty().then_some(reply)
+    }
+}
+
+/// Whether an attached process is told of such an event; others are the engine's own affair.
+pub(super) fn travels(event: &Event) -> bool {
+    matches!(
+        event,
+        Event::Admitted { .. }
+            | Event::Excluded
+            | Event::Lost { .. }
+            | Event::LostPackets { .. }
+            | Event::ServiceFound { .. }
+            | Event::ServiceLost
+    )
+}
+
+fn encode_event(event: &Event) -> Writer {
+    let packet = Writer::new(EVENT);
+    match event {
+        Event::Admitted { incarnation } => packet.u32(1).u32(incarnation.0),
+        Event::Excluded => packet.u32(2),
+        Event::Lost {
+            group,
+            sender,
+            first,
+            last,
+        } => packet
+            .u32(3)
+            .origin(*sender)
+            .u64(*first)
+            .u64(*last)
+            .cut(group),
+        Event::LostPackets { sender, packets } => packet.u32(4).origin(*sender).u64(*packets),
+        Event::ServiceFound { address } => packet.u32(5).cut(&address.to_string()),
+        Event::ServiceLost => packet.u32(6),
+        // See `travels`.
+        _ => packet.u32(0),
+    }
+}
+
+fn decode_event(rest: &mut Rest<'_>) -> Option<Event> {
+    Some(match rest.u32()? {
+        1 => Event::Admitted {
+            incarnation: Incarnation(rest.u32()?),
+        },
+        2 => Event::Excluded,
+        3 => {
+            let (sender, first, last) = (rest.origin()?, rest.u64()?, rest.u64()?);
+            Event::Lost {
+                group: Arc::from(rest.text()?),
+                sender,
+                first,
+                last,
+            }
+        }
+        4 => Event::LostPackets {
+            sender: rest.origin()?,
+            packets: rest.u64()?,
+        },
+        5 => Event::ServiceFound {
+            address: rest.text()?.parse::<SocketAddr>().ok()?,
+        },
+        6 => Event::ServiceLost,
+        _ => return None,
+    })
+}
+
+fn overflow_code(overflow: Overflow) -> u32 {
+    match overflow {
+        Overflow::DropNewest => 0,
+        Overflow::Disconnect => 1,
+        Overflow::DropOldest => 2,
+    }
+}
+
+fn overflow_of(code: u32) -> Option<Overflow> {
+    [
+        Overflow::DropNewest,
+        Overflow::Disconnect,
+        Overflow::DropOldest,
+    ]
+    .into_iter()
+    .find(|overflow| overflow_code(*overflow) == code)
+}
+
+/// A packet being written.
+struct Writer(Vec<u8>);
+
+impl Writer {
+    fn new(kind: u8) -> Self {
+        Self(vec![kind])
+    }
+
+    fn u32(mut self, value: u32) -> Self {
+        self.0.extend(value.to_le_bytes());
+        self
+    }
+
+    fn u64(mut self, value: u64) -> Self {
+        self.0.extend(value.to_le_bytes());
+        self
+    }
+
+    fn duration(self, value: Duration) -> Self {
+        self.u64(u64::try_from(value.as_nanos()).unwrap_or(u64::MAX))
+    }
+
+    fn origin(self, origin: Origin) -> Self {
+        self.u64(origin.node.0).u32(origin.incarnation.0)
+    }
+
+    /// A text, cut where it is longer than any that is of use.
+    fn cut(mut self, text: &str) -> Self {
+        let mut end = text.len().min(TEXT_BYTES_MAX);
+        while !text.is_char_boundary(end) {
+            end -= 1;
+        }
+        self.text(&text[..end]);
+        self
+    }
+
+    fn text(&mut self, text: &str) {
+        // A name of a group longer than that is refused by the node, and so it may be cut.
+        let length = u16::try_from(text.len()).unwrap_or(u16::MAX);
+        self.0.extend(length.to_le_bytes());
+        self.0.extend(&text.as_bytes()[..usize::from(length)]);
+    }
+}
+
+/// What is left of a packet being read.
+struct Rest<'a>(&'a [u8]);
+
+impl<'a> Rest<'a> {
+    fn take<const N: usize>(&mut self) -> Option<[u8; N]> {
+        let (first, rest) = self.0.split_first_chunk()?;
+        self.0 = rest;
+        Some(*first)
+    }
+
+    fn u8(&mut self) -> Option<u8> {
+        self.take().map(u8::from_le_bytes)
+    }
+
+    fn u32(&mut self) -> Option<u32> {
+        self.take().map(u32::from_le_bytes)
+    }
+
+    fn u64(&mut self) -> Option<u64> {
+        self.take().map(u64::from_le_bytes)
+    }
+
+    fn duration(&mut self) -> Option<Duration> {
+        self.u64().map(Duration::from_nanos)
+    }
+
+    fn origin(&mut self) -> Option<Origin> {
+        Some(Origin {
+            node: NodeId(self.u64()?),
+            incarnation: Incarnation(self.u32()?),
+        })
+    }
+
+    fn text(&mut self) -> Option<&'a str> {
+        let length = usize::from(u16::from_le_bytes(self.take()?));
+        let (text, rest) = self.0.split_at_checked(length)?;
+        self.0 = rest;
+        core::str::from_utf8(text).ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn requests() -> Vec<Request> {
+        let (id, timeout) = (7, Duration::from_millis(1500));
+        vec![
+            Request::Hello { version: VERSION },
+            Request::Names(vec!["a".into(), "".into(), "prices/€".into()]),
+            Request::Publish { id, slot: 3 },
+            Request::Subscribe {
+                id,
+                ring_bytes: 1 << 40,
+                overflow: Overflow::Disconnect,
+            },
+            Request::Unsubscribe { key: 9 },
+            Request::Flush {
+                id,
+                position: u64::MAX,
+                timeout,
+            },
+            Request::Members {
+                id,
+                slot: 3,
+                count: 2,
+                timeout,
+            },
+            Request::Stats { id },
+        ]
+    }
+
+    fn replies() -> Vec<Reply> {
+        let sender = Origin {
+            node: NodeId(5),
+            incarnation: Incarnation(6),
+        };
+        let failed = |error| Reply::Failed { id: 1, error };
+        let mut replies = vec![
+            Reply::Welcome {
+                version: VERSION,
+                client: 4,
+                node: NodeId(u64::MAX),
+                message_bytes_max: 5,
+                ring_words: 6,
+            },
+            Reply::Done { id: 1 },
+            Reply::Subscribed {
+                id: 1,
+                key: 2,
+                rings: 3,
+                ring_words: 512,
+            },
+            Reply::Members { id: 1, count: 2 },
+            Reply::Stats {
+                id: 1,
+                values: vec![1, 2, 3],
+            },
+            failed(Failed::Closed { cause: "x".into() }),
+            failed(Failed::Refused { reason: "y".into() }),
+            failed(Failed::Timeout {
+                after: Duration::from_secs(3),
+            }),
+            Reply::Closed { cause: "z".into() },
+        ];
+        let incarnation = Incarnation(8);
+        let events = [
+            Event::Admitted { incarnation },
+            Event::Excluded,
+            Event::Lost {
+                group: "g".into(),
+                sender,
+                first: 1,
+                last: 9,
+            },
+            Event::LostPackets { sender, packets: 3 },
+            Event::ServiceFound {
+                address: "[fd00::1]:7".parse().unwrap(),
+            },
+            Event::ServiceLost,
+        ];
+        assert!(events.iter().all(travels));
+        replies.extend(events.map(Reply::Event));
+        replies
+    }
+
+    #[test]
+    fn everything_round_trips_and_nothing_is_read_from_a_part_of_it() {
+        for request in requests() {
+            let packet = request.encode();
+            assert_eq!(Request::decode(&packet), Some(request.clone()));
+            let shorter = (0..packet.len()).map(|end| Request::decode(&packet[..end]));
+            assert!(
+                shorter
+                    .flatten()
+                    .all(|short| matches!(short, Request::Names(_)))
+            );
+        }
+        for reply in replies() {
+            let packet = reply.encode();
+            assert_eq!(Reply::decode(&packet), Some(reply.clone()));
+            let shorter = (0..packet.len()).map(|end| Reply::decode(&packet[..end]));
+            assert!(
+                shorter
+                    .flatten()
+                    .all(|short| matches!(short, Reply::Stats { .. }))
+            );
+        }
+    }
+
+    #[test]
+    fn random_packets_are_no_messages_or_some_but_never_a_panic() {
+        let mut state = 0x1234_5678_9abc_def1_u64;
+        let mut random = || {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            state
+        };
+        let packets: Vec<Vec<u8>> = requests().iter().map(Request::encode).collect();
+        for _ in 0..100_000 {
+            let mut packet = packets[random() as usize % packets.len()].clone();
+            for _ in 0..=random() % 3 {
+                let at = random() as usize % packet.len();
+                packet[at] = random() as u8;
+            }
+            packet.truncate(1 + random() as usize % 40);
+            drop(Request::decode(&packet));
+            packet[0] = packet[0].wrapping_add(64);
+            drop(Reply::decode(&packet));
+        }
+    }
+
+    #[test]
+    fn many_names_take_several_packets_and_a_long_text_is_cut() {
+        let names: Vec<Arc<str>> = (0..5000).map(|n| format!("group/{n}").into()).collect();
+        let packets = packets_of_names(&names);
+        assert!(packets.len() > 1);
+        let mut came = Vec::new();
+        for packet in &packets {
+            assert!(packet.len() <= PACKET_BYTES_MAX);
+            let Some(Request::Names(part)) = Request::decode(packet) else {
+                panic!("not names");
+            };
+            came.extend(part);
+        }
+        assert_eq!(came, names);
+        let cause = "€".repeat(5000);
+        let packet = Reply::Closed { cause }.encode();
+        assert!(packet.len() < 2100 && Reply::decode(&packet).is_some());
+    }
+}

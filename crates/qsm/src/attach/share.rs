@@ -1,0 +1,481 @@
+//! Sharing a node: who may attach, and those who have.
+
+use core::fmt;
+use std::collections::BTreeMap;
+use std::os::fd::AsFd;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use qsm_net::{LocalListener, LocalSocket, Peer, SharedMemory, effective_user};
+
+use super::error::{ShareError, ShareEvent};
+use super::requests::{PACKET_BYTES_MAX, Reply, Request, VERSION, travels};
+use super::ring::{memory_words, message_bytes_max};
+use super::session::{End, Line, RING_BYTES_MIN, Session};
+use super::tally::{ClientRow, Count, ShareStats};
+use crate::error::{CloseReason, RecvError};
+use crate::event::{Event, Events};
+use crate::inbox::Inbox;
+use crate::node::Node;
+
+/// How long a process may take to say hello.
+const HELLO_TIMEOUT: Duration = Duration::from_secs(5);
+/// Pause after the system could not let a process in.
+const PAUSE: Duration = Duration::from_millis(100);
+/// Largest ring, bytes.
+const RING_BYTES_MAX: usize = 1 << 30;
+
+/// What the application wants to be called with.
+type Tell = Arc<dyn Fn(&ShareEvent) + Send + Sync>;
+
+/// How a node is shared. Every field is a limit that is documented with its default.
+#[derive(Clone)]
+#[must_use = "options do nothing before `Node::share_with`"]
+pub struct ShareOptions {
+    path: PathBuf,
+    mode: u32,
+    clients_max: usize,
+    pub(super) groups_max: usize,
+    pub(super) publish_ring_bytes: usize,
+    pub(super) ring_bytes_max: usize,
+    pub(super) client_bytes_max: usize,
+    on_event: Option<Tell>,
+}
+
+impl ShareOptions {
+    /// Default of [`ShareOptions::clients_max`].
+    pub const CLIENTS_MAX: usize = 64;
+    /// Default of [`ShareOptions::groups_max`].
+    pub const GROUPS_MAX: usize = 1 << 16;
+    /// Default of [`ShareOptions::publish_ring`].
+    pub const PUBLISH_RING_BYTES: usize = 4 << 20;
+    /// Default of [`ShareOptions::ring_bytes_max`].
+    pub const RING_BYTES_MAX: usize = 64 << 20;
+    /// Default of [`ShareOptions::client_bytes_max`].
+    pub const CLIENT_BYTES_MAX: usize = 256 << 20;
+
+    /// At this path, of at most 107 bytes. What an engine that was killed left there is removed;
+    /// an empty file `PATH.lock` stays beside it.
+    pub fn at(path: impl Into<PathBuf>) -> Self {
+        Self {
+            path: path.into(),
+            mode: 0o600,
+            clients_max: Self::CLIENTS_MAX,
+            groups_max: Self::GROUPS_MAX,
+            publish_ring_bytes: Self::PUBLISH_RING_BYTES,
+            ring_bytes_max: Self::RING_BYTES_MAX,
+            client_bytes_max: Self::CLIENT_BYTES_MAX,
+            on_event: None,
+        }
+    }
+
+    /// Permissions of the file, 0600 if not given. Whatever they are, only processes of the
+    /// engine's user and of root are let in.
+    pub fn mode(mut self, mode: u32) -> Self {
+        self.mode = mode;
+        self
+    }
+
+    /// Most processes attached at a time. Each costs the engine two threads and two descriptors.
+    pub fn clients_max(mut self, clients: usize) -> Self {
+        self.clients_max = clients;
+        self
+    }
+
+    /// Most groups of one process, counted with each subscription and publisher.
+    pub fn groups_max(mut self, groups: usize) -> Self {
+        self.groups_max = groups;
+        self
+    }
+
+    /// Bytes of the ring by which each process publishes, a power of two. A message must fit into
+    /// it, with 8 bytes of its own; a longer one is [`SendError::TooLarge`](crate::SendError).
+    pub fn publish_ring(mut self, bytes: usize) -> Self {
+        self.publish_ring_bytes = bytes;
+        self
+    }
+
+    /// Largest rings of a subscription together, bytes, a power of two.
+    pub fn ring_bytes_max(mut self, bytes: usize) -> Self {
+        self.ring_bytes_max = bytes;
+        self
+    }
+
+    /// Most bytes of rings of all subscriptions of one process. Memory is taken when it is used
+    /// for the first time, and kept until the subscription ends.
+    pub fn client_bytes_max(mut self, bytes: usize) -> Self {
+        self.client_bytes_max = bytes;
+        self
+    }
+
+    /// Is called when processes come and go, on threads of the engine that have nothing to do
+    /// with messages.
+    pub fn on_event(mut self, tell: impl Fn(&ShareEvent) + Send + Sync + 'static) -> Self {
+        self.on_event = Some(Arc::new(tell));
+        self
+    }
+
+    fn check(&self) -> Result<(), ShareError> {
+        for bytes in [self.publish_ring_bytes, self.ring_bytes_max] {
+            if !bytes.is_power_of_two() || !(RING_BYTES_MIN..=RING_BYTES_MAX).contains(&bytes) {
+                return Err(ShareError::RingBytes { bytes });
+            }
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for ShareOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ShareOptions")
+            .field("path", &self.path)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A node being shared. It is a handle of the node; dropping it ends the sharing: all attached
+/// processes are told, and the path is removed.
+///
+/// When the node ends before, they are told why.
+pub struct Share {
+    hall: Arc<Hall>,
+    /// The events that the herald reads.
+    inboxes: Vec<Arc<Inbox<Event>>>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+/// What the threads of a share have in common.
+struct Hall {
+    node: Node,
+    options: Arc<ShareOptions>,
+    listener: LocalListener,
+    ended: AtomicBool,
+    guests: Mutex<Guests>,
+    /// Somebody has left.
+    left: Condvar,
+    attached: Count,
+    refused: Count,
+    cut_off: Count,
+}
+
+#[derive(Default)]
+struct Guests {
+    sessions: BTreeMap<u32, Arc<Session>>,
+    next: u32,
+    /// Threads of sessions, those that have yet to say hello included.
+    threads: usize,
+}
+
+/// Room for a process; free again when dropped, however its thread ends.
+struct Seat(Arc<Hall>);
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        self.0.guests().threads -= 1;
+        self.0.left.notify_all();
+    }
+}
+
+impl Share {
+    pub(crate) fn open(node: &Node, options: ShareOptions) -> Result<Self, ShareError> {
+        options.check()?;
+        let path = options.path.clone();
+        let failed = |source| ShareError::of(path.clone(), source);
+        let listener = LocalListener::bind(&path, options.mode).map_err(failed)?;
+        let hall = Arc::new(Hall {
+            node: node.clone(),
+            options: Arc::new(options),
+            listener,
+            ended: AtomicBool::new(false),
+            guests: Mutex::default(),
+            left: Condvar::new(),
+            attached: Count::default(),
+            refused: Count::default(),
+            cut_off: Count::default(),
+        });
+        let events = node.events();
+        // Made first: if a thread cannot start, dropping it ends the others.
+        let mut share = Self {
+            inboxes: events.mailbox.inboxes().map(Arc::clone).collect(),
+            hall,
+            threads: Vec::new(),
+        };
+        let hall = Arc::clone(&share.hall);
+        share.spawn("qsm-herald", move || hall.herald(events))?;
+        let hall = Arc::clone(&share.hall);
+        share.spawn("qsm-share", move || Hall::listen(&hall))?;
+        Ok(share)
+    }
+
+    /// Where it is shared.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.hall.options.path
+    }
+
+    /// What it has done.
+    #[must_use]
+    pub fn stats(&self) -> ShareStats {
+        ShareStats {
+            clients: self.hall.guests().sessions.len() as u64,
+            attached: self.hall.attached.value(),
+            refused: self.hall.refused.value(),
+            cut_off: self.hall.cut_off.value(),
+        }
+    }
+
+    /// The processes attached now, in the order of their coming.
+    #[must_use]
+    pub fn clients(&self) -> Vec<ClientRow> {
+        let guests = self.hall.guests();
+        guests
+            .sessions
+            .values()
+            .map(|session| session.row())
+            .collect()
+    }
+
+    fn spawn(
+        &mut self,
+        name: &str,
+        work: impl FnOnce() + Send + 'static,
+    ) -> Result<(), ShareError> {
+        let thread = thread::Builder::new().name(name.to_owned());
+        let started = thread.spawn(work);
+        let thread = started.map_err(|source| ShareError::Io {
+            path: self.hall.options.path.clone(),
+            source,
+        })?;
+        self.threads.push(thread);
+        Ok(())
+    }
+}
+
+impl Drop for Share {
+    fn drop(&mut self) {
+        self.hall.end("it is not shared any more");
+        for inbox in &self.inboxes {
+            inbox.close(RecvError::Closed(CloseReason::ShutDown));
+        }
+        for thread in self.threads.drain(..) {
+            // A panic there was told by the panic's own message.
+            drop(thread.join());
+        }
+        let mut guests = self.hall.guests();
+        while guests.threads > 0 {
+            guests = self
+                .hall
+                .left
+                .wait(guests)
+                .unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+}
+
+impl fmt::Debug for Share {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Share")
+            .field("path", &self.hall.options.path)
+            .field("stats", &self.stats())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Hall {
+    /// Lets processes in, until the end.
+    fn listen(hall: &Arc<Self>) {
+        loop {
+            let accepted = hall.listener.accept();
+            if hall.ended.load(Ordering::SeqCst) {
+                return;
+            }
+            let started = accepted.and_then(|socket| Self::receive(hall, socket));
+            if let Err(error) = started {
+                hall.refuse(0, format!("the engine cannot let it in: {error}"));
+                // Descriptors or threads are short; some come back when somebody leaves.
+                let waited = hall.left.wait_timeout(hall.guests(), PAUSE);
+                drop(waited.unwrap_or_else(PoisonError::into_inner));
+            }
+        }
+    }
+
+    /// Starts a thread for a process that has connected, if there is room.
+    fn receive(hall: &Arc<Self>, socket: LocalSocket) -> std::io::Result<()> {
+        let peer = socket.peer()?;
+        if let Err(reason) = hall.admit(peer) {
+            let cause = reason.clone();
+            drop(socket.try_send(&Reply::Closed { cause }.encode()));
+            hall.refuse(peer.pid, reason);
+            return Ok(());
+        }
+        let seat = Seat(Arc::clone(hall));
+        let thread = thread::Builder::new().name("qsm-session".to_owned());
+        // If it cannot start, its seat is free again with what it would have run.
+        thread
+            .spawn(move || Self::serve(seat, socket, peer))
+            .map(drop)
+    }
+
+    fn admit(&self, peer: Peer) -> Result<(), String> {
+        if peer.uid != effective_user() && peer.uid != 0 {
+            return Err(format!(
+                "user {} may not attach to the engine of user {}; run as that user or as root",
+                peer.uid,
+                effective_user()
+            ));
+        }
+        let mut guests = self.guests();
+        let max = self.options.clients_max;
+        if guests.threads >= max {
+            return Err(format!(
+                "the engine has {max} processes attached already; stop one, or let it have more \
+                 (`ShareOptions::clients_max`, `qsm engine --clients`)"
+            ));
+        }
+        guests.threads += 1;
+        Ok(())
+    }
+
+    fn refuse(&self, pid: u32, reason: String) {
+        self.refused.add(1);
+        self.tell(&ShareEvent::Refused { pid, reason });
+    }
+
+    /// The thread of one process.
+    fn serve(seat: Seat, socket: LocalSocket, peer: Peer) {
+        let hall = Arc::clone(&seat.0);
+        let session = match hall.welcome(socket, peer) {
+            Ok(session) => session,
+            Err(reason) => return hall.refuse(peer.pid, reason),
+        };
+        let (client, pid) = (session.number, peer.pid);
+        hall.attached.add(1);
+        hall.tell(&ShareEvent::Attached { client, pid });
+        session.run();
+        if let Some(End::Cut(reason)) = session.line.ended() {
+            hall.cut_off.add(1);
+            let reason = *reason;
+            hall.tell(&ShareEvent::CutOff {
+                client,
+                pid,
+                reason,
+            });
+        }
+        hall.guests().sessions.remove(&client);
+        // Whoever hears of it finds the seat free.
+        drop(seat);
+        hall.tell(&ShareEvent::Detached { client, pid });
+    }
+
+    /// The handshake.
+    fn welcome(&self, socket: LocalSocket, peer: Peer) -> Result<Arc<Session>, String> {
+        let failed = |error: std::io::Error| format!("the handshake failed: {error}");
+        socket.set_timeout(Some(HELLO_TIMEOUT)).map_err(failed)?;
+        let mut packet = vec![0; PACKET_BYTES_MAX];
+        let length = socket.recv(&mut packet).map_err(failed)?;
+        let Some(Request::Hello { version }) = Request::decode(&packet[..length]) else {
+            return Err("it did not say hello; is it a program of qsm?".to_owned());
+        };
+        socket.set_timeout(None).map_err(failed)?;
+        let words = self.options.publish_ring_bytes / size_of::<u64>();
+        let made = SharedMemory::create(memory_words(1, words));
+        let (memory, descriptor) = made.map_err(failed)?;
+        let (doorbell, other_end) = LocalSocket::pair().map_err(failed)?;
+        // Numbered and listed at once, so that the end of the share reaches it.
+        let session = {
+            let mut guests = self.guests();
+            guests.next += 1;
+            let number = guests.next;
+            let line = Line::new(socket, doorbell);
+            let memory = Arc::new(memory);
+            let with = (&self.node, &self.options);
+            let session = Arc::new(Session::new((number, peer), with, &memory, line));
+            guests.sessions.insert(number, Arc::clone(&session));
+            session
+        };
+        let longest = message_bytes_max(words, 0);
+        let welcome = Reply::Welcome {
+            version: VERSION,
+            client: session.number,
+            node: self.node.id(),
+            message_bytes_max: longest.min(self.node.message_bytes_max()) as u64,
+            ring_words: words as u64,
+        };
+        let descriptors = [descriptor.as_fd(), other_end.as_fd()];
+        let sent = session
+            .line
+            .socket
+            .send_with(&welcome.encode(), &descriptors);
+        let same = match version {
+            VERSION => sent.map_err(failed),
+            other => Err(format!(
+                "it speaks version {other} of the handshake and the engine {VERSION}"
+            )),
+        };
+        if let Err(reason) = same {
+            self.guests().sessions.remove(&session.number);
+            return Err(reason);
+        }
+        if self.ended.load(Ordering::SeqCst) {
+            session.end(ended());
+        }
+        Ok(session)
+    }
+
+    /// Tells those concerned what happens to the node, until it ends.
+    fn herald(&self, events: Events) {
+        for event in events {
+            if let Event::Closed { reason } = &event {
+                self.end(&reason.to_string());
+                return;
+            }
+            if !travels(&event) {
+                continue;
+            }
+            let packet = Reply::Event(event.clone()).encode();
+            let sessions: Vec<_> = self.guests().sessions.values().cloned().collect();
+            for session in sessions {
+                let concerned = match &event {
+                    Event::Lost { group, .. } => session.hears(group),
+                    _ => true,
+                };
+                // It never waits for a process that does not read.
+                if concerned && session.line.socket.try_send(&packet).is_err() {
+                    session.tally.events_dropped.add(1);
+                }
+            }
+        }
+    }
+
+    /// Nobody is let in any more, and all are told why.
+    fn end(&self, cause: &str) {
+        if self.ended.swap(true, Ordering::SeqCst) {
+            return;
+        }
+        self.listener.shutdown();
+        let sessions: Vec<_> = self.guests().sessions.values().cloned().collect();
+        for session in sessions {
+            let cause = cause.to_owned();
+            session.end(End::Closed { cause });
+        }
+    }
+
+    fn tell(&self, event: &ShareEvent) {
+        if let Some(tell) = &self.options.on_event {
+            tell(event);
+        }
+    }
+
+    fn guests(&self) -> MutexGuard<'_, Guests> {
+        self.guests.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn ended() -> End {
+    End::Closed {
+        cause: "the engine ends".to_owned(),
+    }
+}

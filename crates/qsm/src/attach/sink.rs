@@ -1,0 +1,134 @@
+//! A core thread's end of a subscription's ring: messages go from the receive buffer into shared
+//! memory, and the process is woken at most once at the end of a turn.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use qsm_net::SharedMemory;
+use qsm_wire::GroupId;
+
+use super::error::CutReason;
+use super::ring::{Nonsense, Writer, Written, readers_bell};
+use super::session::{End, Line};
+use super::tally::Tally;
+use crate::inbox::Offered;
+use crate::subscription::{Delivery, Overflow};
+
+/// Words of a record beside length and place of the group: group and incarnation, node, number.
+pub(super) const EXTRA: usize = 3;
+
+/// Writes the messages of one subscription that come on one core thread.
+pub(crate) struct RingSink {
+    pub(super) names: Arc<[Arc<str>]>,
+    places: HashMap<Arc<str>, u32>,
+    /// The place of each group's name, by its number. Numbers may pass to other groups, so the
+    /// name is compared.
+    known: HashMap<GroupId, u32>,
+    writer: Writer<EXTRA>,
+    memory: Arc<SharedMemory>,
+    overflow: Overflow,
+    /// Nothing is written any more.
+    over: bool,
+    line: Arc<Line>,
+    tally: Arc<Tally>,
+}
+
+impl RingSink {
+    pub(super) fn new(
+        names: &Arc<[Arc<str>]>,
+        (memory, writer): (&Arc<SharedMemory>, Writer<EXTRA>),
+        overflow: Overflow,
+        line: &Arc<Line>,
+        tally: &Arc<Tally>,
+    ) -> Self {
+        let names = Arc::clone(names);
+        let places = names.iter().cloned().zip(0..).collect();
+        Self {
+            names,
+            places,
+            known: HashMap::new(),
+            writer,
+            memory: Arc::clone(memory),
+            overflow,
+            over: false,
+            line: Arc::clone(line),
+            tally: Arc::clone(tally),
+        }
+    }
+
+    /// Writes a message, or drops it by the policy.
+    pub(crate) fn offer(&mut self, message: Delivery<'_>) -> Offered {
+        let nothing = Offered {
+            kept: false,
+            dropped: 0,
+        };
+        let Some(place) = self.place(&message).filter(|_| !self.over) else {
+            return nothing;
+        };
+        let life = u64::from(message.sender.incarnation.0) << 32;
+        let extra = [
+            u64::from(message.group_id.0) | life,
+            message.sender.node.0,
+            message.number,
+        ];
+        match self.writer.write(place, extra, message.bytes) {
+            Ok(Written::Yes) => {
+                self.tally.delivered.add(1);
+                Offered {
+                    kept: true,
+                    dropped: 0,
+                }
+            }
+            Ok(Written::Full | Written::Never) => {
+                self.drop_one();
+                // It is told all the same: a reader may sleep while one message is too long.
+                Offered {
+                    kept: true,
+                    dropped: 1,
+                }
+            }
+            Err(Nonsense::Position | Nonsense::Length) => {
+                self.over = true;
+                self.line.end(End::Cut(CutReason::Ring));
+                nothing
+            }
+        }
+    }
+
+    /// Wakes the process if it sleeps. Once per turn.
+    pub(crate) fn wake(&self) {
+        if readers_bell(&self.memory).ring() {
+            self.tally.wakes.add(1);
+        }
+    }
+
+    pub(crate) fn queued_bytes(&self) -> usize {
+        self.writer.queued_bytes()
+    }
+
+    pub(crate) fn dropped(&self) -> u64 {
+        self.writer.dropped()
+    }
+
+    fn drop_one(&mut self) {
+        self.writer.drop_one();
+        self.tally.dropped.add(1);
+        if self.overflow == Overflow::Disconnect {
+            self.over = true;
+            self.writer.end();
+        }
+    }
+
+    fn place(&mut self, message: &Delivery<'_>) -> Option<u32> {
+        let named = |place: &u32| *self.names[*place as usize] == *message.group;
+        if let Some(place) = self.known.get(&message.group_id).copied().filter(named) {
+            return Some(place);
+        }
+        let place = *self.places.get(message.group)?;
+        if self.known.len() > 2 * self.names.len() {
+            self.known.clear();
+        }
+        self.known.insert(message.group_id, place);
+        Some(place)
+    }
+}
