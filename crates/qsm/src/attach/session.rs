@@ -84,9 +84,7 @@ impl Line {
 
     /// Ends it; the first reason stays. Never waits.
     pub(super) fn end(&self, end: End) {
-        if end != End::Left {
-            self.void.store(true, Ordering::SeqCst);
-        }
+        let void = end != End::Left;
         let cause = match &end {
             End::Left => None,
             End::Closed { cause } => Some(cause.clone()),
@@ -95,7 +93,12 @@ impl Line {
                  another version of qsm"
             )),
         };
-        if self.ended.set(end).is_err() {
+        let first = self.ended.set(end).is_ok();
+        // After the reason: who sees that it is void leaves, and must not be the first to say why.
+        if void {
+            self.void.store(true, Ordering::SeqCst);
+        }
+        if !first {
             return;
         }
         if let Some(cause) = cause {
