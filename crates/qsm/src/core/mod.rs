@@ -22,6 +22,7 @@ mod clock;
 mod commands;
 mod embedding;
 mod events;
+mod lanes;
 mod pending;
 mod routes;
 mod siblings;

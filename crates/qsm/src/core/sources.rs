@@ -3,15 +3,16 @@
 //! A source is *idle* (it has nothing; its signal brings it back), *active* (it may have
 //! something) or *blocked* (it has a message that the send window has no room for; it is active
 //! again after the protocol's next input). So one group whose receivers are slow stops only those
-//! who publish to it. Of those that wait for the same window one tries, and the others only after
-//! it succeeded: thousands of groups may share a region.
+//! who publish to it. Those that send to one region stand in one lane, which is passed over as a
+//! whole while the region's window is full: a hundred thousand groups may share a region.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
 use qsm_proto::{Endpoint, Instant, Publication, PublishError};
 use qsm_wire::{GroupId, RegionId};
 
+use super::lanes::Lanes;
 use super::routes::Routes;
 use crate::feed::{Feed, Pull};
 use crate::outlet::{Outlet, Signal};
@@ -40,29 +41,12 @@ struct Source {
     kind: Kind,
     /// Taken, but not yet accepted by the protocol.
     waiting: Option<Vec<u8>>,
+    /// Messages of a feed that the protocol has accepted.
+    accepted: u64,
     /// The application has dropped it: it ends when it is empty.
     retired: bool,
-    blocked: bool,
-    /// What it waits for, or waited for last.
-    gate: Option<Gate>,
-}
-
-/// What a message waits for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Gate {
-    /// Something of its group alone: to be entered, for example.
-    Group,
-    /// Room in the window of this region.
-    Window(RegionId),
-}
-
-impl Gate {
-    fn of(error: &PublishError) -> Self {
-        match error {
-            PublishError::WindowFull { region } => Self::Window(*region),
-            _ => Self::Group,
-        }
-    }
+    /// The region whose window it waited for last.
+    region: Option<RegionId>,
 }
 
 /// What happened when a source had its turn.
@@ -71,8 +55,9 @@ enum Turn {
     Idle,
     /// It has more, and others come first.
     More,
-    /// The protocol does not take its message now.
-    Blocked(Gate),
+    /// The protocol does not take its message now: for want of room in this region's window, or
+    /// for something of its group alone; to be entered, for example.
+    Blocked(Option<RegionId>),
     /// It has nothing more and never will.
     Ended,
 }
@@ -82,8 +67,9 @@ pub(super) struct Sources {
     /// Places are used again.
     table: Vec<Option<Source>>,
     free: Vec<u32>,
-    active: VecDeque<u32>,
-    blocked: BTreeMap<Gate, VecDeque<u32>>,
+    active: Lanes,
+    /// Each for a reason of its group alone.
+    blocked: VecDeque<u32>,
     /// A message on its way from its source to the protocol.
     message: Vec<u8>,
     /// Sources of each group, for giving up the role with the last one.
@@ -115,7 +101,7 @@ impl Sources {
         let signal = Arc::new(Signal::idle());
         self.insert(slot, name, Kind::Feed(feed, Arc::clone(&signal)));
         if signal.raise() {
-            self.active.push_back(slot);
+            self.activate(slot);
         }
         (slot, signal)
     }
@@ -148,21 +134,17 @@ impl Sources {
     pub(super) fn collect(&mut self, shared: &Shared) {
         while let Some(slot) = shared.next_ready() {
             if self.table.get(slot as usize).is_some_and(Option::is_some) {
-                self.active.push_back(slot);
+                self.activate(slot);
             }
         }
     }
 
     /// Blocked sources may try again: one for each window, to find out whether it has room.
     pub(super) fn unblock(&mut self) {
-        for (gate, slots) in &mut self.blocked {
-            let tries = match gate {
-                Gate::Group => slots.len(),
-                Gate::Window(_) => 1,
-            };
-            self.active.extend(slots.drain(..tries));
+        self.active.open();
+        for slot in core::mem::take(&mut self.blocked) {
+            self.activate(slot);
         }
-        self.blocked.retain(|_, slots| !slots.is_empty());
     }
 
     /// Group numbers are void.
@@ -175,7 +157,7 @@ impl Sources {
 
     /// Whether some source may have something that the protocol may take.
     pub(super) fn is_active(&self) -> bool {
-        !self.active.is_empty()
+        self.active.has_next()
     }
 
     /// Whether all that was accepted has been given to the protocol.
@@ -183,69 +165,55 @@ impl Sources {
         self.active.is_empty() && self.blocked.is_empty()
     }
 
-    /// For each publisher, how many messages it has accepted so far and not yet given on.
+    /// For each publisher that has accepted messages and not yet given them on, how many it has
+    /// accepted so far; for a feed, those it was asked for.
     pub(super) fn backlog(&self) -> Vec<(u32, u64)> {
         let of = |slot: usize| {
             let source = self.table[slot].as_ref()?;
-            let Kind::Queue(outlet) = &source.kind else {
-                return None;
+            let (waiting, taken) = match &source.kind {
+                Kind::Queue(outlet) => (outlet.messages() as u64, outlet.taken()),
+                Kind::Feed(..) => (u64::from(source.waiting.is_some()), source.accepted),
             };
-            let waiting = outlet.messages() as u64;
-            (waiting > 0).then(|| (u32::try_from(slot).unwrap_or(0), outlet.taken() + waiting))
+            (waiting > 0).then(|| (u32::try_from(slot).unwrap_or(0), taken + waiting))
         };
         (0..self.table.len()).filter_map(of).collect()
     }
 
     /// Whether a publisher has given on so many messages, or has ended.
     pub(super) fn has_taken(&self, slot: u32, count: u64) -> bool {
-        match self.table.get(slot as usize).and_then(Option::as_ref) {
-            Some(Source {
-                kind: Kind::Queue(outlet),
-                ..
-            }) => outlet.taken() >= count,
-            _ => true,
-        }
+        let source = self.table.get(slot as usize).and_then(Option::as_ref);
+        source.is_none_or(|source| match &source.kind {
+            Kind::Queue(outlet) => outlet.taken() >= count,
+            Kind::Feed(..) => source.accepted >= count,
+        })
     }
 
     /// Gives messages to the protocol, from each active source in turn, up to the quantum.
     /// Returns the groups that no source is left for.
     pub(super) fn run(&mut self, shared: &Shared, mut output: Output<'_>) -> Vec<String> {
         let (mut messages, mut bytes) = (0, 0);
-        let mut full = BTreeSet::new();
         let mut gone = Vec::new();
         while messages < MESSAGES_PER_TURN && bytes < BYTES_PER_TURN {
-            let Some(slot) = self.active.pop_front() else {
+            let Some(slot) = self.active.next() else {
                 break;
             };
             let Some(source) = self.table[slot as usize].as_mut() else {
                 continue;
             };
-            if let Some(gate) = source.gate.filter(|gate| full.contains(gate)) {
-                source.blocked = true;
-                self.blocked.entry(gate).or_default().push_back(slot);
-                continue;
-            }
             let before = (messages, bytes);
             let message = &mut self.message;
             let turn = source.turn(shared, &mut output, message, (&mut messages, &mut bytes));
             output.routes.settle(output.endpoint);
             self.released |= before != (messages, bytes);
-            let waited = core::mem::replace(&mut source.blocked, matches!(turn, Turn::Blocked(_)));
-            if waited
-                && !source.blocked
-                && let Some(slots) = source.gate.and_then(|gate| self.blocked.remove(&gate))
-            {
-                self.active.extend(slots);
-            }
             match turn {
                 Turn::Idle => {}
-                Turn::More => self.active.push_back(slot),
-                Turn::Blocked(gate) => {
+                Turn::More => self.activate(slot),
+                Turn::Blocked(region) => {
                     output.stats.window_full += 1;
-                    source.gate = Some(gate);
-                    self.blocked.entry(gate).or_default().push_back(slot);
-                    if gate != Gate::Group {
-                        full.insert(gate);
+                    source.region = region;
+                    match region {
+                        Some(region) => self.active.close(region, slot),
+                        None => self.blocked.push_back(slot),
                     }
                 }
                 Turn::Ended => gone.extend(self.remove(slot)),
@@ -263,6 +231,9 @@ impl Sources {
 
     pub(super) fn rows(&self) -> Vec<PublisherRow> {
         let row = |source: &Source| {
+            let shut = source
+                .region
+                .is_some_and(|region| self.active.is_closed(region));
             let outlet = match &source.kind {
                 Kind::Queue(outlet) => Some(outlet),
                 Kind::Feed(..) => None,
@@ -272,10 +243,16 @@ impl Sources {
                 feed: outlet.is_none(),
                 queued_messages: outlet.map_or(0, |outlet| outlet.messages()),
                 queued_bytes: outlet.map_or(0, |outlet| outlet.bytes()),
-                blocked: source.blocked,
+                blocked: source.waiting.is_some() || (shut && !source.signal().is_idle()),
             }
         };
         self.table.iter().flatten().map(row).collect()
+    }
+
+    fn activate(&mut self, slot: u32) {
+        let source = self.table.get(slot as usize).and_then(Option::as_ref);
+        self.active
+            .add(source.and_then(|source| source.region), slot);
     }
 
     fn free_slot(&mut self) -> u32 {
@@ -294,20 +271,17 @@ impl Sources {
             group: None,
             kind,
             waiting: None,
+            accepted: 0,
             retired: false,
-            blocked: false,
-            gate: None,
+            region: None,
         });
         *self.names.entry(Arc::clone(name)).or_default() += 1;
     }
 
+    /// One whose turn it is, or that is idle: it stands in no lane.
     fn remove(&mut self, slot: u32) -> Option<String> {
         let source = self.table.get_mut(slot as usize)?.take()?;
         self.free.push(slot);
-        self.active.retain(|other| *other != slot);
-        for slots in self.blocked.values_mut() {
-            slots.retain(|other| *other != slot);
-        }
         let count = self.names.get_mut(&source.name)?;
         *count -= 1;
         if *count > 0 {
@@ -351,7 +325,10 @@ impl Source {
                 Err(PublishError::TooLarge { .. }) => output.stats.messages_refused += 1,
                 Err(error) => {
                     self.waiting = Some(core::mem::take(message));
-                    return Turn::Blocked(Gate::of(&error));
+                    return Turn::Blocked(match error {
+                        PublishError::WindowFull { region } => Some(region),
+                        _ => None,
+                    });
                 }
                 Ok(_) => {}
             }
@@ -359,6 +336,8 @@ impl Source {
             *messages += 1;
             if let Kind::Queue(outlet) = &self.kind {
                 outlet.release(&shared.gate, message.len());
+            } else {
+                self.accepted += 1;
             }
             if message.capacity() > BUFFER_BYTES_KEPT {
                 *message = Vec::new();
