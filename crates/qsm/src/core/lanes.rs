@@ -74,12 +74,11 @@ impl Lanes {
     pub(super) fn open(&mut self) {
         self.lanes.retain(|_, lane| !lane.slots.is_empty());
         self.turns.retain(|region| self.lanes.contains_key(region));
-        let closed: Vec<Option<RegionId>> = self
-            .lanes
-            .iter_mut()
-            .filter_map(|(region, lane)| core::mem::take(&mut lane.closed).then_some(*region))
-            .collect();
-        closed.into_iter().for_each(|region| self.queue(region));
+        for (region, lane) in &mut self.lanes {
+            if core::mem::take(&mut lane.closed) && !core::mem::replace(&mut lane.queued, true) {
+                self.turns.push_back(*region);
+            }
+        }
     }
 
     fn queue(&mut self, region: Option<RegionId>) {
