@@ -16,7 +16,7 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 
 use qsm_proto::{Instant, Reason, nanoseconds};
-use qsm_wire::{Hop, Kind};
+use qsm_wire::{Body, Hop, Kind, Packet};
 
 use crate::engine::Datagram;
 
@@ -68,6 +68,18 @@ fn is_fresh(datagram: &[u8]) -> bool {
     datagram.get(1) == Some(&(Kind::Data as u8)) && datagram.get(3) == Some(&(Hop::Direct as u8))
 }
 
+/// How many values an ACK carries: one for all receivers, or one for each partition.
+fn values(ack: &[u8]) -> u32 {
+    let marks = match Packet::decode(ack) {
+        Ok(Packet {
+            body: Body::Ack(_, marks),
+            ..
+        }) => marks.len(),
+        _ => 0,
+    };
+    u32::try_from(marks.max(1)).unwrap_or(u32::MAX)
+}
+
 /// What each kind of event costs. Zero costs nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct CostModel {
@@ -77,6 +89,8 @@ pub struct CostModel {
     pub receive_control: Duration,
     /// Deciding on a token, in addition.
     pub token: Duration,
+    /// Acting on one value of an ACK, in addition: it has one, or one for each partition (R094).
+    pub ack_value: Duration,
     /// Handing a data or repair packet to the socket.
     pub send: Duration,
     /// Forwarded packets travel by reliable unicast (S2 §2.3.3), which acknowledges each: both
@@ -131,6 +145,17 @@ impl CostModel {
             self.send
         } else {
             self.publish + self.send + self.receive + self.deliver
+        }
+    }
+
+    /// What a control packet demands beyond being received.
+    fn acting(&self, kind: u8, datagram: &[u8]) -> Duration {
+        if kind == Kind::Token as u8 {
+            self.token
+        } else if kind == Kind::Ack as u8 && !self.ack_value.is_zero() {
+            self.ack_value * values(datagram)
+        } else {
+            Duration::ZERO
         }
     }
 
@@ -369,12 +394,8 @@ impl Cpu {
             let fresh = is_fresh(datagram);
             self.spend(now, self.model.receiving(fresh) * weight + copying);
         } else {
-            let token = if kind == Kind::Token as u8 {
-                self.model.token
-            } else {
-                Duration::ZERO
-            };
-            self.spend(now, self.model.receive_control + token);
+            let acting = self.model.acting(kind, datagram);
+            self.spend(now, self.model.receive_control + acting);
         }
     }
 
@@ -454,6 +475,7 @@ mod tests {
         receive: Duration::from_micros(60),
         receive_control: Duration::from_micros(500),
         token: Duration::from_micros(500),
+        ack_value: Duration::from_millis(5),
         send: Duration::from_micros(80),
         forwarded_acknowledged: false,
         send_control: Duration::from_micros(300),

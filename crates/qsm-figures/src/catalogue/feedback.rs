@@ -160,7 +160,7 @@ pub(super) static FIGURES: &[Figure] = &[
                 seen.against_faithful(2, 192.0, 1.0..=MORE),
             ]
         },
-        note: "Partitions cache packets in turn, so that what one of them has are no ranges; a token and an ACK carry one number for each partition instead (R094), how far its cachers have got. A token that visits partitions one after the other finds later ones farther, on average by half of its round trip: that is what is acknowledged earlier, and it grows with the round trip, as the rest does. Throughput is not lower but higher, by what the collector saves with a smaller heap (the last two curves). S0 says that token processing becomes more costly and gives no number; in our model a token and an ACK cost the same however long they are. For the gain to vanish, three per cent of the throughput, the sender would have to spend 30 ms more on the ACK that it gets each second.",
+        note: "Partitions cache packets in turn, so that what one of them has are no ranges; a token and an ACK carry one number for each partition instead (R094), how far its cachers have got. A token that visits partitions one after the other finds later ones farther, on average by half of its round trip: that is what is acknowledged earlier, and it grows with the round trip, as the rest does. Throughput is lower although the sender's heap is smaller (the last two curves), because each number costs the sender what the one of an ordinary ACK costs. S0 says that token processing becomes more costly and gives no figure here; the 5 ms are those of E23, where four more ACKs a second eat up what less memory brings. How much of them is paid once for an ACK and how much for each of its numbers S0 does not say either: throughput is lower as soon as a quarter of it is.",
     },
     Figure {
         id: "E25",
@@ -191,6 +191,6 @@ pub(super) static FIGURES: &[Figure] = &[
             ]
         },
         better: |seen| vec![seen.against_faithful(2, 6000.0, 1.0..=MORE)],
-        note: "With gaps receivers do hold more with k ranges, where nothing else bounds the sender (4.38 instead of 4.25 MiB at a bound of 48,000), because it is faster. But three per cent slow nobody down here, and the variance goes the other way: with one range the bound stops the sender whenever the lossy receiver holds back the watermark, and k ranges take these stops away. So S0's instability needs receivers that suffer more from cached data than the heap model, made from S0's other figures, says.",
+        note: "It does not come out. The variance goes the other way: with one range the bound stops the sender whenever the lossy receiver holds back the watermark, and k ranges take these stops away. Where the bound is not reached receivers hold less with k ranges, not more, since the sender spends a fifth of its time on ACKs; with ACKs that cost the same however long they are it was three per cent more, which slows nobody down. So S0's instability needs receivers that suffer more from cached data than the heap model, made from S0's other figures, says.",
     },
 ];

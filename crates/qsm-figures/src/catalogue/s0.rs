@@ -206,7 +206,7 @@ pub(super) static FIGURES: &[Figure] = &[
                 seen.against_faithful(1, 5.0, 1.0..=MORE),
             ]
         },
-        note: "192 receivers. One leader never has two tokens in flight, so that the rate ends at one over the round trip, where S0 found further tokens useless. X10: here, where the sender is limited by its processor and nothing is lost, the token rate only moves the memory that is in use, by some MiB, hence less than a few per cent of throughput; compare E09, where losses wait for tokens.",
+        note: "192 receivers. One leader never has two tokens in flight, so that the rate ends at one over the round trip, where S0 found further tokens useless. X10: here, where the sender is limited by its processor and nothing is lost, the token rate only moves the memory that is in use, by some MiB, hence less than a few per cent of throughput; compare E09, where losses wait for tokens. What an ACK costs the sender is inferred from this figure (see the table above); a round that is not begun costs nothing, which is why 1.9 rounds a second gain more here than S0's five.",
     },
     Figure {
         id: "E26",
