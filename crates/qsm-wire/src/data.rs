@@ -51,6 +51,16 @@ impl DataHeader {
         out.extend_from_slice(&bytes);
     }
 
+    #[inline]
+    fn read(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        Ok(Self {
+            channel: ChannelId(reader.u32()?),
+            view: ViewNumber(reader.u32()?),
+            sequence: reader.u64()?,
+            view_age: reader.u32()?,
+        })
+    }
+
     /// First sequence number of this packet's view, unless that is too long ago to tell.
     #[must_use]
     #[inline]
@@ -73,12 +83,7 @@ pub struct Data<'a> {
 impl<'a> Data<'a> {
     #[inline]
     pub(crate) fn read(reader: &mut Reader<'a>) -> Result<Self, DecodeError> {
-        let head = DataHeader {
-            channel: ChannelId(reader.u32()?),
-            view: ViewNumber(reader.u32()?),
-            sequence: reader.u64()?,
-            view_age: reader.u32()?,
-        };
+        let head = DataHeader::read(reader)?;
         if head.sequence == 0
             || (head.view_age != u32::MAX && head.sequence <= u64::from(head.view_age))
         {
@@ -93,6 +98,20 @@ impl<'a> Data<'a> {
         }
         reader.bytes(chunks.len())?;
         Ok(Self { head, chunks })
+    }
+
+    /// A data packet that [`Packet::decode`](crate::Packet::decode) has accepted before: its
+    /// chunks are not looked at, which may be in no cache any more. `None` if it is none.
+    #[must_use]
+    #[inline]
+    pub fn read_again(packet: &'a [u8]) -> Option<Self> {
+        let mut reader = Reader::new(packet.get(HEADER_BYTES..)?);
+        let is_data = packet[1] == Kind::Data as u8;
+        let head = DataHeader::read(&mut reader).ok().filter(|_| is_data)?;
+        Some(Self {
+            head,
+            chunks: reader.rest(),
+        })
     }
 
     /// The chunks, in the order in which their messages were published.
@@ -291,8 +310,12 @@ mod tests {
             let Ok(Body::Data(data)) = body else {
                 panic!("gap {gap_bytes}: {body:?}");
             };
-            let contents: Vec<&[u8]> = data.chunks().map(|chunk| chunk.content).collect();
-            assert_eq!(contents, [b"content"]);
+            let again = Data::read_again(&bytes).expect("it is a data packet");
+            assert_eq!(again.head, data.head);
+            for data in [data, again] {
+                let contents: Vec<&[u8]> = data.chunks().map(|chunk| chunk.content).collect();
+                assert_eq!(contents, [b"content"]);
+            }
         }
     }
 

@@ -39,9 +39,8 @@ impl ReceiveStream {
         held: bool,
         inbox: &mut Inbox<'_>,
     ) -> bool {
-        let packet = qsm_wire::Packet::decode(inbox.store.packet(place)).map(|packet| packet.body);
         // What is kept has been decoded before; another kind cannot be in here.
-        let Ok(qsm_wire::Body::Data(data)) = packet else {
+        let Some(data) = Data::read_again(inbox.store.packet(place)) else {
             return true;
         };
         let view = data.head.view;
