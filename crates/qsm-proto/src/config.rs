@@ -264,7 +264,7 @@ impl Default for Recovery {
             reorder_guard: Duration::from_micros(100),
             retry_min: Duration::from_millis(2),
             repair_bytes_per_second: 64 << 20,
-            requests_per_second: 2000,
+            requests_per_second: 10_000,
             give_up: Duration::from_secs(2),
         }
     }

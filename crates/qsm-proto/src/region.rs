@@ -278,7 +278,7 @@ impl Region {
         // Asked after every input: plain loops, since most regions have little of anything.
         let mut next = self.ring.next_timeout().unwrap_or(Instant::NEVER);
         for stream in self.streams.values() {
-            next = next.min(stream.due());
+            next = next.min(stream.due()).min(stream.interrupted());
         }
         for query in self.queries.values() {
             next = next.min(query.due);

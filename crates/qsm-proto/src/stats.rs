@@ -227,6 +227,8 @@ impl Default for Histogram {
 
 /// The longest round trip that is learned from repairs that took several requests.
 const ROUND_TRIP_MAX: Duration = Duration::from_millis(100);
+/// From so many repairs in a row on that took several requests, retries come too soon.
+const RETRIED_MAX: u32 = 16;
 /// What disorder is believed as long as the round trip is not known.
 const DISORDER_MAX: Duration = Duration::from_millis(2);
 
@@ -237,6 +239,8 @@ pub struct RepairTimes {
     pub lasted: Histogram,
     round_trip_ns: u64,
     disorder_ns: u64,
+    /// So many of the latest repairs in a row took several requests.
+    retried: u32,
 }
 
 impl RepairTimes {
@@ -269,18 +273,29 @@ impl RepairTimes {
         }
     }
 
-    /// A repair came after that long and several requests; which one it answers cannot be told
-    /// (Karn). Were such repairs not counted, a round trip longer than the first retry would never
-    /// be measured, and everything asked for several times. What took longer than any round trip
-    /// was an outage.
-    pub fn note_retried(&mut self, sample: Duration) {
+    /// A repair came so long after the last of several requests and the one before; which one it
+    /// answers cannot be told (Karn). Were the one before believed, each that is lost would make the
+    /// next retry later; were the last one, a round trip longer than the first retry would never be
+    /// measured, and everything asked for several times. Some losses are losses; where every
+    /// packet is asked for again, retries come too soon. What took longer than any round trip was
+    /// an outage.
+    pub fn note_retried(&mut self, [last, before]: [Duration; 2]) {
+        self.retried = self.retried.saturating_add(1);
+        let slow = self.retried >= RETRIED_MAX;
+        let sample = if slow { before } else { last };
         if sample <= ROUND_TRIP_MAX {
-            self.note_round_trip(sample);
+            self.smooth(sample);
         }
     }
 
-    /// Smooths one sample in, with a weight of an eighth.
+    /// A repair came that long after the only request for it.
     pub fn note_round_trip(&mut self, sample: Duration) {
+        self.retried = 0;
+        self.smooth(sample);
+    }
+
+    /// Smooths one sample in, with a weight of an eighth.
+    fn smooth(&mut self, sample: Duration) {
         let sample = crate::nanoseconds(sample).max(1);
         self.round_trip_ns = match self.round_trip_ns {
             0 => sample,
@@ -305,9 +320,24 @@ mod tests {
         assert!(disorder > Duration::from_micros(1900) && disorder < Duration::from_millis(2));
         (0..1000).for_each(|_| times.note_disorder(Duration::from_micros(10)));
         assert!(times.disorder() < Duration::from_micros(20));
-        (0..20).for_each(|_| times.note_retried(Duration::from_millis(4)));
+        (0..20).for_each(|_| times.note_retried([Duration::from_millis(4); 2]));
         times.note_disorder(Duration::from_secs(1));
         assert_eq!(times.disorder(), Duration::from_millis(4));
+    }
+
+    // Rule R-NAK-5.
+    #[test]
+    fn a_lost_request_does_not_make_round_trips_longer_and_slow_ones_are_learned() {
+        let mut times = RepairTimes::default();
+        let [fast, slow] = [1, 50].map(Duration::from_millis);
+        (0..100).for_each(|_| times.note_round_trip(fast));
+        for _ in 0..10 {
+            times.note_retried([fast, fast * 4]);
+            times.note_round_trip(fast);
+        }
+        assert_eq!(times.round_trip(), fast);
+        (0..100).for_each(|_| times.note_retried([fast, slow]));
+        assert!(times.round_trip() > slow * 9 / 10);
     }
 
     #[test]

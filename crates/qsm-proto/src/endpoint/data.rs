@@ -203,6 +203,26 @@ impl Endpoint {
         }
     }
 
+    /// Goes on where delivery was interrupted.
+    pub(super) fn go_on_delivering(&mut self, now: Instant, out: &mut dyn Deliver) {
+        let interrupted = |stream: &ReceiveStream| stream.interrupted() <= now;
+        let regions = self.regions.iter_mut();
+        let streams = regions.flat_map(|(id, region)| {
+            let streams = region.streams.iter_mut();
+            streams.map(|(sender, stream)| (*id, *sender, stream))
+        });
+        let streams = streams.filter(|(.., stream)| interrupted(stream));
+        let resumed = streams.map(|(id, sender, stream)| {
+            stream.resume();
+            (id, sender)
+        });
+        let resumed: Vec<_> = resumed.collect();
+        for (id, sender) in resumed {
+            self.deliver_waiting(now, id, sender, out);
+            self.progress(now, id, sender, out);
+        }
+    }
+
     /// All regions in the order in which their messages are delivered (R-VIEW-7).
     pub(super) fn in_turn(&self) -> Vec<RegionId> {
         let mut ids: Vec<RegionId> = self.regions.keys().copied().collect();

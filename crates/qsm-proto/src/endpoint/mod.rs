@@ -200,6 +200,7 @@ impl Endpoint {
         }
         self.run_rings(now);
         self.make_requests(now, out);
+        self.go_on_delivering(now, out);
         self.ask_queries(now);
         for region in self.regions.values_mut() {
             let address = region.address();

@@ -78,6 +78,7 @@ impl Endpoint {
         let mut hunger = Hunger {
             appetite: &mut self.core.appetite,
             asked: *asked,
+            requests: &mut self.core.request_budget,
         };
         let streams = region.streams.values_mut();
         let due = streams.filter(|stream| stream.due() <= now);
@@ -330,9 +331,6 @@ impl Endpoint {
             }
         };
         let Some(to) = to else { return };
-        if !self.core.request_budget.take(now, 1) {
-            return;
-        }
         let packets: u64 = ask
             .ranges
             .iter()

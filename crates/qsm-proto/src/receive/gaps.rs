@@ -81,6 +81,8 @@ pub struct Gap {
     pub due: Instant,
     /// When it was last asked for.
     pub asked: Instant,
+    /// When the time before.
+    pub asked_before: Instant,
     /// Requests made so far.
     pub attempts: u8,
     /// Bit r: the cacher of rank r is known to miss it (ranks of the packets' own view).
@@ -111,6 +113,7 @@ impl Gap {
 
     /// It is asked for.
     pub fn ask(&mut self, now: Instant) {
+        self.asked_before = self.asked;
         self.asked = now;
         self.attempts = self.attempts.saturating_add(1);
     }
@@ -205,6 +208,7 @@ impl Gaps {
             silent_since: now,
             due,
             asked: now,
+            asked_before: now,
             attempts: 0,
             known_missing: 0,
             waiters: Waiters::default(),

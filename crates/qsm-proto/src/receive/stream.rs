@@ -70,6 +70,8 @@ pub struct ReceiveStream {
     sender: Sender,
     /// Earliest time at which a gap may be due; may be too early, never too late.
     due: Instant,
+    /// When delivery was interrupted that can go on; [`Instant::NEVER`]: it was not.
+    interrupted: Instant,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
@@ -119,6 +121,7 @@ impl ReceiveStream {
             announced: 0,
             sender: Sender::default(),
             due: Instant::NEVER,
+            interrupted: Instant::NEVER,
         }
     }
 
@@ -340,7 +343,9 @@ impl ReceiveStream {
                 inbox.desk.stats.discard_not_mine += 1;
             }
         }
-        self.deliver(history, held, inbox);
+        if self.interrupted == Instant::NEVER {
+            self.deliver(history, held, inbox);
+        }
         let waiters = match gap {
             Some(gap) => {
                 count_repair(hop, inbox.desk.stats);
@@ -690,7 +695,8 @@ fn note_times(gap: &Gap, hop: Hop, inbox: &mut Inbox<'_>) {
     if repaired && gap.attempts == 1 {
         inbox.repairs.note_round_trip(inbox.now.since(gap.asked));
     } else if repaired && gap.attempts > 1 {
-        inbox.repairs.note_retried(inbox.now.since(gap.found));
+        let times = [gap.asked, gap.asked_before].map(|asked| inbox.now.since(asked));
+        inbox.repairs.note_retried(times);
     } else if hop == Hop::Direct {
         inbox.repairs.note_disorder(inbox.now.since(gap.found));
     }

@@ -2,7 +2,7 @@ use core::time::Duration;
 
 use qsm_wire::{MemberIndex, Origin, Ranges, Request, RequestHead, SeqRange, ViewNumber};
 
-use super::Appetite;
+use super::{Appetite, Budget};
 use crate::history::History;
 use crate::receive::{Gap, ReceiveStream};
 use crate::{Instant, Recovery, mix};
@@ -54,10 +54,15 @@ pub struct Hunger<'a> {
     pub appetite: &'a mut Appetite,
     /// How many it has asked for, of all streams.
     pub asked: u64,
+    /// How many requests it may make (R-NAK-7).
+    pub requests: &'a mut Budget,
 }
 
 /// Gaps that one call deals with; the others wait for the next.
 const GAPS_PER_CALL: usize = 256;
+
+/// Until when a request waits for which there is no budget.
+const PUT_OFF: Duration = Duration::from_millis(1);
 
 /// How many times longer silent cachers are waited for when the sender is dead.
 const PATIENCE_AFTER_DEATH: u32 = 5;
@@ -80,7 +85,14 @@ impl Planner<'_> {
                 continue;
             };
             let ask = self.ask(&gap, stream);
-            if let Some(gap) = stream.gaps_mut().find_mut(gap.first) {
+            let made = self.make(&mut asks, ask, hunger);
+            let Some(gap) = stream.gaps_mut().find_mut(gap.first) else {
+                continue;
+            };
+            if !made {
+                gap.due = self.now.after(PUT_OFF);
+                hunger.asked -= gap.last - gap.first + 1;
+            } else {
                 gap.ask(self.now);
                 gap.due = if self.recovery.fast {
                     gap.next_request(self.retry)
@@ -89,10 +101,22 @@ impl Planner<'_> {
                 };
                 gap.waiters = crate::receive::Waiters::default();
             }
-            join(&mut asks, ask);
         }
         stream.refresh_due();
         asks
+    }
+
+    /// Adds a request to those to be made. `false`: there is no budget for it.
+    fn make(&self, asks: &mut Vec<Ask>, ask: Ask, hunger: &mut Hunger<'_>) -> bool {
+        if join(asks, &ask) {
+            return true;
+        }
+        let free = ask.target == Target::Nobody;
+        let made = free || hunger.requests.take(self.now, 1);
+        if made {
+            asks.push(ask);
+        }
+        made
     }
 
     /// What of a gap that is due may be asked for now; the rest is put off.
@@ -212,8 +236,8 @@ pub(crate) fn bit(rank: usize) -> u32 {
         .unwrap_or(0)
 }
 
-/// Adds a request to those to be made, together with one that goes the same way if there is room.
-fn join(asks: &mut Vec<Ask>, ask: Ask) {
+/// Adds to a request that goes the same way, if there is one with room.
+fn join(asks: &mut [Ask], ask: &Ask) -> bool {
     let same = asks.iter_mut().find(|other| {
         other.target == ask.target
             && other.head == ask.head
@@ -225,8 +249,9 @@ fn join(asks: &mut Vec<Ask>, ask: Ask) {
                 .last()
                 .is_some_and(|last| last.last() < ask.ranges[0].first())
     });
-    match same {
-        Some(other) => other.ranges.extend(ask.ranges),
-        None => asks.push(ask),
+    if let Some(other) = same {
+        other.ranges.extend(&ask.ranges);
+        return true;
     }
+    false
 }

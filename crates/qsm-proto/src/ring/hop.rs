@@ -8,22 +8,38 @@ use qsm_wire::MemberIndex;
 use super::gathered::Gathered;
 use crate::{Instant, nanoseconds};
 
-/// Shortest wait for a receipt. Below it, scheduling delays of a loaded host look like losses.
-const TIMEOUT_MIN: Duration = Duration::from_millis(10);
+/// Shortest wait for a receipt before the token is sent again: one that is lost for nothing stops
+/// all senders of the region.
+const TIMEOUT_MIN: Duration = Duration::from_millis(1);
 /// Longest wait for the first receipt, however slow the hops so far.
 const TIMEOUT_MAX: Duration = Duration::from_millis(500);
-/// How often a token is sent to a successor before it is passed over; each wait is twice the one
-/// before (R-TOK-3).
-const SENDINGS_MAX: u32 = 3;
-/// How often where the token waits for its members: for a second and a half at least.
-const SENDINGS_WAITING: u32 = 20;
-/// How often to one that was passed over before.
-const SENDINGS_TO_SILENT: u32 = 1;
+/// The least that counts as the time of a hop when a successor is judged: below it, scheduling
+/// delays of a loaded host look like death.
+const HOP_MIN: Duration = Duration::from_millis(10);
+/// How many times the time of a hop a successor may be silent before it is passed over (R-TOK-3):
+/// as long as three waits of which each is twice the one before.
+const PATIENCE: u32 = 7;
+/// Where the token waits for its members: for a second and a half at least.
+const PATIENCE_WAITING: u32 = 143;
+/// For one that was passed over before.
+const PATIENCE_WITH_SILENT: u32 = 1;
+/// Each wait is twice the one before, so many times.
+const DOUBLINGS_MAX: u32 = 3;
+/// From so many hops in a row on that took more than one sending, hops are slow, and tokens not
+/// lost.
+const REPEATED_MAX: u32 = 3;
 /// How often a member is reported as long as it stays silent.
 const REPORT_INTERVAL: Duration = Duration::from_secs(1);
 /// How long after a view's installation silence is no reason for a report: the silent one may not
 /// have the view yet.
 const SETTLING: Duration = Duration::from_millis(500);
+
+/// When a token was sent to a neighbour: for the first and for the last time.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Sendings {
+    first: Instant,
+    last: Instant,
+}
 
 /// A token on its way to a ring neighbour.
 #[derive(Debug)]
@@ -32,10 +48,9 @@ pub(super) struct Passing {
     /// The neighbour's place in the ring.
     pub(super) position: usize,
     pub(super) to: MemberIndex,
-    /// For the first time.
-    pub(super) sent: Instant,
+    pub(super) sent: Sendings,
     pub(super) deadline: Instant,
-    sendings: u32,
+    repetitions: u32,
 }
 
 /// What this node has learned about its neighbours.
@@ -44,6 +59,8 @@ pub(super) struct Hops {
     smoothed_ns: u64,
     /// Smoothed deviation from it.
     deviation_ns: u64,
+    /// So many of the latest hops in a row took more than one sending.
+    repeated: u32,
     /// Members passed over here and not heard since.
     silent: Vec<MemberIndex>,
     /// Members reported, and when last.
@@ -73,35 +90,47 @@ impl Hops {
             token,
             position,
             to,
-            sent: now,
-            deadline: now.after(self.timeout(0)),
-            sendings: 1,
+            sent: Sendings {
+                first: now,
+                last: now,
+            },
+            deadline: now.after(self.timeout()),
+            repetitions: 0,
         }
     }
 
     /// Counts a repetition; `false` if the neighbour has had its chances.
     pub(super) fn again(&self, now: Instant, passing: &mut Passing) -> bool {
         let silent = self.silent.contains(&passing.to);
-        let max = match (self.waiting, silent) {
-            (true, _) => SENDINGS_WAITING,
-            (false, true) => SENDINGS_TO_SILENT,
-            (false, false) => SENDINGS_MAX,
+        let hops = match (self.waiting, silent) {
+            (true, _) => PATIENCE_WAITING,
+            (false, true) => PATIENCE_WITH_SILENT,
+            (false, false) => PATIENCE,
         };
-        if passing.sendings >= max {
+        let end = passing.sent.first.after(self.usual().max(HOP_MIN) * hops);
+        if now >= end {
             return false;
         }
-        passing.deadline = now.after(self.timeout(passing.sendings));
-        passing.sendings += 1;
+        passing.repetitions += 1;
+        passing.sent.last = now;
+        let wait = self.timeout() * (1 << passing.repetitions.min(DOUBLINGS_MAX));
+        passing.deadline = now.after(wait).min(end);
         true
     }
 
-    /// A receipt came, perhaps after the member was passed over. The time of a hop counts from the
-    /// first sending: which one it is for cannot be told (Karn), and were only those counted that
-    /// were sent once, or in time, a hop that always takes longer would never be measured, and
-    /// always be passed over.
-    pub(super) fn receipted(&mut self, now: Instant, member: MemberIndex, sent: Instant) {
+    /// A receipt came, perhaps after the member was passed over. Which sending it is for cannot be
+    /// told (Karn). Were the first one believed, each token that is lost would make hops seem
+    /// slower, and the next loss cost more; were the last one, a hop that always takes longer than
+    /// the first wait would never be measured. A loss now and then is a loss; several in a row are
+    /// none.
+    pub(super) fn receipted(&mut self, now: Instant, member: MemberIndex, sent: Sendings) {
         self.alive(member);
-        let sample = nanoseconds(now.since(sent));
+        self.repeated = match sent.first == sent.last {
+            true => 0,
+            false => self.repeated.saturating_add(1),
+        };
+        let slow = self.repeated >= REPEATED_MAX;
+        let sample = nanoseconds(now.since(if slow { sent.first } else { sent.last }));
         let off = self.smoothed_ns.abs_diff(sample);
         (self.smoothed_ns, self.deviation_ns) = match self.smoothed_ns {
             0 => (sample, sample / 2),
@@ -151,11 +180,20 @@ impl Hops {
         self.installed = now;
     }
 
-    fn timeout(&self, repetition: u32) -> Duration {
+    /// The first wait for a receipt: a token sent once too often is a small packet, one that is
+    /// missed for long stops all senders of the region.
+    fn timeout(&self) -> Duration {
+        let early = self
+            .smoothed_ns
+            .saturating_add(self.smoothed_ns / 2 + self.deviation_ns);
+        Duration::from_nanos(early).clamp(TIMEOUT_MIN, TIMEOUT_MAX)
+    }
+
+    /// How long a receipt may usually take.
+    fn usual(&self) -> Duration {
         // As in RFC 6298: a loaded host's hops are not slow, they vary.
         let spread = self.deviation_ns.saturating_mul(4);
-        let usual = Duration::from_nanos(self.smoothed_ns.saturating_add(spread));
-        usual.clamp(TIMEOUT_MIN, TIMEOUT_MAX) * (1 << repetition.min(SENDINGS_MAX))
+        Duration::from_nanos(self.smoothed_ns.saturating_add(spread)).min(TIMEOUT_MAX)
     }
 }
 
@@ -194,6 +232,11 @@ mod tests {
             }
             hops.receipted(now.after(took), passing.to, passing.sent);
         }
-        assert!(hops.timeout(0) >= took);
+        assert!(hops.timeout() >= took);
+        // A token that is lost among them makes the next wait no longer.
+        let before = hops.timeout();
+        let (first, last) = (Instant(0), Instant(0).after(before));
+        hops.receipted(last.after(took), MemberIndex(1), Sendings { first, last });
+        assert!(hops.timeout() <= before);
     }
 }

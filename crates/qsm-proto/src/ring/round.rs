@@ -13,7 +13,7 @@ use core::time::Duration;
 use qsm_wire::{MemberIndex, Origin};
 
 use super::gathered::Gathered;
-use super::hop::Passing;
+use super::hop::{Passing, Sendings};
 use super::place::Place;
 use crate::{Instant, nanoseconds};
 
@@ -41,7 +41,7 @@ pub(super) struct Stage {
     /// The token on its way to the successor.
     pub(super) passing: Option<Passing>,
     /// Those passed over, and when the token was sent to them: their receipts may still come.
-    pub(super) passed_over: Vec<(MemberIndex, Instant)>,
+    pub(super) passed_over: Vec<(MemberIndex, Sendings)>,
 }
 
 impl Stage {
@@ -50,7 +50,7 @@ impl Stage {
         &mut self,
         place: &Place,
         from: Origin,
-    ) -> Option<(MemberIndex, Instant)> {
+    ) -> Option<(MemberIndex, Sendings)> {
         let is = |to: MemberIndex| place.origin(to) == Some(from);
         if let Some(passing) = self.passing.take_if(|passing| is(passing.to)) {
             return Some((passing.to, passing.sent));

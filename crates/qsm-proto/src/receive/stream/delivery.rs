@@ -5,15 +5,27 @@ use qsm_wire::{Chunk, Data, Part, StreamId};
 use super::{ReceiveStream, Slot};
 use crate::history::{Duty, History};
 use crate::receive::{Desk, Inbox, Place, Verdict};
-use crate::{Delivery, Event};
+use crate::{Delivery, Event, Instant};
+
+/// Bytes of kept packets delivered in one go. One repair may let a whole window go on: without a
+/// break nothing would be read meanwhile, and no token or request answered. Twice as much as is
+/// read in one turn, so that a backlog shrinks although its sender goes on.
+const DELIVERED_IN_ONE_GO_BYTES: usize = 1 << 20;
 
 impl ReceiveStream {
-    /// Delivers what can be delivered now.
+    /// Delivers what can be delivered now, as much as is delivered in one go.
     pub fn deliver(&mut self, history: &History, held: bool, inbox: &mut Inbox<'_>) {
+        self.interrupted = Instant::NEVER;
+        let mut bytes = 0;
         while self.delivered < self.contiguous {
             let sequence = self.delivered + 1;
             match self.slot(sequence) {
+                Slot::Kept(_) if bytes >= DELIVERED_IN_ONE_GO_BYTES => {
+                    self.interrupted = inbox.now;
+                    return;
+                }
                 Slot::Kept(place) => {
+                    bytes += inbox.store.packet(place).len();
                     if !self.deliver_kept((sequence, place), history, held, inbox) {
                         return;
                     }
@@ -23,6 +35,17 @@ impl ReceiveStream {
             }
             self.delivered = sequence;
         }
+    }
+
+    /// Since when delivery has been interrupted that can go on; [`Instant::NEVER`]: it has not.
+    #[must_use]
+    pub fn interrupted(&self) -> Instant {
+        self.interrupted
+    }
+
+    /// Delivery that was interrupted waits for an occasion of its own again.
+    pub fn resume(&mut self) {
+        self.interrupted = Instant::NEVER;
     }
 
     /// Whether something waits for delivery.
