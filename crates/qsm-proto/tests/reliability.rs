@@ -385,3 +385,66 @@ fn other_clusters_and_ones_own_multicasts_are_dropped_before_anything_else() {
     assert_eq!(hear(cluster, own), [1, 1, 0, 0]);
     assert_eq!(hear(cluster, origin(2)), [1, 1, 1, 1]);
 }
+
+/// All that a node has to send now, packet by packet.
+fn packets(node: &mut Endpoint, now: Instant) -> Vec<Vec<u8>> {
+    let mut packets = Vec::new();
+    while let Some(train) = node.poll_transmit(now) {
+        packets.extend(train.bytes.chunks(train.segment_bytes).map(<[u8]>::to_vec));
+    }
+    packets
+}
+
+// Rule R-DATA-10.
+#[test]
+fn what_waited_behind_a_gap_is_delivered_a_mebibyte_at_a_time_and_others_come_between() {
+    const MIB: usize = 1 << 20;
+    const LENGTH: usize = 1000;
+    let mut cluster = Cluster::new(1, &[20], |_| {});
+    // The window is open once something has been acknowledged.
+    publish(&mut cluster, 20, 20, LENGTH);
+    cluster.settle(Duration::from_secs(1));
+    let publisher = cluster.nodes.get_mut(&20).unwrap();
+    let mut sent = Vec::new();
+    for number in 0..3000 {
+        let mut out = |_: Delivery<'_>| {};
+        let payload = payload(number, LENGTH);
+        let published = publisher.publish(cluster.now, GroupId(0), &payload, &mut out);
+        published.unwrap();
+        // As fast as its pool of credits is filled again.
+        cluster.now = cluster.now.after(Duration::from_micros(100));
+        sent.extend(packets(publisher, cluster.now));
+    }
+    let now = cluster.now;
+    let from = cluster::address(20);
+    let member = cluster.nodes.get_mut(&1).unwrap();
+    let mut hear = |packet: Option<&Vec<u8>>| {
+        let mut delivered = 0;
+        let mut out = |message: Delivery<'_>| delivered += message.bytes.len();
+        match packet {
+            Some(packet) => {
+                member.handle_datagram(now, from, packet.as_slice().into(), &mut out);
+            }
+            None => member.handle_timeout(now, &mut out),
+        }
+        let due = member.next_timeout().is_some_and(|due| due <= now);
+        (delivered, due)
+    };
+    let (first, last) = (&sent[0], &sent[sent.len() - 1]);
+    let gap = sent[1..sent.len() - 1]
+        .iter()
+        .map(|packet| hear(Some(packet)));
+    assert_eq!(gap.map(|(delivered, _)| delivered).sum::<usize>(), 0);
+    let (mut all, mut due) = hear(Some(first));
+    assert!((MIB * 9 / 10..=MIB).contains(&all), "{all}");
+    assert!(due);
+    // What comes meanwhile waits for its turn.
+    assert_eq!(hear(Some(last)), (0, true));
+    while due {
+        let (delivered, more) = hear(None);
+        assert!(delivered <= MIB, "{delivered}");
+        all += delivered;
+        due = more && delivered > 0;
+    }
+    assert_eq!(all, 3000 * LENGTH);
+}

@@ -205,18 +205,15 @@ impl Endpoint {
 
     /// Goes on where delivery was interrupted.
     pub(super) fn go_on_delivering(&mut self, now: Instant, out: &mut dyn Deliver) {
-        let interrupted = |stream: &ReceiveStream| stream.interrupted() <= now;
-        let regions = self.regions.iter_mut();
-        let streams = regions.flat_map(|(id, region)| {
-            let streams = region.streams.iter_mut();
-            streams.map(|(sender, stream)| (*id, *sender, stream))
-        });
-        let streams = streams.filter(|(.., stream)| interrupted(stream));
-        let resumed = streams.map(|(id, sender, stream)| {
-            stream.resume();
-            (id, sender)
-        });
-        let resumed: Vec<_> = resumed.collect();
+        let mut resumed = Vec::new();
+        for (id, region) in &mut self.regions {
+            for (sender, stream) in &mut region.streams {
+                if stream.interrupted() <= now {
+                    stream.resume();
+                    resumed.push((*id, *sender));
+                }
+            }
+        }
         for (id, sender) in resumed {
             self.deliver_waiting(now, id, sender, out);
             self.progress(now, id, sender, out);

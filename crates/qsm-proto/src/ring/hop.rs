@@ -23,8 +23,10 @@ const PATIENCE: u32 = 7;
 const PATIENCE_WAITING: u32 = 143;
 /// For one that was passed over before.
 const PATIENCE_WITH_SILENT: u32 = 1;
-/// Each wait is twice the one before, so many times.
-const DOUBLINGS_MAX: u32 = 3;
+/// Each wait is twice the one before, up to so many times the time of a hop.
+const WAIT_MAX: u32 = 8;
+/// Doublings that reach that from any wait.
+const DOUBLINGS_MAX: u32 = 16;
 /// From so many hops in a row on that took more than one sending, hops are slow, and tokens not
 /// lost.
 const REPEATED_MAX: u32 = 3;
@@ -107,14 +109,15 @@ impl Hops {
             (false, true) => PATIENCE_WITH_SILENT,
             (false, false) => PATIENCE,
         };
-        let end = passing.sent.first.after(self.usual().max(HOP_MIN) * hops);
+        let hop = self.usual().max(HOP_MIN);
+        let end = passing.sent.first.after(hop * hops);
         if now >= end {
             return false;
         }
         passing.repetitions += 1;
         passing.sent.last = now;
         let wait = self.timeout() * (1 << passing.repetitions.min(DOUBLINGS_MAX));
-        passing.deadline = now.after(wait).min(end);
+        passing.deadline = now.after(wait.min(hop * WAIT_MAX)).min(end);
         true
     }
 
@@ -183,6 +186,9 @@ impl Hops {
     /// The first wait for a receipt: a token sent once too often is a small packet, one that is
     /// missed for long stops all senders of the region.
     fn timeout(&self) -> Duration {
+        if self.smoothed_ns == 0 {
+            return HOP_MIN;
+        }
         let early = self
             .smoothed_ns
             .saturating_add(self.smoothed_ns / 2 + self.deviation_ns);

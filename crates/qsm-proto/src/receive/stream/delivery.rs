@@ -43,7 +43,7 @@ impl ReceiveStream {
         self.interrupted
     }
 
-    /// Delivery that was interrupted waits for an occasion of its own again.
+    /// Forgets that delivery was interrupted: what waits is delivered on the next occasion.
     pub fn resume(&mut self) {
         self.interrupted = Instant::NEVER;
     }
