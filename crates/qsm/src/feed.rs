@@ -1,5 +1,6 @@
 use core::fmt;
 use std::sync::Arc;
+use std::time::Instant;
 
 use crate::outlet::Signal;
 use crate::shared::{Command, Shared};
@@ -11,6 +12,10 @@ pub enum Pull {
     Message,
     /// Nothing now. The feed is not asked again before [`FeedHandle::wake`] (R133).
     Idle,
+    /// Nothing before then, if [`FeedHandle::wake`] does not say otherwise: a fixed rate without a
+    /// thread of its own. How exactly the moment is met depends on what else the core has to do;
+    /// one that sleeps is late by a wake-up.
+    At(Instant),
     /// Nothing any more. The feed is dropped.
     End,
 }

@@ -115,7 +115,7 @@ impl Publisher {
     /// sent to as well; all take turns.
     ///
     /// The feed is asked at once, and after [`Pull::Idle`](crate::Pull::Idle) again when
-    /// [`FeedHandle::wake`] was called.
+    /// [`FeedHandle::wake`] was called; after [`Pull::At`](crate::Pull::At) at that time, too.
     ///
     /// # Errors
     /// [`RequestError::Closed`].

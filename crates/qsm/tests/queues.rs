@@ -6,6 +6,7 @@ use std::future::Future;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::task::{Context, Poll};
 use std::thread;
+use std::time::{Duration, Instant};
 
 use common::{PATIENCE, Site, admitted, block_on, expect_numbers, pattern, wait_for, waker};
 use qsm::{
@@ -172,6 +173,39 @@ fn an_idle_feed_is_asked_again_when_woken() {
                 pattern(number, 20)
             });
         }
+    }
+}
+
+#[test]
+fn a_feed_is_asked_again_when_it_said_or_when_woken_before() {
+    let site = Site::new();
+    let node = site.first("a");
+    let subscription = node.subscribe(["x"]).unwrap();
+    let publisher = node.publisher("x").unwrap();
+    let (begun, pace) = (Instant::now(), Duration::from_millis(1));
+    let (give, take) = channel::<Vec<u8>>();
+    let mut number = 0;
+    let feed = move |message: &mut Vec<u8>| {
+        // A hundred at a fixed rate, then what it is given, and nothing before an hour.
+        let due = begun + pace * number;
+        if number < 100 && Instant::now() < due {
+            return Pull::At(due);
+        }
+        let given = take.try_recv();
+        if number >= 100 && given.is_err() {
+            return Pull::At(Instant::now() + Duration::from_secs(3600));
+        }
+        number += 1;
+        message.extend(given.unwrap_or_else(|_| pattern(number.into(), 20)));
+        Pull::Message
+    };
+    let handle = publisher.feed(feed).unwrap();
+    expect_numbers(&subscription, 1..=100, |number| pattern(number, 20));
+    assert!(begun.elapsed() >= pace * 99);
+    for number in 101..=200 {
+        give.send(pattern(number, 20)).unwrap();
+        handle.wake();
+        expect_numbers(&subscription, [number], |number| pattern(number, 20));
     }
 }
 

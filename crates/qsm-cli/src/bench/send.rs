@@ -1,8 +1,8 @@
 //! `qsm bench send`: as many messages as receivers take, or a fixed rate of timed ones.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -247,50 +247,35 @@ impl<'a> Sender<'a> {
         }
     }
 
-    /// Each message when it is due, or as soon as the one before was accepted.
+    /// Each message when it is due, or as soon as the one before was accepted. Spinning, the core
+    /// thread asks for it, so that a sender keeps one CPU busy and not two.
     fn timed(
         &self,
         pace: Pace,
         clock: Clock,
-        departures: &Departures,
+        departures: &Arc<Departures>,
         stop: &Stop,
     ) -> Result<Sent, Failure> {
         let total = match (self.args.load.messages, self.args.load.lasts()) {
             (Some(messages), _) => messages,
             (None, lasts) => pace.messages_in(lasts.unwrap_or_default()).max(1),
         };
-        let tag = self.node.stats()?.address.port();
+        let timing = Timing {
+            pace,
+            clock,
+            departures: Arc::clone(departures),
+            tag: self.node.stats()?.address.port(),
+            there_and_back: self.echoes.is_some(),
+            noise: Arc::clone(&self.noise),
+            bytes: self.args.load.payload,
+        };
         if let Some(echoes) = &self.echoes {
             echoes.begin(pace);
         }
-        let groups = self.publishers.len() as u64;
-        let (mut buffer, mut late) = (Vec::new(), Latencies::new());
-        for index in 0..total {
-            let due = pace.due(index);
-            if !wait_until(due, self.args.load.spin, stop) {
-                return Err(interrupted());
-            }
-            let called = Instant::now();
-            late.record(super::clock::nanos(called.saturating_duration_since(due)));
-            let (earlier, handed) = departures.untold().unwrap_or_default();
-            let stamp = Stamp {
-                id: Stamp::id(tag, index),
-                intended: if self.echoes.is_some() {
-                    0
-                } else {
-                    clock.at(due)
-                },
-                called: clock.at(called),
-                earlier,
-                handed,
-            };
-            let (group, number) = ((index % groups) as usize, index / groups + 1);
-            let salt = self.salts[group];
-            buffer.clear();
-            self.noise
-                .write_stamped(&mut buffer, stamp, (salt, number), self.args.load.payload);
-            self.publishers[group].send(&buffer)?;
-        }
+        let late = match self.args.load.spin {
+            true => self.pulled(&timing, total, stop)?,
+            false => self.pushed(&timing, total, stop)?,
+        };
         let mut sent = Sent {
             late,
             handing: departures.handing(),
@@ -300,6 +285,99 @@ impl<'a> Sender<'a> {
             sent.half_round_trip = echoes.wait(total, self.args.patience, stop)?;
         }
         Ok(sent)
+    }
+
+    /// By this thread, one group after the other. Returns by how much it called too late.
+    fn pushed(&self, timing: &Timing, total: u64, stop: &Stop) -> Result<Latencies, Failure> {
+        let groups = self.publishers.len() as u64;
+        let (mut buffer, mut late) = (Vec::new(), Latencies::new());
+        for index in 0..total {
+            if !wait_until(timing.pace.due(index), false, stop) {
+                return Err(interrupted());
+            }
+            let (group, number) = ((index % groups) as usize, index / groups + 1);
+            buffer.clear();
+            timing.write(&mut buffer, index, (self.salts[group], number), &mut late);
+            self.publishers[group].send(&buffer)?;
+        }
+        Ok(late)
+    }
+
+    /// The same, by a feed for each group.
+    fn pulled(&self, timing: &Timing, total: u64, stop: &Stop) -> Result<Latencies, Failure> {
+        let groups = self.publishers.len() as u64;
+        let (tell, told) = mpsc::channel();
+        let feeds = (0..groups).zip(&self.publishers).zip(&self.salts);
+        let feeds = feeds.map(|((group, publisher), salt)| {
+            let (timing, tell, salt) = (timing.clone(), tell.clone(), *salt);
+            let (mut index, mut late) = (group, Latencies::new());
+            publisher.feed(move |message: &mut Vec<u8>| {
+                if index >= total {
+                    // Who has given up listening wants no figures.
+                    drop(tell.send(core::mem::replace(&mut late, Latencies::new())));
+                    return Pull::End;
+                }
+                let due = timing.pace.due(index);
+                if Instant::now() < due {
+                    return Pull::At(due);
+                }
+                timing.write(message, index, (salt, index / groups + 1), &mut late);
+                index += groups;
+                Pull::Message
+            })
+        });
+        let _feeds = feeds.collect::<Result<Vec<_>, _>>()?;
+        let mut all = Latencies::new();
+        for _ in 0..groups {
+            let late = loop {
+                match told.recv_timeout(LOOK) {
+                    Ok(late) => break late,
+                    Err(_) if stop.is_asked() => return Err(interrupted()),
+                    Err(_) => {}
+                }
+            };
+            all.merge(&late);
+        }
+        Ok(all)
+    }
+}
+
+/// What timed messages are made of.
+#[derive(Debug, Clone)]
+struct Timing {
+    pace: Pace,
+    clock: Clock,
+    departures: Arc<Departures>,
+    tag: u16,
+    there_and_back: bool,
+    noise: Arc<Noise>,
+    bytes: usize,
+}
+
+impl Timing {
+    /// Writes the message that is due now, and notes by how much this is too late.
+    fn write(
+        &self,
+        buffer: &mut Vec<u8>,
+        index: u64,
+        (salt, number): (u64, u64),
+        late: &mut Latencies,
+    ) {
+        let (due, called) = (self.pace.due(index), Instant::now());
+        late.record(super::clock::nanos(called.saturating_duration_since(due)));
+        let (earlier, handed) = self.departures.untold().unwrap_or_default();
+        let stamp = Stamp {
+            id: Stamp::id(self.tag, index),
+            intended: match self.there_and_back {
+                true => 0,
+                false => self.clock.at(due),
+            },
+            called: self.clock.at(called),
+            earlier,
+            handed,
+        };
+        self.noise
+            .write_stamped(buffer, stamp, (salt, number), self.bytes);
     }
 }
 

@@ -57,7 +57,7 @@ impl Core {
             Command::Feed { name, feed, reply } => self.add_feed(&name, feed, &reply),
             Command::Flush { deadline, reply } => {
                 // What was announced before this command counts as well.
-                self.sources.collect(&self.shared);
+                self.sources.collect(self.now, &self.shared);
                 let condition = Condition::Flushed(Flush::new(&self.sources));
                 self.wait_for(deadline, condition, reply);
             }
@@ -177,7 +177,7 @@ impl Core {
         }
         self.shared.begin_closing();
         self.sources.retire_feeds();
-        self.sources.collect(&self.shared);
+        self.sources.collect(self.now, &self.shared);
         self.closing = Some(Closing {
             deadline: self.clock.at(deadline),
             reason,

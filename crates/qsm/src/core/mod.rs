@@ -169,6 +169,7 @@ impl Core {
     fn next_timeout(&self) -> Option<Instant> {
         [
             self.endpoint.next_timeout(),
+            self.sources.next_timeout(),
             self.pending.next_timeout(),
             self.routes.next_timeout(),
             self.closing.as_ref().map(|closing| closing.deadline),
@@ -258,9 +259,10 @@ impl Core {
     }
 
     fn take_messages(&mut self) {
-        self.sources.collect(&self.shared);
+        self.sources.collect(self.now, &self.shared);
         let output = Output {
             now: self.now,
+            clock: self.clock,
             endpoint: &mut self.endpoint,
             routes: &mut self.routes,
             stats: &mut self.stats,

@@ -6,12 +6,13 @@
 //! who publish to it. Those that send to one region stand in one lane, which is passed over as a
 //! whole while the region's window is full: a hundred thousand groups may share a region.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 
 use qsm_proto::{Endpoint, Instant, Publication, PublishError};
 use qsm_wire::{GroupId, RegionId};
 
+use super::Clock;
 use super::lanes::Lanes;
 use super::routes::Routes;
 use crate::feed::{Feed, Pull};
@@ -47,12 +48,14 @@ struct Source {
     retired: bool,
     /// The region whose window it waited for last.
     region: Option<RegionId>,
+    /// When it wants to be asked again, if it is idle until then.
+    due: Option<Instant>,
 }
 
 /// What happened when a source had its turn.
 enum Turn {
-    /// It has nothing more.
-    Idle,
+    /// It has nothing more, or nothing before then.
+    Idle(Option<Instant>),
     /// It has more, and others come first.
     More,
     /// The protocol does not take its message now: for want of room in this region's window, or
@@ -70,6 +73,8 @@ pub(super) struct Sources {
     active: Lanes,
     /// Each for a reason of its group alone.
     blocked: VecDeque<u32>,
+    /// Idle ones that want to be asked again, by time.
+    timed: BTreeSet<(Instant, u32)>,
     /// A message on its way from its source to the protocol.
     message: Vec<u8>,
     /// Sources of each group, for giving up the role with the last one.
@@ -81,6 +86,7 @@ pub(super) struct Sources {
 /// What a turn of sources works on.
 pub(super) struct Output<'a> {
     pub(super) now: Instant,
+    pub(super) clock: Clock,
     pub(super) endpoint: &'a mut Endpoint,
     pub(super) routes: &'a mut Routes,
     pub(super) stats: &'a mut RuntimeStats,
@@ -130,8 +136,19 @@ impl Sources {
         }
     }
 
-    /// Notes the sources that have something new.
-    pub(super) fn collect(&mut self, shared: &Shared) {
+    /// When the first of those that are idle until then wants to be asked.
+    pub(super) fn next_timeout(&self) -> Option<Instant> {
+        self.timed.first().map(|(due, _)| *due)
+    }
+
+    /// Notes the sources that have something new, or whose time has come.
+    pub(super) fn collect(&mut self, now: Instant, shared: &Shared) {
+        while self.next_timeout().is_some_and(|due| due <= now) {
+            self.timed
+                .pop_first()
+                .into_iter()
+                .for_each(|(_, slot)| self.rouse(slot));
+        }
         while let Some(slot) = shared.next_ready() {
             if self.table.get(slot as usize).is_some_and(Option::is_some) {
                 self.activate(slot);
@@ -200,13 +217,16 @@ impl Sources {
             let Some(source) = self.table[slot as usize].as_mut() else {
                 continue;
             };
+            if let Some(due) = source.due.take() {
+                self.timed.remove(&(due, slot));
+            }
             let before = (messages, bytes);
             let message = &mut self.message;
             let turn = source.turn(shared, &mut output, message, (&mut messages, &mut bytes));
             output.routes.settle(output.endpoint);
             self.released |= before != (messages, bytes);
             match turn {
-                Turn::Idle => {}
+                Turn::Idle(due) => self.rest(slot, due),
                 Turn::More => self.activate(slot),
                 Turn::Blocked(region) => {
                     output.stats.window_full += 1;
@@ -255,6 +275,27 @@ impl Sources {
             .add(source.and_then(|source| source.region), slot);
     }
 
+    /// The source is idle, until then if it said so.
+    fn rest(&mut self, slot: u32, due: Option<Instant>) {
+        let Some(source) = self.table.get_mut(slot as usize).and_then(Option::as_mut) else {
+            return;
+        };
+        source.due = due;
+        self.timed.extend(due.map(|due| (due, slot)));
+    }
+
+    /// Its time has come. If something else has woken it, it has its turn anyway.
+    fn rouse(&mut self, slot: u32) {
+        let source = self.table.get_mut(slot as usize).and_then(Option::as_mut);
+        let idle = source.is_some_and(|source| {
+            source.due = None;
+            source.signal().raise()
+        });
+        if idle {
+            self.activate(slot);
+        }
+    }
+
     fn free_slot(&mut self) -> u32 {
         // Sources are bounded by memory long before 2^32.
         let next = || u32::try_from(self.table.len()).unwrap_or(u32::MAX);
@@ -274,6 +315,7 @@ impl Sources {
             accepted: 0,
             retired: false,
             region: None,
+            due: None,
         });
         *self.names.entry(Arc::clone(name)).or_default() += 1;
     }
@@ -282,6 +324,9 @@ impl Sources {
     fn remove(&mut self, slot: u32) -> Option<String> {
         let source = self.table.get_mut(slot as usize)?.take()?;
         self.free.push(slot);
+        if let Some(due) = source.due {
+            self.timed.remove(&(due, slot));
+        }
         let count = self.names.get_mut(&source.name)?;
         *count -= 1;
         if *count > 0 {
@@ -310,8 +355,11 @@ impl Source {
             match self.fetch(message, output.stats) {
                 Pull::Message => {}
                 Pull::Idle if self.retired => return Turn::Ended,
-                Pull::Idle if self.signal().end() => return Turn::Idle,
-                Pull::Idle => {
+                Pull::Idle if self.signal().end() => return Turn::Idle(None),
+                Pull::At(at) if self.signal().end() => {
+                    return Turn::Idle(Some(output.clock.at(at)));
+                }
+                Pull::Idle | Pull::At(_) => {
                     self.signal().begin();
                     continue;
                 }
