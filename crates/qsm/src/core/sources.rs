@@ -143,11 +143,11 @@ impl Sources {
 
     /// Notes the sources that have something new, or whose time has come.
     pub(super) fn collect(&mut self, now: Instant, shared: &Shared) {
-        while self.next_timeout().is_some_and(|due| due <= now) {
-            self.timed
-                .pop_first()
-                .into_iter()
-                .for_each(|(_, slot)| self.rouse(slot));
+        while let Some(&(due, slot)) = self.timed.first()
+            && due <= now
+        {
+            self.timed.pop_first();
+            self.rouse(slot);
         }
         while let Some(slot) = shared.next_ready() {
             if self.table.get(slot as usize).is_some_and(Option::is_some) {
