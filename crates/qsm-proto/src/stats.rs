@@ -276,12 +276,12 @@ impl RepairTimes {
     /// A repair came so long after the last of several requests and the one before; which one it
     /// answers cannot be told (Karn). Were the one before believed, each that is lost would make the
     /// next retry later; were the last one, a round trip longer than the first retry would never be
-    /// measured, and everything asked for several times. Some losses are losses; where every
-    /// packet is asked for again, retries come too soon. What took longer than any round trip was
-    /// an outage.
+    /// measured, and everything asked for several times. So it is the last one, unless the repair
+    /// came too soon for that, or every packet is asked for again: then retries come too soon. What
+    /// took longer than any round trip was an outage.
     pub fn note_retried(&mut self, [last, before]: [Duration; 2]) {
         self.retried = self.retried.saturating_add(1);
-        let slow = self.retried >= RETRIED_MAX;
+        let slow = self.retried >= RETRIED_MAX || last * 2 < self.round_trip();
         let sample = if slow { before } else { last };
         if sample <= ROUND_TRIP_MAX {
             self.smooth(sample);

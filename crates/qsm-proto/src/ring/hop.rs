@@ -55,12 +55,35 @@ pub(super) struct Passing {
     repetitions: u32,
 }
 
+/// A time that is measured again and again (RFC 6298).
+#[derive(Debug, Default)]
+struct Smoothed {
+    mean_ns: u64,
+    /// Smoothed distance from it.
+    deviation_ns: u64,
+}
+
+impl Smoothed {
+    fn note(&mut self, sample: Duration) {
+        let sample = nanoseconds(sample);
+        let off = self.mean_ns.abs_diff(sample);
+        (self.mean_ns, self.deviation_ns) = match self.mean_ns {
+            0 => (sample, sample / 2),
+            old => (
+                old - old / 8 + sample / 8,
+                self.deviation_ns - self.deviation_ns / 4 + off / 4,
+            ),
+        };
+    }
+}
+
 /// What this node has learned about its neighbours.
 #[derive(Debug, Default)]
 pub(super) struct Hops {
-    smoothed_ns: u64,
-    /// Smoothed deviation from it.
-    deviation_ns: u64,
+    /// From the first sending of a token to its receipt: how long members are waited for.
+    hop: Smoothed,
+    /// From the sending that was answered: when a token is sent again.
+    receipt: Smoothed,
     /// So many of the latest hops in a row took more than one sending.
     repeated: u32,
     /// Members passed over here and not heard since.
@@ -109,7 +132,7 @@ impl Hops {
             (false, true) => PATIENCE_WITH_SILENT,
             (false, false) => PATIENCE,
         };
-        let hop = self.usual().max(HOP_MIN);
+        let hop = self.usual();
         let end = passing.sent.first.after(hop * hops);
         if now >= end {
             return false;
@@ -122,10 +145,11 @@ impl Hops {
     }
 
     /// A receipt came, perhaps after the member was passed over. Which sending it is for cannot be
-    /// told (Karn). Were the first one believed, each token that is lost would make hops seem
-    /// slower, and the next loss cost more; were the last one, a hop that always takes longer than
-    /// the first wait would never be measured. A loss now and then is a loss; several in a row are
-    /// none.
+    /// told (Karn). How long a hop takes counts from the first one: were only those counted that
+    /// were sent once, or in time, a hop that always takes longer would never be measured, and
+    /// always be passed over. How long a receipt takes counts from the last one, or each token that
+    /// is lost would make the next loss cost more; unless several hops in a row took several
+    /// sendings, which no losses do.
     pub(super) fn receipted(&mut self, now: Instant, member: MemberIndex, sent: Sendings) {
         self.alive(member);
         self.repeated = match sent.first == sent.last {
@@ -133,15 +157,9 @@ impl Hops {
             false => self.repeated.saturating_add(1),
         };
         let slow = self.repeated >= REPEATED_MAX;
-        let sample = nanoseconds(now.since(if slow { sent.first } else { sent.last }));
-        let off = self.smoothed_ns.abs_diff(sample);
-        (self.smoothed_ns, self.deviation_ns) = match self.smoothed_ns {
-            0 => (sample, sample / 2),
-            old => (
-                old - old / 8 + sample / 8,
-                self.deviation_ns - self.deviation_ns / 4 + off / 4,
-            ),
-        };
+        let answered = if slow { sent.first } else { sent.last };
+        self.hop.note(now.since(sent.first));
+        self.receipt.note(now.since(answered));
     }
 
     /// The member has been heard.
@@ -173,7 +191,7 @@ impl Hops {
 
     /// Smoothed time from sending a token to its receipt, nanoseconds; 0 before the first.
     pub(super) fn smoothed_ns(&self) -> u64 {
-        self.smoothed_ns
+        self.hop.mean_ns
     }
 
     /// A view is installed: member indexes have another meaning from now on.
@@ -186,20 +204,23 @@ impl Hops {
     /// The first wait for a receipt: a token sent once too often is a small packet, one that is
     /// missed for long stops all senders of the region.
     fn timeout(&self) -> Duration {
-        if self.smoothed_ns == 0 {
+        let Smoothed {
+            mean_ns,
+            deviation_ns,
+        } = self.receipt;
+        if mean_ns == 0 {
             return HOP_MIN;
         }
-        let early = self
-            .smoothed_ns
-            .saturating_add(self.smoothed_ns / 2 + self.deviation_ns);
+        let early = mean_ns.saturating_add(mean_ns / 2 + deviation_ns);
         Duration::from_nanos(early).clamp(TIMEOUT_MIN, TIMEOUT_MAX)
     }
 
-    /// How long a receipt may usually take.
+    /// How long a hop may take.
     fn usual(&self) -> Duration {
-        // As in RFC 6298: a loaded host's hops are not slow, they vary.
-        let spread = self.deviation_ns.saturating_mul(4);
-        Duration::from_nanos(self.smoothed_ns.saturating_add(spread)).min(TIMEOUT_MAX)
+        // A loaded host's hops are not slow, they vary.
+        let spread = self.hop.deviation_ns.saturating_mul(4);
+        let usual = self.hop.mean_ns.saturating_add(spread);
+        Duration::from_nanos(usual).clamp(HOP_MIN, TIMEOUT_MAX)
     }
 }
 
