@@ -13,7 +13,7 @@ use crate::{Delivery, Event, Instant};
 const DELIVERED_IN_ONE_GO_BYTES: usize = 1 << 20;
 
 impl ReceiveStream {
-    /// Delivers what can be delivered now, as much as is delivered in one go.
+    /// Delivers what can be delivered now, as much as is delivered in one go. Rule R-DATA-10.
     pub fn deliver(&mut self, history: &History, held: bool, inbox: &mut Inbox<'_>) {
         self.interrupted = Instant::NEVER;
         let mut bytes = 0;
