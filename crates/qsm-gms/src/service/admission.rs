@@ -3,7 +3,7 @@ use std::net::SocketAddr;
 
 use qsm_proto::{Instant, Random};
 use qsm_wire::membership::{FromService, GroupReport, Role};
-use qsm_wire::{Incarnation, NodeId, Origin};
+use qsm_wire::{ChannelId, Incarnation, NodeId, Origin, RegionId};
 
 use super::{EVENTS_MAX, NUMBER_MAX, Phase, Service};
 use crate::ServiceEvent;
@@ -179,6 +179,11 @@ impl Service {
         self.registry.reserve(reported.last);
         let highest = reported.incarnation_last.0;
         self.incarnation_last = first_incarnations(term, highest, &mut self.eras);
+        if highest == 0 {
+            // Who is away may remember regions all the same, and take new ones for them.
+            let first = self.incarnation_last;
+            self.registry.reserve((RegionId(first), ChannelId(first)));
+        }
         let mut reports = Vec::new();
         for (node, hello) in reported.resuming {
             self.incarnation_last = self.incarnation_last.max(hello.incarnation.0);
