@@ -527,6 +527,9 @@ mod tests {
         assert_eq!(cpu.busy_until, Instant(1_680_000));
         assert_eq!(cpu.sends(Instant(0), Reason::Ack, 9), Instant(1_980_000));
         assert_eq!(cpu.counters().copy_ns, 80_000);
+        // The ACK's one number, besides receiving it.
+        cpu.receives(Instant(0), &datagram(Kind::Ack, Hop::Direct).bytes);
+        assert_eq!(cpu.busy_until, Instant(7_480_000));
     }
 
     #[test]
