@@ -112,7 +112,7 @@ impl Endpoint {
             && let Some(start) = region.start_by(beat, over).filter(|_| room)
         {
             self.membership.heard_sender(sender);
-            region.add_stream(sender, start);
+            region.add_stream(now, sender, start);
         }
         if let Some(stream) = region.streams.get_mut(&sender) {
             if own_word {
@@ -306,7 +306,7 @@ impl Endpoint {
         match head.view_start() {
             Some(start) if head.view == joined || start == 1 => {
                 self.membership.heard_sender(sender);
-                region.add_stream(sender, start);
+                region.add_stream(now, sender, start);
                 true
             }
             _ => {
@@ -333,16 +333,20 @@ impl Region {
         self.start_of(beat.openings()).or(end)
     }
 
-    /// Begins a stream whose first packet for this node is known.
-    pub(crate) fn add_stream(&mut self, sender: Origin, start: u64) {
+    /// Begins a stream whose first packet for this node is known. Tokens may have said already how
+    /// far it goes, and say it only once (R-TOK-5).
+    pub(crate) fn add_stream(&mut self, now: Instant, sender: Origin, start: u64) {
         self.queries.remove(&sender);
         let id = StreamId {
             origin: sender,
             channel: self.channel(),
         };
-        self.streams.insert(
-            sender,
-            ReceiveStream::new(id, start, self.ring.watermarks(sender)),
-        );
+        let (stable_upto, cached_upto) = self.ring.watermarks(sender);
+        let mut stream = ReceiveStream::new(id, start, (stable_upto, cached_upto));
+        let cutoff = self.ring.cutoff(sender);
+        if stable_upto < cutoff {
+            stream.announce(now, cutoff);
+        }
+        self.streams.insert(sender, stream);
     }
 }

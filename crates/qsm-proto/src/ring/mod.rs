@@ -490,6 +490,12 @@ impl RegionRing {
             .map_or((0, 0), |track| (track.stable_upto, track.cached_upto))
     }
 
+    /// How far a stream goes as far as tokens have told this node; 0 if unknown.
+    #[must_use]
+    pub fn cutoff(&self, sender: Origin) -> u64 {
+        self.tracks.get(sender).map_or(0, |track| track.cutoff)
+    }
+
     /// What it has done.
     #[must_use]
     pub fn stats(&self) -> RingStats {

@@ -93,7 +93,7 @@ impl RegionRing {
             return;
         }
         let beyond = |sender: &Origin| {
-            let known = self.tracks.get(*sender).map_or(0, |track| track.cutoff);
+            let known = self.cutoff(*sender);
             let report = turn.streams.report(*sender);
             report.is_some_and(|report| report.highest > known)
         };
