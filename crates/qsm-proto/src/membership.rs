@@ -213,6 +213,13 @@ impl Membership {
         self.dead.contains(origin)
     }
 
+    /// How long the way to the service and back takes, as far as is known.
+    #[must_use]
+    pub fn round_trip(&self) -> Option<Duration> {
+        let link = self.link.as_ref();
+        link.and_then(|link| link.session.round_trip())
+    }
+
     /// The name of a group of this node.
     #[must_use]
     pub fn group_name(&self, group: GroupId) -> Option<&str> {

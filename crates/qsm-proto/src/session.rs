@@ -297,6 +297,14 @@ impl Session {
         self.sending.frames.is_empty()
     }
 
+    /// How long the way to the peer and back takes, as far as receipts show it, which wait for
+    /// company; `None` before the first.
+    #[must_use]
+    pub fn round_trip(&self) -> Option<Duration> {
+        let smoothed = self.sending.round_trip.smoothed();
+        smoothed.map(|smoothed| smoothed.saturating_sub(ACK_DELAY))
+    }
+
     /// Whether the peer broke the rules (a message without end); the session is of no use then.
     #[must_use]
     pub fn is_broken(&self) -> bool {

@@ -225,7 +225,9 @@ impl Default for Histogram {
     }
 }
 
-/// The longest round trip that is learned from repairs that took several requests.
+/// The round trip before anything is known.
+const ROUND_TRIP_START: Duration = Duration::from_micros(200);
+/// The longest round trip that is assumed, or learned from repairs that took several requests.
 const ROUND_TRIP_MAX: Duration = Duration::from_millis(100);
 /// From so many repairs in a row on that took several requests, retries come too soon.
 const RETRIED_MAX: u32 = 16;
@@ -239,6 +241,8 @@ pub struct RepairTimes {
     pub lasted: Histogram,
     round_trip_ns: u64,
     disorder_ns: u64,
+    /// What a round trip is taken for before the first repair; zero: nothing is known.
+    assumed: Duration,
     /// So many of the latest repairs in a row took several requests.
     retried: u32,
 }
@@ -264,13 +268,20 @@ impl RepairTimes {
         self.disorder_ns = faded.max(sample);
     }
 
-    /// The smoothed time from a NAK to its repair; a fifth of a millisecond before the first.
+    /// The smoothed time from a NAK to its repair; before the first what has been assumed, and at
+    /// least a fifth of a millisecond.
     #[must_use]
     pub fn round_trip(&self) -> Duration {
         match self.round_trip_ns {
-            0 => Duration::from_micros(200),
+            0 => self.assumed.max(ROUND_TRIP_START),
             nanos => Duration::from_nanos(nanos),
         }
+    }
+
+    /// So long takes the way to the membership service and back. Members of a region may be as far
+    /// from each other, and the first requests would be repeated before they can be answered.
+    pub fn assume(&mut self, round_trip: Duration) {
+        self.assumed = round_trip.min(ROUND_TRIP_MAX);
     }
 
     /// A repair came so long after the last of several requests and the one before; which one it
@@ -338,6 +349,22 @@ mod tests {
         assert_eq!(times.round_trip(), fast);
         (0..100).for_each(|_| times.note_retried([fast, slow]));
         assert!(times.round_trip() > slow * 9 / 10);
+    }
+
+    // Rule R-NAK-5.
+    #[test]
+    fn what_is_assumed_of_a_round_trip_holds_until_one_is_measured() {
+        let mut times = RepairTimes::default();
+        assert_eq!(times.round_trip(), ROUND_TRIP_START);
+        times.assume(Duration::from_millis(40));
+        assert_eq!(times.round_trip(), Duration::from_millis(40));
+        times.assume(Duration::from_secs(7));
+        assert_eq!(times.round_trip(), ROUND_TRIP_MAX);
+        times.assume(Duration::ZERO);
+        assert_eq!(times.round_trip(), ROUND_TRIP_START);
+        times.note_round_trip(Duration::from_micros(90));
+        times.assume(Duration::from_millis(40));
+        assert_eq!(times.round_trip(), Duration::from_micros(90));
     }
 
     #[test]

@@ -369,6 +369,9 @@ impl Endpoint {
             _ => {
                 self.membership
                     .handle(now, from, (header, body), &mut self.core.outbox);
+                if let Some(round_trip) = self.membership.round_trip() {
+                    self.core.repairs.assume(round_trip);
+                }
                 self.take_changes(now, out);
             }
         }

@@ -41,6 +41,11 @@ impl RoundTrip {
         }
     }
 
+    /// The smoothed samples; `None` before the first.
+    pub(super) fn smoothed(&self) -> Option<Duration> {
+        self.smoothed
+    }
+
     pub(super) fn back_off(&mut self) {
         self.back_off = (self.back_off + 1).min(8);
     }
