@@ -24,6 +24,7 @@ pub(crate) struct Arrived<'a> {
 }
 
 impl<'a> From<Delivery<'a>> for Arrived<'a> {
+    #[inline]
     fn from(delivery: Delivery<'a>) -> Self {
         Self {
             sender: delivery.sender,
@@ -35,11 +36,12 @@ impl<'a> From<Delivery<'a>> for Arrived<'a> {
     }
 }
 
-impl fmt::Display for Arrived<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (number, sender, group) = (self.number, self.sender, self.group);
-        write!(f, "message {number} of {sender} in {group}")
-    }
+/// What is wrong with a message, in words. It is given by value, so that others need not lie in
+/// memory.
+#[cold]
+fn fault(arrived: Arrived<'_>, what: fmt::Arguments<'_>) -> String {
+    let (number, sender, group) = (arrived.number, arrived.sender, arrived.group);
+    format!("message {number} of {sender} in {group} {what}")
 }
 
 /// What came of one sender in one group.
@@ -102,6 +104,7 @@ impl Check {
     ///
     /// # Errors
     /// It is not the next one of its sender in its group, or not what was sent; in words.
+    #[inline]
     pub(crate) fn take(&mut self, arrived: Arrived<'_>) -> Result<Kind, String> {
         let sender = find(&mut self.senders, &mut self.recent, arrived.sender);
         let place = arrived.group_id;
@@ -114,15 +117,15 @@ impl Check {
         });
         let (number, expected) = (arrived.number, stream.next);
         if number != expected {
-            return Err(format!("{} came instead of {expected}", arrived));
+            return Err(fault(arrived, format_args!("came instead of {expected}")));
         }
         let Some(kind) = self.noise.read(arrived.bytes, stream.salt, number) else {
-            return Err(format!("{} is not what was sent", arrived));
+            return Err(fault(arrived, format_args!("is not what was sent")));
         };
         stream.next += 1;
         if let Kind::Last(total) = kind {
             if sender.total.replace(total).is_some() {
-                return Err(format!("{} is a second end", arrived));
+                return Err(fault(arrived, format_args!("is a second end")));
             }
             self.total += total;
             self.told += 1;

@@ -342,9 +342,10 @@ impl Upcall {
         let Account { check, timing } = &mut self.account;
         match check.take(message.into())? {
             Kind::Plain => timing.count(check.messages),
-            Kind::Stamped(stamp) => {
+            Kind::Stamped => {
                 timing.count(check.messages);
-                if stamp.intended > 0 {
+                let stamp = Stamp::read(message.bytes);
+                if let Some(stamp) = stamp.filter(|stamp| stamp.intended > 0) {
                     timing.time(&stamp, self.arrivals.as_deref())?;
                 }
                 if let Some(echo) = &self.echo {

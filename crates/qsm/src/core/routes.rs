@@ -338,14 +338,12 @@ impl Deliver for Routes {
             let Some(subscriber) = &mut self.subscribers[*place] else {
                 continue;
             };
-            let lent = Delivery {
-                group: &bound.name,
-                group_id: message.group,
-                sender: message.sender,
-                number: message.number,
-                bytes: message.bytes,
-            };
             let offered = match &mut subscriber.outlet {
+                Outlet::Upcall(upcall) => {
+                    self.stats.upcalls += 1;
+                    upcall(lend(bound, message));
+                    continue;
+                }
                 Outlet::Queue(inbox) => {
                     let offered = inbox.offer(message.bytes.len(), || own(bound, message));
                     if offered.dropped > 0 && !self.slow.contains(place) {
@@ -353,12 +351,7 @@ impl Deliver for Routes {
                     }
                     offered
                 }
-                Outlet::Ring(ring) => ring.offer(lent),
-                Outlet::Upcall(upcall) => {
-                    self.stats.upcalls += 1;
-                    upcall(lent);
-                    continue;
-                }
+                Outlet::Ring(ring) => ring.offer(lend(bound, message)),
             };
             self.stats.drops += offered.dropped;
             if !offered.kept {
@@ -370,6 +363,19 @@ impl Deliver for Routes {
                 self.touched.push(*place);
             }
         }
+    }
+}
+
+/// Always made where it is used: written field by field and then moved elsewhere as a whole, it
+/// would be read before the processor has put its parts together, which takes 5 ns.
+#[inline(always)]
+fn lend<'a>(bound: &'a Bound, message: qsm_proto::Delivery<'a>) -> Delivery<'a> {
+    Delivery {
+        group: &bound.name,
+        group_id: message.group,
+        sender: message.sender,
+        number: message.number,
+        bytes: message.bytes,
     }
 }
 
