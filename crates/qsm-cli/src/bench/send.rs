@@ -7,7 +7,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use qsm::{Embedded, Node, Publisher, Pull, RequestError};
+use qsm::{Embedded, FeedHandle, Node, Publisher, Pull, RequestError};
 
 use super::clock::Clock;
 use super::echo::Echoes;
@@ -98,13 +98,17 @@ pub(crate) fn run(args: &SendArgs) -> Result<(), Failure> {
     let node = builder.start()?;
     let mut notices = Notices::new(node.events(), args.node.network.verbose);
     let sender = Sender::new(args, &node)?;
+    let load = match args.rate {
+        None => Load::Flood(sender.register()?),
+        Some(rate) => Load::Paced(rate),
+    };
     if args.start_on_input {
         wait_for_start()?;
     }
     let (start, cpu) = (Instant::now(), qsm_net::process_cpu_time());
-    let mut sent = match args.rate {
-        None => sender.flood(&stop)?,
-        Some(rate) => sender.timed(Pace::new(start, rate), clock, &departures, &stop)?,
+    let mut sent = match load {
+        Load::Flood(flood) => sender.flood(flood, &stop)?,
+        Load::Paced(rate) => sender.timed(Pace::new(start, rate), clock, &departures, &stop)?,
     };
     node.flush(args.patience).map_err(late)?;
     sent.seconds = start.elapsed().as_secs_f64();
@@ -132,6 +136,21 @@ fn late(error: RequestError) -> Failure {
             .to_owned(),
         ..Failure::from(error)
     }
+}
+
+/// How fast.
+enum Load {
+    /// As many messages as the node takes.
+    Flood(Flood),
+    /// So many a second.
+    Paced(u32),
+}
+
+/// Feeds that wait for the word to begin.
+struct Flood {
+    feeds: Vec<FeedHandle>,
+    /// By core.
+    quotas: BTreeMap<usize, Arc<Quota>>,
 }
 
 /// A node that is ready to send.
@@ -181,19 +200,28 @@ impl<'a> Sender<'a> {
         })
     }
 
-    /// As many messages as the node takes, pulled from one feed for each group.
-    fn flood(&self, stop: &Stop) -> Result<Sent, Failure> {
+    /// One feed for each group. To register a hundred thousand takes seconds while some send, so
+    /// they wait for each other.
+    fn register(&self) -> Result<Flood, Failure> {
         let quotas = self.quotas();
+        let feed = |(group, publisher): (usize, &Publisher)| {
+            let core = self.node.core_of(publisher.group());
+            publisher.feed(self.source(group, &quotas[&core]))
+        };
+        let feeds = self.publishers.iter().enumerate().map(feed);
+        Ok(Flood {
+            feeds: feeds.collect::<Result<_, _>>()?,
+            quotas,
+        })
+    }
+
+    /// As many messages as the node takes.
+    fn flood(&self, Flood { feeds, quotas }: Flood, stop: &Stop) -> Result<Sent, Failure> {
         let until = self.args.load.lasts().map(|lasts| Instant::now() + lasts);
-        let feeds: Vec<_> = self
-            .publishers
-            .iter()
-            .enumerate()
-            .map(|(group, publisher)| {
-                let core = self.node.core_of(publisher.group());
-                publisher.feed(self.source(group, &quotas[&core]))
-            })
-            .collect::<Result<_, _>>()?;
+        for quota in quotas.values() {
+            quota.begun.store(true, Ordering::Release);
+        }
+        feeds.iter().for_each(FeedHandle::wake);
         while !quotas.values().all(|quota| quota.is_over()) && !stop.is_asked() {
             let left = until.map_or(LOOK, |until| {
                 until.saturating_duration_since(Instant::now())
@@ -238,8 +266,8 @@ impl<'a> Sender<'a> {
         let (salt, bytes) = (self.salts[group], self.args.load.payload);
         let mut number = 0;
         move |message| {
-            if !quota.take() {
-                return Pull::End;
+            if let Err(without) = quota.take() {
+                return without;
             }
             number += 1;
             noise.write_plain(message, salt, number, bytes);
@@ -418,6 +446,7 @@ fn too_few(args: &SendArgs, error: RequestError) -> Failure {
 struct Quota {
     left: AtomicU64,
     sent: AtomicU64,
+    begun: AtomicBool,
     over: AtomicBool,
 }
 
@@ -427,19 +456,27 @@ impl Quota {
         Self {
             left: AtomicU64::new(messages.unwrap_or(u64::MAX)),
             sent: AtomicU64::new(0),
+            begun: AtomicBool::new(false),
             over: AtomicBool::new(false),
         }
     }
 
-    fn take(&self) -> bool {
+    /// Allows one message.
+    ///
+    /// # Errors
+    /// None is allowed, or none yet: what a feed is to answer.
+    fn take(&self) -> Result<(), Pull> {
+        if !self.begun.load(Ordering::Acquire) {
+            return Err(Pull::Idle);
+        }
         let left = self.left.load(Ordering::Relaxed);
         if left == 0 || self.over.load(Ordering::Acquire) {
-            return false;
+            return Err(Pull::End);
         }
         self.left.store(left - 1, Ordering::Relaxed);
         let sent = self.sent.load(Ordering::Relaxed);
         self.sent.store(sent + 1, Ordering::Release);
-        true
+        Ok(())
     }
 
     fn is_over(&self) -> bool {
