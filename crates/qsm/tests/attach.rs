@@ -324,11 +324,7 @@ fn a_publisher_waits_while_receivers_are_slow_and_loses_nothing() {
 fn what_a_process_sent_before_it_left_is_sent_and_all_it_had_is_released() {
     let (site, place) = (Site::new(), Place::new());
     let (engine, remote) = (site.first("engine"), site.node("remote"));
-    let (tell, told) = channel();
-    let options = place
-        .options()
-        .on_event(move |event| tell.send(event.clone()).unwrap());
-    let share = engine.share_with(options).unwrap();
+    let (share, told) = place.share_and_tell(&engine);
     let client = place.attach();
     let subscription = remote.subscribe(["x"]).unwrap();
     let publisher = client.publisher("x").unwrap();

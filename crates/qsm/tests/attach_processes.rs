@@ -9,7 +9,6 @@ use std::io::{BufRead, BufReader, Read};
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Stdio};
-use std::sync::mpsc::channel;
 
 use common::{PATIENCE, Place, Site, expect_numbers, pattern, wait_for};
 use qsm::attach::{Attached, ShareEvent};
@@ -163,11 +162,7 @@ fn two_processes_and_a_remote_node_exchange_all_messages_in_order() {
 fn a_process_that_is_killed_leaves_nothing_behind_and_disturbs_nobody() {
     let (site, place) = (Site::new(), Place::new());
     let (engine, remote) = (site.first("engine"), site.node("remote"));
-    let (tell, told) = channel();
-    let options = place
-        .options()
-        .on_event(move |event| tell.send(event.clone()).unwrap());
-    let share = engine.share_with(options).unwrap();
+    let (share, told) = place.share_and_tell(&engine);
     let other = place.attach();
     let subscription = remote.subscribe(["calm"]).unwrap();
     let publisher = other.publisher("calm").unwrap();

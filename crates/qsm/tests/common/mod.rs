@@ -15,11 +15,12 @@ use std::path::PathBuf;
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::mpsc::{Receiver, channel};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
 use std::time::Duration;
 
-use qsm::attach::{Attached, ShareOptions};
+use qsm::attach::{Attached, Share, ShareEvent, ShareOptions};
 use qsm::{Builder, Embedded, Event, Events, Message, Node, Service, ServiceBuilder, Subscription};
 
 /// Far above what any test needs; a test that meets it has failed.
@@ -141,6 +142,15 @@ impl Place {
 
     pub fn options(&self) -> ShareOptions {
         ShareOptions::at(self.path())
+    }
+
+    /// Shares the engine here. Afterwards the share's events come out of the receiver.
+    pub fn share_and_tell(&self, engine: &Node) -> (Share, Receiver<ShareEvent>) {
+        let (tell, told) = channel();
+        let options = self
+            .options()
+            .on_event(move |event| tell.send(event.clone()).unwrap());
+        (engine.share_with(options).unwrap(), told)
     }
 
     pub fn attach(&self) -> Attached {
