@@ -201,12 +201,12 @@ impl ReceiveStream {
         self.sender.address = Some(address);
     }
 
-    /// Everything known is delivered and stable: nothing is owed to anybody.
+    /// Everything known is delivered and stable, or nothing is known that concerns this node:
+    /// nothing is owed to anybody.
     #[must_use]
     pub fn settled(&self) -> bool {
-        self.delivered == self.highest
-            && self.watermarks.stable_upto >= self.highest
-            && !self.behind()
+        let stable = self.watermarks.stable_upto >= self.highest || self.highest < self.start;
+        self.delivered == self.highest && stable && !self.behind()
     }
 
     /// What the token wants to know (R066). Packets of views that are newer than the ring's do
