@@ -81,7 +81,7 @@ pub use error::{GROUPS_MAX, PortError, SendError, SendFailure, Sent};
 pub use fault::FaultConfig;
 pub use interface::{Interface, InterfaceError, choose_interface, interfaces};
 pub use local::{LocalListener, LocalSocket, Peer, effective_user};
-pub use poller::Ready;
+pub use poller::{Ready, Sleeper};
 pub use port::Port;
 pub use ports::Ports;
 pub use receive::{Datagram, Datagrams};

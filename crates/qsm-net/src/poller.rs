@@ -6,6 +6,7 @@
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::busy_poll;
@@ -33,7 +34,7 @@ pub struct Ready {
 
 #[derive(Debug)]
 pub(crate) struct Poller {
-    epoll: OwnedFd,
+    epoll: Arc<OwnedFd>,
     waker: Waker,
     /// The kernel has `epoll_pwait2` (Linux 5.11), so timeouts are exact to the nanosecond, not the millisecond.
     precise: bool,
@@ -45,9 +46,35 @@ pub(crate) struct Poller {
     pending: Vec<u32>,
 }
 
+/// Sleeps as [`Port::wait`](crate::Port::wait) does, and leaves the port to another thread meanwhile.
+#[derive(Debug)]
+pub struct Sleeper {
+    epoll: Arc<OwnedFd>,
+    waker: Waker,
+}
+
+impl Sleeper {
+    /// Blocks until a socket of the port has something, its waker was used, a blocked send can go on, or the time
+    /// passed. What it was, the port finds out when it receives next. A signal also ends it.
+    ///
+    /// # Errors
+    /// What `ppoll` returned; none is known to occur in operation.
+    pub fn sleep(&self, timeout: Option<Duration>) -> io::Result<()> {
+        let result = match self.waker.fall_asleep() {
+            true => sys::poll_readable(self.epoll.as_fd(), timeout),
+            false => Ok(false),
+        };
+        self.waker.awaken();
+        match result {
+            Err(error) if error.kind() != io::ErrorKind::Interrupted => Err(error),
+            _ => Ok(()),
+        }
+    }
+}
+
 impl Poller {
     pub(crate) fn new(unicast: BorrowedFd<'_>) -> io::Result<Self> {
-        let epoll = sys::epoll()?;
+        let epoll = Arc::new(sys::epoll()?);
         let waker = Waker::new()?;
         sys::epoll_set(
             epoll.as_fd(),
@@ -107,6 +134,13 @@ impl Poller {
 
     pub(crate) fn waker(&self) -> &Waker {
         &self.waker
+    }
+
+    pub(crate) fn sleeper(&self) -> Sleeper {
+        Sleeper {
+            epoll: Arc::clone(&self.epoll),
+            waker: self.waker.clone(),
+        }
     }
 
     pub(crate) fn blocked(&self) -> bool {
@@ -173,7 +207,7 @@ impl Poller {
     /// Sleeps without looking at the sockets; true if woken.
     pub(crate) fn nap(&self, duration: Duration) -> io::Result<bool> {
         let result = if self.waker.fall_asleep() {
-            sys::poll_readable(self.waker.fd(), duration)
+            sys::poll_readable(self.waker.fd(), Some(duration))
         } else {
             Ok(false)
         };
@@ -283,6 +317,24 @@ mod tests {
         );
         poller.waker().wake();
         assert!(poller.wait(socket.as_fd(), None).unwrap().woken);
+    }
+
+    #[test]
+    fn a_sleeper_sleeps_for_a_poller_that_another_thread_has() {
+        let socket = sys::udp_socket(Family::V4).unwrap();
+        let mut poller = Poller::new(socket.as_fd()).unwrap();
+        let sleeper = poller.sleeper();
+        sleeper.sleep(Some(Duration::from_nanos(1))).unwrap();
+        poller.waker().wake();
+        sleeper.sleep(None).unwrap();
+        let waker = poller.waker().clone();
+        let sleeping = std::thread::spawn(move || sleeper.sleep(None));
+        // Before or after it has fallen asleep.
+        waker.wake();
+        sleeping.join().unwrap().unwrap();
+        poller.look(socket.as_fd(), Some(Duration::ZERO)).unwrap();
+        let again = poller.look(socket.as_fd(), Some(Duration::ZERO)).unwrap();
+        assert!(!again.woken, "the first look has taken it");
     }
 
     #[test]

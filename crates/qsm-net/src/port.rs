@@ -13,7 +13,7 @@ use crate::counters::PortCounters;
 use crate::error::{GROUPS_MAX, PortError, SendError, Sent};
 use crate::fault::Injector;
 use crate::icmp;
-use crate::poller::{Poller, Ready};
+use crate::poller::{Poller, Ready, Sleeper};
 use crate::receive::{Datagrams, Ring, SLOTS};
 use crate::report::{self, IoReport};
 use crate::send::{Gso, Transmitter};
@@ -124,6 +124,12 @@ impl Port {
     #[must_use]
     pub fn waker(&self) -> Waker {
         self.poller.waker().clone()
+    }
+
+    /// To sleep instead of [`wait`](Self::wait) while another thread has the port.
+    #[must_use]
+    pub fn sleeper(&self) -> Sleeper {
+        self.poller.sleeper()
     }
 
     /// Blocks until a socket has datagrams, the waker was used, a blocked send can go on, or the time passed; `None` waits

@@ -17,7 +17,7 @@ use crate::config::PortConfig;
 use crate::counters::PortCounters;
 use crate::error::{PortError, SendError, Sent};
 use crate::paths::{Paths, Way};
-use crate::poller::Ready;
+use crate::poller::{Ready, Sleeper};
 use crate::port::Port;
 use crate::receive::Datagrams;
 use crate::report::IoReport;
@@ -139,6 +139,12 @@ impl Ports {
     #[must_use]
     pub fn waker(&self) -> Waker {
         self.first.waker()
+    }
+
+    /// As [`Port::sleeper`], for both networks.
+    #[must_use]
+    pub fn sleeper(&self) -> Sleeper {
+        self.first.sleeper()
     }
 
     /// As [`Port::wait`], for both networks.

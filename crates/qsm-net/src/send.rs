@@ -301,7 +301,7 @@ mod tests {
             ),
             (1, 0, 10)
         );
-        assert!(sys::poll_readable(to.as_fd(), std::time::Duration::from_secs(20)).unwrap());
+        assert!(sys::poll_readable(to.as_fd(), Some(std::time::Duration::from_secs(20))).unwrap());
     }
 
     #[test]

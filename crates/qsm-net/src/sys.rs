@@ -209,15 +209,16 @@ pub(crate) fn epoll_wait(
 }
 
 /// Waits until `fd` is readable or the time passed. True if readable.
-pub(crate) fn poll_readable(fd: BorrowedFd<'_>, timeout: Duration) -> io::Result<bool> {
+pub(crate) fn poll_readable(fd: BorrowedFd<'_>, timeout: Option<Duration>) -> io::Result<bool> {
     let mut entry = libc::pollfd {
         fd: fd.as_raw_fd(),
         events: libc::POLLIN,
         revents: 0,
     };
-    let timespec = to_timespec(timeout);
-    // SAFETY: one pollfd and the timespec are valid for the call; a null mask leaves signals alone.
-    let count = check(unsafe { libc::ppoll(&mut entry, 1, &timespec, ptr::null()) })?;
+    let timespec = timeout.map(to_timespec);
+    let limit = timespec.as_ref().map_or(ptr::null(), ptr::from_ref);
+    // SAFETY: one pollfd is valid for the call, and the timespec if there is one; a null mask leaves signals alone.
+    let count = check(unsafe { libc::ppoll(&mut entry, 1, limit, ptr::null()) })?;
     Ok(count > 0)
 }
 

@@ -1,3 +1,4 @@
+use core::any::Any;
 use core::fmt;
 use std::io;
 use std::time::Duration;
@@ -180,6 +181,17 @@ pub enum CloseReason {
     },
     /// The application shut it down, or dropped the last [`Node`](crate::Node).
     ShutDown,
+}
+
+impl CloseReason {
+    /// What was thrown says why.
+    pub(crate) fn panicked(panic: &(dyn Any + Send)) -> Self {
+        let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+        let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
+        Self::Panicked {
+            message: text.unwrap_or_else(|| "no message".to_owned()),
+        }
+    }
 }
 
 impl fmt::Display for CloseReason {

@@ -11,7 +11,9 @@ use crate::shared::{Command, Shared};
 /// Sends to one group, from any thread. Made by [`Node::publisher`](crate::Node::publisher).
 ///
 /// Messages wait in a bounded queue of this publisher until the core thread may send them, which
-/// it does for all publishers in turn. When receivers are slower than the publisher, the queue
+/// it does for all publishers in turn. While it sleeps, and the last message is some time ago, the
+/// caller sends the message himself, which takes a few microseconds and spares the message the
+/// time until the core thread is awake. When receivers are slower than the publisher, the queue
 /// fills up, and [`send`](Publisher::send) waits: memory stays bounded (R139). For data that is
 /// better made at the last moment than queued, see [`Publisher::feed`].
 ///
@@ -58,19 +60,21 @@ impl Publisher {
     /// # Errors
     /// [`SendError`]: closed, full or too large.
     pub fn try_send(&self, message: &[u8]) -> Result<(), SendError> {
+        if self.queue(message)? {
+            self.shared.send(self.outlet.slot);
+        }
+        Ok(())
+    }
+
+    /// Queues a copy if there is room. True if somebody has to look at the queue.
+    fn queue(&self, message: &[u8]) -> Result<bool, SendError> {
         self.shared.check_open().map_err(SendError::Closed)?;
         let (length, max) = (message.len(), self.shared.message_bytes_max);
         if length > max {
             return Err(SendError::TooLarge { length, max });
         }
-        let announce = self
-            .outlet
-            .push(&self.shared.gate, message)
-            .ok_or(SendError::Full)?;
-        if announce {
-            self.shared.announce(self.outlet.slot);
-        }
-        Ok(())
+        let queued = self.outlet.push(&self.shared.gate, message);
+        queued.ok_or(SendError::Full)
     }
 
     /// As [`Publisher::send`], on a thread that is no core thread, unless it is over before there
@@ -167,10 +171,17 @@ impl Publisher {
         self.outlet.messages()
     }
 
+    /// Of one who waits at the gate. He has it locked, so that the core is not to be borrowed.
     fn attempt(&self, message: &[u8]) -> Option<Result<(), SendError>> {
-        match self.try_send(message) {
+        match self.queue(message) {
             Err(SendError::Full) => None,
-            result => Some(result),
+            Err(error) => Some(Err(error)),
+            Ok(announce) => {
+                if announce {
+                    self.shared.announce(self.outlet.slot);
+                }
+                Some(Ok(()))
+            }
         }
     }
 }

@@ -14,6 +14,7 @@ use qsm_wire::membership::{GroupRow, NodeRow, QueryKind, RegionRow};
 
 use crate::attach::RingSink;
 use crate::builder::Builder;
+use crate::core::Core;
 use crate::error::{CloseReason, RequestError};
 use crate::event::Event;
 use crate::feed::{Feed, FeedHandle};
@@ -141,6 +142,8 @@ pub(crate) struct Shared {
     closing: AtomicBool,
     closed: OnceLock<CloseReason>,
     keys: AtomicU64,
+    /// The core, while its thread sleeps.
+    lent: Mutex<Option<Box<Core>>>,
     /// Kept when the node ends.
     last: Mutex<Option<Snapshot>>,
 }
@@ -158,6 +161,7 @@ impl Shared {
             closing: AtomicBool::new(false),
             closed: OnceLock::new(),
             keys: AtomicU64::new(1),
+            lent: Mutex::new(None),
             last: Mutex::new(None),
         }
     }
@@ -181,6 +185,28 @@ impl Shared {
 
     pub(crate) fn closed(&self) -> Option<&CloseReason> {
         self.closed.get()
+    }
+
+    /// The publisher in this place has something to send: it does so itself if the core sleeps.
+    pub(crate) fn send(&self, slot: u32) {
+        let sent = match self.lent.try_lock() {
+            Ok(mut lent) => lent.as_mut().is_some_and(|core| core.send_now(slot)),
+            Err(_) => false,
+        };
+        if !sent {
+            self.announce(slot);
+        }
+    }
+
+    /// As the core thread, which is going to sleep.
+    pub(crate) fn lend(&self, core: Box<Core>) {
+        *self.lent.lock().unwrap_or_else(PoisonError::into_inner) = Some(core);
+    }
+
+    /// As the core thread, once it is awake.
+    pub(crate) fn take_back(&self) -> Box<Core> {
+        let mut lent = self.lent.lock().unwrap_or_else(PoisonError::into_inner);
+        lent.take().expect("only the core thread takes it")
     }
 
     /// The source in this place has something to send.

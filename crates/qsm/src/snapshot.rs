@@ -102,6 +102,8 @@ pub struct RuntimeStats {
     pub receive_cut: u64,
     /// Messages taken from publishers' queues.
     pub messages_pushed: u64,
+    /// Times that a publisher's thread sent what it had queued itself, while the core thread slept.
+    pub sends_lent: u64,
     /// Messages pulled from feeds.
     pub messages_pulled: u64,
     /// Messages of feeds that were not sent because they were too large.
@@ -137,6 +139,7 @@ impl AddAssign for RuntimeStats {
         self.naps += other.naps;
         self.receive_cut += other.receive_cut;
         self.messages_pushed += other.messages_pushed;
+        self.sends_lent += other.sends_lent;
         self.messages_pulled += other.messages_pulled;
         self.messages_refused += other.messages_refused;
         self.window_full += other.window_full;

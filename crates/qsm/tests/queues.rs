@@ -282,3 +282,46 @@ fn publishers_have_queues_of_their_own() {
     brake.release();
     assert_eq!(common::next(&subscription).bytes(), b"1");
 }
+
+#[test]
+fn who_publishes_to_a_node_that_sleeps_sends_the_message_himself() {
+    let site = Site::new();
+    let (a, b) = (site.first("a"), site.node("b"));
+    let subscription = b.subscribe(["x"]).unwrap();
+    let publisher = a.publisher("x").unwrap();
+    publisher.wait_for_members(1, PATIENCE).unwrap();
+    let lent = || a.stats().unwrap().runtime.sends_lent;
+    let (mut number, begun) = (0, Instant::now());
+    // Each message is awaited, so that the core thread has time to fall asleep.
+    while lent() == 0 {
+        assert!(begun.elapsed() < PATIENCE, "it never slept");
+        for _ in 0..20 {
+            number += 1;
+            publisher.send(&pattern(number, 100)).unwrap();
+            expect_numbers(&subscription, [number], |number| pattern(number, 100));
+        }
+    }
+    a.flush(PATIENCE).unwrap();
+    assert_eq!(a.stats().unwrap().runtime.messages_pushed, number);
+}
+
+#[test]
+fn upcalls_for_own_messages_are_the_core_threads_even_if_it_sleeps() {
+    let site = Site::new();
+    let node = site.first("a");
+    let (tell, told) = channel();
+    let _upcalls = node
+        .subscribe_with(["x"], move |_| tell.send(thread::current().id()).unwrap())
+        .unwrap();
+    let publisher = node.publisher("x").unwrap();
+    let mut threads: Vec<_> = (0..200)
+        .map(|_| {
+            publisher.send(b"own").unwrap();
+            told.recv_timeout(PATIENCE).unwrap()
+        })
+        .collect();
+    threads.dedup();
+    assert_eq!(threads.len(), 1);
+    assert_ne!(threads[0], thread::current().id());
+    assert_eq!(node.stats().unwrap().runtime.sends_lent, 0);
+}

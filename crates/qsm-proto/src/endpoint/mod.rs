@@ -327,6 +327,12 @@ impl Endpoint {
         self.regions.values()
     }
 
+    /// Whether messages to this group are delivered here, one's own among them.
+    #[must_use]
+    pub fn delivers(&self, group: GroupId) -> bool {
+        self.core.cursors.subscribed(group)
+    }
+
     /// The name of a group of this node.
     #[must_use]
     pub fn group_name(&self, group: GroupId) -> Option<&str> {

@@ -1,19 +1,19 @@
-//! The core thread: the only place where a node's state changes (R115). A node with several has as
-//! many of all that is here.
+//! The core: the only place where a node's state changes (R115). It has a thread of its own; while
+//! that sleeps, others may borrow it (`loan`). A node with several has as many of all that is here.
 //!
-//! Each turn of its loop:
+//! Each turn of its thread's loop:
 //!
-//! 1. **Wait** until a socket has something, a timer is due, or the application wants something.
+//! 1. **Receive**: drain the sockets (R124), every datagram into the protocol. The clock is read
+//!    once, before.
+//! 2. **Timers** that are due.
+//! 3. **Commands** of the application, all of them: they are few.
+//! 4. **Messages** from publishers and feeds, in turn, up to a quantum.
+//! 5. **Events** of the protocol: to the sockets, the application, or pending requests.
+//! 6. **Transmit**, control first, up to a quantum.
+//! 7. **Wake** those who wait for room in a queue, for messages or for answers.
+//! 8. **Wait** until a socket has something, a timer is due, or the application wants something.
 //!    With work left over, do not wait; when packets keep coming, nap instead, so that senders on
 //!    this host need not wake us and more packets share a turn.
-//! 2. **Receive**: drain the sockets (R124), every datagram into the protocol. The clock is read
-//!    once, before.
-//! 3. **Timers** that are due.
-//! 4. **Commands** of the application, all of them: they are few.
-//! 5. **Messages** from publishers and feeds, in turn, up to a quantum.
-//! 6. **Events** of the protocol: to the sockets, the application, or pending requests.
-//! 7. **Transmit**, control first, up to a quantum.
-//! 8. **Wake** those who wait for room in a queue, for messages or for answers.
 //!
 //! Everything received comes before anything sent (R122); every step is bounded, so that none
 //! starves another (R120).
@@ -23,6 +23,7 @@ mod commands;
 mod embedding;
 mod events;
 mod lanes;
+mod loan;
 mod pending;
 mod routes;
 mod siblings;
@@ -93,6 +94,20 @@ pub(crate) struct Core {
     about: About,
     stats: RuntimeStats,
     load: Load,
+    /// It may be lent while its thread sleeps.
+    lendable: bool,
+    /// When its thread wakes up by itself.
+    asleep_until: Option<Instant>,
+    /// Why it must end, found while it was lent or asleep.
+    broken: Option<CloseReason>,
+}
+
+/// Why a core pauses.
+enum Pause {
+    /// To sleep for that long, or until something comes; it is lent meanwhile.
+    Sleep(Option<Duration>),
+    /// The node ends.
+    End(CloseReason),
 }
 
 /// What a snapshot says and the protocol does not know.
@@ -113,22 +128,25 @@ struct Load {
 }
 
 impl Core {
-    /// Turns until the node ends. Says why.
-    fn run(&mut self) -> CloseReason {
+    /// Turns until it may be lent or the node ends.
+    fn run(&mut self) -> Pause {
+        if let Some(reason) = self.broken.take() {
+            return Pause::End(reason);
+        }
         loop {
-            match self.turn() {
+            let paused = match self.turn() {
+                Ok(None) => self.wait(),
+                ended => ended,
+            };
+            match paused {
                 Ok(None) => {}
-                Ok(Some(reason)) => return reason,
-                Err(error) => {
-                    let cause = format!("sockets failed: {error}");
-                    return CloseReason::Io { cause };
-                }
+                Ok(Some(pause)) => return pause,
+                Err(error) => return Pause::End(sockets_failed(&error)),
             }
         }
     }
 
-    fn turn(&mut self) -> io::Result<Option<CloseReason>> {
-        self.wait()?;
+    fn turn(&mut self) -> io::Result<Option<Pause>> {
         self.now = self.clock.now();
         self.stats.turns += 1;
         self.receive()?;
@@ -142,28 +160,32 @@ impl Core {
         self.wake();
         let lasted = self.clock.now().since(self.now);
         self.stats.turn_max = self.stats.turn_max.max(lasted);
-        Ok(ended)
+        Ok(ended.map(Pause::End))
     }
 
-    fn wait(&mut self) -> io::Result<()> {
+    fn wait(&mut self) -> io::Result<Option<Pause>> {
         let blocked = !self.port.writable();
         let more = self.load.cut || self.sources.is_active() || self.transmitter.has_more();
         if self.spin || (more && !blocked) {
-            return Ok(());
+            return Ok(None);
         }
         let due = self.next_timeout();
         let left = due.map(|due| due.since(self.clock.now()));
         if left == Some(Duration::ZERO) {
-            return Ok(());
+            return Ok(None);
         }
         if self.load.turns >= TURNS_LOADED && !blocked {
             self.stats.naps += 1;
             self.port.nap(left.unwrap_or(NAP).min(NAP))?;
-        } else {
-            self.stats.sleeps += 1;
-            self.port.wait(left)?;
+            return Ok(None);
         }
-        Ok(())
+        self.stats.sleeps += 1;
+        if self.lends() {
+            self.asleep_until = due;
+            return Ok(Some(Pause::Sleep(left)));
+        }
+        self.port.wait(left)?;
+        Ok(None)
     }
 
     fn next_timeout(&self) -> Option<Instant> {
@@ -260,6 +282,11 @@ impl Core {
 
     fn take_messages(&mut self) {
         self.sources.collect(self.now, &self.shared);
+        self.give_messages();
+    }
+
+    /// From publishers and feeds to the protocol.
+    fn give_messages(&mut self) {
         let output = Output {
             now: self.now,
             clock: self.clock,
@@ -309,4 +336,9 @@ impl Core {
         self.readers.wake();
         self.sources.wake(&self.shared);
     }
+}
+
+fn sockets_failed(error: &io::Error) -> CloseReason {
+    let cause = format!("sockets failed: {error}");
+    CloseReason::Io { cause }
 }

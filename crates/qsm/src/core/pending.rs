@@ -66,6 +66,11 @@ pub(super) struct Pending {
 }
 
 impl Pending {
+    /// Whether nobody waits for something to become true.
+    pub(super) fn is_idle(&self) -> bool {
+        self.waits.is_empty()
+    }
+
     pub(super) fn ask(&mut self, request: u32, deadline: Instant, asked: Asked) {
         self.asked.insert(request, (deadline, asked));
     }

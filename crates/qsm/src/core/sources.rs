@@ -81,6 +81,8 @@ pub(super) struct Sources {
     names: HashMap<Arc<str>, usize>,
     /// Room was made in publishers' queues in this turn.
     released: bool,
+    /// How many are publishers' queues.
+    queues: usize,
 }
 
 /// What a turn of sources works on.
@@ -110,6 +112,19 @@ impl Sources {
             self.activate(slot);
         }
         (slot, signal)
+    }
+
+    /// Whether there are publishers' queues.
+    pub(super) fn has_queues(&self) -> bool {
+        self.queues > 0
+    }
+
+    /// Whether the publisher in this place does no more than send: its group is entered, and this
+    /// node does not receive it.
+    pub(super) fn sends_only(&self, slot: u32, endpoint: &Endpoint) -> bool {
+        let source = self.table.get(slot as usize).and_then(Option::as_ref);
+        let group = source.and_then(|source| source.group);
+        group.is_some_and(|group| !endpoint.delivers(group))
     }
 
     /// Whether the group has a publisher here.
@@ -269,7 +284,8 @@ impl Sources {
         self.table.iter().flatten().map(row).collect()
     }
 
-    fn activate(&mut self, slot: u32) {
+    /// It may have something.
+    pub(super) fn activate(&mut self, slot: u32) {
         let source = self.table.get(slot as usize).and_then(Option::as_ref);
         self.active
             .add(source.and_then(|source| source.region), slot);
@@ -304,6 +320,7 @@ impl Sources {
 
     fn insert(&mut self, slot: u32, name: &Arc<str>, kind: Kind) {
         let slot = slot as usize;
+        self.queues += usize::from(matches!(kind, Kind::Queue(_)));
         if slot == self.table.len() {
             self.table.push(None);
         }
@@ -323,6 +340,7 @@ impl Sources {
     /// One whose turn it is, or that is idle: it stands in no lane.
     fn remove(&mut self, slot: u32) -> Option<String> {
         let source = self.table.get_mut(slot as usize)?.take()?;
+        self.queues -= usize::from(matches!(source.kind, Kind::Queue(_)));
         self.free.push(slot);
         if let Some(due) = source.due {
             self.timed.remove(&(due, slot));

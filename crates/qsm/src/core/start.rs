@@ -13,7 +13,8 @@ use qsm_proto::{Config, Endpoint, Seed};
 use qsm_wire::NodeId;
 
 use super::{
-    About, Clock, Core, Embedding, Load, Pending, Readers, Routes, Siblings, Sources, Transmitter,
+    About, Clock, Core, Embedding, Load, Pause, Pending, Readers, Routes, Siblings, Sources,
+    Transmitter, sockets_failed,
 };
 use crate::builder::{Builder, check_name};
 use crate::engine::{Engine, Engines};
@@ -135,11 +136,14 @@ impl Plan {
             service: None,
         };
         let endpoint = Endpoint::new(config, Seed(random()), now)?;
+        let Builder {
+            threads, network, ..
+        } = &self.builder;
         Ok(Core {
             shared: Arc::clone(&all[place]),
             clock,
             now,
-            spin: self.builder.threads.spin,
+            spin: threads.spin,
             endpoint,
             port,
             routes: Routes::default(),
@@ -154,6 +158,9 @@ impl Plan {
             closing: None,
             stats: RuntimeStats::default(),
             load: Load::default(),
+            lendable: threads.realtime.is_none() && network.busy_poll.is_none(),
+            asleep_until: None,
+            broken: None,
         })
     }
 
@@ -266,20 +273,28 @@ impl Drop for Seat {
     }
 }
 
-fn run(mut core: Core) {
-    core.shared.started();
-    core.embed_at_start();
+fn run(core: Core) {
+    let mut core = Box::new(core);
     let shared = Arc::clone(&core.shared);
-    // Upcalls and feeds are the application's code. After a panic nothing of the protocol runs
-    // again; the handles are told, and the state is only dropped.
-    let outcome = catch_unwind(AssertUnwindSafe(|| core.run()));
-    let reason = outcome.unwrap_or_else(|panic| {
-        let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
-        let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
-        CloseReason::Panicked {
-            message: text.unwrap_or_else(|| "no message".to_owned()),
+    let sleeper = core.port.sleeper();
+    shared.started();
+    core.embed_at_start();
+    let reason = loop {
+        // Upcalls and feeds are the application's code. After a panic nothing of the protocol runs
+        // again; the handles are told, and the state is only dropped.
+        match catch_unwind(AssertUnwindSafe(|| core.run())) {
+            Ok(Pause::Sleep(left)) => {
+                shared.lend(core);
+                let slept = sleeper.sleep(left);
+                core = shared.take_back();
+                if let Err(error) = slept {
+                    core.broken = Some(sockets_failed(&error));
+                }
+            }
+            Ok(Pause::End(reason)) => break reason,
+            Err(panic) => break CloseReason::panicked(&*panic),
         }
-    });
+    };
     let finished = catch_unwind(AssertUnwindSafe(|| core.finish(reason.clone())));
     if finished.is_err() {
         shared.finish(reason.clone(), None);
