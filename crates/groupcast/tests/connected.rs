@@ -3,6 +3,7 @@
 
 use std::io::Write as _;
 use std::net::{SocketAddr, UdpSocket};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use groupcast::wire::{Namespace, Wire};
@@ -60,8 +61,16 @@ fn deliver(sender: &mut Sender, receivers: &[UdpSocket]) -> SocketAddr {
     heard[0]
 }
 
+/// One test at a time: a process that another one starts has this one's sockets open until it has
+/// begun its own program, and their ports are not free before.
+fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 #[test]
 fn answers_and_refusals_come_to_the_callers_socket() {
+    let _alone = alone();
     for (any, own) in [("0.0.0.0:0", "127.0.0.1:0"), ("[::]:0", "[::1]:0")] {
         let Some(mut sender) = sender(any) else {
             return;
@@ -95,6 +104,7 @@ fn answers_and_refusals_come_to_the_callers_socket() {
 
 #[test]
 fn the_port_is_the_callers_alone_and_free_afterwards() {
+    let _alone = alone();
     let Some(mut sender) = sender("0.0.0.0:0") else {
         return;
     };
@@ -112,6 +122,7 @@ fn the_port_is_the_callers_alone_and_free_afterwards() {
 
 #[test]
 fn a_socket_bound_to_an_address_sends_from_there() {
+    let _alone = alone();
     let Some(mut sender) = sender("127.0.0.9:0") else {
         return;
     };
@@ -125,6 +136,7 @@ fn a_socket_bound_to_an_address_sends_from_there() {
 
 #[test]
 fn a_change_of_routes_changes_the_source_address() {
+    let _alone = alone();
     if let Err(reason) = Namespace::new() {
         let line = format!("SKIPPED changes of routes: needs root ({reason})\n");
         return std::io::stderr().write_all(line.as_bytes()).unwrap();
