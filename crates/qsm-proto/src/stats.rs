@@ -268,10 +268,18 @@ impl RepairTimes {
         self.disorder_ns = faded.max(sample);
     }
 
-    /// The smoothed time from a NAK to its repair; before the first what has been assumed, and at
-    /// least a fifth of a millisecond.
+    /// The smoothed time from a NAK to its repair; a fifth of a millisecond before the first.
     #[must_use]
     pub fn round_trip(&self) -> Duration {
+        match self.round_trip_ns {
+            0 => ROUND_TRIP_START,
+            nanos => Duration::from_nanos(nanos),
+        }
+    }
+
+    /// How long to wait for a repair at least: a round trip, before the first what is assumed.
+    #[must_use]
+    pub fn patience(&self) -> Duration {
         match self.round_trip_ns {
             0 => self.assumed.max(ROUND_TRIP_START),
             nanos => Duration::from_nanos(nanos),
@@ -279,7 +287,8 @@ impl RepairTimes {
     }
 
     /// So long takes the way to the membership service and back. Members of a region may be as far
-    /// from each other, and the first requests would be repeated before they can be answered.
+    /// from each other, and the first requests would be repeated before they can be answered. They
+    /// are not made later: only an answer shows that members are near.
     pub fn assume(&mut self, round_trip: Duration) {
         self.assumed = round_trip.min(ROUND_TRIP_MAX);
     }
@@ -355,16 +364,18 @@ mod tests {
     #[test]
     fn what_is_assumed_of_a_round_trip_holds_until_one_is_measured() {
         let mut times = RepairTimes::default();
-        assert_eq!(times.round_trip(), ROUND_TRIP_START);
+        assert_eq!(times.patience(), ROUND_TRIP_START);
         times.assume(Duration::from_millis(40));
-        assert_eq!(times.round_trip(), Duration::from_millis(40));
-        times.assume(Duration::from_secs(7));
-        assert_eq!(times.round_trip(), ROUND_TRIP_MAX);
-        times.assume(Duration::ZERO);
+        assert_eq!(times.patience(), Duration::from_millis(40));
         assert_eq!(times.round_trip(), ROUND_TRIP_START);
+        times.assume(Duration::from_secs(7));
+        assert_eq!(times.patience(), ROUND_TRIP_MAX);
+        times.assume(Duration::ZERO);
+        assert_eq!(times.patience(), ROUND_TRIP_START);
         times.note_round_trip(Duration::from_micros(90));
         times.assume(Duration::from_millis(40));
-        assert_eq!(times.round_trip(), Duration::from_micros(90));
+        let both = [times.patience(), times.round_trip()];
+        assert_eq!(both, [Duration::from_micros(90); 2]);
     }
 
     #[test]

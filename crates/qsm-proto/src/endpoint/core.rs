@@ -78,7 +78,7 @@ impl Core {
         self.config
             .recovery
             .retry_min
-            .max(self.repairs.round_trip() * 3)
+            .max(self.repairs.patience() * 3)
     }
 
     /// The receive buffer that this node offers to the senders of a region: half of what the
