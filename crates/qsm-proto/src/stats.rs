@@ -281,8 +281,8 @@ impl RepairTimes {
     #[must_use]
     pub fn patience(&self) -> Duration {
         match self.round_trip_ns {
-            0 => self.assumed.max(ROUND_TRIP_START),
-            nanos => Duration::from_nanos(nanos),
+            0 => self.assumed.max(self.round_trip()),
+            _ => self.round_trip(),
         }
     }
 
