@@ -1,3 +1,4 @@
+use crate::receive::Run;
 use qsm_wire::membership::{GroupRow, NodeRow, RegionRow};
 use qsm_wire::{GroupId, Incarnation, Origin, RegionId, ViewNumber};
 use std::collections::{BTreeSet, VecDeque};
@@ -22,6 +23,12 @@ pub struct Delivery<'a> {
 pub trait Deliver {
     /// One message; called in order for each sender and group.
     fn deliver(&mut self, message: Delivery<'_>);
+
+    /// Messages of one group that follow each other. Whoever has to look up something for a group
+    /// may do so once here. What is left over comes one by one.
+    fn deliver_run(&mut self, run: &mut Run<'_, '_>) {
+        run.for_each(|message| self.deliver(message));
+    }
 }
 
 impl<F: FnMut(Delivery<'_>)> Deliver for F {

@@ -22,12 +22,32 @@ pub enum Duty {
     Pass,
 }
 
+/// What a node does with a packet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Care {
+    /// With its messages.
+    pub duty: Duty,
+    /// With its bytes, once it has been delivered here: whether they must be kept for others.
+    pub keeps: bool,
+    /// Whether this node keeps at least half of the view's packets, if it keeps any.
+    pub keeps_most: bool,
+}
+
 #[derive(Debug)]
 struct Entry {
     view: Arc<RegionView>,
     me: Option<MemberIndex>,
     /// This node is a member, and not a leaving one.
     receives: bool,
+}
+
+impl Entry {
+    /// Whether this node must cache that packet of this view.
+    fn caches(&self, sequence: u64) -> bool {
+        let view = &self.view;
+        self.me
+            .is_some_and(|me| view.partition_of(me) == view.caching_partition(sequence))
+    }
 }
 
 /// Later than all views.
@@ -150,13 +170,28 @@ impl History {
     /// What to do with messages sent in that view (R-VIEW-2).
     #[must_use]
     pub fn duty(&self, number: ViewNumber) -> Duty {
+        self.duty_by(self.entry(number), number)
+    }
+
+    /// What to do with that packet of that view.
+    #[must_use]
+    pub fn care(&self, number: ViewNumber, sequence: u64) -> Care {
+        let entry = self.entry(number);
+        let others = entry.view.members().len() > 1;
+        Care {
+            duty: self.duty_by(entry, number),
+            keeps: others && (self.missed(entry, number) || entry.caches(sequence)),
+            keeps_most: entry.view.partitions() <= 2,
+        }
+    }
+
+    fn duty_by(&self, entry: &Entry, number: ViewNumber) -> Duty {
         if number > self.newest().number() {
             return Duty::Wait;
         }
         let joined = self.joined.is_some_and(|joined| joined <= number);
         let left = self.left.is_some_and(|left| left <= number);
         // A node that came back has views in between in which it received nothing.
-        let entry = self.entry(number);
         let away = entry.view.number() == number && !entry.receives;
         if joined && !left && !away {
             Duty::Deliver
@@ -197,41 +232,23 @@ impl History {
     /// Whether this node must cache that packet of that view.
     #[must_use]
     pub fn caches(&self, number: ViewNumber, sequence: u64) -> bool {
-        let entry = self.entry(number);
-        entry
-            .me
-            .is_some_and(|me| entry.view.partition_of(me) == entry.view.caching_partition(sequence))
+        self.entry(number).caches(sequence)
     }
 
     /// Whether that packet counts as cached only once this node has it: it is one of its cachers,
     /// or none of them lives, or this node does not know the view and so who they are (R-VIEW-9).
     #[must_use]
     pub fn answers_for(&self, number: ViewNumber, sequence: u64) -> bool {
-        self.missed(number)
-            || self.caches(number, sequence)
+        let entry = self.entry(number);
+        self.missed(entry, number)
+            || entry.caches(sequence)
             || self.cachers(number, sequence).next().is_none()
-    }
-
-    /// Whether a packet that has been delivered here must be kept for others.
-    #[must_use]
-    pub fn keeps(&self, number: ViewNumber, sequence: u64) -> bool {
-        self.size_of(number) > 1 && (self.missed(number) || self.caches(number, sequence))
     }
 
     /// Whether that view was passed over, or is forgotten: the one that stands in for it has other
     /// partitions.
-    fn missed(&self, number: ViewNumber) -> bool {
-        number < self.newest().number() && self.exact(number).is_none()
-    }
-
-    fn size_of(&self, number: ViewNumber) -> usize {
-        self.nearest(number).members().len()
-    }
-
-    /// Whether this node keeps at least half of that view's packets, if it keeps any.
-    #[must_use]
-    pub fn keeps_most(&self, number: ViewNumber) -> bool {
-        self.entry(number).view.partitions() <= 2
+    fn missed(&self, entry: &Entry, number: ViewNumber) -> bool {
+        number < self.newest().number() && entry.view.number() != number
     }
 
     /// This node's rank among the cachers of its partition in that view.
@@ -439,7 +456,7 @@ mod tests {
             let answers = [2, 3].map(|sequence| history.answers_for(number, sequence));
             assert_eq!(
                 answers,
-                [2, 3].map(|sequence| history.keeps(number, sequence))
+                [2, 3].map(|sequence| history.care(number, sequence).keeps)
             );
             answers.iter().filter(|own| **own).count()
         };

@@ -57,7 +57,7 @@ pub use endpoint::{Endpoint, Publication};
 pub use event::{Deliver, Delivery, Event, Events, PublishError};
 pub use outbox::{Outbox, Reason, Transmit};
 pub use random::{Random, Seed, mix};
-pub use receive::Datagram;
+pub use receive::{Datagram, Run};
 pub use sources::is_source_specific;
 pub use stats::Stats;
 pub use time::{Instant, nanoseconds};

@@ -69,6 +69,8 @@ pub struct RegionView {
     /// The members by identity, for look-ups.
     index: Vec<(Origin, MemberIndex)>,
     layout: Layout,
+    /// What the layout makes of so many members: asked for with every packet.
+    partitions: usize,
 }
 
 impl RegionView {
@@ -93,6 +95,7 @@ impl RegionView {
             number,
             channel: channel.0,
             address: channel.1,
+            partitions: layout.partitions(members.len()),
             members,
             index,
             layout,
@@ -154,7 +157,7 @@ impl RegionView {
     /// p, the number of partitions.
     #[must_use]
     pub fn partitions(&self) -> usize {
-        self.layout.partitions(self.members.len())
+        self.partitions
     }
 
     /// The partition of a member (R026, R-VIEW-1).

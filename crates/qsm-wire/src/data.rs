@@ -90,13 +90,10 @@ impl<'a> Data<'a> {
             return Err(DecodeError::BadValue);
         }
         let chunks = reader.rest();
-        let mut iter = ChunkIter {
-            rest: Reader::new(chunks),
-        };
-        while let Some(chunk) = iter.step() {
-            chunk?;
+        while !is_filler(reader.rest()) {
+            skip_chunk(reader)?;
         }
-        reader.bytes(chunks.len())?;
+        *reader = Reader::new(&[]);
         Ok(Self { head, chunks })
     }
 
@@ -162,6 +159,13 @@ pub enum Part {
 }
 
 impl Chunk<'_> {
+    /// The bits of a message's number that travel (R053).
+    #[must_use]
+    #[inline]
+    pub fn low(number: u64) -> u32 {
+        (number & u64::from(u32::MAX)) as u32
+    }
+
     /// Bytes it takes in a packet.
     #[must_use]
     #[inline]
@@ -251,6 +255,24 @@ fn is_filler(rest: &[u8]) -> bool {
     rest.len() < CHUNK_HEADER_BYTES && rest.iter().all(|byte| *byte == 0)
 }
 
+/// Whether a whole chunk is there, and on to the next.
+#[inline]
+fn skip_chunk(reader: &mut Reader<'_>) -> Result<(), DecodeError> {
+    let [.., w0, w1] = reader.array::<CHUNK_HEADER_BYTES>()?;
+    let word = u16::from_le_bytes([w0, w1]);
+    let total = match word & (FIRST | LAST) {
+        FIRST => TOTAL_LENGTH_BYTES,
+        _ => 0,
+    };
+    reader.bytes(total + content_bytes(word)).map(|_| ())
+}
+
+/// How much content a chunk says it has.
+#[inline]
+fn content_bytes(word: u16) -> usize {
+    usize::from(word) & CHUNK_LENGTH_MAX
+}
+
 #[inline]
 fn read_chunk<'a>(reader: &mut Reader<'a>) -> Result<Chunk<'a>, DecodeError> {
     // Of all fields at once it is asked whether they are there.
@@ -266,7 +288,7 @@ fn read_chunk<'a>(reader: &mut Reader<'a>) -> Result<Chunk<'a>, DecodeError> {
         (false, false) => Part::Middle,
         (false, true) => Part::Last,
     };
-    let content = reader.bytes(usize::from(word & 0x3fff))?;
+    let content = reader.bytes(content_bytes(word))?;
     Ok(Chunk {
         group,
         message,

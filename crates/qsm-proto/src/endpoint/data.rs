@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use qsm_wire::{ChannelId, Data, DataHeader, Header, Heartbeat, Hop, Origin, RegionId, StreamId};
+use qsm_wire::{Data, DataHeader, Header, Heartbeat, Hop, Origin, RegionId, StreamId};
 
 use super::Endpoint;
 use crate::history::Duty;
@@ -23,7 +23,7 @@ impl Endpoint {
         out: &mut dyn Deliver,
     ) {
         let sender = header.origin;
-        let Some(id) = self.member_region(data.head.channel) else {
+        let Some(&id) = self.channels.get(&data.head.channel) else {
             self.core.stats.discard_channel += 1;
             return;
         };
@@ -33,8 +33,9 @@ impl Endpoint {
         }
         // A repair may come from anybody.
         let source = (header.hop == Hop::Direct).then_some(from);
-        let held = self.moving && self.held(now, source, id, sender);
-        let Some(region) = self.regions.get_mut(&id) else {
+        let held = self.moving && self.is_member(id) && self.held(now, source, id, sender);
+        let Some(region) = self.regions.get_mut(&id).filter(|region| region.member()) else {
+            self.core.stats.discard_channel += 1;
             return;
         };
         let Some(stream) = region.streams.get_mut(&sender) else {
@@ -78,7 +79,8 @@ impl Endpoint {
         out: &mut dyn Deliver,
     ) {
         let sender = beat.stream.origin;
-        let Some(id) = self.member_region(beat.stream.channel) else {
+        let id = self.channels.get(&beat.stream.channel).copied();
+        let Some(id) = id.filter(|id| self.is_member(*id)) else {
             self.core.stats.discard_channel += 1;
             return;
         };
@@ -261,12 +263,8 @@ impl Endpoint {
         }
     }
 
-    fn member_region(&self, channel: ChannelId) -> Option<RegionId> {
-        let id = *self.channels.get(&channel)?;
-        self.regions
-            .get(&id)
-            .filter(|region| region.member())
-            .map(|_| id)
+    fn is_member(&self, id: RegionId) -> bool {
+        self.regions.get(&id).is_some_and(Region::member)
     }
 
     /// Whether there is a stream for this packet now; makes one if its beginning is clear.

@@ -5,7 +5,7 @@
 //! between regions, or that it must wait for one that is still on its way through the region the
 //! node has left. They also say which groups this node delivers.
 
-use qsm_wire::{GroupId, Origin};
+use qsm_wire::{Chunk, GroupId, Origin};
 
 use crate::table::GroupTable;
 
@@ -68,7 +68,7 @@ impl Cursors {
     #[inline]
     pub fn take(&mut self, sender: Origin, group: GroupId, low: u32) -> Verdict {
         // A group that is not delivered here has no cursors: see `unsubscribe`.
-        match self.cursor(sender, group) {
+        match self.expected(sender, group) {
             Some(next) => advance(next, low),
             None => self.begin(sender, group, low),
         }
@@ -94,9 +94,10 @@ impl Cursors {
         self.next.clear();
     }
 
-    /// The sender's cursor in this group, once it has one.
+    /// The number that the sender's next message to this group should have, once it has sent one
+    /// that was delivered here. Whoever delivers that message moves it on.
     #[inline]
-    fn cursor(&mut self, sender: Origin, group: GroupId) -> Option<&mut u64> {
+    pub fn expected(&mut self, sender: Origin, group: GroupId) -> Option<&mut u64> {
         let hit = self.next.get(self.recent);
         if hit.is_none_or(|(origin, _)| *origin != sender) {
             self.recent = self.find(sender).ok()?;
@@ -136,7 +137,7 @@ fn advance(next: &mut u64, low: u32) -> Verdict {
 
 /// The number nearest to `next` that ends in the 32 bits `low`.
 fn extend(next: u64, low: u32) -> u64 {
-    let ahead = low.wrapping_sub((next & u64::from(u32::MAX)) as u32);
+    let ahead = low.wrapping_sub(Chunk::low(next));
     if ahead < 1 << 31 {
         next.saturating_add(u64::from(ahead))
     } else {

@@ -17,6 +17,7 @@ mod early;
 mod gaps;
 mod inbox;
 mod reassembly;
+mod run;
 mod store;
 mod stream;
 
@@ -24,5 +25,6 @@ pub use cursor::{Cursors, Verdict};
 pub use datagram::Datagram;
 pub use gaps::{Gap, Gaps, Waiters};
 pub use inbox::{Asking, Desk, Inbox};
+pub use run::Run;
 pub use store::{Place, Store};
 pub use stream::{Arrival, ReceiveStream};

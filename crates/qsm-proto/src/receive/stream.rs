@@ -303,19 +303,19 @@ impl ReceiveStream {
         if !self.admit(sequence, inbox) {
             return Arrival::Dropped;
         }
-        let duty = history.duty(data.head.view);
-        let ready = match duty {
+        let care = history.care(data.head.view, sequence);
+        let ready = match care.duty {
             Duty::Deliver => !held,
             Duty::Pass => true,
             Duty::Wait => false,
         };
         let in_order = ready && sequence == self.delivered + 1;
-        let caches = sequence > self.watermarks.stable_upto
-            && (duty == Duty::Wait || history.keeps(data.head.view, sequence));
+        let wanted = care.duty == Duty::Wait || care.keeps;
+        let caches = wanted && sequence > self.watermarks.stable_upto;
         let slot = if !in_order || caches {
             // Of a buffer whose packets are mostly others' to cache, little would be held.
-            let all = caches && history.keeps_most(data.head.view);
-            let datagram = if all { datagram } else { datagram.copied() };
+            let lent = caches && care.keeps_most;
+            let datagram = if lent { datagram } else { datagram.copied() };
             match self.keep(sequence, datagram, history, inbox) {
                 Some(place) => Slot::Kept(place),
                 None if in_order => {
@@ -337,7 +337,7 @@ impl ReceiveStream {
         inbox.desk.stats.data_received += 1;
         if in_order {
             self.delivered = sequence;
-            if duty == Duty::Deliver {
+            if care.duty == Duty::Deliver {
                 self.deliver_packet(data, history, &mut inbox.desk);
             } else {
                 inbox.desk.stats.discard_not_mine += 1;

@@ -214,8 +214,7 @@ impl SendConfig {
 fn chunk<'a>(message: Message<'_>, part: Part, content: &'a [u8]) -> Chunk<'a> {
     Chunk {
         group: message.group,
-        // R053: the low 32 bits travel.
-        message: (message.number & u64::from(u32::MAX)) as u32,
+        message: Chunk::low(message.number),
         part,
         content,
     }

@@ -38,21 +38,25 @@ impl Entry {
 #[derive(Debug)]
 struct Block {
     bytes: Vec<u8>,
-    /// Highest packet closed in it; 0 before the first.
+    /// Its last packet.
     last: u64,
 }
 
 /// The packet at the end of the last block that still takes messages.
 #[derive(Debug, Clone, Copy)]
 struct Open {
-    offset: usize,
+    offset: u16,
     since: Instant,
 }
 
 /// See the module.
 #[derive(Debug, Default)]
 pub(super) struct Store {
-    blocks: VecDeque<Block>,
+    /// All blocks but the last.
+    full: VecDeque<Block>,
+    /// The one that is being filled. It is apart because each message looks at it.
+    last: Option<Vec<u8>>,
+    /// Number of the first block.
     first_block: u32,
     index: VecDeque<Entry>,
     /// Packets up to here are forgotten.
@@ -89,20 +93,21 @@ impl Store {
 
     /// Length of the open packet; 0 if there is none.
     pub(super) fn open_bytes(&self) -> usize {
-        self.open.map_or(0, |open| self.end() - open.offset)
+        self.open
+            .map_or(0, |open| self.end() - usize::from(open.offset))
     }
 
     /// What may still be appended to the open packet.
     pub(super) fn open_room(&self, capacity: usize) -> usize {
         match self.open {
-            Some(open) => (open.offset + capacity).saturating_sub(self.end()),
+            Some(open) => (usize::from(open.offset) + capacity).saturating_sub(self.end()),
             None => 0,
         }
     }
 
     /// How many packets of full size the last block takes beyond its first `end` bytes.
     pub(super) fn packets_after(&self, end: usize, capacity: usize) -> usize {
-        match self.blocks.back() {
+        match self.last {
             Some(_) => TRAIN_BYTES_MAX.saturating_sub(end) / capacity,
             None => 0,
         }
@@ -110,15 +115,13 @@ impl Store {
 
     /// Used bytes of the last block.
     pub(super) fn end(&self) -> usize {
-        self.blocks.back().map_or(0, |block| block.bytes.len())
+        self.last.as_ref().map_or(0, Vec::len)
     }
 
     /// Number of the block that the open packet is in.
     pub(super) fn last_block(&self) -> u32 {
-        let blocks = u32::try_from(self.blocks.len()).unwrap_or(u32::MAX);
-        self.first_block
-            .wrapping_add(blocks)
-            .wrapping_sub(u32::from(blocks > 0))
+        let full = u32::try_from(self.full.len()).unwrap_or(u32::MAX);
+        self.first_block.wrapping_add(full)
     }
 
     pub(super) fn add_block(&mut self, bytes: Vec<u8>) {
@@ -126,40 +129,41 @@ impl Store {
             self.open.is_none(),
             "an open packet cannot change its block"
         );
-        self.blocks.push_back(Block { bytes, last: 0 });
+        let last = self.assembled();
+        let full = self.last.replace(bytes);
+        self.full.extend(full.map(|bytes| Block { bytes, last }));
     }
 
     /// Opens a packet at the end of the last block.
     pub(super) fn open(&mut self, now: Instant, header: &Header, head: &DataHeader) {
         debug_assert!(self.open.is_none(), "one packet is open at a time");
-        if let Some(block) = self.blocks.back_mut() {
-            let offset = block.bytes.len();
+        if let Some(block) = &mut self.last {
+            // A block is no longer than `TRAIN_BYTES_MAX`.
+            let offset = u16::try_from(block.len()).unwrap_or(u16::MAX);
             self.open = Some(Open { offset, since: now });
-            head.encode(header, &mut block.bytes);
+            head.encode(header, block);
         }
     }
 
     /// Appends to the open packet; the caller has seen that there is room.
     #[inline]
     pub(super) fn append(&mut self, chunk: &Chunk<'_>) {
-        if let Some(block) = self.blocks.back_mut() {
-            chunk.encode(&mut block.bytes);
+        if let Some(block) = &mut self.last {
+            chunk.encode(block);
         }
     }
 
     /// Closes the open packet after filling it up by `padding` bytes; returns its length.
     pub(super) fn close(&mut self, padding: usize) -> usize {
-        let (number, sequence) = (self.last_block(), self.assembled() + 1);
-        let (Some(open), Some(block)) = (self.open.take(), self.blocks.back_mut()) else {
+        let number = self.last_block();
+        let (Some(open), Some(block)) = (self.open.take(), &mut self.last) else {
             return 0;
         };
-        Chunk::pad(&mut block.bytes, padding);
-        block.last = sequence;
-        let length = block.bytes.len() - open.offset;
+        Chunk::pad(block, padding);
+        let length = block.len() - usize::from(open.offset);
         self.index.push_back(Entry {
             block: number,
-            // A block is no longer than `TRAIN_BYTES_MAX`, so both fit.
-            offset: u16::try_from(open.offset).unwrap_or(u16::MAX),
+            offset: open.offset,
             length: u16::try_from(length).unwrap_or(u16::MAX),
         });
         length
@@ -176,7 +180,11 @@ impl Store {
         let entry = self.entry(sequence)?;
         let block = usize::try_from(entry.block.wrapping_sub(self.first_block)).ok()?;
         let start = usize::from(entry.offset);
-        self.blocks.get(block)?.bytes.get(start..start + bytes)
+        let block = match self.full.len() {
+            full if block == full => self.last.as_ref()?,
+            _ => &self.full.get(block)?.bytes,
+        };
+        block.get(start..start + bytes)
     }
 
     /// A closed packet.
@@ -199,20 +207,24 @@ impl Store {
             bytes += entry.length();
             self.trail += 1;
         }
-        while let Some(front) = self.blocks.front() {
-            let filling = self.open.is_some() && self.blocks.len() == 1;
-            if filling || front.last > self.trail {
-                break;
-            }
-            if let Some(block) = self.blocks.pop_front() {
-                pool.give(block.bytes);
-            }
+        while let Some(block) = self.take_released() {
+            pool.give(block);
             self.first_block = self.first_block.wrapping_add(1);
         }
         if self.index.is_empty() && self.index.capacity() > INDEX_KEPT {
             self.index.shrink_to(INDEX_KEPT);
         }
         bytes
+    }
+
+    /// The first block, if nothing in it is needed any more.
+    fn take_released(&mut self) -> Option<Vec<u8>> {
+        match self.full.front() {
+            Some(front) if front.last > self.trail => None,
+            Some(_) => self.full.pop_front().map(|block| block.bytes),
+            None if self.open.is_some() || !self.index.is_empty() => None,
+            None => self.last.take(),
+        }
     }
 
     /// Forgets all packets; those that are closed count as sent and received.
@@ -236,11 +248,13 @@ impl Store {
                 "packet {sequence} has no bytes"
             );
         }
-        for block in &self.blocks {
-            assert!(block.bytes.len() <= TRAIN_BYTES_MAX, "a block is overfull");
+        let full = self.full.iter().map(|block| &block.bytes);
+        for block in full.chain(&self.last) {
+            assert!(block.len() <= TRAIN_BYTES_MAX, "a block is overfull");
         }
         if self.index.is_empty() && self.open.is_none() {
-            assert!(self.blocks.is_empty(), "an idle stream holds blocks");
+            let blocks = self.full.len() + usize::from(self.last.is_some());
+            assert_eq!(blocks, 0, "an idle stream holds blocks");
         }
     }
 }

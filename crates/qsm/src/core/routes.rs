@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use qsm_proto::{Deliver, Endpoint, Instant};
+use qsm_proto::{Deliver, Endpoint, Instant, Run};
 use qsm_wire::{GroupId, Origin};
 
 use crate::attach::RingSink;
@@ -320,6 +320,21 @@ impl Routes {
 }
 
 impl Deliver for Routes {
+    fn deliver_run(&mut self, run: &mut Run<'_, '_>) {
+        if let Some(Some(bound)) = self.table.get(index(run.group()))
+            && let [place] = bound.subscribers[..]
+            && let Some(subscriber) = &mut self.subscribers[place]
+            && let Outlet::Upcall(upcall) = &mut subscriber.outlet
+        {
+            for message in run {
+                self.stats.upcalls += 1;
+                upcall(lend(bound, message));
+            }
+        } else {
+            run.for_each(|message| self.deliver(message));
+        }
+    }
+
     fn deliver(&mut self, message: qsm_proto::Delivery<'_>) {
         let Some(Some(bound)) = self.table.get(index(message.group)) else {
             if self.stash.len() < STASH_MESSAGES_MAX {

@@ -1,10 +1,10 @@
 //! From packets in order to messages for the application.
 
-use qsm_wire::{Chunk, Data, Part, StreamId};
+use qsm_wire::{Chunk, ChunkIter, Data, Origin, Part};
 
 use super::{ReceiveStream, Slot};
 use crate::history::{Duty, History};
-use crate::receive::{Desk, Inbox, Place, Verdict};
+use crate::receive::{Desk, Inbox, Place, Run, Verdict};
 use crate::{Delivery, Event, Instant};
 
 /// Bytes of kept packets delivered in one go. One repair may let a whole window go on: without a
@@ -67,13 +67,14 @@ impl ReceiveStream {
             return true;
         };
         let view = data.head.view;
-        match history.duty(view) {
+        let care = history.care(view, sequence);
+        match care.duty {
             Duty::Wait => return false,
             Duty::Deliver if held => return false,
             Duty::Deliver => self.deliver_packet(&data, history, &mut inbox.desk),
             Duty::Pass => inbox.desk.stats.discard_not_mine += 1,
         }
-        if sequence <= self.watermarks.stable_upto || !history.keeps(view, sequence) {
+        if sequence <= self.watermarks.stable_upto || !care.keeps {
             inbox.store.free(place);
             self.set(sequence, Slot::Received);
         }
@@ -86,12 +87,15 @@ impl ReceiveStream {
         history: &History,
         desk: &mut Desk<'_>,
     ) {
-        for chunk in data.chunks() {
+        let mut chunks = data.chunks();
+        let mut next = chunks.next();
+        while let Some(chunk) = next {
             let over = history.gave_up(data.head.view, chunk.group);
             if chunk.part == Part::Whole && !over {
-                deliver_message(self.id, &chunk, chunk.content, desk);
+                next = deliver_run(self.id.origin, chunk, &mut chunks, desk);
                 continue;
             }
+            next = chunks.next();
             if over || !desk.cursors.subscribed(chunk.group) {
                 let ends = matches!(chunk.part, Part::Whole | Part::Last);
                 desk.stats.messages_filtered += u64::from(ends);
@@ -99,7 +103,8 @@ impl ReceiveStream {
             }
             match self.reassembly.add(&chunk, desk.message_bytes_max) {
                 Ok(true) => {
-                    deliver_message(self.id, &chunk, self.reassembly.bytes(), desk);
+                    let bytes = self.reassembly.bytes();
+                    deliver_message(self.id.origin, &chunk, bytes, desk);
                     self.reassembly.reset();
                 }
                 Ok(false) => {}
@@ -109,8 +114,28 @@ impl ReceiveStream {
     }
 }
 
-fn deliver_message(id: StreamId, chunk: &Chunk<'_>, bytes: &[u8], desk: &mut Desk<'_>) {
-    let sender = id.origin;
+/// Delivers a whole message, and those of its group that follow it. Returns what comes after them.
+fn deliver_run<'p>(
+    sender: Origin,
+    first: Chunk<'p>,
+    chunks: &mut ChunkIter<'p>,
+    desk: &mut Desk<'_>,
+) -> Option<Chunk<'p>> {
+    let expected = desk.cursors.expected(sender, first.group);
+    let run = expected.and_then(|expected| Run::begin(sender, first, expected, chunks));
+    let Some(mut run) = run else {
+        deliver_message(sender, &first, first.content, desk);
+        return chunks.next();
+    };
+    desk.out.deliver_run(&mut run);
+    run.by_ref().for_each(|message| desk.out.deliver(message));
+    let (messages, bytes, next) = run.end();
+    desk.stats.messages_delivered += messages;
+    desk.stats.bytes_delivered += bytes;
+    next
+}
+
+fn deliver_message(sender: Origin, chunk: &Chunk<'_>, bytes: &[u8], desk: &mut Desk<'_>) {
     let number = match desk.cursors.take(sender, chunk.group, chunk.message) {
         Verdict::Deliver(number) => number,
         Verdict::DeliverAfterLoss { first, number } => {
