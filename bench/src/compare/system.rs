@@ -14,6 +14,8 @@ pub(crate) struct System {
     /// Its program in `bench/peers`; empty: this program itself.
     pub(crate) folder: &'static str,
     pub(crate) kind: Kind,
+    /// One packet of it reaches all receivers.
+    pub(crate) multicast: bool,
     /// Part of the short matrix?
     pub(crate) main: bool,
     /// `NAME=VALUE` for its program.
@@ -102,6 +104,7 @@ const DEFAULTS: System = System {
     name: "",
     folder: "",
     kind: Kind::Wire,
+    multicast: true,
     main: false,
     settings: &[],
     lab_settings: None,
@@ -232,6 +235,7 @@ pub(crate) const ALL: &[System] = &[
     System {
         name: "zmq-tcp",
         folder: "zeromq",
+        multicast: false,
         main: true,
         settings: &["transport=tcp", "hwm=10000"],
         tuning: "PUB/SUB over TCP; the publisher waits at the high-water mark (`ZMQ_XPUB_NODROP`) instead of dropping, 10,000 messages. Groups are prefixes to which subscribers subscribe.",
@@ -261,6 +265,7 @@ pub(crate) const ALL: &[System] = &[
     System {
         name: "zenoh-tcp",
         folder: "zenoh",
+        multicast: false,
         main: true,
         settings: &[],
         tuning: "Peer to peer over TCP (its multicast transport repairs nothing), `CongestionControl::Block`, scouting off, endpoints given. A key expression, with a declared publisher, for each group.",
@@ -296,6 +301,7 @@ pub(crate) const ALL: &[System] = &[
     System {
         name: "nats",
         folder: "nats",
+        multicast: false,
         main: true,
         settings: &[],
         tuning: "Core NATS, the server within the first sender's process (so its CPU time counts there), a subject for each group. Core NATS disconnects slow consumers; so the server may hold 256 MB for each and stalls publishers before that is full, and the clients' pending limits are off.",
@@ -335,8 +341,13 @@ impl System {
         }
     }
 
-    /// Is it a system, or a ceiling?
+    /// Is it a ceiling?
     pub(crate) fn is_raw(&self) -> bool {
         matches!(self.kind, Kind::RawMessages | Kind::RawPackets)
+    }
+
+    /// Is it neither a ceiling nor Quicksilver?
+    pub(crate) fn is_other(&self) -> bool {
+        !self.folder.is_empty()
     }
 }
