@@ -60,6 +60,12 @@ pub(crate) struct Options {
     /// How long each measurement sends, ms. 2000, or 1000 with `--quick`.
     #[arg(long)]
     millis: Option<u64>,
+    /// How long one run of one system may take, s. 180, or 45 with `--quick`.
+    #[arg(long)]
+    patience: Option<u64>,
+    /// The main variant of each system only.
+    #[arg(long)]
+    main: bool,
     /// Where the page, the plots and the points are written.
     #[arg(long, default_value = "docs")]
     output: PathBuf,
@@ -84,7 +90,7 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
         let report: Report = serde_json::from_str(&fs::read_to_string(path)?)?;
         return report.write(&options.output);
     }
-    let systems = system::chosen(&options.systems, options.quick);
+    let systems = system::chosen(&options.systems, options.quick || options.main);
     if systems.is_empty() {
         return Err("no system has such a name".into());
     }
@@ -99,7 +105,10 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
         .unwrap_or(if options.quick { 1000 } else { 2000 });
     let mut report = Report::new(Machine::read(), &installed, runs, millis);
     let start = Instant::now();
-    let patience = Duration::from_secs(if options.quick { 45 } else { 180 });
+    let patience = options
+        .patience
+        .unwrap_or(if options.quick { 45 } else { 180 });
+    let patience = Duration::from_secs(patience);
     let player = Player::new(&installed, millis, patience);
     let cells = matrix.cells();
     for (number, cell) in (1..).zip(&cells) {

@@ -318,11 +318,11 @@ pub(crate) const ALL: &[System] = &[
     },
 ];
 
-/// The systems whose name begins with one of `names`, all if there are none.
-pub(crate) fn chosen(names: &[String], quick: bool) -> Vec<System> {
+/// The systems whose name begins with one of `names`; if there are none, all, or the main ones.
+pub(crate) fn chosen(names: &[String], main: bool) -> Vec<System> {
     let named = |system: &&System| {
         if names.is_empty() {
-            !quick || system.main
+            !main || system.main
         } else {
             names
                 .iter()
