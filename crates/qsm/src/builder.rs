@@ -502,7 +502,9 @@ impl Builder {
     /// crossed the border to the kernel: for measurements and captures. What an injected fault
     /// drops is not shown, nor what an embedded service sends and receives.
     ///
-    /// It runs on the core threads and must be as short as an upcall; without it, nothing is timed.
+    /// It runs on the core threads, and for a message that is sent to a node that sleeps on the
+    /// publisher's. It must be as short as an upcall; without it, nothing is timed. A panic ends the
+    /// node, on whatever thread.
     pub fn tap(mut self, tap: impl Fn(Tapped<'_>) + Send + Sync + 'static) -> Self {
         self.tap = Some(Tap::new(tap));
         self

@@ -3,6 +3,8 @@
 mod common;
 
 use std::future::Future;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::task::{Context, Poll};
 use std::thread;
@@ -147,6 +149,40 @@ fn a_feed_is_pulled_only_as_far_as_the_window_allows() {
         runtime.window_full > 0,
         "80 MB passed a window of 1 MiB without ever filling it"
     );
+}
+
+#[test]
+fn a_flush_waits_for_what_a_feed_was_asked_for() {
+    const MESSAGES: u64 = 200;
+    let site = Site::new();
+    let limits = Limits {
+        send_bytes: 1 << 20,
+        ..Limits::default()
+    };
+    let builder = site.builder("a").embedded_service(Embedded::Always);
+    let (a, b) = (admitted(builder.limits(limits)), site.node("b"));
+    let subscription = b.subscribe(["x"]).unwrap();
+    let publisher = a.publisher("x").unwrap();
+    publisher.wait_for_members(1, PATIENCE).unwrap();
+    let given = Arc::new(AtomicU64::new(0));
+    let count = Arc::clone(&given);
+    let feed = move |message: &mut Vec<u8>| {
+        let number = count.fetch_add(1, Ordering::SeqCst) + 1;
+        message.extend(pattern(number, 10_000));
+        if number > MESSAGES {
+            Pull::End
+        } else {
+            Pull::Message
+        }
+    };
+    let _handle = publisher.feed(feed).unwrap();
+    assert_eq!(common::next(&subscription).number(), 1);
+    let asked = given.load(Ordering::SeqCst).min(MESSAGES);
+    a.flush(PATIENCE).unwrap();
+    for number in 2..=asked {
+        let message = subscription.try_recv().unwrap();
+        assert_eq!(message.map(|message| message.number()), Some(number));
+    }
 }
 
 #[test]

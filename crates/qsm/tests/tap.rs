@@ -3,10 +3,11 @@
 mod common;
 
 use std::sync::mpsc::channel;
+use std::thread;
 use std::time::Instant;
 
 use common::{PATIENCE, Site, admitted};
-use qsm::{Direction, Embedded};
+use qsm::{CloseReason, Direction, Embedded, RequestError, SendError};
 
 const MARK: &[u8] = b"a message that is looked for";
 
@@ -48,4 +49,36 @@ fn a_tap_times_a_message_at_both_ends() {
     }
     let [sent, received] = times.map(Option::unwrap);
     assert!(published <= sent && sent <= received && received <= delivered);
+}
+
+#[test]
+fn a_tap_that_panics_on_a_publishers_thread_ends_the_node_and_says_why() {
+    let site = Site::new();
+    let here = thread::current().id();
+    let tap = move |_: qsm::Tapped<'_>| {
+        // Only a node that sleeps is lent to who publishes.
+        assert!(thread::current().id() != here, "the application's mistake");
+    };
+    let builder = site.builder("a").embedded_service(Embedded::Always);
+    let (a, b) = (admitted(builder.tap(tap)), site.node("b"));
+    let _subscription = b.subscribe(["x"]).unwrap();
+    let publisher = a.publisher("x").unwrap();
+    publisher.wait_for_members(1, PATIENCE).unwrap();
+    let begun = Instant::now();
+    let reason = loop {
+        assert!(begun.elapsed() < PATIENCE, "it never slept");
+        match publisher.send(MARK) {
+            Ok(_) => {}
+            Err(SendError::Closed(reason)) => break reason,
+            Err(error) => panic!("{error}"),
+        }
+        // So that the core thread has time to fall asleep.
+        match a.flush(PATIENCE) {
+            Ok(()) => {}
+            Err(RequestError::Closed(reason)) => break reason,
+            Err(error) => panic!("{error}"),
+        }
+    };
+    let message = "the application's mistake".to_owned();
+    assert_eq!(reason, CloseReason::Panicked { message });
 }

@@ -288,7 +288,7 @@ fn run(core: Core) {
                 let slept = sleeper.sleep(left);
                 core = shared.take_back();
                 if let Err(error) = slept {
-                    core.broken = Some(sockets_failed(&error));
+                    core.broken.get_or_insert_with(|| sockets_failed(&error));
                 }
             }
             Ok(Pause::End(reason)) => break reason,
