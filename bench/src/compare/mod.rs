@@ -42,6 +42,7 @@ use point::{Outcome, Point};
 use system::System;
 
 #[derive(Debug, Args)]
+#[expect(clippy::struct_excessive_bools, reason = "flags of a command line")]
 pub(crate) struct Options {
     /// A small matrix and the main variant of each system, about ten minutes.
     #[arg(long)]
