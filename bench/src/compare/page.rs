@@ -248,7 +248,7 @@ impl Report {
         );
         line(page, "|---|---|---|---|---|---|---|---|---|");
         let mut short = Vec::new();
-        for cell in self.flooded() {
+        for cell in self.every_cell().filter(|cell| cell.floods()) {
             let Some(factors) = Factors::new(self, cell) else {
                 continue;
             };
@@ -264,10 +264,8 @@ impl Report {
         }
     }
 
-    /// The cells where rates are measured.
-    fn flooded(&self) -> impl Iterator<Item = Cell> {
-        let cells = self.axes().into_iter().flat_map(|axis| self.cells(axis));
-        cells.filter(|cell| cell.floods())
+    fn every_cell(&self) -> impl Iterator<Item = Cell> {
+        self.axes().into_iter().flat_map(|axis| self.cells(axis))
     }
 
     fn middle(&self, system: &str, cell: Cell, figure: Figure) -> Option<f64> {
@@ -288,8 +286,7 @@ impl Report {
     fn write_summary(&self, page: &mut String) {
         line(page, "\n## Where Quicksilver is not ahead\n");
         let mut behind = Vec::new();
-        let cells = || self.axes().into_iter().flat_map(|axis| self.cells(axis));
-        for cell in cells() {
+        for cell in self.every_cell() {
             let measured = CONTESTS.iter().filter(|contest| (contest.measured)(cell));
             behind.extend(measured.filter_map(|contest| self.compare(cell, contest)));
         }

@@ -111,6 +111,19 @@ fn queued_bytes_are_bounded_but_one_large_message_always_fits() {
     assert_eq!(lengths.sum::<usize>(), 600 + 400 + 1900 + 5000);
 }
 
+/// A feed of so many messages of 10,000 bytes, which counts how often it is asked.
+fn patterns(messages: u64, asked: Arc<AtomicU64>) -> impl FnMut(&mut Vec<u8>) -> Pull {
+    move |message| {
+        let number = asked.fetch_add(1, Ordering::SeqCst) + 1;
+        message.extend(pattern(number, 10_000));
+        if number > messages {
+            Pull::End
+        } else {
+            Pull::Message
+        }
+    }
+}
+
 /// R139: an unbounded feed does not pile up data inside.
 #[test]
 fn a_feed_is_pulled_only_as_far_as_the_window_allows() {
@@ -129,17 +142,7 @@ fn a_feed_is_pulled_only_as_far_as_the_window_allows() {
     let subscription = b.subscribe(["x"]).unwrap();
     let publisher = a.publisher("x").unwrap();
     publisher.wait_for_members(1, PATIENCE).unwrap();
-    let mut number = 0;
-    let feed = move |message: &mut Vec<u8>| {
-        number += 1;
-        message.extend(pattern(number, 10_000));
-        if number > MESSAGES {
-            Pull::End
-        } else {
-            Pull::Message
-        }
-    };
-    let _handle = publisher.feed(feed).unwrap();
+    let _handle = publisher.feed(patterns(MESSAGES, Arc::default())).unwrap();
     expect_numbers(&subscription, 1..=MESSAGES, |number| {
         pattern(number, 10_000)
     });
@@ -165,16 +168,7 @@ fn a_flush_waits_for_what_a_feed_was_asked_for() {
     let publisher = a.publisher("x").unwrap();
     publisher.wait_for_members(1, PATIENCE).unwrap();
     let given = Arc::new(AtomicU64::new(0));
-    let count = Arc::clone(&given);
-    let feed = move |message: &mut Vec<u8>| {
-        let number = count.fetch_add(1, Ordering::SeqCst) + 1;
-        message.extend(pattern(number, 10_000));
-        if number > MESSAGES {
-            Pull::End
-        } else {
-            Pull::Message
-        }
-    };
+    let feed = patterns(MESSAGES, Arc::clone(&given));
     let _handle = publisher.feed(feed).unwrap();
     assert_eq!(common::next(&subscription).number(), 1);
     let asked = given.load(Ordering::SeqCst).min(MESSAGES);
