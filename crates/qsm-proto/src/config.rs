@@ -70,7 +70,8 @@ pub struct Recovery {
     pub reorder_guard: Duration,
     /// Shortest time to the first retry of a NAK; the larger of this and 3 RTT.
     pub retry_min: Duration,
-    /// Repairs a node may send, in bytes per second (R209, R210).
+    /// Repairs a node may send, in bytes per second, besides an eighth of the bytes of new packets
+    /// that it sends and receives (R209, R210).
     pub repair_bytes_per_second: u64,
     /// NAKs and pulls a node may send per second.
     pub requests_per_second: u64,

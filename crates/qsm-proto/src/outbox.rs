@@ -7,6 +7,8 @@
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 
+use crate::send::{TRAIN_BYTES_MAX, TRAIN_PACKETS_MAX};
+
 /// Why a packet is sent. The order is the order of sending.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
@@ -66,6 +68,8 @@ pub struct Outbox {
     /// Emptied buffers for reuse: no allocation in steady state (R144).
     spare: Vec<Vec<u8>>,
     sending: Vec<u8>,
+    /// Repairs that leave together.
+    train: Vec<u8>,
     dropped: u64,
 }
 
@@ -81,6 +85,7 @@ impl Outbox {
             queues: Default::default(),
             spare: Vec::new(),
             sending: Vec::new(),
+            train: Vec::new(),
             dropped: 0,
         }
     }
@@ -97,22 +102,59 @@ impl Outbox {
         self.queues[reason as usize].push_back(Letter { to, bytes });
     }
 
-    /// The next datagram, by priority (R-TOK-11, R-RATE-5).
+    /// The next datagram, by priority (R-TOK-11, R-RATE-5), or the next repairs for one receiver.
     pub fn pop(&mut self) -> Option<Transmit<'_>> {
         let reason = Reason::ALL
             .into_iter()
             .find(|reason| !self.queues[*reason as usize].is_empty())?;
         let letter = self.queues[reason as usize].pop_front()?;
+        let to = letter.to;
         let used = core::mem::replace(&mut self.sending, letter.bytes);
+        self.recycle(used);
+        let segment_bytes = self.sending.len();
+        let joined = reason == Reason::Repair && self.join_repairs(to);
+        Some(Transmit {
+            to,
+            bytes: if joined { &self.train } else { &self.sending },
+            segment_bytes,
+            reason,
+        })
+    }
+
+    /// Puts the repairs that follow for the same receiver behind the one that is being sent: a
+    /// train costs little more than one packet. `false`: none fits.
+    fn join_repairs(&mut self, to: SocketAddr) -> bool {
+        let segment = self.sending.len();
+        self.train.clear();
+        for packets in 1..TRAIN_PACKETS_MAX {
+            let length = self.sending.len().max(self.train.len());
+            let fits = |next: &&Letter| {
+                next.to == to
+                    && next.bytes.len() <= segment
+                    && length + next.bytes.len() <= TRAIN_BYTES_MAX
+            };
+            let waiting = &mut self.queues[Reason::Repair as usize];
+            let next = waiting.front().filter(fits).is_some();
+            let Some(next) = next.then(|| waiting.pop_front()).flatten() else {
+                break;
+            };
+            if packets == 1 {
+                self.train.extend_from_slice(&self.sending);
+            }
+            self.train.extend_from_slice(&next.bytes);
+            let last = next.bytes.len() < segment;
+            self.recycle(next.bytes);
+            if last {
+                break;
+            }
+        }
+        !self.train.is_empty()
+    }
+
+    fn recycle(&mut self, used: Vec<u8>) {
         if used.capacity() > 0 && self.spare.len() < Self::QUEUE_MAX {
             self.spare.push(used);
         }
-        Some(Transmit {
-            to: letter.to,
-            bytes: &self.sending,
-            segment_bytes: self.sending.len(),
-            reason,
-        })
     }
 
     /// How many datagrams wait under this reason.
@@ -142,6 +184,8 @@ impl Default for Outbox {
 
 #[cfg(test)]
 mod tests {
+    use std::net::IpAddr;
+
     use super::*;
 
     // Rule R-TOK-11.
@@ -159,5 +203,42 @@ mod tests {
         assert_eq!(sent[..2], [(Reason::Token, 6), (Reason::Token, 7)]);
         assert!(sent.is_sorted_by_key(|(reason, _)| *reason), "{sent:?}");
         assert_eq!(sent.len(), Reason::ALL.len() + 1);
+    }
+
+    /// The trains that these repairs leave in: receiver, and the lengths of their packets.
+    fn trains(repairs: &[(u8, usize)]) -> Vec<(u8, Vec<usize>)> {
+        let mut outbox = Outbox::new();
+        for (host, length) in repairs {
+            let to = SocketAddr::from(([10, 0, 0, *host], 9));
+            outbox.push(Reason::Repair, to, |bytes| bytes.resize(*length, *host));
+        }
+        let mut trains = Vec::new();
+        while let Some(next) = outbox.pop() {
+            let IpAddr::V4(to) = next.to.ip() else { break };
+            let host = to.octets()[3];
+            assert!(next.bytes.iter().all(|byte| *byte == host));
+            let packets = next.bytes.chunks(next.segment_bytes);
+            trains.push((host, packets.map(<[u8]>::len).collect()));
+        }
+        trains
+    }
+
+    // Rule R-NAK-12.
+    #[test]
+    fn repairs_for_one_receiver_leave_in_trains_of_equal_packets() {
+        assert_eq!(
+            trains(&[(1, 9), (1, 9), (1, 5), (1, 9), (2, 9), (2, 10), (1, 9)]),
+            [
+                (1, vec![9, 9, 5]),
+                (1, vec![9]),
+                (2, vec![9]),
+                (2, vec![10]),
+                (1, vec![9])
+            ]
+        );
+        let small = trains(&[(3, 100); TRAIN_PACKETS_MAX + 1]);
+        assert_eq!(small, [(3, vec![100; TRAIN_PACKETS_MAX]), (3, vec![100])]);
+        let large = trains(&[(3, 9000); 10]);
+        assert_eq!(large, [(3, vec![9000; 7]), (3, vec![9000; 3])]);
     }
 }

@@ -272,13 +272,15 @@ impl Region {
         !self.parted && !self.member() && self.groups.is_empty() && idle
     }
 
-    /// When something in here is due; [`Instant::NEVER`] if nothing is.
+    /// When something in here is due; [`Instant::NEVER`] if nothing is. Requests are made from
+    /// `requests_from` on.
     #[must_use]
-    pub fn next_timeout(&self) -> Instant {
+    pub fn next_timeout(&self, requests_from: Instant) -> Instant {
         // Asked after every input: plain loops, since most regions have little of anything.
         let mut next = self.ring.next_timeout().unwrap_or(Instant::NEVER);
         for stream in self.streams.values() {
-            next = next.min(stream.due()).min(stream.interrupted());
+            let request = stream.due().max(requests_from);
+            next = next.min(request).min(stream.interrupted());
         }
         for query in self.queries.values() {
             next = next.min(query.due);

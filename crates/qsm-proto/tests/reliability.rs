@@ -171,10 +171,25 @@ fn who_asks_a_cacher_before_the_packet_reaches_it_need_not_ask_twice() {
     publish(&mut cluster, 20, 4000, 1000);
     cluster.settle(Duration::from_secs(5));
     check_all(&cluster, 20, 4000, 1000);
-    // Had the other forgotten who asked, the tokens would have brought what only one of them has.
+    // Had the other forgotten who asked, the sender would have been asked for what it misses too.
     let stats = cluster.nodes[&1].stats();
     assert!(stats.repaired_by_cacher > 20, "{stats:?}");
-    assert_eq!(stats.repaired_by_push, 0, "{stats:?}");
+    assert!(stats.sender_asked < 5, "{stats:?}");
+}
+
+// Rule R-NAK-7.
+#[test]
+fn the_repair_budget_grows_with_what_is_sent() {
+    let mut cluster = Cluster::new(4, &[20], |config| {
+        // Twenty packets; in three seconds all four members together repair 250.
+        config.recovery.repair_bytes_per_second = 32_000;
+    });
+    cluster.data_loss_ppm = 50_000;
+    publish(&mut cluster, 20, 4000, 1000);
+    cluster.settle(Duration::from_secs(3));
+    check_all(&cluster, 20, 4000, 1000);
+    let repairs = cluster.total(|stats| stats.repairs_cacher_sent);
+    assert!(repairs > 400, "{repairs}");
 }
 
 /// With 8 members and R = 3 there are 2 partitions and blocks of 16 packets.

@@ -22,6 +22,8 @@ pub(super) struct Core {
     pub(super) outbox: Outbox,
     pub(super) repair_budget: Budget,
     pub(super) request_budget: Budget,
+    /// Not before then are requests made again.
+    pub(super) requests_from: Instant,
     pub(super) recent: Recent,
     pub(super) repairs: RepairTimes,
     pub(super) appetite: Appetite,
@@ -31,6 +33,15 @@ pub(super) struct Core {
 /// More in flight than this only fills queues: it is 3 ms of 10 Gbit/s, and what stays in a
 /// processor's cache is copied several times faster than what does not.
 const CREDIT_MAX: u32 = 4 << 20;
+
+/// Of this many bytes of new packets one more may be repaired than the budget says: 64 MiB/s are
+/// 2 % of what a fast host sends, whose receivers may lose more.
+const REPAIRED_ONE_IN: u64 = 8;
+/// Requests are made so many times per round trip, at most: what is missed meanwhile is asked for
+/// together, and repaired together.
+const REQUESTS_PER_ROUND_TRIP: u32 = 4;
+/// But they do not wait for longer.
+const REQUESTS_REST_MAX: Duration = Duration::from_millis(1);
 
 impl Core {
     pub(super) fn new(config: Config, seed: Seed, now: Instant) -> Self {
@@ -47,6 +58,7 @@ impl Core {
             outbox: Outbox::new(),
             repair_budget: Budget::new(config.recovery.repair_bytes_per_second, now),
             request_budget: Budget::new(config.recovery.requests_per_second, now),
+            requests_from: Instant(0),
             recent: Recent::new(),
             repairs: RepairTimes::default(),
             appetite: Appetite::default(),
@@ -79,6 +91,21 @@ impl Core {
             .recovery
             .retry_min
             .max(self.repairs.patience() * 3)
+    }
+
+    /// Requests have been made: the next ones wait for others to go with them. Rule R-NAK-12.
+    pub(super) fn rest_from_requests(&mut self, now: Instant) {
+        if self.config.recovery.fast {
+            let rest = self.repairs.round_trip() / REQUESTS_PER_ROUND_TRIP;
+            self.requests_from = now.after(rest.min(REQUESTS_REST_MAX));
+        }
+    }
+
+    /// New packets have been sent or received: with them grows what may be repaired. Rule R-NAK-7.
+    pub(super) fn earn_repairs(&mut self, bytes: usize) {
+        if self.config.recovery.fast {
+            self.repair_budget.earn(bytes as u64 / REPAIRED_ONE_IN);
+        }
     }
 
     /// The receive buffer that this node offers to the senders of a region: half of what the

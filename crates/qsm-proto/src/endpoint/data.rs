@@ -61,6 +61,7 @@ impl Endpoint {
             return;
         }
         region.ring.note_traffic(now, datagram.bytes.len());
+        self.core.earn_repairs(datagram.bytes.len());
         self.meter.count(now, 1);
         if let Arrival::Awaited(waiters) = arrival {
             self.serve_waiters(now, id, sender, (data.head.sequence, waiters));

@@ -228,6 +228,7 @@ impl Endpoint {
         let to = region.address();
         let member = region.member();
         let train = region.sender.as_mut()?.poll_train(now)?;
+        self.core.earn_repairs(train.bytes.len());
         if member {
             // It has its own packets at once; without them it would seem to receive nothing and
             // hold itself down (equation 1).
@@ -262,7 +263,9 @@ impl Endpoint {
     /// When to call [`Endpoint::handle_timeout`] next if nothing else happens before.
     #[must_use]
     pub fn next_timeout(&self) -> Option<Instant> {
-        let regions = self.regions.values().map(Region::next_timeout).min();
+        let from = self.core.requests_from;
+        let regions = self.regions.values();
+        let regions = regions.map(|region| region.next_timeout(from)).min();
         let closing = self
             .closing
             .filter(|closing| !closing.said)

@@ -39,6 +39,9 @@ struct Asked {
 impl Endpoint {
     /// Makes the requests that are due in all regions.
     pub(super) fn make_requests(&mut self, now: Instant, out: &mut dyn Deliver) {
+        if now < self.core.requests_from {
+            return;
+        }
         let due = |region: &Region| {
             let mut streams = region.streams.values();
             region.member() && streams.any(|stream| stream.due() <= now)
@@ -58,6 +61,7 @@ impl Endpoint {
         let mut asked = streams.map(|stream| stream.gaps().asked(now, retry)).sum();
         for id in ids {
             for ask in self.plan(now, id, &mut asked) {
+                self.core.rest_from_requests(now);
                 self.carry_out(now, id, &ask, out);
             }
         }

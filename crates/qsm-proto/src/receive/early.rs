@@ -61,7 +61,11 @@ impl Early {
 
     /// Forgets and returns who waits for this packet, which is the first to come above all others.
     pub(super) fn take(&mut self, sequence: u64) -> Waiters {
-        if self.awaited.is_empty() {
+        let none = self
+            .awaited
+            .first()
+            .is_none_or(|one| one.sequence > sequence);
+        if none {
             return Waiters::default();
         }
         let last = self.take_upto(sequence).last();

@@ -35,6 +35,11 @@ impl Budget {
         enough
     }
 
+    /// Adds `amount` to what is left, up to what may be saved up.
+    pub fn earn(&mut self, amount: u64) {
+        self.left = (self.left + amount).min(Self::burst(self.per_second));
+    }
+
     fn fill(&mut self, now: Instant) {
         let elapsed = u128::from(now.0.saturating_sub(self.filled.0));
         let gained = elapsed * u128::from(self.per_second) / 1_000_000_000;
@@ -71,5 +76,15 @@ mod tests {
         }
         assert!(given <= 1_000_000 + 50_000, "{given}");
         assert!(given >= 1_000_000, "{given}");
+    }
+
+    #[test]
+    fn what_is_earned_is_saved_up_like_the_rest() {
+        let mut budget = Budget::new(1_000_000, Instant(0));
+        assert!(budget.take(Instant(0), 50_000) && !budget.take(Instant(0), 1));
+        budget.earn(300);
+        assert!(budget.take(Instant(0), 300) && !budget.take(Instant(0), 1));
+        budget.earn(u64::from(u32::MAX));
+        assert!(budget.take(Instant(0), 50_000) && !budget.take(Instant(0), 1));
     }
 }

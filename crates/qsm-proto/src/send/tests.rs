@@ -227,7 +227,8 @@ impl Bench {
         let mut sent = Vec::new();
         while let Some(transmit) = self.outbox.pop() {
             assert_eq!(transmit.to, channel);
-            sent.push((transmit.reason, transmit.bytes.to_vec()));
+            let datagrams = transmit.bytes.chunks(transmit.segment_bytes);
+            sent.extend(datagrams.map(|one| (transmit.reason, one.to_vec())));
         }
         sent
     }
