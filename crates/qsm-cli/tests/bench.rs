@@ -53,6 +53,7 @@ fn throughput_of_two_senders_to_two_receivers_is_counted_at_each() {
             assert_eq!(receiver["bytes"], 7_000_000);
         }
         assert_positive(&run["raw_megabytes_per_second"]);
+        assert_positive(&run["raw_checked_megabytes_per_second"]);
     }
     for spread in [
         "messages_per_second",
@@ -60,6 +61,7 @@ fn throughput_of_two_senders_to_two_receivers_is_counted_at_each() {
         "sender_cpu_seconds_per_million",
         "receiver_cpu_seconds_per_million",
         "share_of_raw",
+        "share_of_raw_checked",
     ] {
         for part in ["median", "min", "max"] {
             assert_positive(&result[spread][part]);

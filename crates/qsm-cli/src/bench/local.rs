@@ -10,6 +10,7 @@ use serde_json::Value;
 
 use super::latencies::Latencies;
 use super::options::{LoadOptions, LocalOptions};
+use super::raw;
 use super::report::{Received, Said, Sent};
 use crate::cast::{Cast, Heard, Line, Place};
 use crate::failure::Failure;
@@ -54,6 +55,15 @@ pub(crate) struct Caught {
     pub(crate) bytes_per_second: f64,
 }
 
+/// What the bare sockets carry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Blast {
+    /// The same bytes again and again, which nobody looks at.
+    Bytes,
+    /// Quicksilver's messages, written and checked.
+    Checked,
+}
+
 impl Trial<'_> {
     /// Measures Quicksilver.
     ///
@@ -96,9 +106,13 @@ impl Trial<'_> {
     ///
     /// # Errors
     /// As [`Trial::run`].
-    pub(crate) fn blast(&self, stop: &Stop) -> Result<Vec<Caught>, Failure> {
+    pub(crate) fn blast(&self, load: Blast, stop: &Stop) -> Result<Vec<Caught>, Failure> {
         let mut stage = Stage::new(self, stop)?;
-        let role = |role: &str| self.raw(role);
+        let role = |role: &str| {
+            let mut words = self.raw(role);
+            words.extend((load == Blast::Checked).then(|| format!("--{}", raw::CHECKED)));
+            words
+        };
         let receivers = stage.start_many("receiver", self.local.receivers, &role("catch"))?;
         stage.begin(&receivers)?;
         let senders = stage.start_many("sender", self.local.senders, &role("blast"))?;

@@ -1,5 +1,6 @@
 //! The same sockets without the protocol, to compare with: a blaster of full datagrams, which
-//! nobody verifies or repairs, and a ping-pong.
+//! nobody numbers or repairs, and a ping-pong. What the blaster sends is nobody's concern, or
+//! messages that are written and checked as Quicksilver's are.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::thread;
@@ -11,6 +12,7 @@ use qsm_net::{Interface, Port, PortConfig, SendError, SendFailure, choose_interf
 
 use super::clock::nanos;
 use super::latencies::Latencies;
+use super::message::{Kind, Noise, PLAIN_BYTES};
 use super::options::LoadOptions;
 use super::pace::{Pace, wait_until};
 use super::report::{Said, say, wait_for_start};
@@ -40,6 +42,9 @@ const TRAIN_MAX: usize = 64;
 /// much as a node's packets (`Builder::datagram_bytes`).
 const ETHERNET_BYTES: usize = 1500;
 const LOOPBACK_BYTES: usize = 9000;
+
+/// The flag for datagrams of messages that are written and checked.
+pub(crate) const CHECKED: &str = "checked";
 
 /// The number of a ping.
 const INDEX_BYTES: usize = 8;
@@ -73,9 +78,9 @@ pub(crate) struct RawArgs {
 #[derive(Debug, Clone, Subcommand)]
 enum Role {
     /// Sends full datagrams
-    Blast(RoleArgs),
+    Blast(StreamArgs),
     /// Receives them
-    Catch(RoleArgs),
+    Catch(StreamArgs),
     /// Sends datagrams and waits for each to come back
     Ping(PingArgs),
     /// Sends them back
@@ -88,6 +93,15 @@ struct RoleArgs {
     load: LoadOptions,
     #[command(flatten)]
     network: NetworkOptions,
+}
+
+#[derive(Debug, Clone, Args)]
+struct StreamArgs {
+    /// Write and check messages of the payload's length
+    #[arg(long = CHECKED)]
+    checked: bool,
+    #[command(flatten)]
+    all: RoleArgs,
 }
 
 #[derive(Debug, Clone, Args)]
@@ -146,17 +160,63 @@ fn wake_at_end_of_input(port: &Port) {
     });
 }
 
-fn blast(args: &RoleArgs) -> Result<(), Failure> {
-    let (mut port, interface) = open(&args.network)?;
-    let (to, _) = addresses(&args.network, interface.family());
+/// Messages as Quicksilver's senders write and its receivers check them, in datagrams of their own.
+struct Messages {
+    noise: Noise,
+    bytes: usize,
+    sent: u64,
+}
+
+impl Messages {
+    /// Of this length, but whole in a datagram of so many bytes.
+    fn new(payload: usize, usual: usize) -> Self {
+        let bytes = payload.clamp(PLAIN_BYTES, usual);
+        Self {
+            noise: Noise::new(bytes),
+            bytes,
+            sent: 0,
+        }
+    }
+
+    /// Fills a train with the next ones.
+    fn write(&mut self, train: &mut Vec<u8>) {
+        let length = train.len();
+        train.clear();
+        while train.len() < length {
+            self.sent += 1;
+            self.noise.write_plain(train, 0, self.sent, self.bytes);
+        }
+    }
+
+    /// Whether a datagram holds nothing but whole messages.
+    fn are_in(&mut self, datagram: &[u8]) -> bool {
+        datagram.chunks(self.bytes).all(|message| {
+            let number = message.first_chunk().map(|word| u64::from_le_bytes(*word));
+            number.is_some_and(|number| self.noise.read(message, 0, number) == Some(Kind::Plain))
+        })
+    }
+}
+
+fn blast(args: &StreamArgs) -> Result<(), Failure> {
+    let StreamArgs { checked, all } = args;
+    let (mut port, interface) = open(&all.network)?;
+    let (to, _) = addresses(&all.network, interface.family());
     let usual = usual_bytes(&interface);
-    let count = (TRAIN_BYTES / usual).clamp(1, TRAIN_MAX);
-    let train = vec![7; usual * count];
+    let mut messages = checked.then(|| Messages::new(all.load.payload, usual));
+    let datagram = match &messages {
+        Some(messages) => usual / messages.bytes * messages.bytes,
+        None => usual,
+    };
+    let count = (TRAIN_BYTES / datagram).clamp(1, TRAIN_MAX);
+    let mut train = vec![7; datagram * count];
     wait_for_start()?;
-    let until = Instant::now() + args.load.lasts().unwrap_or(BLAST);
+    let until = Instant::now() + all.load.lasts().unwrap_or(BLAST);
     let mut datagrams = 0;
     while Instant::now() < until {
-        match port.send(to, &train, usual) {
+        if let Some(messages) = &mut messages {
+            messages.write(&mut train);
+        }
+        match port.send(to, &train, datagram) {
             Ok(_) => datagrams += count as u64,
             Err(SendError::WouldBlock { sent }) => {
                 datagrams += sent.datagrams as u64;
@@ -174,9 +234,12 @@ fn blast(args: &RoleArgs) -> Result<(), Failure> {
     say(&Said::Blasted { datagrams })
 }
 
-fn catch(args: &RoleArgs) -> Result<(), Failure> {
-    let (mut port, interface) = open(&args.network)?;
-    let (group, _) = addresses(&args.network, interface.family());
+fn catch(args: &StreamArgs) -> Result<(), Failure> {
+    let StreamArgs { checked, all } = args;
+    let (mut port, interface) = open(&all.network)?;
+    let (group, _) = addresses(&all.network, interface.family());
+    let usual = usual_bytes(&interface);
+    let mut messages = checked.then(|| Messages::new(all.load.payload, usual));
     port.join(group).map_err(|error| system(&error))?;
     wait_for_start()?;
     wake_at_end_of_input(&port);
@@ -192,6 +255,14 @@ fn catch(args: &RoleArgs) -> Result<(), Failure> {
             for datagram in port.datagrams() {
                 datagrams += 1;
                 bytes += datagram.bytes.len() as u64;
+                if let Some(messages) = &mut messages
+                    && !messages.are_in(datagram.bytes)
+                {
+                    return Err(Failure::failed(
+                        "a datagram is not what was sent",
+                        "see whether another benchmark uses this port",
+                    ));
+                }
             }
             let now = Instant::now();
             times = Some((times.map_or(now, |(first, _)| first), now));

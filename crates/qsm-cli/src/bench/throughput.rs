@@ -3,7 +3,7 @@
 use clap::Args;
 use serde_json::{Value, json};
 
-use super::local::{Caught, Outcome, Trial};
+use super::local::{Blast, Caught, Outcome, Trial};
 use super::options::{LoadOptions, LocalOptions};
 use super::plot;
 use super::report::{Received, Sent};
@@ -38,7 +38,16 @@ pub(crate) struct ThroughputArgs {
 #[derive(Debug)]
 pub(crate) struct Run {
     outcome: Outcome,
-    raw: Option<Vec<Caught>>,
+    raw: Option<Raw>,
+}
+
+/// Bytes per second of the bare sockets at the slowest receiver.
+#[derive(Debug, Clone, Copy)]
+struct Raw {
+    /// Of bytes that nobody looks at.
+    bytes: f64,
+    /// Of the same messages as Quicksilver's, written and checked.
+    checked: f64,
 }
 
 /// All runs.
@@ -86,7 +95,10 @@ pub(crate) fn measure(
     for run in 1..=local.runs {
         progress.announce(&format!("throughput, run {run} of {}", local.runs));
         let raw = match local.raw {
-            true => Some(trial.blast(stop)?),
+            true => Some(Raw {
+                bytes: slowest(&trial.blast(Blast::Bytes, stop)?),
+                checked: slowest(&trial.blast(Blast::Checked, stop)?),
+            }),
             false => None,
         };
         let outcome = trial.run(stop)?;
@@ -94,6 +106,11 @@ pub(crate) fn measure(
     }
     progress.clear();
     Ok(Throughput { runs })
+}
+
+fn slowest(caught: &[Caught]) -> f64 {
+    let rates = caught.iter().map(|one| one.bytes_per_second);
+    rates.fold(f64::INFINITY, f64::min)
 }
 
 fn header(load: &LoadOptions, local: &LocalOptions) -> String {
@@ -164,13 +181,12 @@ impl Run {
         )
     }
 
-    fn raw_bytes_per_second(&self) -> Option<f64> {
-        let caught = self.raw.as_ref()?.iter().map(|one| one.bytes_per_second);
-        Some(caught.fold(f64::INFINITY, f64::min))
+    fn raw(&self, of: fn(Raw) -> f64) -> Option<f64> {
+        self.raw.map(of)
     }
 
-    fn share(&self) -> Option<f64> {
-        Some(self.bytes_per_second() / self.raw_bytes_per_second()?)
+    fn share(&self, of: fn(Raw) -> f64) -> Option<f64> {
+        Some(self.bytes_per_second() / self.raw(of)?)
     }
 
     fn json(&self) -> Value {
@@ -192,7 +208,8 @@ impl Run {
         json!({
             "senders": sent.collect::<Vec<_>>(),
             "receivers": received.collect::<Vec<_>>(),
-            "raw_megabytes_per_second": self.raw_bytes_per_second().map(|raw| raw / 1e6),
+            "raw_megabytes_per_second": self.raw(|raw| raw.bytes / 1e6),
+            "raw_checked_megabytes_per_second": self.raw(|raw| raw.checked / 1e6),
         })
     }
 }
@@ -240,14 +257,28 @@ impl Throughput {
             self.spread(|run| Some(run.receiver_cpu())),
             two,
         );
+        let whole = |number: f64| format!("{number:.0}");
+        let percent = |share: f64| format!("{:.0} %", share * 100.0);
         row(
             "bare sockets, MB/s",
-            self.spread(|run| Some(run.raw_bytes_per_second()? / 1e6)),
-            |number| format!("{number:.0}"),
+            self.spread(|run| run.raw(|raw| raw.bytes / 1e6)),
+            whole,
         );
-        row("share of bare sockets", self.spread(Run::share), |share| {
-            format!("{:.0} %", share * 100.0)
-        });
+        row(
+            "share of that",
+            self.spread(|run| run.share(|raw| raw.bytes)),
+            percent,
+        );
+        row(
+            "bare sockets, the same messages written and checked, MB/s",
+            self.spread(|run| run.raw(|raw| raw.checked / 1e6)),
+            whole,
+        );
+        row(
+            "share of that",
+            self.spread(|run| run.share(|raw| raw.checked)),
+            percent,
+        );
         let received: Vec<Received> = self
             .runs
             .iter()
@@ -266,7 +297,8 @@ impl Throughput {
             "megabytes_per_second": self.spread(|run| Some(run.bytes_per_second() / 1e6)),
             "sender_cpu_seconds_per_million": self.spread(|run| Some(run.sender_cpu())),
             "receiver_cpu_seconds_per_million": self.spread(|run| Some(run.receiver_cpu())),
-            "share_of_raw": self.spread(Run::share),
+            "share_of_raw": self.spread(|run| run.share(|raw| raw.bytes)),
+            "share_of_raw_checked": self.spread(|run| run.share(|raw| raw.checked)),
             "runs": self.runs.iter().map(Run::json).collect::<Vec<_>>(),
         })
     }
