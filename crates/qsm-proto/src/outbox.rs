@@ -112,43 +112,41 @@ impl Outbox {
         let used = core::mem::replace(&mut self.sending, letter.bytes);
         self.recycle(used);
         let segment_bytes = self.sending.len();
-        let joined = reason == Reason::Repair && self.join_repairs(to);
+        let bytes = match reason {
+            Reason::Repair => self.join_repairs(to),
+            _ => &self.sending,
+        };
         Some(Transmit {
             to,
-            bytes: if joined { &self.train } else { &self.sending },
+            bytes,
             segment_bytes,
             reason,
         })
     }
 
-    /// Puts the repairs that follow for the same receiver behind the one that is being sent: a
-    /// train costs little more than one packet. `false`: none fits.
-    fn join_repairs(&mut self, to: SocketAddr) -> bool {
+    /// The repair that is being sent, and those that follow for the same receiver: a train costs
+    /// little more than one packet.
+    fn join_repairs(&mut self, to: SocketAddr) -> &[u8] {
         let segment = self.sending.len();
         self.train.clear();
-        for packets in 1..TRAIN_PACKETS_MAX {
-            let length = self.sending.len().max(self.train.len());
-            let fits = |next: &&Letter| {
-                next.to == to
-                    && next.bytes.len() <= segment
-                    && length + next.bytes.len() <= TRAIN_BYTES_MAX
-            };
+        self.train.extend_from_slice(&self.sending);
+        let mut shorter = false;
+        for _ in 1..TRAIN_PACKETS_MAX {
             let waiting = &mut self.queues[Reason::Repair as usize];
-            let next = waiting.front().filter(fits).is_some();
-            let Some(next) = next.then(|| waiting.pop_front()).flatten() else {
+            let length = waiting.front().map_or(0, |next| next.bytes.len());
+            let fits = length <= segment && self.train.len() + length <= TRAIN_BYTES_MAX;
+            if shorter || !fits || waiting.front().is_none_or(|next| next.to != to) {
+                break;
+            }
+            let Some(next) = waiting.pop_front() else {
                 break;
             };
-            if packets == 1 {
-                self.train.extend_from_slice(&self.sending);
-            }
             self.train.extend_from_slice(&next.bytes);
-            let last = next.bytes.len() < segment;
             self.recycle(next.bytes);
-            if last {
-                break;
-            }
+            // Only the last may be.
+            shorter = length < segment;
         }
-        !self.train.is_empty()
+        &self.train
     }
 
     fn recycle(&mut self, used: Vec<u8>) {

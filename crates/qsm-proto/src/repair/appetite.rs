@@ -7,8 +7,8 @@ use crate::Instant;
 /// A node that was away misses thousands of packets at once. Were all asked for together, its
 /// cachers would answer together, and their repairs would not fit into its socket. What it can
 /// take is learned as TCP does (RFC 5681): the window grows with the repairs, and is halved when
-/// too many of them do not come in time. Some are lost like other packets, which is no reason to ask for
-/// less; and a window that nobody wants to be larger does not grow (RFC 7661).
+/// too many of them do not come in time. Some are lost like other packets, which is no reason to
+/// ask for less; and a window that nobody wants to be larger does not grow (RFC 7661).
 #[derive(Debug)]
 pub struct Appetite {
     window: u64,
@@ -18,7 +18,8 @@ pub struct Appetite {
     repaired: u64,
     /// More has been wanted of late than the window has room for.
     wanted: bool,
-    /// Of the last one or two windows, [`SAMPLE`] at least: packets that came, and packets that did not come in time.
+    /// Of the last one or two windows, [`SAMPLE`] at least: packets that came, and packets that did
+    /// not come in time.
     came: u64,
     late: u64,
     halved: Instant,

@@ -64,11 +64,6 @@ const GAPS_PER_CALL: usize = 256;
 /// Until when a request waits for which there is no budget.
 const PUT_OFF: Duration = Duration::from_millis(1);
 
-/// How often, in the time of a retry, a node looks whether repairs have come that make room for what
-/// it has not asked for yet. Once only, and a burst of losses waits longer for its turn than for
-/// its repairs.
-const LOOKS_PER_RETRY: u32 = 8;
-
 /// How many times longer silent cachers are waited for when the sender is dead.
 const PATIENCE_AFTER_DEATH: u32 = 5;
 
@@ -146,7 +141,9 @@ impl Planner<'_> {
         let rest = gap.first + room;
         stream.gaps_mut().split_before(rest);
         if let Some(rest) = stream.gaps_mut().find_mut(rest) {
-            rest.due = self.now.after(self.retry / LOOKS_PER_RETRY);
+            // Not sooner, although repairs make room: a node that was away and asks as fast as they
+            // come is overrun by them (E28).
+            rest.due = self.now.after(self.retry);
         }
         (room > 0).then(|| Gap {
             last: rest - 1,
