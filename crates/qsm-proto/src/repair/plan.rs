@@ -129,11 +129,11 @@ impl Planner<'_> {
         if !self.recovery.fast {
             return Some(gap);
         }
-        let count = gap.last - gap.first + 1;
-        let room = hunger.appetite.portion(hunger.asked, count);
         if gap.attempts > 0 {
-            hunger.appetite.starved(self.now, self.retry, room);
+            hunger.appetite.starved(self.now, self.retry);
         }
+        let count = gap.last - gap.first + 1;
+        let room = hunger.appetite.room(hunger.asked).min(count);
         hunger.asked += room;
         if room == count {
             return Some(gap);
@@ -141,8 +141,6 @@ impl Planner<'_> {
         let rest = gap.first + room;
         stream.gaps_mut().split_before(rest);
         if let Some(rest) = stream.gaps_mut().find_mut(rest) {
-            // Not sooner, although repairs make room: a node that was away and asks as fast as they
-            // come is overrun by them (E28).
             rest.due = self.now.after(self.retry);
         }
         (room > 0).then(|| Gap {
