@@ -7,6 +7,8 @@ use crate::Instant;
 #[derive(Debug)]
 pub struct Budget {
     per_second: u64,
+    /// How much may be saved up. Asked for with every packet.
+    burst: u64,
     left: u64,
     filled: Instant,
 }
@@ -18,9 +20,12 @@ impl Budget {
     /// A full bucket.
     #[must_use]
     pub fn new(per_second: u64, now: Instant) -> Self {
+        let share = u128::from(per_second) * BURST.as_nanos() / 1_000_000_000;
+        let burst = u64::try_from(share).unwrap_or(u64::MAX).max(1);
         Self {
             per_second,
-            left: Self::burst(per_second),
+            burst,
+            left: burst,
             filled: now,
         }
     }
@@ -37,7 +42,7 @@ impl Budget {
 
     /// Adds `amount` to what is left, up to what may be saved up.
     pub fn earn(&mut self, amount: u64) {
-        self.left = (self.left + amount).min(Self::burst(self.per_second));
+        self.left = (self.left + amount).min(self.burst);
     }
 
     fn fill(&mut self, now: Instant) {
@@ -47,16 +52,8 @@ impl Budget {
             return;
         }
         let gained = u64::try_from(gained).unwrap_or(u64::MAX);
-        self.left = self
-            .left
-            .saturating_add(gained)
-            .min(Self::burst(self.per_second));
+        self.left = self.left.saturating_add(gained).min(self.burst);
         self.filled = now;
-    }
-
-    fn burst(per_second: u64) -> u64 {
-        let share = u128::from(per_second) * BURST.as_nanos() / 1_000_000_000;
-        u64::try_from(share).unwrap_or(u64::MAX).max(1)
     }
 }
 
