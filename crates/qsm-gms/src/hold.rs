@@ -27,6 +27,7 @@ pub(crate) struct Hello {
     pub(crate) incarnation_last: Incarnation,
     pub(crate) dead: Vec<Origin>,
     pub(crate) senders: Vec<Origin>,
+    pub(crate) published: bool,
 }
 
 /// The time after a start in which hellos are collected, so that a membership that exists is

@@ -434,6 +434,7 @@ impl Service {
                 incarnation_last,
                 dead,
                 senders,
+                published,
             } if !admitted => {
                 let hello = Hello {
                     name,
@@ -448,6 +449,7 @@ impl Service {
                     incarnation_last,
                     dead,
                     senders,
+                    published,
                 };
                 self.take_hello(now, node, hello);
             }

@@ -114,6 +114,8 @@ pub struct Membership {
     dead: Lives,
     /// Lives that this node receives from, unless they are dead.
     senders: Lives,
+    /// Whether it has ever asked to publish.
+    published: bool,
     changes: VecDeque<Change>,
     /// Batches that did not fit what is known here; each costs a new session.
     misfits: u64,
@@ -156,6 +158,7 @@ impl Membership {
             drained: BTreeMap::new(),
             dead: Lives::default(),
             senders: Lives::default(),
+            published: false,
             changes: VecDeque::new(),
             misfits: 0,
         };
@@ -285,6 +288,7 @@ impl Membership {
             self.changes.push_back(Change::Refused { request, reason });
             return request;
         }
+        self.published |= role == Role::Publisher;
         let message = ToService::Enter {
             request,
             role,
@@ -549,6 +553,7 @@ impl Membership {
             incarnation_last: self.incarnation_last,
             dead: self.dead.list(),
             senders: self.senders.list(),
+            published: self.published,
         };
         let mut bytes = Vec::new();
         hello.encode(&mut bytes);

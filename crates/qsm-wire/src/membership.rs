@@ -172,6 +172,8 @@ pub enum ToService {
         /// Lives that it receives from and has not been told to be over, the newest if there are
         /// many: it must be told if they are.
         senders: Vec<Origin>,
+        /// Whether it is, or has been, a publisher: what it has sent may still be on its way.
+        published: bool,
     },
     /// Take up a role in these groups (all in one request).
     Enter {
@@ -501,7 +503,7 @@ message! { QueryKind { 1 => Nodes {}, 2 => Groups {}, 3 => Regions {}, } }
 message! { ToService {
     1 => Hello {
         name, address, second, incarnation, term, groups, regions, region_last, channel_last,
-        incarnation_last, dead, senders
+        incarnation_last, dead, senders, published
     },
     2 => Enter { request, role, names },
     3 => Exit { request, role, names },

@@ -21,6 +21,7 @@ pub(crate) struct Report {
     pub(crate) groups: Vec<GroupReport>,
     pub(crate) regions: Vec<RegionReport>,
     pub(crate) senders: Vec<Origin>,
+    pub(crate) published: bool,
 }
 
 impl Registry {
@@ -52,7 +53,7 @@ impl Registry {
             let node = report.origin.node;
             self.admit(report.origin, report.name, (report.address, report.second));
             self.stats.admitted -= 1;
-            self.take_up_groups(now, node, &report.groups);
+            self.take_up_groups(now, node, (&report.groups, report.published));
             let views = report.regions.iter().map(|r| (r.region, r.view));
             self.resync.insert(node, views.collect());
             self.dirty.insert(node);
@@ -72,10 +73,16 @@ impl Registry {
         absent.len()
     }
 
-    fn take_up_groups(&mut self, now: Instant, id: NodeId, reports: &[GroupReport]) {
+    fn take_up_groups(
+        &mut self,
+        now: Instant,
+        id: NodeId,
+        (reports, published): (&[GroupReport], bool),
+    ) {
         let Some(node) = self.nodes.get_mut(&id) else {
             return;
         };
+        node.published = published;
         let mut groups = BTreeSet::new();
         for report in reports.iter().take(self.limits.roles_per_node) {
             if check_name(&report.name).is_err() {
@@ -109,7 +116,6 @@ impl Registry {
                 self.groups.hold(group);
             }
             if report.role == Role::Publisher {
-                node.published = true;
                 self.groups.change_publisher(group, id, true);
             }
         }

@@ -656,6 +656,7 @@ fn a_role_that_others_know_to_be_granted_is_taken_up_although_its_node_has_not_h
         groups: vec![group],
         regions,
         senders: vec![origin(1), origin(7)],
+        published: node == 1,
     });
     registry.rebuild(NOW, reports.into());
     let batch = registry.apply(NOW);
@@ -684,6 +685,60 @@ fn a_role_that_others_know_to_be_granted_is_taken_up_although_its_node_has_not_h
     let batch = registry.apply(NOW);
     assert!(updates(&batch, 1).contains(&Update::Dead { origin }));
     assert!(updates(&batch, 0).is_empty());
+}
+
+// Rules R-MEM-6, R-VIEW-10.
+#[test]
+fn a_former_publisher_is_asked_by_a_service_that_starts_for_what_it_still_has_on_its_way() {
+    use qsm_wire::ChannelId;
+    use qsm_wire::membership::{GroupReport, RegionReport};
+
+    let told = |published| {
+        let mut registry = registry(22);
+        let address = SocketAddr::from(([10, 0, 0, 1], 1));
+        let member = Member {
+            origin: origin(0),
+            address,
+            joined: ViewNumber(2),
+            left: None,
+        };
+        let subscribed = GroupReport {
+            group: Some(GroupId(3)),
+            name: "g".to_owned(),
+            role: Role::Subscriber,
+        };
+        let region = RegionReport {
+            region: RegionId(5),
+            view: ViewNumber(4),
+            channel: ChannelId(6),
+            address: SocketAddr::from(([239, 192, 1, 1], 4484)),
+            members: vec![member],
+        };
+        let reports = [(0, vec![subscribed]), (1, vec![])].map(|(node, groups)| Report {
+            origin: origin(node),
+            name: String::new(),
+            address,
+            second: None,
+            groups,
+            regions: vec![region.clone()],
+            senders: Vec::new(),
+            published: published && node == 1,
+        });
+        registry.rebuild(NOW, reports.into());
+        let batch = registry.apply(NOW);
+        check(&registry);
+        updates(&batch, 1).to_vec()
+    };
+    let region = RegionId(5);
+    let asks =
+        |update: &Update| matches!(update, Update::Region { groups, .. } if groups.is_empty());
+    let views = |update: &Update| matches!(update, Update::View { .. });
+    let asked = told(true);
+    assert!(
+        asked.iter().any(asks) && asked.iter().any(views),
+        "{asked:?}"
+    );
+    assert_eq!(told(false), [Update::Closed { region }]);
 }
 
 #[test]
@@ -736,6 +791,7 @@ fn reports_that_contradict_each_other_still_make_one_consistent_membership() {
                 groups,
                 regions,
                 senders: Vec::new(),
+                published: random.below(2) == 0,
             });
         }
         registry.rebuild(NOW, reports);

@@ -199,6 +199,7 @@ impl Service {
                 groups: hello.groups,
                 regions: hello.regions,
                 senders: hello.senders,
+                published: hello.published,
             });
         }
         let absent = self.registry.rebuild(now, reports);

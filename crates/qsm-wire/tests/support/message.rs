@@ -57,6 +57,7 @@ pub fn to_service(dice: &mut Dice, variant: usize) -> ToService {
             incarnation_last: Incarnation(dice.u32()),
             dead: dice.list(4, origin),
             senders: dice.list(4, origin),
+            published: dice.flag(),
         },
         1 => ToService::Enter {
             request: dice.u32(),
