@@ -73,7 +73,8 @@ pub struct Recovery {
     /// Repairs a node may send, in bytes per second, besides an eighth of the bytes of new packets
     /// that it sends and receives (R209, R210).
     pub repair_bytes_per_second: u64,
-    /// NAKs and pulls a node may send per second.
+    /// NAKs and pulls a node may send per second, besides one for every 32 packets that it
+    /// receives.
     pub requests_per_second: u64,
     /// How long cachers that do not answer are waited for before a missing packet is asked of its
     /// sender, or, if that is dead, declared lost. Longer than it takes to exclude a dead member.
@@ -254,6 +255,11 @@ impl Recovery {
     pub(crate) fn guard(&self, times: &RepairTimes) -> Duration {
         let least = self.reorder_guard.max(times.round_trip() / 5);
         least.max(times.disorder())
+    }
+
+    /// Time to the first retry of a request, if repairs take that long.
+    pub(crate) fn retry(&self, times: &RepairTimes) -> Duration {
+        self.retry_min.max(times.patience() * 3)
     }
 }
 

@@ -140,6 +140,21 @@ fn whole_messages_are_delivered_from_the_buffer_they_were_received_into() {
     }
 }
 
+/// What waits behind a gap is left where it was received, where most of a train is kept anyway: by
+/// the only member of a region all of it, until the gap is closed.
+#[test]
+fn what_waits_behind_a_gap_is_not_copied() {
+    const MESSAGES: u64 = 20_000;
+    for members in [1, 3] {
+        let mut lan = Lan::new(members, 16);
+        lan.lose_one_in = 50;
+        lan.run(MESSAGES, &[7; 1000]);
+        let delivered = lan.delivered;
+        assert_eq!(delivered.messages, MESSAGES * members);
+        assert!(delivered.left > delivered.messages / 2, "{delivered:?}");
+    }
+}
+
 /// The largest number of groups that a node may be in by default, named as in `Cluster`.
 const GROUPS: u32 = 100_000;
 /// R146: bytes for all of them, and for one that a publisher has not used yet.

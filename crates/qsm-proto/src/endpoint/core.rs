@@ -5,7 +5,7 @@ use qsm_wire::{Header, Hop, Origin};
 
 use crate::outbox::Outbox;
 use crate::receive::{Asking, Cursors, Desk, Inbox, Store};
-use crate::repair::{Appetite, Backoff, Budget, Recent};
+use crate::repair::{Appetite, Backoff, Budget, REQUEST_COST, Recent};
 use crate::stats::RepairTimes;
 use crate::{Config, Deliver, Events, Instant, Random, Seed, Stats};
 
@@ -56,8 +56,8 @@ impl Core {
             stats: Stats::default(),
             events: Events::default(),
             outbox: Outbox::new(),
-            repair_budget: Budget::new(config.recovery.repair_bytes_per_second, now),
-            request_budget: Budget::new(config.recovery.requests_per_second, now),
+            repair_budget: repair_budget(&config, now),
+            request_budget: request_budget(&config, now),
             requests_from: Instant(0),
             recent: Recent::new(),
             repairs: RepairTimes::default(),
@@ -87,10 +87,7 @@ impl Core {
 
     /// Time to the first retry of a request.
     pub(super) fn retry(&self) -> Duration {
-        self.config
-            .recovery
-            .retry_min
-            .max(self.repairs.patience() * 3)
+        self.config.recovery.retry(&self.repairs)
     }
 
     /// Requests have been made: the next ones wait for others to go with them. Rule R-NAK-12.
@@ -98,6 +95,13 @@ impl Core {
         if self.config.recovery.fast {
             let rest = self.repairs.round_trip() / REQUESTS_PER_ROUND_TRIP;
             self.requests_from = now.after(rest.min(REQUESTS_REST_MAX));
+        }
+    }
+
+    /// A new packet has been received: with them grows what may be asked for. Rule R-NAK-7.
+    pub(super) fn earn_requests(&mut self) {
+        if self.config.recovery.fast {
+            self.request_budget.earn(1);
         }
     }
 
@@ -156,6 +160,16 @@ impl Core {
             },
         }
     }
+}
+
+fn repair_budget(config: &Config, now: Instant) -> Budget {
+    let packet = config.datagram_bytes as u64;
+    Budget::new(config.recovery.repair_bytes_per_second, packet, now)
+}
+
+fn request_budget(config: &Config, now: Instant) -> Budget {
+    let requests = config.recovery.requests_per_second;
+    Budget::new(requests.saturating_mul(REQUEST_COST), REQUEST_COST, now)
 }
 
 /// Sends a repair if the budget allows it. Takes the parts of the core one by one, because the

@@ -62,6 +62,7 @@ impl Endpoint {
         }
         region.ring.note_traffic(now, datagram.bytes.len());
         self.core.earn_repairs(datagram.bytes.len());
+        self.core.earn_requests();
         self.meter.count(now, 1);
         if let Arrival::Awaited(waiters) = arrival {
             self.serve_waiters(now, id, sender, (data.head.sequence, waiters));

@@ -81,6 +81,7 @@ impl Endpoint {
         };
         let mut hunger = Hunger {
             appetite: &mut self.core.appetite,
+            received: self.core.stats.data_received,
             asked: *asked,
             requests: &mut self.core.request_budget,
         };

@@ -81,6 +81,8 @@ pub struct Gap {
     pub due: Instant,
     /// When it was last asked for.
     pub asked: Instant,
+    /// Whom, by the place in the view of its packets; `None`: the sender.
+    pub asked_of: Option<MemberIndex>,
     /// When the time before.
     pub asked_before: Instant,
     /// Requests made so far.
@@ -111,10 +113,11 @@ impl Gap {
         self.attempts = 0;
     }
 
-    /// It is asked for.
-    pub fn ask(&mut self, now: Instant) {
+    /// This member is asked for it; `None`: the sender.
+    pub fn ask(&mut self, now: Instant, of: Option<MemberIndex>) {
         self.asked_before = self.asked;
         self.asked = now;
+        self.asked_of = of;
         self.attempts = self.attempts.saturating_add(1);
     }
 
@@ -208,6 +211,7 @@ impl Gaps {
             silent_since: now,
             due,
             asked: now,
+            asked_of: None,
             asked_before: now,
             attempts: 0,
             known_missing: 0,

@@ -9,7 +9,7 @@ use qsm_wire::{Data, Hop, MemberIndex, Opening, SeqRange, StreamId, ViewNumber};
 
 use super::early::Early;
 use super::reassembly::Reassembly;
-use super::{Datagram, Gap, Gaps, Inbox, Place, Store, Waiters};
+use super::{Asking, Datagram, Gap, Gaps, Inbox, Overtaken, Place, Store, Waiters};
 use crate::history::{Duty, History};
 use crate::ranges::append_own;
 use crate::ring::Report;
@@ -70,6 +70,8 @@ pub struct ReceiveStream {
     sender: Sender,
     /// Earliest time at which a gap may be due; may be too early, never too late.
     due: Instant,
+    /// What has been answered, and what that says of what has not.
+    overtaken: Overtaken,
     /// When delivery was interrupted that can go on; [`Instant::NEVER`]: it was not.
     interrupted: Instant,
 }
@@ -121,6 +123,7 @@ impl ReceiveStream {
             announced: 0,
             sender: Sender::default(),
             due: Instant::NEVER,
+            overtaken: Overtaken::default(),
             interrupted: Instant::NEVER,
         }
     }
@@ -314,7 +317,7 @@ impl ReceiveStream {
         let caches = wanted && sequence > self.watermarks.stable_upto;
         let slot = if !in_order || caches {
             // Of a buffer whose packets are mostly others' to cache, little would be held.
-            let lent = caches && care.keeps_most;
+            let lent = care.keeps_most;
             let datagram = if lent { datagram } else { datagram.copied() };
             match self.keep(sequence, datagram, history, inbox) {
                 Some(place) => Slot::Kept(place),
@@ -348,8 +351,7 @@ impl ReceiveStream {
         }
         let waiters = match gap {
             Some(gap) => {
-                count_repair(hop, inbox.desk.stats);
-                note_times(&gap, hop, inbox);
+                self.note_repair(&gap, hop, inbox);
                 gap.waiters
             }
             None => self.early.take(sequence),
@@ -483,12 +485,18 @@ impl ReceiveStream {
         self.gaps.cut_out(piece);
         let gap = self.gaps.find_mut(piece.first());
         let gap = gap.filter(|gap| gap.next_request(retry) <= now);
-        gap.map(|gap| gap.ask(now)).is_some()
+        gap.map(|gap| gap.ask(now, None)).is_some()
     }
 
     /// Recomputes [`ReceiveStream::due`] after histories of gaps have changed.
     pub fn refresh_due(&mut self) {
-        self.due = self.gaps.next_due().unwrap_or(Instant::NEVER);
+        let due = self.gaps.next_due().unwrap_or(Instant::NEVER);
+        self.due = due.min(self.overtaken.due());
+    }
+
+    /// Lets be asked for again what was asked for before something that has come. Rule R-NAK-13.
+    pub fn hasten(&mut self, now: Instant) {
+        self.overtaken.hasten(now, &mut self.gaps);
     }
 
     /// What this node misses, up to the cutoff, of the packets that its own partition caches in
@@ -635,6 +643,19 @@ impl ReceiveStream {
         None
     }
 
+    /// A missing packet has come: notes how, how long that took, and, if it was asked for, what
+    /// that tells of other requests.
+    fn note_repair(&mut self, gap: &Gap, hop: Hop, inbox: &mut Inbox<'_>) {
+        count_repair(hop, inbox.desk.stats);
+        note_times(gap, hop, inbox);
+        let Asking { recovery, .. } = inbox.asking;
+        if recovery.fast && gap.attempts == 1 && is_answer(hop) {
+            let retry = recovery.retry(inbox.repairs);
+            self.overtaken.note((gap.asked_of, gap.asked), retry);
+            self.due = self.due.min(self.overtaken.due());
+        }
+    }
+
     fn open_gap(&mut self, range: SeqRange, inbox: &mut Inbox<'_>) {
         let first_request = inbox.first_request();
         self.gaps.append(range, inbox.now, first_request);
@@ -685,16 +706,20 @@ impl ReceiveStream {
     }
 }
 
+/// Whether a packet comes because it was asked for.
+fn is_answer(hop: Hop) -> bool {
+    matches!(hop, Hop::CacherRepair | Hop::SenderRepair)
+}
+
 /// Notes how long the gap lasted and, where one request brought one answer, the round trip.
 fn note_times(gap: &Gap, hop: Hop, inbox: &mut Inbox<'_>) {
     inbox.repairs.lasted.record(inbox.now.since(gap.found));
     if gap.attempts > 0 {
         inbox.appetite.repaired();
     }
-    let repaired = matches!(hop, Hop::CacherRepair | Hop::SenderRepair);
-    if repaired && gap.attempts == 1 {
+    if is_answer(hop) && gap.attempts == 1 {
         inbox.repairs.note_round_trip(inbox.now.since(gap.asked));
-    } else if repaired && gap.attempts > 1 {
+    } else if is_answer(hop) && gap.attempts > 1 {
         let times = [gap.asked, gap.asked_before].map(|asked| inbox.now.since(asked));
         inbox.repairs.note_retried(times);
     } else if hop == Hop::Direct {

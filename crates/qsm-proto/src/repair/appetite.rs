@@ -16,6 +16,8 @@ pub struct Appetite {
     /// Repairs since the window grew last.
     repaired: u64,
     halved: Instant,
+    /// Packets that had come by then.
+    received: u64,
 }
 
 /// At first: how far away its cachers are the node does not know yet, and it would ask for all of
@@ -23,6 +25,8 @@ pub struct Appetite {
 const START: u64 = 32;
 /// So many are always asked for: losses of single packets are no reason to hold back.
 const LEAST: u64 = 64;
+/// And one for so many packets that come meanwhile: beside them repairs are too few to fill a queue.
+const LEAST_ONE_IN: u128 = 8;
 /// More than the credit of any receiver.
 const MOST: u64 = 1 << 16;
 
@@ -43,13 +47,18 @@ impl Appetite {
     }
 
     /// Packets that were asked for have not come in time; `age`: those asked for before are no
-    /// news for so long.
-    pub fn starved(&mut self, now: Instant, age: Duration) {
-        if now.since(self.halved) < age {
+    /// news for so long. `received`: how many packets have come here so far.
+    pub fn starved(&mut self, now: Instant, age: Duration, received: u64) {
+        let passed = now.since(self.halved);
+        if passed < age {
             return;
         }
+        let fresh = u128::from(received.saturating_sub(self.received)) * age.as_nanos();
+        let beside = fresh / passed.as_nanos().max(1) / LEAST_ONE_IN;
+        let least = u64::try_from(beside).unwrap_or(MOST).clamp(LEAST, MOST);
         self.halved = now;
-        self.threshold = (self.window / 2).max(LEAST);
+        self.received = received;
+        self.threshold = (self.window / 2).max(least);
         self.window = self.window.min(self.threshold);
         self.repaired = 0;
     }
@@ -62,6 +71,7 @@ impl Default for Appetite {
             threshold: MOST,
             repaired: 0,
             halved: Instant(0),
+            received: 0,
         }
     }
 }
@@ -79,13 +89,30 @@ mod tests {
         (START..upto).for_each(|_| appetite.repaired());
         assert_eq!(appetite.room(10), upto - 10);
         let age = Duration::from_millis(2);
-        appetite.starved(Instant(5_000_000), age);
-        appetite.starved(Instant(6_000_000), age);
+        appetite.starved(Instant(5_000_000), age, 0);
+        appetite.starved(Instant(6_000_000), age, 0);
         assert_eq!(appetite.room(0), upto / 2);
         (0..upto / 2).for_each(|_| appetite.repaired());
         assert_eq!(appetite.room(0), upto / 2 + 1);
-        (0..10).for_each(|at| appetite.starved(Instant(10_000_000 * (at + 1)), age));
+        (1..=10).for_each(|at| appetite.starved(Instant(10_000_000 * at), age, 0));
         assert_eq!(appetite.room(0), LEAST);
         assert_eq!(appetite.room(LEAST + 1), 0);
+    }
+
+    // Rule R-NAK-10.
+    #[test]
+    fn beside_many_packets_that_come_losses_are_no_reason_to_hold_back() {
+        let mut appetite = Appetite::default();
+        (0..5000).for_each(|_| appetite.repaired());
+        let age = Duration::from_millis(2);
+        // A thousand packets in a millisecond, thus 2000 in the time of a retry.
+        let starve = |appetite: &mut Appetite, ms: u64| {
+            appetite.starved(Instant(ms * 1_000_000), age, ms * 1000);
+        };
+        (1..=10).for_each(|step| starve(&mut appetite, step * 10));
+        assert_eq!(appetite.room(0), 2000 / 8);
+        // And none for a second.
+        (1..=10).for_each(|step| appetite.starved(Instant(step * 1_000_000_000), age, 100_000));
+        assert_eq!(appetite.room(0), LEAST);
     }
 }

@@ -2,7 +2,8 @@ use core::time::Duration;
 
 use crate::Instant;
 
-/// A token bucket: so much per second, and a burst of as much as comes in 50 ms (R209, R210).
+/// A token bucket: so much per second, and a burst of as much as comes in 50 ms, or as is taken at
+/// once (R209, R210).
 /// Rule R-NAK-7.
 #[derive(Debug)]
 pub struct Budget {
@@ -17,11 +18,11 @@ pub struct Budget {
 const BURST: Duration = Duration::from_millis(50);
 
 impl Budget {
-    /// A full bucket.
+    /// A full bucket, from which `most` can be taken at once.
     #[must_use]
-    pub fn new(per_second: u64, now: Instant) -> Self {
+    pub fn new(per_second: u64, most: u64, now: Instant) -> Self {
         let share = u128::from(per_second) * BURST.as_nanos() / 1_000_000_000;
-        let burst = u64::try_from(share).unwrap_or(u64::MAX).max(1);
+        let burst = u64::try_from(share).unwrap_or(u64::MAX).max(most);
         Self {
             per_second,
             burst,
@@ -64,7 +65,7 @@ mod tests {
     // Rule R-NAK-7.
     #[test]
     fn never_gives_more_than_its_rate_and_one_burst() {
-        let mut budget = Budget::new(1_000_000, Instant(0));
+        let mut budget = Budget::new(1_000_000, 1, Instant(0));
         let mut given = 0u64;
         for step in 0..1000u64 {
             while budget.take(Instant(step * 1_000_000), 1000) {
@@ -77,7 +78,7 @@ mod tests {
 
     #[test]
     fn what_is_earned_is_saved_up_like_the_rest() {
-        let mut budget = Budget::new(1_000_000, Instant(0));
+        let mut budget = Budget::new(1_000_000, 1, Instant(0));
         assert!(budget.take(Instant(0), 50_000) && !budget.take(Instant(0), 1));
         budget.earn(300);
         assert!(budget.take(Instant(0), 300) && !budget.take(Instant(0), 1));

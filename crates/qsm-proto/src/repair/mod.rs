@@ -23,6 +23,6 @@ mod recent;
 pub use appetite::Appetite;
 pub use backoff::Backoff;
 pub use budget::Budget;
-pub use plan::{Ask, Hunger, Planner, Target};
+pub use plan::{Ask, Hunger, Planner, REQUEST_COST, Target};
 pub(crate) use plan::{bit, others_who_cache};
 pub use recent::{Recent, Recipient};

@@ -52,11 +52,17 @@ pub struct Planner<'a> {
 pub struct Hunger<'a> {
     /// How many packets it can take.
     pub appetite: &'a mut Appetite,
+    /// How many have come so far.
+    pub received: u64,
     /// How many it has asked for, of all streams.
     pub asked: u64,
-    /// How many requests it may make (R-NAK-7).
+    /// What its requests may cost (R-NAK-7).
     pub requests: &'a mut Budget,
 }
+
+/// What a request takes from the budget, to which every packet that is received adds one: who
+/// receives fast may ask for what it misses as fast.
+pub const REQUEST_COST: u64 = 32;
 
 /// Gaps that one call deals with; the others wait for the next.
 const GAPS_PER_CALL: usize = 256;
@@ -71,6 +77,7 @@ impl Planner<'_> {
     /// The requests that are due, as far as there is `hunger` for them. Their gaps are marked as
     /// asked (R-NAK-5); the others wait for the time of a retry (R-NAK-10).
     pub fn due(&self, stream: &mut ReceiveStream, hunger: &mut Hunger<'_>) -> Vec<Ask> {
+        stream.hasten(self.now);
         self.split(stream);
         let due: Vec<Gap> = stream
             .gaps()
@@ -85,6 +92,10 @@ impl Planner<'_> {
                 continue;
             };
             let ask = self.ask(&gap, stream);
+            let of = match ask.target {
+                Target::Cacher(index) => Some(index),
+                Target::Sender | Target::Nobody => None,
+            };
             let made = self.make(&mut asks, ask, hunger);
             let Some(gap) = stream.gaps_mut().find_mut(gap.first) else {
                 continue;
@@ -93,7 +104,7 @@ impl Planner<'_> {
                 gap.due = self.now.after(PUT_OFF);
                 hunger.asked -= gap.last - gap.first + 1;
             } else {
-                gap.ask(self.now);
+                gap.ask(self.now, of);
                 gap.due = if self.recovery.fast {
                     gap.next_request(self.retry)
                 } else {
@@ -112,7 +123,7 @@ impl Planner<'_> {
             return true;
         }
         let free = ask.target == Target::Nobody;
-        let made = free || hunger.requests.take(self.now, 1);
+        let made = free || hunger.requests.take(self.now, REQUEST_COST);
         if made {
             asks.push(ask);
         }
@@ -130,7 +141,9 @@ impl Planner<'_> {
             return Some(gap);
         }
         if gap.attempts > 0 {
-            hunger.appetite.starved(self.now, self.retry);
+            hunger
+                .appetite
+                .starved(self.now, self.retry, hunger.received);
         }
         let count = gap.last - gap.first + 1;
         let room = hunger.appetite.room(hunger.asked).min(count);

@@ -33,6 +33,8 @@ pub(crate) struct Delivered {
     pub(crate) messages: u64,
     /// Those that lay in the buffer that had just been received into.
     pub(crate) borrowed: u64,
+    /// Those that had been left where they arrived, in a train's buffer, until it was their turn.
+    pub(crate) left: u64,
 }
 
 /// A train on its way.
@@ -53,6 +55,9 @@ pub(crate) struct Lan {
     /// Buffers for trains; the one at `current` holds the train on its way.
     buffers: Vec<Arc<[u8]>>,
     current: usize,
+    /// One multicast packet in so many is lost; 0: none.
+    pub(crate) lose_one_in: u64,
+    multicast: u64,
     pub(crate) delivered: Delivered,
     /// Something that grows while the protocol works; how much of it grew on the way of data.
     pub(crate) meter: fn() -> u64,
@@ -74,6 +79,8 @@ impl Lan {
             group: 0,
             buffers: Vec::new(),
             current: 0,
+            lose_one_in: 0,
+            multicast: 0,
             delivered: Delivered::default(),
             meter: || 0,
             metered: 0,
@@ -208,10 +215,17 @@ impl Lan {
             while start < train.bytes {
                 let end = (start + train.segment_bytes).min(train.bytes);
                 let lent = train.bytes > train.segment_bytes && train.bytes >= BUFFER_BYTES / 2;
-                self.pass_on((at, train.from), &buffer, start..end, lent);
+                if !(multicast && self.loses()) {
+                    self.pass_on((at, train.from), &buffer, start..end, lent);
+                }
                 start = end;
             }
         }
+    }
+
+    fn loses(&mut self) -> bool {
+        self.multicast += 1;
+        self.lose_one_in > 0 && self.multicast.is_multiple_of(self.lose_one_in)
     }
 
     fn pass_on(
@@ -233,6 +247,7 @@ impl Lan {
             let mut count = Count {
                 delivered: &mut self.delivered,
                 place: bytes.as_ptr_range(),
+                buffers: &self.buffers,
             };
             let before = (self.meter)();
             step_data(node, self.now, (from, datagram), &mut count);
@@ -249,14 +264,21 @@ impl Lan {
 struct Count<'a> {
     delivered: &'a mut Delivered,
     place: Range<*const u8>,
+    buffers: &'a [Arc<[u8]>],
 }
 
 impl Deliver for Count<'_> {
     fn deliver(&mut self, message: Delivery<'_>) {
         let bytes = message.bytes.as_ptr_range();
-        let inside = self.place.start <= bytes.start && bytes.end <= self.place.end;
+        let lies_in =
+            |place: &Range<*const u8>| place.start <= bytes.start && bytes.end <= place.end;
         self.delivered.messages += 1;
-        self.delivered.borrowed += u64::from(inside);
+        if lies_in(&self.place) {
+            self.delivered.borrowed += 1;
+        } else {
+            let mut buffers = self.buffers.iter().map(|buffer| buffer.as_ptr_range());
+            self.delivered.left += u64::from(buffers.any(|place| lies_in(&place)));
+        }
     }
 }
 
