@@ -15,20 +15,22 @@ use std::sync::Arc;
 
 use super::Datagram;
 
-/// A place in the store.
+/// Where a packet lies in the store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Place(u32);
+pub struct Place {
+    block: u32,
+    start: u32,
+    length: u32,
+}
 
 /// The packets kept by this node, of all streams.
 #[derive(Debug)]
 pub struct Store {
     blocks: Vec<Block>,
-    places: Vec<Kept>,
-    /// Places in blocks of the store's own.
-    free: Vec<u32>,
-    /// Places without memory, and blocks without any, from which lent buffers are gone.
-    vacant_places: Vec<u32>,
-    vacant_blocks: Vec<u32>,
+    /// Free places in blocks of the store's own.
+    free: Vec<Place>,
+    /// Blocks whose lent buffers are gone.
+    vacant: Vec<u32>,
     /// The block of the buffer lent last: its packets come one after the other.
     lent_last: Option<u32>,
     place_bytes: usize,
@@ -45,14 +47,6 @@ enum Block {
     Vacant,
 }
 
-/// Where a packet lies.
-#[derive(Debug, Clone, Copy, Default)]
-struct Kept {
-    block: u32,
-    start: u32,
-    length: u32,
-}
-
 /// Places per allocation, at most.
 const SLAB_PLACES: usize = 64;
 /// Places of the first allocation. The next ones double what there is: a node that hears little
@@ -66,10 +60,8 @@ impl Store {
         let place_bytes = packet_bytes.next_multiple_of(64).max(64);
         Self {
             blocks: Vec::new(),
-            places: Vec::new(),
             free: Vec::new(),
-            vacant_places: Vec::new(),
-            vacant_blocks: Vec::new(),
+            vacant: Vec::new(),
             lent_last: None,
             place_bytes,
             limit_bytes: limit_bytes.max(place_bytes),
@@ -95,32 +87,29 @@ impl Store {
     /// The packet at this place.
     #[must_use]
     pub fn packet(&self, place: Place) -> &[u8] {
-        let kept = self.places[place.0 as usize];
-        let bytes = match &self.blocks[kept.block as usize] {
+        let bytes = match &self.blocks[place.block as usize] {
             Block::Own(memory) => memory,
             Block::Lent { buffer, .. } => &**buffer,
             Block::Vacant => &[],
         };
-        &bytes[kept.start as usize..][..kept.length as usize]
+        &bytes[place.start as usize..][..place.length as usize]
     }
 
     /// Frees a place; it must not be used afterwards.
     pub fn free(&mut self, place: Place) {
-        self.packet_bytes -= self.packet(place).len();
-        let at = self.places[place.0 as usize].block;
-        let block = &mut self.blocks[at as usize];
+        self.packet_bytes -= place.length as usize;
+        let block = &mut self.blocks[place.block as usize];
         let Block::Lent { buffer, kept } = block else {
-            self.free.push(place.0);
+            self.free.push(place);
             return;
         };
         *kept -= 1;
         if *kept == 0 {
             self.lent_bytes -= buffer.len();
             *block = Block::Vacant;
-            self.vacant_blocks.push(at);
-            self.lent_last = self.lent_last.filter(|last| *last != at);
+            self.vacant.push(place.block);
+            self.lent_last = self.lent_last.filter(|last| *last != place.block);
         }
-        self.vacant_places.push(place.0);
     }
 
     /// Bytes of the packets themselves.
@@ -154,25 +143,15 @@ impl Store {
     }
 
     fn hold(&mut self, buffer: &Arc<[u8]>, start: usize, length: usize) -> Option<Place> {
-        let kept = Kept {
+        let place = Place {
             block: self.block_of(buffer)?,
             start: u32::try_from(start).ok()?,
             length: u32::try_from(length).ok()?,
         };
-        if let Block::Lent { kept, .. } = &mut self.blocks[kept.block as usize] {
+        if let Block::Lent { kept, .. } = &mut self.blocks[place.block as usize] {
             *kept += 1;
         }
-        let place = match self.vacant_places.pop() {
-            Some(place) => {
-                self.places[place as usize] = kept;
-                place
-            }
-            None => {
-                self.places.push(kept);
-                u32::try_from(self.places.len() - 1).ok()?
-            }
-        };
-        Some(Place(place))
+        Some(place)
     }
 
     /// The block that stands for a lent buffer.
@@ -193,7 +172,7 @@ impl Store {
     }
 
     fn add_block(&mut self, block: Block) -> Option<u32> {
-        if let Some(at) = self.vacant_blocks.pop() {
+        if let Some(at) = self.vacant.pop() {
             self.blocks[at as usize] = block;
             return Some(at);
         }
@@ -212,13 +191,12 @@ impl Store {
         if self.free.is_empty() {
             self.grow()?;
         }
-        let place = self.free.pop()?;
-        let kept = &mut self.places[place as usize];
-        kept.length = u32::try_from(packet.len()).ok()?;
-        if let Block::Own(memory) = &mut self.blocks[kept.block as usize] {
-            memory[kept.start as usize..][..packet.len()].copy_from_slice(packet);
+        let mut place = self.free.pop()?;
+        place.length = u32::try_from(packet.len()).ok()?;
+        if let Block::Own(memory) = &mut self.blocks[place.block as usize] {
+            memory[place.start as usize..][..packet.len()].copy_from_slice(packet);
         }
-        Some(Place(place))
+        Some(place)
     }
 
     /// One slab more; the last one is as large as the limit leaves it.
@@ -232,8 +210,7 @@ impl Store {
         let block = self.add_block(Block::Own(vec![0; bytes].into_boxed_slice()))?;
         self.own_bytes += bytes;
         for start in (0..bytes).step_by(self.place_bytes).rev() {
-            self.free.push(u32::try_from(self.places.len()).ok()?);
-            self.places.push(Kept {
+            self.free.push(Place {
                 block,
                 start: u32::try_from(start).ok()?,
                 length: 0,

@@ -267,17 +267,22 @@ struct Count<'a> {
     buffers: &'a [Arc<[u8]>],
 }
 
+impl Count<'_> {
+    #[cold]
+    fn was_left(&self, bytes: &Range<*const u8>) -> bool {
+        let mut buffers = self.buffers.iter().map(|buffer| buffer.as_ptr_range());
+        buffers.any(|place| place.start <= bytes.start && bytes.end <= place.end)
+    }
+}
+
 impl Deliver for Count<'_> {
     fn deliver(&mut self, message: Delivery<'_>) {
         let bytes = message.bytes.as_ptr_range();
-        let lies_in =
-            |place: &Range<*const u8>| place.start <= bytes.start && bytes.end <= place.end;
+        let inside = self.place.start <= bytes.start && bytes.end <= self.place.end;
         self.delivered.messages += 1;
-        if lies_in(&self.place) {
-            self.delivered.borrowed += 1;
-        } else {
-            let mut buffers = self.buffers.iter().map(|buffer| buffer.as_ptr_range());
-            self.delivered.left += u64::from(buffers.any(|place| lies_in(&place)));
+        self.delivered.borrowed += u64::from(inside);
+        if !inside {
+            self.delivered.left += u64::from(self.was_left(&bytes));
         }
     }
 }
