@@ -620,11 +620,27 @@ fn too_many_groups_are_refused_and_change_nothing() {
     assert_eq!(registry.counts(), [1, 3, 1, 1]);
 }
 
+/// What is said of a region whose only member is node 0.
+fn region_of_node_0() -> qsm_wire::membership::RegionReport {
+    let member = Member {
+        origin: origin(0),
+        address: SocketAddr::from(([10, 0, 0, 1], 1)),
+        joined: ViewNumber(2),
+        left: None,
+    };
+    qsm_wire::membership::RegionReport {
+        region: RegionId(5),
+        view: ViewNumber(4),
+        channel: qsm_wire::ChannelId(6),
+        address: SocketAddr::from(([239, 192, 1, 1], 4484)),
+        members: vec![member],
+    }
+}
+
 // Rule R-MEM-6.
 #[test]
 fn a_role_that_others_know_to_be_granted_is_taken_up_although_its_node_has_not_heard() {
-    use qsm_wire::ChannelId;
-    use qsm_wire::membership::{GroupReport, RegionReport};
+    use qsm_wire::membership::GroupReport;
 
     let mut registry = registry(21);
     let report = |group, role| GroupReport {
@@ -632,20 +648,9 @@ fn a_role_that_others_know_to_be_granted_is_taken_up_although_its_node_has_not_h
         name: "g".to_owned(),
         role,
     };
-    let address = SocketAddr::from(([10, 0, 0, 1], 1));
-    let member = Member {
-        origin: origin(0),
-        address,
-        joined: ViewNumber(2),
-        left: None,
-    };
-    let region = RegionReport {
-        region: RegionId(5),
-        view: ViewNumber(4),
-        channel: ChannelId(6),
-        address: SocketAddr::from(([239, 192, 1, 1], 4484)),
-        members: vec![member],
-    };
+    let region = region_of_node_0();
+    let member = region.members[0];
+    let address = member.address;
     let ignorant = (0, report(None, Role::Subscriber), vec![]);
     let sender = (1, report(Some(GroupId(3)), Role::Publisher), vec![region]);
     let reports = [ignorant, sender].map(|(node, group, regions)| Report {
@@ -690,29 +695,16 @@ fn a_role_that_others_know_to_be_granted_is_taken_up_although_its_node_has_not_h
 // Rules R-MEM-6, R-VIEW-10.
 #[test]
 fn a_former_publisher_is_asked_by_a_service_that_starts_for_what_it_still_has_on_its_way() {
-    use qsm_wire::ChannelId;
-    use qsm_wire::membership::{GroupReport, RegionReport};
+    use qsm_wire::membership::GroupReport;
 
     let told = |published| {
         let mut registry = registry(22);
-        let address = SocketAddr::from(([10, 0, 0, 1], 1));
-        let member = Member {
-            origin: origin(0),
-            address,
-            joined: ViewNumber(2),
-            left: None,
-        };
+        let region = region_of_node_0();
+        let address = region.members[0].address;
         let subscribed = GroupReport {
             group: Some(GroupId(3)),
             name: "g".to_owned(),
             role: Role::Subscriber,
-        };
-        let region = RegionReport {
-            region: RegionId(5),
-            view: ViewNumber(4),
-            channel: ChannelId(6),
-            address: SocketAddr::from(([239, 192, 1, 1], 4484)),
-            members: vec![member],
         };
         let reports = [(0, vec![subscribed]), (1, vec![])].map(|(node, groups)| Report {
             origin: origin(node),
