@@ -5,7 +5,8 @@ use qsm_wire::MemberIndex;
 use super::{Gap, Gaps};
 use crate::Instant;
 
-/// Who was asked for something: a cacher, or `None`, the sender; and when.
+/// Who was asked for something: a cacher, or `None`, the sender; and when. In another view the same
+/// place may be another member's: then something is asked for again too early, once.
 type Asked = (Option<MemberIndex>, Instant);
 
 /// What of a stream was asked of somebody before something that has come from there since: its
