@@ -171,8 +171,10 @@ impl<S: DeserializeOwned + Send + 'static> Cast<S> {
     /// The system refuses.
     pub(crate) fn kill(&mut self, who: Place) -> Result<(), Failure> {
         let actor = &mut self.actors[who];
+        actor.handle.kill()?;
+        // Not before: one that reads the end of its input might still say goodbye.
         actor.stdin = None;
-        actor.handle.kill()
+        Ok(())
     }
 
     /// Starts a process that was killed once more, on its old host.
@@ -351,4 +353,30 @@ fn parse<S: DeserializeOwned>(line: String, service: bool) -> Line<S> {
         false => serde_json::from_str(&line).map(Line::Said),
     };
     parsed.unwrap_or(Line::Error(line))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A process that says `true` when it may begin, and `false` when its input ends.
+    const FAREWELL: [&str; 2] = [
+        "-c",
+        "echo true; while read -r line; do :; done; echo false",
+    ];
+
+    #[test]
+    fn a_killed_process_has_no_time_for_a_farewell() {
+        let mut cast = Cast::<bool>::new(true, Family::V4).unwrap();
+        cast.program = PathBuf::from("/bin/sh");
+        for round in 0..200 {
+            let who = cast.start("shell", &FAREWELL).unwrap();
+            assert!(matches!(cast.heard.recv().unwrap().line, Line::Said(true)));
+            cast.kill(who).unwrap();
+            for _stdout_and_stderr in 0..2 {
+                let heard = cast.heard.recv().unwrap();
+                assert!(matches!(heard.line, Line::End), "round {round}");
+            }
+        }
+    }
 }

@@ -305,7 +305,8 @@ impl Stage {
                 state.doing = "serving";
             }
             (Some("excluded"), _, Some(node)) => self.excluded.push((node, now)),
-            (Some("conflict"), ..) => self.note(who, &value.to_string()),
+            // Nobody leaves of itself before the end, when this is shown no more.
+            (Some("conflict" | "left"), ..) => self.note(who, &value.to_string()),
             _ => {}
         }
     }
