@@ -89,5 +89,7 @@ pub use report::IoReport;
 pub use send::Gso;
 pub use shared_memory::{SharedMemory, futex_wait, futex_wake};
 pub use strategy::Strategy;
-pub use thread::{Affinity, ThreadError, ThreadReport, pin_to_cpu, set_realtime};
+pub use thread::{
+    Affinity, SHORT_SLICE, ThreadError, ThreadReport, ask_short_slice, pin_to_cpu, set_realtime,
+};
 pub use waker::Waker;

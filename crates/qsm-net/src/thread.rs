@@ -4,6 +4,7 @@ use std::fmt;
 use std::fs;
 use std::io;
 use std::mem;
+use std::time::Duration;
 
 use crate::sys;
 
@@ -103,6 +104,8 @@ pub struct ThreadReport {
     pub affinity: Option<Affinity>,
     /// Its priority in the real-time class `SCHED_FIFO`, 1 to 99, if it is of that class.
     pub realtime: Option<u8>,
+    /// Its time slice, if it is of normal class and the kernel tells (Linux 6.12).
+    pub slice: Option<Duration>,
 }
 
 impl ThreadReport {
@@ -120,7 +123,17 @@ impl ThreadReport {
         Self {
             affinity: Affinity::current().ok(),
             realtime: priority.filter(|_| fifo),
+            slice: attributes().filter(is_normal).and_then(|attributes| {
+                let slice = Duration::from_nanos(attributes.sched_runtime);
+                (!slice.is_zero()).then_some(slice)
+            }),
         }
+    }
+
+    /// Whether it has [`SHORT_SLICE`].
+    #[must_use]
+    pub fn has_short_slice(&self) -> bool {
+        self.slice.is_some_and(|slice| slice <= SHORT_SLICE)
     }
 }
 
@@ -187,6 +200,45 @@ pub fn set_realtime(priority: u8) -> Result<(), ThreadError> {
         Some(libc::EPERM) => ThreadError::RealtimeNotPermitted { priority },
         _ => ThreadError::os("change the class of a thread")(source),
     })
+}
+
+/// The shortest time slice that Linux grants. The usual one is some milliseconds, and a tick of the clock (1 to 10 ms) has
+/// to end it if the thread does not.
+pub const SHORT_SLICE: Duration = Duration::from_micros(100);
+
+/// Asks for [`SHORT_SLICE`] for the calling thread, if it is of normal class: then it can give its CPU to whoever waits
+/// for it (`sched_yield`) without losing its own turn for longer than that. Its share of the CPU stays the same. Threads
+/// that it starts have the usual slice.
+///
+/// Kernels before Linux 6.12 do nothing, and a sandbox may refuse; [`ThreadReport::slice`] has what became of it.
+pub fn ask_short_slice() {
+    let Some(mut attributes) = attributes().filter(is_normal) else {
+        return;
+    };
+    attributes.sched_runtime = SHORT_SLICE.as_nanos() as u64;
+    attributes.sched_flags |= RESET_ON_FORK;
+    // SAFETY: the pointer is to a structure that says its size and outlives the call; zero means the calling thread.
+    // A refusal changes nothing.
+    unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &attributes, 0) };
+}
+
+/// In `sched_flags`: threads started by this one are as usual.
+const RESET_ON_FORK: u64 = libc::SCHED_FLAG_RESET_ON_FORK as u64;
+
+/// The calling thread's class, and what belongs to it.
+fn attributes() -> Option<libc::sched_attr> {
+    // SAFETY: plain data, for which zero is valid.
+    let mut attributes: libc::sched_attr = unsafe { mem::zeroed() };
+    let size = size_of::<libc::sched_attr>();
+    // SAFETY: the pointer and the size describe a structure that is writable and outlives the call; zero means the
+    // calling thread.
+    let got = unsafe { libc::syscall(libc::SYS_sched_getattr, 0, &mut attributes, size, 0) };
+    (got == 0).then_some(attributes)
+}
+
+fn is_normal(attributes: &libc::sched_attr) -> bool {
+    let policy = libc::c_int::try_from(attributes.sched_policy);
+    policy.is_ok_and(|policy| [libc::SCHED_OTHER, libc::SCHED_BATCH].contains(&policy))
 }
 
 /// Highest priority of `SCHED_FIFO` on Linux.
@@ -345,6 +397,36 @@ mod tests {
                     "{text}"
                 );
             }
+        }
+    }
+
+    #[test]
+    fn a_short_slice_is_the_own_threads_alone() {
+        let (before, own, child) = apart(|| {
+            let before = ThreadReport::current();
+            ask_short_slice();
+            (
+                before,
+                ThreadReport::current(),
+                apart(ThreadReport::current),
+            )
+        });
+        // Kernels tell of slices since they grant short ones.
+        assert_eq!(own.slice, before.slice.map(|_| SHORT_SLICE));
+        assert_eq!(own.has_short_slice(), own.slice.is_some());
+        assert_eq!(child.slice, before.slice);
+        assert!(!before.has_short_slice());
+    }
+
+    #[test]
+    fn a_realtime_thread_has_no_slice() {
+        let report = apart(|| {
+            set_realtime(3).ok()?;
+            ask_short_slice();
+            Some(ThreadReport::current())
+        });
+        if let Some(report) = report {
+            assert_eq!((report.realtime, report.slice), (Some(3), None));
         }
     }
 

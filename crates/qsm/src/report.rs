@@ -23,7 +23,12 @@ impl CoreReport {
     #[must_use]
     pub fn strategies(&self) -> Vec<Strategy> {
         let mut strategies = self.io.strategies();
-        strategies.extend([self.pinning(), self.realtime(), self.spinning()]);
+        strategies.extend([
+            self.pinning(),
+            self.realtime(),
+            self.short_slices(),
+            self.spinning(),
+        ]);
         strategies
     }
 
@@ -40,6 +45,19 @@ impl CoreReport {
         match self.thread.realtime {
             Some(priority) => Strategy::used("real time", format!("SCHED_FIFO, {priority} of 99")),
             None => Strategy::unused("real time", "not asked for"),
+        }
+    }
+
+    fn short_slices(&self) -> Strategy {
+        let name = "short slices";
+        match self.thread.slice {
+            Some(slice) if self.thread.has_short_slice() => Strategy::used(
+                name,
+                format!("{slice:?}; gives way between turns under load"),
+            ),
+            Some(slice) => Strategy::unused(name, format!("refused; {slice:?}")),
+            None if self.thread.realtime.is_some() => Strategy::unused(name, "real time"),
+            None => Strategy::unused(name, "not before Linux 6.12; runs until the kernel ends it"),
         }
     }
 

@@ -1,6 +1,6 @@
 //! How the core threads of a node run: how many, where, and before whom.
 
-use qsm_net::{Affinity, ThreadReport, pin_to_cpu, set_realtime};
+use qsm_net::{Affinity, ThreadReport, ask_short_slice, pin_to_cpu, set_realtime};
 
 use crate::error::StartError;
 
@@ -46,8 +46,9 @@ impl ThreadOptions {
         if let Some(cpu) = self.cpus.as_ref().and_then(|cpus| cpus.get(core)) {
             pin_to_cpu(*cpu)?;
         }
-        if let Some(priority) = self.realtime {
-            set_realtime(priority)?;
+        match self.realtime {
+            Some(priority) => set_realtime(priority)?,
+            None => ask_short_slice(),
         }
         Ok(ThreadReport::current())
     }

@@ -11,7 +11,7 @@ use common::{PATIENCE, Site, admitted, expect_numbers, next, pattern};
 use lab::Lab;
 use qsm::{
     Affinity, Builder, CloseReason, Delivery, Embedded, Event, Message, Node, Overflow, Pull,
-    RecvError, RequestError, SendError, StartError, SubscribeOptions, ThreadError,
+    RecvError, RequestError, SendError, StartError, SubscribeOptions, ThreadError, ThreadReport,
 };
 
 const GROUPS: usize = 24;
@@ -452,7 +452,11 @@ fn cores_run_where_they_are_told() {
         let affinity = core.thread.affinity.unwrap();
         assert_eq!(affinity.cpus().collect::<Vec<_>>(), [cpu]);
         assert_eq!(core.thread.realtime, None);
+        // Kernels tell of slices since they grant short ones.
+        assert_eq!(core.thread.has_short_slice(), core.thread.slice.is_some());
     }
+    let own_slice = ThreadReport::current();
+    assert!(!own_slice.has_short_slice(), "nor are its slices short");
     assert_eq!(
         Affinity::current().unwrap(),
         own,
@@ -492,9 +496,10 @@ fn a_probe_tells_what_each_core_would_get() {
         "busy polling: no, lo has no device",
         &format!("pinned: yes, to CPU {cpu}\n"),
         "real time: no, not asked for",
+        "short slices: ",
         "spinning: yes, ",
     ] {
         assert!(text.contains(line), "{line}: {text}");
     }
-    assert_eq!(report.strategies().len(), 9);
+    assert_eq!(report.strategies().len(), 10);
 }

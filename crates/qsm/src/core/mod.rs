@@ -27,6 +27,7 @@ mod loan;
 mod pending;
 mod routes;
 mod siblings;
+mod slice;
 mod sources;
 mod start;
 mod transmit;
@@ -44,6 +45,7 @@ use self::events::Readers;
 use self::pending::Pending;
 use self::routes::Routes;
 use self::siblings::Siblings;
+use self::slice::Slice;
 use self::sources::{Output, Sources};
 pub(crate) use self::start::{probe, random, start};
 pub(crate) use self::transmit::{Poll, Transmitter};
@@ -80,6 +82,7 @@ pub(crate) struct Core {
     /// When this turn began.
     now: Instant,
     spin: bool,
+    slice: Slice,
     endpoint: Endpoint,
     port: Ports,
     routes: Routes,
@@ -133,6 +136,7 @@ impl Core {
         if let Some(reason) = self.broken.take() {
             return Pause::End(reason);
         }
+        self.slice.begin(self.clock.now());
         loop {
             let paused = match self.turn() {
                 Ok(None) => self.wait(),
@@ -166,7 +170,9 @@ impl Core {
     fn wait(&mut self) -> io::Result<Option<Pause>> {
         let blocked = !self.port.writable();
         let more = self.load.cut || self.sources.is_active() || self.transmitter.has_more();
-        if self.spin || (more && !blocked) {
+        let work = more && !blocked;
+        if self.spin || work {
+            self.give_way(work);
             return Ok(None);
         }
         let due = self.next_timeout();
@@ -177,6 +183,7 @@ impl Core {
         if self.load.turns >= TURNS_LOADED && !blocked {
             self.stats.naps += 1;
             self.port.nap(left.unwrap_or(NAP).min(NAP))?;
+            self.slice.begin(self.clock.now());
             return Ok(None);
         }
         self.stats.sleeps += 1;
@@ -185,7 +192,16 @@ impl Core {
             return Ok(Some(Pause::Sleep(left)));
         }
         self.port.wait(left)?;
+        self.slice.begin(self.clock.now());
         Ok(None)
+    }
+
+    /// Others who wait for this CPU go first when the slice is over, or when there is no work now.
+    fn give_way(&mut self, work: bool) {
+        if !work || self.slice.is_over(self.clock.now()) {
+            self.slice.give_away();
+            self.slice.begin(self.clock.now());
+        }
     }
 
     fn next_timeout(&self) -> Option<Instant> {

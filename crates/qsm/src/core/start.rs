@@ -12,6 +12,7 @@ use qsm_net::{Interface, Ports, ThreadReport};
 use qsm_proto::{Config, Endpoint, Seed};
 use qsm_wire::NodeId;
 
+use super::slice::Slice;
 use super::{
     About, Clock, Core, Embedding, Load, Pause, Pending, Readers, Routes, Siblings, Sources,
     Transmitter, sockets_failed,
@@ -144,6 +145,7 @@ impl Plan {
             clock,
             now,
             spin: threads.spin,
+            slice: Slice::default(),
             endpoint,
             port,
             routes: Routes::default(),
@@ -275,6 +277,7 @@ impl Drop for Seat {
 
 fn run(core: Core) {
     let mut core = Box::new(core);
+    core.slice = Slice::current();
     let shared = Arc::clone(&core.shared);
     let sleeper = core.port.sleeper();
     shared.started();
