@@ -34,7 +34,7 @@
 //! [`Port::join_sources`] receives a group from named hosts only (source-specific multicast).
 //!
 //! The contract:
-//! 1. One thread owns a [`Port`]; only the [`Waker`] is shared. Nothing blocks but [`Port::wait`] and [`Port::nap`].
+//! 1. One thread owns a [`Port`]; only the [`Waker`] is shared. Nothing blocks but [`Port::wait`].
 //! 2. After [`Port::open`] and the joins, receiving and sending do not allocate (with injected faults: only until the
 //!    largest batch was seen).
 //! 3. A notification by [`Waker::wake`] is never lost, and costs a system call only when the port sleeps.

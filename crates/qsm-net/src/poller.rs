@@ -204,21 +204,6 @@ impl Poller {
         Ok(ready)
     }
 
-    /// Sleeps without looking at the sockets; true if woken.
-    pub(crate) fn nap(&self, duration: Duration) -> io::Result<bool> {
-        let result = if self.waker.fall_asleep() {
-            sys::poll_readable(self.waker.fd(), Some(duration))
-        } else {
-            Ok(false)
-        };
-        let notified = self.waker.awaken();
-        let readable = match result {
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => false,
-            other => other?,
-        };
-        Ok((readable && self.waker.clear()) | notified)
-    }
-
     /// Asks the kernel which sockets are ready, and makes that the pending list.
     pub(crate) fn look(
         &mut self,
@@ -335,14 +320,5 @@ mod tests {
         poller.look(socket.as_fd(), Some(Duration::ZERO)).unwrap();
         let again = poller.look(socket.as_fd(), Some(Duration::ZERO)).unwrap();
         assert!(!again.woken, "the first look has taken it");
-    }
-
-    #[test]
-    fn a_nap_ends_by_time_or_waker() {
-        let socket = sys::udp_socket(Family::V4).unwrap();
-        let poller = Poller::new(socket.as_fd()).unwrap();
-        assert!(!poller.nap(Duration::from_nanos(1)).unwrap());
-        poller.waker().wake();
-        assert!(poller.nap(Duration::from_secs(60)).unwrap());
     }
 }

@@ -144,17 +144,6 @@ impl Port {
         Ok(ready)
     }
 
-    /// Sleeps for `duration` or until the waker is used, whatever the sockets receive; true if woken.
-    ///
-    /// Under load this beats [`wait`](Self::wait): senders on this host do not pay for waking us (7 to 11 µs each on a
-    /// virtual machine), and more datagrams share one turn. 50 to 300 µs suit the default receive buffer.
-    ///
-    /// # Errors
-    /// What `ppoll` returned; none is known to occur in operation.
-    pub fn nap(&mut self, duration: Duration) -> io::Result<bool> {
-        self.poller.nap(duration)
-    }
-
     /// Receives one batch without blocking: unicast first (control before data), then the multicast sockets in turn.
     /// Returns the number of datagrams after splitting of trains and before injected faults; 0 means drained, so call
     /// until 0 before anything else (R124). Forgets the previous batch. Needs no [`wait`](Self::wait) before.

@@ -155,14 +155,6 @@ impl Ports {
         self.first.wait(timeout)
     }
 
-    /// As [`Port::nap`].
-    ///
-    /// # Errors
-    /// As [`Port::nap`].
-    pub fn nap(&mut self, duration: Duration) -> io::Result<bool> {
-        self.first.nap(duration)
-    }
-
     /// As [`Port::receive`]: one batch, from the networks in turn; 0 when both are drained.
     ///
     /// # Errors

@@ -31,7 +31,7 @@ const AWAKE: u8 = 0;
 const ASLEEP: u8 = 1;
 const NOTIFIED: u8 = 2;
 
-/// Ends the [`wait`](crate::Port::wait) or [`nap`](crate::Port::nap) of a port, from any thread.
+/// Ends the [`wait`](crate::Port::wait) of a port, from any thread.
 #[derive(Clone, Debug)]
 pub struct Waker(Arc<Shared>);
 

@@ -57,9 +57,9 @@ fn main() -> Result<(), Box<dyn Error>> {
         let rate = count as f64 / seconds as f64;
         let snapshot = node.0.stats()?;
         println!(
-            "{rate:.0} messages/s, {:.1} MB/s; {} naps, {} sleeps, {} turns, kernel drops {}, gaps {}",
+            "{rate:.0} messages/s, {:.1} MB/s; {} awake, {} sleeps, {} turns, kernel drops {}, gaps {}",
             rate * length as f64 / 1e6,
-            snapshot.runtime.naps,
+            snapshot.runtime.awake,
             snapshot.runtime.sleeps,
             snapshot.runtime.turns,
             snapshot.port.multicast.kernel_drops,

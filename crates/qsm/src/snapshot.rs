@@ -96,8 +96,8 @@ pub struct RuntimeStats {
     pub turns: u64,
     /// Turns begun asleep until something came.
     pub sleeps: u64,
-    /// Turns begun with a short sleep on purpose, to receive more at once under load.
-    pub naps: u64,
+    /// Turns begun awake without work, because under load more comes soon.
+    pub awake: u64,
     /// Turns in which receiving was cut short, for the sake of timers and sending.
     pub receive_cut: u64,
     /// Messages taken from publishers' queues.
@@ -136,7 +136,7 @@ impl AddAssign for RuntimeStats {
     fn add_assign(&mut self, other: Self) {
         self.turns += other.turns;
         self.sleeps += other.sleeps;
-        self.naps += other.naps;
+        self.awake += other.awake;
         self.receive_cut += other.receive_cut;
         self.messages_pushed += other.messages_pushed;
         self.sends_lent += other.sends_lent;

@@ -12,8 +12,8 @@
 //! 6. **Transmit**, control first, up to a quantum.
 //! 7. **Wake** those who wait for room in a queue, for messages or for answers.
 //! 8. **Wait** until a socket has something, a timer is due, or the application wants something.
-//!    With work left over, do not wait; when packets keep coming, nap instead, so that senders on
-//!    this host need not wake us and more packets share a turn.
+//!    With work left over, or soon after much was received or sent, do not wait: give the CPU to
+//!    others on this host and go on (`slice`).
 //!
 //! Everything received comes before anything sent (R122); every step is bounded, so that none
 //! starves another (R120).
@@ -59,12 +59,13 @@ use crate::tap::{Direction, Tap, Tapped};
 const DATAGRAMS_PER_TURN: usize = 4096;
 /// Bytes likewise: tokens wait meanwhile, and a sender for what they bring.
 const BYTES_PER_TURN: usize = 256 << 10;
-/// Datagrams in one turn that show that more are coming.
-const DATAGRAMS_LOADED: usize = 64;
-/// Turns in a row with so many, before waiting becomes napping.
-const TURNS_LOADED: u32 = 3;
-/// Length of a nap: within the 50 to 300 µs that were measured to be best under load.
-const NAP: Duration = Duration::from_micros(50);
+/// Datagrams received in one turn that show that more are coming; what comes one by one is seldom
+/// found together.
+const DATAGRAMS_LOADED: usize = 16;
+/// Bytes received or sent likewise.
+const BYTES_LOADED: usize = 16 << 10;
+/// How long the core stays awake after that, as the rest of a window takes to go around.
+const AWAKE: Duration = Duration::from_micros(200);
 
 /// How far the end of the node has come.
 struct Closing {
@@ -122,8 +123,10 @@ struct About {
 
 #[derive(Default)]
 struct Load {
-    /// Turns in a row in which many datagrams came.
-    turns: u32,
+    /// Much was received or sent in this turn.
+    heavy: bool,
+    /// Until then the core does not sleep.
+    awake_until: Instant,
     /// Receiving was cut short: do not wait.
     cut: bool,
     /// Packets that the kernel dropped, as far as the protocol was told.
@@ -158,12 +161,17 @@ impl Core {
         self.take_commands();
         self.take_messages();
         self.take_events();
-        self.transmitter
+        let sent = self
+            .transmitter
             .run(self.now, &mut self.endpoint, &mut self.port);
+        self.load.heavy |= sent >= BYTES_LOADED;
         let ended = self.go_on_closing();
         self.wake();
-        let lasted = self.clock.now().since(self.now);
-        self.stats.turn_max = self.stats.turn_max.max(lasted);
+        let now = self.clock.now();
+        self.stats.turn_max = self.stats.turn_max.max(now.since(self.now));
+        if self.load.heavy {
+            self.load.awake_until = now.after(AWAKE);
+        }
         Ok(ended.map(Pause::End))
     }
 
@@ -171,19 +179,14 @@ impl Core {
         let blocked = !self.port.writable();
         let more = self.load.cut || self.sources.is_active() || self.transmitter.has_more();
         let work = more && !blocked;
-        if self.spin || work {
+        if self.spin || work || self.stays_awake() {
+            self.stats.awake += u64::from(!work);
             self.give_way(work);
             return Ok(None);
         }
         let due = self.next_timeout();
         let left = due.map(|due| due.since(self.clock.now()));
         if left == Some(Duration::ZERO) {
-            return Ok(None);
-        }
-        if self.load.turns >= TURNS_LOADED && !blocked {
-            self.stats.naps += 1;
-            self.port.nap(left.unwrap_or(NAP).min(NAP))?;
-            self.slice.begin(self.clock.now());
             return Ok(None);
         }
         self.stats.sleeps += 1;
@@ -196,11 +199,17 @@ impl Core {
         Ok(None)
     }
 
+    /// Whether more is likely to come before it could have slept. Nobody waits for that: who else
+    /// wants the CPU gets it.
+    fn stays_awake(&self) -> bool {
+        let now = self.clock.now();
+        now < self.load.awake_until && self.slice.is_given(now)
+    }
+
     /// Others who wait for this CPU go first when the slice is over, or when there is no work now.
     fn give_way(&mut self, work: bool) {
         if !work || self.slice.is_over(self.clock.now()) {
-            self.slice.give_away();
-            self.slice.begin(self.clock.now());
+            self.slice.give_away(self.clock);
         }
     }
 
@@ -260,12 +269,7 @@ impl Core {
             }
         }
         self.endpoint.set_backlog(self.load.cut);
-        let loaded = datagrams >= DATAGRAMS_LOADED;
-        self.load.turns = if loaded {
-            self.load.turns.saturating_add(1)
-        } else {
-            0
-        };
+        self.load.heavy = datagrams >= DATAGRAMS_LOADED || bytes >= BYTES_LOADED;
         if datagrams > 0 {
             self.sources.unblock();
             self.note_drops();

@@ -1,28 +1,41 @@
+use core::time::Duration;
 use std::thread;
 
 use qsm_net::{SHORT_SLICE, ThreadReport};
 use qsm_proto::Instant;
 
+use super::Clock;
+
+/// Longer than others take who give the CPU away as well, a dozen of them even; shorter than the
+/// usual slice.
+const KEPT_BY_OTHERS: Duration = Duration::from_millis(2);
+/// How long the CPU is not given to others after that.
+const KEPT: Duration = Duration::from_millis(100);
+
 /// A core thread's time on its CPU. The kernel ends it only with a tick of its clock, milliseconds
 /// after the slice is over, and tokens, repairs and receivers on the same host wait so long; so the
-/// core gives its CPU away itself, between two turns.
+/// core gives its CPU away itself, between two turns, unless those who get it keep it.
 #[derive(Debug, Default)]
 pub(super) struct Slice {
     /// It loses no more by that than such a slice.
     short: bool,
+    /// It never sleeps, and so would never let others run.
+    spin: bool,
     began: Instant,
+    kept_until: Instant,
 }
 
 impl Slice {
-    /// Of the calling thread.
-    pub(super) fn current() -> Self {
+    /// Of the calling thread, which may never sleep.
+    pub(super) fn current(spin: bool) -> Self {
         Self {
             short: ThreadReport::current().has_short_slice(),
+            spin,
             ..Self::default()
         }
     }
 
-    /// It has slept, or given its CPU away, until now.
+    /// It has slept until now.
     pub(super) fn begin(&mut self, now: Instant) {
         self.began = now;
     }
@@ -31,10 +44,22 @@ impl Slice {
         now.since(self.began) >= SHORT_SLICE
     }
 
-    /// Lets others run who wait for this CPU, if there are any.
-    pub(super) fn give_away(&self) {
-        if self.short {
-            thread::yield_now();
+    /// Whether the CPU is given away now when its time has come.
+    pub(super) fn is_given(&self, now: Instant) -> bool {
+        self.short && (self.spin || now >= self.kept_until)
+    }
+
+    /// Lets others run who wait for this CPU, if there are any. Whoever computes without pause
+    /// keeps it for all of a usual slice.
+    pub(super) fn give_away(&mut self, clock: Clock) {
+        let before = clock.now();
+        if !self.is_given(before) {
+            return;
+        }
+        thread::yield_now();
+        self.began = clock.now();
+        if self.began.since(before) > KEPT_BY_OTHERS {
+            self.kept_until = self.began.after(KEPT);
         }
     }
 }

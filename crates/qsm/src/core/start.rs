@@ -277,7 +277,7 @@ impl Drop for Seat {
 
 fn run(core: Core) {
     let mut core = Box::new(core);
-    core.slice = Slice::current();
+    core.slice = Slice::current(core.spin);
     let shared = Arc::clone(&core.shared);
     let sleeper = core.port.sleeper();
     shared.started();

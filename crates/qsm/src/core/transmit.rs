@@ -44,32 +44,36 @@ impl Transmitter {
         }
     }
 
-    /// Sends what there is, up to the quantum.
-    pub(crate) fn run(&mut self, now: Instant, from: &mut impl Poll, port: &mut Ports) {
+    /// Sends what there is, up to the quantum. Returns the bytes of it, as far as the kernel took
+    /// them at once.
+    pub(crate) fn run(&mut self, now: Instant, from: &mut impl Poll, port: &mut Ports) -> usize {
+        let mut taken = 0;
         self.more = true;
         if !self.send_held(port) {
-            return;
+            return taken;
         }
         for _ in 0..TRAINS_PER_TURN {
             let Some(transmit) = from.poll(now) else {
                 self.more = false;
-                return;
+                break;
             };
             let to = transmit.to;
             let (bytes, segment_bytes) = (transmit.bytes, transmit.segment_bytes);
             match hand_over(self.tap.as_ref(), port, to, (bytes, segment_bytes)) {
-                Ok(_) => {}
+                Ok(_) => taken += bytes.len(),
                 Err(SendError::WouldBlock { sent }) => {
+                    taken += sent.bytes;
                     self.blocked += 1;
                     self.held.clear();
                     self.held.extend_from_slice(&bytes[sent.bytes..]);
                     self.held_for = Some((to, segment_bytes));
-                    return;
+                    break;
                 }
                 // Lost, like a packet on the wire; the port counts by kind.
                 Err(_) => self.failed += 1,
             }
         }
+        taken
     }
 
     /// Whether there may be more to send now, or when the socket has room.

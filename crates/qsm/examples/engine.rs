@@ -1,0 +1,205 @@
+//! Several programs of a host receive the same messages: by a node in each, or attached to one
+//! engine. How late, and for how much CPU time:
+//! `cargo run --release -p qsm --example engine -- [READERS [RATE [SECONDS]]]`
+
+use std::env;
+use std::error::Error;
+use std::fs;
+use std::io::{BufRead, BufReader, Write, stdin, stdout};
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::sync::mpsc::{Sender, channel};
+use std::thread;
+use std::time::{Duration, Instant, SystemTime};
+
+use qsm::attach::Attached;
+use qsm::{Builder, Delivery, Embedded, Node};
+
+type Outcome<T> = Result<T, Box<dyn Error>>;
+
+const PATIENCE: Duration = Duration::from_secs(10);
+const LENGTH: usize = 100;
+/// The time in the message after which nothing comes.
+const END: u64 = 0;
+
+fn main() -> Outcome<()> {
+    let words: Vec<String> = env::args().skip(1).collect();
+    match words.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        ["node", cluster] => read_by_node(cluster),
+        ["attached", path] => read_attached(path),
+        ["engine", cluster, path] => share(cluster, path),
+        _ => compare(&words),
+    }
+}
+
+fn compare(words: &[String]) -> Outcome<()> {
+    let number = |place: usize, default| match words.get(place) {
+        Some(word) => word.parse(),
+        None => Ok(default),
+    };
+    let (readers, rate, seconds) = (number(0, 10)?, number(1, 2000)?, number(2, 3)?);
+    let cluster = format!("engine-{}", std::process::id());
+    let path = env::temp_dir().join(&cluster);
+    let path = path.to_string_lossy().into_owned();
+    let publishing = node(&cluster).embedded_service(Embedded::Always).start()?;
+    let publisher = publishing.publisher("load")?;
+    println!("{readers} readers, {rate} messages of {LENGTH} bytes a second for {seconds} s");
+    for by_engine in [false, true] {
+        let engine = by_engine.then(|| Process::start(&["engine", &cluster, &path]));
+        let engine = engine.transpose()?;
+        let reader = || match by_engine {
+            true => Process::start(&["attached", &path]),
+            false => Process::start(&["node", &cluster]),
+        };
+        let all: Vec<Process> = (0..readers).map(|_| reader()).collect::<Outcome<_>>()?;
+        let members = if by_engine {
+            1
+        } else {
+            u32::try_from(readers)?
+        };
+        publisher.wait_for_members(members, PATIENCE)?;
+        publish(rate * seconds, rate, |message| Ok(publisher.send(message)?))?;
+        publishing.flush(PATIENCE)?;
+        let read: Vec<[u64; 4]> = all.into_iter().map(Process::end).collect::<Outcome<_>>()?;
+        let shared = engine.map(Process::end).transpose()?;
+        let worst = |place: usize| read.iter().map(|one| one[place]).max().unwrap_or(0) / 1000;
+        let cpu: u64 = read.iter().chain(&shared).map(|one| one[3]).sum();
+        println!(
+            "{}: the slowest reader 50 % {} µs, 99 % {} µs, 99.9 % {} µs; CPU for a message to all {:.1} µs",
+            if by_engine { "engine" } else { "nodes " },
+            worst(0),
+            worst(1),
+            worst(2),
+            cpu as f64 / (rate * seconds) as f64 / 1e3,
+        );
+    }
+    publishing.shutdown(PATIENCE)?;
+    Ok(())
+}
+
+/// Messages at a fixed rate, each with the time at which it was due; at last the end.
+fn publish(count: u64, rate: u64, send: impl Fn(&[u8]) -> Outcome<()>) -> Outcome<()> {
+    let mut message = [0; LENGTH];
+    let (start, clock) = (Instant::now(), now());
+    for number in 0..count {
+        let due = Duration::from_nanos(number * 1_000_000_000 / rate);
+        thread::sleep(due.saturating_sub(start.elapsed()));
+        message[..8].copy_from_slice(&(clock + due.as_nanos() as u64).to_le_bytes());
+        send(&message)?;
+    }
+    message[..8].copy_from_slice(&END.to_le_bytes());
+    send(&message)
+}
+
+fn read_by_node(cluster: &str) -> Outcome<()> {
+    let node = node(cluster).start()?;
+    let (ended, end) = channel();
+    let upcalls = node.subscribe_with(["load"], timed(ended))?;
+    let before = ready()?;
+    tell(&mut end.recv()?, before)?;
+    drop(upcalls);
+    Ok(node.shutdown(PATIENCE)?)
+}
+
+fn read_attached(path: &str) -> Outcome<()> {
+    let engine = Attached::connect(path)?;
+    let (ended, end) = channel();
+    let upcalls = engine.subscribe_with(["load"], timed(ended))?;
+    let before = ready()?;
+    tell(&mut end.recv()?, before)?;
+    drop(upcalls);
+    Ok(())
+}
+
+fn share(cluster: &str, path: &str) -> Outcome<()> {
+    let node = node(cluster).start()?;
+    let share = node.share(path)?;
+    let before = ready()?;
+    stdin().read_line(&mut String::new())?;
+    tell(&mut [0], before)?;
+    drop(share);
+    Ok(node.shutdown(PATIENCE)?)
+}
+
+fn node(cluster: &str) -> Builder {
+    Node::builder().cluster(cluster).interface("lo")
+}
+
+/// Times messages until the last one.
+fn timed(ended: Sender<Vec<u64>>) -> impl FnMut(Delivery<'_>) + Send + 'static {
+    let mut late = Vec::new();
+    move |message| match message
+        .bytes
+        .first_chunk()
+        .map(|time| u64::from_le_bytes(*time))
+    {
+        // Who waits for this ends when it has it.
+        Some(END) | None => drop(ended.send(std::mem::take(&mut late))),
+        Some(due) => late.push(now().saturating_sub(due)),
+    }
+}
+
+/// Says that it is ready; the CPU time so far.
+fn ready() -> Outcome<u64> {
+    let mut stdout = stdout();
+    writeln!(stdout, "ready")?;
+    stdout.flush()?;
+    cpu()
+}
+
+/// Says three percentiles, and the CPU time since then.
+fn tell(late: &mut [u64], before: u64) -> Outcome<()> {
+    late.sort_unstable();
+    if late.is_empty() {
+        return Err("no message has come".into());
+    }
+    let at = |permille: usize| late[(late.len() - 1) * permille / 1000];
+    println!("{} {} {} {}", at(500), at(990), at(999), cpu()? - before);
+    Ok(())
+}
+
+/// Time that all threads of this process have run, nanoseconds.
+fn cpu() -> Outcome<u64> {
+    let mut sum = 0;
+    for thread in fs::read_dir("/proc/self/task")? {
+        let text = fs::read_to_string(thread?.path().join("schedstat"))?;
+        sum += text.split(' ').next().unwrap_or_default().parse::<u64>()?;
+    }
+    Ok(sum)
+}
+
+/// The same for all processes of this host, nanoseconds.
+fn now() -> u64 {
+    let time = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    time.map_or(0, |time| time.as_nanos() as u64)
+}
+
+struct Process {
+    child: Child,
+    lines: std::io::Lines<BufReader<ChildStdout>>,
+}
+
+impl Process {
+    /// Starts this program in another role, and waits until it is ready.
+    fn start(words: &[&str]) -> Outcome<Self> {
+        let mut command = Command::new(env::current_exe()?);
+        command
+            .args(words)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped());
+        let mut child = command.spawn()?;
+        let mut lines = BufReader::new(child.stdout.take().ok_or("no pipe")?).lines();
+        lines.next().ok_or("a process has ended")??;
+        Ok(Self { child, lines })
+    }
+
+    /// What it has to say at the end.
+    fn end(mut self) -> Outcome<[u64; 4]> {
+        drop(self.child.stdin.take());
+        let line = self.lines.next().ok_or("a process has ended")??;
+        let mut numbers = line.split(' ').map(str::parse);
+        let mut next = || Ok::<u64, Box<dyn Error>>(numbers.next().ok_or("a number is missing")??);
+        let read = [next()?, next()?, next()?, next()?];
+        self.child.wait()?;
+        Ok(read)
+    }
+}
