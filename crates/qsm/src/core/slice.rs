@@ -63,3 +63,38 @@ impl Slice {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slice_is_over_after_its_time_and_begins_again() {
+        let mut slice = Slice::default();
+        let later = Instant(0).after(SHORT_SLICE);
+        assert!(!slice.is_over(Instant(later.0 - 1)) && slice.is_over(later));
+        slice.begin(later);
+        assert!(!slice.is_over(later));
+    }
+
+    #[test]
+    fn the_cpu_is_kept_from_those_who_keep_it_but_never_while_spinning() {
+        let kept_until = Instant(0).after(KEPT);
+        let given = |short, spin, now| {
+            let (began, kept_until) = (Instant(0), kept_until);
+            let slice = Slice {
+                short,
+                spin,
+                began,
+                kept_until,
+            };
+            slice.is_given(now)
+        };
+        assert!(!given(true, false, Instant(1)) && given(true, false, kept_until));
+        assert!(given(true, true, Instant(1)));
+        assert!(
+            !given(false, true, kept_until),
+            "a usual slice is too dear to give away"
+        );
+    }
+}
