@@ -382,6 +382,10 @@ fn clones_pass_the_programs_of_others_on_the_way_out() {
     }
     let wire = Wire::new(1500).unwrap();
     let (mut sender, receivers) = ready(&wire);
+    // Nothing else leaves: the kernel would ask for neighbours and routers, and be counted.
+    wire.fix_neighbours().unwrap();
+    let ipv6 = "/proc/sys/net/ipv6/conf/wire0/disable_ipv6";
+    wire.near.run(|| std::fs::write(ipv6, "1")).unwrap();
     let other = wire.near.run(|| Discard::attach("wire0")).unwrap();
     let recipients: Vec<_> = (0..64)
         .map(|place| Recipient::new(receivers.address(place)))

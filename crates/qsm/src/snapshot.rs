@@ -96,7 +96,7 @@ pub struct RuntimeStats {
     pub turns: u64,
     /// Turns begun asleep until something came.
     pub sleeps: u64,
-    /// Turns begun awake without work, because under load more comes soon.
+    /// Turns begun awake without work: under load more comes soon, and a spinning core never sleeps.
     pub awake: u64,
     /// Turns in which receiving was cut short, for the sake of timers and sending.
     pub receive_cut: u64,
