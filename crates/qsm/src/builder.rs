@@ -467,7 +467,7 @@ impl Builder {
 
     /// Never sleep: core threads look for work without pause. Shortest latency (4 to 6 µs
     /// instead of 24 to 38), at the price of a whole CPU for each. With fewer CPUs they take turns
-    /// (7 µs with three on two CPUs), if the kernel grants short slices ([`ThreadReport::slice`]).
+    /// (7 µs with three on two CPUs), if the kernel grants short slices ([`ThreadReport::slice`](crate::ThreadReport::slice)).
     pub fn spin(mut self, spin: bool) -> Self {
         self.threads.spin = spin;
         self
