@@ -46,7 +46,7 @@ impl ThreadOptions {
 pub(crate) struct Cpus(pub(crate) Vec<usize>);
 
 impl Cpus {
-    fn parse(text: &str) -> Result<Self, String> {
+    pub(crate) fn parse(text: &str) -> Result<Self, String> {
         let number = |text: &str| text.parse::<u16>().ok().map(usize::from);
         let range = |part: &str| {
             let (first, last) = part.split_once('-').unwrap_or((part, part));

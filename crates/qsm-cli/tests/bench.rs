@@ -92,6 +92,20 @@ fn throughput_of_several_core_threads_is_counted_together() {
 }
 
 #[test]
+fn every_process_can_be_kept_on_a_cpu() {
+    let common = ["--pin", "--messages=1000", "--receivers=2", "--runs=1"];
+    let words = ["throughput", "--cores=2", "--groups=2", "--raw", "--json"];
+    let result = json(&bench(&[&words[..], &common].concat()));
+    assert_eq!(result["options"]["pin"], true);
+    assert_positive(&result["runs"][0]["raw_megabytes_per_second"]);
+    let words = ["latency", "--rate=2000", "--raw"];
+    let output = bench(&[&words[..], &common].concat());
+    assert_code(&output, 0);
+    let table = String::from_utf8(output.stdout).unwrap();
+    assert!(table.contains("pinned"), "{table}");
+}
+
+#[test]
 fn both_benchmarks_and_the_bare_sockets_speak_ipv6() {
     // Over loopback it would need a route that only root can add; then hosts are to be had, too.
     if let Err(why) = lab::Lab::available() {

@@ -6,12 +6,14 @@ use std::sync::mpsc::RecvTimeoutError;
 use std::time::{Duration, Instant};
 
 use lab::{Lab, LabError};
+use qsm_net::Affinity;
 use serde_json::Value;
 
 use super::latencies::Latencies;
 use super::options::{LoadOptions, LocalOptions};
 use super::raw;
 use super::report::{Received, Said, Sent};
+use super::seats::Seats;
 use crate::cast::{Cast, Heard, Line, Place};
 use crate::failure::Failure;
 use crate::stop::Stop;
@@ -71,18 +73,21 @@ impl Trial<'_> {
     /// A process failed: what it says.
     pub(crate) fn run(&self, stop: &Stop) -> Result<Outcome, Failure> {
         let mut stage = Stage::new(self, stop)?;
+        let seats = self.seats()?;
         let service = stage.serve()?;
         let cluster = ["--cluster", &cluster(), "--service", &service].map(str::to_owned);
         let mut receivers = Vec::new();
         for index in 0..self.local.receivers {
             let mut words = self.receiver(index == 0);
             words.extend(cluster.clone());
+            words.extend(seats.receiver(index));
             receivers.push(stage.start(&format!("receiver-{}", index + 1), words)?);
         }
         let mut senders = Vec::new();
         for index in 0..self.local.senders {
             let mut words = self.sender();
             words.extend(cluster.clone());
+            words.extend(seats.sender(index));
             senders.push(stage.start(&format!("sender-{}", index + 1), words)?);
         }
         stage.begin(&senders)?;
@@ -108,14 +113,20 @@ impl Trial<'_> {
     /// As [`Trial::run`].
     pub(crate) fn blast(&self, load: Blast, stop: &Stop) -> Result<Vec<Caught>, Failure> {
         let mut stage = Stage::new(self, stop)?;
-        let role = |role: &str| {
+        let seats = self.seats()?;
+        let role = |role: &str, seat: Option<String>| {
             let mut words = self.raw(role);
             words.extend((load == Blast::Checked).then(|| format!("--{}", raw::CHECKED)));
+            words.extend(seat);
             words
         };
-        let receivers = stage.start_many("receiver", self.local.receivers, &role("catch"))?;
+        let receivers = stage.start_many("receiver", self.local.receivers, |index| {
+            role("catch", seats.receiver(index))
+        })?;
         stage.begin(&receivers)?;
-        let senders = stage.start_many("sender", self.local.senders, &role("blast"))?;
+        let senders = stage.start_many("sender", self.local.senders, |index| {
+            role("blast", seats.sender(index))
+        })?;
         stage.begin(&senders)?;
         let mut left = senders.len();
         while left > 0 {
@@ -141,9 +152,12 @@ impl Trial<'_> {
     /// As [`Trial::run`].
     pub(crate) fn ping(&self, stop: &Stop) -> Result<Latencies, Failure> {
         let mut stage = Stage::new(self, stop)?;
-        let pong = stage.start("pong", self.raw("pong"))?;
+        let seats = self.seats()?;
+        let pong = [self.raw("pong"), seats.receiver(0).into_iter().collect()].concat();
+        let pong = stage.start("pong", pong)?;
         stage.begin(&[pong])?;
         let mut words = self.raw("ping");
+        words.extend(seats.sender(0));
         words.push(format!("--rate={}", self.rate.unwrap_or(1)));
         let ping = stage.start("ping", words)?;
         stage.begin(&[ping])?;
@@ -152,6 +166,15 @@ impl Trial<'_> {
                 return Ok(half);
             }
         }
+    }
+
+    fn seats(&self) -> Result<Seats, Failure> {
+        if !self.local.pin {
+            return Ok(Seats::default());
+        }
+        let allowed = Affinity::current()
+            .map_err(|error| Failure::io("ask which CPUs this process may use", &error))?;
+        Ok(Seats::spread(allowed.cpus(), self.local))
     }
 
     fn receiver(&self, first: bool) -> Vec<String> {
@@ -269,10 +292,10 @@ impl<'a> Stage<'a> {
         &mut self,
         name: &str,
         count: u16,
-        words: &[String],
+        words: impl Fn(u16) -> Vec<String>,
     ) -> Result<Vec<Place>, Failure> {
-        (1..=count)
-            .map(|index| self.start(&format!("{name}-{index}"), words.to_vec()))
+        (0..count)
+            .map(|index| self.start(&format!("{name}-{}", index + 1), words(index)))
             .collect()
     }
 

@@ -23,6 +23,7 @@ mod plot;
 mod raw;
 mod receive;
 mod report;
+mod seats;
 mod send;
 mod show;
 mod spread;

@@ -101,6 +101,9 @@ pub(crate) struct LocalOptions {
     /// Core threads of each process; for throughput, and worth it with several --groups
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = threads::cores)]
     pub(crate) cores: usize,
+    /// Keep each core thread, and each process of --raw, on one CPU, so that all have alike to do
+    #[arg(long)]
+    pub(crate) pin: bool,
     /// Repetitions; shown are medians, and the least and the most
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..=1000))]
     pub(crate) runs: u16,

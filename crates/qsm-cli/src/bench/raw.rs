@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use clap::{Args, Subcommand};
 use qsm::{DISCOVERY_V4, DISCOVERY_V6, Family};
-use qsm_net::{Interface, Port, PortConfig, SendError, SendFailure, choose_interface};
+use qsm_net::{Interface, Port, PortConfig, SendError, SendFailure, choose_interface, pin_to_cpu};
 
 use super::clock::nanos;
 use super::latencies::Latencies;
@@ -19,6 +19,7 @@ use super::report::{Said, say, wait_for_start};
 use crate::args::NetworkOptions;
 use crate::failure::Failure;
 use crate::stop::Stop;
+use crate::threads::Cpus;
 
 /// After it was told to stop, a receiver that hears nothing for this long has everything.
 const SILENCE: Duration = Duration::from_millis(100);
@@ -89,6 +90,9 @@ enum Role {
 
 #[derive(Debug, Clone, Args)]
 struct RoleArgs {
+    /// Run on the first of these CPUs only, since it has one thread
+    #[arg(long, value_parser = Cpus::parse)]
+    pin: Option<Cpus>,
     #[command(flatten)]
     load: LoadOptions,
     #[command(flatten)]
@@ -125,7 +129,11 @@ pub(crate) fn run(args: &RawArgs) -> Result<(), Failure> {
     }
 }
 
-fn open(network: &NetworkOptions) -> Result<(Port, Interface), Failure> {
+fn open(args: &RoleArgs) -> Result<(Port, Interface), Failure> {
+    if let Some(cpu) = args.pin.as_ref().and_then(|Cpus(cpus)| cpus.first()) {
+        pin_to_cpu(*cpu).map_err(|error| system(&error))?;
+    }
+    let network = &args.network;
     let family = network.ipv6.then_some(Family::V6);
     let found = choose_interface(network.interface.first().map(String::as_str), family);
     let (interface, _) = found.map_err(|error| system(&error))?;
@@ -199,7 +207,7 @@ impl Messages {
 
 fn blast(args: &StreamArgs) -> Result<(), Failure> {
     let StreamArgs { checked, all } = args;
-    let (mut port, interface) = open(&all.network)?;
+    let (mut port, interface) = open(all)?;
     let (to, _) = addresses(&all.network, interface.family());
     let usual = usual_bytes(&interface);
     let mut messages = checked.then(|| Messages::new(all.load.payload, usual));
@@ -236,7 +244,7 @@ fn blast(args: &StreamArgs) -> Result<(), Failure> {
 
 fn catch(args: &StreamArgs) -> Result<(), Failure> {
     let StreamArgs { checked, all } = args;
-    let (mut port, interface) = open(&all.network)?;
+    let (mut port, interface) = open(all)?;
     let (group, _) = addresses(&all.network, interface.family());
     let usual = usual_bytes(&interface);
     let mut messages = checked.then(|| Messages::new(all.load.payload, usual));
@@ -277,7 +285,7 @@ fn catch(args: &StreamArgs) -> Result<(), Failure> {
 }
 
 fn pong(args: &RoleArgs) -> Result<(), Failure> {
-    let (mut port, interface) = open(&args.network)?;
+    let (mut port, interface) = open(args)?;
     let (pings, pongs) = addresses(&args.network, interface.family());
     port.join(pings).map_err(|error| system(&error))?;
     wait_for_start()?;
@@ -305,7 +313,7 @@ fn pong(args: &RoleArgs) -> Result<(), Failure> {
 fn ping(args: &PingArgs) -> Result<(), Failure> {
     let load = &args.all.load;
     let stop = Stop::on_signals()?;
-    let (mut port, interface) = open(&args.all.network)?;
+    let (mut port, interface) = open(&args.all)?;
     let (pings, pongs) = addresses(&args.all.network, interface.family());
     port.join(pongs).map_err(|error| system(&error))?;
     wait_for_start()?;

@@ -133,13 +133,15 @@ fn header(load: &LoadOptions, local: &LocalOptions) -> String {
 
 /// Where it runs, for headers.
 #[must_use]
-pub(crate) fn place(local: &LocalOptions) -> &'static str {
-    match (local.lab, local.ipv6) {
-        (true, false) => "hosts out of namespaces",
-        (true, true) => "hosts out of namespaces, IPv6",
-        (false, false) => "loopback",
-        (false, true) => "loopback, IPv6",
-    }
+pub(crate) fn place(local: &LocalOptions) -> String {
+    let hosts = if local.lab {
+        "hosts out of namespaces"
+    } else {
+        "loopback"
+    };
+    let ipv6 = if local.ipv6 { ", IPv6" } else { "" };
+    let pinned = if local.pin { ", pinned" } else { "" };
+    format!("{hosts}{ipv6}{pinned}")
 }
 
 /// What is lost on purpose, for headers.
@@ -311,7 +313,7 @@ pub(crate) fn options(load: &LoadOptions, local: &LocalOptions) -> Value {
         "payload": load.payload, "groups": load.groups, "senders": local.senders,
         "receivers": local.receivers, "loss_percent": f64::from(local.loss) / 1e4,
         "seconds": load.lasts().map(|lasts| lasts.as_secs_f64()), "messages": load.messages,
-        "runs": local.runs, "spin": load.spin, "lab": local.lab, "ipv6": local.ipv6,
+        "runs": local.runs, "spin": load.spin, "lab": local.lab, "ipv6": local.ipv6, "pin": local.pin,
         "cores": local.cores,
     })
 }
