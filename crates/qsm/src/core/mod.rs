@@ -82,7 +82,8 @@ pub(crate) struct Core {
     clock: Clock,
     /// When this turn began.
     now: Instant,
-    spin: bool,
+    /// When it had done its work.
+    done: Instant,
     slice: Slice,
     endpoint: Endpoint,
     port: Ports,
@@ -167,10 +168,10 @@ impl Core {
         self.load.heavy |= sent >= BYTES_LOADED;
         let ended = self.go_on_closing();
         self.wake();
-        let now = self.clock.now();
-        self.stats.turn_max = self.stats.turn_max.max(now.since(self.now));
+        self.done = self.clock.now();
+        self.stats.turn_max = self.stats.turn_max.max(self.done.since(self.now));
         if self.load.heavy {
-            self.load.awake_until = now.after(AWAKE);
+            self.load.awake_until = self.done.after(AWAKE);
         }
         Ok(ended.map(Pause::End))
     }
@@ -179,7 +180,7 @@ impl Core {
         let blocked = !self.port.writable();
         let more = self.load.cut || self.sources.is_active() || self.transmitter.has_more();
         let work = more && !blocked;
-        if self.spin || work || self.stays_awake() {
+        if self.slice.spins() || work || self.stays_awake() {
             self.stats.awake += u64::from(!work);
             self.give_way(work);
             return Ok(None);
@@ -202,14 +203,13 @@ impl Core {
     /// Whether more is likely to come before it could have slept. Nobody waits for that: who else
     /// wants the CPU gets it.
     fn stays_awake(&self) -> bool {
-        let now = self.clock.now();
-        now < self.load.awake_until && self.slice.is_given(now)
+        self.done < self.load.awake_until && self.slice.is_given(self.done)
     }
 
     /// Others who wait for this CPU go first when the slice is over, or when there is no work now.
     fn give_way(&mut self, work: bool) {
-        if !work || self.slice.is_over(self.clock.now()) {
-            self.slice.give_away(self.clock);
+        if !work || self.slice.is_over(self.done) {
+            self.slice.give_away(self.done, self.clock);
         }
     }
 

@@ -19,20 +19,29 @@ const KEPT: Duration = Duration::from_millis(100);
 pub(super) struct Slice {
     /// It loses no more by that than such a slice.
     short: bool,
-    /// It never sleeps, and so would never let others run.
+    /// It never sleeps, and so would never let others run otherwise.
     spin: bool,
     began: Instant,
     kept_until: Instant,
 }
 
 impl Slice {
-    /// Of the calling thread, which may never sleep.
-    pub(super) fn current(spin: bool) -> Self {
+    /// Of a core that never sleeps, or of one that does.
+    pub(super) fn new(spin: bool) -> Self {
         Self {
-            short: ThreadReport::current().has_short_slice(),
             spin,
             ..Self::default()
         }
+    }
+
+    /// Whether it never sleeps.
+    pub(super) fn spins(&self) -> bool {
+        self.spin
+    }
+
+    /// Finds out what slices the calling thread has, which is the core's.
+    pub(super) fn look(&mut self) {
+        self.short = ThreadReport::current().has_short_slice();
     }
 
     /// It has slept until now.
@@ -49,16 +58,15 @@ impl Slice {
         self.short && (self.spin || now >= self.kept_until)
     }
 
-    /// Lets others run who wait for this CPU, if there are any. Whoever computes without pause
+    /// Lets others run who wait for this CPU now, if there are any. Whoever computes without pause
     /// keeps it for all of a usual slice.
-    pub(super) fn give_away(&mut self, clock: Clock) {
-        let before = clock.now();
-        if !self.is_given(before) {
+    pub(super) fn give_away(&mut self, now: Instant, clock: Clock) {
+        if !self.is_given(now) {
             return;
         }
         thread::yield_now();
         self.began = clock.now();
-        if self.began.since(before) > KEPT_BY_OTHERS {
+        if self.began.since(now) > KEPT_BY_OTHERS {
             self.kept_until = self.began.after(KEPT);
         }
     }

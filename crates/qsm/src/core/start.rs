@@ -144,8 +144,8 @@ impl Plan {
             shared: Arc::clone(&all[place]),
             clock,
             now,
-            spin: threads.spin,
-            slice: Slice::default(),
+            done: now,
+            slice: Slice::new(threads.spin),
             endpoint,
             port,
             routes: Routes::default(),
@@ -277,7 +277,7 @@ impl Drop for Seat {
 
 fn run(core: Core) {
     let mut core = Box::new(core);
-    core.slice = Slice::current(core.spin);
+    core.slice.look();
     let shared = Arc::clone(&core.shared);
     let sleeper = core.port.sleeper();
     shared.started();
