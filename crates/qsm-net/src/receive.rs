@@ -9,7 +9,7 @@
 //! With UDP GRO a message is a train of equal datagrams, the last of which may be shorter; the size comes in a control
 //! message. The ring only notes size and count, and a datagram is found by multiplication when it is asked for: nothing
 //! is copied. Of long trains only four are received at a time, so that they are still in a core's L2 cache when they are
-//! looked at.
+//! looked at; sixteen once more after a short message in between.
 //!
 //! Buffers are counted. Whoever wants to keep a datagram of a long train keeps a count of its buffer
 //! ([`Datagram::home`]); the slot gets another buffer then, and the held one is filled again after it was given back.

@@ -76,20 +76,17 @@ impl Trial<'_> {
         let seats = self.seats()?;
         let service = stage.serve()?;
         let cluster = ["--cluster", &cluster(), "--service", &service].map(str::to_owned);
-        let mut receivers = Vec::new();
-        for index in 0..self.local.receivers {
-            let mut words = self.receiver(index == 0);
+        let member = |mut words: Vec<String>, seat: Option<String>| {
             words.extend(cluster.clone());
-            words.extend(seats.receiver(index));
-            receivers.push(stage.start(&format!("receiver-{}", index + 1), words)?);
-        }
-        let mut senders = Vec::new();
-        for index in 0..self.local.senders {
-            let mut words = self.sender();
-            words.extend(cluster.clone());
-            words.extend(seats.sender(index));
-            senders.push(stage.start(&format!("sender-{}", index + 1), words)?);
-        }
+            words.extend(seat);
+            words
+        };
+        let receivers = stage.start_many("receiver", self.local.receivers, |index| {
+            member(self.receiver(index == 0), seats.receiver(index))
+        })?;
+        let senders = stage.start_many("sender", self.local.senders, |index| {
+            member(self.sender(), seats.sender(index))
+        })?;
         stage.begin(&senders)?;
         let all = [senders, receivers].concat();
         let count = all.len();
