@@ -1,5 +1,6 @@
 //! Several programs of a host receive the same messages: by a node in each, or attached to one
-//! engine. How late, and for how much CPU time:
+//! engine. How late, and for how much CPU time; with a rate that they cannot keep up with, how many
+//! messages a second arrive:
 //! `cargo run --release -p qsm --example engine -- [READERS [RATE [SECONDS]]]`
 
 use std::env;
@@ -57,18 +58,23 @@ fn compare(words: &[String]) -> Outcome<()> {
             u32::try_from(readers)?
         };
         publisher.wait_for_members(members, PATIENCE)?;
+        let start = now();
         publish(rate * seconds, rate, |message| Ok(publisher.send(message)?))?;
         publishing.flush(PATIENCE)?;
-        let read: Vec<[u64; 4]> = all.into_iter().map(Process::end).collect::<Outcome<_>>()?;
+        let read: Vec<[u64; 6]> = all.into_iter().map(Process::end).collect::<Outcome<_>>()?;
         let shared = engine.map(Process::end).transpose()?;
-        let worst = |place: usize| read.iter().map(|one| one[place]).max().unwrap_or(0) / 1000;
+        let most = |place: usize| read.iter().map(|one| one[place]).max().unwrap_or(0);
+        let worst = |place: usize| most(place) / 1000;
         let cpu: u64 = read.iter().chain(&shared).map(|one| one[3]).sum();
+        let least = read.iter().map(|one| one[4]).min().unwrap_or(0);
         println!(
-            "{}: the slowest reader 50 % {} µs, 99 % {} µs, 99.9 % {} µs; CPU for a message to all {:.1} µs",
+            "{}: the slowest reader 50 % {} µs, 99 % {} µs, 99.9 % {} µs, {:.1} % of messages, {:.0} a second; CPU for a message to all {:.2} µs",
             if by_engine { "engine" } else { "nodes " },
             worst(0),
             worst(1),
             worst(2),
+            100.0 * least as f64 / (rate * seconds) as f64,
+            1e9 * least as f64 / (most(5) - start) as f64,
             cpu as f64 / (rate * seconds) as f64 / 1e3,
         );
     }
@@ -146,14 +152,16 @@ fn ready() -> Outcome<u64> {
     cpu()
 }
 
-/// Says three percentiles, and the CPU time since then.
+/// Says three percentiles, the CPU time since then, how many messages it has read, and when.
 fn tell(late: &mut [u64], before: u64) -> Outcome<()> {
+    let (used, read_at) = (cpu()? - before, now());
     late.sort_unstable();
     if late.is_empty() {
         return Err("no message has come".into());
     }
     let at = |permille: usize| late[(late.len() - 1) * permille / 1000];
-    println!("{} {} {} {}", at(500), at(990), at(999), cpu()? - before);
+    let percentiles = [at(500), at(990), at(999)].map(|time| time.to_string());
+    println!("{} {used} {} {read_at}", percentiles.join(" "), late.len());
     Ok(())
 }
 
@@ -193,12 +201,12 @@ impl Process {
     }
 
     /// What it has to say at the end.
-    fn end(mut self) -> Outcome<[u64; 4]> {
+    fn end(mut self) -> Outcome<[u64; 6]> {
         drop(self.child.stdin.take());
         let line = self.lines.next().ok_or("a process has ended")??;
         let mut numbers = line.split(' ').map(str::parse);
         let mut next = || Ok::<u64, Box<dyn Error>>(numbers.next().ok_or("a number is missing")??);
-        let read = [next()?, next()?, next()?, next()?];
+        let read = [next()?, next()?, next()?, next()?, next()?, next()?];
         self.child.wait()?;
         Ok(read)
     }

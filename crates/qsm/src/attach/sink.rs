@@ -21,9 +21,9 @@ pub(super) const EXTRA: usize = 3;
 pub(crate) struct RingSink {
     pub(super) names: Arc<[Arc<str>]>,
     places: HashMap<Arc<str>, u32>,
-    /// The place of each group's name, by its number. Numbers may pass to other groups, so the
-    /// name is compared.
-    known: HashMap<GroupId, u32>,
+    /// The group of the latest message, and the place of its name: messages of a group often follow
+    /// each other. Numbers may pass to other groups, so the name is compared.
+    latest: Option<(GroupId, u32)>,
     writer: Writer<EXTRA>,
     memory: Arc<SharedMemory>,
     overflow: Overflow,
@@ -46,7 +46,7 @@ impl RingSink {
         Self {
             names,
             places,
-            known: HashMap::new(),
+            latest: None,
             writer,
             memory: Arc::clone(memory),
             overflow,
@@ -120,15 +120,14 @@ impl RingSink {
     }
 
     fn place(&mut self, message: &Delivery<'_>) -> Option<u32> {
-        let named = |place: &u32| *self.names[*place as usize] == *message.group;
-        if let Some(place) = self.known.get(&message.group_id).copied().filter(named) {
+        if let Some((group, place)) = self.latest
+            && group == message.group_id
+            && *self.names[place as usize] == *message.group
+        {
             return Some(place);
         }
         let place = *self.places.get(message.group)?;
-        if self.known.len() > 2 * self.names.len() {
-            self.known.clear();
-        }
-        self.known.insert(message.group_id, place);
+        self.latest = Some((message.group_id, place));
         Some(place)
     }
 }
