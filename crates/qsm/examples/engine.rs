@@ -61,12 +61,15 @@ fn compare(words: &[String]) -> Outcome<()> {
         let start = now();
         publish(rate * seconds, rate, |message| Ok(publisher.send(message)?))?;
         publishing.flush(PATIENCE)?;
-        let read: Vec<[u64; 6]> = all.into_iter().map(Process::end).collect::<Outcome<_>>()?;
+        let read: Vec<Read> = all.into_iter().map(Process::end).collect::<Outcome<_>>()?;
         let shared = engine.map(Process::end).transpose()?;
-        let most = |place: usize| read.iter().map(|one| one[place]).max().unwrap_or(0);
-        let worst = |place: usize| most(place) / 1000;
-        let cpu: u64 = read.iter().chain(&shared).map(|one| one[3]).sum();
-        let least = read.iter().map(|one| one[4]).min().unwrap_or(0);
+        let worst = |place: usize| {
+            let late = read.iter().map(|one| one.late[place]);
+            late.max().unwrap_or(0) / 1000
+        };
+        let cpu: u64 = read.iter().chain(&shared).map(|one| one.cpu).sum();
+        let least = read.iter().map(|one| one.messages).min().unwrap_or(0);
+        let end = read.iter().map(|one| one.at).max().unwrap_or(start);
         println!(
             "{}: the slowest reader 50 % {} µs, 99 % {} µs, 99.9 % {} µs, {:.1} % of messages, {:.0} a second; CPU for a message to all {:.2} µs",
             if by_engine { "engine" } else { "nodes " },
@@ -74,7 +77,7 @@ fn compare(words: &[String]) -> Outcome<()> {
             worst(1),
             worst(2),
             100.0 * least as f64 / (rate * seconds) as f64,
-            1e9 * least as f64 / (most(5) - start) as f64,
+            1e9 * least as f64 / (end - start) as f64,
             cpu as f64 / (rate * seconds) as f64 / 1e3,
         );
     }
@@ -152,16 +155,27 @@ fn ready() -> Outcome<u64> {
     cpu()
 }
 
-/// Says three percentiles, the CPU time since then, how many messages it has read, and when.
+/// What a process says at its end; times in nanoseconds.
+struct Read {
+    /// 50, 99 and 99.9 % of latencies.
+    late: [u64; 3],
+    /// CPU time since it was ready.
+    cpu: u64,
+    messages: u64,
+    /// When it had the last one.
+    at: u64,
+}
+
+/// Says [`Read`].
 fn tell(late: &mut [u64], before: u64) -> Outcome<()> {
-    let (used, read_at) = (cpu()? - before, now());
+    let (cpu, at) = (cpu()? - before, now());
     late.sort_unstable();
     if late.is_empty() {
         return Err("no message has come".into());
     }
-    let at = |permille: usize| late[(late.len() - 1) * permille / 1000];
-    let percentiles = [at(500), at(990), at(999)].map(|time| time.to_string());
-    println!("{} {used} {} {read_at}", percentiles.join(" "), late.len());
+    let messages = late.len();
+    let [half, most, nearly_all] = [500, 990, 999].map(|part| late[(messages - 1) * part / 1000]);
+    println!("{half} {most} {nearly_all} {cpu} {messages} {at}");
     Ok(())
 }
 
@@ -201,12 +215,17 @@ impl Process {
     }
 
     /// What it has to say at the end.
-    fn end(mut self) -> Outcome<[u64; 6]> {
+    fn end(mut self) -> Outcome<Read> {
         drop(self.child.stdin.take());
         let line = self.lines.next().ok_or("a process has ended")??;
         let mut numbers = line.split(' ').map(str::parse);
         let mut next = || Ok::<u64, Box<dyn Error>>(numbers.next().ok_or("a number is missing")??);
-        let read = [next()?, next()?, next()?, next()?, next()?, next()?];
+        let read = Read {
+            late: [next()?, next()?, next()?],
+            cpu: next()?,
+            messages: next()?,
+            at: next()?,
+        };
         self.child.wait()?;
         Ok(read)
     }
