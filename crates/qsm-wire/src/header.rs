@@ -24,6 +24,14 @@ macro_rules! kinds {
             /// Every kind, in the order of their numbers.
             pub const ALL: &'static [Self] = &[$(Self::$name,)*];
 
+            /// Kind of a datagram that nobody has checked yet, `None` if it is none of ours: for
+            /// sorting and counting; [`Packet::decode`] decides whether the datagram is valid.
+            #[inline]
+            #[must_use]
+            pub fn peek(datagram: &[u8]) -> Option<Self> {
+                Self::from_wire(*datagram.get(1)?)
+            }
+
             #[inline]
             fn from_wire(value: u8) -> Option<Self> {
                 match value { $($value => Some(Self::$name),)* _ => None }
@@ -99,6 +107,13 @@ impl Hop {
             4 => Self::PullRepair,
             _ => return Err(DecodeError::BadValue),
         })
+    }
+
+    /// Hop of a datagram that nobody has checked yet, `None` if it is none of ours.
+    #[inline]
+    #[must_use]
+    pub fn peek(datagram: &[u8]) -> Option<Self> {
+        Self::from_wire(*datagram.get(3)?).ok()
     }
 
     /// Marks a datagram's copy as repair. Does nothing to a buffer too short to be a datagram.

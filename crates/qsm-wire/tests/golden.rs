@@ -14,7 +14,7 @@ use qsm_wire::membership::{
 };
 use qsm_wire::{
     Ack, Beacon, ChannelId, Chunk, DataHeader, FrameHead, GroupId, Header, Heard, Hop, Incarnation,
-    MemberIndex, NodeId, Opening, Origin, Packet, Part, Probe, RegionId, RequestHead, Reset,
+    Kind, MemberIndex, NodeId, Opening, Origin, Packet, Part, Probe, RegionId, RequestHead, Reset,
     SeqRange, SlotHead, StreamId, StreamQuery, SummarySlot, TokenAck, TokenHead, ViewNumber,
 };
 use support::{Owned, OwnedChunk, OwnedRequest, OwnedSlot};
@@ -78,6 +78,11 @@ fn header_with_a_hop_and_an_epoch() {
     };
     let expected = "01 0c 00 04 c4c3c2c1 8877665544332211 03000000 01020304";
     assert_eq!(Owned::Solicit.encode(&header), bytes_of(expected));
+    assert_eq!(Kind::peek(&bytes_of(expected)), Some(Kind::Solicit));
+    assert_eq!(Hop::peek(&bytes_of(expected)), Some(Hop::PullRepair));
+    for bytes in [&[][..], &[1], &[1, 99, 0, 99]] {
+        assert_eq!((Kind::peek(bytes), Hop::peek(bytes)), (None, None));
+    }
 }
 
 #[test]
