@@ -37,11 +37,11 @@ const WAITING: [&str; 9] = [
     "crates/qsm/src/attach/session.rs",
     "crates/qsm/src/attach/share.rs",
     "crates/qsm/src/attach/subscription.rs",
-    "crates/qsm/src/core/start.rs",
-    "crates/qsm/src/engine.rs",
-    "crates/qsm/src/service.rs",
-    "crates/qsm/src/shared.rs",
-    "crates/qsm/src/sleepers.rs",
+    "crates/qsm/src/runtime/core/start.rs",
+    "crates/qsm/src/handle/engine.rs",
+    "crates/qsm/src/handle/service.rs",
+    "crates/qsm/src/handoff/shared.rs",
+    "crates/qsm/src/handoff/sleepers.rs",
 ];
 /// The crates that a message passes through at a node.
 const DATA_PATH: [&str; 5] = [

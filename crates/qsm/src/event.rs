@@ -9,9 +9,9 @@ use futures_core::Stream;
 use qsm_wire::{Incarnation, Origin, RegionId, ViewNumber};
 
 use crate::error::{CloseReason, RecvError};
-use crate::inbox::Capacity;
-use crate::mailbox::Mailbox;
-use crate::subscription::Overflow;
+use crate::handle::subscription::Overflow;
+use crate::handoff::inbox::Capacity;
+use crate::handoff::mailbox::Mailbox;
 
 /// Something that happened to a node, beside messages.
 ///

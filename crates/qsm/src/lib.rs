@@ -44,41 +44,29 @@
 //! own: [`Service`].
 
 pub mod attach;
-mod builder;
-mod core;
-mod engine;
 mod error;
 mod event;
-mod feed;
-mod inbox;
-mod mailbox;
-mod node;
-mod outlet;
-mod publisher;
+mod handle;
+mod handoff;
 mod report;
-mod service;
+mod runtime;
 mod shard;
-mod shared;
-mod sleepers;
 mod snapshot;
-mod subscription;
-mod tap;
-mod threads;
 
-pub use builder::{Builder, DATA_PORT, Embedded, NAME_BYTES_MAX};
 pub use error::{CloseReason, RecvError, RequestError, SendError, StartError};
 pub use event::{Event, Events};
-pub use feed::{Feed, FeedHandle, Pull};
-pub use node::Node;
-pub use publisher::Publisher;
-pub use report::CoreReport;
-pub use service::{SERVICE_PORT, Service, ServiceBuilder, ServiceSnapshot};
-pub use snapshot::{Memory, PublisherRow, RepairLatency, RuntimeStats, Snapshot, SubscriptionRow};
-pub use subscription::{
+pub use handle::builder::{Builder, DATA_PORT, Embedded, NAME_BYTES_MAX};
+pub use handle::node::Node;
+pub use handle::publisher::Publisher;
+pub use handle::service::{SERVICE_PORT, Service, ServiceBuilder, ServiceSnapshot};
+pub use handle::subscription::{
     Delivery, Iter, Message, Overflow, SubscribeOptions, Subscription, Upcalls,
 };
-pub use tap::{Direction, Tapped};
-pub use threads::CORES_MAX;
+pub use handoff::feed::{Feed, FeedHandle, Pull};
+pub use report::CoreReport;
+pub use runtime::tap::{Direction, Tapped};
+pub use runtime::threads::CORES_MAX;
+pub use snapshot::{Memory, PublisherRow, RepairLatency, RuntimeStats, Snapshot, SubscriptionRow};
 
 pub use qsm_gms::{DISCOVERY_V4, DISCOVERY_V6, ServiceEvent, ServiceStats};
 pub use qsm_net::{

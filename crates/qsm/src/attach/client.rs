@@ -24,9 +24,9 @@ use super::subscription::{Inbound, SubscribeOptions, Subscription, Upcalls};
 use super::tally::ClientRow;
 use crate::error::{CloseReason, RecvError, RequestError};
 use crate::event::{Event, Events};
-use crate::inbox::Inbox;
-use crate::sleepers::Sleepers;
-use crate::subscription::Delivery;
+use crate::handle::subscription::Delivery;
+use crate::handoff::inbox::Inbox;
+use crate::handoff::sleepers::Sleepers;
 
 /// How long the engine may take to say welcome.
 const WELCOME_TIMEOUT: Duration = Duration::from_secs(5);

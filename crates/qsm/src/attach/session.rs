@@ -29,11 +29,11 @@ use super::sink::RingSink;
 use super::subscription::SubscribeOptions;
 use super::tally::{ClientRow, Tally};
 use crate::error::RequestError;
-use crate::node::Node;
-use crate::publisher::Publisher;
-use crate::shared::Sink;
-use crate::sleepers::Sleepers;
-use crate::subscription::{Membership, Overflow};
+use crate::handle::node::Node;
+use crate::handle::publisher::Publisher;
+use crate::handle::subscription::{Membership, Overflow};
+use crate::handoff::shared::Sink;
+use crate::handoff::sleepers::Sleepers;
 
 /// In the tag of a record: the publisher is given up.
 pub(super) const RETIRE: u32 = 1 << 31;

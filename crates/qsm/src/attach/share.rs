@@ -18,8 +18,8 @@ use super::session::{End, Line, RING_BYTES_MIN, Session};
 use super::tally::{ClientRow, Count, ShareStats};
 use crate::error::{CloseReason, RecvError};
 use crate::event::{Event, Events};
-use crate::inbox::Inbox;
-use crate::node::Node;
+use crate::handle::node::Node;
+use crate::handoff::inbox::Inbox;
 
 /// How long a process may take to say hello.
 const HELLO_TIMEOUT: Duration = Duration::from_secs(5);

@@ -6,10 +6,10 @@ use std::sync::Arc;
 use qsm_net::Affinity;
 
 use super::Core;
-use crate::builder::{Builder, Channels, Embedded, Network};
 use crate::event::Event;
-use crate::service::{Service, ServiceBuilder};
-use crate::shared::Command;
+use crate::handle::builder::{Builder, Channels, Embedded, Network};
+use crate::handle::service::{Service, ServiceBuilder};
+use crate::handoff::shared::Command;
 
 pub(super) struct Embedding {
     when: Embedded,

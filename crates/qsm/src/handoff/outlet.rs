@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering, fence};
 
 use crossbeam_queue::SegQueue;
 
-use crate::sleepers::Sleepers;
+use crate::handoff::sleepers::Sleepers;
 
 /// Whether the core has, or needs, to look at a source.
 ///

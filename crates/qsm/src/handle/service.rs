@@ -17,11 +17,13 @@ use qsm_proto::{Seed, Transmit};
 use qsm_wire::NodeId;
 use qsm_wire::membership::{GroupRow, NodeRow, RegionRow};
 
-use crate::builder::{Channels, Network, check_name, plain};
-use crate::core::{Clock, Poll, Transmitter, random};
 use crate::error::{CloseReason, RecvError, RequestError, StartError};
-use crate::inbox::{Capacity, Inbox};
-use crate::subscription::Overflow;
+use crate::handle::builder::{Channels, Network, check_name, plain};
+use crate::handle::subscription::Overflow;
+use crate::handoff::inbox::{Capacity, Inbox};
+use crate::runtime::clock::Clock;
+use crate::runtime::core::random;
+use crate::runtime::transmit::{Poll, Transmitter};
 
 /// Default port of a membership service that is a program of its own.
 pub const SERVICE_PORT: u16 = 4481;

@@ -7,11 +7,11 @@ use qsm_proto::view::Layout;
 use qsm_proto::{Limits, Pace, Recovery};
 
 use crate::error::StartError;
-use crate::node::Node;
-use crate::outlet::GateLimits;
+use crate::handle::node::Node;
+use crate::handoff::outlet::GateLimits;
 use crate::report::CoreReport;
-use crate::tap::{Tap, Tapped};
-use crate::threads::ThreadOptions;
+use crate::runtime::tap::{Tap, Tapped};
+use crate::runtime::threads::ThreadOptions;
 
 /// Longest name of a node or a cluster, bytes.
 pub const NAME_BYTES_MAX: usize = 64;
@@ -517,7 +517,7 @@ impl Builder {
     /// # Errors
     /// [`StartError`], whose text says what to do.
     pub fn start(self) -> Result<Node, StartError> {
-        crate::core::start(self)
+        crate::runtime::core::start(self)
     }
 
     /// What each core thread would be granted: opens the sockets and starts the threads as
@@ -526,7 +526,7 @@ impl Builder {
     /// # Errors
     /// As [`Builder::start`].
     pub fn probe(self) -> Result<Vec<CoreReport>, StartError> {
-        crate::core::probe(self)
+        crate::runtime::core::probe(self)
     }
 }
 

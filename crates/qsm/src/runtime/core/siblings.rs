@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::error::CloseReason;
-use crate::shared::{Command, Shared};
+use crate::handoff::shared::{Command, Shared};
 
 /// How long the others may take to end when one has failed.
 const END_TIMEOUT: Duration = Duration::from_millis(500);

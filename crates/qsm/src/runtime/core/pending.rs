@@ -8,8 +8,8 @@ use qsm_wire::RegionId;
 
 use super::sources::Sources;
 use crate::error::RequestError;
-use crate::outlet::Outlet;
-use crate::shared::{Reply, Rows, Shared};
+use crate::handoff::outlet::Outlet;
+use crate::handoff::shared::{Reply, Rows, Shared};
 
 /// Asked of the membership service.
 pub(super) enum Asked {

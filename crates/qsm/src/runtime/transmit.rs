@@ -7,8 +7,8 @@ use std::time;
 use qsm_net::{Ports, SendError, Sent};
 use qsm_proto::{Endpoint, Instant, Transmit};
 
+use crate::runtime::tap::{Direction, Tap, Tapped};
 use crate::snapshot::RuntimeStats;
-use crate::tap::{Direction, Tap, Tapped};
 
 /// Datagrams or trains sent in one turn; then receiving goes first again. Trains of 64 KiB at
 /// 4 GB/s: 1 ms.

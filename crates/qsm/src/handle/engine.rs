@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 use qsm_wire::NodeId;
 
 use crate::error::{CloseReason, RequestError};
+use crate::handoff::shared::{Answer, Command, Reply, Shared};
 use crate::shard::Shards;
-use crate::shared::{Answer, Command, Reply, Shared};
 
 /// How long dropping the last handle of a node may take.
 const DROP_TIMEOUT: Duration = Duration::from_millis(500);

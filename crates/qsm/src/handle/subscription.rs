@@ -8,9 +8,9 @@ use futures_core::Stream;
 use qsm_wire::{GroupId, Origin};
 
 use crate::error::RecvError;
-use crate::inbox::Capacity;
-use crate::mailbox::Mailbox;
-use crate::shared::{Command, Shared};
+use crate::handoff::inbox::Capacity;
+use crate::handoff::mailbox::Mailbox;
+use crate::handoff::shared::{Command, Shared};
 
 /// What happens when a subscription's queue is full, that is, when its reader is slower than the
 /// messages come (R128). Whatever is chosen, other subscriptions, other nodes and the senders are

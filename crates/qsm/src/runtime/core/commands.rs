@@ -9,8 +9,8 @@ use super::pending::{Asked, Condition, Flush, Wait};
 use super::{Closing, Core};
 use crate::error::{CloseReason, RequestError};
 use crate::event::Event;
-use crate::feed::{Feed, FeedHandle};
-use crate::shared::{Command, Reply, Subscribe};
+use crate::handoff::feed::{Feed, FeedHandle};
+use crate::handoff::shared::{Command, Reply, Subscribe};
 use crate::snapshot::{Memory, RepairLatency, Snapshot};
 
 impl Core {

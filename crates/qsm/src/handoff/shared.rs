@@ -13,15 +13,15 @@ use qsm_wire::NodeId;
 use qsm_wire::membership::{GroupRow, NodeRow, QueryKind, RegionRow};
 
 use crate::attach::RingSink;
-use crate::builder::Builder;
-use crate::core::Core;
 use crate::error::{CloseReason, RequestError};
 use crate::event::Event;
-use crate::feed::{Feed, FeedHandle};
-use crate::inbox::Inbox;
-use crate::outlet::{Gate, Outlet};
+use crate::handle::builder::Builder;
+use crate::handle::subscription::{Delivery, Message};
+use crate::handoff::feed::{Feed, FeedHandle};
+use crate::handoff::inbox::Inbox;
+use crate::handoff::outlet::{Gate, Outlet};
+use crate::runtime::core::Core;
 use crate::snapshot::Snapshot;
-use crate::subscription::{Delivery, Message};
 
 /// How much longer than the core a caller waits, so that the core's answer is the rule.
 const REPLY_GRACE: Duration = Duration::from_millis(500);

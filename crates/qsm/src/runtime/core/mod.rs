@@ -18,7 +18,6 @@
 //! Everything received comes before anything sent (R122); every step is bounded, so that none
 //! starves another (R120).
 
-mod clock;
 mod commands;
 mod embedding;
 mod events;
@@ -30,7 +29,6 @@ mod siblings;
 mod slice;
 mod sources;
 mod start;
-mod transmit;
 
 use std::io;
 use std::sync::Arc;
@@ -39,7 +37,6 @@ use std::time::Duration;
 use qsm_net::Ports;
 use qsm_proto::{Datagram, Endpoint, Instant};
 
-pub(crate) use self::clock::Clock;
 use self::embedding::Embedding;
 use self::events::Readers;
 use self::pending::Pending;
@@ -48,11 +45,12 @@ use self::siblings::Siblings;
 use self::slice::Slice;
 use self::sources::{Output, Sources};
 pub(crate) use self::start::{probe, random, start};
-pub(crate) use self::transmit::{Poll, Transmitter};
 use crate::error::{CloseReason, RequestError};
-use crate::shared::{Reply, Shared};
+use crate::handoff::shared::{Reply, Shared};
+use crate::runtime::clock::Clock;
+use crate::runtime::tap::{Direction, Tap, Tapped};
+use crate::runtime::transmit::Transmitter;
 use crate::snapshot::RuntimeStats;
-use crate::tap::{Direction, Tap, Tapped};
 
 /// Datagrams received in one turn before timers and sending get theirs: about 1 ms at 4 million
 /// a second.

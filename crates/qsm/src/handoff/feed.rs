@@ -2,8 +2,8 @@ use core::fmt;
 use std::sync::Arc;
 use std::time::Instant;
 
-use crate::outlet::Signal;
-use crate::shared::{Command, Shared};
+use crate::handoff::outlet::Signal;
+use crate::handoff::shared::{Command, Shared};
 
 /// What a feed had when it was asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::error::{RequestError, SendError};
-use crate::feed::{Feed, FeedHandle};
-use crate::outlet::Outlet;
-use crate::shared::{Command, Shared};
+use crate::handoff::feed::{Feed, FeedHandle};
+use crate::handoff::outlet::Outlet;
+use crate::handoff::shared::{Command, Shared};
 
 /// Sends to one group, from any thread. Made by [`Node::publisher`](crate::Node::publisher).
 ///

@@ -12,12 +12,12 @@ use std::sync::Arc;
 use qsm_proto::{Endpoint, Instant, Publication, PublishError};
 use qsm_wire::{GroupId, RegionId};
 
-use super::Clock;
 use super::lanes::Lanes;
 use super::routes::Routes;
-use crate::feed::{Feed, Pull};
-use crate::outlet::{Outlet, Signal};
-use crate::shared::Shared;
+use crate::handoff::feed::{Feed, Pull};
+use crate::handoff::outlet::{Outlet, Signal};
+use crate::handoff::shared::Shared;
+use crate::runtime::clock::Clock;
 use crate::snapshot::{PublisherRow, RuntimeStats};
 
 /// Messages taken in one turn; then receiving goes first again. At 0.1 µs each, 100 µs, and at 100

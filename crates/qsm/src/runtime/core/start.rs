@@ -14,17 +14,19 @@ use qsm_wire::NodeId;
 
 use super::slice::Slice;
 use super::{
-    About, Clock, Core, Embedding, Load, Pause, Pending, Readers, Routes, Siblings, Sources,
-    Transmitter, sockets_failed,
+    About, Core, Embedding, Load, Pause, Pending, Readers, Routes, Siblings, Sources,
+    sockets_failed,
 };
-use crate::builder::{Builder, check_name};
-use crate::engine::{Engine, Engines};
 use crate::error::{CloseReason, StartError};
-use crate::node::Node;
+use crate::handle::builder::{Builder, check_name};
+use crate::handle::engine::{Engine, Engines};
+use crate::handle::node::Node;
+use crate::handoff::shared::Shared;
 use crate::report::CoreReport;
-use crate::shared::Shared;
+use crate::runtime::clock::Clock;
+use crate::runtime::threads::{CORES_MAX, ThreadOptions};
+use crate::runtime::transmit::Transmitter;
 use crate::snapshot::RuntimeStats;
-use crate::threads::{CORES_MAX, ThreadOptions};
 
 /// What Ethernet carries in one packet.
 const ETHERNET_BYTES: usize = 1500;

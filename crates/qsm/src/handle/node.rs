@@ -10,16 +10,16 @@ use qsm_wire::NodeId;
 use qsm_wire::membership::{GroupRow, NodeRow, QueryKind, RegionRow};
 
 use crate::attach::{Share, ShareError, ShareOptions};
-use crate::builder::Builder;
-use crate::engine::Engines;
 use crate::error::{CloseReason, RecvError, RequestError};
 use crate::event::Events;
-use crate::mailbox::Mailbox;
-use crate::publisher::Publisher;
+use crate::handle::builder::Builder;
+use crate::handle::engine::Engines;
+use crate::handle::publisher::Publisher;
+use crate::handle::subscription::{Delivery, Membership, SubscribeOptions, Subscription, Upcalls};
+use crate::handoff::mailbox::Mailbox;
+use crate::handoff::shared::{Answer, Command, Rows, Sink, Subscribe};
 use crate::shard::Share as CoreShare;
-use crate::shared::{Answer, Command, Rows, Sink, Subscribe};
 use crate::snapshot::Snapshot;
-use crate::subscription::{Delivery, Membership, SubscribeOptions, Subscription, Upcalls};
 
 /// A member of a cluster: a handle of the core thread, or the core threads
 /// ([`Builder::cores`]), that do all its work.

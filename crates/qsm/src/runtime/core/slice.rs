@@ -4,7 +4,7 @@ use std::thread;
 use qsm_net::{SHORT_SLICE, ThreadReport};
 use qsm_proto::Instant;
 
-use super::Clock;
+use crate::runtime::clock::Clock;
 
 /// Longer than others take who give the CPU away as well, a dozen of them even; shorter than the
 /// usual slice.

@@ -11,10 +11,10 @@ use qsm_wire::{GroupId, Origin};
 use crate::attach::RingSink;
 use crate::error::{CloseReason, RecvError};
 use crate::event::Event;
-use crate::inbox::Inbox;
-use crate::shared::{Sink, Upcall};
+use crate::handle::subscription::{Delivery, Message};
+use crate::handoff::inbox::Inbox;
+use crate::handoff::shared::{Sink, Upcall};
 use crate::snapshot::{RuntimeStats, SubscriptionRow};
-use crate::subscription::{Delivery, Message};
 
 /// Largest group number that the table has room for; the membership service numbers densely.
 const GROUPS_MAX: usize = 1 << 22;

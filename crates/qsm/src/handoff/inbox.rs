@@ -7,8 +7,8 @@ use std::time::Instant;
 use crossbeam_queue::SegQueue;
 
 use crate::error::RecvError;
-use crate::sleepers::Sleepers;
-use crate::subscription::Overflow;
+use crate::handle::subscription::Overflow;
+use crate::handoff::sleepers::Sleepers;
 
 /// What a queue holds at most.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

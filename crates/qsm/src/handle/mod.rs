@@ -1,0 +1,8 @@
+//! Handles that applications hold: they queue, ask and wait, and do no work of the protocol.
+
+pub(crate) mod builder;
+pub(crate) mod engine;
+pub(crate) mod node;
+pub(crate) mod publisher;
+pub(crate) mod service;
+pub(crate) mod subscription;

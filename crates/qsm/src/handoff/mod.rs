@@ -1,0 +1,9 @@
+//! Queues and signals between application threads and core threads. Both sides know them; they know
+//! neither.
+
+pub(crate) mod feed;
+pub(crate) mod inbox;
+pub(crate) mod mailbox;
+pub(crate) mod outlet;
+pub(crate) mod shared;
+pub(crate) mod sleepers;

@@ -1,0 +1,7 @@
+//! Threads that do a node's work: the core threads, and that of the membership service.
+
+pub(crate) mod clock;
+pub(crate) mod core;
+pub(crate) mod tap;
+pub(crate) mod threads;
+pub(crate) mod transmit;
