@@ -54,15 +54,15 @@ mod shard;
 mod snapshot;
 
 pub use error::{CloseReason, RecvError, RequestError, SendError, StartError};
-pub use event::{Event, Events};
+pub use event::Event;
 pub use handle::builder::{Builder, DATA_PORT, Embedded, NAME_BYTES_MAX};
+pub use handle::events::Events;
 pub use handle::node::Node;
 pub use handle::publisher::Publisher;
 pub use handle::service::{SERVICE_PORT, Service, ServiceBuilder, ServiceSnapshot};
-pub use handle::subscription::{
-    Delivery, Iter, Message, Overflow, SubscribeOptions, Subscription, Upcalls,
-};
+pub use handle::subscription::{Iter, SubscribeOptions, Subscription, Upcalls};
 pub use handoff::feed::{Feed, FeedHandle, Pull};
+pub use handoff::message::{Delivery, Message, Overflow};
 pub use report::CoreReport;
 pub use runtime::tap::{Direction, Tapped};
 pub use runtime::threads::CORES_MAX;

@@ -23,9 +23,10 @@ use super::session::REQUESTS_AT_ONCE;
 use super::subscription::{Inbound, SubscribeOptions, Subscription, Upcalls};
 use super::tally::ClientRow;
 use crate::error::{CloseReason, RecvError, RequestError};
-use crate::event::{Event, Events};
-use crate::handle::subscription::Delivery;
+use crate::event::Event;
+use crate::handle::events::Events;
 use crate::handoff::inbox::Inbox;
+use crate::handoff::message::Delivery;
 use crate::handoff::sleepers::Sleepers;
 
 /// How long the engine may take to say welcome.

@@ -23,7 +23,7 @@ use qsm_wire::{Incarnation, NodeId, Origin};
 
 use crate::error::RequestError;
 use crate::event::Event;
-use crate::handle::subscription::Overflow;
+use crate::handoff::message::Overflow;
 
 /// Version of the handshake, the requests and the rings. Both sides must have the same.
 pub(super) const VERSION: u32 = 1;

@@ -31,7 +31,8 @@ use super::tally::{ClientRow, Tally};
 use crate::error::RequestError;
 use crate::handle::node::Node;
 use crate::handle::publisher::Publisher;
-use crate::handle::subscription::{Membership, Overflow};
+use crate::handle::subscription::Membership;
+use crate::handoff::message::Overflow;
 use crate::handoff::shared::Sink;
 use crate::handoff::sleepers::Sleepers;
 

@@ -17,7 +17,8 @@ use super::ring::{memory_words, message_bytes_max};
 use super::session::{End, Line, RING_BYTES_MIN, Session};
 use super::tally::{ClientRow, Count, ShareStats};
 use crate::error::{CloseReason, RecvError};
-use crate::event::{Event, Events};
+use crate::event::Event;
+use crate::handle::events::Events;
 use crate::handle::node::Node;
 use crate::handoff::inbox::Inbox;
 

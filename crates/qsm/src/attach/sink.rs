@@ -11,8 +11,8 @@ use super::error::CutReason;
 use super::ring::{Nonsense, Writer, Written, readers_bell};
 use super::session::{End, Line};
 use super::tally::Tally;
-use crate::handle::subscription::{Delivery, Overflow};
 use crate::handoff::inbox::Offered;
+use crate::handoff::message::{Delivery, Overflow};
 
 /// Words of a record beside length and place of the group: group and incarnation, node, number.
 pub(super) const EXTRA: usize = 3;

@@ -15,7 +15,7 @@ use super::ring::{Reader, memory_words, readers_bell};
 use super::sink::EXTRA;
 use crate::error::{CloseReason, RecvError, RequestError};
 use crate::event::Event;
-use crate::handle::subscription::{Delivery, Message, Overflow};
+use crate::handoff::message::{Delivery, Message, Overflow};
 
 /// How often one subscription's drops are told.
 const SLOW_INTERVAL: Duration = Duration::from_secs(1);

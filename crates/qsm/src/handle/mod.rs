@@ -2,6 +2,7 @@
 
 pub(crate) mod builder;
 pub(crate) mod engine;
+pub(crate) mod events;
 pub(crate) mod node;
 pub(crate) mod publisher;
 pub(crate) mod service;

@@ -11,12 +11,13 @@ use qsm_wire::membership::{GroupRow, NodeRow, QueryKind, RegionRow};
 
 use crate::attach::{Share, ShareError, ShareOptions};
 use crate::error::{CloseReason, RecvError, RequestError};
-use crate::event::Events;
 use crate::handle::builder::Builder;
 use crate::handle::engine::Engines;
+use crate::handle::events::Events;
 use crate::handle::publisher::Publisher;
-use crate::handle::subscription::{Delivery, Membership, SubscribeOptions, Subscription, Upcalls};
+use crate::handle::subscription::{Membership, SubscribeOptions, Subscription, Upcalls};
 use crate::handoff::mailbox::Mailbox;
+use crate::handoff::message::Delivery;
 use crate::handoff::shared::{Answer, Command, Rows, Sink, Subscribe};
 use crate::shard::Share as CoreShare;
 use crate::snapshot::Snapshot;

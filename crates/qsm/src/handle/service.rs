@@ -19,8 +19,8 @@ use qsm_wire::membership::{GroupRow, NodeRow, RegionRow};
 
 use crate::error::{CloseReason, RecvError, RequestError, StartError};
 use crate::handle::builder::{Channels, Network, check_name, plain};
-use crate::handle::subscription::Overflow;
-use crate::handoff::inbox::{Capacity, Inbox};
+use crate::handoff::inbox::Inbox;
+use crate::handoff::message::{Capacity, Overflow};
 use crate::runtime::clock::Clock;
 use crate::runtime::core::random;
 use crate::runtime::transmit::{Poll, Transmitter};

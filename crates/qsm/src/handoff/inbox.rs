@@ -7,15 +7,8 @@ use std::time::Instant;
 use crossbeam_queue::SegQueue;
 
 use crate::error::RecvError;
-use crate::handle::subscription::Overflow;
+use crate::handoff::message::{Capacity, Overflow};
 use crate::handoff::sleepers::Sleepers;
-
-/// What a queue holds at most.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Capacity {
-    pub(crate) messages: usize,
-    pub(crate) bytes: usize,
-}
 
 /// What became of an item that was offered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
 use crate::error::RecvError;
-use crate::handle::subscription::Overflow;
-use crate::handoff::inbox::{Capacity, Inbox, Readership};
+use crate::handoff::inbox::{Inbox, Readership};
+use crate::handoff::message::{Capacity, Overflow};
 
 #[derive(Debug)]
 pub(crate) struct Mailbox<T> {

@@ -4,6 +4,7 @@
 pub(crate) mod feed;
 pub(crate) mod inbox;
 pub(crate) mod mailbox;
+pub(crate) mod message;
 pub(crate) mod outlet;
 pub(crate) mod shared;
 pub(crate) mod sleepers;

@@ -11,8 +11,8 @@ use qsm_wire::{GroupId, Origin};
 use crate::attach::RingSink;
 use crate::error::{CloseReason, RecvError};
 use crate::event::Event;
-use crate::handle::subscription::{Delivery, Message};
 use crate::handoff::inbox::Inbox;
+use crate::handoff::message::{Delivery, Message};
 use crate::handoff::shared::{Sink, Upcall};
 use crate::snapshot::{RuntimeStats, SubscriptionRow};
 

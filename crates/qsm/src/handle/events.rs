@@ -1,0 +1,103 @@
+use core::pin::Pin;
+use core::task::{Context, Poll};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use futures_core::Stream;
+
+use crate::error::RecvError;
+use crate::event::Event;
+use crate::handoff::mailbox::Mailbox;
+use crate::handoff::message::{Capacity, Overflow};
+
+/// A reader of a node's events; made by [`Node::events`](crate::Node::events). Each reader gets
+/// all events from its making on. It keeps at most [`Events::CAPACITY`]; beyond that the oldest
+/// are dropped and counted.
+#[derive(Debug)]
+pub struct Events {
+    pub(crate) mailbox: Mailbox<Event>,
+    /// The end was told.
+    pub(crate) ended: AtomicBool,
+}
+
+impl Events {
+    /// Events that wait to be read.
+    pub const CAPACITY: usize = 4096;
+
+    /// From so many cores.
+    pub(crate) fn new(cores: usize) -> Self {
+        let (messages, bytes) = (Self::CAPACITY, usize::MAX);
+        let capacity = Capacity { messages, bytes };
+        Self {
+            mailbox: Mailbox::new(cores, capacity, Overflow::DropOldest),
+            ended: AtomicBool::new(false),
+        }
+    }
+
+    /// The next event, or `None` when none is there.
+    ///
+    /// # Errors
+    /// [`RecvError::Closed`] after the last event, [`Event::Closed`].
+    pub fn try_recv(&self) -> Result<Option<Event>, RecvError> {
+        self.mailbox.try_recv().or_else(|end| self.tell(end))
+    }
+
+    /// Waits for the next event at most this long; `None` when none came.
+    ///
+    /// # Errors
+    /// As [`Events::try_recv`].
+    pub fn recv_timeout(&self, timeout: Duration) -> Result<Option<Event>, RecvError> {
+        let received = self.mailbox.recv(Instant::now().checked_add(timeout));
+        received.or_else(|end| self.tell(end))
+    }
+
+    /// Events dropped because nobody read them in time.
+    #[must_use]
+    pub fn dropped(&self) -> u64 {
+        self.mailbox.dropped()
+    }
+
+    /// The end comes once as an event.
+    fn tell(&self, end: RecvError) -> Result<Option<Event>, RecvError> {
+        match end {
+            RecvError::Closed(reason) if !self.ended.swap(true, Ordering::Relaxed) => {
+                Ok(Some(Event::Closed { reason }))
+            }
+            end => Err(end),
+        }
+    }
+}
+
+/// Waits for events; ends after [`Event::Closed`].
+impl Iterator for Events {
+    type Item = Event;
+
+    fn next(&mut self) -> Option<Event> {
+        loop {
+            match self.mailbox.recv(None).or_else(|end| self.tell(end)) {
+                Ok(Some(event)) => return Some(event),
+                // Without a deadline a wait ends with an event or an error.
+                Ok(None) => {}
+                Err(_) => return None,
+            }
+        }
+    }
+}
+
+impl Stream for Events {
+    type Item = Event;
+
+    fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Event>> {
+        let received = self.mailbox.poll_recv(context);
+        received.map(|result| match result {
+            Ok(event) => Some(event),
+            Err(end) => self.tell(end).ok().flatten(),
+        })
+    }
+}
+
+impl Drop for Events {
+    fn drop(&mut self) {
+        self.mailbox.leave();
+    }
+}

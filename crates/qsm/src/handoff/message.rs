@@ -1,0 +1,108 @@
+//! Messages on their way to the application, and the limits of the queues they wait in.
+
+use core::fmt;
+use std::sync::Arc;
+
+use qsm_wire::{GroupId, Origin};
+
+/// What happens when a subscription's queue is full, that is, when its reader is slower than the
+/// messages come (R128). Whatever is chosen, other subscriptions, other nodes and the senders are
+/// not slowed down; drops are counted ([`Subscription::dropped`](crate::Subscription::dropped)) and told
+/// ([`Event::SlowConsumer`](crate::Event::SlowConsumer)).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Overflow {
+    /// The message that finds no room is dropped. Default: what was received first stays.
+    #[default]
+    DropNewest,
+    /// The oldest messages are dropped to make room: for readers who want the present state.
+    DropOldest,
+    /// The subscription ends with [`RecvError::Overflow`](crate::RecvError::Overflow) after what is queued: for readers to
+    /// whom a gap is worse than an end.
+    Disconnect,
+}
+
+/// What a queue holds at most.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Capacity {
+    pub(crate) messages: usize,
+    pub(crate) bytes: usize,
+}
+
+/// A message received.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Message {
+    pub(crate) group: Arc<str>,
+    pub(crate) group_id: GroupId,
+    pub(crate) sender: Origin,
+    pub(crate) number: u64,
+    pub(crate) bytes: Vec<u8>,
+}
+
+impl Message {
+    /// Name of the group it was published to.
+    #[must_use]
+    pub fn group(&self) -> &str {
+        &self.group
+    }
+
+    /// The group's number, while the node stays in the cluster.
+    #[must_use]
+    pub fn group_id(&self) -> GroupId {
+        self.group_id
+    }
+
+    /// Who published it: a node in one of its lives.
+    #[must_use]
+    pub fn sender(&self) -> Origin {
+        self.sender
+    }
+
+    /// Its number among this sender's messages to this group: 1, 2, 3, …
+    ///
+    /// A reader that joined later begins above 1. After that numbers grow by one; those that are
+    /// left out are told by [`Event::Lost`](crate::Event::Lost), or were dropped because this
+    /// subscription's queue was full.
+    #[must_use]
+    pub fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// Its content.
+    #[must_use]
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// Its content, to keep.
+    #[must_use]
+    pub fn into_bytes(self) -> Vec<u8> {
+        self.bytes
+    }
+}
+
+impl fmt::Debug for Message {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Message")
+            .field("group", &self.group)
+            .field("sender", &format_args!("{}", self.sender))
+            .field("number", &self.number)
+            .field("length", &self.bytes.len())
+            .finish_non_exhaustive()
+    }
+}
+
+/// A message during an upcall (R128): its bytes are lent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Delivery<'a> {
+    /// Name of the group it was published to.
+    pub group: &'a str,
+    /// The group's number, while the node stays in the cluster.
+    pub group_id: GroupId,
+    /// Who published it.
+    pub sender: Origin,
+    /// Its number among this sender's messages to this group, from 1. See [`Message::number`].
+    pub number: u64,
+    /// Its content.
+    pub bytes: &'a [u8],
+}
