@@ -40,6 +40,7 @@ const WAITING: [&str; 9] = [
     "crates/qsm/src/runtime/core/start.rs",
     "crates/qsm/src/handle/engine.rs",
     "crates/qsm/src/handle/service.rs",
+    "crates/qsm/src/handoff/reply.rs",
     "crates/qsm/src/handoff/shared.rs",
     "crates/qsm/src/handoff/sleepers.rs",
 ];

@@ -64,6 +64,5 @@ pub use client::Attached;
 pub use error::{AttachError, CutReason, ShareError, ShareEvent};
 pub use publisher::Publisher;
 pub use share::{Share, ShareOptions};
-pub(crate) use sink::RingSink;
 pub use subscription::{SubscribeOptions, Subscription, Upcalls};
 pub use tally::{ClientRow, ShareStats};

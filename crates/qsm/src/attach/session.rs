@@ -33,7 +33,7 @@ use crate::handle::node::Node;
 use crate::handle::publisher::Publisher;
 use crate::handle::subscription::Membership;
 use crate::handoff::message::Overflow;
-use crate::handoff::shared::Sink;
+use crate::handoff::sink::Sink;
 use crate::handoff::sleepers::Sleepers;
 
 /// In the tag of a record: the publisher is given up.
@@ -419,7 +419,7 @@ impl Session {
             let writer = Writer::new(Arc::clone(&memory), number, capacity);
             let ring = (&memory, writer);
             let sink = RingSink::new(names, ring, overflow, &self.line, &self.tally);
-            (share, Sink::Ring(Box::new(sink)))
+            (share, Sink::Foreign(Box::new(sink)))
         });
         let membership = self.node.enter(names.to_vec(), sinks)?;
         Ok((membership, descriptor))

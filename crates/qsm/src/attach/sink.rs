@@ -13,12 +13,13 @@ use super::session::{End, Line};
 use super::tally::Tally;
 use crate::handoff::inbox::Offered;
 use crate::handoff::message::{Delivery, Overflow};
+use crate::handoff::sink::ForeignQueue;
 
 /// Words of a record beside length and place of the group: group and incarnation, node, number.
 pub(super) const EXTRA: usize = 3;
 
 /// Writes the messages of one subscription that come on one core thread.
-pub(crate) struct RingSink {
+pub(super) struct RingSink {
     pub(super) names: Arc<[Arc<str>]>,
     places: HashMap<Arc<str>, u32>,
     /// The group of the latest message, and the place of its name: messages of a group often follow
@@ -56,8 +57,30 @@ impl RingSink {
         }
     }
 
-    /// Writes a message, or drops it by the policy.
-    pub(crate) fn offer(&mut self, message: Delivery<'_>) -> Offered {
+    fn drop_one(&mut self) {
+        self.writer.drop_one();
+        self.tally.dropped.add(1);
+        if self.overflow == Overflow::Disconnect {
+            self.over = true;
+            self.writer.end();
+        }
+    }
+
+    fn place(&mut self, message: &Delivery<'_>) -> Option<u32> {
+        if let Some((group, place)) = self.latest
+            && group == message.group_id
+            && *self.names[place as usize] == *message.group
+        {
+            return Some(place);
+        }
+        let place = *self.places.get(message.group)?;
+        self.latest = Some((message.group_id, place));
+        Some(place)
+    }
+}
+
+impl ForeignQueue for RingSink {
+    fn offer(&mut self, message: Delivery<'_>) -> Offered {
         let nothing = Offered {
             kept: false,
             dropped: 0,
@@ -95,39 +118,17 @@ impl RingSink {
         }
     }
 
-    /// Wakes the process if it sleeps. Once per turn.
-    pub(crate) fn wake(&self) {
+    fn wake(&self) {
         if readers_bell(&self.memory).ring() {
             self.tally.wakes.add(1);
         }
     }
 
-    pub(crate) fn queued_bytes(&self) -> usize {
+    fn queued_bytes(&self) -> usize {
         self.writer.queued_bytes()
     }
 
-    pub(crate) fn dropped(&self) -> u64 {
+    fn dropped(&self) -> u64 {
         self.writer.dropped()
-    }
-
-    fn drop_one(&mut self) {
-        self.writer.drop_one();
-        self.tally.dropped.add(1);
-        if self.overflow == Overflow::Disconnect {
-            self.over = true;
-            self.writer.end();
-        }
-    }
-
-    fn place(&mut self, message: &Delivery<'_>) -> Option<u32> {
-        if let Some((group, place)) = self.latest
-            && group == message.group_id
-            && *self.names[place as usize] == *message.group
-        {
-            return Some(place);
-        }
-        let place = *self.places.get(message.group)?;
-        self.latest = Some((message.group_id, place));
-        Some(place)
     }
 }

@@ -8,7 +8,9 @@ use std::time::{Duration, Instant};
 use qsm_wire::NodeId;
 
 use crate::error::{CloseReason, RequestError};
-use crate::handoff::shared::{Answer, Command, Reply, Shared};
+use crate::handoff::command::Command;
+use crate::handoff::reply::{Answer, Reply};
+use crate::handoff::shared::Shared;
 use crate::shard::Shards;
 
 /// How long dropping the last handle of a node may take.

@@ -3,6 +3,7 @@
 pub(crate) mod builder;
 pub(crate) mod engine;
 pub(crate) mod events;
+pub(crate) mod feed;
 pub(crate) mod node;
 pub(crate) mod publisher;
 pub(crate) mod service;

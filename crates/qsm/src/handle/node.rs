@@ -16,9 +16,11 @@ use crate::handle::engine::Engines;
 use crate::handle::events::Events;
 use crate::handle::publisher::Publisher;
 use crate::handle::subscription::{Membership, SubscribeOptions, Subscription, Upcalls};
+use crate::handoff::command::{Command, Rows, Subscribe};
 use crate::handoff::mailbox::Mailbox;
 use crate::handoff::message::Delivery;
-use crate::handoff::shared::{Answer, Command, Rows, Sink, Subscribe};
+use crate::handoff::reply::Answer;
+use crate::handoff::sink::Sink;
 use crate::shard::Share as CoreShare;
 use crate::snapshot::Snapshot;
 

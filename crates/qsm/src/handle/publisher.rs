@@ -4,9 +4,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::error::{RequestError, SendError};
-use crate::handoff::feed::{Feed, FeedHandle};
+use crate::handle::feed::FeedHandle;
+use crate::handoff::command::{Command, FeedPlace};
+use crate::handoff::feed::Feed;
 use crate::handoff::outlet::Outlet;
-use crate::handoff::shared::{Command, Shared};
+use crate::handoff::shared::Shared;
 
 /// Sends to one group, from any thread. Made by [`Node::publisher`](crate::Node::publisher).
 ///
@@ -126,12 +128,13 @@ impl Publisher {
     pub fn feed(&self, feed: impl Feed + 'static) -> Result<FeedHandle, RequestError> {
         let name = Arc::clone(&self.outlet.name);
         let feed = Box::new(feed);
-        self.shared
-            .ask("registering a feed", None, |reply, _| Command::Feed {
-                name,
-                feed,
-                reply,
-            })
+        let command = |reply, _| Command::Feed { name, feed, reply };
+        let FeedPlace { slot, signal } = self.shared.ask("registering a feed", None, command)?;
+        Ok(FeedHandle {
+            slot,
+            signal,
+            shared: Arc::clone(&self.shared),
+        })
     }
 
     /// Waits until the group has at least `count` receivers known to this node, not counting this

@@ -6,9 +6,10 @@ use std::time::{Duration, Instant};
 use futures_core::Stream;
 
 use crate::error::RecvError;
+use crate::handoff::command::Command;
 use crate::handoff::mailbox::Mailbox;
 use crate::handoff::message::{Capacity, Message, Overflow};
-use crate::handoff::shared::{Command, Shared};
+use crate::handoff::shared::Shared;
 
 /// How a subscription queues.
 ///

@@ -1,11 +1,8 @@
-use core::fmt;
-use std::sync::Arc;
 use std::time::Instant;
 
-use crate::handoff::outlet::Signal;
-use crate::handoff::shared::{Command, Shared};
-
 /// What a feed had when it was asked.
+///
+/// [`FeedHandle::wake`]: crate::FeedHandle::wake
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pull {
     /// The buffer holds a message.
@@ -51,36 +48,5 @@ pub trait Feed: Send {
 impl<F: FnMut(&mut Vec<u8>) -> Pull + Send> Feed for F {
     fn pull(&mut self, message: &mut Vec<u8>) -> Pull {
         self(message)
-    }
-}
-
-/// A feed's place in the core. Dropping it drops the feed.
-pub struct FeedHandle {
-    pub(crate) slot: u32,
-    pub(crate) signal: Arc<Signal>,
-    pub(crate) shared: Arc<Shared>,
-}
-
-impl FeedHandle {
-    /// The feed has messages again. From any thread, as often as one likes: calls while the core
-    /// has yet to look cost next to nothing.
-    pub fn wake(&self) {
-        if self.signal.raise() {
-            self.shared.announce(self.slot);
-        }
-    }
-}
-
-impl fmt::Debug for FeedHandle {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("FeedHandle")
-            .field("idle", &self.signal.is_idle())
-            .finish_non_exhaustive()
-    }
-}
-
-impl Drop for FeedHandle {
-    fn drop(&mut self) {
-        self.shared.tell(Command::Retire { slot: self.slot });
     }
 }

@@ -7,8 +7,10 @@ use qsm_wire::{GroupId, Origin};
 
 /// What happens when a subscription's queue is full, that is, when its reader is slower than the
 /// messages come (R128). Whatever is chosen, other subscriptions, other nodes and the senders are
-/// not slowed down; drops are counted ([`Subscription::dropped`](crate::Subscription::dropped)) and told
+/// not slowed down; drops are counted ([`Subscription::dropped`]) and told
 /// ([`Event::SlowConsumer`](crate::Event::SlowConsumer)).
+///
+/// [`Subscription::dropped`]: crate::Subscription::dropped
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Overflow {
     /// The message that finds no room is dropped. Default: what was received first stays.

@@ -1,10 +1,13 @@
 //! Queues and signals between application threads and core threads. Both sides know them; they know
 //! neither.
 
+pub(crate) mod command;
 pub(crate) mod feed;
 pub(crate) mod inbox;
 pub(crate) mod mailbox;
 pub(crate) mod message;
 pub(crate) mod outlet;
+pub(crate) mod reply;
 pub(crate) mod shared;
+pub(crate) mod sink;
 pub(crate) mod sleepers;

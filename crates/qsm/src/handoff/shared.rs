@@ -1,130 +1,21 @@
 //! What application threads and a core thread share: queues and flags, no protocol state.
 
 use std::cell::Cell;
-use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use crossbeam_queue::SegQueue;
 use qsm_net::Waker;
 use qsm_wire::NodeId;
-use qsm_wire::membership::{GroupRow, NodeRow, QueryKind, RegionRow};
 
-use crate::attach::RingSink;
 use crate::error::{CloseReason, RequestError};
-use crate::event::Event;
 use crate::handle::builder::Builder;
-use crate::handoff::feed::{Feed, FeedHandle};
-use crate::handoff::inbox::Inbox;
-use crate::handoff::message::{Delivery, Message};
-use crate::handoff::outlet::{Gate, Outlet};
+use crate::handoff::command::Command;
+use crate::handoff::outlet::Gate;
+use crate::handoff::reply::{Answer, Reply};
 use crate::runtime::core::Core;
 use crate::snapshot::Snapshot;
-
-/// How much longer than the core a caller waits, so that the core's answer is the rule.
-const REPLY_GRACE: Duration = Duration::from_millis(500);
-
-/// How often one who waits for somebody else looks whether that one is still there.
-const LOOK: Duration = Duration::from_millis(100);
-
-/// Where the answer to a command goes; dropped without answer when the node ends.
-pub(crate) type Reply<T> = SyncSender<Result<T, RequestError>>;
-
-/// An application's function for upcalls.
-pub(crate) type Upcall = Box<dyn FnMut(Delivery<'_>) + Send>;
-
-/// Where the messages of a subscription go.
-pub(crate) enum Sink {
-    Queue(Arc<Inbox<Message>>),
-    Upcall(Upcall),
-    /// Shared memory of an attached process.
-    Ring(Box<RingSink>),
-}
-
-/// The answer to a query.
-pub(crate) enum Rows {
-    Nodes(Vec<NodeRow>),
-    Groups(Vec<GroupRow>),
-    Regions(Vec<RegionRow>),
-}
-
-/// What application threads, or the node's other cores, want of a core, beside sending.
-pub(crate) enum Command {
-    /// A core of this node finds no membership service: start one, or say where it is.
-    Embed,
-    Events {
-        inbox: Arc<Inbox<Event>>,
-    },
-    Feed {
-        name: Arc<str>,
-        feed: Box<dyn Feed>,
-        reply: Reply<FeedHandle>,
-    },
-    Flush {
-        deadline: Instant,
-        reply: Reply<()>,
-    },
-    Leave {
-        names: Vec<Arc<str>>,
-        deadline: Instant,
-        reply: Reply<()>,
-    },
-    Members {
-        name: Arc<str>,
-        reply: Reply<u32>,
-    },
-    Publish {
-        names: Vec<Arc<str>>,
-        deadline: Instant,
-        reply: Reply<Vec<Arc<Outlet>>>,
-    },
-    Query {
-        kind: QueryKind,
-        deadline: Instant,
-        reply: Reply<Rows>,
-    },
-    Retire {
-        slot: u32,
-    },
-    /// The membership service is there.
-    Service {
-        address: SocketAddr,
-    },
-    ServiceYielded,
-    Shutdown {
-        deadline: Instant,
-        /// What handles will be told.
-        reason: CloseReason,
-        reply: Option<Reply<()>>,
-    },
-    Snapshot {
-        reply: Reply<Snapshot>,
-    },
-    Subscribe(Subscribe),
-    Unsubscribe {
-        key: u64,
-    },
-    WaitAdmitted {
-        deadline: Instant,
-        reply: Reply<()>,
-    },
-    WaitMembers {
-        name: Arc<str>,
-        count: u32,
-        deadline: Instant,
-        reply: Reply<()>,
-    },
-}
-
-pub(crate) struct Subscribe {
-    pub(crate) key: u64,
-    pub(crate) names: Arc<[Arc<str>]>,
-    pub(crate) sink: Sink,
-    pub(crate) deadline: Instant,
-    pub(crate) reply: Reply<()>,
-}
 
 pub(crate) struct Shared {
     /// Bounded by the callers: each waits for its answer, or drops a handle it had.
@@ -251,17 +142,10 @@ impl Shared {
         if self.on_core_thread() {
             return Err(RequestError::OnCoreThread);
         }
-        let after = timeout.unwrap_or(self.request_timeout).min(TIMEOUT_MAX);
-        let (reply, answer) = sync_channel(1);
-        let deadline = Instant::now() + after;
-        self.tell(command(reply, deadline));
-        Ok(Answer {
-            shared: self,
-            doing,
-            after,
-            deadline,
-            answer,
-        })
+        let after = timeout.unwrap_or(self.request_timeout);
+        let (reply, answer) = Answer::to_come(&self.closed, doing, after);
+        self.tell(command(reply, answer.deadline()));
+        Ok(answer)
     }
 
     pub(crate) fn last_snapshot(&self) -> Option<Snapshot> {
@@ -311,59 +195,12 @@ impl Shared {
     fn discard(&self) {
         while self.commands.pop().is_some() {}
     }
-
-    fn why_closed(&self) -> RequestError {
-        RequestError::Closed(self.closed.get().cloned().unwrap_or(CloseReason::ShutDown))
-    }
-}
-
-/// What a core was asked for, and will say.
-pub(crate) struct Answer<'a, T> {
-    shared: &'a Shared,
-    doing: &'static str,
-    after: Duration,
-    deadline: Instant,
-    answer: Receiver<Result<T, RequestError>>,
-}
-
-impl<T> Answer<'_, T> {
-    /// As [`Answer::wait`], but gives up when nobody wants the answer any more.
-    pub(crate) fn wait_unless(self, over: impl Fn() -> bool) -> Result<T, RequestError> {
-        let Self { doing, after, .. } = self;
-        let last = self.deadline + REPLY_GRACE;
-        loop {
-            let left = last.saturating_duration_since(Instant::now());
-            match self.answer.recv_timeout(left.min(LOOK)) {
-                Ok(answer) => return answer,
-                Err(RecvTimeoutError::Disconnected) => return Err(self.shared.why_closed()),
-                Err(RecvTimeoutError::Timeout) if left > LOOK && !over() => {}
-                Err(RecvTimeoutError::Timeout) => {
-                    return Err(RequestError::Timeout { doing, after });
-                }
-            }
-        }
-    }
-
-    pub(crate) fn wait(self) -> Result<T, RequestError> {
-        let Self { doing, after, .. } = self;
-        let left = self.deadline.saturating_duration_since(Instant::now());
-        let answer = self.answer.recv_timeout(left + REPLY_GRACE);
-        answer.unwrap_or_else(|error| {
-            Err(match error {
-                RecvTimeoutError::Timeout => RequestError::Timeout { doing, after },
-                RecvTimeoutError::Disconnected => self.shared.why_closed(),
-            })
-        })
-    }
 }
 
 thread_local! {
     /// The node that the calling thread is a core thread of.
     static CORE_OF: Cell<Option<NodeId>> = const { Cell::new(None) };
 }
-
-/// Longest wait for an answer: a century would overflow the clock.
-const TIMEOUT_MAX: Duration = Duration::from_secs(1 << 30);
 
 impl core::fmt::Debug for Shared {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {

@@ -9,8 +9,9 @@ use super::pending::{Asked, Condition, Flush, Wait};
 use super::{Closing, Core};
 use crate::error::{CloseReason, RequestError};
 use crate::event::Event;
-use crate::handoff::feed::{Feed, FeedHandle};
-use crate::handoff::shared::{Command, Reply, Subscribe};
+use crate::handoff::command::{Command, FeedPlace, Subscribe};
+use crate::handoff::feed::Feed;
+use crate::handoff::reply::Reply;
 use crate::snapshot::{Memory, RepairLatency, Snapshot};
 
 impl Core {
@@ -117,16 +118,12 @@ impl Core {
         }
     }
 
-    fn add_feed(&mut self, name: &Arc<str>, feed: Box<dyn Feed>, reply: &Reply<FeedHandle>) {
+    fn add_feed(&mut self, name: &Arc<str>, feed: Box<dyn Feed>, reply: &Reply<FeedPlace>) {
         let (slot, signal) = self.sources.add_feed(name, feed);
-        let shared = Arc::clone(&self.shared);
-        let handle = FeedHandle {
-            slot,
-            signal,
-            shared,
-        };
-        // If the one who asked has given up, this drops the handle, which retires the feed.
-        answer(reply, Ok(handle));
+        // The one who asked may have given up.
+        if reply.try_send(Ok(FeedPlace { slot, signal })).is_err() {
+            self.retire(slot);
+        }
     }
 
     fn subscribe(&mut self, subscribe: Subscribe) {

@@ -9,7 +9,7 @@ use super::Core;
 use crate::event::Event;
 use crate::handle::builder::{Builder, Channels, Embedded, Network};
 use crate::handle::service::{Service, ServiceBuilder};
-use crate::handoff::shared::Command;
+use crate::handoff::command::Command;
 
 pub(super) struct Embedding {
     when: Embedded,

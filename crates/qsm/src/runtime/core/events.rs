@@ -10,8 +10,8 @@ use super::Core;
 use super::pending::Asked;
 use crate::error::{CloseReason, RecvError, RequestError};
 use crate::event::Event;
+use crate::handoff::command::Rows;
 use crate::handoff::inbox::Inbox;
-use crate::handoff::shared::Rows;
 
 /// The application's readers of events.
 #[derive(Default)]

@@ -8,8 +8,10 @@ use qsm_wire::RegionId;
 
 use super::sources::Sources;
 use crate::error::RequestError;
+use crate::handoff::command::Rows;
 use crate::handoff::outlet::Outlet;
-use crate::handoff::shared::{Reply, Rows, Shared};
+use crate::handoff::reply::Reply;
+use crate::handoff::shared::Shared;
 
 /// Asked of the membership service.
 pub(super) enum Asked {

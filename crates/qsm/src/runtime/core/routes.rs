@@ -8,12 +8,10 @@ use std::time::Duration;
 use qsm_proto::{Deliver, Endpoint, Instant, Run};
 use qsm_wire::{GroupId, Origin};
 
-use crate::attach::RingSink;
 use crate::error::{CloseReason, RecvError};
 use crate::event::Event;
-use crate::handoff::inbox::Inbox;
 use crate::handoff::message::{Delivery, Message};
-use crate::handoff::shared::{Sink, Upcall};
+use crate::handoff::sink::Sink;
 use crate::snapshot::{RuntimeStats, SubscriptionRow};
 
 /// Largest group number that the table has room for; the membership service numbers densely.
@@ -23,16 +21,10 @@ const STASH_MESSAGES_MAX: usize = 1024;
 /// How often one subscription's drops are told.
 const SLOW_INTERVAL: Duration = Duration::from_secs(1);
 
-enum Outlet {
-    Queue(Arc<Inbox<Message>>),
-    Ring(Box<RingSink>),
-    Upcall(Upcall),
-}
-
 struct Subscriber {
     key: u64,
     names: Arc<[Arc<str>]>,
-    outlet: Outlet,
+    sink: Sink,
     /// Something was queued in this turn.
     touched: bool,
     told_dropped: u64,
@@ -95,11 +87,7 @@ impl Routes {
         let subscriber = Subscriber {
             key,
             names: Arc::clone(names),
-            outlet: match sink {
-                Sink::Queue(inbox) => Outlet::Queue(inbox),
-                Sink::Ring(ring) => Outlet::Ring(ring),
-                Sink::Upcall(upcall) => Outlet::Upcall(upcall),
-            },
+            sink,
             touched: false,
             told_dropped: 0,
             tell_again: Instant(0),
@@ -196,10 +184,10 @@ impl Routes {
         for place in self.touched.drain(..) {
             if let Some(subscriber) = &mut self.subscribers[place] {
                 subscriber.touched = false;
-                match &subscriber.outlet {
-                    Outlet::Queue(inbox) => inbox.wake(),
-                    Outlet::Ring(ring) => ring.wake(),
-                    Outlet::Upcall(_) => {}
+                match &subscriber.sink {
+                    Sink::Queue(inbox) => inbox.wake(),
+                    Sink::Foreign(queue) => queue.wake(),
+                    Sink::Upcall(_) => {}
                 }
             }
         }
@@ -215,7 +203,7 @@ impl Routes {
             if subscriber.tell_again > now {
                 return true;
             }
-            let Outlet::Queue(inbox) = &subscriber.outlet else {
+            let Sink::Queue(inbox) = &subscriber.sink else {
                 return false;
             };
             let dropped_total = inbox.dropped();
@@ -242,7 +230,7 @@ impl Routes {
     /// Ends all subscriptions.
     pub(super) fn close(&self, reason: &CloseReason) {
         for subscriber in self.subscribers.iter().flatten() {
-            if let Outlet::Queue(inbox) = &subscriber.outlet {
+            if let Sink::Queue(inbox) = &subscriber.sink {
                 inbox.close(RecvError::Closed(reason.clone()));
             }
         }
@@ -250,14 +238,14 @@ impl Routes {
 
     pub(super) fn rows(&self) -> Vec<SubscriptionRow> {
         let row = |subscriber: &Subscriber| {
-            let (queued_messages, queued_bytes, dropped) = match &subscriber.outlet {
-                Outlet::Queue(inbox) => (inbox.messages(), inbox.bytes(), inbox.dropped()),
-                Outlet::Ring(ring) => (0, ring.queued_bytes(), ring.dropped()),
-                Outlet::Upcall(_) => (0, 0, 0),
+            let (queued_messages, queued_bytes, dropped) = match &subscriber.sink {
+                Sink::Queue(inbox) => (inbox.messages(), inbox.bytes(), inbox.dropped()),
+                Sink::Foreign(queue) => (0, queue.queued_bytes(), queue.dropped()),
+                Sink::Upcall(_) => (0, 0, 0),
             };
             SubscriptionRow {
                 groups: Arc::clone(&subscriber.names),
-                upcall: matches!(subscriber.outlet, Outlet::Upcall(_)),
+                upcall: matches!(subscriber.sink, Sink::Upcall(_)),
                 queued_messages,
                 queued_bytes,
                 dropped,
@@ -324,7 +312,7 @@ impl Deliver for Routes {
         if let Some(Some(bound)) = self.table.get(index(run.group()))
             && let [place] = bound.subscribers[..]
             && let Some(subscriber) = &mut self.subscribers[place]
-            && let Outlet::Upcall(upcall) = &mut subscriber.outlet
+            && let Sink::Upcall(upcall) = &mut subscriber.sink
         {
             for message in run {
                 self.stats.upcalls += 1;
@@ -353,20 +341,20 @@ impl Deliver for Routes {
             let Some(subscriber) = &mut self.subscribers[*place] else {
                 continue;
             };
-            let offered = match &mut subscriber.outlet {
-                Outlet::Upcall(upcall) => {
+            let offered = match &mut subscriber.sink {
+                Sink::Upcall(upcall) => {
                     self.stats.upcalls += 1;
                     upcall(lend(bound, message));
                     continue;
                 }
-                Outlet::Queue(inbox) => {
+                Sink::Queue(inbox) => {
                     let offered = inbox.offer(message.bytes.len(), || own(bound, message));
                     if offered.dropped > 0 && !self.slow.contains(place) {
                         self.slow.push(*place);
                     }
                     offered
                 }
-                Outlet::Ring(ring) => ring.offer(lend(bound, message)),
+                Sink::Foreign(queue) => queue.offer(lend(bound, message)),
             };
             self.stats.drops += offered.dropped;
             if !offered.kept {

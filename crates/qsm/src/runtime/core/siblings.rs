@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::error::CloseReason;
-use crate::handoff::shared::{Command, Shared};
+use crate::handoff::command::Command;
+use crate::handoff::shared::Shared;
 
 /// How long the others may take to end when one has failed.
 const END_TIMEOUT: Duration = Duration::from_millis(500);

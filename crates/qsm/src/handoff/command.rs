@@ -1,0 +1,105 @@
+//! Commands of application threads, or of the node's other cores, to a core.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Instant;
+
+use qsm_wire::membership::{GroupRow, NodeRow, QueryKind, RegionRow};
+
+use crate::error::CloseReason;
+use crate::event::Event;
+use crate::handoff::feed::Feed;
+use crate::handoff::inbox::Inbox;
+use crate::handoff::outlet::{Outlet, Signal};
+use crate::handoff::reply::Reply;
+use crate::handoff::sink::Sink;
+use crate::snapshot::Snapshot;
+
+/// The answer to a query.
+pub(crate) enum Rows {
+    Nodes(Vec<NodeRow>),
+    Groups(Vec<GroupRow>),
+    Regions(Vec<RegionRow>),
+}
+
+/// A feed's place in the core's table of sources.
+pub(crate) struct FeedPlace {
+    pub(crate) slot: u32,
+    pub(crate) signal: Arc<Signal>,
+}
+
+/// What application threads, or the node's other cores, want of a core, beside sending.
+pub(crate) enum Command {
+    /// A core of this node finds no membership service: start one, or say where it is.
+    Embed,
+    Events {
+        inbox: Arc<Inbox<Event>>,
+    },
+    Feed {
+        name: Arc<str>,
+        feed: Box<dyn Feed>,
+        reply: Reply<FeedPlace>,
+    },
+    Flush {
+        deadline: Instant,
+        reply: Reply<()>,
+    },
+    Leave {
+        names: Vec<Arc<str>>,
+        deadline: Instant,
+        reply: Reply<()>,
+    },
+    Members {
+        name: Arc<str>,
+        reply: Reply<u32>,
+    },
+    Publish {
+        names: Vec<Arc<str>>,
+        deadline: Instant,
+        reply: Reply<Vec<Arc<Outlet>>>,
+    },
+    Query {
+        kind: QueryKind,
+        deadline: Instant,
+        reply: Reply<Rows>,
+    },
+    Retire {
+        slot: u32,
+    },
+    /// The membership service is there.
+    Service {
+        address: SocketAddr,
+    },
+    ServiceYielded,
+    Shutdown {
+        deadline: Instant,
+        /// What handles will be told.
+        reason: CloseReason,
+        reply: Option<Reply<()>>,
+    },
+    Snapshot {
+        reply: Reply<Snapshot>,
+    },
+    Subscribe(Subscribe),
+    Unsubscribe {
+        key: u64,
+    },
+    WaitAdmitted {
+        deadline: Instant,
+        reply: Reply<()>,
+    },
+    WaitMembers {
+        name: Arc<str>,
+        count: u32,
+        deadline: Instant,
+        reply: Reply<()>,
+    },
+}
+
+pub(crate) struct Subscribe {
+    pub(crate) key: u64,
+    pub(crate) names: Arc<[Arc<str>]>,
+    pub(crate) sink: Sink,
+    pub(crate) deadline: Instant,
+    pub(crate) reply: Reply<()>,
+}
