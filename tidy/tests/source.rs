@@ -29,20 +29,22 @@ const BANNED: [&str; 12] = [
 /// Where a thread can wait for another.
 const LOCKS: [&str; 5] = ["Mutex", "RwLock", "Condvar", "Once", "mpsc"];
 /// Where one may, outside of the pure crates: those who sleep until a queue changes (it is entered
-/// only if somebody sleeps), answers to commands, and the end of a thread; and in attached
+/// only if somebody sleeps), the place of a core whose thread sleeps, answers to commands, and the end
+/// of a thread; and in attached
 /// processes, whose threads take turns at a ring of one writer and one reader, and the list of
 /// them. Nothing else is on a message's way, and none of the engine's.
-const WAITING: [&str; 9] = [
+const WAITING: [&str; 11] = [
     "crates/qsm/src/attach/client.rs",
     "crates/qsm/src/attach/session.rs",
     "crates/qsm/src/attach/share.rs",
     "crates/qsm/src/attach/subscription.rs",
-    "crates/qsm/src/runtime/core/start.rs",
-    "crates/qsm/src/handle/engine.rs",
     "crates/qsm/src/handle/service.rs",
     "crates/qsm/src/handoff/reply.rs",
     "crates/qsm/src/handoff/shared.rs",
     "crates/qsm/src/handoff/sleepers.rs",
+    "crates/qsm/src/runtime/core/loan.rs",
+    "crates/qsm/src/runtime/core/start.rs",
+    "crates/qsm/src/runtime/engine.rs",
 ];
 /// The crates that a message passes through at a node.
 const DATA_PATH: [&str; 5] = [

@@ -1,7 +1,6 @@
 //! Handles that applications hold: they queue, ask and wait, and do no work of the protocol.
 
 pub(crate) mod builder;
-pub(crate) mod engine;
 pub(crate) mod events;
 pub(crate) mod feed;
 pub(crate) mod node;

@@ -12,7 +12,6 @@ use qsm_wire::membership::{GroupRow, NodeRow, QueryKind, RegionRow};
 use crate::attach::{Share, ShareError, ShareOptions};
 use crate::error::{CloseReason, RecvError, RequestError};
 use crate::handle::builder::Builder;
-use crate::handle::engine::Engines;
 use crate::handle::events::Events;
 use crate::handle::publisher::Publisher;
 use crate::handle::subscription::{Membership, SubscribeOptions, Subscription, Upcalls};
@@ -21,6 +20,7 @@ use crate::handoff::mailbox::Mailbox;
 use crate::handoff::message::Delivery;
 use crate::handoff::reply::Answer;
 use crate::handoff::sink::Sink;
+use crate::runtime::engine::Engines;
 use crate::shard::Share as CoreShare;
 use crate::snapshot::Snapshot;
 
@@ -168,7 +168,7 @@ impl Node {
     {
         let mut answers = Vec::new();
         for CoreShare { core, names } in self.engines.shards().split(&names(groups)) {
-            let shared = self.engines.at(core);
+            let shared = &self.engines.at(core).shared;
             let leave = |reply, deadline| Command::Leave {
                 names,
                 deadline,
@@ -205,19 +205,20 @@ impl Node {
         let doing = "entering groups; is a membership service running and reachable?";
         let (mut cores, mut answers) = (Vec::new(), Vec::new());
         for CoreShare { core, names } in shards.split(&names) {
-            let shared = self.engines.at(core);
+            let engine = self.engines.at(core);
             cores.push(core);
             let publish = |reply, deadline| Command::Publish {
                 names,
                 deadline,
                 reply,
             };
-            answers.push((shared, shared.request(doing, None, publish)?));
+            answers.push((engine, engine.shared.request(doing, None, publish)?));
         }
-        let made = answers.into_iter().map(|(shared, answer)| {
+        let made = answers.into_iter().map(|(engine, answer)| {
             let publisher = |outlet| Publisher {
                 outlet,
-                shared: Arc::clone(shared),
+                shared: Arc::clone(&engine.shared),
+                loan: Arc::clone(&engine.loan),
             };
             Ok(answer.wait()?.into_iter().map(publisher).collect())
         });
@@ -443,7 +444,7 @@ impl Node {
         let doing = "entering groups; is a membership service running and reachable?";
         let mut answers = Vec::new();
         for (share, sink) in shares {
-            let shared = self.engines.at(share.core);
+            let shared = &self.engines.at(share.core).shared;
             let (key, names) = (shared.key(), share.names.into());
             membership.places.push((Arc::clone(shared), key));
             let subscribe = |reply, deadline| {

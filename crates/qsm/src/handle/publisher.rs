@@ -9,6 +9,7 @@ use crate::handoff::command::{Command, FeedPlace};
 use crate::handoff::feed::Feed;
 use crate::handoff::outlet::Outlet;
 use crate::handoff::shared::Shared;
+use crate::runtime::core::CoreLoan;
 
 /// Sends to one group, from any thread. Made by [`Node::publisher`](crate::Node::publisher).
 ///
@@ -25,6 +26,7 @@ use crate::handoff::shared::Shared;
 pub struct Publisher {
     pub(crate) outlet: Arc<Outlet>,
     pub(crate) shared: Arc<Shared>,
+    pub(crate) loan: Arc<CoreLoan>,
 }
 
 impl Publisher {
@@ -63,7 +65,7 @@ impl Publisher {
     /// [`SendError`]: closed, full or too large.
     pub fn try_send(&self, message: &[u8]) -> Result<(), SendError> {
         if self.queue(message)? {
-            self.shared.send(self.outlet.slot);
+            self.loan.send(&self.shared, self.outlet.slot);
         }
         Ok(())
     }

@@ -1,17 +1,19 @@
 use std::time::Instant;
 
 /// What a feed had when it was asked.
-///
-/// [`FeedHandle::wake`]: crate::FeedHandle::wake
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pull {
     /// The buffer holds a message.
     Message,
     /// Nothing now. The feed is not asked again before [`FeedHandle::wake`] (R133).
+    ///
+    /// [`FeedHandle::wake`]: crate::FeedHandle::wake
     Idle,
     /// Nothing before then, if [`FeedHandle::wake`] does not say otherwise: a fixed rate without a
     /// thread of its own. How exactly the moment is met depends on what else the core has to do;
     /// one that sleeps is late by a wake-up.
+    ///
+    /// [`FeedHandle::wake`]: crate::FeedHandle::wake
     At(Instant),
     /// Nothing any more. The feed is dropped.
     End,

@@ -18,8 +18,10 @@ pub enum Overflow {
     DropNewest,
     /// The oldest messages are dropped to make room: for readers who want the present state.
     DropOldest,
-    /// The subscription ends with [`RecvError::Overflow`](crate::RecvError::Overflow) after what is queued: for readers to
+    /// The subscription ends with [`RecvError::Overflow`] after what is queued: for readers to
     /// whom a gap is worse than an end.
+    ///
+    /// [`RecvError::Overflow`]: crate::RecvError::Overflow
     Disconnect,
 }
 

@@ -14,7 +14,6 @@ use crate::handle::builder::Builder;
 use crate::handoff::command::Command;
 use crate::handoff::outlet::Gate;
 use crate::handoff::reply::{Answer, Reply};
-use crate::runtime::core::Core;
 use crate::snapshot::Snapshot;
 
 pub(crate) struct Shared {
@@ -33,8 +32,6 @@ pub(crate) struct Shared {
     closing: AtomicBool,
     closed: OnceLock<CloseReason>,
     keys: AtomicU64,
-    /// The core, while its thread sleeps.
-    lent: Mutex<Option<Box<Core>>>,
     /// Kept when the node ends.
     last: Mutex<Option<Snapshot>>,
 }
@@ -52,7 +49,6 @@ impl Shared {
             closing: AtomicBool::new(false),
             closed: OnceLock::new(),
             keys: AtomicU64::new(1),
-            lent: Mutex::new(None),
             last: Mutex::new(None),
         }
     }
@@ -76,28 +72,6 @@ impl Shared {
 
     pub(crate) fn closed(&self) -> Option<&CloseReason> {
         self.closed.get()
-    }
-
-    /// The publisher in this place has something to send: it does so itself if the core sleeps.
-    pub(crate) fn send(&self, slot: u32) {
-        let sent = match self.lent.try_lock() {
-            Ok(mut lent) => lent.as_mut().is_some_and(|core| core.send_now(slot)),
-            Err(_) => false,
-        };
-        if !sent {
-            self.announce(slot);
-        }
-    }
-
-    /// As the core thread, which is going to sleep.
-    pub(crate) fn lend(&self, core: Box<Core>) {
-        *self.lent.lock().unwrap_or_else(PoisonError::into_inner) = Some(core);
-    }
-
-    /// As the core thread, once it is awake.
-    pub(crate) fn take_back(&self) -> Box<Core> {
-        let mut lent = self.lent.lock().unwrap_or_else(PoisonError::into_inner);
-        lent.take().expect("only the core thread takes it")
     }
 
     /// The source in this place has something to send.

@@ -2,6 +2,7 @@
 
 pub(crate) mod clock;
 pub(crate) mod core;
+pub(crate) mod engine;
 pub(crate) mod tap;
 pub(crate) mod threads;
 pub(crate) mod transmit;

@@ -39,6 +39,7 @@ use qsm_proto::{Datagram, Endpoint, Instant};
 
 use self::embedding::Embedding;
 use self::events::Readers;
+pub(crate) use self::loan::CoreLoan;
 use self::pending::Pending;
 use self::routes::Routes;
 use self::siblings::Siblings;

@@ -12,6 +12,7 @@ use qsm_net::{Interface, Ports, ThreadReport};
 use qsm_proto::{Config, Endpoint, Seed};
 use qsm_wire::NodeId;
 
+use super::loan::CoreLoan;
 use super::slice::Slice;
 use super::{
     About, Core, Embedding, Load, Pause, Pending, Readers, Routes, Siblings, Sources,
@@ -19,11 +20,11 @@ use super::{
 };
 use crate::error::{CloseReason, StartError};
 use crate::handle::builder::{Builder, check_name};
-use crate::handle::engine::{Engine, Engines};
 use crate::handle::node::Node;
 use crate::handoff::shared::Shared;
 use crate::report::CoreReport;
 use crate::runtime::clock::Clock;
+use crate::runtime::engine::{Engine, Engines};
 use crate::runtime::threads::{CORES_MAX, ThreadOptions};
 use crate::runtime::transmit::Transmitter;
 use crate::snapshot::RuntimeStats;
@@ -44,15 +45,21 @@ pub(crate) fn start(builder: Builder) -> Result<Node, StartError> {
     let mut seats = Vec::new();
     for (place, port) in ports.into_iter().enumerate() {
         let core = plan.core(place, port, &shared)?;
-        seats.push(Seat::take(threads, place, || run(core))?);
+        let loan = Arc::new(CoreLoan::default());
+        let lender = Arc::clone(&loan);
+        seats.push((
+            Seat::take(threads, place, move || run(core, &lender))?,
+            loan,
+        ));
     }
     // None begins before all can.
-    let engine = |((place, seat), shared): ((usize, Seat), _)| Engine {
+    let engine = |(place, ((seat, loan), shared)): (usize, ((Seat, _), _))| Engine {
         shared,
+        loan,
         thread: Mutex::new(seat.begin()),
         id: plan.id_of(place),
     };
-    let engines = seats.into_iter().enumerate().zip(shared).map(engine);
+    let engines = seats.into_iter().zip(shared).enumerate().map(engine);
     Ok(Node {
         engines: Arc::new(Engines(engines.collect())),
     })
@@ -277,7 +284,7 @@ impl Drop for Seat {
     }
 }
 
-fn run(core: Core) {
+fn run(core: Core, loan: &CoreLoan) {
     let mut core = Box::new(core);
     core.slice.look();
     let shared = Arc::clone(&core.shared);
@@ -289,9 +296,9 @@ fn run(core: Core) {
         // again; the handles are told, and the state is only dropped.
         match catch_unwind(AssertUnwindSafe(|| core.run())) {
             Ok(Pause::Sleep(left)) => {
-                shared.lend(core);
+                loan.lend(core);
                 let slept = sleeper.sleep(left);
-                core = shared.take_back();
+                core = loan.take_back();
                 if let Err(error) = slept {
                     core.broken.get_or_insert_with(|| sockets_failed(&error));
                 }

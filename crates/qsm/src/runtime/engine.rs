@@ -11,6 +11,7 @@ use crate::error::{CloseReason, RequestError};
 use crate::handoff::command::Command;
 use crate::handoff::reply::{Answer, Reply};
 use crate::handoff::shared::Shared;
+use crate::runtime::core::CoreLoan;
 use crate::shard::Shards;
 
 /// How long dropping the last handle of a node may take.
@@ -19,6 +20,7 @@ const DROP_TIMEOUT: Duration = Duration::from_millis(500);
 /// One core thread, with sockets and a protocol endpoint of its own: a member of the cluster.
 pub(crate) struct Engine {
     pub(crate) shared: Arc<Shared>,
+    pub(crate) loan: Arc<CoreLoan>,
     pub(crate) thread: Mutex<Option<JoinHandle<()>>>,
     pub(crate) id: NodeId,
 }
@@ -44,11 +46,11 @@ impl Engines {
 
     /// The one for what any can do.
     pub(crate) fn first(&self) -> &Arc<Shared> {
-        self.at(0)
+        &self.at(0).shared
     }
 
-    pub(crate) fn at(&self, core: usize) -> &Arc<Shared> {
-        &self.0[core].shared
+    pub(crate) fn at(&self, core: usize) -> &Engine {
+        &self.0[core]
     }
 
     pub(crate) fn shards(&self) -> Shards {
