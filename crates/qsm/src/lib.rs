@@ -55,7 +55,7 @@ mod snapshot;
 
 pub use error::{CloseReason, RecvError, RequestError, SendError, StartError};
 pub use event::Event;
-pub use handle::builder::{Builder, DATA_PORT, Embedded, NAME_BYTES_MAX};
+pub use handle::builder::Builder;
 pub use handle::events::Events;
 pub use handle::feed::FeedHandle;
 pub use handle::node::Node;
@@ -65,6 +65,8 @@ pub use handle::subscription::{Iter, SubscribeOptions, Subscription, Upcalls};
 pub use handoff::feed::{Feed, Pull};
 pub use handoff::message::{Delivery, Message, Overflow};
 pub use report::CoreReport;
+pub use runtime::network::DATA_PORT;
+pub use runtime::settings::{Embedded, NAME_BYTES_MAX};
 pub use runtime::tap::{Direction, Tapped};
 pub use runtime::threads::CORES_MAX;
 pub use snapshot::{Memory, PublisherRow, RepairLatency, RuntimeStats, Snapshot, SubscriptionRow};

@@ -1,36 +1,15 @@
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
-use qsm_gms::{DISCOVERY_V4, DISCOVERY_V6};
-use qsm_net::{Family, FaultConfig, Interface, Offload, PortConfig, Ports, choose_interface};
+use qsm_net::{Family, FaultConfig, Offload};
 use qsm_proto::view::Layout;
 use qsm_proto::{Limits, Pace, Recovery};
 
-use crate::error::StartError;
-use crate::handle::node::Node;
 use crate::handoff::outlet::GateLimits;
-use crate::report::CoreReport;
+use crate::runtime::network::{Channels, Network, plain};
+use crate::runtime::settings::{Embedded, NodeSettings};
 use crate::runtime::tap::{Tap, Tapped};
 use crate::runtime::threads::ThreadOptions;
-
-/// Longest name of a node or a cluster, bytes.
-pub const NAME_BYTES_MAX: usize = 64;
-
-/// Default of [`Builder::data_port`].
-pub const DATA_PORT: u16 = 4484;
-
-/// Whether a node runs a membership service of its own.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Embedded {
-    /// If it was told of none and has found none for about a second. When several nodes do so,
-    /// all but one of the services yield.
-    #[default]
-    IfNoneFound,
-    /// Never; it waits until it finds one.
-    Never,
-    /// At once.
-    Always,
-}
 
 /// What a node is told at its start; everything has a default that works.
 ///
@@ -43,188 +22,7 @@ pub enum Embedded {
 #[derive(Debug, Clone)]
 #[must_use = "a builder does nothing before `start`"]
 pub struct Builder {
-    pub(crate) name: Option<String>,
-    pub(crate) cluster: String,
-    pub(crate) service: Option<SocketAddr>,
-    pub(crate) embedded: Embedded,
-    pub(crate) network: Network,
-    pub(crate) channels: Channels,
-    pub(crate) datagram_bytes: Option<usize>,
-    pub(crate) layout: Layout,
-    pub(crate) limits: Limits,
-    pub(crate) recovery: Recovery,
-    pub(crate) pace: Pace,
-    pub(crate) queues: GateLimits,
-    pub(crate) request_timeout: Duration,
-    pub(crate) threads: ThreadOptions,
-    pub(crate) tap: Option<Tap>,
-}
-
-/// Which multicast addresses a service gives to regions.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Channels {
-    /// First address and length of the prefix; `None`: the default of the family.
-    pub(crate) range: Option<(IpAddr, u8)>,
-    /// Without a range: those of which senders are named.
-    pub(crate) source_specific: bool,
-    pub(crate) port: u16,
-}
-
-impl Channels {
-    /// The range, if it is not the default of the family.
-    pub(crate) fn range(&self, family: Family) -> Option<(IpAddr, u8)> {
-        let named = match family {
-            // As far from what is assigned for good (RFC 5771: 232.0.0.x) as the default is.
-            Family::V4 => (IpAddr::from([232, 192, 0, 0]), 14),
-            // Of the site's scope, with the dynamic ids of RFC 4607 and no prefix.
-            Family::V6 => (IpAddr::from([0xff35, 0, 0, 0, 0, 0, 0, 0]), 96),
-        };
-        self.range.or_else(|| self.source_specific.then_some(named))
-    }
-}
-
-impl Default for Channels {
-    fn default() -> Self {
-        Self {
-            range: None,
-            source_specific: false,
-            port: DATA_PORT,
-        }
-    }
-}
-
-/// Where sockets are opened, for nodes and services.
-#[derive(Debug, Clone)]
-pub(crate) struct Network {
-    /// None: the most fitting one; two are on two networks.
-    pub(crate) interfaces: Vec<String>,
-    pub(crate) family: Option<Family>,
-    pub(crate) unicast_port: u16,
-    pub(crate) discovery: Option<SocketAddr>,
-    pub(crate) receive_buffer_bytes: usize,
-    pub(crate) ttl: u8,
-    pub(crate) loopback: bool,
-    pub(crate) offload: Offload,
-    pub(crate) busy_poll: Option<Duration>,
-    pub(crate) fault: Option<FaultConfig>,
-}
-
-impl Default for Network {
-    fn default() -> Self {
-        Self {
-            interfaces: Vec::new(),
-            family: None,
-            unicast_port: 0,
-            discovery: None,
-            receive_buffer_bytes: qsm_net::RECEIVE_BUFFER_DEFAULT_BYTES,
-            ttl: qsm_net::TTL_DEFAULT,
-            loopback: true,
-            offload: Offload::Auto,
-            busy_poll: None,
-            fault: None,
-        }
-    }
-}
-
-impl Network {
-    /// Chooses the interface. All addresses that were given must be of the family of its own:
-    /// they also decide the family where the interface leaves it open.
-    pub(crate) fn interface(&self, service: Option<SocketAddr>) -> Result<Interface, StartError> {
-        let address =
-            |what, address: SocketAddr| (Family::of(address.ip()), format!("{what} {address}"));
-        let given = [
-            self.family.map(|family| (family, family.to_string())),
-            service.map(|at| address("the membership service at", at)),
-            self.discovery
-                .map(|at| address("the discovery address", at)),
-        ];
-        let mut given = given.into_iter().flatten().peekable();
-        let family = given.peek().map(|(family, _)| *family);
-        let first = self.interfaces.first().map(String::as_str);
-        let (interface, _) = choose_interface(first, family)?;
-        match given.find(|(family, _)| *family != interface.family()) {
-            None => Ok(interface),
-            Some((_, given)) => Err(StartError::Families { given, interface }),
-        }
-    }
-
-    /// The interface on the second network, if there is to be one.
-    pub(crate) fn second(&self, family: Family) -> Result<Option<Interface>, StartError> {
-        match &self.interfaces[..] {
-            [] | [_] => Ok(None),
-            [_, second] => Ok(Some(choose_interface(Some(second), Some(family))?.0)),
-            more => Err(StartError::TooManyInterfaces { given: more.len() }),
-        }
-    }
-
-    /// Where services are announced and looked for: as given, or the default of the family.
-    pub(crate) fn discovery(&self, family: Family) -> SocketAddr {
-        self.discovery.unwrap_or(match family {
-            Family::V4 => DISCOVERY_V4,
-            Family::V6 => DISCOVERY_V6,
-        })
-    }
-
-    /// The port of the core thread in this place, one after the other where they are chosen.
-    pub(crate) fn of_core(&self, core: usize) -> Result<Self, StartError> {
-        let first = self.unicast_port;
-        let unicast_port = match u16::try_from(core)
-            .ok()
-            .and_then(|core| first.checked_add(core))
-        {
-            _ if first == 0 => 0,
-            Some(port) => port,
-            None => return Err(StartError::UnicastPorts { first }),
-        };
-        let fault = self.fault.map(|fault| FaultConfig {
-            // Else all would lose the same packets.
-            seed: fault.seed.wrapping_add(core as u64),
-            ..fault
-        });
-        Ok(Self {
-            unicast_port,
-            fault,
-            ..self.clone()
-        })
-    }
-
-    /// Opens the sockets, and joins the discovery address.
-    pub(crate) fn open(
-        &self,
-        interface: Interface,
-        second: Option<Interface>,
-    ) -> Result<Ports, StartError> {
-        let discovery = self.discovery(interface.family());
-        let second = second.map(|interface| {
-            let mut config = self.port_config(interface);
-            if let Some(fault) = &mut config.fault {
-                // Else both networks would lose the same packets.
-                fault.seed = !fault.seed;
-            }
-            config
-        });
-        let mut ports = Ports::open(self.port_config(interface), second)?;
-        ports.join(discovery)?;
-        Ok(ports)
-    }
-
-    fn port_config(&self, interface: Interface) -> PortConfig {
-        PortConfig {
-            unicast_port: self.unicast_port,
-            receive_buffer_bytes: self.receive_buffer_bytes,
-            ttl: self.ttl,
-            loopback: self.loopback,
-            offload: self.offload,
-            busy_poll: self.busy_poll,
-            fault: self.fault,
-            ..PortConfig::new(interface)
-        }
-    }
-}
-
-/// An address as all hosts understand it. The scope of a link-local one is the interface's.
-pub(crate) fn plain(address: SocketAddr) -> SocketAddr {
-    SocketAddr::new(address.ip(), address.port())
+    pub(crate) settings: NodeSettings,
 }
 
 impl Builder {
@@ -239,7 +37,7 @@ impl Builder {
 
     /// The defaults.
     pub fn new() -> Self {
-        Self {
+        let settings = NodeSettings {
             name: None,
             cluster: "default".to_owned(),
             service: None,
@@ -259,26 +57,27 @@ impl Builder {
             request_timeout: Self::REQUEST_TIMEOUT,
             threads: ThreadOptions::default(),
             tap: None,
-        }
+        };
+        Self { settings }
     }
 
     /// A label for people, at most [`NAME_BYTES_MAX`] bytes; the node's id if not given.
     pub fn name(mut self, name: impl Into<String>) -> Self {
-        self.name = Some(name.into());
+        self.settings.name = Some(name.into());
         self
     }
 
     /// The cluster, at most [`NAME_BYTES_MAX`] bytes: `default` if not given. Clusters do not see
     /// each other.
     pub fn cluster(mut self, cluster: impl Into<String>) -> Self {
-        self.cluster = cluster.into();
+        self.settings.cluster = cluster.into();
         self
     }
 
     /// Name or address of the network interface (`eth0`, `10.0.0.1`, `fd00::1`, `fe80::1%eth0`);
-    /// if not given, the most fitting one is chosen, see [`Node::io_report`].
+    /// if not given, the most fitting one is chosen, see [`Node::io_report`](crate::Node::io_report).
     pub fn interface(mut self, interface: impl Into<String>) -> Self {
-        self.network.interfaces = vec![interface.into()];
+        self.settings.network.interfaces = vec![interface.into()];
         self
     }
 
@@ -292,20 +91,20 @@ impl Builder {
     where
         I: IntoIterator<Item: Into<String>>,
     {
-        self.network.interfaces = interfaces.into_iter().map(Into::into).collect();
+        self.settings.network.interfaces = interfaces.into_iter().map(Into::into).collect();
         self
     }
 
     /// Whether to use IPv4 or IPv6, the same on all nodes. If not given, what the addresses given
     /// say; else IPv4 where the interface has an address of it.
     pub fn family(mut self, family: Family) -> Self {
-        self.network.family = Some(family);
+        self.settings.network.family = Some(family);
         self
     }
 
     /// Where the membership service is. If not given, it is looked for by multicast.
     pub fn service(mut self, address: SocketAddr) -> Self {
-        self.service = Some(plain(address));
+        self.settings.service = Some(plain(address));
         self
     }
 
@@ -313,20 +112,20 @@ impl Builder {
     /// [`Builder::service`] is given, except for [`Embedded::Always`], which then is an
     /// additional one.
     pub fn embedded_service(mut self, embedded: Embedded) -> Self {
-        self.embedded = embedded;
+        self.settings.embedded = embedded;
         self
     }
 
     /// Where membership services are announced and looked for: a multicast address and port, the
     /// same on all nodes; [`DISCOVERY_V4`](crate::DISCOVERY_V4) or [`DISCOVERY_V6`](crate::DISCOVERY_V6) if not given.
     pub fn discovery(mut self, address: SocketAddr) -> Self {
-        self.network.discovery = Some(plain(address));
+        self.settings.network.discovery = Some(plain(address));
         self
     }
 
     /// Port of the multicast addresses that an embedded service gives to regions.
     pub fn data_port(mut self, port: u16) -> Self {
-        self.channels.port = port;
+        self.settings.channels.port = port;
         self
     }
 
@@ -334,7 +133,7 @@ impl Builder {
     /// address, and the length of its prefix, 4 to 30, for IPv6 8 to 126. If not given,
     /// 239.192.0.0/14 or ff15::/64. All services of a cluster must have the same.
     pub fn data_range(mut self, first: IpAddr, prefix: u8) -> Self {
-        self.channels.range = Some((first, prefix));
+        self.settings.channels.range = Some((first, prefix));
         self
     }
 
@@ -347,46 +146,46 @@ impl Builder {
     /// Finding a service by multicast is not source-specific: where routers pass nothing else,
     /// say where it is ([`Builder::service`]).
     pub fn source_specific(mut self, source_specific: bool) -> Self {
-        self.channels.source_specific = source_specific;
+        self.settings.channels.source_specific = source_specific;
         self
     }
 
     /// Port of this node's unicast socket; 0, the default, lets the system choose. With several
     /// core threads, that of the first; the others take those that follow.
     pub fn unicast_port(mut self, port: u16) -> Self {
-        self.network.unicast_port = port;
+        self.settings.network.unicast_port = port;
         self
     }
 
     /// Receive buffer of each socket, in bytes. The system may grant less; see
-    /// [`Node::io_report`].
+    /// [`Node::io_report`](crate::Node::io_report).
     pub fn receive_buffer(mut self, bytes: usize) -> Self {
-        self.network.receive_buffer_bytes = bytes;
+        self.settings.network.receive_buffer_bytes = bytes;
         self
     }
 
     /// Hops that multicast may take: 0 keeps it on this host (with IPv6 take `lo` for that), 1 on
     /// this network.
     pub fn ttl(mut self, ttl: u8) -> Self {
-        self.network.ttl = ttl;
+        self.settings.network.ttl = ttl;
         self
     }
 
     /// Whether other nodes on this host receive what this one sends. On by default.
     pub fn loopback(mut self, loopback: bool) -> Self {
-        self.network.loopback = loopback;
+        self.settings.network.loopback = loopback;
         self
     }
 
     /// Whether trains of datagrams cross the kernel whole.
     pub fn offload(mut self, offload: Offload) -> Self {
-        self.network.offload = offload;
+        self.settings.network.offload = offload;
         self
     }
 
     /// Faults to inject into what this node receives, for tests.
     pub fn fault(mut self, fault: FaultConfig) -> Self {
-        self.network.fault = Some(fault);
+        self.settings.network.fault = Some(fault);
         self
     }
 
@@ -395,73 +194,73 @@ impl Builder {
     /// that is less.
     /// More needs jumbo frames on the whole path.
     pub fn datagram_bytes(mut self, bytes: usize) -> Self {
-        self.datagram_bytes = Some(bytes);
+        self.settings.datagram_bytes = Some(bytes);
         self
     }
 
     /// How regions are cut; must be the same on all nodes of the cluster.
     pub fn layout(mut self, layout: Layout) -> Self {
-        self.layout = layout;
+        self.settings.layout = layout;
         self
     }
 
     /// Limits of memory, for each core thread.
     pub fn limits(mut self, limits: Limits) -> Self {
-        self.limits = limits;
+        self.settings.limits = limits;
         self
     }
 
     /// How losses are found and repaired.
     pub fn recovery(mut self, recovery: Recovery) -> Self {
-        self.recovery = recovery;
+        self.settings.recovery = recovery;
         self
     }
 
     /// How fast to send.
     pub fn pace(mut self, pace: Pace) -> Self {
-        self.pace = pace;
+        self.settings.pace = pace;
         self
     }
 
     /// Most messages that wait in the queue of one publisher; beyond it `send` waits.
     pub fn queue_messages(mut self, messages: usize) -> Self {
-        self.queues.messages = messages.max(1);
+        self.settings.queues.messages = messages.max(1);
         self
     }
 
     /// Most bytes that wait in the queue of one publisher. A larger message is accepted when the
     /// queue is empty.
     pub fn queue_bytes(mut self, bytes: usize) -> Self {
-        self.queues.bytes = bytes;
+        self.settings.queues.bytes = bytes;
         self
     }
 
     /// Most bytes that wait in the queues of all publishers together; each core thread has its
     /// share of this.
     pub fn queue_bytes_total(mut self, bytes: usize) -> Self {
-        self.queues.bytes_total = bytes;
+        self.settings.queues.bytes_total = bytes;
         self
     }
 
     /// How long requests to the membership service may take: subscribing, leaving, queries.
     pub fn request_timeout(mut self, timeout: Duration) -> Self {
-        self.request_timeout = timeout;
+        self.settings.request_timeout = timeout;
         self
     }
 
     /// Number of core threads, 1 to [`CORES_MAX`](crate::CORES_MAX); 1 if not given (R115).
     ///
     /// Each has sockets and protocol state of its own, and the groups whose names fall to it
-    /// ([`Node::core_of`]); nothing is shared, so that several do several times as much where the
+    /// ([`Node::core_of`](crate::Node::core_of)); nothing is shared, so that several do several times as much where the
     /// groups' traffic is spread well. To the cluster each is a node of its own: see
-    /// [`Node::nodes`], [`Node::ids`], [`Node::core_stats`]. Within a group nothing changes, the
+    /// [`Node::nodes`](crate::Node::nodes), [`Node::ids`](crate::Node::ids), [`Node::core_stats`](crate::Node::core_stats). Within a group nothing changes, the
     /// order of messages included; a group cannot have more than one core.
     ///
     /// Give all nodes that have groups in common the same number. It works with any, but regions
     /// are nodes with the same groups: a node with one core and another with two have none in
     /// common, and a message to both is sent twice.
     pub fn cores(mut self, cores: usize) -> Self {
-        self.threads.cores = cores;
+        self.settings.threads.cores = cores;
         self
     }
 
@@ -469,14 +268,14 @@ impl Builder {
     /// instead of 24 to 38), at the price of a whole CPU for each. With fewer CPUs they take turns
     /// (7 µs with three on two CPUs), if the kernel grants short slices ([`ThreadReport::slice`](crate::ThreadReport::slice)).
     pub fn spin(mut self, spin: bool) -> Self {
-        self.threads.spin = spin;
+        self.settings.threads.spin = spin;
         self
     }
 
     /// Runs each core thread on one CPU only: the first on the first of these, and so on (R251).
     /// There must be as many as cores.
     pub fn pin(mut self, cpus: impl IntoIterator<Item = usize>) -> Self {
-        self.threads.cpus = Some(cpus.into_iter().collect());
+        self.settings.threads.cpus = Some(cpus.into_iter().collect());
         self
     }
 
@@ -487,15 +286,15 @@ impl Builder {
     /// Together with [`Builder::spin`] the CPU is lost for everything else: pin to one that is kept
     /// free.
     pub fn realtime(mut self, priority: u8) -> Self {
-        self.threads.realtime = Some(priority);
+        self.settings.threads.realtime = Some(priority);
         self
     }
 
     /// Has the kernel look at the network device's queue for so long, in whole microseconds, before
     /// it waits for an interrupt: a few microseconds less latency, for CPU time. Where it cannot,
-    /// the node goes on without; [`Node::io_report`] says why.
+    /// the node goes on without; [`Node::io_report`](crate::Node::io_report) says why.
     pub fn busy_poll(mut self, time: Duration) -> Self {
-        self.network.busy_poll = Some(time);
+        self.settings.network.busy_poll = Some(time);
         self
     }
 
@@ -507,26 +306,8 @@ impl Builder {
     /// publisher's. It must be as short as an upcall; without it, nothing is timed. A panic ends the
     /// node, on whatever thread.
     pub fn tap(mut self, tap: impl Fn(Tapped<'_>) + Send + Sync + 'static) -> Self {
-        self.tap = Some(Tap::new(tap));
+        self.settings.tap = Some(Tap::new(tap));
         self
-    }
-
-    /// Opens the sockets and starts the core threads. Does not wait for the cluster; see
-    /// [`Node::wait_admitted`].
-    ///
-    /// # Errors
-    /// [`StartError`], whose text says what to do.
-    pub fn start(self) -> Result<Node, StartError> {
-        crate::runtime::core::start(self)
-    }
-
-    /// What each core thread would be granted: opens the sockets and starts the threads as
-    /// [`Builder::start`] does, and ends them again without a word to the cluster.
-    ///
-    /// # Errors
-    /// As [`Builder::start`].
-    pub fn probe(self) -> Result<Vec<CoreReport>, StartError> {
-        crate::runtime::core::probe(self)
     }
 }
 
@@ -534,12 +315,4 @@ impl Default for Builder {
     fn default() -> Self {
         Self::new()
     }
-}
-
-pub(crate) fn check_name(of: &'static str, name: &str) -> Result<(), StartError> {
-    let (length, max) = (name.len(), NAME_BYTES_MAX);
-    if length == 0 || length > max || name.chars().any(char::is_control) {
-        return Err(StartError::Name { of, length, max });
-    }
-    Ok(())
 }

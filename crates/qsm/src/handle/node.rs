@@ -10,7 +10,7 @@ use qsm_wire::NodeId;
 use qsm_wire::membership::{GroupRow, NodeRow, QueryKind, RegionRow};
 
 use crate::attach::{Share, ShareError, ShareOptions};
-use crate::error::{CloseReason, RecvError, RequestError};
+use crate::error::{CloseReason, RecvError, RequestError, StartError};
 use crate::handle::builder::Builder;
 use crate::handle::events::Events;
 use crate::handle::publisher::Publisher;
@@ -20,6 +20,8 @@ use crate::handoff::mailbox::Mailbox;
 use crate::handoff::message::Delivery;
 use crate::handoff::reply::Answer;
 use crate::handoff::sink::Sink;
+use crate::report::CoreReport;
+use crate::runtime::core::{probe, start};
 use crate::runtime::engine::Engines;
 use crate::shard::Share as CoreShare;
 use crate::snapshot::Snapshot;
@@ -470,6 +472,27 @@ impl Node {
             reply,
         };
         self.engines.first().ask(doing, None, query)
+    }
+}
+
+impl Builder {
+    /// Opens the sockets and starts the core threads. Does not wait for the cluster; see
+    /// [`Node::wait_admitted`].
+    ///
+    /// # Errors
+    /// [`StartError`], whose text says what to do.
+    pub fn start(self) -> Result<Node, StartError> {
+        let engines = Arc::new(start(self.settings)?);
+        Ok(Node { engines })
+    }
+
+    /// What each core thread would be granted: opens the sockets and starts the threads as
+    /// [`Builder::start`] does, and ends them again without a word to the cluster.
+    ///
+    /// # Errors
+    /// As [`Builder::start`].
+    pub fn probe(self) -> Result<Vec<CoreReport>, StartError> {
+        probe(self.settings)
     }
 }
 

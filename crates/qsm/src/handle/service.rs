@@ -18,11 +18,12 @@ use qsm_wire::NodeId;
 use qsm_wire::membership::{GroupRow, NodeRow, RegionRow};
 
 use crate::error::{CloseReason, RecvError, RequestError, StartError};
-use crate::handle::builder::{Channels, Network, check_name, plain};
 use crate::handoff::inbox::Inbox;
 use crate::handoff::message::{Capacity, Overflow};
 use crate::runtime::clock::Clock;
 use crate::runtime::core::random;
+use crate::runtime::network::{Channels, Network, plain};
+use crate::runtime::settings::check_name;
 use crate::runtime::transmit::{Poll, Transmitter};
 
 /// Default port of a membership service that is a program of its own.

@@ -10,11 +10,20 @@ use qsm_net::Waker;
 use qsm_wire::NodeId;
 
 use crate::error::{CloseReason, RequestError};
-use crate::handle::builder::Builder;
 use crate::handoff::command::Command;
-use crate::handoff::outlet::Gate;
+use crate::handoff::outlet::{Gate, GateLimits};
 use crate::handoff::reply::{Answer, Reply};
 use crate::snapshot::Snapshot;
+
+/// What a core accepts of applications.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct HandoffLimits {
+    pub(crate) queues: GateLimits,
+    /// Of a message.
+    pub(crate) message_bytes: usize,
+    /// How long requests to the membership service may take.
+    pub(crate) request_timeout: Duration,
+}
 
 pub(crate) struct Shared {
     /// Bounded by the callers: each waits for its answer, or drops a handle it had.
@@ -37,14 +46,14 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    pub(crate) fn new(node: NodeId, builder: &Builder, waker: Waker) -> Self {
+    pub(crate) fn new(node: NodeId, limits: HandoffLimits, waker: Waker) -> Self {
         Self {
             commands: SegQueue::new(),
             ready: SegQueue::new(),
-            gate: Gate::new(builder.queues),
-            message_bytes_max: builder.limits.message_bytes,
+            gate: Gate::new(limits.queues),
+            message_bytes_max: limits.message_bytes,
             node,
-            request_timeout: builder.request_timeout,
+            request_timeout: limits.request_timeout,
             waker,
             closing: AtomicBool::new(false),
             closed: OnceLock::new(),

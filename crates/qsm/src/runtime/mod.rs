@@ -3,6 +3,8 @@
 pub(crate) mod clock;
 pub(crate) mod core;
 pub(crate) mod engine;
+pub(crate) mod network;
+pub(crate) mod settings;
 pub(crate) mod tap;
 pub(crate) mod threads;
 pub(crate) mod transmit;

@@ -7,9 +7,10 @@ use qsm_net::Affinity;
 
 use super::Core;
 use crate::event::Event;
-use crate::handle::builder::{Builder, Channels, Embedded, Network};
 use crate::handle::service::{Service, ServiceBuilder};
 use crate::handoff::command::Command;
+use crate::runtime::network::{Channels, Network};
+use crate::runtime::settings::{Embedded, NodeSettings};
 
 pub(super) struct Embedding {
     when: Embedded,
@@ -22,16 +23,16 @@ pub(super) struct Embedding {
 }
 
 impl Embedding {
-    pub(super) fn new(builder: &Builder) -> Self {
+    pub(super) fn new(settings: &NodeSettings) -> Self {
         Self {
-            when: builder.embedded,
+            when: settings.embedded,
             network: Network {
                 unicast_port: 0,
-                ..builder.network.clone()
+                ..settings.network.clone()
             },
-            cluster: builder.cluster.clone(),
-            channels: builder.channels,
-            affinity: builder.threads.affinity_of_others(),
+            cluster: settings.cluster.clone(),
+            channels: settings.channels,
+            affinity: settings.threads.affinity_of_others(),
             service: None,
         }
     }

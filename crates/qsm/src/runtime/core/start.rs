@@ -19,12 +19,11 @@ use super::{
     sockets_failed,
 };
 use crate::error::{CloseReason, StartError};
-use crate::handle::builder::{Builder, check_name};
-use crate::handle::node::Node;
-use crate::handoff::shared::Shared;
+use crate::handoff::shared::{HandoffLimits, Shared};
 use crate::report::CoreReport;
 use crate::runtime::clock::Clock;
 use crate::runtime::engine::{Engine, Engines};
+use crate::runtime::settings::{NodeSettings, check_name};
 use crate::runtime::threads::{CORES_MAX, ThreadOptions};
 use crate::runtime::transmit::Transmitter;
 use crate::snapshot::RuntimeStats;
@@ -34,14 +33,14 @@ const ETHERNET_BYTES: usize = 1500;
 /// The same for jumbo frames, which every loopback interface carries: there is no switch to ask.
 const JUMBO_BYTES: usize = 9000;
 
-pub(crate) fn start(builder: Builder) -> Result<Node, StartError> {
-    let plan = Plan::new(builder)?;
+pub(crate) fn start(settings: NodeSettings) -> Result<Engines, StartError> {
+    let plan = Plan::new(settings)?;
     let ports = plan.ports()?;
     let shared: Vec<_> = ports
         .iter()
-        .map(|port| Arc::new(Shared::new(plan.id, &plan.builder, port.waker())))
+        .map(|port| Arc::new(Shared::new(plan.id, plan.limits(), port.waker())))
         .collect();
-    let threads = &plan.builder.threads;
+    let threads = &plan.settings.threads;
     let mut seats = Vec::new();
     for (place, port) in ports.into_iter().enumerate() {
         let core = plan.core(place, port, &shared)?;
@@ -60,14 +59,12 @@ pub(crate) fn start(builder: Builder) -> Result<Node, StartError> {
         id: plan.id_of(place),
     };
     let engines = seats.into_iter().zip(shared).enumerate().map(engine);
-    Ok(Node {
-        engines: Arc::new(Engines(engines.collect())),
-    })
+    Ok(Engines(engines.collect()))
 }
 
-pub(crate) fn probe(builder: Builder) -> Result<Vec<CoreReport>, StartError> {
-    let plan = Plan::new(builder)?;
-    let threads = &plan.builder.threads;
+pub(crate) fn probe(settings: NodeSettings) -> Result<Vec<CoreReport>, StartError> {
+    let plan = Plan::new(settings)?;
+    let threads = &plan.settings.threads;
     let report = |(place, port): (usize, &Ports)| {
         let seat = Seat::take(threads, place, || ())?;
         Ok(CoreReport {
@@ -83,7 +80,7 @@ pub(crate) fn probe(builder: Builder) -> Result<Vec<CoreReport>, StartError> {
 
 /// What the cores of a node have in common, checked.
 struct Plan {
-    builder: Builder,
+    settings: NodeSettings,
     name: String,
     /// Of the first core; those of the others follow.
     id: NodeId,
@@ -93,20 +90,20 @@ struct Plan {
 }
 
 impl Plan {
-    fn new(mut builder: Builder) -> Result<Self, StartError> {
-        check_name("cluster", &builder.cluster)?;
-        builder.threads.check()?;
+    fn new(mut settings: NodeSettings) -> Result<Self, StartError> {
+        check_name("cluster", &settings.cluster)?;
+        settings.threads.check()?;
         let id = NodeId(random() & !(CORES_MAX as u64 - 1));
-        let name = config_name(builder.name.as_deref(), id)?;
-        let interface = builder.network.interface(builder.service)?;
-        let second = builder.network.second(interface.family())?;
-        let discovery = builder.network.discovery(interface.family());
+        let name = config_name(settings.name.as_deref(), id)?;
+        let interface = settings.network.interface(settings.service)?;
+        let second = settings.network.second(interface.family())?;
+        let discovery = settings.network.discovery(interface.family());
         // An embedded service is to choose alike.
-        builder.network.family = Some(interface.family());
-        builder.network.discovery = Some(discovery);
-        builder.queues.bytes_total = builder.queues.bytes_total.div_ceil(builder.threads.cores);
+        settings.network.family = Some(interface.family());
+        settings.network.discovery = Some(discovery);
+        settings.queues.bytes_total = settings.queues.bytes_total.div_ceil(settings.threads.cores);
         Ok(Self {
-            builder,
+            settings,
             name,
             id,
             interface,
@@ -126,13 +123,22 @@ impl Plan {
         }
     }
 
+    /// What a core accepts.
+    fn limits(&self) -> HandoffLimits {
+        HandoffLimits {
+            queues: self.settings.queues,
+            message_bytes: self.settings.limits.message_bytes,
+            request_timeout: self.settings.request_timeout,
+        }
+    }
+
     /// One for each core.
     fn ports(&self) -> Result<Vec<Ports>, StartError> {
         let open = |place| {
-            let network = self.builder.network.of_core(place)?;
+            let network = self.settings.network.of_core(place)?;
             network.open(self.interface.clone(), self.second.clone())
         };
-        (0..self.builder.threads.cores).map(open).collect()
+        (0..self.settings.threads.cores).map(open).collect()
     }
 
     /// The core in this place, among all.
@@ -142,13 +148,13 @@ impl Plan {
         let config = self.config(place, &port)?;
         let about = About {
             name: config.name.clone(),
-            cluster: self.builder.cluster.clone(),
+            cluster: self.settings.cluster.clone(),
             service: None,
         };
         let endpoint = Endpoint::new(config, Seed(random()), now)?;
-        let Builder {
+        let NodeSettings {
             threads, network, ..
-        } = &self.builder;
+        } = &self.settings;
         Ok(Core {
             shared: Arc::clone(&all[place]),
             clock,
@@ -161,10 +167,10 @@ impl Plan {
             sources: Sources::default(),
             pending: Pending::default(),
             readers: Readers::default(),
-            transmitter: Transmitter::new(self.builder.tap.clone()),
-            tap: self.builder.tap.clone(),
+            transmitter: Transmitter::new(self.settings.tap.clone()),
+            tap: self.settings.tap.clone(),
             about,
-            embedding: Embedding::new(&self.builder),
+            embedding: Embedding::new(&self.settings),
             siblings: Siblings::new(all, place),
             closing: None,
             stats: RuntimeStats::default(),
@@ -176,7 +182,7 @@ impl Plan {
     }
 
     fn config(&self, place: usize, port: &Ports) -> Result<Config, StartError> {
-        let (builder, interface) = (&self.builder, &self.interface);
+        let (settings, interface) = (&self.settings, &self.interface);
         let second = self.second.as_ref().map_or(u32::MAX, |second| second.mtu);
         let mtu = usize::try_from(interface.mtu.min(second)).unwrap_or(usize::MAX);
         let usual = if interface.loopback {
@@ -188,16 +194,16 @@ impl Plan {
         let fits = mtu.min(usual).saturating_sub(headers);
         Ok(Config {
             name: self.name_of(place)?,
-            cluster: builder.cluster.clone(),
+            cluster: settings.cluster.clone(),
             second: port.second_addr(),
             discovery: self.discovery,
-            service: builder.service,
-            layout: builder.layout,
-            datagram_bytes: builder.datagram_bytes.unwrap_or(fits),
+            service: settings.service,
+            layout: settings.layout,
+            datagram_bytes: settings.datagram_bytes.unwrap_or(fits),
             receive_buffer_bytes: port.receive_buffer_granted(),
-            limits: builder.limits,
-            recovery: builder.recovery,
-            pace: builder.pace,
+            limits: settings.limits,
+            recovery: settings.recovery,
+            pace: settings.pace,
             ..Config::new(self.id_of(place), port.local_addr())
         })
     }
