@@ -33,7 +33,7 @@ const LOCKS: [&str; 5] = ["Mutex", "RwLock", "Condvar", "Once", "mpsc"];
 /// commands, and the end of a thread; and in attached processes, whose threads take turns at a ring
 /// of one writer and one reader, and the list of them. Nothing else is on a message's way, and none
 /// of the engine's.
-const WAITING: [&str; 11] = [
+const WAITING: [&str; 12] = [
     "crates/qsm/src/attach/client.rs",
     "crates/qsm/src/attach/session.rs",
     "crates/qsm/src/attach/share.rs",
@@ -45,6 +45,7 @@ const WAITING: [&str; 11] = [
     "crates/qsm/src/runtime/core/loan.rs",
     "crates/qsm/src/runtime/core/start.rs",
     "crates/qsm/src/runtime/engine.rs",
+    "crates/qsm/src/runtime/service.rs",
 ];
 /// The crates that a message passes through at a node.
 const DATA_PATH: [&str; 5] = [

@@ -2,8 +2,11 @@
 
 pub(crate) mod clock;
 pub(crate) mod core;
+pub(crate) mod embedding;
 pub(crate) mod engine;
 pub(crate) mod network;
+pub(crate) mod random;
+pub(crate) mod service;
 pub(crate) mod settings;
 pub(crate) mod tap;
 pub(crate) mod threads;

@@ -19,7 +19,7 @@
 //! starves another (R120).
 
 mod commands;
-mod embedding;
+mod embed;
 mod events;
 mod lanes;
 mod loan;
@@ -37,7 +37,6 @@ use std::time::Duration;
 use qsm_net::Ports;
 use qsm_proto::{Datagram, Endpoint, Instant};
 
-use self::embedding::Embedding;
 use self::events::Readers;
 pub(crate) use self::loan::CoreLoan;
 use self::pending::Pending;
@@ -45,11 +44,12 @@ use self::routes::Routes;
 use self::siblings::Siblings;
 use self::slice::Slice;
 use self::sources::{Output, Sources};
-pub(crate) use self::start::{probe, random, start};
+pub(crate) use self::start::{probe, start};
 use crate::error::{CloseReason, RequestError};
 use crate::handoff::reply::Reply;
 use crate::handoff::shared::Shared;
 use crate::runtime::clock::Clock;
+use crate::runtime::embedding::Embedding;
 use crate::runtime::tap::{Direction, Tap, Tapped};
 use crate::runtime::transmit::Transmitter;
 use crate::snapshot::RuntimeStats;

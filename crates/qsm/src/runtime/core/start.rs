@@ -1,7 +1,5 @@
 //! Opening sockets and starting the core threads of a node.
 
-use std::collections::hash_map::RandomState;
-use std::hash::{BuildHasher, Hasher};
 use std::net::SocketAddr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{SyncSender, sync_channel};
@@ -15,14 +13,15 @@ use qsm_wire::NodeId;
 use super::loan::CoreLoan;
 use super::slice::Slice;
 use super::{
-    About, Core, Embedding, Load, Pause, Pending, Readers, Routes, Siblings, Sources,
-    sockets_failed,
+    About, Core, Load, Pause, Pending, Readers, Routes, Siblings, Sources, sockets_failed,
 };
 use crate::error::{CloseReason, StartError};
 use crate::handoff::shared::{HandoffLimits, Shared};
 use crate::report::CoreReport;
 use crate::runtime::clock::Clock;
+use crate::runtime::embedding::Embedding;
 use crate::runtime::engine::{Engine, Engines};
+use crate::runtime::random::random;
 use crate::runtime::settings::{NodeSettings, check_name};
 use crate::runtime::threads::{CORES_MAX, ThreadOptions};
 use crate::runtime::transmit::Transmitter;
@@ -207,12 +206,6 @@ impl Plan {
             ..Config::new(self.id_of(place), port.local_addr())
         })
     }
-}
-
-/// A random number of the operating system's making; every hash table of this process gets its
-/// keys in the same way.
-pub(crate) fn random() -> u64 {
-    RandomState::new().build_hasher().finish()
 }
 
 fn config_name(name: Option<&str>, id: NodeId) -> Result<String, StartError> {

@@ -1,0 +1,77 @@
+//! The membership service within the node's process, when there is no other.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use qsm_net::Affinity;
+
+use crate::error::StartError;
+use crate::handoff::command::Command;
+use crate::handoff::shared::Shared;
+use crate::runtime::network::{Channels, Network};
+use crate::runtime::service::{RunningService, ServiceSettings, start};
+use crate::runtime::settings::{Embedded, NodeSettings};
+
+pub(crate) struct Embedding {
+    when: Embedded,
+    network: Network,
+    cluster: String,
+    channels: Channels,
+    /// Where its thread is to run, if that is not where this one does.
+    affinity: Option<Affinity>,
+    service: Option<RunningService>,
+}
+
+impl Embedding {
+    pub(crate) fn new(settings: &NodeSettings) -> Self {
+        Self {
+            when: settings.embedded,
+            network: Network {
+                unicast_port: 0,
+                ..settings.network.clone()
+            },
+            cluster: settings.cluster.clone(),
+            channels: settings.channels,
+            affinity: settings.threads.affinity_of_others(),
+            service: None,
+        }
+    }
+
+    pub(crate) fn when(&self) -> Embedded {
+        self.when
+    }
+
+    /// Where the embedded service is, if it runs.
+    pub(crate) fn address(&self) -> Option<SocketAddr> {
+        self.service.as_ref().map(|service| service.address)
+    }
+
+    /// Starts the service and says where it is. If it gives way to another one, it tells the core
+    /// that `shared` leads to.
+    pub(crate) fn start(&mut self, shared: &Arc<Shared>) -> Result<SocketAddr, StartError> {
+        let shared = Arc::downgrade(shared);
+        let yielded = move || {
+            if let Some(shared) = shared.upgrade() {
+                shared.tell(Command::ServiceYielded);
+            }
+        };
+        let settings = ServiceSettings {
+            affinity: self.affinity,
+            on_yield: Some(Box::new(yielded)),
+            ..ServiceSettings::embedded(&self.network, &self.cluster, self.channels)
+        };
+        let service = start(settings)?;
+        let address = service.address;
+        self.service = Some(service);
+        Ok(address)
+    }
+
+    pub(crate) fn is_discovery(&self, address: SocketAddr) -> bool {
+        self.network.discovery == Some(address)
+    }
+
+    /// Ends the embedded service, if it runs.
+    pub(crate) fn stop(&mut self) {
+        self.service = None;
+    }
+}

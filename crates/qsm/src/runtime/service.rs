@@ -1,0 +1,309 @@
+//! The membership service as a thread of its own, with its own sockets: a node's core is not
+//! delayed by it, and the same code serves `qsm gms` and embedding.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::SyncSender;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use crossbeam_queue::SegQueue;
+use qsm_gms::{ServiceConfig, ServiceEvent, ServiceStats};
+use qsm_net::{Affinity, Family, IoReport, PortCounters, Ports, Waker};
+use qsm_proto::{Seed, Transmit};
+use qsm_wire::NodeId;
+use qsm_wire::membership::{GroupRow, NodeRow, RegionRow};
+
+use crate::error::{CloseReason, RecvError, StartError};
+use crate::handoff::inbox::Inbox;
+use crate::handoff::message::{Capacity, Overflow};
+use crate::runtime::clock::Clock;
+use crate::runtime::network::{Channels, Network};
+use crate::runtime::random::random;
+use crate::runtime::settings::check_name;
+use crate::runtime::transmit::{Poll, Transmitter};
+
+/// Events that wait to be read; beyond that the oldest are dropped.
+pub(crate) const SERVICE_EVENTS: usize = 4096;
+/// How long a service that has yielded still shows its nodes the way.
+const YIELD_LINGER: Duration = Duration::from_secs(1);
+/// Datagrams in one turn, as in a node.
+const DATAGRAMS_PER_TURN: usize = 4096;
+
+/// What a membership service knows and has done, at one moment.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct ServiceSnapshot {
+    /// What it has done.
+    pub stats: ServiceStats,
+    /// What its sockets did.
+    pub port: PortCounters,
+    /// What its sockets are.
+    pub io: IoReport,
+    /// The nodes of the cluster.
+    pub nodes: Vec<NodeRow>,
+    /// The groups.
+    pub groups: Vec<GroupRow>,
+    /// The regions.
+    pub regions: Vec<RegionRow>,
+}
+
+/// Settings of a membership service.
+pub(crate) struct ServiceSettings {
+    pub(crate) cluster: String,
+    pub(crate) network: Network,
+    pub(crate) channels: Channels,
+    pub(crate) embedded: bool,
+    pub(crate) batch_interval: Option<Duration>,
+    /// Where its thread runs; where the calling one does if `None`.
+    pub(crate) affinity: Option<Affinity>,
+    /// To be called when an embedded service has given way to another one.
+    pub(crate) on_yield: Option<Box<dyn FnOnce() + Send>>,
+}
+
+impl ServiceSettings {
+    /// Of a service within a node's process, on the node's network.
+    pub(crate) fn embedded(network: &Network, cluster: &str, channels: Channels) -> Self {
+        Self {
+            cluster: cluster.to_owned(),
+            network: Network {
+                unicast_port: 0,
+                fault: None,
+                ..network.clone()
+            },
+            channels,
+            embedded: true,
+            batch_interval: None,
+            affinity: None,
+            on_yield: None,
+        }
+    }
+}
+
+/// Opens the sockets and starts the thread.
+pub(crate) fn start(settings: ServiceSettings) -> Result<RunningService, StartError> {
+    check_name("cluster", &settings.cluster)?;
+    let interface = settings.network.interface(None)?;
+    let discovery = settings.network.discovery(interface.family());
+    let second = settings.network.second(interface.family())?;
+    let port = settings.network.open(interface, second)?;
+    let mut config = ServiceConfig {
+        cluster: settings.cluster.clone(),
+        second: port.second_addr(),
+        discovery,
+        embedded: settings.embedded,
+        ..ServiceConfig::new(NodeId(random()), port.local_addr())
+    };
+    config.plan.port = settings.channels.port;
+    let family = Family::of(port.local_addr().ip());
+    if let Some((first, prefix)) = settings.channels.range(family) {
+        (config.plan.base, config.plan.prefix) = (first, prefix);
+    }
+    if let Some(interval) = settings.batch_interval {
+        config.batch_interval = interval;
+    }
+    let clock = Clock::start();
+    let machine =
+        qsm_gms::Service::new(config, Seed(random()), clock.now()).map_err(StartError::Service)?;
+    let capacity = Capacity {
+        messages: SERVICE_EVENTS,
+        bytes: usize::MAX,
+    };
+    let shared = Arc::new(ServiceShared {
+        stop: AtomicBool::new(false),
+        questions: SegQueue::new(),
+        events: Inbox::new(capacity, Overflow::DropOldest),
+        waker: port.waker(),
+    });
+    let address = port.local_addr();
+    let thread = Thread {
+        shared: Arc::clone(&shared),
+        clock,
+        machine,
+        port,
+        transmitter: Transmitter::default(),
+        on_yield: settings.on_yield,
+        ends_at: None,
+    };
+    let affinity = settings.affinity;
+    let thread = thread::Builder::new()
+        .name("qsm-service".to_owned())
+        .spawn(move || {
+            // It serves wherever it runs.
+            affinity.map(|affinity| affinity.apply().is_ok());
+            thread.run();
+        })
+        .map_err(|source| StartError::System {
+            doing: "start the service's thread",
+            source,
+        })?;
+    Ok(RunningService {
+        shared,
+        address,
+        thread: Mutex::new(Some(thread)),
+    })
+}
+
+/// A service that runs until it is stopped or dropped.
+pub(crate) struct RunningService {
+    pub(crate) shared: Arc<ServiceShared>,
+    pub(crate) address: SocketAddr,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+impl RunningService {
+    /// Ends it, at once.
+    pub(crate) fn stop(&self) {
+        self.shared.stop.store(true, Ordering::SeqCst);
+        self.shared.waker.wake();
+        let thread = self
+            .thread
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take();
+        if let Some(thread) = thread {
+            // The thread's panics are the same as its end.
+            drop(thread.join());
+        }
+    }
+}
+
+impl Drop for RunningService {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+/// What those who hold the service and its thread share.
+pub(crate) struct ServiceShared {
+    stop: AtomicBool,
+    pub(crate) questions: SegQueue<SyncSender<ServiceSnapshot>>,
+    pub(crate) events: Inbox<ServiceEvent>,
+    pub(crate) waker: Waker,
+}
+
+struct Thread {
+    shared: Arc<ServiceShared>,
+    clock: Clock,
+    machine: qsm_gms::Service,
+    port: Ports,
+    transmitter: Transmitter,
+    on_yield: Option<Box<dyn FnOnce() + Send>>,
+    /// Set when it has yielded.
+    ends_at: Option<qsm_proto::Instant>,
+}
+
+impl Poll for qsm_gms::Service {
+    fn poll(&mut self, now: qsm_proto::Instant) -> Option<Transmit<'_>> {
+        self.poll_transmit(now)
+    }
+}
+
+/// Tells the end also when the thread panics.
+struct Ending<'a>(&'a ServiceShared);
+
+impl Drop for Ending<'_> {
+    fn drop(&mut self) {
+        let reason = if thread::panicking() {
+            let message = "the membership service's thread panicked".to_owned();
+            CloseReason::Panicked { message }
+        } else {
+            CloseReason::ShutDown
+        };
+        self.0.events.close(RecvError::Closed(reason));
+        while self.0.questions.pop().is_some() {}
+    }
+}
+
+impl Thread {
+    fn run(mut self) {
+        let shared = Arc::clone(&self.shared);
+        let _ending = Ending(&shared);
+        while !shared.stop.load(Ordering::SeqCst) {
+            match self.turn() {
+                Ok(true) => {}
+                Ok(false) => break,
+                Err(error) => {
+                    let cause = format!("sockets of the membership service failed: {error}");
+                    shared
+                        .events
+                        .close(RecvError::Closed(CloseReason::Io { cause }));
+                    break;
+                }
+            }
+        }
+    }
+
+    /// False when it has ended.
+    fn turn(&mut self) -> io::Result<bool> {
+        self.wait()?;
+        let now = self.clock.now();
+        let mut datagrams = 0;
+        loop {
+            let received = self.port.receive()?;
+            if received == 0 || datagrams >= DATAGRAMS_PER_TURN {
+                break;
+            }
+            datagrams += received;
+            for datagram in self.port.datagrams() {
+                let from = datagram.source;
+                self.machine.handle_datagram(now, from, datagram.bytes);
+            }
+        }
+        self.machine.handle_timeout(now);
+        self.transmitter.run(now, &mut self.machine, &mut self.port);
+        self.take_events(now);
+        self.answer();
+        Ok(self.ends_at.is_none_or(|end| now < end))
+    }
+
+    fn wait(&mut self) -> io::Result<()> {
+        if self.transmitter.has_more() && self.port.writable() {
+            return Ok(());
+        }
+        let due = self
+            .machine
+            .next_timeout()
+            .into_iter()
+            .chain(self.ends_at)
+            .min();
+        let left = due.map(|due| due.since(self.clock.now()));
+        self.port.wait(left).map(|_| ())
+    }
+
+    fn take_events(&mut self, now: qsm_proto::Instant) {
+        while let Some(event) = self.machine.poll_event() {
+            if let ServiceEvent::SecondAddress { address, second } = event {
+                self.port.learn(address, second);
+                continue;
+            }
+            if let ServiceEvent::Yielded { .. } = event {
+                self.ends_at = Some(now.after(YIELD_LINGER));
+                if let Some(call) = self.on_yield.take() {
+                    call();
+                }
+            }
+            self.shared.events.offer(0, || event);
+            self.shared.events.wake();
+        }
+    }
+
+    fn answer(&mut self) {
+        while let Some(reply) = self.shared.questions.pop() {
+            self.port.refresh_drops();
+            let rows = self.machine.rows();
+            let snapshot = ServiceSnapshot {
+                stats: self.machine.stats(),
+                port: self.port.counters(),
+                io: self.port.report(),
+                nodes: rows.nodes,
+                groups: rows.groups,
+                regions: rows.regions,
+            };
+            // The one who asked may have given up.
+            drop(reply.try_send(snapshot));
+        }
+    }
+}
