@@ -33,8 +33,9 @@ const LOCKS: [&str; 5] = ["Mutex", "RwLock", "Condvar", "Once", "mpsc"];
 /// commands, and the end of a thread; and in attached processes, whose threads take turns at a ring
 /// of one writer and one reader, and the list of them. Nothing else is on a message's way, and none
 /// of the engine's.
-const WAITING: [&str; 12] = [
+const WAITING: [&str; 13] = [
     "crates/qsm/src/attach/client.rs",
+    "crates/qsm/src/attach/link.rs",
     "crates/qsm/src/attach/session.rs",
     "crates/qsm/src/attach/share.rs",
     "crates/qsm/src/attach/subscription.rs",

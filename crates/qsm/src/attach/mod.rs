@@ -51,6 +51,9 @@
 mod bell;
 mod client;
 mod error;
+mod line;
+mod link;
+mod options;
 mod publisher;
 mod requests;
 mod ring;
@@ -62,7 +65,8 @@ mod tally;
 
 pub use client::Attached;
 pub use error::{AttachError, CutReason, ShareError, ShareEvent};
+pub use options::ShareOptions;
 pub use publisher::Publisher;
-pub use share::{Share, ShareOptions};
+pub use share::Share;
 pub use subscription::{SubscribeOptions, Subscription, Upcalls};
 pub use tally::{ClientRow, ShareStats};

@@ -2,55 +2,13 @@ use std::io::ErrorKind;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::client::{Link, lock, unexpected};
-use super::requests::{Reply, Request};
-use super::ring::{Writer, Written, readers_bell, writers_bell};
-use super::session::RETIRE;
-use crate::error::{CloseReason, RequestError, SendError};
+use super::link::{Link, lock, unexpected};
+use super::requests::{RETIRE, Reply, Request};
+use super::ring::{readers_bell, writers_bell};
+use crate::error::{RequestError, SendError};
 
 /// How long counting members may take.
 const COUNT_TIMEOUT: Duration = Duration::from_secs(10);
-
-/// Where publishers of one process write, one after the other.
-#[derive(Debug)]
-pub(super) struct Waiting {
-    writer: Writer<0>,
-    /// Publishers given up when the ring was full.
-    retired: Vec<u32>,
-}
-
-impl Waiting {
-    pub(super) fn new(writer: Writer<0>) -> Self {
-        Self {
-            writer,
-            retired: Vec::new(),
-        }
-    }
-
-    /// How far it was written.
-    pub(super) fn position(&self) -> u64 {
-        self.writer.position()
-    }
-
-    fn write(&mut self, tag: u32, bytes: &[u8]) -> Result<(), SendError> {
-        while let Some(slot) = self.retired.last() {
-            put(&mut self.writer, RETIRE | slot, &[])?;
-            self.retired.pop();
-        }
-        put(&mut self.writer, tag, bytes)
-    }
-}
-
-fn put(writer: &mut Writer<0>, tag: u32, bytes: &[u8]) -> Result<(), SendError> {
-    match writer.write(tag, [], bytes) {
-        Ok(Written::Yes) => Ok(()),
-        // One that never fits is longer than the engine has said.
-        Ok(Written::Full | Written::Never) => Err(SendError::Full),
-        Err(_) => Err(SendError::Closed(CloseReason::EngineGone {
-            cause: "its side of the ring says what cannot be".to_owned(),
-        })),
-    }
-}
 
 /// Sends to one group through the engine, from any thread. Made by
 /// [`Attached::publisher`](super::Attached::publisher).
@@ -166,7 +124,7 @@ impl Publisher {
 impl Drop for Publisher {
     fn drop(&mut self) {
         if self.write(RETIRE | self.slot, &[]) == Err(SendError::Full) {
-            lock(&self.link.waiting).retired.push(self.slot);
+            lock(&self.link.waiting).give_up(self.slot);
         }
     }
 }

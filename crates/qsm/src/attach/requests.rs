@@ -33,6 +33,14 @@ pub(super) const PACKET_BYTES_MAX: usize = 48 << 10;
 const NAMES_BYTES: usize = 32 << 10;
 /// Longest text of an error.
 const TEXT_BYTES_MAX: usize = 2000;
+/// In the tag of a record: the publisher is given up.
+pub(super) const RETIRE: u32 = 1 << 31;
+/// Smallest ring, bytes.
+pub(super) const RING_BYTES_MIN: usize = 4096;
+/// Requests that an attached process makes at once; more of its threads wait for their turn.
+pub(super) const REQUESTS_AT_ONCE: usize = 8;
+/// Words of a record beside length and place of the group: group and incarnation, node, number.
+pub(super) const EXTRA: usize = 3;
 /// Every first packet begins so: `qsm` and what it is about.
 const MAGIC: u64 = u64::from_le_bytes(*b"qsmattch");
 

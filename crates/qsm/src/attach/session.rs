@@ -14,17 +14,18 @@ use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap};
 use std::io::ErrorKind;
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use qsm_net::{LocalSocket, Peer, SharedMemory};
+use qsm_net::{Peer, SharedMemory};
 
 use super::error::CutReason;
-use super::requests::{PACKET_BYTES_MAX, Reply, Request};
+use super::line::{End, Line};
+use super::options::ShareOptions;
+use super::requests::{PACKET_BYTES_MAX, REQUESTS_AT_ONCE, RETIRE, RING_BYTES_MIN, Reply, Request};
 use super::ring::{Reader, Writer, memory_words, readers_bell, writers_bell};
-use super::share::ShareOptions;
 use super::sink::RingSink;
 use super::subscription::SubscribeOptions;
 use super::tally::{ClientRow, Tally};
@@ -36,14 +37,8 @@ use crate::handoff::message::Overflow;
 use crate::handoff::sink::Sink;
 use crate::handoff::sleepers::Sleepers;
 
-/// In the tag of a record: the publisher is given up.
-pub(super) const RETIRE: u32 = 1 << 31;
-/// Smallest ring, bytes.
-pub(super) const RING_BYTES_MIN: usize = 4096;
 /// Requests of one process that wait for something at the same time.
 const REQUESTS_MAX: usize = 2 * REQUESTS_AT_ONCE;
-/// Of these an attached process makes so many at once; more of its threads wait for their turn.
-pub(super) const REQUESTS_AT_ONCE: usize = 8;
 /// How long one too many may wait.
 const REQUESTS_PATIENCE: Duration = Duration::from_secs(1);
 /// Longest that a request waits, so that nothing of a process outlives it for long.
@@ -51,73 +46,6 @@ const WAIT_MAX: Duration = Duration::from_secs(600);
 
 /// How often one who waits for members looks whether the process is still there.
 const LOOK: Duration = Duration::from_millis(200);
-
-/// Why a session ends.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum End {
-    /// The process has closed its socket, or died. What is in its ring is still sent.
-    Left,
-    /// The engine ends.
-    Closed { cause: String },
-    /// For nonsense.
-    Cut(CutReason),
-}
-
-/// The sockets to a process, and whether that is over.
-#[derive(Debug)]
-pub(super) struct Line {
-    pub(super) socket: LocalSocket,
-    doorbell: LocalSocket,
-    ended: OnceLock<End>,
-    /// Nothing of the process is wanted any more, also not what is in its ring.
-    void: AtomicBool,
-}
-
-impl Line {
-    pub(super) fn new(socket: LocalSocket, doorbell: LocalSocket) -> Self {
-        Self {
-            socket,
-            doorbell,
-            ended: OnceLock::new(),
-            void: AtomicBool::new(false),
-        }
-    }
-
-    /// Ends it; the first reason stays. Never waits.
-    pub(super) fn end(&self, end: End) {
-        let void = end != End::Left;
-        let cause = match &end {
-            End::Left => None,
-            End::Closed { cause } => Some(cause.clone()),
-            End::Cut(reason) => Some(format!(
-                "this process was cut off: {reason}; its own memory is damaged, or it is of \
-                 another version of qsm"
-            )),
-        };
-        let first = self.ended.set(end).is_ok();
-        // After the reason: who sees that it is void leaves, and must not be the first to say why.
-        if void {
-            self.void.store(true, Ordering::SeqCst);
-        }
-        if !first {
-            return;
-        }
-        if let Some(cause) = cause {
-            // One that does not read sees the end of the socket.
-            drop(self.socket.try_send(&Reply::Closed { cause }.encode()));
-        }
-        self.socket.shutdown();
-        self.doorbell.shutdown();
-    }
-
-    pub(super) fn ended(&self) -> Option<&End> {
-        self.ended.get()
-    }
-
-    fn is_void(&self) -> bool {
-        self.void.load(Ordering::SeqCst)
-    }
-}
 
 /// A subscription of the process.
 struct Held {

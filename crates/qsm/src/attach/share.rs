@@ -12,9 +12,11 @@ use std::time::Duration;
 use qsm_net::{LocalListener, LocalSocket, Peer, SharedMemory, effective_user};
 
 use super::error::{ShareError, ShareEvent};
+use super::line::{End, Line};
+use super::options::ShareOptions;
 use super::requests::{PACKET_BYTES_MAX, Reply, Request, VERSION, travels};
 use super::ring::{memory_words, message_bytes_max};
-use super::session::{End, Line, RING_BYTES_MIN, Session};
+use super::session::Session;
 use super::tally::{ClientRow, Count, ShareStats};
 use crate::error::{CloseReason, RecvError};
 use crate::event::Event;
@@ -26,117 +28,6 @@ use crate::handoff::inbox::Inbox;
 const HELLO_TIMEOUT: Duration = Duration::from_secs(5);
 /// Pause after the system could not let a process in.
 const PAUSE: Duration = Duration::from_millis(100);
-/// Largest ring, bytes.
-const RING_BYTES_MAX: usize = 1 << 30;
-
-/// What the application wants to be called with.
-type Tell = Arc<dyn Fn(&ShareEvent) + Send + Sync>;
-
-/// How a node is shared. Every field is a limit that is documented with its default.
-#[derive(Clone)]
-#[must_use = "options do nothing before `Node::share_with`"]
-pub struct ShareOptions {
-    path: PathBuf,
-    mode: u32,
-    clients_max: usize,
-    pub(super) groups_max: usize,
-    pub(super) publish_ring_bytes: usize,
-    pub(super) ring_bytes_max: usize,
-    pub(super) client_bytes_max: usize,
-    on_event: Option<Tell>,
-}
-
-impl ShareOptions {
-    /// Default of [`ShareOptions::clients_max`].
-    pub const CLIENTS_MAX: usize = 64;
-    /// Default of [`ShareOptions::groups_max`].
-    pub const GROUPS_MAX: usize = 1 << 16;
-    /// Default of [`ShareOptions::publish_ring`].
-    pub const PUBLISH_RING_BYTES: usize = 4 << 20;
-    /// Default of [`ShareOptions::ring_bytes_max`].
-    pub const RING_BYTES_MAX: usize = 64 << 20;
-    /// Default of [`ShareOptions::client_bytes_max`].
-    pub const CLIENT_BYTES_MAX: usize = 256 << 20;
-
-    /// At this path, of at most 107 bytes. What an engine that was killed left there is removed;
-    /// an empty file `PATH.lock` stays beside it.
-    pub fn at(path: impl Into<PathBuf>) -> Self {
-        Self {
-            path: path.into(),
-            mode: 0o600,
-            clients_max: Self::CLIENTS_MAX,
-            groups_max: Self::GROUPS_MAX,
-            publish_ring_bytes: Self::PUBLISH_RING_BYTES,
-            ring_bytes_max: Self::RING_BYTES_MAX,
-            client_bytes_max: Self::CLIENT_BYTES_MAX,
-            on_event: None,
-        }
-    }
-
-    /// Permissions of the file, 0600 if not given. Whatever they are, only processes of the
-    /// engine's user and of root are let in.
-    pub fn mode(mut self, mode: u32) -> Self {
-        self.mode = mode;
-        self
-    }
-
-    /// Most processes attached at a time. Each costs the engine two threads and two descriptors.
-    pub fn clients_max(mut self, clients: usize) -> Self {
-        self.clients_max = clients;
-        self
-    }
-
-    /// Most groups of one process, counted with each subscription and publisher.
-    pub fn groups_max(mut self, groups: usize) -> Self {
-        self.groups_max = groups;
-        self
-    }
-
-    /// Bytes of the ring by which each process publishes, a power of two. A message must fit into
-    /// it, with 8 bytes of its own; a longer one is [`SendError::TooLarge`](crate::SendError).
-    pub fn publish_ring(mut self, bytes: usize) -> Self {
-        self.publish_ring_bytes = bytes;
-        self
-    }
-
-    /// Largest rings of a subscription together, bytes, a power of two.
-    pub fn ring_bytes_max(mut self, bytes: usize) -> Self {
-        self.ring_bytes_max = bytes;
-        self
-    }
-
-    /// Most bytes of rings of all subscriptions of one process. Memory is taken when it is used
-    /// for the first time, and kept until the subscription ends.
-    pub fn client_bytes_max(mut self, bytes: usize) -> Self {
-        self.client_bytes_max = bytes;
-        self
-    }
-
-    /// Is called when processes come and go, on threads of the engine that have nothing to do
-    /// with messages.
-    pub fn on_event(mut self, tell: impl Fn(&ShareEvent) + Send + Sync + 'static) -> Self {
-        self.on_event = Some(Arc::new(tell));
-        self
-    }
-
-    fn check(&self) -> Result<(), ShareError> {
-        for bytes in [self.publish_ring_bytes, self.ring_bytes_max] {
-            if !bytes.is_power_of_two() || !(RING_BYTES_MIN..=RING_BYTES_MAX).contains(&bytes) {
-                return Err(ShareError::RingBytes { bytes });
-            }
-        }
-        Ok(())
-    }
-}
-
-impl fmt::Debug for ShareOptions {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ShareOptions")
-            .field("path", &self.path)
-            .finish_non_exhaustive()
-    }
-}
-
 /// A node being shared. It is a handle of the node; dropping it ends the sharing: all attached
 /// processes are told, and the path is removed.
 ///
@@ -181,7 +72,7 @@ impl Drop for Seat {
 }
 
 impl Share {
-    pub(crate) fn open(node: &Node, options: ShareOptions) -> Result<Self, ShareError> {
+    fn open(node: &Node, options: ShareOptions) -> Result<Self, ShareError> {
         options.check()?;
         let path = options.path.clone();
         let failed = |source| ShareError::of(path.clone(), source);
@@ -273,6 +164,26 @@ impl Drop for Share {
                 .wait(guests)
                 .unwrap_or_else(PoisonError::into_inner);
         }
+    }
+}
+
+// Here and not beside the rest of `Node`, which needs not know who shares it.
+impl Node {
+    /// Lets other processes of this host use this node, through a file at this path (R252); see
+    /// [`attach`](crate::attach).
+    ///
+    /// # Errors
+    /// [`ShareError`], whose text says what to do.
+    pub fn share(&self, path: impl Into<PathBuf>) -> Result<Share, ShareError> {
+        self.share_with(ShareOptions::at(path))
+    }
+
+    /// As [`Node::share`], with limits of one's own choice.
+    ///
+    /// # Errors
+    /// As [`Node::share`].
+    pub fn share_with(&self, options: ShareOptions) -> Result<Share, ShareError> {
+        Share::open(self, options)
     }
 }
 

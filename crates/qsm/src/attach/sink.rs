@@ -8,15 +8,14 @@ use qsm_net::SharedMemory;
 use qsm_wire::GroupId;
 
 use super::error::CutReason;
+use super::line::{End, Line};
+use super::requests::EXTRA;
 use super::ring::{Nonsense, Writer, Written, readers_bell};
-use super::session::{End, Line};
+
 use super::tally::Tally;
 use crate::handoff::inbox::Offered;
 use crate::handoff::message::{Delivery, Overflow};
 use crate::handoff::sink::ForeignQueue;
-
-/// Words of a record beside length and place of the group: group and incarnation, node, number.
-pub(super) const EXTRA: usize = 3;
 
 /// Writes the messages of one subscription that come on one core thread.
 pub(super) struct RingSink {

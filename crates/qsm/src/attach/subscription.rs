@@ -9,10 +9,9 @@ use std::time::{Duration, Instant};
 use qsm_net::SharedMemory;
 use qsm_wire::{GroupId, Incarnation, NodeId, Origin};
 
-use super::client::{Link, lock};
-use super::requests::Request;
+use super::link::{Link, lock};
+use super::requests::{EXTRA, Request};
 use super::ring::{Reader, memory_words, readers_bell};
-use super::sink::EXTRA;
 use crate::error::{CloseReason, RecvError, RequestError};
 use crate::event::Event;
 use crate::handoff::message::{Delivery, Message, Overflow};
@@ -65,7 +64,7 @@ impl SubscribeOptions {
 
 /// The reading side of a subscription's rings.
 pub(super) struct Inbound {
-    memory: Arc<SharedMemory>,
+    pub(super) memory: Arc<SharedMemory>,
     names: Arc<[Arc<str>]>,
     reading: Mutex<Reading>,
     /// The reader wants nothing more.

@@ -1,6 +1,5 @@
 use std::collections::VecDeque;
 use std::fmt;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -9,7 +8,6 @@ use qsm_net::IoReport;
 use qsm_wire::NodeId;
 use qsm_wire::membership::{GroupRow, NodeRow, QueryKind, RegionRow};
 
-use crate::attach::{Share, ShareError, ShareOptions};
 use crate::error::{CloseReason, RecvError, RequestError, StartError};
 use crate::handle::builder::Builder;
 use crate::handle::events::Events;
@@ -380,23 +378,6 @@ impl Node {
             Ok(_) | Err(RequestError::Closed(CloseReason::ShutDown)) => Ok(()),
             Err(other) => Err(other),
         }
-    }
-
-    /// Lets other processes of this host use this node, through a file at this path (R252); see
-    /// [`attach`](crate::attach).
-    ///
-    /// # Errors
-    /// [`ShareError`], whose text says what to do.
-    pub fn share(&self, path: impl Into<PathBuf>) -> Result<Share, ShareError> {
-        self.share_with(ShareOptions::at(path))
-    }
-
-    /// As [`Node::share`], with limits of one's own choice.
-    ///
-    /// # Errors
-    /// As [`Node::share`].
-    pub fn share_with(&self, options: ShareOptions) -> Result<Share, ShareError> {
-        Share::open(self, options)
     }
 
     /// As [`Node::flush`], but gives up when nobody wants to know any more.
