@@ -7,7 +7,7 @@ use qsm_gms::ServiceConfigError;
 use qsm_net::{Interface, InterfaceError, PortError, ThreadError};
 use qsm_proto::ConfigError;
 
-use crate::runtime::threads::CORES_MAX;
+use crate::shard::CORES_MAX;
 
 /// Why a node or a service could not be started. Each text ends with the remedy.
 #[derive(Debug)]

@@ -69,7 +69,7 @@ pub use runtime::network::DATA_PORT;
 pub use runtime::service::ServiceSnapshot;
 pub use runtime::settings::{Embedded, NAME_BYTES_MAX};
 pub use runtime::tap::{Direction, Tapped};
-pub use runtime::threads::CORES_MAX;
+pub use shard::CORES_MAX;
 pub use snapshot::{Memory, PublisherRow, RepairLatency, RuntimeStats, Snapshot, SubscriptionRow};
 
 pub use qsm_gms::{DISCOVERY_V4, DISCOVERY_V6, ServiceEvent, ServiceStats};

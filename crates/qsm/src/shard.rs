@@ -6,6 +6,9 @@
 
 use std::sync::Arc;
 
+/// Most core threads of a node. Each is a member of the cluster.
+pub const CORES_MAX: usize = 64;
+
 /// The cores of a node, as shards of the space of groups.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Shards(pub(crate) usize);

@@ -15,6 +15,7 @@ use super::ring::{Reader, memory_words, readers_bell};
 use crate::error::{CloseReason, RecvError, RequestError};
 use crate::event::Event;
 use crate::handoff::message::{Delivery, Message, Overflow};
+use crate::shard::CORES_MAX;
 
 /// How often one subscription's drops are told.
 const SLOW_INTERVAL: Duration = Duration::from_secs(1);
@@ -91,7 +92,7 @@ impl Inbound {
         let [descriptor] = <[OwnedFd; 1]>::try_from(descriptors).map_err(|_| invalid())?;
         let capacity = usize::try_from(words).map_err(|_| invalid())?;
         let rings = rings as usize;
-        if !capacity.is_power_of_two() || rings == 0 || rings > crate::CORES_MAX {
+        if !capacity.is_power_of_two() || rings == 0 || rings > CORES_MAX {
             return Err(invalid());
         }
         let memory = SharedMemory::open(descriptor, memory_words(rings, capacity))?;

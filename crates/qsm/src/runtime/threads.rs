@@ -3,9 +3,7 @@
 use qsm_net::{Affinity, ThreadReport, ask_short_slice, pin_to_cpu, set_realtime};
 
 use crate::error::StartError;
-
-/// Most core threads of a node. Each is a member of the cluster.
-pub const CORES_MAX: usize = 64;
+use crate::shard::CORES_MAX;
 
 /// What a node is told of its core threads.
 #[derive(Debug, Clone)]

@@ -2,53 +2,21 @@
 
 use std::sync::Arc;
 
-use qsm_net::ThreadReport;
 use qsm_wire::membership::Role;
 
+use super::Core;
 use super::pending::{Asked, Condition, Flush, Wait};
-use super::{Closing, Core};
-use crate::error::{CloseReason, RequestError};
+use crate::error::RequestError;
 use crate::event::Event;
 use crate::handoff::command::{Command, FeedPlace, Subscribe};
 use crate::handoff::feed::Feed;
 use crate::handoff::reply::Reply;
-use crate::snapshot::{Memory, RepairLatency, Snapshot};
 
 impl Core {
     pub(super) fn take_commands(&mut self) {
         while let Some(command) = self.shared.next_command() {
             self.take_command(command);
         }
-    }
-
-    /// The node ends: everybody is told.
-    pub(super) fn finish(&mut self, reason: CloseReason) {
-        self.embedding.stop();
-        let snapshot = self.snapshot();
-        self.routes.close(&reason);
-        self.readers.close(&reason);
-        self.shared.finish(reason, Some(snapshot));
-    }
-
-    pub(super) fn exit_publisher(&mut self, names: Vec<String>) {
-        self.exit(Role::Publisher, names);
-    }
-
-    pub(super) fn exit(&mut self, role: Role, names: Vec<String>) {
-        if !names.is_empty() {
-            // Nobody waits for the answer.
-            self.endpoint.exit(self.now, role, names);
-        }
-    }
-
-    pub(super) fn unsubscribe(&mut self, key: u64) {
-        let gone = self.routes.remove(key);
-        self.exit(Role::Subscriber, gone);
-    }
-
-    pub(super) fn retire(&mut self, slot: u32) {
-        let gone = self.sources.retire(slot);
-        self.exit_publisher(gone.into_iter().collect());
     }
 
     fn take_command(&mut self, command: Command) {
@@ -160,65 +128,6 @@ impl Core {
             condition,
             reply,
         });
-    }
-
-    fn shut_down(
-        &mut self,
-        deadline: std::time::Instant,
-        reason: CloseReason,
-        reply: Option<Reply<()>>,
-    ) {
-        if self.closing.is_some() {
-            // The first one decides; this one learns of the end when its place is dropped.
-            return;
-        }
-        self.shared.begin_closing();
-        self.sources.retire_feeds();
-        self.sources.collect(self.now, &self.shared);
-        self.closing = Some(Closing {
-            deadline: self.clock.at(deadline),
-            reason,
-            reply,
-            finishing: false,
-        });
-    }
-
-    fn snapshot(&mut self) -> Snapshot {
-        self.port.refresh_drops();
-        let mut runtime = self.stats;
-        self.routes.stats.add_to(&mut runtime);
-        self.transmitter.add_to(&mut runtime);
-        runtime.queued_bytes = self.shared.gate.bytes() as u64;
-        let incarnation = self.endpoint.origin().incarnation;
-        Snapshot {
-            node: self.endpoint.origin().node,
-            name: self.about.name.clone(),
-            cluster: self.about.cluster.clone(),
-            address: self.port.local_addr(),
-            incarnation: (incarnation.0 != 0).then_some(incarnation),
-            service: self.about.service,
-            uptime: self.clock.uptime(),
-            protocol: self.endpoint.stats(),
-            port: self.port.counters(),
-            io: self.port.report(),
-            second: self.port.second_report(),
-            second_port: self.port.second_counters(),
-            runtime,
-            thread: ThreadReport::current(),
-            cores: 1,
-            repair: RepairLatency::of(&self.endpoint.repair_times().lasted),
-            repairs: self.endpoint.repair_times().lasted.clone(),
-            memory: memory(self.endpoint.memory_bytes()),
-            subscriptions: self.routes.rows(),
-            publishers: self.sources.rows(),
-        }
-    }
-}
-
-fn memory((send_bytes, receive_bytes): (usize, usize)) -> Memory {
-    Memory {
-        send_bytes,
-        receive_bytes,
     }
 }
 

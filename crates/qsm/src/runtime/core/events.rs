@@ -8,43 +8,9 @@ use qsm_wire::membership::Role;
 
 use super::Core;
 use super::pending::Asked;
-use crate::error::{CloseReason, RecvError, RequestError};
+use crate::error::RequestError;
 use crate::event::Event;
 use crate::handoff::command::Rows;
-use crate::handoff::inbox::Inbox;
-
-/// The application's readers of events.
-#[derive(Default)]
-pub(super) struct Readers {
-    inboxes: Vec<Arc<Inbox<Event>>>,
-    told: bool,
-}
-
-impl Readers {
-    pub(super) fn add(&mut self, inbox: Arc<Inbox<Event>>) {
-        self.inboxes.push(inbox);
-    }
-
-    pub(super) fn tell(&mut self, event: &Event) {
-        self.inboxes.retain(|inbox| !inbox.is_over());
-        for inbox in &self.inboxes {
-            inbox.offer(0, || event.clone());
-        }
-        self.told = true;
-    }
-
-    pub(super) fn wake(&mut self) {
-        if core::mem::take(&mut self.told) {
-            self.inboxes.iter().for_each(|inbox| inbox.wake());
-        }
-    }
-
-    pub(super) fn close(&mut self, reason: &CloseReason) {
-        for inbox in self.inboxes.drain(..) {
-            inbox.close(RecvError::Closed(reason.clone()));
-        }
-    }
-}
 
 impl Core {
     pub(super) fn take_events(&mut self) {

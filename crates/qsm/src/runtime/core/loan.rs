@@ -57,12 +57,6 @@ impl fmt::Debug for CoreLoan {
 }
 
 impl Core {
-    /// Whether a sleeping core may be lent. One that runs before others must not wait for them, and
-    /// one that polls its devices while it sleeps has to do that itself.
-    pub(super) fn lends(&self) -> bool {
-        self.lendable && self.closing.is_none() && self.sources.has_queues()
-    }
-
     /// Sends what the publisher in this place has queued, on its thread. False: the core thread has
     /// to do it.
     fn send_now(&mut self, slot: u32) -> bool {

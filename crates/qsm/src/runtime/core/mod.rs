@@ -15,44 +15,51 @@
 //!    With work left over, or soon after much was received or sent, do not wait: give the CPU to
 //!    others on this host and go on (`slice`).
 //!
+//! The state and its steps are here; `turn` has the loop over them, `commands`, `events`, `embed` and
+//! `closing` the steps that decide, `loan` what borrowers do. These know the state, and it none of
+//! them.
+//!
 //! Everything received comes before anything sent (R122); every step is bounded, so that none
 //! starves another (R120).
 
+mod closing;
 mod commands;
 mod embed;
 mod events;
 mod lanes;
 mod loan;
 mod pending;
+mod readers;
 mod routes;
 mod siblings;
 mod slice;
 mod sources;
 mod start;
+mod turn;
 
 use std::io;
 use std::sync::Arc;
-use std::time::Duration;
 
-use qsm_net::Ports;
+use qsm_net::{Ports, ThreadReport};
 use qsm_proto::{Datagram, Endpoint, Instant};
+use qsm_wire::membership::Role;
 
-use self::events::Readers;
 pub(crate) use self::loan::CoreLoan;
 use self::pending::Pending;
+use self::readers::Readers;
 use self::routes::Routes;
 use self::siblings::Siblings;
 use self::slice::Slice;
 use self::sources::{Output, Sources};
 pub(crate) use self::start::{probe, start};
-use crate::error::{CloseReason, RequestError};
+use crate::error::CloseReason;
 use crate::handoff::reply::Reply;
 use crate::handoff::shared::Shared;
 use crate::runtime::clock::Clock;
 use crate::runtime::embedding::Embedding;
 use crate::runtime::tap::{Direction, Tap, Tapped};
 use crate::runtime::transmit::Transmitter;
-use crate::snapshot::RuntimeStats;
+use crate::snapshot::{Memory, RepairLatency, RuntimeStats, Snapshot};
 
 /// Datagrams received in one turn before timers and sending get theirs: about 1 ms at 4 million
 /// a second.
@@ -64,8 +71,6 @@ const BYTES_PER_TURN: usize = 256 << 10;
 const DATAGRAMS_LOADED: usize = 16;
 /// Bytes received or sent likewise.
 const BYTES_LOADED: usize = 16 << 10;
-/// How long the core stays awake after that, as the rest of a window takes to go around.
-const AWAKE: Duration = Duration::from_micros(200);
 
 /// How far the end of the node has come.
 struct Closing {
@@ -107,14 +112,6 @@ pub(crate) struct Core {
     broken: Option<CloseReason>,
 }
 
-/// Why a core pauses.
-enum Pause {
-    /// To sleep for that long, or until something comes; it is lent meanwhile.
-    Sleep(Option<Duration>),
-    /// The node ends.
-    End(CloseReason),
-}
-
 /// What a snapshot says and the protocol does not know.
 struct About {
     name: String,
@@ -135,84 +132,6 @@ struct Load {
 }
 
 impl Core {
-    /// Turns until it may be lent or the node ends.
-    fn run(&mut self) -> Pause {
-        if let Some(reason) = self.broken.take() {
-            return Pause::End(reason);
-        }
-        self.slice.begin(self.clock.now());
-        loop {
-            let paused = match self.turn() {
-                Ok(None) => self.wait(),
-                ended => ended,
-            };
-            match paused {
-                Ok(None) => {}
-                Ok(Some(pause)) => return pause,
-                Err(error) => return Pause::End(sockets_failed(&error)),
-            }
-        }
-    }
-
-    fn turn(&mut self) -> io::Result<Option<Pause>> {
-        self.now = self.clock.now();
-        self.stats.turns += 1;
-        self.receive()?;
-        self.run_timers();
-        self.take_commands();
-        self.take_messages();
-        self.take_events();
-        let sent = self
-            .transmitter
-            .run(self.now, &mut self.endpoint, &mut self.port);
-        self.load.heavy |= sent >= BYTES_LOADED;
-        let ended = self.go_on_closing();
-        self.wake();
-        self.done = self.clock.now();
-        self.stats.turn_max = self.stats.turn_max.max(self.done.since(self.now));
-        if self.load.heavy {
-            self.load.awake_until = self.done.after(AWAKE);
-        }
-        Ok(ended.map(Pause::End))
-    }
-
-    fn wait(&mut self) -> io::Result<Option<Pause>> {
-        let blocked = !self.port.writable();
-        let more = self.load.cut || self.sources.is_active() || self.transmitter.has_more();
-        let work = more && !blocked;
-        if self.slice.spins() || work || self.stays_awake() {
-            self.stats.awake += u64::from(!work);
-            self.give_way(work);
-            return Ok(None);
-        }
-        let due = self.next_timeout();
-        let left = due.map(|due| due.since(self.clock.now()));
-        if left == Some(Duration::ZERO) {
-            return Ok(None);
-        }
-        self.stats.sleeps += 1;
-        if self.lends() {
-            self.asleep_until = due;
-            return Ok(Some(Pause::Sleep(left)));
-        }
-        self.port.wait(left)?;
-        self.slice.begin(self.clock.now());
-        Ok(None)
-    }
-
-    /// Whether more is likely to come before it could have slept. Nobody waits for that: who else
-    /// wants the CPU gets it.
-    fn stays_awake(&self) -> bool {
-        self.done < self.load.awake_until && self.slice.is_given(self.done)
-    }
-
-    /// Others who wait for this CPU go first when the slice is over, or when there is no work now.
-    fn give_way(&mut self, work: bool) {
-        if !work || self.slice.is_over(self.done) {
-            self.slice.give_away(self.done, self.clock);
-        }
-    }
-
     fn next_timeout(&self) -> Option<Instant> {
         [
             self.endpoint.next_timeout(),
@@ -318,34 +237,6 @@ impl Core {
         self.exit_publisher(gone);
     }
 
-    /// Brings the end of the node forward; says why when it is there.
-    fn go_on_closing(&mut self) -> Option<CloseReason> {
-        let closing = self.closing.as_mut()?;
-        if !closing.finishing && self.sources.is_empty() {
-            closing.finishing = true;
-            self.endpoint.close(self.now);
-            self.transmitter
-                .run(self.now, &mut self.endpoint, &mut self.port);
-        }
-        let own = closing.finishing && self.endpoint.is_closed() && !self.transmitter.has_more();
-        // The others' goodbyes may need the membership service that runs here.
-        let done = own && !(self.siblings.leads() && self.siblings.are_running());
-        if !done && self.now < closing.deadline {
-            return None;
-        }
-        if let Some(reply) = closing.reply.take() {
-            let late = "delivering everything before the end; some receivers may lack messages";
-            let answer: Result<(), RequestError> = if done {
-                Ok(())
-            } else {
-                Err(self.shared.timeout(late))
-            };
-            // The one who asked may have given up.
-            drop(reply.try_send(answer));
-        }
-        Some(closing.reason.clone())
-    }
-
     fn wake(&mut self) {
         self.pending
             .check(self.now, &self.shared, &self.endpoint, &self.sources);
@@ -356,9 +247,63 @@ impl Core {
         self.readers.wake();
         self.sources.wake(&self.shared);
     }
+
+    fn exit_publisher(&mut self, names: Vec<String>) {
+        self.exit(Role::Publisher, names);
+    }
+
+    fn exit(&mut self, role: Role, names: Vec<String>) {
+        if !names.is_empty() {
+            // Nobody waits for the answer.
+            self.endpoint.exit(self.now, role, names);
+        }
+    }
+
+    fn unsubscribe(&mut self, key: u64) {
+        let gone = self.routes.remove(key);
+        self.exit(Role::Subscriber, gone);
+    }
+
+    fn retire(&mut self, slot: u32) {
+        let gone = self.sources.retire(slot);
+        self.exit_publisher(gone.into_iter().collect());
+    }
+
+    fn snapshot(&mut self) -> Snapshot {
+        self.port.refresh_drops();
+        let mut runtime = self.stats;
+        self.routes.stats.add_to(&mut runtime);
+        self.transmitter.add_to(&mut runtime);
+        runtime.queued_bytes = self.shared.gate.bytes() as u64;
+        let incarnation = self.endpoint.origin().incarnation;
+        Snapshot {
+            node: self.endpoint.origin().node,
+            name: self.about.name.clone(),
+            cluster: self.about.cluster.clone(),
+            address: self.port.local_addr(),
+            incarnation: (incarnation.0 != 0).then_some(incarnation),
+            service: self.about.service,
+            uptime: self.clock.uptime(),
+            protocol: self.endpoint.stats(),
+            port: self.port.counters(),
+            io: self.port.report(),
+            second: self.port.second_report(),
+            second_port: self.port.second_counters(),
+            runtime,
+            thread: ThreadReport::current(),
+            cores: 1,
+            repair: RepairLatency::of(&self.endpoint.repair_times().lasted),
+            repairs: self.endpoint.repair_times().lasted.clone(),
+            memory: memory(self.endpoint.memory_bytes()),
+            subscriptions: self.routes.rows(),
+            publishers: self.sources.rows(),
+        }
+    }
 }
 
-fn sockets_failed(error: &io::Error) -> CloseReason {
-    let cause = format!("sockets failed: {error}");
-    CloseReason::Io { cause }
+fn memory((send_bytes, receive_bytes): (usize, usize)) -> Memory {
+    Memory {
+        send_bytes,
+        receive_bytes,
+    }
 }

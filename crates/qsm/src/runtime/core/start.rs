@@ -11,10 +11,14 @@ use qsm_proto::{Config, Endpoint, Seed};
 use qsm_wire::NodeId;
 
 use super::loan::CoreLoan;
+use super::pending::Pending;
+use super::readers::Readers;
+use super::routes::Routes;
+use super::siblings::Siblings;
 use super::slice::Slice;
-use super::{
-    About, Core, Load, Pause, Pending, Readers, Routes, Siblings, Sources, sockets_failed,
-};
+use super::sources::Sources;
+use super::turn::{Pause, sockets_failed};
+use super::{About, Core, Load};
 use crate::error::{CloseReason, StartError};
 use crate::handoff::shared::{HandoffLimits, Shared};
 use crate::report::CoreReport;
@@ -23,8 +27,9 @@ use crate::runtime::embedding::Embedding;
 use crate::runtime::engine::{Engine, Engines};
 use crate::runtime::random::random;
 use crate::runtime::settings::{NodeSettings, check_name};
-use crate::runtime::threads::{CORES_MAX, ThreadOptions};
+use crate::runtime::threads::ThreadOptions;
 use crate::runtime::transmit::Transmitter;
+use crate::shard::CORES_MAX;
 use crate::snapshot::RuntimeStats;
 
 /// What Ethernet carries in one packet.
