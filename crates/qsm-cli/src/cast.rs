@@ -10,11 +10,10 @@ use std::thread;
 
 use lab::{HostId, Lab, Output, Process};
 use qsm::Family;
+use qsm_console::failure::Failure;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
-
-use crate::failure::Failure;
 
 /// Lines that wait for the director.
 const LINES_MAX: usize = 4096;

@@ -1,11 +1,11 @@
 //! `qsm nodes --io`: how a node on this host would send and receive, and why not faster.
 
 use qsm::{CoreReport, Embedded, Strategy};
+use qsm_console::failure::Failure;
+use qsm_console::table::{Align, Table};
 use serde_json::{Value, json};
 
 use crate::args::NodeOptions;
-use crate::failure::Failure;
-use crate::table::{Align, Table};
 
 /// What each core thread of a node with these options is granted on this host.
 ///

@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 
 use clap::{Args, Subcommand};
 use lab::{HOSTS_MAX, Lab, LabError, Output, Process, Traffic};
+use qsm_console::failure::Failure;
+use qsm_console::stop::Stop;
 
 use crate::args::{after_help, loss_ppm, seconds};
-use crate::failure::Failure;
-use crate::stop::Stop;
 
 /// How often signals are looked at.
 const LOOK: Duration = Duration::from_millis(50);

@@ -15,35 +15,29 @@ mod base64;
 mod bench;
 mod cast;
 mod demo;
-mod digest;
 mod engine;
-mod failure;
 mod fan;
-mod figures;
 mod frames;
 mod gms;
+mod group_hashes;
 mod io;
 mod lab_command;
 mod listing;
 mod member;
-mod notice;
 mod pattern;
-mod progress;
 mod publish;
 mod record;
 mod sim;
-mod stop;
 mod store;
 mod subscribe;
-mod table;
 mod threads;
 
 use std::process::ExitCode;
 
 use clap::Parser;
+use qsm_console::failure::Failure;
 
 use crate::args::{Cli, Command};
-use crate::failure::Failure;
 
 /// Runs the command line of this process.
 #[must_use]

@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use clap::Args;
 use qsm::{Embedded, GroupRow, Node, NodeId, NodeRow, RegionRow, RequestError};
+use qsm_console::failure::Failure;
+use qsm_console::table::{Align, Table};
 use serde_json::{Value, json};
 
 use crate::args::{NodeOptions, after_help, seconds};
-use crate::failure::Failure;
 use crate::io;
-use crate::table::{Align, Table};
 
 /// How long a node that only asked may take to say goodbye.
 const GOODBYE: Duration = Duration::from_secs(1);

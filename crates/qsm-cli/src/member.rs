@@ -6,9 +6,9 @@ use std::time::Duration;
 use clap::Args;
 use qsm::attach::{self, Attached};
 use qsm::{Embedded, Events, Node, Publisher, RequestError, SendError};
+use qsm_console::failure::Failure;
 
 use crate::args::NodeOptions;
-use crate::failure::Failure;
 
 /// Whether to attach to an engine.
 #[derive(Debug, Clone, Args)]

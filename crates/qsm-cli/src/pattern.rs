@@ -3,8 +3,7 @@
 use std::collections::BTreeSet;
 
 use qsm::GROUP_NAME_BYTES_MAX;
-
-use crate::failure::Failure;
+use qsm_console::failure::Failure;
 
 /// The groups of a command line.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -96,7 +95,7 @@ pub(crate) fn check_name(name: &str) -> Result<&str, Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::failure::Code;
+    use qsm_console::failure::Code;
 
     fn parse(arguments: &[&str]) -> Result<Patterns, Failure> {
         let arguments: Vec<String> = arguments.iter().map(|&a| a.to_owned()).collect();

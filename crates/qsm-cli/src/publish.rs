@@ -8,16 +8,16 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use clap::Args;
+use qsm_console::failure::Failure;
+use qsm_console::figures;
+use qsm_console::notice::Notices;
+use qsm_console::progress::Progress;
+use qsm_console::stop::Stop;
 
 use crate::args::{NodeOptions, after_help, seconds};
-use crate::failure::Failure;
-use crate::figures;
 use crate::frames::{Framing, Reader};
 use crate::member::{AttachOptions, Member, Speaker};
-use crate::notice::Notices;
 use crate::pattern::check_name;
-use crate::progress::Progress;
-use crate::stop::Stop;
 
 /// Messages, and bytes, handed from the reading thread at once.
 const BATCH_MESSAGES: usize = 256;

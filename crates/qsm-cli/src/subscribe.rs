@@ -10,17 +10,17 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use qsm::attach;
 use qsm::{Message, Node, RecvError, RequestError, SubscribeOptions, Subscription};
+use qsm_console::failure::{Code, Failure};
+use qsm_console::figures;
+use qsm_console::notice::Notices;
+use qsm_console::stop::Stop;
 
 use crate::args::{NodeOptions, after_help, seconds, size};
-use crate::digest::GroupHashes;
-use crate::failure::{Code, Failure};
 use crate::fan::Fan;
-use crate::figures;
+use crate::group_hashes::GroupHashes;
 use crate::member::{AttachOptions, Member};
-use crate::notice::Notices;
 use crate::pattern::Patterns;
 use crate::record::{Format, Record};
-use crate::stop::Stop;
 use crate::store::Store;
 
 /// How often signals and events are looked at while nothing comes.

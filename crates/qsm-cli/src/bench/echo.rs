@@ -5,14 +5,14 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use qsm::{Node, Upcalls};
+use qsm_console::failure::Failure;
+use qsm_console::stop::Stop;
 
 use super::clock::nanos;
 use super::latencies::Latencies;
 use super::message::{Noise, Stamp};
 use super::names;
 use super::pace::Pace;
-use crate::failure::Failure;
-use crate::stop::Stop;
 
 /// How often it is looked whether all have come back.
 const LOOK: Duration = Duration::from_millis(20);

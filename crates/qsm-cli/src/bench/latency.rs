@@ -1,6 +1,10 @@
 //! `qsm bench latency`: how long a message takes, at a fixed rate.
 
 use clap::Args;
+use qsm_console::failure::Failure;
+use qsm_console::figures;
+use qsm_console::progress::Progress;
+use qsm_console::stop::Stop;
 use serde_json::{Value, json};
 
 use super::latencies::{Latencies, QUANTILES};
@@ -12,10 +16,6 @@ use super::show::{self, LatencyTable, micros, plural};
 use super::spread::Spread;
 use super::throughput::{loss, options, place};
 use crate::args::after_help;
-use crate::failure::Failure;
-use crate::figures;
-use crate::progress::Progress;
-use crate::stop::Stop;
 
 /// Arguments of `qsm bench latency`.
 #[derive(Debug, Clone, Args)]

@@ -6,6 +6,9 @@ use std::sync::mpsc::RecvTimeoutError;
 use std::time::{Duration, Instant};
 
 use lab::{Lab, LabError};
+use qsm_console::failure::Failure;
+use qsm_console::stop::Stop;
+use qsm_console::table::printable;
 use qsm_net::Affinity;
 use serde_json::Value;
 
@@ -15,9 +18,6 @@ use super::raw;
 use super::report::{Received, Said, Sent};
 use super::seats::Seats;
 use crate::cast::{Cast, Heard, Line, Place};
-use crate::failure::Failure;
-use crate::stop::Stop;
-use crate::table::printable;
 
 /// How often signals are looked at.
 const LOOK: Duration = Duration::from_millis(50);

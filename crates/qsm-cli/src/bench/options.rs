@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use clap::Args;
 use qsm::Family;
+use qsm_console::failure::Failure;
 
 use super::message::{PLAIN_BYTES, STAMPED_BYTES};
 use crate::args::{loss_ppm, seconds, size};
-use crate::failure::Failure;
 use crate::threads;
 
 /// Longest message, as the library has it by default.

@@ -3,7 +3,7 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::stop::Stop;
+use qsm_console::stop::Stop;
 
 /// A sleep may end so much late: the kernel's timer slack of 50 µs and a wake-up. The rest of a
 /// wait is spent awake, yielding to whoever else wants the CPU.

@@ -4,8 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use plotters::prelude::*;
-
-use crate::failure::Failure;
+use qsm_console::failure::Failure;
 
 const SIZE: (u32, u32) = (720, 420);
 const FONT: (&str, u32) = ("sans-serif", 16);

@@ -7,6 +7,11 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use qsm::{Delivery, Embedded, Publisher, Snapshot};
+use qsm_console::failure::Failure;
+use qsm_console::figures;
+use qsm_console::notice::Notices;
+use qsm_console::progress::Progress;
+use qsm_console::stop::Stop;
 
 use super::check::Check;
 use super::clock::Clock;
@@ -17,11 +22,6 @@ use super::report::{Received, Said, say};
 use super::show;
 use super::stages::Arrivals;
 use crate::args::{NodeOptions, after_help, seconds};
-use crate::failure::Failure;
-use crate::figures;
-use crate::notice::Notices;
-use crate::progress::Progress;
-use crate::stop::Stop;
 
 /// How often signals, events and the progress line are looked at.
 const LOOK: Duration = Duration::from_millis(100);

@@ -2,10 +2,10 @@
 
 use std::io::{self, Write};
 
+use qsm_console::failure::Failure;
 use serde::{Deserialize, Serialize};
 
 use super::latencies::Latencies;
-use crate::failure::Failure;
 
 /// From a process to whoever started it.
 #[derive(Debug, Clone, Serialize, Deserialize)]

@@ -8,6 +8,9 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use qsm::{Embedded, FeedHandle, Node, Publisher, Pull, RequestError};
+use qsm_console::failure::Failure;
+use qsm_console::notice::Notices;
+use qsm_console::stop::Stop;
 
 use super::clock::Clock;
 use super::echo::Echoes;
@@ -20,9 +23,6 @@ use super::report::{Said, Sent, say, wait_for_start};
 use super::show;
 use super::stages::Departures;
 use crate::args::{NodeOptions, after_help, seconds};
-use crate::failure::Failure;
-use crate::notice::Notices;
-use crate::stop::Stop;
 
 /// How often signals are looked at.
 const LOOK: Duration = Duration::from_millis(50);

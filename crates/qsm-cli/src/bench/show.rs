@@ -2,14 +2,14 @@
 
 use std::io::{self, Write};
 
+use qsm_console::failure::Failure;
+use qsm_console::figures;
+use qsm_console::table::{Align, Table};
 use serde_json::Value;
 
 use super::latencies::{Latencies, QUANTILES};
 use super::report::{Received, Sent};
 use super::spread::Spread;
-use crate::failure::Failure;
-use crate::figures;
-use crate::table::{Align, Table};
 
 /// Writes to stdout.
 ///

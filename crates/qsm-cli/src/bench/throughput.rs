@@ -1,6 +1,11 @@
 //! `qsm bench throughput`: as many messages as all receivers take.
 
 use clap::Args;
+use qsm_console::failure::Failure;
+use qsm_console::figures;
+use qsm_console::progress::Progress;
+use qsm_console::stop::Stop;
+use qsm_console::table::{Align, Table};
 use serde_json::{Value, json};
 
 use super::local::{Blast, Caught, Outcome, Trial};
@@ -10,11 +15,6 @@ use super::report::{Received, Sent};
 use super::show::{self, bytes_per_second, per_million, plural};
 use super::spread::Spread;
 use crate::args::after_help;
-use crate::failure::Failure;
-use crate::figures;
-use crate::progress::Progress;
-use crate::stop::Stop;
-use crate::table::{Align, Table};
 
 /// Arguments of `qsm bench throughput`.
 #[derive(Debug, Clone, Args)]

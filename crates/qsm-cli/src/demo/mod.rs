@@ -19,6 +19,9 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use qsm::Family;
+use qsm_console::failure::Failure;
+use qsm_console::figures;
+use qsm_console::stop::Stop;
 
 pub(crate) use node::{NodeArgs, run as run_node};
 
@@ -30,9 +33,6 @@ use self::talk::{End, Range, Told};
 use self::verify::{ByGroup, Evidence};
 use crate::args::{after_help, loss_ppm, seconds};
 use crate::cast::{Cast, Place};
-use crate::failure::Failure;
-use crate::figures;
-use crate::stop::Stop;
 
 /// What setting up and comparing take beside publishing, for the progress bar.
 const OVERHEAD: Duration = Duration::from_secs(8);

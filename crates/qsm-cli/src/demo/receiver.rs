@@ -4,11 +4,12 @@ use std::sync::mpsc::RecvTimeoutError;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use qsm_console::failure::Failure;
+
 use super::node::{Child, say};
 use super::plan::Plan;
 use super::talk::{End, Said, Told};
 use super::tally::Tally;
-use crate::failure::Failure;
 
 /// How often it is looked whether everything has come.
 const LOOK: Duration = Duration::from_millis(20);

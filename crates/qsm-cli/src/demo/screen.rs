@@ -3,9 +3,10 @@
 use std::io::{self, IsTerminal, Write};
 use std::time::{Duration, Instant};
 
+use qsm_console::figures;
+use qsm_console::table::{Align, Table};
+
 use super::stage::State;
-use crate::figures;
-use crate::table::{Align, Table};
 
 /// How often the table is written over.
 const REFRESH: Duration = Duration::from_millis(250);

@@ -6,13 +6,13 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use qsm::{Publisher, SendError};
+use qsm_console::failure::Failure;
 
 use super::content::{self, Dice, Files};
 use super::node::{Child, say};
 use super::plan::{Plan, Source};
 use super::talk::{Figures, Said, Told};
 use super::tally::Ledger;
-use crate::failure::Failure;
 
 /// How long receivers may take to appear, and to have everything.
 const PATIENCE: Duration = Duration::from_secs(20);

@@ -4,15 +4,15 @@ use std::collections::VecDeque;
 use std::sync::mpsc::RecvTimeoutError;
 use std::time::{Duration, Instant};
 
+use qsm_console::failure::Failure;
+use qsm_console::figures;
+use qsm_console::stop::Stop;
+use qsm_console::table::printable;
 use serde_json::Value;
 
 use super::screen::Screen;
 use super::talk::{Figures, Published, Said, Stream};
 use crate::cast::{Cast, Heard, Line, Place};
-use crate::failure::Failure;
-use crate::figures;
-use crate::stop::Stop;
-use crate::table::printable;
 
 /// How often signals and the screen are looked at.
 const LOOK: Duration = Duration::from_millis(50);

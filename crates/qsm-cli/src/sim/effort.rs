@@ -3,9 +3,8 @@
 use std::fs;
 use std::time::{Duration, Instant};
 
+use qsm_console::figures;
 use serde_json::{Value, json};
-
-use crate::figures;
 
 /// Time and memory that a run has taken.
 #[derive(Debug, Clone, Copy)]

@@ -6,13 +6,13 @@ use std::sync::Mutex;
 use std::time::Instant;
 
 use clap::Args;
+use qsm_console::failure::{Code, Failure};
+use qsm_console::progress::Progress;
+use qsm_console::stop::Stop;
 use qsm_figures::{Figure, Results, catalogue};
 
 use super::show;
 use crate::args::after_help;
-use crate::failure::{Code, Failure};
-use crate::progress::Progress;
-use crate::stop::Stop;
 
 /// Arguments of `qsm sim figure`.
 #[derive(Debug, Clone, Args)]

@@ -12,9 +12,9 @@ mod source;
 mod swarm;
 
 use clap::{Args, Subcommand};
+use qsm_console::failure::Failure;
 
 use crate::args::after_help;
-use crate::failure::Failure;
 
 /// Arguments of `qsm sim`.
 #[derive(Debug, Clone, Args)]

@@ -3,12 +3,11 @@
 use std::io::{self, ErrorKind, Write};
 use std::time::Duration;
 
+use qsm_console::failure::Failure;
+use qsm_console::figures;
+use qsm_console::table::{Align, Table};
 use qsm_sim::{Counters, Failure as Broken, Progress as Run, Report, Step, TraceRow};
 use serde_json::{Value, json};
-
-use crate::failure::Failure;
-use crate::figures;
-use crate::table::{Align, Table};
 
 /// Writes to stdout. That nobody reads it is no failure.
 ///

@@ -4,14 +4,14 @@ use std::fs;
 use std::path::PathBuf;
 
 use clap::Args;
+use qsm_console::failure::Failure;
+use qsm_console::progress::Progress;
+use qsm_console::stop::Stop;
 use qsm_sim::{SimOptions, draw};
 
 use super::show;
 use super::source::{self, DrawArgs};
 use crate::args::after_help;
-use crate::failure::Failure;
-use crate::progress::Progress;
-use crate::stop::Stop;
 
 /// Arguments of `qsm sim shrink`.
 #[derive(Debug, Clone, Args)]

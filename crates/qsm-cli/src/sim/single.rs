@@ -6,6 +6,9 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use clap::Args;
+use qsm_console::failure::Failure;
+use qsm_console::progress::Progress;
+use qsm_console::stop::Stop;
 use qsm_sim::{DRAW, STOPPED, Scenario, SimOptions, Simulation, TraceRow, chart, draw};
 use serde_json::json;
 
@@ -13,9 +16,6 @@ use super::effort::Effort;
 use super::show;
 use super::source::{self, DrawArgs};
 use crate::args::{after_help, seconds};
-use crate::failure::Failure;
-use crate::progress::Progress;
-use crate::stop::Stop;
 
 /// Lines of trace that are kept in memory at most: a few hundred megabytes.
 const TRACE_MAX: usize = 1_000_000;

@@ -4,9 +4,8 @@ use std::fs;
 use std::path::Path;
 
 use clap::Args;
+use qsm_console::failure::Failure;
 use qsm_sim::{DRAW, Scenario, SwarmOptions};
-
-use crate::failure::Failure;
 
 /// How runs are drawn from seeds.
 #[derive(Debug, Clone, Args)]

@@ -8,17 +8,17 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use clap::Args;
+use qsm_console::failure::Failure;
+use qsm_console::figures;
+use qsm_console::progress::Progress;
+use qsm_console::stop::Stop;
+use qsm_console::table::{Align, Table};
 use qsm_sim::{DRAW, Failure as Broken, Report, SwarmOptions, Tally, draw};
 use serde_json::{Value, json};
 
 use super::source::DrawArgs;
 use super::{show, shrink};
 use crate::args::after_help;
-use crate::failure::Failure;
-use crate::figures;
-use crate::progress::Progress;
-use crate::stop::Stop;
-use crate::table::{Align, Table};
 
 /// How often the main thread looks.
 const LOOK: Duration = Duration::from_millis(50);

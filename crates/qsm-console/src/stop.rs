@@ -13,14 +13,14 @@ const KILLED: i32 = 130;
 
 /// Whether the user wants the command to end.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Stop(Arc<AtomicBool>);
+pub struct Stop(Arc<AtomicBool>);
 
 impl Stop {
     /// From now on signals ask instead of killing.
     ///
     /// # Errors
     /// The system refuses signal handlers.
-    pub(crate) fn on_signals() -> Result<Self, Failure> {
+    pub fn on_signals() -> Result<Self, Failure> {
         let stop = Self::default();
         for signal in [SIGINT, SIGTERM] {
             // In this order: the first signal finds the flag still down.
@@ -32,13 +32,13 @@ impl Stop {
     }
 
     /// The flag itself, for threads of others.
-    pub(crate) fn flag(&self) -> &AtomicBool {
+    pub fn flag(&self) -> &AtomicBool {
         &self.0
     }
 
     /// It was asked.
     #[must_use]
-    pub(crate) fn is_asked(&self) -> bool {
+    pub fn is_asked(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }
 }

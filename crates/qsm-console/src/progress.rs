@@ -8,14 +8,14 @@ const EVERY: Duration = Duration::from_millis(100);
 
 /// A line on stderr, if that is a terminal, written over again and again.
 #[derive(Debug)]
-pub(crate) struct Progress {
+pub struct Progress {
     terminal: bool,
     shown: Option<Instant>,
 }
 
 impl Progress {
     /// Nothing is shown yet.
-    pub(crate) fn new() -> Self {
+    pub fn new() -> Self {
         Self {
             terminal: io::stderr().is_terminal(),
             shown: None,
@@ -24,25 +24,25 @@ impl Progress {
 
     /// Whether stderr is a terminal and the line is old.
     #[must_use]
-    pub(crate) fn is_due(&self) -> bool {
+    pub fn is_due(&self) -> bool {
         self.terminal && self.shown.is_none_or(|shown| shown.elapsed() >= EVERY)
     }
 
     /// Writes it at once, if stderr is a terminal.
-    pub(crate) fn announce(&mut self, line: &str) {
+    pub fn announce(&mut self, line: &str) {
         if self.terminal {
             self.show(line);
         }
     }
 
     /// Writes it.
-    pub(crate) fn show(&mut self, line: &str) {
+    pub fn show(&mut self, line: &str) {
         eprint!("\r\x1b[K{line}");
         self.shown = Some(Instant::now());
     }
 
     /// Takes it away.
-    pub(crate) fn clear(&self) {
+    pub fn clear(&self) {
         if self.shown.is_some() {
             eprint!("\r\x1b[K");
         }

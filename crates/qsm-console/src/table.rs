@@ -2,7 +2,7 @@
 
 /// How a column stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Align {
+pub enum Align {
     /// Words.
     Left,
     /// Numbers.
@@ -11,7 +11,7 @@ pub(crate) enum Align {
 
 /// A table: a heading, and rows of as many cells.
 #[derive(Debug, Clone)]
-pub(crate) struct Table {
+pub struct Table {
     columns: Vec<(&'static str, Align)>,
     rows: Vec<Vec<String>>,
 }
@@ -19,7 +19,7 @@ pub(crate) struct Table {
 impl Table {
     /// Without rows yet.
     #[must_use]
-    pub(crate) fn new(columns: &[(&'static str, Align)]) -> Self {
+    pub fn new(columns: &[(&'static str, Align)]) -> Self {
         Self {
             columns: columns.to_vec(),
             rows: Vec::new(),
@@ -27,7 +27,7 @@ impl Table {
     }
 
     /// Adds a row; missing cells are empty, control characters are made harmless.
-    pub(crate) fn row<I>(&mut self, cells: I)
+    pub fn row<I>(&mut self, cells: I)
     where
         I: IntoIterator<Item: ToString>,
     {
@@ -41,7 +41,7 @@ impl Table {
 
     /// The lines, each with its end; two spaces between columns, none at the end of lines.
     #[must_use]
-    pub(crate) fn render(&self) -> String {
+    pub fn render(&self) -> String {
         let width = |at: usize, heading: &str| {
             let cells = self.rows.iter().map(|row| row[at].chars().count());
             cells.chain([heading.chars().count()]).max().unwrap_or(0)
@@ -76,7 +76,7 @@ impl Table {
 
 /// Names come from the network: what could steer the terminal is shown escaped.
 #[must_use]
-pub(crate) fn printable(text: &str) -> String {
+pub fn printable(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     for character in text.chars() {
         if character.is_control() {

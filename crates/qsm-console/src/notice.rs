@@ -6,17 +6,17 @@ use crate::table::printable;
 
 /// Reads the events of a node, writes those that matter, and counts losses.
 #[derive(Debug)]
-pub(crate) struct Notices {
+pub struct Notices {
     events: Events,
     verbose: bool,
     /// Messages lost, as far as known.
-    pub(crate) lost: u64,
+    pub lost: u64,
 }
 
 impl Notices {
     /// Of these events; all of them if `verbose`, else those that mean trouble.
     #[must_use]
-    pub(crate) fn new(events: Events, verbose: bool) -> Self {
+    pub fn new(events: Events, verbose: bool) -> Self {
         Self {
             events,
             verbose,
@@ -25,7 +25,7 @@ impl Notices {
     }
 
     /// Writes what has happened since the last call.
-    pub(crate) fn drain(&mut self) {
+    pub fn drain(&mut self) {
         while let Ok(Some(event)) = self.events.try_recv() {
             self.lost += lost(&event);
             if let Some((trouble, line)) = describe(&event)

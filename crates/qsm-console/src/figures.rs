@@ -4,7 +4,7 @@ use std::time::Duration;
 
 /// With a comma between thousands: `1,234,567`.
 #[must_use]
-pub(crate) fn count(number: u64) -> String {
+pub fn count(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::new();
     for (at, digit) in digits.chars().enumerate() {
@@ -18,13 +18,13 @@ pub(crate) fn count(number: u64) -> String {
 
 /// Bytes in the unit that leaves one to three digits before the point: `1.5 MB`. Decimal units.
 #[must_use]
-pub(crate) fn bytes(number: u64) -> String {
+pub fn bytes(number: u64) -> String {
     scaled(number as f64, &["B", "kB", "MB", "GB", "TB", "PB"])
 }
 
 /// Per second, with k, M or G: `12.3 k`.
 #[must_use]
-pub(crate) fn rate(per_second: f64) -> String {
+pub fn rate(per_second: f64) -> String {
     scaled(per_second, &["", "k", "M", "G"])
         .trim_end()
         .to_owned()
@@ -44,7 +44,7 @@ fn scaled(number: f64, units: &[&str]) -> String {
 
 /// In the unit that suits it: `850 µs`, `12.3 ms`, `1.25 s`.
 #[must_use]
-pub(crate) fn duration(duration: Duration) -> String {
+pub fn duration(duration: Duration) -> String {
     let micros = duration.as_micros();
     if micros < 1000 {
         format!("{micros} µs")
@@ -57,7 +57,7 @@ pub(crate) fn duration(duration: Duration) -> String {
 
 /// A share in percent, `-` of nothing.
 #[must_use]
-pub(crate) fn percent(part: u64, whole: u64) -> String {
+pub fn percent(part: u64, whole: u64) -> String {
     if whole == 0 {
         return "-".to_owned();
     }

@@ -10,7 +10,7 @@ use qsm::{RecvError, RequestError, SendError, StartError};
 
 /// What the exit code says; `qsm --help` lists the same.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Code {
+pub enum Code {
     /// It did not work: system, network or data.
     Failure = 1,
     /// The command line cannot be understood. Also what clap exits with.
@@ -23,18 +23,18 @@ pub(crate) enum Code {
 
 /// Why a command failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Failure {
+pub struct Failure {
     /// For the exit code.
-    pub(crate) code: Code,
+    pub code: Code,
     /// What happened.
-    pub(crate) cause: String,
+    pub cause: String,
     /// What to do about it.
-    pub(crate) remedy: String,
+    pub remedy: String,
 }
 
 impl Failure {
     /// With this code.
-    pub(crate) fn new(code: Code, cause: impl Into<String>, remedy: impl Into<String>) -> Self {
+    pub fn new(code: Code, cause: impl Into<String>, remedy: impl Into<String>) -> Self {
         Self {
             code,
             cause: cause.into(),
@@ -43,22 +43,22 @@ impl Failure {
     }
 
     /// System, network or data.
-    pub(crate) fn failed(cause: impl Into<String>, remedy: impl Into<String>) -> Self {
+    pub fn failed(cause: impl Into<String>, remedy: impl Into<String>) -> Self {
         Self::new(Code::Failure, cause, remedy)
     }
 
     /// The command line.
-    pub(crate) fn usage(cause: impl Into<String>, remedy: impl Into<String>) -> Self {
+    pub fn usage(cause: impl Into<String>, remedy: impl Into<String>) -> Self {
         Self::new(Code::Usage, cause, remedy)
     }
 
     /// Something did not happen in time.
-    pub(crate) fn timeout(cause: impl Into<String>, remedy: impl Into<String>) -> Self {
+    pub fn timeout(cause: impl Into<String>, remedy: impl Into<String>) -> Self {
         Self::new(Code::Timeout, cause, remedy)
     }
 
     /// A file, or another thing of the system, could not be used.
-    pub(crate) fn io(doing: impl fmt::Display, error: &io::Error) -> Self {
+    pub fn io(doing: impl fmt::Display, error: &io::Error) -> Self {
         let remedy = match error.kind() {
             ErrorKind::StorageFull => "free space on that file system, or choose another one",
             ErrorKind::QuotaExceeded => "free space within your quota, or choose another place",
@@ -81,7 +81,7 @@ impl Failure {
 
     /// For `main`.
     #[must_use]
-    pub(crate) fn exit_code(&self) -> ExitCode {
+    pub fn exit_code(&self) -> ExitCode {
         ExitCode::from(self.code as u8)
     }
 }
