@@ -1,11 +1,7 @@
-//! The command line: what all commands share, and the list of commands.
+//! The command line: the list of commands.
 
-use std::hash::{BuildHasher, RandomState};
-use std::net::{IpAddr, SocketAddr};
-use std::time::Duration;
-
-use clap::{Args, Parser, Subcommand, ValueEnum};
-use qsm::{Builder, DATA_PORT, Embedded, Family, FaultConfig, Node};
+use clap::{Parser, Subcommand};
+use qsm_console::after_help;
 
 use crate::bench::BenchArgs;
 use crate::demo::{self, DemoArgs};
@@ -16,23 +12,6 @@ use crate::listing::{ListArgs, NodesArgs};
 use crate::publish::PubArgs;
 use crate::sim::SimArgs;
 use crate::subscribe::SubArgs;
-use crate::threads::ThreadOptions;
-
-/// Examples and exit codes, for below a help text.
-macro_rules! after_help {
-    ($($line:literal)*) => {
-        concat!(
-            "Examples:\n", $("  ", $line, "\n",)*
-            "\nExit codes:\n",
-            "  0  done\n",
-            "  1  failure: system, network or data; the error says what to do\n",
-            "  2  the command line cannot be understood\n",
-            "  3  what was waited for did not happen in time\n",
-            "  4  done, but messages were lost or dropped on the way",
-        )
-    };
-}
-pub(crate) use after_help;
 
 /// Reliable multicast to thousands of overlapping groups, without a broker.
 #[derive(Debug, Parser)]
@@ -77,239 +56,11 @@ pub(crate) enum Command {
     DemoNode(demo::NodeArgs),
 }
 
-/// Options of everything that opens sockets.
-#[derive(Debug, Clone, Args)]
-#[command(next_help_heading = "Network")]
-pub(crate) struct NetworkOptions {
-    /// Network interface, by name or address: eth0, 10.0.0.1, fd00::1, fe80::1%eth0 [default: the
-    /// most fitting one]. Given twice: everything goes by both networks, of which one may fail; in
-    /// the same order on all hosts
-    #[arg(long, value_name = "INTERFACE")]
-    pub(crate) interface: Vec<String>,
-    /// Use IPv6, where the addresses given do not say it [default: IPv4 where there is a choice]
-    #[arg(long)]
-    pub(crate) ipv6: bool,
-    /// Cluster; clusters do not see each other
-    #[arg(long, value_name = "NAME", default_value = "default")]
-    pub(crate) cluster: String,
-    /// Multicast address at which membership services are announced and looked for [default:
-    /// 239.192.83.77:4483, with IPv6 [ff15::8000:534d]:4483]
-    #[arg(long, value_name = "ADDRESS:PORT", value_parser = multicast)]
-    pub(crate) discovery: Option<SocketAddr>,
-    /// Port of the multicast addresses that the membership service hands out
-    #[arg(long, value_name = "PORT", default_value_t = DATA_PORT)]
-    pub(crate) data_port: u16,
-    /// Whom nodes receive from at the addresses that the membership service hands out: anybody, or
-    /// the senders that it names, by addresses of 232.192.0.0/14, with IPv6 ff35::/96
-    #[arg(long, value_name = "KIND", value_enum, default_value_t = Multicast::Asm, conflicts_with = "data_range")]
-    pub(crate) multicast: Multicast,
-    /// Range of the multicast addresses that the membership service hands out [default:
-    /// 239.192.0.0/14, with IPv6 ff15::/64]
-    #[arg(long, value_name = "ADDRESS/LENGTH", value_parser = range)]
-    pub(crate) data_range: Option<(IpAddr, u8)>,
-    /// Say on stderr what happens, and at the end what was counted
-    #[arg(long, short)]
-    pub(crate) verbose: bool,
-}
-
-/// Whom a multicast address is received from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Multicast {
-    /// Anybody
-    Asm,
-    /// Named senders (source-specific, RFC 4607)
-    Ssm,
-}
-
-/// Options of a node.
-#[derive(Debug, Clone, Args)]
-#[command(next_help_heading = "Network")]
-pub(crate) struct NodeOptions {
-    /// What all sockets share.
-    #[command(flatten)]
-    pub(crate) network: NetworkOptions,
-    /// What this node calls itself in `qsm nodes` [default: its number]
-    #[arg(long, value_name = "NAME")]
-    pub(crate) name: Option<String>,
-    /// Where the membership service is [default: look for it by multicast]
-    #[arg(long, value_name = "ADDRESS:PORT", value_parser = Place::parse)]
-    pub(crate) service: Option<Place>,
-    /// Receive buffer of each socket, bytes; with suffix k or M [default: 32M]
-    #[arg(long, value_name = "BYTES", value_parser = size)]
-    pub(crate) receive_buffer: Option<usize>,
-    /// Lose this share of what is received, at random, to try the repair
-    #[arg(long, value_name = "PERCENT", default_value = "0", value_parser = loss_ppm)]
-    pub(crate) loss: u32,
-    /// Run a membership service in this process, at once
-    #[arg(long, conflicts_with = "no_embedded_gms")]
-    pub(crate) embedded_gms: bool,
-    /// Never run a membership service in this process, even if none is found
-    #[arg(long)]
-    pub(crate) no_embedded_gms: bool,
-    /// Its core threads.
-    #[command(flatten)]
-    pub(crate) threads: ThreadOptions,
-}
-
-impl NodeOptions {
-    /// The faults to inject, if any; each process has its own random sequence.
-    #[must_use]
-    pub(crate) fn fault(&self) -> Option<FaultConfig> {
-        (self.loss > 0).then(|| FaultConfig {
-            seed: RandomState::new().hash_one(0),
-            loss_ppm: self.loss,
-            ..FaultConfig::default()
-        })
-    }
-
-    /// A node as these options describe it; `embedded` is for when they say nothing of that.
-    #[must_use = "a builder does nothing before `start`"]
-    pub(crate) fn builder(&self, embedded: Embedded) -> Builder {
-        let network = &self.network;
-        let embedded = match (self.embedded_gms, self.no_embedded_gms) {
-            (true, _) => Embedded::Always,
-            (_, true) => Embedded::Never,
-            _ => embedded,
-        };
-        let mut builder = Node::builder()
-            .cluster(network.cluster.as_str())
-            .data_port(network.data_port)
-            .source_specific(network.multicast == Multicast::Ssm)
-            .embedded_service(embedded);
-        if let Some(discovery) = network.discovery {
-            builder = builder.discovery(discovery);
-        }
-        if let Some((first, prefix)) = network.data_range {
-            builder = builder.data_range(first, prefix);
-        }
-        if network.ipv6 {
-            builder = builder.family(Family::V6);
-        }
-        let zone = self.service.as_ref().and_then(|place| place.zone.as_ref());
-        match zone.filter(|_| network.interface.is_empty()) {
-            Some(zone) => builder = builder.interface(zone),
-            None => builder = builder.interfaces(&network.interface),
-        }
-        if let Some(name) = &self.name {
-            builder = builder.name(name.as_str());
-        }
-        if let Some(service) = &self.service {
-            builder = builder.service(service.address);
-        }
-        if let Some(bytes) = self.receive_buffer {
-            builder = builder.receive_buffer(bytes);
-        }
-        if let Some(fault) = self.fault() {
-            builder = builder.fault(fault);
-        }
-        self.threads.apply(builder)
-    }
-}
-
-/// Seconds with a fraction, as options take them.
-///
-/// # Errors
-/// Not a number from 0 to a million.
-pub(crate) fn seconds(text: &str) -> Result<Duration, String> {
-    let number: f64 = text
-        .parse()
-        .map_err(|_| "not a number of seconds".to_owned())?;
-    if !(0.0..=1e6).contains(&number) {
-        return Err("must be between 0 and 1000000 seconds".to_owned());
-    }
-    Ok(Duration::from_secs_f64(number))
-}
-
-/// Percent into parts per million.
-///
-/// # Errors
-/// Not a number from 0 to 100.
-pub(crate) fn loss_ppm(text: &str) -> Result<u32, String> {
-    let number: f64 = text
-        .trim_end_matches('%')
-        .parse()
-        .map_err(|_| "not a number of percent".to_owned())?;
-    if !(0.0..=100.0).contains(&number) {
-        return Err("must be between 0 and 100".to_owned());
-    }
-    // At most a million, and not negative.
-    Ok((number * 1e4).round() as u32)
-}
-
-/// Bytes, with suffix k (1024) or M (1024 k).
-///
-/// # Errors
-/// Not such a number.
-pub(crate) fn size(text: &str) -> Result<usize, String> {
-    let (digits, shift) = match text.char_indices().last() {
-        Some((at, 'k' | 'K')) => (&text[..at], 10),
-        Some((at, 'm' | 'M')) => (&text[..at], 20),
-        _ => (text, 0),
-    };
-    let number: usize = digits
-        .parse()
-        .map_err(|_| "not a number of bytes".to_owned())?;
-    number
-        .checked_mul(1 << shift)
-        .ok_or_else(|| "too large".to_owned())
-}
-
-/// An address and port. A link-local one may say its interface: `[fe80::1%eth0]:4481`.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Place {
-    /// Without the interface.
-    pub(crate) address: SocketAddr,
-    /// The interface.
-    pub(crate) zone: Option<String>,
-}
-
-impl Place {
-    /// From a command line.
-    ///
-    /// # Errors
-    /// Not an address and a port.
-    pub(crate) fn parse(text: &str) -> Result<Self, String> {
-        let (address, zone) = match (text.find('%'), text.find(']')) {
-            (Some(from), Some(to)) if from < to => {
-                let zone = text[from + 1..to].to_owned();
-                (format!("{}{}", &text[..from], &text[to..]), Some(zone))
-            }
-            _ => (text.to_owned(), None),
-        };
-        let address = address.parse().map_err(|_| {
-            "not an address and a port, such as 10.0.0.1:4481 or [fd00::1]:4481".to_owned()
-        })?;
-        Ok(Self { address, zone })
-    }
-}
-
-fn range(text: &str) -> Result<(IpAddr, u8), String> {
-    let parsed = text
-        .split_once('/')
-        .and_then(|(first, prefix)| Some((first.parse().ok()?, prefix.parse().ok()?)));
-    let (first, prefix): (IpAddr, u8) =
-        parsed.ok_or("not a range, such as 239.192.0.0/14 or ff15::/64")?;
-    if !first.is_multicast() {
-        return Err("not multicast addresses: those begin with 224 to 239, or ff".to_owned());
-    }
-    Ok((first, prefix))
-}
-
-fn multicast(text: &str) -> Result<SocketAddr, String> {
-    let Place { address, zone } = Place::parse(text)?;
-    if zone.is_some() {
-        return Err("say the interface by --interface, not after the address".to_owned());
-    }
-    if !address.ip().is_multicast() {
-        return Err("not a multicast address: those begin with 224 to 239, or ff".to_owned());
-    }
-    Ok(address)
-}
-
 #[cfg(test)]
 mod tests {
     use clap::CommandFactory;
     use clap::error::ErrorKind;
+    use qsm_console::options::Place;
 
     use super::*;
 
@@ -456,18 +207,5 @@ mod tests {
             let error = parse(line).unwrap_err();
             assert_eq!(error.kind(), kind, "{line}: {error}");
         }
-    }
-
-    #[test]
-    fn quantities_are_read_with_their_units() {
-        assert_eq!(size("8M"), Ok(8 << 20));
-        assert_eq!(size("64k"), Ok(64 << 10));
-        assert_eq!(size("17"), Ok(17));
-        assert!(size("x").is_err() && size("").is_err());
-        assert!(size("99999999999999M").is_err());
-        assert_eq!(loss_ppm("2%"), Ok(20_000));
-        assert_eq!(loss_ppm("0.0001"), Ok(1));
-        assert_eq!(seconds("1.5"), Ok(Duration::from_millis(1500)));
-        assert!(seconds("-1").is_err() && seconds("NaN").is_err());
     }
 }

@@ -8,11 +8,11 @@ use std::time::Duration;
 use clap::Args;
 use qsm::Embedded;
 use qsm::attach::ShareOptions;
+use qsm_console::after_help;
 use qsm_console::failure::Failure;
 use qsm_console::notice::Notices;
+use qsm_console::options::{NodeOptions, size};
 use qsm_console::stop::Stop;
-
-use crate::args::{NodeOptions, after_help, size};
 
 /// How often signals and events are looked at.
 const LOOK: Duration = Duration::from_millis(100);

@@ -5,12 +5,12 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use qsm::{Family, RecvError, SERVICE_PORT, Service, ServiceEvent};
+use qsm_console::after_help;
 use qsm_console::failure::Failure;
+use qsm_console::options::{Multicast, NetworkOptions, Place};
 use qsm_console::stop::Stop;
 use qsm_console::table::printable;
 use serde_json::{Value, json};
-
-use crate::args::{Multicast, NetworkOptions, Place, after_help};
 
 /// How often signals are looked at.
 const LOOK: Duration = Duration::from_millis(100);

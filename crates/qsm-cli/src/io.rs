@@ -2,10 +2,9 @@
 
 use qsm::{CoreReport, Embedded, Strategy};
 use qsm_console::failure::Failure;
+use qsm_console::options::NodeOptions;
 use qsm_console::table::{Align, Table};
 use serde_json::{Value, json};
-
-use crate::args::NodeOptions;
 
 /// What each core thread of a node with these options is granted on this host.
 ///

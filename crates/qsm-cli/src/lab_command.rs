@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 
 use clap::{Args, Subcommand};
 use lab::{HOSTS_MAX, Lab, LabError, Output, Process, Traffic};
+use qsm_console::after_help;
 use qsm_console::failure::Failure;
+use qsm_console::options::{loss_ppm, seconds};
 use qsm_console::stop::Stop;
-
-use crate::args::{after_help, loss_ppm, seconds};
 
 /// How often signals are looked at.
 const LOOK: Duration = Duration::from_millis(50);

@@ -30,7 +30,6 @@ mod record;
 mod sim;
 mod store;
 mod subscribe;
-mod threads;
 
 use std::process::ExitCode;
 

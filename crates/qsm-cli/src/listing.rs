@@ -5,11 +5,12 @@ use std::time::Duration;
 
 use clap::Args;
 use qsm::{Embedded, GroupRow, Node, NodeId, NodeRow, RegionRow, RequestError};
+use qsm_console::after_help;
 use qsm_console::failure::Failure;
+use qsm_console::options::{NodeOptions, seconds};
 use qsm_console::table::{Align, Table};
 use serde_json::{Value, json};
 
-use crate::args::{NodeOptions, after_help, seconds};
 use crate::io;
 
 /// How long a node that only asked may take to say goodbye.

@@ -7,8 +7,7 @@ use clap::Args;
 use qsm::attach::{self, Attached};
 use qsm::{Embedded, Events, Node, Publisher, RequestError, SendError};
 use qsm_console::failure::Failure;
-
-use crate::args::NodeOptions;
+use qsm_console::options::NodeOptions;
 
 /// Whether to attach to an engine.
 #[derive(Debug, Clone, Args)]

@@ -8,13 +8,14 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use clap::Args;
+use qsm_console::after_help;
 use qsm_console::failure::Failure;
 use qsm_console::figures;
 use qsm_console::notice::Notices;
+use qsm_console::options::{NodeOptions, seconds};
 use qsm_console::progress::Progress;
 use qsm_console::stop::Stop;
 
-use crate::args::{NodeOptions, after_help, seconds};
 use crate::frames::{Framing, Reader};
 use crate::member::{AttachOptions, Member, Speaker};
 use crate::pattern::check_name;

@@ -10,12 +10,13 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use qsm::attach;
 use qsm::{Message, Node, RecvError, RequestError, SubscribeOptions, Subscription};
+use qsm_console::after_help;
 use qsm_console::failure::{Code, Failure};
 use qsm_console::figures;
 use qsm_console::notice::Notices;
+use qsm_console::options::{NodeOptions, seconds, size};
 use qsm_console::stop::Stop;
 
-use crate::args::{NodeOptions, after_help, seconds, size};
 use crate::fan::Fan;
 use crate::group_hashes::GroupHashes;
 use crate::member::{AttachOptions, Member};

@@ -9,6 +9,7 @@ pub mod digest;
 pub mod failure;
 pub mod figures;
 pub mod notice;
+pub mod options;
 pub mod progress;
 pub mod stop;
 pub mod table;

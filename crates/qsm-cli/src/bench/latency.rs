@@ -1,6 +1,7 @@
 //! `qsm bench latency`: how long a message takes, at a fixed rate.
 
 use clap::Args;
+use qsm_console::after_help;
 use qsm_console::failure::Failure;
 use qsm_console::figures;
 use qsm_console::progress::Progress;
@@ -15,7 +16,6 @@ use super::report::{Received, Sent};
 use super::show::{self, LatencyTable, micros, plural};
 use super::spread::Spread;
 use super::throughput::{loss, options, place};
-use crate::args::after_help;
 
 /// Arguments of `qsm bench latency`.
 #[derive(Debug, Clone, Args)]

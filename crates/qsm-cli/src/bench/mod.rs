@@ -33,13 +33,13 @@ mod throughput;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
+use qsm_console::after_help;
 use qsm_console::failure::Failure;
 use qsm_console::stop::Stop;
 use serde_json::json;
 
 use self::local::Trial;
 use self::options::{LoadOptions, LocalOptions};
-use crate::args::after_help;
 
 /// Messages per second of the short latency run.
 const SHORT_RATE: u32 = 1000;

@@ -6,10 +6,9 @@ use std::time::Duration;
 use clap::Args;
 use qsm::Family;
 use qsm_console::failure::Failure;
+use qsm_console::options::{cores, loss_ppm, seconds, size};
 
 use super::message::{PLAIN_BYTES, STAMPED_BYTES};
-use crate::args::{loss_ppm, seconds, size};
-use crate::threads;
 
 /// Longest message, as the library has it by default.
 const PAYLOAD_BYTES_MAX: usize = 16 << 20;
@@ -99,7 +98,7 @@ pub(crate) struct LocalOptions {
     #[arg(long, value_name = "PERCENT", default_value = "0", value_parser = loss_ppm)]
     pub(crate) loss: u32,
     /// Core threads of each process; for throughput, and worth it with several --groups
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = threads::cores)]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = cores)]
     pub(crate) cores: usize,
     /// Keep each core thread, and each process of --raw, on one CPU, so that all have alike to do
     #[arg(long)]

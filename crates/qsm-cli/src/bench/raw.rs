@@ -9,6 +9,8 @@ use std::time::{Duration, Instant};
 use clap::{Args, Subcommand};
 use qsm::{DISCOVERY_V4, DISCOVERY_V6, Family};
 use qsm_console::failure::Failure;
+use qsm_console::options::Cpus;
+use qsm_console::options::NetworkOptions;
 use qsm_console::stop::Stop;
 use qsm_net::{Interface, Port, PortConfig, SendError, SendFailure, choose_interface, pin_to_cpu};
 
@@ -18,8 +20,6 @@ use super::message::{Kind, Noise, PLAIN_BYTES};
 use super::options::LoadOptions;
 use super::pace::{Pace, wait_until};
 use super::report::{Said, say, wait_for_start};
-use crate::args::NetworkOptions;
-use crate::threads::Cpus;
 
 /// After it was told to stop, a receiver that hears nothing for this long has everything.
 const SILENCE: Duration = Duration::from_millis(100);

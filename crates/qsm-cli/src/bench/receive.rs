@@ -7,9 +7,11 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use qsm::{Delivery, Embedded, Publisher, Snapshot};
+use qsm_console::after_help;
 use qsm_console::failure::Failure;
 use qsm_console::figures;
 use qsm_console::notice::Notices;
+use qsm_console::options::{NodeOptions, seconds};
 use qsm_console::progress::Progress;
 use qsm_console::stop::Stop;
 
@@ -21,7 +23,6 @@ use super::names;
 use super::report::{Received, Said, say};
 use super::show;
 use super::stages::Arrivals;
-use crate::args::{NodeOptions, after_help, seconds};
 
 /// How often signals, events and the progress line are looked at.
 const LOOK: Duration = Duration::from_millis(100);

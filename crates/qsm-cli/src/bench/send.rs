@@ -8,8 +8,10 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use qsm::{Embedded, FeedHandle, Node, Publisher, Pull, RequestError};
+use qsm_console::after_help;
 use qsm_console::failure::Failure;
 use qsm_console::notice::Notices;
+use qsm_console::options::{NodeOptions, seconds};
 use qsm_console::stop::Stop;
 
 use super::clock::Clock;
@@ -22,7 +24,6 @@ use super::pace::{Pace, wait_until};
 use super::report::{Said, Sent, say, wait_for_start};
 use super::show;
 use super::stages::Departures;
-use crate::args::{NodeOptions, after_help, seconds};
 
 /// How often signals are looked at.
 const LOOK: Duration = Duration::from_millis(50);

@@ -1,6 +1,7 @@
 //! `qsm bench throughput`: as many messages as all receivers take.
 
 use clap::Args;
+use qsm_console::after_help;
 use qsm_console::failure::Failure;
 use qsm_console::figures;
 use qsm_console::progress::Progress;
@@ -14,7 +15,6 @@ use super::plot;
 use super::report::{Received, Sent};
 use super::show::{self, bytes_per_second, per_million, plural};
 use super::spread::Spread;
-use crate::args::after_help;
 
 /// Arguments of `qsm bench throughput`.
 #[derive(Debug, Clone, Args)]

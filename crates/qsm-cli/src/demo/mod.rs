@@ -19,8 +19,10 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use qsm::Family;
+use qsm_console::after_help;
 use qsm_console::failure::Failure;
 use qsm_console::figures;
+use qsm_console::options::{loss_ppm, seconds};
 use qsm_console::stop::Stop;
 
 pub(crate) use node::{NodeArgs, run as run_node};
@@ -31,7 +33,6 @@ use self::stage::Stage;
 use self::summary::Summary;
 use self::talk::{End, Range, Told};
 use self::verify::{ByGroup, Evidence};
-use crate::args::{after_help, loss_ppm, seconds};
 use crate::cast::{Cast, Place};
 
 /// What setting up and comparing take beside publishing, for the progress bar.

@@ -10,11 +10,11 @@ use std::time::{Duration, Instant};
 use clap::{Args, Subcommand};
 use qsm::{Embedded, Event, Events, Node, Snapshot};
 use qsm_console::failure::Failure;
+use qsm_console::options::NodeOptions;
 
 use super::plan::{Plan, Size, Source};
 use super::talk::{Figures, Said, Told};
 use super::{receiver, sender};
-use crate::args::NodeOptions;
 
 /// How often figures are told.
 pub(crate) const REPORT: Duration = Duration::from_millis(200);

@@ -6,13 +6,13 @@ use std::sync::Mutex;
 use std::time::Instant;
 
 use clap::Args;
+use qsm_console::after_help;
 use qsm_console::failure::{Code, Failure};
 use qsm_console::progress::Progress;
 use qsm_console::stop::Stop;
 use qsm_figures::{Figure, Results, catalogue};
 
 use super::show;
-use crate::args::after_help;
 
 /// Arguments of `qsm sim figure`.
 #[derive(Debug, Clone, Args)]

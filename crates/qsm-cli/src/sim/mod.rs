@@ -12,9 +12,8 @@ mod source;
 mod swarm;
 
 use clap::{Args, Subcommand};
+use qsm_console::after_help;
 use qsm_console::failure::Failure;
-
-use crate::args::after_help;
 
 /// Arguments of `qsm sim`.
 #[derive(Debug, Clone, Args)]

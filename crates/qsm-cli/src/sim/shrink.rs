@@ -4,6 +4,7 @@ use std::fs;
 use std::path::PathBuf;
 
 use clap::Args;
+use qsm_console::after_help;
 use qsm_console::failure::Failure;
 use qsm_console::progress::Progress;
 use qsm_console::stop::Stop;
@@ -11,7 +12,6 @@ use qsm_sim::{SimOptions, draw};
 
 use super::show;
 use super::source::{self, DrawArgs};
-use crate::args::after_help;
 
 /// Arguments of `qsm sim shrink`.
 #[derive(Debug, Clone, Args)]

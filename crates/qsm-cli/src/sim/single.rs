@@ -6,7 +6,9 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use clap::Args;
+use qsm_console::after_help;
 use qsm_console::failure::Failure;
+use qsm_console::options::seconds;
 use qsm_console::progress::Progress;
 use qsm_console::stop::Stop;
 use qsm_sim::{DRAW, STOPPED, Scenario, SimOptions, Simulation, TraceRow, chart, draw};
@@ -15,7 +17,6 @@ use serde_json::json;
 use super::effort::Effort;
 use super::show;
 use super::source::{self, DrawArgs};
-use crate::args::{after_help, seconds};
 
 /// Lines of trace that are kept in memory at most: a few hundred megabytes.
 const TRACE_MAX: usize = 1_000_000;

@@ -8,6 +8,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use clap::Args;
+use qsm_console::after_help;
 use qsm_console::failure::Failure;
 use qsm_console::figures;
 use qsm_console::progress::Progress;
@@ -18,7 +19,6 @@ use serde_json::{Value, json};
 
 use super::source::DrawArgs;
 use super::{show, shrink};
-use crate::args::after_help;
 
 /// How often the main thread looks.
 const LOOK: Duration = Duration::from_millis(50);

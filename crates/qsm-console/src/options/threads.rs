@@ -8,25 +8,25 @@ use qsm::{Builder, CORES_MAX};
 /// How many core threads a node has, and how they run.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Core threads")]
-pub(crate) struct ThreadOptions {
+pub struct ThreadOptions {
     /// Core threads, each for its share of the groups; best the same number on all nodes
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = cores)]
-    pub(crate) cores: usize,
+    pub cores: usize,
     /// Run each core thread on one CPU only: 2,3 or 2-5
     #[arg(long, value_name = "CPUS", value_parser = Cpus::parse)]
-    pub(crate) pin: Option<Cpus>,
+    pub pin: Option<Cpus>,
     /// Run core threads before everything else (SCHED_FIFO, 1 to 99; takes a privilege)
     #[arg(long, value_name = "PRIORITY", value_parser = clap::value_parser!(u8).range(1..=99))]
-    pub(crate) realtime: Option<u8>,
+    pub realtime: Option<u8>,
     /// Let the kernel look at the device's queue so long before it waits for an interrupt
     #[arg(long, value_name = "MICROSECONDS", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
-    pub(crate) busy_poll: Option<u32>,
+    pub busy_poll: Option<u32>,
 }
 
 impl ThreadOptions {
     /// A node with core threads as these options say.
     #[must_use = "a builder does nothing before `start`"]
-    pub(crate) fn apply(&self, builder: Builder) -> Builder {
+    pub fn apply(&self, builder: Builder) -> Builder {
         let mut builder = builder.cores(self.cores);
         if let Some(Cpus(cpus)) = &self.pin {
             builder = builder.pin(cpus.iter().copied());
@@ -43,10 +43,14 @@ impl ThreadOptions {
 
 /// CPUs by number, in the order given.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Cpus(pub(crate) Vec<usize>);
+pub struct Cpus(pub Vec<usize>);
 
 impl Cpus {
-    pub(crate) fn parse(text: &str) -> Result<Self, String> {
+    /// From a command line.
+    ///
+    /// # Errors
+    /// Not such a list.
+    pub fn parse(text: &str) -> Result<Self, String> {
         let number = |text: &str| text.parse::<u16>().ok().map(usize::from);
         let range = |part: &str| {
             let (first, last) = part.split_once('-').unwrap_or((part, part));
@@ -62,7 +66,7 @@ impl Cpus {
 ///
 /// # Errors
 /// Not one that a node can have.
-pub(crate) fn cores(text: &str) -> Result<usize, String> {
+pub fn cores(text: &str) -> Result<usize, String> {
     let number = text.parse().ok();
     number
         .filter(|cores| (1..=CORES_MAX).contains(cores))

@@ -1,0 +1,14 @@
+//! Options that several commands have, with their help texts, and readers of their values.
+
+mod address;
+mod help;
+mod network;
+mod node;
+mod quantity;
+mod threads;
+
+pub use address::Place;
+pub use network::{Multicast, NetworkOptions};
+pub use node::NodeOptions;
+pub use quantity::{loss_ppm, seconds, size};
+pub use threads::{Cpus, ThreadOptions, cores};
