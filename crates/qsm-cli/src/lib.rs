@@ -13,7 +13,6 @@
 mod args;
 mod base64;
 mod bench;
-mod cast;
 mod demo;
 mod engine;
 mod fan;

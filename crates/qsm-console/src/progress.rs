@@ -48,3 +48,9 @@ impl Progress {
         }
     }
 }
+
+impl Default for Progress {
+    fn default() -> Self {
+        Self::new()
+    }
+}

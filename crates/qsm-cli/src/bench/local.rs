@@ -10,6 +10,7 @@ use qsm_console::failure::Failure;
 use qsm_console::stop::Stop;
 use qsm_console::table::printable;
 use qsm_net::Affinity;
+use qsm_processes::{Cast, Heard, Line, Place};
 use serde_json::Value;
 
 use super::latencies::Latencies;
@@ -17,7 +18,6 @@ use super::options::{LoadOptions, LocalOptions};
 use super::raw;
 use super::report::{Received, Said, Sent};
 use super::seats::Seats;
-use crate::cast::{Cast, Heard, Line, Place};
 
 /// How often signals are looked at.
 const LOOK: Duration = Duration::from_millis(50);

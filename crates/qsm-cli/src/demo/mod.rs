@@ -24,6 +24,7 @@ use qsm_console::failure::Failure;
 use qsm_console::figures;
 use qsm_console::options::{loss_ppm, seconds};
 use qsm_console::stop::Stop;
+use qsm_processes::{Cast, Place};
 
 pub(crate) use node::{NodeArgs, run as run_node};
 
@@ -33,7 +34,6 @@ use self::stage::Stage;
 use self::summary::Summary;
 use self::talk::{End, Range, Told};
 use self::verify::{ByGroup, Evidence};
-use crate::cast::{Cast, Place};
 
 /// What setting up and comparing take beside publishing, for the progress bar.
 const OVERHEAD: Duration = Duration::from_secs(8);
@@ -380,7 +380,7 @@ impl Director {
             .map(|&place| &self.stage.states[place].regions);
         let on_hosts = self.stage.cast.without_lab.is_none();
         Summary {
-            hosts: if on_hosts { self.stage.cast.len() } else { 0 },
+            hosts: if on_hosts { self.stage.cast.count() } else { 0 },
             receivers: receivers.len(),
             senders: senders.len(),
             groups: self.plan.groups.len(),

@@ -8,11 +8,11 @@ use qsm_console::failure::Failure;
 use qsm_console::figures;
 use qsm_console::stop::Stop;
 use qsm_console::table::printable;
+use qsm_processes::{Cast, Heard, Line, Place};
 use serde_json::Value;
 
 use super::screen::Screen;
 use super::talk::{Figures, Published, Said, Stream};
-use crate::cast::{Cast, Heard, Line, Place};
 
 /// How often signals and the screen are looked at.
 const LOOK: Duration = Duration::from_millis(50);

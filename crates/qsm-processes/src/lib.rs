@@ -1,6 +1,8 @@
 //! Processes of this program that a command starts and talks with, and the hosts they run on:
 //! network namespaces where the system permits them, else this host's loopback interface.
 
+#![forbid(unsafe_code)]
+
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
@@ -23,11 +25,11 @@ const LINES_MAX: usize = 4096;
 const PORTS: (u16, u16) = (20_000, 6_000);
 
 /// Which process of the cast, in the order in which they were first started.
-pub(crate) type Place = usize;
+pub type Place = usize;
 
 /// Something a process wrote.
 #[derive(Debug)]
-pub(crate) enum Line<S> {
+pub enum Line<S> {
     /// What its kind says, as JSON.
     Said(S),
     /// The membership service.
@@ -40,15 +42,16 @@ pub(crate) enum Line<S> {
 
 /// A line, who wrote it, and in which of its lives.
 #[derive(Debug)]
-pub(crate) struct Heard<S> {
+pub struct Heard<S> {
     /// Who.
-    pub(crate) who: Place,
+    pub who: Place,
     /// How often it had been started before.
-    pub(crate) life: u32,
+    pub life: u32,
     /// What.
-    pub(crate) line: Line<S>,
+    pub line: Line<S>,
 }
 
+#[derive(Debug)]
 enum Hosts {
     Lab(Box<Lab>),
     Loopback {
@@ -57,11 +60,13 @@ enum Hosts {
     },
 }
 
+#[derive(Debug)]
 enum Handle {
     OnHost(Process),
     Here(Child),
 }
 
+#[derive(Debug)]
 struct Actor {
     name: String,
     arguments: Vec<String>,
@@ -72,16 +77,17 @@ struct Actor {
 }
 
 /// All processes, which say `S`. Dropping it kills them, and removes the hosts.
-pub(crate) struct Cast<S> {
+#[derive(Debug)]
+pub struct Cast<S> {
     actors: Vec<Actor>,
     hosts: Hosts,
     program: PathBuf,
     family: Family,
     lines: SyncSender<Heard<S>>,
     /// What they write.
-    pub(crate) heard: Receiver<Heard<S>>,
+    pub heard: Receiver<Heard<S>>,
     /// Why there are no namespaces, if there are none.
-    pub(crate) without_lab: Option<String>,
+    pub without_lab: Option<String>,
 }
 
 impl<S: DeserializeOwned + Send + 'static> Cast<S> {
@@ -90,7 +96,7 @@ impl<S: DeserializeOwned + Send + 'static> Cast<S> {
     ///
     /// # Errors
     /// Neither way is open.
-    pub(crate) fn new(loopback: bool, family: Family) -> Result<Self, Failure> {
+    pub fn new(loopback: bool, family: Family) -> Result<Self, Failure> {
         let program = std::env::current_exe()
             .map_err(|error| Failure::io("find the path of this program", &error))?;
         let available = match loopback {
@@ -124,7 +130,7 @@ impl<S: DeserializeOwned + Send + 'static> Cast<S> {
     ///
     /// # Errors
     /// It, or its host, cannot be made.
-    pub(crate) fn start(&mut self, name: &str, arguments: &[&str]) -> Result<Place, Failure> {
+    pub fn start(&mut self, name: &str, arguments: &[&str]) -> Result<Place, Failure> {
         let mut arguments: Vec<String> = arguments.iter().map(|&word| word.to_owned()).collect();
         let mut host = None;
         match &mut self.hosts {
@@ -168,7 +174,7 @@ impl<S: DeserializeOwned + Send + 'static> Cast<S> {
     ///
     /// # Errors
     /// The system refuses.
-    pub(crate) fn kill(&mut self, who: Place) -> Result<(), Failure> {
+    pub fn kill(&mut self, who: Place) -> Result<(), Failure> {
         let actor = &mut self.actors[who];
         actor.handle.kill()?;
         // Not before: one that reads the end of its input might still say goodbye.
@@ -180,7 +186,7 @@ impl<S: DeserializeOwned + Send + 'static> Cast<S> {
     ///
     /// # Errors
     /// It cannot be started.
-    pub(crate) fn restart(&mut self, who: Place) -> Result<(), Failure> {
+    pub fn restart(&mut self, who: Place) -> Result<(), Failure> {
         let Actor {
             life,
             host,
@@ -195,7 +201,7 @@ impl<S: DeserializeOwned + Send + 'static> Cast<S> {
     }
 
     /// Tells a process something. One that has ended is found so by its silence.
-    pub(crate) fn tell(&mut self, who: Place, told: &impl Serialize) {
+    pub fn tell(&mut self, who: Place, told: &impl Serialize) {
         if let Some(stdin) = &mut self.actors[who].stdin
             && let Ok(mut line) = serde_json::to_vec(told)
         {
@@ -208,25 +214,25 @@ impl<S: DeserializeOwned + Send + 'static> Cast<S> {
 
     /// A process's name.
     #[must_use]
-    pub(crate) fn name(&self, who: Place) -> &str {
+    pub fn name(&self, who: Place) -> &str {
         &self.actors[who].name
     }
 
     /// In which of its lives it is, from 0.
     #[must_use]
-    pub(crate) fn life(&self, who: Place) -> u32 {
+    pub fn life(&self, who: Place) -> u32 {
         self.actors[who].life
     }
 
     /// How many processes there are.
     #[must_use]
-    pub(crate) fn len(&self) -> usize {
+    pub fn count(&self) -> usize {
         self.actors.len()
     }
 
     /// The address of a process's host.
     #[must_use]
-    pub(crate) fn address(&self, who: Place) -> IpAddr {
+    pub fn address(&self, who: Place) -> IpAddr {
         match (&self.hosts, self.actors[who].host) {
             (Hosts::Lab(lab), Some(host)) => {
                 let host = lab.host(host);
