@@ -2,9 +2,9 @@
 
 use clap::{Parser, Subcommand};
 use qsm_console::after_help;
+use qsm_demo::DemoArgs;
 
 use crate::bench::BenchArgs;
-use crate::demo::{self, DemoArgs};
 use crate::engine::EngineArgs;
 use crate::gms::GmsArgs;
 use crate::lab_command::LabArgs;
@@ -53,7 +53,7 @@ pub(crate) enum Command {
     Demo(DemoArgs),
     /// One process of the demonstration
     #[command(hide = true)]
-    DemoNode(demo::NodeArgs),
+    DemoNode(qsm_demo::NodeArgs),
 }
 
 #[cfg(test)]

@@ -13,7 +13,6 @@
 mod args;
 mod base64;
 mod bench;
-mod demo;
 mod engine;
 mod fan;
 mod frames;
@@ -62,7 +61,7 @@ fn run(command: &Command) -> Result<(), Failure> {
         Command::Lab(args) => lab_command::run(args),
         Command::Bench(args) => bench::run(args),
         Command::Sim(args) => sim::run(args),
-        Command::Demo(args) => demo::run(args),
-        Command::DemoNode(args) => demo::run_node(args),
+        Command::Demo(args) => qsm_demo::run(args),
+        Command::DemoNode(args) => qsm_demo::run_node(args),
     }
 }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use qsm_console::figures;
 use qsm_console::table::{Align, Table};
 
-use super::stage::State;
+use crate::stage::State;
 
 /// How often the table is written over.
 const REFRESH: Duration = Duration::from_millis(250);

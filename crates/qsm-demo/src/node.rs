@@ -12,9 +12,9 @@ use qsm::{Embedded, Event, Events, Node, Snapshot};
 use qsm_console::failure::Failure;
 use qsm_console::options::NodeOptions;
 
-use super::plan::{Plan, Size, Source};
-use super::talk::{Figures, Said, Told};
-use super::{receiver, sender};
+use crate::plan::{Plan, Size, Source};
+use crate::talk::{Figures, Said, Told};
+use crate::{receiver, sender};
 
 /// How often figures are told.
 pub(crate) const REPORT: Duration = Duration::from_millis(200);
@@ -24,7 +24,7 @@ const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Arguments of the hidden `qsm demo-node`.
 #[derive(Debug, Clone, Args)]
-pub(crate) struct NodeArgs {
+pub struct NodeArgs {
     /// Size of the plan.
     #[arg(long, value_enum)]
     pub(crate) size: Size,
@@ -63,7 +63,7 @@ pub(crate) enum Role {
 ///
 /// # Errors
 /// Its node cannot do what it should.
-pub(crate) fn run(args: &NodeArgs) -> Result<(), Failure> {
+pub fn run(args: &NodeArgs) -> Result<(), Failure> {
     let plan = Plan::new(args.size);
     match &args.role {
         Role::Receive { index, node } => receiver::run(&plan, *index, Child::start(node)?),

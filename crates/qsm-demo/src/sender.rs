@@ -8,11 +8,11 @@ use std::time::{Duration, Instant};
 use qsm::{Publisher, SendError};
 use qsm_console::failure::Failure;
 
-use super::content::{self, Dice, Files};
-use super::node::{Child, say};
-use super::plan::{Plan, Source};
-use super::talk::{Figures, Said, Told};
-use super::tally::Ledger;
+use crate::content::{self, Dice, Files};
+use crate::node::{Child, say};
+use crate::plan::{Plan, Source};
+use crate::talk::{Figures, Said, Told};
+use crate::tally::Ledger;
 
 /// How long receivers may take to appear, and to have everything.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -126,7 +126,7 @@ impl Sender<'_> {
     /// False if the director has ended.
     fn wait_for_start(&self, child: &mut Child) -> Result<bool, Failure> {
         loop {
-            match child.told.recv_timeout(super::node::REPORT) {
+            match child.told.recv_timeout(crate::node::REPORT) {
                 Ok(Told::Start) => break,
                 Err(RecvTimeoutError::Timeout) => self.report(child)?,
                 _ => return Ok(false),
@@ -265,7 +265,7 @@ impl Sender<'_> {
     /// Says what was published, until the director has heard enough.
     fn answer(&self, child: &mut Child) -> Result<(), Failure> {
         loop {
-            match child.told.recv_timeout(super::node::REPORT) {
+            match child.told.recv_timeout(crate::node::REPORT) {
                 Ok(Told::Hash { ranges }) => {
                     let hashes = ranges
                         .iter()

@@ -3,8 +3,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::plan::Plan;
-use super::talk::{Published, Range, Stream};
+use crate::plan::Plan;
+use crate::talk::{Published, Range, Stream};
 
 /// What a sender published, by group.
 pub(crate) type ByGroup = BTreeMap<usize, Published>;
@@ -181,8 +181,8 @@ pub(crate) fn compare(
 
 #[cfg(test)]
 mod tests {
-    use super::super::plan::Size;
     use super::*;
+    use crate::plan::Size;
 
     const COUNT: u64 = 5;
     const MARK: u64 = 3;

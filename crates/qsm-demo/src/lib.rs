@@ -1,6 +1,8 @@
 //! `qsm demo`: hosts, a membership service, senders and receivers as processes, losses, a crash;
 //! and at the end a comparison of everything received with everything published.
 
+#![forbid(unsafe_code)]
+
 mod content;
 mod node;
 mod plan;
@@ -26,14 +28,14 @@ use qsm_console::options::{loss_ppm, seconds};
 use qsm_console::stop::Stop;
 use qsm_processes::{Cast, Place};
 
-pub(crate) use node::{NodeArgs, run as run_node};
+pub use node::{NodeArgs, run as run_node};
 
-use self::plan::{Plan, Size, Source};
-use self::screen::Screen;
-use self::stage::Stage;
-use self::summary::Summary;
-use self::talk::{End, Range, Told};
-use self::verify::{ByGroup, Evidence};
+use crate::plan::{Plan, Size, Source};
+use crate::screen::Screen;
+use crate::stage::Stage;
+use crate::summary::Summary;
+use crate::talk::{End, Range, Told};
+use crate::verify::{ByGroup, Evidence};
 
 /// What setting up and comparing take beside publishing, for the progress bar.
 const OVERHEAD: Duration = Duration::from_secs(8);
@@ -53,7 +55,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
     "qsm demo --loopback --quick        without root; a few seconds"
     "qsm demo --ipv6                    the same with IPv6"
 ))]
-pub(crate) struct DemoArgs {
+pub struct DemoArgs {
     /// Six receivers and a tenth of the groups, for a few seconds
     #[arg(long)]
     pub(crate) quick: bool,
@@ -84,7 +86,7 @@ pub(crate) struct DemoArgs {
 ///
 /// # Errors
 /// It cannot be set up, takes too long, or something is missing at the end.
-pub(crate) fn run(args: &DemoArgs) -> Result<(), Failure> {
+pub fn run(args: &DemoArgs) -> Result<(), Failure> {
     let start = Instant::now();
     let mut director = Director::new(args)?;
     let outcome = director.perform(args);

@@ -11,8 +11,8 @@ use qsm_console::table::printable;
 use qsm_processes::{Cast, Heard, Line, Place};
 use serde_json::Value;
 
-use super::screen::Screen;
-use super::talk::{Figures, Published, Said, Stream};
+use crate::screen::Screen;
+use crate::talk::{Figures, Published, Said, Stream};
 
 /// How often signals and the screen are looked at.
 const LOOK: Duration = Duration::from_millis(50);

@@ -6,10 +6,10 @@ use std::time::{Duration, Instant};
 
 use qsm_console::failure::Failure;
 
-use super::node::{Child, say};
-use super::plan::Plan;
-use super::talk::{End, Said, Told};
-use super::tally::Tally;
+use crate::node::{Child, say};
+use crate::plan::Plan;
+use crate::talk::{End, Said, Told};
+use crate::tally::Tally;
 
 /// How often it is looked whether everything has come.
 const LOOK: Duration = Duration::from_millis(20);

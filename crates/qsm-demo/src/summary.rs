@@ -5,7 +5,7 @@ use std::time::Duration;
 use qsm_console::figures::{bytes, count, duration, percent, rate};
 use serde::Serialize;
 
-use super::plan::LAYOUTS;
+use crate::plan::LAYOUTS;
 
 /// Faults that are listed one by one.
 const FAULTS_SHOWN: usize = 10;
