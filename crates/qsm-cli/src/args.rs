@@ -3,8 +3,8 @@
 use clap::{Parser, Subcommand};
 use qsm_console::after_help;
 use qsm_demo::DemoArgs;
+use qsm_measure::BenchArgs;
 
-use crate::bench::BenchArgs;
 use crate::engine::EngineArgs;
 use crate::gms::GmsArgs;
 use crate::lab_command::LabArgs;

@@ -12,7 +12,6 @@
 
 mod args;
 mod base64;
-mod bench;
 mod engine;
 mod fan;
 mod frames;
@@ -59,7 +58,7 @@ fn run(command: &Command) -> Result<(), Failure> {
         Command::Groups(args) => listing::groups(args),
         Command::Regions(args) => listing::regions(args),
         Command::Lab(args) => lab_command::run(args),
-        Command::Bench(args) => bench::run(args),
+        Command::Bench(args) => qsm_measure::run(args),
         Command::Sim(args) => sim::run(args),
         Command::Demo(args) => qsm_demo::run(args),
         Command::DemoNode(args) => qsm_demo::run_node(args),

@@ -13,9 +13,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use qsm::{Direction, Tapped};
 
-use super::clock::Clock;
-use super::latencies::Latencies;
-use super::message::{Stamp, all_stamps, first_stamp};
+use crate::clock::Clock;
+use crate::latencies::Latencies;
+use crate::message::{Stamp, all_stamps, first_stamp};
 
 /// Arrivals that are remembered: far more than pass between a message and the next one, which
 /// tells when it was handed over.
@@ -199,8 +199,8 @@ fn lock<T>(state: &Mutex<T>) -> MutexGuard<'_, T> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::message::Noise;
     use super::*;
+    use crate::message::Noise;
 
     const PORT: u16 = 4242;
 

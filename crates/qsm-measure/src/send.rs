@@ -14,16 +14,16 @@ use qsm_console::notice::Notices;
 use qsm_console::options::{NodeOptions, seconds};
 use qsm_console::stop::Stop;
 
-use super::clock::Clock;
-use super::echo::Echoes;
-use super::latencies::Latencies;
-use super::message::{self, Noise, Stamp};
-use super::names;
-use super::options::LoadOptions;
-use super::pace::{Pace, wait_until};
-use super::report::{Said, Sent, say, wait_for_start};
-use super::show;
-use super::stages::Departures;
+use crate::clock::Clock;
+use crate::echo::Echoes;
+use crate::latencies::Latencies;
+use crate::message::{self, Noise, Stamp};
+use crate::names;
+use crate::options::LoadOptions;
+use crate::pace::{Pace, wait_until};
+use crate::report::{Said, Sent, say, wait_for_start};
+use crate::show;
+use crate::stages::Departures;
 
 /// How often signals are looked at.
 const LOOK: Duration = Duration::from_millis(50);
@@ -393,7 +393,7 @@ impl Timing {
         late: &mut Latencies,
     ) {
         let (due, called) = (self.pace.due(index), Instant::now());
-        late.record(super::clock::nanos(called.saturating_duration_since(due)));
+        late.record(crate::clock::nanos(called.saturating_duration_since(due)));
         let (earlier, handed) = self.departures.untold().unwrap_or_default();
         let stamp = Stamp {
             id: Stamp::id(self.tag, index),

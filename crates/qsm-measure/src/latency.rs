@@ -8,14 +8,14 @@ use qsm_console::progress::Progress;
 use qsm_console::stop::Stop;
 use serde_json::{Value, json};
 
-use super::latencies::{Latencies, QUANTILES};
-use super::local::{Outcome, Trial};
-use super::options::{LoadOptions, LocalOptions};
-use super::plot::{self, Curve};
-use super::report::{Received, Sent};
-use super::show::{self, LatencyTable, micros, plural};
-use super::spread::Spread;
-use super::throughput::{loss, options, place};
+use crate::latencies::{Latencies, QUANTILES};
+use crate::local::{Outcome, Trial};
+use crate::options::{LoadOptions, LocalOptions};
+use crate::plot::{self, Curve};
+use crate::report::{Received, Sent};
+use crate::show::{self, LatencyTable, micros, plural};
+use crate::spread::Spread;
+use crate::throughput::{loss, options, place};
 
 /// Arguments of `qsm bench latency`.
 #[derive(Debug, Clone, Args)]

@@ -1,6 +1,6 @@
 //! The CPU of each core thread, with `--pin`.
 
-use super::options::LocalOptions;
+use crate::options::LocalOptions;
 
 /// What a sender has to do, in receivers: 1.5 to 2 by measurement, with one to eight of them.
 const SENDER: u32 = 2;

@@ -15,14 +15,14 @@ use qsm_console::options::{NodeOptions, seconds};
 use qsm_console::progress::Progress;
 use qsm_console::stop::Stop;
 
-use super::check::Check;
-use super::clock::Clock;
-use super::latencies::Latencies;
-use super::message::{Kind, Stamp};
-use super::names;
-use super::report::{Received, Said, say};
-use super::show;
-use super::stages::Arrivals;
+use crate::check::Check;
+use crate::clock::Clock;
+use crate::latencies::Latencies;
+use crate::message::{Kind, Stamp};
+use crate::names;
+use crate::report::{Received, Said, say};
+use crate::show;
+use crate::stages::Arrivals;
 
 /// How often signals, events and the progress line are looked at.
 const LOOK: Duration = Duration::from_millis(100);

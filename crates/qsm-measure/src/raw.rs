@@ -14,12 +14,12 @@ use qsm_console::options::NetworkOptions;
 use qsm_console::stop::Stop;
 use qsm_net::{Interface, Port, PortConfig, SendError, SendFailure, choose_interface, pin_to_cpu};
 
-use super::clock::nanos;
-use super::latencies::Latencies;
-use super::message::{Kind, Noise, PLAIN_BYTES};
-use super::options::LoadOptions;
-use super::pace::{Pace, wait_until};
-use super::report::{Said, say, wait_for_start};
+use crate::clock::nanos;
+use crate::latencies::Latencies;
+use crate::message::{Kind, Noise, PLAIN_BYTES};
+use crate::options::LoadOptions;
+use crate::pace::{Pace, wait_until};
+use crate::report::{Said, say, wait_for_start};
 
 /// After it was told to stop, a receiver that hears nothing for this long has everything.
 const SILENCE: Duration = Duration::from_millis(100);

@@ -7,9 +7,9 @@ use qsm_console::figures;
 use qsm_console::table::{Align, Table};
 use serde_json::Value;
 
-use super::latencies::{Latencies, QUANTILES};
-use super::report::{Received, Sent};
-use super::spread::Spread;
+use crate::latencies::{Latencies, QUANTILES};
+use crate::report::{Received, Sent};
+use crate::spread::Spread;
 
 /// Writes to stdout.
 ///

@@ -5,8 +5,8 @@ use std::fmt;
 
 use qsm::{Delivery, NodeId, Origin};
 
-use super::message::{Kind, Noise};
-use super::names;
+use crate::message::{Kind, Noise};
+use crate::names;
 
 /// A message that has come.
 #[derive(Debug, Clone, Copy)]
@@ -210,8 +210,8 @@ fn salt(node: NodeId, group: &str) -> u64 {
 mod tests {
     use qsm::Incarnation;
 
-    use super::super::message::last;
     use super::*;
+    use crate::message::last;
 
     fn origin(node: u64) -> Origin {
         Origin {

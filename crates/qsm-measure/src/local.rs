@@ -13,11 +13,11 @@ use qsm_net::Affinity;
 use qsm_processes::{Cast, Heard, Line, Place};
 use serde_json::Value;
 
-use super::latencies::Latencies;
-use super::options::{LoadOptions, LocalOptions};
-use super::raw;
-use super::report::{Received, Said, Sent};
-use super::seats::Seats;
+use crate::latencies::Latencies;
+use crate::options::{LoadOptions, LocalOptions};
+use crate::raw;
+use crate::report::{Received, Said, Sent};
+use crate::seats::Seats;
 
 /// How often signals are looked at.
 const LOOK: Duration = Duration::from_millis(50);

@@ -8,11 +8,11 @@ use qsm::{Node, Upcalls};
 use qsm_console::failure::Failure;
 use qsm_console::stop::Stop;
 
-use super::clock::nanos;
-use super::latencies::Latencies;
-use super::message::{Noise, Stamp};
-use super::names;
-use super::pace::Pace;
+use crate::clock::nanos;
+use crate::latencies::Latencies;
+use crate::message::{Noise, Stamp};
+use crate::names;
+use crate::pace::Pace;
 
 /// How often it is looked whether all have come back.
 const LOOK: Duration = Duration::from_millis(20);

@@ -8,7 +8,7 @@ use qsm::Family;
 use qsm_console::failure::Failure;
 use qsm_console::options::{cores, loss_ppm, seconds, size};
 
-use super::message::{PLAIN_BYTES, STAMPED_BYTES};
+use crate::message::{PLAIN_BYTES, STAMPED_BYTES};
 
 /// Longest message, as the library has it by default.
 const PAYLOAD_BYTES_MAX: usize = 16 << 20;

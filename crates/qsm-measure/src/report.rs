@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use qsm_console::failure::Failure;
 use serde::{Deserialize, Serialize};
 
-use super::latencies::Latencies;
+use crate::latencies::Latencies;
 
 /// From a process to whoever started it.
 #[derive(Debug, Clone, Serialize, Deserialize)]

@@ -9,6 +9,8 @@
 //! A sender says at its end how much it sent; a receiver is done when it has all of that from all
 //! senders, and fails if anything is missing or not what was sent.
 
+#![forbid(unsafe_code)]
+
 mod check;
 mod clock;
 mod echo;
@@ -38,8 +40,8 @@ use qsm_console::failure::Failure;
 use qsm_console::stop::Stop;
 use serde_json::json;
 
-use self::local::Trial;
-use self::options::{LoadOptions, LocalOptions};
+use crate::local::Trial;
+use crate::options::{LoadOptions, LocalOptions};
 
 /// Messages per second of the short latency run.
 const SHORT_RATE: u32 = 1000;
@@ -56,18 +58,18 @@ const SHORT: Duration = Duration::from_secs(1);
     "qsm bench receive                             between hosts: on each receiving one, then"
     "qsm bench send --receivers 2                  on the sending one"
 ))]
-pub(crate) struct BenchArgs {
+pub struct BenchArgs {
     /// What to measure.
     #[command(subcommand)]
-    pub(crate) command: Option<BenchCommand>,
+    command: Option<BenchCommand>,
     /// Where a short run of both goes.
     #[command(flatten)]
-    pub(crate) local: LocalOptions,
+    local: LocalOptions,
 }
 
 /// The benchmarks.
 #[derive(Debug, Clone, Subcommand)]
-pub(crate) enum BenchCommand {
+enum BenchCommand {
     /// As many messages as all receivers take, on this machine
     Throughput(throughput::ThroughputArgs),
     /// How long messages take at a fixed rate, on this machine
@@ -87,7 +89,7 @@ pub(crate) enum BenchCommand {
 ///
 /// # Errors
 /// Something was not delivered as it was sent, or could not be run at all.
-pub(crate) fn run(args: &BenchArgs) -> Result<(), Failure> {
+pub fn run(args: &BenchArgs) -> Result<(), Failure> {
     match &args.command {
         Some(BenchCommand::Throughput(args)) => throughput::run(args),
         Some(BenchCommand::Latency(args)) => latency::run(args),
