@@ -1,5 +1,5 @@
 //! What senders and receivers of the demonstration have in common: a node, and lines to and from
-//! the director.
+//! the coordinator.
 
 use std::io::{self, BufRead, Write};
 use std::path::PathBuf;
@@ -12,8 +12,8 @@ use qsm::{Embedded, Event, Events, Node, Snapshot};
 use qsm_console::failure::Failure;
 use qsm_console::options::NodeOptions;
 
+use crate::messages::{DemoCommand, DemoReport, Figures};
 use crate::plan::{Plan, Size, Source};
-use crate::talk::{Figures, Said, Told};
 use crate::{receiver, sender};
 
 /// How often figures are told.
@@ -66,29 +66,29 @@ pub(crate) enum Role {
 pub fn run(args: &NodeArgs) -> Result<(), Failure> {
     let plan = Plan::new(args.size);
     match &args.role {
-        Role::Receive { index, node } => receiver::run(&plan, *index, Child::start(node)?),
+        Role::Receive { index, node } => receiver::run(&plan, *index, DemoNode::start(node)?),
         Role::Publish {
             source,
             files,
             node,
-        } => sender::run(&plan, *source, files.as_deref(), Child::start(node)?),
+        } => sender::run(&plan, *source, files.as_deref(), DemoNode::start(node)?),
     }
 }
 
-/// A node, and lines to and from the director.
+/// A node, and lines to and from the coordinator.
 #[derive(Debug)]
-pub(crate) struct Child {
+pub(crate) struct DemoNode {
     /// The node.
     pub(crate) node: Node,
-    /// What the director says; ends when the director does.
-    pub(crate) told: Receiver<Told>,
+    /// What the coordinator says; ends when the coordinator does.
+    pub(crate) told: Receiver<DemoCommand>,
     events: Events,
     /// Members of the node's region.
     members: u32,
     due: Instant,
 }
 
-impl Child {
+impl DemoNode {
     fn start(options: &NodeOptions) -> Result<Self, Failure> {
         let node = options
             .builder(Embedded::Never)
@@ -96,7 +96,7 @@ impl Child {
             .start()?;
         let (sender, told) = channel();
         thread::Builder::new()
-            .name("director".to_owned())
+            .name("coordinator".to_owned())
             .spawn(move || {
                 // The channel's other end is kept until the program ends.
                 for line in io::stdin().lock().lines().map_while(Result::ok) {
@@ -119,7 +119,7 @@ impl Child {
         })
     }
 
-    /// Tells the director that the node is in its groups.
+    /// Tells the coordinator that the node is in its groups.
     ///
     /// # Errors
     /// The node has ended.
@@ -130,7 +130,7 @@ impl Child {
             node: snapshot.node,
             incarnation,
         };
-        say(&Said::Ready {
+        say(&DemoReport::Ready {
             origin: origin.to_string(),
         })
     }
@@ -143,7 +143,7 @@ impl Child {
     /// Tells figures and trouble, when it is time.
     ///
     /// # Errors
-    /// The node, or the director, has ended.
+    /// The node, or the coordinator, has ended.
     pub(crate) fn report(&mut self, own: impl FnOnce(&mut Figures)) -> Result<(), Failure> {
         let now = Instant::now();
         if now < self.due {
@@ -155,17 +155,17 @@ impl Child {
                 self.members = members;
             }
             if let Some(trouble) = trouble(&event) {
-                say(&Said::Trouble(trouble))?;
+                say(&DemoReport::Trouble(trouble))?;
             }
         }
         let mut figures = figures(&self.node.stats()?);
         figures.members = self.members;
         own(&mut figures);
-        say(&Said::Figures(figures))
+        say(&DemoReport::Figures(figures))
     }
 }
 
-/// What a director should show.
+/// What a coordinator should show.
 fn trouble(event: &Event) -> Option<String> {
     match event {
         Event::Lost { .. }
@@ -193,11 +193,11 @@ fn figures(snapshot: &Snapshot) -> Figures {
     }
 }
 
-/// A line to the director.
+/// A line to the coordinator.
 ///
 /// # Errors
 /// It has ended.
-pub(crate) fn say(said: &Said) -> Result<(), Failure> {
+pub(crate) fn say(said: &DemoReport) -> Result<(), Failure> {
     let mut line = serde_json::to_vec(said)
         .map_err(|error| Failure::failed(error.to_string(), "report it"))?;
     line.push(b'\n');
@@ -205,5 +205,5 @@ pub(crate) fn say(said: &Said) -> Result<(), Failure> {
     stdout
         .write_all(&line)
         .and_then(|()| stdout.flush())
-        .map_err(|error| Failure::io("write to the director", &error))
+        .map_err(|error| Failure::io("write to the coordinator", &error))
 }

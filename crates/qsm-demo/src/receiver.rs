@@ -6,19 +6,19 @@ use std::time::{Duration, Instant};
 
 use qsm_console::failure::Failure;
 
-use crate::node::{Child, say};
+use crate::messages::{DemoCommand, DemoReport, End};
+use crate::node::{DemoNode, say};
 use crate::plan::Plan;
-use crate::talk::{End, Said, Told};
 use crate::tally::Tally;
 
 /// How often it is looked whether everything has come.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// Receives until the director has had enough.
+/// Receives until the coordinator ends it.
 ///
 /// # Errors
 /// The node has ended.
-pub(crate) fn run(plan: &Plan, index: usize, mut child: Child) -> Result<(), Failure> {
+pub(crate) fn run(plan: &Plan, index: usize, mut child: DemoNode) -> Result<(), Failure> {
     let groups = plan.groups_of(index);
     let name = |&group: &usize| plan.groups[group].name.clone();
     let names: Vec<String> = groups.iter().map(name).collect();
@@ -32,11 +32,16 @@ pub(crate) fn run(plan: &Plan, index: usize, mut child: Child) -> Result<(), Fai
     let mut awaited: Option<(Vec<End>, Instant)> = None;
     loop {
         match child.told.recv_timeout(LOOK) {
-            Ok(Told::Report { ends, patience_ms }) => {
+            Ok(DemoCommand::Report { ends, patience_ms }) => {
                 awaited = Some((ends, Instant::now() + Duration::from_millis(patience_ms)));
             }
-            Ok(Told::End) | Err(RecvTimeoutError::Disconnected) => break,
-            Ok(Told::Start | Told::Mark | Told::Finish | Told::Hash { .. })
+            Ok(DemoCommand::End) | Err(RecvTimeoutError::Disconnected) => break,
+            Ok(
+                DemoCommand::Start
+                | DemoCommand::Mark
+                | DemoCommand::Finish
+                | DemoCommand::Hash { .. },
+            )
             | Err(RecvTimeoutError::Timeout) => {}
         }
         let over = awaited.as_ref().is_some_and(|(ends, until)| {
@@ -53,12 +58,12 @@ pub(crate) fn run(plan: &Plan, index: usize, mut child: Child) -> Result<(), Fai
         })?;
         if over {
             let streams = lock(&tally).streams();
-            say(&Said::Received { streams })?;
+            say(&DemoReport::Received { streams })?;
             awaited = None;
         }
     }
     drop(upcalls);
-    // The director has what it wants; a goodbye unheard changes nothing.
+    // The coordinator has what it wants; a goodbye unheard changes nothing.
     drop(child.node.shutdown(Duration::from_secs(1)));
     Ok(())
 }

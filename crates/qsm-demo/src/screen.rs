@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use qsm_console::figures;
 use qsm_console::table::{Align, Table};
 
-use crate::stage::State;
+use crate::processes::ProcessState;
 
 /// How often the table is written over.
 const REFRESH: Duration = Duration::from_millis(250);
@@ -27,7 +27,7 @@ pub(crate) struct Screen {
     shown: Option<Instant>,
     /// Lines of the last picture.
     height: usize,
-    stage: String,
+    phase: String,
 }
 
 impl Screen {
@@ -40,14 +40,14 @@ impl Screen {
             expected,
             shown: None,
             height: 0,
-            stage: String::new(),
+            phase: String::new(),
         }
     }
 
     /// What is being done.
-    pub(crate) fn stage(&mut self, what: &str) {
-        if self.stage != what {
-            what.clone_into(&mut self.stage);
+    pub(crate) fn phase(&mut self, what: &str) {
+        if self.phase != what {
+            what.clone_into(&mut self.phase);
             if !self.terminal {
                 self.print(&format!("{} {what}\n", self.time()));
             }
@@ -75,7 +75,7 @@ impl Screen {
     #[must_use]
     pub(crate) fn table(
         &self,
-        states: &[State],
+        states: &[ProcessState],
         who: impl Fn(usize) -> (String, String),
     ) -> String {
         if !self.terminal {
@@ -93,8 +93,8 @@ impl Screen {
             ("BY PEERS", Align::Right),
             ("BY SENDER", Align::Right),
         ]);
-        for (place, state) in states.iter().enumerate() {
-            let (name, address) = who(place);
+        for (process, state) in states.iter().enumerate() {
+            let (name, address) = who(process);
             let (figures, (messages, bytes)) = (&state.figures, state.rates);
             let number = |number: u64| match number {
                 0 => String::new(),
@@ -162,7 +162,7 @@ impl Screen {
         // From 0 to `BAR`.
         let full = (share.clamp(0.0, 1.0) * BAR as f64) as usize;
         let (done, rest) = ("█".repeat(full), "░".repeat(BAR - full));
-        format!("{done}{rest} {} {}", self.time(), self.stage)
+        format!("{done}{rest} {} {}", self.time(), self.phase)
     }
 
     fn print(&self, text: &str) {
@@ -177,7 +177,7 @@ impl Screen {
 }
 
 /// All processes in a line. What receivers get counts, not what senders send.
-fn sum(states: &[State]) -> String {
+fn sum(states: &[ProcessState]) -> String {
     let receivers = states.iter().filter(|state| !state.started);
     let (mut messages, mut bytes) = (0.0, 0.0);
     let (mut injected, mut peers, mut sender) = (0, 0, 0);

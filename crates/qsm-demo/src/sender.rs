@@ -9,9 +9,9 @@ use qsm::{Publisher, SendError};
 use qsm_console::failure::Failure;
 
 use crate::content::{self, Dice, Files};
-use crate::node::{Child, say};
+use crate::messages::{DemoCommand, DemoReport, Figures};
+use crate::node::{DemoNode, say};
 use crate::plan::{Plan, Source};
-use crate::talk::{Figures, Said, Told};
 use crate::tally::Ledger;
 
 /// How long receivers may take to appear, and to have everything.
@@ -62,13 +62,13 @@ struct Sender<'a> {
     messages: u64,
     bytes: u64,
     batches: u64,
-    /// How many groups have been found complete since [`Told::Mark`].
+    /// How many groups have been found complete since [`DemoCommand::Mark`].
     marking: Option<usize>,
     members: u32,
     counted: Instant,
 }
 
-/// Publishes until the director has had enough.
+/// Publishes until the coordinator ends it.
 ///
 /// # Errors
 /// The node cannot publish, or receivers stay away.
@@ -76,7 +76,7 @@ pub(crate) fn run(
     plan: &Plan,
     source: Source,
     folder: Option<&Path>,
-    mut child: Child,
+    mut child: DemoNode,
 ) -> Result<(), Failure> {
     let groups = plan.published_by(source);
     let publishers = child
@@ -110,7 +110,7 @@ pub(crate) fn run(
     child.node.flush(PATIENCE)?;
     child.hurry();
     sender.report(&mut child)?;
-    say(&Said::Published {
+    say(&DemoReport::Published {
         groups: sender.ledger.published(),
         regions: child
             .node
@@ -123,11 +123,11 @@ pub(crate) fn run(
 }
 
 impl Sender<'_> {
-    /// False if the director has ended.
-    fn wait_for_start(&self, child: &mut Child) -> Result<bool, Failure> {
+    /// False if the coordinator has ended.
+    fn wait_for_start(&self, child: &mut DemoNode) -> Result<bool, Failure> {
         loop {
             match child.told.recv_timeout(crate::node::REPORT) {
-                Ok(Told::Start) => break,
+                Ok(DemoCommand::Start) => break,
                 Err(RecvTimeoutError::Timeout) => self.report(child)?,
                 _ => return Ok(false),
             }
@@ -135,20 +135,20 @@ impl Sender<'_> {
         for (publisher, &group) in self.publishers.iter().zip(&self.groups) {
             publisher.wait_for_members(self.plan.members(group), PATIENCE)?;
         }
-        say(&Said::Started)?;
+        say(&DemoReport::Started)?;
         Ok(true)
     }
 
-    /// False if the director has ended.
-    fn publish(&mut self, child: &mut Child) -> Result<bool, Failure> {
+    /// False if the coordinator has ended.
+    fn publish(&mut self, child: &mut DemoNode) -> Result<bool, Failure> {
         let start = Instant::now();
         loop {
             match child.told.try_recv() {
-                Ok(Told::Mark) => self.marking = Some(0),
-                Ok(Told::Finish) => return Ok(true),
-                Ok(Told::Start | Told::Report { .. } | Told::Hash { .. })
+                Ok(DemoCommand::Mark) => self.marking = Some(0),
+                Ok(DemoCommand::Finish) => return Ok(true),
+                Ok(DemoCommand::Start | DemoCommand::Report { .. } | DemoCommand::Hash { .. })
                 | Err(TryRecvError::Empty) => {}
-                Ok(Told::End) | Err(TryRecvError::Disconnected) => return Ok(false),
+                Ok(DemoCommand::End) | Err(TryRecvError::Disconnected) => return Ok(false),
             }
             let due = (start.elapsed().as_secs_f64() * self.source.rate()) as u64;
             if self.messages >= due || !self.batch()? {
@@ -226,7 +226,7 @@ impl Sender<'_> {
         let all = self.publishers.last().map_or(Ok(0), Publisher::members)?;
         if all != self.members {
             self.members = all;
-            say(&Said::Members(all))?;
+            say(&DemoReport::Members(all))?;
         }
         let Some(done) = self.marking else {
             return Ok(());
@@ -248,12 +248,12 @@ impl Sender<'_> {
         if complete == self.groups.len() {
             self.ledger.mark();
             self.marking = None;
-            say(&Said::Marked)?;
+            say(&DemoReport::Marked)?;
         }
         Ok(())
     }
 
-    fn report(&self, child: &mut Child) -> Result<(), Failure> {
+    fn report(&self, child: &mut DemoNode) -> Result<(), Failure> {
         child.report(|figures: &mut Figures| {
             figures.messages = self.messages;
             figures.bytes = self.bytes;
@@ -262,18 +262,18 @@ impl Sender<'_> {
         })
     }
 
-    /// Says what was published, until the director has heard enough.
-    fn answer(&self, child: &mut Child) -> Result<(), Failure> {
+    /// Says what was published, until the coordinator has heard enough.
+    fn answer(&self, child: &mut DemoNode) -> Result<(), Failure> {
         loop {
             match child.told.recv_timeout(crate::node::REPORT) {
-                Ok(Told::Hash { ranges }) => {
+                Ok(DemoCommand::Hash { ranges }) => {
                     let hashes = ranges
                         .iter()
                         .map(|&range| self.ledger.hash(range))
                         .collect();
-                    say(&Said::Hashes(hashes))?;
+                    say(&DemoReport::Hashes(hashes))?;
                 }
-                Ok(Told::End) | Err(RecvTimeoutError::Disconnected) => break,
+                Ok(DemoCommand::End) | Err(RecvTimeoutError::Disconnected) => break,
                 Ok(_) | Err(RecvTimeoutError::Timeout) => {}
             }
             self.report(child)?;

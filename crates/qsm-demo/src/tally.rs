@@ -10,7 +10,7 @@ use qsm::{Delivery, GroupId, Origin};
 use qsm_console::digest::{Hash, hex, sha256};
 use sha2::{Digest as _, Sha256};
 
-use crate::talk::{End, Published, Range, Stream};
+use crate::messages::{End, Published, Range, Stream};
 
 /// What a sender published.
 #[derive(Debug)]

@@ -3,8 +3,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::messages::{Published, Range, Stream};
 use crate::plan::Plan;
-use crate::talk::{Published, Range, Stream};
 
 /// What a sender published, by group.
 pub(crate) type ByGroup = BTreeMap<usize, Published>;

@@ -9,13 +9,13 @@ use qsm_console::stop::Stop;
 use serde_json::{Value, json};
 
 use crate::latencies::{Latencies, QUANTILES};
-use crate::local::{Outcome, Trial};
 use crate::options::{LoadOptions, LocalOptions};
 use crate::plot::{self, Curve};
 use crate::report::{Received, Sent};
 use crate::show::{self, LatencyTable, micros, plural};
 use crate::spread::Spread;
 use crate::throughput::{loss, options, place};
+use crate::trial::{Outcome, Trial};
 
 /// Arguments of `qsm bench latency`.
 #[derive(Debug, Clone, Args)]

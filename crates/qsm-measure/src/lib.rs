@@ -13,10 +13,10 @@
 
 mod check;
 mod clock;
+mod cpu_assignment;
 mod echo;
 mod latencies;
 mod latency;
-mod local;
 mod message;
 mod names;
 mod options;
@@ -25,12 +25,12 @@ mod plot;
 mod raw;
 mod receive;
 mod report;
-mod seats;
 mod send;
 mod show;
 mod spread;
 mod stages;
 mod throughput;
+mod trial;
 
 use std::time::Duration;
 
@@ -40,8 +40,8 @@ use qsm_console::failure::Failure;
 use qsm_console::stop::Stop;
 use serde_json::json;
 
-use crate::local::Trial;
 use crate::options::{LoadOptions, LocalOptions};
+use crate::trial::Trial;
 
 /// Messages per second of the short latency run.
 const SHORT_RATE: u32 = 1000;

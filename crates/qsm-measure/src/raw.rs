@@ -19,7 +19,7 @@ use crate::latencies::Latencies;
 use crate::message::{Kind, Noise, PLAIN_BYTES};
 use crate::options::LoadOptions;
 use crate::pace::{Pace, wait_until};
-use crate::report::{Said, say, wait_for_start};
+use crate::report::{BenchReport, say, wait_for_start};
 
 /// After it was told to stop, a receiver that hears nothing for this long has everything.
 const SILENCE: Duration = Duration::from_millis(100);
@@ -239,7 +239,7 @@ fn blast(args: &StreamArgs) -> Result<(), Failure> {
             Err(error) => return Err(system(&error)),
         }
     }
-    say(&Said::Blasted { datagrams })
+    say(&BenchReport::Blasted { datagrams })
 }
 
 fn catch(args: &StreamArgs) -> Result<(), Failure> {
@@ -277,7 +277,7 @@ fn catch(args: &StreamArgs) -> Result<(), Failure> {
         }
     }
     let seconds = times.map_or(0.0, |(first, last)| (last - first).as_secs_f64());
-    say(&Said::Caught {
+    say(&BenchReport::Caught {
         datagrams,
         bytes,
         seconds,
@@ -349,7 +349,7 @@ fn ping(args: &PingArgs) -> Result<(), Failure> {
         }
         half.record(nanos(due.elapsed()) / 2);
     }
-    say(&Said::Pinged(half))
+    say(&BenchReport::Pinged(half))
 }
 
 fn answer(port: &mut Port, message: &[u8], spin: bool) -> Result<bool, Failure> {

@@ -20,7 +20,7 @@ use crate::clock::Clock;
 use crate::latencies::Latencies;
 use crate::message::{Kind, Stamp};
 use crate::names;
-use crate::report::{Received, Said, say};
+use crate::report::{BenchReport, Received, say};
 use crate::show;
 use crate::stages::Arrivals;
 
@@ -141,7 +141,7 @@ pub(crate) fn run(args: &ReceiveArgs) -> Result<(), Failure> {
         eprintln!("qsm: the cluster did not hear the goodbye");
     }
     if args.json {
-        say(&Said::Received(Box::new(received)))
+        say(&BenchReport::Received(Box::new(received)))
     } else {
         show::print(&show::received(&received))
     }

@@ -1,4 +1,4 @@
-//! What the processes of a benchmark say, as JSON lines, to whoever reads them.
+//! Reports of the processes of a benchmark: JSON lines on their standard output.
 
 use std::io::{self, Write};
 
@@ -7,10 +7,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::latencies::Latencies;
 
-/// From a process to whoever started it.
+/// A line of a process to the program or person that started it.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum Said {
+pub(crate) enum BenchReport {
     /// It could begin; said when it is to wait for a line first.
     Ready,
     /// What a sender did.
@@ -90,7 +90,7 @@ pub(crate) struct Received {
 ///
 /// # Errors
 /// Nobody does.
-pub(crate) fn say(said: &Said) -> Result<(), Failure> {
+pub(crate) fn say(said: &BenchReport) -> Result<(), Failure> {
     let mut line = serde_json::to_vec(said)
         .map_err(|error| Failure::failed(error.to_string(), "report it"))?;
     line.push(b'\n');
@@ -106,7 +106,7 @@ pub(crate) fn say(said: &Said) -> Result<(), Failure> {
 /// # Errors
 /// Whoever was to write it has gone.
 pub(crate) fn wait_for_start() -> Result<(), Failure> {
-    say(&Said::Ready)?;
+    say(&BenchReport::Ready)?;
     let mut line = String::new();
     let read = io::stdin()
         .read_line(&mut line)

@@ -21,7 +21,7 @@ use crate::message::{self, Noise, Stamp};
 use crate::names;
 use crate::options::LoadOptions;
 use crate::pace::{Pace, wait_until};
-use crate::report::{Said, Sent, say, wait_for_start};
+use crate::report::{BenchReport, Sent, say, wait_for_start};
 use crate::show;
 use crate::stages::Departures;
 
@@ -124,7 +124,7 @@ pub(crate) fn run(args: &SendArgs) -> Result<(), Failure> {
     drop(node.shutdown(GOODBYE));
     notices.drain();
     if args.json {
-        say(&Said::Sent(Box::new(sent)))
+        say(&BenchReport::Sent(Box::new(sent)))
     } else {
         show::print(&show::sent(&sent))
     }

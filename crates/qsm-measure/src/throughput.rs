@@ -9,12 +9,12 @@ use qsm_console::stop::Stop;
 use qsm_console::table::{Align, Table};
 use serde_json::{Value, json};
 
-use crate::local::{Blast, Caught, Outcome, Trial};
 use crate::options::{LoadOptions, LocalOptions};
 use crate::plot;
 use crate::report::{Received, Sent};
 use crate::show::{self, bytes_per_second, per_million, plural};
 use crate::spread::Spread;
+use crate::trial::{Blast, Caught, Outcome, Trial};
 
 /// Arguments of `qsm bench throughput`.
 #[derive(Debug, Clone, Args)]

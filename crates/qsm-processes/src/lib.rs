@@ -17,22 +17,22 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-/// Lines that wait for the director.
+/// Lines that wait to be read.
 const LINES_MAX: usize = 4096;
 
 /// Where ports for clusters on loopback begin, and how many are used. Below those that the system
 /// hands out by itself.
 const PORTS: (u16, u16) = (20_000, 6_000);
 
-/// Which process of the cast, in the order in which they were first started.
-pub type Place = usize;
+/// A process of a group, by its place in the order in which they were first started.
+pub type ProcessIndex = usize;
 
 /// Something a process wrote.
 #[derive(Debug)]
-pub enum Line<S> {
-    /// What its kind says, as JSON.
-    Said(S),
-    /// The membership service.
+pub enum ProcessLine<S> {
+    /// A message in JSON, of the kind that processes of this group write.
+    Message(S),
+    /// An event of the membership service.
     Service(Value),
     /// To standard error.
     Error(String),
@@ -40,19 +40,19 @@ pub enum Line<S> {
     End,
 }
 
-/// A line, who wrote it, and in which of its lives.
+/// A line, the process that wrote it, and the life in which it did.
 #[derive(Debug)]
-pub struct Heard<S> {
-    /// Who.
-    pub who: Place,
+pub struct ProcessOutput<S> {
+    /// The writer.
+    pub process: ProcessIndex,
     /// How often it had been started before.
     pub life: u32,
-    /// What.
-    pub line: Line<S>,
+    /// The line.
+    pub line: ProcessLine<S>,
 }
 
 #[derive(Debug)]
-enum Hosts {
+enum HostSet {
     Lab(Box<Lab>),
     Loopback {
         discovery: SocketAddr,
@@ -61,36 +61,36 @@ enum Hosts {
 }
 
 #[derive(Debug)]
-enum Handle {
+enum ProcessHandle {
     OnHost(Process),
     Here(Child),
 }
 
 #[derive(Debug)]
-struct Actor {
+struct GroupProcess {
     name: String,
     arguments: Vec<String>,
     host: Option<HostId>,
-    handle: Handle,
+    handle: ProcessHandle,
     stdin: Option<ChildStdin>,
     life: u32,
 }
 
 /// All processes, which say `S`. Dropping it kills them, and removes the hosts.
 #[derive(Debug)]
-pub struct Cast<S> {
-    actors: Vec<Actor>,
-    hosts: Hosts,
+pub struct ProcessGroup<S> {
+    processes: Vec<GroupProcess>,
+    hosts: HostSet,
     program: PathBuf,
     family: Family,
-    lines: SyncSender<Heard<S>>,
-    /// What they write.
-    pub heard: Receiver<Heard<S>>,
+    lines: SyncSender<ProcessOutput<S>>,
+    /// Lines they write.
+    pub output: Receiver<ProcessOutput<S>>,
     /// Why there are no namespaces, if there are none.
     pub without_lab: Option<String>,
 }
 
-impl<S: DeserializeOwned + Send + 'static> Cast<S> {
+impl<S: DeserializeOwned + Send + 'static> ProcessGroup<S> {
     /// Nobody yet; `loopback` does without namespaces also where there could be some. All will use
     /// addresses of this family.
     ///
@@ -109,18 +109,18 @@ impl<S: DeserializeOwned + Send + 'static> Cast<S> {
                     Family::V4 => Lab::new(),
                     Family::V6 => Lab::with_ipv6(),
                 };
-                (Hosts::Lab(Box::new(lab?)), None)
+                (HostSet::Lab(Box::new(lab?)), None)
             }
             Err(why) => (loopback_hosts(family), Some(why)),
         };
-        let (lines, heard) = sync_channel(LINES_MAX);
+        let (lines, output) = sync_channel(LINES_MAX);
         Ok(Self {
-            actors: Vec::new(),
+            processes: Vec::new(),
             hosts,
             program,
             family,
             lines,
-            heard,
+            output,
             without_lab,
         })
     }
@@ -130,17 +130,17 @@ impl<S: DeserializeOwned + Send + 'static> Cast<S> {
     ///
     /// # Errors
     /// It, or its host, cannot be made.
-    pub fn start(&mut self, name: &str, arguments: &[&str]) -> Result<Place, Failure> {
+    pub fn start(&mut self, name: &str, arguments: &[&str]) -> Result<ProcessIndex, Failure> {
         let mut arguments: Vec<String> = arguments.iter().map(|&word| word.to_owned()).collect();
         let mut host = None;
         match &mut self.hosts {
-            Hosts::Lab(lab) => {
+            HostSet::Lab(lab) => {
                 host = Some(lab.add_host()?);
                 if self.family == Family::V6 {
                     arguments.push("--ipv6".to_owned());
                 }
             }
-            Hosts::Loopback {
+            HostSet::Loopback {
                 discovery,
                 data_port,
             } => {
@@ -158,8 +158,8 @@ impl<S: DeserializeOwned + Send + 'static> Cast<S> {
                 arguments.extend(["--data-port".to_owned(), data_port.to_string()]);
             }
         }
-        let (handle, stdin) = self.spawn(self.actors.len(), 0, host, &arguments)?;
-        self.actors.push(Actor {
+        let (handle, stdin) = self.spawn(self.processes.len(), 0, host, &arguments)?;
+        self.processes.push(GroupProcess {
             name: name.to_owned(),
             arguments,
             host,
@@ -167,18 +167,18 @@ impl<S: DeserializeOwned + Send + 'static> Cast<S> {
             stdin,
             life: 0,
         });
-        Ok(self.actors.len() - 1)
+        Ok(self.processes.len() - 1)
     }
 
     /// Kills a process (SIGKILL), and waits until it has ended.
     ///
     /// # Errors
     /// The system refuses.
-    pub fn kill(&mut self, who: Place) -> Result<(), Failure> {
-        let actor = &mut self.actors[who];
-        actor.handle.kill()?;
+    pub fn kill(&mut self, index: ProcessIndex) -> Result<(), Failure> {
+        let process = &mut self.processes[index];
+        process.handle.kill()?;
         // Not before: one that reads the end of its input might still say goodbye.
-        actor.stdin = None;
+        process.stdin = None;
         Ok(())
     }
 
@@ -186,55 +186,55 @@ impl<S: DeserializeOwned + Send + 'static> Cast<S> {
     ///
     /// # Errors
     /// It cannot be started.
-    pub fn restart(&mut self, who: Place) -> Result<(), Failure> {
-        let Actor {
+    pub fn restart(&mut self, index: ProcessIndex) -> Result<(), Failure> {
+        let GroupProcess {
             life,
             host,
             ref arguments,
             ..
-        } = self.actors[who];
+        } = self.processes[index];
         let arguments = arguments.clone();
-        let (handle, stdin) = self.spawn(who, life + 1, host, &arguments)?;
-        let actor = &mut self.actors[who];
-        (actor.handle, actor.stdin, actor.life) = (handle, stdin, life + 1);
+        let (handle, stdin) = self.spawn(index, life + 1, host, &arguments)?;
+        let process = &mut self.processes[index];
+        (process.handle, process.stdin, process.life) = (handle, stdin, life + 1);
         Ok(())
     }
 
     /// Tells a process something. One that has ended is found so by its silence.
-    pub fn tell(&mut self, who: Place, told: &impl Serialize) {
-        if let Some(stdin) = &mut self.actors[who].stdin
+    pub fn tell(&mut self, index: ProcessIndex, told: &impl Serialize) {
+        if let Some(stdin) = &mut self.processes[index].stdin
             && let Ok(mut line) = serde_json::to_vec(told)
         {
             line.push(b'\n');
             if stdin.write_all(&line).is_err() {
-                self.actors[who].stdin = None;
+                self.processes[index].stdin = None;
             }
         }
     }
 
     /// A process's name.
     #[must_use]
-    pub fn name(&self, who: Place) -> &str {
-        &self.actors[who].name
+    pub fn name(&self, index: ProcessIndex) -> &str {
+        &self.processes[index].name
     }
 
     /// In which of its lives it is, from 0.
     #[must_use]
-    pub fn life(&self, who: Place) -> u32 {
-        self.actors[who].life
+    pub fn life(&self, index: ProcessIndex) -> u32 {
+        self.processes[index].life
     }
 
     /// How many processes there are.
     #[must_use]
     pub fn count(&self) -> usize {
-        self.actors.len()
+        self.processes.len()
     }
 
     /// The address of a process's host.
     #[must_use]
-    pub fn address(&self, who: Place) -> IpAddr {
-        match (&self.hosts, self.actors[who].host) {
-            (Hosts::Lab(lab), Some(host)) => {
+    pub fn address(&self, index: ProcessIndex) -> IpAddr {
+        match (&self.hosts, self.processes[index].host) {
+            (HostSet::Lab(lab), Some(host)) => {
                 let host = lab.host(host);
                 let v6 = host.address_v6().map(IpAddr::from);
                 v6.unwrap_or_else(|| host.address().into())
@@ -245,19 +245,19 @@ impl<S: DeserializeOwned + Send + 'static> Cast<S> {
 
     fn spawn(
         &mut self,
-        who: Place,
+        index: ProcessIndex,
         life: u32,
         host: Option<HostId>,
         arguments: &[String],
-    ) -> Result<(Handle, Option<ChildStdin>), Failure> {
+    ) -> Result<(ProcessHandle, Option<ChildStdin>), Failure> {
         let mut command = Command::new(&self.program);
         command.args(arguments).stdin(Stdio::piped());
         let (handle, stdin, stdout, stderr) = match (&mut self.hosts, host) {
-            (Hosts::Lab(lab), Some(host)) => {
+            (HostSet::Lab(lab), Some(host)) => {
                 let mut process = lab.spawn(host, command, Output::Piped)?;
                 let stdin = process.take_stdin();
                 let (stdout, stderr) = (process.take_stdout(), process.take_stderr());
-                (Handle::OnHost(process), stdin, stdout, stderr)
+                (ProcessHandle::OnHost(process), stdin, stdout, stderr)
             }
             _ => {
                 let started = command
@@ -267,23 +267,28 @@ impl<S: DeserializeOwned + Send + 'static> Cast<S> {
                 let mut child = started.map_err(|error| Failure::io("start a process", &error))?;
                 let stdin = child.stdin.take();
                 let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
-                (Handle::Here(child), stdin, stdout, stderr)
+                (ProcessHandle::Here(child), stdin, stdout, stderr)
             }
         };
         let service = arguments.first().is_some_and(|word| word == "gms");
         if let Some(stdout) = stdout {
-            listen(stdout, self.lines.clone(), (who, life), move |line| {
+            listen(stdout, self.lines.clone(), (index, life), move |line| {
                 parse(line, service)
             });
         }
         if let Some(stderr) = stderr {
-            listen(stderr, self.lines.clone(), (who, life), Line::Error);
+            listen(
+                stderr,
+                self.lines.clone(),
+                (index, life),
+                ProcessLine::Error,
+            );
         }
         Ok((handle, stdin))
     }
 }
 
-impl Handle {
+impl ProcessHandle {
     fn kill(&mut self) -> Result<(), Failure> {
         match self {
             Self::OnHost(process) => process.kill().map(drop).map_err(Failure::from),
@@ -296,11 +301,11 @@ impl Handle {
     }
 }
 
-impl<S> Drop for Cast<S> {
+impl<S> Drop for ProcessGroup<S> {
     fn drop(&mut self) {
-        for actor in &mut self.actors {
-            actor.stdin = None;
-            if let Err(failure) = actor.handle.kill() {
+        for process in &mut self.processes {
+            process.stdin = None;
+            if let Err(failure) = process.handle.kill() {
                 eprintln!("{failure}");
             }
         }
@@ -316,11 +321,11 @@ fn localhost(family: Family) -> IpAddr {
 
 /// Addresses and ports that no other command on this host uses at the same time, as far as
 /// process numbers can tell.
-fn loopback_hosts(family: Family) -> Hosts {
+fn loopback_hosts(family: Family) -> HostSet {
     let (first, count) = PORTS;
     // Less than `count`.
     let port = first + (std::process::id() % u32::from(count)) as u16 * 2;
-    Hosts::Loopback {
+    HostSet::Loopback {
         discovery: match family {
             Family::V4 => SocketAddr::from(([239, 192, 83, 78], port)),
             Family::V6 => SocketAddr::from(([0xff15, 0, 0, 0, 0, 0, 0x8000, 0x534e], port)),
@@ -330,34 +335,45 @@ fn loopback_hosts(family: Family) -> Hosts {
 }
 
 /// Reads lines in a thread of its own, until there are no more or nobody wants them.
-fn listen<R, F, S>(from: R, to: SyncSender<Heard<S>>, (who, life): (Place, u32), parse: F)
-where
+fn listen<R, F, S>(
+    from: R,
+    to: SyncSender<ProcessOutput<S>>,
+    (process, life): (ProcessIndex, u32),
+    parse: F,
+) where
     R: Read + Send + 'static,
-    F: Fn(String) -> Line<S> + Send + 'static,
+    F: Fn(String) -> ProcessLine<S> + Send + 'static,
     S: Send + 'static,
 {
     thread::spawn(move || {
         for line in BufReader::new(from).lines().map_while(Result::ok) {
             let line = parse(line);
-            if to.send(Heard { who, life, line }).is_err() {
+            if to
+                .send(ProcessOutput {
+                    process,
+                    life,
+                    line,
+                })
+                .is_err()
+            {
                 return;
             }
         }
         // Whoever does not listen need not know.
-        drop(to.send(Heard {
-            who,
+        drop(to.send(ProcessOutput {
+            process,
             life,
-            line: Line::End,
+            line: ProcessLine::End,
         }));
     });
 }
 
-fn parse<S: DeserializeOwned>(line: String, service: bool) -> Line<S> {
+fn parse<S: DeserializeOwned>(line: String, service: bool) -> ProcessLine<S> {
     let parsed = match service {
-        true => serde_json::from_str(&line).map(Line::Service),
-        false => serde_json::from_str(&line).map(Line::Said),
+        true => serde_json::from_str(&line).map(ProcessLine::Service),
+        false => serde_json::from_str(&line).map(ProcessLine::Message),
     };
-    parsed.unwrap_or(Line::Error(line))
+    parsed.unwrap_or(ProcessLine::Error(line))
 }
 
 #[cfg(test)]
@@ -372,15 +388,18 @@ mod tests {
 
     #[test]
     fn a_killed_process_has_no_time_for_a_farewell() {
-        let mut cast = Cast::<bool>::new(true, Family::V4).unwrap();
-        cast.program = PathBuf::from("/bin/sh");
+        let mut group = ProcessGroup::<bool>::new(true, Family::V4).unwrap();
+        group.program = PathBuf::from("/bin/sh");
         for round in 0..200 {
-            let who = cast.start("shell", &FAREWELL).unwrap();
-            assert!(matches!(cast.heard.recv().unwrap().line, Line::Said(true)));
-            cast.kill(who).unwrap();
+            let index = group.start("shell", &FAREWELL).unwrap();
+            assert!(matches!(
+                group.output.recv().unwrap().line,
+                ProcessLine::Message(true)
+            ));
+            group.kill(index).unwrap();
             for _stdout_and_stderr in 0..2 {
-                let heard = cast.heard.recv().unwrap();
-                assert!(matches!(heard.line, Line::End), "round {round}");
+                let output = group.output.recv().unwrap();
+                assert!(matches!(output.line, ProcessLine::End), "round {round}");
             }
         }
     }

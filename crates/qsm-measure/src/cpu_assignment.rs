@@ -2,31 +2,35 @@
 
 use crate::options::LocalOptions;
 
-/// What a sender has to do, in receivers: 1.5 to 2 by measurement, with one to eight of them.
+/// Work of a sender, in receivers: 1.5 to 2 by measurement, with one to eight of them.
 const SENDER: u32 = 2;
 
 /// CPUs of all processes of a run, for each of their core threads; none without `--pin`.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Seats {
+pub(crate) struct CpuAssignment {
     senders: Vec<Vec<usize>>,
     receivers: Vec<Vec<usize>>,
 }
 
-impl Seats {
+impl CpuAssignment {
     /// Spreads all core threads over these CPUs, so that each has about as much to do.
     #[must_use]
     pub(crate) fn spread(cpus: impl Iterator<Item = usize>, local: &LocalOptions) -> Self {
         let mut cpus: Vec<(u32, usize)> = cpus.map(|cpu| (0, cpu)).collect();
-        let mut seat = |work| {
+        let mut least_loaded = |work| {
             let least = cpus.iter_mut().min()?;
             least.0 += work;
             Some(least.1)
         };
         let mut take = |processes: u16, work| -> Vec<Vec<usize>> {
-            let mut one = || (0..local.cores).filter_map(|_| seat(work)).collect();
+            let mut one = || {
+                (0..local.cores)
+                    .filter_map(|_| least_loaded(work))
+                    .collect()
+            };
             (0..processes).map(|_| one()).collect()
         };
-        // Who has most to do first.
+        // Processes with most to do come first.
         let senders = take(local.senders, SENDER);
         let receivers = take(local.receivers, 1);
         Self { senders, receivers }
@@ -45,8 +49,8 @@ impl Seats {
     }
 }
 
-fn option(seats: &[Vec<usize>], index: u16) -> Option<String> {
-    let cpus: Vec<String> = seats
+fn option(cpus: &[Vec<usize>], index: u16) -> Option<String> {
+    let cpus: Vec<String> = cpus
         .get(usize::from(index))?
         .iter()
         .map(usize::to_string)
@@ -66,9 +70,9 @@ mod tests {
         local: LocalOptions,
     }
 
-    fn spread(cpus: usize, options: &str) -> Seats {
+    fn spread(cpus: usize, options: &str) -> CpuAssignment {
         let words = ["qsm"].into_iter().chain(options.split_whitespace());
-        Seats::spread(0..cpus, &Line::parse_from(words).local)
+        CpuAssignment::spread(0..cpus, &Line::parse_from(words).local)
     }
 
     #[test]
@@ -83,10 +87,10 @@ mod tests {
 
     #[test]
     fn each_core_thread_has_a_cpu() {
-        let seats = spread(8, "--receivers 2 --cores 2");
-        assert_eq!(seats.sender(0).as_deref(), Some("--pin=0,1"));
-        assert_eq!(seats.receiver(1).as_deref(), Some("--pin=4,5"));
-        assert_eq!(seats.receiver(2), None);
-        assert_eq!(Seats::default().sender(0), None);
+        let cpus = spread(8, "--receivers 2 --cores 2");
+        assert_eq!(cpus.sender(0).as_deref(), Some("--pin=0,1"));
+        assert_eq!(cpus.receiver(1).as_deref(), Some("--pin=4,5"));
+        assert_eq!(cpus.receiver(2), None);
+        assert_eq!(CpuAssignment::default().sender(0), None);
     }
 }

@@ -10,14 +10,14 @@ use qsm_console::failure::Failure;
 use qsm_console::stop::Stop;
 use qsm_console::table::printable;
 use qsm_net::Affinity;
-use qsm_processes::{Cast, Heard, Line, Place};
+use qsm_processes::{ProcessGroup, ProcessIndex, ProcessLine, ProcessOutput};
 use serde_json::Value;
 
+use crate::cpu_assignment::CpuAssignment;
 use crate::latencies::Latencies;
 use crate::options::{LoadOptions, LocalOptions};
 use crate::raw;
-use crate::report::{Received, Said, Sent};
-use crate::seats::Seats;
+use crate::report::{BenchReport, Received, Sent};
 
 /// How often signals are looked at.
 const LOOK: Duration = Duration::from_millis(50);
@@ -72,22 +72,22 @@ impl Trial<'_> {
     /// # Errors
     /// A process failed: what it says.
     pub(crate) fn run(&self, stop: &Stop) -> Result<Outcome, Failure> {
-        let mut stage = Stage::new(self, stop)?;
-        let seats = self.seats()?;
-        let service = stage.serve()?;
+        let mut processes = TrialProcesses::new(self, stop)?;
+        let cpus = self.cpus()?;
+        let service = processes.serve()?;
         let cluster = ["--cluster", &cluster(), "--service", &service].map(str::to_owned);
-        let member = |mut words: Vec<String>, seat: Option<String>| {
+        let member = |mut words: Vec<String>, pin: Option<String>| {
             words.extend(cluster.clone());
-            words.extend(seat);
+            words.extend(pin);
             words
         };
-        let receivers = stage.start_many("receiver", self.local.receivers, |index| {
-            member(self.receiver(index == 0), seats.receiver(index))
+        let receivers = processes.start_many("receiver", self.local.receivers, |index| {
+            member(self.receiver(index == 0), cpus.receiver(index))
         })?;
-        let senders = stage.start_many("sender", self.local.senders, |index| {
-            member(self.sender(), seats.sender(index))
+        let senders = processes.start_many("sender", self.local.senders, |index| {
+            member(self.sender(), cpus.sender(index))
         })?;
-        stage.begin(&senders)?;
+        processes.begin(&senders)?;
         let all = [senders, receivers].concat();
         let count = all.len();
         let mut outcome = Outcome {
@@ -95,9 +95,9 @@ impl Trial<'_> {
             received: Vec::new(),
         };
         while outcome.sent.len() + outcome.received.len() < count {
-            match stage.hear()? {
-                (_, Said::Sent(sent)) => outcome.sent.push(*sent),
-                (_, Said::Received(received)) => outcome.received.push(*received),
+            match processes.hear()? {
+                (_, BenchReport::Sent(sent)) => outcome.sent.push(*sent),
+                (_, BenchReport::Received(received)) => outcome.received.push(*received),
                 _ => {}
             }
         }
@@ -109,32 +109,32 @@ impl Trial<'_> {
     /// # Errors
     /// As [`Trial::run`].
     pub(crate) fn blast(&self, load: Blast, stop: &Stop) -> Result<Vec<Caught>, Failure> {
-        let mut stage = Stage::new(self, stop)?;
-        let seats = self.seats()?;
-        let role = |role: &str, seat: Option<String>| {
+        let mut processes = TrialProcesses::new(self, stop)?;
+        let cpus = self.cpus()?;
+        let role = |role: &str, pin: Option<String>| {
             let mut words = self.raw(role);
             words.extend((load == Blast::Checked).then(|| format!("--{}", raw::CHECKED)));
-            words.extend(seat);
+            words.extend(pin);
             words
         };
-        let receivers = stage.start_many("receiver", self.local.receivers, |index| {
-            role("catch", seats.receiver(index))
+        let receivers = processes.start_many("receiver", self.local.receivers, |index| {
+            role("catch", cpus.receiver(index))
         })?;
-        stage.begin(&receivers)?;
-        let senders = stage.start_many("sender", self.local.senders, |index| {
-            role("blast", seats.sender(index))
+        processes.begin(&receivers)?;
+        let senders = processes.start_many("sender", self.local.senders, |index| {
+            role("blast", cpus.sender(index))
         })?;
-        stage.begin(&senders)?;
+        processes.begin(&senders)?;
         let mut left = senders.len();
         while left > 0 {
-            left -= usize::from(matches!(stage.hear()?.1, Said::Blasted { .. }));
+            left -= usize::from(matches!(processes.hear()?.1, BenchReport::Blasted { .. }));
         }
         for &receiver in &receivers {
-            stage.cast.tell(receiver, &"stop");
+            processes.group.tell(receiver, &"stop");
         }
         let mut caught = Vec::new();
         while caught.len() < receivers.len() {
-            if let (_, Said::Caught { bytes, seconds, .. }) = stage.hear()? {
+            if let (_, BenchReport::Caught { bytes, seconds, .. }) = processes.hear()? {
                 caught.push(Caught {
                     bytes_per_second: bytes as f64 / seconds.max(1e-9),
                 });
@@ -148,30 +148,30 @@ impl Trial<'_> {
     /// # Errors
     /// As [`Trial::run`].
     pub(crate) fn ping(&self, stop: &Stop) -> Result<Latencies, Failure> {
-        let mut stage = Stage::new(self, stop)?;
-        let seats = self.seats()?;
-        let pong = [self.raw("pong"), seats.receiver(0).into_iter().collect()].concat();
-        let pong = stage.start("pong", pong)?;
-        stage.begin(&[pong])?;
+        let mut processes = TrialProcesses::new(self, stop)?;
+        let cpus = self.cpus()?;
+        let pong = [self.raw("pong"), cpus.receiver(0).into_iter().collect()].concat();
+        let pong = processes.start("pong", pong)?;
+        processes.begin(&[pong])?;
         let mut words = self.raw("ping");
-        words.extend(seats.sender(0));
+        words.extend(cpus.sender(0));
         words.push(format!("--rate={}", self.rate.unwrap_or(1)));
-        let ping = stage.start("ping", words)?;
-        stage.begin(&[ping])?;
+        let ping = processes.start("ping", words)?;
+        processes.begin(&[ping])?;
         loop {
-            if let (_, Said::Pinged(half)) = stage.hear()? {
+            if let (_, BenchReport::Pinged(half)) = processes.hear()? {
                 return Ok(half);
             }
         }
     }
 
-    fn seats(&self) -> Result<Seats, Failure> {
+    fn cpus(&self) -> Result<CpuAssignment, Failure> {
         if !self.local.pin {
-            return Ok(Seats::default());
+            return Ok(CpuAssignment::default());
         }
         let allowed = Affinity::current()
             .map_err(|error| Failure::io("ask which CPUs this process may use", &error))?;
-        Ok(Seats::spread(allowed.cpus(), self.local))
+        Ok(CpuAssignment::spread(allowed.cpus(), self.local))
     }
 
     fn receiver(&self, first: bool) -> Vec<String> {
@@ -229,20 +229,20 @@ fn cluster() -> String {
 }
 
 /// The processes of a run, and what they have said.
-struct Stage<'a> {
-    cast: Cast<Said>,
+struct TrialProcesses<'a> {
+    group: ProcessGroup<BenchReport>,
     stop: &'a Stop,
     deadline: Instant,
-    heard: VecDeque<(Place, Said)>,
+    heard: VecDeque<(ProcessIndex, BenchReport)>,
     /// What was written to standard error.
     errors: VecDeque<String>,
     /// Whose results are there.
-    done: Vec<Place>,
+    done: Vec<ProcessIndex>,
     /// Pipes that have ended: standard output and error of each process.
-    ended: Vec<Place>,
+    ended: Vec<ProcessIndex>,
 }
 
-impl<'a> Stage<'a> {
+impl<'a> TrialProcesses<'a> {
     fn new(trial: &Trial<'_>, stop: &'a Stop) -> Result<Self, Failure> {
         if trial.local.lab {
             Lab::available().map_err(LabError::from)?;
@@ -253,7 +253,7 @@ impl<'a> Stage<'a> {
             Duration::from_secs_f64((messages / f64::from(trial.rate.unwrap_or(1000))).min(1e9))
         });
         Ok(Self {
-            cast: Cast::new(!trial.local.lab, trial.local.family())?,
+            group: ProcessGroup::new(!trial.local.lab, trial.local.family())?,
             stop,
             deadline: Instant::now() + lasts + OVERHEAD,
             heard: VecDeque::new(),
@@ -266,23 +266,23 @@ impl<'a> Stage<'a> {
     /// Starts a membership service; its address.
     fn serve(&mut self) -> Result<String, Failure> {
         let words = ["gms", "--json", "--cluster", &cluster()].map(str::to_owned);
-        let place = self.start("gms", words.to_vec())?;
+        let service = self.start("gms", words.to_vec())?;
         loop {
-            let Heard { who, line, .. } = self.next()?;
+            let ProcessOutput { process, line, .. } = self.next()?;
             match line {
-                Line::Service(value) if who == place => {
+                ProcessLine::Service(value) if process == service => {
                     if let Some(address) = value.get("address").and_then(Value::as_str) {
                         return Ok(address.to_owned());
                     }
                 }
-                line => self.note(who, line)?,
+                line => self.note(process, line)?,
             }
         }
     }
 
-    fn start(&mut self, name: &str, words: Vec<String>) -> Result<Place, Failure> {
+    fn start(&mut self, name: &str, words: Vec<String>) -> Result<ProcessIndex, Failure> {
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
-        self.cast.start(name, &words)
+        self.group.start(name, &words)
     }
 
     fn start_many(
@@ -290,45 +290,45 @@ impl<'a> Stage<'a> {
         name: &str,
         count: u16,
         words: impl Fn(u16) -> Vec<String>,
-    ) -> Result<Vec<Place>, Failure> {
+    ) -> Result<Vec<ProcessIndex>, Failure> {
         (0..count)
             .map(|index| self.start(&format!("{name}-{}", index + 1), words(index)))
             .collect()
     }
 
     /// Lets these begin, when all of them are ready.
-    fn begin(&mut self, who: &[Place]) -> Result<(), Failure> {
-        let mut left = who.len();
+    fn begin(&mut self, processes: &[ProcessIndex]) -> Result<(), Failure> {
+        let mut left = processes.len();
         let mut others = Vec::new();
         while left > 0 {
             match self.hear()? {
-                (place, Said::Ready) if who.contains(&place) => left -= 1,
+                (process, BenchReport::Ready) if processes.contains(&process) => left -= 1,
                 other => others.push(other),
             }
         }
         self.heard.extend(others);
-        for &place in who {
-            self.cast.tell(place, &"start");
+        for &process in processes {
+            self.group.tell(process, &"start");
         }
         Ok(())
     }
 
     /// What is said next.
-    fn hear(&mut self) -> Result<(Place, Said), Failure> {
+    fn hear(&mut self) -> Result<(ProcessIndex, BenchReport), Failure> {
         loop {
             if let Some(heard) = self.heard.pop_front() {
                 return Ok(heard);
             }
-            let Heard { who, line, .. } = self.next()?;
-            self.note(who, line)?;
+            let ProcessOutput { process, line, .. } = self.next()?;
+            self.note(process, line)?;
         }
     }
 
-    fn next(&self) -> Result<Heard<Said>, Failure> {
+    fn next(&self) -> Result<ProcessOutput<BenchReport>, Failure> {
         loop {
-            match self.cast.heard.recv_timeout(LOOK) {
+            match self.group.output.recv_timeout(LOOK) {
                 Ok(heard) => return Ok(heard),
-                // The other end is in the cast as well, so there always is one.
+                // The group holds the other end, so there always is one.
                 Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {}
             }
             if self.stop.is_asked() {
@@ -343,34 +343,38 @@ impl<'a> Stage<'a> {
         }
     }
 
-    fn note(&mut self, who: Place, line: Line<Said>) -> Result<(), Failure> {
+    fn note(
+        &mut self,
+        process: ProcessIndex,
+        line: ProcessLine<BenchReport>,
+    ) -> Result<(), Failure> {
         match line {
-            Line::Said(said) => {
-                if !matches!(said, Said::Ready) {
-                    self.done.push(who);
+            ProcessLine::Message(said) => {
+                if !matches!(said, BenchReport::Ready) {
+                    self.done.push(process);
                 }
-                self.heard.push_back((who, said));
+                self.heard.push_back((process, said));
                 Ok(())
             }
-            Line::Error(text) => {
-                self.keep(who, &text);
+            ProcessLine::Error(text) => {
+                self.keep(process, &text);
                 Ok(())
             }
-            Line::End => {
-                self.ended.push(who);
+            ProcessLine::End => {
+                self.ended.push(process);
                 // With the second one everything that it had to say was heard.
-                let pipes = self.ended.iter().filter(|&&ended| ended == who).count();
-                match pipes == 2 && !self.done.contains(&who) {
-                    true => Err(self.ended(who)),
+                let pipes = self.ended.iter().filter(|&&ended| ended == process).count();
+                match pipes == 2 && !self.done.contains(&process) {
+                    true => Err(self.ended(process)),
                     false => Ok(()),
                 }
             }
-            Line::Service(_) => Ok(()),
+            ProcessLine::Service(_) => Ok(()),
         }
     }
 
-    fn keep(&mut self, who: Place, text: &str) {
-        let line = format!("{}: {}", self.cast.name(who), printable(text));
+    fn keep(&mut self, process: ProcessIndex, text: &str) {
+        let line = format!("{}: {}", self.group.name(process), printable(text));
         self.errors.push_back(line);
         if self.errors.len() > LINES_KEPT {
             self.errors.pop_front();
@@ -378,13 +382,13 @@ impl<'a> Stage<'a> {
     }
 
     /// Why a process has ended that should not have, in its own words if it had any.
-    fn ended(&self, who: Place) -> Failure {
-        let prefix = format!("{}: qsm: error: ", self.cast.name(who));
+    fn ended(&self, process: ProcessIndex) -> Failure {
+        let prefix = format!("{}: qsm: error: ", self.group.name(process));
         let own = self
             .errors
             .iter()
             .find_map(|line| line.strip_prefix(&prefix));
-        let name = self.cast.name(who);
+        let name = self.group.name(process);
         match own {
             Some(cause) => {
                 let remedy = format!("{name}: qsm: remedy: ");

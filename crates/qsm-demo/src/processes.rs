@@ -1,4 +1,4 @@
-//! What the director knows of the processes, and waiting for what they are to do.
+//! The processes of a demonstration, what is known of each, and waiting for what they are to do.
 
 use std::collections::VecDeque;
 use std::sync::mpsc::RecvTimeoutError;
@@ -8,11 +8,11 @@ use qsm_console::failure::Failure;
 use qsm_console::figures;
 use qsm_console::stop::Stop;
 use qsm_console::table::printable;
-use qsm_processes::{Cast, Heard, Line, Place};
+use qsm_processes::{ProcessGroup, ProcessIndex, ProcessLine, ProcessOutput};
 use serde_json::Value;
 
+use crate::messages::{DemoReport, Figures, Published, Stream};
 use crate::screen::Screen;
-use crate::talk::{Figures, Published, Said, Stream};
 
 /// How often signals and the screen are looked at.
 const LOOK: Duration = Duration::from_millis(50);
@@ -25,7 +25,7 @@ const RATE_OVER: Duration = Duration::from_millis(900);
 
 /// What is known of a process.
 #[derive(Debug)]
-pub(crate) struct State {
+pub(crate) struct ProcessState {
     /// In a word.
     pub(crate) doing: &'static str,
     /// The node in its life, when it is in its groups.
@@ -53,7 +53,7 @@ pub(crate) struct State {
     heard: Instant,
 }
 
-impl State {
+impl ProcessState {
     fn new() -> Self {
         let now = Instant::now();
         Self {
@@ -90,11 +90,11 @@ impl State {
 }
 
 /// All processes and what is known of them.
-pub(crate) struct Stage {
+pub(crate) struct DemoProcesses {
     /// The processes.
-    pub(crate) cast: Cast<Said>,
+    pub(crate) group: ProcessGroup<DemoReport>,
     /// What is known of them, in the same order.
-    pub(crate) states: Vec<State>,
+    pub(crate) states: Vec<ProcessState>,
     /// Where the membership service is.
     pub(crate) service: Option<String>,
     /// Nodes that the service declared dead, and when.
@@ -106,15 +106,20 @@ pub(crate) struct Stage {
     stop: Stop,
     deadline: Instant,
     /// When one has ended that should not have.
-    ended: Option<Place>,
+    ended: Option<ProcessIndex>,
 }
 
-impl Stage {
-    /// With nobody on it yet; everything has to be over by the deadline.
+impl DemoProcesses {
+    /// No processes yet; everything has to be over by the deadline.
     #[must_use]
-    pub(crate) fn new(cast: Cast<Said>, screen: Screen, stop: Stop, deadline: Instant) -> Self {
+    pub(crate) fn new(
+        group: ProcessGroup<DemoReport>,
+        screen: Screen,
+        stop: Stop,
+        deadline: Instant,
+    ) -> Self {
         Self {
-            cast,
+            group,
             states: Vec::new(),
             service: None,
             excluded: Vec::new(),
@@ -130,20 +135,24 @@ impl Stage {
     ///
     /// # Errors
     /// It, or its host, cannot be made.
-    pub(crate) fn start(&mut self, name: &str, arguments: &[&str]) -> Result<Place, Failure> {
-        let place = self.cast.start(name, arguments)?;
-        self.states.push(State::new());
-        Ok(place)
+    pub(crate) fn start(
+        &mut self,
+        name: &str,
+        arguments: &[&str],
+    ) -> Result<ProcessIndex, Failure> {
+        let process = self.group.start(name, arguments)?;
+        self.states.push(ProcessState::new());
+        Ok(process)
     }
 
     /// Kills a process; what it knew is forgotten.
     ///
     /// # Errors
     /// The system refuses.
-    pub(crate) fn kill(&mut self, who: Place) -> Result<(), Failure> {
-        self.cast.kill(who)?;
-        self.states[who] = State::new();
-        self.states[who].doing = "KILLED";
+    pub(crate) fn kill(&mut self, process: ProcessIndex) -> Result<(), Failure> {
+        self.group.kill(process)?;
+        self.states[process] = ProcessState::new();
+        self.states[process].doing = "KILLED";
         Ok(())
     }
 
@@ -151,27 +160,27 @@ impl Stage {
     ///
     /// # Errors
     /// It cannot be started.
-    pub(crate) fn restart(&mut self, who: Place) -> Result<(), Failure> {
-        self.states[who] = State::new();
-        self.states[who].doing = "restarting";
-        self.cast.restart(who)
+    pub(crate) fn restart(&mut self, process: ProcessIndex) -> Result<(), Failure> {
+        self.states[process] = ProcessState::new();
+        self.states[process].doing = "restarting";
+        self.group.restart(process)
     }
 
-    /// Waits until all of them are so.
+    /// Waits until all of these are so.
     ///
     /// # Errors
     /// A process has ended, the deadline has passed, or the user wants an end.
     pub(crate) fn wait(
         &mut self,
         what: &str,
-        who: &[Place],
-        done: impl Fn(&State) -> bool,
+        waiting: &[ProcessIndex],
+        done: impl Fn(&ProcessState) -> bool,
     ) -> Result<(), Failure> {
-        self.wait_until(what, |stage| {
-            let not_yet = who
+        self.wait_until(what, |processes| {
+            let not_yet = waiting
                 .iter()
                 .copied()
-                .filter(|&place| !done(&stage.states[place]));
+                .filter(|&process| !done(&processes.states[process]));
             not_yet.collect()
         })
     }
@@ -179,13 +188,13 @@ impl Stage {
     /// Waits until nobody is left that has not.
     ///
     /// # Errors
-    /// As [`Stage::wait`].
+    /// As [`DemoProcesses::wait`].
     pub(crate) fn wait_until(
         &mut self,
         what: &str,
-        missing: impl Fn(&Self) -> Vec<Place>,
+        missing: impl Fn(&Self) -> Vec<ProcessIndex>,
     ) -> Result<(), Failure> {
-        self.screen.stage(what);
+        self.screen.phase(what);
         loop {
             let left = missing(self);
             if left.is_empty() {
@@ -201,9 +210,9 @@ impl Stage {
     /// Lets the processes work for some time.
     ///
     /// # Errors
-    /// As [`Stage::wait`].
+    /// As [`DemoProcesses::wait`].
     pub(crate) fn run_for(&mut self, what: &str, duration: Duration) -> Result<(), Failure> {
-        self.screen.stage(what);
+        self.screen.phase(what);
         let until = Instant::now() + duration;
         while Instant::now() < until.min(self.deadline) {
             self.pump()?;
@@ -213,27 +222,27 @@ impl Stage {
 
     /// Takes what the processes have written, and shows it.
     fn pump(&mut self) -> Result<(), Failure> {
-        match self.cast.heard.recv_timeout(LOOK) {
-            Ok(heard) => {
-                self.hear(heard);
-                while let Ok(heard) = self.cast.heard.try_recv() {
-                    self.hear(heard);
+        match self.group.output.recv_timeout(LOOK) {
+            Ok(output) => {
+                self.hear(output);
+                while let Ok(output) = self.group.output.try_recv() {
+                    self.hear(output);
                 }
             }
-            // The other end is in the cast as well, so there always is one.
+            // The group holds the other end, so there always is one.
             Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {}
         }
-        if let Some(place) = self.ended {
-            return Err(self.ended_early(place));
+        if let Some(process) = self.ended {
+            return Err(self.ended_early(process));
         }
         if self.stop.is_asked() {
             return Err(Failure::failed("interrupted", "let it run to its end"));
         }
         if self.screen.is_due() {
-            let text = self.screen.table(&self.states, |place| {
+            let text = self.screen.table(&self.states, |process| {
                 (
-                    self.cast.name(place).to_owned(),
-                    self.cast.address(place).to_string(),
+                    self.group.name(process).to_owned(),
+                    self.group.address(process).to_string(),
                 )
             });
             self.screen.show(&text);
@@ -241,43 +250,47 @@ impl Stage {
         Ok(())
     }
 
-    fn hear(&mut self, heard: Heard<Said>) {
-        let Heard { who, life, line } = heard;
+    fn hear(&mut self, output: ProcessOutput<DemoReport>) {
+        let ProcessOutput {
+            process,
+            life,
+            line,
+        } = output;
         let now = Instant::now();
         // Its former life does not concern us any more, nor one that was killed.
-        let current = self.cast.life(who) == life && self.states[who].doing != "KILLED";
+        let current = self.group.life(process) == life && self.states[process].doing != "KILLED";
         match line {
-            Line::Error(text) => self.note(who, &text),
-            Line::Service(value) => self.hear_service(who, &value, now),
-            Line::Said(said) if current => {
-                self.states[who].heard = now;
-                self.hear_node(who, said, now);
+            ProcessLine::Error(text) => self.note(process, &text),
+            ProcessLine::Service(value) => self.hear_service(process, &value, now),
+            ProcessLine::Message(said) if current => {
+                self.states[process].heard = now;
+                self.hear_node(process, said, now);
             }
-            Line::End if current => self.ended = self.ended.or(Some(who)),
-            Line::Said(_) | Line::End => {}
+            ProcessLine::End if current => self.ended = self.ended.or(Some(process)),
+            ProcessLine::Message(_) | ProcessLine::End => {}
         }
     }
 
-    fn hear_node(&mut self, who: Place, said: Said, now: Instant) {
-        let state = &mut self.states[who];
+    fn hear_node(&mut self, process: ProcessIndex, said: DemoReport, now: Instant) {
+        let state = &mut self.states[process];
         match said {
-            Said::Ready { origin } => {
+            DemoReport::Ready { origin } => {
                 state.origin = Some(origin);
                 state.doing = "ready";
             }
-            Said::Started => {
+            DemoReport::Started => {
                 state.started = true;
                 state.doing = "publishing";
             }
-            Said::Figures(figures) => {
+            DemoReport::Figures(figures) => {
                 if state.doing == "ready" && figures.messages > 0 {
                     state.doing = "receiving";
                 }
                 state.take_figures(figures, now);
             }
-            Said::Members(members) => state.members = members,
-            Said::Marked => state.marked = true,
-            Said::Published {
+            DemoReport::Members(members) => state.members = members,
+            DemoReport::Marked => state.marked = true,
+            DemoReport::Published {
                 groups,
                 mut regions,
             } => {
@@ -286,18 +299,18 @@ impl Stage {
                 state.regions = regions;
                 state.doing = "all stable";
             }
-            Said::Received { streams } => {
+            DemoReport::Received { streams } => {
                 state.received = Some(streams);
                 state.doing = "has all";
             }
-            Said::Hashes(hashes) => state.hashes = Some(hashes),
-            Said::Trouble(text) => self.note(who, &text),
+            DemoReport::Hashes(hashes) => state.hashes = Some(hashes),
+            DemoReport::Trouble(text) => self.note(process, &text),
         }
     }
 
-    fn hear_service(&mut self, who: Place, value: &Value, now: Instant) {
+    fn hear_service(&mut self, process: ProcessIndex, value: &Value, now: Instant) {
         let text = |key: &str| value.get(key).and_then(Value::as_str).map(str::to_owned);
-        let state = &mut self.states[who];
+        let state = &mut self.states[process];
         state.heard = now;
         match (text("event").as_deref(), text("address"), text("node")) {
             (Some("listening"), Some(address), _) => {
@@ -306,25 +319,25 @@ impl Stage {
             }
             (Some("excluded"), _, Some(node)) => self.excluded.push((node, now)),
             // Nobody leaves of itself before the end, when this is shown no more.
-            (Some("conflict" | "left"), ..) => self.note(who, &value.to_string()),
+            (Some("conflict" | "left"), ..) => self.note(process, &value.to_string()),
             _ => {}
         }
     }
 
-    fn note(&mut self, who: Place, text: &str) {
-        let line = format!("{}: {}", self.cast.name(who), printable(text));
+    fn note(&mut self, process: ProcessIndex, text: &str) {
+        let line = format!("{}: {}", self.group.name(process), printable(text));
         self.trouble.push_back(line);
         if self.trouble.len() > LINES_KEPT {
             self.trouble.pop_front();
         }
     }
 
-    fn too_late(&self, what: &str, left: &[Place]) -> Failure {
-        let one = |&place: &Place| {
-            let state = &self.states[place];
+    fn too_late(&self, what: &str, left: &[ProcessIndex]) -> Failure {
+        let one = |&process: &ProcessIndex| {
+            let state = &self.states[process];
             format!(
                 "{} ({}, last heard {} ago)",
-                self.cast.name(place),
+                self.group.name(process),
                 state.doing,
                 figures::duration(state.heard.elapsed())
             )
@@ -336,9 +349,9 @@ impl Stage {
         )
     }
 
-    fn ended_early(&self, place: Place) -> Failure {
+    fn ended_early(&self, process: ProcessIndex) -> Failure {
         Failure::failed(
-            format!("{} has ended before its time", self.cast.name(place)),
+            format!("{} has ended before its time", self.group.name(process)),
             self.remedy("run `qsm demo` again; if it happens again, it is worth a report"),
         )
     }

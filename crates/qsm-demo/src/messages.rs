@@ -1,11 +1,11 @@
-//! What the processes of the demonstration say to each other: one JSON object in each line, on
-//! their standard input and output.
+//! Messages between the coordinator, which is the process of `qsm demo`, and the processes it
+//! starts: one JSON object in each line, on their standard input and output.
 
 use serde::{Deserialize, Serialize};
 
-/// From the director to a process.
+/// From the coordinator to a process.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) enum Told {
+pub(crate) enum DemoCommand {
     /// To senders: wait for the receivers, then publish.
     Start,
     /// To senders: the receiver is back; when all groups have their members, note how far you are.
@@ -28,9 +28,9 @@ pub(crate) enum Told {
     End,
 }
 
-/// From a process to the director.
+/// From a process to the coordinator.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(crate) enum Said {
+pub(crate) enum DemoReport {
     /// A node is in its groups, as a receiver or as a publisher.
     Ready {
         /// The node in its life.
@@ -42,21 +42,21 @@ pub(crate) enum Said {
     Figures(Figures),
     /// How many receivers the cluster-wide group has, when a sender sees that change.
     Members(u32),
-    /// The answer to [`Told::Mark`].
+    /// The answer to [`DemoCommand::Mark`].
     Marked,
-    /// The answer to [`Told::Finish`].
+    /// The answer to [`DemoCommand::Finish`].
     Published {
         /// By group.
         groups: Vec<Published>,
         /// Members and groups of each region of the cluster.
         regions: Vec<(usize, u32)>,
     },
-    /// The answer to [`Told::Report`].
+    /// The answer to [`DemoCommand::Report`].
     Received {
         /// By group and sender.
         streams: Vec<Stream>,
     },
-    /// The answer to [`Told::Hash`], in the same order.
+    /// The answer to [`DemoCommand::Hash`], in the same order.
     Hashes(Vec<String>),
     /// Trouble, for people.
     Trouble(String),
@@ -91,7 +91,7 @@ pub(crate) struct Published {
     pub(crate) group: usize,
     /// Messages.
     pub(crate) count: u64,
-    /// Messages before [`Said::Marked`].
+    /// Messages before [`DemoReport::Marked`].
     pub(crate) mark: u64,
 }
 
