@@ -151,7 +151,8 @@ impl Noise {
         &self,
         message: &mut Vec<u8>,
         stamp: Stamp,
-        (salt, number): (u64, u64),
+        salt: u64,
+        number: u64,
         bytes: usize,
     ) {
         let word = 1 << NUMBER_BITS | number;
@@ -233,7 +234,7 @@ mod tests {
 
     fn stamped(bytes: usize) -> Vec<u8> {
         let mut message = Vec::new();
-        Noise::new(bytes).write_stamped(&mut message, STAMP, (salt(), 9), bytes);
+        Noise::new(bytes).write_stamped(&mut message, STAMP, salt(), 9, bytes);
         message
     }
 

@@ -326,7 +326,7 @@ impl<'a> Sender<'a> {
             }
             let (group, number) = ((index % groups) as usize, index / groups + 1);
             buffer.clear();
-            timing.write(&mut buffer, index, (self.salts[group], number), &mut late);
+            timing.write(&mut buffer, index, self.salts[group], number, &mut late);
             self.publishers[group].send(&buffer)?;
         }
         Ok(late)
@@ -350,7 +350,7 @@ impl<'a> Sender<'a> {
                 if Instant::now() < due {
                     return Pull::At(due);
                 }
-                timing.write(message, index, (salt, index / groups + 1), &mut late);
+                timing.write(message, index, salt, index / groups + 1, &mut late);
                 index += groups;
                 Pull::Message
             })
@@ -389,7 +389,8 @@ impl Timing {
         &self,
         buffer: &mut Vec<u8>,
         index: u64,
-        (salt, number): (u64, u64),
+        salt: u64,
+        number: u64,
         late: &mut Latencies,
     ) {
         let (due, called) = (self.pace.due(index), Instant::now());
@@ -406,7 +407,7 @@ impl Timing {
             handed,
         };
         self.noise
-            .write_stamped(buffer, stamp, (salt, number), self.bytes);
+            .write_stamped(buffer, stamp, salt, number, self.bytes);
     }
 }
 

@@ -219,7 +219,7 @@ mod tests {
     fn datagram(indices: &[u64]) -> Vec<u8> {
         let (noise, mut all) = (Noise::new(100), vec![0; 40]);
         for &index in indices {
-            noise.write_stamped(&mut all, stamp(index), (0, 1), 100);
+            noise.write_stamped(&mut all, stamp(index), 0, 1, 100);
         }
         all
     }

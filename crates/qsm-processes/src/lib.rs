@@ -272,17 +272,12 @@ impl<S: DeserializeOwned + Send + 'static> ProcessGroup<S> {
         };
         let service = arguments.first().is_some_and(|word| word == "gms");
         if let Some(stdout) = stdout {
-            listen(stdout, self.lines.clone(), (index, life), move |line| {
+            read_lines(stdout, self.lines.clone(), index, life, move |line| {
                 parse(line, service)
             });
         }
         if let Some(stderr) = stderr {
-            listen(
-                stderr,
-                self.lines.clone(),
-                (index, life),
-                ProcessLine::Error,
-            );
+            read_lines(stderr, self.lines.clone(), index, life, ProcessLine::Error);
         }
         Ok((handle, stdin))
     }
@@ -335,10 +330,11 @@ fn loopback_hosts(family: Family) -> HostSet {
 }
 
 /// Reads lines in a thread of its own, until there are no more or nobody wants them.
-fn listen<R, F, S>(
+fn read_lines<R, F, S>(
     from: R,
     to: SyncSender<ProcessOutput<S>>,
-    (process, life): (ProcessIndex, u32),
+    process: ProcessIndex,
+    life: u32,
     parse: F,
 ) where
     R: Read + Send + 'static,
