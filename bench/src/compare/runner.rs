@@ -1,4 +1,4 @@
-//! One system plays one cell, once.
+//! Runs one system in one cell, once.
 
 use std::cell::Cell as Counter;
 use std::fs;
@@ -21,21 +21,21 @@ use super::system::{Kind, System};
 
 /// How long a round of probes is listened for before the next.
 const PROBE: Duration = Duration::from_millis(50);
-/// Ports are taken from here up to the ephemeral ones, 16 for each performance.
+/// Ports are taken from here up to the ephemeral ones, 16 for each run.
 const PORTS: std::ops::Range<u16> = 11_000..32_000;
 const PORTS_EACH: u16 = 16;
 
-/// Plays what is installed.
+/// Runs the systems that are installed.
 #[derive(Debug)]
-pub(crate) struct Player<'a> {
+pub(crate) struct CellRunner<'a> {
     installed: &'a Installed,
     millis: u64,
-    /// How long any one performance may take: processes, probes, phases.
+    /// How long any one run may take: processes, probes, phases.
     patience: Duration,
     port: Counter<u16>,
 }
 
-impl<'a> Player<'a> {
+impl<'a> CellRunner<'a> {
     pub(crate) fn new(installed: &'a Installed, millis: u64, patience: Duration) -> Self {
         // Runs that follow each other should not meet what earlier ones left in the kernel.
         let spread = (std::process::id() % 1000) as u16 * PORTS_EACH;
@@ -47,7 +47,7 @@ impl<'a> Player<'a> {
         }
     }
 
-    pub(crate) fn play(&self, system: &System, cell: Cell) -> Outcome {
+    pub(crate) fn run(&self, system: &System, cell: Cell) -> Outcome {
         let program = match self.installed.get(system.folder) {
             Some(Ok(program)) => program,
             Some(Err(reason)) => return skipped(&format!("absent: {reason}")),
@@ -57,9 +57,9 @@ impl<'a> Player<'a> {
             return skipped(reason);
         }
         let result = if system.is_raw() {
-            raw::play(system, cell, self.next_port(), self.millis)
+            raw::run(system, cell, self.next_port(), self.millis)
         } else {
-            self.perform(program, system, cell)
+            self.measure(program, system, cell)
         };
         result.unwrap_or_else(|error| Outcome::Failed {
             reason: error.to_string(),
@@ -78,20 +78,20 @@ impl<'a> Player<'a> {
         port
     }
 
-    fn perform(&self, program: &Ready, system: &System, cell: Cell) -> Result<Outcome, Failure> {
+    fn measure(&self, program: &Ready, system: &System, cell: Cell) -> Result<Outcome, Failure> {
         let begin = Instant::now();
-        let stage = Stage::build(system, cell)?;
+        let hosts = CellHosts::build(system, cell)?;
         let port = self.next_port();
         let _traces = Traces { port };
-        let call = Call {
-            stage: &stage,
+        let launch = Launch {
+            hosts: &hosts,
             program,
             system,
             cell,
             port,
         };
-        let mut troupe = Troupe::start(&call, begin + self.patience)?;
-        troupe.rehearse()?;
+        let mut processes = CellProcesses::start(&launch, begin + self.patience)?;
+        processes.wait_until_heard()?;
         let mut measures = Measures {
             setup_seconds: begin.elapsed().as_secs_f64(),
             flood: None,
@@ -99,19 +99,19 @@ impl<'a> Player<'a> {
             foreign_cores: 0.0,
         };
         if cell.paces() {
-            match troupe.measure(self.millis, LATENCY_RATE)? {
-                Ok(act) => {
-                    measures.latency = Some(act.latency());
-                    measures.foreign_cores = act.foreign_cores;
+            match processes.measure(self.millis, LATENCY_RATE)? {
+                Ok(phase) => {
+                    measures.latency = Some(phase.latency());
+                    measures.foreign_cores = phase.foreign_cores;
                 }
                 Err(outcome) => return Ok(outcome),
             }
         }
         if cell.floods() {
-            match troupe.measure(self.millis, 0)? {
-                Ok(act) => {
-                    measures.flood = Some(act.flood());
-                    measures.foreign_cores = act.foreign_cores;
+            match processes.measure(self.millis, 0)? {
+                Ok(phase) => {
+                    measures.flood = Some(phase.flood());
+                    measures.foreign_cores = phase.foreign_cores;
                 }
                 Err(outcome) => return Ok(outcome),
             }
@@ -148,11 +148,11 @@ impl Drop for Traces {
 
 /// Where the processes run: all on this host's loopback, or each on a host of its own.
 #[derive(Debug)]
-struct Stage {
+struct CellHosts {
     lab: Option<(Lab, Vec<HostId>)>,
 }
 
-impl Stage {
+impl CellHosts {
     fn build(system: &System, cell: Cell) -> Result<Self, Failure> {
         if !cell.in_lab() {
             return Ok(Self { lab: None });
@@ -222,9 +222,9 @@ fn finish(mut command: Command) -> Result<(), Failure> {
     Err(format!("{command:?}: {}", said.trim()).into())
 }
 
-/// The processes of a performance.
+/// The processes of a run.
 #[derive(Debug)]
-struct Troupe {
+struct CellProcesses {
     senders: Vec<Process>,
     receivers: Vec<Process>,
     phases: u64,
@@ -254,9 +254,9 @@ struct Received {
     max_us: f64,
 }
 
-/// What happened in a phase.
+/// The results of a phase.
 #[derive(Debug)]
-struct Act {
+struct PhaseResult {
     sent: Vec<Sent>,
     received: Vec<Received>,
     sender_cpu: f64,
@@ -265,12 +265,12 @@ struct Act {
     seconds: f64,
 }
 
-impl Troupe {
+impl CellProcesses {
     /// Senders first, one after another: the first may carry a broker or a service.
-    fn start(call: &Call<'_>, deadline: Instant) -> Result<Self, Failure> {
-        let cell = call.cell;
+    fn start(launch: &Launch<'_>, deadline: Instant) -> Result<Self, Failure> {
+        let cell = launch.cell;
         let begin = |role: &str, index: usize, at: usize| {
-            let process = call.start(role, index, at)?;
+            let process = launch.start(role, index, at)?;
             process.expect("ready", deadline)?;
             Ok(process)
         };
@@ -290,7 +290,7 @@ impl Troupe {
     }
 
     /// Probes until each receiver hears each sender in each group.
-    fn rehearse(&mut self) -> Result<(), Failure> {
+    fn wait_until_heard(&mut self) -> Result<(), Failure> {
         let mut heard = vec![false; self.receivers.len()];
         while heard.contains(&false) {
             if Instant::now() > self.deadline {
@@ -312,7 +312,7 @@ impl Troupe {
 
     /// A phase that is thrown away, in which compilers that compile while they run do so, and then
     /// the one that counts.
-    fn measure(&mut self, millis: u64, rate: u64) -> Result<Result<Act, Outcome>, Failure> {
+    fn measure(&mut self, millis: u64, rate: u64) -> Result<Result<PhaseResult, Outcome>, Failure> {
         match self.phase(millis / 2, rate)? {
             Ok(_) => self.phase(millis, rate),
             Err(outcome) => Ok(Err(outcome)),
@@ -321,7 +321,7 @@ impl Troupe {
 
     /// Everybody sends for this long; returns when everybody has everything, or with the outcome
     /// if somebody has not.
-    fn phase(&mut self, millis: u64, rate: u64) -> Result<Result<Act, Outcome>, Failure> {
+    fn phase(&mut self, millis: u64, rate: u64) -> Result<Result<PhaseResult, Outcome>, Failure> {
         self.phases += 1;
         let phase = self.phases;
         let (begin, busy) = (Instant::now(), busy_seconds());
@@ -344,7 +344,7 @@ impl Troupe {
         if let Some(outcome) = incomplete(goal, &received) {
             return Ok(Err(outcome));
         }
-        Ok(Ok(Act {
+        Ok(Ok(PhaseResult {
             sent,
             received,
             sender_cpu,
@@ -390,7 +390,7 @@ fn incomplete(goal: u64, received: &[Received]) -> Option<Outcome> {
     })
 }
 
-impl Act {
+impl PhaseResult {
     fn messages(&self) -> f64 {
         self.sent.iter().map(|sent| sent.messages).sum::<u64>() as f64
     }
@@ -431,30 +431,30 @@ impl Act {
     }
 }
 
-/// What all processes of a performance have in common.
-struct Call<'a> {
-    stage: &'a Stage,
+/// What all processes of a run have in common.
+struct Launch<'a> {
+    hosts: &'a CellHosts,
     program: &'a Ready,
     system: &'a System,
     cell: Cell,
     port: u16,
 }
 
-impl Call<'_> {
-    /// Starts the process `index` of its role, at this place of the stage.
+impl Launch<'_> {
+    /// Starts the process `index` of its role, on the host with this number.
     fn start(&self, role: &str, index: usize, at: usize) -> Result<Process, Failure> {
-        let (stage, cell) = (self.stage, self.cell);
-        let mut command = stage.command(at, self.program);
+        let (hosts, cell) = (self.hosts, self.cell);
+        let mut command = hosts.command(at, self.program);
         if self.system.folder.is_empty() {
             command.arg("peer");
         }
         let senders: Vec<String> = (0..cell.senders)
-            .map(|sender| stage.address(sender).to_string())
+            .map(|sender| hosts.address(sender).to_string())
             .collect();
         command.arg(role);
         for (name, value) in [
-            ("--interface", stage.interface().to_owned()),
-            ("--address", stage.address(at).to_string()),
+            ("--interface", hosts.interface().to_owned()),
+            ("--address", hosts.address(at).to_string()),
             ("--senders", senders.join(",")),
             ("--receivers", cell.receivers.to_string()),
             ("--index", index.to_string()),
