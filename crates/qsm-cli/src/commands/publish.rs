@@ -12,12 +12,12 @@ use qsm_console::after_help;
 use qsm_console::failure::Failure;
 use qsm_console::figures;
 use qsm_console::notice::Notices;
-use qsm_console::options::{NodeOptions, seconds};
+use qsm_console::options::{AttachOptions, NodeOptions, seconds};
 use qsm_console::progress::Progress;
 use qsm_console::stop::Stop;
 
 use crate::frames::{Framing, Reader};
-use crate::member::{AttachOptions, Member, Speaker};
+use crate::member::{Member, Speaker};
 use crate::pattern::check_name;
 
 /// Messages, and bytes, handed from the reading thread at once.

@@ -14,12 +14,12 @@ use qsm_console::after_help;
 use qsm_console::failure::{Code, Failure};
 use qsm_console::figures;
 use qsm_console::notice::Notices;
-use qsm_console::options::{NodeOptions, seconds, size};
+use qsm_console::options::{AttachOptions, NodeOptions, seconds, size};
 use qsm_console::stop::Stop;
 
 use crate::fan::Fan;
 use crate::group_hashes::GroupHashes;
-use crate::member::{AttachOptions, Member};
+use crate::member::Member;
 use crate::pattern::Patterns;
 use crate::record::{Format, Record};
 use crate::store::Store;

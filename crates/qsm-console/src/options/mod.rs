@@ -1,6 +1,7 @@
 //! Options that several commands have, with their help texts, and readers of their values.
 
 mod address;
+mod attach;
 mod help;
 mod network;
 mod node;
@@ -8,6 +9,7 @@ mod quantity;
 mod threads;
 
 pub use address::Place;
+pub use attach::AttachOptions;
 pub use network::{Multicast, NetworkOptions};
 pub use node::NodeOptions;
 pub use quantity::{loss_ppm, seconds, size};
