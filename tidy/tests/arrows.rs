@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use tidy::{Manifest, Repository};
 
 /// A crate and the crates of this repository that it may depend on.
-const ARROWS: [(&str, &[&str]); 13] = [
+const ARROWS: [(&str, &[&str]); 17] = [
     ("qsm-wire", &[]),
     ("qsm-proto", &["qsm-wire"]),
     ("qsm-gms", &["qsm-wire", "qsm-proto"]),
@@ -17,11 +17,27 @@ const ARROWS: [(&str, &[&str]); 13] = [
     ("groupcast", &[]),
     ("qsm-net", &["groupcast"]),
     ("qsm", &["qsm-wire", "qsm-proto", "qsm-gms", "qsm-net"]),
-    // The demonstration runs in the namespaces of the lab, `qsm sim` replays seeds, and `qsm bench`
-    // compares with the bare sockets.
+    // Errors of the lab are failures of commands.
+    ("qsm-console", &["qsm", "lab"]),
+    ("qsm-processes", &["qsm", "qsm-console", "lab"]),
+    ("qsm-demo", &["qsm", "qsm-console", "qsm-processes"]),
+    // `qsm bench` compares with the bare sockets.
+    (
+        "qsm-measure",
+        &["qsm", "qsm-net", "qsm-console", "qsm-processes", "lab"],
+    ),
+    // `qsm lab` makes test hosts, `qsm sim` replays seeds and experiments.
     (
         "qsm-cli",
-        &["qsm", "qsm-net", "lab", "qsm-sim", "qsm-figures"],
+        &[
+            "qsm",
+            "qsm-console",
+            "qsm-demo",
+            "qsm-measure",
+            "qsm-sim",
+            "qsm-figures",
+            "lab",
+        ],
     ),
     ("lab", &[]),
     (
@@ -36,9 +52,17 @@ const ARROWS: [(&str, &[&str]); 13] = [
 const PURE: [&str; 4] = ["qsm-wire", "qsm-proto", "qsm-gms", "qsm-sim"];
 /// Foreign crates that only the edges may know.
 const EDGES_ONLY: [&str; 4] = ["serde", "serde_json", "clap", "tokio"];
-const EDGES: [&str; 3] = ["qsm-cli", "qsm-bench", "qsm-system"];
+const EDGES: [&str; 7] = [
+    "qsm-console",
+    "qsm-processes",
+    "qsm-demo",
+    "qsm-measure",
+    "qsm-cli",
+    "qsm-bench",
+    "qsm-system",
+];
 /// Crates that nothing in `crates/` may be built with; tests may use the lab.
-const TOPMOST: [&str; 3] = ["qsm-bench", "qsm-system", "tidy"];
+const TOPMOST: [&str; 4] = ["qsm-cli", "qsm-bench", "qsm-system", "tidy"];
 
 /// Workspaces of their own, which `cargo test` does not build.
 const APART: [&str; 2] = ["fuzz/", "bench/peers/"];

@@ -3,24 +3,24 @@
 //! ```text
 //!  system ── what is compared, how each is tuned       cell ── what is asked of them
 //!        └────► install ── builds what can be had   ┌───┘
-//!                   └──────► play ── one system, one cell, once: processes, phases, CPU
+//!                   └──────► runner ── one system, one cell, once: processes, phases, CPU
 //!                              └──► point ── what came out ──► page, plot, points.json
 //! ```
 //!
 //! Every system has a small program in `bench/peers` with the same command line, dialogue, load and
-//! verification (`bench/peers/common/bench.h` describes them). All systems play a cell before any
-//! plays it again, so that a mood of the machine meets everybody.
+//! verification (`bench/peers/common/bench.h` describes them). All systems run a cell before any
+//! runs it again, so that a mood of the machine meets everybody.
 
 mod cell;
 mod install;
 mod machine;
 mod page;
-mod play;
 mod plot;
 mod point;
 mod process;
 mod quicksilver;
 mod raw;
+mod runner;
 mod system;
 
 #[path = "../../peers/common/harness.rs"]
@@ -37,8 +37,8 @@ use cell::{Axis, Cell, Matrix};
 
 use machine::Machine;
 use page::Report;
-use play::Player;
 use point::{Outcome, Point};
+use runner::CellRunner;
 use system::System;
 
 #[derive(Debug, Args)]
@@ -110,11 +110,11 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
         .patience
         .unwrap_or(if options.quick { 45 } else { 180 });
     let patience = Duration::from_secs(patience);
-    let player = Player::new(&installed, millis, patience);
+    let runner = CellRunner::new(&installed, millis, patience);
     let cells = matrix.cells();
     for (number, cell) in (1..).zip(&cells) {
         println!("\n[{number}/{}] {}", cells.len(), cell.describe());
-        play_cell(&player, &systems, *cell, runs, &mut report);
+        run_cell(&runner, &systems, *cell, runs, &mut report);
         report.print_cell(*cell);
         report.seconds = start.elapsed().as_secs();
         if !options.dry {
@@ -127,8 +127,8 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
 }
 
 /// All systems in turn, then all again.
-fn play_cell(
-    player: &Player<'_>,
+fn run_cell(
+    runner: &CellRunner<'_>,
     systems: &[System],
     cell: Cell,
     runs: usize,
@@ -145,7 +145,7 @@ fn play_cell(
                 system: system.name.to_owned(),
                 cell,
                 run,
-                outcome: player.play(system, cell),
+                outcome: runner.run(system, cell),
             };
             eprintln!("  {:<28} {}", system.name, point.outcome.describe());
             let slow = begin.elapsed() > HOPELESS;

@@ -17,12 +17,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// Quicksilver's datagrams.
 const PACKET_BYTES: usize = 1400;
 
-pub(crate) fn play(
-    system: &System,
-    cell: Cell,
-    port: u16,
-    millis: u64,
-) -> Result<Outcome, Failure> {
+pub(crate) fn run(system: &System, cell: Cell, port: u16, millis: u64) -> Result<Outcome, Failure> {
     let begin = Instant::now();
     let group = SocketAddrV4::new([239, 255, 83, 1].into(), port).to_string();
     let datagram = match system.kind {
@@ -46,7 +41,7 @@ pub(crate) fn play(
         process.expect("ready", deadline)?;
     }
     let setup_seconds = begin.elapsed().as_secs_f64();
-    let (act, busy) = (Instant::now(), busy_seconds());
+    let (phase, busy) = (Instant::now(), busy_seconds());
     sender.tell("go")?;
     let sent = numbers(&sender.expect("sent", deadline)?)?;
     for receiver in &mut receivers {
@@ -57,7 +52,7 @@ pub(crate) fn play(
         .map(|receiver| numbers(&receiver.expect("received", deadline)?))
         .collect::<Result<Vec<_>, _>>()?;
     let own = sender.cpu() + receivers.iter().map(Process::cpu).sum::<Duration>();
-    let foreign = (busy_seconds() - busy - own.as_secs_f64()) / act.elapsed().as_secs_f64();
+    let foreign = (busy_seconds() - busy - own.as_secs_f64()) / phase.elapsed().as_secs_f64();
     Ok(Outcome::Measured(Measures {
         setup_seconds,
         flood: Some(flood(

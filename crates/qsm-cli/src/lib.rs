@@ -10,40 +10,74 @@
 
 #![forbid(unsafe_code)]
 
-mod args;
 mod base64;
-mod bench;
-mod cast;
-mod demo;
-mod digest;
-mod engine;
-mod failure;
+mod commands;
 mod fan;
-mod figures;
 mod frames;
-mod gms;
-mod io;
-mod lab_command;
-mod listing;
+mod group_hashes;
 mod member;
-mod notice;
 mod pattern;
-mod progress;
-mod publish;
 mod record;
-mod sim;
-mod stop;
 mod store;
-mod subscribe;
-mod table;
-mod threads;
 
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::{Parser, Subcommand};
+use qsm_console::after_help;
+use qsm_console::failure::Failure;
+use qsm_demo::DemoArgs;
+use qsm_measure::BenchArgs;
 
-use crate::args::{Cli, Command};
-use crate::failure::Failure;
+use crate::commands::engine::{self, EngineArgs};
+use crate::commands::gms::{self, GmsArgs};
+use crate::commands::lab::{self, LabArgs};
+use crate::commands::list::{ListArgs, groups, nodes, regions};
+use crate::commands::publish::{self, PubArgs};
+use crate::commands::sim::{self, SimArgs};
+use crate::commands::subscribe::{self, SubArgs};
+
+/// Reliable multicast to thousands of overlapping groups, without a broker.
+#[derive(Debug, Parser)]
+#[command(name = "qsm", version, after_help = after_help!(
+    "qsm demo                      everything at once: hosts, losses, a crash, checked to the end"
+    "qsm sub news                  in one terminal"
+    "echo hello | qsm pub news     in another"
+))]
+struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    command: Command,
+}
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Publish lines, frames or a file to groups
+    Pub(PubArgs),
+    /// Receive groups: print, count, hash or store their messages
+    Sub(SubArgs),
+    /// Run a node that other processes of this host attach to
+    Engine(EngineArgs),
+    /// Run a membership service on its own
+    Gms(GmsArgs),
+    /// List the nodes of the cluster
+    Nodes(nodes::NodesArgs),
+    /// List the groups of the cluster
+    Groups(ListArgs),
+    /// List the regions of the cluster: nodes with the same groups
+    Regions(ListArgs),
+    /// Test hosts on this machine, out of network namespaces
+    Lab(LabArgs),
+    /// Measure throughput and latency, on this machine or between hosts
+    Bench(BenchArgs),
+    /// Simulate clusters: replay seeds and scenarios, look for faults at random
+    Sim(SimArgs),
+    /// Show it all on this machine: many hosts, losses and a crash, checked to the last byte
+    Demo(DemoArgs),
+    /// One process of the demonstration
+    #[command(hide = true)]
+    DemoNode(qsm_demo::NodeArgs),
+}
 
 /// Runs the command line of this process.
 #[must_use]
@@ -64,13 +98,167 @@ fn run(command: &Command) -> Result<(), Failure> {
         Command::Sub(args) => subscribe::run(args),
         Command::Engine(args) => engine::run(args),
         Command::Gms(args) => gms::run(args),
-        Command::Nodes(args) => listing::nodes(args),
-        Command::Groups(args) => listing::groups(args),
-        Command::Regions(args) => listing::regions(args),
-        Command::Lab(args) => lab_command::run(args),
-        Command::Bench(args) => bench::run(args),
+        Command::Nodes(args) => nodes::run(args),
+        Command::Groups(args) => groups::run(args),
+        Command::Regions(args) => regions::run(args),
+        Command::Lab(args) => lab::run(args),
+        Command::Bench(args) => qsm_measure::run(args),
         Command::Sim(args) => sim::run(args),
-        Command::Demo(args) => demo::run(args),
-        Command::DemoNode(args) => demo::run_node(args),
+        Command::Demo(args) => qsm_demo::run(args),
+        Command::DemoNode(args) => qsm_demo::run_node(args),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+    use clap::error::ErrorKind;
+    use qsm_console::options::Place;
+
+    use super::*;
+
+    fn parse(line: &str) -> Result<Command, clap::Error> {
+        Cli::try_parse_from(line.split(' ')).map(|cli| cli.command)
+    }
+
+    #[test]
+    fn the_definition_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn every_command_has_examples_and_exit_codes_in_its_help() {
+        for command in Cli::command()
+            .get_subcommands_mut()
+            .filter(|c| !c.is_hide_set())
+        {
+            let help = command.render_long_help().to_string();
+            for part in ["Examples:", "Exit codes:"] {
+                assert!(help.contains(part), "{}: {part}", command.get_name());
+            }
+        }
+    }
+
+    #[test]
+    fn options_reach_the_command() {
+        let line = "qsm pub a b --interface lo --interface eth1 --cluster c --name n --service 10.0.0.1:5 \
+                    --discovery 239.1.2.3:4 --data-port 9 --data-range ff18::/32 --receive-buffer 4M --loss 2.5 -v";
+        let Command::Pub(args) = parse(line).unwrap() else {
+            panic!("not a pub");
+        };
+        let node = &args.node;
+        assert_eq!(args.groups, ["a", "b"]);
+        assert_eq!(node.network.interface, ["lo", "eth1"]);
+        assert_eq!(node.loss, 25_000);
+        assert_eq!(node.receive_buffer, Some(4 << 20));
+        assert_eq!(node.service, Some(Place::parse("10.0.0.1:5").unwrap()));
+        assert_eq!(node.network.discovery, Some("239.1.2.3:4".parse().unwrap()));
+        let range = ("ff18::".parse().unwrap(), 32);
+        assert_eq!(node.network.data_range, Some(range));
+        assert!(node.network.verbose && !node.embedded_gms);
+        assert_eq!(node.fault().map(|fault| fault.loss_ppm), Some(25_000));
+    }
+
+    #[test]
+    fn options_of_threads_reach_the_command() {
+        let line = "qsm nodes --io --cores 2 --pin 4,2 --realtime 5 --busy-poll 50";
+        let Command::Nodes(args) = parse(line).unwrap() else {
+            panic!("not nodes");
+        };
+        let threads = &args.list.node.threads;
+        let pin = threads.pin.as_ref().map(|cpus| &cpus.0[..]);
+        assert!(args.io);
+        assert_eq!((threads.cores, pin), (2, Some(&[4, 2][..])));
+        assert_eq!((threads.realtime, threads.busy_poll), (Some(5), Some(50)));
+    }
+
+    #[test]
+    fn addresses_of_ipv6_may_name_their_interface() {
+        let place = Place::parse("[fe80::1%eth0]:4481").unwrap();
+        assert_eq!(place.address, "[fe80::1]:4481".parse().unwrap());
+        assert_eq!(place.zone.as_deref(), Some("eth0"));
+        let place = Place::parse("[fd00::1]:4481").unwrap();
+        assert_eq!((place.address.port(), place.zone), (4481, None));
+        for wrong in ["fe80::1%eth0", "[fe80::1]%eth0:4481", "10.0.0.1", ""] {
+            assert!(Place::parse(wrong).is_err(), "{wrong}");
+        }
+        let Command::Sub(args) = parse("qsm sub a --ipv6 --discovery [ff15::9]:4").unwrap() else {
+            panic!("not a sub");
+        };
+        let network = &args.node.network;
+        assert!(network.ipv6 && args.node.threads.cores == 1);
+        assert_eq!(network.discovery, Some("[ff15::9]:4".parse().unwrap()));
+    }
+
+    #[test]
+    fn the_help_names_the_default_addresses() {
+        let mut cli = Cli::command();
+        let sub = cli.find_subcommand_mut("sub").unwrap();
+        let help = sub.render_long_help().to_string();
+        for default in [qsm::DISCOVERY_V4, qsm::DISCOVERY_V6] {
+            assert!(help.contains(&default.to_string()), "{default}: {help}");
+        }
+    }
+
+    #[test]
+    fn nonsense_is_a_usage_error() {
+        for (line, kind) in [
+            ("qsm", ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand),
+            ("qsm pub", ErrorKind::MissingRequiredArgument),
+            ("qsm fly", ErrorKind::InvalidSubcommand),
+            ("qsm pub a --loss 101", ErrorKind::ValueValidation),
+            ("qsm pub a --loss -1", ErrorKind::UnknownArgument),
+            (
+                "qsm pub a --discovery 10.0.0.1:5",
+                ErrorKind::ValueValidation,
+            ),
+            (
+                "qsm pub a --discovery [fd00::1]:5",
+                ErrorKind::ValueValidation,
+            ),
+            (
+                "qsm pub a --discovery [ff12::1%eth0]:5",
+                ErrorKind::ValueValidation,
+            ),
+            ("qsm pub a --service fd00::1", ErrorKind::ValueValidation),
+            (
+                "qsm pub a --data-range fd00::/64",
+                ErrorKind::ValueValidation,
+            ),
+            ("qsm pub a --data-range ff15::", ErrorKind::ValueValidation),
+            ("qsm pub a --multicast both", ErrorKind::InvalidValue),
+            (
+                "qsm pub a --multicast ssm --data-range 239.1.0.0/16",
+                ErrorKind::ArgumentConflict,
+            ),
+            ("qsm pub a --rate 0", ErrorKind::ValueValidation),
+            (
+                "qsm pub a --embedded-gms --no-embedded-gms",
+                ErrorKind::ArgumentConflict,
+            ),
+            ("qsm pub a --frames --whole f", ErrorKind::ArgumentConflict),
+            ("qsm sub a --frames --json", ErrorKind::ArgumentConflict),
+            ("qsm sub a --count 0", ErrorKind::ValueValidation),
+            ("qsm engine", ErrorKind::MissingRequiredArgument),
+            (
+                "qsm sub a --attach p --interface lo",
+                ErrorKind::ArgumentConflict,
+            ),
+            (
+                "qsm pub a --attach p --cores 1",
+                ErrorKind::ArgumentConflict,
+            ),
+            ("qsm sub a --cores 0", ErrorKind::ValueValidation),
+            ("qsm sub a --pin 3-2", ErrorKind::ValueValidation),
+            ("qsm sub a --realtime 100", ErrorKind::ValueValidation),
+            ("qsm sub a --busy-poll 0", ErrorKind::ValueValidation),
+            ("qsm groups --io", ErrorKind::UnknownArgument),
+            ("qsm sub a --until-idle -1", ErrorKind::UnknownArgument),
+            ("qsm lab run", ErrorKind::MissingRequiredArgument),
+            ("qsm lab run --hosts 0 -- true", ErrorKind::ValueValidation),
+        ] {
+            let error = parse(line).unwrap_err();
+            assert_eq!(error.kind(), kind, "{line}: {error}");
+        }
     }
 }

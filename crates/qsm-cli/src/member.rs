@@ -1,31 +1,12 @@
 //! Who publishes and subscribes: a node of this process, or the shared engine of another.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
-use clap::Args;
 use qsm::attach::{self, Attached};
 use qsm::{Embedded, Events, Node, Publisher, RequestError, SendError};
-
-use crate::args::NodeOptions;
-use crate::failure::Failure;
-
-/// Whether to attach to an engine.
-#[derive(Debug, Clone, Args)]
-#[command(next_help_heading = "Network")]
-pub(crate) struct AttachOptions {
-    /// Use the engine that `qsm engine --at PATH` shares, instead of a node of this process
-    #[arg(
-        long,
-        value_name = "PATH",
-        conflicts_with_all = [
-            "interface", "ipv6", "cluster", "discovery", "data_port", "data_range", "name",
-            "service", "receive_buffer", "loss", "embedded_gms", "no_embedded_gms", "cores", "pin",
-            "realtime", "busy_poll",
-        ]
-    )]
-    pub(crate) attach: Option<PathBuf>,
-}
+use qsm_console::failure::Failure;
+use qsm_console::options::{AttachOptions, NodeOptions};
 
 /// A node, or an attachment.
 #[derive(Debug)]

@@ -1,10 +1,9 @@
 //! Which groups a command means: names, and prefixes such as `prices/*`.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 
 use qsm::GROUP_NAME_BYTES_MAX;
-
-use crate::failure::Failure;
+use qsm_console::failure::Failure;
 
 /// The groups of a command line.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -13,6 +12,8 @@ pub(crate) struct Patterns {
     pub(crate) names: Vec<String>,
     /// What group names may begin with.
     pub(crate) prefixes: Vec<String>,
+    /// The names again, to find one among a hundred thousand.
+    exact: HashSet<String>,
 }
 
 impl Patterns {
@@ -23,15 +24,16 @@ impl Patterns {
     /// A name is not usable, see [`check_name`].
     pub(crate) fn parse(arguments: &[String]) -> Result<Self, Failure> {
         let mut patterns = Self::default();
+        let mut prefixes = HashSet::new();
         for argument in arguments {
             let prefix = argument.strip_suffix('*');
             let prefix = prefix.filter(|prefix| prefix.is_empty() || prefix.ends_with('/'));
-            let (list, text) = match prefix {
-                Some(prefix) => (&mut patterns.prefixes, prefix),
-                None => (&mut patterns.names, check_name(argument)?),
-            };
-            if !list.iter().any(|known| known == text) {
-                list.push(text.to_owned());
+            if let Some(prefix) = prefix {
+                if prefixes.insert(prefix) {
+                    patterns.prefixes.push(prefix.to_owned());
+                }
+            } else if patterns.exact.insert(check_name(argument)?.to_owned()) {
+                patterns.names.push(argument.clone());
             }
         }
         Ok(patterns)
@@ -40,7 +42,7 @@ impl Patterns {
     /// Whether this name is meant.
     #[must_use]
     pub(crate) fn matches(&self, name: &str) -> bool {
-        self.names.iter().any(|exact| exact == name)
+        self.exact.contains(name)
             || self
                 .prefixes
                 .iter()
@@ -96,7 +98,7 @@ pub(crate) fn check_name(name: &str) -> Result<&str, Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::failure::Code;
+    use qsm_console::failure::Code;
 
     fn parse(arguments: &[&str]) -> Result<Patterns, Failure> {
         let arguments: Vec<String> = arguments.iter().map(|&a| a.to_owned()).collect();
@@ -120,6 +122,17 @@ mod tests {
             assert_eq!(patterns.matches(name), meant, "{name}");
         }
         assert!(parse(&["*"]).unwrap().matches("anything"));
+    }
+
+    #[test]
+    fn each_name_and_prefix_is_kept_once_in_the_order_given() {
+        let patterns = parse(&["b", "a", "*", "b", "a/*", "c", "a", "*", "a/*"]).unwrap();
+        assert_eq!(patterns.names, ["b", "a", "c"]);
+        assert_eq!(patterns.prefixes, ["", "a/"]);
+        // The name and the prefix have the same text.
+        let patterns = parse(&["a/", "a/*", "a/"]).unwrap();
+        assert_eq!(patterns.names, ["a/"]);
+        assert_eq!(patterns.prefixes, ["a/"]);
     }
 
     #[test]

@@ -1,11 +1,11 @@
 //! How received messages are written: to the terminal, to pipes, to files.
 
 use qsm::{Message, Origin};
+use qsm_console::table::printable;
 use serde::Serialize;
 
 use crate::base64;
 use crate::frames;
-use crate::table::printable;
 
 /// How messages are told apart in the output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -8,8 +8,9 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use crate::digest;
-use crate::failure::Failure;
+use qsm_console::digest;
+use qsm_console::failure::Failure;
+
 use crate::record::{Format, Record};
 
 /// Most files open at once; beyond it the least recently opened one is closed, and opened again

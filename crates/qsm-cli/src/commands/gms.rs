@@ -1,0 +1,211 @@
+//! `qsm gms`: the membership service on its own.
+
+use std::io::{self, Write};
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use qsm::{Family, RecvError, SERVICE_PORT, Service, ServiceEvent};
+use qsm_console::after_help;
+use qsm_console::failure::Failure;
+use qsm_console::options::{Multicast, NetworkOptions, Place};
+use qsm_console::stop::Stop;
+use qsm_console::table::printable;
+use serde_json::{Value, json};
+
+/// How often signals are looked at.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// Arguments of `qsm gms`.
+#[derive(Debug, Clone, Args)]
+#[command(after_help = after_help!(
+    "qsm gms                                       on the most fitting interface"
+    "qsm gms --listen 10.0.0.1:4481 --cluster blue"
+    "qsm gms --listen 0.0.0.0:0 --json             any port, which the first line names"
+    "qsm gms --listen [fe80::1%eth0]:4481          a cluster of IPv6"
+))]
+pub(crate) struct GmsArgs {
+    /// Where nodes reach it; the address chooses the interface [default: 0.0.0.0:4481]
+    #[arg(long, value_name = "ADDRESS:PORT", conflicts_with = "interface", value_parser = Place::parse)]
+    pub(crate) listen: Option<Place>,
+    /// Write events as JSON lines
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Where sockets are opened.
+    #[command(flatten)]
+    pub(crate) network: NetworkOptions,
+}
+
+/// Runs the command, until a signal.
+///
+/// # Errors
+/// It cannot start, or its sockets fail.
+pub(crate) fn run(args: &GmsArgs) -> Result<(), Failure> {
+    let stop = Stop::on_signals()?;
+    let service = start(args)?;
+    let log = Log {
+        json: args.json,
+        start: Instant::now(),
+    };
+    let cluster = &args.network.cluster;
+    log.line(
+        &format!(
+            "listening on {}, cluster {}",
+            service.address(),
+            printable(cluster)
+        ),
+        &json!({ "event": "listening", "address": service.address(), "cluster": cluster }),
+    )?;
+    while !stop.is_asked() {
+        match service.next_event_timeout(LOOK) {
+            Ok(Some(event)) => {
+                let (text, value) = describe(&event);
+                log.line(&text, &value)?;
+            }
+            Ok(None) => {}
+            Err(RecvError::Closed(reason)) => {
+                return Err(Failure::failed(reason.to_string(), "start it again"));
+            }
+            Err(other) => return Err(other.into()),
+        }
+    }
+    if args.network.verbose
+        && let Ok(snapshot) = service.snapshot()
+    {
+        eprintln!("{}", snapshot.io);
+        for (name, help, value) in snapshot.stats.rows().filter(|(.., value)| *value > 0) {
+            eprintln!("{value:>14}  {name}:{help}");
+        }
+    }
+    service.shutdown();
+    log.line("stopped", &json!({ "event": "stopped" }))
+}
+
+fn start(args: &GmsArgs) -> Result<Service, Failure> {
+    let network = &args.network;
+    let mut builder = Service::builder()
+        .cluster(network.cluster.as_str())
+        .data_port(network.data_port)
+        .source_specific(network.multicast == Multicast::Ssm);
+    if let Some(discovery) = network.discovery {
+        builder = builder.discovery(discovery);
+    }
+    if let Some((first, prefix)) = network.data_range {
+        builder = builder.data_range(first, prefix);
+    }
+    if let Some(family) = family(args) {
+        builder = builder.family(family);
+    }
+    builder = builder.interfaces(&network.interface);
+    let Some(Place { address, zone }) = &args.listen else {
+        return Ok(builder.port(SERVICE_PORT).start()?);
+    };
+    builder = builder.port(address.port());
+    let zone = zone.as_ref();
+    let zone = zone.map_or_else(String::new, |zone| format!("%{zone}"));
+    if !address.ip().is_unspecified() {
+        builder = builder.interface(format!("{}{zone}", address.ip()));
+    }
+    Ok(builder.start()?)
+}
+
+/// The family asked for. `--ipv6` comes first, so that beside an address of IPv4 it is refused and
+/// not passed over.
+fn family(args: &GmsArgs) -> Option<Family> {
+    let listen = args.listen.as_ref();
+    let listened = listen.map(|place| Family::of(place.address.ip()));
+    args.network.ipv6.then_some(Family::V6).or(listened)
+}
+
+/// Lines on stdout, at once, so that whoever started this can read on.
+struct Log {
+    json: bool,
+    start: Instant,
+}
+
+impl Log {
+    fn line(&self, text: &str, value: &Value) -> Result<(), Failure> {
+        let mut stdout = io::stdout().lock();
+        let written = match self.json {
+            true => writeln!(stdout, "{value}"),
+            false => writeln!(
+                stdout,
+                "{:>9.3} s  {text}",
+                self.start.elapsed().as_secs_f64()
+            ),
+        };
+        written
+            .and_then(|()| stdout.flush())
+            .map_err(|error| Failure::io("write to stdout", &error))
+    }
+}
+
+fn describe(event: &ServiceEvent) -> (String, Value) {
+    match event {
+        ServiceEvent::Admitted {
+            origin,
+            name,
+            address,
+        } => (
+            format!("admitted {} ({origin}) at {address}", printable(name)),
+            json!({ "event": "admitted", "node": origin.to_string(), "name": name,
+                    "address": address }),
+        ),
+        ServiceEvent::Excluded { origin } => (
+            format!("excluded {origin}: it did not answer"),
+            json!({ "event": "excluded", "node": origin.to_string() }),
+        ),
+        ServiceEvent::OtherFamily { name, address } => (
+            format!(
+                "NOT ADMITTED: {} at {address} is of the other family; start it with an interface \
+                 of the service's",
+                printable(name)
+            ),
+            json!({ "event": "other_family", "name": name, "address": address }),
+        ),
+        ServiceEvent::Left { origin } => (
+            format!("left {origin}"),
+            json!({ "event": "left", "node": origin.to_string() }),
+        ),
+        ServiceEvent::Opened {
+            term,
+            resumed,
+            absent,
+        } => (
+            format!("open, term {term}: {resumed} nodes taken up, {absent} gone"),
+            json!({ "event": "opened", "term": term, "resumed": resumed, "absent": absent }),
+        ),
+        ServiceEvent::Conflict { node, address } => (
+            format!(
+                "CONFLICT: another service ({:x}) of this cluster runs at {address}; stop one of \
+                 them",
+                node.0
+            ),
+            json!({ "event": "conflict", "address": address }),
+        ),
+        ServiceEvent::Yielded { to } => (
+            format!("gave way to {to}"),
+            json!({ "event": "yielded", "address": to }),
+        ),
+        other => (
+            format!("{other:?}"),
+            json!({ "event": "other", "text": format!("{other:?}") }),
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_in_the_log_cannot_steer_the_terminal() {
+        let event = ServiceEvent::Admitted {
+            origin: qsm::Origin::default(),
+            name: "a\u{1b}b".to_owned(),
+            address: "10.0.0.1:7".parse().unwrap(),
+        };
+        let (text, value) = describe(&event);
+        assert_eq!(text, "admitted a\\u{1b}b (0.0) at 10.0.0.1:7");
+        assert_eq!(value["event"], "admitted");
+    }
+}

@@ -1,0 +1,77 @@
+//! `qsm nodes`, `qsm groups`, `qsm regions`: asks the membership service, and writes its answer as
+//! a table or as JSON.
+
+pub(crate) mod groups;
+mod io;
+pub(crate) mod nodes;
+pub(crate) mod regions;
+
+use std::io::{ErrorKind, Write, stdout};
+use std::time::Duration;
+
+use clap::Args;
+use qsm::{Embedded, Node, RequestError};
+use qsm_console::after_help;
+use qsm_console::failure::Failure;
+use qsm_console::options::{NodeOptions, seconds};
+use serde_json::Value;
+
+/// How long a node that only asked may take to say goodbye.
+const GOODBYE: Duration = Duration::from_secs(1);
+
+/// Arguments of the lists.
+#[derive(Debug, Clone, Args)]
+#[command(after_help = after_help!(
+    "qsm nodes                                   what is there"
+    "qsm nodes --io                              how a node here sends and receives"
+    "qsm groups --json | jq '.[] | .name'        for programs"
+    "qsm regions --service 10.0.0.1:4483         of a service that multicast does not reach"
+))]
+pub(crate) struct ListArgs {
+    /// Write JSON: an array of objects
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// How long to look for a membership service, and to wait for its answer
+    #[arg(long, value_name = "SECONDS", default_value = "5", value_parser = seconds)]
+    pub(crate) timeout: Duration,
+    /// The node.
+    #[command(flatten)]
+    pub(crate) node: NodeOptions,
+}
+
+fn ask<T>(
+    args: &ListArgs,
+    question: impl FnOnce(&Node) -> Result<T, RequestError>,
+) -> Result<T, Failure> {
+    let builder = args
+        .node
+        .builder(Embedded::Never)
+        .request_timeout(args.timeout);
+    let node = builder.start()?;
+    let answer = node
+        .wait_admitted(args.timeout)
+        .and_then(|()| question(&node));
+    // The answer is what matters.
+    drop(node.shutdown(GOODBYE));
+    answer.map_err(|error| match error {
+        RequestError::Timeout { .. } => Failure::timeout(
+            format!("no membership service answered within {:?}", args.timeout),
+            "start one with `qsm gms`, or say where it is with --service ADDRESS:PORT and \
+             --interface",
+        ),
+        other => other.into(),
+    })
+}
+
+fn write(text: &str) -> Result<(), Failure> {
+    match stdout().lock().write_all(text.as_bytes()) {
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => {
+            Err(Failure::io("write to stdout", &error))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn write_json(rows: impl Iterator<Item = Value>) -> Result<(), Failure> {
+    write(&format!("{:#}\n", Value::Array(rows.collect())))
+}

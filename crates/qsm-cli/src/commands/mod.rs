@@ -1,0 +1,11 @@
+//! The commands, one file or folder each: its arguments, and what it does.
+//!
+//! `qsm bench` and `qsm demo` are crates of their own, `qsm-measure` and `qsm-demo`.
+
+pub(crate) mod engine;
+pub(crate) mod gms;
+pub(crate) mod lab;
+pub(crate) mod list;
+pub(crate) mod publish;
+pub(crate) mod sim;
+pub(crate) mod subscribe;

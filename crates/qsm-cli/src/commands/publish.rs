@@ -1,0 +1,325 @@
+//! `qsm pub`: lines, frames or a file, published to groups.
+
+use std::fs::File;
+use std::io::{self, BufReader, Read};
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use qsm_console::after_help;
+use qsm_console::failure::Failure;
+use qsm_console::figures;
+use qsm_console::notice::Notices;
+use qsm_console::options::{AttachOptions, NodeOptions, seconds};
+use qsm_console::progress::Progress;
+use qsm_console::stop::Stop;
+
+use crate::frames::{Framing, Reader};
+use crate::member::{Member, Speaker};
+use crate::pattern::check_name;
+
+/// Messages, and bytes, handed from the reading thread at once.
+const BATCH_MESSAGES: usize = 256;
+const BATCH_BYTES: usize = 64 << 10;
+
+/// Batches between the threads.
+const BATCHES_MAX: usize = 4;
+
+/// How often signals, events and the progress line are looked at.
+const LOOK: Duration = Duration::from_millis(200);
+
+/// Arguments of `qsm pub`.
+#[derive(Debug, Clone, Args)]
+#[command(after_help = after_help!(
+    "echo hello | qsm pub news"
+    "qsm pub logs/app logs/all --file app.log        every line to both groups"
+    "qsm pub models/7b --whole weights.bin --wait-members 20"
+    "producer | qsm pub ticks --frames --rate 10000"
+))]
+pub(crate) struct PubArgs {
+    /// Groups to publish to
+    #[arg(required = true, value_name = "GROUP")]
+    pub(crate) groups: Vec<String>,
+    /// Read this file instead of stdin
+    #[arg(long, value_name = "FILE")]
+    pub(crate) file: Option<PathBuf>,
+    /// The input is length-framed: 32-bit little-endian length, then the message
+    #[arg(long)]
+    pub(crate) frames: bool,
+    /// This file, up to 16 MiB, is one message; `-` is stdin
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["file", "frames"])]
+    pub(crate) whole: Option<PathBuf>,
+    /// Messages go to the groups in turn, instead of each to all
+    #[arg(long)]
+    pub(crate) round_robin: bool,
+    /// Begin when each group has this many receivers; 0 does not wait
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(crate) wait_members: u32,
+    /// How long to wait for them
+    #[arg(long, value_name = "SECONDS", default_value = "30", value_parser = seconds)]
+    pub(crate) wait_timeout: Duration,
+    /// Most messages read per second [default: as fast as receivers take them]
+    #[arg(long, value_name = "MESSAGES", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) rate: Option<u32>,
+    /// How long all receivers may take, at the end, to have everything
+    #[arg(long, value_name = "SECONDS", default_value = "60", value_parser = seconds)]
+    pub(crate) flush_timeout: Duration,
+    /// The node.
+    #[command(flatten)]
+    pub(crate) node: NodeOptions,
+    /// Or none.
+    #[command(flatten)]
+    pub(crate) attach: AttachOptions,
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// Whatever keeps a message from every receiver.
+pub(crate) fn run(args: &PubArgs) -> Result<(), Failure> {
+    for group in &args.groups {
+        check_name(group)?;
+    }
+    let (input, framing) = args.input()?;
+    let stop = Stop::on_signals()?;
+    let member = Member::start(&args.node, &args.attach)?;
+    let mut notices = Notices::new(member.events(), args.node.network.verbose);
+    let publishers = member.publishers(&args.groups)?;
+    wait_for_members(args, &publishers, &stop)?;
+    let batches = read_in_background(Reader::new(BufReader::new(input), framing))?;
+    let mut work = Work::new(args, &publishers);
+    let outcome = work.all(&batches, &stop, &mut notices);
+    work.progress.clear();
+    // What was accepted gets through also when reading has failed.
+    let delivered = deliver(&member, args.flush_timeout);
+    notices.drain();
+    if args.node.network.verbose {
+        member.report();
+    }
+    outcome.and(delivered)?;
+    eprintln!("{}", work.summary());
+    Ok(())
+}
+
+impl PubArgs {
+    fn input(&self) -> Result<(Box<dyn Read + Send>, Framing), Failure> {
+        let framing = match (&self.whole, self.frames) {
+            (Some(_), _) => Framing::Whole,
+            (None, true) => Framing::Frames,
+            (None, false) => Framing::Lines,
+        };
+        let input: Box<dyn Read + Send> = match self.whole.as_ref().or(self.file.as_ref()) {
+            Some(path) if path.as_path() != Path::new("-") => {
+                let doing = || format!("open {}", path.display());
+                Box::new(File::open(path).map_err(|error| Failure::io(doing(), &error))?)
+            }
+            _ => Box::new(io::stdin()),
+        };
+        Ok((input, framing))
+    }
+}
+
+fn wait_for_members(args: &PubArgs, publishers: &[Speaker], stop: &Stop) -> Result<(), Failure> {
+    let deadline = Instant::now() + args.wait_timeout;
+    for publisher in publishers.iter().filter(|_| args.wait_members > 0) {
+        while publisher.members()? < args.wait_members {
+            let left = deadline.saturating_duration_since(Instant::now());
+            if stop.is_asked() || left.is_zero() {
+                return Err(too_few(args, publisher));
+            }
+            // In short waits, to hear signals. A wait that was too short is no failure.
+            drop(publisher.wait_for_members(args.wait_members, left.min(LOOK)));
+        }
+    }
+    Ok(())
+}
+
+fn too_few(args: &PubArgs, publisher: &Speaker) -> Failure {
+    let have = publisher.members().unwrap_or(0);
+    Failure::timeout(
+        format!(
+            "group {} has {have} receivers, not {}, after {}",
+            publisher.group(),
+            args.wait_members,
+            figures::duration(args.wait_timeout)
+        ),
+        "start receivers with `qsm sub`, check with `qsm nodes` that they are seen, or give \
+         --wait-members 0 or a longer --wait-timeout",
+    )
+}
+
+fn deliver(member: &Member, timeout: Duration) -> Result<(), Failure> {
+    let flushed = member.flush(timeout);
+    // It ends in any case; what matters was told by the flush.
+    member.shut_down(Duration::from_secs(2));
+    flushed.map_err(|error| {
+        let failure = Failure::from(error);
+        Failure {
+            remedy: "look for receivers that hang or lose too much, or give a longer \
+                     --flush-timeout"
+                .to_owned(),
+            ..failure
+        }
+    })
+}
+
+/// Messages, or why there are no more.
+type Batch = io::Result<Vec<Vec<u8>>>;
+
+/// Reading blocks, and must not keep the program from hearing signals.
+fn read_in_background<R>(mut reader: Reader<BufReader<R>>) -> Result<Receiver<Batch>, Failure>
+where
+    R: Read + Send + 'static,
+{
+    let (sender, receiver) = sync_channel(BATCHES_MAX);
+    thread::Builder::new()
+        .name("input".to_owned())
+        .spawn(move || {
+            if let Err(error) = read_batches(&mut reader, &sender) {
+                // Nobody listens any more when the program is about to end.
+                drop(sender.send(Err(error)));
+            }
+        })
+        .map_err(|error| Failure::io("start a thread", &error))?;
+    Ok(receiver)
+}
+
+fn read_batches<R: Read>(
+    reader: &mut Reader<BufReader<R>>,
+    sender: &SyncSender<Batch>,
+) -> io::Result<()> {
+    let mut batch = Vec::new();
+    let mut bytes = 0;
+    loop {
+        let message = match reader.next_message() {
+            Ok(Some(message)) => message.to_vec(),
+            end => {
+                drop(sender.send(Ok(batch)));
+                return end.map(drop);
+            }
+        };
+        bytes += message.len();
+        batch.push(message);
+        // A batch does not wait for input that may be long in coming.
+        if batch.len() >= BATCH_MESSAGES || bytes >= BATCH_BYTES || !reader.has_buffered() {
+            if sender.send(Ok(std::mem::take(&mut batch))).is_err() {
+                return Ok(());
+            }
+            bytes = 0;
+        }
+    }
+}
+
+struct Work<'a> {
+    args: &'a PubArgs,
+    publishers: &'a [Speaker],
+    start: Instant,
+    read: u64,
+    sent: u64,
+    bytes: u64,
+    progress: Progress,
+}
+
+impl<'a> Work<'a> {
+    fn new(args: &'a PubArgs, publishers: &'a [Speaker]) -> Self {
+        Self {
+            args,
+            publishers,
+            start: Instant::now(),
+            read: 0,
+            sent: 0,
+            bytes: 0,
+            progress: Progress::new(),
+        }
+    }
+
+    fn all(
+        &mut self,
+        batches: &Receiver<Batch>,
+        stop: &Stop,
+        notices: &mut Notices,
+    ) -> Result<(), Failure> {
+        while !stop.is_asked() {
+            match batches.recv_timeout(LOOK) {
+                Ok(Ok(batch)) => self.batch(&batch, stop)?,
+                Ok(Err(error)) => return Err(Failure::io("read the input", &error)),
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => break,
+            }
+            notices.drain();
+            if self.progress.is_due() {
+                self.progress.show(&self.figures());
+            }
+        }
+        Ok(())
+    }
+
+    fn batch(&mut self, batch: &[Vec<u8>], stop: &Stop) -> Result<(), Failure> {
+        for message in batch {
+            if !self.wait_turn(stop) {
+                return Ok(());
+            }
+            self.message(message)?;
+        }
+        Ok(())
+    }
+
+    /// Waits as the rate demands; false if the user wants an end.
+    fn wait_turn(&self, stop: &Stop) -> bool {
+        let Some(rate) = self.args.rate else {
+            return !stop.is_asked();
+        };
+        let due = self.start + Duration::from_secs_f64(self.read as f64 / f64::from(rate));
+        while !stop.is_asked() {
+            let left = due.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return true;
+            }
+            thread::sleep(left.min(LOOK));
+        }
+        false
+    }
+
+    fn message(&mut self, message: &[u8]) -> Result<(), Failure> {
+        let one = match self.args.round_robin {
+            // Shorter than memory, so it fits.
+            true => Some((self.read % self.publishers.len() as u64) as usize),
+            false => None,
+        };
+        self.read += 1;
+        for (at, publisher) in self.publishers.iter().enumerate() {
+            if one.is_none_or(|one| one == at) {
+                publisher.send(message)?;
+                self.sent += 1;
+                self.bytes += message.len() as u64;
+            }
+        }
+        Ok(())
+    }
+
+    fn figures(&self) -> String {
+        let elapsed = self.start.elapsed();
+        let per_second = |number: u64| number as f64 / elapsed.as_secs_f64().max(1e-6);
+        format!(
+            "{} messages, {} in {} ({} messages/s, {}/s)",
+            figures::count(self.sent),
+            figures::bytes(self.bytes),
+            figures::duration(elapsed),
+            figures::rate(per_second(self.sent)),
+            figures::bytes(per_second(self.bytes) as u64),
+        )
+    }
+
+    fn summary(&self) -> String {
+        let groups = match self.publishers {
+            [one] => format!("group {}", one.group()),
+            many => format!("{} groups", many.len()),
+        };
+        format!(
+            "qsm: published {} to {groups}; all receivers have everything",
+            self.figures()
+        )
+    }
+}

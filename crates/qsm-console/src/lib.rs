@@ -1,0 +1,15 @@
+//! The console side of commands: what each of them reads and writes in the same way.
+//!
+//! Options and their help, exit codes with cause and remedy, signals, tables, numbers and hashes
+//! as text. It knows no command; the program, the demonstration and the benchmark are built on it.
+
+#![forbid(unsafe_code)]
+
+pub mod digest;
+pub mod failure;
+pub mod figures;
+pub mod notice;
+pub mod options;
+pub mod progress;
+pub mod stop;
+pub mod table;

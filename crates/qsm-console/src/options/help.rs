@@ -1,0 +1,17 @@
+//! The end of help texts.
+
+/// Examples and exit codes, for below a help text.
+#[macro_export]
+macro_rules! after_help {
+    ($($line:literal)*) => {
+        concat!(
+            "Examples:\n", $("  ", $line, "\n",)*
+            "\nExit codes:\n",
+            "  0  done\n",
+            "  1  failure: system, network or data; the error says what to do\n",
+            "  2  the command line cannot be understood\n",
+            "  3  what was waited for did not happen in time\n",
+            "  4  done, but messages were lost or dropped on the way",
+        )
+    };
+}

@@ -1,0 +1,16 @@
+//! Options that several commands have, with their help texts, and readers of their values.
+
+mod address;
+mod attach;
+mod help;
+mod network;
+mod node;
+mod quantity;
+mod threads;
+
+pub use address::Place;
+pub use attach::AttachOptions;
+pub use network::{Multicast, NetworkOptions};
+pub use node::NodeOptions;
+pub use quantity::{loss_ppm, seconds, size};
+pub use threads::{Cpus, ThreadOptions, cores};

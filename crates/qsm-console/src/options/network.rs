@@ -1,0 +1,75 @@
+//! The options of everything that opens sockets.
+
+use std::net::{IpAddr, SocketAddr};
+
+use clap::{Args, ValueEnum};
+use qsm::DATA_PORT;
+
+use super::address::Place;
+
+/// Options of everything that opens sockets.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Network")]
+pub struct NetworkOptions {
+    /// Network interface, by name or address: eth0, 10.0.0.1, fd00::1, fe80::1%eth0 [default: the
+    /// most fitting one]. Given twice: everything goes by both networks, of which one may fail; in
+    /// the same order on all hosts
+    #[arg(long, value_name = "INTERFACE")]
+    pub interface: Vec<String>,
+    /// Use IPv6, where the addresses given do not say it [default: IPv4 where there is a choice]
+    #[arg(long)]
+    pub ipv6: bool,
+    /// Cluster; clusters do not see each other
+    #[arg(long, value_name = "NAME", default_value = "default")]
+    pub cluster: String,
+    /// Multicast address at which membership services are announced and looked for [default:
+    /// 239.192.83.77:4483, with IPv6 [ff15::8000:534d]:4483]
+    #[arg(long, value_name = "ADDRESS:PORT", value_parser = multicast)]
+    pub discovery: Option<SocketAddr>,
+    /// Port of the multicast addresses that the membership service hands out
+    #[arg(long, value_name = "PORT", default_value_t = DATA_PORT)]
+    pub data_port: u16,
+    /// Whom nodes receive from at the addresses that the membership service hands out: anybody, or
+    /// the senders that it names, by addresses of 232.192.0.0/14, with IPv6 ff35::/96
+    #[arg(long, value_name = "KIND", value_enum, default_value_t = Multicast::Asm, conflicts_with = "data_range")]
+    pub multicast: Multicast,
+    /// Range of the multicast addresses that the membership service hands out [default:
+    /// 239.192.0.0/14, with IPv6 ff15::/64]
+    #[arg(long, value_name = "ADDRESS/LENGTH", value_parser = range)]
+    pub data_range: Option<(IpAddr, u8)>,
+    /// Say on stderr what happens, and at the end what was counted
+    #[arg(long, short)]
+    pub verbose: bool,
+}
+
+/// Whom a multicast address is received from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Multicast {
+    /// Anybody
+    Asm,
+    /// Named senders (source-specific, RFC 4607)
+    Ssm,
+}
+
+fn range(text: &str) -> Result<(IpAddr, u8), String> {
+    let parsed = text
+        .split_once('/')
+        .and_then(|(first, prefix)| Some((first.parse().ok()?, prefix.parse().ok()?)));
+    let (first, prefix): (IpAddr, u8) =
+        parsed.ok_or("not a range, such as 239.192.0.0/14 or ff15::/64")?;
+    if !first.is_multicast() {
+        return Err("not multicast addresses: those begin with 224 to 239, or ff".to_owned());
+    }
+    Ok((first, prefix))
+}
+
+fn multicast(text: &str) -> Result<SocketAddr, String> {
+    let Place { address, zone } = Place::parse(text)?;
+    if zone.is_some() {
+        return Err("say the interface by --interface, not after the address".to_owned());
+    }
+    if !address.ip().is_multicast() {
+        return Err("not a multicast address: those begin with 224 to 239, or ff".to_owned());
+    }
+    Ok(address)
+}

@@ -1,0 +1,96 @@
+//! The options of a node.
+
+use std::hash::{BuildHasher, RandomState};
+
+use clap::Args;
+use qsm::{Builder, Embedded, Family, FaultConfig, Node};
+
+use super::address::Place;
+use super::network::{Multicast, NetworkOptions};
+use super::quantity::{loss_ppm, size};
+use super::threads::ThreadOptions;
+
+/// Options of a node.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Network")]
+pub struct NodeOptions {
+    /// What all sockets share.
+    #[command(flatten)]
+    pub network: NetworkOptions,
+    /// What this node calls itself in `qsm nodes` [default: its number]
+    #[arg(long, value_name = "NAME")]
+    pub name: Option<String>,
+    /// Where the membership service is [default: look for it by multicast]
+    #[arg(long, value_name = "ADDRESS:PORT", value_parser = Place::parse)]
+    pub service: Option<Place>,
+    /// Receive buffer of each socket, bytes; with suffix k or M [default: 32M]
+    #[arg(long, value_name = "BYTES", value_parser = size)]
+    pub receive_buffer: Option<usize>,
+    /// Lose this share of what is received, at random, to try the repair
+    #[arg(long, value_name = "PERCENT", default_value = "0", value_parser = loss_ppm)]
+    pub loss: u32,
+    /// Run a membership service in this process, at once
+    #[arg(long, conflicts_with = "no_embedded_gms")]
+    pub embedded_gms: bool,
+    /// Never run a membership service in this process, even if none is found
+    #[arg(long)]
+    pub no_embedded_gms: bool,
+    /// Its core threads.
+    #[command(flatten)]
+    pub threads: ThreadOptions,
+}
+
+impl NodeOptions {
+    /// The faults to inject, if any; each process has its own random sequence.
+    #[must_use]
+    pub fn fault(&self) -> Option<FaultConfig> {
+        (self.loss > 0).then(|| FaultConfig {
+            seed: RandomState::new().hash_one(0),
+            loss_ppm: self.loss,
+            ..FaultConfig::default()
+        })
+    }
+
+    /// A node as these options describe it; `embedded` is for when they say nothing of that.
+    #[must_use = "a builder does nothing before `start`"]
+    pub fn builder(&self, embedded: Embedded) -> Builder {
+        let network = &self.network;
+        let embedded = match (self.embedded_gms, self.no_embedded_gms) {
+            (true, _) => Embedded::Always,
+            (_, true) => Embedded::Never,
+            _ => embedded,
+        };
+        let mut builder = Node::builder()
+            .cluster(network.cluster.as_str())
+            .data_port(network.data_port)
+            .source_specific(network.multicast == Multicast::Ssm)
+            .embedded_service(embedded);
+        if let Some(discovery) = network.discovery {
+            builder = builder.discovery(discovery);
+        }
+        if let Some((first, prefix)) = network.data_range {
+            builder = builder.data_range(first, prefix);
+        }
+        if network.ipv6 {
+            builder = builder.family(Family::V6);
+        }
+        let zone = self.service.as_ref().and_then(|place| place.zone.as_ref());
+        match zone.filter(|_| network.interface.is_empty()) {
+            Some(zone) => builder = builder.interface(zone),
+            None => builder = builder.interfaces(&network.interface),
+        }
+        if let Some(name) = &self.name {
+            builder = builder.name(name.as_str());
+        }
+        if let Some(service) = &self.service {
+            builder = builder.service(service.address);
+        }
+        if let Some(bytes) = self.receive_buffer {
+            builder = builder.receive_buffer(bytes);
+        }
+        if let Some(fault) = self.fault() {
+            builder = builder.fault(fault);
+        }
+        self.threads.apply(builder)
+    }
+}

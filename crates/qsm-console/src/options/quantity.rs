@@ -1,0 +1,69 @@
+//! Quantities with their units, as options take them.
+
+use std::time::Duration;
+
+/// Seconds with a fraction, as options take them.
+///
+/// # Errors
+/// Not a number from 0 to a million.
+pub fn seconds(text: &str) -> Result<Duration, String> {
+    let number: f64 = text
+        .parse()
+        .map_err(|_| "not a number of seconds".to_owned())?;
+    if !(0.0..=1e6).contains(&number) {
+        return Err("must be between 0 and 1000000 seconds".to_owned());
+    }
+    Ok(Duration::from_secs_f64(number))
+}
+
+/// Percent into parts per million.
+///
+/// # Errors
+/// Not a number from 0 to 100.
+pub fn loss_ppm(text: &str) -> Result<u32, String> {
+    let number: f64 = text
+        .trim_end_matches('%')
+        .parse()
+        .map_err(|_| "not a number of percent".to_owned())?;
+    if !(0.0..=100.0).contains(&number) {
+        return Err("must be between 0 and 100".to_owned());
+    }
+    // At most a million, and not negative.
+    Ok((number * 1e4).round() as u32)
+}
+
+/// Bytes, with suffix k (1024) or M (1024 k).
+///
+/// # Errors
+/// Not such a number.
+pub fn size(text: &str) -> Result<usize, String> {
+    let (digits, shift) = match text.char_indices().last() {
+        Some((at, 'k' | 'K')) => (&text[..at], 10),
+        Some((at, 'm' | 'M')) => (&text[..at], 20),
+        _ => (text, 0),
+    };
+    let number: usize = digits
+        .parse()
+        .map_err(|_| "not a number of bytes".to_owned())?;
+    number
+        .checked_mul(1 << shift)
+        .ok_or_else(|| "too large".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quantities_are_read_with_their_units() {
+        assert_eq!(size("8M"), Ok(8 << 20));
+        assert_eq!(size("64k"), Ok(64 << 10));
+        assert_eq!(size("17"), Ok(17));
+        assert!(size("x").is_err() && size("").is_err());
+        assert!(size("99999999999999M").is_err());
+        assert_eq!(loss_ppm("2%"), Ok(20_000));
+        assert_eq!(loss_ppm("0.0001"), Ok(1));
+        assert_eq!(seconds("1.5"), Ok(Duration::from_millis(1500)));
+        assert!(seconds("-1").is_err() && seconds("NaN").is_err());
+    }
+}

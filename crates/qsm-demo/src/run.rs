@@ -1,0 +1,336 @@
+//! One run of the demonstration: the steps, from the first process to the verdict.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use qsm::Family;
+use qsm_console::failure::Failure;
+use qsm_console::figures;
+use qsm_console::stop::Stop;
+use qsm_processes::{ProcessGroup, ProcessIndex};
+
+use crate::DemoArgs;
+use crate::messages::{self, DemoCommand, End, Range};
+use crate::plan::{Plan, Size, Source};
+use crate::processes::DemoProcesses;
+use crate::screen::Screen;
+use crate::summary::Summary;
+use crate::verify::{self, ByGroup, Evidence};
+
+/// Time that setting up and comparing take beside publishing, for the progress bar.
+const OVERHEAD: Duration = Duration::from_secs(8);
+
+/// How long receivers may take for the rest, when the senders have nothing more.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// A demonstration in progress: its processes, and what is known of them.
+pub(crate) struct DemoRun {
+    plan: Plan,
+    size: Size,
+    pub(crate) processes: DemoProcesses,
+    receivers: Vec<ProcessIndex>,
+    senders: Vec<ProcessIndex>,
+    summary: Summary,
+}
+
+impl DemoRun {
+    pub(crate) fn new(args: &DemoArgs) -> Result<Self, Failure> {
+        let size = if args.quick { Size::Quick } else { Size::Full };
+        let stop = Stop::on_signals()?;
+        let mut screen = Screen::new(args.published_for() + OVERHEAD);
+        let family = if args.ipv6 { Family::V6 } else { Family::V4 };
+        let group = ProcessGroup::new(args.loopback, family)?;
+        if let Some(why) = &group.without_lab {
+            screen.say(&format!("all on this host, over loopback: {why}"));
+        }
+        Ok(Self {
+            plan: Plan::new(size),
+            size,
+            processes: DemoProcesses::new(group, screen, stop, Instant::now() + args.timeout),
+            receivers: Vec::new(),
+            senders: Vec::new(),
+            summary: Summary::default(),
+        })
+    }
+
+    pub(crate) fn run(&mut self, args: &DemoArgs) -> Result<(), Failure> {
+        self.set_up(args)?;
+        let published = Instant::now();
+        let third = args.published_for() / 3;
+        self.processes.run_for("publishing", third)?;
+        self.crash()?;
+        let rest = args.published_for().saturating_sub(published.elapsed());
+        self.processes
+            .run_for("publishing on", rest.max(third / 2))?;
+        self.tell(&self.senders.clone(), &DemoCommand::Finish);
+        let senders = self.senders.clone();
+        self.summary.published_for = published.elapsed();
+        self.processes
+            .wait("waiting until everything is stable", &senders, |state| {
+                state.published.is_some()
+            })?;
+        self.collect()
+    }
+
+    /// The service first, then receivers, then senders, each when the former are ready.
+    fn set_up(&mut self, args: &DemoArgs) -> Result<(), Failure> {
+        let service = self.processes.start("gms", &["gms", "--json"])?;
+        self.processes
+            .wait_until("starting the membership service", |processes| {
+                if processes.service.is_some() {
+                    Vec::new()
+                } else {
+                    vec![service]
+                }
+            })?;
+        let address = self.processes.service.clone().unwrap_or_default();
+        let loss = (f64::from(args.loss) / 1e4).to_string();
+        let size = self.size.name();
+        for index in 0..self.plan.receivers() {
+            let name = format!("receiver-{}", index + 1);
+            let number = index.to_string();
+            let words = [
+                "demo-node",
+                "--size",
+                size,
+                "receive",
+                "--index",
+                &number,
+                "--name",
+                &name,
+                "--service",
+                &address,
+                "--loss",
+                &loss,
+            ];
+            self.receivers.push(self.processes.start(&name, &words)?);
+        }
+        let receivers = self.receivers.clone();
+        let what = "starting receivers, each subscribing all its groups at once";
+        self.processes
+            .wait(what, &receivers, |state| state.origin.is_some())?;
+        let files = args
+            .files
+            .as_ref()
+            .map(|path| path.to_string_lossy().into_owned());
+        for source in Source::ALL {
+            let name = format!("sender-{}", source.name());
+            let mut words = vec![
+                "demo-node",
+                "--size",
+                size,
+                "publish",
+                "--source",
+                source.name(),
+                "--name",
+                &name,
+                "--service",
+                &address,
+            ];
+            if let Some(files) = &files {
+                words.extend(["--files", files]);
+            }
+            self.senders.push(self.processes.start(&name, &words)?);
+        }
+        let senders = self.senders.clone();
+        self.processes
+            .wait("starting senders", &senders, |state| state.origin.is_some())?;
+        self.tell(&senders, &DemoCommand::Start);
+        self.processes.wait(
+            "waiting until senders know all receivers",
+            &senders,
+            |state| state.started,
+        )
+    }
+
+    /// A receiver is killed, and started again when the others have noticed.
+    fn crash(&mut self) -> Result<(), Failure> {
+        let victim = self.receivers[self.plan.victim()];
+        let senders = self.senders.clone();
+        let name = self.processes.group.name(victim).to_owned();
+        let origin = self.processes.states[victim]
+            .origin
+            .clone()
+            .unwrap_or_default();
+        let all = self.plan.members(self.plan.cluster_wide());
+        let killed = Instant::now();
+        self.processes.kill(victim)?;
+        let what = format!("{name} was killed; the others go on");
+        self.processes.wait_until(&what, |processes| {
+            if processes.excluded.iter().any(|(node, _)| *node == origin) {
+                Vec::new()
+            } else {
+                vec![0]
+            }
+        })?;
+        let excluded = self
+            .processes
+            .excluded
+            .iter()
+            .find(|(node, _)| *node == origin);
+        let excluded = excluded.map_or_else(Instant::now, |(_, at)| *at);
+        self.summary.excluded_after = excluded.duration_since(killed);
+        self.processes
+            .wait(&what, &senders, |state| state.members < all)?;
+        let restarted = Instant::now();
+        self.processes.restart(victim)?;
+        let what = format!("{name} was restarted and joins again");
+        self.processes
+            .wait(&what, &[victim], |state| state.origin.is_some())?;
+        self.summary.rejoined_after = restarted.elapsed();
+        self.tell(&senders, &DemoCommand::Mark);
+        self.processes.wait(&what, &senders, |state| state.marked)?;
+        self.summary.known_after = restarted.elapsed();
+        let line = format!(
+            "{name} killed: excluded after {}, restarted: back after {}",
+            figures::duration(self.summary.excluded_after),
+            figures::duration(self.summary.rejoined_after)
+        );
+        self.processes.screen.say(&line);
+        Ok(())
+    }
+
+    /// What everybody received, and whether that is what was published.
+    fn collect(&mut self) -> Result<(), Failure> {
+        let mut evidence = Evidence {
+            restarted: Some(self.plan.victim()),
+            ..Evidence::default()
+        };
+        for &sender in &self.senders {
+            let state = &self.processes.states[sender];
+            let published = state.published.iter().flatten();
+            let groups: ByGroup = published.map(|row| (row.group, *row)).collect();
+            evidence
+                .published
+                .insert(state.origin.clone().unwrap_or_default(), groups);
+        }
+        for (index, &receiver) in self.receivers.iter().enumerate() {
+            let ends = self.ends(&evidence, index);
+            // Fits for centuries.
+            let patience_ms = PATIENCE.as_millis() as u64;
+            self.processes
+                .group
+                .tell(receiver, &DemoCommand::Report { ends, patience_ms });
+        }
+        let receivers = self.receivers.clone();
+        let what = "collecting what was received";
+        self.processes
+            .wait(what, &receivers, |state| state.received.is_some())?;
+        for &receiver in &receivers {
+            let received = self.processes.states[receiver].received.take();
+            evidence.received.push(received.unwrap_or_default());
+        }
+        self.compare(&evidence)
+    }
+
+    /// What this receiver should have at the end.
+    fn ends(&self, evidence: &Evidence, receiver: usize) -> Vec<End> {
+        let mut ends = Vec::new();
+        for (sender, groups) in &evidence.published {
+            let due = groups.values().filter(|row| {
+                let before = if evidence.restarted == Some(receiver) {
+                    row.mark
+                } else {
+                    0
+                };
+                row.count > before && self.plan.receives(receiver, row.group)
+            });
+            ends.extend(due.map(|row| End {
+                group: row.group,
+                sender: sender.clone(),
+                last: row.count,
+            }));
+        }
+        ends
+    }
+
+    fn compare(&mut self, evidence: &Evidence) -> Result<(), Failure> {
+        let (faults, claims) = evidence.check(&self.plan);
+        self.summary.faults = faults;
+        let mut answers: BTreeMap<(String, Range), String> = BTreeMap::new();
+        let senders = self.senders.clone();
+        for (sender, ranges) in verify::questions(&claims) {
+            let process = senders.iter().copied().find(|&process| {
+                self.processes.states[process].origin.as_deref() == Some(sender.as_str())
+            });
+            let Some(process) = process else {
+                continue;
+            };
+            self.processes.group.tell(
+                process,
+                &DemoCommand::Hash {
+                    ranges: ranges.clone(),
+                },
+            );
+            self.processes
+                .wait("comparing SHA-256s", &[process], |state| {
+                    state.hashes.is_some()
+                })?;
+            let hashes = self.processes.states[process]
+                .hashes
+                .take()
+                .unwrap_or_default();
+            let keys = ranges.into_iter().map(|range| (sender.clone(), range));
+            answers.extend(keys.zip(hashes));
+        }
+        self.summary
+            .faults
+            .extend(verify::compare(&self.plan, &claims, &answers));
+        self.summary.hashes_compared = claims.len();
+        Ok(())
+    }
+
+    fn tell(&mut self, processes: &[ProcessIndex], told: &DemoCommand) {
+        for &process in processes {
+            self.processes.group.tell(process, told);
+        }
+    }
+
+    pub(crate) fn summary(&self, args: &DemoArgs) -> Summary {
+        let figures = |processes: &[ProcessIndex]| -> Vec<messages::Figures> {
+            processes
+                .iter()
+                .map(|&process| self.processes.states[process].figures)
+                .collect()
+        };
+        let (receivers, senders) = (figures(&self.receivers), figures(&self.senders));
+        let sum = |of: &[messages::Figures], what: fn(&messages::Figures) -> u64| {
+            of.iter().map(what).sum()
+        };
+        let mut medians: Vec<u64> = receivers
+            .iter()
+            .map(|figures| figures.repair_p50_us)
+            .collect();
+        // Who repaired nothing has no median.
+        medians.retain(|&median| median > 0);
+        medians.sort_unstable();
+        let median = medians.get(medians.len() / 2).copied().unwrap_or_default();
+        let regions = self
+            .senders
+            .first()
+            .map(|&process| &self.processes.states[process].regions);
+        let on_hosts = self.processes.group.without_lab.is_none();
+        Summary {
+            hosts: if on_hosts {
+                self.processes.group.count()
+            } else {
+                0
+            },
+            receivers: receivers.len(),
+            senders: senders.len(),
+            groups: self.plan.groups.len(),
+            regions: regions.cloned().unwrap_or_default(),
+            published_messages: sum(&senders, |figures| figures.messages),
+            published_bytes: sum(&senders, |figures| figures.bytes),
+            received_messages: sum(&receivers, |figures| figures.messages),
+            received_bytes: sum(&receivers, |figures| figures.bytes),
+            loss_ppm: args.loss,
+            injected: sum(&receivers, |figures| figures.injected),
+            kernel_drops: sum(&receivers, |figures| figures.kernel_drops),
+            from_receivers: sum(&receivers, |figures| figures.from_receivers),
+            from_sender: sum(&receivers, |figures| figures.from_sender),
+            repair_p50: Duration::from_micros(median),
+            ..self.summary.clone()
+        }
+    }
+}

@@ -1,0 +1,140 @@
+//! `qsm bench`: what Quicksilver reaches on these hosts, every message verified.
+//!
+//! ```text
+//!  throughput, latency ──► local: processes on this machine ──► send, receive ──► results ──► tables
+//!                                        └──► raw: the same sockets alone             └──► JSON, SVG
+//!  send, receive: the same on several hosts, started by hand
+//! ```
+//!
+//! A sender says at its end how much it sent; a receiver is done when it has all of that from all
+//! senders, and fails if anything is missing or not what was sent.
+
+#![forbid(unsafe_code)]
+
+mod check;
+mod clock;
+mod cpu_assignment;
+mod echo;
+mod latencies;
+mod latency;
+mod message;
+mod names;
+mod options;
+mod pace;
+mod plot;
+mod raw;
+mod receive;
+mod report;
+mod send;
+mod show;
+mod spread;
+mod stages;
+mod throughput;
+mod trial;
+
+use std::time::Duration;
+
+use clap::{Args, Subcommand};
+use qsm_console::after_help;
+use qsm_console::failure::Failure;
+use qsm_console::stop::Stop;
+use serde_json::json;
+
+use crate::options::{LoadOptions, LocalOptions};
+use crate::trial::Trial;
+
+/// Messages per second of the short latency run.
+const SHORT_RATE: u32 = 1000;
+
+/// Length of a short run.
+const SHORT: Duration = Duration::from_secs(1);
+
+/// Arguments of `qsm bench`.
+#[derive(Debug, Clone, Args)]
+#[command(args_conflicts_with_subcommands = true, after_help = after_help!(
+    "qsm bench                                     a short run of both, over loopback"
+    "qsm bench throughput --receivers 3 --raw      share of what the sockets reach alone"
+    "qsm bench latency --rate 5000 --loss 1        percentiles, stages, repairs"
+    "qsm bench receive                             between hosts: on each receiving one, then"
+    "qsm bench send --receivers 2                  on the sending one"
+))]
+pub struct BenchArgs {
+    /// What to measure.
+    #[command(subcommand)]
+    command: Option<BenchCommand>,
+    /// Where a short run of both goes.
+    #[command(flatten)]
+    local: LocalOptions,
+}
+
+/// The benchmarks.
+#[derive(Debug, Clone, Subcommand)]
+enum BenchCommand {
+    /// As many messages as all receivers take, on this machine
+    Throughput(throughput::ThroughputArgs),
+    /// How long messages take at a fixed rate, on this machine
+    Latency(latency::LatencyArgs),
+    /// How long bare UDP multicast takes, on this machine
+    Ping(latency::PingArgs),
+    /// The sender of a benchmark between hosts
+    Send(send::SendArgs),
+    /// A receiver of a benchmark between hosts
+    Receive(receive::ReceiveArgs),
+    /// One process without the protocol
+    #[command(hide = true)]
+    Raw(raw::RawArgs),
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// Something was not delivered as it was sent, or could not be run at all.
+pub fn run(args: &BenchArgs) -> Result<(), Failure> {
+    match &args.command {
+        Some(BenchCommand::Throughput(args)) => throughput::run(args),
+        Some(BenchCommand::Latency(args)) => latency::run(args),
+        Some(BenchCommand::Ping(args)) => latency::ping(args),
+        Some(BenchCommand::Send(args)) => send::run(args),
+        Some(BenchCommand::Receive(args)) => receive::run(args),
+        Some(BenchCommand::Raw(args)) => raw::run(args),
+        None => both(&args.local),
+    }
+}
+
+fn both(local: &LocalOptions) -> Result<(), Failure> {
+    if local.plot.is_some() {
+        return Err(Failure::usage(
+            "--plot is for one benchmark",
+            "give it to `qsm bench throughput` or `qsm bench latency`",
+        ));
+    }
+    local.check_timed()?;
+    let stop = Stop::on_signals()?;
+    let load = |payload| LoadOptions {
+        payload,
+        groups: 1,
+        duration: Some(SHORT),
+        messages: None,
+        spin: false,
+    };
+    let (bulk, small) = (load(1000), load(100));
+    let throughput = throughput::measure(&bulk, local, &stop)?;
+    let trial = Trial {
+        load: &small,
+        local,
+        rate: Some(SHORT_RATE),
+        round_trip: false,
+    };
+    let latency = latency::measure(&trial, &stop)?;
+    if local.json {
+        let latency = latency.json(&small, local);
+        return show::print_json(&json!({
+            "benchmark": "both", "throughput": throughput.json(&bulk, local), "latency": latency,
+        }));
+    }
+    show::print(&format!(
+        "throughput, messages of 1000 bytes\n{}\nlatency, {SHORT_RATE} messages/s of 100 bytes\n{}",
+        throughput.text(),
+        latency.text()
+    ))
+}

@@ -1,0 +1,146 @@
+//! The options that the commands of `qsm bench` share.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+use qsm::Family;
+use qsm_console::failure::Failure;
+use qsm_console::options::{cores, loss_ppm, seconds, size};
+
+use crate::message::{PLAIN_BYTES, STAMPED_BYTES};
+
+/// Longest message, as the library has it by default.
+const PAYLOAD_BYTES_MAX: usize = 16 << 20;
+
+/// What is sent.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Load")]
+pub(crate) struct LoadOptions {
+    /// Length of a message, bytes; with suffix k or M
+    #[arg(long, value_name = "BYTES", default_value = "1000", value_parser = size)]
+    pub(crate) payload: usize,
+    /// Groups that messages are published to, in turn
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub(crate) groups: u32,
+    /// How long each sender sends [default: 2]
+    #[arg(long, value_name = "SECONDS", value_parser = seconds, conflicts_with = "messages")]
+    pub(crate) duration: Option<Duration>,
+    /// How many messages each sender sends, however long it takes
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) messages: Option<u64>,
+    /// Never sleep: lowest latency, for a whole CPU in each process
+    #[arg(long)]
+    pub(crate) spin: bool,
+}
+
+impl LoadOptions {
+    /// How long it is to last, if that was not left to the number of messages.
+    #[must_use]
+    pub(crate) fn lasts(&self) -> Option<Duration> {
+        match self.messages {
+            Some(_) => None,
+            None => Some(self.duration.unwrap_or(Duration::from_secs(2))),
+        }
+    }
+
+    /// Whether such messages can be made.
+    ///
+    /// # Errors
+    /// The payload is too short or too long.
+    pub(crate) fn check(&self, timed: bool) -> Result<(), Failure> {
+        let min = if timed { STAMPED_BYTES } else { PLAIN_BYTES };
+        if (min..=PAYLOAD_BYTES_MAX).contains(&self.payload) {
+            return Ok(());
+        }
+        let what = if timed { "its times" } else { "its number" };
+        Err(Failure::usage(
+            format!("a payload of {} bytes cannot be sent", self.payload),
+            format!(
+                "give --payload {min}, which holds {what}, to {PAYLOAD_BYTES_MAX}, the longest \
+                 message"
+            ),
+        ))
+    }
+
+    /// The same, as arguments of another process.
+    #[must_use]
+    pub(crate) fn arguments(&self) -> Vec<String> {
+        let mut words = vec![
+            format!("--payload={}", self.payload),
+            format!("--groups={}", self.groups),
+        ];
+        match (self.messages, self.lasts()) {
+            (Some(messages), _) => words.push(format!("--messages={messages}")),
+            (None, Some(lasts)) => words.push(format!("--duration={}", lasts.as_secs_f64())),
+            (None, None) => {}
+        }
+        words.extend(self.spin.then(|| "--spin".to_owned()));
+        words
+    }
+}
+
+/// What runs on this machine, and how it is shown.
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a flag of the command line"
+)]
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Local run")]
+pub(crate) struct LocalOptions {
+    /// Receiving processes
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=200))]
+    pub(crate) receivers: u16,
+    /// Sending processes
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=50))]
+    pub(crate) senders: u16,
+    /// Lose this share of the packets at each receiver, independently
+    #[arg(long, value_name = "PERCENT", default_value = "0", value_parser = loss_ppm)]
+    pub(crate) loss: u32,
+    /// Core threads of each process; for throughput, and worth it with several --groups
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = cores)]
+    pub(crate) cores: usize,
+    /// Keep each core thread, and each process of --raw, on one CPU, so that all have alike to do
+    #[arg(long)]
+    pub(crate) pin: bool,
+    /// Repetitions; shown are medians, and the least and the most
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..=1000))]
+    pub(crate) runs: u16,
+    /// Each process on a host of its own, out of network namespaces, instead of loopback (as root)
+    #[arg(long)]
+    pub(crate) lab: bool,
+    /// Use IPv6; over loopback that takes a route for multicast, which the error names
+    #[arg(long)]
+    pub(crate) ipv6: bool,
+    /// Also measure the same sockets without the protocol, in turn with it
+    #[arg(long)]
+    pub(crate) raw: bool,
+    /// Write results as JSON, in one line
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Draw them too
+    #[arg(long, value_name = "FILE.svg")]
+    pub(crate) plot: Option<PathBuf>,
+}
+
+impl LocalOptions {
+    /// Whether messages can be timed.
+    ///
+    /// # Errors
+    /// Several core threads, which only throughput is measured of.
+    pub(crate) fn check_timed(&self) -> Result<(), Failure> {
+        match self.cores {
+            1 => Ok(()),
+            _ => Err(Failure::usage(
+                "messages are timed at one core thread",
+                "leave out --cores, or measure with `qsm bench throughput`",
+            )),
+        }
+    }
+
+    /// Family of all addresses.
+    #[must_use]
+    pub(crate) fn family(&self) -> Family {
+        if self.ipv6 { Family::V6 } else { Family::V4 }
+    }
+}
