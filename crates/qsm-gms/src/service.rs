@@ -13,7 +13,7 @@ use qsm_wire::{
 
 use crate::clients::{Clients, Standing, Unknown};
 use crate::detector::{Detector, Verdict};
-use crate::hold::{Hello, Hold};
+use crate::hold::Hold;
 use crate::registry::Registry;
 use crate::{ServiceConfig, ServiceConfigError, ServiceEvent, ServiceStats};
 
@@ -421,38 +421,7 @@ impl Service {
         }
         let admitted = self.clients.standing(node) == Some(Standing::Admitted);
         match message {
-            ToService::Hello {
-                name,
-                address,
-                second,
-                incarnation,
-                term,
-                groups,
-                regions,
-                region_last,
-                channel_last,
-                incarnation_last,
-                dead,
-                senders,
-                published,
-            } if !admitted => {
-                let hello = Hello {
-                    name,
-                    address,
-                    second,
-                    incarnation,
-                    term,
-                    groups,
-                    regions,
-                    region_last,
-                    channel_last,
-                    incarnation_last,
-                    dead,
-                    senders,
-                    published,
-                };
-                self.take_hello(now, node, hello);
-            }
+            ToService::Hello(hello) if !admitted => self.take_hello(now, node, hello),
             ToService::Goodbye => self.take_goodbye(node),
             _ if !admitted => self.stats.discard_message += 1,
             ToService::Enter {

@@ -2,13 +2,12 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
 use qsm_proto::{Instant, Random};
-use qsm_wire::membership::{FromService, GroupReport, Role};
+use qsm_wire::membership::{FromService, GroupReport, Hello, Role};
 use qsm_wire::{ChannelId, Incarnation, NodeId, Origin, RegionId};
 
 use super::{EVENTS_MAX, NUMBER_MAX, Phase, Service};
 use crate::ServiceEvent;
 use crate::clients::Standing;
-use crate::hold::Hello;
 use crate::registry::Report;
 
 /// Incarnations from which a term begins to count: nobody who is left may have heard of the
