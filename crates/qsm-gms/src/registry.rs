@@ -13,12 +13,13 @@
 //! and the two member lists; the index from groups to regions changes only when a region is made,
 //! closed or regrouped. The registry knows neither time (beyond deadlines) nor sessions.
 
-mod apply;
 mod audience;
-mod place;
+mod batch;
+mod confirmations;
+mod groups;
+mod placement;
 mod rebuild;
 mod rows;
-mod settling;
 #[cfg(test)]
 mod tests;
 
@@ -31,12 +32,10 @@ use qsm_proto::{Instant, Random};
 use qsm_wire::membership::{Role, Sender};
 use qsm_wire::{GroupId, Incarnation, NodeId, Origin, RegionId, ViewNumber};
 
+use self::confirmations::Settling;
+use self::groups::{GroupTable, check_name};
 pub(crate) use self::rebuild::Report;
-use self::settling::Settling;
-use crate::groups::{GroupTable, check_name};
-use crate::plan::AddressPlan;
-use crate::regions::RegionTable;
-use crate::signature::{Signature, SignatureKey};
+use crate::plan::{AddressPlan, RegionTable, Signature, SignatureKey};
 use crate::{ServiceConfig, ServiceLimits, ServiceStats};
 
 /// Requests of one node that may wait for a batch.

@@ -1,4 +1,8 @@
 mod admission;
+mod detector;
+mod hold;
+mod sessions;
+mod timers;
 
 use core::time::Duration;
 use std::collections::{BTreeSet, VecDeque};
@@ -11,9 +15,9 @@ use qsm_wire::{
     Beacon, Body, Header, Hop, Incarnation, Kind, NodeId, Origin, Packet, Probe, Reset,
 };
 
-use crate::clients::{Clients, Standing, Unknown};
-use crate::detector::{Detector, Verdict};
-use crate::hold::Hold;
+use self::detector::{Detector, Verdict};
+use self::hold::Hold;
+use self::sessions::{Clients, Standing, Unknown};
 use crate::registry::Registry;
 use crate::{ServiceConfig, ServiceConfigError, ServiceEvent, ServiceStats};
 

@@ -5,10 +5,9 @@ use qsm_proto::{Instant, is_source_specific};
 use qsm_wire::membership::{Sender, Update};
 use qsm_wire::{GroupId, NodeId, Origin, RegionId, ViewNumber};
 
-use super::apply::Work;
+use super::batch::Work;
 use super::{Node, Registry};
-use crate::regions::{Knowledge, Region};
-use crate::signature::SignatureKey;
+use crate::plan::{Knowledge, Region, SignatureKey};
 
 /// What a node has to know of a region's groups.
 enum Need {

@@ -6,10 +6,9 @@ use qsm_proto::Instant;
 use qsm_wire::membership::{GroupReport, Member, RegionReport, Role};
 use qsm_wire::{ChannelId, GroupId, NodeId, Origin, RegionId, ViewNumber};
 
+use super::groups::check_name;
 use super::{Leave, Registry};
-use crate::groups::check_name;
-use crate::regions::Region;
-use crate::signature::Signature;
+use crate::plan::{Region, Signature};
 
 /// What a node of a former service says of itself.
 #[derive(Debug)]

@@ -3,7 +3,7 @@ use super::*;
 use qsm_proto::Seed;
 use qsm_wire::membership::{FromService, Member, Sender, Update};
 
-use super::apply::Batch;
+use super::batch::Batch;
 
 const NOW: Instant = Instant(0);
 

@@ -5,9 +5,9 @@ use qsm_proto::{Instant, Random};
 use qsm_wire::membership::{FromService, GroupReport, Hello, Role};
 use qsm_wire::{ChannelId, Incarnation, NodeId, Origin, RegionId};
 
+use super::sessions::Standing;
 use super::{EVENTS_MAX, NUMBER_MAX, Phase, Service};
 use crate::ServiceEvent;
-use crate::clients::Standing;
 use crate::registry::Report;
 
 /// Incarnations from which a term begins to count: nobody who is left may have heard of the

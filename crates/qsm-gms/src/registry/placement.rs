@@ -6,9 +6,9 @@ use qsm_proto::Instant;
 use qsm_wire::membership::{Member, Update};
 use qsm_wire::{GroupId, NodeId, RegionId};
 
-use super::apply::{Work, count};
+use super::batch::{Work, count};
 use super::{Leave, Registry};
-use crate::signature::Signature;
+use crate::plan::Signature;
 
 /// A set of groups and its signature.
 type Set = (Signature, Arc<[GroupId]>);
