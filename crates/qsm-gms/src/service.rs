@@ -305,7 +305,7 @@ impl Service {
 
     fn batch(&mut self, now: Instant) {
         self.batched_at = Some(now);
-        let batch = self.registry.apply(now);
+        let batch = self.registry.batch(now);
         for (node, updates) in batch.updates {
             // A node whose session is opening will be told everything after its hello.
             if self.clients.standing(node) != Some(Standing::Admitted) {
@@ -404,7 +404,7 @@ impl Service {
         }
         self.detector.heard(now, node);
         if let Some(batch) = self.clients.poll_confirmed(node) {
-            self.registry.confirmed(node, batch);
+            self.registry.confirm(node, batch);
         }
         while let Some(bytes) = self.clients.poll_message(node) {
             match ToService::decode(&bytes) {
@@ -491,7 +491,7 @@ impl Service {
         }
         self.detector.forget(node);
         self.clients.close(node, &mut self.outbox);
-        if let Some(origin) = self.registry.remove(node) {
+        if let Some(origin) = self.registry.end(node) {
             self.event(ServiceEvent::Left { origin });
         }
     }
@@ -512,7 +512,7 @@ impl Service {
             }
             Verdict::Dead { node } => {
                 self.clients.close(node, &mut self.outbox);
-                if let Some(origin) = self.registry.remove(node) {
+                if let Some(origin) = self.registry.end(node) {
                     self.stats.excluded += 1;
                     self.event(ServiceEvent::Excluded { origin });
                 }
