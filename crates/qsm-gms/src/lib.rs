@@ -42,19 +42,12 @@
 
 #![forbid(unsafe_code)]
 
-mod clients;
 mod config;
-mod detector;
 mod event;
-mod groups;
-mod hold;
 pub mod plan;
-mod regions;
 mod registry;
 mod service;
-mod signature;
 mod stats;
-mod timers;
 
 pub use config::{
     DISCOVERY_V4, DISCOVERY_V6, PlanConfig, ServiceConfig, ServiceConfigError, ServiceLimits,

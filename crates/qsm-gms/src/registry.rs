@@ -13,14 +13,20 @@
 //! and the two member lists; the index from groups to regions changes only when a region is made,
 //! closed or regrouped. The registry knows neither time (beyond deadlines) nor sessions.
 
-mod apply;
 mod audience;
-mod place;
+mod batch;
+mod confirmations;
+mod departure;
+mod draft;
+mod groups;
+mod life;
+mod placement;
 mod rebuild;
 mod rows;
-mod settling;
 #[cfg(test)]
 mod tests;
+mod transition;
+mod work;
 
 use core::time::Duration;
 use std::collections::{BTreeMap, BTreeSet};
@@ -31,12 +37,14 @@ use qsm_proto::{Instant, Random};
 use qsm_wire::membership::{Role, Sender};
 use qsm_wire::{GroupId, Incarnation, NodeId, Origin, RegionId, ViewNumber};
 
+use self::confirmations::ViewConfirmations;
+use self::departure::{Departure, DepartureEvent, DepartureState};
+use self::groups::{GroupTable, check_name};
+use self::life::{Life, LifeEvent, Reported};
 pub(crate) use self::rebuild::Report;
-use self::settling::Settling;
-use crate::groups::{GroupTable, check_name};
-use crate::plan::AddressPlan;
-use crate::regions::RegionTable;
-use crate::signature::{Signature, SignatureKey};
+use self::transition::State as _;
+use self::work::{Work, WorkQueue};
+use crate::plan::{AddressPlan, RegionTable, Signature, SignatureKey};
 use crate::{ServiceConfig, ServiceLimits, ServiceStats};
 
 /// Requests of one node that may wait for a batch.
@@ -52,33 +60,25 @@ struct Pending {
     requests: Vec<u32>,
 }
 
-/// A member on its way out of a region.
-#[derive(Debug, Clone, Copy)]
-struct Leave {
-    /// The view that marks it as leaving.
-    since: ViewNumber,
-    /// Everybody who may send to the region has that view.
-    settled: bool,
-}
-
 /// A node in its present life.
 #[derive(Debug)]
 struct Node {
     origin: Origin,
     name: String,
     address: SocketAddr,
-    /// On a second network, if it is on two.
+    /// Its address on a second network, if it is on two.
     second: Option<SocketAddr>,
     /// The groups it receives, ascending; the same allocation as its region's.
     groups: Arc<[GroupId]>,
     signature: Signature,
     publishes: BTreeSet<GroupId>,
+    life: Life,
     /// The region it is an active member of.
     home: Option<RegionId>,
-    /// Regions it is leaving.
-    leaving: BTreeMap<RegionId, Leave>,
-    /// Regions that concern it no more, but for what it may have sent there; and their views then.
-    parting: BTreeMap<RegionId, ViewNumber>,
+    /// Regions it is on its way out of.
+    departures: BTreeMap<RegionId, Departure>,
+    /// The views and deaths that an unsynced node knows of.
+    reported: Reported,
     /// Regions it is told of.
     concerned: BTreeSet<RegionId>,
     /// It is, or has been, a publisher of something.
@@ -99,31 +99,15 @@ pub(crate) struct Registry {
     groups: GroupTable,
     regions: RegionTable,
     nodes: BTreeMap<NodeId, Node>,
-    /// Nodes with pending changes that can be applied.
-    dirty: BTreeSet<NodeId>,
-    /// Nodes that must be told everything again, with the views they say they have.
-    resync: BTreeMap<NodeId, BTreeMap<RegionId, ViewNumber>>,
-    /// Deaths that nodes with new sessions must be told of; each of them is in `resync`.
-    unheard_deaths: BTreeMap<NodeId, Vec<Origin>>,
-    /// Nodes whose life is over, until the next batch says so.
-    dead: BTreeSet<Origin>,
-    /// Lives that ended where this service could not see it.
-    strangers: BTreeSet<Origin>,
-    /// Of each node the last life that ended here: whom that concerns has been told.
-    buried: BTreeMap<NodeId, Incarnation>,
-    /// Members of a former service's views who did not report.
-    absent: Vec<(RegionId, Origin)>,
-    /// Regions taken over from a former service that have had no view since.
-    inherited: Vec<RegionId>,
-    /// Members that such a view shows as active although they have moved on.
-    stale: Vec<(RegionId, Origin)>,
-    settling: Settling,
-    /// Views that everybody has, until the next batch tells those who leave with them.
-    settled: BTreeSet<(RegionId, ViewNumber)>,
-    /// Views of a former service of which it is not known who has them.
-    resettle: BTreeSet<(RegionId, ViewNumber)>,
-    drained: BTreeSet<(RegionId, NodeId)>,
-    drain_deadlines: BTreeSet<(Instant, RegionId, NodeId)>,
+    /// Of each node the last life that ended here.
+    ended: BTreeMap<NodeId, Incarnation>,
+    /// What the next batch has to do.
+    work: WorkQueue,
+    /// Views that mark members as leaving, and who has not confirmed them.
+    confirmations: ViewConfirmations,
+    /// When the time of departing nodes is over. One that has come back is not looked for in
+    /// here: its deadline finds no departure.
+    deadlines: BTreeSet<(Instant, RegionId, NodeId)>,
     pub(crate) stats: ServiceStats,
 }
 
@@ -132,6 +116,40 @@ impl Node {
         Sender {
             origin: self.origin,
             address: self.address,
+        }
+    }
+
+    /// Regions of which it is a leaving member.
+    fn leaving(&self) -> impl Iterator<Item = RegionId> {
+        let departures = self.departures.iter();
+        departures.filter_map(|(region, departure)| departure.is_member().then_some(*region))
+    }
+
+    fn is_leaving(&self, region: RegionId) -> bool {
+        let departure = self.departures.get(&region);
+        departure.is_some_and(|departure| departure.is_member())
+    }
+
+    /// It owes nothing to a region that it published to.
+    fn has_parted(&self, region: RegionId) -> bool {
+        let departure = self.departures.get(&region);
+        departure.is_some_and(|departure| departure.state == DepartureState::Parted)
+    }
+
+    /// Something happens to a departure, if there is one.
+    fn depart(&mut self, region: RegionId, event: DepartureEvent) {
+        if let Some(departure) = self.departures.get_mut(&region) {
+            departure.state.advance(event);
+            if departure.state == DepartureState::Over {
+                self.departures.remove(&region);
+            }
+        }
+    }
+
+    /// The region concerns it: if it was about to part, it is no more.
+    fn return_to(&mut self, region: RegionId) {
+        if !self.is_leaving(region) {
+            self.depart(region, DepartureEvent::Return);
         }
     }
 }
@@ -146,20 +164,10 @@ impl Registry {
             groups: GroupTable::default(),
             regions: RegionTable::new(plan),
             nodes: BTreeMap::new(),
-            dirty: BTreeSet::new(),
-            resync: BTreeMap::new(),
-            unheard_deaths: BTreeMap::new(),
-            dead: BTreeSet::new(),
-            strangers: BTreeSet::new(),
-            buried: BTreeMap::new(),
-            absent: Vec::new(),
-            inherited: Vec::new(),
-            stale: Vec::new(),
-            settling: Settling::default(),
-            settled: BTreeSet::new(),
-            resettle: BTreeSet::new(),
-            drained: BTreeSet::new(),
-            drain_deadlines: BTreeSet::new(),
+            ended: BTreeMap::new(),
+            work: WorkQueue::default(),
+            confirmations: ViewConfirmations::default(),
+            deadlines: BTreeSet::new(),
             stats: ServiceStats::default(),
         }
     }
@@ -168,55 +176,62 @@ impl Registry {
         self.nodes.len()
     }
 
-    /// A node's present life.
+    /// The present life of a node, if it is not over.
     pub(crate) fn origin(&self, node: NodeId) -> Option<Origin> {
-        let origin = self.nodes.get(&node)?.origin;
-        (!self.dead.contains(&origin)).then_some(origin)
+        let node = self.nodes.get(&node)?;
+        node.life.is_running().then_some(node.origin)
     }
 
-    /// Whether a life of this node ends with the next batch.
-    pub(crate) fn is_dying(&self, node: NodeId) -> bool {
+    /// A life of this node ends with the next batch.
+    pub(crate) fn is_ending(&self, node: NodeId) -> bool {
         let node = self.nodes.get(&node);
-        node.is_some_and(|node| self.dead.contains(&node.origin))
+        node.is_some_and(|node| node.life == Life::Ending)
+    }
+
+    /// The state of one life of a node.
+    fn life(&self, origin: Origin) -> Life {
+        match self.nodes.get(&origin.node) {
+            Some(node) if node.origin == origin => node.life,
+            _ if self.ended.get(&origin.node) == Some(&origin.incarnation) => Life::Ended,
+            _ => Life::Unknown,
+        }
     }
 
     pub(crate) fn address(&self, node: NodeId) -> Option<SocketAddr> {
         Some(self.nodes.get(&node)?.address)
     }
 
-    /// Whether a batch would do something.
+    /// A batch would do something.
     pub(crate) fn has_changes(&self) -> bool {
-        !(self.dirty.is_empty()
-            && self.resync.is_empty()
-            && self.dead.is_empty()
-            && self.strangers.is_empty()
-            && self.absent.is_empty()
-            && self.settled.is_empty()
-            && self.drained.is_empty())
+        !self.work.is_empty()
     }
 
     /// All that a node has been told up to this batch has arrived there.
-    pub(crate) fn confirmed(&mut self, node: NodeId, batch: u64) {
-        self.settled.extend(self.settling.confirm(node, batch));
+    pub(crate) fn confirm(&mut self, node: NodeId, batch: u64) {
+        for (region, view) in self.confirmations.confirm(node, batch) {
+            self.work.push(Work::Settle { region, view });
+        }
     }
 
-    /// When a leaving member's time to drain is over.
+    /// The time at which a departing node is let go without its word.
     pub(crate) fn next_timeout(&self) -> Option<Instant> {
-        self.drain_deadlines.first().map(|(at, ..)| *at)
+        self.deadlines.first().map(|(at, ..)| *at)
     }
 
+    /// Lets go the departing nodes whose time is over.
     pub(crate) fn handle_timeout(&mut self, now: Instant) {
-        while let Some(&(at, region, node)) = self.drain_deadlines.first() {
+        while let Some(&(at, region, node)) = self.deadlines.first() {
             if at > now {
                 return;
             }
-            self.drain_deadlines.pop_first();
-            let owes = |node: &Node| {
-                node.leaving.contains_key(&region) || node.parting.contains_key(&region)
+            self.deadlines.pop_first();
+            let Some(entry) = self.nodes.get_mut(&node) else {
+                continue;
             };
-            if self.nodes.get(&node).is_some_and(owes) {
+            if entry.departures.contains_key(&region) {
                 self.stats.drains_expired += 1;
-                self.drained.insert((region, node));
+                entry.depart(region, DepartureEvent::Drain);
+                self.work.push(Work::Release { region, node });
             }
         }
     }
@@ -229,6 +244,9 @@ impl Registry {
         name: String,
         (address, second): (SocketAddr, Option<SocketAddr>),
     ) {
+        let mut life = Life::Unknown;
+        life.advance(LifeEvent::Admit);
+        self.work.push(Work::Resync { node: origin.node });
         self.nodes.insert(
             origin.node,
             Node {
@@ -239,9 +257,10 @@ impl Registry {
                 groups: Arc::new([]),
                 signature: 0,
                 publishes: BTreeSet::new(),
+                life,
                 home: None,
-                leaving: BTreeMap::new(),
-                parting: BTreeMap::new(),
+                departures: BTreeMap::new(),
+                reported: Reported::default(),
                 published: false,
                 concerned: BTreeSet::new(),
                 streams: BTreeSet::new(),
@@ -253,37 +272,49 @@ impl Registry {
     }
 
     /// A node's life ends, with the next batch for the others.
-    pub(crate) fn remove(&mut self, node: NodeId) -> Option<Origin> {
-        let origin = self.origin(node)?;
-        self.dead.insert(origin);
-        self.dirty.remove(&node);
-        self.resync.remove(&node);
-        self.unheard_deaths.remove(&node);
+    pub(crate) fn end(&mut self, node: NodeId) -> Option<Origin> {
+        let entry = self.nodes.get_mut(&node)?;
+        if !entry.life.is_running() {
+            return None;
+        }
+        entry.life.advance(LifeEvent::End);
+        let origin = entry.origin;
+        self.work.withdraw(Work::Place { node });
+        self.work.withdraw(Work::Resync { node });
+        self.work.push(Work::RemoveNode { node });
         Some(origin)
     }
 
     /// A life of a node is over. If this service has never seen it, nor its end, whoever has
     /// streams of it must know.
-    pub(crate) fn mourn(&mut self, origin: Origin) {
-        if self.buried.get(&origin.node) != Some(&origin.incarnation) {
-            self.strangers.insert(origin);
+    pub(crate) fn end_elsewhere(&mut self, origin: Origin) {
+        if self.life(origin) == Life::Unknown {
+            self.work.push(Work::Announce { origin });
         }
     }
 
-    /// A node that is known has a new session: all it has been told may be lost.
-    pub(crate) fn resync(&mut self, node: NodeId, reported: BTreeMap<RegionId, ViewNumber>) {
-        if self.nodes.contains_key(&node) {
-            self.resync.insert(node, reported);
-        }
-    }
-
-    /// A node with a new session may not have heard that some of these are dead.
-    pub(crate) fn tell_of_dead(&mut self, node: NodeId, senders: &[Origin]) {
+    /// A node that is known has a new session: all it has been told may be lost, but for these
+    /// views. It may not have heard that some of these senders are dead.
+    pub(crate) fn resume(
+        &mut self,
+        node: NodeId,
+        views: BTreeMap<RegionId, ViewNumber>,
+        senders: &[Origin],
+    ) {
         let dead = |sender: &&Origin| self.origin(sender.node) != Some(**sender);
         let dead: Vec<Origin> = senders.iter().filter(dead).copied().collect();
-        if !dead.is_empty() {
-            self.unheard_deaths.insert(node, dead);
+        let Some(entry) = self.nodes.get_mut(&node) else {
+            return;
+        };
+        if !entry.life.is_running() {
+            return;
         }
+        entry.life.advance(LifeEvent::Resume);
+        entry.reported.views = views;
+        if !dead.is_empty() {
+            entry.reported.dead = dead;
+        }
+        self.work.push(Work::Resync { node });
     }
 
     /// A node takes up a role in groups. Request 0 is not answered.
@@ -294,7 +325,8 @@ impl Registry {
         (request, role): (u32, Role),
         names: &[String],
     ) -> Result<(), String> {
-        let Some(entry) = self.nodes.get_mut(&node) else {
+        let entry = self.nodes.get_mut(&node);
+        let Some(entry) = entry.filter(|entry| entry.life.is_running()) else {
             return Err("the node is not admitted; say hello first".to_owned());
         };
         names.iter().try_for_each(|name| check_name(name))?;
@@ -318,7 +350,7 @@ impl Registry {
             }
         }
         entry.pending.request(request);
-        self.dirty.insert(node);
+        self.work.push(Work::Place { node });
         Ok(())
     }
 
@@ -329,7 +361,8 @@ impl Registry {
         (request, role): (u32, Role),
         names: &[String],
     ) -> Result<(), String> {
-        let Some(entry) = self.nodes.get_mut(&node) else {
+        let entry = self.nodes.get_mut(&node);
+        let Some(entry) = entry.filter(|entry| entry.life.is_running()) else {
             return Err("the node is not admitted; say hello first".to_owned());
         };
         check_room(entry, 0, self.limits.roles_per_node)?;
@@ -342,19 +375,19 @@ impl Registry {
             }
         }
         entry.pending.request(request);
-        self.dirty.insert(node);
+        self.work.push(Work::Place { node });
         Ok(())
     }
 
     /// A leaving member has everything of the region it left; or a former publisher owes nothing.
     pub(crate) fn drained(&mut self, node: NodeId, region: RegionId, view: ViewNumber) {
-        let Some(entry) = self.nodes.get(&node) else {
+        let Some(entry) = self.nodes.get_mut(&node) else {
             return;
         };
-        let leaving = entry.leaving.get(&region).map(|leave| leave.since);
-        let since = leaving.or_else(|| entry.parting.get(&region).copied());
-        if since.is_some_and(|since| since <= view) {
-            self.drained.insert((region, node));
+        let departure = entry.departures.get(&region);
+        if departure.is_some_and(|departure| departure.view <= view) {
+            entry.depart(region, DepartureEvent::Drain);
+            self.work.push(Work::Release { region, node });
         }
     }
 }

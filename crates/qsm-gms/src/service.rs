@@ -1,4 +1,8 @@
 mod admission;
+mod detector;
+mod hold;
+mod sessions;
+mod timers;
 
 use core::time::Duration;
 use std::collections::{BTreeSet, VecDeque};
@@ -11,9 +15,9 @@ use qsm_wire::{
     Beacon, Body, Header, Hop, Incarnation, Kind, NodeId, Origin, Packet, Probe, Reset,
 };
 
-use crate::clients::{Clients, Standing, Unknown};
-use crate::detector::{Detector, Verdict};
-use crate::hold::{Hello, Hold};
+use self::detector::{Detector, Verdict};
+use self::hold::Hold;
+use self::sessions::{Clients, Standing, Unknown};
 use crate::registry::Registry;
 use crate::{ServiceConfig, ServiceConfigError, ServiceEvent, ServiceStats};
 
@@ -301,7 +305,7 @@ impl Service {
 
     fn batch(&mut self, now: Instant) {
         self.batched_at = Some(now);
-        let batch = self.registry.apply(now);
+        let batch = self.registry.batch(now);
         for (node, updates) in batch.updates {
             // A node whose session is opening will be told everything after its hello.
             if self.clients.standing(node) != Some(Standing::Admitted) {
@@ -400,7 +404,7 @@ impl Service {
         }
         self.detector.heard(now, node);
         if let Some(batch) = self.clients.poll_confirmed(node) {
-            self.registry.confirmed(node, batch);
+            self.registry.confirm(node, batch);
         }
         while let Some(bytes) = self.clients.poll_message(node) {
             match ToService::decode(&bytes) {
@@ -421,38 +425,7 @@ impl Service {
         }
         let admitted = self.clients.standing(node) == Some(Standing::Admitted);
         match message {
-            ToService::Hello {
-                name,
-                address,
-                second,
-                incarnation,
-                term,
-                groups,
-                regions,
-                region_last,
-                channel_last,
-                incarnation_last,
-                dead,
-                senders,
-                published,
-            } if !admitted => {
-                let hello = Hello {
-                    name,
-                    address,
-                    second,
-                    incarnation,
-                    term,
-                    groups,
-                    regions,
-                    region_last,
-                    channel_last,
-                    incarnation_last,
-                    dead,
-                    senders,
-                    published,
-                };
-                self.take_hello(now, node, hello);
-            }
+            ToService::Hello(hello) if !admitted => self.take_hello(now, node, hello),
             ToService::Goodbye => self.take_goodbye(node),
             _ if !admitted => self.stats.discard_message += 1,
             ToService::Enter {
@@ -518,7 +491,7 @@ impl Service {
         }
         self.detector.forget(node);
         self.clients.close(node, &mut self.outbox);
-        if let Some(origin) = self.registry.remove(node) {
+        if let Some(origin) = self.registry.end(node) {
             self.event(ServiceEvent::Left { origin });
         }
     }
@@ -539,7 +512,7 @@ impl Service {
             }
             Verdict::Dead { node } => {
                 self.clients.close(node, &mut self.outbox);
-                if let Some(origin) = self.registry.remove(node) {
+                if let Some(origin) = self.registry.end(node) {
                     self.stats.excluded += 1;
                     self.event(ServiceEvent::Excluded { origin });
                 }

@@ -32,7 +32,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use qsm_wire::membership::{FromService, MESSAGE_BYTES_MAX, QueryKind, Role, ToService};
+use qsm_wire::membership::{FromService, Hello, MESSAGE_BYTES_MAX, QueryKind, Role, ToService};
 use qsm_wire::{Body, GroupId, Header, Hop, Incarnation, Kind, NodeId, Origin, Probe, RegionId};
 use qsm_wire::{Reset, ViewNumber};
 
@@ -540,7 +540,7 @@ impl Membership {
             0
         };
         let (region_last, channel_last) = self.regions.last();
-        let hello = ToService::Hello {
+        let hello = ToService::Hello(Hello {
             name: self.identity.name.clone(),
             address: self.identity.address,
             second: self.identity.second,
@@ -554,7 +554,7 @@ impl Membership {
             dead: self.dead.list(),
             senders: self.senders.list(),
             published: self.published,
-        };
+        });
         let mut bytes = Vec::new();
         hello.encode(&mut bytes);
         bytes

@@ -139,42 +139,46 @@ pub enum QueryKind {
     Regions,
 }
 
+/// What a node says first in a session. A node that has been in reports what it knows, so that a
+/// service that has restarted can go on where the last one ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Hello {
+    /// A label for people; need not be unique.
+    pub name: String,
+    /// Where this node receives unicast.
+    pub address: SocketAddr,
+    /// Where it receives the same on a second network, if it is on two.
+    pub second: Option<SocketAddr>,
+    /// Its last incarnation, 0 if none.
+    pub incarnation: Incarnation,
+    /// The term of the service it last spoke to, 0 if none.
+    pub term: u64,
+    /// Its groups.
+    pub groups: Vec<GroupReport>,
+    /// Its regions.
+    pub regions: Vec<RegionReport>,
+    /// The highest number of a region it has heard of: such numbers are not given again.
+    pub region_last: RegionId,
+    /// The highest number of a channel it has heard of.
+    pub channel_last: ChannelId,
+    /// The highest incarnation of any node it has heard of.
+    pub incarnation_last: Incarnation,
+    /// Lives that it has been told are over, the newest if there are many: they stay over, also
+    /// for a service that did not see it.
+    pub dead: Vec<Origin>,
+    /// Lives that it receives from and has not been told to be over, the newest if there are
+    /// many: it must be told if they are.
+    pub senders: Vec<Origin>,
+    /// It is, or has been, a publisher: what it has sent may still be on its way.
+    pub published: bool,
+}
+
 /// From a node to the membership service.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ToService {
-    /// First message of a session: let me in. A node that has been in reports what it knows, so
-    /// that a service that has restarted can go on where the last one ended.
-    Hello {
-        /// A label for people; need not be unique.
-        name: String,
-        /// Where this node receives unicast.
-        address: SocketAddr,
-        /// Where it receives the same on a second network, if it is on two.
-        second: Option<SocketAddr>,
-        /// Its last incarnation, 0 if none.
-        incarnation: Incarnation,
-        /// The term of the service it last spoke to, 0 if none.
-        term: u64,
-        /// Its groups.
-        groups: Vec<GroupReport>,
-        /// Its regions.
-        regions: Vec<RegionReport>,
-        /// The highest number of a region it has heard of: such numbers are not given again.
-        region_last: RegionId,
-        /// The highest number of a channel it has heard of.
-        channel_last: ChannelId,
-        /// The highest incarnation of any node it has heard of.
-        incarnation_last: Incarnation,
-        /// Lives that it has been told are over, the newest if there are many: they stay over,
-        /// also for a service that did not see it.
-        dead: Vec<Origin>,
-        /// Lives that it receives from and has not been told to be over, the newest if there are
-        /// many: it must be told if they are.
-        senders: Vec<Origin>,
-        /// Whether it is, or has been, a publisher: what it has sent may still be on its way.
-        published: bool,
-    },
+    /// First message of a session: let me in.
+    Hello(Hello),
     /// Take up a role in these groups (all in one request).
     Enter {
         /// Answered by [`FromService::Done`] or [`FromService::Refused`] with the same number.
@@ -454,12 +458,18 @@ impl<T: Field> Field for Vec<T> {
     }
 }
 
-/// Writes `Field` for an enum whose variants have named fields.
+/// Writes `Field` for an enum whose variants have named fields; the one in brackets holds a record.
 macro_rules! message {
-    ($type:ident { $($value:literal => $variant:ident { $($field:ident),* },)* }) => {
+    ($type:ident $([$tag:literal => $record:ident])? {
+        $($value:literal => $variant:ident { $($field:ident),* },)*
+    }) => {
         impl Field for $type {
             fn put(&self, out: &mut Vec<u8>) {
                 match self {
+                    $(Self::$record(record) => {
+                        out.push($tag);
+                        record.put(out);
+                    })?
                     $(Self::$variant { $($field),* } => {
                         out.push($value);
                         $($field.put(out);)*
@@ -468,6 +478,7 @@ macro_rules! message {
             }
             fn read(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
                 Ok(match reader.u8()? {
+                    $($tag => Self::$record(Field::read(reader)?),)?
                     $($value => Self::$variant { $($field: Field::read(reader)?),* },)*
                     _ => return Err(DecodeError::BadValue),
                 })
@@ -494,17 +505,17 @@ record! { Member { origin, address, joined, left } }
 record! { Sender { origin, address } }
 record! { RegionReport { region, view, channel, address, members } }
 record! { GroupReport { group, name, role } }
+record! { Hello {
+    name, address, second, incarnation, term, groups, regions, region_last, channel_last,
+    incarnation_last, dead, senders, published
+} }
 record! { NodeRow { origin, name, address, region, subscriptions, publications } }
 record! { GroupRow { group, name, members, regions, publishers } }
 record! { RegionRow { region, view, address, groups, members } }
 
 message! { Role { 1 => Subscriber {}, 2 => Publisher {}, } }
 message! { QueryKind { 1 => Nodes {}, 2 => Groups {}, 3 => Regions {}, } }
-message! { ToService {
-    1 => Hello {
-        name, address, second, incarnation, term, groups, regions, region_last, channel_last,
-        incarnation_last, dead, senders, published
-    },
+message! { ToService [1 => Hello] {
     2 => Enter { request, role, names },
     3 => Exit { request, role, names },
     4 => Drained { region, view },

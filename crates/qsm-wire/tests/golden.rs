@@ -9,8 +9,8 @@ mod support;
 use std::net::SocketAddr;
 
 use qsm_wire::membership::{
-    FromService, GroupReport, GroupRow, Member, NodeRow, QueryKind, RegionReport, RegionRow, Role,
-    Sender, ToService, Update,
+    FromService, GroupReport, GroupRow, Hello, Member, NodeRow, QueryKind, RegionReport, RegionRow,
+    Role, Sender, ToService, Update,
 };
 use qsm_wire::{
     Ack, Beacon, ChannelId, Chunk, DataHeader, FrameHead, GroupId, Header, Heard, Hop, Incarnation,
@@ -433,7 +433,7 @@ fn member() -> Member {
 
 #[test]
 fn hello() {
-    let hello = ToService::Hello {
+    let hello = ToService::Hello(Hello {
         name: "n1".to_owned(),
         address: member().address,
         second: Some(second()),
@@ -457,7 +457,7 @@ fn hello() {
         dead: vec![PEER],
         senders: vec![SENDER],
         published: true,
-    };
+    });
     assert_to_service(
         &hello,
         "01 0200 6e31 04 0a4e0001 8311 01 04 0a4f0001 8311 02000000 0500000000000000

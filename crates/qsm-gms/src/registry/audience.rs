@@ -5,10 +5,10 @@ use qsm_proto::{Instant, is_source_specific};
 use qsm_wire::membership::{Sender, Update};
 use qsm_wire::{GroupId, NodeId, Origin, RegionId, ViewNumber};
 
-use super::apply::Work;
+use super::departure::{Departure, DepartureEvent};
+use super::draft::Draft;
 use super::{Node, Registry};
-use crate::regions::{Knowledge, Region};
-use crate::signature::SignatureKey;
+use crate::plan::{Knowledge, Region, SignatureKey};
 
 /// What a node has to know of a region's groups.
 enum Need {
@@ -26,12 +26,12 @@ impl Registry {
     pub(super) fn inform(
         &mut self,
         now: Instant,
-        work: &mut Work,
+        draft: &mut Draft,
         views: &BTreeMap<RegionId, Update>,
     ) -> BTreeSet<RegionId> {
-        let checks = core::mem::take(&mut work.checks);
+        let checks = core::mem::take(&mut draft.checks);
         for (region, node) in &checks {
-            self.check(now, (*region, *node), work);
+            self.check(now, (*region, *node), draft);
         }
         let mut told: BTreeSet<(RegionId, NodeId)> = checks;
         for id in views.keys() {
@@ -55,14 +55,14 @@ impl Registry {
                 Some(step) if is_base(step, former) => step.clone(),
                 _ => whole_view(id, region),
             };
-            work.letter(node).views.push(view);
+            draft.updates_of(node).views.push(view);
         }
         concerned
     }
 
     /// Tells members of regions with source-specific addresses who else may send there, with the
     /// batch that lets it. Rule R-MEM-13.
-    pub(super) fn tell_sources(&mut self, concerned: BTreeSet<RegionId>, work: &mut Work) {
+    pub(super) fn tell_sources(&mut self, concerned: BTreeSet<RegionId>, draft: &mut Draft) {
         for id in concerned {
             let Some(region) = self.regions.get_mut(id) else {
                 continue;
@@ -85,7 +85,7 @@ impl Registry {
             let audience = region.audience.iter_mut();
             for (node, known) in audience.filter(|(node, _)| members.contains(node)) {
                 if core::mem::replace(&mut known.sources, *state) != *state {
-                    work.letter(*node).sources.push(Update::Sources {
+                    draft.updates_of(*node).sources.push(Update::Sources {
                         region: id,
                         senders: senders.clone(),
                     });
@@ -124,7 +124,7 @@ impl Registry {
     }
 
     /// Brings one node's knowledge of one region's groups up to date.
-    fn check(&mut self, now: Instant, (id, node_id): (RegionId, NodeId), work: &mut Work) {
+    fn check(&mut self, now: Instant, (id, node_id): (RegionId, NodeId), draft: &mut Draft) {
         let (Some(region), Some(node)) = (self.regions.get_mut(id), self.nodes.get_mut(&node_id))
         else {
             return;
@@ -133,24 +133,24 @@ impl Registry {
         let groups = match need(id, node, region, known) {
             Need::Same => return,
             Need::Nothing if !region.audience.contains_key(&node_id) => return,
-            Need::Nothing if !node.published || work.parted.contains(&(id, node_id)) => {
+            Need::Nothing if !node.published || node.has_parted(id) => {
                 region.audience.remove(&node_id);
                 node.concerned.remove(&id);
-                node.parting.remove(&id);
-                work.letter(node_id)
-                    .closed
-                    .push(Update::Closed { region: id });
+                node.depart(id, DepartureEvent::Close);
+                let closed = Update::Closed { region: id };
+                draft.updates_of(node_id).closed.push(closed);
                 return;
             }
             Need::Nothing => {
                 // It may have sent something there that is still on its way.
-                node.parting.entry(id).or_insert(region.view);
+                let departure = Departure::part(region.view);
+                node.departures.entry(id).or_insert(departure);
                 let deadline = now.after(self.drain_max);
-                self.drain_deadlines.insert((deadline, id, node_id));
+                self.deadlines.insert((deadline, id, node_id));
                 Vec::new()
             }
             Need::List(groups) => {
-                node.parting.remove(&id);
+                node.return_to(id);
                 groups
             }
         };
@@ -168,7 +168,7 @@ impl Registry {
         let Some(region) = self.regions.get(id) else {
             return;
         };
-        work.letter(node_id).regions.push(Update::Region {
+        draft.updates_of(node_id).regions.push(Update::Region {
             region: id,
             channel: region.channel,
             address: region.address,
@@ -185,7 +185,7 @@ fn need(id: RegionId, node: &Node, region: &Region, known: Knowledge) -> Need {
             Need::List(region.groups.to_vec())
         };
     }
-    let leaving = node.leaving.contains_key(&id);
+    let leaving = node.is_leaving(id);
     // A leaving member still needs its groups for what was sent before it left.
     if leaving && known.list == Some(region.signature) {
         return Need::Same;

@@ -6,10 +6,11 @@ use qsm_proto::Instant;
 use qsm_wire::membership::{GroupReport, Member, RegionReport, Role};
 use qsm_wire::{ChannelId, GroupId, NodeId, Origin, RegionId, ViewNumber};
 
-use super::{Leave, Registry};
-use crate::groups::check_name;
-use crate::regions::Region;
-use crate::signature::Signature;
+use super::Registry;
+use super::departure::Departure;
+use super::groups::check_name;
+use super::work::Work;
+use crate::plan::{Region, Signature};
 
 /// What a node of a former service says of itself.
 #[derive(Debug)]
@@ -55,8 +56,11 @@ impl Registry {
             self.stats.admitted -= 1;
             self.take_up_groups(now, node, (&report.groups, report.published));
             let views = report.regions.iter().map(|r| (r.region, r.view));
-            self.resync.insert(node, views.collect());
-            self.dirty.insert(node);
+            let views = views.collect();
+            if let Some(entry) = self.nodes.get_mut(&node) {
+                entry.reported.views = views;
+            }
+            self.work.push(Work::Place { node });
             for region in report.regions {
                 let known = newest.get(&region.region).map_or(ViewNumber(0), |r| r.view);
                 if region.view > known {
@@ -64,7 +68,9 @@ impl Registry {
                 }
             }
         }
-        self.strangers.extend(senders.difference(&alive));
+        for origin in senders.difference(&alive).copied() {
+            self.work.push(Work::Announce { origin });
+        }
         self.groups.rest_gaps(now);
         let mut absent = BTreeSet::new();
         for report in newest.into_values() {
@@ -135,16 +141,15 @@ impl Registry {
             .members
             .iter()
             .partition(|member| alive.contains(&member.origin));
-        let dead = dead.into_iter().map(|member| member.origin);
-        let absent: Vec<(RegionId, Origin)> = dead.map(|origin| (id, origin)).collect();
-        let gone = absent.iter().map(|(_, origin)| *origin).collect();
+        let gone: Vec<Origin> = dead.iter().map(|member| member.origin).collect();
+        for member in gone.iter().copied() {
+            // Of a region that nobody is left of, too: it may have sent elsewhere.
+            self.work.push(Work::DropMember { region: id, member });
+        }
         if living.is_empty() {
-            // Their deaths still have to be told wherever they may have sent to.
-            self.absent.extend(absent);
             return gone;
         }
         let (groups, signature) = self.common_groups(&living);
-        self.absent.extend(absent);
         let mut region = Region {
             view: report.view,
             inherited: true,
@@ -168,7 +173,7 @@ impl Registry {
             self.groups.link(*group, id);
         }
         self.regions.adopt(now, id, region);
-        self.inherited.push(id);
+        self.work.push(Work::RenewView { region: id });
         gone
     }
 
@@ -191,11 +196,11 @@ impl Registry {
 
     fn take_up_leaver(&mut self, now: Instant, id: RegionId, member: Origin, since: ViewNumber) {
         if let Some(node) = self.nodes.get_mut(&member.node) {
-            let settled = false;
-            node.leaving.insert(id, Leave { since, settled });
-            self.resettle.insert((id, since));
+            node.departures.insert(id, Departure::leave(since));
+            let (region, view) = (id, since);
+            self.work.push(Work::AwaitView { region, view });
             let deadline = now.after(self.drain_max);
-            self.drain_deadlines.insert((deadline, id, member.node));
+            self.deadlines.insert((deadline, id, member.node));
         }
     }
 
@@ -222,7 +227,8 @@ impl Registry {
                 region.active -= 1;
                 region.next_view()
             });
-            self.stale.push((stale, member));
+            let region = stale;
+            self.work.push(Work::MarkLeaving { region, member });
             self.take_up_leaver(now, stale, member, since);
         }
         is_home

@@ -3,7 +3,7 @@ use super::*;
 use qsm_proto::Seed;
 use qsm_wire::membership::{FromService, Member, Sender, Update};
 
-use super::apply::Batch;
+use super::batch::Batch;
 
 const NOW: Instant = Instant(0);
 
@@ -58,9 +58,8 @@ fn drain(registry: &mut Registry) {
         .nodes
         .iter()
         .flat_map(|(id, node)| {
-            let leaving = node.leaving.iter().map(|(r, leave)| (*r, leave.since));
-            let parting = node.parting.iter().map(|(r, view)| (*r, *view));
-            leaving.chain(parting).map(|(r, view)| (*id, r, view))
+            let departures = node.departures.iter();
+            departures.map(|(region, departure)| (*id, *region, departure.view))
         })
         .collect();
     for (node, region, view) in leaving {
@@ -71,7 +70,7 @@ fn drain(registry: &mut Registry) {
 /// Applies and drains until nothing changes.
 fn settle(registry: &mut Registry) {
     for _ in 0..10 {
-        registry.apply(NOW);
+        registry.batch(NOW);
         drain(registry);
         if !registry.has_changes() {
             return check(registry);
@@ -110,7 +109,7 @@ fn check(registry: &Registry) {
         assert_eq!(active.count(), region.active);
         for member in &region.members {
             let node = &registry.nodes[&member.origin.node];
-            assert_eq!(member.leaving(), node.leaving.contains_key(&id));
+            assert_eq!(member.leaving(), node.is_leaving(id));
             assert_eq!(!member.leaving(), node.home == Some(id));
             assert!(node.concerned.contains(&id));
         }
@@ -179,7 +178,7 @@ fn regions_equal_the_classes_found_by_brute_force_in_ten_thousand_systems() {
             match random.below(16) {
                 0 => {
                     wanted.remove(&node);
-                    registry.remove(NodeId(node));
+                    registry.end(NodeId(node));
                 }
                 1..=5 => {
                     set.remove(&group);
@@ -187,7 +186,7 @@ fn regions_equal_the_classes_found_by_brute_force_in_ten_thousand_systems() {
                 }
                 6..=7 => publish(&mut registry, node, [group]),
                 8 => {
-                    registry.apply(NOW);
+                    registry.batch(NOW);
                 }
                 9 => drain(&mut registry),
                 _ => {
@@ -255,7 +254,7 @@ fn a_change_of_one_node_costs_the_others_the_change_and_the_rest_nothing() {
     settle(&mut registry);
     admit(&mut registry, 1500);
     enter(&mut registry, 1500, 0..50);
-    let batch = registry.apply(NOW);
+    let batch = registry.batch(NOW);
     // 1000 members, the newcomer, one publisher: nobody else.
     assert_eq!(batch.updates.len(), 1002);
     assert!(batch.updates.contains_key(&NodeId(2000)));
@@ -270,8 +269,8 @@ fn a_change_of_one_node_costs_the_others_the_change_and_the_rest_nothing() {
         whole > 1000 * 20,
         "the newcomer is told of all members: {whole}"
     );
-    registry.remove(NodeId(3));
-    let batch = registry.apply(NOW);
+    registry.end(NodeId(3));
+    let batch = registry.batch(NOW);
     assert_eq!(batch.updates.len(), 1001);
     assert!(batch.updates.values().all(|updates| bytes(updates) < 120));
 }
@@ -313,7 +312,7 @@ fn a_moving_node_is_leaving_until_it_has_drained_and_then_gone() {
     let old = registry.nodes[&NodeId(0)].home.unwrap();
     let before = registry.regions.get(old).unwrap().view;
     enter(&mut registry, 0, [2]);
-    let batch = registry.apply(NOW);
+    let batch = registry.batch(NOW);
     let marked = ViewNumber(before.0 + 1);
     let steps: Vec<&Update> = updates(&batch, 1).iter().collect();
     assert!(
@@ -326,7 +325,7 @@ fn a_moving_node_is_leaving_until_it_has_drained_and_then_gone() {
     registry.drained(NodeId(0), old, before);
     assert!(!registry.has_changes(), "an older view does not count");
     registry.drained(NodeId(0), old, marked);
-    let batch = registry.apply(NOW);
+    let batch = registry.batch(NOW);
     assert!(updates(&batch, 0).contains(&Update::Closed { region: old }));
     assert!(
         matches!(updates(&batch, 1), [Update::View { removed, .. }] if *removed == [origin(0)])
@@ -343,13 +342,13 @@ fn a_leaving_member_that_never_drains_is_taken_out_after_a_while() {
     }
     settle(&mut registry);
     exit(&mut registry, 0, [1]);
-    registry.apply(NOW);
+    registry.batch(NOW);
     let deadline = registry.next_timeout().unwrap();
     assert_eq!(deadline, NOW.after(Duration::from_secs(30)));
     registry.handle_timeout(Instant(deadline.0 - 1));
     assert!(!registry.has_changes());
     registry.handle_timeout(deadline);
-    registry.apply(deadline);
+    registry.batch(deadline);
     assert_eq!(registry.stats.drains_expired, 1);
     assert_eq!(registry.region_rows()[0].members.len(), 1);
     check(&registry);
@@ -365,13 +364,13 @@ fn a_node_that_wants_back_waits_until_it_is_out() {
     settle(&mut registry);
     let home = registry.nodes[&NodeId(0)].home.unwrap();
     enter(&mut registry, 0, [2]);
-    registry.apply(NOW);
+    registry.batch(NOW);
     exit(&mut registry, 0, [2]);
-    let batch = registry.apply(NOW);
+    let batch = registry.batch(NOW);
     assert!(batch.done.is_empty(), "its request waits");
     assert!(!registry.has_changes());
     drain(&mut registry);
-    let batch = registry.apply(NOW);
+    let batch = registry.batch(NOW);
     assert_eq!(batch.done, [(NodeId(0), 3)]);
     assert_eq!(registry.nodes[&NodeId(0)].home, Some(home));
     settle(&mut registry);
@@ -391,7 +390,7 @@ fn a_region_whose_members_all_change_alike_keeps_number_channel_and_address() {
     for node in 0..3 {
         enter(&mut registry, node, [2]);
     }
-    let batch = registry.apply(NOW);
+    let batch = registry.batch(NOW);
     let after = registry.region_rows();
     assert_eq!(after.len(), 1);
     assert_eq!(after[0].region, before[0].region);
@@ -441,7 +440,7 @@ fn a_publisher_knows_the_regions_of_its_groups_and_only_its_groups_of_them() {
     settle(&mut registry);
     assert_eq!(registry.nodes[&NodeId(2)].concerned.len(), 1);
     publish(&mut registry, 2, [3]);
-    let batch = registry.apply(NOW);
+    let batch = registry.batch(NOW);
     let id = |name| registry.groups.find(name).unwrap();
     let lists: Vec<Vec<GroupId>> = updates(&batch, 2)
         .iter()
@@ -459,14 +458,14 @@ fn a_publisher_knows_the_regions_of_its_groups_and_only_its_groups_of_them() {
     registry
         .exit(NodeId(2), (4, Role::Publisher), &names([2, 3]))
         .unwrap();
-    let batch = registry.apply(NOW);
+    let batch = registry.batch(NOW);
     let parting =
         |update: &&Update| matches!(update, Update::Region { groups, .. } if groups.is_empty());
     assert_eq!(updates(&batch, 2).iter().filter(parting).count(), 2);
     check(&registry);
     // What it has sent may be on its way: it is told of the regions' views until it says no.
     drain(&mut registry);
-    let batch = registry.apply(NOW);
+    let batch = registry.batch(NOW);
     let closed = |update: &&Update| matches!(update, Update::Closed { .. });
     assert_eq!(updates(&batch, 2).iter().filter(closed).count(), 2);
     check(&registry);
@@ -489,17 +488,17 @@ fn a_former_publisher_that_comes_back_is_not_let_go() {
         .unwrap();
     let role = (4, Role::Publisher);
     registry.exit(NodeId(1), role, &names([1])).unwrap();
-    registry.apply(NOW);
+    registry.batch(NOW);
     publish(&mut registry, 1, [1]);
-    registry.apply(NOW);
+    registry.batch(NOW);
     registry.drained(NodeId(1), region, view);
     assert!(!registry.has_changes(), "it publishes there");
     registry.exit(NodeId(1), role, &names([1])).unwrap();
-    registry.apply(NOW);
+    registry.batch(NOW);
     // One that never answers is let go all the same.
     let later = NOW.after(registry.drain_max);
     registry.handle_timeout(later);
-    let batch = registry.apply(later);
+    let batch = registry.batch(later);
     assert_eq!(updates(&batch, 1), [Update::Closed { region }]);
 }
 
@@ -517,16 +516,16 @@ fn a_leaving_member_hears_when_all_who_may_send_to_it_know() {
     settle(&mut registry);
     let region = registry.nodes[&NodeId(0)].home.unwrap();
     enter(&mut registry, 0, [2]);
-    let batch = registry.apply(NOW).number;
+    let batch = registry.batch(NOW).number;
     let view = registry.regions.get(region).unwrap().view;
-    registry.confirmed(NodeId(0), batch);
-    registry.confirmed(NodeId(1), batch);
-    registry.confirmed(NodeId(2), batch - 1);
-    registry.remove(NodeId(3));
-    registry.apply(NOW);
+    registry.confirm(NodeId(0), batch);
+    registry.confirm(NodeId(1), batch);
+    registry.confirm(NodeId(2), batch - 1);
+    registry.end(NodeId(3));
+    registry.batch(NOW);
     assert!(!registry.has_changes(), "publisher 2 may not know");
-    registry.confirmed(NodeId(2), batch + 1);
-    let settled = registry.apply(NOW);
+    registry.confirm(NodeId(2), batch + 1);
+    let settled = registry.batch(NOW);
     let address = registry.nodes[&NodeId(2)].address;
     let senders = vec![Sender {
         origin: origin(2),
@@ -540,8 +539,8 @@ fn a_leaving_member_hears_when_all_who_may_send_to_it_know() {
     assert_eq!(updates(&settled, 0), std::slice::from_ref(&expected));
     assert!(updates(&settled, 1).is_empty());
     // A new session has heard of nothing.
-    registry.resync(NodeId(0), BTreeMap::new());
-    let again = registry.apply(NOW);
+    registry.resume(NodeId(0), BTreeMap::new(), &[]);
+    let again = registry.batch(NOW);
     assert!(updates(&again, 0).contains(&expected));
 }
 
@@ -561,8 +560,8 @@ fn all_members_of_regions_a_dead_node_may_have_sent_to_are_told() {
         .exit(NodeId(3), (1, Role::Publisher), &names([2]))
         .unwrap();
     settle(&mut registry);
-    registry.remove(NodeId(3));
-    let batch = registry.apply(NOW);
+    registry.end(NodeId(3));
+    let batch = registry.batch(NOW);
     let told: Vec<u64> = batch.updates.keys().map(|node| node.0).collect();
     assert_eq!(told, [0, 1]);
     let dead = Update::Dead { origin: origin(3) };
@@ -583,13 +582,13 @@ fn everybody_is_told_of_a_death_that_was_not_seen_here() {
         admit(&mut registry, node);
     }
     settle(&mut registry);
-    registry.remove(NodeId(3));
-    assert_eq!(registry.apply(NOW).updates, BTreeMap::new());
+    registry.end(NodeId(3));
+    assert_eq!(registry.batch(NOW).updates, BTreeMap::new());
     // It comes back and says which life it had; then a node of which nothing is known.
-    registry.mourn(origin(3));
+    registry.end_elsewhere(origin(3));
     assert!(!registry.has_changes());
-    registry.mourn(origin(7));
-    let batch = registry.apply(NOW);
+    registry.end_elsewhere(origin(7));
+    let batch = registry.batch(NOW);
     assert_eq!(batch.updates.len(), 3);
     for node in 0..3 {
         let dead = Update::Dead { origin: origin(7) };
@@ -603,6 +602,7 @@ fn too_many_groups_are_refused_and_change_nothing() {
     registry.limits.groups = 3;
     registry.limits.roles_per_node = 5;
     admit(&mut registry, 0);
+    registry.batch(NOW);
     let role = (1, Role::Subscriber);
     assert!(registry.enter(NOW, NodeId(0), role, &names(0..4)).is_err());
     assert!(registry.enter(NOW, NodeId(0), role, &names(0..6)).is_err());
@@ -664,7 +664,7 @@ fn a_role_that_others_know_to_be_granted_is_taken_up_although_its_node_has_not_h
         published: node == 1,
     });
     registry.rebuild(NOW, reports.into());
-    let batch = registry.apply(NOW);
+    let batch = registry.batch(NOW);
     check(&registry);
     assert_eq!(registry.nodes[&NodeId(0)].home, Some(RegionId(5)));
     let told = updates(&batch, 0);
@@ -685,9 +685,8 @@ fn a_role_that_others_know_to_be_granted_is_taken_up_although_its_node_has_not_h
         "a sender that is not there"
     );
     // In a new session a node is told of deaths that it may not have heard of.
-    registry.resync(NodeId(1), BTreeMap::new());
-    registry.tell_of_dead(NodeId(1), &[self::origin(0), origin]);
-    let batch = registry.apply(NOW);
+    registry.resume(NodeId(1), BTreeMap::new(), &[self::origin(0), origin]);
+    let batch = registry.batch(NOW);
     assert!(updates(&batch, 1).contains(&Update::Dead { origin }));
     assert!(updates(&batch, 0).is_empty());
 }
@@ -717,7 +716,7 @@ fn a_former_publisher_is_asked_by_a_service_that_starts_for_what_it_still_has_on
             published: published && node == 1,
         });
         registry.rebuild(NOW, reports.into());
-        let batch = registry.apply(NOW);
+        let batch = registry.batch(NOW);
         check(&registry);
         updates(&batch, 1).to_vec()
     };

@@ -1,14 +1,12 @@
-use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
 use qsm_proto::{Instant, Random};
-use qsm_wire::membership::{FromService, GroupReport, Role};
+use qsm_wire::membership::{FromService, GroupReport, Hello, Role};
 use qsm_wire::{ChannelId, Incarnation, NodeId, Origin, RegionId};
 
+use super::sessions::Standing;
 use super::{EVENTS_MAX, NUMBER_MAX, Phase, Service};
 use crate::ServiceEvent;
-use crate::clients::Standing;
-use crate::hold::Hello;
 use crate::registry::Report;
 
 /// Incarnations from which a term begins to count: nobody who is left may have heard of the
@@ -99,8 +97,7 @@ impl Service {
             .regions
             .iter()
             .map(|report| (report.region, report.view));
-        self.registry.resync(node, views.collect());
-        self.registry.tell_of_dead(node, &hello.senders);
+        self.registry.resume(node, views.collect(), &hello.senders);
         let unnamed = hello.groups.iter().filter(|report| report.group.is_none());
         self.enter_again(now, node, unnamed);
         self.welcome(now, node, hello.incarnation);
@@ -123,17 +120,17 @@ impl Service {
 
     /// Begins a new life for a node; its groups are entered again.
     fn admit(&mut self, now: Instant, node: NodeId, hello: Hello) {
-        if let Some(origin) = self.registry.remove(node) {
+        if let Some(origin) = self.registry.end(node) {
             self.detector.forget(node);
             self.event(ServiceEvent::Excluded { origin });
         }
-        if self.registry.is_dying(node) {
+        if self.registry.is_ending(node) {
             // The former life has to end before the next one begins.
             self.batch(now);
         }
         if hello.incarnation != Incarnation(0) {
             let incarnation = hello.incarnation;
-            self.registry.mourn(Origin { node, incarnation });
+            self.registry.end_elsewhere(Origin { node, incarnation });
         }
         if self.registry.len() >= self.config.limits.nodes {
             self.stats.discard_nodes += 1;
@@ -152,7 +149,6 @@ impl Service {
             address,
         });
         self.welcome(now, node, incarnation);
-        self.registry.resync(node, BTreeMap::new());
         self.enter_again(now, node, hello.groups.iter());
     }
 

@@ -381,7 +381,7 @@ impl Cluster {
             .unwrap_or_default();
         for message in messages {
             let answer = match ToService::decode(&message).unwrap() {
-                ToService::Hello { .. } => FromService::Welcome {
+                ToService::Hello(_) => FromService::Welcome {
                     incarnation: Incarnation(1),
                     term: 1,
                     heartbeat_ms: 200,

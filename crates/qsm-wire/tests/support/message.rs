@@ -1,8 +1,8 @@
 //! Random membership messages of every variant.
 
 use qsm_wire::membership::{
-    FromService, GroupReport, GroupRow, Member, NodeRow, QueryKind, RegionReport, RegionRow, Role,
-    Sender, ToService, Update,
+    FromService, GroupReport, GroupRow, Hello, Member, NodeRow, QueryKind, RegionReport, RegionRow,
+    Role, Sender, ToService, Update,
 };
 use qsm_wire::{ChannelId, GroupId, Incarnation, RegionId, ViewNumber};
 
@@ -34,7 +34,7 @@ pub fn check_from_service(bytes: &[u8]) -> Option<FromService> {
 
 pub fn to_service(dice: &mut Dice, variant: usize) -> ToService {
     match variant {
-        0 => ToService::Hello {
+        0 => ToService::Hello(Hello {
             name: text(dice),
             address: address(dice),
             second: dice.flag().then(|| address(dice)),
@@ -58,7 +58,7 @@ pub fn to_service(dice: &mut Dice, variant: usize) -> ToService {
             dead: dice.list(4, origin),
             senders: dice.list(4, origin),
             published: dice.flag(),
-        },
+        }),
         1 => ToService::Enter {
             request: dice.u32(),
             role: role(dice),

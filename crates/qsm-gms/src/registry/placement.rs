@@ -6,9 +6,11 @@ use qsm_proto::Instant;
 use qsm_wire::membership::{Member, Update};
 use qsm_wire::{GroupId, NodeId, RegionId};
 
-use super::apply::{Work, count};
-use super::{Leave, Registry};
-use crate::signature::Signature;
+use super::Registry;
+use super::batch::count;
+use super::departure::Departure;
+use super::draft::Draft;
+use crate::plan::Signature;
 
 /// A set of groups and its signature.
 type Set = (Signature, Arc<[GroupId]>);
@@ -23,9 +25,9 @@ struct Move {
 
 impl Registry {
     /// Puts every node whose groups changed into the region of exactly its groups.
-    pub(super) fn place(&mut self, now: Instant, work: &mut Work) {
+    pub(super) fn place(&mut self, now: Instant, draft: &mut Draft) {
         let mut moves = Vec::new();
-        for id in core::mem::take(&mut self.dirty) {
+        for id in core::mem::take(&mut draft.placing) {
             let Some(set) = self.target(id) else { continue };
             let home = self.nodes.get(&id).and_then(|node| node.home);
             // Not: whether the home's groups are these; of two regions that a former service's
@@ -35,15 +37,15 @@ impl Registry {
                 None => set.1.is_empty(),
             };
             if stays {
-                self.carry_out(id, set, work);
+                self.carry_out(id, set, draft);
             } else {
                 let node = id;
                 moves.push(Move { node, home, set });
             }
         }
-        self.regroup(&moves, work);
+        self.regroup(&moves, draft);
         for step in moves {
-            self.relocate(now, step, work);
+            self.relocate(now, step, draft);
         }
     }
 
@@ -66,7 +68,7 @@ impl Registry {
 
     /// Where all active members of a region change to the same new set, the region changes its
     /// groups instead of its members, and nobody has to join another address (R044).
-    fn regroup(&mut self, moves: &[Move], work: &mut Work) {
+    fn regroup(&mut self, moves: &[Move], draft: &mut Draft) {
         let mut tally: BTreeMap<RegionId, (usize, Option<&Set>)> = BTreeMap::new();
         for step in moves {
             let Some(home) = step.home else { continue };
@@ -92,8 +94,8 @@ impl Registry {
             let former = self.regions.regroup(id, *signature, Arc::clone(groups));
             self.relink(id, &former, groups);
             self.stats.regions_regrouped += 1;
-            work.touch(id);
-            self.check_audience(id, groups, work);
+            draft.change(id);
+            self.check_audience(id, groups, draft);
         }
     }
 
@@ -114,18 +116,19 @@ impl Registry {
     }
 
     /// Everybody who is told of a region, or will have to be.
-    fn check_audience(&self, id: RegionId, groups: &[GroupId], work: &mut Work) {
+    fn check_audience(&self, id: RegionId, groups: &[GroupId], draft: &mut Draft) {
         let audience = self.regions.get(id).map(|region| region.audience.keys());
         let known = audience.into_iter().flatten();
-        work.checks.extend(known.map(|node| (id, *node)));
+        draft.checks.extend(known.map(|node| (id, *node)));
         for group in groups.iter().filter_map(|group| self.groups.get(*group)) {
-            work.checks
+            draft
+                .checks
                 .extend(group.publishers.iter().map(|node| (id, *node)));
         }
     }
 
     /// Moves one node, unless it is still on its way out of the region it wants to enter.
-    fn relocate(&mut self, now: Instant, step: Move, work: &mut Work) {
+    fn relocate(&mut self, now: Instant, step: Move, draft: &mut Draft) {
         let Move {
             node: id,
             home,
@@ -135,45 +138,44 @@ impl Registry {
         let Some(node) = self.nodes.get_mut(&id) else {
             return;
         };
-        if found.is_some_and(|region| node.leaving.contains_key(&region)) {
+        if found.is_some_and(|region| node.is_leaving(region)) {
             node.blocked = true;
             return;
         }
         if found.is_some() && found == home {
             // Its region has been regrouped to exactly this.
-            self.carry_out(id, set, work);
+            self.carry_out(id, set, draft);
             return;
         }
         if let Some(home) = home {
-            self.take_leave(now, id, home, work);
+            self.take_leave(now, id, home, draft);
         }
         if set.1.is_empty() {
-            self.carry_out(id, set, work);
+            self.carry_out(id, set, draft);
             return;
         }
-        let target = found.unwrap_or_else(|| self.open(now, &set, work));
-        self.settle_in(id, target, work);
-        self.carry_out(id, set, work);
+        let target = found.unwrap_or_else(|| self.open(now, &set, draft));
+        self.settle_in(id, target, draft);
+        self.carry_out(id, set, draft);
     }
 
-    fn take_leave(&mut self, now: Instant, id: NodeId, home: RegionId, work: &mut Work) {
+    fn take_leave(&mut self, now: Instant, id: NodeId, home: RegionId, draft: &mut Draft) {
         let (Some(node), Some(region)) = (self.nodes.get_mut(&id), self.regions.get_mut(home))
         else {
             return;
         };
         node.home = None;
-        let since = region.next_view();
-        let settled = false;
-        node.leaving.insert(home, Leave { since, settled });
+        let departure = Departure::leave(region.next_view());
+        node.departures.insert(home, departure);
         region.active -= 1;
-        work.touch(home).leaving.insert(node.origin);
-        work.checks.insert((home, id));
+        draft.change(home).leaving.insert(node.origin);
+        draft.checks.insert((home, id));
         let deadline = now.after(self.drain_max);
-        self.drain_deadlines.insert((deadline, home, id));
+        self.deadlines.insert((deadline, home, id));
         self.stats.moves += 1;
     }
 
-    fn open(&mut self, now: Instant, set: &Set, work: &mut Work) -> RegionId {
+    fn open(&mut self, now: Instant, set: &Set, draft: &mut Draft) -> RegionId {
         let (id, shared) = self.regions.create(now, set.0, Arc::clone(&set.1));
         self.stats.regions_created += 1;
         self.stats.addresses_shared += u64::from(shared);
@@ -181,28 +183,28 @@ impl Registry {
         for group in set.1.iter() {
             self.groups.link(*group, id);
         }
-        self.check_audience(id, &set.1, work);
+        self.check_audience(id, &set.1, draft);
         id
     }
 
-    fn settle_in(&mut self, id: NodeId, target: RegionId, work: &mut Work) {
+    fn settle_in(&mut self, id: NodeId, target: RegionId, draft: &mut Draft) {
         let (Some(node), Some(region)) = (self.nodes.get_mut(&id), self.regions.get_mut(target))
         else {
             return;
         };
         node.home = Some(target);
         region.active += 1;
-        work.touch(target).added.push(Member {
+        draft.change(target).added.push(Member {
             origin: node.origin,
             address: node.address,
             joined: region.next_view(),
             left: None,
         });
-        work.checks.insert((target, id));
+        draft.checks.insert((target, id));
     }
 
     /// The rest of a node's pending change: roles, numbers, receipts.
-    fn carry_out(&mut self, id: NodeId, (signature, groups): Set, work: &mut Work) {
+    fn carry_out(&mut self, id: NodeId, (signature, groups): Set, draft: &mut Draft) {
         let Some(node) = self.nodes.get_mut(&id) else {
             return;
         };
@@ -227,7 +229,7 @@ impl Registry {
                 self.groups.change_publisher(group, id, on);
                 let regions = self.groups.get(group).map(|group| &group.regions);
                 let regions = regions.into_iter().flatten();
-                work.checks.extend(regions.map(|region| (*region, id)));
+                draft.checks.extend(regions.map(|region| (*region, id)));
             }
             self.groups.change_hold(group, had, on);
         }
@@ -235,8 +237,9 @@ impl Registry {
             let name = self.groups.get(group)?.name.clone();
             Some(Update::Named { group, name })
         });
-        work.letter(id).named.extend(named);
-        work.done
+        draft.updates_of(id).named.extend(named);
+        draft
+            .done
             .extend(pending.requests.into_iter().map(|request| (id, request)));
     }
 }

@@ -1,9 +1,8 @@
 use core::time::Duration;
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::SocketAddr;
 
 use qsm_proto::Instant;
-use qsm_wire::membership::{GroupReport, RegionReport};
+use qsm_wire::membership::Hello;
 use qsm_wire::{ChannelId, Incarnation, NodeId, Origin, RegionId};
 
 /// How long a new service waits after the first hello before it acts: nodes that search for a
@@ -11,24 +10,6 @@ use qsm_wire::{ChannelId, Incarnation, NodeId, Origin, RegionId};
 const HOLD_MIN: Duration = Duration::from_millis(500);
 /// How long when a former service's nodes are about: they notice its silence within 1 s.
 const HOLD_REPORTED: Duration = Duration::from_millis(1500);
-
-/// What a node said when it came.
-#[derive(Debug)]
-pub(crate) struct Hello {
-    pub(crate) name: String,
-    pub(crate) address: SocketAddr,
-    pub(crate) second: Option<SocketAddr>,
-    pub(crate) incarnation: Incarnation,
-    pub(crate) term: u64,
-    pub(crate) groups: Vec<GroupReport>,
-    pub(crate) regions: Vec<RegionReport>,
-    pub(crate) region_last: RegionId,
-    pub(crate) channel_last: ChannelId,
-    pub(crate) incarnation_last: Incarnation,
-    pub(crate) dead: Vec<Origin>,
-    pub(crate) senders: Vec<Origin>,
-    pub(crate) published: bool,
-}
 
 /// The time after a start in which hellos are collected, so that a membership that exists is
 /// found before a new one is made (R-MEM-6).

@@ -6,8 +6,7 @@ use qsm_proto::Instant;
 use qsm_wire::membership::{Member, Sender};
 use qsm_wire::{ChannelId, GroupId, NodeId, RegionId, ViewNumber};
 
-use crate::plan::AddressPlan;
-use crate::signature::Signature;
+use super::{AddressPlan, Signature};
 
 /// What a node has been told of a region.
 #[derive(Debug, Clone, Copy, Default)]

@@ -16,8 +16,8 @@ use std::collections::BTreeMap;
 use qsm_proto::{Instant, Random};
 use qsm_wire::NodeId;
 
+use super::timers::Timers;
 use crate::ServiceConfig;
-use crate::timers::Timers;
 
 #[derive(Debug)]
 struct Watch {

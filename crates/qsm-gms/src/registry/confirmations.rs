@@ -4,19 +4,20 @@ use qsm_wire::{NodeId, RegionId, ViewNumber};
 
 /// Views that mark members as leaving, until everybody who is told of the region is known to have
 /// them: from then on nobody sends to those members any more (R-VIEW-5).
-#[derive(Debug, Default)]
-pub(super) struct Settling {
-    /// Who has not confirmed the view.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(super) struct ViewConfirmations {
+    /// Nodes that have not confirmed the view.
     waiting: BTreeMap<(RegionId, ViewNumber), BTreeSet<NodeId>>,
     /// The same by node, with the number of the batch that told it.
     unheard: BTreeMap<NodeId, BTreeSet<(u64, RegionId, ViewNumber)>>,
 }
 
-impl Settling {
+impl ViewConfirmations {
     /// These nodes are told of this view with this batch.
     pub(super) fn open(
         &mut self,
-        (region, view): (RegionId, ViewNumber),
+        region: RegionId,
+        view: ViewNumber,
         batch: u64,
         nodes: BTreeSet<NodeId>,
     ) {

@@ -9,7 +9,7 @@ use qsm_wire::membership::{FromService, MESSAGE_BYTES_MAX};
 use qsm_wire::{Frame, Header, Heard, NodeId};
 
 use self::ended::Ended;
-use crate::timers::Timers;
+use super::timers::Timers;
 
 /// How far a client has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

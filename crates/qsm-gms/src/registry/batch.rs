@@ -1,0 +1,331 @@
+use std::collections::{BTreeMap, BTreeSet};
+
+use qsm_proto::Instant;
+use qsm_wire::membership::{Member, Sender, Update};
+use qsm_wire::{GroupId, NodeId, Origin, RegionId, ViewNumber};
+
+use super::departure::{DepartureEvent, DepartureState};
+use super::draft::{DeathAudience, Draft};
+use super::life::LifeEvent;
+use super::transition::State;
+use super::work::{Stage, Work};
+use super::{Node, Registry};
+
+/// Nodes whose last ended life is remembered; of others everybody is told again.
+const ENDED_MAX: usize = 1 << 16;
+
+/// What a batch means for the nodes.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct Batch {
+    /// Its number among all batches of the service, from 1.
+    pub(crate) number: u64,
+    /// What each node concerned has to be told, in the order in which to tell it.
+    pub(crate) updates: BTreeMap<NodeId, Vec<Update>>,
+    /// Requests that have been carried out.
+    pub(crate) done: Vec<(NodeId, u32)>,
+}
+
+impl Registry {
+    /// Applies everything that is pending, at once (R040).
+    pub(crate) fn batch(&mut self, now: Instant) -> Batch {
+        let mut draft = Draft::default();
+        self.stats.batches += 1;
+        while let Some(work) = self.work.next(Stage::Members) {
+            self.change_members(work, &mut draft);
+        }
+        self.place(now, &mut draft);
+        let views = self.make_views(now, &mut draft);
+        while let Some(Work::AwaitView { region, view }) = self.work.next(Stage::Views) {
+            self.await_view(region, view);
+        }
+        let concerned = self.inform(now, &mut draft, &views);
+        self.tell_sources(concerned, &mut draft);
+        self.tell_deaths(&mut draft);
+        while let Some(Work::Settle { region, view }) = self.work.next(Stage::Messages) {
+            self.tell_settled(region, view, &mut draft);
+        }
+        self.groups.free_idle(now);
+        for id in core::mem::take(&mut draft.resynced) {
+            if draft.is_silent_to(id) {
+                // It has said that it knows all there is to know.
+                self.confirm(id, u64::MAX);
+            }
+        }
+        let updates = draft.updates.into_iter();
+        let updates = updates.map(|(node, updates)| (node, updates.into_updates()));
+        Batch {
+            number: self.stats.batches,
+            updates: updates.filter(|(_, updates)| !updates.is_empty()).collect(),
+            done: draft.done,
+        }
+    }
+
+    /// One piece of work that changes who is a member of what, or what a node knows.
+    fn change_members(&mut self, work: Work, draft: &mut Draft) {
+        match work {
+            Work::Resync { node } => self.resync(node, draft),
+            Work::Announce { origin } => {
+                draft.deaths.insert(origin, DeathAudience::Everybody);
+            }
+            Work::DropMember { region, member } => {
+                draft.change(region).removed.insert(member);
+                draft.deaths.insert(member, DeathAudience::Everybody);
+            }
+            Work::RenewView { region } => {
+                draft.change(region);
+            }
+            Work::MarkLeaving { region, member } => {
+                draft.change(region).leaving.insert(member);
+            }
+            Work::RemoveNode { node } => self.remove_node(node, draft),
+            Work::Release { region, node } => self.release(region, node, draft),
+            Work::Place { node } => draft.placing.push(node),
+            // Of later stages.
+            Work::AwaitView { .. } | Work::Settle { .. } => {}
+        }
+    }
+
+    /// A node with a new session knows what it says it knows, and nothing else.
+    fn resync(&mut self, id: NodeId, draft: &mut Draft) {
+        let Some(node) = self.nodes.get_mut(&id) else {
+            return;
+        };
+        node.life.advance(LifeEvent::Tell);
+        draft.resynced.push(id);
+        let reported = core::mem::take(&mut node.reported);
+        let leaving = node.departures.iter();
+        let leaving = leaving.filter(|(_, departure)| departure.is_member());
+        let own = node.home.into_iter().chain(leaving.map(|(id, _)| *id));
+        let mut regions: BTreeSet<RegionId> = own.chain(node.concerned.iter().copied()).collect();
+        for group in &node.publishes {
+            if let Some(group) = self.groups.get(*group) {
+                regions.extend(&group.regions);
+            }
+        }
+        regions.extend(reported.views.keys());
+        for region in regions {
+            let Some(entry) = self.regions.get_mut(region) else {
+                let closed = Update::Closed { region };
+                draft.updates_of(id).closed.push(closed);
+                continue;
+            };
+            let known = entry.audience.entry(id).or_default();
+            known.list = None;
+            known.sources = 0;
+            known.view = match reported.views.get(&region) {
+                Some(view) if *view == entry.view => *view,
+                _ => ViewNumber(0),
+            };
+            node.concerned.insert(region);
+            draft.checks.insert((region, id));
+        }
+        let dead = reported.dead.into_iter();
+        let dead = dead.map(|origin| Update::Dead { origin });
+        draft.updates_of(id).dead.extend(dead);
+        for (region, departure) in &node.departures {
+            if departure.state == DepartureState::Settled {
+                let (region, view) = (*region, departure.view);
+                self.work.push(Work::Settle { region, view });
+            }
+        }
+    }
+
+    /// Takes an ended life out of everything.
+    fn remove_node(&mut self, id: NodeId, draft: &mut Draft) {
+        let Some(mut node) = self.nodes.remove(&id) else {
+            return;
+        };
+        node.life.advance(LifeEvent::Remove);
+        self.remember(node.origin);
+        for region in &node.concerned {
+            if let Some(region) = self.regions.get_mut(*region) {
+                region.audience.remove(&id);
+            }
+        }
+        let leaving: Vec<RegionId> = node.leaving().collect();
+        let member_of = node.home.iter().chain(&leaving);
+        let member_of = member_of.filter_map(|id| self.regions.get(*id));
+        let knew = member_of.flat_map(|region| region.audience.keys().copied());
+        let knew = knew.collect();
+        if let Some(home) = node.home {
+            draft.change(home).removed.insert(node.origin);
+            if let Some(region) = self.regions.get_mut(home) {
+                region.active -= 1;
+            }
+        }
+        for region in leaving {
+            draft.change(region).removed.insert(node.origin);
+        }
+        self.confirm(id, u64::MAX);
+        self.release_roles(&node);
+        let streams = node.streams;
+        let audience = DeathAudience::Concerned { streams, knew };
+        draft.deaths.insert(node.origin, audience);
+    }
+
+    fn remember(&mut self, origin: Origin) {
+        self.ended.insert(origin.node, origin.incarnation);
+        if self.ended.len() > ENDED_MAX {
+            self.ended.pop_first();
+        }
+    }
+
+    fn release_roles(&mut self, node: &Node) {
+        for group in &node.publishes {
+            if let Some(group) = self.groups.get_mut(*group) {
+                group.publishers.remove(&node.origin.node);
+            }
+        }
+        let pending = node
+            .pending
+            .subscribe
+            .keys()
+            .chain(node.pending.publish.keys());
+        let held = node.groups.iter().chain(&node.publishes);
+        for group in held.chain(pending) {
+            self.groups.release(*group);
+        }
+    }
+
+    /// Takes out a member that has drained, which may be what it waited for; and lets a former
+    /// publisher go.
+    fn release(&mut self, region: RegionId, id: NodeId, draft: &mut Draft) {
+        let Some(node) = self.nodes.get_mut(&id) else {
+            return;
+        };
+        let Some(departure) = node.departures.get(&region).copied() else {
+            return;
+        };
+        draft.checks.insert((region, id));
+        if !departure.is_member() {
+            return;
+        }
+        node.depart(region, DepartureEvent::Remove);
+        draft.change(region).removed.insert(node.origin);
+        if core::mem::take(&mut node.blocked) {
+            self.work.push(Work::Place { node: id });
+        }
+    }
+
+    /// Makes the new views; returns each as a difference. Regions without members are closed.
+    fn make_views(&mut self, now: Instant, draft: &mut Draft) -> BTreeMap<RegionId, Update> {
+        let mut views = BTreeMap::new();
+        for (id, change) in core::mem::take(&mut draft.changes) {
+            let Some(region) = self.regions.get_mut(id) else {
+                continue;
+            };
+            let base = region.view;
+            let view = region.next_view();
+            let gone = |member: &Member| change.removed.contains(&member.origin);
+            region.members.retain(|member| !gone(member));
+            let leaves = |member: &&mut Member| change.leaving.contains(&member.origin);
+            for member in region.members.iter_mut().filter(leaves) {
+                member.left.get_or_insert(view);
+            }
+            region.members.extend(change.added.iter().copied());
+            if region.members.is_empty() {
+                self.close(now, id, draft);
+                continue;
+            }
+            region.view = view;
+            region.inherited = false;
+            self.stats.views += 1;
+            if !change.leaving.is_empty() {
+                let audience = region.audience.keys().copied().collect();
+                let batch = self.stats.batches;
+                self.confirmations.open(id, region.view, batch, audience);
+            }
+            let step = Update::View {
+                region: id,
+                view: region.view,
+                base,
+                removed: change.removed.into_iter().collect(),
+                leaving: change.leaving.into_iter().collect(),
+                added: change.added,
+            };
+            views.insert(id, step);
+        }
+        views
+    }
+
+    fn close(&mut self, now: Instant, id: RegionId, draft: &mut Draft) {
+        let Some(region) = self.regions.remove(now, id) else {
+            return;
+        };
+        self.stats.regions_closed += 1;
+        self.stats.group_touches += count(&region.groups);
+        for group in region.groups.iter() {
+            self.groups.unlink(*group, id);
+        }
+        for node in region.audience.keys() {
+            if let Some(node) = self.nodes.get_mut(node) {
+                node.concerned.remove(&id);
+                node.departures.remove(&id);
+            }
+            let closed = Update::Closed { region: id };
+            draft.updates_of(*node).closed.push(closed);
+        }
+    }
+
+    /// After a restart it is not known who has the views that marked members as leaving; all are
+    /// told of them now.
+    fn await_view(&mut self, id: RegionId, view: ViewNumber) {
+        if let Some(region) = self.regions.get(id) {
+            let audience = region.audience.keys().copied().collect();
+            let batch = self.stats.batches;
+            self.confirmations.open(id, view, batch, audience);
+        }
+    }
+
+    /// Tells leaving members that nobody sends to them any more.
+    fn tell_settled(&mut self, id: RegionId, view: ViewNumber, draft: &mut Draft) {
+        let Some(region) = self.regions.get(id) else {
+            return;
+        };
+        let mut leavers = Vec::new();
+        for member in region.members.iter().filter(|member| member.leaving()) {
+            let node = self.nodes.get_mut(&member.origin.node);
+            let departure = node.and_then(|node| node.departures.get_mut(&id));
+            let departure = departure.filter(|departure| departure.is_member());
+            if let Some(departure) = departure.filter(|departure| departure.view == view) {
+                departure.state.advance(DepartureEvent::Settle);
+                leavers.push(member.origin.node);
+            }
+        }
+        if leavers.is_empty() {
+            return;
+        }
+        let nodes = region.audience.keys().filter_map(|id| self.nodes.get(id));
+        // A member may have given up the role and still have something on its way.
+        let senders = nodes.filter(|node| node.published).map(Node::as_sender);
+        let senders: Vec<Sender> = senders.collect();
+        for node in leavers {
+            draft.updates_of(node).settled.push(Update::Settled {
+                region: id,
+                view,
+                senders: senders.clone(),
+            });
+        }
+    }
+
+    fn tell_deaths(&self, draft: &mut Draft) {
+        for (origin, audience) in core::mem::take(&mut draft.deaths) {
+            let told: BTreeSet<NodeId> = match audience {
+                DeathAudience::Everybody => self.nodes.keys().copied().collect(),
+                DeathAudience::Concerned { streams, mut knew } => {
+                    let regions = streams.iter().filter_map(|id| self.regions.get(*id));
+                    let members = regions.flat_map(|region| &region.members);
+                    knew.extend(members.map(|member| member.origin.node));
+                    knew
+                }
+            };
+            for node in told.into_iter().filter(|id| self.nodes.contains_key(id)) {
+                draft.updates_of(node).dead.push(Update::Dead { origin });
+            }
+        }
+    }
+}
+
+pub(super) fn count(groups: &[GroupId]) -> u64 {
+    u64::try_from(groups.len()).unwrap_or(u64::MAX)
+}
