@@ -445,15 +445,13 @@ fn key(address: SocketAddr) -> u64 {
     (u64::from(u32::from(*address.ip())) << 16) | u64::from(address.port())
 }
 
-/// The kind in a datagram's second byte.
+/// Tells data packets, repairs among them, from all others.
 pub(crate) fn is_data(datagram: &[u8]) -> bool {
-    datagram.get(1) == Some(&(Kind::Data as u8))
+    Kind::peek(datagram) == Some(Kind::Data)
 }
 
 fn is_membership(datagram: &[u8]) -> bool {
-    [Kind::Session as u8, Kind::SessionAck as u8]
-        .iter()
-        .any(|kind| datagram.get(1) == Some(kind))
+    matches!(Kind::peek(datagram), Some(Kind::Session | Kind::SessionAck))
 }
 
 #[cfg(test)]
