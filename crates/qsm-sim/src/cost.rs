@@ -16,10 +16,10 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 
 use qsm_proto::{Instant, Reason, nanoseconds};
+use qsm_testnet::is_data;
 use qsm_wire::{Body, Hop, Kind, Packet};
 
 use crate::engine::Datagram;
-use crate::network::is_data;
 
 /// The order in which datagrams that wait at a host are handled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

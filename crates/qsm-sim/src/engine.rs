@@ -18,6 +18,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 
 use qsm_proto::{Event, Instant, Reason, Seed};
+use qsm_testnet::{Cause, Fate, Network, NetworkCounters, NetworkOptions, Queue};
 
 pub use self::capture::Capture;
 use crate::checkers::cutoff::{self, Said};
@@ -27,8 +28,6 @@ use crate::cost::Cpu;
 use crate::digest::Digest;
 use crate::machine::{Deliveries, Machine};
 use crate::mischief::{Mischief, Saboteur};
-use crate::network::{Cause, Fate, Network, NetworkCounters, NetworkOptions};
-use crate::queue::Queue;
 use crate::trace::{Entry, Trace};
 use crate::violation::Violation;
 

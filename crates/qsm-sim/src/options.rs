@@ -2,12 +2,12 @@ use core::time::Duration;
 
 use qsm_proto::view::Layout;
 use qsm_proto::{Limits, Pace, Recovery, Seed};
+use qsm_testnet::NetworkOptions;
 
 use crate::content::Sizes;
 use crate::cost::CostModel;
 use crate::faults::Fault;
 use crate::mischief::Mischief;
-use crate::network::NetworkOptions;
 use crate::pattern::GroupPlan;
 use crate::workload::{Churn, Flow};
 

@@ -505,9 +505,9 @@ mod tests {
 
     use super::*;
     use crate::mischief::Mischief;
-    use crate::network::{Cause, NetworkOptions};
     use crate::workload::Flow;
     use qsm_proto::mix;
+    use qsm_testnet::{Cause, NetworkOptions};
     use qsm_wire::NodeId;
 
     const NODES: usize = 4;

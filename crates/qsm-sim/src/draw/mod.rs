@@ -7,13 +7,13 @@ use core::time::Duration;
 
 use qsm_proto::view::Layout;
 use qsm_proto::{Limits, Pace, Recovery, Seed};
+use qsm_testnet::{Burst, NetworkOptions, Sites};
 use qsm_wire::membership::Role;
 
 use self::dice::Dice;
 use self::faults::faults;
 use crate::content::Sizes;
 use crate::mischief::Mischief;
-use crate::network::{Burst, NetworkOptions, Sites};
 use crate::options::SimOptions;
 use crate::pattern::{GroupPlan, Pattern, groups};
 use crate::swarm::SwarmOptions;

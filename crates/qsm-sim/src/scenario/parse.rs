@@ -1,11 +1,11 @@
 use qsm_proto::Seed;
+use qsm_testnet::{Burst, Sites};
 use qsm_wire::membership::Role;
 
 use super::happen::{Happens, happens};
 use super::words::{Words, Wrong, nearest};
 use super::{Expectation, Relation, Scenario, ScenarioError, VERSION, known_counters};
 use crate::content::Sizes;
-use crate::network::{Burst, Sites};
 use crate::options::SimOptions;
 use crate::pattern::{GroupPlan, Pattern, layout};
 use crate::timeline;

@@ -2,12 +2,12 @@ use core::fmt::{self, Write};
 use core::time::Duration;
 
 use qsm_proto::Recovery;
+use qsm_testnet::Sites;
 use qsm_wire::membership::Role;
 
 use super::VERSION;
 use crate::content::Sizes;
 use crate::faults::Fault;
-use crate::network::Sites;
 use crate::options::SimOptions;
 use crate::workload::Churn;
 

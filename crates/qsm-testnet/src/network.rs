@@ -1,4 +1,4 @@
-//! The virtual network: who gets a copy of a datagram, and when.
+//! The fate of every copy of a datagram.
 //!
 //! Every receiver of a multicast draws its own fate after one draw shared by all of them, so both
 //! independent loss and loss near the sender occur. All draws come from one stream of random
@@ -8,14 +8,12 @@ use core::net::SocketAddr;
 use core::time::Duration;
 use std::collections::{BTreeMap, BTreeSet};
 
-use qsm_proto::{Instant, Random, Seed, nanoseconds};
-use qsm_wire::Kind;
+use qsm_wire::{Instant, Kind, Random, Seed, nanoseconds};
 
 mod fate;
 mod options;
 
-pub(crate) use fate::Fate;
-pub use fate::{Cause, NetworkCounters};
+pub use fate::{Cause, Fate, NetworkCounters};
 pub use options::{Burst, NetworkOptions, Sites};
 
 /// A copy that is delayed by more than the shortest reorder guard may seem lost (R-NAK-1).
@@ -76,7 +74,7 @@ struct Sending<'a> {
 
 /// The network between the hosts, which are known by their numbers.
 #[derive(Debug)]
-pub(crate) struct Network {
+pub struct Network {
     options: NetworkOptions,
     random: Random,
     hosts: BTreeMap<u64, usize>,
@@ -95,7 +93,9 @@ pub(crate) struct Network {
 }
 
 impl Network {
-    pub(crate) fn new(options: NetworkOptions, seed: Seed) -> Self {
+    /// A network without hosts.
+    #[must_use]
+    pub fn new(options: NetworkOptions, seed: Seed) -> Self {
         let sites = options.sites.count.max(1);
         Self {
             options,
@@ -112,18 +112,21 @@ impl Network {
         }
     }
 
-    /// How long it takes until a host hears a multicast address, which it then hears from
-    /// everybody, and until it does not any more.
-    pub(crate) fn latencies(&self) -> [Duration; 2] {
+    /// Time until a host hears a multicast address that it has joined, and until it no longer
+    /// hears one that it has left.
+    #[must_use]
+    pub fn latencies(&self) -> [Duration; 2] {
         [self.options.join_latency, self.options.leave_latency]
     }
 
-    pub(crate) fn options(&self) -> &NetworkOptions {
+    /// Its present options.
+    #[must_use]
+    pub fn options(&self) -> &NetworkOptions {
         &self.options
     }
 
     /// Puts an end to all randomness and splits; delays, rates and queues stay.
-    pub(crate) fn repair(&mut self) {
+    pub fn repair(&mut self) {
         self.splits.clear();
         self.narrow = None;
         self.links.iter_mut().for_each(|link| link.doomed = 0);
@@ -142,23 +145,26 @@ impl Network {
         };
     }
 
-    pub(crate) fn counters(&self) -> NetworkCounters {
+    /// Counts of all that it has done.
+    #[must_use]
+    pub fn counters(&self) -> NetworkCounters {
         self.counters
     }
 
-    pub(crate) fn add_host(&mut self, address: SocketAddr) {
+    /// Adds a host, which gets the next number, from 0.
+    pub fn add_host(&mut self, address: SocketAddr) {
         self.hosts.insert(key(address), self.links.len());
         self.links.push(Link::default());
     }
 
     /// The host has asked for what is sent to this multicast address; until [`Network::listen`]
     /// it misses it.
-    pub(crate) fn join(&mut self, host: usize, address: SocketAddr) {
+    pub fn join(&mut self, host: usize, address: SocketAddr) {
         self.joining.entry(key(address)).or_default().insert(host);
     }
 
     /// From now on the host gets what is sent to this multicast address, or not any more.
-    pub(crate) fn listen(&mut self, host: usize, address: SocketAddr, on: bool) {
+    pub fn listen(&mut self, host: usize, address: SocketAddr, on: bool) {
         if let Some(joining) = self.joining.get_mut(&key(address)) {
             joining.remove(&host);
         }
@@ -173,7 +179,7 @@ impl Network {
     }
 
     /// The host's process is gone and with it its memberships.
-    pub(crate) fn forget(&mut self, host: usize) {
+    pub fn forget(&mut self, host: usize) {
         for joining in self.joining.values_mut() {
             joining.remove(&host);
         }
@@ -184,8 +190,9 @@ impl Network {
         }
     }
 
-    /// Who hears this address now.
-    pub(crate) fn receivers(&self, address: SocketAddr) -> Vec<usize> {
+    /// Hosts that hear this address now.
+    #[must_use]
+    pub fn receivers(&self, address: SocketAddr) -> Vec<usize> {
         match self.hosts.get(&key(address)) {
             Some(host) => vec![*host],
             None => {
@@ -196,12 +203,12 @@ impl Network {
     }
 
     /// From now on nothing passes that way.
-    pub(crate) fn split(&mut self, from: &[usize], to: &[usize]) {
+    pub fn split(&mut self, from: &[usize], to: &[usize]) {
         self.obstruct(from, to, None);
     }
 
     /// What goes that way waits and arrives at `until`, all at once.
-    pub(crate) fn clog(&mut self, from: &[usize], to: &[usize], until: Instant) {
+    pub fn clog(&mut self, from: &[usize], to: &[usize], until: Instant) {
         self.obstruct(from, to, Some(until));
     }
 
@@ -219,39 +226,43 @@ impl Network {
         self.splits.push(split);
     }
 
-    pub(crate) fn heal(&mut self) {
+    /// Ends all splits and clogs.
+    pub fn heal(&mut self) {
         self.splits.clear();
     }
 
     /// Until then larger datagrams vanish.
-    pub(crate) fn narrow(&mut self, bytes: usize, until: Instant) {
+    pub fn narrow(&mut self, bytes: usize, until: Instant) {
         self.narrow = Some((bytes, until));
     }
 
     /// The host's next data packets are lost for everybody.
-    pub(crate) fn doom(&mut self, host: usize, packets: u32) {
+    pub fn doom(&mut self, host: usize, packets: u32) {
         self.links[host].doomed += packets;
     }
 
-    pub(crate) fn overflowed(&mut self, datagram: &[u8]) {
+    /// Counts a copy for which its host had no room.
+    pub fn overflowed(&mut self, datagram: &[u8]) {
         self.counters.overflowed += 1;
         self.counters.data_lost += u64::from(is_data(datagram));
     }
 
-    pub(crate) fn slept_through(&mut self, datagram: &[u8]) {
+    /// Counts a copy that came to a sleeping host.
+    pub fn slept_through(&mut self, datagram: &[u8]) {
         self.counters.slept_through += 1;
         self.counters.data_lost += u64::from(is_data(datagram));
     }
 
-    /// Whether nothing passes between these two now, in one direction at least.
-    pub(crate) fn parted(&self, one: usize, other: usize) -> bool {
+    /// True if nothing passes between these two now, in one direction at least.
+    #[must_use]
+    pub fn parted(&self, one: usize, other: usize) -> bool {
         self.splits.iter().any(|split| {
             (split.from[one] && split.to[other]) || (split.from[other] && split.to[one])
         })
     }
 
     /// Sends a datagram and puts the fate of every copy into `fates`.
-    pub(crate) fn send(
+    pub fn send(
         &mut self,
         now: Instant,
         from: usize,
@@ -296,19 +307,15 @@ impl Network {
         }
     }
 
-    /// Whether copies wait in the switch for the line to their host.
-    pub(crate) fn has_ports(&self) -> bool {
+    /// True if copies wait in the switch for the line to their host.
+    #[must_use]
+    pub fn has_ports(&self) -> bool {
         self.options.downlink_bits_per_second > 0
     }
 
-    /// When a copy that is at the host's port of the switch now has reached the host; `None` if
+    /// Time at which a copy that is at the host's port of the switch now reaches the host; `None` if
     /// the port's queue is full.
-    pub(crate) fn pass_port(
-        &mut self,
-        now: Instant,
-        to: usize,
-        datagram: &[u8],
-    ) -> Option<Instant> {
+    pub fn pass_port(&mut self, now: Instant, to: usize, datagram: &[u8]) -> Option<Instant> {
         let (rate, queue) = (
             self.options.downlink_bits_per_second,
             self.options.switch_queue_bytes,
@@ -446,7 +453,8 @@ fn key(address: SocketAddr) -> u64 {
 }
 
 /// Tells data packets, repairs among them, from all others.
-pub(crate) fn is_data(datagram: &[u8]) -> bool {
+#[must_use]
+pub fn is_data(datagram: &[u8]) -> bool {
     Kind::peek(datagram) == Some(Kind::Data)
 }
 
