@@ -4,7 +4,7 @@
 //! independent loss and loss near the sender occur. All draws come from one stream of random
 //! numbers in the order of sending.
 
-use core::net::SocketAddr;
+use core::net::{IpAddr, SocketAddr};
 use core::time::Duration;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -56,6 +56,10 @@ struct Link {
     uplink: Line,
     port: Line,
     doomed: u32,
+    /// The host that it belongs to.
+    host: usize,
+    /// The network that it is on: 0 or 1.
+    network: usize,
 }
 
 /// A datagram that is being sent.
@@ -72,16 +76,24 @@ struct Sending<'a> {
     outwards: bool,
 }
 
-/// The network between the hosts, which are known by their numbers.
+/// The network between the hosts, which are known by their numbers. There may be a second one
+/// beside it, which some of the hosts are on, too.
 #[derive(Debug)]
 pub struct Network {
     options: NetworkOptions,
     random: Random,
-    hosts: BTreeMap<u64, usize>,
-    listeners: BTreeMap<u64, Vec<usize>>,
-    /// Who has asked for an address and does not get it yet.
-    joining: BTreeMap<u64, BTreeSet<usize>>,
+    /// Links by their addresses.
+    hosts: BTreeMap<Key, usize>,
+    listeners: BTreeMap<Key, Vec<usize>>,
+    /// Links that have asked for an address and do not get it yet.
+    joining: BTreeMap<Key, BTreeSet<usize>>,
+    /// Hosts that a host hears at an address, if not all of them.
+    sources: BTreeMap<(Key, usize), BTreeSet<usize>>,
+    /// Link n is host n's on the first network; those on the second one follow.
     links: Vec<Link>,
+    seconds: BTreeMap<usize, usize>,
+    /// Until when each network carries nothing.
+    failed_until: [Instant; 2],
     /// One for each ordered pair of places.
     crossings: Vec<Line>,
     /// Emptied list for reuse.
@@ -103,7 +115,10 @@ impl Network {
             hosts: BTreeMap::new(),
             listeners: BTreeMap::new(),
             joining: BTreeMap::new(),
+            sources: BTreeMap::new(),
             links: Vec::new(),
+            seconds: BTreeMap::new(),
+            failed_until: [Instant::default(); 2],
             crossings: vec![Line::default(); sites * sites],
             crossed: Vec::new(),
             splits: Vec::new(),
@@ -128,6 +143,7 @@ impl Network {
     /// Puts an end to all randomness and splits; delays, rates and queues stay.
     pub fn repair(&mut self) {
         self.splits.clear();
+        self.failed_until = [Instant::default(); 2];
         self.narrow = None;
         self.links.iter_mut().for_each(|link| link.doomed = 0);
         self.options = NetworkOptions {
@@ -154,43 +170,101 @@ impl Network {
     /// Adds a host, which gets the next number, from 0.
     pub fn add_host(&mut self, address: SocketAddr) {
         self.hosts.insert(key(address), self.links.len());
-        self.links.push(Link::default());
+        self.links.push(Link {
+            host: self.links.len(),
+            ..Link::default()
+        });
+    }
+
+    /// Puts a host on the second network, too, by a link of its own whose number is returned. All
+    /// hosts have been added before.
+    pub fn add_second(&mut self, host: usize, address: SocketAddr) -> usize {
+        let link = self.links.len();
+        self.hosts.insert(key(address), link);
+        self.seconds.insert(host, link);
+        self.links.push(Link {
+            host,
+            network: 1,
+            ..Link::default()
+        });
+        link
+    }
+
+    /// The host that a link belongs to.
+    #[must_use]
+    pub fn host_of(&self, link: usize) -> usize {
+        self.links[link].host
+    }
+
+    /// The link that has this address, of a host and not of a group.
+    #[must_use]
+    pub fn link_at(&self, address: SocketAddr) -> Option<usize> {
+        self.hosts.get(&key(address)).copied()
+    }
+
+    /// The network, 0 or 1, that a link is on.
+    #[must_use]
+    pub fn network_of(&self, link: usize) -> usize {
+        self.links[link].network
+    }
+
+    fn links_of(&self, host: usize) -> impl Iterator<Item = usize> + use<> {
+        [Some(host), self.seconds.get(&host).copied()]
+            .into_iter()
+            .flatten()
     }
 
     /// The host has asked for what is sent to this multicast address; until [`Network::listen`]
     /// it misses it.
     pub fn join(&mut self, host: usize, address: SocketAddr) {
-        self.joining.entry(key(address)).or_default().insert(host);
+        let links = self.links_of(host);
+        self.joining.entry(key(address)).or_default().extend(links);
     }
 
     /// From now on the host gets what is sent to this multicast address, or not any more.
     pub fn listen(&mut self, host: usize, address: SocketAddr, on: bool) {
-        if let Some(joining) = self.joining.get_mut(&key(address)) {
-            joining.remove(&host);
-        }
-        let listeners = self.listeners.entry(key(address)).or_default();
-        match (listeners.binary_search(&host), on) {
-            (Err(at), true) => listeners.insert(at, host),
-            (Ok(at), false) => {
-                listeners.remove(at);
+        let key = key(address);
+        self.sources.remove(&(key, host));
+        for link in self.links_of(host) {
+            if let Some(joining) = self.joining.get_mut(&key) {
+                joining.remove(&link);
             }
-            _ => {}
+            let listeners = self.listeners.entry(key).or_default();
+            match (listeners.binary_search(&link), on) {
+                (Err(at), true) => listeners.insert(at, link),
+                (Ok(at), false) => {
+                    listeners.remove(at);
+                }
+                _ => {}
+            }
         }
+    }
+
+    /// From now on the host gets what hosts at these addresses send to this multicast address,
+    /// and nothing else that is sent there.
+    pub fn listen_to(&mut self, host: usize, address: SocketAddr, senders: &BTreeSet<SocketAddr>) {
+        self.listen(host, address, true);
+        let links = senders.iter().filter_map(|sender| self.link_at(*sender));
+        let hosts = links.map(|link| self.links[link].host).collect();
+        self.sources.insert((key(address), host), hosts);
     }
 
     /// The host's process is gone and with it its memberships.
     pub fn forget(&mut self, host: usize) {
-        for joining in self.joining.values_mut() {
-            joining.remove(&host);
-        }
-        for listeners in self.listeners.values_mut() {
-            if let Ok(at) = listeners.binary_search(&host) {
-                listeners.remove(at);
+        self.sources.retain(|(_, listener), _| *listener != host);
+        for link in self.links_of(host) {
+            for joining in self.joining.values_mut() {
+                joining.remove(&link);
+            }
+            for listeners in self.listeners.values_mut() {
+                if let Ok(at) = listeners.binary_search(&link) {
+                    listeners.remove(at);
+                }
             }
         }
     }
 
-    /// Hosts that hear this address now.
+    /// Links that hear this address now.
     #[must_use]
     pub fn receivers(&self, address: SocketAddr) -> Vec<usize> {
         match self.hosts.get(&key(address)) {
@@ -231,6 +305,11 @@ impl Network {
         self.splits.clear();
     }
 
+    /// Until then this network, 0 or 1, carries nothing.
+    pub fn fail(&mut self, network: usize, until: Instant) {
+        self.failed_until[network] = until;
+    }
+
     /// Until then larger datagrams vanish.
     pub fn narrow(&mut self, bytes: usize, until: Instant) {
         self.narrow = Some((bytes, until));
@@ -261,7 +340,8 @@ impl Network {
         })
     }
 
-    /// Sends a datagram and puts the fate of every copy into `fates`.
+    /// Sends a datagram by a link and puts the fate of every copy into `fates`, with the link of
+    /// its receiver.
     pub fn send(
         &mut self,
         now: Instant,
@@ -302,9 +382,23 @@ impl Network {
         let unheard = self.joining.get(&key(to)).map_or(0, BTreeSet::len);
         self.counters.data_unheard += u64::from(data) * unheard as u64;
         if let Some(listeners) = self.listeners.get_mut(&key(to)).map(core::mem::take) {
-            self.copies(sending, &listeners, fates);
+            match self.filtered(sending.from, to, &listeners) {
+                Some(some) => self.copies(sending, &some, fates),
+                None => self.copies(sending, &listeners, fates),
+            }
             self.listeners.insert(key(to), listeners);
         }
+    }
+
+    /// Those of the listeners that hear this sender, if somebody hears only some senders.
+    fn filtered(&self, from: usize, to: SocketAddr, listeners: &[usize]) -> Option<Vec<usize>> {
+        let sender = self.links[from].host;
+        let filter = |link: usize| self.sources.get(&(key(to), self.links[link].host));
+        let hears = |link: &usize| filter(*link).is_none_or(|senders| senders.contains(&sender));
+        if self.sources.is_empty() {
+            return None;
+        }
+        Some(listeners.iter().copied().filter(hears).collect())
     }
 
     /// True if copies wait in the switch for the line to their host.
@@ -337,7 +431,7 @@ impl Network {
             .unwrap_or(Instant::NEVER)
     }
 
-    /// One copy for each of these hosts but the sender itself.
+    /// One copy for each of these links, of those on the sender's network, but for the sender's.
     fn copies(&mut self, sending: Sending<'_>, to: &[usize], fates: &mut Vec<(usize, Fate)>) {
         let sites = self.options.sites.count.max(1);
         // What the link to each place has done with the datagram: it is asked once for each.
@@ -345,11 +439,12 @@ impl Network {
         crossed.clear();
         crossed.resize(sites, None);
         for host in to {
-            if *host == sending.from && sending.outwards {
+            let elsewhere = self.links[*host].network != self.links[sending.from].network;
+            if elsewhere || (*host == sending.from && sending.outwards) {
                 continue;
             }
             self.counters.copies += 1;
-            let site = self.options.sites.of(*host);
+            let site = self.options.sites.of(self.links[*host].host);
             let there = *crossed[site].get_or_insert_with(|| self.cross(sending, site));
             match there.and_then(|at| self.reach(sending, *host, at)) {
                 Ok(at) => {
@@ -373,7 +468,7 @@ impl Network {
     /// When the datagram is at that place.
     fn cross(&mut self, sending: Sending<'_>, site: usize) -> Result<Instant, Cause> {
         let sites = self.options.sites;
-        let here = sites.of(sending.from);
+        let here = sites.of(self.links[sending.from].host);
         if here == site {
             return Ok(sending.leaves);
         }
@@ -391,9 +486,13 @@ impl Network {
 
     /// When the copy that is at the host's place at `at` reaches the host.
     fn reach(&mut self, sending: Sending<'_>, to: usize, at: Instant) -> Result<Instant, Cause> {
+        let from = self.links[sending.from];
+        if sending.now < self.failed_until[from.network] {
+            return Err(Cause::Split);
+        }
         let mut clogged = None;
         for split in &self.splits {
-            if split.from[sending.from] && split.to[to] {
+            if split.from[from.host] && split.to[self.links[to].host] {
                 clogged = clogged.max(Some(split.clogged_until.ok_or(Cause::Split)?));
             }
         }
@@ -445,11 +544,14 @@ impl Network {
 }
 
 /// An address in a form that is quick to compare.
-fn key(address: SocketAddr) -> u64 {
-    let SocketAddr::V4(address) = address else {
-        return u64::MAX;
+type Key = (u128, u16);
+
+fn key(address: SocketAddr) -> Key {
+    let ip = match address.ip() {
+        IpAddr::V4(ip) => ip.to_ipv6_mapped(),
+        IpAddr::V6(ip) => ip,
     };
-    (u64::from(u32::from(*address.ip())) << 16) | u64::from(address.port())
+    (ip.to_bits(), address.port())
 }
 
 /// Tells data packets, repairs among them, from all others.
@@ -559,6 +661,33 @@ mod tests {
         assert_eq!(arrivals(&mut network, 0, &[1; 9]), [(1, until)]);
         assert!(arrivals(&mut network, 1, &[1; 9])[0].1 < until);
         assert_eq!(network.counters().clogged, 2);
+    }
+
+    #[test]
+    fn hosts_hear_only_the_senders_they_name() {
+        let mut network = network(NetworkOptions::PERFECT, 4);
+        let named = [SocketAddr::from(([10, 0, 0, 0], 1))].into();
+        network.listen_to(2, SocketAddr::from(GROUP), &named);
+        assert_eq!(receivers(&mut network, 0, &[1; 9]), [1, 2, 3]);
+        assert_eq!(receivers(&mut network, 1, &[1; 9]), [0, 3]);
+        network.listen(2, SocketAddr::from(GROUP), true);
+        assert_eq!(receivers(&mut network, 1, &[1; 9]), [0, 2, 3]);
+    }
+
+    #[test]
+    fn networks_carry_nothing_from_one_to_the_other_and_fail_alone() {
+        let mut network = network(NetworkOptions::PERFECT, 3);
+        let address = |host| SocketAddr::from(([10, 1, 0, host], 1));
+        let links = [0, 2].map(|host: u8| network.add_second(usize::from(host), address(host)));
+        assert_eq!(links, [3, 4]);
+        network.listen(0, SocketAddr::from(GROUP), true);
+        network.listen(2, SocketAddr::from(GROUP), true);
+        assert_eq!(receivers(&mut network, 0, &[1; 9]), [1, 2]);
+        assert_eq!(receivers(&mut network, 3, &[1; 9]), [4]);
+        assert_eq!(network.host_of(4), 2);
+        network.fail(0, Instant(1));
+        assert!(receivers(&mut network, 0, &[1; 9]).is_empty());
+        assert_eq!(receivers(&mut network, 3, &[1; 9]), [4]);
     }
 
     #[test]

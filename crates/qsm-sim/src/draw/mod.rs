@@ -4,6 +4,7 @@ mod dice;
 mod faults;
 
 use core::time::Duration;
+use std::collections::BTreeMap;
 
 use qsm_proto::view::Layout;
 use qsm_proto::{Limits, Pace, Recovery, Seed};
@@ -33,6 +34,8 @@ pub fn draw(seed: u64, sizes: &SwarmOptions) -> SimOptions {
     SimOptions {
         seed,
         nodes,
+        hosts: BTreeMap::new(),
+        source_specific: false,
         flows,
         sizes: *dice.pick(&[Sizes::MIX, Sizes::MIX, Sizes::SMALL]),
         churn,
