@@ -65,12 +65,15 @@ pub(super) fn parse(text: &str) -> Result<Scenario, ScenarioError> {
 }
 
 /// How statements begin.
-const VERBS: [(&str, Verb); 23] = [
+const VERBS: [(&str, Verb); 26] = [
     ("scenario", Verb::Version),
     ("seed", Verb::Seed),
     ("nodes", Verb::Nodes),
     ("host", Verb::Host),
-    ("source-specific", Verb::SourceSpecific),
+    (
+        "source-specific",
+        Verb::Switch(|options| options.source_specific = true),
+    ),
     ("duration", Verb::Duration),
     ("settle", Verb::Settle),
     ("drift", Verb::Drift),
@@ -83,8 +86,26 @@ const VERBS: [(&str, Verb); 23] = [
     ("layout", Verb::Layout),
     ("limits", Verb::Limits),
     ("budget", Verb::Budget),
-    ("token-plane-only", Verb::TokenPlaneOnly),
-    ("faithful-rate", Verb::FaithfulRate),
+    (
+        "token-plane-only",
+        Verb::Switch(|options| options.recovery.fast = false),
+    ),
+    (
+        "pull-late",
+        Verb::Switch(|options| options.recovery.pull_late = true),
+    ),
+    (
+        "faithful-rate",
+        Verb::Switch(|options| options.pace.faithful_rate = true),
+    ),
+    (
+        "rings-in-turn",
+        Verb::Switch(|options| options.pace.rings_in_turn = true),
+    ),
+    (
+        "partition-feedback",
+        Verb::Switch(|options| options.pace.partition_feedback = true),
+    ),
     ("rate-max", Verb::RateMax),
     ("batch-delay", Verb::BatchDelay),
     ("at", Verb::At),
@@ -97,7 +118,8 @@ enum Verb {
     Seed,
     Nodes,
     Host,
-    SourceSpecific,
+    /// A word that turns something on.
+    Switch(fn(&mut SimOptions)),
     Duration,
     Settle,
     Drift,
@@ -110,8 +132,6 @@ enum Verb {
     Layout,
     Limits,
     Budget,
-    TokenPlaneOnly,
-    FaithfulRate,
     RateMax,
     BatchDelay,
     At,
@@ -138,7 +158,7 @@ impl Reader {
                 host(options, words)?;
                 self.hosts = Some(place);
             }
-            Verb::SourceSpecific => options.source_specific = true,
+            Verb::Switch(turn_on) => turn_on(options),
             Verb::Duration => options.duration = words.time("how long faults last")?,
             Verb::Settle => options.settle = words.time("how long everything may take to rest")?,
             Verb::Drift => {
@@ -171,8 +191,6 @@ impl Reader {
                 options.recovery.repair_bytes_per_second = words.named("repairs")?;
                 options.recovery.requests_per_second = words.named("requests")?;
             }
-            Verb::TokenPlaneOnly => options.recovery.fast = false,
-            Verb::FaithfulRate => options.pace.faithful_rate = true,
             Verb::RateMax => options.pace.rate_max_packets = words.number("packets per second")?,
             Verb::BatchDelay => options.pace.batch_delay = words.time("the delay")?,
             Verb::At => self.at(words, place)?,

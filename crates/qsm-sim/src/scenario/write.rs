@@ -170,11 +170,15 @@ fn write_node(options: &SimOptions, out: &mut String) -> fmt::Result {
     if budget != (default.repair_bytes_per_second, default.requests_per_second) {
         writeln!(out, "budget repairs {} requests {}", budget.0, budget.1)?;
     }
-    if !options.recovery.fast {
-        writeln!(out, "token-plane-only")?;
-    }
-    if options.pace.faithful_rate {
-        writeln!(out, "faithful-rate")?;
+    let switches = [
+        ("token-plane-only", !recovery.fast),
+        ("pull-late", recovery.pull_late),
+        ("faithful-rate", options.pace.faithful_rate),
+        ("rings-in-turn", options.pace.rings_in_turn),
+        ("partition-feedback", options.pace.partition_feedback),
+    ];
+    for (name, _) in switches.into_iter().filter(|switch| switch.1) {
+        writeln!(out, "{name}")?;
     }
     writeln!(out, "rate-max {}", options.pace.rate_max_packets)?;
     writeln!(out, "batch-delay {}", Time(options.pace.batch_delay))
