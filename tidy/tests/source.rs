@@ -2,13 +2,16 @@
 
 use tidy::{Repository, Source};
 
+/// Folders that know where things are in a packet; all others ask `Kind::peek` and `Hop::peek`.
+const LAYOUT: [&str; 2] = ["crates/qsm-wire/", "fuzz/"];
 /// Longest Rust file, lines. Longer ones hold more than one idea.
 const LINES_MAX: usize = 800;
 /// Behaviour here is a function of configuration, seed and inputs.
-const PURE: [&str; 4] = [
+const PURE: [&str; 5] = [
     "crates/qsm-wire/src/",
     "crates/qsm-proto/src/",
     "crates/qsm-gms/src/",
+    "crates/qsm-testnet/src/",
     "crates/qsm-sim/src/",
 ];
 /// What would let the world in, or an order that changes from run to run.
@@ -131,6 +134,23 @@ fn messages_pass_no_lock() {
 #[test]
 fn protocol_decisions_are_made_without_floating_point() {
     assert_none(&banned(&INTEGER, &["f32", "f64"]));
+}
+
+#[test]
+fn only_the_wire_crate_knows_the_bytes_of_a_packet() {
+    let mut faults = Vec::new();
+    for (path, source) in sources() {
+        if LAYOUT.iter().any(|folder| path.starts_with(folder)) {
+            continue;
+        }
+        for (number, line) in source.code() {
+            let value = ["Kind::", "Hop::"].iter().any(|name| line.contains(name));
+            if value && line.contains(" as u8") {
+                faults.push(format!("{path}:{number}: compares bytes instead of kinds"));
+            }
+        }
+    }
+    assert_none(&faults);
 }
 
 #[test]

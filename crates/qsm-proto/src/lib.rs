@@ -38,7 +38,6 @@ mod event;
 pub mod history;
 pub mod membership;
 pub mod outbox;
-mod random;
 mod ranges;
 pub mod receive;
 pub mod region;
@@ -49,15 +48,14 @@ pub mod session;
 mod sources;
 pub mod stats;
 mod table;
-mod time;
 pub mod view;
 
 pub use config::{Config, ConfigError, Limits, Pace, Recovery};
 pub use endpoint::{Endpoint, Publication};
 pub use event::{Deliver, Delivery, Event, Events, PublishError};
 pub use outbox::{Outbox, Reason, Transmit};
-pub use random::{Random, Seed, mix};
 pub use receive::{Datagram, Run};
 pub use sources::is_source_specific;
 pub use stats::Stats;
-pub use time::{Instant, nanoseconds};
+// Time and drawn numbers, as all pure crates know them.
+pub use qsm_wire::{Instant, Random, Seed, mix, nanoseconds};

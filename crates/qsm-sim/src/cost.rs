@@ -16,6 +16,7 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 
 use qsm_proto::{Instant, Reason, nanoseconds};
+use qsm_testnet::is_data;
 use qsm_wire::{Body, Hop, Kind, Packet};
 
 use crate::engine::Datagram;
@@ -50,22 +51,17 @@ impl Order {
 
 /// The place of a datagram's kind in R122's order.
 fn rank(datagram: &[u8]) -> usize {
-    let kind = datagram.get(1).copied().unwrap_or(0);
-    let is = |other: &Kind| kind == *other as u8;
-    match is(&Kind::Data) {
-        true if is_fresh(datagram) => 3,
-        true => 2,
-        false => usize::from(
-            [Kind::Nak, Kind::Pull, Kind::Ack, Kind::Absent]
-                .iter()
-                .any(is),
-        ),
+    match Kind::peek(datagram) {
+        Some(Kind::Data) if is_fresh(datagram) => 3,
+        Some(Kind::Data) => 2,
+        Some(Kind::Nak | Kind::Pull | Kind::Ack | Kind::Absent) => 1,
+        _ => 0,
     }
 }
 
 /// Whether this is a data packet that comes from its sender for the first time.
 fn is_fresh(datagram: &[u8]) -> bool {
-    datagram.get(1) == Some(&(Kind::Data as u8)) && datagram.get(3) == Some(&(Hop::Direct as u8))
+    is_data(datagram) && Hop::peek(datagram) == Some(Hop::Direct)
 }
 
 /// How many values an ACK carries: one for all receivers, or one for each partition.
@@ -149,13 +145,11 @@ impl CostModel {
     }
 
     /// What a control packet demands beyond being received.
-    fn acting(&self, kind: u8, datagram: &[u8]) -> Duration {
-        if kind == Kind::Token as u8 {
-            self.token
-        } else if kind == Kind::Ack as u8 && !self.ack_value.is_zero() {
-            self.ack_value * values(datagram)
-        } else {
-            Duration::ZERO
+    fn acting(&self, datagram: &[u8]) -> Duration {
+        match Kind::peek(datagram) {
+            Some(Kind::Token) => self.token,
+            Some(Kind::Ack) if !self.ack_value.is_zero() => self.ack_value * values(datagram),
+            _ => Duration::ZERO,
         }
     }
 
@@ -321,7 +315,7 @@ impl Cpu {
         room_bytes: usize,
     ) -> bool {
         let length = datagram.bytes.len();
-        let data = datagram.bytes.get(1) == Some(&(Kind::Data as u8));
+        let data = is_data(&datagram.bytes);
         self.counters.data_arrived += u64::from(data);
         if now < self.deaf_until || self.waiting_bytes + length > room_bytes {
             self.counters.dropped += 1;
@@ -336,7 +330,7 @@ impl Cpu {
 
     /// A datagram was dropped although the host does not stand still.
     pub(crate) fn dropped_awake(&mut self, datagram: &Datagram) {
-        let data = datagram.bytes.get(1) == Some(&(Kind::Data as u8));
+        let data = is_data(&datagram.bytes);
         self.counters.data_dropped_awake += u64::from(data);
     }
 
@@ -385,8 +379,7 @@ impl Cpu {
 
     /// A datagram is handled.
     pub(crate) fn receives(&mut self, now: Instant, datagram: &[u8]) {
-        let kind = datagram.get(1).copied().unwrap_or(0);
-        if kind == Kind::Data as u8 {
+        if is_data(datagram) {
             let weight = self.model.weight();
             let copying = self.model.copying(datagram.len()) * weight;
             self.counters.copy_ns += nanoseconds(copying);
@@ -394,7 +387,7 @@ impl Cpu {
             let fresh = is_fresh(datagram);
             self.spend(now, self.model.receiving(fresh) * weight + copying);
         } else {
-            let acting = self.model.acting(kind, datagram);
+            let acting = self.model.acting(datagram);
             self.spend(now, self.model.receive_control + acting);
         }
     }
@@ -469,6 +462,8 @@ impl Cpu {
 
 #[cfg(test)]
 mod tests {
+    use qsm_wire::Header;
+
     use super::*;
 
     const MODEL: CostModel = CostModel {
@@ -498,22 +493,26 @@ mod tests {
     }
 
     fn addressed(to: [u8; 4], kind: Kind, hop: Hop) -> Rc<Datagram> {
-        let mut bytes = [0; 1024];
-        bytes[1] = kind as u8;
-        bytes[3] = hop as u8;
+        let header = Header {
+            hop,
+            ..Header::default()
+        };
+        let mut bytes = Vec::new();
+        header.encode(kind, &mut bytes);
+        bytes.resize(1024, 0);
         let from = std::net::SocketAddr::from(([10, 0, 0, 1], 1));
         Rc::new(Datagram {
             serial: 0,
             from,
             to: (to, 1).into(),
             reason: None,
-            bytes: Box::from(bytes.as_slice()),
+            bytes: bytes.into(),
         })
     }
 
-    fn next_kind(cpu: &mut Cpu) -> Option<(u8, u8)> {
+    fn next_kind(cpu: &mut Cpu) -> Option<(Kind, Hop)> {
         match cpu.pick(Instant(0), false, false) {
-            Work::Datagram(datagram) => Some((datagram.bytes[1], datagram.bytes[3])),
+            Work::Datagram(datagram) => Kind::peek(&datagram.bytes).zip(Hop::peek(&datagram.bytes)),
             _ => None,
         }
     }
@@ -563,12 +562,7 @@ mod tests {
             assert!(cpu.arrive(Instant(0), &datagram(kind, hop), 1 << 20));
         }
         let served: Vec<_> = core::iter::from_fn(|| next_kind(&mut cpu)).collect();
-        let expected = arrivals.into_iter().rev();
-        assert!(
-            served
-                .into_iter()
-                .eq(expected.map(|(kind, hop)| (kind as u8, hop as u8)))
-        );
+        assert!(served.into_iter().eq(arrivals.into_iter().rev()));
     }
 
     #[test]
@@ -599,7 +593,6 @@ mod tests {
                 (Kind::Data, Hop::Direct),
                 (Kind::Data, Hop::SenderRepair)
             ]
-            .map(|(kind, hop)| (kind as u8, hop as u8))
         );
         assert_eq!(cpu.counters().data_dropped, 1);
     }

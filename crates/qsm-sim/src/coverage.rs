@@ -93,8 +93,9 @@ impl Coverage {
                 self.doomed += u64::from(*packets);
                 return;
             }
-            // Counted one by one when they are made.
-            Fault::Garbage { .. } => return,
+            // Garbage is counted piece by piece when it is made; hosts of drawn runs are on one
+            // network.
+            Fault::Garbage { .. } | Fault::Outage { .. } => return,
         };
         *counter += 1;
     }

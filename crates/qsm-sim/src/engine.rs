@@ -9,6 +9,8 @@
 //! do and what must hold is the caller's: it schedules tasks and reads [`Outputs`].
 
 mod capture;
+mod networks;
+mod output;
 mod thread;
 
 use core::time::Duration;
@@ -18,31 +20,27 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 
 use qsm_proto::{Event, Instant, Reason, Seed};
+use qsm_testnet::{Cause, Fate, Network, NetworkCounters, NetworkOptions, Queue};
 
 pub use self::capture::Capture;
-use crate::checkers::cutoff::{self, Said};
-use crate::checkers::watermarks::{self, Claim};
+use self::networks::Second;
+use crate::checkers::cutoff::Said;
+use crate::checkers::watermarks::Claim;
 use crate::clock::Clock;
 use crate::cost::Cpu;
 use crate::digest::Digest;
 use crate::machine::{Deliveries, Machine};
 use crate::mischief::{Mischief, Saboteur};
-use crate::network::{Cause, Fate, Network, NetworkCounters, NetworkOptions};
-use crate::queue::Queue;
 use crate::trace::{Entry, Trace};
 use crate::violation::Violation;
 
 /// Timers fire at this granularity, like those of a kernel.
 const TIMER_SLACK: Duration = Duration::from_micros(1);
-/// Datagrams that one input may cause before it counts as an endless loop.
-const TRANSMITS_PER_INPUT_MAX: usize = 1_000_000;
 /// Timeouts of one host in a row that change nothing before it counts as an endless loop.
 const IDLE_TIMEOUTS_MAX: u32 = 200;
 /// Inputs of a host in one second, on average over all hosts, that no workload here needs: more is
 /// a storm.
 const INPUTS_PER_SECOND_MAX: u64 = 20_000;
-/// Datagrams kept for replays and mutations.
-const SAMPLES: usize = 64;
 
 /// What the engine hands back when it stops.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -114,18 +112,19 @@ pub(crate) struct Datagram {
     pub(crate) to: SocketAddr,
     /// What for; `None` for those out of nowhere.
     pub(crate) reason: Option<Reason>,
-    pub(crate) bytes: Box<[u8]>,
+    pub(crate) bytes: Rc<[u8]>,
 }
 
 #[derive(Debug)]
 enum Happening {
-    /// A copy is at its host's port of the switch.
+    /// A copy is at its link's port of the switch.
     Port(usize, Rc<Datagram>),
     Arrival(usize, Rc<Datagram>),
     Serve(usize, u32),
     Run(usize, u32),
     Timer(usize, u32),
     Listen(usize, u32, SocketAddr, bool),
+    ListenTo(usize, u32, SocketAddr, BTreeSet<SocketAddr>),
     Thaw(usize),
     Task(Task),
 }
@@ -160,6 +159,8 @@ struct Host {
     /// What its work costs; `None`: nothing but [`NetworkOptions::cpu_per_datagram`].
     cpu: Option<Box<Cpu>>,
     capture: Capture,
+    /// Its place on a second network.
+    second: Option<Box<Second>>,
 }
 
 /// How the engine behaves.
@@ -238,6 +239,7 @@ impl Engine {
             watched: false,
             cpu: None,
             capture: Capture::default(),
+            second: None,
         });
         self.hosts.len() - 1
     }
@@ -386,7 +388,7 @@ impl Engine {
             from,
             to: self.hosts[host].address,
             reason: None,
-            bytes: Box::from(bytes),
+            bytes: Rc::from(bytes),
         };
         self.queue
             .push(self.now, Happening::Arrival(host, Rc::new(datagram)));
@@ -446,8 +448,8 @@ impl Engine {
 
     fn happen(&mut self, happening: Happening) -> Result<Option<usize>, Violation> {
         match happening {
-            Happening::Port(host, datagram) => {
-                self.pass_port(host, datagram);
+            Happening::Port(link, datagram) => {
+                self.pass_port(link, datagram);
                 Ok(None)
             }
             Happening::Arrival(host, datagram) => self.arrive(host, datagram),
@@ -465,13 +467,21 @@ impl Engine {
                 }
                 Ok(None)
             }
+            Happening::ListenTo(host, process, address, senders) => {
+                let state = &self.hosts[host];
+                if state.process == process && state.listening.contains(&address) {
+                    self.network.listen_to(host, address, &senders);
+                }
+                Ok(None)
+            }
             Happening::Thaw(host) => self.thaw(host),
             _ => Ok(None),
         }
     }
 
-    fn pass_port(&mut self, host: usize, datagram: Rc<Datagram>) {
-        let passed = self.network.pass_port(self.now, host, &datagram.bytes);
+    fn pass_port(&mut self, link: usize, datagram: Rc<Datagram>) {
+        let passed = self.network.pass_port(self.now, link, &datagram.bytes);
+        let host = self.network.host_of(link);
         match passed {
             Some(at) => self.queue.push(at, Happening::Arrival(host, datagram)),
             None => {
@@ -550,8 +560,9 @@ impl Engine {
         let Some(bytes) = self.saboteur.incoming(host, &datagram.bytes) else {
             return Ok(None);
         };
+        let from = self.source(host, &datagram);
         self.drive(host, |machine, now, out| {
-            machine.handle_datagram(now, datagram.from, &bytes, out);
+            machine.handle_datagram(now, from, &bytes, out);
         })?;
         let deliveries = &mut self.outputs.deliveries;
         self.saboteur.delivered(host, &datagram.bytes, deliveries);
@@ -661,112 +672,6 @@ impl Engine {
         Ok(())
     }
 
-    /// Sends what the machine wants to send, train by train.
-    fn transmit(&mut self, host: usize, local: Instant) -> Result<(), Violation> {
-        let state = &mut self.hosts[host];
-        let from = state.address;
-        let ports = self.network.has_ports();
-        let Some(machine) = state.machine.as_mut() else {
-            return Ok(());
-        };
-        let life = machine.origin().unwrap_or_default();
-        for _ in 0..TRANSMITS_PER_INPUT_MAX {
-            let Some(train) = machine.poll_transmit(local) else {
-                return Ok(());
-            };
-            self.digest.bytes(train.bytes);
-            let reason = train.reason as usize;
-            if train.reason == Reason::Data {
-                let packets = train.bytes.len().div_ceil(train.segment_bytes.max(1)) as u64;
-                self.outputs.data.push((train.to, packets));
-            }
-            let outgoing = train.bytes.chunks(train.segment_bytes.max(1));
-            self.traffic.counts[reason] += outgoing.len() as u64;
-            state.capture.sent[reason] += outgoing.len() as u64;
-            self.traffic.last[reason] = self.now;
-            for bytes in outgoing {
-                let Some(bytes) = self.saboteur.outgoing(life, train.reason, bytes) else {
-                    continue;
-                };
-                let bytes = &*bytes;
-                if self.invariants_every > 0 && train.reason != Reason::Data {
-                    self.outputs.claims.extend(watermarks::claims(bytes));
-                    self.outputs.tokens.extend(cutoff::said(bytes));
-                }
-                self.serial += 1;
-                let datagram = Rc::new(Datagram {
-                    serial: self.serial,
-                    from,
-                    to: train.to,
-                    reason: Some(train.reason),
-                    bytes: Box::from(bytes),
-                });
-                let leaves = match &mut state.cpu {
-                    Some(cpu) => cpu.sends(self.now, train.reason, bytes.len()),
-                    None => self.now,
-                };
-                self.network
-                    .send(leaves, host, train.to, bytes, &mut self.fates);
-                if self.samples.len() >= SAMPLES {
-                    self.samples.pop_front();
-                }
-                self.samples.push_back(Rc::clone(&datagram));
-                let sent = Entry::Sent(Rc::clone(&datagram));
-                self.trace.add(self.now, host, sent);
-                carry(
-                    self.fates.drain(..),
-                    &datagram,
-                    (self.now, ports),
-                    (&mut self.queue, &mut self.trace),
-                );
-            }
-        }
-        let message = format!("host {host}: transmits without end");
-        Err(Violation::new("progress", message))
-    }
-
-    /// Takes events; those about multicast addresses are for the network, the others are kept.
-    fn collect(&mut self, host: usize) {
-        let [add, end] = self.network.latencies();
-        let state = &mut self.hosts[host];
-        let Some(machine) = state.machine.as_mut() else {
-            return;
-        };
-        while let Some(event) = machine.poll_event() {
-            let (at, address, on) = match event {
-                Event::Listen { address } | Event::ListenTo { address, .. } => (add, address, true),
-                Event::Unlisten { address } => (end, address, false),
-                other => {
-                    self.outputs.events.push(other);
-                    continue;
-                }
-            };
-            if on {
-                state.listening.insert(address);
-                self.network.join(host, address);
-            } else {
-                state.listening.remove(&address);
-            }
-            let happening = Happening::Listen(host, state.process, address, on);
-            self.queue.push(self.now.after(at), happening);
-            self.trace.add(self.now, host, Entry::Listens(address, on));
-        }
-        if self.trace.is_on() {
-            for event in &self.outputs.events {
-                let entry = Entry::Event(Box::new(event.clone()));
-                self.trace.add(self.now, host, entry);
-            }
-        }
-        for row in self.outputs.deliveries.rows() {
-            self.digest.number(self.now.0 ^ ((host as u64) << 48));
-            self.digest
-                .number(u64::from(row.group.0) ^ row.sender.node.0 ^ row.number);
-            let length = self.outputs.deliveries.bytes(row).len();
-            let entry = Entry::Delivered(row.group, row.sender, row.number, length);
-            self.trace.add(self.now, host, entry);
-        }
-    }
-
     fn set_timer(&mut self, host: usize) {
         let state = &mut self.hosts[host];
         let Some(at) = state.due else {
@@ -777,23 +682,6 @@ impl Engine {
         if at < state.timer_at {
             state.timer_at = at;
             self.queue.push(at, Happening::Timer(host, state.process));
-        }
-    }
-}
-
-/// Puts every copy of a datagram on its way.
-fn carry(
-    fates: impl Iterator<Item = (usize, Fate)>,
-    datagram: &Rc<Datagram>,
-    (now, ports): (Instant, bool),
-    (queue, trace): (&mut Queue<Happening>, &mut Trace),
-) {
-    for (to, fate) in fates {
-        let copy = Rc::clone(datagram);
-        match fate {
-            Fate::Arrives(at) if ports => queue.push(at, Happening::Port(to, copy)),
-            Fate::Arrives(at) => queue.push(at, Happening::Arrival(to, copy)),
-            Fate::Dropped(cause) => trace.add(now, to, Entry::Dropped(cause, copy)),
         }
     }
 }

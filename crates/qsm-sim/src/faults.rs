@@ -5,7 +5,7 @@ use core::time::Duration;
 use qsm_proto::{Random, Seed};
 use qsm_wire::{Packet, VERSION};
 
-/// Something that goes wrong at one moment. Host 0 is the membership service's.
+/// Something that goes wrong at one moment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Fault {
     /// The process on this host dies.
@@ -74,6 +74,13 @@ pub enum Fault {
         /// Nor the other way.
         both_ways: bool,
     },
+    /// One of two networks carries nothing.
+    Outage {
+        /// 0: the first one, 1: the second one.
+        network: usize,
+        /// For how long.
+        time: Duration,
+    },
     /// All splits end.
     Heal,
     /// The next data packets of this host are lost for all receivers.
@@ -110,7 +117,7 @@ impl Fault {
             Self::Split { from, to, .. } | Self::Clog { from, to, .. } => {
                 from.contains(&which) || to.contains(&which)
             }
-            Self::Heal | Self::Narrow { .. } => false,
+            Self::Heal | Self::Narrow { .. } | Self::Outage { .. } => false,
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
 
-use qsm_gms::{Service, ServiceConfig};
+use qsm_gms::{Service, ServiceConfig, ServiceEvent};
 use qsm_proto::region::Region;
 use qsm_proto::{
     Config, Deliver, Delivery, Endpoint, Event, Instant, PublishError, Seed, Stats, Transmit,
@@ -14,7 +14,6 @@ use qsm_wire::{GroupId, Origin, RegionId};
 use crate::mischief::Mischief;
 #[cfg(test)]
 use crate::toy::Toy;
-use crate::violation::Violation;
 
 /// A state machine on a host, driven by the engine.
 #[derive(Debug)]
@@ -77,13 +76,19 @@ impl Machine {
         }
     }
 
-    /// The next event of a node. A service's events are for logs only and are dropped.
+    /// The next event of a node. Of a service's events the host has to know where others are on a
+    /// second network; the rest is for logs and is dropped.
     pub(crate) fn poll_event(&mut self) -> Option<Event> {
         match self {
             Self::Node(node) => node.poll_event(),
             Self::Service(service) => {
-                while service.poll_event().is_some() {}
-                None
+                let mut events = core::iter::from_fn(|| service.poll_event());
+                events.find_map(|event| match event {
+                    ServiceEvent::SecondAddress { address, second } => {
+                        Some(Event::SecondAddress { address, second })
+                    }
+                    _ => None,
+                })
             }
             #[cfg(test)]
             Self::Toy(toy) => toy.poll_event(),
@@ -369,33 +374,26 @@ pub(crate) enum Cast {
 }
 
 impl Cast {
+    /// A service if there is a configuration for one, otherwise a node.
     pub(crate) fn machine(
         &self,
-        host: usize,
+        service: Option<ServiceConfig>,
         config: Config,
         seed: Seed,
         now: Instant,
-    ) -> Result<Machine, Violation> {
-        let refused = |reason: String| Violation::new("machine", format!("host {host}: {reason}"));
-        match self {
-            Self::Real if host == 0 => {
-                let config = ServiceConfig {
-                    cluster: config.cluster,
-                    discovery: config.discovery,
-                    datagram_bytes: config.datagram_bytes,
-                    ..ServiceConfig::new(config.node, config.address)
-                };
-                let service = Service::new(config, seed, now);
-                let service = service.map_err(|error| refused(error.to_string()))?;
+    ) -> Result<Machine, String> {
+        match (self, service) {
+            (Self::Real, Some(service)) => {
+                let service = Service::new(service, seed, now);
+                let service = service.map_err(|error| error.to_string())?;
                 Ok(Machine::Service(Box::new(service)))
             }
-            Self::Real => {
-                let node = Endpoint::new(config, seed, now);
-                let node = node.map_err(|error| refused(error.to_string()))?;
+            (Self::Real, None) => {
+                let node = Endpoint::new(config, seed, now).map_err(|error| error.to_string())?;
                 Ok(Machine::Node(Box::new(node)))
             }
             #[cfg(test)]
-            Self::Toys(peers) => {
+            (Self::Toys(peers), _) => {
                 let peers = peers.iter().filter(|peer| peer.1 != config.node);
                 Ok(Machine::Toy(Box::new(Toy::new(
                     config.node,

@@ -1,13 +1,15 @@
 use core::time::Duration;
+use std::collections::BTreeMap;
 
 use qsm_proto::view::Layout;
 use qsm_proto::{Limits, Pace, Recovery, Seed};
+use qsm_testnet::NetworkOptions;
 
 use crate::content::Sizes;
 use crate::cost::CostModel;
 use crate::faults::Fault;
+use crate::hosts::HostPlan;
 use crate::mischief::Mischief;
-use crate::network::NetworkOptions;
 use crate::pattern::GroupPlan;
 use crate::workload::{Churn, Flow};
 
@@ -16,8 +18,13 @@ use crate::workload::{Churn, Flow};
 pub struct SimOptions {
     /// Of everything that is drawn during the run.
     pub seed: u64,
-    /// Nodes; they run on hosts `1..=nodes`. The membership service runs on host 0.
+    /// Hosts are `0..=nodes`: host 0 runs the membership service and the others run nodes, unless
+    /// `hosts` says otherwise.
     pub nodes: usize,
+    /// Hosts that are not as their number says.
+    pub hosts: BTreeMap<usize, HostPlan>,
+    /// Services give regions source-specific addresses.
+    pub source_specific: bool,
     /// The groups, their first members and publishers.
     pub groups: Vec<GroupPlan>,
     /// Who publishes how much.
@@ -65,6 +72,8 @@ impl SimOptions {
         Self {
             seed: seed.0,
             nodes,
+            hosts: BTreeMap::new(),
+            source_specific: false,
             groups: vec![group],
             flows: vec![Flow::new(1, 0)],
             sizes: Sizes::MIX,

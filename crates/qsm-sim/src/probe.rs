@@ -17,6 +17,7 @@ use qsm_proto::view::{Layout, RegionView};
 use qsm_proto::{
     Config, Endpoint, Instant, Limits, Pace, Random, Recovery, Seed, Stats, mix, nanoseconds,
 };
+use qsm_testnet::NetworkOptions;
 use qsm_wire::membership::{Member, Role};
 use qsm_wire::{ChannelId, GroupId, Incarnation, NodeId, Origin, RegionId, ViewNumber};
 
@@ -26,7 +27,6 @@ use crate::cost::{CostModel, CpuCounters};
 pub use crate::engine::Capture;
 use crate::engine::{Engine, EngineOptions, Task, Turn};
 use crate::machine::Machine;
-use crate::network::NetworkOptions;
 use crate::violation::Violation;
 pub use disturbance::Disturbance;
 

@@ -2,11 +2,11 @@ use core::fmt;
 use std::collections::BTreeMap;
 
 use qsm_proto::{Instant, Reason};
+use qsm_testnet::{Cause, NetworkCounters};
 
 use crate::checkers::survivors::Survivors;
 use crate::coverage::Coverage;
 use crate::latency::Latency;
-use crate::network::{Cause, NetworkCounters};
 use crate::violation::Violation;
 
 /// Counters by name.

@@ -302,6 +302,10 @@ impl Run {
                 let until = world.engine.now().after(time);
                 world.engine.network().narrow(bytes, until);
             }
+            Fault::Outage { network, time } => {
+                let until = world.engine.now().after(time);
+                world.engine.network().fail(network, until);
+            }
             Fault::Heal => world.engine.network().heal(),
             Fault::Doom { host, packets } => world.engine.network().doom(host, packets),
             Fault::Garbage { host, kind, count } => self.garbage(host, kind, count),
@@ -323,7 +327,7 @@ impl Run {
             world.checkers.armed &= !kind.is_forgery();
             world.coverage.garbage[kind as usize] += 1;
             let target = match kind {
-                Garbage::Replayed => world.engine.network().receivers(model.to),
+                Garbage::Replayed => world.engine.receivers(model.to),
                 _ => vec![host],
             };
             for host in target {
@@ -332,7 +336,7 @@ impl Run {
         }
     }
 
-    /// All faults end. Hosts that are down stay down, except the membership service.
+    /// All faults end. Hosts that are down stay down, except membership services.
     fn heal(&mut self) -> Result<(), Violation> {
         let world = &mut self.world;
         world.engine.note(0, "faults end".to_owned());
@@ -344,8 +348,11 @@ impl Run {
                 world.engine.freeze(host, now);
             }
         }
-        if world.engine.machine(0).is_none() {
-            world.start(0, true)?;
+        let services: Vec<usize> = world.options.services().collect();
+        for host in services {
+            if world.engine.machine(host).is_none() {
+                world.start(host, true)?;
+            }
         }
         Ok(())
     }
@@ -505,9 +512,9 @@ mod tests {
 
     use super::*;
     use crate::mischief::Mischief;
-    use crate::network::{Cause, NetworkOptions};
     use crate::workload::Flow;
     use qsm_proto::mix;
+    use qsm_testnet::{Cause, NetworkOptions};
     use qsm_wire::NodeId;
 
     const NODES: usize = 4;

@@ -2,8 +2,9 @@
 
 use core::time::Duration;
 
+use qsm_testnet::{NetworkOptions, Sites};
+
 use crate::content::Sizes;
-use crate::network::{NetworkOptions, Sites};
 use crate::options::SimOptions;
 use crate::report::Failure;
 use crate::timeline::reconcile;

@@ -1,10 +1,10 @@
 use core::time::Duration;
 
 use qsm_proto::mix;
+use qsm_testnet::{Cause, NetworkCounters};
 
 use crate::coverage::Coverage;
 use crate::faults::Garbage;
-use crate::network::{Cause, NetworkCounters};
 use crate::report::Report;
 
 /// What many runs have come to together.

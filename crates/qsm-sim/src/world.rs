@@ -1,7 +1,6 @@
 //! Applications on the engine's hosts: they start, enter groups, publish and receive; whatever
 //! they see goes to the checkers.
 
-use core::net::SocketAddr;
 use core::time::Duration;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -22,9 +21,6 @@ use crate::report::Counters;
 use crate::trace::Names;
 use crate::violation::Violation;
 
-/// Where membership services are announced.
-const DISCOVERY: ([u8; 4], u16) = ([239, 192, 83, 77], 4483);
-const PORT: u16 = 4484;
 /// For so long after a sender's end its packets may still arrive somewhere, so that a node which
 /// has just said that it lacks one gets it.
 const STRAGGLE: Duration = Duration::from_secs(1);
@@ -113,8 +109,9 @@ impl World {
                 i64::try_from(wander).unwrap_or(0) - i64::from(self.options.drift_ppm_max);
             let offset = self.random.below(1 << 40);
             let clock = Clock::new(offset, i32::try_from(drift_ppm).unwrap_or(0));
-            self.engine.add_host(address(host), clock);
-            if let Some(costs) = self.options.costs.filter(|_| host > 0) {
+            self.engine.add_host(self.options.address(host), clock);
+            let node = !self.options.host(host).is_service();
+            if let Some(costs) = self.options.costs.filter(|_| node) {
                 self.engine.set_costs(host, costs, 0);
             }
             self.apps.push(App {
@@ -128,6 +125,11 @@ impl World {
                 entering: BTreeMap::new(),
                 closing: false,
             });
+        }
+        for host in 0..=self.options.nodes {
+            if let Some(second) = self.options.second_address(host) {
+                self.engine.add_second(host, second);
+            }
         }
     }
 
@@ -163,21 +165,25 @@ impl World {
         let seed = Seed(mix(
             self.options.seed.wrapping_add(app.starts << 40) ^ (host as u64)
         ));
+        let plan = self.options.host(host);
         let config = Config {
             cluster: "sim".to_owned(),
-            discovery: SocketAddr::from(DISCOVERY),
-            service: Some(address(0)),
+            discovery: plan.discovery(),
+            service: self.options.told_service(),
+            second: self.options.second_address(host),
             layout: self.options.layout,
             datagram_bytes: self.options.network.mtu_bytes,
             receive_buffer_bytes: self.options.network.receive_buffer_bytes,
             limits: self.options.node_limits(),
             recovery: self.options.recovery,
             pace: self.options.node_pace(),
-            ..Config::new(app.node, address(host))
+            ..Config::new(app.node, self.options.address(host))
         };
-        let machine = self.cast.machine(host, config, seed, local)?;
-        self.engine
-            .start(host, machine, SocketAddr::from(DISCOVERY));
+        let service = self.options.service_config(host, &config);
+        let machine = self.cast.machine(service, config, seed, local);
+        let refused = |reason| Violation::new("machine", format!("host {host}: {reason}"));
+        let machine = machine.map_err(refused)?;
+        self.engine.start(host, machine, plan.discovery());
         // A first call, so that what a machine wants to send at its start leaves.
         self.engine
             .drive(host, |machine, now, out| machine.handle_timeout(now, out))?;
@@ -607,8 +613,8 @@ impl World {
     pub(crate) fn disagreement(&self) -> Option<String> {
         let published: BTreeSet<usize> = self.senders().map(|(_, group, _)| group).collect();
         let mut members: BTreeMap<usize, BTreeSet<Origin>> = BTreeMap::new();
-        for (host, app) in self.apps.iter().enumerate().skip(1) {
-            if self.engine.machine(host).is_none() {
+        for (host, app) in self.nodes() {
+            if self.engine.machine(host).is_none() || !self.options.has_service_for(host) {
                 continue;
             }
             let Some(origin) = app.origin else {
@@ -635,6 +641,12 @@ impl World {
         })
     }
 
+    /// All hosts of nodes.
+    fn nodes(&self) -> impl Iterator<Item = (usize, &App)> {
+        let apps = self.apps.iter().enumerate();
+        apps.filter(|(host, _)| !self.options.host(*host).is_service())
+    }
+
     /// All publishers that live, with their groups.
     pub(crate) fn senders(&self) -> impl Iterator<Item = (usize, usize, Origin)> + '_ {
         self.apps.iter().enumerate().flat_map(|(host, app)| {
@@ -644,7 +656,7 @@ impl World {
         })
     }
 
-    /// Each host's counters, summed over its processes: the service's, then those of the nodes.
+    /// Each host's counters, summed over its processes.
     pub(crate) fn counters(&self) -> Vec<Counters> {
         let mut counters = self.ended.clone();
         for (host, sum) in counters.iter_mut().enumerate() {
@@ -658,8 +670,10 @@ impl World {
     /// The nodes' counters, summed over all nodes and lives.
     pub(crate) fn totals(&self) -> Counters {
         let mut totals = Counters::new();
-        for counters in self.counters().into_iter().skip(1) {
-            add(&mut totals, counters);
+        for (host, counters) in self.counters().into_iter().enumerate() {
+            if !self.options.host(host).is_service() {
+                add(&mut totals, counters);
+            }
         }
         totals
     }
@@ -690,7 +704,11 @@ impl World {
         let lives = self.checkers.history.lives();
         Names {
             hosts: (0..self.apps.len())
-                .map(|host| (self.engine.address(host), host))
+                .flat_map(|host| {
+                    let second = self.options.second_address(host);
+                    let addresses = [Some(self.engine.address(host)), second];
+                    addresses.into_iter().flatten().map(move |at| (at, host))
+                })
                 .collect(),
             nodes: lives
                 .iter()
@@ -743,10 +761,4 @@ fn add(totals: &mut Counters, more: impl IntoIterator<Item = (&'static str, u64)
     for (name, value) in more {
         *totals.entry(name).or_default() += value;
     }
-}
-
-/// The address of a host: 10.0.0.1 for host 0 and so on.
-fn address(host: usize) -> SocketAddr {
-    let number = u32::try_from(host + 1).unwrap_or(u32::MAX) & 0x00ff_ffff;
-    SocketAddr::from((core::net::Ipv4Addr::from(0x0a00_0000 | number), PORT))
 }

@@ -1,6 +1,7 @@
 //! Packet formats of Quicksilver: checked views over bytes, without allocation, versioned.
 //!
-//! This crate knows bytes and nothing else: no socket, no clock, no protocol state. A datagram
+//! This crate knows bytes: no socket, no clock, no protocol state. Beside them stand the two values
+//! that all pure crates share, a point in time ([`Instant`]) and drawn numbers ([`Random`]). A datagram
 //! comes in as `&[u8]`; [`Packet::decode`] checks all of it once and hands out a view whose
 //! fields and iterators cannot fail any more. Outgoing packets are appended to a buffer that the
 //! caller owns and reuses.
@@ -37,11 +38,13 @@ mod header;
 mod id;
 mod marks;
 pub mod membership;
+mod random;
 mod range;
 mod raw;
 mod repair;
 mod session;
 mod status;
+mod time;
 mod token;
 
 pub use data::{
@@ -54,8 +57,10 @@ pub use id::{
     ChannelId, GroupId, Incarnation, MemberIndex, NodeId, Origin, RegionId, StreamId, ViewNumber,
 };
 pub use marks::Marks;
+pub use random::{Random, Seed, mix};
 pub use range::{Ranges, SeqRange};
 pub use repair::{Absent, Request, RequestHead};
 pub use session::{Frame, FrameHead, Heard, Reset};
 pub use status::{Ack, Beacon, Heartbeat, Opening, Probe, StreamQuery, Summary, SummarySlot};
+pub use time::{Instant, nanoseconds};
 pub use token::{Slot, SlotHead, Token, TokenAck, TokenHead, TokenWriter};

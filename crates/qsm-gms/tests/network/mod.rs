@@ -240,10 +240,7 @@ impl Cluster {
                 return;
             }
             let (from, to, bytes) = entry.remove();
-            let kind = *Kind::ALL
-                .iter()
-                .find(|kind| **kind as u8 == bytes[1])
-                .unwrap();
+            let kind = Kind::peek(&bytes).unwrap();
             if (self.cut)(from, to, kind) {
                 continue;
             }

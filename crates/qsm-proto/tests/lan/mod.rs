@@ -236,14 +236,14 @@ impl Lan {
         lent: bool,
     ) {
         let bytes = &buffer[range.clone()];
-        let kind = bytes[1];
+        let kind = Kind::peek(bytes);
         let datagram = if lent {
             Datagram::lent(buffer, range)
         } else {
             bytes.into()
         };
         let node = &mut self.nodes[at].1;
-        if kind == Kind::Data as u8 {
+        if kind == Some(Kind::Data) {
             let mut count = Count {
                 delivered: &mut self.delivered,
                 place: bytes.as_ptr_range(),
@@ -252,7 +252,7 @@ impl Lan {
             let before = (self.meter)();
             step_data(node, self.now, (from, datagram), &mut count);
             self.metered += (self.meter)() - before;
-        } else if kind == Kind::Token as u8 {
+        } else if kind == Some(Kind::Token) {
             step_token(node, self.now, (from, datagram));
         } else {
             node.handle_datagram(self.now, from, datagram, &mut ignore);

@@ -18,8 +18,7 @@ pub(crate) struct Said {
 /// What the token or summary in a datagram says, if it is one. A summary says what the next
 /// round's cutoff will be: the leader, which closes the round, may have more than the others.
 pub(crate) fn said(datagram: &[u8]) -> Vec<Said> {
-    let kinds = [Kind::Token as u8, Kind::Summary as u8];
-    if !datagram.get(1).is_some_and(|kind| kinds.contains(kind)) {
+    if !matches!(Kind::peek(datagram), Some(Kind::Token | Kind::Summary)) {
         return Vec::new();
     }
     let Ok(packet) = Packet::decode(datagram) else {

@@ -1,6 +1,7 @@
 use std::collections::BTreeMap;
 
-use crate::network::NetworkCounters;
+use qsm_testnet::NetworkCounters;
+
 use crate::violation::Violation;
 
 /// Fewer repairs say nothing.

@@ -1,9 +1,9 @@
 use std::collections::BTreeMap;
 
 use qsm_proto::Reason;
+use qsm_testnet::NetworkCounters;
 
 use crate::engine::Traffic;
-use crate::network::NetworkCounters;
 use crate::violation::Violation;
 
 /// Repairs per lost copy of a data packet. One is needed, two come when token and NAK plane both

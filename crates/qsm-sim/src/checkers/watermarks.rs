@@ -36,8 +36,7 @@ impl Claim {
 
 /// The claims in a datagram.
 pub(crate) fn claims(datagram: &[u8]) -> Vec<Claim> {
-    let kinds = [Kind::Ack as u8, Kind::Summary as u8];
-    if !datagram.get(1).is_some_and(|kind| kinds.contains(kind)) {
+    if !matches!(Kind::peek(datagram), Some(Kind::Ack | Kind::Summary)) {
         return Vec::new();
     }
     match Packet::decode(datagram).map(|packet| packet.body) {

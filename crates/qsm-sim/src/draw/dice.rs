@@ -10,6 +10,11 @@ impl Dice {
         Self(Random::new(seed, "swarm"))
     }
 
+    /// For what was added to the draw later: the rest is as it was.
+    pub(super) fn of(seed: Seed, name: &str) -> Self {
+        Self(Random::new(seed, name))
+    }
+
     pub(super) fn number(&mut self, bound: u32) -> u32 {
         u32::try_from(self.0.below(u64::from(bound))).unwrap_or(0)
     }

@@ -4,16 +4,17 @@ mod dice;
 mod faults;
 
 use core::time::Duration;
+use std::collections::BTreeMap;
 
 use qsm_proto::view::Layout;
 use qsm_proto::{Limits, Pace, Recovery, Seed};
+use qsm_testnet::{Burst, NetworkOptions, Sites};
 use qsm_wire::membership::Role;
 
 use self::dice::Dice;
 use self::faults::faults;
 use crate::content::Sizes;
 use crate::mischief::Mischief;
-use crate::network::{Burst, NetworkOptions, Sites};
 use crate::options::SimOptions;
 use crate::pattern::{GroupPlan, Pattern, groups};
 use crate::swarm::SwarmOptions;
@@ -30,9 +31,12 @@ pub fn draw(seed: u64, sizes: &SwarmOptions) -> SimOptions {
     let mut flows = flows(&mut dice, &groups, sizes);
     let churn = churn(&mut dice, nodes, &groups, &mut flows, sizes);
     let faults = faults(&mut dice, nodes, sizes);
+    let mut switches = Dice::of(Seed(seed), "switches");
     SimOptions {
         seed,
         nodes,
+        hosts: BTreeMap::new(),
+        source_specific: false,
         flows,
         sizes: *dice.pick(&[Sizes::MIX, Sizes::MIX, Sizes::SMALL]),
         churn,
@@ -44,10 +48,13 @@ pub fn draw(seed: u64, sizes: &SwarmOptions) -> SimOptions {
         limits: limits(&mut dice),
         recovery: Recovery {
             fast: !dice.one_in(8),
+            pull_late: switches.one_in(8),
             ..Recovery::default()
         },
         pace: Pace {
             faithful_rate: dice.one_in(8),
+            rings_in_turn: switches.one_in(8),
+            partition_feedback: switches.one_in(8),
             rate_max_packets: *dice.pick(&[u32::MAX, 10_000, 1000]),
             batch_delay: *dice.pick(&[Duration::ZERO, Duration::from_millis(1)]),
             ..Pace::default()

@@ -65,8 +65,9 @@ impl Engine {
                     machine.set_backlog(backlog);
                     machine.note_drops(state.clock.local(now), dropped);
                 }
+                let from = self.source(host, &datagram);
                 self.drive(host, |machine, now, out| {
-                    machine.handle_datagram(now, datagram.from, &datagram.bytes, out);
+                    machine.handle_datagram(now, from, &datagram.bytes, out);
                 })?;
             }
             Work::Timer => {

@@ -1,6 +1,7 @@
 use super::parse::ROLES;
 use super::words::{Words, Wrong};
 use crate::faults::{Fault, Garbage};
+use crate::options::SimOptions;
 use crate::workload::Churn;
 
 /// What stands behind `at` and a time.
@@ -10,7 +11,7 @@ pub(super) enum Happens {
     Churn(Churn),
 }
 
-const VERBS: [(&str, Verb); 15] = [
+const VERBS: [(&str, Verb); 16] = [
     ("crash", Verb::Crash),
     ("restart", Verb::Restart),
     ("close", Verb::Close),
@@ -22,6 +23,7 @@ const VERBS: [(&str, Verb); 15] = [
     ("heal", Verb::Heal),
     ("clog", Verb::Clog),
     ("narrow", Verb::Narrow),
+    ("outage", Verb::Outage),
     ("doom", Verb::Doom),
     ("garbage", Verb::Garbage),
     ("enter", Verb::Enter),
@@ -41,16 +43,18 @@ enum Verb {
     Heal,
     Clog,
     Narrow,
+    Outage,
     Doom,
     Garbage,
     Enter,
     Exit,
 }
 
-pub(super) fn happens(words: &mut Words<'_>, nodes: usize) -> Result<Happens, Wrong> {
+pub(super) fn happens(words: &mut Words<'_>, options: &SimOptions) -> Result<Happens, Wrong> {
+    let nodes = options.nodes;
     let fault = match words.choice("what happens", &VERBS)? {
-        Verb::Enter => return churn(words, nodes, true),
-        Verb::Exit => return churn(words, nodes, false),
+        Verb::Enter => return churn(words, options, true),
+        Verb::Exit => return churn(words, options, false),
         Verb::Crash => Fault::Crash {
             host: words.host(nodes)?,
         },
@@ -74,16 +78,8 @@ pub(super) fn happens(words: &mut Words<'_>, nodes: usize) -> Result<Happens, Wr
             per_datagram: words.time("time per datagram")?,
             time: words.time("for how long")?,
         },
-        Verb::Split => Fault::Split {
-            from: words.hosts("from", nodes)?,
-            to: words.hosts("", nodes)?,
-            both_ways: true,
-        },
-        Verb::Cut => Fault::Split {
-            from: words.hosts("to", nodes)?,
-            to: words.hosts("", nodes)?,
-            both_ways: false,
-        },
+        Verb::Split => split(words.hosts("from", nodes)?, words.hosts("", nodes)?, true),
+        Verb::Cut => split(words.hosts("to", nodes)?, words.hosts("", nodes)?, false),
         Verb::Heal => Fault::Heal,
         Verb::Clog => {
             let time = words.time("for how long")?;
@@ -97,6 +93,13 @@ pub(super) fn happens(words: &mut Words<'_>, nodes: usize) -> Result<Happens, Wr
             let bytes = words.bounded("the largest datagram in bytes", (0, 65_000))?;
             Fault::Narrow {
                 bytes: usize::try_from(bytes).unwrap_or(0),
+                time: words.time("for how long")?,
+            }
+        }
+        Verb::Outage => {
+            let network = words.bounded("the network's number", (1, 2))?;
+            Fault::Outage {
+                network: usize::from(network == 2),
                 time: words.time("for how long")?,
             }
         }
@@ -116,10 +119,18 @@ pub(super) fn happens(words: &mut Words<'_>, nodes: usize) -> Result<Happens, Wr
     Ok(Happens::Fault(fault))
 }
 
-fn churn(words: &mut Words<'_>, nodes: usize, enter: bool) -> Result<Happens, Wrong> {
-    let host = words.host(nodes)?;
-    if host == 0 {
-        return Err(words.wrong("the membership service enters no groups; expected a node"));
+fn split(from: Vec<usize>, to: Vec<usize>, both_ways: bool) -> Fault {
+    Fault::Split {
+        from,
+        to,
+        both_ways,
+    }
+}
+
+fn churn(words: &mut Words<'_>, options: &SimOptions, enter: bool) -> Result<Happens, Wrong> {
+    let host = words.host(options.nodes)?;
+    if options.host(host).is_service() {
+        return Err(words.wrong("a membership service enters no groups; expected a node"));
     }
     Ok(Happens::Churn(Churn {
         host,

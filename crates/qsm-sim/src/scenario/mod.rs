@@ -7,6 +7,8 @@
 //! ```text
 //! scenario 1                          the version of this format; first, if it is there
 //! seed 7                              nodes 5
+//! host 4 service                      (also: node, embedded-service, ipv6, two-networks)
+//! source-specific
 //! duration 8s                         settle 60s
 //! sizes small|mix                     drift 100             (parts per million)
 //! group members 1 2 3 publishers 1 5
@@ -24,6 +26,7 @@
 //! budget repairs 65536 requests 100   (bytes and packets per second)
 //! rate-max 1000                       batch-delay 1ms
 //! token-plane-only                    faithful-rate
+//! rings-in-turn                       pull-late             partition-feedback
 //! at 2s crash 3                       at 3s restart 3 same-node|new-node
 //! at 2s freeze 3 4s                   at 2s sleep 3 4s      (its clock stops, too)
 //! at 2s slow 3 1ms 4s                 at 2s close 3         (time per datagram, how long)
@@ -31,10 +34,11 @@
 //! at 2s cut 1 2 to 3 4                (one way)
 //! at 4s heal                          at 2s doom 1 3        (host, packets)
 //! at 2s clog 3s 1 2 to 3 4            at 2s narrow 600 3s   (bytes, how long)
+//! at 2s outage 1 3s                   (network 1 or 2, how long)
 //! at 2s garbage flipped 3 20          (kind, host, how many)
 //! at 2s enter 3 group 0 subscriber    at 2s exit 3 group 0 publisher
 //! expect messages_lost = 0            (also: >=, <=; any counter of all nodes or of the report)
-//! expect host 3 rounds = 0            (one node's own; host 0: the membership service's)
+//! expect host 3 rounds = 0            (one node's own, or a membership service's)
 //! ```
 
 mod happen;
@@ -44,6 +48,7 @@ mod write;
 
 pub use write::write;
 
+use crate::hosts::HostPlan;
 use crate::options::SimOptions;
 use crate::report::{Failure, Report};
 use crate::violation::Violation;
@@ -181,11 +186,11 @@ impl core::fmt::Display for Expectation {
     }
 }
 
-/// What expectations may be about: counters of one host, or of all nodes together.
-fn known_counters(host: Option<usize>) -> Vec<&'static str> {
+/// Counters that expectations may be about: those of one host, or of all nodes together.
+fn known_counters(host: Option<HostPlan>) -> Vec<&'static str> {
     match host {
         None => Report::default().counters().into_keys().collect(),
-        Some(0) => names(qsm_gms::ServiceStats::default().rows()),
+        Some(host) if host.is_service() => names(qsm_gms::ServiceStats::default().rows()),
         Some(_) => names(qsm_proto::Stats::default().rows()),
     }
 }
@@ -243,6 +248,17 @@ mod tests {
             ("expect host 1 view = 3", 1, 15, "unknown counter `view`"),
             ("expect host 0 view = 3", 1, 15, "`views`"),
             ("expect host 4 rounds = 3", 1, 13, "`4` is no host"),
+            ("host 2 service\nexpect host 2 view = 3", 2, 15, "`views`"),
+            ("host 3 server", 1, 8, "did you mean `service`?"),
+            ("host 3", 1, 8, "a property of a host: node"),
+            ("host 0 node", 1, 1, "no membership service"),
+            ("at 1s outage 3 1s", 1, 14, "from 1 to 2"),
+            (
+                "host 2 service\nat 1s enter 2 group 0 subscriber",
+                2,
+                13,
+                "enters no groups",
+            ),
             ("nodes 2\nat 2s crash 3", 2, 13, "`3` is no host"),
             (
                 "nodes 2\nat 1s enter 1 group 4 subscriber",

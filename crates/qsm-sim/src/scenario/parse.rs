@@ -1,11 +1,12 @@
 use qsm_proto::Seed;
+use qsm_testnet::{Burst, Sites};
 use qsm_wire::membership::Role;
 
 use super::happen::{Happens, happens};
 use super::words::{Words, Wrong, nearest};
 use super::{Expectation, Relation, Scenario, ScenarioError, VERSION, known_counters};
 use crate::content::Sizes;
-use crate::network::{Burst, Sites};
+use crate::hosts::HostRole;
 use crate::options::SimOptions;
 use crate::pattern::{GroupPlan, Pattern, layout};
 use crate::timeline;
@@ -29,6 +30,8 @@ struct Reader {
     flows: Vec<Place>,
     faults: Vec<Place>,
     churn: Vec<Place>,
+    /// The last statement about a host.
+    hosts: Option<Place>,
     no_flows: bool,
     statements: usize,
 }
@@ -45,6 +48,7 @@ pub(super) fn parse(text: &str) -> Result<Scenario, ScenarioError> {
         flows: Vec::new(),
         faults: Vec::new(),
         churn: Vec::new(),
+        hosts: None,
         no_flows: false,
         statements: 0,
     };
@@ -61,10 +65,15 @@ pub(super) fn parse(text: &str) -> Result<Scenario, ScenarioError> {
 }
 
 /// How statements begin.
-const VERBS: [(&str, Verb); 21] = [
+const VERBS: [(&str, Verb); 26] = [
     ("scenario", Verb::Version),
     ("seed", Verb::Seed),
     ("nodes", Verb::Nodes),
+    ("host", Verb::Host),
+    (
+        "source-specific",
+        Verb::Switch(|options| options.source_specific = true),
+    ),
     ("duration", Verb::Duration),
     ("settle", Verb::Settle),
     ("drift", Verb::Drift),
@@ -77,8 +86,26 @@ const VERBS: [(&str, Verb); 21] = [
     ("layout", Verb::Layout),
     ("limits", Verb::Limits),
     ("budget", Verb::Budget),
-    ("token-plane-only", Verb::TokenPlaneOnly),
-    ("faithful-rate", Verb::FaithfulRate),
+    (
+        "token-plane-only",
+        Verb::Switch(|options| options.recovery.fast = false),
+    ),
+    (
+        "pull-late",
+        Verb::Switch(|options| options.recovery.pull_late = true),
+    ),
+    (
+        "faithful-rate",
+        Verb::Switch(|options| options.pace.faithful_rate = true),
+    ),
+    (
+        "rings-in-turn",
+        Verb::Switch(|options| options.pace.rings_in_turn = true),
+    ),
+    (
+        "partition-feedback",
+        Verb::Switch(|options| options.pace.partition_feedback = true),
+    ),
     ("rate-max", Verb::RateMax),
     ("batch-delay", Verb::BatchDelay),
     ("at", Verb::At),
@@ -90,6 +117,9 @@ enum Verb {
     Version,
     Seed,
     Nodes,
+    Host,
+    /// A word that turns something on.
+    Switch(fn(&mut SimOptions)),
     Duration,
     Settle,
     Drift,
@@ -102,8 +132,6 @@ enum Verb {
     Layout,
     Limits,
     Budget,
-    TokenPlaneOnly,
-    FaithfulRate,
     RateMax,
     BatchDelay,
     At,
@@ -126,6 +154,11 @@ impl Reader {
             Verb::Version => self.version(words)?,
             Verb::Seed => options.seed = words.number("the seed")?,
             Verb::Nodes => options.nodes = count(words, "how many nodes", (1, NODES_MAX))?,
+            Verb::Host => {
+                host(options, words)?;
+                self.hosts = Some(place);
+            }
+            Verb::Switch(turn_on) => turn_on(options),
             Verb::Duration => options.duration = words.time("how long faults last")?,
             Verb::Settle => options.settle = words.time("how long everything may take to rest")?,
             Verb::Drift => {
@@ -158,13 +191,11 @@ impl Reader {
                 options.recovery.repair_bytes_per_second = words.named("repairs")?;
                 options.recovery.requests_per_second = words.named("requests")?;
             }
-            Verb::TokenPlaneOnly => options.recovery.fast = false,
-            Verb::FaithfulRate => options.pace.faithful_rate = true,
             Verb::RateMax => options.pace.rate_max_packets = words.number("packets per second")?,
             Verb::BatchDelay => options.pace.batch_delay = words.time("the delay")?,
             Verb::At => self.at(words, place)?,
             Verb::Expect => {
-                let expected = expectation(words, options.nodes)?;
+                let expected = expectation(words, options)?;
                 self.scenario.expectations.push(expected);
             }
         }
@@ -189,7 +220,7 @@ impl Reader {
     fn at(&mut self, words: &mut Words<'_>, place: Place) -> Result<(), Wrong> {
         let when = words.time("when it happens")?;
         let options = &mut self.scenario.options;
-        match happens(words, options.nodes)? {
+        match happens(words, options)? {
             Happens::Churn(churn) => {
                 options.churn.push((when, churn));
                 self.churn.push(place);
@@ -205,6 +236,10 @@ impl Reader {
     /// What can be judged only when all has been read.
     fn finish(mut self) -> Result<Scenario, ScenarioError> {
         let options = &mut self.scenario.options;
+        if let Some(place) = self.hosts.filter(|_| options.services().next().is_none()) {
+            let reason = "there is no membership service left; expected a host with one";
+            return Err(wrong_at(&place, reason.to_owned()));
+        }
         let quiet = SimOptions::quiet(Seed(1), options.nodes);
         if options.groups.is_empty() {
             options.groups = quiet.groups;
@@ -250,6 +285,23 @@ fn wrong_at(place: &Place, reason: String) -> ScenarioError {
 fn count(words: &mut Words<'_>, what: &str, bounds: (u64, u64)) -> Result<usize, Wrong> {
     let number = words.bounded(what, bounds)?;
     Ok(usize::try_from(number).unwrap_or(usize::MAX))
+}
+
+/// What is said of one host.
+fn host(options: &mut SimOptions, words: &mut Words<'_>) -> Result<(), Wrong> {
+    let host = words.host(options.nodes)?;
+    let mut plan = options.host(host);
+    loop {
+        match words.choice("a property of a host", &HOST)? {
+            HostWord::Role(role) => plan.role = role,
+            HostWord::Ipv6 => plan.ipv6 = true,
+            HostWord::TwoNetworks => plan.two_networks = true,
+        }
+        if words.peek().is_none() {
+            options.hosts.insert(host, plan);
+            return Ok(());
+        }
+    }
 }
 
 fn group(options: &mut SimOptions, words: &mut Words<'_>) -> Result<(), Wrong> {
@@ -382,18 +434,19 @@ fn network(options: &mut SimOptions, words: &mut Words<'_>) -> Result<(), Wrong>
     Ok(())
 }
 
-fn expectation(words: &mut Words<'_>, nodes: usize) -> Result<Expectation, Wrong> {
+fn expectation(words: &mut Words<'_>, options: &SimOptions) -> Result<Expectation, Wrong> {
     let mut counter = words.need("a counter, or `host`")?;
     let mut host = None;
     if counter == "host" {
-        host = Some(words.host(nodes)?);
+        host = Some(words.host(options.nodes)?);
         counter = words.need("a counter of this host")?;
     }
-    let known = known_counters(host);
+    let plan = host.map(|host| options.host(host));
+    let known = known_counters(plan);
     if !known.contains(&counter) {
         let meant = nearest(counter, known.iter().copied()).unwrap_or(known[0]);
-        let whose = match host {
-            Some(0) => "the membership service",
+        let whose = match plan {
+            Some(plan) if plan.is_service() => "a membership service",
             Some(_) => "a node",
             None => "the nodes or of the report",
         };
@@ -413,6 +466,25 @@ fn expectation(words: &mut Words<'_>, nodes: usize) -> Result<Expectation, Wrong
         value: words.number("the value")?,
     })
 }
+
+/// Properties of a host.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum HostWord {
+    Role(HostRole),
+    Ipv6,
+    TwoNetworks,
+}
+
+pub(super) const HOST: [(&str, HostWord); 5] = [
+    ("node", HostWord::Role(HostRole::Node)),
+    ("service", HostWord::Role(HostRole::Service)),
+    (
+        "embedded-service",
+        HostWord::Role(HostRole::EmbeddedService),
+    ),
+    ("ipv6", HostWord::Ipv6),
+    ("two-networks", HostWord::TwoNetworks),
+];
 
 pub(super) const ROLES: [(&str, Role); 2] = [
     ("subscriber", Role::Subscriber),

@@ -2,12 +2,13 @@ use core::fmt::{self, Write};
 use core::time::Duration;
 
 use qsm_proto::Recovery;
+use qsm_testnet::Sites;
 use qsm_wire::membership::Role;
 
 use super::VERSION;
 use crate::content::Sizes;
 use crate::faults::Fault;
-use crate::network::Sites;
+use crate::hosts::HostRole;
 use crate::options::SimOptions;
 use crate::workload::Churn;
 
@@ -24,6 +25,7 @@ pub fn write(options: &SimOptions) -> String {
 fn write_all(options: &SimOptions, out: &mut String) -> fmt::Result {
     writeln!(out, "scenario {VERSION}")?;
     writeln!(out, "seed {}\nnodes {}", options.seed, options.nodes)?;
+    write_hosts(options, out)?;
     writeln!(out, "duration {}", Time(options.duration))?;
     writeln!(out, "settle {}", Time(options.settle))?;
     let sizes = if options.sizes == Sizes::SMALL {
@@ -65,6 +67,27 @@ fn write_all(options: &SimOptions, out: &mut String) -> fmt::Result {
     }
     for (when, fault) in &options.faults {
         writeln!(out, "at {} {}", Time(*when), Happens(fault))?;
+    }
+    Ok(())
+}
+
+fn write_hosts(options: &SimOptions, out: &mut String) -> fmt::Result {
+    for (host, plan) in &options.hosts {
+        let role = match plan.role {
+            HostRole::Node => "node",
+            HostRole::Service => "service",
+            HostRole::EmbeddedService => "embedded-service",
+        };
+        let ipv6 = if plan.ipv6 { " ipv6" } else { "" };
+        let networks = if plan.two_networks {
+            " two-networks"
+        } else {
+            ""
+        };
+        writeln!(out, "host {host} {role}{ipv6}{networks}")?;
+    }
+    if options.source_specific {
+        writeln!(out, "source-specific")?;
     }
     Ok(())
 }
@@ -147,11 +170,15 @@ fn write_node(options: &SimOptions, out: &mut String) -> fmt::Result {
     if budget != (default.repair_bytes_per_second, default.requests_per_second) {
         writeln!(out, "budget repairs {} requests {}", budget.0, budget.1)?;
     }
-    if !options.recovery.fast {
-        writeln!(out, "token-plane-only")?;
-    }
-    if options.pace.faithful_rate {
-        writeln!(out, "faithful-rate")?;
+    let switches = [
+        ("token-plane-only", !recovery.fast),
+        ("pull-late", recovery.pull_late),
+        ("faithful-rate", options.pace.faithful_rate),
+        ("rings-in-turn", options.pace.rings_in_turn),
+        ("partition-feedback", options.pace.partition_feedback),
+    ];
+    for (name, _) in switches.into_iter().filter(|switch| switch.1) {
+        writeln!(out, "{name}")?;
     }
     writeln!(out, "rate-max {}", options.pace.rate_max_packets)?;
     writeln!(out, "batch-delay {}", Time(options.pace.batch_delay))
@@ -241,6 +268,7 @@ impl fmt::Display for Happens<'_> {
                 write!(f, "clog {}{} to{}", Time(*time), Hosts(from), Hosts(to))
             }
             Fault::Narrow { bytes, time } => write!(f, "narrow {bytes} {}", Time(*time)),
+            Fault::Outage { network, time } => write!(f, "outage {} {}", network + 1, Time(*time)),
             Fault::Heal => f.write_str("heal"),
             Fault::Doom { host, packets } => write!(f, "doom {host} {packets}"),
             Fault::Garbage { host, kind, count } => {

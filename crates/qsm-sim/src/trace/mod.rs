@@ -8,11 +8,11 @@ use std::net::SocketAddr;
 use std::rc::Rc;
 
 use qsm_proto::{Event, Instant, Reason};
+use qsm_testnet::Cause;
 use qsm_wire::{GroupId, Origin};
 
 pub(crate) use self::describe::Names;
 use crate::engine::Datagram;
-use crate::network::Cause;
 
 /// The last things that happened.
 #[derive(Debug)]

@@ -418,7 +418,7 @@ impl Network {
     }
 
     fn transmit(&mut self, node: u64, to: SocketAddr, bytes: &[u8]) {
-        let token = bytes[1] == Kind::Token as u8;
+        let token = Kind::peek(bytes) == Some(Kind::Token);
         self.tokens += u64::from(token);
         if to == multicast() {
             let others = self.nodes.keys().copied().filter(|other| *other != node);

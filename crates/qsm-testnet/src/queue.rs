@@ -1,12 +1,12 @@
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 
-use qsm_proto::Instant;
+use qsm_wire::Instant;
 
-/// What is going to happen, ordered by (time, order of scheduling): the only source of order in a
+/// Things to happen, ordered by (time, order of scheduling): the only source of order in a
 /// simulation, so that a run is a function of its seed.
 #[derive(Debug)]
-pub(crate) struct Queue<T> {
+pub struct Queue<T> {
     heap: BinaryHeap<Entry<T>>,
     scheduled: u64,
 }
@@ -18,8 +18,16 @@ struct Entry<T> {
     what: T,
 }
 
+impl<T> Default for Queue<T> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl<T> Queue<T> {
-    pub(crate) fn new() -> Self {
+    /// A queue in which nothing waits.
+    #[must_use]
+    pub fn new() -> Self {
         Self {
             heap: BinaryHeap::new(),
             scheduled: 0,
@@ -27,7 +35,7 @@ impl<T> Queue<T> {
     }
 
     /// Adds something to happen at `at`.
-    pub(crate) fn push(&mut self, at: Instant, what: T) {
+    pub fn push(&mut self, at: Instant, what: T) {
         self.scheduled += 1;
         self.heap.push(Entry {
             at,
@@ -36,13 +44,14 @@ impl<T> Queue<T> {
         });
     }
 
-    /// When the next thing happens.
-    pub(crate) fn next_time(&self) -> Option<Instant> {
+    /// Time of the next thing.
+    #[must_use]
+    pub fn next_time(&self) -> Option<Instant> {
         self.heap.peek().map(|entry| entry.at)
     }
 
     /// Takes the next thing.
-    pub(crate) fn pop(&mut self) -> Option<(Instant, T)> {
+    pub fn pop(&mut self) -> Option<(Instant, T)> {
         self.heap.pop().map(|entry| (entry.at, entry.what))
     }
 }

@@ -1,17 +1,17 @@
 use core::fmt;
 
-use qsm_proto::Instant;
+use qsm_wire::Instant;
 
-/// What becomes of one copy of a datagram.
+/// Fate of one copy of a datagram.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Fate {
+pub enum Fate {
     /// It reaches its host then.
     Arrives(Instant),
     /// It does not.
     Dropped(Cause),
 }
 
-/// Why a copy does not arrive.
+/// Reason for which a copy does not arrive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cause {
     /// At random, alone.
@@ -57,7 +57,7 @@ impl fmt::Display for Cause {
     }
 }
 
-/// What the network has done.
+/// Counts of what the network has done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct NetworkCounters {
     /// Datagrams given to the network.

@@ -1,6 +1,6 @@
 use core::time::Duration;
 
-/// How bad the network is. Probabilities are in parts per million.
+/// Speed and flaws of a network. Probabilities are in parts per million.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NetworkOptions {
     /// Shortest way from host to host.
@@ -23,25 +23,25 @@ pub struct NetworkOptions {
     pub mtu_bytes: usize,
     /// Bytes that wait at a host before further ones are dropped.
     pub receive_buffer_bytes: usize,
-    /// What a host needs to handle one datagram; zero: no time at all.
+    /// Time that a host needs for one datagram; zero: no time at all.
     pub cpu_per_datagram: Duration,
-    /// What a host can send, bits per second.
+    /// Rate of a host's way out, bits per second.
     pub uplink_bits_per_second: u64,
-    /// What the switch passes on to a host, bits per second; 0: as much as comes.
+    /// Rate of the switch towards a host, bits per second; 0: as much as comes.
     pub downlink_bits_per_second: u64,
     /// Bytes that wait in the switch for each host before further ones are dropped.
     pub switch_queue_bytes: u64,
     /// Several places joined by slow links.
     pub sites: Sites,
-    /// How long after the request the network forwards a multicast address to a host (IGMP).
+    /// Time from a request until the network forwards a multicast address to a host (IGMP).
     pub join_latency: Duration,
-    /// How long after the request it still does.
+    /// Time from a request until it no longer does.
     pub leave_latency: Duration,
     /// Chance that a datagram of the membership protocol is held up.
     pub membership_lag_ppm: u32,
     /// How long at most: views reach different nodes at different times (R047).
     pub membership_lag: Duration,
-    /// Whether hosts hear their own multicasts.
+    /// True if hosts hear their own multicasts.
     pub loopback: bool,
 }
 
@@ -90,7 +90,7 @@ pub struct Sites {
     pub count: usize,
     /// Added to the delay of what crosses.
     pub delay: Duration,
-    /// What a link carries, bits per second.
+    /// Rate of a link, bits per second.
     pub bits_per_second: u64,
     /// Bytes that wait for a link before further ones are dropped.
     pub queue_bytes: u64,

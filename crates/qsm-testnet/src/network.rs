@@ -1,21 +1,19 @@
-//! The virtual network: who gets a copy of a datagram, and when.
+//! The fate of every copy of a datagram.
 //!
 //! Every receiver of a multicast draws its own fate after one draw shared by all of them, so both
 //! independent loss and loss near the sender occur. All draws come from one stream of random
 //! numbers in the order of sending.
 
-use core::net::SocketAddr;
+use core::net::{IpAddr, SocketAddr};
 use core::time::Duration;
 use std::collections::{BTreeMap, BTreeSet};
 
-use qsm_proto::{Instant, Random, Seed, nanoseconds};
-use qsm_wire::Kind;
+use qsm_wire::{Instant, Kind, Random, Seed, nanoseconds};
 
 mod fate;
 mod options;
 
-pub(crate) use fate::Fate;
-pub use fate::{Cause, NetworkCounters};
+pub use fate::{Cause, Fate, NetworkCounters};
 pub use options::{Burst, NetworkOptions, Sites};
 
 /// A copy that is delayed by more than the shortest reorder guard may seem lost (R-NAK-1).
@@ -58,6 +56,10 @@ struct Link {
     uplink: Line,
     port: Line,
     doomed: u32,
+    /// The host that it belongs to.
+    host: usize,
+    /// The network that it is on: 0 or 1.
+    network: usize,
 }
 
 /// A datagram that is being sent.
@@ -74,16 +76,24 @@ struct Sending<'a> {
     outwards: bool,
 }
 
-/// The network between the hosts, which are known by their numbers.
+/// The network between the hosts, which are known by their numbers. There may be a second one
+/// beside it, which some of the hosts are on, too.
 #[derive(Debug)]
-pub(crate) struct Network {
+pub struct Network {
     options: NetworkOptions,
     random: Random,
-    hosts: BTreeMap<u64, usize>,
-    listeners: BTreeMap<u64, Vec<usize>>,
-    /// Who has asked for an address and does not get it yet.
-    joining: BTreeMap<u64, BTreeSet<usize>>,
+    /// Links by their addresses.
+    hosts: BTreeMap<Key, usize>,
+    listeners: BTreeMap<Key, Vec<usize>>,
+    /// Links that have asked for an address and do not get it yet.
+    joining: BTreeMap<Key, BTreeSet<usize>>,
+    /// Hosts that a host hears at an address, if not all of them.
+    sources: BTreeMap<(Key, usize), BTreeSet<usize>>,
+    /// Link n is host n's on the first network; those on the second one follow.
     links: Vec<Link>,
+    seconds: BTreeMap<usize, usize>,
+    /// Until when each network carries nothing.
+    failed_until: [Instant; 2],
     /// One for each ordered pair of places.
     crossings: Vec<Line>,
     /// Emptied list for reuse.
@@ -95,7 +105,9 @@ pub(crate) struct Network {
 }
 
 impl Network {
-    pub(crate) fn new(options: NetworkOptions, seed: Seed) -> Self {
+    /// A network without hosts.
+    #[must_use]
+    pub fn new(options: NetworkOptions, seed: Seed) -> Self {
         let sites = options.sites.count.max(1);
         Self {
             options,
@@ -103,7 +115,10 @@ impl Network {
             hosts: BTreeMap::new(),
             listeners: BTreeMap::new(),
             joining: BTreeMap::new(),
+            sources: BTreeMap::new(),
             links: Vec::new(),
+            seconds: BTreeMap::new(),
+            failed_until: [Instant::default(); 2],
             crossings: vec![Line::default(); sites * sites],
             crossed: Vec::new(),
             splits: Vec::new(),
@@ -112,19 +127,23 @@ impl Network {
         }
     }
 
-    /// How long it takes until a host hears a multicast address, which it then hears from
-    /// everybody, and until it does not any more.
-    pub(crate) fn latencies(&self) -> [Duration; 2] {
+    /// Time until a host hears a multicast address that it has joined, and until it no longer
+    /// hears one that it has left.
+    #[must_use]
+    pub fn latencies(&self) -> [Duration; 2] {
         [self.options.join_latency, self.options.leave_latency]
     }
 
-    pub(crate) fn options(&self) -> &NetworkOptions {
+    /// Its present options.
+    #[must_use]
+    pub fn options(&self) -> &NetworkOptions {
         &self.options
     }
 
     /// Puts an end to all randomness and splits; delays, rates and queues stay.
-    pub(crate) fn repair(&mut self) {
+    pub fn repair(&mut self) {
         self.splits.clear();
+        self.failed_until = [Instant::default(); 2];
         self.narrow = None;
         self.links.iter_mut().for_each(|link| link.doomed = 0);
         self.options = NetworkOptions {
@@ -142,50 +161,112 @@ impl Network {
         };
     }
 
-    pub(crate) fn counters(&self) -> NetworkCounters {
+    /// Counts of all that it has done.
+    #[must_use]
+    pub fn counters(&self) -> NetworkCounters {
         self.counters
     }
 
-    pub(crate) fn add_host(&mut self, address: SocketAddr) {
+    /// Adds a host, which gets the next number, from 0.
+    pub fn add_host(&mut self, address: SocketAddr) {
         self.hosts.insert(key(address), self.links.len());
-        self.links.push(Link::default());
+        self.links.push(Link {
+            host: self.links.len(),
+            ..Link::default()
+        });
+    }
+
+    /// Puts a host on the second network, too, by a link of its own whose number is returned. All
+    /// hosts have been added before.
+    pub fn add_second(&mut self, host: usize, address: SocketAddr) -> usize {
+        let link = self.links.len();
+        self.hosts.insert(key(address), link);
+        self.seconds.insert(host, link);
+        self.links.push(Link {
+            host,
+            network: 1,
+            ..Link::default()
+        });
+        link
+    }
+
+    /// The host that a link belongs to.
+    #[must_use]
+    pub fn host_of(&self, link: usize) -> usize {
+        self.links[link].host
+    }
+
+    /// The link that has this address, of a host and not of a group.
+    #[must_use]
+    pub fn link_at(&self, address: SocketAddr) -> Option<usize> {
+        self.hosts.get(&key(address)).copied()
+    }
+
+    /// The network, 0 or 1, that a link is on.
+    #[must_use]
+    pub fn network_of(&self, link: usize) -> usize {
+        self.links[link].network
+    }
+
+    fn links_of(&self, host: usize) -> impl Iterator<Item = usize> + use<> {
+        [Some(host), self.seconds.get(&host).copied()]
+            .into_iter()
+            .flatten()
     }
 
     /// The host has asked for what is sent to this multicast address; until [`Network::listen`]
     /// it misses it.
-    pub(crate) fn join(&mut self, host: usize, address: SocketAddr) {
-        self.joining.entry(key(address)).or_default().insert(host);
+    pub fn join(&mut self, host: usize, address: SocketAddr) {
+        let links = self.links_of(host);
+        self.joining.entry(key(address)).or_default().extend(links);
     }
 
     /// From now on the host gets what is sent to this multicast address, or not any more.
-    pub(crate) fn listen(&mut self, host: usize, address: SocketAddr, on: bool) {
-        if let Some(joining) = self.joining.get_mut(&key(address)) {
-            joining.remove(&host);
-        }
-        let listeners = self.listeners.entry(key(address)).or_default();
-        match (listeners.binary_search(&host), on) {
-            (Err(at), true) => listeners.insert(at, host),
-            (Ok(at), false) => {
-                listeners.remove(at);
+    pub fn listen(&mut self, host: usize, address: SocketAddr, on: bool) {
+        let key = key(address);
+        self.sources.remove(&(key, host));
+        for link in self.links_of(host) {
+            if let Some(joining) = self.joining.get_mut(&key) {
+                joining.remove(&link);
             }
-            _ => {}
+            let listeners = self.listeners.entry(key).or_default();
+            match (listeners.binary_search(&link), on) {
+                (Err(at), true) => listeners.insert(at, link),
+                (Ok(at), false) => {
+                    listeners.remove(at);
+                }
+                _ => {}
+            }
         }
+    }
+
+    /// From now on the host gets what hosts at these addresses send to this multicast address,
+    /// and nothing else that is sent there.
+    pub fn listen_to(&mut self, host: usize, address: SocketAddr, senders: &BTreeSet<SocketAddr>) {
+        self.listen(host, address, true);
+        let links = senders.iter().filter_map(|sender| self.link_at(*sender));
+        let hosts = links.map(|link| self.links[link].host).collect();
+        self.sources.insert((key(address), host), hosts);
     }
 
     /// The host's process is gone and with it its memberships.
-    pub(crate) fn forget(&mut self, host: usize) {
-        for joining in self.joining.values_mut() {
-            joining.remove(&host);
-        }
-        for listeners in self.listeners.values_mut() {
-            if let Ok(at) = listeners.binary_search(&host) {
-                listeners.remove(at);
+    pub fn forget(&mut self, host: usize) {
+        self.sources.retain(|(_, listener), _| *listener != host);
+        for link in self.links_of(host) {
+            for joining in self.joining.values_mut() {
+                joining.remove(&link);
+            }
+            for listeners in self.listeners.values_mut() {
+                if let Ok(at) = listeners.binary_search(&link) {
+                    listeners.remove(at);
+                }
             }
         }
     }
 
-    /// Who hears this address now.
-    pub(crate) fn receivers(&self, address: SocketAddr) -> Vec<usize> {
+    /// Links that hear this address now.
+    #[must_use]
+    pub fn receivers(&self, address: SocketAddr) -> Vec<usize> {
         match self.hosts.get(&key(address)) {
             Some(host) => vec![*host],
             None => {
@@ -196,12 +277,12 @@ impl Network {
     }
 
     /// From now on nothing passes that way.
-    pub(crate) fn split(&mut self, from: &[usize], to: &[usize]) {
+    pub fn split(&mut self, from: &[usize], to: &[usize]) {
         self.obstruct(from, to, None);
     }
 
     /// What goes that way waits and arrives at `until`, all at once.
-    pub(crate) fn clog(&mut self, from: &[usize], to: &[usize], until: Instant) {
+    pub fn clog(&mut self, from: &[usize], to: &[usize], until: Instant) {
         self.obstruct(from, to, Some(until));
     }
 
@@ -219,39 +300,49 @@ impl Network {
         self.splits.push(split);
     }
 
-    pub(crate) fn heal(&mut self) {
+    /// Ends all splits and clogs.
+    pub fn heal(&mut self) {
         self.splits.clear();
     }
 
+    /// Until then this network, 0 or 1, carries nothing.
+    pub fn fail(&mut self, network: usize, until: Instant) {
+        self.failed_until[network] = until;
+    }
+
     /// Until then larger datagrams vanish.
-    pub(crate) fn narrow(&mut self, bytes: usize, until: Instant) {
+    pub fn narrow(&mut self, bytes: usize, until: Instant) {
         self.narrow = Some((bytes, until));
     }
 
     /// The host's next data packets are lost for everybody.
-    pub(crate) fn doom(&mut self, host: usize, packets: u32) {
+    pub fn doom(&mut self, host: usize, packets: u32) {
         self.links[host].doomed += packets;
     }
 
-    pub(crate) fn overflowed(&mut self, datagram: &[u8]) {
+    /// Counts a copy for which its host had no room.
+    pub fn overflowed(&mut self, datagram: &[u8]) {
         self.counters.overflowed += 1;
         self.counters.data_lost += u64::from(is_data(datagram));
     }
 
-    pub(crate) fn slept_through(&mut self, datagram: &[u8]) {
+    /// Counts a copy that came to a sleeping host.
+    pub fn slept_through(&mut self, datagram: &[u8]) {
         self.counters.slept_through += 1;
         self.counters.data_lost += u64::from(is_data(datagram));
     }
 
-    /// Whether nothing passes between these two now, in one direction at least.
-    pub(crate) fn parted(&self, one: usize, other: usize) -> bool {
+    /// True if nothing passes between these two now, in one direction at least.
+    #[must_use]
+    pub fn parted(&self, one: usize, other: usize) -> bool {
         self.splits.iter().any(|split| {
             (split.from[one] && split.to[other]) || (split.from[other] && split.to[one])
         })
     }
 
-    /// Sends a datagram and puts the fate of every copy into `fates`.
-    pub(crate) fn send(
+    /// Sends a datagram by a link and puts the fate of every copy into `fates`, with the link of
+    /// its receiver.
+    pub fn send(
         &mut self,
         now: Instant,
         from: usize,
@@ -291,24 +382,34 @@ impl Network {
         let unheard = self.joining.get(&key(to)).map_or(0, BTreeSet::len);
         self.counters.data_unheard += u64::from(data) * unheard as u64;
         if let Some(listeners) = self.listeners.get_mut(&key(to)).map(core::mem::take) {
-            self.copies(sending, &listeners, fates);
+            match self.filtered(sending.from, to, &listeners) {
+                Some(some) => self.copies(sending, &some, fates),
+                None => self.copies(sending, &listeners, fates),
+            }
             self.listeners.insert(key(to), listeners);
         }
     }
 
-    /// Whether copies wait in the switch for the line to their host.
-    pub(crate) fn has_ports(&self) -> bool {
+    /// Those of the listeners that hear this sender, if somebody hears only some senders.
+    fn filtered(&self, from: usize, to: SocketAddr, listeners: &[usize]) -> Option<Vec<usize>> {
+        let sender = self.links[from].host;
+        let filter = |link: usize| self.sources.get(&(key(to), self.links[link].host));
+        let hears = |link: &usize| filter(*link).is_none_or(|senders| senders.contains(&sender));
+        if self.sources.is_empty() {
+            return None;
+        }
+        Some(listeners.iter().copied().filter(hears).collect())
+    }
+
+    /// True if copies wait in the switch for the line to their host.
+    #[must_use]
+    pub fn has_ports(&self) -> bool {
         self.options.downlink_bits_per_second > 0
     }
 
-    /// When a copy that is at the host's port of the switch now has reached the host; `None` if
+    /// Time at which a copy that is at the host's port of the switch now reaches the host; `None` if
     /// the port's queue is full.
-    pub(crate) fn pass_port(
-        &mut self,
-        now: Instant,
-        to: usize,
-        datagram: &[u8],
-    ) -> Option<Instant> {
+    pub fn pass_port(&mut self, now: Instant, to: usize, datagram: &[u8]) -> Option<Instant> {
         let (rate, queue) = (
             self.options.downlink_bits_per_second,
             self.options.switch_queue_bytes,
@@ -330,7 +431,7 @@ impl Network {
             .unwrap_or(Instant::NEVER)
     }
 
-    /// One copy for each of these hosts but the sender itself.
+    /// One copy for each of these links, of those on the sender's network, but for the sender's.
     fn copies(&mut self, sending: Sending<'_>, to: &[usize], fates: &mut Vec<(usize, Fate)>) {
         let sites = self.options.sites.count.max(1);
         // What the link to each place has done with the datagram: it is asked once for each.
@@ -338,11 +439,12 @@ impl Network {
         crossed.clear();
         crossed.resize(sites, None);
         for host in to {
-            if *host == sending.from && sending.outwards {
+            let elsewhere = self.links[*host].network != self.links[sending.from].network;
+            if elsewhere || (*host == sending.from && sending.outwards) {
                 continue;
             }
             self.counters.copies += 1;
-            let site = self.options.sites.of(*host);
+            let site = self.options.sites.of(self.links[*host].host);
             let there = *crossed[site].get_or_insert_with(|| self.cross(sending, site));
             match there.and_then(|at| self.reach(sending, *host, at)) {
                 Ok(at) => {
@@ -366,7 +468,7 @@ impl Network {
     /// When the datagram is at that place.
     fn cross(&mut self, sending: Sending<'_>, site: usize) -> Result<Instant, Cause> {
         let sites = self.options.sites;
-        let here = sites.of(sending.from);
+        let here = sites.of(self.links[sending.from].host);
         if here == site {
             return Ok(sending.leaves);
         }
@@ -384,9 +486,13 @@ impl Network {
 
     /// When the copy that is at the host's place at `at` reaches the host.
     fn reach(&mut self, sending: Sending<'_>, to: usize, at: Instant) -> Result<Instant, Cause> {
+        let from = self.links[sending.from];
+        if sending.now < self.failed_until[from.network] {
+            return Err(Cause::Split);
+        }
         let mut clogged = None;
         for split in &self.splits {
-            if split.from[sending.from] && split.to[to] {
+            if split.from[from.host] && split.to[self.links[to].host] {
                 clogged = clogged.max(Some(split.clogged_until.ok_or(Cause::Split)?));
             }
         }
@@ -438,22 +544,24 @@ impl Network {
 }
 
 /// An address in a form that is quick to compare.
-fn key(address: SocketAddr) -> u64 {
-    let SocketAddr::V4(address) = address else {
-        return u64::MAX;
+type Key = (u128, u16);
+
+fn key(address: SocketAddr) -> Key {
+    let ip = match address.ip() {
+        IpAddr::V4(ip) => ip.to_ipv6_mapped(),
+        IpAddr::V6(ip) => ip,
     };
-    (u64::from(u32::from(*address.ip())) << 16) | u64::from(address.port())
+    (ip.to_bits(), address.port())
 }
 
-/// The kind in a datagram's second byte.
-pub(crate) fn is_data(datagram: &[u8]) -> bool {
-    datagram.get(1) == Some(&(Kind::Data as u8))
+/// Tells data packets, repairs among them, from all others.
+#[must_use]
+pub fn is_data(datagram: &[u8]) -> bool {
+    Kind::peek(datagram) == Some(Kind::Data)
 }
 
 fn is_membership(datagram: &[u8]) -> bool {
-    [Kind::Session as u8, Kind::SessionAck as u8]
-        .iter()
-        .any(|kind| datagram.get(1) == Some(kind))
+    matches!(Kind::peek(datagram), Some(Kind::Session | Kind::SessionAck))
 }
 
 #[cfg(test)]
@@ -553,6 +661,33 @@ mod tests {
         assert_eq!(arrivals(&mut network, 0, &[1; 9]), [(1, until)]);
         assert!(arrivals(&mut network, 1, &[1; 9])[0].1 < until);
         assert_eq!(network.counters().clogged, 2);
+    }
+
+    #[test]
+    fn hosts_hear_only_the_senders_they_name() {
+        let mut network = network(NetworkOptions::PERFECT, 4);
+        let named = [SocketAddr::from(([10, 0, 0, 0], 1))].into();
+        network.listen_to(2, SocketAddr::from(GROUP), &named);
+        assert_eq!(receivers(&mut network, 0, &[1; 9]), [1, 2, 3]);
+        assert_eq!(receivers(&mut network, 1, &[1; 9]), [0, 3]);
+        network.listen(2, SocketAddr::from(GROUP), true);
+        assert_eq!(receivers(&mut network, 1, &[1; 9]), [0, 2, 3]);
+    }
+
+    #[test]
+    fn networks_carry_nothing_from_one_to_the_other_and_fail_alone() {
+        let mut network = network(NetworkOptions::PERFECT, 3);
+        let address = |host| SocketAddr::from(([10, 1, 0, host], 1));
+        let links = [0, 2].map(|host: u8| network.add_second(usize::from(host), address(host)));
+        assert_eq!(links, [3, 4]);
+        network.listen(0, SocketAddr::from(GROUP), true);
+        network.listen(2, SocketAddr::from(GROUP), true);
+        assert_eq!(receivers(&mut network, 0, &[1; 9]), [1, 2]);
+        assert_eq!(receivers(&mut network, 3, &[1; 9]), [4]);
+        assert_eq!(network.host_of(4), 2);
+        network.fail(0, Instant(1));
+        assert!(receivers(&mut network, 0, &[1; 9]).is_empty());
+        assert_eq!(receivers(&mut network, 3, &[1; 9]), [4]);
     }
 
     #[test]

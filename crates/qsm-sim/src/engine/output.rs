@@ -1,0 +1,175 @@
+//! What a machine puts out after an input: datagrams go into the network, events and deliveries
+//! to the caller.
+
+use std::net::SocketAddr;
+use std::rc::Rc;
+
+use qsm_proto::{Event, Instant, Reason};
+use qsm_testnet::Fate;
+
+use super::networks::Way;
+use super::{Datagram, Engine, Happening};
+use crate::checkers::{cutoff, watermarks};
+use crate::machine::Machine;
+use crate::trace::Entry;
+use crate::violation::Violation;
+
+/// Trains that one input may cause before it counts as an endless loop.
+const TRANSMITS_PER_INPUT_MAX: usize = 1_000_000;
+/// Datagrams kept for replays and mutations.
+const SAMPLES: usize = 64;
+
+impl Engine {
+    /// Sends what the machine wants to send, train by train.
+    pub(super) fn transmit(&mut self, host: usize, local: Instant) -> Result<(), Violation> {
+        for _ in 0..TRANSMITS_PER_INPUT_MAX {
+            let Some(machine) = self.hosts[host].machine.as_mut() else {
+                return Ok(());
+            };
+            let life = machine.origin().unwrap_or_default();
+            let Some(train) = machine.poll_transmit(local) else {
+                return Ok(());
+            };
+            self.digest.bytes(train.bytes);
+            let (to, reason) = (train.to, train.reason);
+            let packets = train.bytes.chunks(train.segment_bytes.max(1));
+            let count = packets.len() as u64;
+            let saboteur = &mut self.saboteur;
+            let packets = packets.filter_map(|bytes| saboteur.outgoing(life, reason, bytes));
+            let packets: Vec<Rc<[u8]>> = packets.map(|bytes| Rc::from(&*bytes)).collect();
+            self.count(host, to, reason, count);
+            for bytes in packets {
+                self.send(host, to, reason, &bytes);
+            }
+        }
+        let message = format!("host {host}: transmits without end");
+        Err(Violation::new("progress", message))
+    }
+
+    fn count(&mut self, host: usize, to: SocketAddr, reason: Reason, packets: u64) {
+        if reason == Reason::Data {
+            self.outputs.data.push((to, packets));
+        }
+        self.traffic.counts[reason as usize] += packets;
+        self.traffic.last[reason as usize] = self.now;
+        self.hosts[host].capture.sent[reason as usize] += packets;
+    }
+
+    /// Sends a datagram by all networks that the host is on.
+    fn send(&mut self, host: usize, to: SocketAddr, reason: Reason, bytes: &Rc<[u8]>) {
+        if self.invariants_every > 0 && reason != Reason::Data {
+            self.outputs.claims.extend(watermarks::claims(bytes));
+            self.outputs.tokens.extend(cutoff::said(bytes));
+        }
+        let state = &mut self.hosts[host];
+        let leaves = match &mut state.cpu {
+            Some(cpu) => cpu.sends(self.now, reason, bytes.len()),
+            None => self.now,
+        };
+        let way = Way {
+            link: host,
+            from: state.address,
+            to,
+        };
+        let ways = match &state.second {
+            Some(second) => second.ways(way, &self.network),
+            None => [Some(way), None],
+        };
+        for way in ways.into_iter().flatten() {
+            self.serial += 1;
+            let datagram = Datagram {
+                serial: self.serial,
+                from: way.from,
+                to: way.to,
+                reason: Some(reason),
+                bytes: Rc::clone(bytes),
+            };
+            self.carry(way.link, leaves, &Rc::new(datagram));
+        }
+    }
+
+    /// Puts every copy of a datagram on its way.
+    fn carry(&mut self, link: usize, leaves: Instant, datagram: &Rc<Datagram>) {
+        let (to, bytes) = (datagram.to, &datagram.bytes);
+        let network = &mut self.network;
+        network.send(leaves, link, to, bytes, &mut self.fates);
+        if self.samples.len() >= SAMPLES {
+            self.samples.pop_front();
+        }
+        self.samples.push_back(Rc::clone(datagram));
+        let sent = Entry::Sent(Rc::clone(datagram));
+        self.trace.add(self.now, network.host_of(link), sent);
+        let ports = network.has_ports();
+        for (link, fate) in self.fates.drain(..) {
+            let copy = Rc::clone(datagram);
+            let host = network.host_of(link);
+            match fate {
+                Fate::Arrives(at) if ports => self.queue.push(at, Happening::Port(link, copy)),
+                Fate::Arrives(at) => self.queue.push(at, Happening::Arrival(host, copy)),
+                Fate::Dropped(cause) => {
+                    self.trace.add(self.now, host, Entry::Dropped(cause, copy));
+                }
+            }
+        }
+    }
+
+    /// Takes events; those about addresses are for the network, the others are kept.
+    pub(super) fn collect(&mut self, host: usize) {
+        while let Some(event) = self.hosts[host]
+            .machine
+            .as_mut()
+            .and_then(Machine::poll_event)
+        {
+            if let Some(event) = self.listen(host, event) {
+                self.outputs.events.push(event);
+            }
+        }
+        if self.trace.is_on() {
+            for event in &self.outputs.events {
+                let entry = Entry::Event(Box::new(event.clone()));
+                self.trace.add(self.now, host, entry);
+            }
+        }
+        for row in self.outputs.deliveries.rows() {
+            self.digest.number(self.now.0 ^ ((host as u64) << 48));
+            self.digest
+                .number(u64::from(row.group.0) ^ row.sender.node.0 ^ row.number);
+            let length = self.outputs.deliveries.bytes(row).len();
+            let entry = Entry::Delivered(row.group, row.sender, row.number, length);
+            self.trace.add(self.now, host, entry);
+        }
+    }
+
+    /// Carries out an event about addresses; hands back all others.
+    fn listen(&mut self, host: usize, event: Event) -> Option<Event> {
+        let [add, end] = self.network.latencies();
+        let state = &mut self.hosts[host];
+        let process = state.process;
+        let (at, address, on) = match &event {
+            Event::Listen { address } | Event::ListenTo { address, .. } => (add, *address, true),
+            Event::Unlisten { address } => (end, *address, false),
+            Event::SecondAddress { address, second } => {
+                if let Some(own) = &mut state.second {
+                    own.learn(*address, *second);
+                }
+                return None;
+            }
+            _ => return Some(event),
+        };
+        if on {
+            state.listening.insert(address);
+            self.network.join(host, address);
+        } else {
+            state.listening.remove(&address);
+        }
+        let happening = match event {
+            Event::ListenTo { address, senders } => {
+                Happening::ListenTo(host, process, address, senders)
+            }
+            _ => Happening::Listen(host, process, address, on),
+        };
+        self.queue.push(self.now.after(at), happening);
+        self.trace.add(self.now, host, Entry::Listens(address, on));
+        None
+    }
+}
