@@ -173,27 +173,29 @@ impl core::fmt::Display for PushError {
 
 impl core::error::Error for PushError {}
 
-/// What a stream has done since its start.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct SendCounters {
-    /// Messages taken.
-    pub messages: u64,
-    /// Fresh packets handed out.
-    pub packets: u64,
-    /// Their bytes.
-    pub bytes: u64,
-    /// Trains they were handed out in.
-    pub trains: u64,
-    /// Bytes that only fill packets up to the length of their train.
-    pub padding_bytes: u64,
-    /// Heartbeats sent because data stopped or the view changed.
-    pub heartbeats: u64,
-    /// Packets sent again as last resort (R086).
-    pub last_resort: u64,
-    /// ACKs of rounds already known.
-    pub acks_stale: u64,
-    /// ACKs that cannot be true.
-    pub acks_malformed: u64,
+qsm_metrics::metrics! {
+    /// Counters of a stream sent, since its start.
+    #[derive(Copy)]
+    pub struct SendCounters of "stream" {
+        /// Messages taken.
+        messages: counter(messages),
+        /// Fresh packets handed out.
+        packets: counter(packets),
+        /// Bytes of fresh packets handed out.
+        bytes: counter(bytes),
+        /// Trains that fresh packets were handed out in.
+        trains: counter(trains),
+        /// Bytes that only fill packets up to the length of their train.
+        padding_bytes: counter(bytes),
+        /// Heartbeats sent because data stopped or the view changed.
+        heartbeats: counter(packets),
+        /// Packets sent again as last resort.
+        last_resort: counter(packets),
+        /// ACKs of rounds already known.
+        acks_stale: counter(packets),
+        /// ACKs that cannot be true.
+        acks_malformed: counter(packets),
+    }
 }
 
 /// How far the acknowledgements go.

@@ -259,35 +259,37 @@ impl RingConfig {
     }
 }
 
-/// What a ring has done since its start.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct RingStats {
-    /// Tokens and calls received.
-    pub tokens_received: u64,
-    /// Tokens and calls sent, without repetitions.
-    pub tokens_sent: u64,
-    /// Tokens repeated because no receipt came.
-    pub tokens_repeated: u64,
-    /// Silent successors passed over.
-    pub tokens_bypassed: u64,
-    /// Rounds completed as region leader.
-    pub rounds: u64,
-    /// Of these, rounds in which some member took no part.
-    pub rounds_incomplete: u64,
-    /// Rounds abandoned as region leader.
-    pub rounds_abandoned: u64,
-    /// Rings given up as their leader because the token did not return.
-    pub rings_lost: u64,
-    /// Summaries sent or received.
-    pub summaries: u64,
-    /// Tokens, receipts and summaries of other views, older rounds, or received before.
-    pub stale: u64,
-    /// Packets of nodes that are not in the view or not in the ring.
-    pub strangers: u64,
-    /// Smoothed time from sending a token to its receipt, nanoseconds (R060).
-    pub hop_ns: u64,
-    /// Duration of the last round completed as region leader, nanoseconds.
-    pub round_ns: u64,
+qsm_metrics::metrics! {
+    /// Counters of a ring since its start.
+    #[derive(Copy)]
+    pub struct RingStats of "ring" {
+        /// Tokens and calls received.
+        tokens_received: counter(tokens),
+        /// Tokens and calls sent, without repetitions.
+        tokens_sent: counter(tokens),
+        /// Tokens repeated because no receipt came.
+        tokens_repeated: counter(tokens),
+        /// Silent successors passed over.
+        tokens_bypassed: counter(nodes),
+        /// Rounds completed as region leader.
+        rounds: counter(rounds),
+        /// Completed rounds in which some member took no part.
+        rounds_incomplete: counter(rounds),
+        /// Rounds abandoned as region leader.
+        rounds_abandoned: counter(rounds),
+        /// Rings given up as their leader because the token did not return.
+        rings_lost: counter(rings),
+        /// Summaries sent or received.
+        summaries: counter(packets),
+        /// Tokens, receipts and summaries of other views, older rounds, or received before.
+        stale: counter(packets),
+        /// Packets of nodes that are not in the view or not in the ring.
+        strangers: counter(packets),
+        /// Smoothed time from sending a token to its receipt, nanoseconds.
+        hop_ns: maximum(nanoseconds),
+        /// Duration of the last round completed as region leader, nanoseconds.
+        round_ns: maximum(nanoseconds),
+    }
 }
 
 /// The token plane of one region at one node. See the [module](self) for how it works.
