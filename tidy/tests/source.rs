@@ -7,7 +7,8 @@ const LAYOUT: [&str; 2] = ["crates/qsm-wire/", "fuzz/"];
 /// Longest Rust file, lines. Longer ones hold more than one idea.
 const LINES_MAX: usize = 800;
 /// Behaviour here is a function of configuration, seed and inputs.
-const PURE: [&str; 5] = [
+const PURE: [&str; 6] = [
+    "crates/qsm-metrics/src/",
     "crates/qsm-wire/src/",
     "crates/qsm-proto/src/",
     "crates/qsm-gms/src/",
@@ -52,7 +53,8 @@ const WAITING: [&str; 13] = [
     "crates/qsm/src/runtime/service.rs",
 ];
 /// The crates that a message passes through at a node.
-const DATA_PATH: [&str; 5] = [
+const DATA_PATH: [&str; 6] = [
+    "crates/qsm-metrics/src/",
     "crates/qsm-wire/src/",
     "crates/qsm-proto/src/",
     "crates/qsm-gms/src/",
@@ -60,7 +62,11 @@ const DATA_PATH: [&str; 5] = [
     "crates/qsm/src/",
 ];
 /// Where decisions must be the same on every platform.
-const INTEGER: [&str; 2] = ["crates/qsm-proto/src/", "crates/qsm-gms/src/"];
+const INTEGER: [&str; 3] = [
+    "crates/qsm-metrics/src/",
+    "crates/qsm-proto/src/",
+    "crates/qsm-gms/src/",
+];
 /// Where the operating system is called.
 const UNSAFE: [&str; 4] = ["crates/qsm-net/", "crates/groupcast/", "lab/", "bench/"];
 /// A counting allocator for tests cannot be written without it.

@@ -197,23 +197,13 @@ impl Service {
         self.events.pop_front()
     }
 
-    /// What has happened so far.
+    /// Counters of the service, its registry and its sessions.
     #[must_use]
     pub fn stats(&self) -> ServiceStats {
-        ServiceStats {
-            message_bytes: self.clients.message_bytes,
-            sessions_broken: self.stats.sessions_broken,
-            excluded: self.stats.excluded,
-            probes_sent: self.stats.probes_sent,
-            refused: self.stats.refused,
-            resets_sent: self.stats.resets_sent,
-            discard_malformed: self.stats.discard_malformed,
-            discard_cluster: self.stats.discard_cluster,
-            discard_kind: self.stats.discard_kind,
-            discard_message: self.stats.discard_message,
-            discard_nodes: self.stats.discard_nodes,
-            ..self.registry.stats
-        }
+        let mut stats = self.stats;
+        stats += self.registry.stats;
+        stats.message_bytes += self.clients.message_bytes;
+        stats
     }
 
     /// How many nodes, groups, regions and multicast addresses there are.

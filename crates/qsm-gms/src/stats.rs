@@ -1,62 +1,48 @@
-macro_rules! counters {
-    ($(#[$outer:meta])* $type:ident { $($(#[doc = $help:literal])* $name:ident,)* }) => {
-        $(#[$outer])*
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-        pub struct $type { $($(#[doc = $help])* pub $name: u64,)* }
-
-        impl $type {
-            /// Name, help text and value of every counter, in the order of declaration.
-            pub fn rows(&self) -> impl Iterator<Item = (&'static str, &'static str, u64)> {
-                [$((stringify!($name), concat!($($help),*), self.$name),)*].into_iter()
-            }
-        }
-    };
-}
-
-counters! {
-    /// What a membership service has done since its start (R260).
-    ServiceStats {
+qsm_metrics::metrics! {
+    /// Counters of a membership service since its start.
+    #[derive(Copy)]
+    pub struct ServiceStats of "service" {
         /// Batches applied.
-        batches,
+        batches: counter(batches),
         /// Region views made.
-        views,
+        views: counter(views),
         /// Entries of the index from groups to regions that were changed.
-        group_touches,
+        group_touches: counter(entries),
         /// Regions created.
-        regions_created,
-        /// Regions whose groups were replaced while their address stayed (R044).
-        regions_regrouped,
+        regions_created: counter(regions),
+        /// Regions whose groups were replaced while their address stayed.
+        regions_regrouped: counter(regions),
         /// Regions closed.
-        regions_closed,
-        /// Regions that had to share an address because the budget was used up (R231).
-        addresses_shared,
+        regions_closed: counter(regions),
+        /// Regions that had to share an address because the budget was used up.
+        addresses_shared: counter(regions),
         /// Nodes marked as leaving a region.
-        moves,
+        moves: counter(nodes),
         /// Leaving members taken out because they did not drain in time.
-        drains_expired,
+        drains_expired: counter(nodes),
         /// Nodes admitted in a new life.
-        admitted,
+        admitted: counter(nodes),
         /// Nodes excluded.
-        excluded,
+        excluded: counter(nodes),
         /// Probes sent.
-        probes_sent,
+        probes_sent: counter(packets),
         /// Requests refused.
-        refused,
+        refused: counter(requests),
         /// Bytes of membership messages queued to nodes.
-        message_bytes,
+        message_bytes: counter(bytes),
         /// Sessions given up because their node did not keep up or broke the rules.
-        sessions_broken,
+        sessions_broken: counter(sessions),
         /// Resets sent to sessions that are not known.
-        resets_sent,
+        resets_sent: counter(packets),
         /// Datagrams that are no packets of this protocol version.
-        discard_malformed,
+        discard_malformed: counter(datagrams),
         /// Datagrams of another cluster.
-        discard_cluster,
+        discard_cluster: counter(datagrams),
         /// Packets that a membership service has nothing to do with.
-        discard_kind,
+        discard_kind: counter(packets),
         /// Membership messages that cannot be read or came at the wrong time.
-        discard_message,
+        discard_message: counter(messages),
         /// Session openings refused because the limit of nodes is reached.
-        discard_nodes,
+        discard_nodes: counter(sessions),
     }
 }

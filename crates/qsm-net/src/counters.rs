@@ -1,107 +1,93 @@
-//! What a port has done so far. All counts only grow, and wrap never in practice (64 bits).
-
-use std::ops::AddAssign;
+//! Counters of a port. They only grow, and wrap never in practice (64 bits).
 
 use crate::error::SendFailure;
 
-/// Counts of one port since it was opened.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct PortCounters {
-    /// Received at the unicast socket. Kept apart from multicast because the paths, and so the losses, differ (R239).
-    pub unicast: ReceiveCounters,
-    /// Received at all multicast sockets together, also those left meanwhile.
-    pub multicast: ReceiveCounters,
-    /// Sent.
-    pub sent: SendCounters,
-    /// Faults injected on purpose.
-    pub faults: FaultCounters,
-}
-
-/// Counts of what was received.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct ReceiveCounters {
-    /// Datagrams after splitting of trains, before injected faults.
-    pub datagrams: u64,
-    /// Payload bytes of those.
-    pub bytes: u64,
-    /// `recvmmsg` calls that returned something.
-    pub calls: u64,
-    /// Messages of more than one datagram (UDP GRO).
-    pub trains: u64,
-    /// Messages that did not fit a buffer, and were dropped whole.
-    pub truncated: u64,
-    /// What the kernel dropped because a receive buffer was full (`SO_RXQ_OVFL`, `SO_MEMINFO`; R221). The kernel counts
-    /// buffers: a whole train that found no room counts **one**. Damaged checksums count here too.
-    pub kernel_drops: u64,
-}
-
-/// Counts of what was sent.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct SendCounters {
-    /// Datagrams.
-    pub datagrams: u64,
-    /// Payload bytes.
-    pub bytes: u64,
-    /// System calls, also those that failed.
-    pub calls: u64,
-    /// Messages of more than one datagram (UDP GSO).
-    pub trains: u64,
-    /// Errors, by kind.
-    pub errors: SendErrorCounters,
-}
-
-/// Counts of failed sends, by the kinds of [`SendFailure`](crate::SendFailure).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct SendErrorCounters {
-    /// The send buffer was full (`EAGAIN`).
-    pub would_block: u64,
-    /// The queue of the device was full (`ENOBUFS`, `ENOMEM`).
-    pub no_buffers: u64,
-    /// The destination's host said that nobody listens there (`ECONNREFUSED`, by ICMP, so about an earlier datagram).
-    pub refused: u64,
-    /// A firewall rule forbade it (`EPERM`, `EACCES`).
-    pub forbidden: u64,
-    /// No way to the destination (`ENETUNREACH`, `EHOSTUNREACH`, `ENETDOWN`, `ENODEV`).
-    pub unreachable: u64,
-    /// Too large for a datagram or for the path (`EMSGSIZE`).
-    pub too_large: u64,
-    /// Anything else.
-    pub other: u64,
-    /// Trains refused by the kernel or device, sent again one datagram at a time (`EIO`, `EINVAL`).
-    pub trains_refused: u64,
-}
-
-/// Counts of injected faults, in datagrams.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct FaultCounters {
-    /// Discarded.
-    pub lost: u64,
-    /// Delivered twice.
-    pub duplicated: u64,
-    /// Delivered after their successor.
-    pub reordered: u64,
-}
-
-macro_rules! sums {
-    ($($type:ident { $($name:ident),* })*) => {
-        $(
-            impl AddAssign for $type {
-                fn add_assign(&mut self, other: Self) {
-                    $(self.$name += other.$name;)*
-                }
-            }
-        )*
-    };
-}
-
-sums! {
-    PortCounters { unicast, multicast, sent, faults }
-    ReceiveCounters { datagrams, bytes, calls, trains, truncated, kernel_drops }
-    SendCounters { datagrams, bytes, calls, trains, errors }
-    SendErrorCounters {
-        would_block, no_buffers, refused, forbidden, unreachable, too_large, other, trains_refused
+qsm_metrics::metrics! {
+    /// Counters of one port since it was opened.
+    #[derive(Copy)]
+    pub struct PortCounters of "port" {
+        /// Received at the unicast socket. Kept apart from multicast because the paths, and so the losses, differ.
+        unicast: group(ReceiveCounters),
+        /// Received at all multicast sockets together, also those left meanwhile.
+        multicast: group(ReceiveCounters),
+        /// Sent.
+        sent: group(SendCounters),
+        /// Faults injected on purpose.
+        faults: group(FaultCounters),
     }
-    FaultCounters { lost, duplicated, reordered }
+}
+
+qsm_metrics::metrics! {
+    /// Counters of receiving.
+    #[derive(Copy)]
+    pub struct ReceiveCounters of "receive" {
+        /// Datagrams after splitting of trains, before injected faults.
+        datagrams: counter(datagrams),
+        /// Payload bytes of the datagrams received.
+        bytes: counter(bytes),
+        /// `recvmmsg` calls that returned something.
+        calls: counter(calls),
+        /// Messages received of more than one datagram (UDP GRO).
+        trains: counter(messages),
+        /// Messages received that did not fit a buffer, and were dropped whole.
+        truncated: counter(messages),
+        /// Buffers that the kernel dropped because a receive buffer was full (`SO_RXQ_OVFL`, `SO_MEMINFO`). The kernel counts
+        /// buffers: a whole train that found no room counts **one**. Damaged checksums count here too.
+        kernel_drops: counter(buffers),
+    }
+}
+
+qsm_metrics::metrics! {
+    /// Counters of sending.
+    #[derive(Copy)]
+    pub struct SendCounters of "send" {
+        /// Datagrams sent.
+        datagrams: counter(datagrams),
+        /// Payload bytes sent.
+        bytes: counter(bytes),
+        /// System calls to send, also those that failed.
+        calls: counter(calls),
+        /// Messages sent of more than one datagram (UDP GSO).
+        trains: counter(messages),
+        /// Errors, by kind.
+        errors: group(SendErrorCounters),
+    }
+}
+
+qsm_metrics::metrics! {
+    /// Counters of failed sends, by the kinds of [`SendFailure`](crate::SendFailure).
+    #[derive(Copy)]
+    pub struct SendErrorCounters of "send_error" {
+        /// The send buffer was full (`EAGAIN`).
+        would_block: counter(calls),
+        /// The queue of the device was full (`ENOBUFS`, `ENOMEM`).
+        no_buffers: counter(calls),
+        /// The destination's host said that nobody listens there (`ECONNREFUSED`, by ICMP, so about an earlier datagram).
+        refused: counter(calls),
+        /// A firewall rule forbade it (`EPERM`, `EACCES`).
+        forbidden: counter(calls),
+        /// No way to the destination (`ENETUNREACH`, `EHOSTUNREACH`, `ENETDOWN`, `ENODEV`).
+        unreachable: counter(calls),
+        /// Too large for a datagram or for the path (`EMSGSIZE`).
+        too_large: counter(calls),
+        /// Sending failed for another reason.
+        other: counter(calls),
+        /// Trains refused by the kernel or device, sent again one datagram at a time (`EIO`, `EINVAL`).
+        trains_refused: counter(trains),
+    }
+}
+
+qsm_metrics::metrics! {
+    /// Counters of injected faults.
+    #[derive(Copy)]
+    pub struct FaultCounters of "fault" {
+        /// Datagrams discarded to inject a loss.
+        lost: counter(datagrams),
+        /// Datagrams delivered twice on purpose.
+        duplicated: counter(datagrams),
+        /// Datagrams delivered after their successor on purpose.
+        reordered: counter(datagrams),
+    }
 }
 
 impl SendErrorCounters {

@@ -56,6 +56,6 @@ pub use event::{Deliver, Delivery, Event, Events, PublishError};
 pub use outbox::{Outbox, Reason, Transmit};
 pub use receive::{Datagram, Run};
 pub use sources::is_source_specific;
-pub use stats::Stats;
+pub use stats::{Stats, Times};
 // Time and drawn numbers, as all pure crates know them.
 pub use qsm_wire::{Instant, Random, Seed, mix, nanoseconds};

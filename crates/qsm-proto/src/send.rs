@@ -40,6 +40,7 @@ mod pool;
 pub mod rate;
 mod status;
 mod store;
+mod timing;
 mod transmit;
 
 use core::time::Duration;
@@ -53,6 +54,7 @@ pub use self::transmit::Train;
 use self::rate::{Pacer, RateConfig};
 use self::status::Alarms;
 use self::store::Store;
+use self::timing::Sendings;
 use crate::{Config, Instant};
 
 /// Most bytes of a train: what one UDP send may carry (65,507), with some room. A block is filled
@@ -173,27 +175,29 @@ impl core::fmt::Display for PushError {
 
 impl core::error::Error for PushError {}
 
-/// What a stream has done since its start.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct SendCounters {
-    /// Messages taken.
-    pub messages: u64,
-    /// Fresh packets handed out.
-    pub packets: u64,
-    /// Their bytes.
-    pub bytes: u64,
-    /// Trains they were handed out in.
-    pub trains: u64,
-    /// Bytes that only fill packets up to the length of their train.
-    pub padding_bytes: u64,
-    /// Heartbeats sent because data stopped or the view changed.
-    pub heartbeats: u64,
-    /// Packets sent again as last resort (R086).
-    pub last_resort: u64,
-    /// ACKs of rounds already known.
-    pub acks_stale: u64,
-    /// ACKs that cannot be true.
-    pub acks_malformed: u64,
+qsm_metrics::metrics! {
+    /// Counters of a stream sent, since its start.
+    #[derive(Copy)]
+    pub struct SendCounters of "stream" {
+        /// Messages taken.
+        messages: counter(messages),
+        /// Fresh packets handed out.
+        packets: counter(packets),
+        /// Bytes of fresh packets handed out.
+        bytes: counter(bytes),
+        /// Trains that fresh packets were handed out in.
+        trains: counter(trains),
+        /// Bytes that only fill packets up to the length of their train.
+        padding_bytes: counter(bytes),
+        /// Heartbeats sent because data stopped or the view changed.
+        heartbeats: counter(packets),
+        /// Packets sent again as last resort.
+        last_resort: counter(packets),
+        /// ACKs of rounds already known.
+        acks_stale: counter(packets),
+        /// ACKs that cannot be true.
+        acks_malformed: counter(packets),
+    }
 }
 
 /// How far the acknowledgements go.
@@ -270,6 +274,10 @@ pub struct SendStream {
     pacer: Pacer,
     alarms: Alarms,
     counters: SendCounters,
+    /// Messages of which the last part is in a closed packet.
+    closed_messages: u64,
+    /// Sendings of packets that are not stable yet.
+    sendings: Sendings,
     finished: bool,
 }
 
@@ -294,6 +302,8 @@ impl SendStream {
             run: Run::default(),
             alarms: Alarms::new(config.heartbeat_min),
             counters: SendCounters::default(),
+            closed_messages: 0,
+            sendings: Sendings::default(),
             finished: false,
         }
     }
@@ -406,6 +416,29 @@ impl SendStream {
     #[must_use]
     pub fn unsent_bytes(&self) -> usize {
         self.closed_bytes + self.store.open_bytes()
+    }
+
+    /// Messages taken that not everybody is known to have. Looks at each packet kept.
+    #[must_use]
+    pub fn pending_messages(&self) -> u64 {
+        self.messages_after(self.stable_upto())
+    }
+
+    /// Messages of which some part waits to be sent. Looks at each packet that does.
+    #[must_use]
+    pub fn unsent_messages(&self) -> u64 {
+        self.messages_after(self.marks.highest)
+    }
+
+    fn messages_after(&self, sequence: u64) -> u64 {
+        let closed = self.store.after(sequence).map(store::Entry::messages);
+        self.counters.messages - self.closed_messages + closed.sum::<u64>()
+    }
+
+    /// Bytes of packets that wait to be sent, or are sent and not known to be at everybody.
+    #[must_use]
+    pub fn pending_bytes(&self) -> usize {
+        self.in_flight_bytes + self.unsent_bytes()
     }
 
     /// Bytes sent that not everybody is known to have.

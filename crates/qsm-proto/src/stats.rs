@@ -1,227 +1,150 @@
-//! Counters: cumulative, monotone, cheap (R260). One declaration gives fields, names and help.
+//! Counters and times: cheap to take, declared once with unit and help.
 
-use core::ops::AddAssign;
 use core::time::Duration;
 
-macro_rules! counters {
-    ($(#[$outer:meta])* $type:ident { $($(#[doc = $help:literal])* $name:ident,)* }) => {
-        $(#[$outer])*
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-        pub struct $type { $($(#[doc = $help])* pub $name: u64,)* }
+pub use qsm_metrics::Histogram;
 
-        impl $type {
-            /// Name, help text and value of every counter, in the order of declaration.
-            pub fn rows(&self) -> impl Iterator<Item = (&'static str, &'static str, u64)> {
-                [$((stringify!($name), concat!($($help),*), self.$name),)*].into_iter()
-            }
-        }
-
-        impl AddAssign for $type {
-            fn add_assign(&mut self, other: Self) {
-                $(self.$name += other.$name;)*
-            }
-        }
-    };
-}
-
-counters! {
-    /// What a node has done since its start.
-    Stats {
+qsm_metrics::metrics! {
+    /// Counters of a node since its start.
+    #[derive(Copy)]
+    pub struct Stats of "node" {
         /// Messages accepted from the application.
-        messages_published,
+        messages_published: counter(messages),
         /// Messages delivered to the application.
-        messages_delivered,
+        messages_delivered: counter(messages),
         /// Bytes of messages delivered.
-        bytes_delivered,
+        bytes_delivered: counter(bytes),
         /// Messages of groups this node is not in, skipped.
-        messages_filtered,
+        messages_filtered: counter(messages),
         /// Fresh data packets sent.
-        data_sent,
+        data_sent: counter(packets),
         /// Data packets received for the first time.
-        data_received,
-        /// Data packets received again and dropped (R078).
-        duplicates,
+        data_received: counter(packets),
+        /// Data packets received again and dropped.
+        duplicates: counter(packets),
         /// Packets found missing.
-        gaps,
+        gaps: counter(packets),
         /// NAKs sent (fast plane).
-        naks_sent,
+        naks_sent: counter(packets),
         /// NAKs received.
-        naks_received,
+        naks_received: counter(packets),
         /// NAKs passed on to another cacher.
-        naks_forwarded,
-        /// Packets asked of a sender because every live cacher misses them (R079).
-        sender_asked,
+        naks_forwarded: counter(packets),
+        /// Packets asked of a sender because every live cacher misses them.
+        sender_asked: counter(packets),
         /// Pulls sent (token plane).
-        pulls_sent,
+        pulls_sent: counter(packets),
         /// Pulls received.
-        pulls_received,
+        pulls_received: counter(packets),
         /// Repairs sent as cacher, asked by NAK.
-        repairs_cacher_sent,
+        repairs_cacher_sent: counter(packets),
         /// Repairs sent as cacher, asked by pull.
-        repairs_pull_sent,
-        /// Repairs pushed to a ring neighbour (R076).
-        repairs_push_sent,
+        repairs_pull_sent: counter(packets),
+        /// Repairs pushed to a ring neighbour.
+        repairs_push_sent: counter(packets),
         /// Repairs sent as the stream's sender.
-        repairs_sender_sent,
+        repairs_sender_sent: counter(packets),
         /// Missing packets that came by a cacher's repair.
-        repaired_by_cacher,
+        repaired_by_cacher: counter(packets),
         /// Missing packets that came by pull.
-        repaired_by_pull,
+        repaired_by_pull: counter(packets),
         /// Missing packets that came by push.
-        repaired_by_push,
+        repaired_by_push: counter(packets),
         /// Missing packets that came from their sender again.
-        repaired_by_sender,
+        repaired_by_sender: counter(packets),
         /// Missing packets that came late but unrepaired.
-        repaired_by_reorder,
-        /// Repairs not sent because the budget was used up (R210).
-        repairs_over_budget,
-        /// Packets sent again by the sender's last-resort timeout (R086).
-        last_resort,
+        repaired_by_reorder: counter(packets),
+        /// Repairs not sent because the budget was used up.
+        repairs_over_budget: counter(packets),
+        /// Packets sent again by the sender's last-resort timeout.
+        last_resort: counter(packets),
         /// Packets of dead senders given up.
-        packets_lost,
+        packets_lost: counter(packets),
         /// Messages reported as lost.
-        messages_lost,
+        messages_lost: counter(messages),
         /// Tokens received.
-        tokens_received,
+        tokens_received: counter(tokens),
         /// Tokens sent, without repetitions.
-        tokens_sent,
+        tokens_sent: counter(tokens),
         /// Tokens repeated because no receipt came.
-        tokens_repeated,
-        /// Silent successors passed over (G05).
-        tokens_bypassed,
+        tokens_repeated: counter(tokens),
+        /// Silent successors passed over.
+        tokens_bypassed: counter(nodes),
         /// Rounds completed as region leader.
-        rounds,
+        rounds: counter(rounds),
         /// Rounds abandoned as region leader because the token did not return.
-        rounds_abandoned,
+        rounds_abandoned: counter(rounds),
         /// Summaries sent or received.
-        summaries,
+        summaries: counter(packets),
         /// ACKs sent to senders.
-        acks_sent,
+        acks_sent: counter(packets),
         /// ACKs received as sender.
-        acks_received,
+        acks_received: counter(packets),
         /// Heartbeats sent.
-        heartbeats_sent,
+        heartbeats_sent: counter(packets),
         /// Stream queries sent.
-        queries_sent,
+        queries_sent: counter(packets),
         /// Control packets sent: all but data and repairs.
-        control_sent,
+        control_sent: counter(packets),
         /// Control packets received.
-        control_received,
+        control_received: counter(packets),
         /// Nodes that control packets have come from.
-        peers,
+        peers: gauge(nodes),
+        /// Messages accepted and not known to have reached everybody. A message to a group in
+        /// several regions counts in each.
+        pending_messages: gauge(messages),
+        /// Bytes of packets that hold them.
+        pending_bytes: gauge(bytes),
+        /// Messages accepted and not sent yet.
+        unsent_messages: gauge(messages),
+        /// Bytes of packets that were not sent yet.
+        unsent_bytes: gauge(bytes),
         /// Datagrams that are no packets of this protocol version.
-        discard_malformed,
+        discard_malformed: counter(datagrams),
         /// Datagrams of an unknown version.
-        discard_version,
+        discard_version: counter(datagrams),
         /// Datagrams of an unknown type.
-        discard_kind,
+        discard_kind: counter(datagrams),
         /// Datagrams of another cluster.
-        discard_cluster,
-        /// One's own datagrams come back.
-        discard_own,
+        discard_cluster: counter(datagrams),
+        /// Own datagrams that came back.
+        discard_own: counter(datagrams),
         /// Datagrams from nodes that are not in the view they speak of (dead incarnations too).
-        discard_stranger,
+        discard_stranger: counter(datagrams),
         /// Packets of channels this node does not receive.
-        discard_channel,
+        discard_channel: counter(packets),
         /// Packets of views that are no longer, or not yet, of concern.
-        discard_view,
+        discard_view: counter(packets),
         /// Packets too far ahead of what is contiguous.
-        discard_ahead,
+        discard_ahead: counter(packets),
         /// Packets there was no memory for.
-        discard_memory,
+        discard_memory: counter(packets),
         /// Packets of more streams than the limit.
-        discard_streams,
+        discard_streams: counter(packets),
         /// Packets that a leaving or joining node need not deliver.
-        discard_not_mine,
+        discard_not_mine: counter(packets),
         /// Tokens, ACKs and summaries of older rounds.
-        discard_stale,
+        discard_stale: counter(packets),
         /// Chunks that do not continue the message they belong to.
-        discard_chunk,
+        discard_chunk: counter(chunks),
         /// Control packets dropped because a queue was full.
-        outbox_full,
+        outbox_full: counter(packets),
         /// Events dropped because nobody polled them.
-        events_full,
+        events_full: counter(events),
     }
 }
 
-/// How long things took: a histogram with four steps per doubling, from 1 µs to about an hour.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Histogram {
-    counts: [u64; Self::STEPS],
-    sum: Duration,
-}
-
-impl Histogram {
-    const STEPS: usize = 128;
-
-    /// An empty one.
-    #[must_use]
-    pub fn new() -> Self {
-        Self {
-            counts: [0; Self::STEPS],
-            sum: Duration::ZERO,
-        }
-    }
-
-    /// Counts one duration.
-    pub fn record(&mut self, duration: Duration) {
-        let micros = u64::try_from(duration.as_micros())
-            .unwrap_or(u64::MAX)
-            .max(1);
-        let octave = micros.ilog2();
-        let quarter = if octave < 2 {
-            0
-        } else {
-            (micros >> (octave - 2)) & 3
-        };
-        let at = u64::from(octave) * 4 + quarter;
-        let at = usize::try_from(at)
-            .unwrap_or(Self::STEPS)
-            .min(Self::STEPS - 1);
-        self.counts[at] += 1;
-        self.sum = self.sum.saturating_add(duration);
-    }
-
-    /// Counts what another has counted.
-    pub fn merge(&mut self, other: &Self) {
-        for (count, more) in self.counts.iter_mut().zip(other.counts) {
-            *count += more;
-        }
-        self.sum = self.sum.saturating_add(other.sum);
-    }
-
-    /// How many were counted.
-    #[must_use]
-    pub fn count(&self) -> u64 {
-        self.counts.iter().sum()
-    }
-
-    /// All durations together.
-    #[must_use]
-    pub fn sum(&self) -> Duration {
-        self.sum
-    }
-
-    /// The duration that this share of all (in parts per thousand) did not exceed, rounded up to
-    /// the step's end; zero when nothing was counted.
-    #[must_use]
-    pub fn quantile(&self, permille: u64) -> Duration {
-        let rank = (self.count() * permille).div_ceil(1000);
-        let mut passed = 0;
-        for (at, count) in (0u64..).zip(self.counts) {
-            passed += count;
-            if passed >= rank && rank > 0 {
-                let micros = (4 + at % 4 + 1) << (at / 4);
-                return Duration::from_micros(micros.div_ceil(4));
-            }
-        }
-        Duration::ZERO
-    }
-}
-
-impl Default for Histogram {
-    fn default() -> Self {
-        Self::new()
+qsm_metrics::metrics! {
+    /// Times that a node has measured since its start.
+    pub struct Times of "node" {
+        /// From finding a packet missing to having it.
+        repair: histogram(seconds),
+        /// From sending a packet first to the word that everybody has it, at its sender.
+        stable: histogram(seconds),
+        /// From sending a token to its receipt by the successor, repetitions included.
+        token_hop: histogram(seconds),
+        /// Rounds of tokens, from opening to result, at the leader of a region.
+        token_round: histogram(seconds),
     }
 }
 
@@ -376,31 +299,5 @@ mod tests {
         times.assume(Duration::from_millis(40));
         let both = [times.patience(), times.round_trip()];
         assert_eq!(both, [Duration::from_micros(90); 2]);
-    }
-
-    #[test]
-    fn what_two_histograms_counted_is_as_if_one_had() {
-        let (mut one, mut parts) = (Histogram::new(), [Histogram::new(), Histogram::new()]);
-        for micros in 1..=1000 {
-            let duration = Duration::from_micros(micros);
-            one.record(duration);
-            parts[usize::from(micros > 300)].record(duration);
-        }
-        let [mut sum, more] = parts;
-        sum.merge(&more);
-        assert_eq!(sum, one);
-    }
-
-    #[test]
-    fn quantiles_are_within_a_quarter_of_the_truth() {
-        let mut histogram = Histogram::new();
-        (1..=1000).for_each(|micros| histogram.record(Duration::from_micros(micros)));
-        for (permille, truth) in [(500, 500), (990, 990), (10, 10)] {
-            let got = histogram.quantile(permille).as_micros();
-            assert!(
-                got >= truth && got <= truth * 5 / 4 + 1,
-                "{permille}: {got}"
-            );
-        }
     }
 }

@@ -1,71 +1,97 @@
 use crate::faults::{Fault, Garbage};
 
-macro_rules! coverage {
-    ($($(#[doc = $help:literal])* $name:ident,)*) => {
-        /// How often each fault has really happened. A swarm in which one of them never does has
-        /// not tested it.
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-        pub struct Coverage {
-            $($(#[doc = $help])* pub $name: u64,)*
-            /// Bad datagrams, by [`Garbage`].
-            pub garbage: [u64; Garbage::ALL.len()],
-        }
-
-        impl Coverage {
-            /// Name and count of every fault but garbage.
-            pub fn rows(&self) -> impl Iterator<Item = (&'static str, u64)> + use<> {
-                [$((stringify!($name), self.$name),)*].into_iter()
-            }
-
-            /// Adds what has happened in another run.
-            pub fn add(&mut self, other: &Self) {
-                $(self.$name += other.$name;)*
-                for (sum, more) in self.garbage.iter_mut().zip(other.garbage) {
-                    *sum += more;
-                }
-            }
-        }
-    };
+qsm_metrics::metrics! {
+    /// Counts how often each fault has really happened. A swarm in which one of them never does
+    /// has not tested it.
+    #[derive(Copy)]
+    pub struct Coverage of "faults" {
+        /// Nodes that crashed.
+        crashes: counter(lives),
+        /// Crashes of the membership service.
+        service_crashes: counter(lives),
+        /// Processes started again under their old node id.
+        restarts_same_node: counter(lives),
+        /// Processes started again under a new node id.
+        restarts_new_node: counter(lives),
+        /// Nodes closed in order.
+        closes: counter(lives),
+        /// Hosts that stood still.
+        freezes: counter(faults),
+        /// Times in which the membership service stood still.
+        service_freezes: counter(faults),
+        /// Hosts that slept.
+        sleeps: counter(faults),
+        /// Hosts that were slow.
+        slowdowns: counter(faults),
+        /// Network splits in both directions.
+        splits_both_ways: counter(faults),
+        /// Network splits in one direction.
+        splits_one_way: counter(faults),
+        /// Ends of splits.
+        heals: counter(faults),
+        /// Links clogged.
+        clogs: counter(faults),
+        /// Times in which the path was narrow.
+        narrows: counter(faults),
+        /// Packets doomed.
+        doomed: counter(packets),
+        /// Roles taken up.
+        enters: counter(roles),
+        /// Roles given up.
+        exits: counter(roles),
+        /// Bad datagrams.
+        garbage: group(GarbageCoverage),
+    }
 }
 
-coverage! {
-    /// Nodes that crashed.
-    crashes,
-    /// Crashes of the membership service.
-    service_crashes,
-    /// Processes started again under their old node id.
-    restarts_same_node,
-    /// Processes started again under a new node id.
-    restarts_new_node,
-    /// Nodes closed in order.
-    closes,
-    /// Hosts that stood still.
-    freezes,
-    /// Times in which the membership service stood still.
-    service_freezes,
-    /// Hosts that slept.
-    sleeps,
-    /// Hosts that were slow.
-    slowdowns,
-    /// Network splits in both directions.
-    splits_both_ways,
-    /// Network splits in one direction.
-    splits_one_way,
-    /// Ends of splits.
-    heals,
-    /// Links clogged.
-    clogs,
-    /// Times in which the path was narrow.
-    narrows,
-    /// Packets doomed.
-    doomed,
-    /// Roles taken up.
-    enters,
-    /// Roles given up.
-    exits,
+qsm_metrics::metrics! {
+    /// Counts bad datagrams, by [`Garbage`].
+    #[derive(Copy)]
+    pub struct GarbageCoverage of "garbage" {
+        /// Random bytes.
+        random: counter(datagrams),
+        /// Beginnings of true packets.
+        truncated: counter(datagrams),
+        /// True packets with flipped bits.
+        flipped: counter(datagrams),
+        /// True packets of a version to come.
+        future_version: counter(datagrams),
+        /// True packets once more, at their destination.
+        replayed: counter(datagrams),
+        /// True packets at hosts that they were not meant for.
+        strayed: counter(datagrams),
+        /// Changed packets that are well formed.
+        forged: counter(datagrams),
+        /// True packets in which a number has jumped.
+        jump: counter(datagrams),
+    }
+}
+
+impl GarbageCoverage {
+    /// The count of this kind.
+    pub(crate) fn of(&mut self, kind: Garbage) -> &mut u64 {
+        match kind {
+            Garbage::Random => &mut self.random,
+            Garbage::Truncated => &mut self.truncated,
+            Garbage::Flipped => &mut self.flipped,
+            Garbage::FutureVersion => &mut self.future_version,
+            Garbage::Replayed => &mut self.replayed,
+            Garbage::Strayed => &mut self.strayed,
+            Garbage::Forged => &mut self.forged,
+            Garbage::Jump => &mut self.jump,
+        }
+    }
 }
 
 impl Coverage {
+    /// Name and count of every fault but garbage.
+    pub fn faults(&self) -> impl Iterator<Item = (&'static str, u64)> + use<> {
+        let rows = self.rows().into_iter();
+        let rows = rows.filter(|row| row.path.groups().is_empty());
+        let rows = rows.map(|row| (row.metric.name, row.number()));
+        rows.collect::<Vec<_>>().into_iter()
+    }
+
     /// A fault happens.
     pub(crate) fn count(&mut self, fault: &Fault) {
         let counter = match fault {

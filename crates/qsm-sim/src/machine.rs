@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::net::SocketAddr;
 
 use qsm_gms::{Service, ServiceConfig, ServiceEvent};
+use qsm_metrics::Row;
 use qsm_proto::region::Region;
 use qsm_proto::{
     Config, Deliver, Delivery, Endpoint, Event, Instant, PublishError, Seed, Stats, Transmit,
@@ -260,14 +261,8 @@ impl Machine {
     /// Everything that it has counted, by name.
     pub(crate) fn counters(&self) -> Vec<(&'static str, u64)> {
         match self {
-            Self::Node(node) => {
-                let stats = node.stats();
-                stats.rows().map(|(name, _, value)| (name, value)).collect()
-            }
-            Self::Service(service) => {
-                let stats = service.stats();
-                stats.rows().map(|(name, _, value)| (name, value)).collect()
-            }
+            Self::Node(node) => named(&node.stats().rows()),
+            Self::Service(service) => named(&service.stats().rows()),
             #[cfg(test)]
             Self::Toy(_) => Vec::new(),
         }
@@ -334,6 +329,11 @@ impl Machine {
             Self::Toy(_) => "toy".to_owned(),
         }
     }
+}
+
+fn named(rows: &[Row<'_>]) -> Vec<(&'static str, u64)> {
+    let rows = rows.iter().map(|row| (row.metric.name, row.number()));
+    rows.collect()
 }
 
 fn describe_region(region: &Region) -> String {

@@ -760,9 +760,13 @@ fn mean_load<'a>(loads: impl Iterator<Item = &'a HostLoad>, count: f64) -> HostL
 }
 
 fn difference(before: &Stats, after: &Stats) -> BTreeMap<&'static str, f64> {
-    let rows = before.rows().zip(after.rows());
-    rows.map(|(old, new)| (new.0, new.2.saturating_sub(old.2) as f64))
-        .collect()
+    let (old, new) = (before.rows(), after.rows());
+    let rows = old.iter().zip(&new);
+    let rows = rows.map(|(old, new)| {
+        let grown = new.number().saturating_sub(old.number());
+        (new.metric.name, grown as f64)
+    });
+    rows.collect()
 }
 
 fn millis(duration: Duration) -> f64 {

@@ -62,11 +62,11 @@ impl Report {
     pub fn counters(&self) -> Counters {
         let mut counters = self.stats.clone();
         // Counters of nodes that never ran are zero.
-        for (name, _, _) in qsm_proto::Stats::default().rows() {
-            counters.entry(name).or_default();
+        for row in qsm_proto::Stats::default().rows() {
+            counters.entry(row.metric.name).or_default();
         }
         let network = self.network;
-        counters.extend(self.coverage.rows());
+        counters.extend(self.coverage.faults());
         counters.extend([
             ("published", self.published),
             ("refused", self.refused),

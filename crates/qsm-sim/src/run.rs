@@ -325,7 +325,7 @@ impl Run {
                 continue;
             };
             world.checkers.armed &= !kind.is_forgery();
-            world.coverage.garbage[kind as usize] += 1;
+            *world.coverage.garbage.of(kind) += 1;
             let target = match kind {
                 Garbage::Replayed => world.engine.receivers(model.to),
                 _ => vec![host],

@@ -57,7 +57,7 @@ impl Tally {
         self.deaths += other.deaths;
         self.settled_max_ns = self.settled_max_ns.max(other.settled_max_ns);
         self.digest = self.digest.wrapping_add(other.digest);
-        self.coverage.add(&other.coverage);
+        self.coverage += other.coverage;
         self.network.add(&other.network);
     }
 
@@ -71,14 +71,13 @@ impl Tally {
     /// Every kind of fault, with how often it has really happened.
     #[must_use]
     pub fn faults(&self) -> Vec<(String, u64)> {
-        let mut rows: Vec<(String, u64)> = self
-            .coverage
-            .rows()
-            .map(|(name, count)| (name.replace('_', " "), count))
-            .collect();
+        let mut coverage = self.coverage;
+        let faults = coverage.faults();
+        let faults = faults.map(|(name, count)| (name.replace('_', " "), count));
+        let mut rows: Vec<(String, u64)> = faults.collect();
         for kind in Garbage::ALL {
             let name = format!("garbage: {}", kind.name());
-            rows.push((name, self.coverage.garbage[kind as usize]));
+            rows.push((name, *coverage.garbage.of(kind)));
         }
         for cause in Cause::ALL {
             rows.push((format!("copies {cause}"), self.network.of(cause)));

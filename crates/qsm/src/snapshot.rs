@@ -231,9 +231,7 @@ impl fmt::Display for Snapshot {
             Some(address) => writeln!(f, "membership service: {address}")?,
             None => writeln!(f, "membership service: none")?,
         }
-        for (name, help, value) in self.protocol.rows().filter(|(.., value)| *value > 0) {
-            writeln!(f, "{value:>14}  {name}:{help}")?;
-        }
+        write!(f, "{}", self.protocol)?;
         let RepairLatency {
             count,
             p50,

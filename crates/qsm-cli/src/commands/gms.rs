@@ -72,9 +72,7 @@ pub(crate) fn run(args: &GmsArgs) -> Result<(), Failure> {
         && let Ok(snapshot) = service.snapshot()
     {
         eprintln!("{}", snapshot.io);
-        for (name, help, value) in snapshot.stats.rows().filter(|(.., value)| *value > 0) {
-            eprintln!("{value:>14}  {name}:{help}");
-        }
+        eprint!("{}", snapshot.stats);
     }
     service.shutdown();
     log.line("stopped", &json!({ "event": "stopped" }))

@@ -68,7 +68,7 @@ use qsm_wire::{
 };
 
 use crate::view::RegionView;
-use crate::{Config, Instant, Outbox};
+use crate::{Config, Instant, Outbox, Times};
 use gathered::Gathered;
 use hop::Hops;
 use pace::Pace;
@@ -218,6 +218,8 @@ pub struct Turn<'a> {
     pub outbox: &'a mut Outbox,
     /// Takes what the rest of the node has to do, in order.
     pub actions: &'a mut Vec<Action>,
+    /// Takes how long rounds lasted.
+    pub times: &'a mut Times,
 }
 
 /// What a ring has to know of the configuration.
@@ -259,35 +261,37 @@ impl RingConfig {
     }
 }
 
-/// What a ring has done since its start.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct RingStats {
-    /// Tokens and calls received.
-    pub tokens_received: u64,
-    /// Tokens and calls sent, without repetitions.
-    pub tokens_sent: u64,
-    /// Tokens repeated because no receipt came.
-    pub tokens_repeated: u64,
-    /// Silent successors passed over.
-    pub tokens_bypassed: u64,
-    /// Rounds completed as region leader.
-    pub rounds: u64,
-    /// Of these, rounds in which some member took no part.
-    pub rounds_incomplete: u64,
-    /// Rounds abandoned as region leader.
-    pub rounds_abandoned: u64,
-    /// Rings given up as their leader because the token did not return.
-    pub rings_lost: u64,
-    /// Summaries sent or received.
-    pub summaries: u64,
-    /// Tokens, receipts and summaries of other views, older rounds, or received before.
-    pub stale: u64,
-    /// Packets of nodes that are not in the view or not in the ring.
-    pub strangers: u64,
-    /// Smoothed time from sending a token to its receipt, nanoseconds (R060).
-    pub hop_ns: u64,
-    /// Duration of the last round completed as region leader, nanoseconds.
-    pub round_ns: u64,
+qsm_metrics::metrics! {
+    /// Counters of a ring since its start.
+    #[derive(Copy)]
+    pub struct RingStats of "ring" {
+        /// Tokens and calls received.
+        tokens_received: counter(tokens),
+        /// Tokens and calls sent, without repetitions.
+        tokens_sent: counter(tokens),
+        /// Tokens repeated because no receipt came.
+        tokens_repeated: counter(tokens),
+        /// Silent successors passed over.
+        tokens_bypassed: counter(nodes),
+        /// Rounds completed as region leader.
+        rounds: counter(rounds),
+        /// Completed rounds in which some member took no part.
+        rounds_incomplete: counter(rounds),
+        /// Rounds abandoned as region leader.
+        rounds_abandoned: counter(rounds),
+        /// Rings given up as their leader because the token did not return.
+        rings_lost: counter(rings),
+        /// Summaries sent or received.
+        summaries: counter(packets),
+        /// Tokens, receipts and summaries of other views, older rounds, or received before.
+        stale: counter(packets),
+        /// Packets of nodes that are not in the view or not in the ring.
+        strangers: counter(packets),
+        /// Smoothed time from sending a token to its receipt, nanoseconds.
+        hop_ns: maximum(nanoseconds),
+        /// Duration of the last round completed as region leader, nanoseconds.
+        round_ns: maximum(nanoseconds),
+    }
 }
 
 /// The token plane of one region at one node. See the [module](self) for how it works.
@@ -381,11 +385,16 @@ impl RegionRing {
         }
     }
 
-    /// The receipt of a token.
-    pub fn handle_token_ack(&mut self, now: Instant, from: Origin, ack: &TokenAck) {
+    /// The receipt of a token. Returns how long the hop took, if the token was on its way.
+    pub fn handle_token_ack(
+        &mut self,
+        now: Instant,
+        from: Origin,
+        ack: &TokenAck,
+    ) -> Option<Duration> {
         let Some(place) = self.place.clone() else {
             self.stats.stale += 1;
-            return;
+            return None;
         };
         let level = usize::from(ack.level);
         let round = self
@@ -394,13 +403,14 @@ impl RegionRing {
             .find(|round| round.leader == ack.leader && round.number == ack.round);
         let stage = round.and_then(|round| round.stages.get_mut(level));
         match stage.and_then(|stage| stage.receipt(&place, from)) {
-            Some((member, sent)) => self.hops.receipted(now, member, sent),
+            Some((member, sent)) => Some(self.hops.receipted(now, member, sent)),
             None => {
                 self.stats.stale += 1;
                 // Too late for this token, but a sign of life.
                 if let Some(index) = place.view.index_of(from) {
                     self.hops.alive(index);
                 }
+                None
             }
         }
     }

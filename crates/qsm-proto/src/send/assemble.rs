@@ -187,7 +187,9 @@ impl SendStream {
         if !self.store.is_open() {
             return;
         }
-        let length = self.store.close(padding);
+        let messages = self.counters.messages - self.closed_messages;
+        self.closed_messages = self.counters.messages;
+        let length = self.store.close(padding, messages);
         self.closed_bytes += length;
         self.run.closed(length);
         self.counters.padding_bytes += wide(padding);

@@ -77,6 +77,7 @@ impl SendStream {
         }
         self.pacer.spend(now, plan.packets);
         self.alarms.data_sent(now, self.config.last_resort);
+        self.sendings.note(now, self.marks.highest);
         self.counters.trains += 1;
         self.counters.packets += wide(plan.packets);
         self.counters.bytes += wide(plan.bytes);

@@ -190,13 +190,13 @@ impl core::fmt::Display for Expectation {
 fn known_counters(host: Option<HostPlan>) -> Vec<&'static str> {
     match host {
         None => Report::default().counters().into_keys().collect(),
-        Some(host) if host.is_service() => names(qsm_gms::ServiceStats::default().rows()),
-        Some(_) => names(qsm_proto::Stats::default().rows()),
+        Some(host) if host.is_service() => names(&qsm_gms::ServiceStats::default().rows()),
+        Some(_) => names(&qsm_proto::Stats::default().rows()),
     }
 }
 
-fn names<'a>(rows: impl Iterator<Item = (&'a str, &'a str, u64)>) -> Vec<&'a str> {
-    rows.map(|row| row.0).collect()
+fn names(rows: &[qsm_metrics::Row<'_>]) -> Vec<&'static str> {
+    rows.iter().map(|row| row.metric.name).collect()
 }
 
 #[cfg(test)]

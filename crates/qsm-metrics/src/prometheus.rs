@@ -1,0 +1,157 @@
+//! The text format that Prometheus reads (version 0.0.4).
+//!
+//! Names are `qsm_`, the group, the groups within it, the field; then the base unit, `bytes` or
+//! `seconds`, and `_total` for counters. A unit that the field's name has elsewhere moves to that
+//! place: `bytes_delivered` of the group `node` is `qsm_node_delivered_bytes_total`.
+
+use core::fmt;
+use std::collections::BTreeMap;
+
+use crate::histogram::Histogram;
+use crate::seconds::Seconds;
+use crate::{Kind, Metrics, Path, Row, Unit, Value};
+
+/// The type of the text, for the HTTP header `Content-Type`.
+pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
+
+/// Begins all names.
+const PREFIX: &str = "qsm";
+
+/// Doublings of a microsecond at which histograms are told, from 8 µs to a minute: a page stays
+/// short, and the steps are the same on every node.
+const OCTAVES: core::ops::RangeInclusive<u32> = 3..=26;
+
+/// Metrics under one name.
+#[derive(Debug, Clone)]
+struct Family {
+    help: &'static str,
+    kind: Kind,
+    /// Samples, a line each.
+    lines: String,
+}
+
+/// Metrics of many structs as one text; `Display` writes it.
+///
+/// The same struct may be added several times, with labels that tell one from the other. Added
+/// twice with equal labels it makes a text that Prometheus refuses.
+#[derive(Debug, Clone, Default)]
+pub struct Page {
+    families: BTreeMap<String, Family>,
+}
+
+impl Page {
+    /// A page without metrics.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds all metrics of a struct, each with these labels: name and value. Values may be any
+    /// text.
+    ///
+    /// # Panics
+    /// When a label's name is not of letters, digits and underscores, or is `le`.
+    pub fn add(&mut self, metrics: &impl Metrics, labels: &[(&str, &str)]) {
+        let labels = written(labels);
+        let mut rows = Vec::new();
+        metrics.append(Path::default(), &mut rows);
+        for row in &rows {
+            self.add_row(&name(group_of(metrics), row), row, &labels);
+        }
+    }
+
+    fn add_row(&mut self, name: &str, row: &Row<'_>, labels: &str) {
+        let family = self.families.entry(name.to_owned());
+        let family = family.or_insert_with(|| Family {
+            help: row.metric.help,
+            kind: row.metric.kind,
+            lines: String::new(),
+        });
+        match row.value {
+            Value::Count(count) => family.sample(name, labels, &count),
+            Value::Time(time) => family.sample(name, labels, &Seconds(time)),
+            Value::Times(times) => family.histogram(name, labels, times),
+        }
+    }
+}
+
+impl fmt::Display for Page {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (name, family) in &self.families {
+            let help = family.help.replace('\\', r"\\").replace('\n', r"\n");
+            let kind = match family.kind {
+                Kind::Counter => "counter",
+                Kind::Gauge | Kind::Maximum => "gauge",
+                Kind::Histogram => "histogram",
+            };
+            writeln!(f, "# HELP {name} {help}\n# TYPE {name} {kind}")?;
+            f.write_str(&family.lines)?;
+        }
+        Ok(())
+    }
+}
+
+impl Family {
+    fn sample(&mut self, name: &str, labels: &str, value: &dyn fmt::Display) {
+        let braced = match labels {
+            "" => String::new(),
+            labels => format!("{{{labels}}}"),
+        };
+        self.lines.push_str(&format!("{name}{braced} {value}\n"));
+    }
+
+    fn histogram(&mut self, name: &str, labels: &str, times: &Histogram) {
+        let bucket = format!("{name}_bucket");
+        let comma = if labels.is_empty() { "" } else { "," };
+        for octave in OCTAVES {
+            let end = Seconds(core::time::Duration::from_micros(1 << octave));
+            let labels = format!("{labels}{comma}le=\"{end}\"");
+            self.sample(&bucket, &labels, &times.below(octave));
+        }
+        let all = format!("{labels}{comma}le=\"+Inf\"");
+        self.sample(&bucket, &all, &times.count());
+        self.sample(&format!("{name}_sum"), labels, &Seconds(times.sum()));
+        self.sample(&format!("{name}_count"), labels, &times.count());
+    }
+}
+
+fn group_of<M: Metrics>(_: &M) -> &'static str {
+    M::GROUP
+}
+
+/// The name of a metric of this group.
+#[must_use]
+pub fn name(group: &str, row: &Row<'_>) -> String {
+    let (unit, words) = match row.metric.unit {
+        Unit::Bytes => (Some("bytes"), "bytes"),
+        Unit::Items(_) => (None, ""),
+        Unit::Nanoseconds => (Some("seconds"), "ns"),
+        Unit::Seconds => (Some("seconds"), "seconds"),
+    };
+    let field = row.name();
+    let mut parts = vec![PREFIX, group];
+    parts.extend(field.split('_').filter(|part| *part != words));
+    parts.extend(unit);
+    if row.metric.kind == Kind::Counter {
+        parts.push("total");
+    }
+    parts.join("_")
+}
+
+/// Labels as they stand between the braces.
+fn written(labels: &[(&str, &str)]) -> String {
+    let written = labels.iter().map(|(name, value)| {
+        let mut letters = name.chars();
+        let first = letters
+            .next()
+            .is_some_and(|c| c.is_ascii_alphabetic() || c == '_');
+        let rest = letters.all(|c| c.is_ascii_alphanumeric() || c == '_');
+        assert!(
+            first && rest && *name != "le",
+            "{name:?} is no name of a label"
+        );
+        let value = value.replace('\\', r"\\").replace('"', "\\\"");
+        format!("{name}=\"{}\"", value.replace('\n', r"\n"))
+    });
+    written.collect::<Vec<_>>().join(",")
+}
