@@ -1,7 +1,7 @@
 //! The program `qsm`: publish, subscribe, watch, and a demonstration of it all.
 //!
-//! What it does not do: the protocol, which is in the library `qsm`; this crate reads arguments,
-//! files and pipes, and writes for people and for programs.
+//! This crate reads arguments, files and pipes, and writes for people and for programs. The
+//! protocol is in the library `qsm`.
 //!
 //! ```text
 //!   stdin, files ──► pub ──► qsm ~~network~~ qsm ──► sub ──► stdout, files

@@ -1,4 +1,4 @@
-//! Which groups a command means: names, and prefixes such as `prices/*`.
+//! The groups that a command means: names, and prefixes such as `prices/*`.
 
 use std::collections::{BTreeSet, HashSet};
 
@@ -10,7 +10,7 @@ use qsm_console::failure::Failure;
 pub(crate) struct Patterns {
     /// Names, each once, in the order given.
     pub(crate) names: Vec<String>,
-    /// What group names may begin with.
+    /// Texts that group names may begin with.
     pub(crate) prefixes: Vec<String>,
     /// The names again, to find one among a hundred thousand.
     exact: HashSet<String>,
@@ -39,7 +39,7 @@ impl Patterns {
         Ok(patterns)
     }
 
-    /// Whether this name is meant.
+    /// Returns whether this name is meant.
     #[must_use]
     pub(crate) fn matches(&self, name: &str) -> bool {
         self.exact.contains(name)

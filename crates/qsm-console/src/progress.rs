@@ -3,7 +3,7 @@
 use std::io::{self, IsTerminal};
 use std::time::{Duration, Instant};
 
-/// How often it is written.
+/// Time between two lines.
 const EVERY: Duration = Duration::from_millis(100);
 
 /// A line on stderr, if that is a terminal, written over again and again.
@@ -22,7 +22,7 @@ impl Progress {
         }
     }
 
-    /// Whether stderr is a terminal and the line is old.
+    /// Returns whether stderr is a terminal and the line is old.
     #[must_use]
     pub fn is_due(&self) -> bool {
         self.terminal && self.shown.is_none_or(|shown| shown.elapsed() >= EVERY)

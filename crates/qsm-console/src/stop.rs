@@ -11,7 +11,7 @@ use crate::failure::Failure;
 /// Exit code after a second signal: 128 + SIGINT, as a shell would report it.
 const KILLED: i32 = 130;
 
-/// Whether the user wants the command to end.
+/// A flag that the user raises to end the command.
 #[derive(Debug, Clone, Default)]
 pub struct Stop(Arc<AtomicBool>);
 

@@ -14,9 +14,9 @@ pub(crate) enum DemoCommand {
     Finish,
     /// To receivers: when you have received up to these numbers, say what you received.
     Report {
-        /// What there is to be received.
+        /// Streams to be received.
         ends: Vec<End>,
-        /// How long to wait for it, milliseconds.
+        /// Time to wait for them, milliseconds.
         patience_ms: u64,
     },
     /// To senders: say the hashes of these messages.
@@ -38,9 +38,9 @@ pub(crate) enum DemoReport {
     },
     /// A sender sees all receivers, and publishes from now on.
     Started,
-    /// How it goes; several times a second.
+    /// Progress; several times a second.
     Figures(Figures),
-    /// How many receivers the cluster-wide group has, when a sender sees that change.
+    /// Receivers of the cluster-wide group, when a sender sees their number change.
     Members(u32),
     /// The answer to [`DemoCommand::Mark`].
     Marked,
@@ -62,7 +62,7 @@ pub(crate) enum DemoReport {
     Trouble(String),
 }
 
-/// What there is of one sender in one group.
+/// The last message of one sender in one group.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct End {
     /// The group's place in the plan.
@@ -84,7 +84,7 @@ pub(crate) struct Range {
     pub(crate) last: u64,
 }
 
-/// What a sender published to a group.
+/// Counts of a sender in a group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Published {
     /// The group's place in the plan.
@@ -95,7 +95,7 @@ pub(crate) struct Published {
     pub(crate) mark: u64,
 }
 
-/// What a receiver received of one sender in one group.
+/// Messages of one sender in one group, as received.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Stream {
     /// The group's place in the plan.
@@ -112,7 +112,7 @@ pub(crate) struct Stream {
     pub(crate) hash: String,
 }
 
-/// How it goes, in one process, since its start.
+/// Progress of one process since its start.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub(crate) struct Figures {
     /// Messages published, or received.

@@ -14,7 +14,7 @@ use serde_json::Value;
 use crate::messages::{DemoReport, Figures, Published, Stream};
 use crate::screen::Screen;
 
-/// How often signals and the screen are looked at.
+/// Time between two looks at signals and the screen.
 const LOOK: Duration = Duration::from_millis(50);
 
 /// Lines of standard error, and of trouble, that are kept.
@@ -23,7 +23,7 @@ const LINES_KEPT: usize = 12;
 /// Shortest time over which a rate is computed.
 const RATE_OVER: Duration = Duration::from_millis(900);
 
-/// What is known of a process.
+/// Knowledge of a process, by what it reported.
 #[derive(Debug)]
 pub(crate) struct ProcessState {
     /// In a word.
@@ -40,11 +40,11 @@ pub(crate) struct ProcessState {
     pub(crate) figures: Figures,
     /// Messages and bytes per second.
     pub(crate) rates: (f64, f64),
-    /// What was published.
+    /// Streams published.
     pub(crate) published: Option<Vec<Published>>,
     /// Members and groups of the regions.
     pub(crate) regions: Vec<(usize, u32)>,
-    /// What was received.
+    /// Streams received.
     pub(crate) received: Option<Vec<Stream>>,
     /// Hashes of what was published.
     pub(crate) hashes: Option<Vec<String>>,
@@ -93,9 +93,9 @@ impl ProcessState {
 pub(crate) struct DemoProcesses {
     /// The processes.
     pub(crate) group: ProcessGroup<DemoReport>,
-    /// What is known of them, in the same order.
+    /// Their states, in the same order.
     pub(crate) states: Vec<ProcessState>,
-    /// Where the membership service is.
+    /// Address of the membership service.
     pub(crate) service: Option<String>,
     /// Nodes that the service declared dead, and when.
     pub(crate) excluded: Vec<(String, Instant)>,
@@ -105,7 +105,7 @@ pub(crate) struct DemoProcesses {
     pub(crate) trouble: VecDeque<String>,
     stop: Stop,
     deadline: Instant,
-    /// When one has ended that should not have.
+    /// A process that has ended and should not have.
     ended: Option<ProcessIndex>,
 }
 

@@ -20,7 +20,7 @@ use crate::verify::{self, ByGroup, Evidence};
 /// Time that setting up and comparing take beside publishing, for the progress bar.
 const OVERHEAD: Duration = Duration::from_secs(8);
 
-/// How long receivers may take for the rest, when the senders have nothing more.
+/// Time that receivers have for the rest, when the senders have nothing more.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// A demonstration in progress: its processes, and what is known of them.
@@ -190,7 +190,7 @@ impl DemoRun {
         Ok(())
     }
 
-    /// What everybody received, and whether that is what was published.
+    /// Collects what everybody received, and compares it with what was published.
     fn collect(&mut self) -> Result<(), Failure> {
         let mut evidence = Evidence {
             restarted: Some(self.plan.victim()),
@@ -223,7 +223,7 @@ impl DemoRun {
         self.compare(&evidence)
     }
 
-    /// What this receiver should have at the end.
+    /// Returns the streams that this receiver should have at the end.
     fn ends(&self, evidence: &Evidence, receiver: usize) -> Vec<End> {
         let mut ends = Vec::new();
         for (sender, groups) in &evidence.published {

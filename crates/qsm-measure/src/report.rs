@@ -13,11 +13,11 @@ use crate::latencies::Latencies;
 pub(crate) enum BenchReport {
     /// It could begin; said when it is to wait for a line first.
     Ready,
-    /// What a sender did.
+    /// The result of a sender.
     Sent(Box<Sent>),
-    /// What a receiver got.
+    /// The result of a receiver.
     Received(Box<Received>),
-    /// What a sender of bare datagrams did: see [`Received::messages`] for what came.
+    /// The result of a sender of bare datagrams: see [`Received::messages`] for what came.
     Blasted {
         /// Datagrams.
         datagrams: u64,
@@ -35,7 +35,7 @@ pub(crate) enum BenchReport {
     Pinged(Latencies),
 }
 
-/// What a sender did.
+/// The result of a sender.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Sent {
     /// Messages.
@@ -54,7 +54,7 @@ pub(crate) struct Sent {
     pub(crate) half_round_trip: Latencies,
 }
 
-/// What a receiver got.
+/// The result of a receiver.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Received {
     /// Messages, each verified.

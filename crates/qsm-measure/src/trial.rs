@@ -19,19 +19,19 @@ use crate::options::{LoadOptions, LocalOptions};
 use crate::raw;
 use crate::report::{BenchReport, Received, Sent};
 
-/// How often signals are looked at.
+/// Time between two looks at signals.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// How long everything beside sending may take in one run.
+/// Time for everything beside sending in one run.
 const OVERHEAD: Duration = Duration::from_secs(90);
 
 /// Lines of standard error that are kept of all processes.
 const LINES_KEPT: usize = 8;
 
-/// What one run is to measure.
+/// One run: its load, its processes, its rate.
 #[derive(Debug, Clone)]
 pub(crate) struct Trial<'a> {
-    /// What is sent.
+    /// The messages.
     pub(crate) load: &'a LoadOptions,
     /// By whom, to whom and where.
     pub(crate) local: &'a LocalOptions,
@@ -41,7 +41,7 @@ pub(crate) struct Trial<'a> {
     pub(crate) round_trip: bool,
 }
 
-/// What one run of Quicksilver gave.
+/// Results of one run of Quicksilver.
 #[derive(Debug)]
 pub(crate) struct Outcome {
     /// Of each sender.
@@ -50,14 +50,14 @@ pub(crate) struct Outcome {
     pub(crate) received: Vec<Received>,
 }
 
-/// What one run of the blaster gave at one receiver.
+/// Result of one run of the blaster at one receiver.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Caught {
     /// Bytes per second.
     pub(crate) bytes_per_second: f64,
 }
 
-/// What the bare sockets carry.
+/// Content that the bare sockets carry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Blast {
     /// The same bytes again and again, which nobody looks at.
@@ -234,7 +234,7 @@ struct TrialProcesses<'a> {
     stop: &'a Stop,
     deadline: Instant,
     heard: VecDeque<(ProcessIndex, BenchReport)>,
-    /// What was written to standard error.
+    /// Lines written to standard error.
     errors: VecDeque<String>,
     /// Whose results are there.
     done: Vec<ProcessIndex>,
@@ -313,7 +313,7 @@ impl<'a> TrialProcesses<'a> {
         Ok(())
     }
 
-    /// What is said next.
+    /// Takes the next report.
     fn hear(&mut self) -> Result<(ProcessIndex, BenchReport), Failure> {
         loop {
             if let Some(heard) = self.heard.pop_front() {
@@ -381,7 +381,7 @@ impl<'a> TrialProcesses<'a> {
         }
     }
 
-    /// Why a process has ended that should not have, in its own words if it had any.
+    /// The failure of a process that has ended too early, in its own words if it had any.
     fn ended(&self, process: ProcessIndex) -> Failure {
         let prefix = format!("{}: qsm: error: ", self.group.name(process));
         let own = self

@@ -20,7 +20,7 @@ use serde_json::Value;
 /// Lines that wait to be read.
 const LINES_MAX: usize = 4096;
 
-/// Where ports for clusters on loopback begin, and how many are used. Below those that the system
+/// First port of clusters on loopback, and number of ports in use. Below those that the system
 /// hands out by itself.
 const PORTS: (u16, u16) = (20_000, 6_000);
 
@@ -36,7 +36,7 @@ pub enum ProcessLine<S> {
     Service(Value),
     /// To standard error.
     Error(String),
-    /// Nothing more: it has ended.
+    /// End of the output: the process has ended.
     End,
 }
 
@@ -45,7 +45,7 @@ pub enum ProcessLine<S> {
 pub struct ProcessOutput<S> {
     /// The writer.
     pub process: ProcessIndex,
-    /// How often it had been started before.
+    /// Starts of the process before this life.
     pub life: u32,
     /// The line.
     pub line: ProcessLine<S>,
@@ -86,12 +86,12 @@ pub struct ProcessGroup<S> {
     lines: SyncSender<ProcessOutput<S>>,
     /// Lines they write.
     pub output: Receiver<ProcessOutput<S>>,
-    /// Why there are no namespaces, if there are none.
+    /// Reason for having no namespaces, if there are none.
     pub without_lab: Option<String>,
 }
 
 impl<S: DeserializeOwned + Send + 'static> ProcessGroup<S> {
-    /// Nobody yet; `loopback` does without namespaces also where there could be some. All will use
+    /// A group without processes; `loopback` does without namespaces also where there could be some. All will use
     /// addresses of this family.
     ///
     /// # Errors
@@ -224,7 +224,7 @@ impl<S: DeserializeOwned + Send + 'static> ProcessGroup<S> {
         self.processes[index].life
     }
 
-    /// How many processes there are.
+    /// Number of processes.
     #[must_use]
     pub fn count(&self) -> usize {
         self.processes.len()

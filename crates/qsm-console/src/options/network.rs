@@ -7,6 +7,11 @@ use qsm::DATA_PORT;
 
 use super::address::Place;
 
+/// Help of `--discovery`: in a doc comment the address would be taken for a link.
+const DISCOVERY_HELP: &str = "Multicast address at which membership services are announced and \
+                              looked for [default: 239.192.83.77:4483, with IPv6 \
+                              [ff15::8000:534d]:4483]";
+
 /// Options of everything that opens sockets.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Network")]
@@ -22,9 +27,8 @@ pub struct NetworkOptions {
     /// Cluster; clusters do not see each other
     #[arg(long, value_name = "NAME", default_value = "default")]
     pub cluster: String,
-    /// Multicast address at which membership services are announced and looked for [default:
-    /// 239.192.83.77:4483, with IPv6 [ff15::8000:534d]:4483]
-    #[arg(long, value_name = "ADDRESS:PORT", value_parser = multicast)]
+    /// Multicast address at which membership services are announced and looked for.
+    #[arg(long, value_name = "ADDRESS:PORT", value_parser = multicast, help = DISCOVERY_HELP)]
     pub discovery: Option<SocketAddr>,
     /// Port of the multicast addresses that the membership service hands out
     #[arg(long, value_name = "PORT", default_value_t = DATA_PORT)]

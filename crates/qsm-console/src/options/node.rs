@@ -14,7 +14,7 @@ use super::threads::ThreadOptions;
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Network")]
 pub struct NodeOptions {
-    /// What all sockets share.
+    /// Options of all sockets.
     #[command(flatten)]
     pub network: NetworkOptions,
     /// What this node calls itself in `qsm nodes` [default: its number]

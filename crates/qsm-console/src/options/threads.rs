@@ -5,7 +5,7 @@ use std::time::Duration;
 use clap::Args;
 use qsm::{Builder, CORES_MAX};
 
-/// How many core threads a node has, and how they run.
+/// Number of core threads of a node, and the way they run.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Core threads")]
 pub struct ThreadOptions {

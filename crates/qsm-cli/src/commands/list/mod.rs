@@ -16,7 +16,7 @@ use qsm_console::failure::Failure;
 use qsm_console::options::{NodeOptions, seconds};
 use serde_json::Value;
 
-/// How long a node that only asked may take to say goodbye.
+/// Time for the goodbye of a node that only asked.
 const GOODBYE: Duration = Duration::from_secs(1);
 
 /// Arguments of the lists.
