@@ -226,8 +226,8 @@ impl Actor {
     fn report(&self) -> Result<String, Failure> {
         let snapshot = self.node.stats()?;
         let mut line = String::from("report");
-        for (name, _, value) in snapshot.protocol.rows() {
-            line += &format!(" {name}={value}");
+        for row in snapshot.protocol.rows() {
+            line += &format!(" {}={}", row.metric.name, row.number());
         }
         line += &format!(
             " by_multicast={} by_second={} incarnation={} delivered={} send_bytes={} receive_bytes={} repair_p50_us={} peers={}",
