@@ -189,6 +189,7 @@ impl Core {
     fn snapshot(&mut self) -> Snapshot {
         self.port.refresh_drops();
         let mut runtime = self.stats;
+        runtime.received_first = self.arrivals.overtook();
         self.routes.stats.add_to(&mut runtime);
         self.transmitter.add_to(&mut runtime);
         runtime.queued_bytes = self.shared.gate.bytes() as u64;

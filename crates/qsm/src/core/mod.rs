@@ -3,8 +3,8 @@
 //!
 //! Each turn of its thread's loop:
 //!
-//! 1. **Receive**: drain the sockets (R124), every datagram into the protocol. The clock is read
-//!    once, before.
+//! 1. **Receive**: drain the sockets (R124), every datagram into the protocol, the most urgent of
+//!    those that have come together first (`arrivals`). The clock is read once, before.
 //! 2. **Timers** that are due.
 //! 3. **Commands** of the application, all of them: they are few.
 //! 4. **Messages** from publishers and feeds, in turn, up to a quantum.
@@ -18,6 +18,7 @@
 //! Everything received comes before anything sent (R122); every step is bounded, so that none
 //! starves another (R120).
 
+mod arrivals;
 mod clock;
 mod commands;
 mod embedding;
@@ -37,8 +38,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use qsm_net::Ports;
-use qsm_proto::{Datagram, Endpoint, Instant};
+use qsm_proto::{Endpoint, Instant};
 
+use self::arrivals::Arrivals;
 pub(crate) use self::clock::Clock;
 use self::embedding::Embedding;
 use self::events::Readers;
@@ -52,7 +54,7 @@ pub(crate) use self::transmit::{Poll, Transmitter};
 use crate::error::{CloseReason, RequestError};
 use crate::shared::{Reply, Shared};
 use crate::snapshot::RuntimeStats;
-use crate::tap::{Direction, Tap, Tapped};
+use crate::tap::Tap;
 
 /// Datagrams received in one turn before timers and sending get theirs: about 1 ms at 4 million
 /// a second.
@@ -92,6 +94,7 @@ pub(crate) struct Core {
     pending: Pending,
     readers: Readers,
     transmitter: Transmitter,
+    arrivals: Arrivals,
     tap: Option<Tap>,
     embedding: Embedding,
     siblings: Siblings,
@@ -230,38 +233,13 @@ impl Core {
         let (mut datagrams, mut bytes) = (0, 0);
         self.load.cut = false;
         loop {
-            let received = self.port.receive()?;
-            if received == 0 {
+            let amount = self.gather(BYTES_PER_TURN - bytes)?;
+            if amount.datagrams == 0 {
                 break;
             }
-            datagrams += received;
-            let tap = self
-                .tap
-                .as_ref()
-                .map(|tap| (tap, std::time::Instant::now()));
-            for datagram in self.port.datagrams() {
-                bytes += datagram.bytes.len();
-                let from = datagram.source;
-                if let Some((tap, at)) = tap {
-                    tap.tell(Tapped {
-                        at,
-                        direction: Direction::Received,
-                        peer: from,
-                        group: datagram.group,
-                        bytes: datagram.bytes,
-                        segment_bytes: datagram.bytes.len(),
-                    });
-                }
-                let datagram = match datagram.home {
-                    Some((buffer, start)) => {
-                        Datagram::lent(buffer, start..start + datagram.bytes.len())
-                    }
-                    None => datagram.bytes.into(),
-                };
-                self.endpoint
-                    .handle_datagram(self.now, from, datagram, &mut self.routes);
-                self.routes.settle(&self.endpoint);
-            }
+            self.handle_arrivals();
+            datagrams += amount.datagrams;
+            bytes += amount.bytes;
             if datagrams >= DATAGRAMS_PER_TURN || bytes >= BYTES_PER_TURN {
                 self.load.cut = true;
                 self.stats.receive_cut += 1;

@@ -12,6 +12,7 @@ use qsm_net::{Interface, Ports, ThreadReport};
 use qsm_proto::{Config, Endpoint, Seed};
 use qsm_wire::NodeId;
 
+use super::arrivals::Arrivals;
 use super::slice::Slice;
 use super::{
     About, Clock, Core, Embedding, Load, Pause, Pending, Readers, Routes, Siblings, Sources,
@@ -153,6 +154,7 @@ impl Plan {
             pending: Pending::default(),
             readers: Readers::default(),
             transmitter: Transmitter::new(self.builder.tap.clone()),
+            arrivals: Arrivals::default(),
             tap: self.builder.tap.clone(),
             about,
             embedding: Embedding::new(&self.builder),
