@@ -8,7 +8,11 @@ pub(crate) const BUFFER_BYTES: usize = 65_536;
 /// Of so many buffers taken from the spare ones one is freed: the pool shrinks to what is needed.
 const FREED_ONE_IN: u32 = 64;
 
-/// One buffer for each slot of the ring, those that others hold, and those that they have given back.
+/// Room of a buffer: the buffers of consecutive slots, allocated one after the other, do not begin in the same sets of a
+/// processor's caches, which matters where each holds one short datagram.
+const ALLOCATED_BYTES: usize = BUFFER_BYTES + 2048;
+
+/// One buffer for each slot of the ring that was ever used, those that others hold, and those that they have given back.
 ///
 /// Their number is bounded by what the holders hold: a buffer is allocated only while none has been given back. They
 /// come back in about the order in which they went, so that only the oldest needs to be looked at. What came back last is
@@ -24,9 +28,9 @@ pub(crate) struct Buffers {
 }
 
 impl Buffers {
-    pub(crate) fn new(slots: usize) -> Self {
+    pub(crate) fn new(slots_max: usize) -> Self {
         Self {
-            slots: (0..slots).map(|_| allocate()).collect(),
+            slots: Vec::with_capacity(slots_max),
             held: VecDeque::new(),
             spare: VecDeque::new(),
             taken: 0,
@@ -39,6 +43,9 @@ impl Buffers {
 
     /// The slot's memory, to write into: another buffer if somebody holds the one it had.
     pub(crate) fn writable(&mut self, slot: usize) -> &mut [u8] {
+        while self.slots.len() <= slot {
+            self.slots.push(allocate());
+        }
         if Arc::get_mut(&mut self.slots[slot]).is_none() {
             let fresh = self.take().unwrap_or_else(allocate);
             let held = std::mem::replace(&mut self.slots[slot], fresh);
@@ -64,7 +71,7 @@ impl Buffers {
 }
 
 fn allocate() -> Arc<[u8]> {
-    std::iter::repeat_n(0, BUFFER_BYTES).collect()
+    std::iter::repeat_n(0, ALLOCATED_BYTES).collect()
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@
 //! needs a successor in the same batch, depends on how the kernel batched.
 
 use crate::counters::FaultCounters;
+use crate::receive::Place;
 
 /// What the injector does, in millionths of all datagrams received (1,000,000 = always).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -18,13 +19,6 @@ pub struct FaultConfig {
     pub duplicate_ppm: u32,
     /// Swapped with the next datagram of the batch; counts among those neither lost nor duplicated.
     pub reorder_ppm: u32,
-}
-
-/// One datagram within the receive ring.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Place {
-    pub(crate) slot: u32,
-    pub(crate) index: u32,
 }
 
 #[derive(Debug)]
@@ -107,7 +101,8 @@ mod tests {
         let mut counters = FaultCounters::default();
         let mut all = Vec::new();
         for slot in 0..batches {
-            injector.apply((0..batch).map(|index| Place { slot, index }), &mut counters);
+            let places = (0..batch).map(|index| Place::new(slot as usize, index));
+            injector.apply(places, &mut counters);
             all.extend_from_slice(injector.order());
         }
         (counters, all)
@@ -129,7 +124,7 @@ mod tests {
         assert!(
             all.iter()
                 .enumerate()
-                .all(|(i, p)| (p.slot * 100 + p.index) as usize == i)
+                .all(|(i, p)| p.slot() * 100 + p.index as usize == i)
         );
         assert_eq!(all.len(), 1000);
     }

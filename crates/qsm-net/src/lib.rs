@@ -84,7 +84,7 @@ pub use local::{LocalListener, LocalSocket, Peer, effective_user};
 pub use poller::{Ready, Sleeper};
 pub use port::Port;
 pub use ports::Ports;
-pub use receive::{Datagram, Datagrams};
+pub use receive::{Datagram, Datagrams, Place};
 pub use report::IoReport;
 pub use send::Gso;
 pub use shared_memory::{SharedMemory, futex_wait, futex_wake};

@@ -14,7 +14,7 @@ use crate::error::{GROUPS_MAX, PortError, SendError, Sent};
 use crate::fault::Injector;
 use crate::icmp;
 use crate::poller::{Poller, Ready, Sleeper};
-use crate::receive::{Datagrams, Ring, SLOTS};
+use crate::receive::{BATCH, Datagram, Datagrams, Place, Ring};
 use crate::report::{self, IoReport};
 use crate::send::{Gso, Transmitter};
 use crate::socket::{self, Socket};
@@ -49,6 +49,8 @@ pub struct Port {
     busy_poll: Option<BusyPoll>,
     /// The pending list comes from a wait, and nothing was received since.
     fresh: bool,
+    /// The last batch left something in the sockets.
+    more: bool,
     counters: PortCounters,
 }
 
@@ -80,6 +82,7 @@ impl Port {
             injector: config.fault.map(Injector::new),
             busy_poll,
             fresh: false,
+            more: false,
             counters: PortCounters::default(),
             config,
         })
@@ -151,13 +154,43 @@ impl Port {
     /// # Errors
     /// What epoll or `recvmmsg` returned, other than "nothing there".
     pub fn receive(&mut self) -> io::Result<usize> {
+        self.forget();
+        self.receive_batch()
+    }
+
+    /// As [`receive`](Self::receive), but keeps the batches before, whose datagrams stay at their [`Place`]s. Only after
+    /// [`has_more`](Self::has_more).
+    ///
+    /// # Errors
+    /// As [`receive`](Self::receive).
+    pub fn receive_more(&mut self) -> io::Result<usize> {
+        self.ring.keep();
+        self.receive_batch()
+    }
+
+    /// The last batch was cut short by its own length, and there is room for another one besides it.
+    #[must_use]
+    pub fn has_more(&self) -> bool {
+        self.more && self.ring.has_room()
+    }
+
+    pub(crate) fn has_room(&self) -> bool {
+        self.ring.has_room()
+    }
+
+    /// Forgets all batches.
+    pub(crate) fn forget(&mut self) {
         self.ring.clear();
+        self.more = false;
+    }
+
+    fn receive_batch(&mut self) -> io::Result<usize> {
         let before = self.counters.unicast.datagrams + self.counters.multicast.datagrams;
         let continued = !self.fresh && self.poller.has_pending_multicast();
         if !self.fresh && !continued {
             self.poller.look(self.unicast.fd(), Some(Duration::ZERO))?;
         }
-        self.fresh = false;
+        (self.fresh, self.more) = (false, false);
         // Control must not wait while a long list of busy groups is served, so then unicast is tried unasked.
         let unicast = self.poller.take_unicast();
         if unicast & libc::EPOLLERR as u32 != 0 {
@@ -166,11 +199,11 @@ impl Port {
         if unicast != 0 || continued {
             // Half of the batch while multicast waits too, so that neither starves.
             let share = if self.poller.has_pending_multicast() {
-                self.ring.room() / 2
+                self.ring.room().div_ceil(2)
             } else {
-                SLOTS
+                BATCH
             };
-            receive_from(
+            self.more |= receive_from(
                 &mut self.unicast,
                 None,
                 share,
@@ -184,9 +217,11 @@ impl Port {
             };
             if let Some(Some(socket)) = self.groups.get_mut(slot as usize) {
                 let group = Some(socket.address);
-                receive_from(socket, group, SLOTS, &mut self.ring, &mut self.counters)?;
+                self.more |=
+                    receive_from(socket, group, BATCH, &mut self.ring, &mut self.counters)?;
             }
         }
+        self.more |= self.poller.has_pending_multicast();
         if let Some(injector) = &mut self.injector {
             injector.apply(self.ring.places(), &mut self.counters.faults);
         }
@@ -194,14 +229,20 @@ impl Port {
         Ok((after - before) as usize)
     }
 
-    /// The datagrams of the last [`receive`](Self::receive), after injected faults.
+    /// The datagrams of the last batch, after injected faults.
     #[must_use]
     pub fn datagrams(&self) -> Datagrams<'_> {
         self.ring
             .datagrams(self.injector.as_ref().map(Injector::order))
     }
 
-    /// Calls the sources of the last [`receive`](Self::receive) by other names.
+    /// A datagram of a batch that is not forgotten.
+    #[must_use]
+    pub fn datagram(&self, place: Place) -> Datagram<'_> {
+        self.ring.datagram(place)
+    }
+
+    /// Calls the sources of the last batch by other names.
     pub(crate) fn rename(&mut self, name: impl FnMut(SocketAddr) -> SocketAddr) {
         self.ring.rename(name);
     }
@@ -354,13 +395,15 @@ impl Port {
     }
 }
 
+/// Returns whether it took as many as it could, so that the socket may have more.
 fn receive_from(
     socket: &mut Socket,
     group: Option<SocketAddr>,
     limit: usize,
     ring: &mut Ring,
     counters: &mut PortCounters,
-) -> io::Result<()> {
+) -> io::Result<bool> {
+    let limit = limit.min(ring.room());
     let mut repeats = icmp::REPEATS;
     let filled = loop {
         match ring.fill(socket.fd(), group, limit) {
@@ -378,7 +421,7 @@ fn receive_from(
     counters.trains += filled.trains;
     counters.truncated += filled.truncated;
     counters.kernel_drops += filled.drops.map_or(0, |count| socket.note_drops(count));
-    Ok(())
+    Ok(filled.messages == limit)
 }
 
 /// Brings a drop counter up to date. A socket that cannot be asked keeps its last value.

@@ -19,7 +19,7 @@ use crate::error::{PortError, SendError, Sent};
 use crate::paths::{Paths, Way};
 use crate::poller::{Ready, Sleeper};
 use crate::port::Port;
-use crate::receive::Datagrams;
+use crate::receive::{Datagram, Datagrams, Place};
 use crate::report::IoReport;
 use crate::waker::Waker;
 
@@ -160,8 +160,20 @@ impl Ports {
     /// # Errors
     /// As [`Port::receive`].
     pub fn receive(&mut self) -> io::Result<usize> {
+        self.first.forget();
+        if let Some(second) = &mut self.second {
+            second.port.forget();
+        }
+        self.receive_more()
+    }
+
+    /// As [`Port::receive_more`], from the networks in turn.
+    ///
+    /// # Errors
+    /// As [`Port::receive`].
+    pub fn receive_more(&mut self) -> io::Result<usize> {
         let Some(second) = &mut self.second else {
-            return self.first.receive();
+            return self.first.receive_more();
         };
         for _ in 0..2 {
             second.current = !second.current;
@@ -169,7 +181,7 @@ impl Ports {
                 true => &mut second.port,
                 false => &mut self.first,
             };
-            let count = port.receive()?;
+            let count = port.receive_more()?;
             if second.current {
                 let paths = &mut second.paths;
                 port.rename(|source| paths.name(source));
@@ -179,6 +191,34 @@ impl Ports {
             }
         }
         Ok(0)
+    }
+
+    /// As [`Port::has_more`], of one of the networks, and with room on both.
+    #[must_use]
+    pub fn has_more(&self) -> bool {
+        match &self.second {
+            None => self.first.has_more(),
+            Some(second) => {
+                let ports = [&self.first, &second.port];
+                ports.iter().any(|port| port.has_more()) && ports.iter().all(|port| port.has_room())
+            }
+        }
+    }
+
+    /// As [`Port::datagram`].
+    #[must_use]
+    pub fn datagram(&self, place: Place) -> Datagram<'_> {
+        match &self.second {
+            Some(second) if place.second => second.port.datagram(place),
+            _ => self.first.datagram(place),
+        }
+    }
+
+    /// The datagrams of the last batch with their places.
+    pub fn placed(&self) -> impl Iterator<Item = (Place, Datagram<'_>)> {
+        let second = self.second.as_ref().is_some_and(|second| second.current);
+        let placed = self.datagrams().placed();
+        placed.map(move |(place, datagram)| (Place { second, ..place }, datagram))
     }
 
     /// As [`Port::datagrams`].

@@ -1,4 +1,4 @@
-//! The receive ring: sixteen buffers of 64 KiB, shared by all sockets of a port, filled by `recvmmsg`.
+//! The receive ring: 64 buffers of 64 KiB, shared by all sockets of a port, filled by `recvmmsg` in batches of sixteen.
 //!
 //! ```text
 //!   memory   | slot 0: 64 KiB      | slot 1: 64 KiB      | ...
@@ -10,6 +10,9 @@
 //! message. The ring only notes size and count, and a datagram is found by multiplication when it is asked for: nothing
 //! is copied. Of long trains only four are received at a time, so that they are still in a core's L2 cache when they are
 //! looked at; sixteen once more after a short message in between.
+//!
+//! Batches can be kept while others are received, as long as there are slots, so that their datagrams can be handled in
+//! another order than they came. Buffers are allocated when their slots are used for the first time.
 //!
 //! Buffers are counted. Whoever wants to keep a datagram of a long train keeps a count of its buffer
 //! ([`Datagram::home`]); the slot gets another buffer then, and the held one is filled again after it was given back.
@@ -27,13 +30,14 @@ use std::sync::Arc;
 
 use crate::address::Raw;
 use crate::buffers::{BUFFER_BYTES, Buffers};
-use crate::fault::Place;
 
+/// Messages of all batches that are kept.
+const SLOTS: usize = 64;
 /// Messages of one batch.
-pub(crate) const SLOTS: usize = 16;
+pub(crate) const BATCH: usize = 16;
 /// Messages of one batch where they are long trains: a quarter of a mebibyte is still in the core's L2 cache when its
 /// datagrams are looked at.
-const SLOTS_LONG: usize = 4;
+const BATCH_LONG: usize = 4;
 /// Room for the two control messages (train size, drop count) of 24 bytes each, rounded up.
 const CONTROL_BYTES: usize = 64;
 
@@ -49,6 +53,30 @@ pub struct Datagram<'a> {
     /// For a datagram of a train that fills at least half of its buffer: the buffer, and where in it `bytes` begin.
     /// Holding a count of it keeps the bytes as they are.
     pub home: Option<(&'a Arc<[u8]>, usize)>,
+}
+
+/// Where a port has a datagram, until it forgets it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    pub(crate) slot: u16,
+    /// Of the second network's port.
+    pub(crate) second: bool,
+    pub(crate) index: u32,
+}
+
+impl Place {
+    pub(crate) fn new(slot: usize, index: u32) -> Self {
+        Self {
+            // Below SLOTS.
+            slot: slot as u16,
+            second: false,
+            index,
+        }
+    }
+
+    pub(crate) fn slot(self) -> usize {
+        usize::from(self.slot)
+    }
 }
 
 /// What one call put into the ring.
@@ -86,6 +114,8 @@ pub(crate) struct Ring {
     buffers: Buffers,
     slots: [Slot; SLOTS],
     filled: usize,
+    /// Slots of batches before the last one.
+    kept: usize,
     /// The messages received last from a multicast socket were long trains.
     long: bool,
 }
@@ -107,18 +137,32 @@ impl Ring {
             buffers: Buffers::new(SLOTS),
             slots: [EMPTY; SLOTS],
             filled: 0,
+            kept: 0,
             long: false,
         }
     }
 
+    /// Begins with an empty ring.
     pub(crate) fn clear(&mut self) {
         self.filled = 0;
+        self.kept = 0;
     }
 
-    /// Free slots.
+    /// Begins another batch behind what is there.
+    pub(crate) fn keep(&mut self) {
+        self.kept = self.filled;
+    }
+
+    /// Whether another batch can be kept besides what is there.
+    pub(crate) fn has_room(&self) -> bool {
+        self.filled + BATCH <= SLOTS
+    }
+
+    /// Messages that the batch has room for.
     pub(crate) fn room(&self) -> usize {
-        let slots = if self.long { SLOTS_LONG } else { SLOTS };
-        slots.saturating_sub(self.filled)
+        let batch = if self.long { BATCH_LONG } else { BATCH };
+        let batch = batch.saturating_sub(self.filled - self.kept);
+        batch.min(SLOTS - self.filled)
     }
 
     /// Receives at most `limit` messages into free slots, without blocking. Nothing there is no error.
@@ -129,14 +173,14 @@ impl Ring {
         limit: usize,
     ) -> io::Result<Filled> {
         let limit = limit.min(self.room());
-        let mut names = [Raw::EMPTY; SLOTS];
-        let mut controls = [Control([0; CONTROL_BYTES]); SLOTS];
+        let mut names = [Raw::EMPTY; BATCH];
+        let mut controls = [Control([0; CONTROL_BYTES]); BATCH];
         let mut vectors = [libc::iovec {
             iov_base: ptr::null_mut(),
             iov_len: 0,
-        }; SLOTS];
+        }; BATCH];
         // SAFETY: mmsghdr is plain data, for which zero is valid.
-        let mut messages: [libc::mmsghdr; SLOTS] = unsafe { mem::zeroed() };
+        let mut messages: [libc::mmsghdr; BATCH] = unsafe { mem::zeroed() };
         for i in 0..limit {
             let buffer = self.buffers.writable(self.filled + i);
             vectors[i] = libc::iovec {
@@ -170,37 +214,36 @@ impl Ring {
         Ok(filled)
     }
 
-    /// Calls sources by other names.
+    /// Calls sources of the last batch by other names.
     pub(crate) fn rename(&mut self, mut name: impl FnMut(SocketAddr) -> SocketAddr) {
-        for slot in &mut self.slots[..self.filled] {
+        for slot in &mut self.slots[self.kept..self.filled] {
             slot.source = name(slot.source);
         }
     }
 
-    /// All datagrams, in the order they came.
+    /// The datagrams of the last batch, in the order they came.
     pub(crate) fn places(&self) -> impl Iterator<Item = Place> {
         let slots = self.slots[..self.filled].iter().enumerate();
+        let slots = slots.skip(self.kept);
         slots.flat_map(|(slot, content)| {
-            (0..content.count).map(move |index| Place {
-                slot: slot as u32,
-                index,
-            })
+            (0..content.count).map(move |index| Place::new(slot, index))
         })
     }
 
-    /// The datagrams in the given order, or in the order they came.
+    /// The datagrams of the last batch in the given order, or in the order they came.
     pub(crate) fn datagrams<'a>(&'a self, order: Option<&'a [Place]>) -> Datagrams<'a> {
         Datagrams {
             ring: self,
-            slot: 0,
+            slot: self.kept,
             index: 0,
             order: order.map(<[Place]>::iter),
         }
     }
 
-    fn datagram(&self, slot: usize, index: u32) -> Datagram<'_> {
+    pub(crate) fn datagram(&self, place: Place) -> Datagram<'_> {
+        let slot = place.slot();
         let content = &self.slots[slot];
-        let start = content.segment * index;
+        let start = content.segment * place.index;
         let end = (start + content.segment).min(content.length);
         let buffer = self.buffers.buffer(slot);
         let lasting = content.count > 1 && content.length as usize >= BUFFER_BYTES / 2;
@@ -235,24 +278,39 @@ pub struct Datagrams<'a> {
     order: Option<slice::Iter<'a, Place>>,
 }
 
-impl<'a> Iterator for Datagrams<'a> {
-    type Item = Datagram<'a>;
-
-    fn next(&mut self) -> Option<Datagram<'a>> {
+impl<'a> Datagrams<'a> {
+    /// Where the next one lies.
+    fn next_place(&mut self) -> Option<Place> {
         if let Some(order) = &mut self.order {
-            return order
-                .next()
-                .map(|place| self.ring.datagram(place.slot as usize, place.index));
+            return order.next().copied();
         }
         while self.slot < self.ring.filled {
             if self.index < self.ring.slots[self.slot].count {
                 self.index += 1;
-                return Some(self.ring.datagram(self.slot, self.index - 1));
+                return Some(Place::new(self.slot, self.index - 1));
             }
             self.slot += 1;
             self.index = 0;
         }
         None
+    }
+
+    /// Each with its place, to be found again after other batches have been received
+    /// ([`Port::receive_more`](crate::Port::receive_more)).
+    pub fn placed(mut self) -> impl Iterator<Item = (Place, Datagram<'a>)> {
+        core::iter::from_fn(move || {
+            let place = self.next_place()?;
+            Some((place, self.ring.datagram(place)))
+        })
+    }
+}
+
+impl<'a> Iterator for Datagrams<'a> {
+    type Item = Datagram<'a>;
+
+    fn next(&mut self) -> Option<Datagram<'a>> {
+        let place = self.next_place()?;
+        Some(self.ring.datagram(place))
     }
 }
 
@@ -347,6 +405,7 @@ mod tests {
             drops: None,
         };
         let mut ring = Ring::new();
+        ring.buffers.writable(0);
         ring.slots[0] = slot(&message(length, flags), EMPTY.source, None, notes);
         ring.filled = 1;
         let walked: Vec<usize> = ring

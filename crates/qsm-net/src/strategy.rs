@@ -83,7 +83,7 @@ fn receiving(report: &IoReport) -> Strategy {
 }
 
 fn batches() -> Strategy {
-    let (taken, given) = (receive::SLOTS, send::MESSAGES);
+    let (taken, given) = (receive::BATCH, send::MESSAGES);
     Strategy::used(
         "batches",
         format!("up to {taken} datagrams or trains for one recvmmsg, {given} for one sendmmsg"),

@@ -229,6 +229,29 @@ impl RegionView {
             .min_by_key(|index| self.leader_key(*index))
     }
 
+    /// Members of a partition in the order in which this member asks them (R-NAK-2): first the one
+    /// at its own place in their ring, in its own partition the one after it, then on along the
+    /// ring. So those whom a member asks are those who ask it, and its ring neighbours: one of each
+    /// partition, and as many askers for everybody (R011).
+    #[must_use]
+    pub fn asked_in(&self, partition: usize, asker: MemberIndex) -> Vec<MemberIndex> {
+        let mut ring = self.leaf_ring(partition);
+        let own = self.partition_of(asker);
+        let at = if own == partition {
+            ring.iter()
+                .position(|index| *index == asker)
+                .map_or(0, |at| at + 1)
+        } else {
+            let of_own = self.leaf_ring(own);
+            let at = of_own.iter().position(|index| *index == asker);
+            // A shorter ring: those who have no counterpart there spread over it.
+            at.filter(|at| *at < ring.len()).unwrap_or(own)
+        };
+        let at = at % ring.len().max(1);
+        ring.rotate_left(at);
+        ring
+    }
+
     /// The region leader: the leader of the first partition (R028).
     #[must_use]
     pub fn leader(&self) -> Option<MemberIndex> {

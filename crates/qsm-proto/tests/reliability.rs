@@ -382,10 +382,28 @@ fn control_traffic_and_peers_are_the_same_for_one_group_and_for_thousands() {
         one.iter().map(|(sent, ..)| sent).sum::<u64>() > 300,
         "{one:?}"
     );
-    // p + 4 peers at most: ring neighbours, leaders, the sender (R011); here p = 2, and the
-    // membership service.
-    assert!(one.iter().all(|(.., peers)| *peers <= 9), "{one:?}");
     assert_eq!(one, control_of(4096));
+}
+
+// Rules R-NAK-2, R-TOK-8; R011.
+#[test]
+fn under_loss_a_node_exchanges_control_with_one_member_of_each_partition_and_its_ring() {
+    let (members, sender) = (1..=60, 80);
+    let mut cluster = Cluster::new(60, &[sender], |_| {});
+    cluster.data_loss_ppm = 20_000;
+    cluster.control_loss_ppm = 20_000;
+    publish(&mut cluster, sender, 6000, 1000);
+    cluster.settle(Duration::from_secs(20));
+    check_all(&cluster, sender, 6000, 1000);
+    assert!(cluster.total(|stats| stats.repaired_by_cacher) > 5000);
+    let partitions = 12;
+    let peers: Vec<u64> = members
+        .map(|node| cluster.nodes[&node].stats().peers)
+        .collect();
+    // One of each other partition, two in the ring, the region's leader, the sender, and the
+    // membership service.
+    let limit = partitions + 4;
+    assert!(peers.iter().all(|peers| *peers <= limit), "{peers:?}");
 }
 
 // Rule R-PKT-6.

@@ -15,7 +15,7 @@ use core::time::Duration;
 use std::collections::VecDeque;
 use std::rc::Rc;
 
-use qsm_proto::{Instant, Reason, nanoseconds};
+use qsm_proto::{Instant, Priority, Reason, nanoseconds};
 use qsm_testnet::is_data;
 use qsm_wire::{Body, Hop, Kind, Packet};
 
@@ -29,33 +29,24 @@ pub enum Order {
     Arrival,
     /// Control before data, forwarded packets among control (S0 §4, §5.3).
     ControlFirst,
-    /// Tokens and membership, then requests and ACKs, then repairs, then data (R122).
+    /// By [`Priority`], as nodes do: tokens and membership, then requests and ACKs, then repairs,
+    /// then data (R122).
     ByKind,
-    /// What came to the host alone before what came to a group, as they wait in two sockets: the
-    /// product's approximation of R122.
+    /// What came to the host alone before what came to a group, as two sockets give them that are
+    /// read one after the other.
     BySocket,
 }
 
 impl Order {
-    const CLASSES: usize = 4;
+    const CLASSES: usize = Priority::COUNT;
 
     fn class(self, datagram: &Datagram) -> usize {
         match self {
             Self::Arrival => 0,
             Self::ControlFirst => usize::from(is_fresh(&datagram.bytes)),
-            Self::ByKind => rank(&datagram.bytes),
+            Self::ByKind => Priority::of(&datagram.bytes) as usize,
             Self::BySocket => usize::from(datagram.to.ip().is_multicast()),
         }
-    }
-}
-
-/// The place of a datagram's kind in R122's order.
-fn rank(datagram: &[u8]) -> usize {
-    match Kind::peek(datagram) {
-        Some(Kind::Data) if is_fresh(datagram) => 3,
-        Some(Kind::Data) => 2,
-        Some(Kind::Nak | Kind::Pull | Kind::Ack | Kind::Absent) => 1,
-        _ => 0,
     }
 }
 

@@ -100,6 +100,8 @@ pub struct RuntimeStats {
     pub awake: u64,
     /// Turns in which receiving was cut short, for the sake of timers and sending.
     pub receive_cut: u64,
+    /// Datagrams handled before others that had come before them, because they were more urgent.
+    pub received_first: u64,
     /// Messages taken from publishers' queues.
     pub messages_pushed: u64,
     /// Times that a publisher's thread sent what it had queued itself, while the core thread slept.
@@ -138,6 +140,7 @@ impl AddAssign for RuntimeStats {
         self.sleeps += other.sleeps;
         self.awake += other.awake;
         self.receive_cut += other.receive_cut;
+        self.received_first += other.received_first;
         self.messages_pushed += other.messages_pushed;
         self.sends_lent += other.sends_lent;
         self.messages_pulled += other.messages_pulled;

@@ -260,9 +260,9 @@ impl Endpoint {
         }
     }
 
-    /// Asks the leaders of the caching partitions for what is missing here (R081): in the fast
-    /// plane's presence only what it has given a try (R-TOK-8), in its absence perhaps only what
-    /// all its cachers have (R082).
+    /// Asks the leaders of the caching partitions for what is missing here (R081), perhaps only what
+    /// all its cachers have (R082); in the fast plane's presence those whom it asks, and only what
+    /// it has given a try (R-TOK-8).
     fn pull_leaders(&mut self, id: RegionId, sender: Origin, cutoff: u64) {
         let Some(region) = self.regions.get(&id) else {
             return;
@@ -281,9 +281,16 @@ impl Endpoint {
         for piece in stream.pieces(upto, &region.history).take(PIECES_PER_TOKEN) {
             let tried = stream.tried_in_vain(piece.first());
             let mine = region.history.caches(view.number(), piece.first());
-            let Some(leader) = view.partition_leader(view.caching_partition(piece.first())) else {
-                continue;
+            let partition = view.caching_partition(piece.first());
+            let asked = match region.history.me().filter(|_| fast) {
+                Some(me) => {
+                    let mut order = view.asked_in(partition, me).into_iter();
+                    let is_sender = |index| view.index_of(sender) == Some(index);
+                    order.find(|index| !is_sender(*index))
+                }
+                None => view.partition_leader(partition),
             };
+            let Some(leader) = asked else { continue };
             if mine || (fast && !tried) || region.history.me() == Some(leader) {
                 continue;
             }

@@ -20,6 +20,8 @@ pub struct Overtaken {
     age: Duration,
     /// When there may be something so old; [`Instant::NEVER`]: not before another answer.
     due: Instant,
+    /// Those who have not answered, and when that was found.
+    silent: Vec<(MemberIndex, Instant)>,
 }
 
 /// Requests after which the intervals of [`Gap::next_request`] count alone: nobody may have
@@ -32,6 +34,7 @@ impl Overtaken {
     /// What was asked for then has come; `retry`: the time to the first retry. Those who answer
     /// remember for two thirds of it that they have (R-NAK-5).
     pub fn note(&mut self, (of, asked): Asked, retry: Duration) {
+        self.silent.retain(|(member, _)| Some(*member) != of);
         let known = self.answered.iter().position(|(by, _)| *by == of);
         let oldest = || (0..self.answered.len()).min_by_key(|at| self.answered[*at].1);
         let full = self.answered.len() == ANSWERED_MAX;
@@ -42,6 +45,31 @@ impl Overtaken {
         }
         self.age = retry * 2 / 3;
         self.due = self.due.min(asked.after(self.age));
+    }
+
+    /// A gap is asked for once more. If it was before, twice and of the same member, or once after
+    /// another, and that has answered nothing meanwhile, the member counts as silent.
+    pub fn note_retry(&mut self, now: Instant, gap: &Gap) {
+        let Some(member) = gap.asked_of.filter(|_| gap.attempts >= 2) else {
+            return;
+        };
+        let mut answered = self.answered.iter();
+        if answered.any(|(by, asked)| *by == gap.asked_of && *asked >= gap.asked_before) {
+            return;
+        }
+        self.silent.retain(|(silent, _)| *silent != member);
+        if self.silent.len() == ANSWERED_MAX {
+            self.silent.remove(0);
+        }
+        self.silent.push((member, now));
+    }
+
+    /// When this member was found to be silent, if it has answered nothing since.
+    #[must_use]
+    pub fn silent_at(&self, member: MemberIndex) -> Option<Instant> {
+        let mut silent = self.silent.iter();
+        let found = silent.find(|(silent, _)| *silent == member);
+        found.map(|(_, at)| *at)
     }
 
     /// When to call [`Overtaken::hasten`].
@@ -78,6 +106,7 @@ impl Default for Overtaken {
             answered: Vec::new(),
             age: Duration::ZERO,
             due: Instant::NEVER,
+            silent: Vec::new(),
         }
     }
 }
@@ -147,6 +176,28 @@ mod tests {
         overtaken.note((None, at(3)), RETRY);
         overtaken.hasten(at(9), &mut gaps);
         assert_eq!(due(&gaps, at(9)), [20]);
+    }
+
+    // Rule R-NAK-2.
+    #[test]
+    fn who_answers_nothing_is_silent_until_it_does() {
+        let (cacher, mut overtaken) = (MemberIndex(7), Overtaken::default());
+        let mut gaps = gaps();
+        let gap = gaps.find_mut(10).unwrap();
+        gap.ask(at(10), Some(cacher));
+        gap.ask(at(12), Some(cacher));
+        overtaken.note((Some(cacher), at(10)), RETRY);
+        overtaken.note_retry(at(16), gap);
+        assert_eq!(
+            overtaken.silent_at(cacher),
+            None,
+            "what came later was answered"
+        );
+        gap.ask(at(16), Some(cacher));
+        overtaken.note_retry(at(24), gap);
+        assert_eq!(overtaken.silent_at(cacher), Some(at(24)));
+        overtaken.note((Some(cacher), at(12)), RETRY);
+        assert_eq!(overtaken.silent_at(cacher), None);
     }
 
     #[test]

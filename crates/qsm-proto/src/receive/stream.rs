@@ -499,6 +499,17 @@ impl ReceiveStream {
         self.overtaken.hasten(now, &mut self.gaps);
     }
 
+    /// A gap is about to be asked for again.
+    pub fn note_retry(&mut self, now: Instant, gap: &Gap) {
+        self.overtaken.note_retry(now, gap);
+    }
+
+    /// When this cacher was found not to answer.
+    #[must_use]
+    pub fn silent_at(&self, cacher: MemberIndex) -> Option<Instant> {
+        self.overtaken.silent_at(cacher)
+    }
+
     /// What this node misses, up to the cutoff, of the packets that its own partition caches in
     /// the current view. Returns whether there is more than [`qsm_wire::Ranges::MAX`] ranges (R069, R075).
     pub fn missing_own(&self, cutoff: u64, history: &History, into: &mut Vec<SeqRange>) -> bool {

@@ -5,7 +5,7 @@ use qsm_wire::{MemberIndex, Origin, Ranges, Request, RequestHead, SeqRange, View
 use super::{Appetite, Budget};
 use crate::history::History;
 use crate::receive::{Gap, ReceiveStream};
-use crate::{Instant, Recovery, mix};
+use crate::{Instant, Recovery};
 
 /// Whom to ask.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -91,6 +91,7 @@ impl Planner<'_> {
             let Some(gap) = self.portion(gap, stream, hunger) else {
                 continue;
             };
+            stream.note_retry(self.now, &gap);
             let ask = self.ask(&gap, stream);
             let of = match ask.target {
                 Target::Cacher(index) => Some(index),
@@ -203,7 +204,6 @@ impl Planner<'_> {
     // Rules R-NAK-2, R-NAK-4.
     fn target(&self, gap: &Gap, view: ViewNumber, stream: &ReceiveStream) -> Target {
         let sender = stream.id().origin;
-        let structure = self.history.nearest(view);
         let open: Vec<MemberIndex> = others_who_cache(self.history, sender, view, gap.first)
             .filter(|(rank, _)| gap.known_missing & bit(*rank) == 0)
             .map(|(_, index)| index)
@@ -216,16 +216,37 @@ impl Planner<'_> {
         let silent =
             self.now.since(gap.silent_since) > patience && usize::from(gap.attempts) > open.len();
         if !open.is_empty() && !silent {
-            let block = gap.first / structure.layout().block_packets.max(1);
-            let turn = mix(self.me.node.0 ^ block).wrapping_add(u64::from(gap.attempts));
-            let at = turn % u64::try_from(open.len()).unwrap_or(1);
-            return Target::Cacher(open[usize::try_from(at).unwrap_or(0)]);
+            return Target::Cacher(self.choose(&open, gap, stream));
         }
         if stream.sender_dead() {
             Target::Nobody
         } else {
             Target::Sender
         }
+    }
+
+    /// One of these cachers: always the same one as long as it answers, else the next one, or, if
+    /// none does, the one that has been left alone for longest. Without the fast plane, which
+    /// knows no answers, each in turn.
+    fn choose(&self, open: &[MemberIndex], gap: &Gap, stream: &ReceiveStream) -> MemberIndex {
+        let view = self
+            .history
+            .nearest(stream.view_of(gap.first, self.history));
+        let mut order = open.to_vec();
+        if let Some(me) = view.index_of(self.me) {
+            order = view.asked_in(view.caching_partition(gap.first), me);
+            order.retain(|index| open.contains(index));
+        }
+        if !self.recovery.fast {
+            return order[usize::from(gap.attempts) % order.len()];
+        }
+        let silent_at = |index: &MemberIndex| {
+            let since = stream.silent_at(*index);
+            since.filter(|since| self.now.since(*since) < self.recovery.give_up)
+        };
+        // The first of those that are equal.
+        let chosen = order.iter().min_by_key(|index| silent_at(index));
+        chosen.copied().unwrap_or(open[0])
     }
 }
 

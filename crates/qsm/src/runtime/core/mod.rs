@@ -3,8 +3,8 @@
 //!
 //! Each turn of its thread's loop:
 //!
-//! 1. **Receive**: drain the sockets (R124), every datagram into the protocol. The clock is read
-//!    once, before.
+//! 1. **Receive**: drain the sockets (R124), every datagram into the protocol, the most urgent of
+//!    those that have come together first (`arrivals`). The clock is read once, before.
 //! 2. **Timers** that are due.
 //! 3. **Commands** of the application, all of them: they are few.
 //! 4. **Messages** from publishers and feeds, in turn, up to a quantum.
@@ -22,6 +22,7 @@
 //! Everything received comes before anything sent (R122); every step is bounded, so that none
 //! starves another (R120).
 
+mod arrivals;
 mod closing;
 mod commands;
 mod embed;
@@ -30,6 +31,7 @@ mod lanes;
 mod loan;
 mod pending;
 mod readers;
+mod receive;
 mod routes;
 mod siblings;
 mod slice;
@@ -37,13 +39,13 @@ mod sources;
 mod start;
 mod turn;
 
-use std::io;
 use std::sync::Arc;
 
 use qsm_net::{Ports, ThreadReport};
-use qsm_proto::{Datagram, Endpoint, Instant};
+use qsm_proto::{Endpoint, Instant};
 use qsm_wire::membership::Role;
 
+use self::arrivals::Arrivals;
 pub(crate) use self::loan::CoreLoan;
 use self::pending::Pending;
 use self::readers::Readers;
@@ -57,18 +59,10 @@ use crate::handoff::reply::Reply;
 use crate::handoff::shared::Shared;
 use crate::runtime::clock::Clock;
 use crate::runtime::embedding::Embedding;
-use crate::runtime::tap::{Direction, Tap, Tapped};
+use crate::runtime::tap::Tap;
 use crate::runtime::transmit::Transmitter;
 use crate::snapshot::{Memory, RepairLatency, RuntimeStats, Snapshot};
 
-/// Datagrams received in one turn before timers and sending get theirs: about 1 ms at 4 million
-/// a second.
-const DATAGRAMS_PER_TURN: usize = 4096;
-/// Bytes likewise: tokens wait meanwhile, and a sender for what they bring.
-const BYTES_PER_TURN: usize = 256 << 10;
-/// Datagrams received in one turn that show that more are coming; what comes one by one is seldom
-/// found together.
-const DATAGRAMS_LOADED: usize = 16;
 /// Bytes received or sent likewise.
 const BYTES_LOADED: usize = 16 << 10;
 
@@ -97,6 +91,7 @@ pub(crate) struct Core {
     pending: Pending,
     readers: Readers,
     transmitter: Transmitter,
+    arrivals: Arrivals,
     tap: Option<Tap>,
     embedding: Embedding,
     siblings: Siblings,
@@ -143,66 +138,6 @@ impl Core {
         .into_iter()
         .flatten()
         .min()
-    }
-
-    fn receive(&mut self) -> io::Result<()> {
-        let (mut datagrams, mut bytes) = (0, 0);
-        self.load.cut = false;
-        loop {
-            let received = self.port.receive()?;
-            if received == 0 {
-                break;
-            }
-            datagrams += received;
-            let tap = self
-                .tap
-                .as_ref()
-                .map(|tap| (tap, std::time::Instant::now()));
-            for datagram in self.port.datagrams() {
-                bytes += datagram.bytes.len();
-                let from = datagram.source;
-                if let Some((tap, at)) = tap {
-                    tap.tell(Tapped {
-                        at,
-                        direction: Direction::Received,
-                        peer: from,
-                        group: datagram.group,
-                        bytes: datagram.bytes,
-                        segment_bytes: datagram.bytes.len(),
-                    });
-                }
-                let datagram = match datagram.home {
-                    Some((buffer, start)) => {
-                        Datagram::lent(buffer, start..start + datagram.bytes.len())
-                    }
-                    None => datagram.bytes.into(),
-                };
-                self.endpoint
-                    .handle_datagram(self.now, from, datagram, &mut self.routes);
-                self.routes.settle(&self.endpoint);
-            }
-            if datagrams >= DATAGRAMS_PER_TURN || bytes >= BYTES_PER_TURN {
-                self.load.cut = true;
-                self.stats.receive_cut += 1;
-                break;
-            }
-        }
-        self.endpoint.set_backlog(self.load.cut);
-        self.load.heavy = datagrams >= DATAGRAMS_LOADED || bytes >= BYTES_LOADED;
-        if datagrams > 0 {
-            self.sources.unblock();
-            self.note_drops();
-        }
-        Ok(())
-    }
-
-    /// Tells the protocol of packets that the kernel dropped: it asks senders to slow down.
-    fn note_drops(&mut self) {
-        let drops = self.port.kernel_drops();
-        if drops > self.load.drops {
-            self.endpoint.note_drops(self.now, drops - self.load.drops);
-            self.load.drops = drops;
-        }
     }
 
     fn run_timers(&mut self) {
@@ -272,6 +207,7 @@ impl Core {
     fn snapshot(&mut self) -> Snapshot {
         self.port.refresh_drops();
         let mut runtime = self.stats;
+        runtime.received_first = self.arrivals.overtook();
         self.routes.stats.add_to(&mut runtime);
         self.transmitter.add_to(&mut runtime);
         runtime.queued_bytes = self.shared.gate.bytes() as u64;

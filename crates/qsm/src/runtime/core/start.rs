@@ -10,6 +10,7 @@ use qsm_net::{Interface, Ports, ThreadReport};
 use qsm_proto::{Config, Endpoint, Seed};
 use qsm_wire::NodeId;
 
+use super::arrivals::Arrivals;
 use super::loan::CoreLoan;
 use super::pending::Pending;
 use super::readers::Readers;
@@ -172,6 +173,7 @@ impl Plan {
             pending: Pending::default(),
             readers: Readers::default(),
             transmitter: Transmitter::new(self.settings.tap.clone()),
+            arrivals: Arrivals::default(),
             tap: self.settings.tap.clone(),
             about,
             embedding: Embedding::new(&self.settings),
