@@ -120,6 +120,12 @@ impl Routes {
         entered.then_some((route.spread.regions(), &mut route.numbering))
     }
 
+    /// The number of the next message to a group.
+    pub(super) fn next_number(&self, group: GroupId) -> u64 {
+        let route = self.routes.get(group);
+        route.map_or(1, |route| route.numbering.next())
+    }
+
     /// A new life numbers its messages from 1 again.
     pub(super) fn forget_numbers(&mut self) {
         for route in self.routes.values_mut() {
