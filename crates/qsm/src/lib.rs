@@ -66,7 +66,7 @@ mod tap;
 mod threads;
 
 pub use builder::{Builder, DATA_PORT, Embedded, NAME_BYTES_MAX};
-pub use error::{CloseReason, RecvError, RequestError, SendError, StartError};
+pub use error::{CloseReason, RecvError, RequestError, SendError, StartError, Unconfirmed};
 pub use event::{Event, Events};
 pub use feed::{Feed, FeedHandle, Pull};
 pub use node::Node;
@@ -87,6 +87,6 @@ pub use qsm_net::{
     ThreadError, ThreadReport, choose_interface, interfaces,
 };
 pub use qsm_proto::view::Layout;
-pub use qsm_proto::{ConfigError, Limits, Pace, Recovery, Stats};
+pub use qsm_proto::{ConfigError, Limits, Pace, Recovery, Stats, UnconfirmedCause};
 pub use qsm_wire::membership::{GROUP_NAME_BYTES_MAX, GroupRow, Member, NodeRow, RegionRow};
 pub use qsm_wire::{ChannelId, GroupId, Incarnation, NodeId, Origin, RegionId, ViewNumber};

@@ -14,7 +14,7 @@ use qsm_wire::membership::{GroupRow, NodeRow, QueryKind, RegionRow};
 
 use crate::attach::RingSink;
 use crate::builder::Builder;
-use crate::core::Core;
+use crate::core::{Core, Told};
 use crate::error::{CloseReason, RequestError};
 use crate::event::Event;
 use crate::feed::{Feed, FeedHandle};
@@ -64,6 +64,8 @@ pub(crate) enum Command {
     },
     Flush {
         deadline: Instant,
+        /// What the one who flushes has been told of.
+        told: Told,
         reply: Reply<()>,
     },
     Leave {
@@ -142,6 +144,10 @@ pub(crate) struct Shared {
     closing: AtomicBool,
     closed: OnceLock<CloseReason>,
     keys: AtomicU64,
+    /// Ranges of messages that former lives have left unconfirmed.
+    pub(crate) voids: AtomicU64,
+    /// Of these, those that the node's own flushes have told.
+    pub(crate) told: Told,
     /// The core, while its thread sleeps.
     lent: Mutex<Option<Box<Core>>>,
     /// Kept when the node ends.
@@ -161,6 +167,8 @@ impl Shared {
             closing: AtomicBool::new(false),
             closed: OnceLock::new(),
             keys: AtomicU64::new(1),
+            voids: AtomicU64::new(0),
+            told: Told::default(),
             lent: Mutex::new(None),
             last: Mutex::new(None),
         }

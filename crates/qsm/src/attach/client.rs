@@ -241,7 +241,8 @@ impl Attached {
     /// its groups has it. It also waits for what other processes of the engine have sent.
     ///
     /// # Errors
-    /// [`RequestError`]: timeout, or the engine has ended.
+    /// [`RequestError`]: timeout, the engine has ended, or [`RequestError::Unconfirmed`]: the
+    /// engine was excluded since the last flush; the messages named may be those of others.
     pub fn flush(&self, timeout: Duration) -> Result<(), RequestError> {
         let doing = "waiting for all receivers to have everything";
         let link = self.link();
@@ -485,6 +486,7 @@ impl Link {
             Failed::Closed { cause } => RequestError::Closed(CloseReason::EngineGone { cause }),
             Failed::Refused { reason } => RequestError::Refused { reason },
             Failed::Timeout { after } => RequestError::Timeout { doing, after },
+            Failed::Unconfirmed { ranges, more } => RequestError::Unconfirmed { ranges, more },
         }
     }
 

@@ -28,6 +28,7 @@ use super::share::ShareOptions;
 use super::sink::RingSink;
 use super::subscription::SubscribeOptions;
 use super::tally::{ClientRow, Tally};
+use crate::core::Told;
 use crate::error::RequestError;
 use crate::node::Node;
 use crate::publisher::Publisher;
@@ -151,6 +152,8 @@ pub(super) struct Session {
     table: Mutex<Table>,
     /// How far the process's ring was read.
     taken: AtomicU64,
+    /// What the process has been told of by each core when it flushed.
+    told: Vec<Told>,
     flushers: Sleepers,
 }
 
@@ -171,6 +174,7 @@ impl Session {
             memory: Arc::clone(memory),
             table: Mutex::default(),
             taken: AtomicU64::new(0),
+            told: node.told(),
             flushers: Sleepers::default(),
         }
     }
@@ -485,7 +489,8 @@ impl Session {
         let left = deadline.saturating_duration_since(Instant::now());
         // Until it is stable it counts as a request of the process, also when that is gone: so a
         // core thread has no more of them to look after than processes and requests are allowed.
-        self.node.flush_unless(left, || self.line.is_void())?;
+        self.node
+            .flush_unless(left, &self.told, || self.line.is_void())?;
         Ok(Reply::Done { id })
     }
 

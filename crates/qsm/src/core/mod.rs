@@ -31,9 +31,11 @@ mod slice;
 mod sources;
 mod start;
 mod transmit;
+mod void;
 
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use qsm_net::Ports;
@@ -49,6 +51,7 @@ use self::slice::Slice;
 use self::sources::{Output, Sources};
 pub(crate) use self::start::{probe, random, start};
 pub(crate) use self::transmit::{Poll, Transmitter};
+pub(crate) use self::void::Told;
 use crate::error::{CloseReason, RequestError};
 use crate::shared::{Reply, Shared};
 use crate::snapshot::RuntimeStats;
@@ -336,7 +339,8 @@ impl Core {
         if let Some(reply) = closing.reply.take() {
             let late = "delivering everything before the end; some receivers may lack messages";
             let answer: Result<(), RequestError> = if done {
-                Ok(())
+                let told = &self.shared.told;
+                self.pending.voids.tell(told.load(Ordering::SeqCst), told)
             } else {
                 Err(self.shared.timeout(late))
             };
