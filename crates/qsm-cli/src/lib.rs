@@ -10,6 +10,7 @@
 
 #![forbid(unsafe_code)]
 
+mod absence;
 mod args;
 mod base64;
 mod bench;
@@ -32,6 +33,7 @@ mod progress;
 mod publish;
 mod record;
 mod sim;
+mod spool;
 mod stop;
 mod store;
 mod subscribe;
