@@ -175,6 +175,13 @@ fn deserted(publishers: &[Speaker]) -> usize {
 /// Who has what was published, after a flush that found nothing wrong.
 fn reached(args: &PubArgs, deserted: usize, unheard: u64) -> String {
     let whose = match (deserted, args.groups.len()) {
+        (0, _) if unheard > 0 => {
+            return format!(
+                "all receivers that are there have everything, and {} messages are not known to \
+                 have reached those that left",
+                figures::count(unheard)
+            );
+        }
         (0, _) => return "all receivers have everything".to_owned(),
         (_, 1) => String::new(),
         (some, all) => format!(" in {some} of {all} groups"),
