@@ -59,6 +59,12 @@ impl Fan {
         }
     }
 
+    /// Messages that wait to be read.
+    #[must_use]
+    pub(crate) fn queued(&self) -> usize {
+        self.subscriptions.iter().map(Subscription::queued).sum()
+    }
+
     /// Messages dropped because this program was too slow.
     #[must_use]
     pub(crate) fn dropped(&self) -> u64 {

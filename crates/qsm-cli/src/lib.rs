@@ -18,6 +18,7 @@ mod group_hashes;
 mod member;
 mod pattern;
 mod record;
+mod spool;
 mod store;
 
 use std::process::ExitCode;

@@ -113,6 +113,7 @@ impl From<RequestError> for Failure {
     fn from(error: RequestError) -> Self {
         let code = match error {
             RequestError::Timeout { .. } => Code::Timeout,
+            RequestError::Unconfirmed { .. } => Code::Incomplete,
             _ => Code::Failure,
         };
         Self::split(

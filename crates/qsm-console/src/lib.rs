@@ -5,6 +5,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod absence;
 pub mod digest;
 pub mod failure;
 pub mod figures;

@@ -1,7 +1,10 @@
 //! What happens to a node, as lines on stderr.
 
-use qsm::{Event, Events};
+use std::time::SystemTime;
 
+use qsm::{Event, Events, UnconfirmedCause};
+
+use crate::absence::Absences;
 use crate::table::printable;
 
 /// Reads the events of a node, writes those that matter, and counts losses.
@@ -11,6 +14,10 @@ pub struct Notices {
     verbose: bool,
     /// Messages lost, as far as known.
     pub lost: u64,
+    /// Messages of this node that nobody was left to have.
+    pub unheard: u64,
+    /// When the node was excluded, and whose messages it may have missed.
+    pub absences: Absences,
 }
 
 impl Notices {
@@ -21,13 +28,24 @@ impl Notices {
             events,
             verbose,
             lost: 0,
+            unheard: 0,
+            absences: Absences::new(SystemTime::now()),
         }
     }
 
     /// Writes what has happened since the last call.
     pub fn drain(&mut self) {
+        let now = SystemTime::now();
+        self.absences.look(now);
         while let Ok(Some(event)) = self.events.try_recv() {
             self.lost += lost(&event);
+            self.unheard += unheard(&event);
+            match &event {
+                Event::Excluded => self.absences.begin(now),
+                Event::Admitted { .. } => self.absences.end(now),
+                Event::Lost { group, sender, .. } => self.absences.resolve(*sender, group),
+                _ => {}
+            }
             if let Some((trouble, line)) = describe(&event)
                 && (trouble || self.verbose)
             {
@@ -42,6 +60,17 @@ fn lost(event: &Event) -> u64 {
     match event {
         Event::Lost { first, last, .. } => last.saturating_sub(*first) + 1,
         Event::LostPackets { packets, .. } => *packets,
+        _ => 0,
+    }
+}
+
+/// Messages of this node that nobody was left to have.
+fn unheard(event: &Event) -> u64 {
+    match event {
+        Event::Unconfirmed {
+            messages,
+            cause: UnconfirmedCause::NoReceivers,
+        } => messages.messages(),
         _ => 0,
     }
 }
@@ -73,6 +102,14 @@ fn describe(event: &Event) -> Option<(bool, String)> {
         )),
         Event::NotListening { address, reason } => {
             trouble(format!("cannot receive {address}: {reason}"))
+        }
+        Event::Unconfirmed { messages, cause } => {
+            let why = match cause {
+                UnconfirmedCause::NewLife => "accepted before this node was excluded",
+                _ => "no receiver is left",
+            };
+            let line = format!("NOT CONFIRMED: {}: {why}", printable(&messages.to_string()));
+            Some((*cause == UnconfirmedCause::NewLife, line))
         }
         Event::Excluded => trouble(
             "EXCLUDED: the cluster took this node for dead; it comes back by itself and misses \

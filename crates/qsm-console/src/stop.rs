@@ -1,7 +1,8 @@
 //! SIGINT and SIGTERM: the first asks a command to end well, the second ends it at once.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::Instant;
 
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag;
@@ -13,7 +14,7 @@ const KILLED: i32 = 130;
 
 /// A flag that the user raises to end the command.
 #[derive(Debug, Clone, Default)]
-pub struct Stop(Arc<AtomicBool>);
+pub struct Stop(Arc<AtomicBool>, Arc<OnceLock<Instant>>);
 
 impl Stop {
     /// From now on signals ask instead of killing.
@@ -34,6 +35,12 @@ impl Stop {
     /// The flag itself, for threads of others.
     pub fn flag(&self) -> &AtomicBool {
         &self.0
+    }
+
+    /// When it was asked, as seen by whoever looks first.
+    #[must_use]
+    pub fn asked_at(&self) -> Option<Instant> {
+        self.is_asked().then(|| *self.1.get_or_init(Instant::now))
     }
 
     /// It was asked.

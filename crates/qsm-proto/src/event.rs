@@ -3,6 +3,7 @@ use qsm_wire::membership::{GroupRow, NodeRow, RegionRow};
 use qsm_wire::{GroupId, Incarnation, Origin, RegionId, ViewNumber};
 use std::collections::{BTreeSet, VecDeque};
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 /// A message on its way to the application. The bytes are lent for the duration of the call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -99,6 +100,32 @@ pub enum Event {
         /// How many packets.
         packets: u64,
     },
+    /// These messages were sent while this node was excluded: numbers `first..=last` of this
+    /// sender in this group lie between the last one of the former life and the first one of this.
+    Missed {
+        /// The group.
+        group: GroupId,
+        /// The sender.
+        sender: Origin,
+        /// First message missed.
+        first: u64,
+        /// Last message missed.
+        last: u64,
+    },
+    /// Messages that this node has accepted, in that life, and that not all receivers are known to
+    /// have. They are not sent any more; some or all of them may have arrived at some or all.
+    Unconfirmed {
+        /// The group's name; empty if this node has left it.
+        group: Arc<str>,
+        /// The life they were accepted in, which numbers them.
+        incarnation: Incarnation,
+        /// First message.
+        first: u64,
+        /// Last message.
+        last: u64,
+        /// Why they are given up.
+        cause: UnconfirmedCause,
+    },
     /// Receive this multicast address from now on.
     Listen {
         /// The address.
@@ -146,6 +173,16 @@ pub enum Event {
         /// The regions.
         rows: Vec<RegionRow>,
     },
+}
+
+/// Why messages are not sent any more although not all receivers are known to have them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum UnconfirmedCause {
+    /// The cluster took the sender for dead; it has begun a new life, and its old streams are void.
+    NewLife,
+    /// No receiver of them is left: the last one left, or died, without having acknowledged them.
+    NoReceivers,
 }
 
 /// Events on their way to the application, at most [`Events::MAX`].

@@ -53,7 +53,7 @@ pub mod view;
 
 pub use config::{Config, ConfigError, Limits, Pace, Recovery};
 pub use endpoint::{Endpoint, Publication};
-pub use event::{Deliver, Delivery, Event, Events, PublishError};
+pub use event::{Deliver, Delivery, Event, Events, PublishError, UnconfirmedCause};
 pub use outbox::{Outbox, Reason, Transmit};
 pub use priority::Priority;
 pub use receive::{Datagram, Run};

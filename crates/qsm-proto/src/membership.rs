@@ -229,6 +229,12 @@ impl Membership {
         self.groups.name(group)
     }
 
+    /// The names of the groups by their numbers of the life before; to be asked once, at the
+    /// beginning of a life.
+    pub(crate) fn take_former_names(&mut self) -> BTreeMap<GroupId, Arc<str>> {
+        self.groups.take_former()
+    }
+
     /// The newest views of the regions that concern this node, by region.
     pub fn views(&self) -> impl Iterator<Item = &Arc<RegionView>> {
         self.regions.views()

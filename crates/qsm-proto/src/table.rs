@@ -74,6 +74,13 @@ impl<V: Default + PartialEq> GroupTable<V> {
         self.slots.iter_mut().flatten().map(|(_, value)| value)
     }
 
+    /// All groups that have a value, by number.
+    pub(crate) fn into_sorted(self) -> Vec<(GroupId, V)> {
+        let mut values: Vec<_> = self.slots.into_iter().flatten().collect();
+        values.sort_unstable_by_key(|(group, _)| *group);
+        values
+    }
+
     /// Where the group is, or would be.
     fn slot(&self, group: GroupId) -> usize {
         let mut at = self.home(group);

@@ -1,11 +1,13 @@
 use core::any::Any;
 use core::fmt;
 use std::io;
+use std::sync::Arc;
 use std::time::Duration;
 
 use qsm_gms::ServiceConfigError;
 use qsm_net::{Interface, InterfaceError, PortError, ThreadError};
 use qsm_proto::ConfigError;
+use qsm_wire::Incarnation;
 
 use crate::shard::CORES_MAX;
 
@@ -212,6 +214,43 @@ impl fmt::Display for CloseReason {
     }
 }
 
+/// Messages of one group that a node accepted in one of its lives and that not all receivers are
+/// known to have. Some or all of them may have arrived at some or all.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unconfirmed {
+    /// The group's name; empty if the node has left it.
+    pub group: Arc<str>,
+    /// The life that they were accepted in, and that numbers them.
+    pub incarnation: Incarnation,
+    /// Number of the first message.
+    pub first: u64,
+    /// Number of the last message.
+    pub last: u64,
+}
+
+impl Unconfirmed {
+    /// How many messages.
+    #[must_use]
+    pub fn messages(&self) -> u64 {
+        self.last.saturating_sub(self.first) + 1
+    }
+}
+
+impl fmt::Display for Unconfirmed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            group,
+            incarnation,
+            first,
+            last,
+        } = self;
+        write!(f, "group {group} {first}..={last} of life {incarnation}")
+    }
+}
+
+/// Ranges that a text names; the rest is counted.
+const RANGES_SHOWN: usize = 16;
+
 /// Why a request to a node failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
@@ -232,6 +271,45 @@ pub enum RequestError {
         /// How long.
         after: Duration,
     },
+    /// The cluster took this node for dead, and it came back in a new life. Its old streams are
+    /// void, so these messages, accepted before, are not sent any more, and not all receivers are
+    /// known to have them. What was accepted since has arrived. Told once: the next flush is about
+    /// what comes after.
+    Unconfirmed {
+        /// Which messages; of each group and life in ascending order.
+        ranges: Vec<Unconfirmed>,
+        /// How many more there are of which nothing exact is kept: there were too many ranges.
+        more: u64,
+    },
+}
+
+impl RequestError {
+    /// The answers of several cores as one. What is unconfirmed at any of them comes first: it
+    /// would not be told again.
+    pub(crate) fn join<T>(
+        answers: impl IntoIterator<Item = Result<T, Self>>,
+    ) -> Result<Vec<T>, Self> {
+        let (mut done, mut failed) = (Vec::new(), None);
+        let (mut all, mut rest) = (Vec::new(), 0);
+        for answer in answers {
+            match answer {
+                Ok(answer) => done.push(answer),
+                Err(Self::Unconfirmed { ranges, more }) => {
+                    all.extend(ranges);
+                    rest += more;
+                }
+                Err(error) => failed = failed.or(Some(error)),
+            }
+        }
+        match failed {
+            _ if !all.is_empty() => Err(Self::Unconfirmed {
+                ranges: all,
+                more: rest,
+            }),
+            Some(error) => Err(error),
+            None => Ok(done),
+        }
+    }
 }
 
 impl fmt::Display for RequestError {
@@ -244,6 +322,24 @@ impl fmt::Display for RequestError {
             ),
             Self::Refused { reason } => f.write_str(reason),
             Self::Timeout { doing, after } => write!(f, "no success within {after:?}: {doing}"),
+            Self::Unconfirmed { ranges, more } => {
+                let messages: u64 = ranges.iter().map(Unconfirmed::messages).sum();
+                write!(
+                    f,
+                    "this node was excluded from the cluster, and {} messages that it had accepted \
+                     before are not known to have reached all receivers: ",
+                    messages + more
+                )?;
+                for (at, range) in ranges.iter().take(RANGES_SHOWN).enumerate() {
+                    write!(f, "{}{range}", if at == 0 { "" } else { ", " })?;
+                }
+                let shown = ranges.iter().take(RANGES_SHOWN).map(Unconfirmed::messages);
+                let hidden = messages + more - shown.sum::<u64>();
+                if hidden > 0 {
+                    write!(f, ", and {hidden} more messages")?;
+                }
+                f.write_str("; send them again if receivers can bear to get them twice")
+            }
         }
     }
 }

@@ -1,9 +1,10 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use qsm_proto::UnconfirmedCause;
 use qsm_wire::{Incarnation, Origin, RegionId, ViewNumber};
 
-use crate::error::CloseReason;
+use crate::error::{CloseReason, Unconfirmed};
 
 /// Something that happened to a node, beside messages.
 ///
@@ -27,7 +28,8 @@ pub enum Event {
     /// new life, and misses what was sent meanwhile.
     Excluded,
     /// These messages will never be delivered here: numbers `first..=last` of this sender in this
-    /// group.
+    /// group. They were lost with a sender that died, or were sent while this node was excluded:
+    /// then this comes with the first message that the sender sends afterwards.
     Lost {
         /// The group's name; empty if the node has left it.
         group: Arc<str>,
@@ -83,6 +85,16 @@ pub enum Event {
     },
     /// This node's own membership service has given way to another one.
     ServiceYielded,
+    /// Messages that this node had accepted are not sent any more, and not all receivers are known
+    /// to have them.
+    Unconfirmed {
+        /// Which.
+        messages: Unconfirmed,
+        /// Why. After [`UnconfirmedCause::NewLife`] they are also named by the error of
+        /// [`Node::flush`](crate::Node::flush); after [`UnconfirmedCause::NoReceivers`] there was
+        /// nobody left to have them.
+        cause: UnconfirmedCause,
+    },
     /// A subscription's queue is full, and messages were dropped: its reader is too slow. Told at
     /// most once a second for each subscription.
     SlowConsumer {

@@ -53,7 +53,7 @@ mod runtime;
 mod shard;
 mod snapshot;
 
-pub use error::{CloseReason, RecvError, RequestError, SendError, StartError};
+pub use error::{CloseReason, RecvError, RequestError, SendError, StartError, Unconfirmed};
 pub use event::Event;
 pub use handle::builder::Builder;
 pub use handle::events::Events;
@@ -79,6 +79,6 @@ pub use qsm_net::{
     ThreadError, ThreadReport, choose_interface, interfaces,
 };
 pub use qsm_proto::view::Layout;
-pub use qsm_proto::{ConfigError, Limits, Pace, Recovery, Stats};
+pub use qsm_proto::{ConfigError, Limits, Pace, Recovery, Stats, UnconfirmedCause};
 pub use qsm_wire::membership::{GROUP_NAME_BYTES_MAX, GroupRow, Member, NodeRow, RegionRow};
 pub use qsm_wire::{ChannelId, GroupId, Incarnation, NodeId, Origin, RegionId, ViewNumber};

@@ -8,6 +8,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use clap::Args;
+use qsm::RequestError;
 use qsm_console::after_help;
 use qsm_console::failure::Failure;
 use qsm_console::figures;
@@ -94,12 +95,16 @@ pub(crate) fn run(args: &PubArgs) -> Result<(), Failure> {
     work.progress.clear();
     // What was accepted gets through also when reading has failed.
     let delivered = deliver(&member, args.flush_timeout);
+    let deserted = deserted(&publishers);
+    // It ends in any case; what matters was told by the flush.
+    member.shut_down(Duration::from_secs(2));
     notices.drain();
     if args.node.network.verbose {
         member.report();
     }
     outcome.and(delivered)?;
-    eprintln!("{}", work.summary());
+    let reached = reached(args, deserted, notices.unheard);
+    eprintln!("{}; {reached}", work.summary());
     Ok(())
 }
 
@@ -151,18 +156,47 @@ fn too_few(args: &PubArgs, publisher: &Speaker) -> Failure {
 }
 
 fn deliver(member: &Member, timeout: Duration) -> Result<(), Failure> {
-    let flushed = member.flush(timeout);
-    // It ends in any case; what matters was told by the flush.
-    member.shut_down(Duration::from_secs(2));
-    flushed.map_err(|error| {
-        let failure = Failure::from(error);
-        Failure {
+    member.flush(timeout).map_err(|error| match error {
+        RequestError::Timeout { .. } => Failure {
             remedy: "look for receivers that hang or lose too much, or give a longer \
                      --flush-timeout"
                 .to_owned(),
-            ..failure
-        }
+            ..Failure::from(error)
+        },
+        error => error.into(),
     })
+}
+
+/// How many of the groups have no receiver now. Of a node that has ended none is known.
+fn deserted(publishers: &[Speaker]) -> usize {
+    let empty = |publisher: &&Speaker| publisher.members() == Ok(0);
+    publishers.iter().filter(empty).count()
+}
+
+/// Who has what was published, after a flush that found nothing wrong.
+fn reached(args: &PubArgs, deserted: usize, unheard: u64) -> String {
+    let whose = match (deserted, args.groups.len()) {
+        (0, _) if unheard > 0 => {
+            return format!(
+                "all receivers that are there have everything, and {} messages are not known to \
+                 have reached those that left",
+                figures::count(unheard)
+            );
+        }
+        (0, _) => return "all receivers have everything".to_owned(),
+        (_, 1) => String::new(),
+        (some, all) => format!(" in {some} of {all} groups"),
+    };
+    let had = args.wait_members > 0 || unheard > 0;
+    let there = if had { "left" } else { "there" };
+    let unknown = match unheard {
+        0 => String::new(),
+        some => {
+            let some = figures::count(some);
+            format!(", and {some} messages are not known to have reached any")
+        }
+    };
+    format!("no receiver is {there}{whose}{unknown}")
 }
 
 /// Messages, or why there are no more.
@@ -317,9 +351,6 @@ impl<'a> Work<'a> {
             [one] => format!("group {}", one.group()),
             many => format!("{} groups", many.len()),
         };
-        format!(
-            "qsm: published {} to {groups}; all receivers have everything",
-            self.figures()
-        )
+        format!("qsm: published {} to {groups}", self.figures())
     }
 }

@@ -1,7 +1,6 @@
 //! `qsm sub`: messages of groups, printed, hashed or stored.
 
 use std::collections::BTreeSet;
-use std::io::{self, ErrorKind, Write};
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::thread;
@@ -22,6 +21,7 @@ use crate::group_hashes::GroupHashes;
 use crate::member::Member;
 use crate::pattern::Patterns;
 use crate::record::{Format, Record};
+use crate::spool::Spool;
 use crate::store::Store;
 
 /// How often signals and events are looked at while nothing comes.
@@ -81,6 +81,10 @@ pub(crate) struct SubArgs {
     /// [default: 64M; with --attach what the engine gives, 4M]
     #[arg(long, value_name = "BYTES", value_parser = size)]
     pub(crate) queue: Option<usize>,
+    /// Once asked to end by SIGTERM or Ctrl-C: how long what has been received may take to be
+    /// written
+    #[arg(long, value_name = "SECONDS", default_value = "5", value_parser = seconds)]
+    pub(crate) drain_timeout: Duration,
     /// The node.
     #[command(flatten)]
     pub(crate) node: NodeOptions,
@@ -92,33 +96,85 @@ pub(crate) struct SubArgs {
 /// Runs the command.
 ///
 /// # Errors
-/// It cannot receive or cannot write; [`Code::Incomplete`] if messages were lost or dropped.
+/// It cannot receive or cannot write; [`Code::Incomplete`] if messages were lost, missed, dropped or
+/// not written.
 pub(crate) fn run(args: &SubArgs) -> Result<(), Failure> {
     let patterns = Patterns::parse(&args.groups)?;
-    let mut output = Output::new(args)?;
     let stop = Stop::on_signals()?;
+    let mut output = Output::new(args, &stop)?;
     let member = Member::start(&args.node, &args.attach)?;
     let mut notices = Notices::new(member.events(), args.node.network.verbose);
     let mut source = Source::new(&member, patterns, args)?;
     let outcome = receive(args, &mut source, &mut output, &mut notices, &stop);
+    let unread = if stop.is_asked() {
+        drain(&mut source, &mut output, &mut notices)
+    } else {
+        Ok(0)
+    };
     let written = output.finish();
     notices.drain();
     let dropped = source.dropped();
+    let unwritten = unread.as_ref().map_or(0, |unread| *unread) + output.unwritten();
+    if stop.is_asked() {
+        let written = output.messages - output.unwritten();
+        eprintln!(
+            "qsm: asked to end: {} messages written, {} not",
+            figures::count(written),
+            figures::count(unwritten)
+        );
+    }
     if args.node.network.verbose {
         member.report();
     }
-    // Everything received is written.
+    // Everything received is written, or is not going to be.
     member.shut_down(GOODBYE);
-    outcome.and(written)?;
-    match notices.lost + dropped {
-        0 => Ok(()),
-        missing => Err(Failure::new(
-            Code::Incomplete,
-            format!("{missing} messages were lost or dropped"),
-            "see the lines above: LOST is between sender and here, SLOW is this program's output; \
-             a larger --queue or --receive-buffer may help",
-        )),
+    outcome.and(unread).and(written)?;
+    complete(notices.lost + dropped, unwritten, &notices)
+}
+
+/// Fails if something is missing, and says what.
+fn complete(lost: u64, unwritten: u64, notices: &Notices) -> Result<(), Failure> {
+    let mut causes = Vec::new();
+    if lost > 0 {
+        causes.push(format!("{lost} messages were lost or dropped"));
     }
+    if unwritten > 0 {
+        causes.push(format!(
+            "{unwritten} messages were received and not written"
+        ));
+    }
+    causes.extend(notices.absences.tell());
+    if causes.is_empty() {
+        return Ok(());
+    }
+    Err(Failure::new(
+        Code::Incomplete,
+        causes.join("; "),
+        "see the lines above: LOST is between sender and here, SLOW is this program's output; \
+         a larger --queue or --receive-buffer may help, against exclusion a host that does not \
+         pause, against unwritten messages a longer --drain-timeout",
+    ))
+}
+
+/// Writes what has been received and not read, until there is no time left. Returns how many
+/// messages were left over.
+fn drain(source: &mut Source, output: &mut Output, notices: &mut Notices) -> Result<u64, Failure> {
+    let (mut messages, mut bytes) = source.queued();
+    let mut unread = 0;
+    while messages > 0 && bytes > 0 {
+        let Ok(Some(message)) = source.recv(Instant::now()) else {
+            break;
+        };
+        messages -= 1;
+        bytes = bytes.saturating_sub(message.bytes().len());
+        if output.closed() || output.is_over() {
+            unread += 1;
+        } else {
+            notices.absences.heard(&message);
+            output.add(&message)?;
+        }
+    }
+    Ok(unread)
 }
 
 fn receive(
@@ -130,7 +186,7 @@ fn receive(
 ) -> Result<(), Failure> {
     let mut last = Instant::now();
     let mut count = 0;
-    while !stop.is_asked() && !output.closed {
+    while !stop.is_asked() && !output.closed() {
         source.update()?;
         notices.drain();
         let idle_at = args.until_idle.map(|idle| last + idle);
@@ -142,6 +198,7 @@ fn receive(
         // After the first message only those that are there already: what has been taken is to
         // be written soon.
         while let Some(message) = source.recv(until)? {
+            notices.absences.heard(&message);
             output.add(&message)?;
             last = Instant::now();
             until = last;
@@ -149,9 +206,12 @@ fn receive(
             if args.count == Some(count) {
                 return Ok(());
             }
-            if last >= look_at {
+            if last >= look_at || stop.is_asked() {
                 break;
             }
+        }
+        if source.queued().0 == 0 {
+            notices.absences.idle();
         }
         output.flush()?;
     }
@@ -247,6 +307,18 @@ impl Source {
         }
     }
 
+    /// Messages that have been received and not read, and their bytes; of an engine that only knows
+    /// the bytes, as many messages as there may be.
+    fn queued(&self) -> (usize, usize) {
+        match &self.attached {
+            None => (self.fan.queued(), usize::MAX),
+            Some(subscription) => match subscription.queued_bytes() {
+                0 => (0, 0),
+                bytes => (usize::MAX, bytes),
+            },
+        }
+    }
+
     /// Messages dropped because this program was too slow.
     fn dropped(&self) -> u64 {
         let attached = self.attached.as_ref().map(attach::Subscription::dropped);
@@ -301,15 +373,18 @@ struct Output {
     /// Messages are written to stdout.
     print: bool,
     pending: Vec<u8>,
-    /// Whoever read stdout has gone.
-    closed: bool,
+    /// Messages in it.
+    pending_messages: u64,
+    spool: Spool,
+    stop: Stop,
+    drain_timeout: Duration,
     messages: u64,
     bytes: u64,
     verbose: bool,
 }
 
 impl Output {
-    fn new(args: &SubArgs) -> Result<Self, Failure> {
+    fn new(args: &SubArgs, stop: &Stop) -> Result<Self, Failure> {
         let format = match (args.frames, args.json, args.raw, args.tag) {
             (true, ..) => Format::Frames,
             (_, true, ..) => Format::Json,
@@ -328,7 +403,10 @@ impl Output {
             store,
             hashes: args.hash.then(GroupHashes::default),
             pending: Vec::new(),
-            closed: false,
+            pending_messages: 0,
+            spool: Spool::of_stdout()?,
+            stop: stop.clone(),
+            drain_timeout: args.drain_timeout,
             messages: 0,
             bytes: 0,
             verbose: args.node.network.verbose,
@@ -350,6 +428,7 @@ impl Output {
         if let Some(hashes) = &mut self.hashes {
             hashes.add(record.group, &self.pending[begin..]);
         }
+        self.pending_messages += u64::from(self.print);
         match self.print {
             true if self.pending.len() >= OUT_BYTES => self.write(),
             true => Ok(()),
@@ -378,25 +457,44 @@ impl Output {
             eprintln!("qsm: received {count} messages, {bytes}");
         }
         let written = self.write();
-        flushed.and(written)
+        let finished = self.spool.finish(|| self.is_over());
+        flushed.and(written).and(finished)
+    }
+
+    /// Asked to end, and the time for that has passed.
+    fn is_over(&self) -> bool {
+        let asked = self.stop.asked_at();
+        asked.is_some_and(|asked| asked.elapsed() >= self.drain_timeout)
+    }
+
+    /// Whoever read stdout has gone.
+    fn closed(&self) -> bool {
+        self.print && self.spool.is_closed()
+    }
+
+    /// Messages that were to be printed, and are not known to be.
+    fn unwritten(&self) -> u64 {
+        match self.print && !self.closed() {
+            true => self.messages - self.spool.written(),
+            false => 0,
+        }
     }
 
     fn write(&mut self) -> Result<(), Failure> {
         if self.pending.is_empty() {
             return Ok(());
         }
-        let mut stdout = io::stdout().lock();
-        let written = stdout
-            .write_all(&self.pending)
-            .and_then(|()| stdout.flush());
-        self.pending.clear();
-        match written {
-            // As for any filter: the reader has seen enough.
-            Err(error) if error.kind() == ErrorKind::BrokenPipe => {
-                self.closed = true;
-                Ok(())
-            }
-            other => other.map_err(|error| Failure::io("write to stdout", &error)),
+        let over = || {
+            self.stop
+                .asked_at()
+                .is_some_and(|at| at.elapsed() >= self.drain_timeout)
+        };
+        if self
+            .spool
+            .put(&mut self.pending, self.pending_messages, over)?
+        {
+            self.pending_messages = 0;
         }
+        Ok(())
     }
 }

@@ -46,8 +46,13 @@ impl Running {
 
     /// Asks it to end.
     pub(crate) fn terminate(&self) {
+        self.signal("-TERM");
+    }
+
+    /// Sends it a signal, as `kill` names it.
+    pub(crate) fn signal(&self, name: &str) {
         let pid = self.0.id().to_string();
-        let killed = Command::new("kill").args(["-TERM", &pid]).status().unwrap();
+        let killed = Command::new("kill").args([name, &pid]).status().unwrap();
         assert!(killed.success());
     }
 }

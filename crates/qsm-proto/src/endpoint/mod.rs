@@ -1,5 +1,6 @@
 //! One node's protocol: routes datagrams, commands and timers to the parts that own the state.
 
+mod absence;
 mod core;
 mod data;
 mod departures;
@@ -16,6 +17,7 @@ mod views;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::ops::Bound;
+use std::sync::Arc;
 
 use qsm_wire::{
     Body, ChannelId, DecodeError, GroupId, Header, Kind, NodeId, Origin, Packet, RegionId,
@@ -61,6 +63,9 @@ pub struct Endpoint {
     /// What was sent on channels that are not known any more.
     pasts: Pasts,
     departures: Departures,
+    /// Where senders stood in groups when the former life ended, by the group's name, until this
+    /// life has a number for it.
+    former: BTreeMap<Arc<str>, Vec<(Origin, u64)>>,
     meter: Meter,
     subscriptions: BTreeSet<GroupId>,
     /// Groups whose subscription the application has given up, by the request that says so to
@@ -99,6 +104,7 @@ impl Endpoint {
             pool: BlockPool::new(config.limits.send_bytes),
             pasts: Pasts::default(),
             departures: Departures::default(),
+            former: BTreeMap::new(),
             meter: Meter::new(&config.pace, now),
             core: Core::new(config, seed, now),
             regions: BTreeMap::new(),

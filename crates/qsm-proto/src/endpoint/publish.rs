@@ -39,6 +39,7 @@ impl Endpoint {
             .membership
             .exit(now, role, names, &mut self.core.outbox);
         if let Some(names) = given_up {
+            names.iter().for_each(|name| self.forget_former(name));
             self.exiting.insert(request, names);
             self.subscribe();
         }

@@ -120,10 +120,17 @@ impl Routes {
         entered.then_some((route.spread.regions(), &mut route.numbering))
     }
 
-    /// A new life numbers its messages from 1 again.
+    /// The number of the next message to a group.
+    pub(super) fn next_number(&self, group: GroupId) -> u64 {
+        let route = self.routes.get(group);
+        route.map_or(1, |route| route.numbering.next())
+    }
+
+    /// A new life numbers its messages from 1 again, and may not publish to a group before it has
+    /// been named again: until then it has no regions, and messages would go nowhere.
     pub(super) fn forget_numbers(&mut self) {
         for route in self.routes.values_mut() {
-            route.numbering = Numbering::new(1, route.numbering.entered());
+            route.numbering = Numbering::default();
         }
     }
 }
@@ -151,6 +158,8 @@ mod tests {
         routes.enter(group, true);
         assert_eq!(next(&mut routes), Some(2));
         routes.forget_numbers();
+        assert_eq!(next(&mut routes), None, "not before it is named again");
+        routes.enter(group, true);
         assert_eq!(next(&mut routes), Some(1));
     }
 

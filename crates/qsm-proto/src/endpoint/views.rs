@@ -101,7 +101,10 @@ impl Endpoint {
             Change::Admitted { origin, fresh } => self.admitted(origin, fresh),
             Change::Region { region, groups, .. } => self.region_groups(region, groups),
             Change::View(view) => self.view(now, &view),
-            Change::Closed { region } => self.remove(region),
+            Change::Closed { region } => {
+                self.report_unheard(region, Some(u64::MAX));
+                self.remove(region);
+            }
             Change::Settled {
                 region,
                 view,
@@ -111,6 +114,7 @@ impl Endpoint {
             Change::BatchEnd => self.batch_end(now, out),
             Change::Excluded => self.core.events.push(Event::Excluded),
             Change::Named { group, name } => {
+                self.recall(group, &name);
                 // A publisher that is not confirmed is not told of all regions of the group.
                 self.routes
                     .enter(group, self.membership.holds(Role::Publisher, &name));
@@ -153,11 +157,11 @@ impl Endpoint {
     /// A new life begins with nothing: the views, streams and numbers of the last one are void.
     fn admitted(&mut self, origin: Origin, fresh: bool) {
         if fresh {
+            self.report_former_life();
             let ids: Vec<RegionId> = self.regions.keys().copied().collect();
             for id in ids {
                 self.remove(id);
             }
-            self.core.cursors.forget_all();
             self.routes.forget_numbers();
             self.pasts.clear();
             self.departures.clear();
@@ -220,10 +224,19 @@ impl Endpoint {
         self.channels.insert(view.channel(), id);
         region.ring.set_view(now, view.clone(), me);
         region.receivers = region.other_receivers(me);
+        // Leaving members still recover what was sent before they left.
+        let alive = region.history.oldest_alive();
         if let Some(sender) = &mut region.sender {
             sender.open_view(now, view.number());
-            // Leaving members still recover what was sent before they left.
-            match region.history.oldest_alive() {
+            let upto = alive.map_or(Some(u64::MAX), |view| sender.last_before(view));
+            self.report_unheard(id, upto);
+        }
+        if let Some(sender) = self
+            .regions
+            .get_mut(&id)
+            .and_then(|region| region.sender.as_mut())
+        {
+            match alive {
                 Some(view) => sender.forget_views_before(now, &mut self.pool, view),
                 None => sender.no_receivers(&mut self.pool),
             }

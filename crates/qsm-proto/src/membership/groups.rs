@@ -46,6 +46,8 @@ struct Group {
 pub(super) struct Groups {
     by_name: BTreeMap<Arc<str>, Group>,
     names: BTreeMap<GroupId, Arc<str>>,
+    /// What numbers meant in the life before, until that is asked.
+    former: BTreeMap<GroupId, Arc<str>>,
     bytes: usize,
 }
 
@@ -202,12 +204,17 @@ impl Groups {
         true
     }
 
-    /// A new life begins: numbers are void.
+    /// A new life begins: numbers are void. What they meant can be asked once.
     pub(super) fn forget_numbers(&mut self) {
-        self.names.clear();
+        self.former = core::mem::take(&mut self.names);
         for group in self.by_name.values_mut() {
             group.id = None;
         }
+    }
+
+    /// What numbers meant in the life before.
+    pub(super) fn take_former(&mut self) -> BTreeMap<GroupId, Arc<str>> {
+        core::mem::take(&mut self.former)
     }
 
     pub(super) fn id(&self, name: &str) -> Option<GroupId> {

@@ -5,6 +5,8 @@
 //! between regions, or that it must wait for one that is still on its way through the region the
 //! node has left. They also say which groups this node delivers.
 
+use std::collections::BTreeMap;
+
 use qsm_wire::{Chunk, GroupId, Origin};
 
 use crate::table::GroupTable;
@@ -17,6 +19,13 @@ pub enum Verdict {
     /// Deliver it, but first report the numbers `first..number` as lost.
     DeliverAfterLoss {
         /// First lost number.
+        first: u64,
+        /// The message's own number.
+        number: u64,
+    },
+    /// Deliver it, but first report that `first..number` were sent while this node was excluded.
+    DeliverAfterAbsence {
+        /// First number missed.
         first: u64,
         /// The message's own number.
         number: u64,
@@ -37,6 +46,9 @@ pub struct Cursors {
     /// The place in `next` that was used last: most messages come from the sender of the one
     /// before.
     recent: usize,
+    /// The number expected next when this node's former life ended, of those senders and groups
+    /// that nothing has come from since.
+    former: BTreeMap<(GroupId, Origin), u64>,
 }
 
 impl Cursors {
@@ -79,19 +91,51 @@ impl Cursors {
         if !self.subscribed(group) {
             return Verdict::NotSubscribed;
         }
+        if let Some(mut next) = self.former.remove(&(group, sender)) {
+            let verdict = match advance(&mut next, low) {
+                Verdict::DeliverAfterLoss { first, number } => {
+                    Verdict::DeliverAfterAbsence { first, number }
+                }
+                other => other,
+            };
+            *self.table(sender).entry(group) = next;
+            return verdict;
+        }
         let number = u64::from(low).max(1);
         *self.table(sender).entry(group) = number + 1;
         Verdict::Deliver(number)
     }
 
+    /// Where a sender's messages to a group stood when this node's former life ended: what was
+    /// sent between that and the next message is missed.
+    pub fn recall(&mut self, group: GroupId, sender: Origin, next: u64) {
+        self.former.insert((group, sender), next);
+    }
+
+    /// The application has given up a group: nothing of it is missed.
+    pub fn forget_former(&mut self, group: GroupId) {
+        self.former.retain(|(other, _), _| *other != group);
+    }
+
     /// The sender is gone for good.
     pub fn forget(&mut self, sender: Origin) {
         self.next.retain(|(origin, _)| *origin != sender);
+        self.former.retain(|(_, origin), _| *origin != sender);
     }
 
-    /// Forgets all senders (a new life); subscriptions stay.
-    pub fn forget_all(&mut self) {
-        self.next.clear();
+    /// Forgets all senders (a new life), and tells where they stood; subscriptions stay. Those of
+    /// the life before that nothing has come from since still stand there.
+    pub fn forget_all(&mut self) -> Vec<(GroupId, Origin, u64)> {
+        let former = core::mem::take(&mut self.former).into_iter();
+        let mut stood: Vec<_> = former
+            .map(|((group, sender), next)| (group, sender, next))
+            .collect();
+        for (sender, next) in self.next.drain(..) {
+            let groups = next.into_sorted().into_iter();
+            let begun = groups.filter(|(_, next)| *next != 0);
+            stood.extend(begun.map(|(group, next)| (group, sender, next)));
+        }
+        stood
     }
 
     /// The number that the sender's next message to this group should have, once it has sent one
@@ -136,7 +180,7 @@ fn advance(next: &mut u64, low: u32) -> Verdict {
 }
 
 /// The number nearest to `next` that ends in the 32 bits `low`.
-fn extend(next: u64, low: u32) -> u64 {
+pub(crate) fn extend(next: u64, low: u32) -> u64 {
     let ahead = low.wrapping_sub(Chunk::low(next));
     if ahead < 1 << 31 {
         next.saturating_add(u64::from(ahead))
@@ -190,6 +234,31 @@ mod tests {
         cursors.forget(SENDER);
         assert_eq!(cursors.take(other, GROUP, 9), Verdict::Duplicate);
         assert_eq!(cursors.take(SENDER, GROUP, 3), Verdict::Deliver(3));
+    }
+
+    #[test]
+    fn what_was_sent_during_an_absence_is_missed_and_not_lost() {
+        let mut cursors = Cursors::default();
+        cursors.subscribe(GROUP);
+        assert_eq!(cursors.take(SENDER, GROUP, 5), Verdict::Deliver(5));
+        let stood = cursors.forget_all();
+        assert_eq!(stood, [(GROUP, SENDER, 6)]);
+        cursors.recall(GROUP, SENDER, 6);
+        assert_eq!(cursors.forget_all(), stood, "a second absence");
+        cursors.recall(GROUP, SENDER, 6);
+        let (first, number) = (6, 9);
+        assert_eq!(
+            cursors.take(SENDER, GROUP, 9),
+            Verdict::DeliverAfterAbsence { first, number }
+        );
+        assert_eq!(cursors.take(SENDER, GROUP, 10), Verdict::Deliver(10));
+        cursors.forget_all();
+        cursors.recall(GROUP, SENDER, 11);
+        assert_eq!(cursors.take(SENDER, GROUP, 11), Verdict::Deliver(11));
+        cursors.forget_all();
+        cursors.recall(GROUP, SENDER, 12);
+        cursors.forget_former(GROUP);
+        assert_eq!(cursors.take(SENDER, GROUP, 20), Verdict::Deliver(20));
     }
 
     #[test]

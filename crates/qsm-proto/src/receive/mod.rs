@@ -22,6 +22,7 @@ mod run;
 mod store;
 mod stream;
 
+pub(crate) use cursor::extend;
 pub use cursor::{Cursors, Verdict};
 pub use datagram::Datagram;
 pub use gaps::{Gap, Gaps, Waiters};

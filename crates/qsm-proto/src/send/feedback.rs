@@ -1,6 +1,6 @@
 //! What receivers say, and what follows from it.
 
-use qsm_wire::{Ack, ViewNumber};
+use qsm_wire::{Ack, Data, GroupId, ViewNumber};
 
 use super::store::Entry;
 use super::{BlockPool, Relief, SendStream};
@@ -126,20 +126,34 @@ impl SendStream {
         }
     }
 
+    /// The messages in packets up to this one that not everybody is known to have, sent or not, in
+    /// the order of the packets: group, and the low 32 bits of the number. A message that lies in
+    /// several packets comes several times. They are read from the packets, so that taking a
+    /// message costs nothing for it.
+    pub fn unstable(&self, upto: u64) -> impl Iterator<Item = (GroupId, u32)> {
+        let packets = self.store.kept(upto).filter_map(Data::read_again);
+        packets.flat_map(|packet| packet.chunks().map(|chunk| (chunk.group, chunk.message)))
+    }
+
+    /// The last packet of the views before this one; `None` if it is not known.
+    pub fn last_before(&self, view: ViewNumber) -> Option<u64> {
+        let first = self.openings.iter().find(|opening| opening.view >= view);
+        match first {
+            // What is before the oldest opening still known may be of this view too.
+            Some(opening) if opening.view > view && opening.view == self.openings[0].view => None,
+            Some(opening) => Some(opening.start - 1),
+            None => Some(self.store.assembled()),
+        }
+    }
+
     /// No member of the views before this one is left: forgets their packets, sent or not, and
     /// returns their memory. Who has come later is not concerned with them (R-VIEW-6). Numbers
     /// already given are not given again.
     pub fn forget_views_before(&mut self, now: Instant, pool: &mut BlockPool, view: ViewNumber) {
-        let first = self.openings.iter().find(|opening| opening.view >= view);
-        let upto = match first {
-            // What is before the oldest opening still known may be of this view too.
-            Some(opening) if opening.view > view && opening.view == self.openings[0].view => return,
-            Some(opening) => opening.start - 1,
-            None => self.store.assembled(),
-        };
-        if upto <= self.stable_upto() {
+        let upto = self.last_before(view);
+        let Some(upto) = upto.filter(|upto| *upto > self.stable_upto()) else {
             return;
-        }
+        };
         let sent = upto.min(self.marks.highest);
         self.relief = Relief::default();
         self.arrive(sent);

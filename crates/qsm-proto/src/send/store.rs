@@ -201,6 +201,15 @@ impl Store {
         self.bytes(sequence, self.entry(sequence)?.length())
     }
 
+    /// The packets above `trail` up to this one, in order; beyond the closed ones the open one.
+    pub(super) fn kept(&self, upto: u64) -> impl Iterator<Item = &[u8]> {
+        let closed = (self.trail + 1..=upto.min(self.assembled()))
+            .filter_map(|sequence| self.packet(sequence));
+        let open = self.open.filter(|_| upto > self.assembled());
+        let open = open.zip(self.last.as_deref());
+        closed.chain(open.and_then(|(open, block)| block.get(usize::from(open.offset)..)))
+    }
+
     fn entry(&self, sequence: u64) -> Option<Entry> {
         let at = sequence.checked_sub(self.trail + 1)?;
         self.index.get(usize::try_from(at).ok()?).copied()

@@ -201,7 +201,8 @@ impl Attached {
     /// its groups has it. It also waits for what other processes of the engine have sent.
     ///
     /// # Errors
-    /// [`RequestError`]: timeout, or the engine has ended.
+    /// [`RequestError`]: timeout, the engine has ended, or [`RequestError::Unconfirmed`]: the
+    /// engine was excluded since the last flush; the messages named may be those of others.
     pub fn flush(&self, timeout: Duration) -> Result<(), RequestError> {
         let doing = "waiting for all receivers to have everything";
         let link = self.link();

@@ -278,6 +278,7 @@ impl Link {
             Failed::Closed { cause } => RequestError::Closed(CloseReason::EngineGone { cause }),
             Failed::Refused { reason } => RequestError::Refused { reason },
             Failed::Timeout { after } => RequestError::Timeout { doing, after },
+            Failed::Unconfirmed { ranges, more } => RequestError::Unconfirmed { ranges, more },
         }
     }
 

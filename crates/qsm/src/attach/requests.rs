@@ -19,14 +19,15 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use qsm_proto::UnconfirmedCause;
 use qsm_wire::{Incarnation, NodeId, Origin};
 
-use crate::error::RequestError;
+use crate::error::{RequestError, Unconfirmed};
 use crate::event::Event;
 use crate::handoff::message::Overflow;
 
 /// Version of the handshake, the requests and the rings. Both sides must have the same.
-pub(super) const VERSION: u32 = 1;
+pub(super) const VERSION: u32 = 2;
 /// Longest packet. A socket takes at least four of them.
 pub(super) const PACKET_BYTES_MAX: usize = 48 << 10;
 /// Bytes of names in one packet.
@@ -127,10 +128,24 @@ pub(super) enum Reply {
 /// A [`RequestError`] as it travels.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Failed {
-    Closed { cause: String },
-    Refused { reason: String },
-    Timeout { after: Duration },
+    Closed {
+        cause: String,
+    },
+    Refused {
+        reason: String,
+    },
+    Timeout {
+        after: Duration,
+    },
+    /// As many ranges as a packet holds; how many more messages.
+    Unconfirmed {
+        ranges: Vec<Unconfirmed>,
+        more: u64,
+    },
 }
+
+/// Ranges in a packet: each has a name, at most 255 bytes long.
+const RANGES_MAX: usize = 128;
 
 impl From<RequestError> for Failed {
     fn from(error: RequestError) -> Self {
@@ -143,6 +158,12 @@ impl From<RequestError> for Failed {
             RequestError::OnCoreThread => Self::Refused {
                 reason: error.to_string(),
             },
+            RequestError::Unconfirmed { mut ranges, more } => {
+                let rest = ranges.split_off(ranges.len().min(RANGES_MAX));
+                let rest: u64 = rest.iter().map(Unconfirmed::messages).sum();
+                let more = more + rest;
+                Self::Unconfirmed { ranges, more }
+            }
         }
     }
 }
@@ -303,6 +324,12 @@ impl Reply {
                     Failed::Closed { cause } => packet.u32(0).cut(cause).0,
                     Failed::Refused { reason } => packet.u32(1).cut(reason).0,
                     Failed::Timeout { after } => packet.u32(2).duration(*after).0,
+                    Failed::Unconfirmed { ranges, more } => {
+                        // No more than fit into a packet.
+                        let count = u32::try_from(ranges.len()).unwrap_or(u32::MAX);
+                        let packet = packet.u32(3).u64(*more).u32(count);
+                        ranges.iter().fold(packet, Writer::unconfirmed).0
+                    }
                 }
             }
             Self::Event(event) => encode_event(event).0,
@@ -348,6 +375,12 @@ impl Reply {
                     2 => Failed::Timeout {
                         after: rest.duration()?,
                     },
+                    3 => {
+                        let (more, count) = (rest.u64()?, rest.u32()?);
+                        let ranges = (0..count).map(|_| rest.unconfirmed());
+                        let ranges = ranges.collect::<Option<_>>()?;
+                        Failed::Unconfirmed { ranges, more }
+                    }
                     _ => return None,
                 },
             },
@@ -371,6 +404,7 @@ pub(super) fn travels(event: &Event) -> bool {
             | Event::LostPackets { .. }
             | Event::ServiceFound { .. }
             | Event::ServiceLost
+            | Event::Unconfirmed { .. }
     )
 }
 
@@ -393,6 +427,10 @@ fn encode_event(event: &Event) -> Writer {
         Event::LostPackets { sender, packets } => packet.u32(4).origin(*sender).u64(*packets),
         Event::ServiceFound { address } => packet.u32(5).cut(&address.to_string()),
         Event::ServiceLost => packet.u32(6),
+        Event::Unconfirmed { messages, cause } => {
+            let new_life = *cause == UnconfirmedCause::NewLife;
+            packet.u32(7).u32(u32::from(new_life)).unconfirmed(messages)
+        }
         // See `travels`.
         _ => packet.u32(0),
     }
@@ -421,6 +459,13 @@ fn decode_event(rest: &mut Rest<'_>) -> Option<Event> {
             address: rest.text()?.parse::<SocketAddr>().ok()?,
         },
         6 => Event::ServiceLost,
+        7 => Event::Unconfirmed {
+            cause: match rest.u32()? {
+                0 => UnconfirmedCause::NoReceivers,
+                _ => UnconfirmedCause::NewLife,
+            },
+            messages: rest.unconfirmed()?,
+        },
         _ => return None,
     })
 }
@@ -479,6 +524,14 @@ impl Writer {
         self
     }
 
+    fn unconfirmed(self, messages: &Unconfirmed) -> Self {
+        let packet = self.u32(messages.incarnation.0);
+        packet
+            .u64(messages.first)
+            .u64(messages.last)
+            .cut(&messages.group)
+    }
+
     fn text(&mut self, text: &str) {
         // A name of a group longer than that is refused by the node, and so it may be cut.
         let length = u16::try_from(text.len()).unwrap_or(u16::MAX);
@@ -495,6 +548,15 @@ impl<'a> Rest<'a> {
         let (first, rest) = self.0.split_first_chunk()?;
         self.0 = rest;
         Some(*first)
+    }
+
+    fn unconfirmed(&mut self) -> Option<Unconfirmed> {
+        Some(Unconfirmed {
+            incarnation: Incarnation(self.u32()?),
+            first: self.u64()?,
+            last: self.u64()?,
+            group: Arc::from(self.text()?),
+        })
     }
 
     fn u8(&mut self) -> Option<u8> {
@@ -559,6 +621,15 @@ mod tests {
         ]
     }
 
+    fn unconfirmed() -> Unconfirmed {
+        Unconfirmed {
+            group: "g".into(),
+            incarnation: Incarnation(3),
+            first: 4,
+            last: 5,
+        }
+    }
+
     fn replies() -> Vec<Reply> {
         let sender = Origin {
             node: NodeId(5),
@@ -590,6 +661,10 @@ mod tests {
             failed(Failed::Timeout {
                 after: Duration::from_secs(3),
             }),
+            failed(Failed::Unconfirmed {
+                ranges: vec![unconfirmed(), unconfirmed()],
+                more: 6,
+            }),
             Reply::Closed { cause: "z".into() },
         ];
         let incarnation = Incarnation(8);
@@ -607,6 +682,10 @@ mod tests {
                 address: "[fd00::1]:7".parse().unwrap(),
             },
             Event::ServiceLost,
+            Event::Unconfirmed {
+                messages: unconfirmed(),
+                cause: UnconfirmedCause::NewLife,
+            },
         ];
         assert!(events.iter().all(travels));
         replies.extend(events.map(Reply::Event));

@@ -36,6 +36,7 @@ use crate::handle::subscription::Membership;
 use crate::handoff::message::Overflow;
 use crate::handoff::sink::Sink;
 use crate::handoff::sleepers::Sleepers;
+use crate::handoff::void::Told;
 
 /// Requests of one process that wait for something at the same time.
 const REQUESTS_MAX: usize = 2 * REQUESTS_AT_ONCE;
@@ -80,6 +81,8 @@ pub(super) struct Session {
     table: Mutex<Table>,
     /// How far the process's ring was read.
     taken: AtomicU64,
+    /// What the process has been told of by each core when it flushed.
+    told: Vec<Told>,
     flushers: Sleepers,
 }
 
@@ -100,6 +103,7 @@ impl Session {
             memory: Arc::clone(memory),
             table: Mutex::default(),
             taken: AtomicU64::new(0),
+            told: node.told(),
             flushers: Sleepers::default(),
         }
     }
@@ -414,7 +418,8 @@ impl Session {
         let left = deadline.saturating_duration_since(Instant::now());
         // Until it is stable it counts as a request of the process, also when that is gone: so a
         // core thread has no more of them to look after than processes and requests are allowed.
-        self.node.flush_unless(left, || self.line.is_void())?;
+        self.node
+            .flush_unless(left, &self.told, || self.line.is_void())?;
         Ok(Reply::Done { id })
     }
 

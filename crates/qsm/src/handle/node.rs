@@ -18,9 +18,10 @@ use crate::handoff::mailbox::Mailbox;
 use crate::handoff::message::Delivery;
 use crate::handoff::reply::Answer;
 use crate::handoff::sink::Sink;
+use crate::handoff::void::Told;
 use crate::report::CoreReport;
 use crate::runtime::core::{probe, start};
-use crate::runtime::engine::Engines;
+use crate::runtime::engine::{Engine, Engines};
 use crate::shard::Share as CoreShare;
 use crate::snapshot::Snapshot;
 
@@ -246,15 +247,18 @@ impl Node {
     }
 
     /// Waits until everything accepted before this call is stable: every live member of its
-    /// groups has it, and nobody needs to keep it.
+    /// groups has it, and nobody needs to keep it. A group without members has nobody to wait for.
     ///
     /// # Errors
-    /// [`RequestError`]: timeout (what was accepted is still being delivered), or the node has
-    /// ended.
+    /// [`RequestError`]: timeout (what was accepted is still being delivered), the node has ended,
+    /// or [`RequestError::Unconfirmed`]: the node was excluded since the last flush, and these
+    /// messages may be missing at receivers.
     pub fn flush(&self, timeout: Duration) -> Result<(), RequestError> {
-        let doing = "waiting for all receivers to have everything";
-        let flush = |reply, deadline| Command::Flush { deadline, reply };
-        self.engines.ask_all(doing, Some(timeout), flush).map(drop)
+        let told = self
+            .engines
+            .iter()
+            .map(|engine| Arc::clone(&engine.shared.told));
+        self.flush_unless(timeout, &told.collect::<Vec<_>>(), || false)
     }
 
     /// A reader of all events from now on.
@@ -362,7 +366,8 @@ impl Node {
     ///
     /// # Errors
     /// [`RequestError::Timeout`]: the node has ended, but some receivers may lack messages, or
-    /// some peers the goodbye. [`RequestError::Closed`]: it had ended before, for another reason.
+    /// some peers the goodbye. [`RequestError::Unconfirmed`]: likewise, and these are the messages
+    /// that no flush has told of before. [`RequestError::Closed`]: it had ended before, for another reason.
     pub fn shutdown(&self, timeout: Duration) -> Result<(), RequestError> {
         let doing = "delivering everything before the end";
         let shut_down = |reply, deadline| Command::Shutdown {
@@ -380,21 +385,34 @@ impl Node {
         }
     }
 
-    /// As [`Node::flush`], but gives up when nobody wants to know any more.
+    /// As [`Node::flush`], for one who has been told so much by each core; gives up when nobody
+    /// wants to know any more.
     pub(crate) fn flush_unless(
         &self,
         timeout: Duration,
+        told: &[Told],
         over: impl Fn() -> bool,
     ) -> Result<(), RequestError> {
         let doing = "waiting for all receivers to have everything";
-        let flush = |reply, deadline| Command::Flush { deadline, reply };
-        let requests = self
-            .engines
-            .iter()
-            .map(|engine| engine.shared.request(doing, Some(timeout), flush));
+        let requests = self.engines.iter().zip(told).map(|(engine, told)| {
+            let told = Arc::clone(told);
+            let flush = |reply, deadline| Command::Flush {
+                deadline,
+                told,
+                reply,
+            };
+            engine.shared.request(doing, Some(timeout), flush)
+        });
         let answers = requests.collect::<Result<Vec<_>, _>>()?;
-        let mut answers = answers.into_iter();
-        answers.try_for_each(|answer| answer.wait_unless(&over))
+        let answers = answers.into_iter().map(|answer| answer.wait_unless(&over));
+        RequestError::join(answers).map(drop)
+    }
+
+    /// What one who flushes from now on need not be told of, for each core.
+    pub(crate) fn told(&self) -> Vec<Told> {
+        let voids = |engine: &Engine| engine.shared.voids.load(Ordering::SeqCst);
+        let told = self.engines.iter().map(|engine| voids(engine).into());
+        told.map(Arc::new).collect()
     }
 
     /// The groups of each core that has some of these.

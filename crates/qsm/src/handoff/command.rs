@@ -13,6 +13,7 @@ use crate::handoff::inbox::Inbox;
 use crate::handoff::outlet::{Outlet, Signal};
 use crate::handoff::reply::Reply;
 use crate::handoff::sink::Sink;
+use crate::handoff::void::Told;
 use crate::snapshot::Snapshot;
 
 /// The answer to a query.
@@ -42,6 +43,8 @@ pub(crate) enum Command {
     },
     Flush {
         deadline: Instant,
+        /// Ranges that the one who flushes has been told of.
+        told: Told,
         reply: Reply<()>,
     },
     Leave {

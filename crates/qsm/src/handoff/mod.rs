@@ -11,3 +11,4 @@ pub(crate) mod reply;
 pub(crate) mod shared;
 pub(crate) mod sink;
 pub(crate) mod sleepers;
+pub(crate) mod void;

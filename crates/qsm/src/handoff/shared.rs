@@ -13,6 +13,7 @@ use crate::error::{CloseReason, RequestError};
 use crate::handoff::command::Command;
 use crate::handoff::outlet::{Gate, GateLimits};
 use crate::handoff::reply::{Answer, Reply};
+use crate::handoff::void::Told;
 use crate::snapshot::Snapshot;
 
 /// What a core accepts of applications.
@@ -41,6 +42,10 @@ pub(crate) struct Shared {
     closing: AtomicBool,
     closed: OnceLock<CloseReason>,
     keys: AtomicU64,
+    /// Ranges of messages that former lives have left unconfirmed.
+    pub(crate) voids: AtomicU64,
+    /// Of these, those that the node's own flushes have told.
+    pub(crate) told: Told,
     /// Kept when the node ends.
     last: Mutex<Option<Snapshot>>,
 }
@@ -58,6 +63,8 @@ impl Shared {
             closing: AtomicBool::new(false),
             closed: OnceLock::new(),
             keys: AtomicU64::new(1),
+            voids: AtomicU64::new(0),
+            told: Told::default(),
             last: Mutex::new(None),
         }
     }

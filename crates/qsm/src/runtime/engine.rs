@@ -70,7 +70,7 @@ impl Engines {
         let answers = requests.collect::<Result<Vec<_>, _>>()?;
         // All are waited for: none is still at work when this returns, whatever another said.
         let answers: Vec<_> = answers.into_iter().map(Answer::wait).collect();
-        answers.into_iter().collect()
+        RequestError::join(answers)
     }
 
     /// Why the node has ended, if it has: all of it, or a part, which ends the rest.

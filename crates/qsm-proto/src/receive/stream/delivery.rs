@@ -149,6 +149,16 @@ fn deliver_message(sender: Origin, chunk: &Chunk<'_>, bytes: &[u8], desk: &mut D
             });
             number
         }
+        Verdict::DeliverAfterAbsence { first, number } => {
+            let (group, last) = (chunk.group, number - 1);
+            desk.events.push(Event::Missed {
+                group,
+                sender,
+                first,
+                last,
+            });
+            number
+        }
         Verdict::Duplicate => {
             desk.stats.duplicates += 1;
             return;

@@ -427,3 +427,37 @@ fn packets_are_timed_from_first_sending_to_stability() {
     let sum = Duration::from_millis(12 + 6 * 4);
     assert_eq!((bench.times.count(), bench.times.sum()), (10, sum));
 }
+
+/// What [`SendStream::unstable`] says, without repetitions.
+fn unstable(bench: &Bench, upto: u64) -> Vec<(u32, u32)> {
+    let all = bench.stream.unstable(upto);
+    let mut all: Vec<_> = all.map(|(group, low)| (group.0, low)).collect();
+    all.dedup();
+    all
+}
+
+#[test]
+fn what_is_not_stable_is_read_from_the_packets_sent_or_not() {
+    let mut bench = Bench::new(&base());
+    // Two to a packet, of two groups; then one of five packets, and a small one in an open packet.
+    for _ in 0..4 {
+        bench.push(0, &[1; 600]).expect("room");
+        bench.push(1, &[2; 600]).expect("room");
+    }
+    bench.push(0, &[3; 6000]).expect("room");
+    assert_eq!(bench.train(), Some(3), "the large one is not sent");
+    bench.push(1, b"open").expect("room");
+    let small = (1..=4).flat_map(|number| [(0, number), (1, number)]);
+    let all: Vec<_> = small.chain([(0, 5), (1, 5)]).collect();
+    assert_eq!(unstable(&bench, u64::MAX), all);
+    assert_eq!(unstable(&bench, 2), all[..4]);
+    bench.acknowledge(3, 3);
+    assert_eq!(unstable(&bench, u64::MAX), all[6..]);
+    bench.trains();
+    assert_eq!(unstable(&bench, u64::MAX), all[6..], "sent is not stable");
+    // Part of the large message has arrived: it counts until all has.
+    bench.acknowledge(6, 6);
+    assert_eq!(unstable(&bench, u64::MAX), all[8..]);
+    bench.acknowledge_all();
+    assert_eq!(unstable(&bench, u64::MAX), []);
+}

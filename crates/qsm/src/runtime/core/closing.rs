@@ -1,7 +1,9 @@
 //! The end of a core: nothing more is accepted, what was accepted is delivered, everybody is told.
 
+use std::sync::atomic::Ordering;
+
 use super::{Closing, Core};
-use crate::error::{CloseReason, RequestError};
+use crate::error::CloseReason;
 use crate::handoff::reply::Reply;
 
 impl Core {
@@ -43,8 +45,9 @@ impl Core {
         }
         if let Some(reply) = closing.reply.take() {
             let late = "delivering everything before the end; some receivers may lack messages";
-            let answer: Result<(), RequestError> = if done {
-                Ok(())
+            let answer = if done {
+                let told = &self.shared.told;
+                self.pending.voids.tell(told.load(Ordering::SeqCst), told)
             } else {
                 Err(self.shared.timeout(late))
             };

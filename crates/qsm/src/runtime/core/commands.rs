@@ -1,6 +1,7 @@
 //! What the application wants, beside sending.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use qsm_wire::membership::Role;
 
@@ -11,6 +12,7 @@ use crate::event::Event;
 use crate::handoff::command::{Command, FeedPlace, Subscribe};
 use crate::handoff::feed::Feed;
 use crate::handoff::reply::Reply;
+use crate::handoff::void::Told;
 
 impl Core {
     pub(super) fn take_commands(&mut self) {
@@ -24,12 +26,11 @@ impl Core {
             Command::Embed => self.embed_for_another(),
             Command::Events { inbox } => self.readers.add(inbox),
             Command::Feed { name, feed, reply } => self.add_feed(&name, feed, &reply),
-            Command::Flush { deadline, reply } => {
-                // What was announced before this command counts as well.
-                self.sources.collect(self.now, &self.shared);
-                let condition = Condition::Flushed(Flush::new(&self.sources));
-                self.wait_for(deadline, condition, reply);
-            }
+            Command::Flush {
+                deadline,
+                told,
+                reply,
+            } => self.flush(deadline, told, reply),
             Command::Leave {
                 names,
                 deadline,
@@ -84,6 +85,17 @@ impl Core {
                 reply,
             } => self.wait_for(deadline, Condition::Members { name, count }, reply),
         }
+    }
+
+    fn flush(&mut self, deadline: std::time::Instant, told: Told, reply: Reply<()>) {
+        // What was announced before this command counts as well.
+        self.sources.collect(self.now, &self.shared);
+        let condition = Condition::Flushed {
+            flush: Flush::new(&self.sources),
+            from: told.load(Ordering::SeqCst),
+            told,
+        };
+        self.wait_for(deadline, condition, reply);
     }
 
     fn add_feed(&mut self, name: &Arc<str>, feed: Box<dyn Feed>, reply: &Reply<FeedPlace>) {

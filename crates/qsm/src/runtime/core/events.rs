@@ -2,13 +2,15 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use qsm_net::PortError;
+use qsm_proto::UnconfirmedCause;
 use qsm_wire::membership::Role;
 
 use super::Core;
 use super::pending::Asked;
-use crate::error::RequestError;
+use crate::error::{RequestError, Unconfirmed};
 use crate::event::Event;
 use crate::handoff::command::Rows;
 
@@ -87,6 +89,12 @@ impl Core {
                 sender,
                 first,
                 last,
+            }
+            | Proto::Missed {
+                group,
+                sender,
+                first,
+                last,
             } => Event::Lost {
                 group: self
                     .routes
@@ -97,6 +105,27 @@ impl Core {
                 last,
             },
             Proto::LostPackets { sender, packets } => Event::LostPackets { sender, packets },
+            Proto::Unconfirmed {
+                group,
+                incarnation,
+                first,
+                last,
+                cause,
+            } => {
+                let messages = Unconfirmed {
+                    group,
+                    incarnation,
+                    first,
+                    last,
+                };
+                if cause != UnconfirmedCause::NoReceivers {
+                    self.pending.voids.add(messages.clone());
+                    self.shared
+                        .voids
+                        .store(self.pending.voids.next(), Ordering::SeqCst);
+                }
+                Event::Unconfirmed { messages, cause }
+            }
             // Events of later versions of the protocol crate say nothing to this one.
             _ => return,
         };

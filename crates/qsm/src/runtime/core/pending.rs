@@ -12,6 +12,7 @@ use crate::handoff::command::Rows;
 use crate::handoff::outlet::Outlet;
 use crate::handoff::reply::Reply;
 use crate::handoff::shared::Shared;
+use crate::handoff::void::{Told, Voids};
 
 /// Asked of the membership service.
 pub(super) enum Asked {
@@ -41,8 +42,16 @@ pub(super) struct Wait {
 
 pub(super) enum Condition {
     Admitted,
-    Members { name: Arc<str>, count: u32 },
-    Flushed(Flush),
+    Members {
+        name: Arc<str>,
+        count: u32,
+    },
+    Flushed {
+        flush: Flush,
+        /// The first range that the one who flushes has not been told of.
+        from: u64,
+        told: Told,
+    },
 }
 
 /// What a flush waits for: first that publishers' queues have given on what they had, then that
@@ -65,6 +74,7 @@ pub(super) struct Mark {
 pub(super) struct Pending {
     asked: BTreeMap<u32, (Instant, Asked)>,
     waits: Vec<Wait>,
+    pub(super) voids: Voids,
 }
 
 impl Pending {
@@ -105,10 +115,14 @@ impl Pending {
         endpoint: &Endpoint,
         sources: &Sources,
     ) {
+        let voids = &self.voids;
         self.waits.retain_mut(|wait| {
             let met = wait.condition.is_met(endpoint, sources);
             let answer = if met {
-                Ok(())
+                match &wait.condition {
+                    Condition::Flushed { from, told, .. } => voids.tell(*from, told),
+                    _ => Ok(()),
+                }
             } else if wait.deadline <= now {
                 Err(shared.timeout(wait.condition.doing()))
             } else {
@@ -149,7 +163,7 @@ impl Condition {
                 let group = endpoint.group(name);
                 group.map_or(0, |group| endpoint.members(group)) >= *count
             }
-            Self::Flushed(flush) => flush.is_done(endpoint, sources),
+            Self::Flushed { flush, .. } => flush.is_done(endpoint, sources),
         }
     }
 
@@ -157,7 +171,7 @@ impl Condition {
         match self {
             Self::Admitted => "waiting to be admitted by a membership service",
             Self::Members { .. } => "waiting for members of the group",
-            Self::Flushed(_) => "waiting for all receivers to have everything",
+            Self::Flushed { .. } => "waiting for all receivers to have everything",
         }
     }
 }
@@ -198,7 +212,8 @@ fn marks(endpoint: &Endpoint) -> Vec<Mark> {
 }
 
 impl Mark {
-    /// A region that is gone has no receivers of this node's messages any more.
+    /// A region that is gone has no receivers of this node's messages any more. If the node has
+    /// begun a new life instead, [`Voids`] has what was not stable.
     fn is_stable(&mut self, endpoint: &Endpoint) -> bool {
         let mut regions = endpoint.regions();
         let region = regions.find(|region| region.id() == self.region);

@@ -1,0 +1,300 @@
+//! What publishers and receivers say when they were excluded, and receivers when they are to end.
+
+mod support;
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::process::{ChildStdin, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use support::{Cluster, Running, assert_code, stderr};
+
+/// More than a slow machine needs; a test that waits so long has failed.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Lines of a pipe, as they come.
+fn lines(pipe: impl Read + Send + 'static) -> Receiver<String> {
+    let (sender, receiver) = channel();
+    thread::spawn(move || {
+        for line in BufReader::new(pipe).lines().map_while(Result::ok) {
+            if sender.send(line).is_err() {
+                return;
+            }
+        }
+    });
+    receiver
+}
+
+fn json(line: &str) -> Value {
+    serde_json::from_str(line).unwrap()
+}
+
+/// Waits until the service says this of that node.
+#[track_caller]
+fn wait_for(service: &Receiver<String>, event: &str, node: &str) {
+    let until = Instant::now() + PATIENCE;
+    loop {
+        let left = until.saturating_duration_since(Instant::now());
+        let line = json(&service.recv_timeout(left).expect(event));
+        let of_node = line["name"] == node || line["node"].as_str().unwrap().starts_with(node);
+        if line["event"] == event && of_node {
+            return;
+        }
+    }
+}
+
+/// A cluster, and what its service says.
+fn cluster() -> (Cluster, Running, Receiver<String>) {
+    let mut cluster = Cluster::new();
+    let mut gms = cluster.take_gms();
+    let said = lines(gms.0.stdout.take().unwrap());
+    (cluster, gms, said)
+}
+
+/// The identity of the node of this name, as it is printed: without its life.
+#[track_caller]
+fn identity(service: &Receiver<String>, name: &str) -> String {
+    loop {
+        let line = json(&service.recv_timeout(PATIENCE).expect("admitted"));
+        if line["event"] == "admitted" && line["name"] == name {
+            let origin = line["node"].as_str().unwrap();
+            return origin.split('.').next().unwrap().to_owned();
+        }
+    }
+}
+
+/// Stands still until the service has taken it for dead.
+fn freeze(process: &Running, service: &Receiver<String>, node: &str) {
+    process.signal("-STOP");
+    wait_for(service, "excluded", node);
+}
+
+/// Goes on, until it has been admitted again.
+fn thaw(process: &Running, service: &Receiver<String>, name: &str) {
+    process.signal("-CONT");
+    wait_for(service, "admitted", name);
+}
+
+fn write_lines(stdin: &mut ChildStdin, numbers: core::ops::Range<u64>) {
+    for number in numbers {
+        writeln!(stdin, "{number} {}", "x".repeat(100)).unwrap();
+    }
+    stdin.flush().unwrap();
+}
+
+/// The number in a line of a test.
+fn index(row: &Value) -> u64 {
+    let text = row["text"].as_str().unwrap();
+    text.split(' ').next().unwrap().parse().unwrap()
+}
+
+/// The ranges that a text of unconfirmed messages names, of the first life.
+fn ranges(text: &str) -> Vec<(u64, u64)> {
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let range = |word: &&str| {
+        let (first, last) = word.split_once("..=")?;
+        Some((first.parse().ok()?, last.parse().ok()?))
+    };
+    words.iter().filter_map(range).collect()
+}
+
+#[test]
+fn a_publisher_that_was_excluded_names_every_message_that_may_be_missing() {
+    const COUNT: u64 = 40_000;
+    const AHEAD: u64 = 1500;
+    let (cluster, _gms, service) = cluster();
+    // A small receive buffer, so that little may be under way.
+    let words = ["sub", "news", "--json", "--queue", "512M"];
+    let mut sub = cluster.start(&[&words[..], &["--receive-buffer", "64k"]].concat());
+    let received = lines(sub.0.stdout.take().unwrap());
+    let pub_words = [
+        "pub",
+        "news",
+        "--name",
+        "publisher",
+        "--flush-timeout",
+        "60",
+    ];
+    let mut publisher = cluster.command(&pub_words);
+    let mut publisher = Running(publisher.stdin(Stdio::piped()).spawn().unwrap());
+    let node = identity(&service, "publisher");
+    let mut stdin = publisher.0.stdin.take().unwrap();
+    let mut arrived = Vec::new();
+    write_lines(&mut stdin, 1..2);
+    arrived.push(index(&json(&received.recv_timeout(PATIENCE).unwrap())));
+    // More is taken than may be under way to a receiver that stands still, and for so short a time
+    // that it is not taken for dead.
+    sub.signal("-STOP");
+    let padding = "x".repeat(1000);
+    for number in 2..=AHEAD {
+        writeln!(stdin, "{number} {padding}").unwrap();
+    }
+    publisher.signal("-STOP");
+    sub.signal("-CONT");
+    let writer = thread::spawn(move || write_lines(&mut stdin, AHEAD + 1..COUNT + 1));
+    wait_for(&service, "excluded", &node);
+    thaw(&publisher, &service, "publisher");
+    writer.join().unwrap();
+    let ended = publisher.output();
+    assert_code(&ended, 4);
+    sub.terminate();
+    arrived.extend(received.iter().map(|line| index(&json(&line))));
+    let told = stderr(&ended);
+    let last = told.lines().rev().take(2).collect::<Vec<_>>();
+    assert!(
+        last[1].contains("not known to have reached all receivers"),
+        "{told}"
+    );
+    assert!(last[0].contains("send them again"), "{told}");
+    assert!(!told.contains("all receivers have everything"), "{told}");
+    let unconfirmed = ranges(last[1]);
+    assert!(!unconfirmed.is_empty(), "{told}");
+    // Messages of the first life are numbered as they are here.
+    let confirmed = |number: &u64| {
+        let within = |(first, last): &(u64, u64)| (*first..=*last).contains(number);
+        !unconfirmed.iter().any(within)
+    };
+    let arrived: std::collections::BTreeSet<u64> = arrived.into_iter().collect();
+    let missing = (1..=COUNT).filter(|number| !arrived.contains(number));
+    let untold: Vec<u64> = missing.filter(confirmed).collect();
+    assert!(
+        untold.is_empty(),
+        "{} missing and not told, {:?} to {:?}; {told}",
+        untold.len(),
+        untold.first(),
+        untold.last()
+    );
+}
+
+#[test]
+fn a_receiver_that_was_excluded_says_exactly_what_it_missed() {
+    let (cluster, _gms, service) = cluster();
+    let mut sub = cluster.start(&["sub", "news", "--json", "--name", "sleeper"]);
+    let node = identity(&service, "sleeper");
+    let received = lines(sub.0.stdout.take().unwrap());
+    let mut witness = cluster.start(&["sub", "news", "--json"]);
+    let witnessed = lines(witness.0.stdout.take().unwrap());
+    let mut publisher = cluster.command(&["pub", "news", "--wait-members", "2"]);
+    let mut publisher = Running(publisher.stdin(Stdio::piped()).spawn().unwrap());
+    let mut stdin = publisher.0.stdin.take().unwrap();
+    let wait_until = |lines: &Receiver<String>, number| {
+        while index(&json(&lines.recv_timeout(PATIENCE).unwrap())) < number {}
+    };
+    write_lines(&mut stdin, 1..101);
+    wait_until(&received, 100);
+    freeze(&sub, &service, &node);
+    write_lines(&mut stdin, 101..201);
+    wait_until(&witnessed, 200);
+    thaw(&sub, &service, "sleeper");
+    // Until it receives again.
+    let mut next = 201;
+    let first = loop {
+        write_lines(&mut stdin, next..next + 1);
+        next += 1;
+        match received.recv_timeout(Duration::from_millis(100)) {
+            Ok(line) => break index(&json(&line)),
+            Err(RecvTimeoutError::Timeout) => assert!(next < 1000, "it does not come back"),
+            Err(error) => panic!("{error}"),
+        }
+    };
+    drop(stdin);
+    assert_code(&publisher.output(), 0);
+    sub.terminate();
+    let ended = sub.output();
+    assert_code(&ended, 4);
+    let told = stderr(&ended);
+    let lost = format!("messages 101..={}", first - 1);
+    assert!(
+        told.contains("LOST: group news sender") && told.contains(&lost),
+        "{told}"
+    );
+    assert!(
+        told.contains("excluded from") && told.contains(" UTC to "),
+        "{told}"
+    );
+}
+
+#[test]
+fn a_receiver_that_hears_nothing_after_its_exclusion_says_whose_messages_may_be_missing() {
+    let (cluster, _gms, service) = cluster();
+    let mut sub = cluster.start(&["sub", "news", "--json", "--name", "sleeper"]);
+    let node = identity(&service, "sleeper");
+    let received = lines(sub.0.stdout.take().unwrap());
+    assert_code(&cluster.run(&["pub", "news"], b"1 x\n"), 0);
+    let sender = json(&received.recv_timeout(PATIENCE).unwrap())["sender"].clone();
+    freeze(&sub, &service, &node);
+    thaw(&sub, &service, "sleeper");
+    // It says so once it knows; the service may know before.
+    let said = lines(sub.0.stderr.take().unwrap());
+    let excluded = said.recv_timeout(PATIENCE).unwrap();
+    assert!(excluded.contains("EXCLUDED"), "{excluded}");
+    sub.terminate();
+    let rest: Vec<String> = said.iter().collect();
+    assert_code(&sub.output(), 4);
+    let whose = format!(
+        "messages of sender {} sent meanwhile",
+        sender.as_str().unwrap()
+    );
+    assert!(rest.iter().any(|line| line.contains(&whose)), "{rest:?}");
+}
+
+/// Publishes lines to a receiver whose stdout nobody reads, until it has received them all.
+fn unread(cluster: &Cluster, count: u64, words: &[&str]) -> Running {
+    let sub = cluster.start(&[&["sub", "news"], words].concat());
+    let lines: String = (0..count).map(|n| format!("{n:0>99}\n")).collect();
+    let published = cluster.run(&["pub", "news"], lines.as_bytes());
+    assert_code(&published, 0);
+    assert!(stderr(&published).contains("all receivers have everything"));
+    sub
+}
+
+/// How many messages it says were written, and how many not.
+fn written(told: &str) -> (u64, u64) {
+    let line = told.lines().find(|line| line.contains("asked to end"));
+    let line = line.unwrap_or_else(|| panic!("{told}")).replace(',', "");
+    let numbers = line.split_whitespace().filter_map(|word| word.parse().ok());
+    let numbers: Vec<u64> = numbers.collect();
+    (numbers[0], numbers[1])
+}
+
+#[test]
+fn a_receiver_that_is_to_end_writes_what_it_has_received() {
+    let cluster = Cluster::new();
+    let sub = unread(&cluster, 20_000, &[]);
+    sub.terminate();
+    let ended = sub.output();
+    assert_code(&ended, 0);
+    assert_eq!(ended.stdout.len(), 20_000 * 100);
+    assert_eq!(written(&stderr(&ended)), (20_000, 0));
+}
+
+#[test]
+fn a_receiver_whose_output_is_blocked_ends_and_counts_what_it_could_not_write() {
+    let cluster = Cluster::new();
+    let mut sub = unread(&cluster, 20_000, &["--drain-timeout", "0.5"]);
+    sub.terminate();
+    // Nobody reads until it has ended.
+    let status = sub.0.wait().unwrap();
+    let ended = sub.output();
+    let told = stderr(&ended);
+    assert_eq!(status.code(), Some(4), "{told}");
+    let (written, unwritten) = written(&told);
+    assert_eq!(written + unwritten, 20_000, "{told}");
+    let whole = ended.stdout.len() as u64 / 100;
+    assert!(
+        unwritten > 0 && (written..=20_000).contains(&whole),
+        "{told}"
+    );
+    assert!(told.contains("received and not written"), "{told}");
+}
+
+#[test]
+fn a_publisher_without_receivers_does_not_say_that_they_have_everything() {
+    let cluster = Cluster::new();
+    let alone = cluster.run(&["pub", "nobody", "--wait-members", "0"], b"1\n");
+    assert_code(&alone, 0);
+    let told = stderr(&alone);
+    assert!(told.ends_with("; no receiver is there\n"), "{told}");
+}
