@@ -9,6 +9,7 @@ use std::hint::black_box;
 use std::net::SocketAddr;
 
 use qsm_proto::send::{BlockPool, Message, SendConfig, SendStream};
+use qsm_proto::stats::Histogram;
 use qsm_proto::{Config, Instant};
 use qsm_wire::{
     Ack, ChannelId, GroupId, Header, Incarnation, NodeId, Origin, RegionId, StreamId, ViewNumber,
@@ -88,5 +89,5 @@ fn acknowledge(stream: &mut SendStream, pool: &mut BlockPool, id: StreamId, roun
         credit_bytes: u32::MAX,
         losers: 0,
     };
-    stream.handle_ack(Instant(round * 1000), pool, &ack);
+    stream.handle_ack(Instant(round * 1000), pool, &ack, &mut Histogram::new());
 }

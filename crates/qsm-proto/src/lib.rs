@@ -59,5 +59,5 @@ pub use outbox::{Outbox, Reason, Transmit};
 pub use random::{Random, Seed, mix};
 pub use receive::{Datagram, Run};
 pub use sources::is_source_specific;
-pub use stats::Stats;
+pub use stats::{Stats, Times};
 pub use time::{Instant, nanoseconds};

@@ -40,11 +40,14 @@ mod pool;
 pub mod rate;
 mod status;
 mod store;
+mod timing;
 mod transmit;
 
 use core::time::Duration;
 
-use qsm_wire::{DATA_HEADER_BYTES, GroupId, Header, Opening, StreamId, TAG_BYTES, ViewNumber};
+use qsm_wire::{
+    ChannelId, DATA_HEADER_BYTES, GroupId, Header, Opening, StreamId, TAG_BYTES, ViewNumber,
+};
 
 pub use self::feedback::AckOutcome;
 pub use self::pool::{BLOCK_BYTES, BlockPool};
@@ -53,6 +56,7 @@ pub use self::transmit::Train;
 use self::rate::{Pacer, RateConfig};
 use self::status::Alarms;
 use self::store::Store;
+use self::timing::Sendings;
 use crate::{Config, Instant};
 
 /// Most bytes of a train: what one UDP send may carry (65,507), with some room. A block is filled
@@ -253,7 +257,7 @@ pub struct Past {
 pub struct SendStream {
     config: SendConfig,
     header: Header,
-    id: StreamId,
+    channel: ChannelId,
     /// Where views begin, oldest first; never empty.
     openings: Vec<Opening>,
     store: Store,
@@ -272,6 +276,10 @@ pub struct SendStream {
     pacer: Pacer,
     alarms: Alarms,
     counters: SendCounters,
+    /// Messages that end in a closed packet, wrapping.
+    closed_messages: u32,
+    /// Sendings of packets that are not stable yet; none before the first.
+    sendings: Option<Box<Sendings>>,
     finished: bool,
 }
 
@@ -284,7 +292,7 @@ impl SendStream {
             pacer: Pacer::new(config.rate),
             config,
             header,
-            id,
+            channel: id.channel,
             openings: vec![Opening { view, start: 1 }],
             store: Store::default(),
             marks: Marks::default(),
@@ -296,6 +304,8 @@ impl SendStream {
             run: Run::default(),
             alarms: Alarms::new(config.heartbeat_min),
             counters: SendCounters::default(),
+            closed_messages: 0,
+            sendings: None,
             finished: false,
         }
     }
@@ -328,7 +338,10 @@ impl SendStream {
     /// Which stream this is.
     #[must_use]
     pub fn id(&self) -> StreamId {
-        self.id
+        StreamId {
+            origin: self.header.origin,
+            channel: self.channel,
+        }
     }
 
     /// Messages from now on belong to this view of the region; those before keep the old one
@@ -408,6 +421,35 @@ impl SendStream {
     #[must_use]
     pub fn unsent_bytes(&self) -> usize {
         self.closed_bytes + self.store.open_bytes()
+    }
+
+    /// Messages taken that not everybody is known to have. Looks at each packet kept.
+    #[must_use]
+    pub fn pending_messages(&self) -> u64 {
+        self.messages_after(self.stable_upto())
+    }
+
+    /// Messages of which some part waits to be sent. Looks at each packet that does.
+    #[must_use]
+    pub fn unsent_messages(&self) -> u64 {
+        self.messages_after(self.marks.highest)
+    }
+
+    fn messages_after(&self, sequence: u64) -> u64 {
+        let closed = self.store.after(sequence).map(store::Entry::messages);
+        self.open_messages() + closed.sum::<u64>()
+    }
+
+    /// Messages that end in the open packet.
+    fn open_messages(&self) -> u64 {
+        let taken = self.counters.messages as u32;
+        u64::from(taken.wrapping_sub(self.closed_messages))
+    }
+
+    /// Bytes of packets that wait to be sent, or are sent and not known to be at everybody.
+    #[must_use]
+    pub fn pending_bytes(&self) -> usize {
+        self.in_flight_bytes + self.unsent_bytes()
     }
 
     /// Bytes sent that not everybody is known to have.

@@ -90,6 +90,15 @@ qsm_metrics::metrics! {
         control_received: counter(packets),
         /// Nodes that control packets have come from.
         peers: gauge(nodes),
+        /// Messages accepted and not known to have reached everybody. A message to a group in
+        /// several regions counts in each.
+        pending_messages: gauge(messages),
+        /// Bytes of packets that hold them.
+        pending_bytes: gauge(bytes),
+        /// Messages accepted and not sent yet.
+        unsent_messages: gauge(messages),
+        /// Bytes of packets that were not sent yet.
+        unsent_bytes: gauge(bytes),
         /// Datagrams that are no packets of this protocol version.
         discard_malformed: counter(datagrams),
         /// Datagrams of an unknown version.
@@ -122,6 +131,20 @@ qsm_metrics::metrics! {
         outbox_full: counter(packets),
         /// Events dropped because nobody polled them.
         events_full: counter(events),
+    }
+}
+
+qsm_metrics::metrics! {
+    /// Times that a node has measured since its start.
+    pub struct Times of "node" {
+        /// From finding a packet missing to having it.
+        repair: histogram(seconds),
+        /// From sending a packet first to the word that everybody has it, at its sender.
+        stable: histogram(seconds),
+        /// From sending a token to its receipt by the successor, repetitions included.
+        token_hop: histogram(seconds),
+        /// Rounds of tokens, from opening to result, at the leader of a region.
+        token_round: histogram(seconds),
     }
 }
 

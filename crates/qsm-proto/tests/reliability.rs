@@ -68,6 +68,32 @@ fn without_loss_everybody_gets_everything_and_nobody_asks() {
 
 // Two regions share a send memory of four blocks.
 #[test]
+fn a_sender_counts_what_is_pending_and_times_it() {
+    let mut cluster = Cluster::new(8, &[1], |_| {});
+    publish(&mut cluster, 1, 7, 300);
+    let stats = cluster.nodes[&1].stats();
+    assert_eq!(stats.pending_messages, 7);
+    assert!(stats.pending_bytes > 7 * 300 && stats.unsent_bytes <= stats.pending_bytes);
+    cluster.settle(Duration::from_secs(10));
+    let stats = cluster.nodes[&1].stats();
+    assert_eq!((stats.pending_messages, stats.pending_bytes), (0, 0));
+    assert_eq!((stats.unsent_messages, stats.unsent_bytes), (0, 0));
+    assert_eq!(cluster.nodes[&1].times().stable.count(), stats.data_sent);
+    let rounds: u64 = cluster
+        .nodes
+        .values()
+        .map(|node| node.times().token_round.count())
+        .sum();
+    assert_eq!(rounds, cluster.total(|stats| stats.rounds));
+    let hops = cluster.nodes.values();
+    assert!(
+        hops.filter(|node| node.times().token_hop.count() > 0)
+            .count()
+            > 1
+    );
+}
+
+#[test]
 fn a_message_that_never_fits_all_regions_is_too_large() {
     let mut cluster = Cluster::new(3, &[20], |config| config.limits.send_bytes = 4 << 16);
     let region = RegionId(77);

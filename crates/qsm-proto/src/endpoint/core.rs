@@ -6,7 +6,7 @@ use qsm_wire::{Header, Hop, Origin};
 use crate::outbox::Outbox;
 use crate::receive::{Asking, Cursors, Desk, Inbox, Store};
 use crate::repair::{Appetite, Backoff, Budget, REQUEST_COST, Recent};
-use crate::stats::RepairTimes;
+use crate::stats::{RepairTimes, Times};
 use crate::{Config, Deliver, Events, Instant, Random, Seed, Stats};
 
 /// What all parts of a node share: configuration, memory, budgets, counters.
@@ -26,6 +26,8 @@ pub(super) struct Core {
     pub(super) requests_from: Instant,
     pub(super) recent: Recent,
     pub(super) repairs: RepairTimes,
+    /// All but those of repairs.
+    pub(super) times: Times,
     pub(super) appetite: Appetite,
     random: Random,
 }
@@ -61,6 +63,7 @@ impl Core {
             requests_from: Instant(0),
             recent: Recent::new(),
             repairs: RepairTimes::default(),
+            times: Times::default(),
             appetite: Appetite::default(),
             random: Random::new(seed, "backoff"),
             config,

@@ -32,7 +32,7 @@ use crate::membership::Membership;
 use crate::region::Region;
 use crate::ring::Action;
 use crate::send::BlockPool;
-use crate::stats::RepairTimes;
+use crate::stats::{RepairTimes, Times};
 use crate::{
     Config, ConfigError, Datagram, Deliver, Event, Instant, Reason, Seed, Stats, Transmit,
 };
@@ -286,10 +286,20 @@ impl Endpoint {
         stats.outbox_full = self.core.outbox.dropped();
         stats.events_full = self.core.events.dropped();
         stats.peers = u64::try_from(self.peers.len()).unwrap_or(u64::MAX);
-        self.regions
-            .values()
-            .for_each(|region| tokens::add_counters(&mut stats, region));
+        for region in self.regions.values() {
+            tokens::add_counters(&mut stats, region);
+            tokens::add_pending(&mut stats, region);
+        }
         stats
+    }
+
+    /// Times measured since the node's start.
+    #[must_use]
+    pub fn times(&self) -> Times {
+        Times {
+            repair: self.core.repairs.lasted.clone(),
+            ..self.core.times.clone()
+        }
     }
 
     /// How long repairs took.

@@ -37,8 +37,10 @@ impl Endpoint {
     }
 
     pub(super) fn on_token_ack(&mut self, now: Instant, from: Origin, ack: &TokenAck) {
-        if let Some(region) = self.regions.get_mut(&ack.region) {
-            region.ring.handle_token_ack(now, from, ack);
+        let region = self.regions.get_mut(&ack.region);
+        let hop = region.and_then(|region| region.ring.handle_token_ack(now, from, ack));
+        if let Some(took) = hop {
+            self.core.times.token_hop.record(took);
         }
     }
 
@@ -55,7 +57,8 @@ impl Endpoint {
         };
         if let Some(sender) = &mut region.sender {
             self.core.stats.acks_received += 1;
-            let outcome = sender.handle_ack(now, &mut self.pool, ack);
+            let times = &mut self.core.times.stable;
+            let outcome = sender.handle_ack(now, &mut self.pool, ack, times);
             let view = region.history.newest();
             if outcome == AckOutcome::Applied && ack.view == view.number() {
                 sender.handle_marks(view, marks);
@@ -127,6 +130,7 @@ impl Endpoint {
                 streams: &streams,
                 outbox,
                 actions: &mut actions,
+                times: &mut self.core.times,
             },
         );
         for action in actions.drain(..) {
@@ -375,5 +379,15 @@ pub(super) fn add_counters(stats: &mut crate::Stats, region: &Region) {
         stats.data_sent += sender.counters().packets;
         stats.last_resort += sender.counters().last_resort;
         stats.heartbeats_sent += sender.counters().heartbeats;
+    }
+}
+
+/// Adds what is pending in a region now.
+pub(super) fn add_pending(stats: &mut crate::Stats, region: &Region) {
+    if let Some(sender) = &region.sender {
+        stats.pending_messages += sender.pending_messages();
+        stats.pending_bytes += sender.pending_bytes() as u64;
+        stats.unsent_messages += sender.unsent_messages();
+        stats.unsent_bytes += sender.unsent_bytes() as u64;
     }
 }

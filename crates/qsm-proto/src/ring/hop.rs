@@ -149,8 +149,13 @@ impl Hops {
     /// were sent once, or in time, a hop that always takes longer would never be measured, and
     /// always be passed over. How long a receipt takes counts from the last one, or each token that
     /// is lost would make the next loss cost more; unless several hops in a row took several
-    /// sendings, which no losses do.
-    pub(super) fn receipted(&mut self, now: Instant, member: MemberIndex, sent: Sendings) {
+    /// sendings, which no losses do. Returns how long the hop took.
+    pub(super) fn receipted(
+        &mut self,
+        now: Instant,
+        member: MemberIndex,
+        sent: Sendings,
+    ) -> Duration {
         self.alive(member);
         self.repeated = match sent.first == sent.last {
             true => 0,
@@ -158,8 +163,10 @@ impl Hops {
         };
         let slow = self.repeated >= REPEATED_MAX;
         let answered = if slow { sent.first } else { sent.last };
-        self.hop.note(now.since(sent.first));
+        let took = now.since(sent.first);
+        self.hop.note(took);
         self.receipt.note(now.since(answered));
+        took
     }
 
     /// The member has been heard.

@@ -71,6 +71,7 @@ impl RegionRing {
         self.stats.rounds_incomplete += u64::from(!complete);
         let duration = turn.now.since(self.rounds[at].started);
         self.stats.round_ns = nanoseconds(duration);
+        turn.times.token_round.record(duration);
         for suspect in &result.suspects {
             self.suspect(turn, place, *suspect);
         }

@@ -68,7 +68,7 @@ use qsm_wire::{
 };
 
 use crate::view::RegionView;
-use crate::{Config, Instant, Outbox};
+use crate::{Config, Instant, Outbox, Times};
 use gathered::Gathered;
 use hop::Hops;
 use pace::Pace;
@@ -218,6 +218,8 @@ pub struct Turn<'a> {
     pub outbox: &'a mut Outbox,
     /// Takes what the rest of the node has to do, in order.
     pub actions: &'a mut Vec<Action>,
+    /// Takes how long rounds lasted.
+    pub times: &'a mut Times,
 }
 
 /// What a ring has to know of the configuration.
@@ -383,11 +385,16 @@ impl RegionRing {
         }
     }
 
-    /// The receipt of a token.
-    pub fn handle_token_ack(&mut self, now: Instant, from: Origin, ack: &TokenAck) {
+    /// The receipt of a token. Returns how long the hop took, if the token was on its way.
+    pub fn handle_token_ack(
+        &mut self,
+        now: Instant,
+        from: Origin,
+        ack: &TokenAck,
+    ) -> Option<Duration> {
         let Some(place) = self.place.clone() else {
             self.stats.stale += 1;
-            return;
+            return None;
         };
         let level = usize::from(ack.level);
         let round = self
@@ -396,13 +403,14 @@ impl RegionRing {
             .find(|round| round.leader == ack.leader && round.number == ack.round);
         let stage = round.and_then(|round| round.stages.get_mut(level));
         match stage.and_then(|stage| stage.receipt(&place, from)) {
-            Some((member, sent)) => self.hops.receipted(now, member, sent),
+            Some((member, sent)) => Some(self.hops.receipted(now, member, sent)),
             None => {
                 self.stats.stale += 1;
                 // Too late for this token, but a sign of life.
                 if let Some(index) = place.view.index_of(from) {
                     self.hops.alive(index);
                 }
+                None
             }
         }
     }

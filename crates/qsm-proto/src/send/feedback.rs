@@ -5,6 +5,7 @@ use qsm_wire::{Ack, ViewNumber};
 use super::store::Entry;
 use super::{BlockPool, Relief, SendStream};
 use crate::Instant;
+use crate::stats::Histogram;
 use crate::view::RegionView;
 
 /// What became of an ACK.
@@ -21,9 +22,16 @@ pub enum AckOutcome {
 
 impl SendStream {
     /// Takes the result of a token round (R091): frees what everybody has, which opens the
-    /// window, sets rate and credit (R-RATE-4).
-    pub fn handle_ack(&mut self, now: Instant, pool: &mut BlockPool, ack: &Ack) -> AckOutcome {
-        if ack.stream != self.id
+    /// window, sets rate and credit (R-RATE-4). Times from the first sending of packets to now,
+    /// where everybody has them, go into `times`.
+    pub fn handle_ack(
+        &mut self,
+        now: Instant,
+        pool: &mut BlockPool,
+        ack: &Ack,
+        times: &mut Histogram,
+    ) -> AckOutcome {
+        if ack.stream != self.id()
             || ack.stable_upto > ack.cached_upto
             || ack.cached_upto > self.marks.highest
             || ack.arrived_upto > self.marks.highest
@@ -34,7 +42,12 @@ impl SendStream {
         let spoken_for = self.spoken_for(ack.view);
         let cached = ack.cached_upto.min(spoken_for);
         self.arrive(ack.arrived_upto.min(spoken_for));
+        let before = self.stable_upto();
         self.advance(now, pool, cached, ack.stable_upto.min(spoken_for));
+        let stable = before..self.stable_upto();
+        if let Some(sendings) = &mut self.sendings {
+            sendings.settle(now, stable, times);
+        }
         if (ack.view, ack.round) <= self.marks.round {
             self.counters.acks_stale += 1;
             return AckOutcome::Stale;
@@ -134,6 +147,9 @@ impl SendStream {
         self.arrive(sent);
         self.in_flight_bytes -= self.store.release(sent, pool);
         self.closed_bytes -= self.store.release(upto, pool);
+        if let Some(sendings) = &mut self.sendings {
+            sendings.forget(upto);
+        }
         if self.closed_bytes == 0 {
             self.run = super::Run::default();
         }
@@ -152,7 +168,9 @@ impl SendStream {
     /// memory. Numbers already given are not given again.
     pub fn no_receivers(&mut self, pool: &mut BlockPool) {
         self.store.clear(pool);
+        self.closed_messages = self.counters.messages as u32;
         let all = self.store.assembled();
+        self.sendings = None;
         self.marks.highest = all;
         self.marks.cached = all;
         self.marks.arrived = all;

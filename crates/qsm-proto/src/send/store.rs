@@ -5,7 +5,7 @@
 //!   index      ^ trail + 1                ^ assembled + 1
 //! ```
 //!
-//! The index keeps an entry of 8 bytes for each packet above `trail` (everybody has those up to
+//! The index keeps an entry of 12 bytes for each packet above `trail` (everybody has those up to
 //! it); the bytes of a packet may go earlier, when its cachers have it.
 
 use std::collections::VecDeque;
@@ -27,9 +27,15 @@ pub(super) struct Entry {
     pub(super) block: u32,
     offset: u16,
     length: u16,
+    /// Messages that end in it.
+    messages: u16,
 }
 
 impl Entry {
+    pub(super) fn messages(self) -> u64 {
+        u64::from(self.messages)
+    }
+
     pub(super) fn length(self) -> usize {
         usize::from(self.length)
     }
@@ -153,8 +159,9 @@ impl Store {
         }
     }
 
-    /// Closes the open packet after filling it up by `padding` bytes; returns its length.
-    pub(super) fn close(&mut self, padding: usize) -> usize {
+    /// Closes the open packet, in which so many messages end, after filling it up by `padding`
+    /// bytes; returns its length.
+    pub(super) fn close(&mut self, padding: usize, messages: u64) -> usize {
         let number = self.last_block();
         let (Some(open), Some(block)) = (self.open.take(), &mut self.last) else {
             return 0;
@@ -165,6 +172,8 @@ impl Store {
             block: number,
             offset: open.offset,
             length: u16::try_from(length).unwrap_or(u16::MAX),
+            // Each takes more than a byte.
+            messages: u16::try_from(messages).unwrap_or(u16::MAX),
         });
         length
     }

@@ -7,6 +7,7 @@ use qsm_wire::{
 };
 
 use super::*;
+use crate::stats::Histogram;
 use crate::{Outbox, Random, Reason, Seed};
 
 mod alarms;
@@ -31,6 +32,8 @@ struct Bench {
     trains: Vec<Vec<usize>>,
     received: u64,
     round: u64,
+    /// Times to stability.
+    times: Histogram,
 }
 
 const CHANNEL: ([u8; 4], u16) = ([239, 0, 0, 1], 7);
@@ -76,6 +79,7 @@ impl Bench {
             trains: Vec::new(),
             received: 0,
             round: 0,
+            times: Histogram::new(),
         }
     }
 
@@ -214,7 +218,9 @@ impl Bench {
     }
 
     fn handle(&mut self, ack: &Ack) -> AckOutcome {
-        let outcome = self.stream.handle_ack(self.now, &mut self.pool, ack);
+        let outcome = self
+            .stream
+            .handle_ack(self.now, &mut self.pool, ack, &mut self.times);
         self.stream.check_invariants();
         outcome
     }

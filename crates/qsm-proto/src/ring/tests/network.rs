@@ -13,7 +13,7 @@ use qsm_wire::{
 
 use super::super::{Action, CALL, RegionRing, Report, RingConfig, Streams, Turn};
 use crate::view::{Layout, RegionView};
-use crate::{Config, Instant, Outbox, Random, Seed};
+use crate::{Config, Instant, Outbox, Random, Seed, Times};
 
 pub(super) const DELAY: Duration = Duration::from_micros(100);
 
@@ -191,6 +191,8 @@ pub(super) struct Network {
     pub(super) actions: Vec<(u64, Action)>,
     /// Tokens put on the wire, repetitions and calls included.
     pub(super) tokens: u64,
+    /// Times of all nodes.
+    pub(super) times: Times,
     /// Rings a token travelled, for routes: (from, to, level).
     pub(super) route: Vec<(Origin, u64, u8)>,
     /// Watermarks of cachers that have been found right. They stay when the view changes, and with
@@ -217,6 +219,7 @@ impl Network {
             repair: true,
             actions: Vec::new(),
             tokens: 0,
+            times: Times::default(),
             route: Vec::new(),
             cached: BTreeMap::new(),
             parcels: BTreeMap::new(),
@@ -389,7 +392,11 @@ impl Network {
         let from = packet.header.origin;
         self.turn(to, |ring, turn| match packet.body {
             Body::Token(token) => ring.handle_token(turn, from, &token),
-            Body::TokenAck(ack) => ring.handle_token_ack(turn.now, from, &ack),
+            Body::TokenAck(ack) => {
+                let hop = ring.handle_token_ack(turn.now, from, &ack);
+                hop.into_iter()
+                    .for_each(|took| turn.times.token_hop.record(took));
+            }
             Body::Summary(summary) => ring.handle_summary(turn, from, &summary),
             _ => panic!("not a packet of the token plane"),
         });
@@ -404,6 +411,7 @@ impl Network {
             streams: &entry.fake,
             outbox: &mut outbox,
             actions: &mut actions,
+            times: &mut self.times,
         };
         act(&mut entry.ring, &mut turn);
         for action in actions {

@@ -44,6 +44,11 @@ fn a_burst_becomes_stable_everywhere_and_the_tokens_stop() {
         // The first round finds it, the second tells everybody.
         assert_eq!(net.ring(0).stats().rounds, 2, "n = {count}");
         assert_eq!(net.ring(0).stats().rounds_incomplete, 0);
+        // Every round is timed, and every hop: a token and its receipt.
+        assert_eq!(net.times.token_round.count(), 2);
+        let hops = &net.times.token_hop;
+        assert_eq!(hops.sum(), DELAY * 2 * u32::try_from(hops.count()).unwrap());
+        assert_eq!(hops.count() > 0, count > 1, "n = {count}");
     }
 }
 

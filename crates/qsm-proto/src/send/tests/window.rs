@@ -372,3 +372,58 @@ fn the_stream_starts_fast_and_ends_unlimited() {
     assert_eq!(rates[..3], [20_000, 40_000, 80_000]);
     assert_eq!(rates[19], u32::MAX, "100 ms of rounds");
 }
+
+#[test]
+fn messages_are_pending_until_stable_and_unsent_until_they_leave() {
+    let mut bench = Bench::new(&base());
+    assert_eq!(bench.stream.pending_messages(), 0);
+    // Ten and more share packets, one fills several.
+    (0..100).for_each(|_| bench.push(0, &[1; 300]).unwrap());
+    bench.push(1, &[2; 5000]).unwrap();
+    let taken = |bench: &Bench| {
+        let stream = &bench.stream;
+        (stream.pending_messages(), stream.unsent_messages())
+    };
+    assert_eq!(taken(&bench), (101, 101));
+    assert_eq!(bench.stream.pending_bytes(), bench.stream.unsent_bytes());
+    bench.trains();
+    assert_eq!(taken(&bench), (101, 0));
+    assert_eq!(bench.stream.pending_bytes(), bench.stream.in_flight_bytes());
+    // Four messages of 300 bytes fit a packet.
+    bench.acknowledge(10, 10);
+    assert_eq!(taken(&bench), (61, 0));
+    bench.push(0, &[3; 10]).unwrap();
+    assert_eq!(taken(&bench), (62, 1));
+    bench.trains();
+    bench.acknowledge_all();
+    assert_eq!(taken(&bench), (0, 0));
+    assert_eq!(bench.stream.pending_bytes(), 0);
+}
+
+#[test]
+fn messages_that_nobody_is_left_to_receive_are_not_pending() {
+    let mut bench = Bench::new(&base());
+    (0..10).for_each(|_| bench.push(0, &[1; 1000]).unwrap());
+    bench.trains();
+    bench.push(0, &[1; 10]).unwrap();
+    bench.stream.no_receivers(&mut bench.pool);
+    assert_eq!(bench.stream.pending_messages(), 0);
+    assert_eq!(bench.stream.pending_bytes(), 0);
+}
+
+#[test]
+fn packets_are_timed_from_first_sending_to_stability() {
+    let mut bench = Bench::new(&base());
+    (0..10).for_each(|_| bench.push(0, &[1; 1400]).unwrap());
+    bench.trains();
+    bench.wait(Duration::from_millis(3));
+    bench.acknowledge(10, 4);
+    assert_eq!(
+        (bench.times.count(), bench.times.sum()),
+        (4, Duration::from_millis(12))
+    );
+    bench.wait(Duration::from_millis(1));
+    bench.acknowledge(10, 10);
+    let sum = Duration::from_millis(12 + 6 * 4);
+    assert_eq!((bench.times.count(), bench.times.sum()), (10, sum));
+}
