@@ -45,7 +45,9 @@ mod transmit;
 
 use core::time::Duration;
 
-use qsm_wire::{DATA_HEADER_BYTES, GroupId, Header, Opening, StreamId, TAG_BYTES, ViewNumber};
+use qsm_wire::{
+    ChannelId, DATA_HEADER_BYTES, GroupId, Header, Opening, StreamId, TAG_BYTES, ViewNumber,
+};
 
 pub use self::feedback::AckOutcome;
 pub use self::pool::{BLOCK_BYTES, BlockPool};
@@ -255,7 +257,7 @@ pub struct Past {
 pub struct SendStream {
     config: SendConfig,
     header: Header,
-    id: StreamId,
+    channel: ChannelId,
     /// Where views begin, oldest first; never empty.
     openings: Vec<Opening>,
     store: Store,
@@ -274,10 +276,10 @@ pub struct SendStream {
     pacer: Pacer,
     alarms: Alarms,
     counters: SendCounters,
-    /// Messages of which the last part is in a closed packet.
-    closed_messages: u64,
-    /// Sendings of packets that are not stable yet.
-    sendings: Sendings,
+    /// Messages that end in a closed packet, wrapping.
+    closed_messages: u32,
+    /// Sendings of packets that are not stable yet; none before the first.
+    sendings: Option<Box<Sendings>>,
     finished: bool,
 }
 
@@ -290,7 +292,7 @@ impl SendStream {
             pacer: Pacer::new(config.rate),
             config,
             header,
-            id,
+            channel: id.channel,
             openings: vec![Opening { view, start: 1 }],
             store: Store::default(),
             marks: Marks::default(),
@@ -303,7 +305,7 @@ impl SendStream {
             alarms: Alarms::new(config.heartbeat_min),
             counters: SendCounters::default(),
             closed_messages: 0,
-            sendings: Sendings::default(),
+            sendings: None,
             finished: false,
         }
     }
@@ -336,7 +338,10 @@ impl SendStream {
     /// Which stream this is.
     #[must_use]
     pub fn id(&self) -> StreamId {
-        self.id
+        StreamId {
+            origin: self.header.origin,
+            channel: self.channel,
+        }
     }
 
     /// Messages from now on belong to this view of the region; those before keep the old one
@@ -432,7 +437,13 @@ impl SendStream {
 
     fn messages_after(&self, sequence: u64) -> u64 {
         let closed = self.store.after(sequence).map(store::Entry::messages);
-        self.counters.messages - self.closed_messages + closed.sum::<u64>()
+        self.open_messages() + closed.sum::<u64>()
+    }
+
+    /// Messages that end in the open packet.
+    fn open_messages(&self) -> u64 {
+        let taken = self.counters.messages as u32;
+        u64::from(taken.wrapping_sub(self.closed_messages))
     }
 
     /// Bytes of packets that wait to be sent, or are sent and not known to be at everybody.

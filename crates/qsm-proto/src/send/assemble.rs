@@ -163,7 +163,7 @@ impl SendStream {
         let opening = self.opening();
         let sequence = self.store.assembled() + 1;
         let head = DataHeader {
-            channel: self.id.channel,
+            channel: self.channel,
             view: opening.view,
             sequence,
             view_age: u32::try_from(sequence - opening.start).unwrap_or(u32::MAX),
@@ -187,8 +187,8 @@ impl SendStream {
         if !self.store.is_open() {
             return;
         }
-        let messages = self.counters.messages - self.closed_messages;
-        self.closed_messages = self.counters.messages;
+        let messages = self.open_messages();
+        self.closed_messages = self.counters.messages as u32;
         let length = self.store.close(padding, messages);
         self.closed_bytes += length;
         self.run.closed(length);

@@ -31,7 +31,7 @@ impl SendStream {
         ack: &Ack,
         times: &mut Histogram,
     ) -> AckOutcome {
-        if ack.stream != self.id
+        if ack.stream != self.id()
             || ack.stable_upto > ack.cached_upto
             || ack.cached_upto > self.marks.highest
             || ack.arrived_upto > self.marks.highest
@@ -45,7 +45,9 @@ impl SendStream {
         let before = self.stable_upto();
         self.advance(now, pool, cached, ack.stable_upto.min(spoken_for));
         let stable = before..self.stable_upto();
-        self.sendings.settle(now, stable, times);
+        if let Some(sendings) = &mut self.sendings {
+            sendings.settle(now, stable, times);
+        }
         if (ack.view, ack.round) <= self.marks.round {
             self.counters.acks_stale += 1;
             return AckOutcome::Stale;
@@ -159,7 +161,9 @@ impl SendStream {
         self.arrive(sent);
         self.in_flight_bytes -= self.store.release(sent, pool);
         self.closed_bytes -= self.store.release(upto, pool);
-        self.sendings.forget(upto);
+        if let Some(sendings) = &mut self.sendings {
+            sendings.forget(upto);
+        }
         if self.closed_bytes == 0 {
             self.run = super::Run::default();
         }
@@ -178,9 +182,9 @@ impl SendStream {
     /// memory. Numbers already given are not given again.
     pub fn no_receivers(&mut self, pool: &mut BlockPool) {
         self.store.clear(pool);
-        self.closed_messages = self.counters.messages;
+        self.closed_messages = self.counters.messages as u32;
         let all = self.store.assembled();
-        self.sendings.forget(all);
+        self.sendings = None;
         self.marks.highest = all;
         self.marks.cached = all;
         self.marks.arrived = all;

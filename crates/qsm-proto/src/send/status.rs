@@ -147,6 +147,13 @@ impl SendStream {
         let finished = self.finished && self.unsent_bytes() == 0;
         let newest_first = self.openings.iter().rev().copied();
         let highest = self.marks.highest;
-        Heartbeat::encode(&self.header, self.id, highest, finished, newest_first, out);
+        Heartbeat::encode(
+            &self.header,
+            self.id(),
+            highest,
+            finished,
+            newest_first,
+            out,
+        );
     }
 }

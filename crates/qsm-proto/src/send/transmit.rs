@@ -77,7 +77,8 @@ impl SendStream {
         }
         self.pacer.spend(now, plan.packets);
         self.alarms.data_sent(now, self.config.last_resort);
-        self.sendings.note(now, self.marks.highest);
+        let sendings = self.sendings.get_or_insert_default();
+        sendings.note(now, self.marks.highest);
         self.counters.trains += 1;
         self.counters.packets += wide(plan.packets);
         self.counters.bytes += wide(plan.bytes);
