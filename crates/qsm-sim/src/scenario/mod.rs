@@ -249,7 +249,7 @@ mod tests {
             ("expect host 0 view = 3", 1, 15, "`views`"),
             ("expect host 4 rounds = 3", 1, 13, "`4` is no host"),
             ("host 2 service\nexpect host 2 view = 3", 2, 15, "`views`"),
-            ("host 3 server", 1, 8, "did you mean `service`?"),
+            ("host 3 servise", 1, 8, "did you mean `service`?"),
             ("host 3", 1, 8, "a property of a host: node"),
             ("host 0 node", 1, 1, "no membership service"),
             ("at 1s outage 3 1s", 1, 14, "from 1 to 2"),
