@@ -2,13 +2,13 @@
 
 use std::net::SocketAddr;
 
-use qsm_wire::{Data, DataHeader, Header, Heartbeat, Hop, Origin, RegionId, StreamId};
+use qsm_wire::{DataHeader, Header, Heartbeat, Hop, Origin, RegionId, StreamId};
 
 use super::Endpoint;
 use crate::history::Duty;
-use crate::receive::{Arrival, ReceiveStream};
+use crate::receive::{Arrival, Incoming, ReceiveStream, StreamMarks};
 use crate::region::Region;
-use crate::{Datagram, Deliver, Instant};
+use crate::{Deliver, Instant};
 
 /// Sequence numbers from here on are refused: nobody reaches them in a thousand years, and below
 /// them no sum of two overflows.
@@ -19,9 +19,10 @@ impl Endpoint {
         &mut self,
         now: Instant,
         from: SocketAddr,
-        (header, data, datagram): (&Header, &Data<'_>, Datagram<'_>),
+        incoming: &Incoming<'_>,
         out: &mut dyn Deliver,
     ) {
+        let (header, data) = (incoming.header, incoming.data);
         let sender = header.origin;
         let Some(&id) = self.channels.get(&data.head.channel) else {
             self.core.stats.discard_channel += 1;
@@ -40,7 +41,7 @@ impl Endpoint {
         };
         let Some(stream) = region.streams.get_mut(&sender) else {
             if self.open_stream(now, source, id, sender, &data.head) {
-                self.on_data(now, from, (header, data, datagram), out);
+                self.on_data(now, from, incoming, out);
             }
             return;
         };
@@ -50,18 +51,13 @@ impl Endpoint {
         let mut inbox = self
             .core
             .inbox(now, (&region.backoff, region.history.size()), out);
-        let arrival = stream.take(
-            data,
-            (header.hop, datagram),
-            &region.history,
-            held,
-            &mut inbox,
-        );
+        let arrival = stream.take(incoming, &region.history, held, &mut inbox);
         if arrival == Arrival::Dropped {
             return;
         }
-        region.ring.note_traffic(now, datagram.bytes.len());
-        self.core.earn_repairs(datagram.bytes.len());
+        let bytes = incoming.datagram.bytes.len();
+        region.ring.note_traffic(now, bytes);
+        self.core.earn_repairs(bytes);
         self.core.earn_requests();
         self.meter.count(now, 1);
         if let Arrival::Awaited(waiters) = arrival {
@@ -342,7 +338,11 @@ impl Region {
             channel: self.channel(),
         };
         let (stable_upto, cached_upto) = self.ring.watermarks(sender);
-        let mut stream = ReceiveStream::new(id, start, (stable_upto, cached_upto));
+        let marks = StreamMarks {
+            stable_upto,
+            cached_upto,
+        };
+        let mut stream = ReceiveStream::new(id, start, marks);
         let cutoff = self.ring.cutoff(sender);
         if stable_upto < cutoff {
             stream.announce(now, cutoff);

@@ -29,6 +29,7 @@ use self::meter::Meter;
 use self::past::Pasts;
 use self::routes::Routes;
 use crate::membership::Membership;
+use crate::receive::Incoming;
 use crate::region::Region;
 use crate::ring::Action;
 use crate::send::BlockPool;
@@ -180,7 +181,12 @@ impl Endpoint {
             return;
         }
         if let Body::Data(data) = &packet.body {
-            self.on_data(now, from, (&header, data, datagram), out);
+            let incoming = Incoming {
+                header: &header,
+                data,
+                datagram,
+            };
+            self.on_data(now, from, &incoming, out);
             return;
         }
         self.core.stats.control_received += 1;

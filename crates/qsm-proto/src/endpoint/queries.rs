@@ -228,6 +228,7 @@ mod tests {
 
     use super::*;
     use crate::Config;
+    use crate::receive::StreamMarks;
     use crate::view::{Layout, RegionView};
     use qsm_wire::membership::Member;
     use qsm_wire::{Incarnation, NodeId, ViewNumber};
@@ -320,7 +321,7 @@ mod tests {
             origin: origin(9),
             channel: ChannelId(1),
         };
-        let mut stream = ReceiveStream::new(id, 541, (0, 0));
+        let mut stream = ReceiveStream::new(id, 541, StreamMarks::default());
         assert_eq!(stream.extent(), (0, false, Vec::new()));
         stream.announce(Instant(0), 288);
         assert_eq!(stream.extent().0, 288);

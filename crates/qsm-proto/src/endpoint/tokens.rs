@@ -10,6 +10,7 @@ use qsm_wire::{
 use super::Endpoint;
 use super::requests::missing_parts;
 use crate::ranges::{append, append_own};
+use crate::receive::StreamMarks;
 use crate::region::{Region, RegionStreams};
 use crate::ring::{Action, CALL, Turn};
 use crate::send::AckOutcome;
@@ -313,7 +314,11 @@ impl Endpoint {
             }
             return;
         };
-        stream.watermarks(stable_upto, cached_upto, &mut self.core.store);
+        let marks = StreamMarks {
+            stable_upto,
+            cached_upto,
+        };
+        stream.note_marks(marks, &mut self.core.store);
         stream.announce(now, cutoff);
     }
 

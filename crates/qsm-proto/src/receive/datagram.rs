@@ -1,6 +1,8 @@
 use core::ops::Range;
 use std::sync::Arc;
 
+use qsm_wire::{Data, Header};
+
 /// A datagram as it arrived, and the buffer that it may stay in.
 ///
 /// The runtime lends a buffer that is worth holding: one that datagrams of one sender fill for
@@ -11,6 +13,17 @@ pub struct Datagram<'a> {
     pub(crate) bytes: &'a [u8],
     /// The buffer, and where in it the bytes begin.
     pub(super) home: Option<(&'a Arc<[u8]>, usize)>,
+}
+
+/// A data packet, decoded, and the datagram that is the whole of it.
+#[derive(Debug, Clone, Copy)]
+pub struct Incoming<'a> {
+    /// Its header.
+    pub header: &'a Header,
+    /// What follows the header.
+    pub data: &'a Data<'a>,
+    /// All of it.
+    pub datagram: Datagram<'a>,
 }
 
 impl<'a> Datagram<'a> {

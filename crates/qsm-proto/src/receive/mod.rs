@@ -23,10 +23,10 @@ mod store;
 mod stream;
 
 pub use cursor::{Cursors, Verdict};
-pub use datagram::Datagram;
+pub use datagram::{Datagram, Incoming};
 pub use gaps::{Gap, Gaps, Waiters};
 pub use inbox::{Asking, Desk, Inbox};
 pub use overtaken::Overtaken;
 pub use run::Run;
 pub use store::{Place, Store};
-pub use stream::{Arrival, ReceiveStream};
+pub use stream::{Arrival, ReceiveStream, StreamMarks};

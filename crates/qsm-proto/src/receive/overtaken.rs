@@ -31,7 +31,7 @@ const ANSWERED_MAX: usize = 16;
 impl Overtaken {
     /// What was asked for then has come; `retry`: the time to the first retry. Those who answer
     /// remember for two thirds of it that they have (R-NAK-5).
-    pub fn note(&mut self, (of, asked): Asked, retry: Duration) {
+    pub fn note(&mut self, of: Option<MemberIndex>, asked: Instant, retry: Duration) {
         let known = self.answered.iter().position(|(by, _)| *by == of);
         let oldest = || (0..self.answered.len()).min_by_key(|at| self.answered[*at].1);
         let full = self.answered.len() == ANSWERED_MAX;
@@ -117,7 +117,7 @@ mod tests {
         let (mut gaps, mut overtaken) = (gaps(), Overtaken::default());
         assert_eq!(overtaken.due(), Instant::NEVER);
         let answered = gaps.fill(20).unwrap();
-        overtaken.note((None, answered.asked), RETRY);
+        overtaken.note(None, answered.asked, RETRY);
         assert_eq!(overtaken.due(), at(4));
         overtaken.hasten(at(3), &mut gaps);
         assert!(due(&gaps, at(3)).is_empty());
@@ -129,9 +129,9 @@ mod tests {
     #[test]
     fn answers_that_come_meanwhile_are_looked_at_in_time() {
         let (mut gaps, mut overtaken) = (gaps(), Overtaken::default());
-        overtaken.note((None, at(2)), RETRY);
-        overtaken.note((None, at(4)), RETRY);
-        overtaken.note((None, at(3)), RETRY);
+        overtaken.note(None, at(2), RETRY);
+        overtaken.note(None, at(4), RETRY);
+        overtaken.note(None, at(3), RETRY);
         overtaken.hasten(at(4), &mut gaps);
         assert_eq!(due(&gaps, at(4)), [10, 20]);
         assert_eq!(overtaken.due(), at(6));
@@ -144,7 +144,7 @@ mod tests {
         let (mut gaps, mut overtaken) = (gaps(), Overtaken::default());
         let gap = gaps.find_mut(10).unwrap();
         (0..HASTENED_MAX).for_each(|_| gap.ask(at(1), None));
-        overtaken.note((None, at(3)), RETRY);
+        overtaken.note(None, at(3), RETRY);
         overtaken.hasten(at(9), &mut gaps);
         assert_eq!(due(&gaps, at(9)), [20]);
     }
@@ -152,11 +152,11 @@ mod tests {
     #[test]
     fn nobody_is_overtaken_by_another() {
         let (mut gaps, mut overtaken) = (gaps(), Overtaken::default());
-        overtaken.note((Some(MemberIndex(7)), at(3)), RETRY);
+        overtaken.note(Some(MemberIndex(7)), at(3), RETRY);
         overtaken.hasten(at(9), &mut gaps);
         assert!(due(&gaps, at(9)).is_empty());
         for other in 0..100 {
-            overtaken.note((Some(MemberIndex(other)), at(3)), RETRY);
+            overtaken.note(Some(MemberIndex(other)), at(3), RETRY);
         }
         assert_eq!(overtaken.answered.len(), ANSWERED_MAX);
     }

@@ -9,7 +9,7 @@ use qsm_wire::{Data, Hop, MemberIndex, Opening, SeqRange, StreamId, ViewNumber};
 
 use super::early::Early;
 use super::reassembly::Reassembly;
-use super::{Asking, Datagram, Gap, Gaps, Inbox, Overtaken, Place, Store, Waiters};
+use super::{Asking, Datagram, Gap, Gaps, Inbox, Incoming, Overtaken, Place, Store, Waiters};
 use crate::history::{Duty, History};
 use crate::ranges::append_own;
 use crate::ring::Report;
@@ -59,7 +59,7 @@ pub struct ReceiveStream {
     /// Where views begin, ascending; the newest few.
     openings: Vec<Opening>,
     reassembly: Reassembly,
-    watermarks: Watermarks,
+    marks: StreamMarks,
     /// From the first to the last packet that this node should cache and has no room for, until
     /// they are stable.
     uncached: Option<SeqRange>,
@@ -76,10 +76,13 @@ pub struct ReceiveStream {
     interrupted: Instant,
 }
 
-#[derive(Debug, Clone, Copy, Default)]
-struct Watermarks {
-    stable_upto: u64,
-    cached_upto: u64,
+/// How far a region has got with a stream, as its tokens say.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct StreamMarks {
+    /// Everybody has everything up to here.
+    pub stable_upto: u64,
+    /// All cachers have their part up to here; at least `stable_upto`.
+    pub cached_upto: u64,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
@@ -97,10 +100,10 @@ const WALK_MAX: usize = 4096;
 
 impl ReceiveStream {
     /// A stream of which this node is concerned with `start` and everything above. `marks`: what
-    /// is known of it already, as for [`ReceiveStream::watermarks`]; this node may have been here
+    /// is known of it already, as for [`ReceiveStream::note_marks`]; this node may have been here
     /// before, and what is known is not said again.
     #[must_use]
-    pub fn new(id: StreamId, start: u64, (stable_upto, cached_upto): (u64, u64)) -> Self {
+    pub fn new(id: StreamId, start: u64, marks: StreamMarks) -> Self {
         let before = start.saturating_sub(1);
         Self {
             id,
@@ -115,10 +118,7 @@ impl ReceiveStream {
             early: Early::default(),
             openings: Vec::new(),
             reassembly: Reassembly::default(),
-            watermarks: Watermarks {
-                stable_upto,
-                cached_upto,
-            },
+            marks,
             uncached: None,
             announced: 0,
             sender: Sender::default(),
@@ -208,7 +208,7 @@ impl ReceiveStream {
     /// nothing is owed to anybody.
     #[must_use]
     pub fn settled(&self) -> bool {
-        let stable = self.watermarks.stable_upto >= self.highest || self.highest < self.start;
+        let stable = self.marks.stable_upto >= self.highest || self.highest < self.start;
         self.delivered == self.highest && stable && !self.behind()
     }
 
@@ -281,28 +281,20 @@ impl ReceiveStream {
     #[must_use]
     pub fn handed_over(&self, left: ViewNumber) -> bool {
         let end = self.cut(left).map_or(self.highest, |cut| cut - 1);
-        self.watermarks.stable_upto >= end.min(self.highest)
+        self.marks.stable_upto >= end.min(self.highest)
     }
 
-    /// Takes a data packet of this stream: `datagram` is the whole of `data`'s packet (R-DATA-8).
+    /// Takes a data packet of this stream. Rule R-DATA-8.
     pub fn take(
         &mut self,
-        data: &Data<'_>,
-        (hop, datagram): (Hop, Datagram<'_>),
+        incoming: &Incoming<'_>,
         history: &History,
         held: bool,
         inbox: &mut Inbox<'_>,
     ) -> Arrival {
+        let (data, hop) = (incoming.data, incoming.header.hop);
         let sequence = data.head.sequence;
-        if hop == Hop::Direct {
-            self.arrived = self.arrived.max(sequence);
-        }
-        if let Some(start) = data.head.view_start() {
-            self.note_opening(Opening {
-                view: data.head.view,
-                start,
-            });
-        }
+        self.note_head(data, hop);
         if !self.admit(sequence, inbox) {
             return Arrival::Dropped;
         }
@@ -314,11 +306,14 @@ impl ReceiveStream {
         };
         let in_order = ready && sequence == self.delivered + 1;
         let wanted = care.duty == Duty::Wait || care.keeps;
-        let caches = wanted && sequence > self.watermarks.stable_upto;
+        let caches = wanted && sequence > self.marks.stable_upto;
         let slot = if !in_order || caches {
             // Of a buffer whose packets are mostly others' to cache, little would be held.
             let lent = care.keeps_most;
-            let datagram = if lent { datagram } else { datagram.copied() };
+            let datagram = match lent {
+                true => incoming.datagram,
+                false => incoming.datagram.copied(),
+            };
             match self.keep(sequence, datagram, history, inbox) {
                 Some(place) => Slot::Kept(place),
                 None if in_order => {
@@ -364,14 +359,17 @@ impl ReceiveStream {
     }
 
     /// The region's watermarks: what is stable is purged here, delivered or not needed.
-    pub fn watermarks(&mut self, stable_upto: u64, cached_upto: u64, store: &mut Store) {
-        let marks = &mut self.watermarks;
-        marks.stable_upto = marks.stable_upto.max(stable_upto);
-        marks.cached_upto = marks.cached_upto.max(cached_upto).max(marks.stable_upto);
+    pub fn note_marks(&mut self, news: StreamMarks, store: &mut Store) {
+        let marks = &mut self.marks;
+        marks.stable_upto = marks.stable_upto.max(news.stable_upto);
+        marks.cached_upto = marks
+            .cached_upto
+            .max(news.cached_upto)
+            .max(marks.stable_upto);
         self.uncached = self
             .uncached
-            .filter(|range| range.last() > self.watermarks.stable_upto);
-        let purge = self.watermarks.stable_upto.min(self.delivered);
+            .filter(|range| range.last() > self.marks.stable_upto);
+        let purge = self.marks.stable_upto.min(self.delivered);
         while self.base < purge {
             if let Some(Slot::Kept(place)) = self.slots.pop_front() {
                 store.free(place);
@@ -381,7 +379,7 @@ impl ReceiveStream {
     }
 
     /// Gives up packets that exist nowhere. Returns how many that were.
-    pub fn lose(&mut self, (range, history): (SeqRange, &History), inbox: &mut Inbox<'_>) -> u64 {
+    pub fn lose(&mut self, range: SeqRange, history: &History, inbox: &mut Inbox<'_>) -> u64 {
         // A leaving member helps others to recover what is not for itself.
         let end = history.left().and_then(|left| self.cut(left));
         let (mut lost, mut own) = (0, 0);
@@ -576,7 +574,7 @@ impl ReceiveStream {
             "contiguous above highest: {self:?}"
         );
         assert!(
-            self.watermarks.stable_upto <= self.watermarks.cached_upto,
+            self.marks.stable_upto <= self.marks.cached_upto,
             "stable above cached: {self:?}"
         );
         let span = usize::try_from(self.highest - self.base).unwrap_or(usize::MAX);
@@ -597,9 +595,20 @@ impl ReceiveStream {
         assert!(self.start <= self.base + 1, "start above base");
         if let Some(range) = self.uncached {
             assert!(
-                range.last() > self.watermarks.stable_upto && range.last() <= self.delivered,
+                range.last() > self.marks.stable_upto && range.last() <= self.delivered,
                 "uncached {range:?} is not between stable and delivered"
             );
+        }
+    }
+
+    /// Notes what a packet says of its stream: how far it goes, and where its view begins.
+    fn note_head(&mut self, data: &Data<'_>, hop: Hop) {
+        if hop == Hop::Direct {
+            self.arrived = self.arrived.max(data.head.sequence);
+        }
+        if let Some(start) = data.head.view_start() {
+            let view = data.head.view;
+            self.note_opening(Opening { view, start });
         }
     }
 
@@ -651,7 +660,7 @@ impl ReceiveStream {
         let Asking { recovery, .. } = inbox.asking;
         if recovery.fast && gap.attempts == 1 && is_answer(hop) {
             let retry = recovery.retry(inbox.repairs);
-            self.overtaken.note((gap.asked_of, gap.asked), retry);
+            self.overtaken.note(gap.asked_of, gap.asked, retry);
             self.due = self.due.min(self.overtaken.due());
         }
     }

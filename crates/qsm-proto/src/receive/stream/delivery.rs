@@ -26,7 +26,7 @@ impl ReceiveStream {
                 }
                 Slot::Kept(place) => {
                     bytes += inbox.store.packet(place).len();
-                    if !self.deliver_kept((sequence, place), history, held, inbox) {
+                    if !self.deliver_kept(sequence, place, history, held, inbox) {
                         return;
                     }
                 }
@@ -57,7 +57,8 @@ impl ReceiveStream {
     /// Delivers a kept packet unless it has to wait; frees its place if it need not be cached.
     fn deliver_kept(
         &mut self,
-        (sequence, place): (u64, Place),
+        sequence: u64,
+        place: Place,
         history: &History,
         held: bool,
         inbox: &mut Inbox<'_>,
@@ -74,7 +75,7 @@ impl ReceiveStream {
             Duty::Deliver => self.deliver_packet(&data, history, &mut inbox.desk),
             Duty::Pass => inbox.desk.stats.discard_not_mine += 1,
         }
-        if sequence <= self.watermarks.stable_upto || !care.keeps {
+        if sequence <= self.marks.stable_upto || !care.keeps {
             inbox.store.free(place);
             self.set(sequence, Slot::Received);
         }
