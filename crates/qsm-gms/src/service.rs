@@ -8,7 +8,7 @@ use qsm_proto::{Instant, Outbox, Random, Reason, Seed, Transmit};
 use qsm_wire::membership::{FromService, GroupRow, MESSAGE_BYTES_MAX, NodeRow, QueryKind};
 use qsm_wire::membership::{RegionRow, ToService, Update};
 use qsm_wire::{
-    Beacon, Body, Header, Hop, Incarnation, Kind, NodeId, Origin, Packet, Probe, Reset,
+    Beacon, Body, Header, HeaderTemplate, Incarnation, Kind, NodeId, Origin, Packet, Probe, Reset,
 };
 
 use crate::clients::{Clients, Standing, Unknown};
@@ -82,15 +82,10 @@ impl Service {
         config.check()?;
         // Not counted: a service that starts remembers nothing (R-MEM-3).
         let run = Random::new(seed, "run").bits() & u64::from(u32::MAX);
-        let header = Header {
-            cluster: config.cluster_number(),
-            origin: Origin {
-                node: config.node,
-                incarnation: Incarnation(u32::try_from(run).unwrap_or(0)),
-            },
-            epoch: 0,
-            hop: Hop::Direct,
-        };
+        let header = HeaderTemplate::new(config.cluster_number()).header(Origin {
+            node: config.node,
+            incarnation: Incarnation(u32::try_from(run).unwrap_or(0)),
+        });
         Ok(Self {
             header,
             phase: Phase::Holding(Hold::default()),

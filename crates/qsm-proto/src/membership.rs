@@ -33,8 +33,10 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use qsm_wire::membership::{FromService, MESSAGE_BYTES_MAX, QueryKind, Role, ToService};
-use qsm_wire::{Body, GroupId, Header, Hop, Incarnation, Kind, NodeId, Origin, Probe, RegionId};
-use qsm_wire::{Reset, ViewNumber};
+use qsm_wire::{
+    Body, GroupId, Header, HeaderTemplate, Incarnation, Kind, NodeId, Origin, Probe, RegionId,
+    Reset, ViewNumber,
+};
 
 pub use self::change::Change;
 use self::discovery::Discovery;
@@ -71,7 +73,7 @@ struct Identity {
     address: SocketAddr,
     second: Option<SocketAddr>,
     discovery: SocketAddr,
-    cluster: u32,
+    template: HeaderTemplate,
     layout: Layout,
     frame_bytes: usize,
     groups_max: usize,
@@ -134,7 +136,7 @@ impl Membership {
                 address: config.address,
                 second: config.second,
                 discovery: config.discovery,
-                cluster: config.cluster_number(),
+                template: config.header_template(),
                 layout: config.layout,
                 frame_bytes: frame_bytes(config.datagram_bytes),
                 groups_max: config.limits.groups,
@@ -481,12 +483,7 @@ impl Membership {
     }
 
     fn header(&self) -> Header {
-        Header {
-            cluster: self.identity.cluster,
-            origin: self.origin(),
-            epoch: 0,
-            hop: Hop::Direct,
-        }
+        self.identity.template.header(self.origin())
     }
 
     fn watch_service(&mut self, now: Instant) {

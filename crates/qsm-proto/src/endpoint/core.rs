@@ -1,7 +1,7 @@
 use core::time::Duration;
 use std::net::SocketAddr;
 
-use qsm_wire::{Header, Hop, Origin};
+use qsm_wire::{Header, HeaderTemplate, Hop, Origin};
 
 use crate::outbox::Outbox;
 use crate::receive::{Asking, Cursors, Desk, Inbox, Store};
@@ -14,7 +14,7 @@ use crate::{Config, Deliver, Events, Instant, Random, Seed, Stats};
 pub(super) struct Core {
     pub(super) config: Config,
     pub(super) origin: Origin,
-    cluster: u32,
+    template: HeaderTemplate,
     pub(super) store: Store,
     pub(super) cursors: Cursors,
     pub(super) stats: Stats,
@@ -50,7 +50,7 @@ impl Core {
                 node: config.node,
                 ..Origin::default()
             },
-            cluster: config.cluster_number(),
+            template: config.header_template(),
             store: Store::new(config.datagram_bytes, config.limits.receive_bytes),
             cursors: Cursors::default(),
             stats: Stats::default(),
@@ -68,16 +68,11 @@ impl Core {
     }
 
     pub(super) fn header(&self) -> Header {
-        Header {
-            cluster: self.cluster,
-            origin: self.origin,
-            epoch: 0,
-            hop: Hop::Direct,
-        }
+        self.template.header(self.origin)
     }
 
     pub(super) fn cluster(&self) -> u32 {
-        self.cluster
+        self.template.cluster()
     }
 
     /// Age of a gap before it is asked for: long enough for what is only out of order.
