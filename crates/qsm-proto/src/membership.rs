@@ -389,13 +389,14 @@ impl Membership {
         &mut self,
         now: Instant,
         from: SocketAddr,
-        packet: (&Header, &Body<'_>),
+        header: &Header,
+        body: &Body<'_>,
         outbox: &mut Outbox,
     ) {
-        match packet.1 {
+        match body {
             Body::Session(frame) => {
                 if self.heard_from_service(now, frame.head.session)
-                    && self.is_same_run(now, packet.0.origin)
+                    && self.is_same_run(now, header.origin)
                 {
                     if let Some(link) = &mut self.link {
                         link.session.handle_frame(now, frame);
@@ -405,7 +406,7 @@ impl Membership {
             }
             Body::SessionAck(heard) => {
                 if self.heard_from_service(now, heard.session)
-                    && self.is_same_run(now, packet.0.origin)
+                    && self.is_same_run(now, header.origin)
                     && let Some(link) = &mut self.link
                 {
                     link.session.handle_heard(now, heard.heard_upto, false);

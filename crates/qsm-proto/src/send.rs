@@ -36,6 +36,7 @@
 
 mod assemble;
 mod feedback;
+mod past;
 mod pool;
 pub mod rate;
 mod status;
@@ -47,6 +48,7 @@ use core::time::Duration;
 use qsm_wire::{DATA_HEADER_BYTES, GroupId, Header, Opening, StreamId, TAG_BYTES, ViewNumber};
 
 pub use self::feedback::AckOutcome;
+pub(crate) use self::past::PastStreams;
 pub use self::pool::{BLOCK_BYTES, BlockPool};
 pub use self::transmit::Train;
 

@@ -46,7 +46,7 @@ pub(super) fn regions(_: Mode, groups: f64, seed: Seed) -> Result<Measured, Stri
         .collect();
     let used = nodes[0]
         .regions()
-        .filter(|region| !region.groups.is_empty());
+        .filter(|region| !region.groups().is_empty());
     let stats = BTreeMap::from([
         ("regions", known.len() as f64),
         ("used", used.count() as f64),

@@ -255,7 +255,7 @@ impl Cluster {
                 let outbox = &mut member.outbox;
                 member
                     .membership
-                    .handle(self.now, from, (&packet.header, &packet.body), outbox);
+                    .handle(self.now, from, &packet.header, &packet.body, outbox);
             }
         }
     }

@@ -23,7 +23,7 @@ mod store;
 mod stream;
 
 pub use cursor::{Cursors, Verdict};
-pub use datagram::{Datagram, Incoming};
+pub use datagram::{Datagram, Incoming, SEQUENCE_MAX};
 pub use gaps::{Gap, Gaps, Waiters};
 pub use inbox::{Asking, Desk, Inbox};
 pub use overtaken::Overtaken;

@@ -80,7 +80,7 @@ impl Watermarks {
         leader: &Region,
         live: &[(Origin, &Machine)],
     ) -> Result<(), Violation> {
-        let Some(view) = leader.history.exact(claim.view) else {
+        let Some(view) = leader.history().exact(claim.view) else {
             return Ok(());
         };
         let members: Vec<(Origin, &Machine, &Region)> = live
@@ -91,7 +91,7 @@ impl Watermarks {
             })
             .collect();
         let contiguous = |region: &Region| {
-            let stream = region.streams.get(&claim.sender);
+            let stream = region.stream(claim.sender);
             stream.map(qsm_proto::receive::ReceiveStream::contiguous)
         };
         for (member, _, region) in &members {
@@ -104,7 +104,7 @@ impl Watermarks {
             }
         }
         // When its sender is dead, a packet may be lost; nobody waits for its cachers then.
-        let stream = leader.streams.get(&claim.sender);
+        let stream = leader.stream(claim.sender);
         if stream.is_some_and(qsm_proto::receive::ReceiveStream::sender_dead) {
             return Ok(());
         }
