@@ -10,15 +10,16 @@
 //!   messages  ──► publish         ─┘            └─► poll_transmit   datagrams, lent
 //! ```
 //!
-//! Inside, one noun per module; the endpoint only routes:
+//! Inside, one noun per module; the endpoint only dispatches:
 //!
 //! | module | what it knows |
 //! |---|---|
+//! | [`region`] | one region: what becomes of its packets, tokens, views and queries |
 //! | [`view`] | partitions, cachers, leaders and rings: pure functions of a view |
 //! | [`membership`] | the client's side of the membership protocol: session, groups, regions |
 //! | [`send`] | streams this node sends: packet assembly, window, pacing, heartbeats |
 //! | [`receive`] | streams this node receives: windows, caches, gaps, delivery in order |
-//! | [`repair`] | the fast plane: whom to ask for a gap, whom to answer, within budgets |
+//! | [`repair`] | the fast plane: whom to ask for a gap, how to answer, within budgets |
 //! | [`ring`] | the token plane: rings, rounds, watermarks, push and pull |
 //!
 //! Contract of [`Endpoint`]:
