@@ -56,7 +56,7 @@ pub struct Transmit<'a> {
 }
 
 #[derive(Debug)]
-struct Letter {
+struct QueuedDatagram {
     to: SocketAddr,
     bytes: Vec<u8>,
 }
@@ -64,7 +64,7 @@ struct Letter {
 /// Bounded queues of single datagrams, one per reason.
 #[derive(Debug)]
 pub struct Outbox {
-    queues: [VecDeque<Letter>; Reason::ALL.len()],
+    queues: [VecDeque<QueuedDatagram>; Reason::ALL.len()],
     /// Emptied buffers for reuse: no allocation in steady state (R144).
     spare: Vec<Vec<u8>>,
     sending: Vec<u8>,
@@ -99,7 +99,7 @@ impl Outbox {
         let mut bytes = self.spare.pop().unwrap_or_default();
         bytes.clear();
         fill(&mut bytes);
-        self.queues[reason as usize].push_back(Letter { to, bytes });
+        self.queues[reason as usize].push_back(QueuedDatagram { to, bytes });
     }
 
     /// The next datagram, by priority (R-TOK-11, R-RATE-5), or the next repairs for one receiver.

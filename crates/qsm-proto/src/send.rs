@@ -214,7 +214,7 @@ struct Marks {
 /// What need not count as in flight although it is not stable: the cachers of its partition have
 /// it (R094). Its bytes stay until the watermark comes, since packets share blocks.
 #[derive(Debug, Clone, Copy, Default)]
-struct Relief {
+struct PressureRelief {
     packets: u64,
     bytes: usize,
 }
@@ -265,7 +265,7 @@ pub struct SendStream {
     /// Bytes sent and not stable.
     in_flight_bytes: usize,
     /// What partitions have of these (R094).
-    relief: Relief,
+    relief: PressureRelief,
     /// Bytes of closed packets not yet sent.
     closed_bytes: usize,
     run: Run,
@@ -291,7 +291,7 @@ impl SendStream {
             window_bytes: FIRST_WINDOW_BYTES.min(config.window_bytes),
             under_way_bytes: 0,
             in_flight_bytes: 0,
-            relief: Relief::default(),
+            relief: PressureRelief::default(),
             closed_bytes: 0,
             run: Run::default(),
             alarms: Alarms::new(config.heartbeat_min),

@@ -4,7 +4,7 @@ use qsm_wire::GroupId;
 use qsm_wire::membership::{QueryKind, Role};
 
 use super::{Closing, Endpoint};
-use crate::publication::{Publication, Way};
+use crate::publication::{Publication, PublicationLanes};
 use crate::region::Region;
 use crate::send::SendConfig;
 use crate::{Deliver, Event, Instant, PublishError};
@@ -104,7 +104,7 @@ impl Endpoint {
             group,
             numbering,
             subscribed: self.node.cursors.subscribed(group),
-            way: Way::new(regions, self.regions.by_id(), &self.node, forgotten),
+            way: PublicationLanes::new(regions, self.regions.by_id(), &self.node, forgotten),
             pool: &mut self.pool,
             node: &mut self.node,
         })

@@ -9,8 +9,10 @@ use qsm_wire::{Header, HeaderTemplate, Origin};
 pub(crate) use self::meter::ReceiveMeter;
 
 use crate::outbox::Outbox;
-use crate::receive::{Asking, Cursors, Desk, Inbox, Store};
-use crate::repair::{Appetite, Backoff, Budget, REQUEST_COST, Recent, Repairs};
+use crate::receive::{Cursors, DeliveryContext, RequestTiming, Store, StreamContext};
+use crate::repair::{
+    Budget, REQUEST_COST, RecentRepairs, RepairSender, RequestBackoff, RequestWindow,
+};
 use crate::ring::Action;
 use crate::stats::RepairTimes;
 use crate::{Config, Deliver, Events, Instant, Random, Seed, Stats};
@@ -35,9 +37,9 @@ pub(crate) struct NodeState {
     pub(crate) request_budget: Budget,
     /// Not before then are requests made again.
     pub(crate) requests_from: Instant,
-    recent: Recent,
+    recent: RecentRepairs,
     pub(crate) repairs: RepairTimes,
-    pub(crate) appetite: Appetite,
+    pub(crate) request_window: RequestWindow,
     random: Random,
     /// Emptied list for reuse.
     pub(crate) actions: Vec<Action>,
@@ -75,9 +77,9 @@ impl NodeState {
             repair_budget: repair_budget(&config, now),
             request_budget: request_budget(&config, now),
             requests_from: Instant(0),
-            recent: Recent::new(),
+            recent: RecentRepairs::new(),
             repairs: RepairTimes::default(),
-            appetite: Appetite::default(),
+            request_window: RequestWindow::default(),
             random: Random::new(seed, "backoff"),
             actions: Vec::new(),
             config,
@@ -155,8 +157,8 @@ impl NodeState {
     }
 
     /// Sends packets again; and the memory that received ones are kept in.
-    pub(crate) fn repairs(&mut self) -> (Repairs<'_>, &Store) {
-        let repairs = Repairs {
+    pub(crate) fn repairs(&mut self) -> (RepairSender<'_>, &Store) {
+        let repairs = RepairSender {
             now: self.now,
             budget: &mut self.repair_budget,
             recent: &mut self.recent,
@@ -167,15 +169,15 @@ impl NodeState {
     }
 
     /// Lends the streams of a region with this back-off and that many members what they work with.
-    pub(crate) fn inbox<'a>(
+    pub(crate) fn stream_context<'a>(
         &'a mut self,
-        backoff: &'a Backoff,
+        backoff: &'a RequestBackoff,
         members: usize,
         out: &'a mut dyn Deliver,
-    ) -> Inbox<'a> {
-        Inbox {
+    ) -> StreamContext<'a> {
+        StreamContext {
             now: self.now,
-            asking: Asking {
+            timing: RequestTiming {
                 recovery: &self.config.recovery,
                 backoff,
                 members,
@@ -184,8 +186,8 @@ impl NodeState {
             ahead_max: self.config.limits.ahead_packets,
             store: &mut self.store,
             repairs: &mut self.repairs,
-            appetite: &mut self.appetite,
-            desk: Desk {
+            request_window: &mut self.request_window,
+            delivery: DeliveryContext {
                 cursors: &mut self.cursors,
                 stats: &mut self.stats,
                 events: &mut self.events,

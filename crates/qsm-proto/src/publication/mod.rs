@@ -24,32 +24,32 @@ pub struct Publication<'a> {
     pub(crate) numbering: &'a mut Numbering,
     /// This node receives the group itself.
     pub(crate) subscribed: bool,
-    pub(crate) way: Way<'a>,
+    pub(crate) way: PublicationLanes<'a>,
     pub(crate) pool: &'a mut BlockPool,
     pub(crate) node: &'a mut NodeState,
 }
 
 /// The streams that a group's messages go on.
 #[derive(Debug)]
-pub(crate) enum Way<'a> {
+pub(crate) enum PublicationLanes<'a> {
     /// No other node receives the group.
     Nowhere,
     /// That of its only region.
-    One(Lane<'a>),
+    One(StreamLane<'a>),
     /// Those of several regions.
-    Several(Lanes<'a>),
+    Several(StreamLanes<'a>),
 }
 
 /// A region's stream, and its ring if this node is a member.
 #[derive(Debug)]
-pub(crate) struct Lane<'a> {
+pub(crate) struct StreamLane<'a> {
     region: RegionId,
     stream: &'a mut SendStream,
     ring: Option<&'a mut RegionRing>,
 }
 
 #[derive(Debug)]
-pub(crate) struct Lanes<'a> {
+pub(crate) struct StreamLanes<'a> {
     ids: &'a [RegionId],
     regions: &'a mut BTreeMap<RegionId, Region>,
     forgotten: u64,
@@ -74,9 +74,11 @@ impl Publication<'_> {
             payload,
         };
         match &mut self.way {
-            Way::Nowhere => {}
-            Way::One(lane) => lane.push(self.now, self.pool, message)?,
-            Way::Several(lanes) => lanes.push(self.now, self.pool, self.node, message)?,
+            PublicationLanes::Nowhere => {}
+            PublicationLanes::One(lane) => lane.push(self.now, self.pool, message)?,
+            PublicationLanes::Several(lanes) => {
+                lanes.push(self.now, self.pool, self.node, message)?;
+            }
         }
         self.numbering.count();
         self.node.stats.messages_published += 1;
@@ -98,7 +100,7 @@ impl Publication<'_> {
     }
 }
 
-impl<'a> Way<'a> {
+impl<'a> PublicationLanes<'a> {
     /// The way of a group of these regions. `forgotten`: the highest number of streams that have
     /// been forgotten.
     pub(crate) fn new(
@@ -110,10 +112,10 @@ impl<'a> Way<'a> {
         match ids {
             [] => Self::Nowhere,
             [id] => match regions.get_mut(id).filter(|region| region.receivers() > 0) {
-                Some(region) => Self::One(Lane::new(*id, region, node, forgotten)),
+                Some(region) => Self::One(StreamLane::new(*id, region, node, forgotten)),
                 None => Self::Nowhere,
             },
-            _ => Self::Several(Lanes {
+            _ => Self::Several(StreamLanes {
                 ids,
                 regions,
                 forgotten,
@@ -122,7 +124,7 @@ impl<'a> Way<'a> {
     }
 }
 
-impl<'a> Lane<'a> {
+impl<'a> StreamLane<'a> {
     /// With this node's stream in the region, opened behind `forgotten` if there is none yet.
     fn new(id: RegionId, region: &'a mut Region, node: &NodeState, forgotten: u64) -> Self {
         let (stream, ring) = region.sending(node, forgotten);
@@ -156,7 +158,7 @@ impl<'a> Lane<'a> {
     }
 }
 
-impl Lanes<'_> {
+impl StreamLanes<'_> {
     /// Puts a message on the streams of all regions, or on none.
     fn push(
         &mut self,
@@ -204,8 +206,8 @@ impl Lanes<'_> {
     }
 
     /// The region's, if somebody else receives there.
-    fn lane(&mut self, id: RegionId, node: &NodeState) -> Option<Lane<'_>> {
+    fn lane(&mut self, id: RegionId, node: &NodeState) -> Option<StreamLane<'_>> {
         let region = self.regions.get_mut(&id)?;
-        (region.receivers() > 0).then(|| Lane::new(id, region, node, self.forgotten))
+        (region.receivers() > 0).then(|| StreamLane::new(id, region, node, self.forgotten))
     }
 }

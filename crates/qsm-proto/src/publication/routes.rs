@@ -7,19 +7,19 @@ use crate::table::GroupTable;
 /// The regions of a group's current view (R018), ascending. Most groups have one or none, and pay
 /// for no list on the heap. Two variants, so that neither pays for a tag.
 #[derive(Debug, PartialEq, Eq)]
-enum Spread {
+enum GroupSpread {
     One(RegionId),
     /// None, or several.
     Many(Box<[RegionId]>),
 }
 
-impl Default for Spread {
+impl Default for GroupSpread {
     fn default() -> Self {
         Self::Many(Box::default())
     }
 }
 
-impl Spread {
+impl GroupSpread {
     fn regions(&self) -> &[RegionId] {
         match self {
             Self::One(region) => core::slice::from_ref(region),
@@ -74,7 +74,7 @@ impl Default for Numbering {
 /// Where a group's messages go, and how many this node has sent in this life.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Route {
-    spread: Spread,
+    spread: GroupSpread,
     numbering: Numbering,
 }
 

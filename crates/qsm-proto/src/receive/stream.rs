@@ -9,7 +9,9 @@ use qsm_wire::{Data, Hop, MemberIndex, Opening, SeqRange, StreamId, ViewNumber};
 
 use super::early::Early;
 use super::reassembly::Reassembly;
-use super::{Asking, Datagram, Gap, Gaps, Inbox, Incoming, Overtaken, Place, Store, Waiters};
+use super::{
+    Datagram, Gap, Gaps, Incoming, Overtaken, Place, RequestTiming, Store, StreamContext, Waiters,
+};
 use crate::history::{Duty, History};
 use crate::ranges::append_own;
 use crate::ring::Report;
@@ -290,40 +292,40 @@ impl ReceiveStream {
         incoming: &Incoming<'_>,
         history: &History,
         held: bool,
-        inbox: &mut Inbox<'_>,
+        context: &mut StreamContext<'_>,
     ) -> Arrival {
         let (data, hop) = (incoming.data, incoming.header.hop);
         let sequence = data.head.sequence;
         self.note_head(data, hop);
-        if !self.admit(sequence, inbox) {
+        if !self.admit(sequence, context) {
             return Arrival::Dropped;
         }
-        let care = history.care(data.head.view, sequence);
-        let ready = match care.duty {
+        let role = history.role(data.head.view, sequence);
+        let ready = match role.duty {
             Duty::Deliver => !held,
             Duty::Pass => true,
             Duty::Wait => false,
         };
         let in_order = ready && sequence == self.delivered + 1;
-        let wanted = care.duty == Duty::Wait || care.keeps;
+        let wanted = role.duty == Duty::Wait || role.keeps;
         let caches = wanted && sequence > self.marks.stable_upto;
         let slot = if !in_order || caches {
             // Of a buffer whose packets are mostly others' to cache, little would be held.
-            let lent = care.keeps_most;
+            let lent = role.keeps_most;
             let datagram = match lent {
                 true => incoming.datagram,
                 false => incoming.datagram.copied(),
             };
-            match self.keep(sequence, datagram, history, inbox) {
+            match self.keep(sequence, datagram, history, context) {
                 Some(place) => Slot::Kept(place),
                 None if in_order => {
                     self.note_uncached(sequence);
                     Slot::Received
                 }
                 None => {
-                    inbox.desk.stats.discard_memory += 1;
+                    context.delivery.stats.discard_memory += 1;
                     if let Some(gap) = self.gaps.find_mut(sequence) {
-                        gap.silent_since = inbox.now;
+                        gap.silent_since = context.now;
                     }
                     return Arrival::Dropped;
                 }
@@ -331,22 +333,22 @@ impl ReceiveStream {
         } else {
             Slot::Received
         };
-        let gap = self.enter(sequence, slot, inbox);
-        inbox.desk.stats.data_received += 1;
+        let gap = self.enter(sequence, slot, context);
+        context.delivery.stats.data_received += 1;
         if in_order {
             self.delivered = sequence;
-            if care.duty == Duty::Deliver {
-                self.deliver_packet(data, history, &mut inbox.desk);
+            if role.duty == Duty::Deliver {
+                self.deliver_packet(data, history, &mut context.delivery);
             } else {
-                inbox.desk.stats.discard_not_mine += 1;
+                context.delivery.stats.discard_not_mine += 1;
             }
         }
         if self.interrupted == Instant::NEVER {
-            self.deliver(history, held, inbox);
+            self.deliver(history, held, context);
         }
         let waiters = match gap {
             Some(gap) => {
-                self.note_repair(&gap, hop, inbox);
+                self.note_repair(&gap, hop, context);
                 gap.waiters
             }
             None => self.early.take(sequence),
@@ -379,7 +381,12 @@ impl ReceiveStream {
     }
 
     /// Gives up packets that exist nowhere. Returns how many that were.
-    pub fn lose(&mut self, range: SeqRange, history: &History, inbox: &mut Inbox<'_>) -> u64 {
+    pub fn lose(
+        &mut self,
+        range: SeqRange,
+        history: &History,
+        context: &mut StreamContext<'_>,
+    ) -> u64 {
         // A leaving member helps others to recover what is not for itself.
         let end = history.left().and_then(|left| self.cut(left));
         let (mut lost, mut own) = (0, 0);
@@ -398,8 +405,8 @@ impl ReceiveStream {
             self.contiguous = self.gaps.first().map_or(self.highest, |first| first - 1);
         }
         if own > 0 {
-            inbox.desk.stats.packets_lost += own;
-            inbox.desk.events.push(Event::LostPackets {
+            context.delivery.stats.packets_lost += own;
+            context.delivery.events.push(Event::LostPackets {
                 sender: self.id.origin,
                 packets: own,
             });
@@ -613,19 +620,19 @@ impl ReceiveStream {
     }
 
     /// Whether a packet of this number is new and near enough. What comes again ends here (R-PKT-7).
-    fn admit(&self, sequence: u64, inbox: &mut Inbox<'_>) -> bool {
+    fn admit(&self, sequence: u64, context: &mut StreamContext<'_>) -> bool {
         if sequence < self.start {
-            inbox.desk.stats.discard_not_mine += 1;
+            context.delivery.stats.discard_not_mine += 1;
             return false;
         }
         if !self.misses(sequence) {
-            inbox.desk.stats.duplicates += 1;
+            context.delivery.stats.duplicates += 1;
             return false;
         }
-        if sequence > self.contiguous.saturating_add(inbox.ahead_max)
+        if sequence > self.contiguous.saturating_add(context.ahead_max)
             || (sequence > self.highest + 1 && self.gaps.is_full())
         {
-            inbox.desk.stats.discard_ahead += 1;
+            context.delivery.stats.discard_ahead += 1;
             return false;
         }
         true
@@ -634,7 +641,7 @@ impl ReceiveStream {
     /// Enters an arrived packet; returns the gap it was in. A packet between a gap's ends when
     /// there is no room for another gap is entered all the same: gaps only shrink or split once
     /// per packet, and `ahead_max` bounds them.
-    fn enter(&mut self, sequence: u64, slot: Slot, inbox: &mut Inbox<'_>) -> Option<Gap> {
+    fn enter(&mut self, sequence: u64, slot: Slot, context: &mut StreamContext<'_>) -> Option<Gap> {
         if sequence <= self.highest {
             let gap = self.gaps.fill(sequence);
             self.set(sequence, slot);
@@ -642,7 +649,7 @@ impl ReceiveStream {
             return gap;
         }
         if let Some(range) = SeqRange::new(self.highest + 1, sequence - 1) {
-            self.open_gap(range, inbox);
+            self.open_gap(range, context);
         }
         self.slots.push_back(slot);
         self.highest = sequence;
@@ -654,22 +661,22 @@ impl ReceiveStream {
 
     /// A missing packet has come: notes how, how long that took, and, if it was asked for, what
     /// that tells of other requests.
-    fn note_repair(&mut self, gap: &Gap, hop: Hop, inbox: &mut Inbox<'_>) {
-        count_repair(hop, inbox.desk.stats);
-        note_times(gap, hop, inbox);
-        let Asking { recovery, .. } = inbox.asking;
+    fn note_repair(&mut self, gap: &Gap, hop: Hop, context: &mut StreamContext<'_>) {
+        count_repair(hop, context.delivery.stats);
+        note_times(gap, hop, context);
+        let RequestTiming { recovery, .. } = context.timing;
         if recovery.fast && gap.attempts == 1 && is_answer(hop) {
-            let retry = recovery.retry(inbox.repairs);
+            let retry = recovery.retry(context.repairs);
             self.overtaken.note(gap.asked_of, gap.asked, retry);
             self.due = self.due.min(self.overtaken.due());
         }
     }
 
-    fn open_gap(&mut self, range: SeqRange, inbox: &mut Inbox<'_>) {
-        let first_request = inbox.first_request();
-        self.gaps.append(range, inbox.now, first_request);
+    fn open_gap(&mut self, range: SeqRange, context: &mut StreamContext<'_>) {
+        let first_request = context.first_request();
+        self.gaps.append(range, context.now, first_request);
         self.due = self.due.min(first_request);
-        inbox.desk.stats.gaps += u64::from(range.count());
+        context.delivery.stats.gaps += u64::from(range.count());
         self.slots.extend((0..range.count()).map(|_| Slot::Missing));
         self.highest = range.last();
         for one in self.early.take_upto(range.last()) {
@@ -721,18 +728,20 @@ fn is_answer(hop: Hop) -> bool {
 }
 
 /// Notes how long the gap lasted and, where one request brought one answer, the round trip.
-fn note_times(gap: &Gap, hop: Hop, inbox: &mut Inbox<'_>) {
-    inbox.repairs.lasted.record(inbox.now.since(gap.found));
+fn note_times(gap: &Gap, hop: Hop, context: &mut StreamContext<'_>) {
+    context.repairs.lasted.record(context.now.since(gap.found));
     if gap.attempts > 0 {
-        inbox.appetite.repaired();
+        context.request_window.repaired();
     }
     if is_answer(hop) && gap.attempts == 1 {
-        inbox.repairs.note_round_trip(inbox.now.since(gap.asked));
+        context
+            .repairs
+            .note_round_trip(context.now.since(gap.asked));
     } else if is_answer(hop) && gap.attempts > 1 {
-        let times = [gap.asked, gap.asked_before].map(|asked| inbox.now.since(asked));
-        inbox.repairs.note_retried(times);
+        let times = [gap.asked, gap.asked_before].map(|asked| context.now.since(asked));
+        context.repairs.note_retried(times);
     } else if hop == Hop::Direct {
-        inbox.repairs.note_disorder(inbox.now.since(gap.found));
+        context.repairs.note_disorder(context.now.since(gap.found));
     }
 }
 

@@ -48,8 +48,10 @@ impl RegionCx<'_> {
             stream.heard_from(from);
         }
         let history = &self.region.history;
-        let mut inbox = self.node.inbox(&self.region.backoff, history.size(), out);
-        let arrival = stream.take(incoming, history, held, &mut inbox);
+        let mut context = self
+            .node
+            .stream_context(&self.region.backoff, history.size(), out);
+        let arrival = stream.take(incoming, history, held, &mut context);
         if arrival == Arrival::Dropped {
             return false;
         }
@@ -148,7 +150,7 @@ impl RegionCx<'_> {
         let region = &mut *self.region;
         let members = region.history.size();
         for stream in region.streams.values_mut().filter(|stream| stream.behind()) {
-            stream.extend(&mut self.node.inbox(&region.backoff, members, out));
+            stream.extend(&mut self.node.stream_context(&region.backoff, members, out));
             stream.refresh_due();
         }
     }
@@ -229,8 +231,8 @@ impl Region {
     /// Delivers what waits in a stream.
     pub(super) fn deliver(&mut self, node: &mut NodeState, sender: Origin, out: &mut dyn Deliver) {
         if let Some(stream) = self.streams.get_mut(&sender) {
-            let mut inbox = node.inbox(&self.backoff, self.history.size(), out);
-            stream.deliver(&self.history, false, &mut inbox);
+            let mut context = node.stream_context(&self.backoff, self.history.size(), out);
+            stream.deliver(&self.history, false, &mut context);
         }
     }
 

@@ -39,7 +39,7 @@ use crate::history::History;
 use crate::membership::Membership;
 use crate::node::NodeState;
 use crate::receive::{ReceiveStream, Store};
-use crate::repair::Backoff;
+use crate::repair::RequestBackoff;
 use crate::ring::{RegionRing, RingConfig, RingStats};
 use crate::send::{BlockPool, Past, SendConfig, SendStream, Train};
 use crate::view::RegionView;
@@ -74,7 +74,7 @@ pub struct Region {
     /// Members of the current view that receive, other than this node.
     receivers: usize,
     /// How widespread losses are.
-    backoff: Backoff,
+    backoff: RequestBackoff,
 }
 
 /// What a decision of one region may see and change. Made once per input.
@@ -104,7 +104,7 @@ impl Region {
             settled: None,
             parted: false,
             receivers: 0,
-            backoff: Backoff::default(),
+            backoff: RequestBackoff::default(),
         }
     }
 
@@ -289,7 +289,7 @@ impl Region {
     /// `requests_from` on.
     #[must_use]
     pub(crate) fn next_timeout(&self, requests_from: Instant) -> Instant {
-        // Asked after every input: plain loops, since most regions have little of anything.
+        // ReceivedRequest after every input: plain loops, since most regions have little of anything.
         let mut next = self.ring.next_timeout().unwrap_or(Instant::NEVER);
         for stream in self.streams.values() {
             let request = stream.due().max(requests_from);

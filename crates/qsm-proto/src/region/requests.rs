@@ -9,7 +9,8 @@ use super::{Region, RegionCx};
 use crate::ranges::{append, append_own};
 use crate::receive::ReceiveStream;
 use crate::repair::{
-    Answering, Ask, Hunger, Planner, Target, missing_everywhere, missing_parts, note_missing,
+    Answering, PlannedRequest, RequestAllowance, RequestPlanner, RequestTarget, missing_everywhere,
+    missing_parts, note_missing,
 };
 use crate::{Deliver, Instant, Reason};
 
@@ -38,46 +39,46 @@ impl RegionCx<'_> {
     }
 
     /// The requests that are due; `asked`: how many packets have been asked for, in all regions.
-    pub(crate) fn plan_requests(&mut self, asked: &mut u64) -> Vec<Ask> {
+    pub(crate) fn plan_requests(&mut self, asked: &mut u64) -> Vec<PlannedRequest> {
         let now = self.node.now;
-        let planner = Planner {
+        let planner = RequestPlanner {
             history: &self.region.history,
             me: self.node.origin,
             now,
             retry: self.node.retry(),
             recovery: self.node.config.recovery,
         };
-        let mut hunger = Hunger {
-            appetite: &mut self.node.appetite,
+        let mut allowance = RequestAllowance {
+            request_window: &mut self.node.request_window,
             received: self.node.stats.data_received,
             asked: *asked,
             requests: &mut self.node.request_budget,
         };
         let streams = self.region.streams.values_mut();
         let due = streams.filter(|stream| stream.due() <= now);
-        let asks = due.flat_map(|stream| planner.due(stream, &mut hunger));
+        let asks = due.flat_map(|stream| planner.due(stream, &mut allowance));
         let asks = asks.collect();
-        *asked = hunger.asked;
+        *asked = allowance.asked;
         asks
     }
 
     /// Makes a request. Returns whether packets were given up instead, because nobody has them.
-    pub(crate) fn carry_out(&mut self, ask: &Ask, out: &mut dyn Deliver) -> bool {
+    pub(crate) fn carry_out(&mut self, ask: &PlannedRequest, out: &mut dyn Deliver) -> bool {
         let sender = ask.head.stream.origin;
         let view = self.region.history.nearest(ask.head.view);
         let to = match ask.target {
-            Target::Cacher(index) => view.member(index).map(|member| member.address),
-            Target::Sender => {
+            RequestTarget::Cacher(index) => view.member(index).map(|member| member.address),
+            RequestTarget::Sender => {
                 let stream = self.region.streams.get(&sender);
                 stream.and_then(ReceiveStream::sender_address)
             }
-            Target::Nobody => {
+            RequestTarget::Nobody => {
                 self.give_up_packets(ask, out);
                 return true;
             }
         };
         let Some(to) = to else { return false };
-        let to_sender = ask.target == Target::Sender;
+        let to_sender = ask.target == RequestTarget::Sender;
         let stats = &mut self.node.stats;
         if to_sender {
             stats.sender_asked += packets(&ask.ranges);
@@ -94,7 +95,7 @@ impl RegionCx<'_> {
     }
 
     /// Nobody has these packets: those who wait are told, and they are lost here too (R-NAK-8).
-    fn give_up_packets(&mut self, ask: &Ask, out: &mut dyn Deliver) {
+    fn give_up_packets(&mut self, ask: &PlannedRequest, out: &mut dyn Deliver) {
         let stream = ask.head.stream;
         let header = self.node.header();
         let view = self.region.history.nearest(ask.head.view);
@@ -111,9 +112,11 @@ impl RegionCx<'_> {
     fn lose(&mut self, sender: Origin, ranges: &[SeqRange], out: &mut dyn Deliver) {
         let region = &mut *self.region;
         if let Some(stream) = region.streams.get_mut(&sender) {
-            let mut inbox = self.node.inbox(&region.backoff, region.history.size(), out);
+            let mut context = self
+                .node
+                .stream_context(&region.backoff, region.history.size(), out);
             for range in ranges {
-                stream.lose(*range, &region.history, &mut inbox);
+                stream.lose(*range, &region.history, &mut context);
             }
         }
     }

@@ -9,7 +9,7 @@ use qsm_wire::{
     Absent, Header, Hop, Kind, MemberIndex, Origin, Ranges, Request, SeqRange, StreamId, ViewNumber,
 };
 
-use super::{Recipient, Repair, Repairs, bit};
+use super::{Repair, RepairRecipient, RepairSender, bit};
 use crate::Reason;
 use crate::history::History;
 use crate::ranges::append;
@@ -39,7 +39,7 @@ pub(crate) struct Answering<'a> {
     /// The memory in which their packets are kept.
     pub(crate) store: &'a Store,
     /// Sends the packets.
-    pub(crate) repairs: Repairs<'a>,
+    pub(crate) repairs: RepairSender<'a>,
     /// Of this node's packets.
     pub(crate) header: Header,
     /// Age of a gap before it is asked for.
@@ -52,7 +52,7 @@ pub(crate) struct Answering<'a> {
 
 /// A request as this node sees it: who asks, and who else waits.
 #[derive(Debug)]
-struct Asked {
+struct ReceivedRequest {
     stream: StreamId,
     view: ViewNumber,
     tried: u32,
@@ -62,7 +62,7 @@ struct Asked {
     patient: bool,
 }
 
-impl Asked {
+impl ReceivedRequest {
     /// A member of the view asks; the request may name members of another view than this one.
     fn new(request: &Request<'_>, kind: Kind, view: &RegionView, asker: MemberIndex) -> Self {
         let head = request.head;
@@ -118,7 +118,7 @@ impl Answering<'_> {
             Kind::Pull => stats.pulls_received += 1,
             _ => stats.naks_received += 1,
         }
-        let asked = Asked::new(request, kind, view, asker);
+        let asked = ReceivedRequest::new(request, kind, view, asker);
         self.forget_old_repairs();
         let absent = match asked.stream.origin == self.header.origin {
             true => self.answer_as_sender(&asked, request.ranges),
@@ -169,7 +169,7 @@ impl Answering<'_> {
                 packet,
             };
             self.repairs
-                .send(&repair, Recipient::One(to), member.address);
+                .send(&repair, RepairRecipient::One(to), member.address);
         }
     }
 
@@ -177,8 +177,8 @@ impl Answering<'_> {
         self.repairs.recent.turn(self.repairs.now, self.round_trip);
     }
 
-    /// Repairs this node's own packets; returns those that it has freed.
-    fn answer_as_sender(&mut self, asked: &Asked, ranges: Ranges<'_>) -> Vec<SeqRange> {
+    /// RepairSender this node's own packets; returns those that it has freed.
+    fn answer_as_sender(&mut self, asked: &ReceivedRequest, ranges: Ranges<'_>) -> Vec<SeqRange> {
         let mut absent = Vec::new();
         let Some(sender) = self.own else {
             return absent;
@@ -202,14 +202,14 @@ impl Answering<'_> {
         absent
     }
 
-    /// Repairs an own packet to everybody, since a whole caching partition misses it (R080). If
+    /// RepairSender an own packet to everybody, since a whole caching partition misses it (R080). If
     /// only one member could not be served otherwise, only that one gets it.
-    fn repair_as_sender(&mut self, asked: &Asked, sequence: u64, packet: &[u8]) {
+    fn repair_as_sender(&mut self, asked: &ReceivedRequest, sequence: u64, packet: &[u8]) {
         let view = self.history.nearest(asked.view);
         let alone = asked.tried == 0 && asked.waiters.len() == 1;
         let (recipient, to) = match asked.waiters.first().and_then(|one| view.member(*one)) {
-            Some(member) if alone => (Recipient::One(asked.waiters[0]), member.address),
-            _ => (Recipient::All, self.region_address),
+            Some(member) if alone => (RepairRecipient::One(asked.waiters[0]), member.address),
+            _ => (RepairRecipient::All, self.region_address),
         };
         let repair = Repair {
             stream: asked.stream,
@@ -220,9 +220,9 @@ impl Answering<'_> {
         self.repairs.send(&repair, recipient, to);
     }
 
-    /// Repairs packets that are kept here, and lets others wait for those that are missing here;
+    /// RepairSender packets that are kept here, and lets others wait for those that are missing here;
     /// returns those that are given up here, or have come and are not kept. Rule R-NAK-3.
-    fn answer_as_cacher(&mut self, asked: &Asked, ranges: Ranges<'_>) -> Vec<SeqRange> {
+    fn answer_as_cacher(&mut self, asked: &ReceivedRequest, ranges: Ranges<'_>) -> Vec<SeqRange> {
         let mut absent = Vec::new();
         let Some(stream) = self.streams.get_mut(&asked.stream.origin) else {
             return absent;
@@ -259,7 +259,7 @@ impl Answering<'_> {
     }
 
     /// Notes who waits here for a packet that is missing here too, and who misses it.
-    fn wait_for(&mut self, asked: &Asked, ranges: Ranges<'_>, sequence: u64) {
+    fn wait_for(&mut self, asked: &ReceivedRequest, ranges: Ranges<'_>, sequence: u64) {
         let urgent = self.fast && !asked.patient;
         let Some(stream) = self.streams.get_mut(&asked.stream.origin) else {
             return;
@@ -320,14 +320,14 @@ impl Answering<'_> {
         let served = self.repairs.recent.singles(id, sequence);
         if served + waiters.len() >= many(self.history.size()) {
             self.repairs
-                .send(&repair, Recipient::All, self.region_address);
+                .send(&repair, RepairRecipient::All, self.region_address);
             return;
         }
         let view = self.history.nearest(view);
         for index in waiters {
             if let Some(member) = view.member(*index) {
                 self.repairs
-                    .send(&repair, Recipient::One(*index), member.address);
+                    .send(&repair, RepairRecipient::One(*index), member.address);
             }
         }
     }

@@ -15,20 +15,20 @@
 //! over after a few retries.
 
 mod answer;
-mod appetite;
 mod backoff;
 mod budget;
 mod missing;
 mod plan;
 mod recent;
 mod send;
+mod window;
 
 pub(crate) use answer::Answering;
-pub use appetite::Appetite;
-pub use backoff::Backoff;
+pub use backoff::RequestBackoff;
 pub use budget::Budget;
 pub(crate) use missing::{missing_everywhere, missing_parts, note_missing};
-pub use plan::{Ask, Hunger, Planner, REQUEST_COST, Target};
+pub use plan::{PlannedRequest, REQUEST_COST, RequestAllowance, RequestPlanner, RequestTarget};
 pub(crate) use plan::{bit, others_who_cache};
-pub use recent::{Recent, Recipient};
-pub use send::{Repair, Repairs};
+pub use recent::{RecentRepairs, RepairRecipient};
+pub use send::{Repair, RepairSender};
+pub use window::RequestWindow;

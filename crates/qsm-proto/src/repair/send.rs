@@ -1,18 +1,18 @@
 use qsm_wire::{Hop, StreamId};
 
-use super::{Budget, Recent, Recipient};
+use super::{Budget, RecentRepairs, RepairRecipient};
 use crate::{Instant, Outbox, Reason, Stats};
 use std::net::SocketAddr;
 
 /// Sends packets again, within the budget, and to nobody twice within a round trip.
 #[derive(Debug)]
-pub struct Repairs<'a> {
+pub struct RepairSender<'a> {
     /// The time.
     pub now: Instant,
     /// Bytes that may be sent.
     pub budget: &'a mut Budget,
-    /// Repairs made a moment ago.
-    pub recent: &'a mut Recent,
+    /// RepairSender made a moment ago.
+    pub recent: &'a mut RecentRepairs,
     /// Takes the packets.
     pub outbox: &'a mut Outbox,
     /// Counts them.
@@ -32,9 +32,9 @@ pub struct Repair<'a> {
     pub packet: &'a [u8],
 }
 
-impl Repairs<'_> {
+impl RepairSender<'_> {
     /// Sends a packet to a recipient that has not been served lately, if the budget allows it.
-    pub fn send(&mut self, repair: &Repair<'_>, recipient: Recipient, to: SocketAddr) {
+    pub fn send(&mut self, repair: &Repair<'_>, recipient: RepairRecipient, to: SocketAddr) {
         let (stream, sequence, hop) = (repair.stream, repair.sequence, repair.hop);
         if self.recent.served(stream, sequence, recipient) {
             return;

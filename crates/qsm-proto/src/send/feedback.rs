@@ -3,7 +3,7 @@
 use qsm_wire::{Ack, ViewNumber};
 
 use super::store::Entry;
-use super::{BlockPool, Relief, SendStream};
+use super::{BlockPool, PressureRelief, SendStream};
 use crate::Instant;
 use crate::view::RegionView;
 
@@ -57,7 +57,7 @@ impl SendStream {
     /// count as in flight any more (R094). To be called after the ACK that brought it.
     /// Rule R-TOK-13.
     pub fn handle_marks(&mut self, view: &RegionView, marks: &[u64]) {
-        self.relief = Relief::default();
+        self.relief = PressureRelief::default();
         let opening = self
             .openings
             .iter()
@@ -107,7 +107,7 @@ impl SendStream {
         }
         self.arrive(stable);
         if stable > self.stable_upto() {
-            self.relief = Relief::default();
+            self.relief = PressureRelief::default();
         }
         self.in_flight_bytes -= self.store.release(stable, pool);
         if self.stable_upto() == self.marks.highest {
@@ -130,7 +130,7 @@ impl SendStream {
             return;
         }
         let sent = upto.min(self.marks.highest);
-        self.relief = Relief::default();
+        self.relief = PressureRelief::default();
         self.arrive(sent);
         self.in_flight_bytes -= self.store.release(sent, pool);
         self.closed_bytes -= self.store.release(upto, pool);
@@ -158,7 +158,7 @@ impl SendStream {
         self.marks.arrived = all;
         self.under_way_bytes = 0;
         self.in_flight_bytes = 0;
-        self.relief = Relief::default();
+        self.relief = PressureRelief::default();
         self.closed_bytes = 0;
         self.run = super::Run::default();
         self.alarms = super::status::Alarms::new(self.config.heartbeat_min);
