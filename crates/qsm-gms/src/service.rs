@@ -4,7 +4,7 @@ use core::time::Duration;
 use std::collections::{BTreeSet, VecDeque};
 use std::net::SocketAddr;
 
-use qsm_proto::{Instant, Outbox, Random, Reason, Seed, Transmit};
+use qsm_proto::{Destination, Instant, Outbox, Random, Reason, Seed, Transmit};
 use qsm_wire::membership::{FromService, GroupRow, MESSAGE_BYTES_MAX, NodeRow, QueryKind};
 use qsm_wire::membership::{RegionRow, ToService, Update};
 use qsm_wire::{
@@ -136,7 +136,7 @@ impl Service {
                 }
             }
             Body::Solicit => {
-                self.announce(from);
+                self.announce(Destination::Node(from));
                 self.beacon_at = self.beacon_at.min(self.beaconed.after(BEACON_AGAIN));
             }
             Body::Beacon(beacon) if node != self.config.node => self.meet(node, beacon),
@@ -281,7 +281,7 @@ impl Service {
         if self.beacon_at <= now && !self.has_yielded() {
             self.beaconed = now;
             self.beacon_at = now.after(BEACON_INTERVAL);
-            self.announce(self.config.discovery);
+            self.announce(Destination::Group(self.config.discovery));
             self.drop_silent_greetings(now);
         }
         self.clients.transmit(now, &mut self.outbox);
@@ -324,7 +324,7 @@ impl Service {
         }
     }
 
-    fn announce(&mut self, to: SocketAddr) {
+    fn announce(&mut self, to: Destination) {
         if self.has_yielded() {
             return;
         }
@@ -387,9 +387,10 @@ impl Service {
             Err(Unknown::Reset) => {
                 self.stats.resets_sent += 1;
                 let header = self.header;
-                self.outbox.push(Reason::Membership, from, |out| {
-                    Reset { session }.encode(&header, out);
-                });
+                self.outbox
+                    .push(Reason::Membership, Destination::Node(from), |out| {
+                        Reset { session }.encode(&header, out);
+                    });
                 return;
             }
         }
@@ -528,9 +529,10 @@ impl Service {
                 };
                 self.stats.probes_sent += 1;
                 let header = self.header;
-                self.outbox.push(Reason::Membership, to, |out| {
-                    Probe { subject, nonce }.encode(&header, Kind::Probe, out);
-                });
+                self.outbox
+                    .push(Reason::Membership, Destination::Node(to), |out| {
+                        Probe { subject, nonce }.encode(&header, Kind::Probe, out);
+                    });
             }
             Verdict::Dead { node } => {
                 self.clients.close(node, &mut self.outbox);

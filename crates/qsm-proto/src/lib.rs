@@ -33,6 +33,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod channel;
 mod config;
 mod endpoint;
 mod event;
@@ -56,6 +57,7 @@ mod table;
 mod time;
 pub mod view;
 
+pub use channel::{Destination, Path};
 pub use config::{Config, ConfigError, Limits, Pace, Recovery};
 pub use endpoint::Endpoint;
 pub use event::{Deliver, Delivery, Event, Events, PublishError};

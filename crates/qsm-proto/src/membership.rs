@@ -47,7 +47,7 @@ use self::regions::Regions;
 use self::requests::Requests;
 use crate::session::frame_bytes;
 use crate::view::{Layout, RegionView};
-use crate::{Config, Instant, Outbox, Random, Reason, Seed};
+use crate::{Config, Destination, Instant, Outbox, Random, Reason, Seed};
 
 /// Silence of the service after which it counts as lost: five heartbeats (R-MEM-5).
 const SERVICE_SILENCE: Duration = Duration::from_secs(1);
@@ -469,9 +469,13 @@ impl Membership {
         let wish = self.discovery.handle_timeout(now, &mut self.random);
         if wish.solicit {
             let header = self.header();
-            outbox.push(Reason::Membership, self.identity.discovery, |out| {
-                header.encode(Kind::Solicit, out);
-            });
+            outbox.push(
+                Reason::Membership,
+                Destination::Group(self.identity.discovery),
+                |out| {
+                    header.encode(Kind::Solicit, out);
+                },
+            );
         }
         if wish.missing {
             self.changes.push_back(Change::ServiceMissing);
@@ -633,7 +637,7 @@ impl Membership {
     fn answer(&self, from: SocketAddr, probe: Probe, outbox: &mut Outbox) {
         if probe.subject == self.origin() && self.incarnation != Incarnation(0) {
             let header = self.header();
-            outbox.push(Reason::Membership, from, |out| {
+            outbox.push(Reason::Membership, Destination::Node(from), |out| {
                 probe.encode(&header, Kind::ProbeReply, out);
             });
         }

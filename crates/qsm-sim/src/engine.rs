@@ -678,7 +678,7 @@ impl Engine {
             let reason = train.reason as usize;
             if train.reason == Reason::Data {
                 let packets = train.bytes.len().div_ceil(train.segment_bytes.max(1)) as u64;
-                self.outputs.data.push((train.to, packets));
+                self.outputs.data.push((train.to.address(), packets));
             }
             let outgoing = train.bytes.chunks(train.segment_bytes.max(1));
             self.traffic.counts[reason] += outgoing.len() as u64;
@@ -697,7 +697,7 @@ impl Engine {
                 let datagram = Rc::new(Datagram {
                     serial: self.serial,
                     from,
-                    to: train.to,
+                    to: train.to.address(),
                     reason: Some(train.reason),
                     bytes: Box::from(bytes),
                 });
@@ -706,7 +706,7 @@ impl Engine {
                     None => self.now,
                 };
                 self.network
-                    .send(leaves, host, train.to, bytes, &mut self.fates);
+                    .send(leaves, host, train.to.address(), bytes, &mut self.fates);
                 if self.samples.len() >= SAMPLES {
                     self.samples.pop_front();
                 }

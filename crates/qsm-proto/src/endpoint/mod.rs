@@ -185,7 +185,7 @@ impl Endpoint {
             return Some(transmit);
         }
         let region = self.regions.next_to_send(now)?;
-        let to = region.address();
+        let to = region.path().destination();
         let member = region.member();
         let train = region.poll_train(now)?;
         self.node.earn_repairs(train.bytes.len());

@@ -43,7 +43,7 @@ use crate::repair::RequestBackoff;
 use crate::ring::{RegionRing, RingConfig, RingStats};
 use crate::send::{BlockPool, Past, SendConfig, SendStream, Train};
 use crate::view::RegionView;
-use crate::{Config, Instant, Stats};
+use crate::{Config, Instant, Path, Stats};
 
 /// A region this node is in, is leaving, or publishes to.
 #[derive(Debug)]
@@ -120,7 +120,12 @@ impl Region {
         self.history.newest().channel()
     }
 
-    /// Its channel's address.
+    /// How its channel's packets reach its members.
+    pub(crate) fn path(&self) -> Path {
+        self.history.newest().path()
+    }
+
+    /// The address that its members listen to.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.history.newest().address()
@@ -342,9 +347,9 @@ impl RegionCx<'_> {
 
     /// Sends what this node's stream owes: a heartbeat, or its oldest packets once more.
     pub(crate) fn handle_sender_timeout(&mut self) {
-        let (now, address) = (self.node.now, self.region.address());
+        let (now, to) = (self.node.now, self.region.path().destination());
         if let Some(sender) = &mut self.region.sender {
-            sender.handle_timeout(now, address, &mut self.node.outbox);
+            sender.handle_timeout(now, to, &mut self.node.outbox);
         }
     }
 }

@@ -10,7 +10,7 @@ use super::{Region, RegionCx};
 use crate::node::NodeState;
 use crate::receive::ReceiveStream;
 use crate::send::PastStreams;
-use crate::{Instant, Reason};
+use crate::{Destination, Instant, Reason};
 
 /// How often a sender is asked for its openings before other members are.
 const QUERIES_TO_SENDER: u32 = 3;
@@ -74,11 +74,12 @@ impl StreamExtent {
     pub(crate) fn say(self, node: &mut NodeState, to: SocketAddr, stream: StreamId) {
         let header = node.header();
         node.stats.heartbeats_sent += 1;
-        node.outbox.push(Reason::Status, to, |bytes| {
-            let newest_first = self.newest_first.into_iter();
-            let (highest, finished) = (self.highest, self.finished);
-            Heartbeat::encode(&header, stream, highest, finished, newest_first, bytes);
-        });
+        node.outbox
+            .push(Reason::Status, Destination::Node(to), |bytes| {
+                let newest_first = self.newest_first.into_iter();
+                let (highest, finished) = (self.highest, self.finished);
+                Heartbeat::encode(&header, stream, highest, finished, newest_first, bytes);
+            });
     }
 }
 
@@ -164,7 +165,9 @@ impl RegionCx<'_> {
         };
         self.node
             .outbox
-            .push(Reason::Status, to, |bytes| query.encode(&header, bytes));
+            .push(Reason::Status, Destination::Node(to), |bytes| {
+                query.encode(&header, bytes);
+            });
     }
 }
 

@@ -12,7 +12,7 @@ use crate::repair::{
     Answering, PlannedRequest, RequestAllowance, RequestPlanner, RequestTarget, missing_everywhere,
     missing_parts, note_missing,
 };
-use crate::{Deliver, Instant, Reason};
+use crate::{Deliver, Destination, Instant, Reason};
 
 /// Pieces of gaps that one token's pulls look at.
 const PIECES_PER_TOKEN: usize = 1024;
@@ -22,11 +22,11 @@ impl RegionCx<'_> {
     pub(crate) fn answering(&mut self) -> Answering<'_> {
         let (header, guard, fast) = (self.node.header(), self.node.guard(), self.node.fast());
         let round_trip = self.node.repairs.round_trip();
-        let region_address = self.region.address();
+        let path = self.region.path();
         let (repairs, store) = self.node.repairs();
         Answering {
             history: &self.region.history,
-            region_address,
+            path,
             own: self.region.sender.as_ref(),
             streams: &mut self.region.streams,
             store,
@@ -88,9 +88,11 @@ impl RegionCx<'_> {
         let patient = !self.node.fast() && !to_sender;
         let kind = if patient { Kind::Pull } else { Kind::Nak };
         let header = self.node.header();
-        self.node.outbox.push(Reason::Request, to, |bytes| {
-            Request::encode(&header, kind, &ask.head, &ask.waiters, &ask.ranges, bytes);
-        });
+        self.node
+            .outbox
+            .push(Reason::Request, Destination::Node(to), |bytes| {
+                Request::encode(&header, kind, &ask.head, &ask.waiters, &ask.ranges, bytes);
+            });
         false
     }
 
@@ -100,11 +102,13 @@ impl RegionCx<'_> {
         let header = self.node.header();
         let view = self.region.history.nearest(ask.head.view);
         for member in ask.waiters.iter().filter_map(|index| view.member(*index)) {
-            self.node
-                .outbox
-                .push(Reason::Request, member.address, |bytes| {
+            self.node.outbox.push(
+                Reason::Request,
+                Destination::Node(member.address),
+                |bytes| {
                     Absent::encode(&header, stream, &ask.ranges, bytes);
-                });
+                },
+            );
         }
         self.lose(stream.origin, &ask.ranges, out);
     }
@@ -271,9 +275,11 @@ impl RegionCx<'_> {
             _ => &mut self.node.stats.naks_sent,
         };
         *counter += 1;
-        self.node.outbox.push(Reason::Request, to, |bytes| {
-            Request::encode(&header, kind, &head, &[], ranges, bytes);
-        });
+        self.node
+            .outbox
+            .push(Reason::Request, Destination::Node(to), |bytes| {
+                Request::encode(&header, kind, &head, &[], ranges, bytes);
+            });
     }
 }
 

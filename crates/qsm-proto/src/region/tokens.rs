@@ -6,10 +6,10 @@ use qsm_wire::{Ack, Origin, Summary, Token, TokenAck};
 
 use super::RegionCx;
 use super::streams::RegionStreams;
-use crate::Reason;
 use crate::receive::StreamMarks;
 use crate::ring::{Action, CALL, RegionRing, Turn};
 use crate::send::AckOutcome;
+use crate::{Destination, Reason};
 
 impl RegionCx<'_> {
     /// Takes a token or call that `maker` has made.
@@ -68,9 +68,11 @@ impl RegionCx<'_> {
         if let Some(to) = self.region.address_of(sender) {
             let header = self.node.header();
             self.node.stats.acks_sent += 1;
-            self.node.outbox.push(Reason::Ack, to, |bytes| {
-                ack.encode_with(&header, marks, bytes);
-            });
+            self.node
+                .outbox
+                .push(Reason::Ack, Destination::Node(to), |bytes| {
+                    ack.encode_with(&header, marks, bytes);
+                });
         }
     }
 

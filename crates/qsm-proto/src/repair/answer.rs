@@ -10,12 +10,12 @@ use qsm_wire::{
 };
 
 use super::{Repair, RepairRecipient, RepairSender, bit};
-use crate::Reason;
 use crate::history::History;
 use crate::ranges::append;
 use crate::receive::{ReceiveStream, Store, Waiters};
 use crate::send::SendStream;
 use crate::view::RegionView;
+use crate::{Destination, Path, Reason};
 
 /// Packets of one request that are looked at; the rest is asked for again.
 const PACKETS_PER_REQUEST: usize = 512;
@@ -30,8 +30,8 @@ const NUMBERS_PER_REQUEST: usize = 1 << 16;
 pub(crate) struct Answering<'a> {
     /// The region's views.
     pub(crate) history: &'a History,
-    /// Where packets for the whole region go.
-    pub(crate) region_address: SocketAddr,
+    /// How packets reach the whole region.
+    pub(crate) path: Path,
     /// This node's own stream.
     pub(crate) own: Option<&'a SendStream>,
     /// Streams of others.
@@ -168,8 +168,11 @@ impl Answering<'_> {
                 hop: Hop::Push,
                 packet,
             };
-            self.repairs
-                .send(&repair, RepairRecipient::One(to), member.address);
+            self.repairs.send(
+                &repair,
+                RepairRecipient::One(to),
+                Destination::Node(member.address),
+            );
         }
     }
 
@@ -208,8 +211,11 @@ impl Answering<'_> {
         let view = self.history.nearest(asked.view);
         let alone = asked.tried == 0 && asked.waiters.len() == 1;
         let (recipient, to) = match asked.waiters.first().and_then(|one| view.member(*one)) {
-            Some(member) if alone => (RepairRecipient::One(asked.waiters[0]), member.address),
-            _ => (RepairRecipient::All, self.region_address),
+            Some(member) if alone => (
+                RepairRecipient::One(asked.waiters[0]),
+                Destination::Node(member.address),
+            ),
+            _ => (RepairRecipient::All, self.path.destination()),
         };
         let repair = Repair {
             stream: asked.stream,
@@ -293,9 +299,11 @@ impl Answering<'_> {
             return;
         }
         let header = self.header;
-        self.repairs.outbox.push(Reason::Request, to, |bytes| {
-            Absent::encode(&header, stream, &merged(absent), bytes);
-        });
+        self.repairs
+            .outbox
+            .push(Reason::Request, Destination::Node(to), |bytes| {
+                Absent::encode(&header, stream, &merged(absent), bytes);
+            });
     }
 
     /// Sends a kept packet to those who wait for it, or to everybody if they are many.
@@ -320,14 +328,17 @@ impl Answering<'_> {
         let served = self.repairs.recent.singles(id, sequence);
         if served + waiters.len() >= many(self.history.size()) {
             self.repairs
-                .send(&repair, RepairRecipient::All, self.region_address);
+                .send(&repair, RepairRecipient::All, self.path.destination());
             return;
         }
         let view = self.history.nearest(view);
         for index in waiters {
             if let Some(member) = view.member(*index) {
-                self.repairs
-                    .send(&repair, RepairRecipient::One(*index), member.address);
+                self.repairs.send(
+                    &repair,
+                    RepairRecipient::One(*index),
+                    Destination::Node(member.address),
+                );
             }
         }
     }

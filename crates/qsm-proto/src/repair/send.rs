@@ -1,8 +1,7 @@
 use qsm_wire::{Hop, StreamId};
 
 use super::{Budget, RecentRepairs, RepairRecipient};
-use crate::{Instant, Outbox, Reason, Stats};
-use std::net::SocketAddr;
+use crate::{Destination, Instant, Outbox, Reason, Stats};
 
 /// Sends packets again, within the budget, and to nobody twice within a round trip.
 #[derive(Debug)]
@@ -34,7 +33,7 @@ pub struct Repair<'a> {
 
 impl RepairSender<'_> {
     /// Sends a packet to a recipient that has not been served lately, if the budget allows it.
-    pub fn send(&mut self, repair: &Repair<'_>, recipient: RepairRecipient, to: SocketAddr) {
+    pub fn send(&mut self, repair: &Repair<'_>, recipient: RepairRecipient, to: Destination) {
         let (stream, sequence, hop) = (repair.stream, repair.sequence, repair.hop);
         if self.recent.served(stream, sequence, recipient) {
             return;

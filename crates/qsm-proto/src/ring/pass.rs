@@ -435,9 +435,10 @@ impl RegionRing {
         };
         let header = self.header(place.me);
         let limit = self.config.limit_bytes();
-        turn.outbox.push(Reason::Token, address, |out| {
-            token.encode(&header, limit, out);
-        });
+        turn.outbox
+            .push(Reason::Token, crate::Destination::Node(address), |out| {
+                token.encode(&header, limit, out);
+            });
     }
 
     fn receipt(&self, turn: &mut Turn<'_>, place: &Place, to: MemberIndex, token: &Token<'_>) {
@@ -451,8 +452,9 @@ impl RegionRing {
             round: token.head.round,
             level: token.head.level,
         };
-        turn.outbox.push(Reason::Token, address, |out| {
-            ack.encode(&header, out);
-        });
+        turn.outbox
+            .push(Reason::Token, crate::Destination::Node(address), |out| {
+                ack.encode(&header, out);
+            });
     }
 }
