@@ -7,7 +7,7 @@ use crate::Instant;
 
 /// Who was asked for something: a cacher, or `None`, the sender; and when. In another view the same
 /// place may be another member's: then something is asked for again too early, once.
-type ReceivedRequest = (Option<MemberIndex>, Instant);
+type SentRequest = (Option<MemberIndex>, Instant);
 
 /// What of a stream was asked of somebody before something that has come from there since: its
 /// request or its repair is probably lost. It need not wait until a retry would be due if nobody
@@ -15,7 +15,7 @@ type ReceivedRequest = (Option<MemberIndex>, Instant);
 #[derive(Debug)]
 pub struct Overtaken {
     /// Of those who answer, the latest request that each has answered.
-    answered: Vec<ReceivedRequest>,
+    answered: Vec<SentRequest>,
     /// So old is what is asked for again.
     age: Duration,
     /// When there may be something so old; [`Instant::NEVER`]: not before another answer.
