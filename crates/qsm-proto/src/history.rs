@@ -221,7 +221,7 @@ impl History {
     /// Whether messages to this group that were sent in that view belong to a stay that is over.
     #[must_use]
     pub fn gave_up(&self, number: ViewNumber, group: GroupId) -> bool {
-        // ReceivedRequest for every message, and hardly ever is there any.
+        // Asked for every message, and hardly ever is there any.
         !self.given_up.is_empty()
             && self
                 .given_up

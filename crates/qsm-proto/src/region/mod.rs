@@ -294,7 +294,7 @@ impl Region {
     /// `requests_from` on.
     #[must_use]
     pub(crate) fn next_timeout(&self, requests_from: Instant) -> Instant {
-        // ReceivedRequest after every input: plain loops, since most regions have little of anything.
+        // Asked after every input: plain loops, since most regions have little of anything.
         let mut next = self.ring.next_timeout().unwrap_or(Instant::NEVER);
         for stream in self.streams.values() {
             let request = stream.due().max(requests_from);

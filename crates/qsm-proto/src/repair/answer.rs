@@ -180,7 +180,7 @@ impl Answering<'_> {
         self.repairs.recent.turn(self.repairs.now, self.round_trip);
     }
 
-    /// RepairSender this node's own packets; returns those that it has freed.
+    /// Repairs this node's own packets; returns those that it has freed.
     fn answer_as_sender(&mut self, asked: &ReceivedRequest, ranges: Ranges<'_>) -> Vec<SeqRange> {
         let mut absent = Vec::new();
         let Some(sender) = self.own else {
@@ -205,7 +205,7 @@ impl Answering<'_> {
         absent
     }
 
-    /// RepairSender an own packet to everybody, since a whole caching partition misses it (R080). If
+    /// Repairs an own packet to everybody, since a whole caching partition misses it (R080). If
     /// only one member could not be served otherwise, only that one gets it.
     fn repair_as_sender(&mut self, asked: &ReceivedRequest, sequence: u64, packet: &[u8]) {
         let view = self.history.nearest(asked.view);
@@ -226,7 +226,7 @@ impl Answering<'_> {
         self.repairs.send(&repair, recipient, to);
     }
 
-    /// RepairSender packets that are kept here, and lets others wait for those that are missing here;
+    /// Repairs packets that are kept here, and lets others wait for those that are missing here;
     /// returns those that are given up here, or have come and are not kept. Rule R-NAK-3.
     fn answer_as_cacher(&mut self, asked: &ReceivedRequest, ranges: Ranges<'_>) -> Vec<SeqRange> {
         let mut absent = Vec::new();

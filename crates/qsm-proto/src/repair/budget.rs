@@ -8,7 +8,7 @@ use crate::Instant;
 #[derive(Debug)]
 pub struct Budget {
     per_second: u64,
-    /// How much may be saved up. ReceivedRequest for with every packet.
+    /// How much may be saved up. Asked for with every packet.
     burst: u64,
     left: u64,
     filled: Instant,

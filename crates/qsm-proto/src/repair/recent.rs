@@ -14,7 +14,7 @@ pub enum RepairRecipient {
     All,
 }
 
-/// RepairSender made a moment ago, so that the same request that comes twice (from two sides, or
+/// Repairs made a moment ago, so that the same request that comes twice (from two sides, or
 /// repeated while the repair is on its way) is answered once, and so that the third requester
 /// of a packet makes it a multicast.
 ///

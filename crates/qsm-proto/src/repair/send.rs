@@ -10,7 +10,7 @@ pub struct RepairSender<'a> {
     pub now: Instant,
     /// Bytes that may be sent.
     pub budget: &'a mut Budget,
-    /// RepairSender made a moment ago.
+    /// Repairs made a moment ago.
     pub recent: &'a mut RecentRepairs,
     /// Takes the packets.
     pub outbox: &'a mut Outbox,

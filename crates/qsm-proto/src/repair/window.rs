@@ -13,7 +13,7 @@ pub struct RequestWindow {
     window: u64,
     /// Up to here the window grows by one with every repair, beyond with every window of them.
     threshold: u64,
-    /// RepairSender since the window grew last.
+    /// Repairs since the window grew last.
     repaired: u64,
     halved: Instant,
     /// Packets that had come by then.
