@@ -109,13 +109,13 @@ impl Cluster {
         let mut sent = Vec::new();
         while let Some(transmit) = self.service.poll_transmit(self.now) {
             for bytes in transmit.bytes.chunks(transmit.segment_bytes) {
-                sent.push((address(100), transmit.to, bytes.to_vec()));
+                sent.push((address(100), transmit.to.address(), bytes.to_vec()));
             }
         }
         for (node, id) in self.nodes.iter_mut().zip(1..) {
             while let Some(transmit) = node.poll_transmit(self.now) {
                 for bytes in transmit.bytes.chunks(transmit.segment_bytes) {
-                    sent.push((address(id), transmit.to, bytes.to_vec()));
+                    sent.push((address(id), transmit.to.address(), bytes.to_vec()));
                 }
             }
         }

@@ -226,3 +226,77 @@ fn nothing_is_marked_as_unfinished() {
     }
     assert_none(&faults);
 }
+
+/// Functions whose parameters take a tuple apart, by crate. A limit on parameters is no reason to
+/// pack them: they become a struct where they are a thing, and plain parameters where they are
+/// not. The numbers only shrink.
+const TUPLE_PARAMETERS: [(&str, usize); 5] = [
+    ("bench/", 1),
+    ("crates/qsm/", 6),
+    ("crates/qsm-cli/", 3),
+    ("crates/qsm-gms/", 13),
+    ("crates/qsm-sim/", 14),
+];
+
+/// The functions of a text whose parameters take a tuple apart.
+fn tuple_parameters(text: &str) -> Vec<&str> {
+    let starts = text.match_indices("fn ").map(|(at, _)| &text[at + 3..]);
+    let found = starts.filter(|rest| {
+        let parameters = rest.find(['(', '{', ';']).map(|at| rest.split_at(at).1);
+        parameters.is_some_and(|parameters| parameters.starts_with('(') && packs(parameters))
+    });
+    found
+        .map(|rest| rest.split(['(', '<']).next().unwrap_or(rest))
+        .collect()
+}
+
+/// Whether a parameter of this list, which begins with its parenthesis, is a tuple pattern.
+fn packs(list: &str) -> bool {
+    let (mut depth, mut fresh) = (0, false);
+    for letter in list.chars() {
+        match letter {
+            '(' if depth == 1 && fresh => return true,
+            '(' | '[' | '<' => {
+                depth += 1;
+                fresh = depth == 1;
+            }
+            ')' | ']' if depth == 1 => return false,
+            ')' | ']' | '>' => depth -= 1,
+            ',' if depth == 1 => fresh = true,
+            _ if letter.is_whitespace() => {}
+            _ => fresh = false,
+        }
+    }
+    false
+}
+
+#[test]
+fn parameters_are_not_packed_into_tuples() {
+    assert_eq!(
+        tuple_parameters("fn a(x: (u8, u8)) {} fn b<T>(x: u8, (y, z): (u8, u8)) {}"),
+        ["b"]
+    );
+    let mut counts = std::collections::BTreeMap::new();
+    let mut faults = Vec::new();
+    for (path, source) in sources() {
+        let outside = path.contains("/benches/") || path.contains("/examples/");
+        if Source::is_test(&path) || outside {
+            continue;
+        }
+        let lines: Vec<&str> = source.product().map(|(_, line)| line).collect();
+        let text = lines.join("\n");
+        let found = tuple_parameters(&text);
+        let listed = TUPLE_PARAMETERS.iter().find(|(at, _)| path.starts_with(at));
+        match listed {
+            Some((folder, _)) => *counts.entry(*folder).or_insert(0) += found.len(),
+            None => faults.extend(found.iter().map(|name| format!("{path}: {name}"))),
+        }
+    }
+    for (folder, most) in TUPLE_PARAMETERS {
+        let found = counts.get(folder).copied().unwrap_or(0);
+        if found > most || found == 0 {
+            faults.push(format!("{folder}: {found} functions, listed are {most}"));
+        }
+    }
+    assert_none(&faults);
+}

@@ -4,25 +4,42 @@ use std::fs;
 
 use crate::backend::Unavailable;
 
-/// A capability: its bit in `/proc/self/status` and its name.
-pub(crate) type Capability = (u32, &'static str);
+/// A Linux capability.
+#[derive(Clone, Copy)]
+pub(crate) struct Capability {
+    /// Bit in `/proc/self/status`.
+    bit: u32,
+    name: &'static str,
+}
 
-pub(crate) const NET_ADMIN: Capability = (12, "CAP_NET_ADMIN");
-const SYS_ADMIN: Capability = (21, "CAP_SYS_ADMIN");
-const BPF: Capability = (39, "CAP_BPF");
+pub(crate) const NET_ADMIN: Capability = Capability {
+    bit: 12,
+    name: "CAP_NET_ADMIN",
+};
+const SYS_ADMIN: Capability = Capability {
+    bit: 21,
+    name: "CAP_SYS_ADMIN",
+};
+const BPF: Capability = Capability {
+    bit: 39,
+    name: "CAP_BPF",
+};
 
 /// Says which capability is missing; what else is in the way, the kernel says itself later.
-pub(crate) fn require((bit, name): Capability, action: &'static str) -> Result<(), Unavailable> {
-    if has(bit) {
+pub(crate) fn require(needed: Capability, action: &'static str) -> Result<(), Unavailable> {
+    if has(needed.bit) {
         Ok(())
     } else {
-        Err(Unavailable::Capability { name, action })
+        Err(Unavailable::Capability {
+            name: needed.name,
+            action,
+        })
     }
 }
 
 /// `CAP_BPF`, or what stood in its place before Linux 5.8.
 pub(crate) fn require_bpf() -> Result<(), Unavailable> {
-    if has(SYS_ADMIN.0) {
+    if has(SYS_ADMIN.bit) {
         return Ok(());
     }
     require(BPF, "load an eBPF program")

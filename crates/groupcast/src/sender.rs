@@ -79,8 +79,8 @@ impl Sender {
     pub fn with(sockets: Vec<UdpSocket>, back_end: BackEnd) -> Result<Self, Error> {
         let sockets = sockets.into_iter().map(Socket::owned);
         let sockets = sockets.collect::<Result<Vec<_>, _>>()?;
-        let made = made(back_end, &sockets).map_err(Error::Unavailable)?;
-        Self::assemble(sockets, made, Choice::asked_for(back_end))
+        let (_, cloner) = made(back_end, &sockets).map_err(Error::Unavailable)?;
+        Self::assemble(sockets, cloner, Choice::asked_for(back_end))
     }
 
     /// A sender by a socket that stays the caller's, who keeps it open.
@@ -90,13 +90,13 @@ impl Sender {
 
     fn calibrated(sockets: Vec<Socket>) -> Result<Self, Error> {
         let choice = calibrate::choose(&sockets);
-        let made = made(choice.back_end, &sockets).map_err(Error::Unavailable)?;
-        Self::assemble(sockets, made, choice)
+        let (_, cloner) = made(choice.back_end, &sockets).map_err(Error::Unavailable)?;
+        Self::assemble(sockets, cloner, choice)
     }
 
     fn assemble(
         sockets: Vec<Socket>,
-        (_, mut cloner): (Portable, Option<Cloner>),
+        mut cloner: Option<Cloner>,
         choice: Choice,
     ) -> Result<Self, Error> {
         if sockets.is_empty() {
@@ -210,7 +210,7 @@ impl Sender {
                 socket: &self.sockets[place],
                 socket_index: place as u8,
             };
-            let by = (&mut self.portable, &mut self.faults);
+            let (portable, faults) = (&mut self.portable, &mut self.faults);
             match &mut self.cloner {
                 _ if indices.is_empty() => {}
                 Some(cloner) => {
@@ -218,10 +218,12 @@ impl Sender {
                         &call,
                         &indices,
                         &mut errors,
-                        (by.0, by.1, now_ns / 1_000_000_000),
+                        portable,
+                        faults,
+                        now_ns / 1_000_000_000,
                     );
                 }
-                None => by.0.send(&call, &indices, &mut errors, by.1),
+                None => portable.send(&call, &indices, &mut errors, faults),
             }
             self.pending[place] = indices;
         }

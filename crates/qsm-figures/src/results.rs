@@ -50,7 +50,9 @@ impl Results {
     /// Adds a run.
     pub fn add(
         &mut self,
-        (sweep, mode, at): (&'static str, Mode, usize),
+        sweep: &'static str,
+        mode: Mode,
+        at: usize,
         seed: u64,
         measured: Measured,
     ) {
@@ -129,12 +131,7 @@ impl Seen<'_> {
 
     /// y at `to` over y at `from` lies within these bounds.
     #[must_use]
-    pub fn ratio(
-        &self,
-        curve: usize,
-        (from, to): (f64, f64),
-        bounds: RangeInclusive<f64>,
-    ) -> Check {
+    pub fn ratio(&self, curve: usize, from: f64, to: f64, bounds: RangeInclusive<f64>) -> Check {
         let (first, last) = (self.at(curve, from), self.at(curve, to));
         let ratio = last / first;
         let said = format!(
@@ -151,8 +148,8 @@ impl Seen<'_> {
     pub fn ends(&self, curve: usize, bounds: RangeInclusive<f64>) -> Check {
         let values = self.figure.sweep.values;
         let (first, last) = (values.first().copied(), values.last().copied());
-        let ends = (first.unwrap_or(f64::NAN), last.unwrap_or(f64::NAN));
-        self.ratio(curve, ends, bounds)
+        let (first, last) = (first.unwrap_or(f64::NAN), last.unwrap_or(f64::NAN));
+        self.ratio(curve, first, last, bounds)
     }
 
     /// y at x lies within these bounds.
@@ -165,12 +162,7 @@ impl Seen<'_> {
 
     /// One curve over another at x.
     #[must_use]
-    pub fn over(
-        &self,
-        (upper, lower): (usize, usize),
-        x: f64,
-        bounds: RangeInclusive<f64>,
-    ) -> Check {
+    pub fn over(&self, upper: usize, lower: usize, x: f64, bounds: RangeInclusive<f64>) -> Check {
         let ratio = self.at(upper, x) / self.at(lower, x);
         let said = format!(
             "{} over {} at {x}: {ratio:.2}",

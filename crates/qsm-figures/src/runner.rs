@@ -154,7 +154,7 @@ fn take(
         Ok((measured, virtual_seconds)) => {
             results.virtual_seconds += virtual_seconds;
             results.seconds += if virtual_seconds > 0.0 { seconds } else { 0.0 };
-            results.add((job.sweep.name, job.mode, job.at), job.seed, measured);
+            results.add(job.sweep.name, job.mode, job.at, job.seed, measured);
         }
         Err(reason) => results.failures.push(reason),
     }

@@ -34,7 +34,7 @@
 //! let mut service = Service::new(ServiceConfig::new(NodeId(1), address), Seed(1), Instant(0)).unwrap();
 //! service.handle_timeout(Instant(0));
 //! let beacon = service.poll_transmit(Instant(0)).unwrap();
-//! assert!(beacon.to.ip().is_multicast());
+//! assert!(beacon.to.is_group());
 //! ```
 //!
 //! The run loop is that of `qsm_proto::Endpoint`: feed a datagram or a timeout, poll transmits and

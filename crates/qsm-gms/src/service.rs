@@ -8,11 +8,11 @@ use core::time::Duration;
 use std::collections::{BTreeSet, VecDeque};
 use std::net::SocketAddr;
 
-use qsm_proto::{Instant, Outbox, Random, Reason, Seed, Transmit};
+use qsm_proto::{Destination, Instant, Outbox, Random, Reason, Seed, Transmit};
 use qsm_wire::membership::{FromService, GroupRow, MESSAGE_BYTES_MAX, NodeRow, QueryKind};
 use qsm_wire::membership::{RegionRow, ToService, Update};
 use qsm_wire::{
-    Beacon, Body, Header, Hop, Incarnation, Kind, NodeId, Origin, Packet, Probe, Reset,
+    Beacon, Body, Header, HeaderTemplate, Incarnation, Kind, NodeId, Origin, Packet, Probe, Reset,
 };
 
 use self::detector::{Detector, Verdict};
@@ -86,15 +86,10 @@ impl Service {
         config.check()?;
         // Not counted: a service that starts remembers nothing (R-MEM-3).
         let run = Random::new(seed, "run").bits() & u64::from(u32::MAX);
-        let header = Header {
-            cluster: config.cluster_number(),
-            origin: Origin {
-                node: config.node,
-                incarnation: Incarnation(u32::try_from(run).unwrap_or(0)),
-            },
-            epoch: 0,
-            hop: Hop::Direct,
-        };
+        let header = HeaderTemplate::new(config.cluster_number()).header(Origin {
+            node: config.node,
+            incarnation: Incarnation(u32::try_from(run).unwrap_or(0)),
+        });
         Ok(Self {
             header,
             phase: Phase::Holding(Hold::default()),
@@ -145,7 +140,7 @@ impl Service {
                 }
             }
             Body::Solicit => {
-                self.announce(from);
+                self.announce(Destination::Node(from));
                 self.beacon_at = self.beacon_at.min(self.beaconed.after(BEACON_AGAIN));
             }
             Body::Beacon(beacon) if node != self.config.node => self.meet(node, beacon),
@@ -280,7 +275,7 @@ impl Service {
         if self.beacon_at <= now && !self.has_yielded() {
             self.beaconed = now;
             self.beacon_at = now.after(BEACON_INTERVAL);
-            self.announce(self.config.discovery);
+            self.announce(Destination::Group(self.config.discovery));
             self.drop_silent_greetings(now);
         }
         self.clients.transmit(now, &mut self.outbox);
@@ -323,7 +318,7 @@ impl Service {
         }
     }
 
-    fn announce(&mut self, to: SocketAddr) {
+    fn announce(&mut self, to: Destination) {
         if self.has_yielded() {
             return;
         }
@@ -386,9 +381,10 @@ impl Service {
             Err(Unknown::Reset) => {
                 self.stats.resets_sent += 1;
                 let header = self.header;
-                self.outbox.push(Reason::Membership, from, |out| {
-                    Reset { session }.encode(&header, out);
-                });
+                self.outbox
+                    .push(Reason::Membership, Destination::Node(from), |out| {
+                        Reset { session }.encode(&header, out);
+                    });
                 return;
             }
         }
@@ -496,9 +492,10 @@ impl Service {
                 };
                 self.stats.probes_sent += 1;
                 let header = self.header;
-                self.outbox.push(Reason::Membership, to, |out| {
-                    Probe { subject, nonce }.encode(&header, Kind::Probe, out);
-                });
+                self.outbox
+                    .push(Reason::Membership, Destination::Node(to), |out| {
+                        Probe { subject, nonce }.encode(&header, Kind::Probe, out);
+                    });
             }
             Verdict::Dead { node } => {
                 self.clients.close(node, &mut self.outbox);

@@ -183,11 +183,8 @@ pub fn choose_interface(
     requested: Option<&str>,
     family: Option<Family>,
 ) -> Result<(Interface, String), InterfaceError> {
-    choose(&system::links()?, &system::routes(), (requested, family))
+    choose(&system::links()?, &system::routes(), requested, family)
 }
-
-/// What was asked for: a name or address, and a family.
-type Wish<'a> = (Option<&'a str>, Option<Family>);
 
 fn usable(links: &[Link]) -> impl Iterator<Item = Interface> {
     links
@@ -209,7 +206,8 @@ enum Fit {
 fn choose(
     links: &[Link],
     routes: &[Route],
-    (requested, family): Wish<'_>,
+    requested: Option<&str>,
+    family: Option<Family>,
 ) -> Result<(Interface, String), InterfaceError> {
     if let Some(requested) = requested {
         return choose_requested(links, requested, family);

@@ -1,7 +1,7 @@
 use core::time::Duration;
 use std::net::SocketAddr;
 
-use qsm_wire::NodeId;
+use qsm_wire::{HeaderTemplate, NodeId};
 
 use crate::stats::RepairTimes;
 use crate::view::Layout;
@@ -234,6 +234,12 @@ impl Config {
         self.cluster.bytes().fold(0x811c_9dc5, |hash, byte| {
             (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193)
         })
+    }
+
+    /// The header of each of this node's packets, but for its life.
+    #[must_use]
+    pub fn header_template(&self) -> HeaderTemplate {
+        HeaderTemplate::new(self.cluster_number())
     }
 }
 

@@ -24,7 +24,7 @@ pub enum Duty {
 
 /// What a node does with a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Care {
+pub struct PacketRole {
     /// With its messages.
     pub duty: Duty,
     /// With its bytes, once it has been delivered here: whether they must be kept for others.
@@ -175,10 +175,10 @@ impl History {
 
     /// What to do with that packet of that view.
     #[must_use]
-    pub fn care(&self, number: ViewNumber, sequence: u64) -> Care {
+    pub fn role(&self, number: ViewNumber, sequence: u64) -> PacketRole {
         let entry = self.entry(number);
         let others = entry.view.members().len() > 1;
-        Care {
+        PacketRole {
             duty: self.duty_by(entry, number),
             keeps: others && (self.missed(entry, number) || entry.caches(sequence)),
             keeps_most: entry.view.partitions() <= 2,
@@ -456,7 +456,7 @@ mod tests {
             let answers = [2, 3].map(|sequence| history.answers_for(number, sequence));
             assert_eq!(
                 answers,
-                [2, 3].map(|sequence| history.care(number, sequence).keeps)
+                [2, 3].map(|sequence| history.role(number, sequence).keeps)
             );
             answers.iter().filter(|own| **own).count()
         };

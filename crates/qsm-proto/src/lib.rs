@@ -10,15 +10,16 @@
 //!   messages  ──► publish         ─┘            └─► poll_transmit   datagrams, lent
 //! ```
 //!
-//! Inside, one noun per module; the endpoint only routes:
+//! Inside, one noun per module; the endpoint only dispatches:
 //!
 //! | module | what it knows |
 //! |---|---|
+//! | [`region`] | one region: what becomes of its packets, tokens, views and queries |
 //! | [`view`] | partitions, cachers, leaders and rings: pure functions of a view |
 //! | [`membership`] | the client's side of the membership protocol: session, groups, regions |
 //! | [`send`] | streams this node sends: packet assembly, window, pacing, heartbeats |
 //! | [`receive`] | streams this node receives: windows, caches, gaps, delivery in order |
-//! | [`repair`] | the fast plane: whom to ask for a gap, whom to answer, within budgets |
+//! | [`repair`] | the fast plane: whom to ask for a gap, how to answer, within budgets |
 //! | [`ring`] | the token plane: rings, rounds, watermarks, push and pull |
 //!
 //! Contract of [`Endpoint`]:
@@ -32,13 +33,16 @@
 
 #![forbid(unsafe_code)]
 
+pub mod channel;
 mod config;
 mod endpoint;
 mod event;
 pub mod history;
 pub mod membership;
+mod node;
 pub mod outbox;
 mod priority;
+mod publication;
 mod ranges;
 pub mod receive;
 pub mod region;
@@ -48,14 +52,17 @@ pub mod send;
 pub mod session;
 mod sources;
 pub mod stats;
+mod subscriptions;
 mod table;
 pub mod view;
 
+pub use channel::{Destination, Path};
 pub use config::{Config, ConfigError, Limits, Pace, Recovery};
-pub use endpoint::{Endpoint, Publication};
+pub use endpoint::Endpoint;
 pub use event::{Deliver, Delivery, Event, Events, PublishError, UnconfirmedCause};
 pub use outbox::{Outbox, Reason, Transmit};
 pub use priority::Priority;
+pub use publication::Publication;
 pub use receive::{Datagram, Run};
 pub use sources::is_source_specific;
 pub use stats::{Stats, Times};

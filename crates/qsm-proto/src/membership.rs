@@ -33,8 +33,10 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use qsm_wire::membership::{FromService, Hello, MESSAGE_BYTES_MAX, QueryKind, Role, ToService};
-use qsm_wire::{Body, GroupId, Header, Hop, Incarnation, Kind, NodeId, Origin, Probe, RegionId};
-use qsm_wire::{Reset, ViewNumber};
+use qsm_wire::{
+    Body, GroupId, Header, HeaderTemplate, Incarnation, Kind, NodeId, Origin, Probe, RegionId,
+    Reset, ViewNumber,
+};
 
 pub use self::change::Change;
 use self::discovery::Discovery;
@@ -45,7 +47,7 @@ use self::regions::Regions;
 use self::requests::Requests;
 use crate::session::frame_bytes;
 use crate::view::{Layout, RegionView};
-use crate::{Config, Instant, Outbox, Random, Reason, Seed};
+use crate::{Config, Destination, Instant, Outbox, Random, Reason, Seed};
 
 /// Silence of the service after which it counts as lost: five heartbeats (R-MEM-5).
 const SERVICE_SILENCE: Duration = Duration::from_secs(1);
@@ -71,7 +73,7 @@ struct Identity {
     address: SocketAddr,
     second: Option<SocketAddr>,
     discovery: SocketAddr,
-    cluster: u32,
+    template: HeaderTemplate,
     layout: Layout,
     frame_bytes: usize,
     groups_max: usize,
@@ -134,7 +136,7 @@ impl Membership {
                 address: config.address,
                 second: config.second,
                 discovery: config.discovery,
-                cluster: config.cluster_number(),
+                template: config.header_template(),
                 layout: config.layout,
                 frame_bytes: frame_bytes(config.datagram_bytes),
                 groups_max: config.limits.groups,
@@ -393,13 +395,14 @@ impl Membership {
         &mut self,
         now: Instant,
         from: SocketAddr,
-        packet: (&Header, &Body<'_>),
+        header: &Header,
+        body: &Body<'_>,
         outbox: &mut Outbox,
     ) {
-        match packet.1 {
+        match body {
             Body::Session(frame) => {
                 if self.heard_from_service(now, frame.head.session)
-                    && self.is_same_run(now, packet.0.origin)
+                    && self.is_same_run(now, header.origin)
                 {
                     if let Some(link) = &mut self.link {
                         link.session.handle_frame(now, frame);
@@ -409,7 +412,7 @@ impl Membership {
             }
             Body::SessionAck(heard) => {
                 if self.heard_from_service(now, heard.session)
-                    && self.is_same_run(now, packet.0.origin)
+                    && self.is_same_run(now, header.origin)
                     && let Some(link) = &mut self.link
                 {
                     link.session.handle_heard(now, heard.heard_upto, false);
@@ -472,9 +475,13 @@ impl Membership {
         let wish = self.discovery.handle_timeout(now, &mut self.random);
         if wish.solicit {
             let header = self.header();
-            outbox.push(Reason::Membership, self.identity.discovery, |out| {
-                header.encode(Kind::Solicit, out);
-            });
+            outbox.push(
+                Reason::Membership,
+                Destination::Group(self.identity.discovery),
+                |out| {
+                    header.encode(Kind::Solicit, out);
+                },
+            );
         }
         if wish.missing {
             self.changes.push_back(Change::ServiceMissing);
@@ -487,12 +494,7 @@ impl Membership {
     }
 
     fn header(&self) -> Header {
-        Header {
-            cluster: self.identity.cluster,
-            origin: self.origin(),
-            epoch: 0,
-            hop: Hop::Direct,
-        }
+        self.identity.template.header(self.origin())
     }
 
     fn watch_service(&mut self, now: Instant) {
@@ -641,7 +643,7 @@ impl Membership {
     fn answer(&self, from: SocketAddr, probe: Probe, outbox: &mut Outbox) {
         if probe.subject == self.origin() && self.incarnation != Incarnation(0) {
             let header = self.header();
-            outbox.push(Reason::Membership, from, |out| {
+            outbox.push(Reason::Membership, Destination::Node(from), |out| {
                 probe.encode(&header, Kind::ProbeReply, out);
             });
         }

@@ -5,8 +5,8 @@
 //! and counted, which is safe because every control message is repeated or replaced by its owner.
 
 use std::collections::VecDeque;
-use std::net::SocketAddr;
 
+use crate::Destination;
 use crate::send::{TRAIN_BYTES_MAX, TRAIN_PACKETS_MAX};
 
 /// Why a packet is sent. The order is the order of sending.
@@ -45,8 +45,8 @@ impl Reason {
 /// Something to send: `bytes` cut into datagrams of `segment_bytes`, the last one possibly shorter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Transmit<'a> {
-    /// Where to: a multicast address or a node.
-    pub to: SocketAddr,
+    /// Where to.
+    pub to: Destination,
     /// One or more datagrams, end to end.
     pub bytes: &'a [u8],
     /// Length of each datagram but the last.
@@ -56,15 +56,15 @@ pub struct Transmit<'a> {
 }
 
 #[derive(Debug)]
-struct Letter {
-    to: SocketAddr,
+struct QueuedDatagram {
+    to: Destination,
     bytes: Vec<u8>,
 }
 
 /// Bounded queues of single datagrams, one per reason.
 #[derive(Debug)]
 pub struct Outbox {
-    queues: [VecDeque<Letter>; Reason::ALL.len()],
+    queues: [VecDeque<QueuedDatagram>; Reason::ALL.len()],
     /// Emptied buffers for reuse: no allocation in steady state (R144).
     spare: Vec<Vec<u8>>,
     sending: Vec<u8>,
@@ -91,7 +91,7 @@ impl Outbox {
     }
 
     /// Queues the datagram that `fill` writes into the given empty buffer.
-    pub fn push(&mut self, reason: Reason, to: SocketAddr, fill: impl FnOnce(&mut Vec<u8>)) {
+    pub fn push(&mut self, reason: Reason, to: Destination, fill: impl FnOnce(&mut Vec<u8>)) {
         if self.queues[reason as usize].len() >= Self::QUEUE_MAX {
             self.dropped += 1;
             return;
@@ -99,7 +99,7 @@ impl Outbox {
         let mut bytes = self.spare.pop().unwrap_or_default();
         bytes.clear();
         fill(&mut bytes);
-        self.queues[reason as usize].push_back(Letter { to, bytes });
+        self.queues[reason as usize].push_back(QueuedDatagram { to, bytes });
     }
 
     /// The next datagram, by priority (R-TOK-11, R-RATE-5), or the next repairs for one receiver.
@@ -126,7 +126,7 @@ impl Outbox {
 
     /// The repair that is being sent, and those that follow for the same receiver: a train costs
     /// little more than one packet.
-    fn join_repairs(&mut self, to: SocketAddr) -> &[u8] {
+    fn join_repairs(&mut self, to: Destination) -> &[u8] {
         let segment = self.sending.len();
         self.train.clear();
         self.train.extend_from_slice(&self.sending);
@@ -182,7 +182,7 @@ impl Default for Outbox {
 
 #[cfg(test)]
 mod tests {
-    use std::net::IpAddr;
+    use std::net::{IpAddr, SocketAddr};
 
     use super::*;
 
@@ -190,7 +190,7 @@ mod tests {
     #[test]
     fn a_token_overtakes_everything_that_waits() {
         let mut outbox = Outbox::new();
-        let to = SocketAddr::from(([10, 0, 0, 1], 9));
+        let to = Destination::Node(SocketAddr::from(([10, 0, 0, 1], 9)));
         for (number, reason) in (0..).zip(Reason::ALL.into_iter().rev().chain([Reason::Token])) {
             outbox.push(reason, to, |bytes| bytes.push(number));
         }
@@ -207,12 +207,14 @@ mod tests {
     fn trains(repairs: &[(u8, usize)]) -> Vec<(u8, Vec<usize>)> {
         let mut outbox = Outbox::new();
         for (host, length) in repairs {
-            let to = SocketAddr::from(([10, 0, 0, *host], 9));
+            let to = Destination::Node(SocketAddr::from(([10, 0, 0, *host], 9)));
             outbox.push(Reason::Repair, to, |bytes| bytes.resize(*length, *host));
         }
         let mut trains = Vec::new();
         while let Some(next) = outbox.pop() {
-            let IpAddr::V4(to) = next.to.ip() else { break };
+            let IpAddr::V4(to) = next.to.address().ip() else {
+                break;
+            };
             let host = to.octets()[3];
             assert!(next.bytes.iter().all(|byte| *byte == host));
             let packets = next.bytes.chunks(next.segment_bytes);

@@ -36,6 +36,7 @@
 
 mod assemble;
 mod feedback;
+mod past;
 mod pool;
 pub mod rate;
 mod status;
@@ -50,6 +51,7 @@ use qsm_wire::{
 };
 
 pub use self::feedback::AckOutcome;
+pub(crate) use self::past::PastStreams;
 pub use self::pool::{BLOCK_BYTES, BlockPool};
 pub use self::transmit::Train;
 
@@ -218,7 +220,7 @@ struct Marks {
 /// What need not count as in flight although it is not stable: the cachers of its partition have
 /// it (R094). Its bytes stay until the watermark comes, since packets share blocks.
 #[derive(Debug, Clone, Copy, Default)]
-struct Relief {
+struct PressureRelief {
     packets: u64,
     bytes: usize,
 }
@@ -269,7 +271,7 @@ pub struct SendStream {
     /// Bytes sent and not stable.
     in_flight_bytes: usize,
     /// What partitions have of these (R094).
-    relief: Relief,
+    relief: PressureRelief,
     /// Bytes of closed packets not yet sent.
     closed_bytes: usize,
     run: Run,
@@ -299,7 +301,7 @@ impl SendStream {
             window_bytes: FIRST_WINDOW_BYTES.min(config.window_bytes),
             under_way_bytes: 0,
             in_flight_bytes: 0,
-            relief: Relief::default(),
+            relief: PressureRelief::default(),
             closed_bytes: 0,
             run: Run::default(),
             alarms: Alarms::new(config.heartbeat_min),

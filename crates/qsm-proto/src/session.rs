@@ -31,7 +31,7 @@ use qsm_wire::membership::MESSAGE_BYTES_MAX;
 use qsm_wire::{Frame, FrameHead, HEADER_BYTES, Header, Heard, TAG_BYTES};
 
 use self::round_trip::RoundTrip;
-use crate::{Instant, Outbox, Reason};
+use crate::{Destination, Instant, Outbox, Reason};
 
 /// Frames under way in one direction. Fewer make a large message slow (64 frames of 1400 bytes
 /// per round trip are 90 MB/s at 1 ms); more could overflow a small receive buffer.
@@ -259,9 +259,13 @@ impl Session {
             session: self.id,
             heard_upto: self.receiving.heard_upto,
         };
-        outbox.push(Reason::Membership, letterhead.to, |out| {
-            heard.encode(&letterhead.header, out);
-        });
+        outbox.push(
+            Reason::Membership,
+            Destination::Node(letterhead.to),
+            |out| {
+                heard.encode(&letterhead.header, out);
+            },
+        );
         self.receiving.acknowledged();
     }
 
@@ -342,9 +346,13 @@ impl Session {
             },
             content: &frame.content,
         };
-        outbox.push(Reason::Membership, letterhead.to, |out| {
-            packet.encode(&letterhead.header, out);
-        });
+        outbox.push(
+            Reason::Membership,
+            Destination::Node(letterhead.to),
+            |out| {
+                packet.encode(&letterhead.header, out);
+            },
+        );
         self.receiving.acknowledged();
     }
 }

@@ -12,6 +12,8 @@ use std::net::SocketAddr;
 use qsm_wire::membership::Member;
 use qsm_wire::{ChannelId, MemberIndex, Origin, RegionId, ViewNumber};
 
+use crate::Path;
+
 /// Largest replication factor with the fast plane: ranks in a partition of up to 2R-1 members must
 /// fit the 32 bits of `tried` in a NAK. The token plane has no such limit.
 pub const REPLICATION_MAX: usize = 16;
@@ -64,7 +66,7 @@ pub struct RegionView {
     region: RegionId,
     number: ViewNumber,
     channel: ChannelId,
-    address: SocketAddr,
+    path: Path,
     members: Vec<Member>,
     /// The members by identity, for look-ups.
     index: Vec<(Origin, MemberIndex)>,
@@ -94,7 +96,7 @@ impl RegionView {
             region,
             number,
             channel: channel.0,
-            address: channel.1,
+            path: Path::Multicast(channel.1),
             partitions: layout.partitions(members.len()),
             members,
             index,
@@ -120,10 +122,16 @@ impl RegionView {
         self.channel
     }
 
-    /// The channel's address.
+    /// How the channel's packets reach the members.
+    #[must_use]
+    pub fn path(&self) -> Path {
+        self.path
+    }
+
+    /// The address that members listen to.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
-        self.address
+        self.path.listen_address()
     }
 
     /// The members, in the order of the membership service.

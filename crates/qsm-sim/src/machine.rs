@@ -150,8 +150,8 @@ impl Machine {
             Self::Node(node) => {
                 let regions = node
                     .regions()
-                    .filter(|region| region.groups.contains(&group));
-                let members = regions.flat_map(|region| region.history.newest().members());
+                    .filter(|region| region.groups().contains(&group));
+                let members = regions.flat_map(|region| region.view().members());
                 members
                     .filter(|member| !member.leaving())
                     .map(|member| member.origin)
@@ -274,7 +274,7 @@ impl Machine {
         match self {
             Self::Node(node) => node
                 .regions()
-                .filter_map(|region| region.sender.as_ref())
+                .filter_map(|region| region.own_stream())
                 .all(|sender| sender.unsent_bytes() == 0),
             Self::Service(_) => false,
             #[cfg(test)]
@@ -306,7 +306,7 @@ impl Machine {
     pub(crate) fn kept_bytes(&self) -> usize {
         match self {
             Self::Node(node) => {
-                let sent = node.regions().filter_map(|region| region.sender.as_ref());
+                let sent = node.regions().filter_map(|region| region.own_stream());
                 let sent = sent.map(qsm_proto::send::SendStream::in_flight_bytes);
                 node.kept_bytes() + sent.sum::<usize>()
             }
@@ -337,7 +337,7 @@ fn named(rows: &[Row<'_>]) -> Vec<(&'static str, u64)> {
 }
 
 fn describe_region(region: &Region) -> String {
-    let view = region.history.newest();
+    let view = region.view();
     let members: Vec<String> = view
         .members()
         .iter()
@@ -346,20 +346,23 @@ fn describe_region(region: &Region) -> String {
             format!("{}{leaving}", member.origin)
         })
         .collect();
-    let streams: Vec<String> = region.streams.keys().map(ToString::to_string).collect();
+    let streams: Vec<String> = region
+        .streams()
+        .map(|stream| stream.id().origin.to_string())
+        .collect();
     format!(
         "region {} view {} channel {} groups {:?} members [{}] streams [{}] sending {}",
         region.id(),
         view.number(),
         region.channel(),
         region
-            .groups
+            .groups()
             .iter()
             .map(|group| group.0)
             .collect::<Vec<_>>(),
         members.join(" "),
         streams.join(" "),
-        region.sender.is_some(),
+        region.own_stream().is_some(),
     )
 }
 

@@ -580,7 +580,7 @@ impl<'a> Cluster<'a> {
         let Some(Machine::Node(node)) = self.engine.machine(self.options.senders[0]) else {
             return None;
         };
-        node.regions().find_map(|region| region.sender.as_ref())
+        node.regions().find_map(|region| region.own_stream())
     }
 
     fn sample(&mut self) {
@@ -596,7 +596,7 @@ impl<'a> Cluster<'a> {
         if let Some(Machine::Node(leader)) = self.engine.machine(0)
             && let Some(region) = leader.regions().find(|region| region.member())
         {
-            let ring = region.ring.stats();
+            let ring = region.ring_stats();
             if ring.rounds > self.rounds {
                 self.rounds = ring.rounds;
                 self.samples.rounds_ms.push(ring.round_ns as f64 / 1e6);
@@ -621,7 +621,7 @@ impl<'a> Cluster<'a> {
             let Some(Machine::Node(node)) = self.engine.machine(*host) else {
                 return 0;
             };
-            let sender = node.regions().find_map(|region| region.sender.as_ref());
+            let sender = node.regions().find_map(|region| region.own_stream());
             sender.map_or(0, SendStream::highest)
         };
         let sent: Vec<u64> = self.options.senders.iter().map(highest).collect();

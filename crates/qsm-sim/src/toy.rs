@@ -142,7 +142,7 @@ impl Toy {
         let (to, bytes, reason) = self.letters.pop_front()?;
         self.sending = bytes;
         Some(Transmit {
-            to,
+            to: qsm_proto::Destination::Node(to),
             bytes: &self.sending,
             segment_bytes: self.sending.len(),
             reason,

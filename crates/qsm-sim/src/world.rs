@@ -393,7 +393,7 @@ impl World {
             self.stability
                 .stable(now, claim.sender(), claim.stable_upto());
             let region = leader.region(claim.region());
-            let view = region.and_then(|region| region.history.exact(claim.view()));
+            let view = region.and_then(|region| region.history().exact(claim.view()));
             let (Some(region), Some(view)) = (region, view) else {
                 continue;
             };
@@ -445,7 +445,7 @@ impl World {
         let mut waiting = BTreeMap::new();
         for (_, machine) in live(&self.apps, &self.engine) {
             for region in machine.all_regions() {
-                let own = region.sender.as_ref();
+                let own = region.own_stream();
                 if own.is_some_and(|own| own.stable_upto() < own.highest()) {
                     waiting.insert(region.id(), 0);
                 }
@@ -454,7 +454,7 @@ impl World {
         for (_, machine) in live(&self.apps, &self.engine) {
             for region in machine.all_regions() {
                 if let Some(rounds) = waiting.get_mut(&region.id()) {
-                    *rounds += region.ring.stats().rounds;
+                    *rounds += region.ring_stats().rounds;
                 }
             }
         }
@@ -547,7 +547,7 @@ impl World {
     ) -> Result<(), Violation> {
         let machine = self.engine.machine(host);
         let run = machine.and_then(Machine::service_run);
-        let known = machine.and_then(|machine| machine.region(region)?.history.exact(view));
+        let known = machine.and_then(|machine| machine.region(region)?.history().exact(view));
         match (self.apps[host].origin, run, known) {
             (Some(node), Some(run), Some(known)) if self.checkers.armed => {
                 let agreement = &mut self.checkers.agreement;
@@ -683,7 +683,7 @@ impl World {
         let machines = (0..self.apps.len()).filter_map(|host| self.engine.machine(host));
         let regions = machines.flat_map(Machine::all_regions);
         regions
-            .map(|region| region.ring.stats().round_ns)
+            .map(|region| region.ring_stats().round_ns)
             .max()
             .unwrap_or(0)
     }

@@ -149,6 +149,40 @@ pub struct Header {
     pub hop: Hop,
 }
 
+/// Makes the headers of a cluster's packets: the fields that do not depend on the packet are
+/// filled in here and nowhere else.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct HeaderTemplate {
+    cluster: u32,
+    epoch: u32,
+}
+
+impl HeaderTemplate {
+    /// A template for this cluster. Its packets are not protected: the key epoch is 0.
+    #[must_use]
+    pub const fn new(cluster: u32) -> Self {
+        Self { cluster, epoch: 0 }
+    }
+
+    /// The cluster's number.
+    #[must_use]
+    pub fn cluster(self) -> u32 {
+        self.cluster
+    }
+
+    /// The header of a packet that leaves its origin for the first time.
+    #[inline]
+    #[must_use]
+    pub fn header(self, origin: Origin) -> Header {
+        Header {
+            cluster: self.cluster,
+            origin,
+            epoch: self.epoch,
+            hop: Hop::Direct,
+        }
+    }
+}
+
 impl Header {
     /// Appends the header of a packet of this kind.
     #[inline]

@@ -52,7 +52,9 @@ pub use data::{
     Part, TOTAL_LENGTH_BYTES,
 };
 pub use error::DecodeError;
-pub use header::{Body, HEADER_BYTES, Header, Hop, Kind, Packet, TAG_BYTES, VERSION};
+pub use header::{
+    Body, HEADER_BYTES, Header, HeaderTemplate, Hop, Kind, Packet, TAG_BYTES, VERSION,
+};
 pub use id::{
     ChannelId, GroupId, Incarnation, MemberIndex, NodeId, Origin, RegionId, StreamId, ViewNumber,
 };

@@ -50,7 +50,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         for back_end in [BackEnd::Loop, BackEnd::Clone] {
             let watched = back_end == BackEnd::Loop && clients == "1000" && !predict.is_empty();
             let watcher = watched.then_some(predict.as_str());
-            let (row, said) = run(clients.parse()?, (back_end, watcher), &file, seconds)?;
+            let (row, said) = run(clients.parse()?, back_end, watcher, &file, seconds)?;
             print!("{row}{said}");
             table += &row;
             prediction += &said;
@@ -89,7 +89,8 @@ fn chart(title: &str, y_label: &'static str, table: &str, column: usize) -> Char
 /// Serves so many clients by a back-end; a row of the table.
 fn run(
     count: usize,
-    (back_end, watcher): (BackEnd, Option<&str>),
+    back_end: BackEnd,
+    watcher: Option<&str>,
     file: &[u8],
     seconds: u64,
 ) -> Result<(String, String), Box<dyn Error>> {

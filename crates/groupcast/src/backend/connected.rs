@@ -219,7 +219,8 @@ impl Connected {
             call.socket.fd(),
             call.message.flags,
             headers,
-            (results, &ways),
+            results,
+            &ways,
         );
     }
 

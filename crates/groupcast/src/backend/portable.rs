@@ -196,7 +196,7 @@ impl Engine {
                 }
             }
             Self::Batch => send_batch(fd, flags, headers, results),
-            Self::Ring(ring) => ring.submit(fd, flags, headers, (results, &[])),
+            Self::Ring(ring) => ring.submit(fd, flags, headers, results, &[]),
             Self::Connected(connected) => connected.submit(call, jobs, headers, results),
         }
     }

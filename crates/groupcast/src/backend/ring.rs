@@ -135,7 +135,8 @@ impl Ring {
         fd: RawFd,
         flags: i32,
         headers: &mut [libc::mmsghdr],
-        (results, ways): (&mut [Errno], &[u32]),
+        results: &mut [Errno],
+        ways: &[u32],
     ) {
         let step = ENTRIES as usize;
         let own = self.place(fd);
@@ -146,9 +147,9 @@ impl Ring {
                 let place = way.map_or(own, |way| Some(SOCKETS_MAX + *way));
                 let request = match place {
                     Some(place) => self
-                        .request(types::Fd(place as i32), flags as u32, (at, header))
+                        .request(types::Fd(place as i32), flags as u32, at, header)
                         .flags(squeue::Flags::FIXED_FILE),
-                    None => self.request(types::Fd(fd), flags as u32, (at, header)),
+                    None => self.request(types::Fd(fd), flags as u32, at, header),
                 };
                 // SAFETY: what the request points to lives until `await_all` has seen its end.
                 let pushed = unsafe { self.ring.submission().push(&request.user_data(at as u64)) };
@@ -184,7 +185,8 @@ impl Ring {
         &mut self,
         fd: types::Fd,
         flags: u32,
-        (at, header): (usize, &libc::mmsghdr),
+        at: usize,
+        header: &libc::mmsghdr,
     ) -> squeue::Entry {
         let message = &raw const header.msg_hdr;
         if self.mode == Mode::ZeroCopy {

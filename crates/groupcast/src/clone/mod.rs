@@ -169,9 +169,10 @@ impl Cloner {
         call: &Call<'_>,
         indices: &[u32],
         errors: &mut [Errno],
-        by: (&mut Portable, &mut Faults, u64),
+        portable: &mut Portable,
+        faults: &mut Faults,
+        now_s: u64,
     ) {
-        let (portable, faults, now_s) = by;
         if call.message.flags & !FLAGS != 0 || call.socket.options.special {
             return portable.send(call, indices, errors, faults);
         }
@@ -179,7 +180,7 @@ impl Cloner {
         let segments = (DATAGRAM_V4_MAX / datagram).clamp(1, crate::backend::SEGMENTS_MAX);
         if call.message.payload.len() <= datagram * segments {
             self.routes.begin(now_s);
-            return self.send_piece(call, indices, errors, (portable, faults));
+            return self.send_piece(call, indices, errors, portable, faults);
         }
         // A train longer than the kernel's limit: piece after piece, the first error counts.
         let mut first = vec![Errno::SENT; errors.len()];
@@ -187,7 +188,7 @@ impl Cloner {
             let mut call = *call;
             call.message.payload = piece;
             self.routes.begin(now_s);
-            self.send_piece(&call, indices, errors, (portable, faults));
+            self.send_piece(&call, indices, errors, portable, faults);
             for index in indices {
                 let (first, error) = (&mut first[*index as usize], errors[*index as usize]);
                 if first.sent() {
@@ -205,7 +206,8 @@ impl Cloner {
         call: &Call<'_>,
         indices: &[u32],
         errors: &mut [Errno],
-        (portable, faults): (&mut Portable, &mut Faults),
+        portable: &mut Portable,
+        faults: &mut Faults,
     ) {
         self.rest.clear();
         self.sort_out(call, indices);

@@ -210,8 +210,8 @@ pub(super) static FIGURES: &[Figure] = &[
         references: &[],
         agrees: |seen| {
             vec![
-                seen.ratio(0, (100.0, 1000.0), 6.0..=14.0),
-                seen.ratio(4, (10.0, 1000.0), ANY..=0.5),
+                seen.ratio(0, 100.0, 1000.0, 6.0..=14.0),
+                seen.ratio(4, 10.0, 1000.0, ANY..=0.5),
             ]
         },
         better: |seen| {
@@ -222,10 +222,10 @@ pub(super) static FIGURES: &[Figure] = &[
                     step(1000.0, 10_000.0) / step(100.0, 1000.0),
                     ANY..=2.0,
                 ),
-                seen.ratio(1, (100.0, 10_000.0), ANY..=4.0),
-                seen.ratio(2, (100.0, 10_000.0), ANY..=2.0),
-                seen.ratio(3, (10.0, 10_000.0), ANY..=1.05),
-                seen.ratio(4, (10.0, 10_000.0), ANY..=0.5),
+                seen.ratio(1, 100.0, 10_000.0, ANY..=4.0),
+                seen.ratio(2, 100.0, 10_000.0, ANY..=2.0),
+                seen.ratio(3, 10.0, 10_000.0, ANY..=1.05),
+                seen.ratio(4, 10.0, 10_000.0, ANY..=0.5),
             ]
         },
         note: "500 packets/s, 1 % independent loss, S2's machines without stalls. In seed-faithful mode one token visits all nodes in turn, so that its round is linear in n; it is not run with 10,000.",

@@ -149,9 +149,9 @@ pub(super) static FIGURES: &[Figure] = &[
         references: &[],
         agrees: |seen| {
             vec![
-                seen.over((0, 1), 192.0, 0.55..=0.85),
+                seen.over(0, 1, 192.0, 0.55..=0.85),
                 seen.ends(0, 1.1..=MORE),
-                seen.over((2, 3), 192.0, ANY..=0.999),
+                seen.over(2, 3, 192.0, ANY..=0.999),
             ]
         },
         better: |seen| {
@@ -171,7 +171,7 @@ pub(super) static FIGURES: &[Figure] = &[
         log_x: false,
         curves: &[SPREAD, SPREAD_ONE, HEAP, HEAP_ONE],
         references: &[],
-        agrees: |seen| vec![seen.over((0, 1), 192.0, 1.5..=MORE)],
+        agrees: |seen| vec![seen.over(0, 1, 192.0, 1.5..=MORE)],
         better: |seen| vec![seen.against_faithful(0, 192.0, ANY..=1.0)],
         note: "It does not come out. In S0 the flow control bounds what is not acknowledged, and k ranges let the sender run ahead of what receivers can forget. Here that bound is not reached, receivers hold no more than before (the last two curves) because what they cache waits for the watermark in either case, and the rate varies by what collections take. E25b has gaps and a bound.",
     },
@@ -186,8 +186,8 @@ pub(super) static FIGURES: &[Figure] = &[
         references: &[],
         agrees: |seen| {
             vec![
-                seen.over((4, 5), 48_000.0, 1.01..=MORE),
-                seen.over((0, 1), 6000.0, 1.5..=MORE),
+                seen.over(4, 5, 48_000.0, 1.01..=MORE),
+                seen.over(0, 1, 6000.0, 1.5..=MORE),
             ]
         },
         better: |seen| vec![seen.against_faithful(2, 6000.0, 1.0..=MORE)],

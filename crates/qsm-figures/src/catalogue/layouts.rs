@@ -57,7 +57,7 @@ fn regions(mode: Mode, x: f64, seed: Seed) -> Result<Measured, String> {
     }
     let wide = nodes[0]
         .regions()
-        .filter(|region| !region.groups.is_empty());
+        .filter(|region| !region.groups().is_empty());
     let mut stats = BTreeMap::from([("regions", regions as f64), ("addresses", addresses as f64)]);
     if x as u64 == 3 {
         stats.insert("wide", wide.count() as f64);

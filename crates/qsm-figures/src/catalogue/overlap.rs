@@ -46,7 +46,7 @@ pub(super) fn regions(_: Mode, groups: f64, seed: Seed) -> Result<Measured, Stri
         .collect();
     let used = nodes[0]
         .regions()
-        .filter(|region| !region.groups.is_empty());
+        .filter(|region| !region.groups().is_empty());
     let stats = BTreeMap::from([
         ("regions", known.len() as f64),
         ("used", used.count() as f64),
@@ -108,7 +108,7 @@ fn exchange(now: Instant, nodes: &mut [Endpoint], service: &mut Service) {
         let mut quiet = true;
         for (node, host) in nodes.iter_mut().zip(0..) {
             while let Some(sent) = node.poll_transmit(now) {
-                if sent.to == SERVICE {
+                if sent.to.address() == SERVICE {
                     service.handle_datagram(now, address(host), sent.bytes);
                     quiet = false;
                 }
@@ -116,7 +116,7 @@ fn exchange(now: Instant, nodes: &mut [Endpoint], service: &mut Service) {
         }
         while let Some(sent) = service.poll_transmit(now) {
             let (to, bytes) = (sent.to, sent.bytes.to_vec());
-            let host = to.port().checked_sub(FIRST_PORT).map(usize::from);
+            let host = to.address().port().checked_sub(FIRST_PORT).map(usize::from);
             if let Some(node) = host.and_then(|host| nodes.get_mut(host)) {
                 node.handle_datagram(now, SERVICE, bytes[..].into(), &mut ignore);
                 quiet = false;

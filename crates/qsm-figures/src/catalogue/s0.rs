@@ -59,7 +59,7 @@ pub(super) static FIGURES: &[Figure] = &[
             let one = seen.at_other(&FIGURES[0], 0, 50.0);
             vec![
                 seen.value(0, 10000.0, one * 1.1..=MORE),
-                seen.ratio(0, (4000.0, 8000.0), 1.9..=2.1),
+                seen.ratio(0, 4000.0, 8000.0, 1.9..=2.1),
             ]
         },
         better: |seen| vec![seen.against_faithful(0, 12000.0, 1.0..=MORE)],
@@ -87,8 +87,8 @@ pub(super) static FIGURES: &[Figure] = &[
         references: &[],
         agrees: |seen| {
             vec![
-                seen.ratio(2, (2000.0, 8000.0), 1.03..=MORE),
-                seen.ratio(3, (2000.0, 8000.0), 0.9..=1.1),
+                seen.ratio(2, 2000.0, 8000.0, 1.03..=MORE),
+                seen.ratio(3, 2000.0, 8000.0, 0.9..=1.1),
                 seen.value(1, 8000.0, 40.0..=65.0),
                 seen.value(0, 8000.0, 90.0..=MORE),
             ]
@@ -163,7 +163,7 @@ pub(super) static FIGURES: &[Figure] = &[
         references: &[],
         agrees: |seen| {
             vec![
-                seen.ratio(0, (50.0, 192.0), 2.8..=4.2),
+                seen.ratio(0, 50.0, 192.0, 2.8..=4.2),
                 seen.value(0, 192.0, 350.0..=900.0),
                 seen.value(2, 192.0, -60.0..=150.0),
                 seen.monotone(1, true, 0.05),
@@ -171,7 +171,7 @@ pub(super) static FIGURES: &[Figure] = &[
         },
         better: |seen| {
             vec![
-                seen.ratio(0, (50.0, 192.0), ANY..=2.5),
+                seen.ratio(0, 50.0, 192.0, ANY..=2.5),
                 seen.against_faithful(1, 192.0, ANY..=0.21),
             ]
         },
@@ -195,9 +195,9 @@ pub(super) static FIGURES: &[Figure] = &[
         references: &[],
         agrees: |seen| {
             vec![
-                seen.ratio(0, (1.0, 5.0), 0.5..=0.9),
-                seen.ratio(1, (1.0, 5.0), 0.97..=1.03),
-                seen.ratio(2, (3.0, 5.0), 0.9..=1.1),
+                seen.ratio(0, 1.0, 5.0, 0.5..=0.9),
+                seen.ratio(1, 1.0, 5.0, 0.97..=1.03),
+                seen.ratio(2, 3.0, 5.0, 0.9..=1.1),
             ]
         },
         better: |seen| {
@@ -225,19 +225,19 @@ pub(super) static FIGURES: &[Figure] = &[
                     heap(96.0) / heap(40.0) * 40.0 / 96.0,
                     0.7..=1.6,
                 ),
-                seen.ratio(1, (5.0, 96.0), 1.5..=6.0),
+                seen.ratio(1, 5.0, 96.0, 1.5..=6.0),
                 seen.number(
                     "growth of the round trip from 40 to 96 replicas over that from 5 to 40",
                     (seen.at(1, 96.0) - seen.at(1, 40.0)) / (seen.at(1, 40.0) - seen.at(1, 5.0)),
                     1.0..=MORE,
                 ),
-                seen.ratio(3, (5.0, 96.0), ANY..=0.99),
+                seen.ratio(3, 5.0, 96.0, ANY..=0.99),
             ]
         },
         better: |seen| {
             vec![
-                seen.ratio(1, (5.0, 96.0), ANY..=2.0),
-                seen.ratio(3, (5.0, 96.0), 0.98..=MORE),
+                seen.ratio(1, 5.0, 96.0, ANY..=2.0),
+                seen.ratio(3, 5.0, 96.0, 0.98..=MORE),
             ]
         },
         note: "The round trip triples because a collection of a heap of 20 MiB stops a node for 80 ms, and the token meets such a pause at every tenth node. Modern mode allows at most 16 replicas and runs with that many beyond it.",
@@ -254,7 +254,7 @@ pub(super) static FIGURES: &[Figure] = &[
         agrees: |seen| {
             vec![
                 seen.peak(0, 10.0..=100.0),
-                seen.ratio(0, (80.0, 192.0), ANY..=0.985),
+                seen.ratio(0, 80.0, 192.0, ANY..=0.985),
             ]
         },
         better: |seen| vec![seen.against_faithful(0, 192.0, 1.05..=MORE)],
@@ -271,7 +271,7 @@ pub(super) static FIGURES: &[Figure] = &[
         references: &[],
         agrees: |seen| {
             vec![
-                seen.ratio(0, (10.0, 120.0), 0.85..=1.05),
+                seen.ratio(0, 10.0, 120.0, 0.85..=1.05),
                 seen.ends(0, ANY..=0.97),
             ]
         },
@@ -341,7 +341,7 @@ pub(super) static FIGURES: &[Figure] = &[
             of: |run| run.watched.heap_mib,
         }],
         references: &[],
-        agrees: |seen| vec![seen.ratio(0, (10.0, 80.0), ANY..=0.8)],
+        agrees: |seen| vec![seen.ratio(0, 10.0, 80.0, ANY..=0.8)],
         better: |_| Vec::new(),
         note: "Modern mode has no managed heap; what it keeps is in E21's pending messages.",
     },
@@ -414,7 +414,7 @@ pub(super) static FIGURES: &[Figure] = &[
         log_x: false,
         curves: &[RECEIVER_LATE, WATCHED_LATE],
         references: &[],
-        agrees: |seen| vec![seen.over((1, 0), 192.0, 4.0..=MORE)],
+        agrees: |seen| vec![seen.over(1, 0, 192.0, 4.0..=MORE)],
         better: |seen| vec![seen.against_faithful(0, 192.0, ANY..=1.0)],
         note: "At receivers that are not disturbed delays are collections of small heaps, a few ms; S0's 12-14 ms are reached where the heap is larger (10 receivers). The disturbed node's sleep is not counted as a delay while it sleeps, but its timers are.",
     },
@@ -449,8 +449,8 @@ pub(super) static FIGURES: &[Figure] = &[
         references: &[],
         agrees: |seen| {
             vec![
-                seen.ratio(0, (4000.0, 8000.0), 1.8..=MORE),
-                seen.ratio(1, (4000.0, 8000.0), 1.02..=MORE),
+                seen.ratio(0, 4000.0, 8000.0, 1.8..=MORE),
+                seen.ratio(1, 4000.0, 8000.0, 1.02..=MORE),
             ]
         },
         better: |seen| {
@@ -483,7 +483,7 @@ pub(super) static FIGURES: &[Figure] = &[
                     heap(1, 8000.0) / heap(0, 8000.0),
                     ANY..=0.4,
                 ),
-                seen.ratio(2, (4000.0, 8000.0), 1.2..=MORE),
+                seen.ratio(2, 4000.0, 8000.0, 1.2..=MORE),
             ]
         },
         better: |seen| vec![seen.value(2, 8000.0, ANY..=0.0)],
@@ -503,8 +503,8 @@ pub(super) static FIGURES: &[Figure] = &[
         references: &[],
         agrees: |seen| {
             vec![
-                seen.ratio(0, (500.0, 4000.0), ANY..=1.0),
-                seen.ratio(0, (6000.0, 8000.0), 1.0..=MORE),
+                seen.ratio(0, 500.0, 4000.0, ANY..=1.0),
+                seen.ratio(0, 6000.0, 8000.0, 1.0..=MORE),
             ]
         },
         better: |seen| vec![seen.against_faithful(0, 8000.0, ANY..=1.0)],
@@ -561,7 +561,7 @@ pub(super) static FIGURES: &[Figure] = &[
                     grown(0),
                     1.05..=MORE,
                 ),
-                seen.over((1, 0), 8000.0, 1.0..=MORE),
+                seen.over(1, 0, 8000.0, 1.0..=MORE),
             ]
         },
         better: |seen| vec![seen.against_faithful(1, 8000.0, ANY..=0.8)],
@@ -578,9 +578,9 @@ pub(super) static FIGURES: &[Figure] = &[
         references: &[],
         agrees: |seen| {
             vec![
-                seen.ratio(0, (1.0, 3500.0), 0.75..=1.25),
-                seen.ratio(1, (1.0, 2000.0), 0.8..=1.6),
-                seen.ratio(1, (3500.0, 8192.0), 1.05..=MORE),
+                seen.ratio(0, 1.0, 3500.0, 0.75..=1.25),
+                seen.ratio(1, 1.0, 2000.0, 0.8..=1.6),
+                seen.ratio(1, 3500.0, 8192.0, 1.05..=MORE),
             ]
         },
         better: |seen| vec![seen.ends(1, 0.9..=1.1)],

@@ -301,7 +301,7 @@ pub(super) static FIGURES: &[Figure] = &[
             of: overhead,
         }],
         references: &[],
-        agrees: |seen| vec![seen.ratio(0, (5.0, 71.0), ANY..=0.9)],
+        agrees: |seen| vec![seen.ratio(0, 5.0, 71.0, ANY..=0.9)],
         better: |seen| vec![seen.ends(0, ANY..=1.2)],
         note: "Packets that the sender sends or receives, forwarded ones among them. Forwarding is shared by all; what remains are the tokens.",
     },
@@ -323,7 +323,7 @@ pub(super) static FIGURES: &[Figure] = &[
             },
         ],
         references: &[],
-        agrees: |seen| vec![seen.ratio(0, (5.0, 71.0), ANY..=0.7)],
+        agrees: |seen| vec![seen.ratio(0, 5.0, 71.0, ANY..=0.7)],
         better: |_| Vec::new(),
         note: "At the sender of a small system nearly all overhead is forwarding, because it is one of few that hold what others miss. In modern mode cachers answer, and the sender hardly ever.",
     },
@@ -385,12 +385,7 @@ pub(super) static FIGURES: &[Figure] = &[
         log_x: false,
         curves: &[RATE, RECOVERY],
         references: &[],
-        agrees: |seen| {
-            vec![
-                seen.peak(0, 2.0..=8.0),
-                seen.ratio(0, (5.0, 25.0), ANY..=1.0),
-            ]
-        },
+        agrees: |seen| vec![seen.peak(0, 2.0..=8.0), seen.ratio(0, 5.0, 25.0, ANY..=1.0)],
         better: |seen| vec![seen.against_faithful(0, 25.0, 1.0..=MORE)],
         note: "Recovery takes longer in larger partitions, hop by hop, as S2 says, and beyond 12 nodes the neighbour that has to forward all that a node has missed cannot keep up (see E06).",
     },
@@ -403,12 +398,7 @@ pub(super) static FIGURES: &[Figure] = &[
         log_x: false,
         curves: &[RATE, RECOVERY],
         references: &[],
-        agrees: |seen| {
-            vec![
-                seen.peak(0, 2.0..=8.0),
-                seen.ratio(0, (5.0, 25.0), ANY..=0.9),
-            ]
-        },
+        agrees: |seen| vec![seen.peak(0, 2.0..=8.0), seen.ratio(0, 5.0, 25.0, ANY..=0.9)],
         better: |seen| vec![seen.against_faithful(0, 25.0, 1.0..=MORE)],
         note: "With twice as many nodes the slowest receiver is the limit, and runs differ by more than the sizes of partitions do.",
     },
@@ -432,7 +422,7 @@ pub(super) static FIGURES: &[Figure] = &[
         references: &[],
         agrees: |seen| {
             vec![
-                seen.ratio(0, (1.0, 8.0), 0.125..=0.25),
+                seen.ratio(0, 1.0, 8.0, 0.125..=0.25),
                 seen.ends(1, 1.02..=2.0),
                 seen.monotone(1, true, 0.1),
             ]
@@ -472,8 +462,8 @@ pub(super) static FIGURES: &[Figure] = &[
         references: &[],
         agrees: |seen| {
             vec![
-                seen.ratio(1, (0.5, 5.0), ANY..=0.6),
-                seen.ratio(2, (0.5, 5.0), 2.0..=MORE),
+                seen.ratio(1, 0.5, 5.0, ANY..=0.6),
+                seen.ratio(2, 0.5, 5.0, 2.0..=MORE),
             ]
         },
         better: |seen| vec![seen.against_faithful(1, 1.0, ANY..=0.5)],
@@ -493,8 +483,8 @@ pub(super) static FIGURES: &[Figure] = &[
         references: &[],
         agrees: |seen| {
             vec![
-                seen.ratio(0, (1.0, 2.0), 1.0..=MORE),
-                seen.ratio(0, (1.0, 10.0), 0.5..=1.5),
+                seen.ratio(0, 1.0, 2.0, 1.0..=MORE),
+                seen.ratio(0, 1.0, 10.0, 0.5..=1.5),
             ]
         },
         better: |seen| vec![seen.against_faithful(0, 10.0, 1.0..=MORE)],
@@ -557,7 +547,7 @@ pub(super) static FIGURES: &[Figure] = &[
             },
         }],
         references: &[],
-        agrees: |seen| vec![seen.ratio(0, (10.0, 71.0), 1.5..=MORE)],
+        agrees: |seen| vec![seen.ratio(0, 10.0, 71.0, 1.5..=MORE)],
         better: |seen| vec![seen.against_faithful(0, 71.0, ANY..=0.5)],
         note: "Each point is one system over minutes, so that its own cycles count (E11). Modern mode does not follow averages, and hardly varies.",
     },
@@ -611,7 +601,7 @@ pub(super) static FIGURES: &[Figure] = &[
         references: &[],
         agrees: |seen| {
             vec![
-                seen.ratio(0, (5.0, 71.0), 0.4..=2.0),
+                seen.ratio(0, 5.0, 71.0, 0.4..=2.0),
                 seen.value(0, 20.0, 0.8..=3.0),
                 seen.value(2, 20.0, 0.2..=9.0),
             ]

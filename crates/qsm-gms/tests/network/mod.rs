@@ -188,7 +188,7 @@ impl Cluster {
         let mut letters = Vec::new();
         for (at, service) in &mut self.services {
             while let Some(transmit) = service.poll_transmit(self.now) {
-                letters.push((*at, transmit.to, transmit.bytes.to_vec()));
+                letters.push((*at, transmit.to.address(), transmit.bytes.to_vec()));
             }
             while let Some(event) = service.poll_event() {
                 self.events.push(event);
@@ -197,7 +197,7 @@ impl Cluster {
         for (at, member) in &mut self.members {
             member.take_changes(self.now);
             while let Some(transmit) = member.outbox.pop() {
-                letters.push((*at, transmit.to, transmit.bytes.to_vec()));
+                letters.push((*at, transmit.to.address(), transmit.bytes.to_vec()));
             }
         }
         for (from, to, bytes) in letters {
@@ -252,7 +252,7 @@ impl Cluster {
                 let outbox = &mut member.outbox;
                 member
                     .membership
-                    .handle(self.now, from, (&packet.header, &packet.body), outbox);
+                    .handle(self.now, from, &packet.header, &packet.body, outbox);
             }
         }
     }

@@ -51,13 +51,13 @@ fn table() -> Vec<Route> {
 }
 
 fn chosen(links: &[Link], family: Option<Family>) -> String {
-    let (interface, why) = choose(links, &table(), (None, family)).unwrap();
+    let (interface, why) = choose(links, &table(), None, family).unwrap();
     assert!(why.starts_with(&interface.name), "{why}");
     interface.to_string()
 }
 
 fn asked(name: &str, family: Option<Family>) -> Result<(Interface, String), InterfaceError> {
-    choose(&sample(), &[], (Some(name), family))
+    choose(&sample(), &[], Some(name), family)
 }
 
 #[test]
@@ -74,7 +74,7 @@ fn prefers_multicast_route_then_default_route_then_any_then_loopback() {
         let name = expected.split(' ').next().unwrap();
         links.retain(|link| link.name != name);
     }
-    let error = choose(&links, &table(), (None, None))
+    let error = choose(&links, &table(), None, None)
         .unwrap_err()
         .to_string();
     assert!(
@@ -93,7 +93,7 @@ fn of_ipv6_a_link_local_address_comes_before_loopback_only() {
     }
     assert_eq!(chosen(&links, Some(Family::V6)), "lo (::1)");
     links.retain(|link| link.name != "lo");
-    let error = choose(&links, &[], (None, Some(Family::V6))).unwrap_err();
+    let error = choose(&links, &[], None, Some(Family::V6)).unwrap_err();
     assert!(error.to_string().contains("with an IPv6 address"));
     // Unasked, a host without a network does not go by its link-local address.
     let offline = [
@@ -125,12 +125,12 @@ fn request_by_name_or_address() {
 fn a_link_local_address_of_several_interfaces_needs_one_said() {
     let mut links = sample();
     links.push(link("other", UP | MULTICAST, &["fe80::2"]));
-    let error = choose(&links, &[], (Some("fe80::2"), None)).unwrap_err();
+    let error = choose(&links, &[], Some("fe80::2"), None).unwrap_err();
     assert_eq!(
         error.to_string(),
         "several interfaces have the address fe80::2: modern, other; say which one, as in fe80::2%modern"
     );
-    let (interface, _) = choose(&links, &[], (Some("fe80::2%other"), None)).unwrap();
+    let (interface, _) = choose(&links, &[], Some("fe80::2%other"), None).unwrap();
     assert_eq!(interface.name, "other");
 }
 

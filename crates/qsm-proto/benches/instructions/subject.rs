@@ -87,7 +87,7 @@ pub(crate) const SUBJECTS: [Subject; 7] = [
 pub(crate) fn run(name: &str, messages: u64) -> Result<(), Box<dyn Error>> {
     let subject = SUBJECTS.iter().find(|subject| subject.name == name);
     let units = match subject.ok_or("no such subject")?.work {
-        Work::Traffic(members, length, unit) => traffic(members, messages, (length, unit)),
+        Work::Traffic(members, length, unit) => traffic(members, messages, length, unit),
         Work::Decode(length) => decode(messages, length),
     };
     println!("{units}");
@@ -97,7 +97,7 @@ pub(crate) fn run(name: &str, messages: u64) -> Result<(), Box<dyn Error>> {
 /// Groups that messages go to in turn.
 const GROUPS: u32 = 64;
 
-fn traffic(members: u64, messages: u64, (length, unit): (usize, Unit)) -> u64 {
+fn traffic(members: u64, messages: u64, length: usize, unit: Unit) -> u64 {
     let mut lan = Lan::new(members, GROUPS);
     lan.run(messages, &vec![7; length]);
     match unit {

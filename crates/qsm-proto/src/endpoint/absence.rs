@@ -7,8 +7,9 @@ use std::sync::Arc;
 use qsm_wire::{GroupId, Incarnation, RegionId};
 
 use super::Endpoint;
-use super::routes::Routes;
+use crate::publication::Routes;
 use crate::receive::extend;
+use crate::region::Region;
 use crate::send::SendStream;
 use crate::{Event, UnconfirmedCause};
 
@@ -57,17 +58,13 @@ impl Endpoint {
     pub(super) fn report_former_life(&mut self) {
         let names = self.membership.take_former_names();
         let mut numbers = Numbers::default();
-        for sender in self
-            .regions
-            .values()
-            .filter_map(|region| region.sender.as_ref())
-        {
+        for sender in self.regions.iter().filter_map(Region::own_stream) {
             numbers.add(sender, u64::MAX, &self.routes);
         }
-        let incarnation = self.core.origin.incarnation;
+        let incarnation = self.node.origin.incarnation;
         let name = |group| names.get(&group).cloned();
         self.report(numbers, name, incarnation, UnconfirmedCause::NewLife);
-        for (group, sender, next) in self.core.cursors.forget_all() {
+        for (group, sender, next) in self.node.cursors.forget_all() {
             if let Some(name) = names.get(&group) {
                 let stood = self.former.entry(Arc::clone(name)).or_default();
                 stood.push((sender, next));
@@ -77,9 +74,8 @@ impl Endpoint {
 
     /// Nobody is left who could say that he has the packets of this region up to that one.
     pub(super) fn report_unheard(&mut self, id: RegionId, upto: Option<u64>) {
-        let region = self.regions.get(&id);
-        let Some((sender, upto)) = region.and_then(|region| region.sender.as_ref()).zip(upto)
-        else {
+        let region = self.regions.get(id);
+        let Some((sender, upto)) = region.and_then(Region::own_stream).zip(upto) else {
             return;
         };
         let mut numbers = Numbers::default();
@@ -90,7 +86,7 @@ impl Endpoint {
             .into_iter()
             .filter_map(|group| Some((group, name(group)?)))
             .collect();
-        let incarnation = self.core.origin.incarnation;
+        let incarnation = self.node.origin.incarnation;
         let name = |group| names.get(&group).cloned();
         self.report(numbers, name, incarnation, UnconfirmedCause::NoReceivers);
     }
@@ -103,7 +99,7 @@ impl Endpoint {
         cause: UnconfirmedCause,
     ) {
         for (group, first, last) in numbers.runs() {
-            self.core.events.push(Event::Unconfirmed {
+            self.node.events.push(Event::Unconfirmed {
                 group: name(group).unwrap_or_else(|| Arc::from("")),
                 incarnation,
                 first,
@@ -116,7 +112,7 @@ impl Endpoint {
     /// A group has its number in this life.
     pub(super) fn recall(&mut self, group: GroupId, name: &str) {
         for (sender, next) in self.former.remove(name).into_iter().flatten() {
-            self.core.cursors.recall(group, sender, next);
+            self.node.cursors.recall(group, sender, next);
         }
     }
 
@@ -124,7 +120,7 @@ impl Endpoint {
     pub(super) fn forget_former(&mut self, name: &str) {
         self.former.remove(name);
         if let Some(group) = self.membership.group(name) {
-            self.core.cursors.forget_former(group);
+            self.node.cursors.forget_former(group);
         }
     }
 }

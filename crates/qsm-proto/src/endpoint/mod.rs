@@ -1,46 +1,29 @@
 //! One node's protocol: routes datagrams, commands and timers to the parts that own the state.
 
 mod absence;
-mod core;
-mod data;
-mod departures;
-mod meter;
-mod past;
-mod publication;
-mod publish;
-mod queries;
-mod requests;
-mod routes;
-mod tokens;
+mod commands;
 mod views;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
-use std::ops::Bound;
 use std::sync::Arc;
 
 use qsm_wire::{
-    Body, ChannelId, DecodeError, GroupId, Header, Kind, NodeId, Origin, Packet, RegionId,
+    Body, DecodeError, GroupId, Header, Heartbeat, Kind, NodeId, Origin, Packet, RegionId, Request,
+    StreamId, StreamQuery,
 };
 
-pub use self::publication::Publication;
-
-use self::core::Core;
-use self::departures::Departures;
-use self::meter::Meter;
-use self::past::Pasts;
-use self::routes::Routes;
 use crate::membership::Membership;
-use crate::region::Region;
-use crate::ring::Action;
-use crate::send::BlockPool;
+use crate::node::NodeState;
+use crate::publication::Routes;
+use crate::receive::{Incoming, SEQUENCE_MAX};
+use crate::region::{PastDepartures, Region, RegionCx, RegionTable, extent_asked_for};
+use crate::send::{BlockPool, PastStreams};
 use crate::stats::{RepairTimes, Times};
+use crate::subscriptions::SubscriptionTable;
 use crate::{
     Config, ConfigError, Datagram, Deliver, Event, Instant, Reason, Seed, Stats, Transmit,
 };
-
-/// How long a dead sender's stream is remembered after everything of it is stable.
-const LINGER: ::core::time::Duration = ::core::time::Duration::from_secs(30);
 
 /// Nodes that are told apart in the counter of peers.
 const PEERS_MAX: usize = 4096;
@@ -54,24 +37,18 @@ struct Closing {
 /// One node. See the crate's documentation for what goes in and out.
 #[derive(Debug)]
 pub struct Endpoint {
-    core: Core,
+    node: NodeState,
     membership: Membership,
-    regions: BTreeMap<RegionId, Region>,
-    channels: BTreeMap<ChannelId, RegionId>,
+    regions: RegionTable,
     routes: Routes,
     pool: BlockPool,
     /// What was sent on channels that are not known any more.
-    pasts: Pasts,
-    departures: Departures,
+    pasts: PastStreams,
+    departures: PastDepartures,
     /// Where senders stood in groups when the former life ended, by the group's name, until this
     /// life has a number for it.
     former: BTreeMap<Arc<str>, Vec<(Origin, u64)>>,
-    meter: Meter,
-    subscriptions: BTreeSet<GroupId>,
-    /// Groups whose subscription the application has given up, by the request that says so to
-    /// the service, until that is answered (R-MEM-9).
-    exiting: BTreeMap<u32, Vec<String>>,
-    listening: BTreeMap<SocketAddr, BTreeSet<SocketAddr>>,
+    subscriptions: SubscriptionTable,
     /// Groups of regions whose first view has not come yet.
     announced: BTreeMap<RegionId, Vec<GroupId>>,
     /// Regions with a new view in the present batch.
@@ -81,15 +58,8 @@ pub struct Endpoint {
     /// Whom control packets have come from (R011).
     peers: BTreeSet<NodeId>,
     closing: Option<Closing>,
-    /// Some region is being left: streams may be held for what is still to come from there.
-    moving: bool,
     /// The runtime has not read all that has arrived.
     backlog: bool,
-    now: Instant,
-    /// Where the round of regions with data to send goes on.
-    turn: RegionId,
-    /// Emptied list for reuse.
-    actions: Vec<Action>,
 }
 
 impl Endpoint {
@@ -102,34 +72,26 @@ impl Endpoint {
         Ok(Self {
             membership: Membership::new(&config, seed, now),
             pool: BlockPool::new(config.limits.send_bytes),
-            pasts: Pasts::default(),
-            departures: Departures::default(),
+            pasts: PastStreams::default(),
+            departures: PastDepartures::default(),
             former: BTreeMap::new(),
-            meter: Meter::new(&config.pace, now),
-            core: Core::new(config, seed, now),
-            regions: BTreeMap::new(),
-            channels: BTreeMap::new(),
+            node: NodeState::new(config, seed, now),
+            regions: RegionTable::default(),
             routes: Routes::default(),
-            subscriptions: BTreeSet::new(),
-            exiting: BTreeMap::new(),
-            listening: BTreeMap::new(),
+            subscriptions: SubscriptionTable::default(),
             announced: BTreeMap::new(),
             touched: BTreeSet::new(),
             publishing: BTreeMap::new(),
             peers: BTreeSet::new(),
             closing: None,
-            moving: false,
             backlog: false,
-            now,
-            turn: RegionId(0),
-            actions: Vec::new(),
         })
     }
 
     /// Who this node is; incarnation 0 before it is admitted.
     #[must_use]
     pub fn origin(&self) -> Origin {
-        self.core.origin
+        self.node.origin
     }
 
     /// The run of the membership service that admitted this node last.
@@ -142,7 +104,7 @@ impl Endpoint {
     pub fn set_service(&mut self, now: Instant, address: SocketAddr) {
         let now = self.advance(now);
         self.membership
-            .set_service(now, address, &mut self.core.outbox);
+            .set_service(now, address, &mut self.node.outbox);
     }
 
     /// The kernel dropped packets because this node was too slow: it objects to the rate for a
@@ -150,7 +112,7 @@ impl Endpoint {
     pub fn note_drops(&mut self, now: Instant, packets: u64) {
         let now = self.advance(now);
         if packets > 0 {
-            self.meter.object(now);
+            self.node.meter.object(now);
         }
     }
 
@@ -168,7 +130,7 @@ impl Endpoint {
         datagram: Datagram<'_>,
         out: &mut dyn Deliver,
     ) {
-        let now = self.advance(now);
+        self.advance(now);
         let packet = match Packet::decode(datagram.bytes) {
             Ok(packet) => packet,
             Err(error) => {
@@ -177,68 +139,66 @@ impl Endpoint {
             }
         };
         let header = packet.header;
-        if header.cluster != self.core.cluster() {
-            self.core.stats.discard_cluster += 1;
+        if header.cluster != self.node.cluster() {
+            self.node.stats.discard_cluster += 1;
             return;
         }
-        if header.origin == self.core.origin {
-            self.core.stats.discard_own += 1;
+        if header.origin == self.node.origin {
+            self.node.stats.discard_own += 1;
             return;
         }
         if let Body::Data(data) = &packet.body {
-            self.on_data(now, from, (&header, data, datagram), out);
+            let incoming = Incoming {
+                header: &header,
+                data,
+                datagram,
+            };
+            self.on_data(from, &incoming, out);
             return;
         }
-        self.core.stats.control_received += 1;
+        self.node.stats.control_received += 1;
         if self.peers.len() < PEERS_MAX {
             self.peers.insert(header.origin.node);
         }
-        self.on_control(now, from, (&header, &packet.body), out);
+        self.on_control(from, &header, &packet.body, out);
     }
 
     /// Does what is due. Early and repeated calls do nothing.
     pub fn handle_timeout(&mut self, now: Instant, out: &mut dyn Deliver) {
         let now = self.advance(now);
-        self.membership.handle_timeout(now, &mut self.core.outbox);
-        self.take_changes(now, out);
+        self.membership.handle_timeout(now, &mut self.node.outbox);
+        self.take_changes(out);
         if !self.backlog {
-            self.extend_streams(now, out);
+            self.for_each_region(|cx| cx.extend_streams(out));
         }
-        self.run_rings(now);
-        self.make_requests(now, out);
-        self.go_on_delivering(now, out);
-        self.ask_queries(now);
-        for region in self.regions.values_mut() {
-            let address = region.address();
-            if let Some(sender) = &mut region.sender {
-                sender.handle_timeout(now, address, &mut self.core.outbox);
-            }
-        }
-        self.leave_drained(now);
-        self.part(now);
-        self.forget_ended(now);
-        self.go_on_closing(now);
+        self.for_each_region(|cx| cx.run_ring());
+        self.make_requests(out);
+        self.regions.go_on_delivering(&mut self.node, out);
+        self.for_each_region(|cx| cx.ask_queries());
+        self.for_each_region(|cx| cx.handle_sender_timeout());
+        self.for_each_region(|cx| cx.leave_drained());
+        self.for_each_region(|cx| cx.part());
+        self.for_each_region(|cx| cx.forget_ended());
+        self.go_on_closing();
     }
 
     /// The next datagrams to send: control first, then streams in turn. `None`: nothing now.
     pub fn poll_transmit(&mut self, now: Instant) -> Option<Transmit<'_>> {
         let now = self.advance(now);
-        if !self.core.outbox.is_empty() {
-            let transmit = self.core.outbox.pop()?;
-            self.core.stats.control_sent += u64::from(transmit.reason != Reason::Repair);
+        if !self.node.outbox.is_empty() {
+            let transmit = self.node.outbox.pop()?;
+            self.node.stats.control_sent += u64::from(transmit.reason != Reason::Repair);
             return Some(transmit);
         }
-        let next = self.next_to_send(now)?;
-        self.turn = next;
-        let region = self.regions.get_mut(&next)?;
-        let to = region.address();
+        let region = self.regions.next_to_send(now)?;
+        let to = region.path().destination();
         let member = region.member();
-        let train = region.sender.as_mut()?.poll_train(now)?;
-        self.core.earn_repairs(train.bytes.len());
+        let train = region.poll_train(now)?;
+        self.node.earn_repairs(train.bytes.len());
         if member {
             // It has its own packets at once; without them it would seem to receive nothing and
             // hold itself down (equation 1).
-            self.meter.count(now, train.packets);
+            self.node.meter.count(now, train.packets);
         }
         Some(Transmit {
             to,
@@ -248,54 +208,36 @@ impl Endpoint {
         })
     }
 
-    /// The next region in turn whose stream may send now.
-    fn next_to_send(&mut self, now: Instant) -> Option<RegionId> {
-        let ready = |(id, region): (&RegionId, &mut Region)| {
-            let sender = region.sender.as_mut()?;
-            let sends = sender.unsent_bytes() > 0 && sender.can_send(now);
-            sends.then_some(*id)
-        };
-        let last = self.turn;
-        let after = (Bound::Excluded(last), Bound::Unbounded);
-        let next = self.regions.range_mut(after).find_map(ready);
-        next.or_else(|| self.regions.range_mut(..=last).find_map(ready))
-    }
-
     /// The next event.
     pub fn poll_event(&mut self) -> Option<Event> {
-        self.core.events.pop()
+        self.node.events.pop()
     }
 
     /// When to call [`Endpoint::handle_timeout`] next if nothing else happens before.
     #[must_use]
     pub fn next_timeout(&self) -> Option<Instant> {
-        let from = self.core.requests_from;
-        let regions = self.regions.values();
-        let regions = regions.map(|region| region.next_timeout(from)).min();
-        let closing = self
-            .closing
-            .filter(|closing| !closing.said)
-            .map(|closing| closing.until);
-        let rest = [
-            self.membership.next_timeout(),
-            self.leave_timeout(),
-            closing,
-        ];
-        let all = regions.into_iter().chain(rest.into_iter().flatten());
-        all.min().filter(|at| *at < Instant::NEVER)
+        let (now, from) = (self.node.now, self.node.requests_from);
+        let mut next = self.membership.next_timeout().unwrap_or(Instant::NEVER);
+        for region in self.regions.iter() {
+            next = next.min(region.next_timeout(from));
+            next = next.min(region.leave_timeout(now).unwrap_or(Instant::NEVER));
+        }
+        if let Some(closing) = self.closing.filter(|closing| !closing.said) {
+            next = next.min(closing.until);
+        }
+        (next < Instant::NEVER).then_some(next)
     }
 
     /// What the node has done since its start.
     #[must_use]
     pub fn stats(&self) -> Stats {
-        let mut stats = self.core.stats;
-        stats.outbox_full = self.core.outbox.dropped();
-        stats.events_full = self.core.events.dropped();
+        let mut stats = self.node.stats;
+        stats.outbox_full = self.node.outbox.dropped();
+        stats.events_full = self.node.events.dropped();
         stats.peers = u64::try_from(self.peers.len()).unwrap_or(u64::MAX);
-        for region in self.regions.values() {
-            tokens::add_counters(&mut stats, region);
-            tokens::add_pending(&mut stats, region);
-        }
+        self.regions
+            .iter()
+            .for_each(|region| region.add_counters(&mut stats));
         stats
     }
 
@@ -303,15 +245,15 @@ impl Endpoint {
     #[must_use]
     pub fn times(&self) -> Times {
         Times {
-            repair: self.core.repairs.lasted.clone(),
-            ..self.core.times.clone()
+            repair: self.node.repairs.lasted.clone(),
+            ..self.node.times.clone()
         }
     }
 
     /// How long repairs took.
     #[must_use]
     pub fn repair_times(&self) -> &RepairTimes {
-        &self.core.repairs
+        &self.node.repairs
     }
 
     /// Memory in use, bytes: send windows, and packets received and kept.
@@ -319,37 +261,32 @@ impl Endpoint {
     pub fn memory_bytes(&self) -> (usize, usize) {
         (
             self.pool.lent_blocks() * crate::send::BLOCK_BYTES,
-            self.core.store.used_bytes(),
+            self.node.store.used_bytes(),
         )
     }
 
     /// Bytes of the packets received and kept, without the room around them.
     #[must_use]
     pub fn kept_bytes(&self) -> usize {
-        self.core.store.packet_bytes()
+        self.node.store.packet_bytes()
     }
 
     /// Whether this node has the bytes of that packet: as its sender, or because it keeps them.
     #[must_use]
     pub fn holds(&self, region: RegionId, sender: Origin, sequence: u64) -> bool {
-        self.regions.get(&region).is_some_and(|region| {
-            let own = region.sender.as_ref();
-            let own = own.filter(|own| own.id().origin == sender);
-            let kept = region.streams.get(&sender);
-            own.is_some_and(|own| own.packet(sequence).is_some())
-                || kept.is_some_and(|kept| kept.packet(sequence, &self.core.store).is_some())
-        })
+        let region = self.regions.get(region);
+        region.is_some_and(|region| region.holds(sender, sequence, &self.node.store))
     }
 
     /// The regions that concern this node.
     pub fn regions(&self) -> impl Iterator<Item = &Region> {
-        self.regions.values()
+        self.regions.iter()
     }
 
     /// Whether messages to this group are delivered here, one's own among them.
     #[must_use]
     pub fn delivers(&self, group: GroupId) -> bool {
-        self.core.cursors.subscribed(group)
+        self.node.cursors.subscribed(group)
     }
 
     /// The name of a group of this node.
@@ -360,50 +297,186 @@ impl Endpoint {
 
     /// Panics if the state contradicts itself (architecture, invariant 3).
     pub fn check_invariants(&self) {
-        for region in self.regions.values() {
-            region
-                .streams
-                .values()
-                .for_each(|stream| stream.check_invariants());
-            if let Some(sender) = &region.sender {
-                sender.check_invariants();
-            }
+        self.regions.iter().for_each(Region::check_invariants);
+        let streams: usize = self
+            .regions
+            .iter()
+            .map(|region| region.streams().count())
+            .sum();
+        assert_eq!(streams, self.node.streams, "streams are miscounted");
+    }
+
+    fn on_data(&mut self, from: SocketAddr, incoming: &Incoming<'_>, out: &mut dyn Deliver) {
+        let (sender, head) = (incoming.header.origin, &incoming.data.head);
+        let Some(id) = self.regions.of_channel(head.channel) else {
+            self.node.stats.discard_channel += 1;
+            return;
+        };
+        if head.sequence >= SEQUENCE_MAX {
+            self.node.stats.discard_ahead += 1;
+            return;
         }
+        let moving = self.regions.moving();
+        let held = moving && self.held(id, incoming, from);
+        let Some(mut cx) = self.region(id) else {
+            return;
+        };
+        if cx.take_data(from, incoming, held, out) && moving {
+            self.regions.progress(&mut self.node, id, sender, out);
+        }
+    }
+
+    /// Whether a packet's messages must wait for those of a region that was left before.
+    fn held(&mut self, id: RegionId, incoming: &Incoming<'_>, from: SocketAddr) -> bool {
+        let member = self.regions.get(id).is_some_and(Region::member);
+        let (sender, source) = (incoming.header.origin, incoming.source(from));
+        member && self.regions.held(self.node.now, id, sender, source)
     }
 
     fn on_control(
         &mut self,
-        now: Instant,
         from: SocketAddr,
-        (header, body): (&Header, &Body<'_>),
+        header: &Header,
+        body: &Body<'_>,
         out: &mut dyn Deliver,
     ) {
+        let origin = header.origin;
         match body {
-            Body::Token(token) => self.on_token(now, (header, token)),
-            Body::TokenAck(ack) => self.on_token_ack(now, header.origin, ack),
-            Body::Summary(summary) => self.on_summary(now, (header, summary)),
-            Body::Ack(ack, marks) => {
-                let marks: Vec<u64> = marks.iter().collect();
-                self.on_ack(now, header.origin, (ack, &marks));
-            }
-            Body::Nak(request) => self.on_request(now, from, (header, request, Kind::Nak)),
-            Body::Pull(request) => self.on_request(now, from, (header, request, Kind::Pull)),
-            Body::Absent(absent) => self.on_absent(now, (header, absent), out),
-            Body::Heartbeat(beat) => self.on_heartbeat(now, from, (header, beat), out),
-            Body::StreamQuery(query) => self.on_query(from, query),
-            _ => {
-                self.membership
-                    .handle(now, from, (header, body), &mut self.core.outbox);
-                if let Some(round_trip) = self.membership.round_trip() {
-                    self.core.repairs.assume(round_trip);
+            Body::Token(token) => match self.region(token.head.region) {
+                Some(mut cx) => cx.take_token(origin, token),
+                None => self.node.stats.discard_channel += 1,
+            },
+            Body::TokenAck(ack) => {
+                if let Some(mut cx) = self.region(ack.region) {
+                    cx.take_token_ack(origin, ack);
                 }
-                self.take_changes(now, out);
+            }
+            Body::Summary(summary) => match self.region(summary.region) {
+                Some(mut cx) => cx.take_summary(origin, summary),
+                None => self.node.stats.discard_channel += 1,
+            },
+            Body::Ack(ack, marks) => match self.region(ack.region) {
+                Some(mut cx) => cx.take_ack(origin, ack, &marks.iter().collect::<Vec<u64>>()),
+                None => self.node.stats.discard_stranger += 1,
+            },
+            Body::Nak(request) => self.on_request(from, origin, request, Kind::Nak),
+            Body::Pull(request) => self.on_request(from, origin, request, Kind::Pull),
+            Body::Absent(absent) => {
+                let stream = absent.stream;
+                if let Some(id) = self.regions.of_channel(stream.channel)
+                    && let Some(mut cx) = self.region(id)
+                    && cx.take_absent(origin, absent, out)
+                {
+                    let sender = stream.origin;
+                    self.regions
+                        .deliver_waiting(&mut self.node, id, sender, out);
+                }
+            }
+            Body::Heartbeat(beat) => self.on_heartbeat(from, origin, beat, out),
+            Body::StreamQuery(query) => self.on_query(from, query),
+            _ => self.on_membership(from, header, body, out),
+        }
+    }
+
+    fn on_request(&mut self, from: SocketAddr, asker: Origin, request: &Request<'_>, kind: Kind) {
+        let Some(id) = self.regions.of_channel(request.head.stream.channel) else {
+            self.node.stats.discard_channel += 1;
+            return;
+        };
+        if let Some(mut cx) = self.region(id) {
+            cx.answering().answer(from, asker, request, kind);
+        }
+    }
+
+    fn on_heartbeat(
+        &mut self,
+        from: SocketAddr,
+        speaker: Origin,
+        beat: &Heartbeat<'_>,
+        out: &mut dyn Deliver,
+    ) {
+        let sender = beat.stream.origin;
+        let id = self.regions.of_channel(beat.stream.channel);
+        let Some((id, mut cx)) = id.and_then(|id| Some((id, self.region(id)?))) else {
+            self.node.stats.discard_channel += 1;
+            return;
+        };
+        if !cx.take_heartbeat(from, speaker, beat) {
+            return;
+        }
+        if speaker == sender && self.regions.moving() {
+            // What waits for a region left before asks the sender, now that it is known where it is.
+            self.regions
+                .deliver_waiting(&mut self.node, id, sender, out);
+        }
+        self.regions.progress(&mut self.node, id, sender, out);
+    }
+
+    fn on_query(&mut self, from: SocketAddr, query: &StreamQuery) {
+        let stream = StreamId {
+            origin: query.stream,
+            channel: query.channel,
+        };
+        let id = self.regions.of_channel(query.channel);
+        let region = id.and_then(|id| self.regions.get(id));
+        match extent_asked_for(region, &self.pasts, self.node.origin, stream) {
+            Some(extent) => extent.say(&mut self.node, from, stream),
+            None => self.node.stats.discard_channel += u64::from(region.is_none()),
+        }
+    }
+
+    fn on_membership(
+        &mut self,
+        from: SocketAddr,
+        header: &Header,
+        body: &Body<'_>,
+        out: &mut dyn Deliver,
+    ) {
+        self.membership
+            .handle(self.node.now, from, header, body, &mut self.node.outbox);
+        if let Some(round_trip) = self.membership.round_trip() {
+            self.node.repairs.assume(round_trip);
+        }
+        self.take_changes(out);
+    }
+
+    /// Makes the requests for repair that are due in all regions.
+    fn make_requests(&mut self, out: &mut dyn Deliver) {
+        let now = self.node.now;
+        if now < self.node.requests_from {
+            return;
+        }
+        let due = self
+            .regions
+            .iter()
+            .filter(|region| region.requests_due(now));
+        let due: Vec<RegionId> = due.map(Region::id).collect();
+        if due.is_empty() {
+            return;
+        }
+        let retry = self.node.retry();
+        let streams = self.regions.iter().flat_map(Region::streams);
+        let mut asked = streams.map(|stream| stream.gaps().asked(now, retry)).sum();
+        for id in due {
+            let Some(mut cx) = self.region(id) else {
+                continue;
+            };
+            for ask in cx.plan_requests(&mut asked) {
+                self.node.rest_from_requests();
+                let sender = ask.head.stream.origin;
+                if self
+                    .region(id)
+                    .is_some_and(|mut cx| cx.carry_out(&ask, out))
+                {
+                    self.regions
+                        .deliver_waiting(&mut self.node, id, sender, out);
+                }
             }
         }
     }
 
     fn count_malformed(&mut self, error: DecodeError) {
-        let stats = &mut self.core.stats;
+        let stats = &mut self.node.stats;
         let counter = match error {
             DecodeError::UnknownVersion => &mut stats.discard_version,
             DecodeError::UnknownKind => &mut stats.discard_kind,
@@ -412,25 +485,30 @@ impl Endpoint {
         *counter += 1;
     }
 
-    /// Forgets dead senders' streams that nobody needs any more.
-    fn forget_ended(&mut self, now: Instant) {
-        for region in self.regions.values_mut() {
-            let cursors = &mut self.core.cursors;
-            let store = &mut self.core.store;
-            region.streams.retain(|sender, stream| {
-                let over = stream.over(now, LINGER);
-                if over {
-                    stream.release(store);
-                    cursors.forget(*sender);
-                }
-                !over
+    /// A region, and what its decisions may see.
+    fn region(&mut self, id: RegionId) -> Option<RegionCx<'_>> {
+        Some(RegionCx {
+            region: self.regions.get_mut(id)?,
+            node: &mut self.node,
+            membership: &mut self.membership,
+            pool: &mut self.pool,
+        })
+    }
+
+    fn for_each_region(&mut self, mut step: impl FnMut(&mut RegionCx<'_>)) {
+        for region in self.regions.iter_mut() {
+            step(&mut RegionCx {
+                region,
+                node: &mut self.node,
+                membership: &mut self.membership,
+                pool: &mut self.pool,
             });
         }
     }
 
     /// Time never goes back (contract 1).
     fn advance(&mut self, now: Instant) -> Instant {
-        self.now = self.now.max(now);
-        self.now
+        self.node.now = self.node.now.max(now);
+        self.node.now
     }
 }

@@ -1,5 +1,12 @@
 use core::ops::Range;
+use std::net::SocketAddr;
 use std::sync::Arc;
+
+use qsm_wire::{Data, Header, Hop};
+
+/// Sequence numbers from here on are refused: nobody reaches them in a thousand years, and below
+/// them no sum of two overflows.
+pub const SEQUENCE_MAX: u64 = 1 << 62;
 
 /// A datagram as it arrived, and the buffer that it may stay in.
 ///
@@ -11,6 +18,26 @@ pub struct Datagram<'a> {
     pub(crate) bytes: &'a [u8],
     /// The buffer, and where in it the bytes begin.
     pub(super) home: Option<(&'a Arc<[u8]>, usize)>,
+}
+
+/// A data packet, decoded, and the datagram that is the whole of it.
+#[derive(Debug, Clone, Copy)]
+pub struct Incoming<'a> {
+    /// Its header.
+    pub header: &'a Header,
+    /// What follows the header.
+    pub data: &'a Data<'a>,
+    /// All of it.
+    pub datagram: Datagram<'a>,
+}
+
+impl Incoming<'_> {
+    /// Where the stream's sender is, if the packet that came from there tells: a repair may come
+    /// from anybody.
+    #[must_use]
+    pub fn source(&self, from: SocketAddr) -> Option<SocketAddr> {
+        (self.header.hop == Hop::Direct).then_some(from)
+    }
 }
 
 impl<'a> Datagram<'a> {

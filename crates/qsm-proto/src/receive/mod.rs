@@ -11,23 +11,23 @@
 //! A packet that arrives in order is delivered out of the receive buffer. If it must be cached it
 //! stays there where that is possible, and is never copied.
 
+mod context;
 mod cursor;
 mod datagram;
 mod early;
 mod gaps;
-mod inbox;
 mod overtaken;
 mod reassembly;
 mod run;
 mod store;
 mod stream;
 
+pub use context::{DeliveryContext, RequestTiming, StreamContext};
 pub(crate) use cursor::extend;
 pub use cursor::{Cursors, Verdict};
-pub use datagram::Datagram;
+pub use datagram::{Datagram, Incoming, SEQUENCE_MAX};
 pub use gaps::{Gap, Gaps, Waiters};
-pub use inbox::{Asking, Desk, Inbox};
 pub use overtaken::Overtaken;
 pub use run::Run;
 pub use store::{Place, Store};
-pub use stream::{Arrival, ReceiveStream};
+pub use stream::{Arrival, ReceiveStream, StreamMarks};

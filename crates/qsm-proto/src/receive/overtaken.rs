@@ -7,7 +7,7 @@ use crate::Instant;
 
 /// Who was asked for something: a cacher, or `None`, the sender; and when. In another view the same
 /// place may be another member's: then something is asked for again too early, once.
-type Asked = (Option<MemberIndex>, Instant);
+type SentRequest = (Option<MemberIndex>, Instant);
 
 /// What of a stream was asked of somebody before something that has come from there since: its
 /// request or its repair is probably lost. It need not wait until a retry would be due if nobody
@@ -15,7 +15,7 @@ type Asked = (Option<MemberIndex>, Instant);
 #[derive(Debug)]
 pub struct Overtaken {
     /// Of those who answer, the latest request that each has answered.
-    answered: Vec<Asked>,
+    answered: Vec<SentRequest>,
     /// So old is what is asked for again.
     age: Duration,
     /// When there may be something so old; [`Instant::NEVER`]: not before another answer.
@@ -33,7 +33,7 @@ const ANSWERED_MAX: usize = 16;
 impl Overtaken {
     /// What was asked for then has come; `retry`: the time to the first retry. Those who answer
     /// remember for two thirds of it that they have (R-NAK-5).
-    pub fn note(&mut self, (of, asked): Asked, retry: Duration) {
+    pub fn note(&mut self, of: Option<MemberIndex>, asked: Instant, retry: Duration) {
         self.silent.retain(|(member, _)| Some(*member) != of);
         let known = self.answered.iter().position(|(by, _)| *by == of);
         let oldest = || (0..self.answered.len()).min_by_key(|at| self.answered[*at].1);
@@ -146,7 +146,7 @@ mod tests {
         let (mut gaps, mut overtaken) = (gaps(), Overtaken::default());
         assert_eq!(overtaken.due(), Instant::NEVER);
         let answered = gaps.fill(20).unwrap();
-        overtaken.note((None, answered.asked), RETRY);
+        overtaken.note(None, answered.asked, RETRY);
         assert_eq!(overtaken.due(), at(4));
         overtaken.hasten(at(3), &mut gaps);
         assert!(due(&gaps, at(3)).is_empty());
@@ -158,9 +158,9 @@ mod tests {
     #[test]
     fn answers_that_come_meanwhile_are_looked_at_in_time() {
         let (mut gaps, mut overtaken) = (gaps(), Overtaken::default());
-        overtaken.note((None, at(2)), RETRY);
-        overtaken.note((None, at(4)), RETRY);
-        overtaken.note((None, at(3)), RETRY);
+        overtaken.note(None, at(2), RETRY);
+        overtaken.note(None, at(4), RETRY);
+        overtaken.note(None, at(3), RETRY);
         overtaken.hasten(at(4), &mut gaps);
         assert_eq!(due(&gaps, at(4)), [10, 20]);
         assert_eq!(overtaken.due(), at(6));
@@ -173,7 +173,7 @@ mod tests {
         let (mut gaps, mut overtaken) = (gaps(), Overtaken::default());
         let gap = gaps.find_mut(10).unwrap();
         (0..HASTENED_MAX).for_each(|_| gap.ask(at(1), None));
-        overtaken.note((None, at(3)), RETRY);
+        overtaken.note(None, at(3), RETRY);
         overtaken.hasten(at(9), &mut gaps);
         assert_eq!(due(&gaps, at(9)), [20]);
     }
@@ -186,7 +186,7 @@ mod tests {
         let gap = gaps.find_mut(10).unwrap();
         gap.ask(at(10), Some(cacher));
         gap.ask(at(12), Some(cacher));
-        overtaken.note((Some(cacher), at(10)), RETRY);
+        overtaken.note(Some(cacher), at(10), RETRY);
         overtaken.note_retry(at(16), gap);
         assert_eq!(
             overtaken.silent_at(cacher),
@@ -196,18 +196,18 @@ mod tests {
         gap.ask(at(16), Some(cacher));
         overtaken.note_retry(at(24), gap);
         assert_eq!(overtaken.silent_at(cacher), Some(at(24)));
-        overtaken.note((Some(cacher), at(12)), RETRY);
+        overtaken.note(Some(cacher), at(12), RETRY);
         assert_eq!(overtaken.silent_at(cacher), None);
     }
 
     #[test]
     fn nobody_is_overtaken_by_another() {
         let (mut gaps, mut overtaken) = (gaps(), Overtaken::default());
-        overtaken.note((Some(MemberIndex(7)), at(3)), RETRY);
+        overtaken.note(Some(MemberIndex(7)), at(3), RETRY);
         overtaken.hasten(at(9), &mut gaps);
         assert!(due(&gaps, at(9)).is_empty());
         for other in 0..100 {
-            overtaken.note((Some(MemberIndex(other)), at(3)), RETRY);
+            overtaken.note(Some(MemberIndex(other)), at(3), RETRY);
         }
         assert_eq!(overtaken.answered.len(), ANSWERED_MAX);
     }

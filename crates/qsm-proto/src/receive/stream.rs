@@ -9,7 +9,9 @@ use qsm_wire::{Data, Hop, MemberIndex, Opening, SeqRange, StreamId, ViewNumber};
 
 use super::early::Early;
 use super::reassembly::Reassembly;
-use super::{Asking, Datagram, Gap, Gaps, Inbox, Overtaken, Place, Store, Waiters};
+use super::{
+    Datagram, Gap, Gaps, Incoming, Overtaken, Place, RequestTiming, Store, StreamContext, Waiters,
+};
 use crate::history::{Duty, History};
 use crate::ranges::append_own;
 use crate::ring::Report;
@@ -59,7 +61,7 @@ pub struct ReceiveStream {
     /// Where views begin, ascending; the newest few.
     openings: Vec<Opening>,
     reassembly: Reassembly,
-    watermarks: Watermarks,
+    marks: StreamMarks,
     /// From the first to the last packet that this node should cache and has no room for, until
     /// they are stable.
     uncached: Option<SeqRange>,
@@ -76,10 +78,13 @@ pub struct ReceiveStream {
     interrupted: Instant,
 }
 
-#[derive(Debug, Clone, Copy, Default)]
-struct Watermarks {
-    stable_upto: u64,
-    cached_upto: u64,
+/// How far a region has got with a stream, as its tokens say.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct StreamMarks {
+    /// Everybody has everything up to here.
+    pub stable_upto: u64,
+    /// All cachers have their part up to here; at least `stable_upto`.
+    pub cached_upto: u64,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
@@ -97,10 +102,10 @@ const WALK_MAX: usize = 4096;
 
 impl ReceiveStream {
     /// A stream of which this node is concerned with `start` and everything above. `marks`: what
-    /// is known of it already, as for [`ReceiveStream::watermarks`]; this node may have been here
+    /// is known of it already, as for [`ReceiveStream::note_marks`]; this node may have been here
     /// before, and what is known is not said again.
     #[must_use]
-    pub fn new(id: StreamId, start: u64, (stable_upto, cached_upto): (u64, u64)) -> Self {
+    pub fn new(id: StreamId, start: u64, marks: StreamMarks) -> Self {
         let before = start.saturating_sub(1);
         Self {
             id,
@@ -115,10 +120,7 @@ impl ReceiveStream {
             early: Early::default(),
             openings: Vec::new(),
             reassembly: Reassembly::default(),
-            watermarks: Watermarks {
-                stable_upto,
-                cached_upto,
-            },
+            marks,
             uncached: None,
             announced: 0,
             sender: Sender::default(),
@@ -208,7 +210,7 @@ impl ReceiveStream {
     /// nothing is owed to anybody.
     #[must_use]
     pub fn settled(&self) -> bool {
-        let stable = self.watermarks.stable_upto >= self.highest || self.highest < self.start;
+        let stable = self.marks.stable_upto >= self.highest || self.highest < self.start;
         self.delivered == self.highest && stable && !self.behind()
     }
 
@@ -281,54 +283,49 @@ impl ReceiveStream {
     #[must_use]
     pub fn handed_over(&self, left: ViewNumber) -> bool {
         let end = self.cut(left).map_or(self.highest, |cut| cut - 1);
-        self.watermarks.stable_upto >= end.min(self.highest)
+        self.marks.stable_upto >= end.min(self.highest)
     }
 
-    /// Takes a data packet of this stream: `datagram` is the whole of `data`'s packet (R-DATA-8).
+    /// Takes a data packet of this stream. Rule R-DATA-8.
     pub fn take(
         &mut self,
-        data: &Data<'_>,
-        (hop, datagram): (Hop, Datagram<'_>),
+        incoming: &Incoming<'_>,
         history: &History,
         held: bool,
-        inbox: &mut Inbox<'_>,
+        context: &mut StreamContext<'_>,
     ) -> Arrival {
+        let (data, hop) = (incoming.data, incoming.header.hop);
         let sequence = data.head.sequence;
-        if hop == Hop::Direct {
-            self.arrived = self.arrived.max(sequence);
-        }
-        if let Some(start) = data.head.view_start() {
-            self.note_opening(Opening {
-                view: data.head.view,
-                start,
-            });
-        }
-        if !self.admit(sequence, inbox) {
+        self.note_head(data, hop);
+        if !self.admit(sequence, context) {
             return Arrival::Dropped;
         }
-        let care = history.care(data.head.view, sequence);
-        let ready = match care.duty {
+        let role = history.role(data.head.view, sequence);
+        let ready = match role.duty {
             Duty::Deliver => !held,
             Duty::Pass => true,
             Duty::Wait => false,
         };
         let in_order = ready && sequence == self.delivered + 1;
-        let wanted = care.duty == Duty::Wait || care.keeps;
-        let caches = wanted && sequence > self.watermarks.stable_upto;
+        let wanted = role.duty == Duty::Wait || role.keeps;
+        let caches = wanted && sequence > self.marks.stable_upto;
         let slot = if !in_order || caches {
             // Of a buffer whose packets are mostly others' to cache, little would be held.
-            let lent = care.keeps_most;
-            let datagram = if lent { datagram } else { datagram.copied() };
-            match self.keep(sequence, datagram, history, inbox) {
+            let lent = role.keeps_most;
+            let datagram = match lent {
+                true => incoming.datagram,
+                false => incoming.datagram.copied(),
+            };
+            match self.keep(sequence, datagram, history, context) {
                 Some(place) => Slot::Kept(place),
                 None if in_order => {
                     self.note_uncached(sequence);
                     Slot::Received
                 }
                 None => {
-                    inbox.desk.stats.discard_memory += 1;
+                    context.delivery.stats.discard_memory += 1;
                     if let Some(gap) = self.gaps.find_mut(sequence) {
-                        gap.silent_since = inbox.now;
+                        gap.silent_since = context.now;
                     }
                     return Arrival::Dropped;
                 }
@@ -336,22 +333,22 @@ impl ReceiveStream {
         } else {
             Slot::Received
         };
-        let gap = self.enter(sequence, slot, inbox);
-        inbox.desk.stats.data_received += 1;
+        let gap = self.enter(sequence, slot, context);
+        context.delivery.stats.data_received += 1;
         if in_order {
             self.delivered = sequence;
-            if care.duty == Duty::Deliver {
-                self.deliver_packet(data, history, &mut inbox.desk);
+            if role.duty == Duty::Deliver {
+                self.deliver_packet(data, history, &mut context.delivery);
             } else {
-                inbox.desk.stats.discard_not_mine += 1;
+                context.delivery.stats.discard_not_mine += 1;
             }
         }
         if self.interrupted == Instant::NEVER {
-            self.deliver(history, held, inbox);
+            self.deliver(history, held, context);
         }
         let waiters = match gap {
             Some(gap) => {
-                self.note_repair(&gap, hop, inbox);
+                self.note_repair(&gap, hop, context);
                 gap.waiters
             }
             None => self.early.take(sequence),
@@ -364,14 +361,17 @@ impl ReceiveStream {
     }
 
     /// The region's watermarks: what is stable is purged here, delivered or not needed.
-    pub fn watermarks(&mut self, stable_upto: u64, cached_upto: u64, store: &mut Store) {
-        let marks = &mut self.watermarks;
-        marks.stable_upto = marks.stable_upto.max(stable_upto);
-        marks.cached_upto = marks.cached_upto.max(cached_upto).max(marks.stable_upto);
+    pub fn note_marks(&mut self, news: StreamMarks, store: &mut Store) {
+        let marks = &mut self.marks;
+        marks.stable_upto = marks.stable_upto.max(news.stable_upto);
+        marks.cached_upto = marks
+            .cached_upto
+            .max(news.cached_upto)
+            .max(marks.stable_upto);
         self.uncached = self
             .uncached
-            .filter(|range| range.last() > self.watermarks.stable_upto);
-        let purge = self.watermarks.stable_upto.min(self.delivered);
+            .filter(|range| range.last() > self.marks.stable_upto);
+        let purge = self.marks.stable_upto.min(self.delivered);
         while self.base < purge {
             if let Some(Slot::Kept(place)) = self.slots.pop_front() {
                 store.free(place);
@@ -381,7 +381,12 @@ impl ReceiveStream {
     }
 
     /// Gives up packets that exist nowhere. Returns how many that were.
-    pub fn lose(&mut self, (range, history): (SeqRange, &History), inbox: &mut Inbox<'_>) -> u64 {
+    pub fn lose(
+        &mut self,
+        range: SeqRange,
+        history: &History,
+        context: &mut StreamContext<'_>,
+    ) -> u64 {
         // A leaving member helps others to recover what is not for itself.
         let end = history.left().and_then(|left| self.cut(left));
         let (mut lost, mut own) = (0, 0);
@@ -400,8 +405,8 @@ impl ReceiveStream {
             self.contiguous = self.gaps.first().map_or(self.highest, |first| first - 1);
         }
         if own > 0 {
-            inbox.desk.stats.packets_lost += own;
-            inbox.desk.events.push(Event::LostPackets {
+            context.delivery.stats.packets_lost += own;
+            context.delivery.events.push(Event::LostPackets {
                 sender: self.id.origin,
                 packets: own,
             });
@@ -587,7 +592,7 @@ impl ReceiveStream {
             "contiguous above highest: {self:?}"
         );
         assert!(
-            self.watermarks.stable_upto <= self.watermarks.cached_upto,
+            self.marks.stable_upto <= self.marks.cached_upto,
             "stable above cached: {self:?}"
         );
         let span = usize::try_from(self.highest - self.base).unwrap_or(usize::MAX);
@@ -608,26 +613,37 @@ impl ReceiveStream {
         assert!(self.start <= self.base + 1, "start above base");
         if let Some(range) = self.uncached {
             assert!(
-                range.last() > self.watermarks.stable_upto && range.last() <= self.delivered,
+                range.last() > self.marks.stable_upto && range.last() <= self.delivered,
                 "uncached {range:?} is not between stable and delivered"
             );
         }
     }
 
+    /// Notes what a packet says of its stream: how far it goes, and where its view begins.
+    fn note_head(&mut self, data: &Data<'_>, hop: Hop) {
+        if hop == Hop::Direct {
+            self.arrived = self.arrived.max(data.head.sequence);
+        }
+        if let Some(start) = data.head.view_start() {
+            let view = data.head.view;
+            self.note_opening(Opening { view, start });
+        }
+    }
+
     /// Whether a packet of this number is new and near enough. What comes again ends here (R-PKT-7).
-    fn admit(&self, sequence: u64, inbox: &mut Inbox<'_>) -> bool {
+    fn admit(&self, sequence: u64, context: &mut StreamContext<'_>) -> bool {
         if sequence < self.start {
-            inbox.desk.stats.discard_not_mine += 1;
+            context.delivery.stats.discard_not_mine += 1;
             return false;
         }
         if !self.misses(sequence) {
-            inbox.desk.stats.duplicates += 1;
+            context.delivery.stats.duplicates += 1;
             return false;
         }
-        if sequence > self.contiguous.saturating_add(inbox.ahead_max)
+        if sequence > self.contiguous.saturating_add(context.ahead_max)
             || (sequence > self.highest + 1 && self.gaps.is_full())
         {
-            inbox.desk.stats.discard_ahead += 1;
+            context.delivery.stats.discard_ahead += 1;
             return false;
         }
         true
@@ -636,7 +652,7 @@ impl ReceiveStream {
     /// Enters an arrived packet; returns the gap it was in. A packet between a gap's ends when
     /// there is no room for another gap is entered all the same: gaps only shrink or split once
     /// per packet, and `ahead_max` bounds them.
-    fn enter(&mut self, sequence: u64, slot: Slot, inbox: &mut Inbox<'_>) -> Option<Gap> {
+    fn enter(&mut self, sequence: u64, slot: Slot, context: &mut StreamContext<'_>) -> Option<Gap> {
         if sequence <= self.highest {
             let gap = self.gaps.fill(sequence);
             self.set(sequence, slot);
@@ -644,7 +660,7 @@ impl ReceiveStream {
             return gap;
         }
         if let Some(range) = SeqRange::new(self.highest + 1, sequence - 1) {
-            self.open_gap(range, inbox);
+            self.open_gap(range, context);
         }
         self.slots.push_back(slot);
         self.highest = sequence;
@@ -656,22 +672,22 @@ impl ReceiveStream {
 
     /// A missing packet has come: notes how, how long that took, and, if it was asked for, what
     /// that tells of other requests.
-    fn note_repair(&mut self, gap: &Gap, hop: Hop, inbox: &mut Inbox<'_>) {
-        count_repair(hop, inbox.desk.stats);
-        note_times(gap, hop, inbox);
-        let Asking { recovery, .. } = inbox.asking;
+    fn note_repair(&mut self, gap: &Gap, hop: Hop, context: &mut StreamContext<'_>) {
+        count_repair(hop, context.delivery.stats);
+        note_times(gap, hop, context);
+        let RequestTiming { recovery, .. } = context.timing;
         if recovery.fast && gap.attempts == 1 && is_answer(hop) {
-            let retry = recovery.retry(inbox.repairs);
-            self.overtaken.note((gap.asked_of, gap.asked), retry);
+            let retry = recovery.retry(context.repairs);
+            self.overtaken.note(gap.asked_of, gap.asked, retry);
             self.due = self.due.min(self.overtaken.due());
         }
     }
 
-    fn open_gap(&mut self, range: SeqRange, inbox: &mut Inbox<'_>) {
-        let first_request = inbox.first_request();
-        self.gaps.append(range, inbox.now, first_request);
+    fn open_gap(&mut self, range: SeqRange, context: &mut StreamContext<'_>) {
+        let first_request = context.first_request();
+        self.gaps.append(range, context.now, first_request);
         self.due = self.due.min(first_request);
-        inbox.desk.stats.gaps += u64::from(range.count());
+        context.delivery.stats.gaps += u64::from(range.count());
         self.slots.extend((0..range.count()).map(|_| Slot::Missing));
         self.highest = range.last();
         for one in self.early.take_upto(range.last()) {
@@ -723,18 +739,20 @@ fn is_answer(hop: Hop) -> bool {
 }
 
 /// Notes how long the gap lasted and, where one request brought one answer, the round trip.
-fn note_times(gap: &Gap, hop: Hop, inbox: &mut Inbox<'_>) {
-    inbox.repairs.lasted.record(inbox.now.since(gap.found));
+fn note_times(gap: &Gap, hop: Hop, context: &mut StreamContext<'_>) {
+    context.repairs.lasted.record(context.now.since(gap.found));
     if gap.attempts > 0 {
-        inbox.appetite.repaired();
+        context.request_window.repaired();
     }
     if is_answer(hop) && gap.attempts == 1 {
-        inbox.repairs.note_round_trip(inbox.now.since(gap.asked));
+        context
+            .repairs
+            .note_round_trip(context.now.since(gap.asked));
     } else if is_answer(hop) && gap.attempts > 1 {
-        let times = [gap.asked, gap.asked_before].map(|asked| inbox.now.since(asked));
-        inbox.repairs.note_retried(times);
+        let times = [gap.asked, gap.asked_before].map(|asked| context.now.since(asked));
+        context.repairs.note_retried(times);
     } else if hop == Hop::Direct {
-        inbox.repairs.note_disorder(inbox.now.since(gap.found));
+        context.repairs.note_disorder(context.now.since(gap.found));
     }
 }
 

@@ -7,7 +7,7 @@ use crate::{Random, nanoseconds};
 /// packets each waits a random time, so that one request, and the multicast repair it brings,
 /// saves the others theirs (algorithms (b) "When to ask"; RFC 5401 §4.2: truncated exponential).
 #[derive(Debug, Default)]
-pub struct Backoff {
+pub struct RequestBackoff {
     /// Smoothed number of members that miss something, in sixteenths.
     losers_16ths: u64,
 }
@@ -17,7 +17,7 @@ const WIDESPREAD: u64 = 10;
 /// K: the longest wait in round trips.
 const ROUND_TRIPS: u32 = 2;
 
-impl Backoff {
+impl RequestBackoff {
     /// A token has counted the losers among those it visited so far.
     pub fn note(&mut self, losers: u16, visited: u16, members: usize) {
         let members = u64::try_from(members).unwrap_or(u64::MAX);
@@ -54,7 +54,7 @@ mod tests {
     // Rule R-NAK-1.
     #[test]
     fn isolated_losses_do_not_wait() {
-        let mut backoff = Backoff::default();
+        let mut backoff = RequestBackoff::default();
         backoff.note(3, 200, 200);
         let mut random = Random::new(Seed(1), "backoff");
         assert_eq!(backoff.draw(ROUND_TRIP, 200, &mut random), Duration::ZERO);
@@ -62,7 +62,7 @@ mod tests {
 
     #[test]
     fn of_two_hundred_that_lost_the_same_few_ask_in_the_first_half() {
-        let mut backoff = Backoff::default();
+        let mut backoff = RequestBackoff::default();
         (0..20).for_each(|_| backoff.note(200, 200, 200));
         let mut random = Random::new(Seed(1), "backoff");
         let draws: Vec<Duration> = (0..20_000)

@@ -14,15 +14,21 @@
 //! its whole caching partition is known to miss (R079, R080). A cacher that is silent is passed
 //! over after a few retries.
 
-mod appetite;
+mod answer;
 mod backoff;
 mod budget;
+mod missing;
 mod plan;
 mod recent;
+mod send;
+mod window;
 
-pub use appetite::Appetite;
-pub use backoff::Backoff;
+pub(crate) use answer::Answering;
+pub use backoff::RequestBackoff;
 pub use budget::Budget;
-pub use plan::{Ask, Hunger, Planner, REQUEST_COST, Target};
+pub(crate) use missing::{missing_everywhere, missing_parts, note_missing};
+pub use plan::{PlannedRequest, REQUEST_COST, RequestAllowance, RequestPlanner, RequestTarget};
 pub(crate) use plan::{bit, others_who_cache};
-pub use recent::{Recent, Recipient};
+pub use recent::{RecentRepairs, RepairRecipient};
+pub use send::{Repair, RepairSender};
+pub use window::RequestWindow;

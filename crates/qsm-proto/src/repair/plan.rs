@@ -2,14 +2,14 @@ use core::time::Duration;
 
 use qsm_wire::{MemberIndex, Origin, Ranges, Request, RequestHead, SeqRange, ViewNumber};
 
-use super::{Appetite, Budget};
+use super::{Budget, RequestWindow};
 use crate::history::History;
 use crate::receive::{Gap, ReceiveStream};
 use crate::{Instant, Recovery};
 
 /// Whom to ask.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Target {
+pub enum RequestTarget {
     /// A cacher, by its place in the request's view.
     Cacher(MemberIndex),
     /// The sender: every live cacher is known to miss it, or none answers.
@@ -20,9 +20,9 @@ pub enum Target {
 
 /// One request to make.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Ask {
+pub struct PlannedRequest {
     /// Whom.
-    pub target: Target,
+    pub target: RequestTarget,
     /// The request's fixed part.
     pub head: RequestHead,
     /// Others that wait for these packets here: the one who has them serves them too.
@@ -33,7 +33,7 @@ pub struct Ask {
 
 /// Decides what to ask for, of one stream.
 #[derive(Debug, Clone, Copy)]
-pub struct Planner<'a> {
+pub struct RequestPlanner<'a> {
     /// The region.
     pub history: &'a History,
     /// This node.
@@ -49,9 +49,9 @@ pub struct Planner<'a> {
 
 /// How much a node may ask for.
 #[derive(Debug)]
-pub struct Hunger<'a> {
+pub struct RequestAllowance<'a> {
     /// How many packets it can take.
-    pub appetite: &'a mut Appetite,
+    pub request_window: &'a mut RequestWindow,
     /// How many have come so far.
     pub received: u64,
     /// How many it has asked for, of all streams.
@@ -73,10 +73,14 @@ const PUT_OFF: Duration = Duration::from_millis(1);
 /// How many times longer silent cachers are waited for when the sender is dead.
 const PATIENCE_AFTER_DEATH: u32 = 5;
 
-impl Planner<'_> {
-    /// The requests that are due, as far as there is `hunger` for them. Their gaps are marked as
+impl RequestPlanner<'_> {
+    /// The requests that are due, as far as there is `allowance` for them. Their gaps are marked as
     /// asked (R-NAK-5); the others wait for the time of a retry (R-NAK-10).
-    pub fn due(&self, stream: &mut ReceiveStream, hunger: &mut Hunger<'_>) -> Vec<Ask> {
+    pub fn due(
+        &self,
+        stream: &mut ReceiveStream,
+        allowance: &mut RequestAllowance<'_>,
+    ) -> Vec<PlannedRequest> {
         stream.hasten(self.now);
         self.split(stream);
         let due: Vec<Gap> = stream
@@ -86,24 +90,24 @@ impl Planner<'_> {
             .take(GAPS_PER_CALL)
             .copied()
             .collect();
-        let mut asks: Vec<Ask> = Vec::new();
+        let mut asks: Vec<PlannedRequest> = Vec::new();
         for gap in due {
-            let Some(gap) = self.portion(gap, stream, hunger) else {
+            let Some(gap) = self.portion(gap, stream, allowance) else {
                 continue;
             };
             stream.note_retry(self.now, &gap);
             let ask = self.ask(&gap, stream);
             let of = match ask.target {
-                Target::Cacher(index) => Some(index),
-                Target::Sender | Target::Nobody => None,
+                RequestTarget::Cacher(index) => Some(index),
+                RequestTarget::Sender | RequestTarget::Nobody => None,
             };
-            let made = self.make(&mut asks, ask, hunger);
+            let made = self.make(&mut asks, ask, allowance);
             let Some(gap) = stream.gaps_mut().find_mut(gap.first) else {
                 continue;
             };
             if !made {
                 gap.due = self.now.after(PUT_OFF);
-                hunger.asked -= gap.last - gap.first + 1;
+                allowance.asked -= gap.last - gap.first + 1;
             } else {
                 gap.ask(self.now, of);
                 gap.due = if self.recovery.fast {
@@ -119,12 +123,17 @@ impl Planner<'_> {
     }
 
     /// Adds a request to those to be made. `false`: there is no budget for it.
-    fn make(&self, asks: &mut Vec<Ask>, ask: Ask, hunger: &mut Hunger<'_>) -> bool {
+    fn make(
+        &self,
+        asks: &mut Vec<PlannedRequest>,
+        ask: PlannedRequest,
+        allowance: &mut RequestAllowance<'_>,
+    ) -> bool {
         if join(asks, &ask) {
             return true;
         }
-        let free = ask.target == Target::Nobody;
-        let made = free || hunger.requests.take(self.now, REQUEST_COST);
+        let free = ask.target == RequestTarget::Nobody;
+        let made = free || allowance.requests.take(self.now, REQUEST_COST);
         if made {
             asks.push(ask);
         }
@@ -136,19 +145,19 @@ impl Planner<'_> {
         &self,
         gap: Gap,
         stream: &mut ReceiveStream,
-        hunger: &mut Hunger<'_>,
+        allowance: &mut RequestAllowance<'_>,
     ) -> Option<Gap> {
         if !self.recovery.fast {
             return Some(gap);
         }
         if gap.attempts > 0 {
-            hunger
-                .appetite
-                .starved(self.now, self.retry, hunger.received);
+            allowance
+                .request_window
+                .timed_out(self.now, self.retry, allowance.received);
         }
         let count = gap.last - gap.first + 1;
-        let room = hunger.appetite.room(hunger.asked).min(count);
-        hunger.asked += room;
+        let room = allowance.request_window.room(allowance.asked).min(count);
+        allowance.asked += room;
         if room == count {
             return Some(gap);
         }
@@ -181,14 +190,14 @@ impl Planner<'_> {
         }
     }
 
-    fn ask(&self, gap: &Gap, stream: &ReceiveStream) -> Ask {
+    fn ask(&self, gap: &Gap, stream: &ReceiveStream) -> PlannedRequest {
         let view = stream.view_of(gap.first, self.history);
         let mut tried = gap.known_missing;
         if self.history.caches(view, gap.first) {
             tried |= self.history.my_rank(view).map_or(0, bit);
         }
         let waiters = gap.waiters.members().to_vec();
-        Ask {
+        PlannedRequest {
             target: self.target(gap, view, stream),
             head: RequestHead {
                 stream: stream.id(),
@@ -202,7 +211,7 @@ impl Planner<'_> {
     }
 
     // Rules R-NAK-2, R-NAK-4.
-    fn target(&self, gap: &Gap, view: ViewNumber, stream: &ReceiveStream) -> Target {
+    fn target(&self, gap: &Gap, view: ViewNumber, stream: &ReceiveStream) -> RequestTarget {
         let sender = stream.id().origin;
         let open: Vec<MemberIndex> = others_who_cache(self.history, sender, view, gap.first)
             .filter(|(rank, _)| gap.known_missing & bit(*rank) == 0)
@@ -216,12 +225,12 @@ impl Planner<'_> {
         let silent =
             self.now.since(gap.silent_since) > patience && usize::from(gap.attempts) > open.len();
         if !open.is_empty() && !silent {
-            return Target::Cacher(self.choose(&open, gap, stream));
+            return RequestTarget::Cacher(self.choose(&open, gap, stream));
         }
         if stream.sender_dead() {
-            Target::Nobody
+            RequestTarget::Nobody
         } else {
-            Target::Sender
+            RequestTarget::Sender
         }
     }
 
@@ -271,7 +280,7 @@ pub(crate) fn bit(rank: usize) -> u32 {
 }
 
 /// Adds to a request that goes the same way, if there is one with room.
-fn join(asks: &mut [Ask], ask: &Ask) -> bool {
+fn join(asks: &mut [PlannedRequest], ask: &PlannedRequest) -> bool {
     let same = asks.iter_mut().find(|other| {
         other.target == ask.target
             && other.head == ask.head

@@ -7,7 +7,7 @@ use crate::Instant;
 
 /// Who a repair went to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Recipient {
+pub enum RepairRecipient {
     /// One member.
     One(MemberIndex),
     /// The whole region.
@@ -21,13 +21,13 @@ pub enum Recipient {
 /// Two generations of a set, each one round trip old: an entry lives for one to two of them.
 /// Rule R-NAK-6.
 #[derive(Debug)]
-pub struct Recent {
-    young: BTreeSet<(StreamId, u64, Recipient)>,
-    old: BTreeSet<(StreamId, u64, Recipient)>,
+pub struct RecentRepairs {
+    young: BTreeSet<(StreamId, u64, RepairRecipient)>,
+    old: BTreeSet<(StreamId, u64, RepairRecipient)>,
     turned: Instant,
 }
 
-impl Recent {
+impl RecentRepairs {
     /// Most entries of a generation; beyond it repairs are answered without this memory.
     pub const MAX: usize = 8192;
 
@@ -57,30 +57,32 @@ impl Recent {
 
     /// Whether the recipient has been served, alone or with everybody.
     #[must_use]
-    pub fn served(&self, stream: StreamId, sequence: u64, recipient: Recipient) -> bool {
-        [recipient, Recipient::All].into_iter().any(|recipient| {
-            let key = (stream, sequence, recipient);
-            self.young.contains(&key) || self.old.contains(&key)
-        })
+    pub fn served(&self, stream: StreamId, sequence: u64, recipient: RepairRecipient) -> bool {
+        [recipient, RepairRecipient::All]
+            .into_iter()
+            .any(|recipient| {
+                let key = (stream, sequence, recipient);
+                self.young.contains(&key) || self.old.contains(&key)
+            })
     }
 
     /// How many single members have been served.
     #[must_use]
     pub fn singles(&self, stream: StreamId, sequence: u64) -> usize {
-        let all =
-            (stream, sequence, Recipient::One(MemberIndex(0)))..(stream, sequence, Recipient::All);
+        let all = (stream, sequence, RepairRecipient::One(MemberIndex(0)))
+            ..(stream, sequence, RepairRecipient::All);
         self.young.range(all.clone()).count() + self.old.range(all).count()
     }
 
     /// The recipient is being served now.
-    pub fn note(&mut self, stream: StreamId, sequence: u64, recipient: Recipient) {
+    pub fn note(&mut self, stream: StreamId, sequence: u64, recipient: RepairRecipient) {
         if self.young.len() < Self::MAX {
             self.young.insert((stream, sequence, recipient));
         }
     }
 }
 
-impl Default for Recent {
+impl Default for RecentRepairs {
     fn default() -> Self {
         Self::new()
     }

@@ -44,8 +44,8 @@ impl RegionRing {
         if place.view.partitions() > 1 && !self.config.in_turn {
             self.stats.tokens_sent += 1;
             let (header, limit) = (self.header(place.me), self.config.limit_bytes());
-            let address = place.view.address();
-            turn.outbox.push(Reason::Token, address, |out| {
+            let to = place.view.path().destination();
+            turn.outbox.push(Reason::Token, to, |out| {
                 token.encode(&header, limit, out);
             });
         }
@@ -154,7 +154,7 @@ impl RegionRing {
         for part in lines.chunks(per_packet) {
             self.stats.summaries += 1;
             turn.outbox
-                .push(Reason::Token, place.view.address(), |out| {
+                .push(Reason::Token, place.view.path().destination(), |out| {
                     let slots = part.iter().copied();
                     Summary::encode(&header, head.region, head.view, head.round, slots, out);
                 });

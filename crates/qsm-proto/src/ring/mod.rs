@@ -64,7 +64,7 @@ use core::time::Duration;
 use std::sync::Arc;
 
 use qsm_wire::{
-    Ack, Header, Hop, MemberIndex, Origin, SeqRange, Summary, TAG_BYTES, Token, TokenAck,
+    Ack, Header, HeaderTemplate, MemberIndex, Origin, SeqRange, Summary, TAG_BYTES, Token, TokenAck,
 };
 
 use crate::view::RegionView;
@@ -225,8 +225,8 @@ pub struct Turn<'a> {
 /// What a ring has to know of the configuration.
 #[derive(Debug, Clone, Copy)]
 pub struct RingConfig {
-    /// The cluster's number.
-    pub cluster: u32,
+    /// Of the packets' headers.
+    pub template: HeaderTemplate,
     /// Largest datagram, bytes.
     pub datagram_bytes: usize,
     /// Shortest time between two rounds, unless a quarter of the credit has arrived.
@@ -246,7 +246,7 @@ impl RingConfig {
     #[must_use]
     pub fn new(config: &Config) -> Self {
         Self {
-            cluster: config.cluster_number(),
+            template: config.header_template(),
             datagram_bytes: config.datagram_bytes,
             token_min: config.pace.token_min,
             token_max: config.pace.token_max,
@@ -547,12 +547,7 @@ impl RegionRing {
     }
 
     fn header(&self, me: Origin) -> Header {
-        Header {
-            cluster: self.config.cluster,
-            origin: me,
-            epoch: 0,
-            hop: Hop::Direct,
-        }
+        self.config.template.header(me)
     }
 
     fn capacity(&self) -> usize {

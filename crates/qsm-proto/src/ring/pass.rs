@@ -111,10 +111,10 @@ impl RegionRing {
             token.no_progress();
         }
         if seat.leads() {
-            self.came_back(turn, place, (at, level), (Some(from), token));
+            self.came_back(turn, place, at, level, Some(from), token);
         } else if level == 0 {
             let token = self.at_leaf(turn, place, Stop::Way(from), token);
-            self.pass(turn, place, (at, level), (seat.position, token));
+            self.pass(turn, place, at, level, seat.position, token);
         } else {
             self.rounds[at].stages[level].held = Some(token.clone());
             self.start_leaf(turn, place, at, token);
@@ -199,7 +199,7 @@ impl RegionRing {
             );
         }
         let token = self.at_leaf(turn, place, Stop::Start, token);
-        self.open_ring(turn, place, (at, 0), token);
+        self.open_ring(turn, place, at, 0, token);
     }
 
     fn at_leaf(
@@ -221,7 +221,8 @@ impl RegionRing {
         &mut self,
         turn: &mut Turn<'_>,
         place: &Place,
-        (at, level): (usize, usize),
+        at: usize,
+        level: usize,
         mut token: Gathered,
     ) {
         let seat = &place.seats[level];
@@ -230,7 +231,7 @@ impl RegionRing {
         let stage = &mut self.rounds[at].stages[level];
         stage.taken = true;
         stage.opened = Some(token.clone());
-        self.pass(turn, place, (at, level), (seat.position, token));
+        self.pass(turn, place, at, level, seat.position, token);
     }
 
     /// Sends a token to whoever comes after this place in the ring.
@@ -238,14 +239,16 @@ impl RegionRing {
         &mut self,
         turn: &mut Turn<'_>,
         place: &Place,
-        (at, level): (usize, usize),
-        (position, token): (usize, Gathered),
+        at: usize,
+        level: usize,
+        position: usize,
+        token: Gathered,
     ) {
         let seat = &place.seats[level];
         let next = seat.after(position);
         if next == seat.position {
             // Only a leader gets here: members stop at their silent leader.
-            self.came_back(turn, place, (at, level), (None, token));
+            self.came_back(turn, place, at, level, None, token);
             return;
         }
         let Some(to) = seat.member(next) else {
@@ -262,8 +265,10 @@ impl RegionRing {
         &mut self,
         turn: &mut Turn<'_>,
         place: &Place,
-        (at, level): (usize, usize),
-        (from, mut token): (Option<MemberIndex>, Gathered),
+        at: usize,
+        level: usize,
+        from: Option<MemberIndex>,
+        mut token: Gathered,
     ) {
         if level == 0 {
             let all = place.seats[0].len() == usize::from(token.head.visited);
@@ -303,12 +308,12 @@ impl RegionRing {
             if seat.leads() {
                 if !stages[level].taken {
                     // Goes on from there when the token is back.
-                    self.open_ring(turn, place, (at, level), below);
+                    self.open_ring(turn, place, at, level, below);
                     return;
                 }
             } else if let Some(mut token) = stages[level].held.take() {
                 token.merge(&below, capacity);
-                self.pass(turn, place, (at, level), (seat.position, token));
+                self.pass(turn, place, at, level, seat.position, token);
                 return;
             }
         }
@@ -387,7 +392,7 @@ impl RegionRing {
         }
         // Past a silent ring leader there is nobody to take the sum: the round ends here.
         if passing.position != 0 {
-            self.pass(turn, place, (at, level), (passing.position, token));
+            self.pass(turn, place, at, level, passing.position, token);
         }
     }
 
@@ -430,9 +435,10 @@ impl RegionRing {
         };
         let header = self.header(place.me);
         let limit = self.config.limit_bytes();
-        turn.outbox.push(Reason::Token, address, |out| {
-            token.encode(&header, limit, out);
-        });
+        turn.outbox
+            .push(Reason::Token, crate::Destination::Node(address), |out| {
+                token.encode(&header, limit, out);
+            });
     }
 
     fn receipt(&self, turn: &mut Turn<'_>, place: &Place, to: MemberIndex, token: &Token<'_>) {
@@ -446,8 +452,9 @@ impl RegionRing {
             round: token.head.round,
             level: token.head.level,
         };
-        turn.outbox.push(Reason::Token, address, |out| {
-            ack.encode(&header, out);
-        });
+        turn.outbox
+            .push(Reason::Token, crate::Destination::Node(address), |out| {
+                ack.encode(&header, out);
+            });
     }
 }

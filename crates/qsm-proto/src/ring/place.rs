@@ -9,7 +9,7 @@ use crate::view::RegionView;
 
 /// One ring this node is in.
 #[derive(Debug)]
-pub(super) struct Seat {
+pub(super) struct RingSeat {
     pub(super) level: u8,
     pub(super) ring: u16,
     /// Its members; the first is its leader.
@@ -18,7 +18,7 @@ pub(super) struct Seat {
     pub(super) position: usize,
 }
 
-impl Seat {
+impl RingSeat {
     pub(super) fn leads(&self) -> bool {
         self.position == 0
     }
@@ -76,7 +76,7 @@ pub(super) struct Place {
     pub(super) me: Origin,
     pub(super) leader: Origin,
     /// Its rings, from its partition's upwards: one more for each ring it leads.
-    pub(super) seats: Vec<Seat>,
+    pub(super) seats: Vec<RingSeat>,
 }
 
 impl Place {
@@ -86,13 +86,13 @@ impl Place {
         let leader = view.member(view.leader()?)?.origin;
         let size = view.layout().ring_max.max(2);
         let top = view.top_level();
-        let mut seats: Vec<Seat> = Vec::new();
+        let mut seats: Vec<RingSeat> = Vec::new();
         let mut ring = view.partition_of(index);
         for level in 0..=top {
             let number = u16::try_from(ring).ok()?;
             let members = view.ring(level, number);
             let position = members.iter().position(|member| *member == index)?;
-            seats.push(Seat {
+            seats.push(RingSeat {
                 level,
                 ring: number,
                 members,
@@ -117,7 +117,7 @@ impl Place {
     }
 
     /// The place in a ring of somebody who forwarded a token there.
-    pub(super) fn neighbour(&self, seat: &Seat, origin: Origin) -> Option<usize> {
+    pub(super) fn neighbour(&self, seat: &RingSeat, origin: Origin) -> Option<usize> {
         let is = |index: &MemberIndex| self.origin(*index) == Some(origin);
         seat.members.iter().position(is)
     }

@@ -3,7 +3,7 @@
 use qsm_wire::{Ack, Data, GroupId, ViewNumber};
 
 use super::store::Entry;
-use super::{BlockPool, Relief, SendStream};
+use super::{BlockPool, PressureRelief, SendStream};
 use crate::Instant;
 use crate::stats::Histogram;
 use crate::view::RegionView;
@@ -70,7 +70,7 @@ impl SendStream {
     /// count as in flight any more (R094). To be called after the ACK that brought it.
     /// Rule R-TOK-13.
     pub fn handle_marks(&mut self, view: &RegionView, marks: &[u64]) {
-        self.relief = Relief::default();
+        self.relief = PressureRelief::default();
         let opening = self
             .openings
             .iter()
@@ -120,7 +120,7 @@ impl SendStream {
         }
         self.arrive(stable);
         if stable > self.stable_upto() {
-            self.relief = Relief::default();
+            self.relief = PressureRelief::default();
         }
         self.in_flight_bytes -= self.store.release(stable, pool);
         if self.stable_upto() == self.marks.highest {
@@ -157,7 +157,7 @@ impl SendStream {
             return;
         };
         let sent = upto.min(self.marks.highest);
-        self.relief = Relief::default();
+        self.relief = PressureRelief::default();
         self.arrive(sent);
         self.in_flight_bytes -= self.store.release(sent, pool);
         self.closed_bytes -= self.store.release(upto, pool);
@@ -190,7 +190,7 @@ impl SendStream {
         self.marks.arrived = all;
         self.under_way_bytes = 0;
         self.in_flight_bytes = 0;
-        self.relief = Relief::default();
+        self.relief = PressureRelief::default();
         self.closed_bytes = 0;
         self.run = super::Run::default();
         self.alarms = super::status::Alarms::new(self.config.heartbeat_min);

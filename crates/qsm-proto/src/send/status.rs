@@ -1,12 +1,11 @@
 //! Heartbeats and the last resort: what a sender does when nobody asks.
 
 use core::time::Duration;
-use std::net::SocketAddr;
 
 use qsm_wire::{Heartbeat, Hop, ViewNumber};
 
 use super::SendStream;
-use crate::{Instant, Outbox, Reason};
+use crate::{Destination, Instant, Outbox, Reason};
 
 /// Longest time between heartbeats.
 const HEARTBEAT_MAX: Duration = Duration::from_secs(1);
@@ -116,7 +115,7 @@ impl Alarms {
 impl SendStream {
     /// Does what is due: a heartbeat (G01), or the oldest packets once more (R086), to the
     /// channel's address.
-    pub fn handle_timeout(&mut self, now: Instant, channel: SocketAddr, out: &mut Outbox) {
+    pub fn handle_timeout(&mut self, now: Instant, channel: Destination, out: &mut Outbox) {
         if self.alarms.take_heartbeat(now) {
             out.push(Reason::Status, channel, |bytes| self.heartbeat(bytes));
             self.counters.heartbeats += 1;

@@ -8,7 +8,7 @@ use qsm_wire::{
 
 use super::*;
 use crate::stats::Histogram;
-use crate::{Outbox, Random, Reason, Seed};
+use crate::{Destination, Outbox, Random, Reason, Seed};
 
 mod alarms;
 mod assembly;
@@ -229,10 +229,10 @@ impl Bench {
     fn timeout(&mut self) -> Vec<(Reason, Vec<u8>)> {
         let channel = SocketAddr::from(CHANNEL);
         self.stream
-            .handle_timeout(self.now, channel, &mut self.outbox);
+            .handle_timeout(self.now, Destination::Group(channel), &mut self.outbox);
         let mut sent = Vec::new();
         while let Some(transmit) = self.outbox.pop() {
-            assert_eq!(transmit.to, channel);
+            assert_eq!(transmit.to, Destination::Group(channel));
             let datagrams = transmit.bytes.chunks(transmit.segment_bytes);
             sent.extend(datagrams.map(|one| (transmit.reason, one.to_vec())));
         }

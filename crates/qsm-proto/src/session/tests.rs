@@ -233,7 +233,11 @@ fn a_full_outbox_delays_frames_without_losing_them() {
     let mut session = Session::new(1, 10);
     let mut outbox = Outbox::new();
     while outbox.waiting(Reason::Membership) < Outbox::QUEUE_MAX {
-        outbox.push(Reason::Membership, letterhead().to, |out| out.push(0));
+        outbox.push(
+            Reason::Membership,
+            Destination::Node(letterhead().to),
+            |out| out.push(0),
+        );
     }
     session.send(&[1; 5]).unwrap();
     session.transmit(Instant(0), &letterhead(), &mut outbox);

@@ -264,7 +264,7 @@ impl Cluster {
         let mut sent = VecDeque::new();
         while let Some(transmit) = endpoint.poll_transmit(self.now) {
             for datagram in transmit.bytes.chunks(transmit.segment_bytes) {
-                sent.push_back((transmit.to, datagram.to_vec()));
+                sent.push_back((transmit.to.address(), datagram.to_vec()));
             }
         }
         let kept = self.events.entry(node).or_default();

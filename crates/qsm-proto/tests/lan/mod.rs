@@ -11,7 +11,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
-use qsm_proto::{Datagram, Deliver, Delivery, Endpoint, Instant, Stats, Transmit};
+use qsm_proto::{Datagram, Deliver, Delivery, Destination, Endpoint, Instant, Stats, Transmit};
 use qsm_wire::{GroupId, Kind};
 
 use crate::cluster::{Cluster, address};
@@ -40,7 +40,7 @@ pub(crate) struct Delivered {
 /// A train on its way.
 #[derive(Debug, Clone, Copy)]
 struct Train {
-    to: SocketAddr,
+    to: Destination,
     from: SocketAddr,
     bytes: usize,
     segment_bytes: usize,
@@ -200,13 +200,13 @@ impl Lan {
 
     fn arrive(&mut self, train: Train) {
         let buffer = Arc::clone(&self.buffers[self.current]);
-        let multicast = train.to.ip().is_multicast();
+        let multicast = train.to.is_group();
         for at in 0..self.nodes.len() {
             let own = self.nodes[at].0;
             let reached = if multicast {
                 at != PUBLISHER
             } else {
-                own == train.to
+                own == train.to.address()
             };
             if !reached || own == train.from {
                 continue;

@@ -16,7 +16,7 @@ impl Copies {
     /// What `receiver` has given up of this sender until now is not judged.
     pub(crate) fn excuse(&mut self, (receiver, machine): (Origin, &Machine), sender: Origin) {
         for region in machine.all_regions() {
-            let stream = region.streams.get(&sender);
+            let stream = region.stream(sender);
             let given_up = stream
                 .into_iter()
                 .flat_map(|stream| (1..=stream.highest()).filter(|number| stream.gave_up(*number)));
@@ -33,7 +33,7 @@ impl Copies {
         others: &[(Origin, &Machine)],
     ) -> Result<(), Violation> {
         for region in machine.all_regions() {
-            let Some(stream) = region.streams.get(&sender) else {
+            let Some(stream) = region.stream(sender) else {
                 continue;
             };
             let given_up = (1..=stream.highest()).filter(|number| stream.gave_up(*number));
@@ -41,10 +41,10 @@ impl Copies {
                 if !self.judged.insert((receiver, region.id(), sender, number)) {
                     continue;
                 }
-                let view = stream.view_of(number, &region.history);
-                let structure = region.history.nearest(view);
+                let view = stream.view_of(number, region.history());
+                let structure = region.history().nearest(view);
                 let asked: Vec<Origin> = region
-                    .history
+                    .history()
                     .cachers(view, number)
                     .filter_map(|(_, index)| Some(structure.member(index)?.origin))
                     .collect();

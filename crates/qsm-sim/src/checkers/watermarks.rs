@@ -79,7 +79,7 @@ impl Watermarks {
         leader: &Region,
         live: &[(Origin, &Machine)],
     ) -> Result<(), Violation> {
-        let Some(view) = leader.history.exact(claim.view) else {
+        let Some(view) = leader.history().exact(claim.view) else {
             return Ok(());
         };
         let members: Vec<(Origin, &Machine, &Region)> = live
@@ -90,7 +90,7 @@ impl Watermarks {
             })
             .collect();
         let contiguous = |region: &Region| {
-            let stream = region.streams.get(&claim.sender);
+            let stream = region.stream(claim.sender);
             stream.map(qsm_proto::receive::ReceiveStream::contiguous)
         };
         for (member, _, region) in &members {
@@ -103,7 +103,7 @@ impl Watermarks {
             }
         }
         // When its sender is dead, a packet may be lost; nobody waits for its cachers then.
-        let stream = leader.streams.get(&claim.sender);
+        let stream = leader.stream(claim.sender);
         if stream.is_some_and(qsm_proto::receive::ReceiveStream::sender_dead) {
             return Ok(());
         }

@@ -31,7 +31,7 @@ impl Engine {
                 return Ok(());
             };
             self.digest.bytes(train.bytes);
-            let (to, reason) = (train.to, train.reason);
+            let (to, reason) = (train.to.address(), train.reason);
             let packets = train.bytes.chunks(train.segment_bytes.max(1));
             let count = packets.len() as u64;
             let saboteur = &mut self.saboteur;

@@ -1,11 +1,10 @@
 //! From the protocol to the socket. What the send buffer has no room for is kept and goes first
 //! when there is room again; nothing is overtaken and no control packet is lost here.
 
-use std::net::SocketAddr;
 use std::time;
 
 use qsm_net::{Ports, SendError, Sent};
-use qsm_proto::{Endpoint, Instant, Transmit};
+use qsm_proto::{Destination, Endpoint, Instant, Transmit};
 
 use crate::runtime::tap::{Direction, Tap, Tapped};
 use crate::snapshot::RuntimeStats;
@@ -17,7 +16,7 @@ const TRAINS_PER_TURN: usize = 64;
 #[derive(Debug, Default)]
 pub(crate) struct Transmitter {
     held: Vec<u8>,
-    held_for: Option<(SocketAddr, usize)>,
+    held_for: Option<(Destination, usize)>,
     more: bool,
     blocked: u64,
     failed: u64,
@@ -111,14 +110,14 @@ impl Transmitter {
 fn hand_over(
     tap: Option<&Tap>,
     port: &mut Ports,
-    to: SocketAddr,
+    to: Destination,
     (bytes, segment_bytes): (&[u8], usize),
 ) -> Result<Sent, SendError> {
     let Some(tap) = tap else {
-        return port.send(to, bytes, segment_bytes);
+        return port.send(to.address(), bytes, segment_bytes);
     };
     let at = time::Instant::now();
-    let result = port.send(to, bytes, segment_bytes);
+    let result = port.send(to.address(), bytes, segment_bytes);
     let sent = match &result {
         Ok(_) => bytes.len(),
         Err(error) => error.sent().bytes,
@@ -127,8 +126,8 @@ fn hand_over(
         tap.tell(Tapped {
             at,
             direction: Direction::Sent,
-            peer: to,
-            group: to.ip().is_multicast().then_some(to),
+            peer: to.address(),
+            group: to.is_group().then_some(to.address()),
             bytes: &bytes[..sent],
             segment_bytes,
         });

@@ -4,7 +4,7 @@ use qsm_wire::{Chunk, ChunkIter, Data, Origin, Part};
 
 use super::{ReceiveStream, Slot};
 use crate::history::{Duty, History};
-use crate::receive::{Desk, Inbox, Place, Run, Verdict};
+use crate::receive::{DeliveryContext, Place, Run, StreamContext, Verdict};
 use crate::{Delivery, Event, Instant};
 
 /// Bytes of kept packets delivered in one go. One repair may let a whole window go on: without a
@@ -14,19 +14,19 @@ const DELIVERED_IN_ONE_GO_BYTES: usize = 1 << 20;
 
 impl ReceiveStream {
     /// Delivers what can be delivered now, as much as is delivered in one go. Rule R-DATA-10.
-    pub fn deliver(&mut self, history: &History, held: bool, inbox: &mut Inbox<'_>) {
+    pub fn deliver(&mut self, history: &History, held: bool, context: &mut StreamContext<'_>) {
         self.interrupted = Instant::NEVER;
         let mut bytes = 0;
         while self.delivered < self.contiguous {
             let sequence = self.delivered + 1;
             match self.slot(sequence) {
                 Slot::Kept(_) if bytes >= DELIVERED_IN_ONE_GO_BYTES => {
-                    self.interrupted = inbox.now;
+                    self.interrupted = context.now;
                     return;
                 }
                 Slot::Kept(place) => {
-                    bytes += inbox.store.packet(place).len();
-                    if !self.deliver_kept((sequence, place), history, held, inbox) {
+                    bytes += context.store.packet(place).len();
+                    if !self.deliver_kept(sequence, place, history, held, context) {
                         return;
                     }
                 }
@@ -57,25 +57,26 @@ impl ReceiveStream {
     /// Delivers a kept packet unless it has to wait; frees its place if it need not be cached.
     fn deliver_kept(
         &mut self,
-        (sequence, place): (u64, Place),
+        sequence: u64,
+        place: Place,
         history: &History,
         held: bool,
-        inbox: &mut Inbox<'_>,
+        context: &mut StreamContext<'_>,
     ) -> bool {
         // What is kept has been decoded before; another kind cannot be in here.
-        let Some(data) = Data::read_again(inbox.store.packet(place)) else {
+        let Some(data) = Data::read_again(context.store.packet(place)) else {
             return true;
         };
         let view = data.head.view;
-        let care = history.care(view, sequence);
-        match care.duty {
+        let role = history.role(view, sequence);
+        match role.duty {
             Duty::Wait => return false,
             Duty::Deliver if held => return false,
-            Duty::Deliver => self.deliver_packet(&data, history, &mut inbox.desk),
-            Duty::Pass => inbox.desk.stats.discard_not_mine += 1,
+            Duty::Deliver => self.deliver_packet(&data, history, &mut context.delivery),
+            Duty::Pass => context.delivery.stats.discard_not_mine += 1,
         }
-        if sequence <= self.watermarks.stable_upto || !care.keeps {
-            inbox.store.free(place);
+        if sequence <= self.marks.stable_upto || !role.keeps {
+            context.store.free(place);
             self.set(sequence, Slot::Received);
         }
         true
@@ -85,30 +86,30 @@ impl ReceiveStream {
         &mut self,
         data: &Data<'_>,
         history: &History,
-        desk: &mut Desk<'_>,
+        delivery: &mut DeliveryContext<'_>,
     ) {
         let mut chunks = data.chunks();
         let mut next = chunks.next();
         while let Some(chunk) = next {
             let over = history.gave_up(data.head.view, chunk.group);
             if chunk.part == Part::Whole && !over {
-                next = deliver_run(self.id.origin, chunk, &mut chunks, desk);
+                next = deliver_run(self.id.origin, chunk, &mut chunks, delivery);
                 continue;
             }
             next = chunks.next();
-            if over || !desk.cursors.subscribed(chunk.group) {
+            if over || !delivery.cursors.subscribed(chunk.group) {
                 let ends = matches!(chunk.part, Part::Whole | Part::Last);
-                desk.stats.messages_filtered += u64::from(ends);
+                delivery.stats.messages_filtered += u64::from(ends);
                 continue;
             }
-            match self.reassembly.add(&chunk, desk.message_bytes_max) {
+            match self.reassembly.add(&chunk, delivery.message_bytes_max) {
                 Ok(true) => {
                     let bytes = self.reassembly.bytes();
-                    deliver_message(self.id.origin, &chunk, bytes, desk);
+                    deliver_message(self.id.origin, &chunk, bytes, delivery);
                     self.reassembly.reset();
                 }
                 Ok(false) => {}
-                Err(()) => desk.stats.discard_chunk += 1,
+                Err(()) => delivery.stats.discard_chunk += 1,
             }
         }
     }
@@ -119,29 +120,35 @@ fn deliver_run<'p>(
     sender: Origin,
     first: Chunk<'p>,
     chunks: &mut ChunkIter<'p>,
-    desk: &mut Desk<'_>,
+    delivery: &mut DeliveryContext<'_>,
 ) -> Option<Chunk<'p>> {
-    let expected = desk.cursors.expected(sender, first.group);
+    let expected = delivery.cursors.expected(sender, first.group);
     let run = expected.and_then(|expected| Run::begin(sender, first, expected, chunks));
     let Some(mut run) = run else {
-        deliver_message(sender, &first, first.content, desk);
+        deliver_message(sender, &first, first.content, delivery);
         return chunks.next();
     };
-    desk.out.deliver_run(&mut run);
-    run.by_ref().for_each(|message| desk.out.deliver(message));
+    delivery.out.deliver_run(&mut run);
+    run.by_ref()
+        .for_each(|message| delivery.out.deliver(message));
     let (messages, bytes, next) = run.end();
-    desk.stats.messages_delivered += messages;
-    desk.stats.bytes_delivered += bytes;
+    delivery.stats.messages_delivered += messages;
+    delivery.stats.bytes_delivered += bytes;
     next
 }
 
-fn deliver_message(sender: Origin, chunk: &Chunk<'_>, bytes: &[u8], desk: &mut Desk<'_>) {
-    let number = match desk.cursors.take(sender, chunk.group, chunk.message) {
+fn deliver_message(
+    sender: Origin,
+    chunk: &Chunk<'_>,
+    bytes: &[u8],
+    delivery: &mut DeliveryContext<'_>,
+) {
+    let number = match delivery.cursors.take(sender, chunk.group, chunk.message) {
         Verdict::Deliver(number) => number,
         Verdict::DeliverAfterLoss { first, number } => {
-            desk.stats.messages_lost += number - first;
+            delivery.stats.messages_lost += number - first;
             let (group, last) = (chunk.group, number - 1);
-            desk.events.push(Event::Lost {
+            delivery.events.push(Event::Lost {
                 group,
                 sender,
                 first,
@@ -151,7 +158,7 @@ fn deliver_message(sender: Origin, chunk: &Chunk<'_>, bytes: &[u8], desk: &mut D
         }
         Verdict::DeliverAfterAbsence { first, number } => {
             let (group, last) = (chunk.group, number - 1);
-            desk.events.push(Event::Missed {
+            delivery.events.push(Event::Missed {
                 group,
                 sender,
                 first,
@@ -160,17 +167,17 @@ fn deliver_message(sender: Origin, chunk: &Chunk<'_>, bytes: &[u8], desk: &mut D
             number
         }
         Verdict::Duplicate => {
-            desk.stats.duplicates += 1;
+            delivery.stats.duplicates += 1;
             return;
         }
         Verdict::NotSubscribed => {
-            desk.stats.messages_filtered += 1;
+            delivery.stats.messages_filtered += 1;
             return;
         }
     };
-    desk.stats.messages_delivered += 1;
-    desk.stats.bytes_delivered += bytes.len() as u64;
-    desk.out.deliver(Delivery {
+    delivery.stats.messages_delivered += 1;
+    delivery.stats.bytes_delivered += bytes.len() as u64;
+    delivery.out.deliver(Delivery {
         group: chunk.group,
         sender,
         number,

@@ -3,7 +3,7 @@
 
 use qsm_wire::SeqRange;
 
-use super::{Datagram, Inbox, ReceiveStream, Slot};
+use super::{Datagram, ReceiveStream, Slot, StreamContext};
 use crate::Instant;
 use crate::history::History;
 use crate::receive::Place;
@@ -19,18 +19,18 @@ impl ReceiveStream {
 
     /// Everything that has arrived has been read: what others have announced and is not here is
     /// missing, as far as there is room for it. The next packet in order needs none.
-    pub fn extend(&mut self, inbox: &mut Inbox<'_>) {
+    pub fn extend(&mut self, context: &mut StreamContext<'_>) {
         let head = u64::from(self.gaps.is_empty());
-        let room = u64::try_from(inbox.store.room_packets()).unwrap_or(u64::MAX);
+        let room = u64::try_from(context.store.room_packets()).unwrap_or(u64::MAX);
         let highest = self
             .announced
-            .min(self.contiguous.saturating_add(inbox.ahead_max))
+            .min(self.contiguous.saturating_add(context.ahead_max))
             .min(self.highest.saturating_add(room.max(head)));
         let Some(range) = SeqRange::new(self.highest + 1, highest) else {
             return;
         };
         if !self.gaps.is_full() {
-            self.open_gap(range, inbox);
+            self.open_gap(range, context);
         }
     }
 
@@ -47,9 +47,9 @@ impl ReceiveStream {
         sequence: u64,
         datagram: Datagram<'_>,
         history: &History,
-        inbox: &mut Inbox<'_>,
+        context: &mut StreamContext<'_>,
     ) -> Option<Place> {
-        if let Some(place) = inbox.store.keep(datagram) {
+        if let Some(place) = context.store.keep(datagram) {
             return Some(place);
         }
         let claimed = self.cached(history);
@@ -66,10 +66,10 @@ impl ReceiveStream {
             self.highest = top - 1;
             self.announced = self.announced.max(top);
             if let Slot::Kept(place) = slot {
-                inbox.store.free(place);
-                inbox.desk.stats.discard_memory += 1;
+                context.store.free(place);
+                context.delivery.stats.discard_memory += 1;
                 // Freeing one of several packets in a lent buffer makes no room yet.
-                let kept = inbox.store.keep(datagram);
+                let kept = context.store.keep(datagram);
                 if kept.is_some() {
                     return kept;
                 }

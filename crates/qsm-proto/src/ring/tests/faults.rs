@@ -1,8 +1,8 @@
 use std::time::Duration;
 
 use qsm_wire::{
-    Header, Hop, MemberIndex, Origin, RegionId, SeqRange, SlotHead, Summary, SummarySlot,
-    TokenHead, TokenWriter, ViewNumber,
+    Header, MemberIndex, Origin, RegionId, SeqRange, SlotHead, Summary, SummarySlot, TokenHead,
+    TokenWriter, ViewNumber,
 };
 
 use super::super::{Action, CALL};
@@ -244,12 +244,7 @@ fn members_of_an_older_view_do_not_hold_up_those_of_a_newer_one_for_long() {
 
 /// A token that a member claims to have made.
 fn forged(from: Origin, head: &TokenHead, slots: &[SlotHead], ranges: &[SeqRange]) -> Vec<u8> {
-    let header = Header {
-        cluster: config().cluster,
-        origin: from,
-        epoch: 0,
-        hop: Hop::Direct,
-    };
+    let header = config().template.header(from);
     let mut bytes = Vec::new();
     let suspects = [MemberIndex(60_000), MemberIndex(1)];
     let mut writer = TokenWriter::new(&header, head, &suspects, 1400, &mut bytes);

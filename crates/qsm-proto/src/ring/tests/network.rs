@@ -420,7 +420,7 @@ impl Network {
         }
         while let Some(transmit) = outbox.pop() {
             assert!(transmit.bytes.len() <= 1472 - 16, "too long for a datagram");
-            self.transmit(node, transmit.to, transmit.bytes);
+            self.transmit(node, transmit.to.address(), transmit.bytes);
         }
         self.schedule(node);
     }

@@ -201,7 +201,7 @@ impl Flush {
 
 fn marks(endpoint: &Endpoint) -> Vec<Mark> {
     let mark = |region: &qsm_proto::region::Region| {
-        let sender = region.sender.as_ref()?;
+        let sender = region.own_stream()?;
         Some(Mark {
             region: region.id(),
             sent_bytes: sender.counters().bytes + sender.unsent_bytes() as u64,
@@ -217,7 +217,7 @@ impl Mark {
     fn is_stable(&mut self, endpoint: &Endpoint) -> bool {
         let mut regions = endpoint.regions();
         let region = regions.find(|region| region.id() == self.region);
-        let Some(sender) = region.and_then(|region| region.sender.as_ref()) else {
+        let Some(sender) = region.and_then(|region| region.own_stream()) else {
             return true;
         };
         if self.highest.is_none() && sender.counters().bytes >= self.sent_bytes {

@@ -7,19 +7,19 @@ use crate::table::GroupTable;
 /// The regions of a group's current view (R018), ascending. Most groups have one or none, and pay
 /// for no list on the heap. Two variants, so that neither pays for a tag.
 #[derive(Debug, PartialEq, Eq)]
-enum Spread {
+enum GroupSpread {
     One(RegionId),
     /// None, or several.
     Many(Box<[RegionId]>),
 }
 
-impl Default for Spread {
+impl Default for GroupSpread {
     fn default() -> Self {
         Self::Many(Box::default())
     }
 }
 
-impl Spread {
+impl GroupSpread {
     fn regions(&self) -> &[RegionId] {
         match self {
             Self::One(region) => core::slice::from_ref(region),
@@ -41,7 +41,7 @@ impl Spread {
 /// application has entered the group as publisher. In one word that is never zero, a free place of
 /// the table costs no word of its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Numbering(NonZeroU64);
+pub(crate) struct Numbering(NonZeroU64);
 
 impl Numbering {
     fn new(next: u64, entered: bool) -> Self {
@@ -51,12 +51,12 @@ impl Numbering {
     }
 
     /// The number of the next message.
-    pub(super) fn next(self) -> u64 {
+    pub(crate) fn next(self) -> u64 {
         self.0.get() / 2
     }
 
     /// A message has been published.
-    pub(super) fn count(&mut self) {
+    pub(crate) fn count(&mut self) {
         *self = Self::new(self.next() + 1, self.entered());
     }
 
@@ -74,20 +74,20 @@ impl Default for Numbering {
 /// Where a group's messages go, and how many this node has sent in this life.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Route {
-    spread: Spread,
+    spread: GroupSpread,
     numbering: Numbering,
 }
 
 /// The routes of all groups that this node has to do with. An idle group costs 43 to 85 bytes
 /// (R146).
 #[derive(Debug, Default)]
-pub(super) struct Routes {
+pub(crate) struct Routes {
     routes: GroupTable<Route>,
 }
 
 impl Routes {
     /// A region has these groups now instead of those.
-    pub(super) fn replace(&mut self, region: RegionId, old: &[GroupId], new: &[GroupId]) {
+    pub(crate) fn replace(&mut self, region: RegionId, old: &[GroupId], new: &[GroupId]) {
         for group in old.iter().filter(|group| new.binary_search(group).is_err()) {
             let spread = &mut self.routes.entry(*group).spread;
             spread.change(|regions| regions.retain(|other| *other != region));
@@ -101,34 +101,34 @@ impl Routes {
     }
 
     /// The regions of a group.
-    pub(super) fn regions(&self, group: GroupId) -> &[RegionId] {
+    pub(crate) fn regions(&self, group: GroupId) -> &[RegionId] {
         let route = self.routes.get(group);
         route.map_or(&[], |route| route.spread.regions())
     }
 
     /// This node may publish to the group, or may not any more.
-    pub(super) fn enter(&mut self, group: GroupId, entered: bool) {
+    pub(crate) fn enter(&mut self, group: GroupId, entered: bool) {
         let route = self.routes.entry(group);
         route.numbering = Numbering::new(route.numbering.next(), entered);
     }
 
     /// The regions of a group and the number of its next message; `None` if this node may not
     /// publish to it.
-    pub(super) fn open(&mut self, group: GroupId) -> Option<(&[RegionId], &mut Numbering)> {
+    pub(crate) fn open(&mut self, group: GroupId) -> Option<(&[RegionId], &mut Numbering)> {
         let route = self.routes.get_mut(group)?;
         let entered = route.numbering.entered();
         entered.then_some((route.spread.regions(), &mut route.numbering))
     }
 
     /// The number of the next message to a group.
-    pub(super) fn next_number(&self, group: GroupId) -> u64 {
+    pub(crate) fn next_number(&self, group: GroupId) -> u64 {
         let route = self.routes.get(group);
         route.map_or(1, |route| route.numbering.next())
     }
 
     /// A new life numbers its messages from 1 again, and may not publish to a group before it has
     /// been named again: until then it has no regions, and messages would go nowhere.
-    pub(super) fn forget_numbers(&mut self) {
+    pub(crate) fn forget_numbers(&mut self) {
         for route in self.routes.values_mut() {
             route.numbering = Numbering::default();
         }

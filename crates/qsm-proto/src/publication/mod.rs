@@ -1,62 +1,68 @@
+//! Messages of this node on their way into streams: a group's regions, and the numbers of its
+//! messages.
+
+mod routes;
+
 use std::collections::BTreeMap;
 
-use qsm_wire::{GroupId, Opening, RegionId, StreamId};
+use qsm_wire::{GroupId, RegionId};
 
-use super::core::Core;
-use super::routes::Numbering;
+pub(crate) use self::routes::{Numbering, Routes};
+
+use crate::node::NodeState;
 use crate::region::Region;
 use crate::ring::RegionRing;
-use crate::send::{BlockPool, Message, Past, PushError, SendConfig, SendStream};
+use crate::send::{BlockPool, Message, PushError, SendConfig, SendStream};
 use crate::{Deliver, Delivery, Instant, PublishError};
 
 /// A group that is open for messages. What they have in common has been looked up: with a message
 /// of a hundred bytes that is more work than the message itself.
 #[derive(Debug)]
 pub struct Publication<'a> {
-    pub(super) now: Instant,
-    pub(super) group: GroupId,
-    pub(super) numbering: &'a mut Numbering,
+    pub(crate) now: Instant,
+    pub(crate) group: GroupId,
+    pub(crate) numbering: &'a mut Numbering,
     /// This node receives the group itself.
-    pub(super) subscribed: bool,
-    pub(super) way: Way<'a>,
-    pub(super) pool: &'a mut BlockPool,
-    pub(super) core: &'a mut Core,
+    pub(crate) subscribed: bool,
+    pub(crate) way: PublicationLanes<'a>,
+    pub(crate) pool: &'a mut BlockPool,
+    pub(crate) node: &'a mut NodeState,
 }
 
 /// The streams that a group's messages go on.
 #[derive(Debug)]
-pub(super) enum Way<'a> {
+pub(crate) enum PublicationLanes<'a> {
     /// No other node receives the group.
     Nowhere,
     /// That of its only region.
-    One(Lane<'a>),
+    One(StreamLane<'a>),
     /// Those of several regions.
-    Several(Lanes<'a>),
+    Several(StreamLanes<'a>),
 }
 
 /// A region's stream, and its ring if this node is a member.
 #[derive(Debug)]
-pub(super) struct Lane<'a> {
+pub(crate) struct StreamLane<'a> {
     region: RegionId,
     stream: &'a mut SendStream,
     ring: Option<&'a mut RegionRing>,
 }
 
 #[derive(Debug)]
-pub(super) struct Lanes<'a> {
+pub(crate) struct StreamLanes<'a> {
     ids: &'a [RegionId],
     regions: &'a mut BTreeMap<RegionId, Region>,
     forgotten: u64,
 }
 
 impl Publication<'_> {
-    /// Multicasts a message; as [`Endpoint::publish`](super::Endpoint::publish).
+    /// Multicasts a message; as [`Endpoint::publish`](crate::Endpoint::publish).
     ///
     /// # Errors
     /// The message has not been taken, and why.
     #[inline]
     pub fn push(&mut self, payload: &[u8], out: &mut dyn Deliver) -> Result<u64, PublishError> {
-        let max = self.core.config.limits.message_bytes;
+        let max = self.node.config.limits.message_bytes;
         let length = payload.len();
         if length > max {
             return Err(PublishError::TooLarge { length, max });
@@ -68,12 +74,14 @@ impl Publication<'_> {
             payload,
         };
         match &mut self.way {
-            Way::Nowhere => {}
-            Way::One(lane) => lane.push(self.now, self.pool, message)?,
-            Way::Several(lanes) => lanes.push(self.now, self.pool, self.core, message)?,
+            PublicationLanes::Nowhere => {}
+            PublicationLanes::One(lane) => lane.push(self.now, self.pool, message)?,
+            PublicationLanes::Several(lanes) => {
+                lanes.push(self.now, self.pool, self.node, message)?;
+            }
         }
         self.numbering.count();
-        self.core.stats.messages_published += 1;
+        self.node.stats.messages_published += 1;
         if self.subscribed {
             self.deliver(number, payload, out);
         }
@@ -81,32 +89,33 @@ impl Publication<'_> {
     }
 
     fn deliver(&mut self, number: u64, bytes: &[u8], out: &mut dyn Deliver) {
-        self.core.stats.messages_delivered += 1;
-        self.core.stats.bytes_delivered += bytes.len() as u64;
+        self.node.stats.messages_delivered += 1;
+        self.node.stats.bytes_delivered += bytes.len() as u64;
         out.deliver(Delivery {
             group: self.group,
-            sender: self.core.origin,
+            sender: self.node.origin,
             number,
             bytes,
         });
     }
 }
 
-impl<'a> Way<'a> {
+impl<'a> PublicationLanes<'a> {
     /// The way of a group of these regions. `forgotten`: the highest number of streams that have
     /// been forgotten.
-    pub(super) fn new(
-        (ids, regions): (&'a [RegionId], &'a mut BTreeMap<RegionId, Region>),
-        core: &Core,
+    pub(crate) fn new(
+        ids: &'a [RegionId],
+        regions: &'a mut BTreeMap<RegionId, Region>,
+        node: &NodeState,
         forgotten: u64,
     ) -> Self {
         match ids {
             [] => Self::Nowhere,
-            [id] => match regions.get_mut(id).filter(|region| region.receivers > 0) {
-                Some(region) => Self::One(Lane::new(*id, region, core, forgotten)),
+            [id] => match regions.get_mut(id).filter(|region| region.receivers() > 0) {
+                Some(region) => Self::One(StreamLane::new(*id, region, node, forgotten)),
                 None => Self::Nowhere,
             },
-            _ => Self::Several(Lanes {
+            _ => Self::Several(StreamLanes {
                 ids,
                 regions,
                 forgotten,
@@ -115,31 +124,14 @@ impl<'a> Way<'a> {
     }
 }
 
-impl<'a> Lane<'a> {
+impl<'a> StreamLane<'a> {
     /// With this node's stream in the region, opened behind `forgotten` if there is none yet.
-    fn new(id: RegionId, region: &'a mut Region, core: &Core, forgotten: u64) -> Self {
-        let member = region.history.me().is_some();
-        let newest = region.history.newest();
-        let stream = region.sender.get_or_insert_with(|| {
-            let header = core.header();
-            let stream = StreamId {
-                origin: header.origin,
-                channel: newest.channel(),
-            };
-            let opening = Opening {
-                view: newest.number(),
-                start: forgotten + 1,
-            };
-            let past = Past {
-                highest: forgotten,
-                openings: vec![opening],
-            };
-            SendStream::resume(SendConfig::new(&core.config), header, stream, past)
-        });
+    fn new(id: RegionId, region: &'a mut Region, node: &NodeState, forgotten: u64) -> Self {
+        let (stream, ring) = region.sending(node, forgotten);
         Self {
             region: id,
             stream,
-            ring: member.then_some(&mut region.ring),
+            ring,
         }
     }
 
@@ -166,18 +158,18 @@ impl<'a> Lane<'a> {
     }
 }
 
-impl Lanes<'_> {
+impl StreamLanes<'_> {
     /// Puts a message on the streams of all regions, or on none.
     fn push(
         &mut self,
         now: Instant,
         pool: &mut BlockPool,
-        core: &Core,
+        node: &NodeState,
         message: Message<'_>,
     ) -> Result<(), PublishError> {
-        self.check_rooms(pool, core, message.payload.len())?;
+        self.check_rooms(pool, node, message.payload.len())?;
         for id in self.ids {
-            if let Some(mut lane) = self.lane(*id, core) {
+            if let Some(mut lane) = self.lane(*id, node) {
                 lane.push(now, pool, message)?;
             }
         }
@@ -188,12 +180,12 @@ impl Lanes<'_> {
     fn check_rooms(
         &mut self,
         pool: &BlockPool,
-        core: &Core,
+        node: &NodeState,
         length: usize,
     ) -> Result<(), PublishError> {
         let (mut count, mut needed) = (0, Some(0));
         for id in self.ids {
-            let Some(lane) = self.lane(*id, core) else {
+            let Some(lane) = self.lane(*id, node) else {
                 continue;
             };
             count += 1;
@@ -202,7 +194,7 @@ impl Lanes<'_> {
                 .map(|(all, more)| all + more);
         }
         let share = pool.limit_blocks() / count.max(1);
-        let max = SendConfig::new(&core.config).message_bytes_max(share);
+        let max = SendConfig::new(&node.config).message_bytes_max(share);
         if count > 1 && length > max {
             return Err(PublishError::TooLarge { length, max });
         }
@@ -214,8 +206,8 @@ impl Lanes<'_> {
     }
 
     /// The region's, if somebody else receives there.
-    fn lane(&mut self, id: RegionId, core: &Core) -> Option<Lane<'_>> {
+    fn lane(&mut self, id: RegionId, node: &NodeState) -> Option<StreamLane<'_>> {
         let region = self.regions.get_mut(&id)?;
-        (region.receivers > 0).then(|| Lane::new(id, region, core, self.forgotten))
+        (region.receivers() > 0).then(|| StreamLane::new(id, region, node, self.forgotten))
     }
 }

@@ -6,16 +6,16 @@ use qsm_wire::{RegionId, ViewNumber};
 /// service that starts without memory may hear from others that it is still leaving one.
 /// Rule R-VIEW-11.
 #[derive(Debug, Default)]
-pub(super) struct Departures {
+pub(crate) struct PastDepartures {
     left: BTreeMap<RegionId, ViewNumber>,
 }
 
 /// Regions remembered. Numbers grow: the oldest is forgotten first.
 const DEPARTURES_MAX: usize = 4096;
 
-impl Departures {
+impl PastDepartures {
     /// This node is out of the region that it was leaving since this view.
-    pub(super) fn note(&mut self, region: RegionId, left: ViewNumber) {
+    pub(crate) fn note(&mut self, region: RegionId, left: ViewNumber) {
         self.left.insert(region, left);
         if self.left.len() > DEPARTURES_MAX {
             self.left.pop_first();
@@ -23,12 +23,12 @@ impl Departures {
     }
 
     /// Whether a departure that begins with this view is over.
-    pub(super) fn done(&self, region: RegionId, left: Option<ViewNumber>) -> bool {
+    pub(crate) fn done(&self, region: RegionId, left: Option<ViewNumber>) -> bool {
         left.is_some() && self.left.get(&region).copied() == left
     }
 
     /// A new life has left nothing.
-    pub(super) fn clear(&mut self) {
+    pub(crate) fn clear(&mut self) {
         self.left.clear();
     }
 }
@@ -40,7 +40,7 @@ mod tests {
     // Rule R-VIEW-11.
     #[test]
     fn a_departure_is_over_only_where_it_began_with_this_view() {
-        let mut departures = Departures::default();
+        let mut departures = PastDepartures::default();
         departures.note(RegionId(3), ViewNumber(7));
         assert!(departures.done(RegionId(3), Some(ViewNumber(7))));
         assert!(!departures.done(RegionId(3), Some(ViewNumber(9))));

@@ -2,12 +2,12 @@ use std::collections::BTreeMap;
 
 use qsm_wire::ChannelId;
 
-use crate::send::Past;
+use super::Past;
 
 /// What this node has sent, in this life, on channels that it does not know any more. Numbers on
 /// a channel go on where they ended, and members that leave its region still ask where that was.
 #[derive(Debug, Default)]
-pub(super) struct Pasts {
+pub(crate) struct PastStreams {
     pasts: BTreeMap<ChannelId, Past>,
     /// The highest number on a channel that is not remembered.
     forgotten: u64,
@@ -16,9 +16,9 @@ pub(super) struct Pasts {
 /// Channels remembered. On others numbers begin beyond all that were ever given there.
 const PASTS_MAX: usize = 4096;
 
-impl Pasts {
+impl PastStreams {
     /// A stream ends; the one on the oldest channel is forgotten if there are too many.
-    pub(super) fn keep(&mut self, channel: ChannelId, past: Past) {
+    pub(crate) fn keep(&mut self, channel: ChannelId, past: Past) {
         if past.highest == 0 {
             return;
         }
@@ -30,28 +30,28 @@ impl Pasts {
         }
     }
 
-    /// What has been sent there; `None`: nothing, if [`Pasts::complete`].
-    pub(super) fn get(&self, channel: ChannelId) -> Option<&Past> {
+    /// What has been sent there; `None`: nothing, if [`PastStreams::complete`].
+    pub(crate) fn get(&self, channel: ChannelId) -> Option<&Past> {
         self.pasts.get(&channel)
     }
 
     /// The channel is known again.
-    pub(super) fn take(&mut self, channel: ChannelId) -> Option<Past> {
+    pub(crate) fn take(&mut self, channel: ChannelId) -> Option<Past> {
         self.pasts.remove(&channel)
     }
 
     /// Whether nothing has been forgotten.
-    pub(super) fn complete(&self) -> bool {
+    pub(crate) fn complete(&self) -> bool {
         self.forgotten == 0
     }
 
     /// Numbers up to here may have been given on a channel that is not remembered.
-    pub(super) fn forgotten(&self) -> u64 {
+    pub(crate) fn forgotten(&self) -> u64 {
         self.forgotten
     }
 
     /// A new life has sent nothing.
-    pub(super) fn clear(&mut self) {
+    pub(crate) fn clear(&mut self) {
         *self = Self::default();
     }
 }
@@ -74,7 +74,7 @@ mod tests {
 
     #[test]
     fn what_is_forgotten_leaves_its_highest_number() {
-        let mut pasts = Pasts::default();
+        let mut pasts = PastStreams::default();
         pasts.keep(ChannelId(9), past(0));
         assert_eq!(pasts.get(ChannelId(9)), None);
         for channel in 1..=4096 {

@@ -3,9 +3,10 @@
 use qsm_wire::GroupId;
 use qsm_wire::membership::{QueryKind, Role};
 
-use super::publication::{Publication, Way};
 use super::{Closing, Endpoint};
-use crate::send::{SendConfig, SendStream};
+use crate::publication::{Publication, PublicationLanes};
+use crate::region::Region;
+use crate::send::SendConfig;
 use crate::{Deliver, Event, Instant, PublishError};
 
 /// How long a closing node waits for its messages to become stable.
@@ -19,7 +20,7 @@ impl Endpoint {
         let asked = (role == Role::Publisher).then(|| names.clone());
         let request = self
             .membership
-            .enter(now, role, names, &mut self.core.outbox);
+            .enter(now, role, names, &mut self.node.outbox);
         if let Some(names) = asked {
             self.publishing.insert(request, names);
         }
@@ -37,10 +38,10 @@ impl Endpoint {
         }
         let request = self
             .membership
-            .exit(now, role, names, &mut self.core.outbox);
+            .exit(now, role, names, &mut self.node.outbox);
         if let Some(names) = given_up {
             names.iter().for_each(|name| self.forget_former(name));
-            self.exiting.insert(request, names);
+            self.subscriptions.begin_exit(request, names);
             self.subscribe();
         }
         request
@@ -49,7 +50,7 @@ impl Endpoint {
     /// Asks the membership service for a list; an event will bear the returned number.
     pub fn query(&mut self, now: Instant, kind: QueryKind) -> u32 {
         let now = self.advance(now);
-        self.membership.query(now, kind, &mut self.core.outbox)
+        self.membership.query(now, kind, &mut self.node.outbox)
     }
 
     /// A group's number, known from [`Event::Done`] on.
@@ -63,8 +64,8 @@ impl Endpoint {
     pub fn members(&self, group: GroupId) -> u32 {
         let regions = self.routes.regions(group).iter();
         let receivers: usize = regions
-            .filter_map(|id| self.regions.get(id))
-            .map(|region| region.receivers)
+            .filter_map(|id| self.regions.get(*id))
+            .map(Region::receivers)
             .sum();
         u32::try_from(receivers).unwrap_or(u32::MAX)
     }
@@ -103,10 +104,10 @@ impl Endpoint {
             now,
             group,
             numbering,
-            subscribed: self.core.cursors.subscribed(group),
-            way: Way::new((regions, &mut self.regions), &self.core, forgotten),
+            subscribed: self.node.cursors.subscribed(group),
+            way: PublicationLanes::new(regions, self.regions.by_id(), &self.node, forgotten),
             pool: &mut self.pool,
-            core: &mut self.core,
+            node: &mut self.node,
         })
     }
 
@@ -114,19 +115,19 @@ impl Endpoint {
     #[must_use]
     pub fn room_bytes(&self, group: GroupId) -> usize {
         let regions = self.routes.regions(group).iter();
-        let regions = regions.filter_map(|id| self.regions.get(id));
-        let regions = regions.filter(|region| region.receivers > 0);
+        let regions = regions.filter_map(|id| self.regions.get(*id));
+        let regions = regions.filter(|region| region.receivers() > 0);
         // Each has a copy of its own.
         let share = self.pool.free_blocks() / regions.clone().count().max(1);
-        let fresh = SendConfig::new(&self.core.config).message_bytes_max(share);
-        let rooms = regions.map(|region| match &region.sender {
+        let fresh = SendConfig::new(&self.node.config).message_bytes_max(share);
+        let rooms = regions.map(|region| match region.own_stream() {
             Some(sender) => sender.room_bytes(share),
             None => fresh,
         });
         rooms
             .min()
             .unwrap_or(usize::MAX)
-            .min(self.core.config.limits.message_bytes)
+            .min(self.node.config.limits.message_bytes)
     }
 
     /// Leaves the cluster once all that was published is stable, or after ten seconds.
@@ -137,10 +138,8 @@ impl Endpoint {
                 until: now.after(CLOSE_PATIENCE),
                 said: false,
             });
-            for region in self.regions.values_mut() {
-                if let Some(sender) = &mut region.sender {
-                    sender.finish(now);
-                }
+            for region in self.regions.iter_mut() {
+                region.finish(now);
             }
         }
     }
@@ -148,38 +147,36 @@ impl Endpoint {
     /// Whether a closed node has said goodbye and nothing is left to do.
     #[must_use]
     pub fn is_closed(&self) -> bool {
-        let gone = self.membership.is_gone(self.now);
-        self.closing.is_some_and(|closing| closing.said) && gone && self.core.outbox.is_empty()
+        let gone = self.membership.is_gone(self.node.now);
+        self.closing.is_some_and(|closing| closing.said) && gone && self.node.outbox.is_empty()
     }
 
     /// Whether all that was published has been received by all.
     #[must_use]
     pub fn is_stable(&self) -> bool {
-        self.regions
-            .values()
-            .filter_map(|region| region.sender.as_ref())
-            .all(SendStream::is_idle)
+        self.regions.iter().all(Region::stable)
     }
 
-    pub(super) fn go_on_closing(&mut self, now: Instant) {
+    pub(super) fn go_on_closing(&mut self) {
+        let now = self.node.now;
         let stable = self.is_stable();
         let Some(closing) = &mut self.closing else {
             return;
         };
         if !closing.said && (stable || now >= closing.until) {
             closing.said = true;
-            self.membership.goodbye(now, &mut self.core.outbox);
+            self.membership.goodbye(now, &mut self.node.outbox);
         }
     }
 
     pub(super) fn done(&mut self, request: u32) {
-        self.exiting.remove(&request);
+        self.subscriptions.end_exit(request);
         for name in self.publishing.remove(&request).into_iter().flatten() {
             let wanted = self.membership.wants(Role::Publisher, &name);
             if let Some(group) = self.membership.group(&name).filter(|_| wanted) {
                 self.routes.enter(group, true);
             }
         }
-        self.core.events.push(Event::Done { request });
+        self.node.events.push(Event::Done { request });
     }
 }

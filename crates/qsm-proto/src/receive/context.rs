@@ -1,17 +1,17 @@
 //! What streams need of their node while they take packets and deliver messages.
 
 use super::{Cursors, Store};
-use crate::repair::{Appetite, Backoff};
+use crate::repair::{RequestBackoff, RequestWindow};
 use crate::stats::RepairTimes;
 use crate::{Deliver, Events, Instant, Random, Recovery, Stats};
 
 /// What a stream needs of its node while it takes packets.
 #[derive(Debug)]
-pub struct Inbox<'a> {
+pub struct StreamContext<'a> {
     /// The time.
     pub now: Instant,
     /// When gaps found now are asked for first.
-    pub asking: Asking<'a>,
+    pub timing: RequestTiming<'a>,
     /// Largest distance from what is contiguous, packets.
     pub ahead_max: u64,
     /// Memory for packets.
@@ -19,18 +19,18 @@ pub struct Inbox<'a> {
     /// How long repairs take.
     pub repairs: &'a mut RepairTimes,
     /// How many packets are asked for at once.
-    pub appetite: &'a mut Appetite,
+    pub request_window: &'a mut RequestWindow,
     /// Where messages go.
-    pub desk: Desk<'a>,
+    pub delivery: DeliveryContext<'a>,
 }
 
 /// What decides when a gap is asked for first.
 #[derive(Debug)]
-pub struct Asking<'a> {
+pub struct RequestTiming<'a> {
     /// Recovery by requests, and its times.
     pub recovery: &'a Recovery,
     /// How widespread losses are in the region.
-    pub backoff: &'a Backoff,
+    pub backoff: &'a RequestBackoff,
     /// The region's size.
     pub members: usize,
     /// For the back-off.
@@ -38,7 +38,7 @@ pub struct Asking<'a> {
 }
 
 /// What a stream needs of its node while it delivers messages.
-pub struct Desk<'a> {
+pub struct DeliveryContext<'a> {
     /// Where each sender is in each group.
     pub cursors: &'a mut Cursors,
     /// Counters.
@@ -51,28 +51,28 @@ pub struct Desk<'a> {
     pub message_bytes_max: usize,
 }
 
-impl core::fmt::Debug for Desk<'_> {
+impl core::fmt::Debug for DeliveryContext<'_> {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        f.debug_struct("Desk").finish_non_exhaustive()
+        f.debug_struct("DeliveryContext").finish_non_exhaustive()
     }
 }
 
-impl Inbox<'_> {
+impl StreamContext<'_> {
     /// When a gap found now is asked for first (R-NAK-1): at the age at which it is no mere
     /// reordering, and later if many miss it.
     pub(super) fn first_request(&mut self) -> Instant {
-        let Asking { recovery, .. } = self.asking;
+        let RequestTiming { recovery, .. } = self.timing;
         if !recovery.fast {
             return Instant::NEVER;
         }
         let round_trip = self.repairs.round_trip();
         let guard = recovery.guard(self.repairs);
-        let Asking {
+        let RequestTiming {
             backoff,
             members,
             random,
             ..
-        } = &mut self.asking;
+        } = &mut self.timing;
         self.now
             .after(guard)
             .after(backoff.draw(round_trip, *members, random))

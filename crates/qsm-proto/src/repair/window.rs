@@ -9,7 +9,7 @@ use crate::Instant;
 /// take is learned as TCP does (RFC 5681): the window grows with every repair, and is halved when
 /// repairs do not come in time.
 #[derive(Debug)]
-pub struct Appetite {
+pub struct RequestWindow {
     window: u64,
     /// Up to here the window grows by one with every repair, beyond with every window of them.
     threshold: u64,
@@ -30,7 +30,7 @@ const LEAST_ONE_IN: u128 = 8;
 /// More than the credit of any receiver.
 const MOST: u64 = 1 << 16;
 
-impl Appetite {
+impl RequestWindow {
     /// How many more packets may be asked for while so many are.
     #[must_use]
     pub fn room(&self, asked: u64) -> u64 {
@@ -48,7 +48,7 @@ impl Appetite {
 
     /// Packets that were asked for have not come in time; `age`: those asked for before are no
     /// news for so long. `received`: how many packets have come here so far.
-    pub fn starved(&mut self, now: Instant, age: Duration, received: u64) {
+    pub fn timed_out(&mut self, now: Instant, age: Duration, received: u64) {
         let passed = now.since(self.halved);
         if passed < age {
             return;
@@ -64,7 +64,7 @@ impl Appetite {
     }
 }
 
-impl Default for Appetite {
+impl Default for RequestWindow {
     fn default() -> Self {
         Self {
             window: START,
@@ -83,36 +83,37 @@ mod tests {
     // Rule R-NAK-10.
     #[test]
     fn grows_with_repairs_and_is_halved_once_when_they_do_not_come() {
-        let mut appetite = Appetite::default();
-        assert_eq!(appetite.room(0), START);
+        let mut request_window = RequestWindow::default();
+        assert_eq!(request_window.room(0), START);
         let upto = 4 * LEAST;
-        (START..upto).for_each(|_| appetite.repaired());
-        assert_eq!(appetite.room(10), upto - 10);
+        (START..upto).for_each(|_| request_window.repaired());
+        assert_eq!(request_window.room(10), upto - 10);
         let age = Duration::from_millis(2);
-        appetite.starved(Instant(5_000_000), age, 0);
-        appetite.starved(Instant(6_000_000), age, 0);
-        assert_eq!(appetite.room(0), upto / 2);
-        (0..upto / 2).for_each(|_| appetite.repaired());
-        assert_eq!(appetite.room(0), upto / 2 + 1);
-        (1..=10).for_each(|at| appetite.starved(Instant(10_000_000 * at), age, 0));
-        assert_eq!(appetite.room(0), LEAST);
-        assert_eq!(appetite.room(LEAST + 1), 0);
+        request_window.timed_out(Instant(5_000_000), age, 0);
+        request_window.timed_out(Instant(6_000_000), age, 0);
+        assert_eq!(request_window.room(0), upto / 2);
+        (0..upto / 2).for_each(|_| request_window.repaired());
+        assert_eq!(request_window.room(0), upto / 2 + 1);
+        (1..=10).for_each(|at| request_window.timed_out(Instant(10_000_000 * at), age, 0));
+        assert_eq!(request_window.room(0), LEAST);
+        assert_eq!(request_window.room(LEAST + 1), 0);
     }
 
     // Rule R-NAK-10.
     #[test]
     fn beside_many_packets_that_come_losses_are_no_reason_to_hold_back() {
-        let mut appetite = Appetite::default();
-        (0..5000).for_each(|_| appetite.repaired());
+        let mut request_window = RequestWindow::default();
+        (0..5000).for_each(|_| request_window.repaired());
         let age = Duration::from_millis(2);
         // A thousand packets in a millisecond, thus 2000 in the time of a retry.
-        let starve = |appetite: &mut Appetite, ms: u64| {
-            appetite.starved(Instant(ms * 1_000_000), age, ms * 1000);
+        let starve = |request_window: &mut RequestWindow, ms: u64| {
+            request_window.timed_out(Instant(ms * 1_000_000), age, ms * 1000);
         };
-        (1..=10).for_each(|step| starve(&mut appetite, step * 10));
-        assert_eq!(appetite.room(0), 2000 / 8);
+        (1..=10).for_each(|step| starve(&mut request_window, step * 10));
+        assert_eq!(request_window.room(0), 2000 / 8);
         // And none for a second.
-        (1..=10).for_each(|step| appetite.starved(Instant(step * 1_000_000_000), age, 100_000));
-        assert_eq!(appetite.room(0), LEAST);
+        (1..=10)
+            .for_each(|step| request_window.timed_out(Instant(step * 1_000_000_000), age, 100_000));
+        assert_eq!(request_window.room(0), LEAST);
     }
 }

@@ -6,7 +6,7 @@ use crate::{Instant, Pace};
 /// How fast this node receives new packets, and whether it objects to more (R103; algorithms (c)
 /// 1: receivers say what they can take, not what they happen to get).
 #[derive(Debug)]
-pub(super) struct Meter {
+pub(crate) struct ReceiveMeter {
     interval: Duration,
     faithful: bool,
     /// Packets per interval, the newest last; at most [`SAMPLES`].
@@ -21,8 +21,8 @@ const SAMPLES: usize = 10;
 /// How long a node objects after its kernel dropped packets.
 const OBJECTION: Duration = Duration::from_secs(1);
 
-impl Meter {
-    pub(super) fn new(pace: &Pace, now: Instant) -> Self {
+impl ReceiveMeter {
+    pub(crate) fn new(pace: &Pace, now: Instant) -> Self {
         Self {
             interval: pace.rate_interval.max(Duration::from_millis(1)),
             faithful: pace.faithful_rate,
@@ -34,18 +34,18 @@ impl Meter {
     }
 
     /// So many new packets have arrived.
-    pub(super) fn count(&mut self, now: Instant, packets: usize) {
+    pub(crate) fn count(&mut self, now: Instant, packets: usize) {
         self.close_intervals(now);
         self.current += u64::try_from(packets).unwrap_or(u64::MAX);
     }
 
     /// The kernel has dropped packets.
-    pub(super) fn object(&mut self, now: Instant) {
+    pub(crate) fn object(&mut self, now: Instant) {
         self.objects_until = now.after(OBJECTION);
     }
 
     /// What to say in the token, packets per second; `u32::MAX` for no objection (R-RATE-2).
-    pub(super) fn advertised(&mut self, now: Instant) -> u32 {
+    pub(crate) fn advertised(&mut self, now: Instant) -> u32 {
         self.close_intervals(now);
         if !self.faithful && now >= self.objects_until {
             return u32::MAX;
@@ -89,7 +89,7 @@ mod tests {
             rate_interval: Duration::from_millis(10),
             ..Pace::default()
         };
-        let mut meter = Meter::new(&pace, Instant(0));
+        let mut meter = ReceiveMeter::new(&pace, Instant(0));
         for packet in 0..1000u64 {
             meter.count(Instant(packet * 100_000), 1);
         }

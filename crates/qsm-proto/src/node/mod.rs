@@ -1,35 +1,50 @@
-use core::time::Duration;
-use std::net::SocketAddr;
+//! State of a node that its regions share: configuration, memory, budgets, counters, the time.
 
-use qsm_wire::{Header, Hop, Origin};
+mod meter;
+
+use core::time::Duration;
+
+use qsm_wire::{Header, HeaderTemplate, Origin};
+
+pub(crate) use self::meter::ReceiveMeter;
 
 use crate::outbox::Outbox;
-use crate::receive::{Asking, Cursors, Desk, Inbox, Store};
-use crate::repair::{Appetite, Backoff, Budget, REQUEST_COST, Recent};
+use crate::receive::{Cursors, DeliveryContext, RequestTiming, Store, StreamContext};
+use crate::repair::{
+    Budget, REQUEST_COST, RecentRepairs, RepairSender, RequestBackoff, RequestWindow,
+};
+use crate::ring::Action;
 use crate::stats::{RepairTimes, Times};
 use crate::{Config, Deliver, Events, Instant, Random, Seed, Stats};
 
-/// What all parts of a node share: configuration, memory, budgets, counters.
+/// State that all regions of a node share.
 #[derive(Debug)]
-pub(super) struct Core {
-    pub(super) config: Config,
-    pub(super) origin: Origin,
-    cluster: u32,
-    pub(super) store: Store,
-    pub(super) cursors: Cursors,
-    pub(super) stats: Stats,
-    pub(super) events: Events,
-    pub(super) outbox: Outbox,
-    pub(super) repair_budget: Budget,
-    pub(super) request_budget: Budget,
+pub(crate) struct NodeState {
+    /// The time of the present input.
+    pub(crate) now: Instant,
+    pub(crate) config: Config,
+    pub(crate) origin: Origin,
+    template: HeaderTemplate,
+    pub(crate) store: Store,
+    pub(crate) cursors: Cursors,
+    pub(crate) stats: Stats,
+    pub(crate) events: Events,
+    pub(crate) outbox: Outbox,
+    pub(crate) meter: ReceiveMeter,
+    /// Streams received, of all regions.
+    pub(crate) streams: usize,
+    repair_budget: Budget,
+    pub(crate) request_budget: Budget,
     /// Not before then are requests made again.
-    pub(super) requests_from: Instant,
-    pub(super) recent: Recent,
-    pub(super) repairs: RepairTimes,
+    pub(crate) requests_from: Instant,
+    recent: RecentRepairs,
+    pub(crate) repairs: RepairTimes,
     /// All but those of repairs.
-    pub(super) times: Times,
-    pub(super) appetite: Appetite,
+    pub(crate) times: Times,
+    pub(crate) request_window: RequestWindow,
     random: Random,
+    /// Emptied list for reuse.
+    pub(crate) actions: Vec<Action>,
 }
 
 /// More in flight than this only fills queues: it is 3 ms of 10 Gbit/s, and what stays in a
@@ -45,71 +60,80 @@ const REQUESTS_PER_ROUND_TRIP: u32 = 4;
 /// But they do not wait for longer.
 const REQUESTS_REST_MAX: Duration = Duration::from_millis(1);
 
-impl Core {
-    pub(super) fn new(config: Config, seed: Seed, now: Instant) -> Self {
+impl NodeState {
+    pub(crate) fn new(config: Config, seed: Seed, now: Instant) -> Self {
         Self {
+            now,
             origin: Origin {
                 node: config.node,
                 ..Origin::default()
             },
-            cluster: config.cluster_number(),
+            template: config.header_template(),
             store: Store::new(config.datagram_bytes, config.limits.receive_bytes),
             cursors: Cursors::default(),
             stats: Stats::default(),
             events: Events::default(),
             outbox: Outbox::new(),
+            meter: ReceiveMeter::new(&config.pace, now),
+            streams: 0,
             repair_budget: repair_budget(&config, now),
             request_budget: request_budget(&config, now),
             requests_from: Instant(0),
-            recent: Recent::new(),
+            recent: RecentRepairs::new(),
             repairs: RepairTimes::default(),
             times: Times::default(),
-            appetite: Appetite::default(),
+            request_window: RequestWindow::default(),
             random: Random::new(seed, "backoff"),
+            actions: Vec::new(),
             config,
         }
     }
 
-    pub(super) fn header(&self) -> Header {
-        Header {
-            cluster: self.cluster,
-            origin: self.origin,
-            epoch: 0,
-            hop: Hop::Direct,
-        }
+    pub(crate) fn header(&self) -> Header {
+        self.template.header(self.origin)
     }
 
-    pub(super) fn cluster(&self) -> u32 {
-        self.cluster
+    pub(crate) fn cluster(&self) -> u32 {
+        self.template.cluster()
+    }
+
+    /// Whether requests for repair are made and answered at once, not only by tokens.
+    pub(crate) fn fast(&self) -> bool {
+        self.config.recovery.fast
     }
 
     /// Age of a gap before it is asked for: long enough for what is only out of order.
-    pub(super) fn guard(&self) -> Duration {
+    pub(crate) fn guard(&self) -> Duration {
         self.config.recovery.guard(&self.repairs)
     }
 
     /// Time to the first retry of a request.
-    pub(super) fn retry(&self) -> Duration {
+    pub(crate) fn retry(&self) -> Duration {
         self.config.recovery.retry(&self.repairs)
     }
 
+    /// Whether there is room for another stream.
+    pub(crate) fn has_room_for_stream(&self) -> bool {
+        self.streams < self.config.limits.streams
+    }
+
     /// Requests have been made: the next ones wait for others to go with them. Rule R-NAK-12.
-    pub(super) fn rest_from_requests(&mut self, now: Instant) {
+    pub(crate) fn rest_from_requests(&mut self) {
         if self.config.recovery.fast {
             let rest = self.repairs.round_trip() / REQUESTS_PER_ROUND_TRIP;
-            self.requests_from = now.after(rest.min(REQUESTS_REST_MAX));
+            self.requests_from = self.now.after(rest.min(REQUESTS_REST_MAX));
         }
     }
 
     /// A new packet has been received: with them grows what may be asked for. Rule R-NAK-7.
-    pub(super) fn earn_requests(&mut self) {
+    pub(crate) fn earn_requests(&mut self) {
         if self.config.recovery.fast {
             self.request_budget.earn(1);
         }
     }
 
     /// New packets have been sent or received: with them grows what may be repaired. Rule R-NAK-7.
-    pub(super) fn earn_repairs(&mut self, bytes: usize) {
+    pub(crate) fn earn_repairs(&mut self, bytes: usize) {
         if self.config.recovery.fast {
             self.repair_budget.earn(bytes as u64 / REPAIRED_ONE_IN);
         }
@@ -118,7 +142,7 @@ impl Core {
     /// The receive buffer that this node offers to the senders of a region: half of what the
     /// kernel granted, because it counts its own overhead into it, no more than can be kept here
     /// until everybody has it, and no more than is useful.
-    pub(super) fn credit_bytes(&self) -> u32 {
+    pub(crate) fn credit_bytes(&self) -> u32 {
         let kernel = self.config.receive_buffer_bytes / 2;
         let kept = self.store.limit_bytes();
         u32::try_from(kernel.min(kept))
@@ -127,7 +151,7 @@ impl Core {
     }
 
     /// Whether there is memory to keep, besides what is kept, as much as senders may send.
-    pub(super) fn has_room(&self) -> bool {
+    pub(crate) fn has_room(&self) -> bool {
         let credit = usize::try_from(self.credit_bytes()).unwrap_or(usize::MAX);
         self.store
             .room_packets()
@@ -135,16 +159,28 @@ impl Core {
             >= credit
     }
 
-    /// What the streams of a region with this back-off and that many members work with.
-    pub(super) fn inbox<'a>(
+    /// Sends packets again; and the memory that received ones are kept in.
+    pub(crate) fn repairs(&mut self) -> (RepairSender<'_>, &Store) {
+        let repairs = RepairSender {
+            now: self.now,
+            budget: &mut self.repair_budget,
+            recent: &mut self.recent,
+            outbox: &mut self.outbox,
+            stats: &mut self.stats,
+        };
+        (repairs, &self.store)
+    }
+
+    /// Lends the streams of a region with this back-off and that many members what they work with.
+    pub(crate) fn stream_context<'a>(
         &'a mut self,
-        now: Instant,
-        (backoff, members): (&'a Backoff, usize),
+        backoff: &'a RequestBackoff,
+        members: usize,
         out: &'a mut dyn Deliver,
-    ) -> Inbox<'a> {
-        Inbox {
-            now,
-            asking: Asking {
+    ) -> StreamContext<'a> {
+        StreamContext {
+            now: self.now,
+            timing: RequestTiming {
                 recovery: &self.config.recovery,
                 backoff,
                 members,
@@ -153,8 +189,8 @@ impl Core {
             ahead_max: self.config.limits.ahead_packets,
             store: &mut self.store,
             repairs: &mut self.repairs,
-            appetite: &mut self.appetite,
-            desk: Desk {
+            request_window: &mut self.request_window,
+            delivery: DeliveryContext {
                 cursors: &mut self.cursors,
                 stats: &mut self.stats,
                 events: &mut self.events,
@@ -173,31 +209,4 @@ fn repair_budget(config: &Config, now: Instant) -> Budget {
 fn request_budget(config: &Config, now: Instant) -> Budget {
     let requests = config.recovery.requests_per_second;
     Budget::new(requests.saturating_mul(REQUEST_COST), REQUEST_COST, now)
-}
-
-/// Sends a repair if the budget allows it. Takes the parts of the core one by one, because the
-/// packet may lie in the core's own store.
-pub(super) fn send_repair(
-    (budget, outbox, stats): (&mut Budget, &mut Outbox, &mut Stats),
-    now: Instant,
-    to: SocketAddr,
-    hop: Hop,
-    packet: &[u8],
-) -> bool {
-    if !budget.take(now, packet.len() as u64) {
-        stats.repairs_over_budget += 1;
-        return false;
-    }
-    outbox.push(crate::Reason::Repair, to, |bytes| {
-        bytes.extend_from_slice(packet);
-        hop.stamp(bytes);
-    });
-    let counter = match hop {
-        Hop::SenderRepair => &mut stats.repairs_sender_sent,
-        Hop::Push => &mut stats.repairs_push_sent,
-        Hop::PullRepair => &mut stats.repairs_pull_sent,
-        _ => &mut stats.repairs_cacher_sent,
-    };
-    *counter += 1;
-    true
 }

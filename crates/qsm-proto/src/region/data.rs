@@ -1,0 +1,245 @@
+//! Packets of streams: data and heartbeats.
+
+use std::net::SocketAddr;
+
+use qsm_wire::{DataHeader, Heartbeat, Hop, Origin};
+
+use super::{Region, RegionCx};
+use crate::Deliver;
+use crate::history::Duty;
+use crate::node::NodeState;
+use crate::receive::{Arrival, Incoming, ReceiveStream, SEQUENCE_MAX, StreamMarks};
+
+/// How long a dead sender's stream is remembered after everything of it is stable.
+const LINGER: core::time::Duration = core::time::Duration::from_secs(30);
+
+/// Weight of what a heartbeat says of a stream.
+#[derive(Debug, Clone, Copy)]
+struct Word {
+    /// The sender of the stream speaks.
+    own: bool,
+    /// A member speaks that is not the sender.
+    witness: bool,
+    /// The stream is over.
+    over: bool,
+}
+
+impl RegionCx<'_> {
+    /// Takes a data packet; `held`: its messages wait for those of another region. Returns whether
+    /// it was new.
+    pub(crate) fn take_data(
+        &mut self,
+        from: SocketAddr,
+        incoming: &Incoming<'_>,
+        held: bool,
+        out: &mut dyn Deliver,
+    ) -> bool {
+        if !self.region.member() {
+            self.node.stats.discard_channel += 1;
+            return false;
+        }
+        let (sender, head) = (incoming.header.origin, &incoming.data.head);
+        let Some(stream) = self.region.streams.get_mut(&sender) else {
+            let source = incoming.source(from);
+            return self.open_stream(source, sender, head)
+                && self.take_data(from, incoming, held, out);
+        };
+        if incoming.header.hop == Hop::Direct {
+            stream.heard_from(from);
+        }
+        let history = &self.region.history;
+        let mut context = self
+            .node
+            .stream_context(&self.region.backoff, history.size(), out);
+        let arrival = stream.take(incoming, history, held, &mut context);
+        if arrival == Arrival::Dropped {
+            return false;
+        }
+        let (now, bytes) = (self.node.now, incoming.datagram.bytes.len());
+        self.region.ring.note_traffic(now, bytes);
+        self.node.earn_repairs(bytes);
+        self.node.earn_requests();
+        self.node.meter.count(now, 1);
+        if let Arrival::Awaited(waiters) = arrival {
+            let stream = self.stream_id(sender);
+            self.answering()
+                .serve_waiters(stream, head.sequence, waiters);
+        }
+        true
+    }
+
+    /// Takes the word of a stream's sender, or of another who knows: how far it goes, and where
+    /// views begin. Returns whether it counts.
+    pub(crate) fn take_heartbeat(
+        &mut self,
+        from: SocketAddr,
+        speaker: Origin,
+        beat: &Heartbeat<'_>,
+    ) -> bool {
+        if !self.region.member() {
+            self.node.stats.discard_channel += 1;
+            return false;
+        }
+        let sender = beat.stream.origin;
+        let sane = beat.highest < SEQUENCE_MAX
+            && beat
+                .openings()
+                .all(|opening| (1..SEQUENCE_MAX).contains(&opening.start));
+        if sender == self.node.origin || !sane {
+            self.node.stats.discard_own += u64::from(sane);
+            self.node.stats.discard_ahead += u64::from(!sane);
+            return false;
+        }
+        let dead = self.membership.is_dead(sender);
+        let own = speaker == sender;
+        // Of others' streams members say so when the sender is dead; so does what they answer
+        // when they are asked about the dead.
+        let witness = !own && self.region.history.lives(speaker);
+        let over = beat.finished && (own || witness) || witness && dead;
+        let word = Word { own, witness, over };
+        if own && beat.highest == 0 {
+            // It may yet send in the view that it knows.
+            let left = self.region.history.left().unwrap_or_default();
+            if beat.openings().all(|opening| opening.view >= left) {
+                self.region.note_silent(sender);
+            }
+        } else if !self.region.streams.contains_key(&sender)
+            && (word.witness || !dead)
+            && self.node.has_room_for_stream()
+            && let Some(start) = self.region.start_by(beat, over)
+        {
+            self.membership.heard_sender(sender);
+            self.add_stream(sender, start);
+        }
+        self.follow(from, beat, word);
+        true
+    }
+
+    /// Follows a heartbeat's word of a stream that is received here.
+    fn follow(&mut self, from: SocketAddr, beat: &Heartbeat<'_>, word: Word) {
+        let (now, sender) = (self.node.now, beat.stream.origin);
+        let Some(stream) = self.region.streams.get_mut(&sender) else {
+            return;
+        };
+        if word.own {
+            stream.heard_from(from);
+        }
+        for opening in beat.openings() {
+            stream.note_opening(opening);
+        }
+        stream.announce(now, beat.highest);
+        if word.over && word.own {
+            stream.ended(beat.highest);
+        } else if word.over {
+            stream.sender_died(now);
+        }
+        if beat.highest > stream.contiguous() {
+            self.region.ring.note_traffic(now, 0);
+        }
+        if word.own {
+            match self.region.ring.last_ack(sender) {
+                Some(ack) => self.acknowledge(sender, &ack, &[]),
+                None => self.region.ring.want(now, sender),
+            }
+        }
+    }
+
+    /// Counts as missing what senders and tokens have announced: all that has arrived has been
+    /// read.
+    pub(crate) fn extend_streams(&mut self, out: &mut dyn Deliver) {
+        let region = &mut *self.region;
+        let members = region.history.size();
+        for stream in region.streams.values_mut().filter(|stream| stream.behind()) {
+            stream.extend(&mut self.node.stream_context(&region.backoff, members, out));
+            stream.refresh_due();
+        }
+    }
+
+    /// Forgets dead senders' streams that nobody needs any more.
+    pub(crate) fn forget_ended(&mut self) {
+        let node = &mut *self.node;
+        self.region.streams.retain(|sender, stream| {
+            let over = stream.over(node.now, LINGER);
+            if over {
+                stream.release(&mut node.store);
+                node.cursors.forget(*sender);
+                node.streams -= 1;
+            }
+            !over
+        });
+    }
+
+    /// Makes a stream for a packet if its beginning is clear; whether there is one now.
+    /// Rule R-VIEW-6.
+    fn open_stream(
+        &mut self,
+        source: Option<SocketAddr>,
+        sender: Origin,
+        head: &DataHeader,
+    ) -> bool {
+        let stats = &mut self.node.stats;
+        let Some(joined) = self.region.history.joined() else {
+            stats.discard_view += 1;
+            return false;
+        };
+        if self.membership.is_dead(sender) {
+            stats.discard_stranger += 1;
+            return false;
+        }
+        if self.region.history.duty(head.view) == Duty::Pass && head.view < joined {
+            stats.discard_not_mine += 1;
+            return false;
+        }
+        if !self.node.has_room_for_stream() {
+            self.node.stats.discard_streams += 1;
+            return false;
+        }
+        match head.view_start() {
+            Some(start) if head.view == joined || start == 1 => {
+                self.membership.heard_sender(sender);
+                self.add_stream(sender, start);
+                true
+            }
+            _ => {
+                self.node.stats.discard_view += 1;
+                self.region.ask_later(self.node.now, source, sender);
+                false
+            }
+        }
+    }
+
+    /// Begins a stream whose first packet for this node is known. Tokens may have said already how
+    /// far it goes, and say it only once (R-TOK-5).
+    fn add_stream(&mut self, sender: Origin, start: u64) {
+        self.region.queries.remove(&sender);
+        let (stable_upto, cached_upto) = self.region.ring.watermarks(sender);
+        let marks = StreamMarks {
+            stable_upto,
+            cached_upto,
+        };
+        let mut stream = ReceiveStream::new(self.stream_id(sender), start, marks);
+        let cutoff = self.region.ring.cutoff(sender);
+        if stable_upto < cutoff {
+            stream.announce(self.node.now, cutoff);
+        }
+        self.region.streams.insert(sender, stream);
+        self.node.streams += 1;
+    }
+}
+
+impl Region {
+    /// Delivers what waits in a stream.
+    pub(super) fn deliver(&mut self, node: &mut NodeState, sender: Origin, out: &mut dyn Deliver) {
+        if let Some(stream) = self.streams.get_mut(&sender) {
+            let mut context = node.stream_context(&self.backoff, self.history.size(), out);
+            stream.deliver(&self.history, false, &mut context);
+        }
+    }
+
+    /// Where this node's part of a stream begins by this word. Of a stream that is over it may be
+    /// after all that is said of it: that was sent before this node came.
+    fn start_by(&self, beat: &Heartbeat<'_>, over: bool) -> Option<u64> {
+        let end = over.then_some(beat.highest + 1);
+        self.start_of(beat.openings()).or(end)
+    }
+}

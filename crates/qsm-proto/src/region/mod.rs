@@ -1,0 +1,367 @@
+//! One region as one node sees it: its views, its token ring, and the streams that run through
+//! its channel, this node's own among them.
+//!
+//! An input that concerns a region ends in a method of [`RegionCx`], which sees the region and
+//! what all regions share; order between regions is the [`RegionTable`]'s.
+//!
+//! | file | decides |
+//! |---|---|
+//! | `data` | packets and heartbeats: which streams there are, and what becomes of them |
+//! | `requests` | what is asked for, of whom, and what is lost |
+//! | `tokens` | what a ring makes of a token, and what follows for streams |
+//! | `queries` | where streams begin, and who is asked for that |
+//! | `views` | a new view, the end of a batch of changes |
+//! | `leaving` | what a node that leaves still owes and still needs |
+
+mod data;
+mod departures;
+mod leaving;
+mod queries;
+mod requests;
+mod streams;
+mod table;
+mod tokens;
+mod views;
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use qsm_wire::{ChannelId, GroupId, Opening, Origin, RegionId, StreamId};
+
+pub(crate) use self::departures::PastDepartures;
+pub(crate) use self::queries::extent_asked_for;
+pub(crate) use self::table::RegionTable;
+
+use self::leaving::{Leaving, Settled};
+use self::queries::Query;
+use crate::history::History;
+use crate::membership::Membership;
+use crate::node::NodeState;
+use crate::receive::{ReceiveStream, Store};
+use crate::repair::RequestBackoff;
+use crate::ring::{RegionRing, RingConfig, RingStats};
+use crate::send::{BlockPool, Past, SendConfig, SendStream, Train};
+use crate::view::RegionView;
+use crate::{Config, Instant, Path, Stats};
+
+/// A region this node is in, is leaving, or publishes to.
+#[derive(Debug)]
+pub struct Region {
+    history: History,
+    /// Its groups that concern this node.
+    groups: Vec<GroupId>,
+    /// The token plane; runs while this node is a member.
+    ring: RegionRing,
+    /// Streams of others.
+    streams: BTreeMap<Origin, ReceiveStream>,
+    /// This node's stream, once it has published something here.
+    sender: Option<SendStream>,
+    /// Where those are who may send to it and are not members, if its address is source-specific.
+    sources: Vec<SocketAddr>,
+    /// Senders whose streams cannot be placed yet.
+    queries: BTreeMap<Origin, Query>,
+    /// Senders that have said, since this node left, that they have sent nothing here.
+    silent: Vec<Origin>,
+    /// Set while this node is leaving.
+    leaving: Option<Leaving>,
+    /// This node has left with everything before, and is only said to be still leaving.
+    departed: bool,
+    /// Knowledge of those who may send here, as the membership service tells it.
+    settled: Option<Settled>,
+    /// The membership service has been told that all that this node has sent here has arrived.
+    parted: bool,
+    /// Members of the current view that receive, other than this node.
+    receivers: usize,
+    /// How widespread losses are.
+    backoff: RequestBackoff,
+}
+
+/// What a decision of one region may see and change. Made once per input.
+#[derive(Debug)]
+pub(crate) struct RegionCx<'a> {
+    pub(crate) region: &'a mut Region,
+    pub(crate) node: &'a mut NodeState,
+    pub(crate) membership: &'a mut Membership,
+    pub(crate) pool: &'a mut BlockPool,
+}
+
+impl Region {
+    /// A region whose first known view is this.
+    #[must_use]
+    pub fn new(config: &Config, me: Origin, view: Arc<RegionView>) -> Self {
+        Self {
+            ring: RegionRing::new(RingConfig::new(config)),
+            history: History::new(me, view),
+            groups: Vec::new(),
+            streams: BTreeMap::new(),
+            sender: None,
+            sources: Vec::new(),
+            queries: BTreeMap::new(),
+            silent: Vec::new(),
+            leaving: None,
+            departed: false,
+            settled: None,
+            parted: false,
+            receivers: 0,
+            backoff: RequestBackoff::default(),
+        }
+    }
+
+    /// Which region.
+    #[must_use]
+    pub fn id(&self) -> RegionId {
+        self.history.newest().region()
+    }
+
+    /// Its channel.
+    #[must_use]
+    pub fn channel(&self) -> ChannelId {
+        self.history.newest().channel()
+    }
+
+    /// How its channel's packets reach its members.
+    pub(crate) fn path(&self) -> Path {
+        self.history.newest().path()
+    }
+
+    /// The address that its members listen to.
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        self.history.newest().address()
+    }
+
+    /// Its current view.
+    #[must_use]
+    pub fn view(&self) -> &RegionView {
+        self.history.newest()
+    }
+
+    /// Its last views.
+    #[must_use]
+    pub fn history(&self) -> &History {
+        &self.history
+    }
+
+    /// Its groups that concern this node, ascending.
+    #[must_use]
+    pub fn groups(&self) -> &[GroupId] {
+        &self.groups
+    }
+
+    /// A sender's stream, as received here.
+    #[must_use]
+    pub fn stream(&self, sender: Origin) -> Option<&ReceiveStream> {
+        self.streams.get(&sender)
+    }
+
+    /// The streams of others that are received here, by sender.
+    pub fn streams(&self) -> impl Iterator<Item = &ReceiveStream> {
+        self.streams.values()
+    }
+
+    /// This node's own stream, once it has published something here.
+    #[must_use]
+    pub fn own_stream(&self) -> Option<&SendStream> {
+        self.sender.as_ref()
+    }
+
+    /// What its token ring has done.
+    #[must_use]
+    pub fn ring_stats(&self) -> RingStats {
+        self.ring.stats()
+    }
+
+    /// Whether this node takes part in its recovery.
+    #[must_use]
+    pub fn member(&self) -> bool {
+        self.history.me().is_some() && !self.departed
+    }
+
+    /// Whether messages to its groups are delivered here.
+    #[must_use]
+    pub fn receiver(&self) -> bool {
+        self.member() && self.leaving.is_none()
+    }
+
+    /// Members that receive, other than this node.
+    pub(crate) fn receivers(&self) -> usize {
+        self.receivers
+    }
+
+    /// Whether this node has that packet's bytes.
+    pub(crate) fn holds(&self, sender: Origin, sequence: u64, store: &Store) -> bool {
+        let own = self.sender.as_ref();
+        let own = own.filter(|own| own.id().origin == sender);
+        let kept = self.streams.get(&sender);
+        own.is_some_and(|own| own.packet(sequence).is_some())
+            || kept.is_some_and(|kept| kept.packet(sequence, store).is_some())
+    }
+
+    /// Lends this node's stream, which begins behind `forgotten` if there is none yet; and the
+    /// ring, if this node is a member.
+    pub(crate) fn sending(
+        &mut self,
+        node: &NodeState,
+        forgotten: u64,
+    ) -> (&mut SendStream, Option<&mut RegionRing>) {
+        let member = self.history.me().is_some();
+        let newest = self.history.newest();
+        let stream = self.sender.get_or_insert_with(|| {
+            let opening = Opening {
+                view: newest.number(),
+                start: forgotten + 1,
+            };
+            let past = Past {
+                highest: forgotten,
+                openings: vec![opening],
+            };
+            resumed(node, newest.channel(), past)
+        });
+        (stream, member.then_some(&mut self.ring))
+    }
+
+    /// Goes on with this node's stream where it ended.
+    pub(crate) fn resume(&mut self, node: &NodeState, past: Past) {
+        self.sender = Some(resumed(node, self.channel(), past));
+    }
+
+    /// Whether something is ready to be sent on this node's stream.
+    pub(crate) fn can_send(&mut self, now: Instant) -> bool {
+        let sender = self.sender.as_mut();
+        sender.is_some_and(|sender| sender.unsent_bytes() > 0 && sender.can_send(now))
+    }
+
+    /// The next packets of this node's stream.
+    pub(crate) fn poll_train(&mut self, now: Instant) -> Option<Train<'_>> {
+        self.sender.as_mut()?.poll_train(now)
+    }
+
+    /// Nothing more will be published.
+    pub(crate) fn finish(&mut self, now: Instant) {
+        if let Some(sender) = &mut self.sender {
+            sender.finish(now);
+        }
+    }
+
+    /// Ends this node's stream.
+    pub(crate) fn end_sending(&mut self, pool: &mut BlockPool) -> Option<Past> {
+        self.sender.take().map(|sender| sender.end(pool))
+    }
+
+    /// Whether all that this node has published here has been received by all.
+    pub(crate) fn stable(&self) -> bool {
+        self.sender.as_ref().is_none_or(SendStream::is_idle)
+    }
+
+    /// Names those who may send here without being members.
+    pub(crate) fn set_sources(&mut self, sources: Vec<SocketAddr>) {
+        self.sources = sources;
+    }
+
+    /// Where everybody is who may send here.
+    pub(crate) fn senders(&self) -> impl Iterator<Item = SocketAddr> {
+        let members = self.history.newest().members().iter();
+        members
+            .map(|member| member.address)
+            .chain(self.sources.iter().copied())
+    }
+
+    /// Where a sender was last heard from, or where the view says it is.
+    fn address_of(&self, sender: Origin) -> Option<SocketAddr> {
+        let view = self.history.newest();
+        let member = view.index_of(sender).and_then(|at| view.member(at));
+        let stream = self
+            .streams
+            .get(&sender)
+            .filter(|stream| !stream.sender_dead());
+        stream
+            .and_then(ReceiveStream::sender_address)
+            .or_else(|| member.map(|member| member.address))
+    }
+
+    /// A group that the application has given up is not delivered any more.
+    pub(crate) fn give_up_group(&mut self, group: GroupId) {
+        self.history.give_up(group);
+    }
+
+    /// A group that the application has again is delivered from now on.
+    pub(crate) fn take_up_group(&mut self, group: GroupId) {
+        self.history.take_up(group);
+    }
+
+    /// When something in here is due; [`Instant::NEVER`] if nothing is. Requests are made from
+    /// `requests_from` on.
+    #[must_use]
+    pub(crate) fn next_timeout(&self, requests_from: Instant) -> Instant {
+        // Asked after every input: plain loops, since most regions have little of anything.
+        let mut next = self.ring.next_timeout().unwrap_or(Instant::NEVER);
+        for stream in self.streams.values() {
+            let request = stream.due().max(requests_from);
+            next = next.min(request).min(stream.interrupted());
+        }
+        for query in self.queries.values() {
+            next = next.min(query.due);
+        }
+        let sender = self.sender.as_ref().and_then(SendStream::next_timeout);
+        sender.map_or(next, |at| next.min(at))
+    }
+
+    /// Adds what its parts count themselves.
+    pub(crate) fn add_counters(&self, stats: &mut Stats) {
+        let ring = self.ring.stats();
+        stats.tokens_received += ring.tokens_received;
+        stats.tokens_sent += ring.tokens_sent;
+        stats.tokens_repeated += ring.tokens_repeated;
+        stats.tokens_bypassed += ring.tokens_bypassed;
+        stats.rounds += ring.rounds;
+        stats.rounds_abandoned += ring.rounds_abandoned;
+        stats.summaries += ring.summaries;
+        stats.discard_stale += ring.stale;
+        if let Some(sender) = &self.sender {
+            stats.data_sent += sender.counters().packets;
+            stats.last_resort += sender.counters().last_resort;
+            stats.heartbeats_sent += sender.counters().heartbeats;
+            stats.pending_messages += sender.pending_messages();
+            stats.pending_bytes += sender.pending_bytes() as u64;
+            stats.unsent_messages += sender.unsent_messages();
+            stats.unsent_bytes += sender.unsent_bytes() as u64;
+        }
+    }
+
+    /// Panics if the state contradicts itself.
+    pub(crate) fn check_invariants(&self) {
+        for stream in self.streams.values() {
+            stream.check_invariants();
+        }
+        if let Some(sender) = &self.sender {
+            sender.check_invariants();
+        }
+    }
+}
+
+impl RegionCx<'_> {
+    /// The stream of a sender in this region.
+    fn stream_id(&self, origin: Origin) -> StreamId {
+        StreamId {
+            origin,
+            channel: self.region.channel(),
+        }
+    }
+
+    /// Sends what this node's stream owes: a heartbeat, or its oldest packets once more.
+    pub(crate) fn handle_sender_timeout(&mut self) {
+        let (now, to) = (self.node.now, self.region.path().destination());
+        if let Some(sender) = &mut self.region.sender {
+            sender.handle_timeout(now, to, &mut self.node.outbox);
+        }
+    }
+}
+
+fn resumed(node: &NodeState, channel: ChannelId, past: Past) -> SendStream {
+    let id = StreamId {
+        origin: node.origin,
+        channel,
+    };
+    SendStream::resume(SendConfig::new(&node.config), node.header(), id, past)
+}

@@ -1,0 +1,335 @@
+//! Requests for repair: those that are due are made, of cachers, neighbours, leaders or the
+//! sender; what exists nowhere any more is lost.
+
+use std::net::SocketAddr;
+
+use qsm_wire::{Absent, Kind, MemberIndex, Origin, Request, RequestHead, SeqRange};
+
+use super::{Region, RegionCx};
+use crate::ranges::{append, append_own};
+use crate::receive::ReceiveStream;
+use crate::repair::{
+    Answering, PlannedRequest, RequestAllowance, RequestPlanner, RequestTarget, missing_everywhere,
+    missing_parts, note_missing,
+};
+use crate::{Deliver, Destination, Instant, Reason};
+
+/// Pieces of gaps that one token's pulls look at.
+const PIECES_PER_TOKEN: usize = 1024;
+
+impl RegionCx<'_> {
+    /// Lends what answering requests takes.
+    pub(crate) fn answering(&mut self) -> Answering<'_> {
+        let (header, guard, fast) = (self.node.header(), self.node.guard(), self.node.fast());
+        let round_trip = self.node.repairs.round_trip();
+        let path = self.region.path();
+        let (repairs, store) = self.node.repairs();
+        Answering {
+            history: &self.region.history,
+            path,
+            own: self.region.sender.as_ref(),
+            streams: &mut self.region.streams,
+            store,
+            repairs,
+            header,
+            guard,
+            round_trip,
+            fast,
+        }
+    }
+
+    /// The requests that are due; `asked`: how many packets have been asked for, in all regions.
+    pub(crate) fn plan_requests(&mut self, asked: &mut u64) -> Vec<PlannedRequest> {
+        let now = self.node.now;
+        let planner = RequestPlanner {
+            history: &self.region.history,
+            me: self.node.origin,
+            now,
+            retry: self.node.retry(),
+            recovery: self.node.config.recovery,
+        };
+        let mut allowance = RequestAllowance {
+            request_window: &mut self.node.request_window,
+            received: self.node.stats.data_received,
+            asked: *asked,
+            requests: &mut self.node.request_budget,
+        };
+        let streams = self.region.streams.values_mut();
+        let due = streams.filter(|stream| stream.due() <= now);
+        let asks = due.flat_map(|stream| planner.due(stream, &mut allowance));
+        let asks = asks.collect();
+        *asked = allowance.asked;
+        asks
+    }
+
+    /// Makes a request. Returns whether packets were given up instead, because nobody has them.
+    pub(crate) fn carry_out(&mut self, ask: &PlannedRequest, out: &mut dyn Deliver) -> bool {
+        let sender = ask.head.stream.origin;
+        let view = self.region.history.nearest(ask.head.view);
+        let to = match ask.target {
+            RequestTarget::Cacher(index) => view.member(index).map(|member| member.address),
+            RequestTarget::Sender => {
+                let stream = self.region.streams.get(&sender);
+                stream.and_then(ReceiveStream::sender_address)
+            }
+            RequestTarget::Nobody => {
+                self.give_up_packets(ask, out);
+                return true;
+            }
+        };
+        let Some(to) = to else { return false };
+        let to_sender = ask.target == RequestTarget::Sender;
+        let stats = &mut self.node.stats;
+        if to_sender {
+            stats.sender_asked += packets(&ask.ranges);
+        }
+        stats.naks_sent += 1;
+        stats.naks_forwarded += u64::from(!ask.waiters.is_empty());
+        let patient = !self.node.fast() && !to_sender;
+        let kind = if patient { Kind::Pull } else { Kind::Nak };
+        let header = self.node.header();
+        self.node
+            .outbox
+            .push(Reason::Request, Destination::Node(to), |bytes| {
+                Request::encode(&header, kind, &ask.head, &ask.waiters, &ask.ranges, bytes);
+            });
+        false
+    }
+
+    /// Nobody has these packets: those who wait are told, and they are lost here too (R-NAK-8).
+    fn give_up_packets(&mut self, ask: &PlannedRequest, out: &mut dyn Deliver) {
+        let stream = ask.head.stream;
+        let header = self.node.header();
+        let view = self.region.history.nearest(ask.head.view);
+        for member in ask.waiters.iter().filter_map(|index| view.member(*index)) {
+            self.node.outbox.push(
+                Reason::Request,
+                Destination::Node(member.address),
+                |bytes| {
+                    Absent::encode(&header, stream, &ask.ranges, bytes);
+                },
+            );
+        }
+        self.lose(stream.origin, &ask.ranges, out);
+    }
+
+    fn lose(&mut self, sender: Origin, ranges: &[SeqRange], out: &mut dyn Deliver) {
+        let region = &mut *self.region;
+        if let Some(stream) = region.streams.get_mut(&sender) {
+            let mut context = self
+                .node
+                .stream_context(&region.backoff, region.history.size(), out);
+            for range in ranges {
+                stream.lose(*range, &region.history, &mut context);
+            }
+        }
+    }
+
+    /// Takes the word of a sender that packets exist nowhere any more, or of a member that it
+    /// misses them. Returns whether something of the stream may be delivered now.
+    pub(crate) fn take_absent(
+        &mut self,
+        speaker: Origin,
+        absent: &Absent<'_>,
+        out: &mut dyn Deliver,
+    ) -> bool {
+        let sender = absent.stream.origin;
+        let region = &mut *self.region;
+        let member = region.history.lives(speaker);
+        let Some(stream) = region.streams.get_mut(&sender) else {
+            return false;
+        };
+        if speaker != sender && !member {
+            self.node.stats.discard_stranger += 1;
+            return false;
+        }
+        // A member speaks for itself: what another cacher may have is not lost, nor what the sender
+        // has.
+        if speaker != sender {
+            for range in absent.ranges.iter() {
+                note_missing(self.node.now, stream, &region.history, speaker, range);
+            }
+            stream.refresh_due();
+            if !stream.sender_dead() {
+                return false;
+            }
+        }
+        let lost: Vec<SeqRange> = absent
+            .ranges
+            .iter()
+            .flat_map(|range| missing_everywhere(stream, &region.history, range))
+            .collect();
+        self.lose(sender, &lost, out);
+        true
+    }
+
+    /// Asks a ring neighbour for what it has and this node misses (R076); where the fast plane
+    /// asks, too, only for what that has tried in vain (R-TOK-6).
+    pub(super) fn pull(&mut self, from: MemberIndex, sender: Origin, ranges: &[SeqRange]) {
+        let view = self.region.history.newest();
+        let Some(to) = view.member(from).map(|member| member.address) else {
+            return;
+        };
+        let mut wanted = ranges.to_vec();
+        if self.node.fast() {
+            wanted.clear();
+            let Some(stream) = self.region.streams.get(&sender) else {
+                return;
+            };
+            let parts = ranges
+                .iter()
+                .flat_map(|range| missing_parts(stream, &self.region.history, *range));
+            let mut vain = parts.filter(|part| stream.tried_in_vain(part.first()));
+            vain.all(|part| append_own(&mut wanted, part, view));
+        }
+        if !wanted.is_empty() {
+            self.request(to, Kind::Pull, sender, 0, &wanted);
+        }
+    }
+
+    /// Asks a stream's sender for what a whole partition misses, as its leader (R079), if nobody
+    /// here has lately: rounds may be shorter than the way to the sender and back (R-TOK-7).
+    pub(super) fn ask_sender(&mut self, sender: Origin, ranges: &[SeqRange]) {
+        let (now, retry) = (self.node.now, self.node.retry());
+        let history = &self.region.history;
+        let stream = self.region.streams.get_mut(&sender);
+        let Some(stream) = stream.filter(|stream| !stream.sender_dead()) else {
+            return;
+        };
+        let Some(to) = stream.sender_address() else {
+            return;
+        };
+        let current = history.newest().number();
+        let mut wanted: Vec<SeqRange> = Vec::new();
+        for range in ranges {
+            let mut parts = missing_parts(stream, history, *range);
+            parts.retain(|part| history.caches(current, part.first()));
+            parts.retain(|part| stream.asks_again(now, *part, retry));
+            parts.iter().all(|part| append(&mut wanted, *part));
+        }
+        if wanted.is_empty() {
+            return;
+        }
+        self.node.stats.sender_asked += packets(&wanted);
+        self.request(to, Kind::Nak, sender, u32::MAX, &wanted);
+    }
+
+    /// Without the fast plane: what the rings cannot bring, because its cachers are those of an
+    /// older view or because its sender is dead, is asked of its cachers one by one, at most once
+    /// per token. So they learn who misses it, and in the end that nobody has it (R-TOK-8).
+    pub(super) fn ask_around(&mut self, sender: Origin, cutoff: u64) {
+        let (now, retry) = (self.node.now, self.node.retry());
+        let history = &self.region.history;
+        let Some(stream) = self.region.streams.get_mut(&sender) else {
+            return;
+        };
+        let current = history.newest().number();
+        let pieces: Vec<SeqRange> = stream
+            .pieces(cutoff, history)
+            .take(PIECES_PER_TOKEN)
+            .filter(|piece| {
+                stream.sender_dead() || stream.view_of(piece.first(), history) != current
+            })
+            .collect();
+        for piece in pieces {
+            stream.make_due(now, piece, retry);
+        }
+    }
+
+    /// Asks the leaders of the caching partitions for what is missing here (R081), perhaps only what
+    /// all its cachers have (R082); in the fast plane's presence the cachers that it asks, and only
+    /// for what it has given a try (R-TOK-8).
+    pub(super) fn pull_leaders(&mut self, sender: Origin, cutoff: u64) {
+        let fast = self.node.fast();
+        let upto = if fast || !self.node.config.recovery.pull_late {
+            cutoff
+        } else {
+            cutoff.min(self.region.ring.watermarks(sender).1)
+        };
+        for (leader, ranges) in self.region.missing_by_leader(sender, upto, fast) {
+            let view = self.region.history.newest();
+            if let Some(to) = view.member(leader).map(|member| member.address) {
+                self.request(to, Kind::Pull, sender, 0, &ranges);
+            }
+        }
+    }
+
+    /// Sends a request of this node alone to a member of the current view, under its structures.
+    fn request(
+        &mut self,
+        to: SocketAddr,
+        kind: Kind,
+        sender: Origin,
+        tried: u32,
+        ranges: &[SeqRange],
+    ) {
+        let head = RequestHead {
+            stream: self.stream_id(sender),
+            view: self.region.history.newest().number(),
+            tried,
+            for_itself: true,
+        };
+        let header = self.node.header();
+        let counter = match kind {
+            Kind::Pull => &mut self.node.stats.pulls_sent,
+            _ => &mut self.node.stats.naks_sent,
+        };
+        *counter += 1;
+        self.node
+            .outbox
+            .push(Reason::Request, Destination::Node(to), |bytes| {
+                Request::encode(&header, kind, &head, &[], ranges, bytes);
+            });
+    }
+}
+
+impl Region {
+    /// Whether requests of a member are due.
+    pub(crate) fn requests_due(&self, now: Instant) -> bool {
+        let mut streams = self.streams.values();
+        self.member() && streams.any(|stream| stream.due() <= now)
+    }
+
+    /// Packets missing here, by the leader of the partition that caches them; with the fast plane
+    /// by the cacher that it asks, and only those that it has asked for in vain.
+    fn missing_by_leader(
+        &self,
+        sender: Origin,
+        upto: u64,
+        fast: bool,
+    ) -> Vec<(MemberIndex, Vec<SeqRange>)> {
+        let mut requests: Vec<(MemberIndex, Vec<SeqRange>)> = Vec::new();
+        let Some(stream) = self.streams.get(&sender) else {
+            return requests;
+        };
+        let (history, view) = (&self.history, self.history.newest());
+        for piece in stream.pieces(upto, history).take(PIECES_PER_TOKEN) {
+            let tried = stream.tried_in_vain(piece.first());
+            let mine = history.caches(view.number(), piece.first());
+            let partition = view.caching_partition(piece.first());
+            let asked = match history.me().filter(|_| fast) {
+                Some(me) => {
+                    let mut order = view.asked_in(partition, me).into_iter();
+                    let is_sender = |index| view.index_of(sender) == Some(index);
+                    order.find(|index| !is_sender(*index))
+                }
+                None => view.partition_leader(partition),
+            };
+            let Some(leader) = asked else { continue };
+            if mine || (fast && !tried) || history.me() == Some(leader) {
+                continue;
+            }
+            match requests.iter_mut().find(|(to, _)| *to == leader) {
+                Some((_, ranges)) => {
+                    append_own(ranges, piece, view);
+                }
+                None => requests.push((leader, vec![piece])),
+            }
+        }
+        requests
+    }
+}
+
+fn packets(ranges: &[SeqRange]) -> u64 {
+    ranges.iter().map(|range| u64::from(range.count())).sum()
+}

@@ -1,0 +1,72 @@
+use std::collections::BTreeMap;
+
+use qsm_wire::{Origin, SeqRange};
+
+use crate::history::History;
+use crate::receive::ReceiveStream;
+use crate::ring::{Report, Streams};
+use crate::send::SendStream;
+
+/// The receive side of a region, as the token sees it.
+#[derive(Debug)]
+pub(super) struct RegionStreams<'a> {
+    /// Its views.
+    pub(super) history: &'a History,
+    /// Streams of others.
+    pub(super) streams: &'a BTreeMap<Origin, ReceiveStream>,
+    /// This node's own stream.
+    pub(super) sender: Option<&'a SendStream>,
+    /// This node.
+    pub(super) me: Origin,
+    /// What it says of its receive rate, packets per second.
+    pub(super) rate_packets: u32,
+    /// What it says of its receive buffer, bytes.
+    pub(super) credit_bytes: u32,
+    /// Whether it can keep more than that. If not, what it has to keep behind a gap counts as if
+    /// it had not arrived, and senders wait for the repair (R-RATE-4).
+    pub(super) has_room: bool,
+}
+
+impl Streams for RegionStreams<'_> {
+    fn active(&self, into: &mut Vec<Origin>) {
+        let own = self
+            .sender
+            .filter(|sender| !sender.is_idle())
+            .map(|_| self.me);
+        let others = self.streams.values().filter(|stream| !stream.settled());
+        into.extend(others.map(|stream| stream.id().origin).chain(own));
+        into.sort_unstable();
+    }
+
+    fn report(&self, sender: Origin) -> Option<Report> {
+        if sender == self.me {
+            let highest = self.sender?.highest();
+            return Some(Report {
+                highest,
+                arrived: highest,
+                contiguous: highest,
+                cached: highest,
+                missing: false,
+            });
+        }
+        let mut report = self.streams.get(&sender)?.report(self.history);
+        if !self.has_room {
+            report.arrived = report.contiguous;
+        }
+        Some(report)
+    }
+
+    fn missing_own(&self, sender: Origin, cutoff: u64, into: &mut Vec<SeqRange>) -> bool {
+        self.streams
+            .get(&sender)
+            .is_some_and(|stream| stream.missing_own(cutoff, self.history, into))
+    }
+
+    fn receive_rate(&self) -> u32 {
+        self.rate_packets
+    }
+
+    fn credit_bytes(&self) -> u32 {
+        self.credit_bytes
+    }
+}

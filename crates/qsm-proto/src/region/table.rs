@@ -1,0 +1,215 @@
+//! All regions of a node, and the order between them: of one sender, what it sent in a region
+//! that this node has left comes before what it sent elsewhere.
+
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use std::net::SocketAddr;
+use std::ops::Bound;
+use std::sync::Arc;
+
+use qsm_wire::{ChannelId, Origin, RegionId};
+
+use super::Region;
+use crate::node::NodeState;
+use crate::view::RegionView;
+use crate::{Deliver, Instant};
+
+/// The regions that concern a node, by number and by channel.
+#[derive(Debug, Default)]
+pub(crate) struct RegionTable {
+    regions: BTreeMap<RegionId, Region>,
+    channels: BTreeMap<ChannelId, RegionId>,
+    /// Some region is being left: streams may be held for what is still to come from there.
+    moving: bool,
+    /// Where the round of regions with data to send goes on.
+    turn: RegionId,
+}
+
+impl RegionTable {
+    /// The region of a channel.
+    pub(crate) fn of_channel(&self, channel: ChannelId) -> Option<RegionId> {
+        self.channels.get(&channel).copied()
+    }
+
+    pub(crate) fn get(&self, id: RegionId) -> Option<&Region> {
+        self.regions.get(&id)
+    }
+
+    pub(crate) fn get_mut(&mut self, id: RegionId) -> Option<&mut Region> {
+        self.regions.get_mut(&id)
+    }
+
+    /// All regions, by number.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Region> + Clone {
+        self.regions.values()
+    }
+
+    /// All regions, by number.
+    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Region> {
+        self.regions.values_mut()
+    }
+
+    /// The numbers of all regions.
+    pub(crate) fn ids(&self) -> Vec<RegionId> {
+        self.regions.keys().copied().collect()
+    }
+
+    /// All regions, for those who find their own by number.
+    pub(crate) fn by_id(&mut self) -> &mut BTreeMap<RegionId, Region> {
+        &mut self.regions
+    }
+
+    /// Takes a region's next view into its history; makes the region by `new` if this is the first.
+    pub(crate) fn push_view(&mut self, view: &Arc<RegionView>, new: impl FnOnce() -> Region) {
+        match self.regions.entry(view.region()) {
+            Entry::Occupied(entry) => {
+                let region = entry.into_mut();
+                self.channels.remove(&region.channel());
+                region.history.push(view.clone());
+            }
+            Entry::Vacant(entry) => {
+                entry.insert(new());
+            }
+        }
+        self.channels.insert(view.channel(), view.region());
+    }
+
+    /// Takes a region out.
+    pub(crate) fn remove(&mut self, id: RegionId) -> Option<Region> {
+        let region = self.regions.remove(&id)?;
+        self.channels.remove(&region.channel());
+        self.note_moving();
+        Some(region)
+    }
+
+    /// Whether some region is being left.
+    pub(crate) fn moving(&self) -> bool {
+        self.moving
+    }
+
+    /// Regions have been left, or have been left with everything.
+    pub(crate) fn note_moving(&mut self) {
+        self.moving = self.regions.values().any(Region::leaving);
+    }
+
+    /// The turn of a region that is left now: after all that are being left already.
+    pub(crate) fn next_turn(&self) -> u64 {
+        let leaving = self.regions.values().filter(|region| region.leaving());
+        leaving.map(|region| region.turn() + 1).max().unwrap_or(0)
+    }
+
+    /// The next region in turn whose stream may send now.
+    pub(crate) fn next_to_send(&mut self, now: Instant) -> Option<&mut Region> {
+        let ready = |(id, region): (&RegionId, &mut Region)| region.can_send(now).then_some(*id);
+        let last = self.turn;
+        let after = (Bound::Excluded(last), Bound::Unbounded);
+        let next = self.regions.range_mut(after).find_map(ready);
+        let next = next.or_else(|| self.regions.range_mut(..=last).find_map(ready))?;
+        self.turn = next;
+        self.regions.get_mut(&next)
+    }
+
+    /// Whether what this sender sends in a region must wait, because not all of what it sent in a
+    /// region that this node left before has been delivered (per-sender order over moves);
+    /// `from`: where the sender is, if that is known. Rule R-VIEW-7.
+    pub(crate) fn held(
+        &mut self,
+        now: Instant,
+        id: RegionId,
+        sender: Origin,
+        from: Option<SocketAddr>,
+    ) -> bool {
+        let mut held = false;
+        let turn = self.regions.get(&id).map_or(u64::MAX, Region::turn);
+        for (other, region) in &mut self.regions {
+            if *other == id || !region.leaving() || region.turn() > turn {
+                continue;
+            }
+            match region.drained_of(sender) {
+                Some(drained) => held |= !drained,
+                None => {
+                    held = true;
+                    region.ask_later(now, from, sender);
+                }
+            }
+        }
+        held
+    }
+
+    /// Delivers what this sender's streams in other regions were held for, after progress in a
+    /// region that is being left.
+    pub(crate) fn progress(
+        &mut self,
+        node: &mut NodeState,
+        changed: RegionId,
+        sender: Origin,
+        out: &mut dyn Deliver,
+    ) {
+        if !self.regions.get(&changed).is_some_and(Region::leaving) {
+            return;
+        }
+        for id in self.in_turn() {
+            if id != changed {
+                self.deliver_waiting(node, id, sender, out);
+            }
+        }
+    }
+
+    /// Goes on where delivery was interrupted.
+    pub(crate) fn go_on_delivering(&mut self, node: &mut NodeState, out: &mut dyn Deliver) {
+        let mut resumed = Vec::new();
+        for (id, region) in &mut self.regions {
+            for (sender, stream) in &mut region.streams {
+                if stream.interrupted() <= node.now {
+                    stream.resume();
+                    resumed.push((*id, *sender));
+                }
+            }
+        }
+        for (id, sender) in resumed {
+            self.deliver_waiting(node, id, sender, out);
+            self.progress(node, id, sender, out);
+        }
+    }
+
+    /// Delivers what waits in all streams and is not held any more.
+    pub(crate) fn deliver_all(&mut self, node: &mut NodeState, out: &mut dyn Deliver) {
+        for id in self.in_turn() {
+            let region = self.regions.get(&id).into_iter();
+            let streams = region.flat_map(|region| &region.streams);
+            let waiting = streams.filter(|(_, stream)| stream.undelivered());
+            let waiting: Vec<Origin> = waiting.map(|(sender, _)| *sender).collect();
+            for sender in waiting {
+                self.deliver_waiting(node, id, sender, out);
+            }
+        }
+    }
+
+    /// Delivers what waits in a stream if nothing holds it any more.
+    pub(crate) fn deliver_waiting(
+        &mut self,
+        node: &mut NodeState,
+        id: RegionId,
+        sender: Origin,
+        out: &mut dyn Deliver,
+    ) {
+        let region = self.regions.get(&id);
+        let Some(stream) = region.and_then(|region| region.streams.get(&sender)) else {
+            return;
+        };
+        let address = stream.sender_address();
+        if !stream.undelivered() || self.held(node.now, id, sender, address) {
+            return;
+        }
+        if let Some(region) = self.regions.get_mut(&id) {
+            region.deliver(node, sender, out);
+        }
+    }
+
+    /// All regions in the order in which their messages are delivered (R-VIEW-7).
+    fn in_turn(&self) -> Vec<RegionId> {
+        let mut ids = self.ids();
+        ids.sort_by_key(|id| self.regions.get(id).map(Region::turn));
+        ids
+    }
+}

@@ -1,0 +1,170 @@
+//! The token plane's packets in, and its decisions out to the streams.
+
+use core::mem::take;
+
+use qsm_wire::{Ack, Origin, Summary, Token, TokenAck};
+
+use super::RegionCx;
+use super::streams::RegionStreams;
+use crate::receive::StreamMarks;
+use crate::ring::{Action, CALL, RegionRing, Turn};
+use crate::send::AckOutcome;
+use crate::{Destination, Reason};
+
+impl RegionCx<'_> {
+    /// Takes a token or call that `maker` has made.
+    pub(crate) fn take_token(&mut self, maker: Origin, token: &Token<'_>) {
+        // A call only announces a round: it has not been anywhere yet.
+        if token.head.level != CALL {
+            self.note_token();
+            self.note_losers(token);
+        }
+        self.turn(|ring, turn| ring.handle_token(turn, maker, token));
+    }
+
+    /// Takes the result of a round. Rule R-TOK-9.
+    pub(crate) fn take_summary(&mut self, maker: Origin, summary: &Summary<'_>) {
+        self.note_token();
+        self.turn(|ring, turn| ring.handle_summary(turn, maker, summary));
+    }
+
+    /// Takes the receipt of a token.
+    pub(crate) fn take_token_ack(&mut self, from: Origin, ack: &TokenAck) {
+        let hop = self.region.ring.handle_token_ack(self.node.now, from, ack);
+        if let Some(took) = hop {
+            self.node.times.token_hop.record(took);
+        }
+    }
+
+    /// Does what is due on the ring.
+    pub(crate) fn run_ring(&mut self) {
+        let due = self.region.ring.next_timeout();
+        if due.is_some_and(|at| at <= self.node.now) {
+            self.turn(|ring, turn| ring.handle_timeout(turn));
+        }
+    }
+
+    /// The region's word on what this sender may forget, and how fast it may go on; perhaps with
+    /// the word of each of its partitions (R094).
+    pub(crate) fn take_ack(&mut self, from: Origin, ack: &Ack, marks: &[u64]) {
+        let region = &mut *self.region;
+        if region.channel() != ack.stream.channel || !region.history.lives(from) {
+            self.node.stats.discard_stranger += 1;
+            return;
+        }
+        if let Some(sender) = &mut region.sender {
+            self.node.stats.acks_received += 1;
+            let times = &mut self.node.times.stable;
+            let outcome = sender.handle_ack(self.node.now, self.pool, ack, times);
+            let view = region.history.newest();
+            if outcome == AckOutcome::Applied && ack.view == view.number() {
+                sender.handle_marks(view, marks);
+            }
+        }
+    }
+
+    /// Tells a sender the region's word, as its leader.
+    pub(super) fn acknowledge(&mut self, sender: Origin, ack: &Ack, marks: &[u64]) {
+        if sender == self.node.origin {
+            self.take_ack(sender, ack, marks);
+            return;
+        }
+        if let Some(to) = self.region.address_of(sender) {
+            let header = self.node.header();
+            self.node.stats.acks_sent += 1;
+            self.node
+                .outbox
+                .push(Reason::Ack, Destination::Node(to), |bytes| {
+                    ack.encode_with(&header, marks, bytes);
+                });
+        }
+    }
+
+    fn note_losers(&mut self, token: &Token<'_>) {
+        let losers = token.slots().map(|slot| slot.head.losers).max();
+        self.region.backoff.note(
+            losers.unwrap_or(0),
+            token.head.visited,
+            self.region.history.size(),
+        );
+    }
+
+    /// Lets the ring act, and carries out what it decides.
+    fn turn(&mut self, act: impl FnOnce(&mut RegionRing, &mut Turn<'_>)) {
+        let mut actions = take(&mut self.node.actions);
+        let node = &mut *self.node;
+        let streams = RegionStreams {
+            history: &self.region.history,
+            streams: &self.region.streams,
+            sender: self.region.sender.as_ref(),
+            me: node.origin,
+            rate_packets: node.meter.advertised(node.now),
+            credit_bytes: node.credit_bytes(),
+            has_room: node.has_room(),
+        };
+        let mut turn = Turn {
+            now: node.now,
+            streams: &streams,
+            outbox: &mut node.outbox,
+            actions: &mut actions,
+            times: &mut node.times,
+        };
+        act(&mut self.region.ring, &mut turn);
+        for action in actions.drain(..) {
+            self.act(action);
+        }
+        self.node.actions = actions;
+    }
+
+    fn act(&mut self, action: Action) {
+        match action {
+            Action::Push { to, sender, range } => {
+                let stream = self.stream_id(sender);
+                self.answering().push(stream, to, range);
+            }
+            Action::Pull {
+                from,
+                sender,
+                ranges,
+            } => self.pull(from, sender, ranges.as_slice()),
+            Action::PullLeaders { sender, cutoff } => {
+                if !self.node.fast() {
+                    self.ask_around(sender, cutoff);
+                }
+                self.pull_leaders(sender, cutoff);
+            }
+            Action::AskSender { sender, ranges } => self.ask_sender(sender, ranges.as_slice()),
+            Action::Watermarks {
+                sender,
+                cutoff,
+                stable_upto,
+                cached_upto,
+            } => {
+                let marks = StreamMarks {
+                    stable_upto,
+                    cached_upto,
+                };
+                self.note_marks(sender, cutoff, marks);
+            }
+            Action::Acknowledge { sender, ack, marks } => self.acknowledge(sender, &ack, &marks),
+            Action::Tell { member, sender } => self.tell_extent(member, sender),
+            Action::Suspect { member } => {
+                self.membership
+                    .suspect(self.node.now, member, &mut self.node.outbox);
+            }
+        }
+    }
+
+    /// Follows the word of a token how far a stream goes, and how far the region has got with it.
+    fn note_marks(&mut self, sender: Origin, cutoff: u64, marks: StreamMarks) {
+        let Some(stream) = self.region.streams.get_mut(&sender) else {
+            // What everybody had was sent before this node came.
+            if marks.stable_upto < cutoff {
+                self.place_unknown(sender);
+            }
+            return;
+        };
+        stream.note_marks(marks, &mut self.node.store);
+        stream.announce(self.node.now, cutoff);
+    }
+}

@@ -1,0 +1,376 @@
+//! Requests of others: a sender or cacher answers with packets, passes the request on, or says
+//! that the packets exist nowhere.
+
+use core::time::Duration;
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+
+use qsm_wire::{
+    Absent, Header, Hop, Kind, MemberIndex, Origin, Ranges, Request, SeqRange, StreamId, ViewNumber,
+};
+
+use super::{Repair, RepairRecipient, RepairSender, bit};
+use crate::history::History;
+use crate::ranges::append;
+use crate::receive::{ReceiveStream, Store, Waiters};
+use crate::send::SendStream;
+use crate::view::RegionView;
+use crate::{Destination, Path, Reason};
+
+/// Packets of one request that are looked at; the rest is asked for again.
+const PACKETS_PER_REQUEST: usize = 512;
+/// Packets that one token makes a node push to its neighbour where that asks for what it can take
+/// (R-NAK-10).
+const PUSHED_BESIDE_NAKS: usize = 32;
+/// Numbers of one request that are looked at to find them: other partitions' are among them.
+const NUMBERS_PER_REQUEST: usize = 1 << 16;
+
+/// Answers requests for packets of one region's streams.
+#[derive(Debug)]
+pub(crate) struct Answering<'a> {
+    /// The region's views.
+    pub(crate) history: &'a History,
+    /// How packets reach the whole region.
+    pub(crate) path: Path,
+    /// This node's own stream.
+    pub(crate) own: Option<&'a SendStream>,
+    /// Streams of others.
+    pub(crate) streams: &'a mut BTreeMap<Origin, ReceiveStream>,
+    /// The memory in which their packets are kept.
+    pub(crate) store: &'a Store,
+    /// Sends the packets.
+    pub(crate) repairs: RepairSender<'a>,
+    /// Of this node's packets.
+    pub(crate) header: Header,
+    /// Age of a gap before it is asked for.
+    pub(crate) guard: Duration,
+    /// Age at which repairs are forgotten.
+    pub(crate) round_trip: Duration,
+    /// Requests are passed on at once.
+    pub(crate) fast: bool,
+}
+
+/// A request as this node sees it: who asks, and who else waits.
+#[derive(Debug)]
+struct ReceivedRequest {
+    stream: StreamId,
+    view: ViewNumber,
+    tried: u32,
+    waiters: Vec<MemberIndex>,
+    /// The partition of who asks.
+    partition: usize,
+    patient: bool,
+}
+
+impl ReceivedRequest {
+    /// A member of the view asks; the request may name members of another view than this one.
+    fn new(request: &Request<'_>, kind: Kind, view: &RegionView, asker: MemberIndex) -> Self {
+        let head = request.head;
+        let known_view = view.number() == head.view;
+        let mut tried = if known_view { head.tried } else { 0 };
+        let mut waiters: Vec<MemberIndex> = if known_view {
+            request.requesters().collect()
+        } else {
+            Vec::new()
+        };
+        if head.for_itself {
+            waiters.push(asker);
+            let first = request
+                .ranges
+                .iter()
+                .next()
+                .map_or(0, |range| range.first());
+            if view.partition_of(asker) == view.caching_partition(first) {
+                tried |= bit(view.rank_of(asker));
+            }
+        }
+        Self {
+            stream: head.stream,
+            view: view.number(),
+            tried,
+            waiters,
+            partition: view.partition_of(asker),
+            patient: kind == Kind::Pull,
+        }
+    }
+}
+
+impl Answering<'_> {
+    /// Answers a member that misses packets and asks this node, from that address.
+    pub(crate) fn answer(
+        &mut self,
+        from: SocketAddr,
+        asker: Origin,
+        request: &Request<'_>,
+        kind: Kind,
+    ) {
+        let mut view = self.history.nearest(request.head.view);
+        if view.index_of(asker).is_none() {
+            // It has joined since, and must have what was sent before (R-TOK-4).
+            view = self.history.newest();
+        }
+        let Some(asker) = view.index_of(asker) else {
+            self.repairs.stats.discard_stranger += 1;
+            return;
+        };
+        let stats = &mut self.repairs.stats;
+        match kind {
+            Kind::Pull => stats.pulls_received += 1,
+            _ => stats.naks_received += 1,
+        }
+        let asked = ReceivedRequest::new(request, kind, view, asker);
+        self.forget_old_repairs();
+        let absent = match asked.stream.origin == self.header.origin {
+            true => self.answer_as_sender(&asked, request.ranges),
+            false => self.answer_as_cacher(&asked, request.ranges),
+        };
+        self.say_absent(from, asked.stream, &absent);
+    }
+
+    /// Serves members that wait here for a packet that has come.
+    pub(crate) fn serve_waiters(&mut self, stream: StreamId, sequence: u64, waiters: Waiters) {
+        let known = self.streams.get(&stream.origin);
+        let view = known.map_or_else(
+            || self.history.newest().number(),
+            |known| known.view_of(sequence, self.history),
+        );
+        let hop = match self.fast {
+            true => Hop::CacherRepair,
+            false => Hop::PullRepair,
+        };
+        self.repair(stream, sequence, hop, view, waiters.members());
+    }
+
+    /// Sends packets that a ring neighbour misses (R076).
+    pub(crate) fn push(&mut self, stream: StreamId, to: MemberIndex, range: SeqRange) {
+        let view = self.history.newest();
+        let Some(member) = view.member(to) else {
+            return;
+        };
+        self.forget_old_repairs();
+        let current = view.number();
+        let own = own_numbers(core::iter::once(range), |sequence| {
+            self.history.caches(current, sequence)
+        });
+        let most = match self.fast {
+            true => PUSHED_BESIDE_NAKS,
+            false => PACKETS_PER_REQUEST,
+        };
+        for sequence in own.take(most) {
+            let packet = match self.streams.get(&stream.origin) {
+                Some(stream) => stream.packet(sequence, self.store),
+                None => self.own.and_then(|own| own.packet(sequence)),
+            };
+            let Some(packet) = packet else { continue };
+            let repair = Repair {
+                stream,
+                sequence,
+                hop: Hop::Push,
+                packet,
+            };
+            self.repairs.send(
+                &repair,
+                RepairRecipient::One(to),
+                Destination::Node(member.address),
+            );
+        }
+    }
+
+    fn forget_old_repairs(&mut self) {
+        self.repairs.recent.turn(self.repairs.now, self.round_trip);
+    }
+
+    /// Repairs this node's own packets; returns those that it has freed.
+    fn answer_as_sender(&mut self, asked: &ReceivedRequest, ranges: Ranges<'_>) -> Vec<SeqRange> {
+        let mut absent = Vec::new();
+        let Some(sender) = self.own else {
+            return absent;
+        };
+        let view = self.history.nearest(asked.view);
+        // A whole partition misses what it caches in these ranges.
+        let all = asked.tried != u32::MAX;
+        let wanted = |sequence| all || view.caching_partition(sequence) == asked.partition;
+        let numbers_max = match all {
+            true => PACKETS_PER_REQUEST,
+            false => NUMBERS_PER_REQUEST,
+        };
+        let numbers = numbers(ranges.iter(), numbers_max).filter(|sequence| wanted(*sequence));
+        for sequence in numbers.take(PACKETS_PER_REQUEST) {
+            if let Some(packet) = sender.packet(sequence) {
+                self.repair_as_sender(asked, sequence, packet);
+            } else if sequence <= sender.highest() {
+                absent.push(SeqRange::one(sequence));
+            }
+        }
+        absent
+    }
+
+    /// Repairs an own packet to everybody, since a whole caching partition misses it (R080). If
+    /// only one member could not be served otherwise, only that one gets it.
+    fn repair_as_sender(&mut self, asked: &ReceivedRequest, sequence: u64, packet: &[u8]) {
+        let view = self.history.nearest(asked.view);
+        let alone = asked.tried == 0 && asked.waiters.len() == 1;
+        let (recipient, to) = match asked.waiters.first().and_then(|one| view.member(*one)) {
+            Some(member) if alone => (
+                RepairRecipient::One(asked.waiters[0]),
+                Destination::Node(member.address),
+            ),
+            _ => (RepairRecipient::All, self.path.destination()),
+        };
+        let repair = Repair {
+            stream: asked.stream,
+            sequence,
+            hop: Hop::SenderRepair,
+            packet,
+        };
+        self.repairs.send(&repair, recipient, to);
+    }
+
+    /// Repairs packets that are kept here, and lets others wait for those that are missing here;
+    /// returns those that are given up here, or have come and are not kept. Rule R-NAK-3.
+    fn answer_as_cacher(&mut self, asked: &ReceivedRequest, ranges: Ranges<'_>) -> Vec<SeqRange> {
+        let mut absent = Vec::new();
+        let Some(stream) = self.streams.get_mut(&asked.stream.origin) else {
+            return absent;
+        };
+        let history = self.history;
+        let wanted: Vec<u64> = match asked.patient {
+            true => {
+                let own = |sequence| history.answers_for(asked.view, sequence);
+                own_numbers(ranges.iter(), own).collect()
+            }
+            false => numbers(ranges.iter(), PACKETS_PER_REQUEST).collect(),
+        };
+        // What is missing here is cut at the borders of what is said of it.
+        for range in ranges.iter() {
+            stream.gaps_mut().cut_out(range);
+        }
+        let hop = match asked.patient {
+            true => Hop::PullRepair,
+            false => Hop::CacherRepair,
+        };
+        for sequence in wanted {
+            let Some(stream) = self.streams.get_mut(&asked.stream.origin) else {
+                break;
+            };
+            if stream.packet(sequence, self.store).is_some() {
+                self.repair(asked.stream, sequence, hop, asked.view, &asked.waiters);
+            } else if stream.gave_up(sequence) || stream.has_let_go(sequence) {
+                absent.push(SeqRange::one(sequence));
+            } else {
+                self.wait_for(asked, ranges, sequence);
+            }
+        }
+        absent
+    }
+
+    /// Notes who waits here for a packet that is missing here too, and who misses it.
+    fn wait_for(&mut self, asked: &ReceivedRequest, ranges: Ranges<'_>, sequence: u64) {
+        let urgent = self.fast && !asked.patient;
+        let Some(stream) = self.streams.get_mut(&asked.stream.origin) else {
+            return;
+        };
+        let Some(gap) = stream.gaps_mut().find_mut(sequence) else {
+            if urgent {
+                stream.expect(sequence, asked.tried, &asked.waiters);
+            }
+            return;
+        };
+        // Unless there was no room to cut it out: of the rest this was not said.
+        let tried = match ranges.iter().any(|range| range.covers(gap.range())) {
+            true => asked.tried,
+            false => 0,
+        };
+        let news = tried & !gap.known_missing != 0;
+        gap.known_missing |= tried;
+        for waiter in &asked.waiters {
+            gap.waiters.add(*waiter);
+        }
+        if urgent && news {
+            // Passed on, but not before it is certain that it is not just late here.
+            let certain = gap.found.after(self.guard);
+            gap.due = gap.due.min(self.repairs.now.max(certain));
+        }
+        stream.refresh_due();
+    }
+
+    fn say_absent(&mut self, to: SocketAddr, stream: StreamId, absent: &[SeqRange]) {
+        if absent.is_empty() {
+            return;
+        }
+        let header = self.header;
+        self.repairs
+            .outbox
+            .push(Reason::Request, Destination::Node(to), |bytes| {
+                Absent::encode(&header, stream, &merged(absent), bytes);
+            });
+    }
+
+    /// Sends a kept packet to those who wait for it, or to everybody if they are many.
+    fn repair(
+        &mut self,
+        id: StreamId,
+        sequence: u64,
+        hop: Hop,
+        view: ViewNumber,
+        waiters: &[MemberIndex],
+    ) {
+        let stream = self.streams.get(&id.origin);
+        let Some(packet) = stream.and_then(|stream| stream.packet(sequence, self.store)) else {
+            return;
+        };
+        let repair = Repair {
+            stream: id,
+            sequence,
+            hop,
+            packet,
+        };
+        let served = self.repairs.recent.singles(id, sequence);
+        if served + waiters.len() >= many(self.history.size()) {
+            self.repairs
+                .send(&repair, RepairRecipient::All, self.path.destination());
+            return;
+        }
+        let view = self.history.nearest(view);
+        for index in waiters {
+            if let Some(member) = view.member(*index) {
+                self.repairs.send(
+                    &repair,
+                    RepairRecipient::One(*index),
+                    Destination::Node(member.address),
+                );
+            }
+        }
+    }
+}
+
+/// From how many recipients on a repair is multicast (R-NAK-6). Everybody else gets it for nothing:
+/// a few of a large region are served one by one. R cachers share the requests, so that R times as
+/// many members miss the packet then.
+fn many(members: usize) -> usize {
+    (members / 32).max(3)
+}
+
+/// The first numbers of these ranges.
+fn numbers(ranges: impl Iterator<Item = SeqRange>, most: usize) -> impl Iterator<Item = u64> {
+    ranges
+        .flat_map(|range| range.first()..=range.last())
+        .take(most)
+}
+
+/// Those of the ranges' numbers that `own` accepts, at most [`PACKETS_PER_REQUEST`].
+fn own_numbers(
+    ranges: impl Iterator<Item = SeqRange>,
+    own: impl Fn(u64) -> bool,
+) -> impl Iterator<Item = u64> {
+    numbers(ranges, NUMBERS_PER_REQUEST)
+        .filter(move |sequence| own(*sequence))
+        .take(PACKETS_PER_REQUEST)
+}
+
+/// Neighbouring ranges put together, as many as fit into one message.
+fn merged(ranges: &[SeqRange]) -> Vec<SeqRange> {
+    let mut out = Vec::new();
+    ranges.iter().all(|range| append(&mut out, *range));
+    out
+}

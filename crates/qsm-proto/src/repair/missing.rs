@@ -1,0 +1,65 @@
+//! Packets that are missing here, as others speak of them.
+
+use qsm_wire::{MemberIndex, Origin, SeqRange};
+
+use super::{bit, others_who_cache};
+use crate::Instant;
+use crate::history::History;
+use crate::receive::ReceiveStream;
+
+/// Notes that this member misses what is missing here too in this range: somebody else can be
+/// asked.
+pub(crate) fn note_missing(
+    now: Instant,
+    stream: &mut ReceiveStream,
+    history: &History,
+    who: Origin,
+    range: SeqRange,
+) {
+    for part in missing_parts(stream, history, range) {
+        let first = part.first();
+        let view = history.nearest(stream.view_of(first, history));
+        let caches =
+            |index: &MemberIndex| view.partition_of(*index) == view.caching_partition(first);
+        let Some(index) = view.index_of(who).filter(caches) else {
+            continue;
+        };
+        stream.gaps_mut().cut_out(part);
+        // Unless there was no room to cut it out.
+        if let Some(gap) = stream.gaps_mut().find_mut(first)
+            && part.covers(gap.range())
+        {
+            gap.known_missing |= bit(view.rank_of(index));
+            gap.due = gap.due.min(now);
+        }
+    }
+}
+
+/// The missing packets of this range, cut where other members cache.
+pub(crate) fn missing_parts(
+    stream: &ReceiveStream,
+    history: &History,
+    range: SeqRange,
+) -> Vec<SeqRange> {
+    let pieces = stream.pieces(range.last(), history);
+    pieces
+        .filter_map(|piece| SeqRange::new(piece.first().max(range.first()), piece.last()))
+        .collect()
+}
+
+/// The missing packets of this range of which no living cacher is left that might have them.
+pub(crate) fn missing_everywhere(
+    stream: &ReceiveStream,
+    history: &History,
+    range: SeqRange,
+) -> Vec<SeqRange> {
+    let mut parts = missing_parts(stream, history, range);
+    parts.retain(|part| {
+        let view = stream.view_of(part.first(), history);
+        let known = stream.gaps().find(part.first());
+        let known = known.map_or(0, |gap| gap.known_missing);
+        let mut others = others_who_cache(history, stream.id().origin, view, part.first());
+        others.all(|(rank, _)| known & bit(rank) != 0)
+    });
+    parts
+}

@@ -1,0 +1,62 @@
+use qsm_wire::{Hop, StreamId};
+
+use super::{Budget, RecentRepairs, RepairRecipient};
+use crate::{Destination, Instant, Outbox, Reason, Stats};
+
+/// Sends packets again, within the budget, and to nobody twice within a round trip.
+#[derive(Debug)]
+pub struct RepairSender<'a> {
+    /// The time.
+    pub now: Instant,
+    /// Bytes that may be sent.
+    pub budget: &'a mut Budget,
+    /// Repairs made a moment ago.
+    pub recent: &'a mut RecentRepairs,
+    /// Takes the packets.
+    pub outbox: &'a mut Outbox,
+    /// Counts them.
+    pub stats: &'a mut Stats,
+}
+
+/// A packet to be sent again.
+#[derive(Debug, Clone, Copy)]
+pub struct Repair<'a> {
+    /// Its stream.
+    pub stream: StreamId,
+    /// Its number.
+    pub sequence: u64,
+    /// As what it comes to its receiver.
+    pub hop: Hop,
+    /// Its original bytes.
+    pub packet: &'a [u8],
+}
+
+impl RepairSender<'_> {
+    /// Sends a packet to a recipient that has not been served lately, if the budget allows it.
+    pub fn send(&mut self, repair: &Repair<'_>, recipient: RepairRecipient, to: Destination) {
+        let (stream, sequence, hop) = (repair.stream, repair.sequence, repair.hop);
+        if self.recent.served(stream, sequence, recipient) {
+            return;
+        }
+        if !self.budget.take(self.now, repair.packet.len() as u64) {
+            self.stats.repairs_over_budget += 1;
+            return;
+        }
+        self.outbox.push(Reason::Repair, to, |bytes| {
+            bytes.extend_from_slice(repair.packet);
+            hop.stamp(bytes);
+        });
+        self.count(hop);
+        self.recent.note(stream, sequence, recipient);
+    }
+
+    fn count(&mut self, hop: Hop) {
+        let counter = match hop {
+            Hop::SenderRepair => &mut self.stats.repairs_sender_sent,
+            Hop::Push => &mut self.stats.repairs_push_sent,
+            Hop::PullRepair => &mut self.stats.repairs_pull_sent,
+            _ => &mut self.stats.repairs_cacher_sent,
+        };
+        *counter += 1;
+    }
+}
