@@ -96,7 +96,7 @@ impl Registry {
 
     /// Where those whom these updates name are on a second network, to be told before them; only
     /// a node that is on two itself can do something with it. Rule R-MEM-12.
-    pub(crate) fn seconds_for(&self, node: NodeId, updates: &[Update]) -> Vec<Update> {
+    pub(super) fn seconds_for(&self, node: NodeId, updates: &[Update]) -> Vec<Update> {
         if self
             .nodes
             .get(&node)
