@@ -122,8 +122,8 @@ pub(crate) struct Registry {
     work: WorkQueue,
     /// Views that mark members as leaving, and who has not confirmed them.
     confirmations: ViewConfirmations,
-    /// When the time of departing nodes is over. One that has come back is not looked for in
-    /// here: its deadline finds no departure.
+    /// When the time of departing nodes is over. An entry stays when its departure ends sooner,
+    /// and then limits a later one of the same node from the same region.
     deadlines: BTreeSet<(Instant, RegionId, NodeId)>,
     pub(crate) stats: ServiceStats,
 }
@@ -260,7 +260,8 @@ impl Registry {
         &mut self,
         origin: Origin,
         name: String,
-        (address, second): (SocketAddr, Option<SocketAddr>),
+        address: SocketAddr,
+        second: Option<SocketAddr>,
     ) {
         let mut life = Life::Unknown;
         life.advance(LifeEvent::Admit);
@@ -335,7 +336,8 @@ impl Registry {
         &mut self,
         now: Instant,
         node: NodeId,
-        (request, role): (u32, Role),
+        request: u32,
+        role: Role,
         names: &[String],
     ) -> Result<(), String> {
         let entry = self.nodes.get_mut(&node);
@@ -371,7 +373,8 @@ impl Registry {
     fn exit(
         &mut self,
         node: NodeId,
-        (request, role): (u32, Role),
+        request: u32,
+        role: Role,
         names: &[String],
     ) -> Result<(), String> {
         let entry = self.nodes.get_mut(&node);

@@ -18,7 +18,7 @@ use qsm_wire::{
 
 use self::detector::{Detector, Verdict};
 use self::hold::Hold;
-use self::sessions::{Clients, Standing, Unknown};
+use self::sessions::{SessionError, SessionTable, Standing};
 use crate::plan::{AddressPlan, SignatureKey};
 use crate::registry::{Command, EndCause, Registry};
 use crate::{ServiceConfig, ServiceConfigError, ServiceEvent, ServiceStats};
@@ -51,7 +51,7 @@ pub struct Service {
     header: Header,
     phase: Phase,
     registry: Registry,
-    clients: Clients,
+    clients: SessionTable,
     detector: Detector,
     /// Where a cluster begins to count its lives, if nobody remembers.
     eras: Random,
@@ -100,7 +100,7 @@ impl Service {
                 AddressPlan::new(config.plan, config.cluster_number(), &[config.discovery]),
                 SignatureKey::new(&mut Random::new(seed, "signatures")),
             ),
-            clients: Clients::new(header, config.datagram_bytes, config.limits.nodes),
+            clients: SessionTable::new(header, config.datagram_bytes, config.limits.nodes),
             detector: Detector::new(&config, Random::new(seed, "probes")),
             eras: Random::new(seed, "eras"),
             batched_at: None,
@@ -131,13 +131,13 @@ impl Service {
         let node = origin.node;
         match packet.body {
             Body::Session(frame) => {
-                let result = self.clients.handle_frame(now, (node, from), &frame);
-                self.after_session(now, (node, from), frame.head.session, result);
+                let result = self.clients.handle_frame(now, node, from, &frame);
+                self.after_session(now, node, from, frame.head.session, result);
             }
             Body::SessionAck(heard) => {
                 let outbox = &mut self.outbox;
-                let result = self.clients.handle_heard(now, (node, from), heard, outbox);
-                self.after_session(now, (node, from), heard.session, result);
+                let result = self.clients.handle_heard(now, node, from, heard, outbox);
+                self.after_session(now, node, from, heard.session, result);
             }
             Body::ProbeReply(probe) => {
                 if probe.subject == origin && self.registry.origin(node) == Some(origin) {
@@ -354,18 +354,19 @@ impl Service {
     fn after_session(
         &mut self,
         now: Instant,
-        (node, from): (NodeId, SocketAddr),
+        node: NodeId,
+        from: SocketAddr,
         session: u64,
-        result: Result<(), Unknown>,
+        result: Result<(), SessionError>,
     ) {
         match result {
             Ok(()) => {}
-            Err(Unknown::Ignore) => return,
-            Err(Unknown::Full) => {
+            Err(SessionError::Ignore) => return,
+            Err(SessionError::Full) => {
                 self.stats.discard_nodes += 1;
                 return;
             }
-            Err(Unknown::Reset) => {
+            Err(SessionError::Reset) => {
                 self.stats.resets_sent += 1;
                 let header = self.header;
                 self.outbox.push(Reason::Membership, from, |out| {
@@ -454,7 +455,7 @@ impl Service {
                 rows: self.registry.region_rows(),
             },
         };
-        if Clients::fits(&answer) {
+        if SessionTable::fits(&answer) {
             self.tell(node, &answer);
         } else {
             let reason = "the list is longer than one message; ask the service's own page for it";

@@ -159,7 +159,7 @@ impl Registry {
         let incarnation = Incarnation(self.incarnation_last);
         let origin = Origin { node, incarnation };
         let (name, address) = (hello.name, hello.address);
-        self.admit(origin, name.clone(), (address, hello.second));
+        self.admit(origin, name.clone(), address, hello.second);
         updates.push(Notice::Admitted {
             origin,
             name,
@@ -187,7 +187,7 @@ impl Registry {
         for role in [Role::Subscriber, Role::Publisher] {
             let of_role = reports.clone().filter(|report| report.role == role);
             let names: Vec<String> = of_role.map(|report| report.name.clone()).collect();
-            let result = self.enter(at, node, (0, role), &names);
+            let result = self.enter(at, node, 0, role, &names);
             updates.extend(refusal(node, None, result));
         }
     }

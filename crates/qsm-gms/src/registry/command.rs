@@ -115,7 +115,7 @@ impl Registry {
                 role,
                 names,
             } => {
-                let result = self.enter(at, node, (request, role), &names);
+                let result = self.enter(at, node, request, role, &names);
                 updates.extend(refusal(node, Some(request), result));
             }
             Command::Exit {
@@ -124,7 +124,7 @@ impl Registry {
                 role,
                 names,
             } => {
-                let result = self.exit(node, (request, role), &names);
+                let result = self.exit(node, request, role, &names);
                 updates.extend(refusal(node, Some(request), result));
             }
             Command::Drained { node, region, view } => self.drained(node, region, view),

@@ -39,7 +39,7 @@ impl Registry {
             let origin = Origin { node, incarnation };
             alive.insert(origin);
             senders.extend(&report.senders);
-            self.admit(origin, report.name, (report.address, report.second));
+            self.admit(origin, report.name, report.address, report.second);
             self.stats.admitted -= 1;
             self.take_up_groups(now, node, &report.groups, report.published);
             let views = report.regions.iter().map(|r| (r.region, r.view));
@@ -153,7 +153,7 @@ impl Registry {
         for member in &living {
             if let Some(since) = member.left {
                 self.take_up_leaver(now, id, member.origin, since);
-            } else if self.take_up_home(now, (id, signature), member.origin) {
+            } else if self.take_up_home(now, id, signature, member.origin) {
                 region.active += 1;
             }
         }
@@ -197,7 +197,8 @@ impl Registry {
     fn take_up_home(
         &mut self,
         now: Instant,
-        (id, signature): (RegionId, Signature),
+        id: RegionId,
+        signature: Signature,
         member: Origin,
     ) -> bool {
         let Some(node) = self.nodes.get_mut(&member.node) else {

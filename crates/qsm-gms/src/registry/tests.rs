@@ -28,7 +28,7 @@ fn origin(node: u64) -> Origin {
 fn admit(registry: &mut Registry, node: u64) {
     let host = u8::try_from(node % 250).unwrap();
     let address = SocketAddr::from(([10, 0, 0, host], 1));
-    registry.admit(origin(node), format!("n{node}"), (address, None));
+    registry.admit(origin(node), format!("n{node}"), address, None);
 }
 
 fn names(groups: impl IntoIterator<Item = u64>) -> Vec<String> {
@@ -39,22 +39,24 @@ fn names(groups: impl IntoIterator<Item = u64>) -> Vec<String> {
 }
 
 fn enter(registry: &mut Registry, node: u64, groups: impl IntoIterator<Item = u64>) {
-    let role = (1, Role::Subscriber);
+    let (request, role) = (1, Role::Subscriber);
     registry
-        .enter(NOW, NodeId(node), role, &names(groups))
+        .enter(NOW, NodeId(node), request, role, &names(groups))
         .unwrap();
 }
 
 fn publish(registry: &mut Registry, node: u64, groups: impl IntoIterator<Item = u64>) {
-    let role = (2, Role::Publisher);
+    let (request, role) = (2, Role::Publisher);
     registry
-        .enter(NOW, NodeId(node), role, &names(groups))
+        .enter(NOW, NodeId(node), request, role, &names(groups))
         .unwrap();
 }
 
 fn exit(registry: &mut Registry, node: u64, groups: impl IntoIterator<Item = u64>) {
-    let role = (3, Role::Subscriber);
-    registry.exit(NodeId(node), role, &names(groups)).unwrap();
+    let (request, role) = (3, Role::Subscriber);
+    registry
+        .exit(NodeId(node), request, role, &names(groups))
+        .unwrap();
 }
 
 /// Reports every leaving member as drained, and that former publishers owe nothing.
@@ -461,7 +463,7 @@ fn a_publisher_knows_the_regions_of_its_groups_and_only_its_groups_of_them() {
         "receivers do not care who publishes"
     );
     registry
-        .exit(NodeId(2), (4, Role::Publisher), &names([2, 3]))
+        .exit(NodeId(2), 4, Role::Publisher, &names([2, 3]))
         .unwrap();
     let batch = registry.batch(NOW);
     let parting =
@@ -491,14 +493,18 @@ fn a_former_publisher_that_comes_back_is_not_let_go() {
         .map(|(id, r)| (id, r.view))
         .next()
         .unwrap();
-    let role = (4, Role::Publisher);
-    registry.exit(NodeId(1), role, &names([1])).unwrap();
+    let (request, role) = (4, Role::Publisher);
+    registry
+        .exit(NodeId(1), request, role, &names([1]))
+        .unwrap();
     registry.batch(NOW);
     publish(&mut registry, 1, [1]);
     registry.batch(NOW);
     registry.drained(NodeId(1), region, view);
     assert!(!registry.has_changes(), "it publishes there");
-    registry.exit(NodeId(1), role, &names([1])).unwrap();
+    registry
+        .exit(NodeId(1), request, role, &names([1]))
+        .unwrap();
     registry.batch(NOW);
     // One that never answers is let go all the same.
     let later = NOW.after(registry.drain_max);
@@ -562,7 +568,7 @@ fn all_members_of_regions_a_dead_node_may_have_sent_to_are_told() {
     settle(&mut registry);
     // What it published to once counts too.
     registry
-        .exit(NodeId(3), (1, Role::Publisher), &names([2]))
+        .exit(NodeId(3), 1, Role::Publisher, &names([2]))
         .unwrap();
     settle(&mut registry);
     registry.end(NodeId(3));
@@ -608,12 +614,20 @@ fn too_many_groups_are_refused_and_change_nothing() {
     registry.limits.roles_per_node = 5;
     admit(&mut registry, 0);
     registry.batch(NOW);
-    let role = (1, Role::Subscriber);
-    assert!(registry.enter(NOW, NodeId(0), role, &names(0..4)).is_err());
-    assert!(registry.enter(NOW, NodeId(0), role, &names(0..6)).is_err());
+    let (request, role) = (1, Role::Subscriber);
     assert!(
         registry
-            .enter(NOW, NodeId(0), role, &["\n".to_owned()])
+            .enter(NOW, NodeId(0), request, role, &names(0..4))
+            .is_err()
+    );
+    assert!(
+        registry
+            .enter(NOW, NodeId(0), request, role, &names(0..6))
+            .is_err()
+    );
+    assert!(
+        registry
+            .enter(NOW, NodeId(0), request, role, &["\n".to_owned()])
             .is_err()
     );
     assert!(!registry.has_changes());
