@@ -9,21 +9,21 @@
 //! byte-identical outputs. It does not carry data.
 //!
 //! ```text
-//!  datagrams ─► clients ─► hello, enter, exit, drained, suspect ─► registry ─ batch ─► clients ─► datagrams
-//!                  │                                                  ▲
-//!                  └─ signs of life ─► detector ── dead ──────────────┘
+//!  datagrams ─► sessions ─► Command ─► registry ─► Updates ─► sessions ─► datagrams
+//!                  │                     ▲
+//!                  └─ signs of life ─► detector: a life is over
 //! ```
 //!
 //! | module | what it knows |
 //! |---|---|
-//! | `clients` | one reliable session per node |
-//! | `hold` | what nodes said in the time after a start, before anything is decided |
-//! | `registry` | nodes, groups, regions; what a batch changes, and who has to know |
-//! | `groups` | names and numbers |
-//! | `regions` | regions by number and by exact set of groups |
-//! | `signature` | sets of groups in 128 bits |
-//! | [`plan`] | which multicast address a region gets |
-//! | `detector` | who is alive, in doubt, or dead |
+//! | `registry` | the membership, as a deterministic machine: a `Command` in, `Updates` out |
+//! | `registry::{life, departure}` | the states of a node and of its way out of a region, as tables |
+//! | `registry::groups` | names and numbers |
+//! | [`plan`] | regions by number and by exact set of groups; which multicast address each gets |
+//! | `service` | turns datagrams into commands and updates into messages |
+//! | `service::sessions` | one reliable session per node |
+//! | `service::hold` | hellos in the time after a start, before anything is decided |
+//! | `service::detector` | who is alive, in doubt, or dead |
 //!
 //! ```
 //! use qsm_gms::{Service, ServiceConfig};

@@ -1,20 +1,29 @@
-//! Who is in the cluster, in which groups, and therefore in which region; and, batch by batch,
-//! what each node has to be told about it (R035-R044, R052).
+//! The membership as a deterministic machine: commands in, updates out (R035-R044, R052).
 //!
 //! ```text
-//!   enter, exit ─┐                     ┌─ node: its set of groups, shared with its region
-//!   drained ─────┼─► pending ─ apply ─►├─ group: its regions, its publishers
-//!   dead ────────┘   (per node)        └─ region: members, view, audience with what each knows
-//!                                            │
-//!                                            ▼ updates per node, only what concerns it
+//!   Command ─► apply ─┬─► node: its life, its groups, its departures ─┐
+//!                     │                                               ├─ work for the next batch
+//!                     └─► Updates: welcomes, refusals, ends           │
+//!                                                                     ▼
+//!   Command::Batch ─► place ─► views ─► audience ─► Updates: for each node what concerns it
 //! ```
+//!
+//! The registry holds nothing of a session, of a clock or of a failure detector: it knows the
+//! time that comes with a command, and every decision follows from its state and the command. So
+//! replicas that apply the same commands stay equal, and one that has the log can be rebuilt.
+//!
+//! States that change in one way only are tables: [`life::Life`] of a node,
+//! [`departure::DepartureState`] of a node on its way out of a region. What a batch has yet to do
+//! is in one queue, [`work::Work`], in the order in which it does it.
 //!
 //! Cost follows change. A node that moves between regions that exist touches only its own set
 //! and the two member lists; the index from groups to regions changes only when a region is made,
-//! closed or regrouped. The registry knows neither time (beyond deadlines) nor sessions.
+//! closed or regrouped.
 
+mod admission;
 mod audience;
 mod batch;
+mod command;
 mod confirmations;
 mod departure;
 mod draft;
@@ -33,25 +42,30 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use qsm_proto::{Instant, Random};
+use qsm_proto::Instant;
 use qsm_wire::membership::{Role, Sender};
 use qsm_wire::{GroupId, Incarnation, NodeId, Origin, RegionId, ViewNumber};
 
+pub(crate) use self::admission::ERAS;
+pub(crate) use self::batch::Batch;
+pub(crate) use self::command::{Command, EndCause, Notice};
 use self::confirmations::ViewConfirmations;
 use self::departure::{Departure, DepartureEvent, DepartureState};
 use self::groups::{GroupTable, check_name};
 use self::life::{Life, LifeEvent, Reported};
-pub(crate) use self::rebuild::Report;
 use self::transition::State as _;
 use self::work::{Work, WorkQueue};
 use crate::plan::{AddressPlan, RegionTable, Signature, SignatureKey};
-use crate::{ServiceConfig, ServiceLimits, ServiceStats};
+use crate::{ServiceLimits, ServiceStats};
 
+/// Highest number believed of an incarnation, a region or a channel; a higher one is a mistake or
+/// an attack (R-MEM-1).
+pub(crate) const NUMBER_MAX: u32 = u32::MAX / 2;
 /// Requests of one node that may wait for a batch.
 const REQUESTS_MAX: usize = 10_000;
 
 /// What a node has asked for since the last batch.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 struct Pending {
     subscribe: BTreeMap<GroupId, bool>,
     publish: BTreeMap<GroupId, bool>,
@@ -61,7 +75,7 @@ struct Pending {
 }
 
 /// A node in its present life.
-#[derive(Debug)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 struct Node {
     origin: Origin,
     name: String,
@@ -91,11 +105,14 @@ struct Node {
 }
 
 /// The cluster's membership.
-#[derive(Debug)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Registry {
     limits: ServiceLimits,
     drain_max: Duration,
     key: SignatureKey,
+    /// The term it serves in; 0: it is not open yet.
+    term: u64,
+    incarnation_last: u32,
     groups: GroupTable,
     regions: RegionTable,
     nodes: BTreeMap<NodeId, Node>,
@@ -105,8 +122,8 @@ pub(crate) struct Registry {
     work: WorkQueue,
     /// Views that mark members as leaving, and who has not confirmed them.
     confirmations: ViewConfirmations,
-    /// When the time of departing nodes is over. One that has come back is not looked for in
-    /// here: its deadline finds no departure.
+    /// When the time of departing nodes is over. An entry stays when its departure ends sooner,
+    /// and then limits a later one of the same node from the same region.
     deadlines: BTreeSet<(Instant, RegionId, NodeId)>,
     pub(crate) stats: ServiceStats,
 }
@@ -155,12 +172,19 @@ impl Node {
 }
 
 impl Registry {
-    pub(crate) fn new(config: &ServiceConfig, random: &mut Random) -> Self {
-        let plan = AddressPlan::new(config.plan, config.cluster_number(), &[config.discovery]);
+    /// A registry without nodes, before its term.
+    pub(crate) fn new(
+        limits: ServiceLimits,
+        drain_max: Duration,
+        plan: AddressPlan,
+        key: SignatureKey,
+    ) -> Self {
         Self {
-            limits: config.limits,
-            drain_max: config.drain_max,
-            key: SignatureKey::new(random),
+            limits,
+            drain_max,
+            key,
+            term: 0,
+            incarnation_last: 0,
             groups: GroupTable::default(),
             regions: RegionTable::new(plan),
             nodes: BTreeMap::new(),
@@ -172,20 +196,14 @@ impl Registry {
         }
     }
 
-    pub(crate) fn len(&self) -> usize {
-        self.nodes.len()
+    pub(crate) fn term(&self) -> u64 {
+        self.term
     }
 
     /// The present life of a node, if it is not over.
     pub(crate) fn origin(&self, node: NodeId) -> Option<Origin> {
         let node = self.nodes.get(&node)?;
         node.life.is_running().then_some(node.origin)
-    }
-
-    /// A life of this node ends with the next batch.
-    pub(crate) fn is_ending(&self, node: NodeId) -> bool {
-        let node = self.nodes.get(&node);
-        node.is_some_and(|node| node.life == Life::Ending)
     }
 
     /// The state of one life of a node.
@@ -207,7 +225,7 @@ impl Registry {
     }
 
     /// All that a node has been told up to this batch has arrived there.
-    pub(crate) fn confirm(&mut self, node: NodeId, batch: u64) {
+    fn confirm(&mut self, node: NodeId, batch: u64) {
         for (region, view) in self.confirmations.confirm(node, batch) {
             self.work.push(Work::Settle { region, view });
         }
@@ -219,7 +237,7 @@ impl Registry {
     }
 
     /// Lets go the departing nodes whose time is over.
-    pub(crate) fn handle_timeout(&mut self, now: Instant) {
+    fn expire_drains(&mut self, now: Instant) {
         while let Some(&(at, region, node)) = self.deadlines.first() {
             if at > now {
                 return;
@@ -238,11 +256,12 @@ impl Registry {
 
     /// Lets a node in, in a new life. The caller has removed its former one and checked the
     /// limit.
-    pub(crate) fn admit(
+    fn admit(
         &mut self,
         origin: Origin,
         name: String,
-        (address, second): (SocketAddr, Option<SocketAddr>),
+        address: SocketAddr,
+        second: Option<SocketAddr>,
     ) {
         let mut life = Life::Unknown;
         life.advance(LifeEvent::Admit);
@@ -272,7 +291,7 @@ impl Registry {
     }
 
     /// A node's life ends, with the next batch for the others.
-    pub(crate) fn end(&mut self, node: NodeId) -> Option<Origin> {
+    fn end(&mut self, node: NodeId) -> Option<Origin> {
         let entry = self.nodes.get_mut(&node)?;
         if !entry.life.is_running() {
             return None;
@@ -287,7 +306,7 @@ impl Registry {
 
     /// A life of a node is over. If this service has never seen it, nor its end, whoever has
     /// streams of it must know.
-    pub(crate) fn end_elsewhere(&mut self, origin: Origin) {
+    fn end_elsewhere(&mut self, origin: Origin) {
         if self.life(origin) == Life::Unknown {
             self.work.push(Work::Announce { origin });
         }
@@ -295,12 +314,7 @@ impl Registry {
 
     /// A node that is known has a new session: all it has been told may be lost, but for these
     /// views. It may not have heard that some of these senders are dead.
-    pub(crate) fn resume(
-        &mut self,
-        node: NodeId,
-        views: BTreeMap<RegionId, ViewNumber>,
-        senders: &[Origin],
-    ) {
+    fn resume(&mut self, node: NodeId, views: BTreeMap<RegionId, ViewNumber>, senders: &[Origin]) {
         let dead = |sender: &&Origin| self.origin(sender.node) != Some(**sender);
         let dead: Vec<Origin> = senders.iter().filter(dead).copied().collect();
         let Some(entry) = self.nodes.get_mut(&node) else {
@@ -318,11 +332,12 @@ impl Registry {
     }
 
     /// A node takes up a role in groups. Request 0 is not answered.
-    pub(crate) fn enter(
+    fn enter(
         &mut self,
         now: Instant,
         node: NodeId,
-        (request, role): (u32, Role),
+        request: u32,
+        role: Role,
         names: &[String],
     ) -> Result<(), String> {
         let entry = self.nodes.get_mut(&node);
@@ -355,10 +370,11 @@ impl Registry {
     }
 
     /// A node gives up a role in groups.
-    pub(crate) fn exit(
+    fn exit(
         &mut self,
         node: NodeId,
-        (request, role): (u32, Role),
+        request: u32,
+        role: Role,
         names: &[String],
     ) -> Result<(), String> {
         let entry = self.nodes.get_mut(&node);
@@ -380,7 +396,7 @@ impl Registry {
     }
 
     /// A leaving member has everything of the region it left; or a former publisher owes nothing.
-    pub(crate) fn drained(&mut self, node: NodeId, region: RegionId, view: ViewNumber) {
+    fn drained(&mut self, node: NodeId, region: RegionId, view: ViewNumber) {
         let Some(entry) = self.nodes.get_mut(&node) else {
             return;
         };

@@ -3,22 +3,24 @@ mod detector;
 mod hold;
 mod sessions;
 mod timers;
+mod updates;
 
 use core::time::Duration;
 use std::collections::{BTreeSet, VecDeque};
 use std::net::SocketAddr;
 
 use qsm_proto::{Destination, Instant, Outbox, Random, Reason, Seed, Transmit};
-use qsm_wire::membership::{FromService, GroupRow, MESSAGE_BYTES_MAX, NodeRow, QueryKind};
-use qsm_wire::membership::{RegionRow, ToService, Update};
+use qsm_wire::membership::{FromService, GroupRow, NodeRow, QueryKind};
+use qsm_wire::membership::{RegionRow, ToService};
 use qsm_wire::{
     Beacon, Body, Header, HeaderTemplate, Incarnation, Kind, NodeId, Origin, Packet, Probe, Reset,
 };
 
 use self::detector::{Detector, Verdict};
 use self::hold::Hold;
-use self::sessions::{Clients, Standing, Unknown};
-use crate::registry::Registry;
+use self::sessions::{SessionError, SessionTable, Standing};
+use crate::plan::{AddressPlan, SignatureKey};
+use crate::registry::{Command, EndCause, Registry};
 use crate::{ServiceConfig, ServiceConfigError, ServiceEvent, ServiceStats};
 
 /// How often the service announces itself.
@@ -30,19 +32,14 @@ const BEACON_AGAIN: Duration = Duration::from_millis(50);
 const GREETING_MAX: Duration = Duration::from_secs(10);
 /// Events kept for the runtime; the oldest are dropped.
 const EVENTS_MAX: usize = 4096;
-/// Bytes of updates in one message; half of what a message may have.
-const BATCH_BYTES_MAX: usize = MESSAGE_BYTES_MAX / 2;
-/// Highest number believed of an incarnation, a region or a channel; a higher one is a mistake or
-/// an attack (R-MEM-1).
-const NUMBER_MAX: u32 = u32::MAX / 2;
 
 /// What the service is doing.
 #[derive(Debug)]
 enum Phase {
     /// Collecting hellos before the first batch.
     Holding(Hold),
-    /// Serving in this term.
-    Open { term: u64 },
+    /// Serving.
+    Open,
     /// Yielded to a better service.
     Yielded { to: SocketAddr },
 }
@@ -54,10 +51,9 @@ pub struct Service {
     header: Header,
     phase: Phase,
     registry: Registry,
-    clients: Clients,
+    clients: SessionTable,
     detector: Detector,
-    incarnation_last: u32,
-    /// Where a cluster begins to count its lives.
+    /// Where a cluster begins to count its lives, if nobody remembers.
     eras: Random,
     batched_at: Option<Instant>,
     beacon_at: Instant,
@@ -66,7 +62,7 @@ pub struct Service {
     /// Services a conflict with which has been reported.
     rivals: BTreeSet<NodeId>,
     /// Nodes of the other family that have been reported.
-    strangers: BTreeSet<NodeId>,
+    foreign_nodes: BTreeSet<NodeId>,
     outbox: Outbox,
     events: VecDeque<ServiceEvent>,
     stats: ServiceStats,
@@ -93,16 +89,20 @@ impl Service {
         Ok(Self {
             header,
             phase: Phase::Holding(Hold::default()),
-            registry: Registry::new(&config, &mut Random::new(seed, "signatures")),
-            clients: Clients::new(header, config.datagram_bytes, config.limits.nodes),
+            registry: Registry::new(
+                config.limits,
+                config.drain_max,
+                AddressPlan::new(config.plan, config.cluster_number(), &[config.discovery]),
+                SignatureKey::new(&mut Random::new(seed, "signatures")),
+            ),
+            clients: SessionTable::new(header, config.datagram_bytes, config.limits.nodes),
             detector: Detector::new(&config, Random::new(seed, "probes")),
-            incarnation_last: 0,
             eras: Random::new(seed, "eras"),
             batched_at: None,
             beacon_at: now,
             beaconed: now,
             rivals: BTreeSet::new(),
-            strangers: BTreeSet::new(),
+            foreign_nodes: BTreeSet::new(),
             outbox: Outbox::new(),
             events: VecDeque::new(),
             stats: ServiceStats::default(),
@@ -126,13 +126,13 @@ impl Service {
         let node = origin.node;
         match packet.body {
             Body::Session(frame) => {
-                let result = self.clients.handle_frame(now, (node, from), &frame);
-                self.after_session(now, (node, from), frame.head.session, result);
+                let result = self.clients.handle_frame(now, node, from, &frame);
+                self.after_session(now, node, from, frame.head.session, result);
             }
             Body::SessionAck(heard) => {
                 let outbox = &mut self.outbox;
-                let result = self.clients.handle_heard(now, (node, from), heard, outbox);
-                self.after_session(now, (node, from), heard.session, result);
+                let result = self.clients.handle_heard(now, node, from, heard, outbox);
+                self.after_session(now, node, from, heard.session, result);
             }
             Body::ProbeReply(probe) => {
                 if probe.subject == origin && self.registry.origin(node) == Some(origin) {
@@ -159,7 +159,7 @@ impl Service {
     /// When [`Service::handle_timeout`] has something to do.
     #[must_use]
     pub fn next_timeout(&self) -> Option<Instant> {
-        let serving = matches!(self.phase, Phase::Open { .. });
+        let serving = matches!(self.phase, Phase::Open);
         let hold = match &self.phase {
             Phase::Holding(hold) => hold.until(),
             _ => None,
@@ -221,7 +221,7 @@ impl Service {
     #[must_use]
     pub fn term(&self) -> u64 {
         match self.phase {
-            Phase::Open { term } => term,
+            Phase::Open => self.registry.term(),
             _ => 0,
         }
     }
@@ -263,13 +263,15 @@ impl Service {
         {
             self.open(now);
         }
-        if matches!(self.phase, Phase::Open { .. }) {
-            self.registry.handle_timeout(now);
+        if matches!(self.phase, Phase::Open) {
+            if self.registry.next_timeout().is_some_and(|at| at <= now) {
+                self.command(now, Command::ExpireDrains);
+            }
             while let Some(verdict) = self.detector.poll(now) {
-                self.judge(verdict);
+                self.judge(now, verdict);
             }
             if self.batch_at().is_some_and(|at| at <= now) {
-                self.batch(now);
+                self.command(now, Command::Batch);
             }
         }
         if self.beacon_at <= now && !self.has_yielded() {
@@ -283,39 +285,9 @@ impl Service {
 
     /// A lone change is applied at once, a burst at the maximum rate (R040).
     fn batch_at(&self) -> Option<Instant> {
-        let due = matches!(self.phase, Phase::Open { .. }) && self.registry.has_changes();
+        let due = matches!(self.phase, Phase::Open) && self.registry.has_changes();
         let interval = self.config.batch_interval;
         due.then(|| self.batched_at.map_or(self.now, |at| at.after(interval)))
-    }
-
-    fn batch(&mut self, now: Instant) {
-        self.batched_at = Some(now);
-        let batch = self.registry.batch(now);
-        for (node, updates) in batch.updates {
-            // A node whose session is opening will be told everything after its hello.
-            if self.clients.standing(node) != Some(Standing::Admitted) {
-                continue;
-            }
-            let seconds = self.registry.seconds_for(node, &updates);
-            for updates in split(seconds.into_iter().chain(updates).collect()) {
-                let number = self.clients.next_batch(node).unwrap_or(0);
-                self.tell(node, &FromService::Batch { number, updates });
-            }
-            self.clients.note_batch(node, batch.number);
-        }
-        for (node, request) in batch.done {
-            if self.clients.standing(node) == Some(Standing::Admitted) {
-                self.tell(node, &FromService::Done { request });
-            }
-        }
-    }
-
-    /// Queues a message; a session that cannot take it ends, and its node says hello again.
-    fn tell(&mut self, node: NodeId, message: &FromService) {
-        if !self.clients.tell(node, message) {
-            self.stats.sessions_broken += 1;
-            self.clients.close(node, &mut self.outbox);
-        }
     }
 
     fn announce(&mut self, to: Destination) {
@@ -367,18 +339,19 @@ impl Service {
     fn after_session(
         &mut self,
         now: Instant,
-        (node, from): (NodeId, SocketAddr),
+        node: NodeId,
+        from: SocketAddr,
         session: u64,
-        result: Result<(), Unknown>,
+        result: Result<(), SessionError>,
     ) {
         match result {
             Ok(()) => {}
-            Err(Unknown::Ignore) => return,
-            Err(Unknown::Full) => {
+            Err(SessionError::Ignore) => return,
+            Err(SessionError::Full) => {
                 self.stats.discard_nodes += 1;
                 return;
             }
-            Err(Unknown::Reset) => {
+            Err(SessionError::Reset) => {
                 self.stats.resets_sent += 1;
                 let header = self.header;
                 self.outbox
@@ -390,7 +363,7 @@ impl Service {
         }
         self.detector.heard(now, node);
         if let Some(batch) = self.clients.poll_confirmed(node) {
-            self.registry.confirm(node, batch);
+            self.command(now, Command::Confirm { node, batch });
         }
         while let Some(bytes) = self.clients.poll_message(node) {
             match ToService::decode(&bytes) {
@@ -412,25 +385,37 @@ impl Service {
         let admitted = self.clients.standing(node) == Some(Standing::Admitted);
         match message {
             ToService::Hello(hello) if !admitted => self.take_hello(now, node, hello),
-            ToService::Goodbye => self.take_goodbye(node),
+            ToService::Goodbye => self.take_goodbye(now, node),
             _ if !admitted => self.stats.discard_message += 1,
             ToService::Enter {
                 request,
                 role,
                 names,
             } => {
-                let result = self.registry.enter(now, node, (request, role), &names);
-                self.refuse(node, request, result);
+                let command = Command::Enter {
+                    node,
+                    request,
+                    role,
+                    names,
+                };
+                self.command(now, command);
             }
             ToService::Exit {
                 request,
                 role,
                 names,
             } => {
-                let result = self.registry.exit(node, (request, role), &names);
-                self.refuse(node, request, result);
+                let command = Command::Exit {
+                    node,
+                    request,
+                    role,
+                    names,
+                };
+                self.command(now, command);
             }
-            ToService::Drained { region, view } => self.registry.drained(node, region, view),
+            ToService::Drained { region, view } => {
+                self.command(now, Command::Drained { node, region, view });
+            }
             ToService::Suspect { member } => {
                 if self.registry.origin(member.node) == Some(member) {
                     self.detector.suspect(now, member.node);
@@ -438,13 +423,6 @@ impl Service {
             }
             ToService::Query { request, kind } => self.answer(node, request, kind),
             _ => self.stats.discard_message += 1,
-        }
-    }
-
-    fn refuse(&mut self, node: NodeId, request: u32, result: Result<(), String>) {
-        if let Err(reason) = result {
-            self.stats.refused += 1;
-            self.tell(node, &FromService::Refused { request, reason });
         }
     }
 
@@ -463,26 +441,25 @@ impl Service {
                 rows: self.registry.region_rows(),
             },
         };
-        if Clients::fits(&answer) {
+        if SessionTable::fits(&answer) {
             self.tell(node, &answer);
         } else {
             let reason = "the list is longer than one message; ask the service's own page for it";
-            self.refuse(node, request, Err(reason.to_owned()));
+            self.refuse(node, Some(request), reason.to_owned());
         }
     }
 
-    fn take_goodbye(&mut self, node: NodeId) {
+    fn take_goodbye(&mut self, now: Instant, node: NodeId) {
         if let Phase::Holding(hold) = &mut self.phase {
             hold.forget(node);
         }
         self.detector.forget(node);
         self.clients.close(node, &mut self.outbox);
-        if let Some(origin) = self.registry.end(node) {
-            self.event(ServiceEvent::Left { origin });
-        }
+        let cause = EndCause::Goodbye;
+        self.command(now, Command::End { node, cause });
     }
 
-    fn judge(&mut self, verdict: Verdict) {
+    fn judge(&mut self, now: Instant, verdict: Verdict) {
         match verdict {
             Verdict::Probe { node, nonce } => {
                 let (Some(subject), Some(to)) =
@@ -499,10 +476,8 @@ impl Service {
             }
             Verdict::Dead { node } => {
                 self.clients.close(node, &mut self.outbox);
-                if let Some(origin) = self.registry.end(node) {
-                    self.stats.excluded += 1;
-                    self.event(ServiceEvent::Excluded { origin });
-                }
+                let cause = EndCause::Silence;
+                self.command(now, Command::End { node, cause });
             }
         }
     }
@@ -535,66 +510,4 @@ pub struct Rows {
     pub groups: Vec<GroupRow>,
     /// By region number.
     pub regions: Vec<RegionRow>,
-}
-
-/// A batch in messages that are not too long: one, except when a node has to be told of hundreds
-/// of thousands of names or members at once, which then take effect in steps.
-fn split(updates: Vec<Update>) -> Vec<Vec<Update>> {
-    let mut batches = Vec::new();
-    let mut batch = Vec::new();
-    let mut room = BATCH_BYTES_MAX;
-    for update in updates {
-        let bytes = bytes_max(&update);
-        if bytes > room && !batch.is_empty() {
-            batches.push(core::mem::take(&mut batch));
-            room = BATCH_BYTES_MAX;
-        }
-        room = room.saturating_sub(bytes);
-        batch.push(update);
-    }
-    batches.push(batch);
-    batches
-}
-
-/// Bytes that an update takes at most.
-fn bytes_max(update: &Update) -> usize {
-    64 + match update {
-        Update::Named { name, .. } => name.len(),
-        Update::Region { groups, .. } => 4 * groups.len(),
-        Update::View {
-            removed,
-            leaving,
-            added,
-            ..
-        } => 12 * (removed.len() + leaving.len()) + 32 * added.len(),
-        Update::Settled { senders, .. } | Update::Sources { senders, .. } => 32 * senders.len(),
-        _ => 0,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use qsm_wire::GroupId;
-
-    use super::*;
-
-    #[test]
-    fn a_batch_is_split_only_when_it_is_too_long_and_in_order() {
-        let named = |id: u32| Update::Named {
-            group: GroupId(id),
-            name: "x".repeat(200),
-        };
-        let few: Vec<Update> = (0..100).map(named).collect();
-        assert_eq!(split(few.clone()), [few]);
-        let many: Vec<Update> = (0..50_000).map(named).collect();
-        let parts = split(many.clone());
-        assert!(parts.len() > 1);
-        for updates in &parts {
-            let mut bytes = Vec::new();
-            let updates = updates.clone();
-            FromService::Batch { number: 1, updates }.encode(&mut bytes);
-            assert!(bytes.len() <= MESSAGE_BYTES_MAX / 2 + 64);
-        }
-        assert_eq!(parts.concat(), many);
-    }
 }

@@ -28,7 +28,7 @@ const DYNAMIC_IDS: u32 = 0x8000_0000;
 const SOLICITED_NODE_IDS: u32 = 0xff00_0000;
 
 /// The multicast addresses of a cluster.
-#[derive(Debug)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AddressPlan {
     config: PlanConfig,
     pool: Pool,
@@ -66,7 +66,7 @@ pub(crate) fn is_usable(config: &PlanConfig) -> bool {
 }
 
 /// The addresses that a plan may give, numbered from 0.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Pool {
     V4 {
         first: Ipv4Addr,

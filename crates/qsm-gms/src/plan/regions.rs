@@ -9,7 +9,7 @@ use qsm_wire::{ChannelId, GroupId, NodeId, RegionId, ViewNumber};
 use super::{AddressPlan, Signature};
 
 /// What a node has been told of a region.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Knowledge {
     /// The view; 0: none.
     pub(crate) view: ViewNumber,
@@ -20,7 +20,7 @@ pub(crate) struct Knowledge {
 }
 
 /// Nodes with exactly the same groups (R015, R-VIEW-4).
-#[derive(Debug)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Region {
     pub(crate) view: ViewNumber,
     /// It was taken over from a former service, which may have made views that nobody who is left
@@ -55,7 +55,7 @@ impl Region {
 }
 
 /// The regions, found by number or by their exact set of groups.
-#[derive(Debug)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct RegionTable {
     regions: BTreeMap<RegionId, Region>,
     /// Regions with equal signatures are told apart by their sets. A region without active

@@ -7,7 +7,7 @@ pub(crate) type Signature = u128;
 
 /// What makes the values unpredictable from outside. Two sets with one signature are told apart
 /// by comparing them; the key only keeps that from being provoked.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct SignatureKey {
     low: u64,
     high: u64,

@@ -31,7 +31,7 @@ impl Registry {
     ) -> BTreeSet<RegionId> {
         let checks = core::mem::take(&mut draft.checks);
         for (region, node) in &checks {
-            self.check(now, (*region, *node), draft);
+            self.check(now, *region, *node, draft);
         }
         let mut told: BTreeSet<(RegionId, NodeId)> = checks;
         for id in views.keys() {
@@ -96,7 +96,7 @@ impl Registry {
 
     /// Where those whom these updates name are on a second network, to be told before them; only
     /// a node that is on two itself can do something with it. Rule R-MEM-12.
-    pub(crate) fn seconds_for(&self, node: NodeId, updates: &[Update]) -> Vec<Update> {
+    pub(super) fn seconds_for(&self, node: NodeId, updates: &[Update]) -> Vec<Update> {
         if self
             .nodes
             .get(&node)
@@ -124,7 +124,7 @@ impl Registry {
     }
 
     /// Brings one node's knowledge of one region's groups up to date.
-    fn check(&mut self, now: Instant, (id, node_id): (RegionId, NodeId), draft: &mut Draft) {
+    fn check(&mut self, now: Instant, id: RegionId, node_id: NodeId, draft: &mut Draft) {
         let (Some(region), Some(node)) = (self.regions.get_mut(id), self.nodes.get_mut(&node_id))
         else {
             return;

@@ -27,7 +27,7 @@ pub(crate) struct Batch {
 
 impl Registry {
     /// Applies everything that is pending, at once (R040).
-    pub(crate) fn batch(&mut self, now: Instant) -> Batch {
+    pub(super) fn batch(&mut self, now: Instant) -> Batch {
         let mut draft = Draft::default();
         self.stats.batches += 1;
         while let Some(work) = self.work.next(Stage::Members) {
@@ -53,9 +53,14 @@ impl Registry {
         }
         let updates = draft.updates.into_iter();
         let updates = updates.map(|(node, updates)| (node, updates.into_updates()));
+        let updates = updates.filter(|(_, updates)| !updates.is_empty());
+        let updates = updates.map(|(node, updates)| {
+            let seconds = self.seconds_for(node, &updates).into_iter();
+            (node, seconds.chain(updates).collect())
+        });
         Batch {
             number: self.stats.batches,
-            updates: updates.filter(|(_, updates)| !updates.is_empty()).collect(),
+            updates: updates.collect(),
             done: draft.done,
         }
     }

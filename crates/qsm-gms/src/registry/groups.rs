@@ -10,7 +10,7 @@ use qsm_wire::{GroupId, NodeId, RegionId};
 const QUARANTINE: Duration = Duration::from_secs(60);
 
 /// A group: its name, and who has to do with it.
-#[derive(Debug)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Group {
     pub(crate) name: String,
     /// Regions whose members receive it: what a message to the group costs (R020).
@@ -22,7 +22,7 @@ pub(crate) struct Group {
 }
 
 /// Names and numbers of groups. Numbers are dense so that tables can be indexed by them.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub(crate) struct GroupTable {
     groups: Vec<Option<Group>>,
     /// By a hash of the name, which is cheaper to search than names.

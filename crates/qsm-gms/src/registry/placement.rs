@@ -154,7 +154,7 @@ impl Registry {
             self.carry_out(id, set, draft);
             return;
         }
-        let target = found.unwrap_or_else(|| self.open(now, &set, draft));
+        let target = found.unwrap_or_else(|| self.create_region(now, &set, draft));
         self.settle_in(id, target, draft);
         self.carry_out(id, set, draft);
     }
@@ -175,7 +175,7 @@ impl Registry {
         self.stats.moves += 1;
     }
 
-    fn open(&mut self, now: Instant, set: &Set, draft: &mut Draft) -> RegionId {
+    fn create_region(&mut self, now: Instant, set: &Set, draft: &mut Draft) -> RegionId {
         let (id, shared) = self.regions.create(now, set.0, Arc::clone(&set.1));
         self.stats.regions_created += 1;
         self.stats.addresses_shared += u64::from(shared);

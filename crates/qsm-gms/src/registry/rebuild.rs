@@ -1,9 +1,8 @@
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::SocketAddr;
 use std::sync::Arc;
 
 use qsm_proto::Instant;
-use qsm_wire::membership::{GroupReport, Member, RegionReport, Role};
+use qsm_wire::membership::{GroupReport, Hello, Member, RegionReport, Role};
 use qsm_wire::{ChannelId, GroupId, NodeId, Origin, RegionId, ViewNumber};
 
 use super::Registry;
@@ -12,22 +11,9 @@ use super::groups::check_name;
 use super::work::Work;
 use crate::plan::{Region, Signature};
 
-/// What a node of a former service says of itself.
-#[derive(Debug)]
-pub(crate) struct Report {
-    pub(crate) origin: Origin,
-    pub(crate) name: String,
-    pub(crate) address: SocketAddr,
-    pub(crate) second: Option<SocketAddr>,
-    pub(crate) groups: Vec<GroupReport>,
-    pub(crate) regions: Vec<RegionReport>,
-    pub(crate) senders: Vec<Origin>,
-    pub(crate) published: bool,
-}
-
 impl Registry {
     /// Numbers of regions and channels up to these have been given.
-    pub(crate) fn reserve(&mut self, (region, channel): (RegionId, ChannelId)) {
+    pub(super) fn reserve(&mut self, region: RegionId, channel: ChannelId) {
         self.regions.reserve(region, channel);
     }
 
@@ -37,24 +23,25 @@ impl Registry {
     /// Groups and regions keep their numbers, channels and addresses. Of each region the newest
     /// reported view counts. Its members who have not reported are dead, and so are senders
     /// that somebody names. How many members were, is returned.
-    pub(crate) fn rebuild(&mut self, now: Instant, reports: Vec<Report>) -> usize {
+    pub(super) fn rebuild(&mut self, now: Instant, reports: BTreeMap<NodeId, Hello>) -> usize {
         let mut newest: BTreeMap<RegionId, RegionReport> = BTreeMap::new();
         let mut alive: BTreeSet<Origin> = BTreeSet::new();
         let mut senders: BTreeSet<Origin> = BTreeSet::new();
-        let numbered = reports.iter().flat_map(|report| &report.groups);
+        let numbered = reports.values().flat_map(|report| &report.groups);
         for report in numbered.filter(|report| check_name(&report.name).is_ok()) {
             let count_max = self.limits.groups.saturating_mul(2);
             if let Some(group) = report.group {
                 self.groups.adopt(group, &report.name, count_max);
             }
         }
-        for report in reports {
-            alive.insert(report.origin);
+        for (node, report) in reports {
+            let incarnation = report.incarnation;
+            let origin = Origin { node, incarnation };
+            alive.insert(origin);
             senders.extend(&report.senders);
-            let node = report.origin.node;
-            self.admit(report.origin, report.name, (report.address, report.second));
+            self.admit(origin, report.name, report.address, report.second);
             self.stats.admitted -= 1;
-            self.take_up_groups(now, node, (&report.groups, report.published));
+            self.take_up_groups(now, node, &report.groups, report.published);
             let views = report.regions.iter().map(|r| (r.region, r.view));
             let views = views.collect();
             if let Some(entry) = self.nodes.get_mut(&node) {
@@ -83,7 +70,8 @@ impl Registry {
         &mut self,
         now: Instant,
         id: NodeId,
-        (reports, published): (&[GroupReport], bool),
+        reports: &[GroupReport],
+        published: bool,
     ) {
         let Some(node) = self.nodes.get_mut(&id) else {
             return;
@@ -165,7 +153,7 @@ impl Registry {
         for member in &living {
             if let Some(since) = member.left {
                 self.take_up_leaver(now, id, member.origin, since);
-            } else if self.take_up_home(now, (id, signature), member.origin) {
+            } else if self.take_up_home(now, id, signature, member.origin) {
                 region.active += 1;
             }
         }
@@ -209,7 +197,8 @@ impl Registry {
     fn take_up_home(
         &mut self,
         now: Instant,
-        (id, signature): (RegionId, Signature),
+        id: RegionId,
+        signature: Signature,
         member: Origin,
     ) -> bool {
         let Some(node) = self.nodes.get_mut(&member.node) else {

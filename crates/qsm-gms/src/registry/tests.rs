@@ -1,16 +1,21 @@
+mod machine;
+mod reports;
+
 use super::*;
 
-use qsm_proto::Seed;
-use qsm_wire::membership::{FromService, Member, Sender, Update};
+use qsm_proto::{Random, Seed};
+use qsm_wire::membership::{FromService, GroupReport, Hello, Member, RegionReport, Sender, Update};
 
-use super::batch::Batch;
+use crate::ServiceConfig;
 
 const NOW: Instant = Instant(0);
 
 fn registry(seed: u64) -> Registry {
     let address = SocketAddr::from(([127, 0, 0, 1], 1));
     let config = ServiceConfig::new(NodeId(1_000_000), address);
-    Registry::new(&config, &mut Random::new(Seed(seed), "registry"))
+    let plan = AddressPlan::new(config.plan, config.cluster_number(), &[config.discovery]);
+    let key = SignatureKey::new(&mut Random::new(Seed(seed), "registry"));
+    Registry::new(config.limits, config.drain_max, plan, key)
 }
 
 fn origin(node: u64) -> Origin {
@@ -23,7 +28,7 @@ fn origin(node: u64) -> Origin {
 fn admit(registry: &mut Registry, node: u64) {
     let host = u8::try_from(node % 250).unwrap();
     let address = SocketAddr::from(([10, 0, 0, host], 1));
-    registry.admit(origin(node), format!("n{node}"), (address, None));
+    registry.admit(origin(node), format!("n{node}"), address, None);
 }
 
 fn names(groups: impl IntoIterator<Item = u64>) -> Vec<String> {
@@ -34,22 +39,24 @@ fn names(groups: impl IntoIterator<Item = u64>) -> Vec<String> {
 }
 
 fn enter(registry: &mut Registry, node: u64, groups: impl IntoIterator<Item = u64>) {
-    let role = (1, Role::Subscriber);
+    let (request, role) = (1, Role::Subscriber);
     registry
-        .enter(NOW, NodeId(node), role, &names(groups))
+        .enter(NOW, NodeId(node), request, role, &names(groups))
         .unwrap();
 }
 
 fn publish(registry: &mut Registry, node: u64, groups: impl IntoIterator<Item = u64>) {
-    let role = (2, Role::Publisher);
+    let (request, role) = (2, Role::Publisher);
     registry
-        .enter(NOW, NodeId(node), role, &names(groups))
+        .enter(NOW, NodeId(node), request, role, &names(groups))
         .unwrap();
 }
 
 fn exit(registry: &mut Registry, node: u64, groups: impl IntoIterator<Item = u64>) {
-    let role = (3, Role::Subscriber);
-    registry.exit(NodeId(node), role, &names(groups)).unwrap();
+    let (request, role) = (3, Role::Subscriber);
+    registry
+        .exit(NodeId(node), request, role, &names(groups))
+        .unwrap();
 }
 
 /// Reports every leaving member as drained, and that former publishers owe nothing.
@@ -345,9 +352,9 @@ fn a_leaving_member_that_never_drains_is_taken_out_after_a_while() {
     registry.batch(NOW);
     let deadline = registry.next_timeout().unwrap();
     assert_eq!(deadline, NOW.after(Duration::from_secs(30)));
-    registry.handle_timeout(Instant(deadline.0 - 1));
+    registry.expire_drains(Instant(deadline.0 - 1));
     assert!(!registry.has_changes());
-    registry.handle_timeout(deadline);
+    registry.expire_drains(deadline);
     registry.batch(deadline);
     assert_eq!(registry.stats.drains_expired, 1);
     assert_eq!(registry.region_rows()[0].members.len(), 1);
@@ -456,7 +463,7 @@ fn a_publisher_knows_the_regions_of_its_groups_and_only_its_groups_of_them() {
         "receivers do not care who publishes"
     );
     registry
-        .exit(NodeId(2), (4, Role::Publisher), &names([2, 3]))
+        .exit(NodeId(2), 4, Role::Publisher, &names([2, 3]))
         .unwrap();
     let batch = registry.batch(NOW);
     let parting =
@@ -486,18 +493,22 @@ fn a_former_publisher_that_comes_back_is_not_let_go() {
         .map(|(id, r)| (id, r.view))
         .next()
         .unwrap();
-    let role = (4, Role::Publisher);
-    registry.exit(NodeId(1), role, &names([1])).unwrap();
+    let (request, role) = (4, Role::Publisher);
+    registry
+        .exit(NodeId(1), request, role, &names([1]))
+        .unwrap();
     registry.batch(NOW);
     publish(&mut registry, 1, [1]);
     registry.batch(NOW);
     registry.drained(NodeId(1), region, view);
     assert!(!registry.has_changes(), "it publishes there");
-    registry.exit(NodeId(1), role, &names([1])).unwrap();
+    registry
+        .exit(NodeId(1), request, role, &names([1]))
+        .unwrap();
     registry.batch(NOW);
     // One that never answers is let go all the same.
     let later = NOW.after(registry.drain_max);
-    registry.handle_timeout(later);
+    registry.expire_drains(later);
     let batch = registry.batch(later);
     assert_eq!(updates(&batch, 1), [Update::Closed { region }]);
 }
@@ -557,7 +568,7 @@ fn all_members_of_regions_a_dead_node_may_have_sent_to_are_told() {
     settle(&mut registry);
     // What it published to once counts too.
     registry
-        .exit(NodeId(3), (1, Role::Publisher), &names([2]))
+        .exit(NodeId(3), 1, Role::Publisher, &names([2]))
         .unwrap();
     settle(&mut registry);
     registry.end(NodeId(3));
@@ -603,12 +614,20 @@ fn too_many_groups_are_refused_and_change_nothing() {
     registry.limits.roles_per_node = 5;
     admit(&mut registry, 0);
     registry.batch(NOW);
-    let role = (1, Role::Subscriber);
-    assert!(registry.enter(NOW, NodeId(0), role, &names(0..4)).is_err());
-    assert!(registry.enter(NOW, NodeId(0), role, &names(0..6)).is_err());
+    let (request, role) = (1, Role::Subscriber);
     assert!(
         registry
-            .enter(NOW, NodeId(0), role, &["\n".to_owned()])
+            .enter(NOW, NodeId(0), request, role, &names(0..4))
+            .is_err()
+    );
+    assert!(
+        registry
+            .enter(NOW, NodeId(0), request, role, &names(0..6))
+            .is_err()
+    );
+    assert!(
+        registry
+            .enter(NOW, NodeId(0), request, role, &["\n".to_owned()])
             .is_err()
     );
     assert!(!registry.has_changes());
@@ -618,175 +637,4 @@ fn too_many_groups_are_refused_and_change_nothing() {
     publish(&mut registry, 0, 0..2);
     settle(&mut registry);
     assert_eq!(registry.counts(), [1, 3, 1, 1]);
-}
-
-/// What is said of a region whose only member is node 0.
-fn region_of_node_0() -> qsm_wire::membership::RegionReport {
-    let member = Member {
-        origin: origin(0),
-        address: SocketAddr::from(([10, 0, 0, 1], 1)),
-        joined: ViewNumber(2),
-        left: None,
-    };
-    qsm_wire::membership::RegionReport {
-        region: RegionId(5),
-        view: ViewNumber(4),
-        channel: qsm_wire::ChannelId(6),
-        address: SocketAddr::from(([239, 192, 1, 1], 4484)),
-        members: vec![member],
-    }
-}
-
-// Rule R-MEM-6.
-#[test]
-fn a_role_that_others_know_to_be_granted_is_taken_up_although_its_node_has_not_heard() {
-    use qsm_wire::membership::GroupReport;
-
-    let mut registry = registry(21);
-    let report = |group, role| GroupReport {
-        group,
-        name: "g".to_owned(),
-        role,
-    };
-    let region = region_of_node_0();
-    let member = region.members[0];
-    let address = member.address;
-    let ignorant = (0, report(None, Role::Subscriber), vec![]);
-    let sender = (1, report(Some(GroupId(3)), Role::Publisher), vec![region]);
-    let reports = [ignorant, sender].map(|(node, group, regions)| Report {
-        origin: origin(node),
-        name: String::new(),
-        address,
-        second: None,
-        groups: vec![group],
-        regions,
-        senders: vec![origin(1), origin(7)],
-        published: node == 1,
-    });
-    registry.rebuild(NOW, reports.into());
-    let batch = registry.batch(NOW);
-    check(&registry);
-    assert_eq!(registry.nodes[&NodeId(0)].home, Some(RegionId(5)));
-    let told = updates(&batch, 0);
-    let name = "g".to_owned();
-    let group = GroupId(3);
-    assert_eq!(told[0], Update::Named { group, name });
-    assert!(
-        told.iter()
-            .any(|update| matches!(update, Update::View { view, added, .. }
-            if *view > ViewNumber(4) && *added == [member]))
-    );
-    let dead = |update: &&Update| matches!(update, Update::Dead { .. });
-    let dead: Vec<&Update> = told.iter().filter(dead).collect();
-    let origin = origin(7);
-    assert_eq!(
-        dead,
-        [&Update::Dead { origin }],
-        "a sender that is not there"
-    );
-    // In a new session a node is told of deaths that it may not have heard of.
-    registry.resume(NodeId(1), BTreeMap::new(), &[self::origin(0), origin]);
-    let batch = registry.batch(NOW);
-    assert!(updates(&batch, 1).contains(&Update::Dead { origin }));
-    assert!(updates(&batch, 0).is_empty());
-}
-
-// Rules R-MEM-6, R-VIEW-10.
-#[test]
-fn a_former_publisher_is_asked_by_a_service_that_starts_for_what_it_still_has_on_its_way() {
-    use qsm_wire::membership::GroupReport;
-
-    let told = |published| {
-        let mut registry = registry(22);
-        let region = region_of_node_0();
-        let address = region.members[0].address;
-        let subscribed = GroupReport {
-            group: Some(GroupId(3)),
-            name: "g".to_owned(),
-            role: Role::Subscriber,
-        };
-        let reports = [(0, vec![subscribed]), (1, vec![])].map(|(node, groups)| Report {
-            origin: origin(node),
-            name: String::new(),
-            address,
-            second: None,
-            groups,
-            regions: vec![region.clone()],
-            senders: Vec::new(),
-            published: published && node == 1,
-        });
-        registry.rebuild(NOW, reports.into());
-        let batch = registry.batch(NOW);
-        check(&registry);
-        updates(&batch, 1).to_vec()
-    };
-    let region = RegionId(5);
-    let asks =
-        |update: &Update| matches!(update, Update::Region { groups, .. } if groups.is_empty());
-    let views = |update: &Update| matches!(update, Update::View { .. });
-    let asked = told(true);
-    assert!(
-        asked.iter().any(asks) && asked.iter().any(views),
-        "{asked:?}"
-    );
-    assert_eq!(told(false), [Update::Closed { region }]);
-}
-
-#[test]
-fn reports_that_contradict_each_other_still_make_one_consistent_membership() {
-    use qsm_wire::ChannelId;
-    use qsm_wire::membership::{GroupReport, RegionReport};
-
-    for seed in 0..2000 {
-        let mut random = Random::new(Seed(seed), "reports");
-        let mut registry = registry(seed);
-        let member = |node: u64, leaving: bool| Member {
-            origin: origin(node),
-            address: SocketAddr::from(([10, 0, 0, 1], 1)),
-            joined: ViewNumber(1),
-            left: leaving.then_some(ViewNumber(1)),
-        };
-        let mut reports = Vec::new();
-        for node in 0..5 {
-            let groups = (0..random.below(4)).map(|_| GroupReport {
-                group: u32::try_from(random.below(4))
-                    .ok()
-                    .map(GroupId)
-                    .filter(|id| id.0 < 3),
-                name: format!("g{}", random.below(3)),
-                role: Role::Subscriber,
-            });
-            let groups = groups.collect();
-            let regions = (0..random.below(3)).map(|_| {
-                let region = 1 + u32::try_from(random.below(3)).unwrap();
-                let among = (0..7).filter(|_| random.chance_ppm(500_000));
-                let among: Vec<u64> = among.collect();
-                let members = among
-                    .iter()
-                    .map(|node| member(*node, random.chance_ppm(300_000)));
-                let members = members.collect();
-                RegionReport {
-                    region: RegionId(region),
-                    view: ViewNumber(1 + u32::try_from(random.below(3)).unwrap()),
-                    channel: ChannelId(region),
-                    address: SocketAddr::from(([239, 192, 1, 1], 4484)),
-                    members,
-                }
-            });
-            let regions = regions.collect();
-            reports.push(Report {
-                origin: origin(node),
-                name: String::new(),
-                address: SocketAddr::from(([10, 0, 0, 1], 1)),
-                second: None,
-                groups,
-                regions,
-                senders: Vec::new(),
-                published: random.below(2) == 0,
-            });
-        }
-        registry.rebuild(NOW, reports);
-        settle(&mut registry);
-        classes(&registry);
-    }
 }

@@ -38,7 +38,7 @@ struct Client {
 
 /// Why a packet of a session cannot be taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Unknown {
+pub(crate) enum SessionError {
     /// Its sender must open a new session.
     Reset,
     /// It may make sense later.
@@ -49,7 +49,7 @@ pub(crate) enum Unknown {
 
 /// The sessions, one per node.
 #[derive(Debug)]
-pub(crate) struct Clients {
+pub(crate) struct SessionTable {
     clients: BTreeMap<NodeId, Client>,
     ended: Ended,
     timers: Timers<NodeId>,
@@ -61,7 +61,7 @@ pub(crate) struct Clients {
     pub(crate) message_bytes: u64,
 }
 
-impl Clients {
+impl SessionTable {
     pub(crate) fn new(header: Header, datagram_bytes: usize, nodes_max: usize) -> Self {
         Self {
             clients: BTreeMap::new(),
@@ -102,12 +102,13 @@ impl Clients {
     pub(crate) fn handle_frame(
         &mut self,
         now: Instant,
-        (node, from): (NodeId, SocketAddr),
+        node: NodeId,
+        from: SocketAddr,
         frame: &Frame<'_>,
-    ) -> Result<(), Unknown> {
+    ) -> Result<(), SessionError> {
         let known = self.clients.get(&node).map(|client| client.session.id());
         if known != Some(frame.head.session) {
-            self.open(now, (node, from), frame, known)?;
+            self.open(now, node, from, frame, known)?;
         }
         if let Some(client) = self.clients.get_mut(&node) {
             client.address = from;
@@ -121,21 +122,22 @@ impl Clients {
     fn open(
         &mut self,
         now: Instant,
-        (node, address): (NodeId, SocketAddr),
+        node: NodeId,
+        address: SocketAddr,
         frame: &Frame<'_>,
         known: Option<u64>,
-    ) -> Result<(), Unknown> {
+    ) -> Result<(), SessionError> {
         // Ids of a node's sessions grow: a smaller one is an echo of an earlier session.
         let older = known.is_some_and(|known| frame.head.session < known);
         let echo = self.ended.contains(node, frame.head.session);
         if older || echo || frame.head.heard_upto > 0 {
-            return Err(Unknown::Reset);
+            return Err(SessionError::Reset);
         }
         if frame.head.number != 1 {
-            return Err(Unknown::Ignore);
+            return Err(SessionError::Ignore);
         }
         if known.is_none() && self.clients.len() >= self.nodes_max {
-            return Err(Unknown::Full);
+            return Err(SessionError::Full);
         }
         let client = Client {
             session: Session::new(frame.head.session, self.frame_bytes),
@@ -153,13 +155,14 @@ impl Clients {
     pub(crate) fn handle_heard(
         &mut self,
         now: Instant,
-        (node, from): (NodeId, SocketAddr),
+        node: NodeId,
+        from: SocketAddr,
         heard: Heard,
         outbox: &mut Outbox,
-    ) -> Result<(), Unknown> {
+    ) -> Result<(), SessionError> {
         let client = self.clients.get_mut(&node);
         let Some(client) = client.filter(|client| client.session.id() == heard.session) else {
-            return Err(Unknown::Reset);
+            return Err(SessionError::Reset);
         };
         client.address = from;
         client.heard_at = now;

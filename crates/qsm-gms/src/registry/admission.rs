@@ -1,0 +1,219 @@
+use std::collections::{BTreeMap, BTreeSet};
+
+use qsm_proto::Instant;
+use qsm_wire::membership::{GroupReport, Hello, Role};
+use qsm_wire::{ChannelId, Incarnation, NodeId, Origin, RegionId};
+
+use super::command::{EndCause, Notice, Updates, refusal};
+use super::life::Life;
+use super::{NUMBER_MAX, Registry};
+
+/// Incarnations from which a term begins to count: nobody who is left may have heard of the
+/// highest ones of the term before.
+const INCARNATIONS_PER_TERM: u32 = 4096;
+
+/// Incarnations between those that the first services of two clusters may begin with. When all
+/// nodes have stopped nobody remembers, and the next cluster of the name begins somewhere else.
+const INCARNATIONS_PER_ERA: u32 = 1 << 16;
+/// How many such beginnings there are: all of them are far below [`NUMBER_MAX`].
+pub(crate) const ERAS: u32 = 1 << 12;
+
+/// The number before the first incarnation of a term, if this is the highest one heard of; 0:
+/// nobody has heard of any, and the era decides. In the far future what nodes have heard of has
+/// to do.
+fn first_incarnations(term: u64, highest: u32, era: u32) -> u32 {
+    if highest == 0 {
+        return era % ERAS * INCARNATIONS_PER_ERA;
+    }
+    let era = highest / INCARNATIONS_PER_ERA * INCARNATIONS_PER_ERA;
+    let terms_before = u32::try_from(term.saturating_sub(1)).unwrap_or(u32::MAX);
+    let first = terms_before.checked_mul(INCARNATIONS_PER_TERM);
+    let first = first.and_then(|first| first.checked_add(era));
+    let first = first.filter(|first| *first <= NUMBER_MAX / 2);
+    first.unwrap_or(0).max(highest)
+}
+
+/// The hellos before a term, sorted.
+#[derive(Debug)]
+struct Reports {
+    /// The highest term.
+    term: u64,
+    region_last: RegionId,
+    channel_last: ChannelId,
+    incarnation_last: Incarnation,
+    /// Nodes that go on in their lives.
+    resuming: BTreeMap<NodeId, Hello>,
+    /// All others.
+    fresh: BTreeMap<NodeId, Hello>,
+}
+
+impl Reports {
+    /// What the hellos say together.
+    ///
+    /// Nodes of an older term were absent when the last service began: to it they were dead. So
+    /// are those whose deaths others have been told of (R046).
+    fn new(hellos: BTreeMap<NodeId, Hello>) -> Self {
+        let all = hellos.values();
+        let term = all.clone().map(|hello| hello.term).max().unwrap_or(0);
+        let region_last = all.clone().map(|hello| hello.region_last).max();
+        let channel_last = all.clone().map(|hello| hello.channel_last).max();
+        let incarnation_last = all.clone().map(|hello| hello.incarnation_last).max();
+        let dead = all.flat_map(|hello| hello.dead.iter().copied());
+        let dead: BTreeSet<Origin> = dead.collect();
+        let resumes = |(node, hello): &(NodeId, Hello)| {
+            let origin = Origin {
+                node: *node,
+                incarnation: hello.incarnation,
+            };
+            let known = hello.term > 0 && hello.incarnation != Incarnation(0);
+            known && hello.term == term && !dead.contains(&origin)
+        };
+        let (resuming, fresh) = hellos.into_iter().partition(resumes);
+        Self {
+            term,
+            region_last: region_last.unwrap_or_default(),
+            channel_last: channel_last.unwrap_or_default(),
+            incarnation_last: incarnation_last.unwrap_or_default(),
+            resuming,
+            fresh,
+        }
+    }
+}
+
+/// How nodes come in.
+impl Registry {
+    /// What was reported becomes the membership.
+    pub(super) fn open_term(
+        &mut self,
+        at: Instant,
+        hellos: BTreeMap<NodeId, Hello>,
+        era: u32,
+        updates: &mut Updates,
+    ) {
+        if self.term > 0 {
+            return;
+        }
+        let reports = Reports::new(hellos);
+        self.term = reports.term + 1;
+        let resumed = reports.resuming.len();
+        self.reserve(reports.region_last, reports.channel_last);
+        let highest = reports.incarnation_last.0;
+        self.incarnation_last = first_incarnations(self.term, highest, era);
+        if highest == 0 {
+            // Who is away may remember regions all the same, and take new ones for them.
+            let first = self.incarnation_last;
+            self.reserve(RegionId(first), ChannelId(first));
+        }
+        for (node, hello) in &reports.resuming {
+            self.incarnation_last = self.incarnation_last.max(hello.incarnation.0);
+            updates.push(self.welcome(*node, hello.incarnation));
+        }
+        let absent = self.rebuild(at, reports.resuming);
+        updates.push(Notice::Opened {
+            term: self.term,
+            resumed,
+            absent,
+        });
+        for (node, hello) in reports.fresh {
+            self.begin_life(at, node, hello, updates);
+        }
+    }
+
+    /// A known node with a new session keeps its life and is told everything again; any other
+    /// begins one.
+    pub(super) fn greet(&mut self, at: Instant, node: NodeId, hello: Hello, updates: &mut Updates) {
+        let incarnation = hello.incarnation;
+        let same = Origin { node, incarnation };
+        if hello.term != self.term || self.origin(node) != Some(same) {
+            self.begin_life(at, node, hello, updates);
+            return;
+        }
+        let views = hello.regions.iter();
+        let views = views.map(|report| (report.region, report.view)).collect();
+        self.resume(node, views, &hello.senders);
+        let unnamed = hello.groups.iter().filter(|report| report.group.is_none());
+        self.enter_again(at, node, unnamed, updates);
+        updates.push(self.welcome(node, incarnation));
+    }
+
+    /// Begins a new life for a node; its groups are entered again.
+    fn begin_life(&mut self, at: Instant, node: NodeId, hello: Hello, updates: &mut Updates) {
+        if let Some(origin) = self.end(node) {
+            let cause = EndCause::NewLife;
+            updates.push(Notice::Ended { origin, cause });
+        }
+        let former = self.nodes.get(&node).map(|node| node.life);
+        if former == Some(Life::Ending) {
+            // The former life has to end before the next one begins.
+            updates.push(Notice::Batch(self.batch(at)));
+        }
+        if hello.incarnation != Incarnation(0) {
+            let incarnation = hello.incarnation;
+            self.end_elsewhere(Origin { node, incarnation });
+        }
+        if self.nodes.len() >= self.limits.nodes {
+            updates.push(Notice::Full { node });
+            return;
+        }
+        self.incarnation_last = self.incarnation_last.max(hello.incarnation.0) + 1;
+        let incarnation = Incarnation(self.incarnation_last);
+        let origin = Origin { node, incarnation };
+        let (name, address) = (hello.name, hello.address);
+        self.admit(origin, name.clone(), address, hello.second);
+        updates.push(Notice::Admitted {
+            origin,
+            name,
+            address,
+        });
+        updates.push(self.welcome(node, incarnation));
+        self.enter_again(at, node, hello.groups.iter(), updates);
+    }
+
+    fn welcome(&self, node: NodeId, incarnation: Incarnation) -> Notice {
+        Notice::Welcome {
+            origin: Origin { node, incarnation },
+            term: self.term,
+        }
+    }
+
+    /// Enters groups on the word of a hello; names and numbers are told with the next batch.
+    fn enter_again<'a>(
+        &mut self,
+        at: Instant,
+        node: NodeId,
+        reports: impl Iterator<Item = &'a GroupReport> + Clone,
+        updates: &mut Updates,
+    ) {
+        for role in [Role::Subscriber, Role::Publisher] {
+            let of_role = reports.clone().filter(|report| report.role == role);
+            let names: Vec<String> = of_role.map(|report| report.name.clone()).collect();
+            let result = self.enter(at, node, 0, role, &names);
+            updates.extend(refusal(node, None, result));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_term_begins_beyond_the_lives_of_the_one_before() {
+        let first = |term, highest| first_incarnations(term, highest, 3);
+        assert_eq!(first(2, 7), 4096);
+        assert_eq!(first(3, 4097), 8192);
+        assert_eq!(first(3, 9000), 9000);
+        assert_eq!(first(2, (5 << 16) + 7), (5 << 16) + 4096);
+        assert_eq!(first(u64::MAX, 77), 77);
+        let believed = (0..1 << 20).map(|term| first(term, 1));
+        assert!(believed.max().is_some_and(|first| first < NUMBER_MAX));
+    }
+
+    // Rule R-MEM-1.
+    #[test]
+    fn a_cluster_that_nobody_remembers_begins_anywhere() {
+        let firsts: BTreeSet<u32> = (0..ERAS).map(|era| first_incarnations(1, 0, era)).collect();
+        assert_eq!(firsts.len(), 4096);
+        assert!(firsts.iter().all(|first| *first < NUMBER_MAX / 2));
+    }
+}

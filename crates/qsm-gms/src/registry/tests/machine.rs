@@ -1,0 +1,228 @@
+//! The registry as a machine: its tables of states, and that it is a function of its commands.
+
+use core::fmt::Debug;
+use std::panic::{UnwindSafe, catch_unwind};
+
+use qsm_wire::membership::{Hello, Role};
+
+use super::super::transition::{State, seen};
+use super::reports::{hello, region_of_node_0};
+use super::*;
+use crate::registry::command::{Command, EndCause, Updates};
+
+/// Tries every event in every state: a row of the table is what happens, anything else panics.
+fn walk<S>(states: &[S], events: &[S::Event])
+where
+    S: State + UnwindSafe,
+    S::Event: UnwindSafe,
+{
+    let mut rows = 0;
+    for state in states {
+        for event in events {
+            let (state, event) = (*state, *event);
+            let same = |row: &&(S, S::Event, S)| row.0 == state && row.1 == event;
+            let row = S::TABLE.iter().filter(same).collect::<Vec<_>>();
+            assert!(row.len() <= 1, "{state:?} {event:?} is in the table twice");
+            let after = catch_unwind(move || {
+                let mut after = state;
+                after.advance(event);
+                after
+            });
+            assert_eq!(after.ok(), row.first().map(|row| row.2));
+            rows += row.len();
+        }
+    }
+    assert_eq!(rows, S::TABLE.len(), "a state or an event is missing here");
+}
+
+#[test]
+fn a_life_takes_the_transitions_of_its_table_and_no_other() {
+    use LifeEvent::{Admit, End, Remove, Resume, Tell};
+    walk(
+        &[
+            Life::Unknown,
+            Life::Unsynced,
+            Life::Synced,
+            Life::Ending,
+            Life::Ended,
+        ],
+        &[Admit, Resume, Tell, End, Remove],
+    );
+}
+
+#[test]
+fn a_departure_takes_the_transitions_of_its_table_and_no_other() {
+    use DepartureEvent::{Close, Drain, Leave, Part, Remove, Return, Settle};
+    use DepartureState::{Drained, Leaving, Over, Parted, Parting, Settled, Staying};
+    walk(
+        &[Staying, Leaving, Settled, Drained, Parting, Parted, Over],
+        &[Leave, Part, Settle, Drain, Remove, Close, Return],
+    );
+}
+
+fn some_names(random: &mut Random) -> Vec<String> {
+    let count = 1 + random.below(3);
+    names((0..count).map(|_| random.below(5)).collect::<Vec<_>>())
+}
+
+fn some_hello(random: &mut Random, registry: &Registry, node: NodeId) -> Hello {
+    let present = registry.origin(node);
+    let present = present.filter(|_| random.below(3) > 0);
+    let rows = registry.region_rows();
+    let rows = rows.iter().filter(|_| random.below(2) == 0);
+    let regions = rows.map(|row| RegionReport {
+        region: row.region,
+        view: row.view,
+        channel: qsm_wire::ChannelId(row.region.0),
+        address: row.address,
+        members: row.members.clone(),
+    });
+    let regions: Vec<RegionReport> = regions.collect();
+    let groups = some_names(random).into_iter();
+    let groups = groups.map(|name| GroupReport {
+        group: registry.groups.find(&name),
+        name,
+        role: Role::Subscriber,
+    });
+    let groups: Vec<GroupReport> = groups.skip(usize::from(random.below(2) == 0)).collect();
+    let incarnation = u32::try_from(random.below(4)).unwrap();
+    Hello {
+        incarnation: present.map_or(Incarnation(incarnation), |origin| origin.incarnation),
+        term: present.map_or(0, |_| registry.term()),
+        groups,
+        regions,
+        senders: vec![origin(random.below(9))],
+        ..hello()
+    }
+}
+
+/// A command that nodes could cause now, sense or nonsense.
+fn some_command(random: &mut Random, registry: &Registry, batch: u64) -> Command {
+    let node = NodeId(random.below(6));
+    let request = 1 + u32::try_from(random.below(9)).unwrap();
+    let role = if random.below(2) == 0 {
+        Role::Subscriber
+    } else {
+        Role::Publisher
+    };
+    match random.below(20) {
+        0 => Command::End {
+            node,
+            cause: EndCause::Silence,
+        },
+        1..=3 => Command::Greet {
+            node,
+            hello: some_hello(random, registry, node),
+        },
+        4..=7 => Command::Enter {
+            node,
+            request,
+            role,
+            names: some_names(random),
+        },
+        8..=10 => Command::Exit {
+            node,
+            request,
+            role,
+            names: some_names(random),
+        },
+        11..=12 => {
+            let departures = registry.nodes.iter().flat_map(|(id, node)| {
+                let departures = node.departures.iter();
+                departures.map(|(region, departure)| (*id, *region, departure.view))
+            });
+            let departures: Vec<_> = departures.collect();
+            let count = u64::try_from(departures.len()).unwrap();
+            let pick = usize::try_from(random.below(count + 1)).unwrap();
+            let fallback = (node, RegionId(1), ViewNumber(1));
+            let (node, region, view) = departures.get(pick).copied().unwrap_or(fallback);
+            Command::Drained { node, region, view }
+        }
+        13..=14 => Command::Confirm { node, batch },
+        15 => Command::ExpireDrains,
+        _ => Command::Batch,
+    }
+}
+
+/// A registry that has carried out drawn commands, what they were, and what it said.
+fn drawn(seed: u64) -> (Registry, Vec<(Instant, Command)>, Vec<Updates>) {
+    let mut random = Random::new(Seed(seed), "commands");
+    let mut registry = registry(seed);
+    let (mut log, mut said) = (Vec::new(), Vec::new());
+    let mut hellos = BTreeMap::new();
+    for node in 0..random.below(5) {
+        let mut hello = some_hello(&mut random, &registry, NodeId(node));
+        hello.term = random.below(3);
+        let member = |node| Member {
+            origin: origin(node),
+            address: hello.address,
+            joined: ViewNumber(1),
+            left: (node % 3 == 2).then_some(ViewNumber(1)),
+        };
+        hello.regions = vec![RegionReport {
+            members: (0..4).map(member).collect(),
+            ..region_of_node_0()
+        }];
+        hellos.insert(NodeId(node), hello);
+    }
+    let mut at = NOW;
+    let mut command = Command::Open { hellos, era: 3 };
+    for _ in 0..60 {
+        log.push((at, command.clone()));
+        said.push(registry.apply(command, at));
+        at = at.after(Duration::from_secs(random.below(8)));
+        command = some_command(&mut random, &registry, registry.stats.batches);
+    }
+    (registry, log, said)
+}
+
+fn replay(registry: &mut Registry, log: &[(Instant, Command)]) -> Vec<Updates> {
+    let log = log.iter().cloned();
+    log.map(|(at, command)| registry.apply(command, at))
+        .collect()
+}
+
+fn assert_same<T: PartialEq + Debug>(one: &T, other: &T, seed: u64) {
+    assert!(one == other, "seed {seed}: {one:?} is not {other:?}");
+}
+
+#[test]
+fn the_same_commands_make_the_same_registry_and_the_same_updates() {
+    for seed in 0..1000 {
+        let (original, log, said) = drawn(seed);
+        let mut rebuilt = registry(seed);
+        let again = replay(&mut rebuilt, &log);
+        assert_same(&again, &said, seed);
+        assert_same(&rebuilt, &original, seed);
+    }
+}
+
+#[test]
+fn a_snapshot_and_the_rest_of_the_commands_make_the_same_registry() {
+    for seed in 0..300 {
+        let (original, log, said) = drawn(seed);
+        let (before, after) = log.split_at(log.len() / 2);
+        let mut first = registry(seed);
+        replay(&mut first, before);
+        let mut snapshot = first.clone();
+        assert_same(
+            &replay(&mut snapshot, after),
+            &said[before.len()..].to_vec(),
+            seed,
+        );
+        assert_same(&snapshot, &original, seed);
+    }
+}
+
+#[test]
+fn commands_reach_every_transition_of_the_tables() {
+    seen::take();
+    for seed in 0..2000 {
+        drawn(seed);
+    }
+    let lives = Life::TABLE.iter().map(|row| seen::row(row.0, row.1));
+    let departures = DepartureState::TABLE.iter();
+    let departures = departures.map(|row| seen::row(row.0, row.1));
+    let rows: BTreeSet<String> = lives.chain(departures).collect();
+    assert_eq!(seen::take(), rows);
+}

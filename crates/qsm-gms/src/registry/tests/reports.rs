@@ -1,0 +1,184 @@
+use super::*;
+
+/// A node in its first life that knows nothing.
+pub(super) fn hello() -> Hello {
+    Hello {
+        name: String::new(),
+        address: SocketAddr::from(([10, 0, 0, 1], 1)),
+        second: None,
+        incarnation: Incarnation(1),
+        term: 1,
+        groups: Vec::new(),
+        regions: Vec::new(),
+        region_last: RegionId(0),
+        channel_last: qsm_wire::ChannelId(0),
+        incarnation_last: Incarnation(1),
+        dead: Vec::new(),
+        senders: Vec::new(),
+        published: false,
+    }
+}
+
+/// What is said of a region whose only member is node 0.
+pub(super) fn region_of_node_0() -> RegionReport {
+    let member = Member {
+        origin: origin(0),
+        address: SocketAddr::from(([10, 0, 0, 1], 1)),
+        joined: ViewNumber(2),
+        left: None,
+    };
+    RegionReport {
+        region: RegionId(5),
+        view: ViewNumber(4),
+        channel: qsm_wire::ChannelId(6),
+        address: SocketAddr::from(([239, 192, 1, 1], 4484)),
+        members: vec![member],
+    }
+}
+
+// Rule R-MEM-6.
+#[test]
+fn a_role_that_others_know_to_be_granted_is_taken_up_although_its_node_has_not_heard() {
+    let mut registry = registry(21);
+    let report = |group, role| GroupReport {
+        group,
+        name: "g".to_owned(),
+        role,
+    };
+    let region = region_of_node_0();
+    let member = region.members[0];
+    let address = member.address;
+    let ignorant = (0, report(None, Role::Subscriber), vec![]);
+    let sender = (1, report(Some(GroupId(3)), Role::Publisher), vec![region]);
+    let reports = [ignorant, sender].map(|(node, group, regions)| {
+        let hello = Hello {
+            address,
+            groups: vec![group],
+            regions,
+            senders: vec![origin(1), origin(7)],
+            published: node == 1,
+            ..hello()
+        };
+        (NodeId(node), hello)
+    });
+    registry.rebuild(NOW, reports.into());
+    let batch = registry.batch(NOW);
+    check(&registry);
+    assert_eq!(registry.nodes[&NodeId(0)].home, Some(RegionId(5)));
+    let told = updates(&batch, 0);
+    let name = "g".to_owned();
+    let group = GroupId(3);
+    assert_eq!(told[0], Update::Named { group, name });
+    assert!(
+        told.iter()
+            .any(|update| matches!(update, Update::View { view, added, .. }
+            if *view > ViewNumber(4) && *added == [member]))
+    );
+    let dead = |update: &&Update| matches!(update, Update::Dead { .. });
+    let dead: Vec<&Update> = told.iter().filter(dead).collect();
+    let origin = origin(7);
+    assert_eq!(
+        dead,
+        [&Update::Dead { origin }],
+        "a sender that is not there"
+    );
+    // In a new session a node is told of deaths that it may not have heard of.
+    registry.resume(NodeId(1), BTreeMap::new(), &[self::origin(0), origin]);
+    let batch = registry.batch(NOW);
+    assert!(updates(&batch, 1).contains(&Update::Dead { origin }));
+    assert!(updates(&batch, 0).is_empty());
+}
+
+// Rules R-MEM-6, R-VIEW-10.
+#[test]
+fn a_former_publisher_is_asked_by_a_service_that_starts_for_what_it_still_has_on_its_way() {
+    let told = |published| {
+        let mut registry = registry(22);
+        let region = region_of_node_0();
+        let address = region.members[0].address;
+        let subscribed = GroupReport {
+            group: Some(GroupId(3)),
+            name: "g".to_owned(),
+            role: Role::Subscriber,
+        };
+        let reports = [(0, vec![subscribed]), (1, vec![])].map(|(node, groups)| {
+            let hello = Hello {
+                address,
+                groups,
+                regions: vec![region.clone()],
+                published: published && node == 1,
+                ..hello()
+            };
+            (NodeId(node), hello)
+        });
+        registry.rebuild(NOW, reports.into());
+        let batch = registry.batch(NOW);
+        check(&registry);
+        updates(&batch, 1).to_vec()
+    };
+    let region = RegionId(5);
+    let asks =
+        |update: &Update| matches!(update, Update::Region { groups, .. } if groups.is_empty());
+    let views = |update: &Update| matches!(update, Update::View { .. });
+    let asked = told(true);
+    assert!(
+        asked.iter().any(asks) && asked.iter().any(views),
+        "{asked:?}"
+    );
+    assert_eq!(told(false), [Update::Closed { region }]);
+}
+
+#[test]
+fn reports_that_contradict_each_other_still_make_one_consistent_membership() {
+    use qsm_wire::ChannelId;
+
+    for seed in 0..2000 {
+        let mut random = Random::new(Seed(seed), "reports");
+        let mut registry = registry(seed);
+        let member = |node: u64, leaving: bool| Member {
+            origin: origin(node),
+            address: SocketAddr::from(([10, 0, 0, 1], 1)),
+            joined: ViewNumber(1),
+            left: leaving.then_some(ViewNumber(1)),
+        };
+        let mut reports = BTreeMap::new();
+        for node in 0..5 {
+            let groups = (0..random.below(4)).map(|_| GroupReport {
+                group: u32::try_from(random.below(4))
+                    .ok()
+                    .map(GroupId)
+                    .filter(|id| id.0 < 3),
+                name: format!("g{}", random.below(3)),
+                role: Role::Subscriber,
+            });
+            let groups = groups.collect();
+            let regions = (0..random.below(3)).map(|_| {
+                let region = 1 + u32::try_from(random.below(3)).unwrap();
+                let among = (0..7).filter(|_| random.chance_ppm(500_000));
+                let among: Vec<u64> = among.collect();
+                let members = among
+                    .iter()
+                    .map(|node| member(*node, random.chance_ppm(300_000)));
+                let members = members.collect();
+                RegionReport {
+                    region: RegionId(region),
+                    view: ViewNumber(1 + u32::try_from(random.below(3)).unwrap()),
+                    channel: ChannelId(region),
+                    address: SocketAddr::from(([239, 192, 1, 1], 4484)),
+                    members,
+                }
+            });
+            let regions = regions.collect();
+            let hello = Hello {
+                groups,
+                regions,
+                published: random.below(2) == 0,
+                ..hello()
+            };
+            reports.insert(NodeId(node), hello);
+        }
+        registry.rebuild(NOW, reports);
+        settle(&mut registry);
+        classes(&registry);
+    }
+}
