@@ -12,7 +12,7 @@ const FREED_ONE_IN: u32 = 64;
 /// processor's caches, which matters where each holds one short datagram.
 const ALLOCATED_BYTES: usize = BUFFER_BYTES + 2048;
 
-/// One buffer for each slot of the ring that was ever used, those that others hold, and those that they have given back.
+/// One buffer for each slot of the ring that is in use, those that others hold, and those that they have given back.
 ///
 /// Their number is bounded by what the holders hold: a buffer is allocated only while none has been given back. They
 /// come back in about the order in which they went, so that only the oldest needs to be looked at. What came back last is
@@ -28,9 +28,10 @@ pub(crate) struct Buffers {
 }
 
 impl Buffers {
-    pub(crate) fn new(slots_max: usize) -> Self {
+    /// With buffers for so many slots; further ones get theirs when they are used.
+    pub(crate) fn new(slots: usize) -> Self {
         Self {
-            slots: Vec::with_capacity(slots_max),
+            slots: (0..slots).map(|_| allocate()).collect(),
             held: VecDeque::new(),
             spare: VecDeque::new(),
             taken: 0,

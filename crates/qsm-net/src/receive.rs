@@ -12,7 +12,7 @@
 //! looked at; sixteen once more after a short message in between.
 //!
 //! Batches can be kept while others are received, as long as there are slots, so that their datagrams can be handled in
-//! another order than they came. Buffers are allocated when their slots are used for the first time.
+//! another order than they came. Buffers beyond the first batch are allocated when their slots are used for the first time.
 //!
 //! Buffers are counted. Whoever wants to keep a datagram of a long train keeps a count of its buffer
 //! ([`Datagram::home`]); the slot gets another buffer then, and the held one is filled again after it was given back.
@@ -134,7 +134,7 @@ struct Notes {
 impl Ring {
     pub(crate) fn new() -> Self {
         Self {
-            buffers: Buffers::new(SLOTS),
+            buffers: Buffers::new(BATCH),
             slots: [EMPTY; SLOTS],
             filled: 0,
             kept: 0,
@@ -405,7 +405,6 @@ mod tests {
             drops: None,
         };
         let mut ring = Ring::new();
-        ring.buffers.writable(0);
         ring.slots[0] = slot(&message(length, flags), EMPTY.source, None, notes);
         ring.filled = 1;
         let walked: Vec<usize> = ring

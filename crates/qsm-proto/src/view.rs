@@ -12,7 +12,7 @@ use std::net::SocketAddr;
 use qsm_wire::membership::Member;
 use qsm_wire::{ChannelId, MemberIndex, Origin, RegionId, ViewNumber};
 
-use crate::Path;
+use crate::{Path, mix};
 
 /// Largest replication factor with the fast plane: ranks in a partition of up to 2R-1 members must
 /// fit the 32 bits of `tried` in a NAK. The token plane has no such limit.
@@ -237,26 +237,31 @@ impl RegionView {
             .min_by_key(|index| self.leader_key(*index))
     }
 
-    /// Members of a partition in the order in which this member asks them (R-NAK-2): first the one
-    /// at its own place in their ring, in its own partition the one after it, then on along the
-    /// ring. So those whom a member asks are those who ask it, and its ring neighbours: one of each
-    /// partition, and as many askers for everybody (R011).
+    /// The cachers of a packet in the order in which this member asks them (R-NAK-2): first the one
+    /// at its own place in their ring, then on along the ring. So those whom a member asks in other
+    /// partitions are those who ask it, one of each, and all have as many askers (R011). In its own
+    /// partition it asks a ring neighbour first, which of the two differs from block to block:
+    /// neighbours that have missed the same packets do not all ask in the same direction.
     #[must_use]
-    pub fn asked_in(&self, partition: usize, asker: MemberIndex) -> Vec<MemberIndex> {
+    pub fn asked_for(&self, sequence: u64, asker: MemberIndex) -> Vec<MemberIndex> {
+        let (partition, own) = (self.caching_partition(sequence), self.partition_of(asker));
         let mut ring = self.leaf_ring(partition);
-        let own = self.partition_of(asker);
-        let at = if own == partition {
-            ring.iter()
-                .position(|index| *index == asker)
-                .map_or(0, |at| at + 1)
-        } else {
-            let of_own = self.leaf_ring(own);
-            let at = of_own.iter().position(|index| *index == asker);
+        let mut of_own = self.leaf_ring(own).into_iter();
+        let at = of_own.position(|index| index == asker);
+        if own == partition {
+            ring.rotate_left(at.unwrap_or(0));
+            let block = sequence / self.layout.block_packets.max(1);
+            if mix(u64::from(asker.0) ^ block) & 1 == 0 {
+                ring.reverse();
+            } else if !ring.is_empty() {
+                ring.rotate_left(1);
+            }
+        } else if !ring.is_empty() {
             // A shorter ring: those who have no counterpart there spread over it.
-            at.filter(|at| *at < ring.len()).unwrap_or(own)
-        };
-        let at = at % ring.len().max(1);
-        ring.rotate_left(at);
+            let at = at.filter(|at| *at < ring.len()).unwrap_or(own);
+            let at = at % ring.len();
+            ring.rotate_left(at);
+        }
         ring
     }
 
@@ -322,5 +327,85 @@ impl RegionView {
     fn leader_key(&self, index: MemberIndex) -> (SocketAddr, Origin) {
         let member = &self.members[usize::from(index.0)];
         (member.address, member.origin)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use qsm_wire::{Incarnation, NodeId};
+
+    use super::*;
+
+    fn view(members: u64) -> RegionView {
+        let member = |node: u64| Member {
+            origin: Origin {
+                node: NodeId(node),
+                incarnation: Incarnation(1),
+            },
+            // The leader is not the first member of its partition.
+            address: SocketAddr::from(([10, 0, 0, 255 - u8::try_from(node).unwrap()], 1)),
+            joined: ViewNumber(1),
+            left: None,
+        };
+        let members = (1..=members).map(member).collect();
+        let channel = (ChannelId(1), SocketAddr::from(([239, 0, 0, 1], 1)));
+        let layout = Layout::default();
+        RegionView::new(RegionId(1), ViewNumber(1), channel, members, layout)
+    }
+
+    /// Of every member those whom it asks first, for any packet.
+    fn asked(view: &RegionView) -> Vec<Vec<MemberIndex>> {
+        let members = (0..).take(view.members().len()).map(MemberIndex);
+        let blocks = 4 * view.partitions() as u64;
+        let packets = || (0..blocks).map(|block| block * view.layout().block_packets);
+        let of = |asker: MemberIndex| {
+            let mut asked: Vec<_> = packets()
+                .map(|sequence| view.asked_for(sequence, asker)[0])
+                .collect();
+            asked.sort_unstable();
+            asked.dedup();
+            asked
+        };
+        members.map(of).collect()
+    }
+
+    // Rule R-NAK-2.
+    #[test]
+    fn those_whom_a_member_asks_are_those_who_ask_it_and_all_have_as_many() {
+        let view = view(60);
+        let (asked, partitions) = (asked(&view), view.partitions());
+        assert_eq!(partitions, 12);
+        for (at, of) in asked.iter().enumerate() {
+            let me = MemberIndex(u16::try_from(at).unwrap());
+            let own = |index: &MemberIndex| view.partition_of(*index) == view.partition_of(me);
+            assert!(!of.contains(&me));
+            let (neighbours, others): (Vec<MemberIndex>, Vec<_>) = of.iter().partition(|i| own(i));
+            assert_eq!(others.len(), partitions - 1);
+            assert!((1..=2).contains(&neighbours.len()));
+            for other in others {
+                assert!(
+                    asked[usize::from(other.0)].contains(&me),
+                    "{other:?} asks {me:?}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn who_has_no_counterpart_in_a_shorter_ring_asks_another_there() {
+        let view = view(64);
+        let askers = |asked: &[Vec<MemberIndex>], of: MemberIndex| {
+            asked.iter().filter(|asked| asked.contains(&of)).count()
+        };
+        let asked = asked(&view);
+        let most = (0..64).map(|at| askers(&asked, MemberIndex(at))).max();
+        // Eleven counterparts, two neighbours, and one of the four that have none.
+        assert!(most <= Some(14), "{most:?}");
+        for sequence in (0..1000).step_by(7) {
+            let mut all = view.asked_for(sequence, MemberIndex(63));
+            all.sort_unstable();
+            let partition = view.partition(view.caching_partition(sequence));
+            assert!(all.into_iter().eq(partition));
+        }
     }
 }

@@ -27,6 +27,8 @@ pub struct Overtaken {
 /// Requests after which the intervals of [`Gap::next_request`] count alone: nobody may have
 /// what others are repaired beside.
 const HASTENED_MAX: u8 = 4;
+/// Requests without an answer after which a member counts as silent: with 2 % loss one in 25 has none.
+const SILENT_MIN: u8 = 3;
 /// Answers remembered: more than the cachers that a node asks while one request is on its way.
 const ANSWERED_MAX: usize = 16;
 
@@ -47,14 +49,14 @@ impl Overtaken {
         self.due = self.due.min(asked.after(self.age));
     }
 
-    /// A gap is asked for once more. If it was before, twice and of the same member, or once after
-    /// another, and that has answered nothing meanwhile, the member counts as silent.
+    /// A gap is asked for once more. If it has been several times and the member asked last has
+    /// answered nothing that was asked since the gap was found, the member counts as silent.
     pub fn note_retry(&mut self, now: Instant, gap: &Gap) {
-        let Some(member) = gap.asked_of.filter(|_| gap.attempts >= 2) else {
+        let Some(member) = gap.asked_of.filter(|_| gap.attempts >= SILENT_MIN) else {
             return;
         };
         let mut answered = self.answered.iter();
-        if answered.any(|(by, asked)| *by == gap.asked_of && *asked >= gap.asked_before) {
+        if answered.any(|(by, asked)| *by == gap.asked_of && *asked >= gap.found) {
             return;
         }
         self.silent.retain(|(silent, _)| *silent != member);
@@ -186,14 +188,13 @@ mod tests {
         let gap = gaps.find_mut(10).unwrap();
         gap.ask(at(10), Some(cacher));
         gap.ask(at(12), Some(cacher));
-        overtaken.note(Some(cacher), at(10), RETRY);
         overtaken.note_retry(at(16), gap);
-        assert_eq!(
-            overtaken.silent_at(cacher),
-            None,
-            "what came later was answered"
-        );
+        assert_eq!(overtaken.silent_at(cacher), None, "asked twice only");
         gap.ask(at(16), Some(cacher));
+        overtaken.note(Some(cacher), at(11), RETRY);
+        overtaken.note_retry(at(24), gap);
+        assert_eq!(overtaken.silent_at(cacher), None, "it answers others");
+        gap.found = at(12);
         overtaken.note_retry(at(24), gap);
         assert_eq!(overtaken.silent_at(cacher), Some(at(24)));
         overtaken.note(Some(cacher), at(12), RETRY);

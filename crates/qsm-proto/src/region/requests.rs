@@ -309,7 +309,7 @@ impl Region {
             let partition = view.caching_partition(piece.first());
             let asked = match history.me().filter(|_| fast) {
                 Some(me) => {
-                    let mut order = view.asked_in(partition, me).into_iter();
+                    let mut order = view.asked_for(piece.first(), me).into_iter();
                     let is_sender = |index| view.index_of(sender) == Some(index);
                     order.find(|index| !is_sender(*index))
                 }

@@ -243,7 +243,7 @@ impl RequestPlanner<'_> {
             .nearest(stream.view_of(gap.first, self.history));
         let mut order = open.to_vec();
         if let Some(me) = view.index_of(self.me) {
-            order = view.asked_in(view.caching_partition(gap.first), me);
+            order = view.asked_for(gap.first, me);
             order.retain(|index| open.contains(index));
         }
         if !self.recovery.fast {
