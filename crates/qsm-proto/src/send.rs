@@ -278,8 +278,6 @@ pub struct SendStream {
     pacer: Pacer,
     alarms: Alarms,
     counters: SendCounters,
-    /// Messages that end in a closed packet, wrapping.
-    closed_messages: u32,
     /// Sendings of packets that are not stable yet; none before the first.
     sendings: Option<Box<Sendings>>,
     finished: bool,
@@ -306,7 +304,6 @@ impl SendStream {
             run: Run::default(),
             alarms: Alarms::new(config.heartbeat_min),
             counters: SendCounters::default(),
-            closed_messages: 0,
             sendings: None,
             finished: false,
         }
@@ -425,27 +422,16 @@ impl SendStream {
         self.closed_bytes + self.store.open_bytes()
     }
 
-    /// Messages taken that not everybody is known to have. Looks at each packet kept.
+    /// Messages taken that not everybody is known to have.
     #[must_use]
     pub fn pending_messages(&self) -> u64 {
-        self.messages_after(self.stable_upto())
+        self.counters.messages - self.store.messages_upto(self.stable_upto())
     }
 
-    /// Messages of which some part waits to be sent. Looks at each packet that does.
+    /// Messages of which some part waits to be sent.
     #[must_use]
     pub fn unsent_messages(&self) -> u64 {
-        self.messages_after(self.marks.highest)
-    }
-
-    fn messages_after(&self, sequence: u64) -> u64 {
-        let closed = self.store.after(sequence).map(store::Entry::messages);
-        self.open_messages() + closed.sum::<u64>()
-    }
-
-    /// Messages that end in the open packet.
-    fn open_messages(&self) -> u64 {
-        let taken = self.counters.messages as u32;
-        u64::from(taken.wrapping_sub(self.closed_messages))
+        self.counters.messages - self.store.messages_upto(self.marks.highest)
     }
 
     /// Bytes of packets that wait to be sent, or are sent and not known to be at everybody.

@@ -187,9 +187,7 @@ impl SendStream {
         if !self.store.is_open() {
             return;
         }
-        let messages = self.open_messages();
-        self.closed_messages = self.counters.messages as u32;
-        let length = self.store.close(padding, messages);
+        let length = self.store.close(padding, self.counters.messages);
         self.closed_bytes += length;
         self.run.closed(length);
         self.counters.padding_bytes += wide(padding);

@@ -181,8 +181,7 @@ impl SendStream {
     /// The region has no receivers any more: forgets all packets, sent or not, and returns their
     /// memory. Numbers already given are not given again.
     pub fn no_receivers(&mut self, pool: &mut BlockPool) {
-        self.store.clear(pool);
-        self.closed_messages = self.counters.messages as u32;
+        self.store.clear(pool, self.counters.messages);
         let all = self.store.assembled();
         self.sendings = None;
         self.marks.highest = all;

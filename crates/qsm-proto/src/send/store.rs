@@ -5,7 +5,7 @@
 //!   index      ^ trail + 1                ^ assembled + 1
 //! ```
 //!
-//! The index keeps an entry of 12 bytes for each packet above `trail` (everybody has those up to
+//! The index keeps an entry of 16 bytes for each packet above `trail` (everybody has those up to
 //! it); the bytes of a packet may go earlier, when its cachers have it.
 
 use std::collections::VecDeque;
@@ -27,15 +27,11 @@ pub(super) struct Entry {
     pub(super) block: u32,
     offset: u16,
     length: u16,
-    /// Messages that end in it.
-    messages: u16,
+    /// Messages that end in it or before, counted over the stream's life.
+    messages: u64,
 }
 
 impl Entry {
-    pub(super) fn messages(self) -> u64 {
-        u64::from(self.messages)
-    }
-
     pub(super) fn length(self) -> usize {
         usize::from(self.length)
     }
@@ -67,6 +63,8 @@ pub(super) struct Store {
     index: VecDeque<Entry>,
     /// Packets up to here are forgotten.
     trail: u64,
+    /// Messages that ended in them.
+    trail_messages: u64,
     open: Option<Open>,
 }
 
@@ -159,8 +157,8 @@ impl Store {
         }
     }
 
-    /// Closes the open packet, in which so many messages end, after filling it up by `padding`
-    /// bytes; returns its length.
+    /// Closes the open packet after filling it up by `padding` bytes; `messages` of the stream end
+    /// in it or before. Returns its length.
     pub(super) fn close(&mut self, padding: usize, messages: u64) -> usize {
         let number = self.last_block();
         let (Some(open), Some(block)) = (self.open.take(), &mut self.last) else {
@@ -172,8 +170,7 @@ impl Store {
             block: number,
             offset: open.offset,
             length: u16::try_from(length).unwrap_or(u16::MAX),
-            // Each takes more than a byte.
-            messages: u16::try_from(messages).unwrap_or(u16::MAX),
+            messages,
         });
         length
     }
@@ -224,6 +221,7 @@ impl Store {
             };
             bytes += entry.length();
             self.trail += 1;
+            self.trail_messages = entry.messages;
         }
         while let Some(block) = self.take_released() {
             pool.give(block);
@@ -245,12 +243,20 @@ impl Store {
         }
     }
 
-    /// Forgets all packets; those that are closed count as sent and received.
-    pub(super) fn clear(&mut self, pool: &mut BlockPool) {
+    /// Forgets all packets, and so all `messages` of the stream; those that are closed count as
+    /// sent and received.
+    pub(super) fn clear(&mut self, pool: &mut BlockPool, messages: u64) {
         // The number of an open packet has been shown to nobody and goes to the next one.
         self.open = None;
         let assembled = self.assembled();
         self.release(assembled, pool);
+        self.trail_messages = messages;
+    }
+
+    /// Messages that end in this packet or before; it is not older than the last forgotten one.
+    pub(super) fn messages_upto(&self, sequence: u64) -> u64 {
+        self.entry(sequence)
+            .map_or(self.trail_messages, |entry| entry.messages)
     }
 
     #[cfg(test)]
