@@ -13,15 +13,21 @@ use syn::{Attribute, Item, UseTree};
 use tidy::Repository;
 
 /// Modules in the largest circle of each crate. They may only shrink.
-const LARGEST: [(&str, usize); 9] = [
+const LARGEST: [(&str, usize); 15] = [
     ("groupcast", 3),
     ("qsm", 0),
-    ("qsm-cli", 27),
+    ("qsm-cli", 0),
+    ("qsm-console", 0),
+    ("qsm-demo", 3),
     ("qsm-figures", 7),
     ("qsm-gms", 2),
+    ("qsm-measure", 0),
+    ("qsm-metrics", 0),
     ("qsm-net", 2),
+    ("qsm-processes", 0),
     ("qsm-proto", 7),
     ("qsm-sim", 5),
+    ("qsm-testnet", 0),
     ("qsm-wire", 6),
 ];
 
