@@ -166,6 +166,61 @@ fn without_a_service_requests_time_out_and_are_withdrawn() {
     node.shutdown(PATIENCE).unwrap();
 }
 
+/// Not that of requests, which is `PATIENCE` here.
+const BRIEF: Duration = Duration::from_millis(200);
+
+fn assert_timeout(result: Result<(), RequestError>, text: &str) {
+    let error = result.expect_err("nothing can come of it");
+    assert_eq!(error.to_string(), text);
+    assert!(matches!(error, RequestError::Timeout { after: BRIEF, .. }));
+}
+
+#[test]
+fn a_timeout_names_the_time_and_the_remedy_of_the_caller() {
+    let site = Site::new();
+    let alone = site.builder("a").start().unwrap();
+    assert_timeout(
+        alone.wait_admitted(BRIEF),
+        "no success within 200ms: waiting to be admitted; is a membership service running and \
+         reachable?",
+    );
+    let node = Site::new().first("a");
+    assert_timeout(
+        node.publisher("x").unwrap().wait_for_members(1, BRIEF),
+        "no success within 200ms: waiting for members of the group; check with `qsm nodes` that \
+         they are there",
+    );
+}
+
+#[test]
+fn messages_that_a_receiver_does_not_take_are_waited_for_as_long_as_was_asked() {
+    let site = Site::new();
+    let (receiving, publishing) = (site.first("a"), site.node("b"));
+    let (end, ended) = channel::<()>();
+    let (told, heard) = channel();
+    let _upcalls = receiving
+        .subscribe_with(["x"], move |_| {
+            told.send(()).unwrap();
+            // Until the end of the test its node acknowledges nothing.
+            ended.recv().unwrap_err();
+        })
+        .unwrap();
+    let publisher = publishing.publisher("x").unwrap();
+    publisher.wait_for_members(1, PATIENCE).unwrap();
+    publisher.send(b"go").unwrap();
+    heard.recv_timeout(PATIENCE).unwrap();
+    assert_timeout(
+        publishing.flush(BRIEF),
+        "no success within 200ms: waiting for all receivers to have everything",
+    );
+    assert_timeout(
+        publishing.shutdown(BRIEF),
+        "no success within 200ms: delivering everything before the end; some receivers may lack \
+         messages",
+    );
+    drop(end);
+}
+
 #[test]
 fn waiting_for_the_core_on_the_core_is_refused() {
     let node = Site::new().first("a");

@@ -410,12 +410,18 @@ impl Session {
             (taken || self.line.ended().is_some()).then_some(())
         });
         let doing = "waiting for the engine to take everything";
-        taken.ok_or(RequestError::Timeout { doing, after })?;
+        // The whole of it, of which the core is given what is left.
+        let late = RequestError::Timeout { doing, after };
+        if taken.is_none() {
+            return Err(late);
+        }
         let left = deadline.saturating_duration_since(Instant::now());
         // Until it is stable it counts as a request of the process, also when that is gone: so a
         // core thread has no more of them to look after than processes and requests are allowed.
-        self.node.flush_unless(left, || self.line.is_void())?;
-        Ok(Reply::Done { id })
+        match self.node.flush_unless(left, || self.line.is_void()) {
+            Err(RequestError::Timeout { .. }) => Err(late),
+            other => other.map(|()| Reply::Done { id }),
+        }
     }
 
     fn members(

@@ -364,7 +364,7 @@ impl Node {
     /// [`RequestError::Timeout`]: the node has ended, but some receivers may lack messages, or
     /// some peers the goodbye. [`RequestError::Closed`]: it had ended before, for another reason.
     pub fn shutdown(&self, timeout: Duration) -> Result<(), RequestError> {
-        let doing = "delivering everything before the end";
+        let doing = "delivering everything before the end; some receivers may lack messages";
         let shut_down = |reply, deadline| Command::Shutdown {
             deadline,
             reason: CloseReason::ShutDown,

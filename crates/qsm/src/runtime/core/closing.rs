@@ -1,7 +1,7 @@
 //! The end of a core: nothing more is accepted, what was accepted is delivered, everybody is told.
 
 use super::{Closing, Core};
-use crate::error::{CloseReason, RequestError};
+use crate::error::CloseReason;
 use crate::handoff::reply::Reply;
 
 impl Core {
@@ -42,14 +42,8 @@ impl Core {
             return None;
         }
         if let Some(reply) = closing.reply.take() {
-            let late = "delivering everything before the end; some receivers may lack messages";
-            let answer: Result<(), RequestError> = if done {
-                Ok(())
-            } else {
-                Err(self.shared.timeout(late))
-            };
-            // The one who asked may have given up.
-            drop(reply.try_send(answer));
+            let late = reply.timed_out();
+            reply.answer(if done { Ok(()) } else { Err(late) });
         }
         Some(closing.reason.clone())
     }

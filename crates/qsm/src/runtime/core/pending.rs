@@ -11,7 +11,6 @@ use crate::error::RequestError;
 use crate::handoff::command::Rows;
 use crate::handoff::outlet::Outlet;
 use crate::handoff::reply::Reply;
-use crate::handoff::shared::Shared;
 
 /// Asked of the membership service.
 pub(super) enum Asked {
@@ -98,26 +97,14 @@ impl Pending {
     }
 
     /// Answers those whose condition holds, or whose time is over.
-    pub(super) fn check(
-        &mut self,
-        now: Instant,
-        shared: &Shared,
-        endpoint: &Endpoint,
-        sources: &Sources,
-    ) {
-        self.waits.retain_mut(|wait| {
+    pub(super) fn check(&mut self, now: Instant, endpoint: &Endpoint, sources: &Sources) {
+        let over =
+            |wait: &mut Wait| wait.deadline <= now || wait.condition.is_met(endpoint, sources);
+        for mut wait in self.waits.extract_if(.., over) {
             let met = wait.condition.is_met(endpoint, sources);
-            let answer = if met {
-                Ok(())
-            } else if wait.deadline <= now {
-                Err(shared.timeout(wait.condition.doing()))
-            } else {
-                return true;
-            };
-            // The one who asked may have given up.
-            drop(wait.reply.try_send(answer));
-            false
-        });
+            let late = wait.reply.timed_out();
+            wait.reply.answer(if met { Ok(()) } else { Err(late) });
+        }
     }
 
     pub(super) fn next_timeout(&self) -> Option<Instant> {
@@ -130,13 +117,19 @@ impl Pending {
 
 impl Asked {
     pub(super) fn fail(self, error: RequestError) {
-        // The one who asked may have given up.
         match self {
-            Self::Subscribe { reply, .. } | Self::Leave { reply } => {
-                drop(reply.try_send(Err(error)));
-            }
-            Self::Publish { reply, .. } => drop(reply.try_send(Err(error))),
-            Self::Query { reply } => drop(reply.try_send(Err(error))),
+            Self::Subscribe { reply, .. } | Self::Leave { reply } => reply.answer(Err(error)),
+            Self::Publish { reply, .. } => reply.answer(Err(error)),
+            Self::Query { reply } => reply.answer(Err(error)),
+        };
+    }
+
+    /// The error of one whose time is over.
+    pub(super) fn timed_out(&self) -> RequestError {
+        match self {
+            Self::Subscribe { reply, .. } | Self::Leave { reply } => reply.timed_out(),
+            Self::Publish { reply, .. } => reply.timed_out(),
+            Self::Query { reply } => reply.timed_out(),
         }
     }
 }
@@ -150,14 +143,6 @@ impl Condition {
                 group.map_or(0, |group| endpoint.members(group)) >= *count
             }
             Self::Flushed(flush) => flush.is_done(endpoint, sources),
-        }
-    }
-
-    fn doing(&self) -> &'static str {
-        match self {
-            Self::Admitted => "waiting to be admitted by a membership service",
-            Self::Members { .. } => "waiting for members of the group",
-            Self::Flushed(_) => "waiting for all receivers to have everything",
         }
     }
 }
