@@ -44,6 +44,7 @@ impl Core {
                 deadline,
                 reply,
             } => {
+                self.sources.hold(&names);
                 let texts = names.iter().map(|name| name.to_string()).collect();
                 let request = self.endpoint.enter(self.now, Role::Publisher, texts);
                 let deadline = self.clock.at(deadline);

@@ -4,7 +4,6 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use qsm_net::PortError;
-use qsm_wire::membership::Role;
 
 use super::Core;
 use super::pending::Asked;
@@ -124,6 +123,8 @@ impl Core {
                     .iter()
                     .map(|name| self.sources.add_queue(name))
                     .collect();
+                // Each has a source now.
+                self.sources.release(&names);
                 let slots: Vec<u32> = outlets.iter().map(|outlet| outlet.slot).collect();
                 if !reply.answer(Ok(outlets)) {
                     slots.into_iter().for_each(|slot| self.retire(slot));
@@ -148,9 +149,8 @@ impl Core {
         match &asked {
             Asked::Subscribe { key, .. } => self.unsubscribe(*key),
             Asked::Publish { names, .. } => {
-                let unused = names.iter().filter(|name| !self.sources.publishes(name));
-                let unused: Vec<String> = unused.map(|name| name.to_string()).collect();
-                self.exit(Role::Publisher, unused);
+                let unused = self.sources.release(names);
+                self.exit_publisher(unused);
             }
             Asked::Leave { .. } | Asked::Query { .. } => {}
         }
