@@ -65,7 +65,7 @@ pub use handle::subscription::{Iter, SubscribeOptions, Subscription, Upcalls};
 pub use handoff::feed::{Feed, Pull};
 pub use handoff::message::{Delivery, Message, Overflow};
 pub use report::CoreReport;
-pub use runtime::network::DATA_PORT;
+pub use runtime::network::{ChannelOptions, DATA_PORT, NetworkOptions};
 pub use runtime::service::ServiceSnapshot;
 pub use runtime::settings::{Embedded, NAME_BYTES_MAX};
 pub use runtime::tap::{Direction, Tapped};

@@ -66,7 +66,10 @@ fn losses_are_repaired() {
         duplicate_ppm: 10_000,
         reorder_ppm: 10_000,
     };
-    let nodes = [1, 2, 3].map(|seed| common::admitted(site.builder("lossy").fault(fault(seed))));
+    let nodes = [1, 2, 3].map(|seed| {
+        let network = site.network().fault(fault(seed));
+        common::admitted(site.builder("lossy").network(network))
+    });
     let subscriptions = nodes.each_ref().map(|node| node.subscribe(["x"]).unwrap());
     let publisher = nodes[0].publisher("x").unwrap();
     publisher.wait_for_members(2, PATIENCE).unwrap();

@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use common::{PATIENCE, Site};
 use qsm::{
-    CloseReason, Family, Limits, Node, PortError, RecvError, RequestError, SendError, StartError,
+    CloseReason, Family, Limits, NetworkOptions, Node, PortError, RecvError, RequestError,
+    SendError, StartError,
 };
 
 fn start_error(builder: qsm::Builder) -> (StartError, String) {
@@ -29,13 +30,16 @@ fn an_unknown_interface_is_named_with_those_that_exist() {
 
 #[test]
 fn more_interfaces_than_two_and_one_twice_are_refused() {
-    let (error, text) = start_error(Node::builder().interfaces(["lo", "lo", "lo"]));
+    fn on<const N: usize>(interfaces: [&str; N]) -> qsm::Builder {
+        Node::builder().network(NetworkOptions::new().interfaces(interfaces))
+    }
+    let (error, text) = start_error(on(["lo", "lo", "lo"]));
     assert!(matches!(error, StartError::TooManyInterfaces { given: 3 }));
     assert!(
         text.contains("3 interfaces are too many; give one, or two"),
         "{text}"
     );
-    let (error, text) = start_error(Node::builder().interfaces(["lo", "lo"]));
+    let (error, text) = start_error(on(["lo", "lo"]));
     assert!(matches!(
         error,
         StartError::Port(PortError::SameInterface { .. })
@@ -47,7 +51,9 @@ fn more_interfaces_than_two_and_one_twice_are_refused() {
 fn a_busy_port_is_named() {
     let taken = UdpSocket::bind("127.0.0.1:0").unwrap();
     let port = taken.local_addr().unwrap().port();
-    let (error, text) = start_error(Site::new().builder("a").unicast_port(port));
+    let site = Site::new();
+    let network = site.network().unicast_port(port);
+    let (error, text) = start_error(site.builder("a").network(network));
     assert!(
         matches!(error, StartError::Port(PortError::AddressInUse { .. })),
         "{error:?}"
@@ -60,7 +66,8 @@ fn a_busy_port_is_named() {
 
 #[test]
 fn addresses_of_two_families_are_refused() {
-    let builder = || Node::builder().interface("127.0.0.1");
+    let network = || NetworkOptions::new().interface("127.0.0.1");
+    let builder = || Node::builder().network(network());
     let service = "[fd00::1]:4481".parse().unwrap();
     let (error, text) = start_error(builder().service(service));
     assert!(matches!(error, StartError::Families { .. }), "{error:?}");
@@ -71,9 +78,9 @@ fn addresses_of_two_families_are_refused() {
          interface by an address of the right family, or change the other"
     );
     let discovery = "[ff15::8000:1]:4483".parse().unwrap();
-    let (_, text) = start_error(builder().discovery(discovery));
+    let (_, text) = start_error(builder().network(network().discovery(discovery)));
     assert!(text.starts_with("the discovery address [ff15::8000:1]:4483 cannot"));
-    let (_, text) = start_error(builder().family(Family::V6));
+    let (_, text) = start_error(builder().network(network().family(Family::V6)));
     assert!(text.starts_with("IPv6 cannot be used from interface lo (127.0.0.1)"));
 }
 
