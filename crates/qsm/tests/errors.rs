@@ -180,6 +180,7 @@ fn assert_timeout(result: Result<(), RequestError>, text: &str) {
     let error = result.expect_err("nothing can come of it");
     assert_eq!(error.to_string(), text);
     assert!(matches!(error, RequestError::Timeout { after: BRIEF, .. }));
+    assert_eq!(error.code().to_string(), "QSM-1203");
 }
 
 #[test]
