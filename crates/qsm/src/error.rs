@@ -1,6 +1,7 @@
 use core::any::Any;
 use core::fmt;
 use std::io;
+use std::sync::Arc;
 use std::time::Duration;
 
 use qsm_gms::ServiceConfigError;
@@ -227,11 +228,51 @@ pub enum RequestError {
     },
     /// It took too long. A request to enter groups has been withdrawn.
     Timeout {
-        /// What was waited for.
+        /// What was waited for, and the remedy.
         doing: &'static str,
         /// How long.
         after: Duration,
+        /// Of a flush or a shutdown: what receivers were not known to have.
+        outstanding: Option<Box<Outstanding>>,
     },
+}
+
+/// What a node has accepted, and its receivers are not known to have, as far as the node itself
+/// knows.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub struct Outstanding {
+    /// Messages that wait in queues of publishers.
+    pub queued: u64,
+    /// Messages that have left the queues, and that not all receivers have confirmed.
+    pub unconfirmed: u64,
+    /// Regions with unconfirmed messages.
+    pub regions: u64,
+    /// Groups that such messages may be of: some of them, by name.
+    pub groups: Vec<Arc<str>>,
+    /// How many more groups.
+    pub groups_more: u64,
+}
+
+impl fmt::Display for Outstanding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            queued,
+            unconfirmed,
+            regions,
+            groups,
+            groups_more,
+        } = self;
+        write!(
+            f,
+            "messages queued: {queued}, unconfirmed: {unconfirmed}, in regions: {regions}, groups: "
+        )?;
+        f.write_str(&groups.join(", "))?;
+        match groups_more {
+            0 => Ok(()),
+            more => write!(f, " and {more} more"),
+        }
+    }
 }
 
 impl fmt::Display for RequestError {
@@ -243,7 +284,17 @@ impl fmt::Display for RequestError {
                  another thread",
             ),
             Self::Refused { reason } => f.write_str(reason),
-            Self::Timeout { doing, after } => write!(f, "no success within {after:?}: {doing}"),
+            Self::Timeout {
+                doing,
+                after,
+                outstanding,
+            } => {
+                write!(f, "no success within {after:?}: {doing}")?;
+                match outstanding {
+                    Some(outstanding) => write!(f, " ({outstanding})"),
+                    None => Ok(()),
+                }
+            }
         }
     }
 }

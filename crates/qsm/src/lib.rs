@@ -55,7 +55,7 @@ mod shard;
 mod snapshot;
 
 pub use code::ErrorCode;
-pub use error::{CloseReason, RecvError, RequestError, SendError, StartError};
+pub use error::{CloseReason, Outstanding, RecvError, RequestError, SendError, StartError};
 pub use event::Event;
 pub use handle::builder::Builder;
 pub use handle::events::Events;

@@ -21,12 +21,12 @@ use std::time::Duration;
 
 use qsm_wire::{Incarnation, NodeId, Origin};
 
-use crate::error::RequestError;
+use crate::error::{Outstanding, RequestError};
 use crate::event::Event;
 use crate::handoff::message::Overflow;
 
 /// Version of the handshake, the requests and the rings. Both sides must have the same.
-pub(super) const VERSION: u32 = 1;
+pub(super) const VERSION: u32 = 2;
 /// Longest packet. A socket takes at least four of them.
 pub(super) const PACKET_BYTES_MAX: usize = 48 << 10;
 /// Bytes of names in one packet.
@@ -127,9 +127,16 @@ pub(super) enum Reply {
 /// A [`RequestError`] as it travels.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Failed {
-    Closed { cause: String },
-    Refused { reason: String },
-    Timeout { after: Duration },
+    Closed {
+        cause: String,
+    },
+    Refused {
+        reason: String,
+    },
+    Timeout {
+        after: Duration,
+        outstanding: Option<Box<Outstanding>>,
+    },
 }
 
 impl From<RequestError> for Failed {
@@ -138,7 +145,9 @@ impl From<RequestError> for Failed {
             RequestError::Closed(reason) => Self::Closed {
                 cause: reason.to_string(),
             },
-            RequestError::Timeout { after, .. } => Self::Timeout { after },
+            RequestError::Timeout {
+                after, outstanding, ..
+            } => Self::Timeout { after, outstanding },
             RequestError::Refused { reason } => Self::Refused { reason },
             RequestError::OnCoreThread => Self::Refused {
                 reason: error.to_string(),
@@ -302,7 +311,13 @@ impl Reply {
                 match error {
                     Failed::Closed { cause } => packet.u32(0).cut(cause).0,
                     Failed::Refused { reason } => packet.u32(1).cut(reason).0,
-                    Failed::Timeout { after } => packet.u32(2).duration(*after).0,
+                    Failed::Timeout { after, outstanding } => {
+                        let packet = packet.u32(2).duration(*after);
+                        match outstanding {
+                            None => packet.u32(0).0,
+                            Some(left) => packet.u32(1).outstanding(left).0,
+                        }
+                    }
                 }
             }
             Self::Event(event) => encode_event(event).0,
@@ -347,6 +362,10 @@ impl Reply {
                     },
                     2 => Failed::Timeout {
                         after: rest.duration()?,
+                        outstanding: match rest.u32()? {
+                            0 => None,
+                            _ => Some(Box::new(rest.outstanding()?)),
+                        },
                     },
                     _ => return None,
                 },
@@ -469,6 +488,20 @@ impl Writer {
         self.u64(origin.node.0).u32(origin.incarnation.0)
     }
 
+    fn outstanding(self, left: &Outstanding) -> Self {
+        // The core names a few.
+        let count = u32::try_from(left.groups.len()).unwrap_or(u32::MAX);
+        let numbers = [
+            left.queued,
+            left.unconfirmed,
+            left.regions,
+            left.groups_more,
+        ];
+        let packet = numbers.into_iter().fold(self, Self::u64).u32(count);
+        let groups = left.groups.iter();
+        groups.fold(packet, |packet, group| packet.cut(group))
+    }
+
     /// A text, cut where it is longer than any that is of use.
     fn cut(mut self, text: &str) -> Self {
         let mut end = text.len().min(TEXT_BYTES_MAX);
@@ -495,6 +528,19 @@ impl<'a> Rest<'a> {
         let (first, rest) = self.0.split_first_chunk()?;
         self.0 = rest;
         Some(*first)
+    }
+
+    fn outstanding(&mut self) -> Option<Outstanding> {
+        let (queued, unconfirmed) = (self.u64()?, self.u64()?);
+        let (regions, groups_more) = (self.u64()?, self.u64()?);
+        let groups = (0..self.u32()?).map(|_| self.text().map(Arc::from));
+        Some(Outstanding {
+            queued,
+            unconfirmed,
+            regions,
+            groups: groups.collect::<Option<_>>()?,
+            groups_more,
+        })
     }
 
     fn u8(&mut self) -> Option<u8> {
@@ -589,6 +635,17 @@ mod tests {
             failed(Failed::Refused { reason: "y".into() }),
             failed(Failed::Timeout {
                 after: Duration::from_secs(3),
+                outstanding: None,
+            }),
+            failed(Failed::Timeout {
+                after: Duration::from_secs(4),
+                outstanding: Some(Box::new(Outstanding {
+                    queued: 1,
+                    unconfirmed: 2,
+                    regions: 3,
+                    groups: vec!["a".into(), "b".into()],
+                    groups_more: 4,
+                })),
             }),
             Reply::Closed { cause: "z".into() },
         ];

@@ -411,15 +411,19 @@ impl Session {
         });
         let doing = "waiting for the engine to take everything";
         // The whole of it, of which the core is given what is left.
-        let late = RequestError::Timeout { doing, after };
+        let late = |outstanding| RequestError::Timeout {
+            doing,
+            after,
+            outstanding,
+        };
         if taken.is_none() {
-            return Err(late);
+            return Err(late(None));
         }
         let left = deadline.saturating_duration_since(Instant::now());
         // Until it is stable it counts as a request of the process, also when that is gone: so a
         // core thread has no more of them to look after than processes and requests are allowed.
         match self.node.flush_unless(left, || self.line.is_void()) {
-            Err(RequestError::Timeout { .. }) => Err(late),
+            Err(RequestError::Timeout { outstanding, .. }) => Err(late(outstanding)),
             other => other.map(|()| Reply::Done { id }),
         }
     }
@@ -441,7 +445,11 @@ impl Session {
             match publisher.wait_for_members(count, left.min(LOOK)) {
                 Err(RequestError::Timeout { .. }) if left > LOOK => {}
                 Err(RequestError::Timeout { doing, .. }) => {
-                    return Err(RequestError::Timeout { doing, after });
+                    return Err(RequestError::Timeout {
+                        doing,
+                        after,
+                        outstanding: None,
+                    });
                 }
                 other => {
                     other?;

@@ -24,6 +24,10 @@ use crate::runtime::engine::Engines;
 use crate::shard::Share as CoreShare;
 use crate::snapshot::Snapshot;
 
+/// What a flush waits for, and the remedy.
+pub(crate) const FLUSHING: &str = "waiting for all receivers to have everything; allow more time, \
+                                   or find out which receiver is slow";
+
 /// A member of a cluster: a handle of the core thread, or the core threads
 /// ([`Builder::cores`]), that do all its work.
 ///
@@ -252,9 +256,10 @@ impl Node {
     /// [`RequestError`]: timeout (what was accepted is still being delivered), or the node has
     /// ended.
     pub fn flush(&self, timeout: Duration) -> Result<(), RequestError> {
-        let doing = "waiting for all receivers to have everything";
         let flush = |reply, deadline| Command::Flush { deadline, reply };
-        self.engines.ask_all(doing, Some(timeout), flush).map(drop)
+        self.engines
+            .ask_all(FLUSHING, Some(timeout), flush)
+            .map(drop)
     }
 
     /// A reader of all events from now on.
@@ -386,12 +391,11 @@ impl Node {
         timeout: Duration,
         over: impl Fn() -> bool,
     ) -> Result<(), RequestError> {
-        let doing = "waiting for all receivers to have everything";
         let flush = |reply, deadline| Command::Flush { deadline, reply };
         let requests = self
             .engines
             .iter()
-            .map(|engine| engine.shared.request(doing, Some(timeout), flush));
+            .map(|engine| engine.shared.request(FLUSHING, Some(timeout), flush));
         let answers = requests.collect::<Result<Vec<_>, _>>()?;
         let mut answers = answers.into_iter();
         answers.try_for_each(|answer| answer.wait_unless(&over))

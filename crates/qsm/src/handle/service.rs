@@ -143,6 +143,7 @@ impl Service {
                 _ => RequestError::Timeout {
                     doing: "asking the service's thread",
                     after: ANSWER_TIMEOUT,
+                    outstanding: None,
                 },
             }
         })

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::error::{CloseReason, RequestError};
+use crate::error::{CloseReason, Outstanding, RequestError};
 
 /// How much longer than the core a caller waits, so that the core's answer is the rule.
 const REPLY_GRACE: Duration = Duration::from_millis(500);
@@ -60,6 +60,7 @@ impl<T> Request<T> {
         RequestError::Timeout {
             doing: self.doing,
             after: self.after,
+            outstanding: None,
         }
     }
 }
@@ -79,6 +80,15 @@ impl<T> Reply<T> {
     /// The error of a request whose time is over.
     pub(crate) fn timed_out(&self) -> RequestError {
         self.0.timed_out()
+    }
+
+    /// The same of a flush or a shutdown, with what is left.
+    pub(crate) fn timed_out_with(&self, left: Outstanding) -> RequestError {
+        RequestError::Timeout {
+            doing: self.0.doing,
+            after: self.0.after,
+            outstanding: Some(Box::new(left)),
+        }
     }
 }
 
@@ -188,6 +198,7 @@ mod tests {
         let error = RequestError::Timeout {
             doing: "waiting for a number",
             after: timeout,
+            outstanding: None,
         };
         let (reply, answer) = request(&closed, timeout);
         assert_eq!(reply.timed_out(), error);

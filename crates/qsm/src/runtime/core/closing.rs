@@ -1,5 +1,6 @@
 //! The end of a core: nothing more is accepted, what was accepted is delivered, everybody is told.
 
+use super::pending::outstanding;
 use super::{Closing, Core};
 use crate::error::CloseReason;
 use crate::handoff::reply::Reply;
@@ -42,8 +43,13 @@ impl Core {
             return None;
         }
         if let Some(reply) = closing.reply.take() {
-            let late = reply.timed_out();
-            reply.answer(if done { Ok(()) } else { Err(late) });
+            let answer = if done {
+                Ok(())
+            } else {
+                let left = outstanding(&self.endpoint, &self.sources, |_| true);
+                Err(reply.timed_out_with(left))
+            };
+            reply.answer(answer);
         }
         Some(closing.reason.clone())
     }

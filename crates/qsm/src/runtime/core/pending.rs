@@ -1,16 +1,19 @@
 //! Requests of the application that are not answered yet, each with a deadline.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use qsm_proto::{Endpoint, Instant};
 use qsm_wire::RegionId;
 
 use super::sources::Sources;
-use crate::error::RequestError;
+use crate::error::{Outstanding, RequestError};
 use crate::handoff::command::Rows;
 use crate::handoff::outlet::Outlet;
 use crate::handoff::reply::Reply;
+
+/// Groups that an error names.
+const GROUPS_NAMED: usize = 8;
 
 /// Asked of the membership service.
 pub(super) enum Asked {
@@ -101,9 +104,15 @@ impl Pending {
         let over =
             |wait: &mut Wait| wait.deadline <= now || wait.condition.is_met(endpoint, sources);
         for mut wait in self.waits.extract_if(.., over) {
-            let met = wait.condition.is_met(endpoint, sources);
-            let late = wait.reply.timed_out();
-            wait.reply.answer(if met { Ok(()) } else { Err(late) });
+            let answer = if wait.condition.is_met(endpoint, sources) {
+                Ok(())
+            } else if let Condition::Flushed(flush) = &wait.condition {
+                let left = flush.outstanding(endpoint, sources);
+                Err(wait.reply.timed_out_with(left))
+            } else {
+                Err(wait.reply.timed_out())
+            };
+            wait.reply.answer(answer);
         }
     }
 
@@ -170,6 +179,35 @@ impl Flush {
     }
 }
 
+/// What this node has accepted and its receivers are not known to have, in these regions.
+pub(super) fn outstanding(
+    endpoint: &Endpoint,
+    sources: &Sources,
+    concerns: impl Fn(RegionId) -> bool,
+) -> Outstanding {
+    let mut left = Outstanding::default();
+    let mut groups: BTreeSet<Arc<str>> = BTreeSet::new();
+    for (name, messages) in sources.waiting() {
+        left.queued += messages;
+        groups.insert(Arc::clone(name));
+    }
+    for region in endpoint.regions().filter(|region| concerns(region.id())) {
+        let Some(sender) = region.sender.as_ref().filter(|sender| !sender.is_idle()) else {
+            continue;
+        };
+        left.unconfirmed += sender.pending_messages();
+        left.regions += 1;
+        let names = sources.names();
+        groups.extend(names.filter(|name| {
+            let group = endpoint.group(name);
+            group.is_some_and(|group| region.groups.binary_search(&group).is_ok())
+        }));
+    }
+    left.groups_more = groups.len().saturating_sub(GROUPS_NAMED) as u64;
+    left.groups = groups.into_iter().take(GROUPS_NAMED).collect();
+    left
+}
+
 fn marks(endpoint: &Endpoint) -> Vec<Mark> {
     let mark = |region: &qsm_proto::region::Region| {
         let sender = region.sender.as_ref()?;
@@ -180,6 +218,16 @@ fn marks(endpoint: &Endpoint) -> Vec<Mark> {
         })
     };
     endpoint.regions().filter_map(mark).collect()
+}
+
+impl Flush {
+    /// What it still waits for.
+    fn outstanding(&self, endpoint: &Endpoint, sources: &Sources) -> Outstanding {
+        outstanding(endpoint, sources, |region| match self {
+            Self::Taken(_) => true,
+            Self::Stable(marks) => marks.iter().any(|mark| mark.region == region),
+        })
+    }
 }
 
 impl Mark {

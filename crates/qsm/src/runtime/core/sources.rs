@@ -221,6 +221,22 @@ impl Sources {
         (0..self.table.len()).filter_map(of).collect()
     }
 
+    /// The groups of publishers whose messages wait, and how many do.
+    pub(super) fn waiting(&self) -> impl Iterator<Item = (&Arc<str>, u64)> {
+        let waiting = |source: &Source| match &source.kind {
+            Kind::Queue(outlet) => outlet.messages() as u64,
+            Kind::Feed(..) => u64::from(source.waiting.is_some()),
+        };
+        let sources = self.table.iter().flatten();
+        let all = sources.map(move |source| (&source.name, waiting(source)));
+        all.filter(|(_, messages)| *messages > 0)
+    }
+
+    /// The groups of all publishers and feeds.
+    pub(super) fn names(&self) -> impl Iterator<Item = Arc<str>> {
+        self.names.keys().map(Arc::clone)
+    }
+
     /// Whether a publisher has given on so many messages, or has ended.
     pub(super) fn has_taken(&self, slot: u32, count: u64) -> bool {
         let source = self.table.get(slot as usize).and_then(Option::as_ref);
