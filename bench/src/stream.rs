@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use qsm::{Builder, Embedded, FaultConfig, Node, Publisher, Pull};
+use qsm::{Builder, ChannelOptions, Embedded, FaultConfig, NetworkOptions, Node, Publisher, Pull};
 
 use crate::Failure;
 use crate::children::{cpu_micros, hear, monotonic_nanos, say};
@@ -53,10 +53,15 @@ const PATIENCE: Duration = Duration::from_secs(30);
 impl Common {
     fn builder(&self) -> Builder {
         Node::builder()
-            .interface(&self.interface)
+            .network(self.network())
+            .channels(ChannelOptions::new().port(self.port + 1))
             .cluster(format!("bench-{}", self.port))
+    }
+
+    fn network(&self) -> NetworkOptions {
+        NetworkOptions::new()
+            .interface(&self.interface)
             .discovery(SocketAddr::from(([239, 255, 83, 77], self.port)))
-            .data_port(self.port + 1)
     }
 
     fn names(&self) -> Vec<String> {
@@ -195,12 +200,12 @@ fn checker(tally: Arc<Tally>) -> impl FnMut(qsm::Delivery<'_>) + Send + 'static 
 pub(crate) fn receive(options: &ReceiveOptions) -> Result<(), Failure> {
     let mut builder = options.common.builder().embedded_service(Embedded::Never);
     if options.loss_ppm > 0 {
-        builder = builder.fault(FaultConfig {
+        builder = builder.network(options.common.network().fault(FaultConfig {
             loss_ppm: options.loss_ppm,
             seed: options.seed,
             duplicate_ppm: 0,
             reorder_ppm: 0,
-        });
+        }));
     }
     let node = builder.start()?;
     let tally = Arc::new(Tally::default());

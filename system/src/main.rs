@@ -27,7 +27,10 @@ use std::time::{Duration, Instant};
 
 use check::{Checked, checker, content};
 use clap::Parser;
-use qsm::{Embedded, Event, Family, FaultConfig, Node, Publisher, Service, Upcalls};
+use qsm::{
+    ChannelOptions, Embedded, Event, Family, FaultConfig, NetworkOptions, Node, Publisher, Service,
+    Upcalls,
+};
 
 type Failure = Box<dyn std::error::Error>;
 
@@ -73,12 +76,15 @@ fn main() -> ExitCode {
 }
 
 fn serve(arguments: &Arguments) -> Result<(), Failure> {
-    let service = Service::builder()
+    let network = NetworkOptions::new()
         .interfaces(&arguments.interface)
         .family(Family::of(arguments.service.ip()))
+        .unicast_port(arguments.service.port());
+    let channels = ChannelOptions::new().source_specific(arguments.source_specific);
+    let service = Service::builder()
         .cluster(&arguments.cluster)
-        .source_specific(arguments.source_specific)
-        .port(arguments.service.port())
+        .network(network)
+        .channels(channels)
         .start()?;
     println!("serving {}", service.address());
     while hear()? != "quit" {}
@@ -86,21 +92,23 @@ fn serve(arguments: &Arguments) -> Result<(), Failure> {
 }
 
 fn act(arguments: &Arguments) -> Result<(), Failure> {
-    let mut builder = Node::builder()
-        .interfaces(&arguments.interface)
-        .cluster(&arguments.cluster)
-        .service(arguments.service)
-        .embedded_service(Embedded::Never);
+    let mut network = NetworkOptions::new().interfaces(&arguments.interface);
     if arguments.loss_ppm > 0 {
-        builder = builder.fault(FaultConfig {
+        network = network.fault(FaultConfig {
             seed: arguments.seed,
             loss_ppm: arguments.loss_ppm,
             duplicate_ppm: 0,
             reorder_ppm: 0,
         });
     }
+    let node = Node::builder()
+        .cluster(&arguments.cluster)
+        .network(network)
+        .service(arguments.service)
+        .embedded_service(Embedded::Never)
+        .start()?;
     let mut actor = Actor {
-        node: builder.start()?,
+        node,
         checked: Arc::new(Checked::default()),
         upcalls: Vec::new(),
         publishers: Vec::new(),

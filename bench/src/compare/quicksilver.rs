@@ -6,7 +6,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use qsm::{Builder, Embedded, FaultConfig, FeedHandle, Node, Publisher, Pull};
+use qsm::{
+    Builder, ChannelOptions, Embedded, FaultConfig, FeedHandle, NetworkOptions, Node, Publisher,
+    Pull,
+};
 
 use super::harness::{self, Failure, Options, Sender, Source, Verifier};
 
@@ -29,11 +32,16 @@ fn builder(options: &Options) -> Builder {
         Embedded::Never
     };
     Node::builder()
-        .interface(&options.interface)
+        .network(network(options))
+        .channels(ChannelOptions::new().port(options.port + 1))
         .cluster(format!("bench-{}", options.port))
-        .discovery(SocketAddr::from(([239, 255, 83, 77], options.port)))
-        .data_port(options.port + 1)
         .embedded_service(service)
+}
+
+fn network(options: &Options) -> NetworkOptions {
+    NetworkOptions::new()
+        .interface(&options.interface)
+        .discovery(SocketAddr::from(([239, 255, 83, 77], options.port)))
 }
 
 fn names(options: &Options) -> Vec<String> {
@@ -117,12 +125,12 @@ impl Sender for Load {
 fn receive(options: &Options) -> Result<(), Failure> {
     let mut builder = builder(options);
     if let Some(loss) = options.setting("injected-loss-ppm") {
-        builder = builder.fault(FaultConfig {
+        builder = builder.network(network(options).fault(FaultConfig {
             loss_ppm: loss.parse()?,
             seed: options.index as u64 + 1,
             duplicate_ppm: 0,
             reorder_ppm: 0,
-        });
+        }));
     }
     let node = builder.start()?;
     let mut verifier = Verifier::new(options);

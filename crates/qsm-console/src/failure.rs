@@ -188,6 +188,7 @@ mod tests {
         let error = RequestError::Timeout {
             doing: "waiting",
             after: Duration::from_secs(1),
+            outstanding: None,
         };
         let failure = Failure::from(error);
         assert_eq!(failure.code, Code::Timeout);

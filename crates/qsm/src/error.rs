@@ -266,10 +266,12 @@ pub enum RequestError {
     },
     /// It took too long. A request to enter groups has been withdrawn.
     Timeout {
-        /// What was waited for.
+        /// What was waited for, and the remedy.
         doing: &'static str,
         /// How long.
         after: Duration,
+        /// Of a flush or a shutdown: what receivers were not known to have.
+        outstanding: Option<Box<Outstanding>>,
     },
     /// The cluster took this node for dead, and it came back in a new life. Its old streams are
     /// void, so these messages, accepted before, are not sent any more, and not all receivers are
@@ -312,6 +314,44 @@ impl RequestError {
     }
 }
 
+/// What a node has accepted, and its receivers are not known to have, as far as the node itself
+/// knows.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub struct Outstanding {
+    /// Messages that wait in queues of publishers.
+    pub queued: u64,
+    /// Messages that have left the queues, and that not all receivers have confirmed.
+    pub unconfirmed: u64,
+    /// Regions with unconfirmed messages.
+    pub regions: u64,
+    /// Groups that such messages may be of: some of them, by name.
+    pub groups: Vec<Arc<str>>,
+    /// How many more groups.
+    pub groups_more: u64,
+}
+
+impl fmt::Display for Outstanding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            queued,
+            unconfirmed,
+            regions,
+            groups,
+            groups_more,
+        } = self;
+        write!(
+            f,
+            "messages queued: {queued}, unconfirmed: {unconfirmed}, in regions: {regions}, groups: "
+        )?;
+        f.write_str(&groups.join(", "))?;
+        match groups_more {
+            0 => Ok(()),
+            more => write!(f, " and {more} more"),
+        }
+    }
+}
+
 impl fmt::Display for RequestError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -321,7 +361,17 @@ impl fmt::Display for RequestError {
                  another thread",
             ),
             Self::Refused { reason } => f.write_str(reason),
-            Self::Timeout { doing, after } => write!(f, "no success within {after:?}: {doing}"),
+            Self::Timeout {
+                doing,
+                after,
+                outstanding,
+            } => {
+                write!(f, "no success within {after:?}: {doing}")?;
+                match outstanding {
+                    Some(outstanding) => write!(f, " ({outstanding})"),
+                    None => Ok(()),
+                }
+            }
             Self::Unconfirmed { ranges, more } => {
                 let messages: u64 = ranges.iter().map(Unconfirmed::messages).sum();
                 write!(

@@ -37,13 +37,14 @@
 //! 3. No message is delivered twice to a subscription, none is invented, and messages of one
 //!    sender to one group come in order. What cannot be delivered is told by [`Event::Lost`].
 //! 4. A node goes on without membership service with those it knows; joining and leaving wait.
-//! 5. Errors name the cause and the remedy. After the end of a node, all handles say why.
+//! 5. Errors name the cause and the remedy, and have a stable [`ErrorCode`]. After the end of a node, all handles say why.
 //!
 //! Without anything else running, the first node of a network starts a membership service by
 //! itself ([`Embedded`]); for a cluster to outlive its first node, run one as a program of its
 //! own: [`Service`].
 
 pub mod attach;
+mod code;
 mod error;
 mod event;
 mod handle;
@@ -53,7 +54,10 @@ mod runtime;
 mod shard;
 mod snapshot;
 
-pub use error::{CloseReason, RecvError, RequestError, SendError, StartError, Unconfirmed};
+pub use code::ErrorCode;
+pub use error::{
+    CloseReason, Outstanding, RecvError, RequestError, SendError, StartError, Unconfirmed,
+};
 pub use event::Event;
 pub use handle::builder::Builder;
 pub use handle::events::Events;
@@ -65,7 +69,7 @@ pub use handle::subscription::{Iter, SubscribeOptions, Subscription, Upcalls};
 pub use handoff::feed::{Feed, Pull};
 pub use handoff::message::{Delivery, Message, Overflow};
 pub use report::CoreReport;
-pub use runtime::network::DATA_PORT;
+pub use runtime::network::{ChannelOptions, DATA_PORT, NetworkOptions};
 pub use runtime::service::ServiceSnapshot;
 pub use runtime::settings::{Embedded, NAME_BYTES_MAX};
 pub use runtime::tap::{Direction, Tapped};

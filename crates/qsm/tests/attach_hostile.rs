@@ -211,7 +211,7 @@ fn who_says_no_hello_or_one_of_another_version_is_not_let_in() {
     socket.send(b"GET / HTTP/1.1").unwrap();
     assert!(receive(&socket).0.is_empty());
     let socket = LocalSocket::connect(&scene.place.path()).unwrap();
-    socket.send(&hello(1)).unwrap();
+    socket.send(&hello(3)).unwrap();
     // It is told the engine's version, in a place that never changes.
     let (welcome, _) = receive(&socket);
     assert_eq!(welcome[1..5], 2_u32.to_le_bytes());

@@ -17,7 +17,8 @@ fn kernel_drops(node: &Node) -> u64 {
 #[test]
 fn with_default_buffers_the_kernel_drops_nothing() {
     let site = Site::new();
-    let builder = |name| site.builder(name).receive_buffer(DEFAULT_BYTES);
+    let network = site.network().receive_buffer(DEFAULT_BYTES);
+    let builder = |name| site.builder(name).network(network.clone());
     let sender = admitted(builder("sender").embedded_service(Embedded::Always));
     let receivers = ["one", "two"].map(|name| admitted(builder(name)));
     for (group, length, count) in [("small", 20, 100_000), ("large", 1000, 30_000)] {

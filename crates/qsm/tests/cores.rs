@@ -10,8 +10,9 @@ use std::time::Duration;
 use common::{PATIENCE, Site, admitted, expect_numbers, next, pattern};
 use lab::Lab;
 use qsm::{
-    Affinity, Builder, CloseReason, Delivery, Embedded, Event, Message, Node, Overflow, Pull,
-    RecvError, RequestError, SendError, StartError, SubscribeOptions, ThreadError, ThreadReport,
+    Affinity, Builder, CloseReason, Delivery, Embedded, Event, Message, NetworkOptions, Node,
+    Overflow, Pull, RecvError, RequestError, SendError, StartError, SubscribeOptions, ThreadError,
+    ThreadReport,
 };
 
 const GROUPS: usize = 24;
@@ -124,7 +125,7 @@ fn exchange_with_itself(node: &Node) {
 #[test]
 fn each_core_is_a_member_and_one_runs_the_service() {
     let site = Site::new();
-    let builder = site.builder("a").cores(3).unicast_port(0);
+    let builder = site.builder("a").cores(3);
     let node = builder
         .embedded_service(Embedded::IfNoneFound)
         .start()
@@ -164,9 +165,12 @@ fn cores_find_their_own_service_without_loopback() {
     let hosts = lab.add_hosts(2).unwrap();
     let start = |host, embedded| {
         let _inside = lab.enter(host).unwrap();
-        let builder = Node::builder().cluster("deaf").cores(2).loopback(false);
+        let network = NetworkOptions::new()
+            .loopback(false)
+            .receive_buffer(4 << 20);
+        let builder = Node::builder().cluster("deaf").cores(2).network(network);
         let builder = builder.request_timeout(PATIENCE).embedded_service(embedded);
-        builder.receive_buffer(4 << 20).start().unwrap()
+        builder.start().unwrap()
     };
     let a = start(hosts[0], Embedded::IfNoneFound);
     a.wait_admitted(PATIENCE).unwrap();
@@ -383,7 +387,8 @@ fn one_queue_that_is_full_ends_a_subscription_that_wants_that() {
 fn each_core_has_a_port_after_the_first() {
     let site = Site::new();
     let builder = || site.builder("a").cores(2);
-    let (error, text) = start_error(builder().unicast_port(65_535));
+    let at = |port| builder().network(site.network().unicast_port(port));
+    let (error, text) = start_error(at(65_535));
     assert!(matches!(error, StartError::UnicastPorts { first: 65_535 }));
     assert!(text.contains("after 65535"), "{text}");
     let any = builder()
@@ -399,7 +404,7 @@ fn each_core_has_a_port_after_the_first() {
     assert_ne!(ports[0], ports[1]);
     // The first is free, the second is not.
     if let Some(first) = ports[1].checked_sub(1).filter(|first| *first != ports[0]) {
-        let (_, text) = start_error(builder().unicast_port(first));
+        let (_, text) = start_error(at(first));
         assert!(text.contains("in use"), "{text}");
     }
 }
@@ -481,11 +486,10 @@ fn a_realtime_core_says_so_or_what_it_lacks() {
 #[test]
 fn a_probe_tells_what_each_core_would_get() {
     let cpu = Affinity::current().unwrap().cpus().next().unwrap();
-    let builder = Site::new().builder("a").pin([cpu]).spin(true);
-    let reports = builder
-        .busy_poll(Duration::from_micros(20))
-        .probe()
-        .unwrap();
+    let site = Site::new();
+    let network = site.network().busy_poll(Duration::from_micros(20));
+    let builder = site.builder("a").network(network).pin([cpu]).spin(true);
+    let reports = builder.probe().unwrap();
     let [report] = &reports[..] else {
         panic!("one core, {} reports", reports.len());
     };

@@ -8,7 +8,7 @@ use std::sync::mpsc::channel;
 
 use common::{PATIENCE, Site, block_on, expect_numbers, next, pattern};
 use futures_core::Stream;
-use qsm::FaultConfig;
+use qsm::{FaultConfig, Node};
 
 #[test]
 fn three_nodes_get_what_each_of_them_publishes() {
@@ -66,7 +66,10 @@ fn losses_are_repaired() {
         duplicate_ppm: 10_000,
         reorder_ppm: 10_000,
     };
-    let nodes = [1, 2, 3].map(|seed| common::admitted(site.builder("lossy").fault(fault(seed))));
+    let nodes = [1, 2, 3].map(|seed| {
+        let network = site.network().fault(fault(seed));
+        common::admitted(site.builder("lossy").network(network))
+    });
     let subscriptions = nodes.each_ref().map(|node| node.subscribe(["x"]).unwrap());
     let publisher = nodes[0].publisher("x").unwrap();
     publisher.wait_for_members(2, PATIENCE).unwrap();
@@ -199,4 +202,35 @@ fn a_subscription_is_an_iterator_and_a_stream() {
         .is_none()
     );
     assert_eq!(subscription.iter().count(), 0);
+}
+
+/// A publisher made within a function, as a new user writes it.
+fn publish_once(node: &Node, number: u64) {
+    let publisher = node.publisher("x").unwrap();
+    publisher.send(&pattern(number, 100)).unwrap();
+}
+
+#[test]
+fn what_was_accepted_is_sent_also_when_publishers_come_and_go_at_once() {
+    let site = Site::new();
+    let (receiving, publishing) = (site.first("a"), site.node("b"));
+    let subscription = receiving.subscribe(["x"]).unwrap();
+    for number in 1..=20 {
+        publish_once(&publishing, number);
+    }
+    expect_numbers(&subscription, 1..=20, |number| pattern(number, 100));
+}
+
+#[test]
+fn a_publisher_that_is_made_again_knows_the_members() {
+    let site = Site::new();
+    let (receiving, publishing) = (site.first("a"), site.node("b"));
+    let subscription = receiving.subscribe(["x"]).unwrap();
+    for number in 1..=20 {
+        let publisher = publishing.publisher("x").unwrap();
+        publisher.wait_for_members(1, PATIENCE).unwrap();
+        publisher.send(&pattern(number, 100)).unwrap();
+    }
+    publishing.flush(PATIENCE).unwrap();
+    expect_numbers(&subscription, 1..=20, |number| pattern(number, 100));
 }

@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use common::{PATIENCE, Site};
 use qsm::{
-    CloseReason, Family, Limits, Node, PortError, RecvError, RequestError, SendError, StartError,
+    CloseReason, Family, Limits, NetworkOptions, Node, PortError, RecvError, RequestError,
+    SendError, StartError,
 };
 
 fn start_error(builder: qsm::Builder) -> (StartError, String) {
@@ -29,13 +30,16 @@ fn an_unknown_interface_is_named_with_those_that_exist() {
 
 #[test]
 fn more_interfaces_than_two_and_one_twice_are_refused() {
-    let (error, text) = start_error(Node::builder().interfaces(["lo", "lo", "lo"]));
+    fn on<const N: usize>(interfaces: [&str; N]) -> qsm::Builder {
+        Node::builder().network(NetworkOptions::new().interfaces(interfaces))
+    }
+    let (error, text) = start_error(on(["lo", "lo", "lo"]));
     assert!(matches!(error, StartError::TooManyInterfaces { given: 3 }));
     assert!(
         text.contains("3 interfaces are too many; give one, or two"),
         "{text}"
     );
-    let (error, text) = start_error(Node::builder().interfaces(["lo", "lo"]));
+    let (error, text) = start_error(on(["lo", "lo"]));
     assert!(matches!(
         error,
         StartError::Port(PortError::SameInterface { .. })
@@ -47,7 +51,9 @@ fn more_interfaces_than_two_and_one_twice_are_refused() {
 fn a_busy_port_is_named() {
     let taken = UdpSocket::bind("127.0.0.1:0").unwrap();
     let port = taken.local_addr().unwrap().port();
-    let (error, text) = start_error(Site::new().builder("a").unicast_port(port));
+    let site = Site::new();
+    let network = site.network().unicast_port(port);
+    let (error, text) = start_error(site.builder("a").network(network));
     assert!(
         matches!(error, StartError::Port(PortError::AddressInUse { .. })),
         "{error:?}"
@@ -60,7 +66,8 @@ fn a_busy_port_is_named() {
 
 #[test]
 fn addresses_of_two_families_are_refused() {
-    let builder = || Node::builder().interface("127.0.0.1");
+    let network = || NetworkOptions::new().interface("127.0.0.1");
+    let builder = || Node::builder().network(network());
     let service = "[fd00::1]:4481".parse().unwrap();
     let (error, text) = start_error(builder().service(service));
     assert!(matches!(error, StartError::Families { .. }), "{error:?}");
@@ -71,9 +78,9 @@ fn addresses_of_two_families_are_refused() {
          interface by an address of the right family, or change the other"
     );
     let discovery = "[ff15::8000:1]:4483".parse().unwrap();
-    let (_, text) = start_error(builder().discovery(discovery));
+    let (_, text) = start_error(builder().network(network().discovery(discovery)));
     assert!(text.starts_with("the discovery address [ff15::8000:1]:4483 cannot"));
-    let (_, text) = start_error(builder().family(Family::V6));
+    let (_, text) = start_error(builder().network(network().family(Family::V6)));
     assert!(text.starts_with("IPv6 cannot be used from interface lo (127.0.0.1)"));
 }
 
@@ -164,6 +171,64 @@ fn without_a_service_requests_time_out_and_are_withdrawn() {
     assert!(node.nodes().is_err());
     assert!(node.stats().unwrap().subscriptions.is_empty());
     node.shutdown(PATIENCE).unwrap();
+}
+
+/// Not that of requests, which is `PATIENCE` here.
+const BRIEF: Duration = Duration::from_millis(200);
+
+fn assert_timeout(result: Result<(), RequestError>, text: &str) {
+    let error = result.expect_err("nothing can come of it");
+    assert_eq!(error.to_string(), text);
+    assert!(matches!(error, RequestError::Timeout { after: BRIEF, .. }));
+    assert_eq!(error.code().to_string(), "QSM-1203");
+}
+
+#[test]
+fn a_timeout_names_the_time_and_the_remedy_of_the_caller() {
+    let site = Site::new();
+    let alone = site.builder("a").start().unwrap();
+    assert_timeout(
+        alone.wait_admitted(BRIEF),
+        "no success within 200ms: waiting to be admitted; is a membership service running and \
+         reachable?",
+    );
+    let node = Site::new().first("a");
+    assert_timeout(
+        node.publisher("x").unwrap().wait_for_members(1, BRIEF),
+        "no success within 200ms: waiting for members of the group; check with `qsm nodes` that \
+         they are there",
+    );
+}
+
+#[test]
+fn messages_that_a_receiver_does_not_take_are_waited_for_as_long_as_was_asked() {
+    let site = Site::new();
+    let (receiving, publishing) = (site.first("a"), site.node("b"));
+    let (end, ended) = channel::<()>();
+    let (told, heard) = channel();
+    let _upcalls = receiving
+        .subscribe_with(["x"], move |_| {
+            told.send(()).unwrap();
+            // Until the end of the test its node acknowledges nothing.
+            ended.recv().unwrap_err();
+        })
+        .unwrap();
+    let publisher = publishing.publisher("x").unwrap();
+    publisher.wait_for_members(1, PATIENCE).unwrap();
+    publisher.send(b"go").unwrap();
+    heard.recv_timeout(PATIENCE).unwrap();
+    assert_timeout(
+        publishing.flush(BRIEF),
+        "no success within 200ms: waiting for all receivers to have everything; allow more time, or \
+         find out which receiver is slow (messages queued: 0, unconfirmed: 1, in regions: 1, \
+         groups: x)",
+    );
+    assert_timeout(
+        publishing.shutdown(BRIEF),
+        "no success within 200ms: delivering everything before the end; some receivers may lack \
+         messages (messages queued: 0, unconfirmed: 1, in regions: 1, groups: x)",
+    );
+    drop(end);
 }
 
 #[test]

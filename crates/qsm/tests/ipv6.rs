@@ -4,7 +4,7 @@ mod common;
 
 use common::{PATIENCE, admitted, expect_numbers, pattern, wait_for};
 use lab::{HostId, Lab};
-use qsm::{Builder, Embedded, Event, Family, Node};
+use qsm::{Builder, ChannelOptions, Embedded, Event, Family, NetworkOptions, Node};
 
 fn lab(hosts: usize) -> Option<(Lab, Vec<HostId>)> {
     if let Err(reason) = Lab::available() {
@@ -16,12 +16,18 @@ fn lab(hosts: usize) -> Option<(Lab, Vec<HostId>)> {
     Some((lab, hosts))
 }
 
-fn builder(embedded: Embedded) -> Builder {
+fn builder(embedded: Embedded, interface: &str) -> Builder {
     Node::builder()
         .cluster("six")
-        .receive_buffer(4 << 20)
+        .network(network(interface))
         .request_timeout(PATIENCE)
         .embedded_service(embedded)
+}
+
+fn network(interface: &str) -> NetworkOptions {
+    NetworkOptions::new()
+        .receive_buffer(4 << 20)
+        .interface(interface)
 }
 
 /// What the one publishes reaches the other, and the region has an address of this kind.
@@ -45,8 +51,9 @@ fn talk(from: &Node, to: &Node, range: &str) {
 fn two_nodes_of_a_host_talk_over_loopback() {
     let Some((lab, hosts)) = lab(1) else { return };
     let _inside = lab.enter(hosts[0]).unwrap();
-    let first = admitted(builder(Embedded::Always).interface("::1"));
-    let second = admitted(builder(Embedded::Never).interface("lo").family(Family::V6));
+    let first = admitted(builder(Embedded::Always, "::1"));
+    let six = network("lo").family(Family::V6);
+    let second = admitted(builder(Embedded::Never, "lo").network(six));
     talk(&first, &second, "[ff15::");
     talk(&second, &first, "[ff15::");
 }
@@ -58,8 +65,9 @@ fn hosts_find_each_other_by_their_link_local_addresses() {
         let _inside = lab.enter(host).unwrap();
         let address = lab.host(host).link_address_v6().unwrap();
         let range = "ff12:0:7::".parse().unwrap();
-        let builder = builder(embedded).interface(format!("{address}%eth0"));
-        builder.data_range(range, 64).start().unwrap()
+        let channels = ChannelOptions::new().range(range, 64);
+        let builder = builder(embedded, &format!("{address}%eth0"));
+        builder.channels(channels).start().unwrap()
     };
     let first = node(hosts[0], Embedded::Always);
     let second = node(hosts[1], Embedded::Never);
@@ -73,9 +81,10 @@ fn hosts_find_each_other_by_their_link_local_addresses() {
 fn a_range_of_the_other_family_is_told_when_the_service_starts() {
     let Some((lab, hosts)) = lab(1) else { return };
     let _inside = lab.enter(hosts[0]).unwrap();
-    let builder = builder(Embedded::IfNoneFound).interface("::1");
+    let builder = builder(Embedded::IfNoneFound, "::1");
     let range = "239.1.0.0".parse().unwrap();
-    let node = builder.data_range(range, 16).start().unwrap();
+    let channels = ChannelOptions::new().range(range, 16);
+    let node = builder.channels(channels).start().unwrap();
     let events = node.events();
     let event = wait_for(&events, |event| {
         matches!(event, Event::ServiceNotEmbedded { .. })

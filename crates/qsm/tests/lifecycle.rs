@@ -164,7 +164,8 @@ fn messages_flow_while_the_service_is_away_and_a_new_one_takes_over() {
     publisher.send(b"without").unwrap();
     assert_eq!(next(&subscription).bytes(), b"without");
 
-    let service = site.service().port(address.port()).start().unwrap();
+    let network = site.network().unicast_port(address.port());
+    let service = site.service().network(network).start().unwrap();
     wait_for(&events, |event| matches!(event, Event::ServiceFound { .. }));
     let c = build("c");
     let other = c.subscribe(["x"]).unwrap();

@@ -4,10 +4,10 @@ use std::io::{self, Write};
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use qsm::{Family, RecvError, SERVICE_PORT, Service, ServiceEvent};
+use qsm::{Family, RecvError, Service, ServiceEvent};
 use qsm_console::after_help;
 use qsm_console::failure::Failure;
-use qsm_console::options::{Multicast, NetworkOptions, Place};
+use qsm_console::options::{NetworkOptions, Place};
 use qsm_console::stop::Stop;
 use qsm_console::table::printable;
 use serde_json::{Value, json};
@@ -80,30 +80,28 @@ pub(crate) fn run(args: &GmsArgs) -> Result<(), Failure> {
 
 fn start(args: &GmsArgs) -> Result<Service, Failure> {
     let network = &args.network;
-    let mut builder = Service::builder()
+    let builder = Service::builder()
         .cluster(network.cluster.as_str())
-        .data_port(network.data_port)
-        .source_specific(network.multicast == Multicast::Ssm);
-    if let Some(discovery) = network.discovery {
-        builder = builder.discovery(discovery);
-    }
-    if let Some((first, prefix)) = network.data_range {
-        builder = builder.data_range(first, prefix);
-    }
+        .network(sockets(args))
+        .channels(network.channels());
+    Ok(builder.start()?)
+}
+
+fn sockets(args: &GmsArgs) -> qsm::NetworkOptions {
+    let mut sockets = args.network.sockets();
     if let Some(family) = family(args) {
-        builder = builder.family(family);
+        sockets = sockets.family(family);
     }
-    builder = builder.interfaces(&network.interface);
     let Some(Place { address, zone }) = &args.listen else {
-        return Ok(builder.port(SERVICE_PORT).start()?);
+        return sockets;
     };
-    builder = builder.port(address.port());
+    sockets = sockets.unicast_port(address.port());
     let zone = zone.as_ref();
     let zone = zone.map_or_else(String::new, |zone| format!("%{zone}"));
     if !address.ip().is_unspecified() {
-        builder = builder.interface(format!("{}{zone}", address.ip()));
+        sockets = sockets.interface(format!("{}{zone}", address.ip()));
     }
-    Ok(builder.start()?)
+    sockets
 }
 
 /// The family asked for. `--ipv6` comes first, so that beside an address of IPv4 it is refused and

@@ -3,7 +3,7 @@
 use std::net::{IpAddr, SocketAddr};
 
 use clap::{Args, ValueEnum};
-use qsm::DATA_PORT;
+use qsm::{ChannelOptions, DATA_PORT, Family};
 
 use super::address::Place;
 
@@ -44,6 +44,31 @@ pub struct NetworkOptions {
     /// Say on stderr what happens, and at the end what was counted
     #[arg(long, short)]
     pub verbose: bool,
+}
+
+impl NetworkOptions {
+    /// The sockets that these options describe, of a node or of a membership service.
+    pub fn sockets(&self) -> qsm::NetworkOptions {
+        let mut sockets = qsm::NetworkOptions::new().interfaces(&self.interface);
+        if let Some(discovery) = self.discovery {
+            sockets = sockets.discovery(discovery);
+        }
+        if self.ipv6 {
+            sockets = sockets.family(Family::V6);
+        }
+        sockets
+    }
+
+    /// The addresses that a membership service gives to regions.
+    pub fn channels(&self) -> ChannelOptions {
+        let channels = ChannelOptions::new()
+            .port(self.data_port)
+            .source_specific(self.multicast == Multicast::Ssm);
+        match self.data_range {
+            Some((first, prefix)) => channels.range(first, prefix),
+            None => channels,
+        }
+    }
 }
 
 /// Whom a multicast address is received from.

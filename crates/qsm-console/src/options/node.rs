@@ -3,10 +3,10 @@
 use std::hash::{BuildHasher, RandomState};
 
 use clap::Args;
-use qsm::{Builder, Embedded, Family, FaultConfig, Node};
+use qsm::{Builder, Embedded, FaultConfig, Node};
 
 use super::address::Place;
-use super::network::{Multicast, NetworkOptions};
+use super::network::NetworkOptions;
 use super::quantity::{loss_ppm, size};
 use super::threads::ThreadOptions;
 
@@ -54,43 +54,40 @@ impl NodeOptions {
     /// A node as these options describe it; `embedded` is for when they say nothing of that.
     #[must_use = "a builder does nothing before `start`"]
     pub fn builder(&self, embedded: Embedded) -> Builder {
-        let network = &self.network;
         let embedded = match (self.embedded_gms, self.no_embedded_gms) {
             (true, _) => Embedded::Always,
             (_, true) => Embedded::Never,
             _ => embedded,
         };
         let mut builder = Node::builder()
-            .cluster(network.cluster.as_str())
-            .data_port(network.data_port)
-            .source_specific(network.multicast == Multicast::Ssm)
+            .cluster(self.network.cluster.as_str())
+            .network(self.sockets())
+            .channels(self.network.channels())
             .embedded_service(embedded);
-        if let Some(discovery) = network.discovery {
-            builder = builder.discovery(discovery);
-        }
-        if let Some((first, prefix)) = network.data_range {
-            builder = builder.data_range(first, prefix);
-        }
-        if network.ipv6 {
-            builder = builder.family(Family::V6);
-        }
-        let zone = self.service.as_ref().and_then(|place| place.zone.as_ref());
-        match zone.filter(|_| network.interface.is_empty()) {
-            Some(zone) => builder = builder.interface(zone),
-            None => builder = builder.interfaces(&network.interface),
-        }
         if let Some(name) = &self.name {
             builder = builder.name(name.as_str());
         }
         if let Some(service) = &self.service {
             builder = builder.service(service.address);
         }
+        self.threads.apply(builder)
+    }
+
+    fn sockets(&self) -> qsm::NetworkOptions {
+        let mut sockets = self.network.sockets();
+        let zone = self.service.as_ref().and_then(|place| place.zone.as_ref());
+        if let Some(zone) = zone.filter(|_| self.network.interface.is_empty()) {
+            sockets = sockets.interface(zone);
+        }
         if let Some(bytes) = self.receive_buffer {
-            builder = builder.receive_buffer(bytes);
+            sockets = sockets.receive_buffer(bytes);
         }
         if let Some(fault) = self.fault() {
-            builder = builder.fault(fault);
+            sockets = sockets.fault(fault);
         }
-        self.threads.apply(builder)
+        if let Some(time) = self.threads.busy_poll() {
+            sockets = sockets.busy_poll(time);
+        }
+        sockets
     }
 }

@@ -34,10 +34,13 @@ impl ThreadOptions {
         if let Some(priority) = self.realtime {
             builder = builder.realtime(priority);
         }
-        if let Some(micros) = self.busy_poll {
-            builder = builder.busy_poll(Duration::from_micros(micros.into()));
-        }
         builder
+    }
+
+    /// How long the kernel is to look at the network device's queue.
+    pub(super) fn busy_poll(&self) -> Option<Duration> {
+        let micros = self.busy_poll?;
+        Some(Duration::from_micros(micros.into()))
     }
 }
 

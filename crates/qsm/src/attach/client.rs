@@ -18,6 +18,7 @@ use super::subscription::{Inbound, SubscribeOptions, Subscription, Upcalls};
 use super::tally::ClientRow;
 use crate::error::{CloseReason, RecvError, RequestError};
 use crate::handle::events::Events;
+use crate::handle::node::FLUSHING;
 use crate::handoff::message::Delivery;
 
 /// How long entering groups may take: longer than the engine's own limit, which it answers with.
@@ -204,10 +205,9 @@ impl Attached {
     /// [`RequestError`]: timeout, the engine has ended, or [`RequestError::Unconfirmed`]: the
     /// engine was excluded since the last flush; the messages named may be those of others.
     pub fn flush(&self, timeout: Duration) -> Result<(), RequestError> {
-        let doing = "waiting for all receivers to have everything";
         let link = self.link();
         let position = lock(&link.waiting).position();
-        let answer = link.ask(doing, timeout, |id| {
+        let answer = link.ask(FLUSHING, timeout, |id| {
             let request = Request::Flush {
                 id,
                 position,

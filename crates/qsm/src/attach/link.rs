@@ -183,6 +183,7 @@ impl Link {
             Err(RecvTimeoutError::Timeout) => Err(RequestError::Timeout {
                 doing,
                 after: timeout,
+                outstanding: None,
             }),
             Err(RecvTimeoutError::Disconnected) => Err(self.why_closed()),
         };
@@ -277,7 +278,11 @@ impl Link {
         match error {
             Failed::Closed { cause } => RequestError::Closed(CloseReason::EngineGone { cause }),
             Failed::Refused { reason } => RequestError::Refused { reason },
-            Failed::Timeout { after } => RequestError::Timeout { doing, after },
+            Failed::Timeout { after, outstanding } => RequestError::Timeout {
+                doing,
+                after,
+                outstanding,
+            },
             Failed::Unconfirmed { ranges, more } => RequestError::Unconfirmed { ranges, more },
         }
     }

@@ -22,7 +22,7 @@ use std::time::Duration;
 use qsm_proto::UnconfirmedCause;
 use qsm_wire::{Incarnation, NodeId, Origin};
 
-use crate::error::{RequestError, Unconfirmed};
+use crate::error::{Outstanding, RequestError, Unconfirmed};
 use crate::event::Event;
 use crate::handoff::message::Overflow;
 
@@ -136,6 +136,7 @@ pub(super) enum Failed {
     },
     Timeout {
         after: Duration,
+        outstanding: Option<Box<Outstanding>>,
     },
     /// As many ranges as a packet holds; how many more messages.
     Unconfirmed {
@@ -153,7 +154,9 @@ impl From<RequestError> for Failed {
             RequestError::Closed(reason) => Self::Closed {
                 cause: reason.to_string(),
             },
-            RequestError::Timeout { after, .. } => Self::Timeout { after },
+            RequestError::Timeout {
+                after, outstanding, ..
+            } => Self::Timeout { after, outstanding },
             RequestError::Refused { reason } => Self::Refused { reason },
             RequestError::OnCoreThread => Self::Refused {
                 reason: error.to_string(),
@@ -323,7 +326,13 @@ impl Reply {
                 match error {
                     Failed::Closed { cause } => packet.u32(0).cut(cause).0,
                     Failed::Refused { reason } => packet.u32(1).cut(reason).0,
-                    Failed::Timeout { after } => packet.u32(2).duration(*after).0,
+                    Failed::Timeout { after, outstanding } => {
+                        let packet = packet.u32(2).duration(*after);
+                        match outstanding {
+                            None => packet.u32(0).0,
+                            Some(left) => packet.u32(1).outstanding(left).0,
+                        }
+                    }
                     Failed::Unconfirmed { ranges, more } => {
                         // No more than fit into a packet.
                         let count = u32::try_from(ranges.len()).unwrap_or(u32::MAX);
@@ -374,6 +383,10 @@ impl Reply {
                     },
                     2 => Failed::Timeout {
                         after: rest.duration()?,
+                        outstanding: match rest.u32()? {
+                            0 => None,
+                            _ => Some(Box::new(rest.outstanding()?)),
+                        },
                     },
                     3 => {
                         let (more, count) = (rest.u64()?, rest.u32()?);
@@ -514,6 +527,20 @@ impl Writer {
         self.u64(origin.node.0).u32(origin.incarnation.0)
     }
 
+    fn outstanding(self, left: &Outstanding) -> Self {
+        // The core names a few.
+        let count = u32::try_from(left.groups.len()).unwrap_or(u32::MAX);
+        let numbers = [
+            left.queued,
+            left.unconfirmed,
+            left.regions,
+            left.groups_more,
+        ];
+        let packet = numbers.into_iter().fold(self, Self::u64).u32(count);
+        let groups = left.groups.iter();
+        groups.fold(packet, |packet, group| packet.cut(group))
+    }
+
     /// A text, cut where it is longer than any that is of use.
     fn cut(mut self, text: &str) -> Self {
         let mut end = text.len().min(TEXT_BYTES_MAX);
@@ -556,6 +583,19 @@ impl<'a> Rest<'a> {
             first: self.u64()?,
             last: self.u64()?,
             group: Arc::from(self.text()?),
+        })
+    }
+
+    fn outstanding(&mut self) -> Option<Outstanding> {
+        let (queued, unconfirmed) = (self.u64()?, self.u64()?);
+        let (regions, groups_more) = (self.u64()?, self.u64()?);
+        let groups = (0..self.u32()?).map(|_| self.text().map(Arc::from));
+        Some(Outstanding {
+            queued,
+            unconfirmed,
+            regions,
+            groups: groups.collect::<Option<_>>()?,
+            groups_more,
         })
     }
 
@@ -660,6 +700,17 @@ mod tests {
             failed(Failed::Refused { reason: "y".into() }),
             failed(Failed::Timeout {
                 after: Duration::from_secs(3),
+                outstanding: None,
+            }),
+            failed(Failed::Timeout {
+                after: Duration::from_secs(4),
+                outstanding: Some(Box::new(Outstanding {
+                    queued: 1,
+                    unconfirmed: 2,
+                    regions: 3,
+                    groups: vec!["a".into(), "b".into()],
+                    groups_more: 4,
+                })),
             }),
             failed(Failed::Unconfirmed {
                 ranges: vec![unconfirmed(), unconfirmed()],

@@ -414,13 +414,25 @@ impl Session {
             (taken || self.line.ended().is_some()).then_some(())
         });
         let doing = "waiting for the engine to take everything";
-        taken.ok_or(RequestError::Timeout { doing, after })?;
+        // The whole of it, of which the core is given what is left.
+        let late = |outstanding| RequestError::Timeout {
+            doing,
+            after,
+            outstanding,
+        };
+        if taken.is_none() {
+            return Err(late(None));
+        }
         let left = deadline.saturating_duration_since(Instant::now());
         // Until it is stable it counts as a request of the process, also when that is gone: so a
         // core thread has no more of them to look after than processes and requests are allowed.
-        self.node
-            .flush_unless(left, &self.told, || self.line.is_void())?;
-        Ok(Reply::Done { id })
+        match self
+            .node
+            .flush_unless(left, &self.told, || self.line.is_void())
+        {
+            Err(RequestError::Timeout { outstanding, .. }) => Err(late(outstanding)),
+            other => other.map(|()| Reply::Done { id }),
+        }
     }
 
     fn members(
@@ -440,7 +452,11 @@ impl Session {
             match publisher.wait_for_members(count, left.min(LOOK)) {
                 Err(RequestError::Timeout { .. }) if left > LOOK => {}
                 Err(RequestError::Timeout { doing, .. }) => {
-                    return Err(RequestError::Timeout { doing, after });
+                    return Err(RequestError::Timeout {
+                        doing,
+                        after,
+                        outstanding: None,
+                    });
                 }
                 other => {
                     other?;

@@ -1,12 +1,11 @@
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::time::Duration;
 
-use qsm_net::{Family, FaultConfig, Offload};
 use qsm_proto::view::Layout;
 use qsm_proto::{Limits, Pace, Recovery};
 
 use crate::handoff::outlet::GateLimits;
-use crate::runtime::network::{Channels, Network, plain};
+use crate::runtime::network::{ChannelOptions, NetworkOptions, plain};
 use crate::runtime::settings::{Embedded, NodeSettings};
 use crate::runtime::tap::{Tap, Tapped};
 use crate::runtime::threads::ThreadOptions;
@@ -42,8 +41,8 @@ impl Builder {
             cluster: "default".to_owned(),
             service: None,
             embedded: Embedded::default(),
-            network: Network::default(),
-            channels: Channels::default(),
+            network: NetworkOptions::default(),
+            channels: ChannelOptions::default(),
             datagram_bytes: None,
             layout: Layout::default(),
             limits: Limits::default(),
@@ -74,31 +73,22 @@ impl Builder {
         self
     }
 
-    /// Name or address of the network interface (`eth0`, `10.0.0.1`, `fd00::1`, `fe80::1%eth0`);
-    /// if not given, the most fitting one is chosen, see [`Node::io_report`](crate::Node::io_report).
+    /// Sockets: interfaces, addresses, buffers. An embedded service has the same network.
+    pub fn network(mut self, network: NetworkOptions) -> Self {
+        self.settings.network = network;
+        self
+    }
+
+    /// The network interface, all else of the network as it is: short for
+    /// [`NetworkOptions::interface`].
     pub fn interface(mut self, interface: impl Into<String>) -> Self {
         self.settings.network.interfaces = vec![interface.into()];
         self
     }
 
-    /// Two interfaces, on two networks, named as in [`Builder::interface`]. Everything is sent and
-    /// received on both, and duplicates are removed: while one of the networks works nothing is
-    /// lost, and nobody notices (R235).
-    ///
-    /// All nodes and services should be on both networks and give them in the same order. One that
-    /// is on one of them only must be on the first.
-    pub fn interfaces<I>(mut self, interfaces: I) -> Self
-    where
-        I: IntoIterator<Item: Into<String>>,
-    {
-        self.settings.network.interfaces = interfaces.into_iter().map(Into::into).collect();
-        self
-    }
-
-    /// Whether to use IPv4 or IPv6, the same on all nodes. If not given, what the addresses given
-    /// say; else IPv4 where the interface has an address of it.
-    pub fn family(mut self, family: Family) -> Self {
-        self.settings.network.family = Some(family);
+    /// Multicast addresses that an embedded service gives to regions.
+    pub fn channels(mut self, channels: ChannelOptions) -> Self {
+        self.settings.channels = channels;
         self
     }
 
@@ -113,79 +103,6 @@ impl Builder {
     /// additional one.
     pub fn embedded_service(mut self, embedded: Embedded) -> Self {
         self.settings.embedded = embedded;
-        self
-    }
-
-    /// Where membership services are announced and looked for: a multicast address and port, the
-    /// same on all nodes; [`DISCOVERY_V4`](crate::DISCOVERY_V4) or [`DISCOVERY_V6`](crate::DISCOVERY_V6) if not given.
-    pub fn discovery(mut self, address: SocketAddr) -> Self {
-        self.settings.network.discovery = Some(plain(address));
-        self
-    }
-
-    /// Port of the multicast addresses that an embedded service gives to regions.
-    pub fn data_port(mut self, port: u16) -> Self {
-        self.settings.channels.port = port;
-        self
-    }
-
-    /// Range of the multicast addresses that an embedded service gives to regions: its first
-    /// address, and the length of its prefix, 4 to 30, for IPv6 8 to 126. If not given,
-    /// 239.192.0.0/14 or ff15::/64. All services of a cluster must have the same.
-    pub fn data_range(mut self, first: IpAddr, prefix: u8) -> Self {
-        self.settings.channels.range = Some((first, prefix));
-        self
-    }
-
-    /// Whether an embedded service gives source-specific addresses to regions: 232.192.0.0/14, or
-    /// ff35::/96. Nodes then receive from members and publishers of their regions only, whom the
-    /// service names; what others send does not reach their sockets, and routers need no
-    /// rendezvous point (RFC 4607). All services of a cluster must do the same. Addresses of
-    /// 232.0.0.0/8 and ff3x::/32 given by [`Builder::data_range`] are source-specific as well.
-    ///
-    /// Finding a service by multicast is not source-specific: where routers pass nothing else,
-    /// say where it is ([`Builder::service`]).
-    pub fn source_specific(mut self, source_specific: bool) -> Self {
-        self.settings.channels.source_specific = source_specific;
-        self
-    }
-
-    /// Port of this node's unicast socket; 0, the default, lets the system choose. With several
-    /// core threads, that of the first; the others take those that follow.
-    pub fn unicast_port(mut self, port: u16) -> Self {
-        self.settings.network.unicast_port = port;
-        self
-    }
-
-    /// Receive buffer of each socket, in bytes. The system may grant less; see
-    /// [`Node::io_report`](crate::Node::io_report).
-    pub fn receive_buffer(mut self, bytes: usize) -> Self {
-        self.settings.network.receive_buffer_bytes = bytes;
-        self
-    }
-
-    /// Hops that multicast may take: 0 keeps it on this host (with IPv6 take `lo` for that), 1 on
-    /// this network.
-    pub fn ttl(mut self, ttl: u8) -> Self {
-        self.settings.network.ttl = ttl;
-        self
-    }
-
-    /// Whether other nodes on this host receive what this one sends. On by default.
-    pub fn loopback(mut self, loopback: bool) -> Self {
-        self.settings.network.loopback = loopback;
-        self
-    }
-
-    /// Whether trains of datagrams cross the kernel whole.
-    pub fn offload(mut self, offload: Offload) -> Self {
-        self.settings.network.offload = offload;
-        self
-    }
-
-    /// Faults to inject into what this node receives, for tests.
-    pub fn fault(mut self, fault: FaultConfig) -> Self {
-        self.settings.network.fault = Some(fault);
         self
     }
 
@@ -287,14 +204,6 @@ impl Builder {
     /// free.
     pub fn realtime(mut self, priority: u8) -> Self {
         self.settings.threads.realtime = Some(priority);
-        self
-    }
-
-    /// Has the kernel look at the network device's queue for so long, in whole microseconds, before
-    /// it waits for an interrupt: a few microseconds less latency, for CPU time. Where it cannot,
-    /// the node goes on without; [`Node::io_report`](crate::Node::io_report) says why.
-    pub fn busy_poll(mut self, time: Duration) -> Self {
-        self.settings.network.busy_poll = Some(time);
         self
     }
 

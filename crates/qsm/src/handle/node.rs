@@ -25,6 +25,10 @@ use crate::runtime::engine::{Engine, Engines};
 use crate::shard::Share as CoreShare;
 use crate::snapshot::Snapshot;
 
+/// What a flush waits for, and the remedy.
+pub(crate) const FLUSHING: &str = "waiting for all receivers to have everything; allow more time, \
+                                   or find out which receiver is slow";
+
 /// A member of a cluster: a handle of the core thread, or the core threads
 /// ([`Builder::cores`]), that do all its work.
 ///
@@ -369,7 +373,7 @@ impl Node {
     /// some peers the goodbye. [`RequestError::Unconfirmed`]: likewise, and these are the messages
     /// that no flush has told of before. [`RequestError::Closed`]: it had ended before, for another reason.
     pub fn shutdown(&self, timeout: Duration) -> Result<(), RequestError> {
-        let doing = "delivering everything before the end";
+        let doing = "delivering everything before the end; some receivers may lack messages";
         let shut_down = |reply, deadline| Command::Shutdown {
             deadline,
             reason: CloseReason::ShutDown,
@@ -393,7 +397,6 @@ impl Node {
         told: &[Told],
         over: impl Fn() -> bool,
     ) -> Result<(), RequestError> {
-        let doing = "waiting for all receivers to have everything";
         let requests = self.engines.iter().zip(told).map(|(engine, told)| {
             let told = Arc::clone(told);
             let flush = |reply, deadline| Command::Flush {
@@ -401,7 +404,7 @@ impl Node {
                 told,
                 reply,
             };
-            engine.shared.request(doing, Some(timeout), flush)
+            engine.shared.request(FLUSHING, Some(timeout), flush)
         });
         let answers = requests.collect::<Result<Vec<_>, _>>()?;
         let answers = answers.into_iter().map(|answer| answer.wait_unless(&over));

@@ -1,13 +1,12 @@
 use core::fmt;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::mpsc::sync_channel;
 use std::time::{Duration, Instant};
 
 use qsm_gms::ServiceEvent;
-use qsm_net::Family;
 
 use crate::error::{RecvError, RequestError, StartError};
-use crate::runtime::network::{Channels, Network, plain};
+use crate::runtime::network::{ChannelOptions, NetworkOptions};
 use crate::runtime::service::{
     RunningService, SERVICE_EVENTS, ServiceSettings, ServiceSnapshot, start,
 };
@@ -27,11 +26,8 @@ impl ServiceBuilder {
     fn new() -> Self {
         let settings = ServiceSettings {
             cluster: "default".to_owned(),
-            network: Network {
-                unicast_port: SERVICE_PORT,
-                ..Network::default()
-            },
-            channels: Channels::default(),
+            network: NetworkOptions::default(),
+            channels: ChannelOptions::default(),
             embedded: false,
             batch_interval: None,
             affinity: None,
@@ -46,63 +42,23 @@ impl ServiceBuilder {
         self
     }
 
-    /// Name or address of the network interface (`eth0`, `10.0.0.1`, `fd00::1`, `fe80::1%eth0`);
-    /// if not given, the most fitting one.
+    /// Sockets: interfaces, addresses, and the port that nodes reach it at
+    /// ([`NetworkOptions::unicast_port`]; [`SERVICE_PORT`] if not given).
+    pub fn network(mut self, network: NetworkOptions) -> Self {
+        self.settings.network = network;
+        self
+    }
+
+    /// The network interface, all else of the network as it is: short for
+    /// [`NetworkOptions::interface`].
     pub fn interface(mut self, interface: impl Into<String>) -> Self {
         self.settings.network.interfaces = vec![interface.into()];
         self
     }
 
-    /// Two interfaces, on two networks; as [`Builder::interfaces`](crate::Builder::interfaces).
-    pub fn interfaces<I>(mut self, interfaces: I) -> Self
-    where
-        I: IntoIterator<Item: Into<String>>,
-    {
-        self.settings.network.interfaces = interfaces.into_iter().map(Into::into).collect();
-        self
-    }
-
-    /// Whether to use IPv4 or IPv6; as [`Builder::family`](crate::Builder::family).
-    pub fn family(mut self, family: Family) -> Self {
-        self.settings.network.family = Some(family);
-        self
-    }
-
-    /// Port that nodes reach it at: [`SERVICE_PORT`] if not given; 0 lets the system choose.
-    pub fn port(mut self, port: u16) -> Self {
-        self.settings.network.unicast_port = port;
-        self
-    }
-
-    /// Where it announces itself: a multicast address and port, the same on all nodes.
-    pub fn discovery(mut self, address: SocketAddr) -> Self {
-        self.settings.network.discovery = Some(plain(address));
-        self
-    }
-
-    /// Port of the multicast addresses that it gives to regions.
-    pub fn data_port(mut self, port: u16) -> Self {
-        self.settings.channels.port = port;
-        self
-    }
-
-    /// Range of the multicast addresses that it gives to regions; as
-    /// [`Builder::data_range`](crate::Builder::data_range).
-    pub fn data_range(mut self, first: IpAddr, prefix: u8) -> Self {
-        self.settings.channels.range = Some((first, prefix));
-        self
-    }
-
-    /// Whether it gives source-specific addresses to regions; as
-    /// [`Builder::source_specific`](crate::Builder::source_specific).
-    pub fn source_specific(mut self, source_specific: bool) -> Self {
-        self.settings.channels.source_specific = source_specific;
-        self
-    }
-
-    /// Hops that its announcements may take.
-    pub fn ttl(mut self, ttl: u8) -> Self {
-        self.settings.network.ttl = ttl;
+    /// Multicast addresses that it gives to regions.
+    pub fn channels(mut self, channels: ChannelOptions) -> Self {
+        self.settings.channels = channels;
         self
     }
 
@@ -116,7 +72,9 @@ impl ServiceBuilder {
     ///
     /// # Errors
     /// [`StartError`], whose text says what to do.
-    pub fn start(self) -> Result<Service, StartError> {
+    pub fn start(mut self) -> Result<Service, StartError> {
+        let network = &mut self.settings.network;
+        network.unicast_port.get_or_insert(SERVICE_PORT);
         let running = start(self.settings)?;
         Ok(Service { running })
     }
@@ -185,6 +143,7 @@ impl Service {
                 _ => RequestError::Timeout {
                     doing: "asking the service's thread",
                     after: ANSWER_TIMEOUT,
+                    outstanding: None,
                 },
             }
         })

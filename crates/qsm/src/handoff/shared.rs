@@ -145,14 +145,6 @@ impl Shared {
             .clone()
     }
 
-    /// The core's answer to a command whose deadline has passed.
-    pub(crate) fn timeout(&self, doing: &'static str) -> RequestError {
-        RequestError::Timeout {
-            doing,
-            after: self.request_timeout,
-        }
-    }
-
     /// The calling thread is the core thread.
     pub(crate) fn started(&self) {
         CORE_OF.set(Some(self.node));

@@ -8,15 +8,15 @@ use qsm_net::Affinity;
 use crate::error::StartError;
 use crate::handoff::command::Command;
 use crate::handoff::shared::Shared;
-use crate::runtime::network::{Channels, Network};
+use crate::runtime::network::{ChannelOptions, NetworkOptions};
 use crate::runtime::service::{RunningService, ServiceSettings, start};
 use crate::runtime::settings::{Embedded, NodeSettings};
 
 pub(crate) struct Embedding {
     when: Embedded,
-    network: Network,
+    network: NetworkOptions,
     cluster: String,
-    channels: Channels,
+    channels: ChannelOptions,
     /// Where its thread is to run, if that is not where this one does.
     affinity: Option<Affinity>,
     service: Option<RunningService>,
@@ -26,8 +26,8 @@ impl Embedding {
     pub(crate) fn new(settings: &NodeSettings) -> Self {
         Self {
             when: settings.embedded,
-            network: Network {
-                unicast_port: 0,
+            network: NetworkOptions {
+                unicast_port: Some(0),
                 ..settings.network.clone()
             },
             cluster: settings.cluster.clone(),

@@ -8,12 +8,21 @@ use qsm_net::{Family, FaultConfig, Interface, Offload, PortConfig, Ports, choose
 
 use crate::error::StartError;
 
-/// Default of [`Builder::data_port`](crate::Builder::data_port).
+/// Default of [`ChannelOptions::port`].
 pub const DATA_PORT: u16 = 4484;
 
-/// Which multicast addresses a service gives to regions.
+/// Multicast addresses that a membership service gives to regions. All services of a cluster must
+/// have the same.
+///
+/// ```
+/// use qsm::{ChannelOptions, Node};
+///
+/// let channels = ChannelOptions::new().port(4500).source_specific(true);
+/// let builder = Node::builder().channels(channels);
+/// ```
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Channels {
+#[must_use = "options do nothing before a builder has them"]
+pub struct ChannelOptions {
     /// First address and length of the prefix; `None`: the default of the family.
     pub(crate) range: Option<(IpAddr, u8)>,
     /// Without a range: those of which senders are named.
@@ -21,9 +30,39 @@ pub(crate) struct Channels {
     pub(crate) port: u16,
 }
 
-impl Channels {
+impl ChannelOptions {
+    /// The defaults.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Port of the addresses; [`DATA_PORT`] if not given.
+    pub fn port(mut self, port: u16) -> Self {
+        self.port = port;
+        self
+    }
+
+    /// Range of the addresses: the first, and the length of the prefix, 4 to 30, for IPv6 8 to 126.
+    /// If not given, 239.192.0.0/14 or ff15::/64.
+    pub fn range(mut self, first: IpAddr, prefix: u8) -> Self {
+        self.range = Some((first, prefix));
+        self
+    }
+
+    /// Source-specific addresses: 232.192.0.0/14, or ff35::/96. Nodes then receive from members and
+    /// publishers of their regions only, whom the service names; what others send does not reach
+    /// their sockets, and routers need no rendezvous point (RFC 4607). Addresses of 232.0.0.0/8 and
+    /// ff3x::/32 given by [`ChannelOptions::range`] are source-specific as well.
+    ///
+    /// Finding a service by multicast is not source-specific: where routers pass nothing else,
+    /// say where it is ([`Builder::service`](crate::Builder::service)).
+    pub fn source_specific(mut self, source_specific: bool) -> Self {
+        self.source_specific = source_specific;
+        self
+    }
+
     /// The range, if it is not the default of the family.
-    pub(crate) fn range(&self, family: Family) -> Option<(IpAddr, u8)> {
+    pub(crate) fn range_of(&self, family: Family) -> Option<(IpAddr, u8)> {
         let named = match family {
             // As far from what is assigned for good (RFC 5771: 232.0.0.x) as the default is.
             Family::V4 => (IpAddr::from([232, 192, 0, 0]), 14),
@@ -34,7 +73,7 @@ impl Channels {
     }
 }
 
-impl Default for Channels {
+impl Default for ChannelOptions {
     fn default() -> Self {
         Self {
             range: None,
@@ -44,13 +83,23 @@ impl Default for Channels {
     }
 }
 
-/// Where sockets are opened, for nodes and services.
+/// Sockets of a node or a service: where they are opened, and how.
+///
+/// ```
+/// use qsm::{NetworkOptions, Node, Service};
+///
+/// let network = NetworkOptions::new().interface("eth0").ttl(4);
+/// let service = Service::builder().network(network.clone());
+/// let node = Node::builder().network(network);
+/// ```
 #[derive(Debug, Clone)]
-pub(crate) struct Network {
+#[must_use = "options do nothing before a builder has them"]
+pub struct NetworkOptions {
     /// None: the most fitting one; two are on two networks.
     pub(crate) interfaces: Vec<String>,
     pub(crate) family: Option<Family>,
-    pub(crate) unicast_port: u16,
+    /// If not given, the system chooses that of a node.
+    pub(crate) unicast_port: Option<u16>,
     pub(crate) discovery: Option<SocketAddr>,
     pub(crate) receive_buffer_bytes: usize,
     pub(crate) ttl: u8,
@@ -60,12 +109,12 @@ pub(crate) struct Network {
     pub(crate) fault: Option<FaultConfig>,
 }
 
-impl Default for Network {
+impl Default for NetworkOptions {
     fn default() -> Self {
         Self {
             interfaces: Vec::new(),
             family: None,
-            unicast_port: 0,
+            unicast_port: None,
             discovery: None,
             receive_buffer_bytes: qsm_net::RECEIVE_BUFFER_DEFAULT_BYTES,
             ttl: qsm_net::TTL_DEFAULT,
@@ -77,10 +126,100 @@ impl Default for Network {
     }
 }
 
-impl Network {
+impl NetworkOptions {
+    /// The defaults.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Name or address of the network interface (`eth0`, `10.0.0.1`, `fd00::1`, `fe80::1%eth0`);
+    /// if not given, the most fitting one is chosen, see [`Node::io_report`](crate::Node::io_report).
+    pub fn interface(mut self, interface: impl Into<String>) -> Self {
+        self.interfaces = vec![interface.into()];
+        self
+    }
+
+    /// Two interfaces, on two networks, named as in [`NetworkOptions::interface`]. Everything is
+    /// sent and received on both, and duplicates are removed: while one of the networks works
+    /// nothing is lost, and nobody notices.
+    ///
+    /// All nodes and services should be on both networks and give them in the same order. One that
+    /// is on one of them only must be on the first.
+    pub fn interfaces<I>(mut self, interfaces: I) -> Self
+    where
+        I: IntoIterator<Item: Into<String>>,
+    {
+        self.interfaces = interfaces.into_iter().map(Into::into).collect();
+        self
+    }
+
+    /// IPv4 or IPv6, the same on all nodes. If not given, the family of the addresses that are
+    /// given; else IPv4 where the interface has an address of it.
+    pub fn family(mut self, family: Family) -> Self {
+        self.family = Some(family);
+        self
+    }
+
+    /// Address and port by multicast at which membership services are announced and looked for, the
+    /// same on all nodes; [`DISCOVERY_V4`](crate::DISCOVERY_V4) or
+    /// [`DISCOVERY_V6`](crate::DISCOVERY_V6) if not given.
+    pub fn discovery(mut self, address: SocketAddr) -> Self {
+        self.discovery = Some(plain(address));
+        self
+    }
+
+    /// Port of the unicast socket; 0 lets the system choose, which is the default of a node. A
+    /// service has [`SERVICE_PORT`](crate::SERVICE_PORT) if not given, and an embedded one always
+    /// lets the system choose. With several core threads, the port of the first; the others take
+    /// those that follow.
+    pub fn unicast_port(mut self, port: u16) -> Self {
+        self.unicast_port = Some(port);
+        self
+    }
+
+    /// Receive buffer of each socket, in bytes. The system may grant less; see
+    /// [`Node::io_report`](crate::Node::io_report).
+    pub fn receive_buffer(mut self, bytes: usize) -> Self {
+        self.receive_buffer_bytes = bytes;
+        self
+    }
+
+    /// Hops that multicast may take: 0 keeps it on this host (with IPv6 take `lo` for that), 1 on
+    /// this network.
+    pub fn ttl(mut self, ttl: u8) -> Self {
+        self.ttl = ttl;
+        self
+    }
+
+    /// Lets other nodes on this host receive what this one sends. On by default.
+    pub fn loopback(mut self, loopback: bool) -> Self {
+        self.loopback = loopback;
+        self
+    }
+
+    /// Lets trains of datagrams cross the kernel whole, or one by one.
+    pub fn offload(mut self, offload: Offload) -> Self {
+        self.offload = offload;
+        self
+    }
+
+    /// Has the kernel look at the network device's queue for so long, in whole microseconds, before
+    /// it waits for an interrupt: a few microseconds less latency, for CPU time. Where it cannot,
+    /// the node goes on without; [`Node::io_report`](crate::Node::io_report) says why.
+    pub fn busy_poll(mut self, time: Duration) -> Self {
+        self.busy_poll = Some(time);
+        self
+    }
+
+    /// Faults to inject into what is received, for tests.
+    pub fn fault(mut self, fault: FaultConfig) -> Self {
+        self.fault = Some(fault);
+        self
+    }
+
     /// Chooses the interface. All addresses that were given must be of the family of its own:
     /// they also decide the family where the interface leaves it open.
-    pub(crate) fn interface(&self, service: Option<SocketAddr>) -> Result<Interface, StartError> {
+    pub(crate) fn choose(&self, service: Option<SocketAddr>) -> Result<Interface, StartError> {
         let address =
             |what, address: SocketAddr| (Family::of(address.ip()), format!("{what} {address}"));
         let given = [
@@ -109,7 +248,7 @@ impl Network {
     }
 
     /// Where services are announced and looked for: as given, or the default of the family.
-    pub(crate) fn discovery(&self, family: Family) -> SocketAddr {
+    pub(crate) fn discovery_at(&self, family: Family) -> SocketAddr {
         self.discovery.unwrap_or(match family {
             Family::V4 => DISCOVERY_V4,
             Family::V6 => DISCOVERY_V6,
@@ -118,7 +257,7 @@ impl Network {
 
     /// The port of the core thread in this place, one after the other where they are chosen.
     pub(crate) fn of_core(&self, core: usize) -> Result<Self, StartError> {
-        let first = self.unicast_port;
+        let first = self.unicast_port.unwrap_or(0);
         let unicast_port = match u16::try_from(core)
             .ok()
             .and_then(|core| first.checked_add(core))
@@ -133,7 +272,7 @@ impl Network {
             ..fault
         });
         Ok(Self {
-            unicast_port,
+            unicast_port: Some(unicast_port),
             fault,
             ..self.clone()
         })
@@ -145,7 +284,7 @@ impl Network {
         interface: Interface,
         second: Option<Interface>,
     ) -> Result<Ports, StartError> {
-        let discovery = self.discovery(interface.family());
+        let discovery = self.discovery_at(interface.family());
         let second = second.map(|interface| {
             let mut config = self.port_config(interface);
             if let Some(fault) = &mut config.fault {
@@ -161,7 +300,7 @@ impl Network {
 
     fn port_config(&self, interface: Interface) -> PortConfig {
         PortConfig {
-            unicast_port: self.unicast_port,
+            unicast_port: self.unicast_port.unwrap_or(0),
             receive_buffer_bytes: self.receive_buffer_bytes,
             ttl: self.ttl,
             loopback: self.loopback,

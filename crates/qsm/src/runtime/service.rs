@@ -20,7 +20,7 @@ use crate::error::{CloseReason, RecvError, StartError};
 use crate::handoff::inbox::Inbox;
 use crate::handoff::message::{Capacity, Overflow};
 use crate::runtime::clock::Clock;
-use crate::runtime::network::{Channels, Network};
+use crate::runtime::network::{ChannelOptions, NetworkOptions};
 use crate::runtime::random::random;
 use crate::runtime::settings::check_name;
 use crate::runtime::transmit::{Poll, Transmitter};
@@ -53,8 +53,8 @@ pub struct ServiceSnapshot {
 /// Settings of a membership service.
 pub(crate) struct ServiceSettings {
     pub(crate) cluster: String,
-    pub(crate) network: Network,
-    pub(crate) channels: Channels,
+    pub(crate) network: NetworkOptions,
+    pub(crate) channels: ChannelOptions,
     pub(crate) embedded: bool,
     pub(crate) batch_interval: Option<Duration>,
     /// Where its thread runs; where the calling one does if `None`.
@@ -65,11 +65,15 @@ pub(crate) struct ServiceSettings {
 
 impl ServiceSettings {
     /// Of a service within a node's process, on the node's network.
-    pub(crate) fn embedded(network: &Network, cluster: &str, channels: Channels) -> Self {
+    pub(crate) fn embedded(
+        network: &NetworkOptions,
+        cluster: &str,
+        channels: ChannelOptions,
+    ) -> Self {
         Self {
             cluster: cluster.to_owned(),
-            network: Network {
-                unicast_port: 0,
+            network: NetworkOptions {
+                unicast_port: Some(0),
                 fault: None,
                 ..network.clone()
             },
@@ -85,8 +89,8 @@ impl ServiceSettings {
 /// Opens the sockets and starts the thread.
 pub(crate) fn start(settings: ServiceSettings) -> Result<RunningService, StartError> {
     check_name("cluster", &settings.cluster)?;
-    let interface = settings.network.interface(None)?;
-    let discovery = settings.network.discovery(interface.family());
+    let interface = settings.network.choose(None)?;
+    let discovery = settings.network.discovery_at(interface.family());
     let second = settings.network.second(interface.family())?;
     let port = settings.network.open(interface, second)?;
     let mut config = ServiceConfig {
@@ -98,7 +102,7 @@ pub(crate) fn start(settings: ServiceSettings) -> Result<RunningService, StartEr
     };
     config.plan.port = settings.channels.port;
     let family = Family::of(port.local_addr().ip());
-    if let Some((first, prefix)) = settings.channels.range(family) {
+    if let Some((first, prefix)) = settings.channels.range_of(family) {
         (config.plan.base, config.plan.prefix) = (first, prefix);
     }
     if let Some(interval) = settings.batch_interval {

@@ -6,7 +6,7 @@ use qsm_proto::{Limits, Pace, Recovery};
 
 use crate::error::StartError;
 use crate::handoff::outlet::GateLimits;
-use crate::runtime::network::{Channels, Network};
+use crate::runtime::network::{ChannelOptions, NetworkOptions};
 use crate::runtime::tap::Tap;
 use crate::runtime::threads::ThreadOptions;
 
@@ -33,8 +33,8 @@ pub(crate) struct NodeSettings {
     pub(crate) cluster: String,
     pub(crate) service: Option<SocketAddr>,
     pub(crate) embedded: Embedded,
-    pub(crate) network: Network,
-    pub(crate) channels: Channels,
+    pub(crate) network: NetworkOptions,
+    pub(crate) channels: ChannelOptions,
     pub(crate) datagram_bytes: Option<usize>,
     pub(crate) layout: Layout,
     pub(crate) limits: Limits,

@@ -21,7 +21,10 @@ use std::thread::{self, Thread};
 use std::time::Duration;
 
 use qsm::attach::{Attached, Share, ShareEvent, ShareOptions};
-use qsm::{Builder, Embedded, Event, Events, Message, Node, Service, ServiceBuilder, Subscription};
+use qsm::{
+    Builder, ChannelOptions, Embedded, Event, Events, Message, NetworkOptions, Node, Service,
+    ServiceBuilder, Subscription,
+};
 
 /// Far above what any test needs; a test that meets it has failed.
 pub const PATIENCE: Duration = Duration::from_secs(60);
@@ -49,12 +52,21 @@ impl Site {
         Node::builder()
             .name(name)
             .cluster(&self.cluster)
-            .interface("lo")
-            .discovery(self.discovery)
-            .data_port(self.data_port)
-            .receive_buffer(4 << 20)
+            .network(self.network())
+            .channels(self.channels())
             .request_timeout(PATIENCE)
             .embedded_service(Embedded::Never)
+    }
+
+    pub fn network(&self) -> NetworkOptions {
+        NetworkOptions::new()
+            .interface("lo")
+            .discovery(self.discovery)
+            .receive_buffer(4 << 20)
+    }
+
+    pub fn channels(&self) -> ChannelOptions {
+        ChannelOptions::new().port(self.data_port)
     }
 
     /// A node with the cluster's membership service.
@@ -70,10 +82,8 @@ impl Site {
     pub fn service(&self) -> ServiceBuilder {
         Service::builder()
             .cluster(&self.cluster)
-            .interface("lo")
-            .discovery(self.discovery)
-            .data_port(self.data_port)
-            .port(0)
+            .network(self.network().unicast_port(0))
+            .channels(self.channels())
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
+use super::pending::outstanding;
 use super::{Closing, Core};
 use crate::error::CloseReason;
 use crate::handoff::reply::Reply;
@@ -44,15 +45,14 @@ impl Core {
             return None;
         }
         if let Some(reply) = closing.reply.take() {
-            let late = "delivering everything before the end; some receivers may lack messages";
             let answer = if done {
                 let told = &self.shared.told;
                 self.pending.voids.tell(told.load(Ordering::SeqCst), told)
             } else {
-                Err(self.shared.timeout(late))
+                let left = outstanding(&self.endpoint, &self.sources, |_| true);
+                Err(reply.timed_out_with(left))
             };
-            // The one who asked may have given up.
-            drop(reply.try_send(answer));
+            reply.answer(answer);
         }
         Some(closing.reason.clone())
     }

@@ -7,7 +7,6 @@ use qsm_wire::membership::Role;
 
 use super::Core;
 use super::pending::{Asked, Condition, Flush, Wait};
-use crate::error::RequestError;
 use crate::event::Event;
 use crate::handoff::command::{Command, FeedPlace, Subscribe};
 use crate::handoff::feed::Feed;
@@ -25,7 +24,7 @@ impl Core {
         match command {
             Command::Embed => self.embed_for_another(),
             Command::Events { inbox } => self.readers.add(inbox),
-            Command::Feed { name, feed, reply } => self.add_feed(&name, feed, &reply),
+            Command::Feed { name, feed, reply } => self.add_feed(&name, feed, reply),
             Command::Flush {
                 deadline,
                 told,
@@ -39,13 +38,14 @@ impl Core {
             Command::Members { name, reply } => {
                 let group = self.endpoint.group(&name);
                 let members = group.map_or(0, |group| self.endpoint.members(group));
-                answer(&reply, Ok(members));
+                reply.answer(Ok(members));
             }
             Command::Publish {
                 names,
                 deadline,
                 reply,
             } => {
+                self.sources.hold(&names);
                 let texts = names.iter().map(|name| name.to_string()).collect();
                 let request = self.endpoint.enter(self.now, Role::Publisher, texts);
                 let deadline = self.clock.at(deadline);
@@ -72,7 +72,9 @@ impl Core {
                 reason,
                 reply,
             } => self.shut_down(deadline, reason, reply),
-            Command::Snapshot { reply } => answer(&reply, Ok(self.snapshot())),
+            Command::Snapshot { reply } => {
+                reply.answer(Ok(self.snapshot()));
+            }
             Command::Subscribe(subscribe) => self.subscribe(subscribe),
             Command::Unsubscribe { key } => self.unsubscribe(key),
             Command::WaitAdmitted { deadline, reply } => {
@@ -98,10 +100,9 @@ impl Core {
         self.wait_for(deadline, condition, reply);
     }
 
-    fn add_feed(&mut self, name: &Arc<str>, feed: Box<dyn Feed>, reply: &Reply<FeedPlace>) {
+    fn add_feed(&mut self, name: &Arc<str>, feed: Box<dyn Feed>, reply: Reply<FeedPlace>) {
         let (slot, signal) = self.sources.add_feed(name, feed);
-        // The one who asked may have given up.
-        if reply.try_send(Ok(FeedPlace { slot, signal })).is_err() {
+        if !reply.answer(Ok(FeedPlace { slot, signal })) {
             self.retire(slot);
         }
     }
@@ -126,7 +127,7 @@ impl Core {
         let held = names.iter().filter(|name| self.routes.leave(name));
         let held: Vec<String> = held.map(|name| name.to_string()).collect();
         if held.is_empty() {
-            answer(&reply, Ok(()));
+            reply.answer(Ok(()));
             return;
         }
         let request = self.endpoint.exit(self.now, Role::Subscriber, held);
@@ -141,9 +142,4 @@ impl Core {
             reply,
         });
     }
-}
-
-fn answer<T>(reply: &Reply<T>, answer: Result<T, RequestError>) {
-    // The one who asked may have given up.
-    drop(reply.try_send(answer));
 }

@@ -6,7 +6,6 @@ use std::sync::atomic::Ordering;
 
 use qsm_net::PortError;
 use qsm_proto::UnconfirmedCause;
-use qsm_wire::membership::Role;
 
 use super::Core;
 use super::pending::Asked;
@@ -20,8 +19,8 @@ impl Core {
             self.take_event(event);
         }
         for asked in self.pending.expired(self.now) {
-            let doing = "waiting for the membership service; is one running and reachable?";
-            self.give_up(asked, self.shared.timeout(doing));
+            let error = asked.timed_out();
+            self.give_up(asked, error);
         }
     }
 
@@ -140,20 +139,23 @@ impl Core {
     }
 
     fn request_done(&mut self, request: u32) {
-        // The one who asked may have given up.
         match self.pending.take(request) {
             Some(Asked::Subscribe { names, reply, .. }) => {
                 self.routes.bind(&self.endpoint, &names);
-                drop(reply.try_send(Ok(())));
+                reply.answer(Ok(()));
             }
-            Some(Asked::Leave { reply }) => drop(reply.try_send(Ok(()))),
+            Some(Asked::Leave { reply }) => {
+                reply.answer(Ok(()));
+            }
             Some(Asked::Publish { names, reply }) => {
                 let outlets: Vec<_> = names
                     .iter()
                     .map(|name| self.sources.add_queue(name))
                     .collect();
+                // Each has a source now.
+                self.sources.release(&names);
                 let slots: Vec<u32> = outlets.iter().map(|outlet| outlet.slot).collect();
-                if reply.try_send(Ok(outlets)).is_err() {
+                if !reply.answer(Ok(outlets)) {
                     slots.into_iter().for_each(|slot| self.retire(slot));
                 }
             }
@@ -167,8 +169,7 @@ impl Core {
 
     fn answer(&mut self, request: u32, rows: Rows) {
         if let Some(Asked::Query { reply }) = self.pending.take(request) {
-            // The one who asked may have given up.
-            drop(reply.try_send(Ok(rows)));
+            reply.answer(Ok(rows));
         }
     }
 
@@ -177,9 +178,8 @@ impl Core {
         match &asked {
             Asked::Subscribe { key, .. } => self.unsubscribe(*key),
             Asked::Publish { names, .. } => {
-                let unused = names.iter().filter(|name| !self.sources.publishes(name));
-                let unused: Vec<String> = unused.map(|name| name.to_string()).collect();
-                self.exit(Role::Publisher, unused);
+                let unused = self.sources.release(names);
+                self.exit_publisher(unused);
             }
             Asked::Leave { .. } | Asked::Query { .. } => {}
         }

@@ -173,8 +173,7 @@ impl Core {
     }
 
     fn wake(&mut self) {
-        self.pending
-            .check(self.now, &self.shared, &self.endpoint, &self.sources);
+        self.pending.check(self.now, &self.endpoint, &self.sources);
         let readers = &mut self.readers;
         self.routes
             .tell_slow(self.now, |event| readers.tell(&event));

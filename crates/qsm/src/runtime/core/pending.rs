@@ -1,18 +1,20 @@
 //! Requests of the application that are not answered yet, each with a deadline.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use qsm_proto::{Endpoint, Instant};
 use qsm_wire::RegionId;
 
 use super::sources::Sources;
-use crate::error::RequestError;
+use crate::error::{Outstanding, RequestError};
 use crate::handoff::command::Rows;
 use crate::handoff::outlet::Outlet;
 use crate::handoff::reply::Reply;
-use crate::handoff::shared::Shared;
 use crate::handoff::void::{Told, Voids};
+
+/// Groups that an error names.
+const GROUPS_NAMED: usize = 8;
 
 /// Asked of the membership service.
 pub(super) enum Asked {
@@ -108,30 +110,23 @@ impl Pending {
     }
 
     /// Answers those whose condition holds, or whose time is over.
-    pub(super) fn check(
-        &mut self,
-        now: Instant,
-        shared: &Shared,
-        endpoint: &Endpoint,
-        sources: &Sources,
-    ) {
+    pub(super) fn check(&mut self, now: Instant, endpoint: &Endpoint, sources: &Sources) {
+        let over =
+            |wait: &mut Wait| wait.deadline <= now || wait.condition.is_met(endpoint, sources);
         let voids = &self.voids;
-        self.waits.retain_mut(|wait| {
+        for mut wait in self.waits.extract_if(.., over) {
             let met = wait.condition.is_met(endpoint, sources);
-            let answer = if met {
-                match &wait.condition {
-                    Condition::Flushed { from, told, .. } => voids.tell(*from, told),
-                    _ => Ok(()),
+            let answer = match &wait.condition {
+                Condition::Flushed { from, told, .. } if met => voids.tell(*from, told),
+                _ if met => Ok(()),
+                Condition::Flushed { flush, .. } => {
+                    let left = flush.outstanding(endpoint, sources);
+                    Err(wait.reply.timed_out_with(left))
                 }
-            } else if wait.deadline <= now {
-                Err(shared.timeout(wait.condition.doing()))
-            } else {
-                return true;
+                Condition::Admitted | Condition::Members { .. } => Err(wait.reply.timed_out()),
             };
-            // The one who asked may have given up.
-            drop(wait.reply.try_send(answer));
-            false
-        });
+            wait.reply.answer(answer);
+        }
     }
 
     pub(super) fn next_timeout(&self) -> Option<Instant> {
@@ -144,13 +139,19 @@ impl Pending {
 
 impl Asked {
     pub(super) fn fail(self, error: RequestError) {
-        // The one who asked may have given up.
         match self {
-            Self::Subscribe { reply, .. } | Self::Leave { reply } => {
-                drop(reply.try_send(Err(error)));
-            }
-            Self::Publish { reply, .. } => drop(reply.try_send(Err(error))),
-            Self::Query { reply } => drop(reply.try_send(Err(error))),
+            Self::Subscribe { reply, .. } | Self::Leave { reply } => reply.answer(Err(error)),
+            Self::Publish { reply, .. } => reply.answer(Err(error)),
+            Self::Query { reply } => reply.answer(Err(error)),
+        };
+    }
+
+    /// The error of one whose time is over.
+    pub(super) fn timed_out(&self) -> RequestError {
+        match self {
+            Self::Subscribe { reply, .. } | Self::Leave { reply } => reply.timed_out(),
+            Self::Publish { reply, .. } => reply.timed_out(),
+            Self::Query { reply } => reply.timed_out(),
         }
     }
 }
@@ -164,14 +165,6 @@ impl Condition {
                 group.map_or(0, |group| endpoint.members(group)) >= *count
             }
             Self::Flushed { flush, .. } => flush.is_done(endpoint, sources),
-        }
-    }
-
-    fn doing(&self) -> &'static str {
-        match self {
-            Self::Admitted => "waiting to be admitted by a membership service",
-            Self::Members { .. } => "waiting for members of the group",
-            Self::Flushed { .. } => "waiting for all receivers to have everything",
         }
     }
 }
@@ -199,6 +192,35 @@ impl Flush {
     }
 }
 
+/// What this node has accepted and its receivers are not known to have, in these regions.
+pub(super) fn outstanding(
+    endpoint: &Endpoint,
+    sources: &Sources,
+    concerns: impl Fn(RegionId) -> bool,
+) -> Outstanding {
+    let mut left = Outstanding::default();
+    let mut groups: BTreeSet<Arc<str>> = BTreeSet::new();
+    for (name, messages) in sources.waiting() {
+        left.queued += messages;
+        groups.insert(Arc::clone(name));
+    }
+    for region in endpoint.regions().filter(|region| concerns(region.id())) {
+        let Some(sender) = region.own_stream().filter(|sender| !sender.is_idle()) else {
+            continue;
+        };
+        left.unconfirmed += sender.pending_messages();
+        left.regions += 1;
+        let names = sources.names();
+        groups.extend(names.filter(|name| {
+            let group = endpoint.group(name);
+            group.is_some_and(|group| region.groups().binary_search(&group).is_ok())
+        }));
+    }
+    left.groups_more = groups.len().saturating_sub(GROUPS_NAMED) as u64;
+    left.groups = groups.into_iter().take(GROUPS_NAMED).collect();
+    left
+}
+
 fn marks(endpoint: &Endpoint) -> Vec<Mark> {
     let mark = |region: &qsm_proto::region::Region| {
         let sender = region.own_stream()?;
@@ -209,6 +231,16 @@ fn marks(endpoint: &Endpoint) -> Vec<Mark> {
         })
     };
     endpoint.regions().filter_map(mark).collect()
+}
+
+impl Flush {
+    /// What it still waits for.
+    fn outstanding(&self, endpoint: &Endpoint, sources: &Sources) -> Outstanding {
+        outstanding(endpoint, sources, |region| match self {
+            Self::Taken(_) => true,
+            Self::Stable(marks) => marks.iter().any(|mark| mark.region == region),
+        })
+    }
 }
 
 impl Mark {

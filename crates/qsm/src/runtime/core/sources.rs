@@ -77,7 +77,7 @@ pub(super) struct Sources {
     timed: BTreeSet<(Instant, u32)>,
     /// A message on its way from its source to the protocol.
     message: Vec<u8>,
-    /// Sources of each group, for giving up the role with the last one.
+    /// Sources of each group, and requests for some, for giving up the role with the last one.
     names: HashMap<Arc<str>, usize>,
     /// Room was made in publishers' queues in this turn.
     released: bool,
@@ -127,9 +127,19 @@ impl Sources {
         group.is_some_and(|group| !endpoint.delivers(group))
     }
 
-    /// Whether the group has a publisher here.
-    pub(super) fn publishes(&self, name: &str) -> bool {
-        self.names.contains_key(name)
+    /// The role of publisher is being asked for: the last source of one of these groups may end
+    /// meanwhile, and must not give up the role for the source that comes. Until
+    /// [`Sources::release`].
+    pub(super) fn hold(&mut self, names: &[Arc<str>]) {
+        for name in names {
+            *self.names.entry(Arc::clone(name)).or_default() += 1;
+        }
+    }
+
+    /// The request is over. Returns those of its groups that no source is left for.
+    pub(super) fn release(&mut self, names: &[Arc<str>]) -> Vec<String> {
+        let gone = names.iter().filter_map(|name| self.drop_name(name));
+        gone.collect()
     }
 
     /// The application has dropped it. Returns its group if that was the last source of it.
@@ -209,6 +219,22 @@ impl Sources {
             (waiting > 0).then(|| (u32::try_from(slot).unwrap_or(0), taken + waiting))
         };
         (0..self.table.len()).filter_map(of).collect()
+    }
+
+    /// The groups of publishers whose messages wait, and how many do.
+    pub(super) fn waiting(&self) -> impl Iterator<Item = (&Arc<str>, u64)> {
+        let waiting = |source: &Source| match &source.kind {
+            Kind::Queue(outlet) => outlet.messages() as u64,
+            Kind::Feed(..) => u64::from(source.waiting.is_some()),
+        };
+        let sources = self.table.iter().flatten();
+        let all = sources.map(move |source| (&source.name, waiting(source)));
+        all.filter(|(_, messages)| *messages > 0)
+    }
+
+    /// The groups of all publishers and feeds.
+    pub(super) fn names(&self) -> impl Iterator<Item = Arc<str>> {
+        self.names.keys().map(Arc::clone)
     }
 
     /// Whether a publisher has given on so many messages, or has ended.
@@ -334,7 +360,7 @@ impl Sources {
             region: None,
             due: None,
         });
-        *self.names.entry(Arc::clone(name)).or_default() += 1;
+        self.hold(core::slice::from_ref(name));
     }
 
     /// One whose turn it is, or that is idle: it stands in no lane.
@@ -345,13 +371,18 @@ impl Sources {
         if let Some(due) = source.due {
             self.timed.remove(&(due, slot));
         }
-        let count = self.names.get_mut(&source.name)?;
+        self.drop_name(&source.name)
+    }
+
+    /// One source or request less. Returns the group if that was the last.
+    fn drop_name(&mut self, name: &Arc<str>) -> Option<String> {
+        let count = self.names.get_mut(name)?;
         *count -= 1;
         if *count > 0 {
             return None;
         }
-        self.names.remove(&source.name);
-        Some(source.name.to_string())
+        self.names.remove(name);
+        Some(name.to_string())
     }
 }
 

@@ -100,9 +100,9 @@ impl Plan {
         settings.threads.check()?;
         let id = NodeId(random() & !(CORES_MAX as u64 - 1));
         let name = config_name(settings.name.as_deref(), id)?;
-        let interface = settings.network.interface(settings.service)?;
+        let interface = settings.network.choose(settings.service)?;
         let second = settings.network.second(interface.family())?;
-        let discovery = settings.network.discovery(interface.family());
+        let discovery = settings.network.discovery_at(interface.family());
         // An embedded service is to choose alike.
         settings.network.family = Some(interface.family());
         settings.network.discovery = Some(discovery);
