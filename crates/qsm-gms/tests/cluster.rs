@@ -26,7 +26,7 @@ fn cluster(seed: u64, members: u64) -> Cluster {
 
 fn churn(seed: u64) -> Cluster {
     let mut cluster = cluster(seed, 12);
-    cluster.loss_ppm = 100_000;
+    cluster.lose(100_000);
     let mut random = Random::new(Seed(seed), "churn");
     for _ in 0..60 {
         for _ in 0..random.below(4) {
@@ -43,7 +43,7 @@ fn churn(seed: u64) -> Cluster {
         }
         cluster.run(ms(random.below(300)));
     }
-    cluster.loss_ppm = 0;
+    cluster.lose(0);
     cluster.run(ms(5000));
     cluster
 }
@@ -255,7 +255,7 @@ fn a_new_service_goes_on_where_the_last_one_ended() {
 fn a_service_that_restarts_in_the_middle_of_churn_ends_in_agreement() {
     for seed in 0..15 {
         let mut cluster = cluster(seed, 8);
-        cluster.loss_ppm = 50_000;
+        cluster.lose(50_000);
         let mut random = Random::new(Seed(seed), "restart");
         for round in 0..40 {
             let at = address(10 + random.below(8));
@@ -272,7 +272,7 @@ fn a_service_that_restarts_in_the_middle_of_churn_ends_in_agreement() {
                 cluster.start_service(Cluster::service_config(SERVICE));
             }
         }
-        cluster.loss_ppm = 0;
+        cluster.lose(0);
         cluster.run(ms(6000));
         cluster.check(address(SERVICE));
         for member in cluster.members.values() {

@@ -1,4 +1,5 @@
 use crate::faults::{Fault, Garbage};
+use crate::options::SimOptions;
 
 qsm_metrics::metrics! {
     /// Counts how often each fault has really happened. A swarm in which one of them never does
@@ -92,17 +93,18 @@ impl Coverage {
         rows.collect::<Vec<_>>().into_iter()
     }
 
-    /// A fault happens.
-    pub(crate) fn count(&mut self, fault: &Fault) {
+    /// A fault happens in a run with these options.
+    pub(crate) fn count(&mut self, fault: &Fault, options: &SimOptions) {
+        let service = |host: &usize| options.host(*host).is_service();
         let counter = match fault {
-            Fault::Crash { host: 0 } => &mut self.service_crashes,
+            Fault::Crash { host } if service(host) => &mut self.service_crashes,
             Fault::Crash { .. } => &mut self.crashes,
             Fault::Restart {
                 same_node: true, ..
             } => &mut self.restarts_same_node,
             Fault::Restart { .. } => &mut self.restarts_new_node,
             Fault::Close { .. } => &mut self.closes,
-            Fault::Freeze { host: 0, .. } | Fault::Sleep { host: 0, .. } => {
+            Fault::Freeze { host, .. } | Fault::Sleep { host, .. } if service(host) => {
                 &mut self.service_freezes
             }
             Fault::Freeze { .. } => &mut self.freezes,
@@ -133,5 +135,27 @@ impl Coverage {
         } else {
             &mut self.exits
         } += 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::HostPlan;
+    use qsm_proto::Seed;
+
+    #[test]
+    fn faults_of_services_count_apart_wherever_a_service_is() {
+        let mut options = SimOptions::quiet(Seed(1), 4);
+        options.hosts.insert(0, HostPlan::NODE);
+        options.hosts.insert(3, HostPlan::SERVICE);
+        let mut coverage = Coverage::default();
+        for host in 0..4 {
+            coverage.count(&Fault::Crash { host }, &options);
+            let time = core::time::Duration::from_secs(1);
+            coverage.count(&Fault::Freeze { host, time }, &options);
+        }
+        assert_eq!((coverage.crashes, coverage.service_crashes), (3, 1));
+        assert_eq!((coverage.freezes, coverage.service_freezes), (3, 1));
     }
 }

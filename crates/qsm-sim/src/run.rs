@@ -253,7 +253,7 @@ impl Run {
         let world = &mut self.world;
         let (_, fault) = world.options.faults[index].clone();
         world.disturbances += 1;
-        world.coverage.count(&fault);
+        world.coverage.count(&fault, &world.options);
         world.engine.note(0, format!("fault {fault:?}"));
         match fault {
             Fault::Crash { host } => world.stop(host),

@@ -7,13 +7,17 @@
 //!  datagram ──► Network::send ──► one Fate per copy ──► Queue ──(time, order)──► arrivals
 //! ```
 //!
+//! Tests that have no event queue of their own take both as a [`Flight`] and ask it what arrives.
+//!
 //! Loss, delay, duplication, splits and queues are drawn from a seed in the order of sending, so
 //! that the same calls give the same arrivals on every platform.
 
 #![forbid(unsafe_code)]
 
+mod flight;
 mod network;
 mod queue;
 
+pub use flight::{Arrival, Flight, KindLoss};
 pub use network::{Burst, Cause, Fate, Network, NetworkCounters, NetworkOptions, Sites, is_data};
 pub use queue::Queue;

@@ -140,6 +140,11 @@ impl Network {
         &self.options
     }
 
+    /// Its options for what is sent from now on; the number of places cannot change.
+    pub fn options_mut(&mut self) -> &mut NetworkOptions {
+        &mut self.options
+    }
+
     /// Puts an end to all randomness and splits; delays, rates and queues stay.
     pub fn repair(&mut self) {
         self.splits.clear();

@@ -54,6 +54,11 @@ impl<T> Queue<T> {
     pub fn pop(&mut self) -> Option<(Instant, T)> {
         self.heap.pop().map(|entry| (entry.at, entry.what))
     }
+
+    /// Keeps only what `keep` says; the order stays.
+    pub fn retain(&mut self, mut keep: impl FnMut(&T) -> bool) {
+        self.heap.retain(|entry| keep(&entry.what));
+    }
 }
 
 impl<T> Entry<T> {

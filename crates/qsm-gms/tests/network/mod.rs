@@ -1,5 +1,4 @@
-//! A deterministic network in memory: services and members of a cluster exchange datagrams with
-//! delay, loss and repetition on a virtual clock.
+//! Services and members of a cluster on a virtual network with delay, loss and repetition.
 
 use core::time::Duration;
 use std::collections::{BTreeMap, BTreeSet};
@@ -9,9 +8,17 @@ use std::sync::Arc;
 use qsm_gms::{Service, ServiceConfig, ServiceEvent};
 use qsm_proto::membership::{Change, Membership};
 use qsm_proto::view::RegionView;
-use qsm_proto::{Config, Instant, Outbox, Random, Seed, mix};
+use qsm_proto::{Config, Instant, Outbox, Random, Seed, Transmit, mix};
+use qsm_testnet::{Arrival, Flight, NetworkOptions};
 use qsm_wire::membership::Role;
 use qsm_wire::{GroupId, Kind, NodeId, Origin, Packet, RegionId};
+
+const NETWORK: NetworkOptions = NetworkOptions {
+    delay: Duration::from_micros(100),
+    jitter: Duration::from_micros(900),
+    uplink_bits_per_second: u64::MAX,
+    ..NetworkOptions::PERFECT
+};
 
 pub(crate) fn ms(milliseconds: u64) -> Duration {
     Duration::from_millis(milliseconds)
@@ -50,13 +57,11 @@ pub(crate) struct Cluster {
     pub(crate) now: Instant,
     pub(crate) services: BTreeMap<SocketAddr, Service>,
     pub(crate) members: BTreeMap<SocketAddr, Member>,
-    flying: BTreeMap<(Instant, u64), (SocketAddr, SocketAddr, Vec<u8>)>,
+    flight: Flight,
     random: Random,
-    pub(crate) loss_ppm: u32,
     pub(crate) cut: Cut,
     pub(crate) events: Vec<ServiceEvent>,
     pub(crate) trace: u64,
-    sent: u64,
     /// Shortest step of the clock; a coarse one makes large clusters fast.
     pub(crate) grain: u64,
 }
@@ -67,15 +72,20 @@ impl Cluster {
             now: Instant(0),
             services: BTreeMap::new(),
             members: BTreeMap::new(),
-            flying: BTreeMap::new(),
-            random: Random::new(Seed(seed), "network"),
-            loss_ppm: 0,
+            flight: Flight::new(NETWORK, Seed(seed)),
+            random: Random::new(Seed(seed), "cluster"),
             cut: |_, _, _| false,
             events: Vec::new(),
             trace: 0,
-            sent: 0,
             grain: 1,
         }
+    }
+
+    /// From now on so many copies are lost, parts per million, and half as many come twice.
+    pub(crate) fn lose(&mut self, loss_ppm: u32) {
+        let options = self.flight.network.options_mut();
+        options.loss_ppm = loss_ppm;
+        options.duplicate_ppm = loss_ppm / 2;
     }
 
     pub(crate) fn service_config(host: u64) -> ServiceConfig {
@@ -85,6 +95,8 @@ impl Cluster {
     pub(crate) fn start_service(&mut self, config: ServiceConfig) {
         let seed = Seed(self.random.bits());
         let at = config.address;
+        self.flight.add_host(at);
+        self.flight.listen(at, config.discovery, true);
         let service = Service::new(config, seed, self.now).unwrap();
         self.services.insert(at, service);
     }
@@ -106,6 +118,8 @@ impl Cluster {
 
     pub(crate) fn add_member(&mut self, config: Config) -> SocketAddr {
         let address = config.address;
+        self.flight.add_host(address);
+        self.flight.listen(address, config.discovery, true);
         let seed = Seed(self.random.bits());
         let member = Member {
             membership: Membership::new(&config, seed, self.now),
@@ -158,11 +172,16 @@ impl Cluster {
         let end = self.now.after(time);
         loop {
             self.collect();
-            let flying = self.flying.keys().next().map(|(at, _)| *at);
             let services = self.services.values().filter_map(Service::next_timeout);
             let members = self.members.values();
             let members = members.filter_map(|member| member.membership.next_timeout());
-            let next = flying.into_iter().chain(services).chain(members).min();
+            let next = self
+                .flight
+                .next_time()
+                .into_iter()
+                .chain(services)
+                .chain(members)
+                .min();
             let Some(next) = next.filter(|next| *next <= end) else {
                 break;
             };
@@ -185,10 +204,14 @@ impl Cluster {
     }
 
     fn collect(&mut self) {
-        let mut letters = Vec::new();
+        let mut wire = Wire {
+            now: self.now,
+            flight: &mut self.flight,
+            trace: &mut self.trace,
+        };
         for (at, service) in &mut self.services {
             while let Some(transmit) = service.poll_transmit(self.now) {
-                letters.push((*at, transmit.to.address(), transmit.bytes.to_vec()));
+                wire.send(*at, &transmit);
             }
             while let Some(event) = service.poll_event() {
                 self.events.push(event);
@@ -197,57 +220,21 @@ impl Cluster {
         for (at, member) in &mut self.members {
             member.take_changes(self.now);
             while let Some(transmit) = member.outbox.pop() {
-                letters.push((*at, transmit.to.address(), transmit.bytes.to_vec()));
+                wire.send(*at, &transmit);
             }
-        }
-        for (from, to, bytes) in letters {
-            if to.ip().is_multicast() {
-                let hosts: BTreeSet<SocketAddr> = self
-                    .services
-                    .keys()
-                    .chain(self.members.keys())
-                    .copied()
-                    .collect();
-                for host in hosts.into_iter().filter(|host| *host != from) {
-                    self.fly(from, host, bytes.clone());
-                }
-            } else {
-                self.fly(from, to, bytes);
-            }
-        }
-    }
-
-    fn fly(&mut self, from: SocketAddr, to: SocketAddr, bytes: Vec<u8>) {
-        let hash = bytes
-            .iter()
-            .fold(self.trace, |hash, b| mix(hash ^ u64::from(*b)));
-        self.trace = hash ^ self.now.0;
-        let copies = 1 + u32::from(self.random.chance_ppm(self.loss_ppm / 2));
-        for _ in 0..copies {
-            if self.random.chance_ppm(self.loss_ppm) {
-                continue;
-            }
-            self.sent += 1;
-            let delay = Duration::from_micros(100 + self.random.below(900));
-            let key = (self.now.after(delay), self.sent);
-            self.flying.insert(key, (from, to, bytes.clone()));
         }
     }
 
     fn arrive(&mut self) {
-        while let Some(entry) = self.flying.first_entry() {
-            if entry.key().0 > self.now {
-                return;
-            }
-            let (from, to, bytes) = entry.remove();
+        while let Some(Arrival { from, at, bytes }) = self.flight.poll(self.now) {
             let kind = Kind::peek(&bytes).unwrap();
-            if (self.cut)(from, to, kind) {
+            if (self.cut)(from, at, kind) {
                 continue;
             }
-            if let Some(service) = self.services.get_mut(&to) {
+            if let Some(service) = self.services.get_mut(&at) {
                 service.handle_datagram(self.now, from, &bytes);
             }
-            if let Some(member) = self.members.get_mut(&to) {
+            if let Some(member) = self.members.get_mut(&at) {
                 let packet = Packet::decode(&bytes).unwrap();
                 let outbox = &mut member.outbox;
                 member
@@ -295,6 +282,23 @@ impl Cluster {
                 assert!(view.members().iter().all(|member| !member.leaving()));
             }
         }
+    }
+}
+
+/// Sends, and keeps a hash of all that is sent.
+struct Wire<'a> {
+    now: Instant,
+    flight: &'a mut Flight,
+    trace: &'a mut u64,
+}
+
+impl Wire<'_> {
+    fn send(&mut self, from: SocketAddr, transmit: &Transmit<'_>) {
+        let bytes = transmit.bytes.iter();
+        let hash = bytes.fold(*self.trace, |hash, byte| mix(hash ^ u64::from(*byte)));
+        *self.trace = hash ^ self.now.0;
+        self.flight
+            .send(self.now, from, transmit.to.address(), transmit.bytes);
     }
 }
 

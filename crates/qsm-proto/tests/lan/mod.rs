@@ -1,5 +1,8 @@
 //! One publisher and the members of a region on a link without delay or loss, all in one thread.
 //!
+//! The link stands in for the runtime, not for a network: it is not built on `qsm-testnet`, whose
+//! queue allocates for every datagram and would be counted here.
+//!
 //! The link does for a node what the runtime does: trains lie in counted buffers that are used
 //! again when nobody holds them, a long train is lent, a timer that is due is run. In steady state
 //! it allocates nothing, so that what is counted here is the protocol's. What a node does for a

@@ -423,7 +423,7 @@ fn tokens_of_strangers_and_of_other_regions_are_ignored() {
 #[test]
 fn a_repeated_token_is_receipted_again_but_counted_once() {
     let mut net = Network::new(1, &nodes(3), LAYOUT);
-    net.duplicate_ppm = 1_000_000;
+    net.flaws().duplicate_ppm = 1_000_000;
     net.receive_all(sender(1), 1..=2);
     net.run(Duration::from_secs(1));
     assert_eq!(net.ring(0).watermarks(sender(1)), (2, 2));

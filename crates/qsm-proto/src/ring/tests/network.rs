@@ -1,10 +1,11 @@
-//! Rings of many nodes over a small deterministic network, with fake receivers.
+//! Rings of many nodes on a virtual network, with fake receivers.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use qsm_testnet::{Arrival, Flight, NetworkOptions, Queue};
 use qsm_wire::membership::Member;
 use qsm_wire::{
     Body, ChannelId, Incarnation, Kind, MemberIndex, NodeId, Origin, Packet, RegionId, SeqRange,
@@ -16,6 +17,12 @@ use crate::view::{Layout, RegionView};
 use crate::{Config, Instant, Outbox, Random, Seed, Times};
 
 pub(super) const DELAY: Duration = Duration::from_micros(100);
+const NETWORK: NetworkOptions = NetworkOptions {
+    delay: DELAY,
+    jitter: Duration::ZERO,
+    uplink_bits_per_second: u64::MAX,
+    ..NetworkOptions::PERFECT
+};
 
 pub(super) fn origin(node: u64) -> Origin {
     Origin {
@@ -51,6 +58,10 @@ fn multicast() -> SocketAddr {
 
 fn address(node: u64) -> SocketAddr {
     SocketAddr::from(([10, 0, 0, 1], 1000 + u16::try_from(node).unwrap()))
+}
+
+fn node_at(address: SocketAddr) -> u64 {
+    u64::from(address.port()) - 1000
 }
 
 pub(super) fn config() -> RingConfig {
@@ -163,18 +174,12 @@ pub(super) struct Node {
     timeout: Option<Instant>,
 }
 
-/// A datagram on its way, or a repaired packet.
-#[derive(Debug, Clone)]
-enum Parcel {
-    Datagram {
-        to: u64,
-        bytes: Vec<u8>,
-    },
-    Repair {
-        to: u64,
-        sender: Origin,
-        number: u64,
-    },
+/// A repaired packet on its way.
+#[derive(Debug)]
+struct Repair {
+    to: u64,
+    sender: Origin,
+    number: u64,
 }
 
 #[derive(Debug)]
@@ -182,9 +187,7 @@ pub(super) struct Network {
     pub(super) now: Instant,
     pub(super) nodes: BTreeMap<u64, Node>,
     pub(super) random: Random,
-    pub(super) loss_ppm: u32,
-    pub(super) duplicate_ppm: u32,
-    pub(super) jitter: Duration,
+    flight: Flight,
     /// Whether pushes, pulls and requests to senders are carried out.
     pub(super) repair: bool,
     /// Everything the rings asked for, by node.
@@ -198,9 +201,8 @@ pub(super) struct Network {
     /// Watermarks of cachers that have been found right. They stay when the view changes, and with
     /// it the partitions that cache; only what is new is measured by the new view.
     cached: BTreeMap<Origin, u64>,
-    parcels: BTreeMap<(Instant, u64), Parcel>,
+    repairs: Queue<Repair>,
     timeouts: BTreeSet<(Instant, u64)>,
-    serial: u64,
 }
 
 impl Network {
@@ -213,18 +215,15 @@ impl Network {
             now: Instant(1_000_000_000),
             nodes: BTreeMap::new(),
             random: Random::new(Seed(seed), "ring network"),
-            loss_ppm: 0,
-            duplicate_ppm: 0,
-            jitter: Duration::ZERO,
+            flight: Flight::new(NETWORK, Seed(seed)),
             repair: true,
             actions: Vec::new(),
             tokens: 0,
             times: Times::default(),
             route: Vec::new(),
             cached: BTreeMap::new(),
-            parcels: BTreeMap::new(),
+            repairs: Queue::new(),
             timeouts: BTreeSet::new(),
-            serial: 0,
         };
         let view = view(1, nodes, layout);
         for node in nodes {
@@ -233,7 +232,14 @@ impl Network {
         network
     }
 
+    /// Its flaws from now on.
+    pub(super) fn flaws(&mut self) -> &mut NetworkOptions {
+        self.flight.network.options_mut()
+    }
+
     pub(super) fn add(&mut self, node: u64, view: &Arc<RegionView>, config: RingConfig) {
+        self.flight.add_host(address(node));
+        self.flight.listen(address(node), multicast(), true);
         let fake = Fake {
             view: Arc::clone(view),
             partition: 0,
@@ -330,16 +336,12 @@ impl Network {
 
     /// Loses the calls and summaries that are on the wire.
     pub(super) fn lose_multicasts(&mut self) {
-        self.parcels.retain(|_, parcel| {
-            let Parcel::Datagram { bytes, .. } = parcel else {
-                return true;
-            };
-            match Packet::decode(bytes).unwrap().body {
-                Body::Token(token) => token.head.level != CALL,
-                Body::Summary(_) => false,
-                _ => true,
-            }
-        });
+        let kept = |arrival: &Arrival| match Packet::decode(&arrival.bytes).unwrap().body {
+            Body::Token(token) => token.head.level != CALL,
+            Body::Summary(_) => false,
+            _ => true,
+        };
+        self.flight.retain(kept);
     }
 
     /// Runs until the region leader has completed that many rounds in all.
@@ -352,18 +354,22 @@ impl Network {
 
     /// One event; `false` if none is left before `end`.
     pub(super) fn step(&mut self, end: Instant) -> bool {
-        let parcel = self.parcels.first_key_value().map(|(key, _)| key.0);
+        let [arrival, repair] = [self.flight.next_time(), self.repairs.next_time()];
         let timeout = self.timeouts.first().map(|(at, _)| *at);
-        let next = parcel
-            .unwrap_or(Instant::NEVER)
-            .min(timeout.unwrap_or(Instant::NEVER));
+        let Some(next) = [arrival, repair, timeout].into_iter().flatten().min() else {
+            return false;
+        };
         if next > end || next == Instant::NEVER {
             return false;
         }
         self.now = self.now.max(next);
-        if parcel == Some(next) {
-            let (_, parcel) = self.parcels.pop_first().unwrap();
-            self.arrive(parcel);
+        if let Some(Arrival { at, bytes, .. }) = self.flight.poll(next) {
+            self.inject(node_at(at), &bytes);
+        } else if repair == Some(next) {
+            let (_, Repair { to, sender, number }) = self.repairs.pop().unwrap();
+            if self.nodes.contains_key(&to) {
+                self.receive(to, sender, number);
+            }
         } else if let Some((_, node)) = self.timeouts.pop_first() {
             self.nodes.get_mut(&node).unwrap().timeout = None;
             self.turn(node, |ring, turn| ring.handle_timeout(turn));
@@ -374,14 +380,6 @@ impl Network {
             );
         }
         true
-    }
-
-    fn arrive(&mut self, parcel: Parcel) {
-        match parcel {
-            Parcel::Repair { to, .. } if !self.nodes.contains_key(&to) => {}
-            Parcel::Repair { to, sender, number } => self.receive(to, sender, number),
-            Parcel::Datagram { to, bytes } => self.inject(to, &bytes),
-        }
     }
 
     pub(super) fn inject(&mut self, to: u64, bytes: &[u8]) {
@@ -428,35 +426,20 @@ impl Network {
     fn transmit(&mut self, node: u64, to: SocketAddr, bytes: &[u8]) {
         let token = Kind::peek(bytes) == Some(Kind::Token);
         self.tokens += u64::from(token);
-        if to == multicast() {
-            let others = self.nodes.keys().copied().filter(|other| *other != node);
-            for other in others.collect::<Vec<_>>() {
-                self.post(other, bytes);
-            }
-        } else {
-            let other = u64::from(to.port()) - 1000;
-            if token && let Body::Token(token) = Packet::decode(bytes).unwrap().body {
-                self.route.push((origin(node), other, token.head.level));
-            }
-            self.post(other, bytes);
+        if token
+            && to != multicast()
+            && let Body::Token(token) = Packet::decode(bytes).unwrap().body
+        {
+            self.route
+                .push((origin(node), node_at(to), token.head.level));
         }
+        self.flight.send(self.now, address(node), to, bytes);
     }
 
-    fn post(&mut self, to: u64, bytes: &[u8]) {
-        let copies = 1 + u64::from(self.random.chance_ppm(self.duplicate_ppm));
-        for _ in 0..copies {
-            if !self.random.chance_ppm(self.loss_ppm) {
-                let bytes = bytes.to_vec();
-                self.enqueue(Parcel::Datagram { to, bytes });
-            }
-        }
-    }
-
-    fn enqueue(&mut self, parcel: Parcel) {
-        let jitter = self.random.below(crate::nanoseconds(self.jitter));
-        let at = self.now.after(DELAY + Duration::from_nanos(jitter));
-        self.serial += 1;
-        self.parcels.insert((at, self.serial), parcel);
+    fn send_repair(&mut self, repair: Repair) {
+        let jitter = crate::nanoseconds(self.flaws().jitter);
+        let late = Duration::from_nanos(self.random.below(jitter));
+        self.repairs.push(self.now.after(DELAY + late), repair);
     }
 
     fn schedule(&mut self, node: u64) {
@@ -518,7 +501,7 @@ impl Network {
     fn multicast_again(&mut self, sender: Origin, range: SeqRange) {
         for to in self.nodes.keys().copied().collect::<Vec<_>>() {
             for number in range.first()..=range.last() {
-                self.enqueue(Parcel::Repair { to, sender, number });
+                self.send_repair(Repair { to, sender, number });
             }
         }
     }
@@ -547,8 +530,9 @@ impl Network {
         let numbers = stream.held.iter().copied();
         let wanted = numbers.filter(|number| ranges.iter().any(|range| range.contains(*number)));
         for number in wanted.collect::<Vec<_>>() {
-            if !self.random.chance_ppm(self.loss_ppm) {
-                self.enqueue(Parcel::Repair { to, sender, number });
+            let loss_ppm = self.flaws().loss_ppm;
+            if !self.random.chance_ppm(loss_ppm) {
+                self.send_repair(Repair { to, sender, number });
             }
         }
     }

@@ -34,7 +34,7 @@ fn heartbeats(net: &mut Network, senders: u64, packets: u64) {
 }
 
 fn finish(net: &mut Network, senders: u64, packets: u64, seed: u64) {
-    net.loss_ppm = 0;
+    net.flaws().loss_ppm = 0;
     heartbeats(net, senders, packets);
     net.run(Duration::from_secs(20));
     for (id, node) in &net.nodes {
@@ -64,9 +64,9 @@ fn watermarks_are_never_wrong_and_always_arrive() {
         let count = 1 + random.below(60);
         let nodes: Vec<u64> = (0..count).collect();
         let mut net = Network::new(seed, &nodes, layout(&mut random));
-        net.loss_ppm = u32::try_from(random.below(200_000)).unwrap();
-        net.duplicate_ppm = 100_000;
-        net.jitter = Duration::from_micros(random.below(5_000));
+        net.flaws().loss_ppm = u32::try_from(random.below(200_000)).unwrap();
+        net.flaws().duplicate_ppm = 100_000;
+        net.flaws().jitter = Duration::from_micros(random.below(5_000));
         let (senders, packets) = (1 + random.below(4), 20);
         for node in net.nodes.values_mut() {
             node.fake.ranges_max = 1 + usize::try_from(random.below(8)).unwrap();
@@ -90,10 +90,10 @@ fn watermarks_are_right_over_changing_views() {
         let layout = layout(&mut random);
         let mut members: Vec<u64> = (100..100 + 2 + random.below(20)).collect();
         let mut net = Network::new(seed, &members, layout);
-        net.jitter = Duration::from_micros(300);
+        net.flaws().jitter = Duration::from_micros(300);
         let mut packet = 0;
         for number in 2..8 {
-            net.loss_ppm = 50_000;
+            net.flaws().loss_ppm = 50_000;
             for _ in 0..10 {
                 packet += 1;
                 multicast(&mut net, 1, packet, 100_000);
@@ -155,8 +155,8 @@ fn the_same_seed_gives_the_same_trace() {
     let trace = || {
         let nodes: Vec<u64> = (0..20).collect();
         let mut net = Network::new(7, &nodes, Layout::default());
-        net.loss_ppm = 100_000;
-        net.jitter = Duration::from_millis(2);
+        net.flaws().loss_ppm = 100_000;
+        net.flaws().jitter = Duration::from_millis(2);
         for packet in 1..=20 {
             multicast(&mut net, 1, packet, 200_000);
             net.run(Duration::from_millis(7));
