@@ -423,16 +423,17 @@ impl Engine {
         }
     }
 
-    /// Calls a host's machine and carries out what it puts out. `None` when none is running.
+    /// Calls a host's machine and carries out what it puts out, in place of what the last call
+    /// has put out. `None` when none is running.
     pub(crate) fn drive<R>(
         &mut self,
         host: usize,
         input: impl FnOnce(&mut Machine, Instant, &mut Deliveries) -> R,
     ) -> Result<Option<R>, Violation> {
+        self.outputs.clear();
         if !self.is_running(host) {
             return Ok(None);
         }
-        self.outputs.clear();
         match catch_unwind(AssertUnwindSafe(|| self.advance(host, input))) {
             Ok(result) => result.map(Some),
             Err(panic) => {

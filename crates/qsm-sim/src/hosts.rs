@@ -3,11 +3,12 @@
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use qsm_gms::{DISCOVERY_V4, DISCOVERY_V6, ServiceConfig};
-use qsm_proto::Config;
+use qsm_proto::{Config, mix};
+use qsm_wire::NodeId;
 
 use crate::options::SimOptions;
 
-const PORT: u16 = 4484;
+pub(crate) const PORT: u16 = 4484;
 
 /// Part that a host plays.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -126,8 +127,13 @@ impl SimOptions {
     }
 }
 
+/// The node id of a host's process that starts after so many others there.
+pub(crate) fn node_id(seed: u64, host: usize, starts: u64) -> NodeId {
+    NodeId(mix(seed ^ ((host as u64) << 32) ^ starts))
+}
+
 /// The address of a host on one of two networks.
-fn address(host: usize, ipv6: bool, network: u8) -> SocketAddr {
+pub(crate) fn address(host: usize, ipv6: bool, network: u8) -> SocketAddr {
     let number = u32::try_from(host + 1).unwrap_or(u32::MAX);
     let ip: IpAddr = if ipv6 {
         let prefix = 0xfd00 + u16::from(network);

@@ -19,18 +19,18 @@ use qsm_proto::{
 };
 use qsm_testnet::NetworkOptions;
 use qsm_wire::membership::{Member, Role};
-use qsm_wire::{ChannelId, GroupId, Incarnation, NodeId, Origin, RegionId, ViewNumber};
+use qsm_wire::{ChannelId, GroupId, Incarnation, Origin, RegionId, ViewNumber};
 
 use crate::Mischief;
 use crate::clock::Clock;
 use crate::cost::{CostModel, CpuCounters};
 pub use crate::engine::Capture;
 use crate::engine::{Engine, EngineOptions, Task, Turn};
+use crate::hosts::{self, PORT, node_id};
 use crate::machine::Machine;
 use crate::violation::Violation;
 pub use disturbance::Disturbance;
 
-const PORT: u16 = 4484;
 /// Task numbers.
 const SAMPLE: Task = Task::Flow(0);
 /// How long a sender whose send memory is full waits.
@@ -324,7 +324,7 @@ impl<'a> Cluster<'a> {
 
     fn origin(&self, node: usize) -> Origin {
         Origin {
-            node: NodeId(mix(self.options.seed.0 ^ ((node as u64) << 32))),
+            node: node_id(self.options.seed.0, node, 0),
             incarnation: Incarnation(1),
         }
     }
@@ -392,7 +392,6 @@ impl<'a> Cluster<'a> {
                 endpoint.install(now, named, out);
             }
         })?;
-        self.engine.outputs().clear();
         Ok(())
     }
 
@@ -538,7 +537,6 @@ impl<'a> Cluster<'a> {
                 }
             }
         }
-        self.engine.outputs().clear();
     }
 
     /// How far the first sender's packets have got.
@@ -774,8 +772,7 @@ fn millis(duration: Duration) -> f64 {
 }
 
 fn address(node: usize) -> SocketAddr {
-    let number = u32::try_from(node + 1).unwrap_or(u32::MAX) & 0x00ff_ffff;
-    SocketAddr::from((core::net::Ipv4Addr::from(0x0a00_0000 | number), PORT))
+    hosts::address(node, false, 0)
 }
 
 fn channel(number: u32) -> SocketAddr {

@@ -511,11 +511,10 @@ mod tests {
     use std::net::SocketAddr;
 
     use super::*;
+    use crate::hosts::node_id;
     use crate::mischief::Mischief;
     use crate::workload::Flow;
-    use qsm_proto::mix;
     use qsm_testnet::{Cause, NetworkOptions};
-    use qsm_wire::NodeId;
 
     const NODES: usize = 4;
 
@@ -542,7 +541,7 @@ mod tests {
         let peer = |host: usize| {
             let last = u8::try_from(host + 1).unwrap();
             let address = SocketAddr::from(([10, 0, 0, last], 4484));
-            (address, NodeId(mix(seed ^ ((host as u64) << 32))))
+            (address, node_id(seed, host, 0))
         };
         run_with(options, Cast::Toys((1..=NODES).map(peer).collect()))
     }

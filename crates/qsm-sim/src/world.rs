@@ -13,6 +13,7 @@ use crate::clock::Clock;
 use crate::content;
 use crate::coverage::Coverage;
 use crate::engine::{Engine, EngineOptions, Outputs, Task};
+use crate::hosts::node_id;
 use crate::latency::Stability;
 use crate::machine::{Cast, Delivered, Machine};
 use crate::options::SimOptions;
@@ -154,7 +155,7 @@ impl World {
         let local = self.engine.local(host);
         let app = &mut self.apps[host];
         if !same_node || app.starts == 0 {
-            app.node = NodeId(mix(self.options.seed ^ ((host as u64) << 32) ^ app.starts));
+            app.node = node_id(self.options.seed, host, app.starts);
         }
         app.starts += 1;
         app.since.clear();
@@ -335,7 +336,6 @@ impl World {
         let outputs = core::mem::take(self.engine.outputs());
         let result = self.look_at(host, &outputs);
         *self.engine.outputs() = outputs;
-        self.engine.outputs().clear();
         result
     }
 
