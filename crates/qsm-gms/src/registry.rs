@@ -122,8 +122,8 @@ pub(crate) struct Registry {
     work: WorkQueue,
     /// Views that mark members as leaving, and who has not confirmed them.
     confirmations: ViewConfirmations,
-    /// When the time of departing nodes is over. An entry stays when its departure ends sooner,
-    /// and then limits a later one of the same node from the same region.
+    /// When the time of departing nodes is over. An entry stays when its departure ends sooner;
+    /// it counts for the departure with this deadline only.
     deadlines: BTreeSet<(Instant, RegionId, NodeId)>,
     pub(crate) stats: ServiceStats,
 }
@@ -246,7 +246,8 @@ impl Registry {
             let Some(entry) = self.nodes.get_mut(&node) else {
                 continue;
             };
-            if entry.departures.contains_key(&region) {
+            let departure = entry.departures.get(&region);
+            if departure.is_some_and(|departure| departure.deadline == at) {
                 self.stats.drains_expired += 1;
                 entry.depart(region, DepartureEvent::Drain);
                 self.work.push(Work::Release { region, node });

@@ -143,9 +143,9 @@ impl Registry {
             }
             Need::Nothing => {
                 // It may have sent something there that is still on its way.
-                let departure = Departure::part(region.view);
-                node.departures.entry(id).or_insert(departure);
                 let deadline = now.after(self.drain_max);
+                let departure = Departure::part(region.view, deadline);
+                node.departures.entry(id).or_insert(departure);
                 self.deadlines.insert((deadline, id, node_id));
                 Vec::new()
             }

@@ -1,3 +1,4 @@
+use qsm_proto::Instant;
 use qsm_wire::ViewNumber;
 
 use super::transition::State;
@@ -86,23 +87,29 @@ pub(super) struct Departure {
     pub(super) state: DepartureState,
     /// The view that marks the member as leaving, or was the newest when the publisher parted.
     pub(super) view: ViewNumber,
+    /// When its time is over.
+    pub(super) deadline: Instant,
 }
 
 impl Departure {
     /// A member is marked as leaving by this view.
-    pub(super) fn leave(view: ViewNumber) -> Self {
-        Self::begin(DepartureEvent::Leave, view)
+    pub(super) fn leave(view: ViewNumber, deadline: Instant) -> Self {
+        Self::begin(DepartureEvent::Leave, view, deadline)
     }
 
     /// A publisher gave up its last group of the region, in this view or before.
-    pub(super) fn part(view: ViewNumber) -> Self {
-        Self::begin(DepartureEvent::Part, view)
+    pub(super) fn part(view: ViewNumber, deadline: Instant) -> Self {
+        Self::begin(DepartureEvent::Part, view, deadline)
     }
 
-    fn begin(event: DepartureEvent, view: ViewNumber) -> Self {
+    fn begin(event: DepartureEvent, view: ViewNumber, deadline: Instant) -> Self {
         let mut state = DepartureState::Staying;
         state.advance(event);
-        Self { state, view }
+        Self {
+            state,
+            view,
+            deadline,
+        }
     }
 
     /// The node is still a member of the region.

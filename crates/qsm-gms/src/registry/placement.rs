@@ -165,12 +165,12 @@ impl Registry {
             return;
         };
         node.home = None;
-        let departure = Departure::leave(region.next_view());
+        let deadline = now.after(self.drain_max);
+        let departure = Departure::leave(region.next_view(), deadline);
         node.departures.insert(home, departure);
         region.active -= 1;
         draft.change(home).leaving.insert(node.origin);
         draft.checks.insert((home, id));
-        let deadline = now.after(self.drain_max);
         self.deadlines.insert((deadline, home, id));
         self.stats.moves += 1;
     }

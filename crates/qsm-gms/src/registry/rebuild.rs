@@ -184,10 +184,11 @@ impl Registry {
 
     fn take_up_leaver(&mut self, now: Instant, id: RegionId, member: Origin, since: ViewNumber) {
         if let Some(node) = self.nodes.get_mut(&member.node) {
-            node.departures.insert(id, Departure::leave(since));
+            let deadline = now.after(self.drain_max);
+            let departure = Departure::leave(since, deadline);
+            node.departures.insert(id, departure);
             let (region, view) = (id, since);
             self.work.push(Work::AwaitView { region, view });
-            let deadline = now.after(self.drain_max);
             self.deadlines.insert((deadline, id, member.node));
         }
     }

@@ -361,6 +361,35 @@ fn a_leaving_member_that_never_drains_is_taken_out_after_a_while() {
     check(&registry);
 }
 
+// Rule R-VIEW-5.
+#[test]
+fn a_member_that_leaves_again_has_the_whole_time_to_drain_again() {
+    let mut registry = registry(23);
+    for node in 0..2 {
+        admit(&mut registry, node);
+        enter(&mut registry, node, [1]);
+    }
+    settle(&mut registry);
+    let region = registry.nodes[&NodeId(0)].home.unwrap();
+    exit(&mut registry, 0, [1]);
+    registry.batch(NOW);
+    let first = NOW.after(registry.drain_max);
+    settle(&mut registry);
+    enter(&mut registry, 0, [1]);
+    settle(&mut registry);
+    exit(&mut registry, 0, [1]);
+    let again = Instant(first.0 - 1);
+    registry.batch(again);
+    registry.expire_drains(first);
+    assert!(!registry.has_changes(), "that was the first departure's");
+    assert!(registry.nodes[&NodeId(0)].is_leaving(region));
+    registry.expire_drains(again.after(registry.drain_max));
+    registry.batch(again.after(registry.drain_max));
+    assert!(!registry.nodes[&NodeId(0)].is_leaving(region));
+    assert_eq!(registry.stats.drains_expired, 1);
+    check(&registry);
+}
+
 #[test]
 fn a_node_that_wants_back_waits_until_it_is_out() {
     let mut registry = registry(6);
