@@ -119,6 +119,19 @@ fn examples_in_the_readme_are_the_compiled_ones() {
 }
 
 #[test]
+fn files_that_the_walks_name_exist() {
+    let repository = repository();
+    let page = repository.text("docs/internals/walks.md");
+    let named: BTreeSet<&str> = page
+        .split('`')
+        .filter(|word| word.starts_with("crates/"))
+        .collect();
+    assert!(!named.is_empty(), "the walks name no file");
+    let gone = named.iter().filter(|path| !repository.has(path));
+    assert_none(&gone.map(|path| (*path).to_owned()).collect::<Vec<_>>());
+}
+
+#[test]
 fn every_example_is_mentioned_in_a_document() {
     let repository = repository();
     let mut texts: Vec<String> = repository
