@@ -117,14 +117,17 @@ impl Registry {
         node.signature = self.key.set(node.groups.iter().copied());
     }
 
-    /// Takes up a region if at least one of its members lives; returns those who do not.
+    /// Takes up a region if at least one of its members lives; returns those who do not. Of a
+    /// member that is named twice the first entry counts.
     fn take_up_region(
         &mut self,
         now: Instant,
-        report: RegionReport,
+        mut report: RegionReport,
         alive: &BTreeSet<Origin>,
     ) -> Vec<Origin> {
         let id = report.region;
+        let mut named = BTreeSet::new();
+        report.members.retain(|member| named.insert(member.origin));
         let (living, dead): (Vec<Member>, Vec<Member>) = report
             .members
             .iter()

@@ -129,6 +129,38 @@ fn a_former_publisher_is_asked_by_a_service_that_starts_for_what_it_still_has_on
 }
 
 #[test]
+fn a_member_that_a_report_names_twice_is_a_member_once() {
+    for active_first in [true, false] {
+        let mut registry = registry(24);
+        let mut region = region_of_node_0();
+        let active = region.members[0];
+        let left = Some(ViewNumber(3));
+        region.members.push(Member { left, ..active });
+        if !active_first {
+            region.members.reverse();
+        }
+        let subscribed = GroupReport {
+            group: Some(GroupId(3)),
+            name: "g".to_owned(),
+            role: Role::Subscriber,
+        };
+        let hello = Hello {
+            address: active.address,
+            groups: vec![subscribed],
+            regions: vec![region],
+            ..hello()
+        };
+        registry.rebuild(NOW, [(NodeId(0), hello)].into());
+        registry.batch(NOW);
+        check(&registry);
+        settle(&mut registry);
+        let group = BTreeSet::from(["g".to_owned()]);
+        assert_eq!(classes(&registry), [(group, [0].into())].into());
+        assert_eq!(registry.region_rows()[0].members.len(), 1);
+    }
+}
+
+#[test]
 fn reports_that_contradict_each_other_still_make_one_consistent_membership() {
     use qsm_wire::ChannelId;
 
