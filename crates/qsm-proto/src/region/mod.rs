@@ -1,8 +1,8 @@
 //! One region as one node sees it: its views, its token ring, and the streams that run through
 //! its channel, this node's own among them.
 //!
-//! An input that concerns a region ends in a method of [`RegionCx`], which sees the region and
-//! what all regions share; order between regions is the [`RegionTable`]'s.
+//! An input that concerns a region ends in a method of `RegionCx`, which sees the region and
+//! what all regions share; order between regions is the `RegionTable`'s.
 //!
 //! | file | decides |
 //! |---|---|

@@ -60,13 +60,13 @@ impl Builder {
         Self { settings }
     }
 
-    /// A label for people, at most [`NAME_BYTES_MAX`] bytes; the node's id if not given.
+    /// A label for people, at most [`NAME_BYTES_MAX`](crate::NAME_BYTES_MAX) bytes; the node's id if not given.
     pub fn name(mut self, name: impl Into<String>) -> Self {
         self.settings.name = Some(name.into());
         self
     }
 
-    /// The cluster, at most [`NAME_BYTES_MAX`] bytes: `default` if not given. Clusters do not see
+    /// The cluster, at most [`NAME_BYTES_MAX`](crate::NAME_BYTES_MAX) bytes: `default` if not given. Clusters do not see
     /// each other.
     pub fn cluster(mut self, cluster: impl Into<String>) -> Self {
         self.settings.cluster = cluster.into();

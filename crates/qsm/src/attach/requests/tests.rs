@@ -1,0 +1,176 @@
+use super::*;
+
+fn requests() -> Vec<Request> {
+    let (id, timeout) = (7, Duration::from_millis(1500));
+    vec![
+        Request::Hello { version: VERSION },
+        Request::Names(vec!["a".into(), "".into(), "prices/€".into()]),
+        Request::Publish { id, slot: 3 },
+        Request::Subscribe {
+            id,
+            ring_bytes: 1 << 40,
+            overflow: Overflow::Disconnect,
+        },
+        Request::Unsubscribe { key: 9 },
+        Request::Flush {
+            id,
+            position: u64::MAX,
+            timeout,
+        },
+        Request::Members {
+            id,
+            slot: 3,
+            count: 2,
+            timeout,
+        },
+        Request::Stats { id },
+    ]
+}
+
+fn unconfirmed() -> Unconfirmed {
+    Unconfirmed {
+        group: "g".into(),
+        incarnation: Incarnation(3),
+        first: 4,
+        last: 5,
+    }
+}
+
+fn replies() -> Vec<Reply> {
+    let sender = Origin {
+        node: NodeId(5),
+        incarnation: Incarnation(6),
+    };
+    let failed = |error| Reply::Failed { id: 1, error };
+    let mut replies = vec![
+        Reply::Welcome {
+            version: VERSION,
+            client: 4,
+            node: NodeId(u64::MAX),
+            message_bytes_max: 5,
+            ring_words: 6,
+        },
+        Reply::Done { id: 1 },
+        Reply::Subscribed {
+            id: 1,
+            key: 2,
+            rings: 3,
+            ring_words: 512,
+        },
+        Reply::Members { id: 1, count: 2 },
+        Reply::Stats {
+            id: 1,
+            values: vec![1, 2, 3],
+        },
+        failed(Failed::Closed { cause: "x".into() }),
+        failed(Failed::Refused { reason: "y".into() }),
+        failed(Failed::Timeout {
+            after: Duration::from_secs(3),
+            outstanding: None,
+        }),
+        failed(Failed::Timeout {
+            after: Duration::from_secs(4),
+            outstanding: Some(Box::new(Outstanding {
+                queued: 1,
+                unconfirmed: 2,
+                regions: 3,
+                groups: vec!["a".into(), "b".into()],
+                groups_more: 4,
+            })),
+        }),
+        failed(Failed::Unconfirmed {
+            ranges: vec![unconfirmed(), unconfirmed()],
+            more: 6,
+        }),
+        Reply::Closed { cause: "z".into() },
+    ];
+    let incarnation = Incarnation(8);
+    let events = [
+        Event::Admitted { incarnation },
+        Event::Excluded,
+        Event::Lost {
+            group: "g".into(),
+            sender,
+            first: 1,
+            last: 9,
+        },
+        Event::LostPackets { sender, packets: 3 },
+        Event::ServiceFound {
+            address: "[fd00::1]:7".parse().unwrap(),
+        },
+        Event::ServiceLost,
+        Event::Unconfirmed {
+            messages: unconfirmed(),
+            cause: UnconfirmedCause::NewLife,
+        },
+    ];
+    assert!(events.iter().all(travels));
+    replies.extend(events.map(Reply::Event));
+    replies
+}
+
+#[test]
+fn everything_round_trips_and_nothing_is_read_from_a_part_of_it() {
+    for request in requests() {
+        let packet = request.encode();
+        assert_eq!(Request::decode(&packet), Some(request.clone()));
+        let shorter = (0..packet.len()).map(|end| Request::decode(&packet[..end]));
+        assert!(
+            shorter
+                .flatten()
+                .all(|short| matches!(short, Request::Names(_)))
+        );
+    }
+    for reply in replies() {
+        let packet = reply.encode();
+        assert_eq!(Reply::decode(&packet), Some(reply.clone()));
+        let shorter = (0..packet.len()).map(|end| Reply::decode(&packet[..end]));
+        assert!(
+            shorter
+                .flatten()
+                .all(|short| matches!(short, Reply::Stats { .. }))
+        );
+    }
+}
+
+#[test]
+fn random_packets_are_no_messages_or_some_but_never_a_panic() {
+    let mut state = 0x1234_5678_9abc_def1_u64;
+    let mut random = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state
+    };
+    let packets: Vec<Vec<u8>> = requests().iter().map(Request::encode).collect();
+    for _ in 0..100_000 {
+        let mut packet = packets[random() as usize % packets.len()].clone();
+        for _ in 0..=random() % 3 {
+            let at = random() as usize % packet.len();
+            packet[at] = random() as u8;
+        }
+        packet.truncate(1 + random() as usize % 40);
+        drop(Request::decode(&packet));
+        packet[0] = packet[0].wrapping_add(64);
+        drop(Reply::decode(&packet));
+    }
+}
+
+#[test]
+fn many_names_take_several_packets_and_a_long_text_is_cut() {
+    let names: Vec<Arc<str>> = (0..5000).map(|n| format!("group/{n}").into()).collect();
+    let packets = packets_of_names(&names);
+    assert!(packets.len() > 1);
+    let mut came = Vec::new();
+    for packet in &packets {
+        assert!(packet.len() <= PACKET_BYTES_MAX);
+        let Some(Request::Names(part)) = Request::decode(packet) else {
+            panic!("not names");
+        };
+        came.extend(part);
+    }
+    assert_eq!(came, names);
+    let cause = "€".repeat(5000);
+    let packet = Reply::Closed { cause }.encode();
+    assert!(packet.len() < 2100 && Reply::decode(&packet).is_some());
+}
