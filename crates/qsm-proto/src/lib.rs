@@ -52,7 +52,7 @@ pub mod view;
 
 pub use config::{Config, ConfigError, Limits, Pace, Recovery};
 pub use endpoint::{Endpoint, Publication};
-pub use event::{Deliver, Delivery, Event, Events, PublishError};
+pub use event::{Deliver, Delivery, Event, Events, Miss, PublishError};
 pub use outbox::{Outbox, Reason, Transmit};
 pub use receive::{Datagram, Run};
 pub use sources::is_source_specific;

@@ -196,7 +196,9 @@ impl Endpoint {
             .collect();
         for range in lost {
             stream.lose(
-                (range, &region.history),
+                range,
+                &region.groups,
+                &region.history,
                 &mut self
                     .core
                     .inbox(now, (&region.backoff, region.history.size()), out),
@@ -372,7 +374,9 @@ impl Endpoint {
         if let Some(stream) = region.streams.get_mut(&sender) {
             for range in &ask.ranges {
                 stream.lose(
-                    (*range, &region.history),
+                    *range,
+                    &region.groups,
+                    &region.history,
                     &mut self
                         .core
                         .inbox(now, (&region.backoff, region.history.size()), out),

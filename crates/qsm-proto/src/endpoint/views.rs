@@ -14,7 +14,7 @@ use crate::region::{Leaving, Region, Settled};
 use crate::send::{SendConfig, SendStream};
 use crate::sources::is_source_specific;
 use crate::view::RegionView;
-use crate::{Deliver, Event, Instant};
+use crate::{Deliver, Event, Instant, Miss};
 
 /// How long a leaving node waits without any token before it trusts that no stream is unknown.
 const QUIET: core::time::Duration = core::time::Duration::from_millis(300);
@@ -109,7 +109,11 @@ impl Endpoint {
             } => self.settled(region, view, senders),
             Change::Dead { origin } => self.sender_died(now, origin),
             Change::BatchEnd => self.batch_end(now, out),
-            Change::Excluded => self.core.events.push(Event::Excluded),
+            Change::Excluded => {
+                self.core.events.push(Event::Excluded);
+                let incarnation = self.core.origin.incarnation;
+                out.miss(Miss::Life { incarnation });
+            }
             Change::Named { group, name } => {
                 // A publisher that is not confirmed is not told of all regions of the group.
                 self.routes

@@ -5,7 +5,7 @@ use core::time::Duration;
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 
-use qsm_wire::{Data, Hop, MemberIndex, Opening, SeqRange, StreamId, ViewNumber};
+use qsm_wire::{Data, GroupId, Hop, MemberIndex, Opening, SeqRange, StreamId, ViewNumber};
 
 use super::early::Early;
 use super::reassembly::Reassembly;
@@ -13,7 +13,7 @@ use super::{Asking, Datagram, Gap, Gaps, Inbox, Overtaken, Place, Store, Waiters
 use crate::history::{Duty, History};
 use crate::ranges::append_own;
 use crate::ring::Report;
-use crate::{Event, Instant, Stats};
+use crate::{Event, Instant, Miss, Stats};
 
 /// What became of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -380,8 +380,14 @@ impl ReceiveStream {
         }
     }
 
-    /// Gives up packets that exist nowhere. Returns how many that were.
-    pub fn lose(&mut self, (range, history): (SeqRange, &History), inbox: &mut Inbox<'_>) -> u64 {
+    /// Gives up packets of these groups that exist nowhere. Returns how many that were.
+    pub fn lose(
+        &mut self,
+        range: SeqRange,
+        groups: &[GroupId],
+        history: &History,
+        inbox: &mut Inbox<'_>,
+    ) -> u64 {
         // A leaving member helps others to recover what is not for itself.
         let end = history.left().and_then(|left| self.cut(left));
         let (mut lost, mut own) = (0, 0);
@@ -401,9 +407,15 @@ impl ReceiveStream {
         }
         if own > 0 {
             inbox.desk.stats.packets_lost += own;
-            inbox.desk.events.push(Event::LostPackets {
-                sender: self.id.origin,
-                packets: own,
+            let (sender, packets) = (self.id.origin, own);
+            inbox
+                .desk
+                .events
+                .push(Event::LostPackets { sender, packets });
+            inbox.desk.out.miss(Miss::Packets {
+                groups,
+                sender,
+                packets,
             });
         }
         lost

@@ -5,7 +5,7 @@ use qsm_wire::{Chunk, ChunkIter, Data, Origin, Part};
 use super::{ReceiveStream, Slot};
 use crate::history::{Duty, History};
 use crate::receive::{Desk, Inbox, Place, Run, Verdict};
-use crate::{Delivery, Event, Instant};
+use crate::{Delivery, Event, Instant, Miss};
 
 /// Bytes of kept packets delivered in one go. One repair may let a whole window go on: without a
 /// break nothing would be read meanwhile, and no token or request answered. Twice as much as is
@@ -142,6 +142,12 @@ fn deliver_message(sender: Origin, chunk: &Chunk<'_>, bytes: &[u8], desk: &mut D
             desk.stats.messages_lost += number - first;
             let (group, last) = (chunk.group, number - 1);
             desk.events.push(Event::Lost {
+                group,
+                sender,
+                first,
+                last,
+            });
+            desk.out.miss(Miss::Messages {
                 group,
                 sender,
                 first,
