@@ -58,7 +58,14 @@ const ARROWS: [(&str, &[&str]); 19] = [
 const EVERYWHERE: [&str; 1] = ["qsm-metrics"];
 
 /// Crates whose behaviour is a function of their inputs: no dependency could break that.
-const PURE: [&str; 6] = ["qsm-metrics", "qsm-wire", "qsm-proto", "qsm-gms", "qsm-testnet", "qsm-sim"];
+const PURE: [&str; 6] = [
+    "qsm-metrics",
+    "qsm-wire",
+    "qsm-proto",
+    "qsm-gms",
+    "qsm-testnet",
+    "qsm-sim",
+];
 /// The virtual network, which unit tests of all pure crates may use.
 const TESTNET: &str = "qsm-testnet";
 /// Foreign crates that only the edges may know.

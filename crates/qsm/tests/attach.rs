@@ -16,8 +16,7 @@ use qsm::attach::{
 use qsm::{CloseReason, Event, Message, Node, Overflow, RecvError, RequestError, SendError};
 
 fn attached_next(subscription: &Subscription) -> Message {
-    let message = subscription.recv_timeout(PATIENCE).unwrap();
-    message.expect("a message should have come")
+    common::message(subscription.recv_timeout(PATIENCE).unwrap())
 }
 
 fn expect(subscription: &Subscription, numbers: impl IntoIterator<Item = u64>, length: usize) {
@@ -159,7 +158,8 @@ fn a_packet_wakes_only_those_who_subscribe_to_its_group_and_each_once() {
         let tell = tell.clone();
         waiting.push(thread::spawn(move || {
             let mut buffer = Vec::new();
-            while let Ok(number) = subscription.recv_with(|message| {
+            while let Ok(number) = subscription.recv_with(|delivery| {
+                let message = delivery.message().expect("nothing is lost");
                 buffer.extend_from_slice(message.bytes);
                 message.number
             }) {
@@ -198,7 +198,8 @@ fn upcalls_run_in_the_attached_process_and_end_when_dropped() {
     let client = place.attach();
     let (tell, told) = channel();
     let upcalls = client
-        .subscribe_with(["x"], move |message| {
+        .subscribe_with(["x"], move |delivery| {
+            let message = delivery.message().expect("nothing is lost");
             tell.send((
                 message.group.to_owned(),
                 message.number,
@@ -240,19 +241,9 @@ fn a_slow_reader_is_told_how_much_it_missed_and_goes_on() {
     let engine = site.first("engine");
     let share = engine.share(place.path()).unwrap();
     let (client, subscription) = overfill(&place, &engine, Overflow::DropNewest);
-    let events = client.events();
     // 1032 bytes each.
     expect(&subscription, 1..=3, 1000);
-    let slow = wait_for(&events, |event| matches!(event, Event::SlowConsumer { .. }));
-    let Event::SlowConsumer {
-        groups,
-        dropped,
-        dropped_total,
-    } = slow
-    else {
-        unreachable!("waited for");
-    };
-    assert_eq!((&*groups[0], dropped, dropped_total), ("x", 17, 17));
+    common::expect_dropped(subscription.try_recv().unwrap(), 17);
     assert_eq!(subscription.try_recv().unwrap(), None);
     assert_eq!(
         (subscription.dropped(), subscription.queued_bytes()),

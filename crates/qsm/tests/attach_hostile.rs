@@ -32,7 +32,7 @@ struct Raw {
 impl Raw {
     fn connect(place: &Place) -> Self {
         let socket = LocalSocket::connect(&place.path()).unwrap();
-        socket.send(&hello(1)).unwrap();
+        socket.send(&hello(2)).unwrap();
         let (_, descriptors) = receive(&socket);
         let [memory, doorbell] = <[OwnedFd; 2]>::try_from(descriptors).unwrap();
         let words = HEADER_WORDS + ShareOptions::PUBLISH_RING_BYTES / 8;
@@ -125,7 +125,7 @@ impl Scene {
         let publisher = self.engine.publisher("calm").unwrap();
         publisher.send(&pattern(number, 99)).unwrap();
         let message = self.honest.1.recv_timeout(PATIENCE).unwrap();
-        let message = message.expect("the message should have come");
+        let message = common::message(message);
         assert_eq!(message.bytes(), pattern(number, 99));
     }
 }

@@ -10,7 +10,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Stdio};
 
-use common::{PATIENCE, Place, Site, expect_numbers, pattern, wait_for};
+use common::{PATIENCE, Place, Site, expect_numbers, message, pattern, wait_for};
 use qsm::attach::{Attached, ShareEvent};
 use qsm::{CloseReason, Event, RecvError, SendError};
 
@@ -94,7 +94,8 @@ fn echo(path: &Path) {
     let answers = engine.publisher("answer").unwrap();
     println!("role: ready");
     let mut next = 1;
-    while let Ok(message) = questions.recv() {
+    while let Ok(received) = questions.recv() {
+        let message = message(Some(received));
         if message.bytes() == b"end" {
             break;
         }
@@ -197,7 +198,10 @@ fn when_the_engine_is_killed_all_are_told_and_another_takes_its_place() {
     let publisher = client.publisher("x").unwrap();
     let events = client.events();
     publisher.send(b"still there").unwrap();
-    assert_eq!(subscription.recv().unwrap().bytes(), b"still there");
+    assert_eq!(
+        message(Some(subscription.recv().unwrap())).bytes(),
+        b"still there"
+    );
     process.kill();
     let cause = "its process has ended".to_owned();
     let reason = CloseReason::EngineGone { cause };
@@ -213,5 +217,8 @@ fn when_the_engine_is_killed_all_are_told_and_another_takes_its_place() {
     let client = place.attach();
     let subscription = client.subscribe(["x"]).unwrap();
     client.publisher("x").unwrap().send(b"again").unwrap();
-    assert_eq!(subscription.recv().unwrap().bytes(), b"again");
+    assert_eq!(
+        message(Some(subscription.recv().unwrap())).bytes(),
+        b"again"
+    );
 }

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use qsm::attach;
-use qsm::{Message, Node, RecvError, RequestError, SubscribeOptions, Subscription};
+use qsm::{Message, Node, Received, RecvError, RequestError, SubscribeOptions, Subscription};
 use qsm_console::after_help;
 use qsm_console::failure::{Code, Failure};
 use qsm_console::figures;
@@ -110,7 +110,7 @@ pub(crate) fn run(args: &SubArgs) -> Result<(), Failure> {
     // Everything received is written.
     member.shut_down(GOODBYE);
     outcome.and(written)?;
-    match notices.lost + dropped {
+    match notices.lost + notices.dropped.max(dropped) {
         0 => Ok(()),
         missing => Err(Failure::new(
             Code::Incomplete,
@@ -141,10 +141,16 @@ fn receive(
         let mut until = idle_at.map_or(look_at, |idle_at| idle_at.min(look_at));
         // After the first message only those that are there already: what has been taken is to
         // be written soon.
-        while let Some(message) = source.recv(until)? {
-            output.add(&message)?;
+        while let Some(received) = source.recv(until)? {
             last = Instant::now();
             until = last;
+            match received {
+                Received::Message(message) => output.add(&message)?,
+                missing => {
+                    notices.missing(&missing);
+                    continue;
+                }
+            }
             count += 1;
             if args.count == Some(count) {
                 return Ok(());
@@ -237,8 +243,8 @@ impl Source {
         })
     }
 
-    /// The next message, or `None` when none came until then.
-    fn recv(&mut self, until: Instant) -> Result<Option<Message>, RecvError> {
+    /// What comes next, or `None` when nothing came until then.
+    fn recv(&mut self, until: Instant) -> Result<Option<Received>, RecvError> {
         match &self.attached {
             None => self.fan.recv(until),
             Some(subscription) => {

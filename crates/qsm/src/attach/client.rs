@@ -18,7 +18,7 @@ use super::subscription::{Inbound, SubscribeOptions, Subscription, Upcalls};
 use super::tally::ClientRow;
 use crate::error::{CloseReason, RecvError, RequestError};
 use crate::handle::events::Events;
-use crate::handoff::message::Delivery;
+use crate::handoff::received::Delivery;
 
 /// How long entering groups may take: longer than the engine's own limit, which it answers with.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(120);
@@ -180,8 +180,8 @@ impl Attached {
         Ok(places.zip(names).map(publisher).collect())
     }
 
-    /// A reader of events from now on: losses in the groups of this process, subscriptions whose
-    /// reader is too slow, what happens to the engine's membership of the cluster, and the end.
+    /// A reader of events from now on: what happens to the engine's membership of the cluster, and
+    /// the end.
     #[must_use]
     pub fn events(&self) -> Events {
         let events = Events::new(1);

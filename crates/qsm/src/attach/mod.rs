@@ -55,6 +55,7 @@ mod line;
 mod link;
 mod options;
 mod publisher;
+mod record;
 mod requests;
 mod ring;
 mod session;

@@ -19,14 +19,14 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use qsm_wire::{Incarnation, NodeId, Origin};
+use qsm_wire::{Incarnation, NodeId};
 
 use crate::error::RequestError;
 use crate::event::Event;
 use crate::handoff::message::Overflow;
 
 /// Version of the handshake, the requests and the rings. Both sides must have the same.
-pub(super) const VERSION: u32 = 1;
+pub(super) const VERSION: u32 = 2;
 /// Longest packet. A socket takes at least four of them.
 pub(super) const PACKET_BYTES_MAX: usize = 48 << 10;
 /// Bytes of names in one packet.
@@ -365,12 +365,7 @@ impl Reply {
 pub(super) fn travels(event: &Event) -> bool {
     matches!(
         event,
-        Event::Admitted { .. }
-            | Event::Excluded
-            | Event::Lost { .. }
-            | Event::LostPackets { .. }
-            | Event::ServiceFound { .. }
-            | Event::ServiceLost
+        Event::Admitted { .. } | Event::Excluded | Event::ServiceFound { .. } | Event::ServiceLost
     )
 }
 
@@ -379,20 +374,8 @@ fn encode_event(event: &Event) -> Writer {
     match event {
         Event::Admitted { incarnation } => packet.u32(1).u32(incarnation.0),
         Event::Excluded => packet.u32(2),
-        Event::Lost {
-            group,
-            sender,
-            first,
-            last,
-        } => packet
-            .u32(3)
-            .origin(*sender)
-            .u64(*first)
-            .u64(*last)
-            .cut(group),
-        Event::LostPackets { sender, packets } => packet.u32(4).origin(*sender).u64(*packets),
-        Event::ServiceFound { address } => packet.u32(5).cut(&address.to_string()),
-        Event::ServiceLost => packet.u32(6),
+        Event::ServiceFound { address } => packet.u32(3).cut(&address.to_string()),
+        Event::ServiceLost => packet.u32(4),
         // See `travels`.
         _ => packet.u32(0),
     }
@@ -404,23 +387,10 @@ fn decode_event(rest: &mut Rest<'_>) -> Option<Event> {
             incarnation: Incarnation(rest.u32()?),
         },
         2 => Event::Excluded,
-        3 => {
-            let (sender, first, last) = (rest.origin()?, rest.u64()?, rest.u64()?);
-            Event::Lost {
-                group: Arc::from(rest.text()?),
-                sender,
-                first,
-                last,
-            }
-        }
-        4 => Event::LostPackets {
-            sender: rest.origin()?,
-            packets: rest.u64()?,
-        },
-        5 => Event::ServiceFound {
+        3 => Event::ServiceFound {
             address: rest.text()?.parse::<SocketAddr>().ok()?,
         },
-        6 => Event::ServiceLost,
+        4 => Event::ServiceLost,
         _ => return None,
     })
 }
@@ -463,10 +433,6 @@ impl Writer {
 
     fn duration(self, value: Duration) -> Self {
         self.u64(u64::try_from(value.as_nanos()).unwrap_or(u64::MAX))
-    }
-
-    fn origin(self, origin: Origin) -> Self {
-        self.u64(origin.node.0).u32(origin.incarnation.0)
     }
 
     /// A text, cut where it is longer than any that is of use.
@@ -513,13 +479,6 @@ impl<'a> Rest<'a> {
         self.u64().map(Duration::from_nanos)
     }
 
-    fn origin(&mut self) -> Option<Origin> {
-        Some(Origin {
-            node: NodeId(self.u64()?),
-            incarnation: Incarnation(self.u32()?),
-        })
-    }
-
     fn text(&mut self) -> Option<&'a str> {
         let length = usize::from(u16::from_le_bytes(self.take()?));
         let (text, rest) = self.0.split_at_checked(length)?;
@@ -560,10 +519,6 @@ mod tests {
     }
 
     fn replies() -> Vec<Reply> {
-        let sender = Origin {
-            node: NodeId(5),
-            incarnation: Incarnation(6),
-        };
         let failed = |error| Reply::Failed { id: 1, error };
         let mut replies = vec![
             Reply::Welcome {
@@ -596,13 +551,6 @@ mod tests {
         let events = [
             Event::Admitted { incarnation },
             Event::Excluded,
-            Event::Lost {
-                group: "g".into(),
-                sender,
-                first: 1,
-                last: 9,
-            },
-            Event::LostPackets { sender, packets: 3 },
             Event::ServiceFound {
                 address: "[fd00::1]:7".parse().unwrap(),
             },

@@ -185,11 +185,12 @@ impl<const EXTRA: usize> Writer<EXTRA> {
         self.tail
     }
 
-    /// Tells the reader of one more record that found no room.
+    /// Tells the reader of one more record that found no room. A reader that sees it sees all
+    /// records written before.
     pub(super) fn drop_one(&mut self) {
         self.dropped += 1;
         let header = self.place.header(DROPPED);
-        header.store(self.dropped, Ordering::Relaxed);
+        header.store(self.dropped, Ordering::Release);
     }
 
     pub(super) fn dropped(&self) -> u64 {
@@ -313,7 +314,7 @@ impl<const EXTRA: usize> Reader<EXTRA> {
 
     /// Records that found no room, as the writer says.
     pub(super) fn dropped(&self) -> u64 {
-        self.place.header(DROPPED).load(Ordering::Relaxed)
+        self.place.header(DROPPED).load(Ordering::Acquire)
     }
 
     /// The writer has ended it; what is there can still be read.

@@ -146,13 +146,6 @@ impl Session {
         row.count(&self.tally)
     }
 
-    /// Whether the process subscribes to the group.
-    pub(super) fn hears(&self, group: &str) -> bool {
-        let table = self.table();
-        let mut names = table.subscriptions.values().flat_map(|held| &*held.names);
-        names.any(|name| **name == *group)
-    }
-
     fn control(self: &Arc<Self>) {
         let mut packet = vec![0; PACKET_BYTES_MAX];
         let mut names = Vec::new();

@@ -337,7 +337,7 @@ impl Hall {
         Ok(session)
     }
 
-    /// Tells those concerned what happens to the node, until it ends.
+    /// Tells all processes what happens to the node, until it ends.
     fn herald(&self, events: Events) {
         for event in events {
             if let Event::Closed { reason } = &event {
@@ -350,12 +350,8 @@ impl Hall {
             let packet = Reply::Event(event.clone()).encode();
             let sessions: Vec<_> = self.guests().sessions.values().cloned().collect();
             for session in sessions {
-                let concerned = match &event {
-                    Event::Lost { group, .. } => session.hears(group),
-                    _ => true,
-                };
                 // It never waits for a process that does not read.
-                if concerned && session.line.socket.try_send(&packet).is_err() {
+                if session.line.socket.try_send(&packet).is_err() {
                     session.tally.events_dropped.add(1);
                 }
             }

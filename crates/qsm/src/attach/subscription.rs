@@ -7,18 +7,15 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use qsm_net::SharedMemory;
-use qsm_wire::{GroupId, Incarnation, NodeId, Origin};
 
 use super::link::{Link, lock};
+use super::record::Read;
 use super::requests::{EXTRA, Request};
 use super::ring::{Reader, memory_words, readers_bell};
 use crate::error::{CloseReason, RecvError, RequestError};
-use crate::event::Event;
-use crate::handoff::message::{Delivery, Message, Overflow};
+use crate::handoff::message::{Message, MessageRef, Overflow};
+use crate::handoff::received::{Delivery, Dropped, Received};
 use crate::shard::CORES_MAX;
-
-/// How often one subscription's drops are told.
-const SLOW_INTERVAL: Duration = Duration::from_secs(1);
 
 /// How a subscription of an attached process queues.
 ///
@@ -75,10 +72,55 @@ pub(super) struct Inbound {
 struct Reading {
     /// One for each core thread that has some of the groups.
     readers: Vec<Reader<EXTRA>>,
+    /// How many dropped records each has told of.
+    told_dropped: Vec<u64>,
     /// Whose turn it is.
     turn: usize,
-    told_dropped: u64,
-    tell_again: Option<Instant>,
+}
+
+/// What was taken out of a ring.
+enum Taken<'a> {
+    Message(&'a Arc<str>, MessageRef<'a>),
+    Notice(Received),
+}
+
+impl Reading {
+    /// Takes what comes next in one of the rings.
+    fn take<T>(
+        &mut self,
+        at: usize,
+        names: &[Arc<str>],
+        use_it: &mut impl FnMut(Taken<'_>) -> T,
+    ) -> Result<Option<T>, RecvError> {
+        let (reader, told) = (&mut self.readers[at], &mut self.told_dropped[at]);
+        let mut dropped = |total: u64| {
+            let messages = total.saturating_sub(*told);
+            *told = total.max(*told);
+            (messages > 0).then_some(Received::Dropped(Dropped { messages }))
+        };
+        while let Some(record) = reader.next().map_err(|_| strange())? {
+            let notice = match Read::of(record, names).ok_or_else(strange)? {
+                Read::Message(name, message) => {
+                    return Ok(Some(use_it(Taken::Message(name, message))));
+                }
+                Read::Lost(lost) => Some(Received::Lost(lost)),
+                Read::LostPackets(lost) => Some(Received::LostPackets(lost)),
+                Read::Away(away) => Some(Received::Away(away)),
+                Read::Dropped(total) => dropped(total),
+            };
+            if let Some(notice) = notice {
+                return Ok(Some(use_it(Taken::Notice(notice))));
+            }
+        }
+        // The record of these is not written before the next one. They lie behind all that was
+        // there, if nothing has come since they were counted.
+        let total = reader.dropped();
+        let notice = match reader.is_empty() && !reader.is_over() {
+            true => dropped(total),
+            false => None,
+        };
+        Ok(notice.map(|notice| use_it(Taken::Notice(notice))))
+    }
 }
 
 impl Inbound {
@@ -100,9 +142,8 @@ impl Inbound {
         let reader = |number| Reader::new(Arc::clone(&memory), number, capacity);
         let reading = Reading {
             readers: (0..rings).map(reader).collect(),
+            told_dropped: vec![0; rings],
             turn: 0,
-            told_dropped: 0,
-            tell_again: None,
         };
         Ok(Arc::new(Self {
             memory,
@@ -117,11 +158,11 @@ impl Inbound {
         readers_bell(&self.memory).ring();
     }
 
-    /// Takes the next message, if one is there, or says why none will come.
+    /// Takes what comes next, if it is there, or says why nothing will come.
     fn take<T>(
         &self,
         link: &Link,
-        mut use_it: impl FnMut(&Arc<str>, Delivery<'_>) -> T,
+        mut use_it: impl FnMut(Taken<'_>) -> T,
     ) -> Result<Option<T>, RecvError> {
         // Read first: what was there before the end must still come out.
         let closed = link.closed();
@@ -129,34 +170,14 @@ impl Inbound {
             return Err(RecvError::Closed(CloseReason::ShutDown));
         }
         let mut reading = lock(&self.reading);
-        self.tell_slow(&mut reading, link);
         let over = reading.readers.iter().any(Reader::is_over);
         let (count, first) = (reading.readers.len(), reading.turn);
         for step in 0..count {
             let at = (first + step) % count;
             reading.turn = at + 1;
-            let Ok(record) = reading.readers[at].next() else {
-                return Err(strange());
-            };
-            let Some(record) = record else {
-                continue;
-            };
-            let [group, node, number] = record.extra;
-            let Some(name) = self.names.get(record.tag as usize) else {
-                return Err(strange());
-            };
-            let delivery = Delivery {
-                group: name,
-                // Both halves were 32 bits long.
-                group_id: GroupId(group as u32),
-                sender: Origin {
-                    node: NodeId(node),
-                    incarnation: Incarnation((group >> 32) as u32),
-                },
-                number,
-                bytes: record.bytes,
-            };
-            return Ok(Some(use_it(name, delivery)));
+            if let Some(taken) = reading.take(at, &self.names, &mut use_it)? {
+                return Ok(Some(taken));
+            }
         }
         match (over, closed) {
             (true, _) => Err(RecvError::Overflow),
@@ -165,35 +186,16 @@ impl Inbound {
         }
     }
 
-    /// Takes the next message, waiting for it.
+    /// Takes what comes next, waiting for it.
     fn wait<T>(
         &self,
         link: &Link,
         deadline: Option<Instant>,
-        mut use_it: impl FnMut(&Arc<str>, Delivery<'_>) -> T,
+        mut use_it: impl FnMut(Taken<'_>) -> T,
     ) -> Result<Option<T>, RecvError> {
         let attempt = || self.take(link, &mut use_it).transpose();
         let waited = readers_bell(&self.memory).wait(deadline, attempt);
         waited.transpose()
-    }
-
-    /// Tells of drops, at most once in a while.
-    fn tell_slow(&self, reading: &mut Reading, link: &Link) {
-        let dropped_total = reading.readers.iter().map(Reader::dropped).sum();
-        if dropped_total <= reading.told_dropped {
-            return;
-        }
-        let now = Instant::now();
-        if reading.tell_again.is_some_and(|at| now < at) {
-            return;
-        }
-        link.tell_event(&Event::SlowConsumer {
-            groups: Arc::clone(&self.names),
-            dropped: dropped_total - reading.told_dropped,
-            dropped_total,
-        });
-        reading.told_dropped = dropped_total;
-        reading.tell_again = now.checked_add(SLOW_INTERVAL);
     }
 }
 
@@ -206,7 +208,7 @@ fn strange() -> RecvError {
 /// Messages of some groups, read right out of the memory that the engine writes them to. Made by
 /// [`Attached::subscribe`](super::Attached::subscribe); dropping it leaves the groups.
 ///
-/// It can be read from several threads; each message goes to one of them.
+/// It can be read from several threads; each message, and each notice, goes to one of them.
 pub struct Subscription {
     link: Arc<Link>,
     key: u32,
@@ -225,54 +227,51 @@ impl Subscription {
         Ok(Self { link, key, inbound })
     }
 
-    /// Waits for the next message.
+    /// Waits for what comes next: a message, or what is missing before it.
     ///
     /// # Errors
-    /// [`RecvError`], after all queued messages were taken, when no more will come.
-    pub fn recv(&self) -> Result<Message, RecvError> {
+    /// [`RecvError`], after everything queued was taken, when no more will come.
+    pub fn recv(&self) -> Result<Received, RecvError> {
         loop {
-            // Without a deadline a wait ends with a message or an error.
-            if let Some(message) = self.inbound.wait(&self.link, None, own)? {
-                return Ok(message);
+            // Without a deadline a wait ends with something or an error.
+            if let Some(received) = self.inbound.wait(&self.link, None, own)? {
+                return Ok(received);
             }
         }
     }
 
-    /// Waits for the next message at most this long; `None` when none came.
+    /// As [`Subscription::recv`], at most this long; `None` when nothing came.
     ///
     /// # Errors
     /// As [`Subscription::recv`].
-    pub fn recv_timeout(&self, timeout: Duration) -> Result<Option<Message>, RecvError> {
+    pub fn recv_timeout(&self, timeout: Duration) -> Result<Option<Received>, RecvError> {
         let deadline = Instant::now().checked_add(timeout);
         self.inbound.wait(&self.link, deadline, own)
     }
 
-    /// The next message, or `None` when none is there.
+    /// As [`Subscription::recv`], without waiting; `None` when nothing is there.
     ///
     /// # Errors
     /// As [`Subscription::recv`].
-    pub fn try_recv(&self) -> Result<Option<Message>, RecvError> {
+    pub fn try_recv(&self) -> Result<Option<Received>, RecvError> {
         self.inbound.take(&self.link, own)
     }
 
-    /// Waits for the next message and lends it, without copying it into an allocation of its own.
+    /// Waits for what comes next and lends it, without copying a message into an allocation of its
+    /// own.
     ///
     /// # Errors
     /// As [`Subscription::recv`].
     pub fn recv_with<T>(&self, mut use_it: impl FnMut(Delivery<'_>) -> T) -> Result<T, RecvError> {
         loop {
-            let taken = self
-                .inbound
-                .wait(&self.link, None, |_, message| use_it(message))?;
-            if let Some(result) = taken {
+            let lend = |taken: Taken<'_>| match &taken {
+                Taken::Message(_, message) => use_it(Delivery::Message(*message)),
+                Taken::Notice(notice) => use_it(Delivery::from(notice)),
+            };
+            if let Some(result) = self.inbound.wait(&self.link, None, lend)? {
                 return Ok(result);
             }
         }
-    }
-
-    /// Waits for messages until the subscription ends.
-    pub fn iter(&self) -> impl Iterator<Item = Message> {
-        std::iter::from_fn(|| self.recv().ok())
     }
 
     /// The groups subscribed.
@@ -310,13 +309,16 @@ impl Drop for Subscription {
     }
 }
 
-fn own(name: &Arc<str>, message: Delivery<'_>) -> Message {
-    Message {
-        group: Arc::clone(name),
-        group_id: message.group_id,
-        sender: message.sender,
-        number: message.number,
-        bytes: message.bytes.to_vec(),
+fn own(taken: Taken<'_>) -> Received {
+    match taken {
+        Taken::Notice(notice) => notice,
+        Taken::Message(name, message) => Received::Message(Message {
+            group: Arc::clone(name),
+            group_id: message.group_id,
+            sender: message.sender,
+            number: message.number,
+            bytes: message.bytes.to_vec(),
+        }),
     }
 }
 
@@ -360,5 +362,107 @@ impl Drop for Upcalls {
     fn drop(&mut self) {
         self.inbound.left.store(true, Ordering::Relaxed);
         self.inbound.wake();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::VecDeque;
+
+    use qsm_net::LocalSocket;
+    use qsm_wire::{GroupId, Incarnation, Origin};
+
+    use super::super::line::Line;
+    use super::super::ring::Writer;
+    use super::super::sink::RingSink;
+    use super::*;
+    use crate::handoff::received::{Away, Lost, LostPackets};
+    use crate::handoff::sink::ForeignQueue;
+
+    /// A ring of 4 KiB, both ends.
+    fn ring() -> (RingSink, Arc<Inbound>) {
+        const WORDS: usize = 512;
+        let names: Arc<[Arc<str>]> = Arc::new([Arc::from("x"), Arc::from("y")]);
+        let (memory, descriptor) = SharedMemory::create(memory_words(1, WORDS)).unwrap();
+        let memory = Arc::new(memory);
+        let (socket, doorbell) = LocalSocket::pair().unwrap();
+        let line = Arc::new(Line::new(socket, doorbell));
+        let ring = (&memory, Writer::new(Arc::clone(&memory), 0, WORDS));
+        let sink = RingSink::new(&names, ring, Overflow::DropNewest, &line, &Arc::default());
+        let inbound = Inbound::open(names.to_vec(), vec![descriptor], (1, WORDS as u64));
+        (sink, inbound.unwrap())
+    }
+
+    fn offer(sink: &mut RingSink, number: u64) -> bool {
+        let message = MessageRef {
+            group: "y",
+            group_id: GroupId(1),
+            sender: Origin::default(),
+            number,
+            bytes: &[7; 1000],
+        };
+        sink.offer(message).kept
+    }
+
+    fn lost(first: u64, last: u64) -> Received {
+        Received::Lost(Lost::new("y", Origin::default(), first, last))
+    }
+
+    fn next(inbound: &Inbound) -> Option<Received> {
+        let mut reading = lock(&inbound.reading);
+        reading.take(0, &inbound.names, &mut own).unwrap()
+    }
+
+    fn rest(inbound: &Inbound) -> VecDeque<Received> {
+        std::iter::from_fn(|| next(inbound)).collect()
+    }
+
+    fn number(received: Option<Received>) -> u64 {
+        received.and_then(Received::into_message).unwrap().number()
+    }
+
+    #[test]
+    fn what_is_missing_comes_in_its_place_also_when_the_ring_was_full() {
+        let (mut sink, inbound) = ring();
+        sink.tell(lost(1, 2));
+        assert!(sink.catch_up());
+        for number in 3..=5 {
+            assert!(offer(&mut sink, number));
+        }
+        assert!(!offer(&mut sink, 6) && !offer(&mut sink, 7));
+        sink.tell(lost(8, 9));
+        let packets = Received::LostPackets(LostPackets {
+            sender: Origin::default(),
+            packets: 3,
+        });
+        sink.tell(packets.clone());
+        let away = Received::Away(Away {
+            incarnation: Incarnation(2),
+        });
+        sink.tell(away.clone());
+        assert_eq!(next(&inbound), Some(lost(1, 2)));
+        assert_eq!(number(next(&inbound)), 3);
+        // There is room for what is missing, and one more.
+        assert!(offer(&mut sink, 10));
+        assert!(!offer(&mut sink, 11));
+        assert_eq!(number(next(&inbound)), 4);
+        assert_eq!(number(next(&inbound)), 5);
+        let dropped = |messages| Received::Dropped(Dropped { messages });
+        let told = [
+            next(&inbound),
+            next(&inbound),
+            next(&inbound),
+            next(&inbound),
+        ];
+        assert_eq!(
+            told.map(Option::unwrap),
+            [dropped(2), lost(8, 9), packets, away]
+        );
+        assert_eq!(number(next(&inbound)), 10);
+        // Nothing was written after it, and it is told all the same, once.
+        assert_eq!(rest(&inbound), [dropped(1)]);
+        assert!(offer(&mut sink, 12));
+        assert_eq!(number(next(&inbound)), 12);
+        assert_eq!(rest(&inbound), []);
     }
 }

@@ -15,7 +15,7 @@ use crate::handle::publisher::Publisher;
 use crate::handle::subscription::{Membership, SubscribeOptions, Subscription, Upcalls};
 use crate::handoff::command::{Command, Rows, Subscribe};
 use crate::handoff::mailbox::Mailbox;
-use crate::handoff::message::Delivery;
+use crate::handoff::received::Delivery;
 use crate::handoff::reply::Answer;
 use crate::handoff::sink::Sink;
 use crate::report::CoreReport;
@@ -99,11 +99,12 @@ impl Node {
         Ok(Subscription {
             mailbox,
             membership,
+            ended: false,
         })
     }
 
-    /// As [`Node::subscribe`], but each message is handed to `upcall` on the core thread, at the
-    /// moment it is delivered, and without being copied (R128).
+    /// As [`Node::subscribe`], but each message, and what is missing before it, is handed to
+    /// `upcall` on the core thread, at the moment it is delivered, and without being copied.
     ///
     /// The upcall must be short: while it runs, this node neither receives, sends nor
     /// acknowledges. It must not panic; if it does, the node ends with

@@ -21,7 +21,10 @@ use std::thread::{self, Thread};
 use std::time::Duration;
 
 use qsm::attach::{Attached, Share, ShareEvent, ShareOptions};
-use qsm::{Builder, Embedded, Event, Events, Message, Node, Service, ServiceBuilder, Subscription};
+use qsm::{
+    Builder, Embedded, Event, Events, Message, Node, Received, Service, ServiceBuilder,
+    Subscription,
+};
 
 /// Far above what any test needs; a test that meets it has failed.
 pub const PATIENCE: Duration = Duration::from_secs(60);
@@ -84,8 +87,22 @@ pub fn admitted(builder: Builder) -> Node {
 }
 
 pub fn next(subscription: &Subscription) -> Message {
-    let message = subscription.recv_timeout(PATIENCE).unwrap();
-    message.expect("a message should have come")
+    message(subscription.recv_timeout(PATIENCE).unwrap())
+}
+
+pub fn message(received: Option<Received>) -> Message {
+    match received.expect("a message should have come") {
+        Received::Message(message) => message,
+        missing => panic!("{missing}"),
+    }
+}
+
+/// So many messages of a subscription's own queue.
+pub fn expect_dropped(received: Option<Received>, expected: u64) {
+    match received {
+        Some(Received::Dropped(dropped)) => assert_eq!(dropped.messages, expected),
+        other => panic!("{other:?}"),
+    }
 }
 
 /// Takes the next messages and checks that they are these numbers, with content made by
