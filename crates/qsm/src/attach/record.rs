@@ -19,6 +19,9 @@ use crate::handoff::received::{Away, Lost, LostPackets};
 const PLACE_BITS: u32 = 28;
 const PLACE: u32 = (1 << PLACE_BITS) - 1;
 
+/// Most that a notice takes in a ring, bytes.
+pub(super) const NOTICE_BYTES: usize = (2 + EXTRA) * size_of::<u64>();
+
 const MESSAGE: u32 = 0;
 const LOST: u32 = 1;
 const LOST_PACKETS: u32 = 2;

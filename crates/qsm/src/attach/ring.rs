@@ -185,6 +185,12 @@ impl<const EXTRA: usize> Writer<EXTRA> {
         self.tail
     }
 
+    /// Whether a record of so many bytes would find room now; also if it never does.
+    pub(super) fn has_room(&mut self, bytes: usize) -> bool {
+        let words = words_for(EXTRA, bytes);
+        words > self.place.capacity || self.fits(words).unwrap_or(true)
+    }
+
     /// Tells the reader of one more record that found no room. A reader that sees it sees all
     /// records written before.
     pub(super) fn drop_one(&mut self) {

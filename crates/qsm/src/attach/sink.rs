@@ -85,6 +85,13 @@ impl RingSink {
         Some(place)
     }
 
+    /// For this message behind all notices: each of them written as soon as it fits, there would be
+    /// one for each message dropped.
+    fn has_room(&mut self, message: &[u8]) -> bool {
+        let notices = self.notices.len() * record::NOTICE_BYTES;
+        self.writer.has_room(message.len() + notices)
+    }
+
     fn write(&mut self, record: &record::Written, bytes: &[u8]) -> Written {
         let written = self.writer.write(record.tag, record.extra, bytes);
         written.unwrap_or_else(|_: Nonsense| {
@@ -115,7 +122,7 @@ impl ForeignQueue for RingSink {
         let Some(place) = self.place(&message).filter(|_| !self.over) else {
             return offered;
         };
-        let fits = self.notices.is_empty() || self.catch_up();
+        let fits = self.notices.is_empty() || (self.has_room(message.bytes) && self.catch_up());
         let record = record::Written::message(place, &message);
         if fits && self.write(&record, message.bytes) == Written::Yes {
             self.tally.delivered.add(1);

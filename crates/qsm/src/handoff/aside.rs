@@ -94,6 +94,10 @@ impl<T: Item> Notices<T> {
         self.0.is_empty()
     }
 
+    pub(crate) fn len(&self) -> usize {
+        self.0.len()
+    }
+
     fn join(&mut self, mut notice: T) {
         for earlier in self.0.iter_mut().rev() {
             match earlier.join(notice) {
