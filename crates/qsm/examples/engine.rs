@@ -12,7 +12,6 @@ use std::sync::mpsc::{Sender, channel};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
-use qsm::attach::Attached;
 use qsm::{Builder, Delivery, Embedded, Node};
 
 type Outcome<T> = Result<T, Box<dyn Error>>;
@@ -110,7 +109,7 @@ fn read_by_node(cluster: &str) -> Outcome<()> {
 }
 
 fn read_attached(path: &str) -> Outcome<()> {
-    let engine = Attached::connect(path)?;
+    let engine = Node::attach(path)?;
     let (ended, end) = channel();
     let upcalls = engine.subscribe_with(["load"], timed(ended))?;
     let before = ready()?;

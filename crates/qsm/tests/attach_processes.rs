@@ -11,8 +11,8 @@ use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Stdio};
 
 use common::{PATIENCE, Place, Site, expect_numbers, message, pattern, wait_for};
-use qsm::attach::{Attached, ShareEvent};
-use qsm::{CloseReason, Event, RecvError, SendError};
+use qsm::attach::ShareEvent;
+use qsm::{CloseReason, Event, Node, RecvError, SendError};
 
 const ROLE: &str = "QSM_TEST_ROLE";
 const SIGKILL: i32 = 9;
@@ -89,7 +89,7 @@ fn serve(path: &Path) {
 
 /// Sends what comes to `ask` on to `answer`, checked, until `end`.
 fn echo(path: &Path) {
-    let engine = Attached::connect(path).unwrap();
+    let engine = Node::attach(path).unwrap();
     let questions = engine.subscribe(["ask"]).unwrap();
     let answers = engine.publisher("answer").unwrap();
     println!("role: ready");
@@ -117,7 +117,7 @@ fn question(number: u64) -> Vec<u8> {
 
 /// Publishes to what it subscribes to, without end.
 fn flood(path: &Path) {
-    let engine = Attached::connect(path).unwrap();
+    let engine = Node::attach(path).unwrap();
     let _unread = engine.subscribe(["flood"]).unwrap();
     let publisher = engine.publisher("flood").unwrap();
     println!("role: ready");

@@ -8,7 +8,6 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use qsm::attach;
 use qsm::{Message, Node, Received, RecvError, RequestError, SubscribeOptions, Subscription};
 use qsm_console::after_help;
 use qsm_console::failure::{Code, Failure};
@@ -19,7 +18,7 @@ use qsm_console::stop::Stop;
 
 use crate::fan::Fan;
 use crate::group_hashes::GroupHashes;
-use crate::member::Member;
+use crate::node;
 use crate::pattern::Patterns;
 use crate::record::{Format, Record};
 use crate::store::Store;
@@ -97,18 +96,18 @@ pub(crate) fn run(args: &SubArgs) -> Result<(), Failure> {
     let patterns = Patterns::parse(&args.groups)?;
     let mut output = Output::new(args)?;
     let stop = Stop::on_signals()?;
-    let member = Member::start(&args.node, &args.attach)?;
-    let mut notices = Notices::new(member.events(), args.node.network.verbose);
-    let mut source = Source::new(&member, patterns, args)?;
+    let node = node::start(&args.node, &args.attach)?;
+    let mut notices = Notices::new(node.events(), args.node.network.verbose);
+    let mut source = Source::new(&node, patterns, args)?;
     let outcome = receive(args, &mut source, &mut output, &mut notices, &stop);
     let written = output.finish();
     notices.drain();
     let dropped = source.dropped();
     if args.node.network.verbose {
-        member.report();
+        node::report(&node);
     }
     // Everything received is written.
-    member.shut_down(GOODBYE);
+    node::shut_down(&node, GOODBYE);
     outcome.and(written)?;
     match notices.lost + notices.dropped.max(dropped) {
         0 => Ok(()),
@@ -177,44 +176,12 @@ fn end_idle(args: &SubArgs, count: u64) -> Result<(), Failure> {
 /// The subscriptions: those of names at once, those of prefixes as groups appear.
 struct Source {
     fan: Fan,
-    /// Instead of the fan.
-    attached: Option<attach::Subscription>,
     fresh: Option<Receiver<Result<Subscription, Failure>>>,
     _until: SyncSender<()>,
 }
 
 impl Source {
-    fn new(member: &Member, patterns: Patterns, args: &SubArgs) -> Result<Self, Failure> {
-        match member {
-            Member::Node(node) => Self::of_node(node, patterns, args),
-            Member::Attached(engine) => Self::of_engine(engine, &patterns, args),
-        }
-    }
-
-    fn of_engine(
-        engine: &attach::Attached,
-        patterns: &Patterns,
-        args: &SubArgs,
-    ) -> Result<Self, Failure> {
-        if let Some(prefix) = patterns.prefixes.first() {
-            return Err(Failure::usage(
-                format!("an engine does not look for groups: {prefix}*"),
-                "name the groups, or subscribe without --attach",
-            ));
-        }
-        let mut options = attach::SubscribeOptions::default();
-        if let Some(bytes) = args.queue {
-            options = options.ring_bytes(bytes);
-        }
-        Ok(Self {
-            fan: Fan::new(),
-            attached: Some(engine.subscribe_queued(&patterns.names, options)?),
-            fresh: None,
-            _until: sync_channel(1).0,
-        })
-    }
-
-    fn of_node(node: &Node, patterns: Patterns, args: &SubArgs) -> Result<Self, Failure> {
+    fn new(node: &Node, patterns: Patterns, args: &SubArgs) -> Result<Self, Failure> {
         let mut options = SubscribeOptions::default();
         if let Some(bytes) = args.queue {
             options = options.capacity_bytes(bytes);
@@ -237,7 +204,6 @@ impl Source {
         }
         Ok(Self {
             fan,
-            attached: None,
             fresh,
             _until: until,
         })
@@ -245,18 +211,12 @@ impl Source {
 
     /// What comes next, or `None` when nothing came until then.
     fn recv(&mut self, until: Instant) -> Result<Option<Received>, RecvError> {
-        match &self.attached {
-            None => self.fan.recv(until),
-            Some(subscription) => {
-                subscription.recv_timeout(until.saturating_duration_since(Instant::now()))
-            }
-        }
+        self.fan.recv(until)
     }
 
     /// Messages dropped because this program was too slow.
     fn dropped(&self) -> u64 {
-        let attached = self.attached.as_ref().map(attach::Subscription::dropped);
-        self.fan.dropped() + attached.unwrap_or(0)
+        self.fan.dropped()
     }
 
     fn update(&mut self) -> Result<(), Failure> {

@@ -19,8 +19,10 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use qsm_wire::membership::QueryKind;
 use qsm_wire::{Incarnation, NodeId};
 
+use super::rows;
 use crate::error::RequestError;
 use crate::event::Event;
 use crate::handoff::message::Overflow;
@@ -82,6 +84,11 @@ pub(super) enum Request {
     Stats {
         id: u32,
     },
+    /// A list of the cluster.
+    Query {
+        id: u32,
+        kind: QueryKind,
+    },
 }
 
 /// To an attached process.
@@ -114,6 +121,12 @@ pub(super) enum Reply {
         id: u32,
         values: Vec<u64>,
     },
+    /// With the memory that holds them.
+    Rows {
+        id: u32,
+        /// Its capacity.
+        words: u64,
+    },
     Failed {
         id: u32,
         error: Failed,
@@ -140,7 +153,7 @@ impl From<RequestError> for Failed {
             },
             RequestError::Timeout { after, .. } => Self::Timeout { after },
             RequestError::Refused { reason } => Self::Refused { reason },
-            RequestError::OnCoreThread => Self::Refused {
+            RequestError::OnCoreThread | RequestError::NotAttached { .. } => Self::Refused {
                 reason: error.to_string(),
             },
         }
@@ -170,6 +183,7 @@ const UNSUBSCRIBE: u8 = 5;
 const FLUSH: u8 = 6;
 const MEMBERS: u8 = 7;
 const STATS: u8 = 8;
+const QUERY: u8 = 9;
 const WELCOME: u8 = 65;
 const DONE: u8 = 66;
 const SUBSCRIBED: u8 = 67;
@@ -178,6 +192,7 @@ const COUNTERS: u8 = 69;
 const FAILED: u8 = 70;
 const EVENT: u8 = 71;
 const CLOSED: u8 = 72;
+const ROWS: u8 = 73;
 
 impl Request {
     pub(super) fn encode(&self) -> Vec<u8> {
@@ -220,6 +235,7 @@ impl Request {
                 packet.duration(*timeout).0
             }
             Self::Stats { id } => Writer::new(STATS).u32(*id).0,
+            Self::Query { id, kind } => Writer::new(QUERY).u32(*id).u32(rows::code(*kind)).0,
         }
     }
 
@@ -258,6 +274,10 @@ impl Request {
                 timeout: rest.duration()?,
             },
             STATS => Self::Stats { id: rest.u32()? },
+            QUERY => Self::Query {
+                id: rest.u32()?,
+                kind: rows::kind(rest.u32()?)?,
+            },
             _ => return None,
         };
         rest.0.is_empty().then_some(request)
@@ -297,6 +317,7 @@ impl Reply {
                     })
                     .0
             }
+            Self::Rows { id, words } => Writer::new(ROWS).u32(*id).u64(*words).0,
             Self::Failed { id, error } => {
                 let packet = Writer::new(FAILED).u32(*id);
                 match error {
@@ -336,6 +357,10 @@ impl Reply {
                 let values = std::iter::from_fn(|| rest.u64()).collect();
                 Self::Stats { id, values }
             }
+            ROWS => Self::Rows {
+                id: rest.u32()?,
+                words: rest.u64()?,
+            },
             FAILED => Self::Failed {
                 id: rest.u32()?,
                 error: match rest.u32()? {
@@ -515,6 +540,10 @@ mod tests {
                 timeout,
             },
             Request::Stats { id },
+            Request::Query {
+                id: 7,
+                kind: QueryKind::Regions,
+            },
         ]
     }
 
@@ -545,6 +574,7 @@ mod tests {
             failed(Failed::Timeout {
                 after: Duration::from_secs(3),
             }),
+            Reply::Rows { id: 9, words: 64 },
             Reply::Closed { cause: "z".into() },
         ];
         let incarnation = Incarnation(8);

@@ -1,10 +1,11 @@
 use core::fmt;
+use core::task::{Context, Poll};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use qsm_net::SharedMemory;
 
@@ -12,53 +13,11 @@ use super::link::{Link, lock};
 use super::record::Read;
 use super::requests::{EXTRA, Request};
 use super::ring::{Reader, memory_words, readers_bell};
+use super::watch::{Sleep, Watch};
 use crate::error::{CloseReason, RecvError, RequestError};
-use crate::handoff::message::{Message, MessageRef, Overflow};
+use crate::handoff::message::{Message, MessageRef};
 use crate::handoff::received::{Delivery, Dropped, Received};
 use crate::shard::CORES_MAX;
-
-/// How a subscription of an attached process queues.
-///
-/// ```
-/// use qsm::Overflow;
-/// use qsm::attach::SubscribeOptions;
-///
-/// let options = SubscribeOptions::default()
-///     .ring_bytes(1 << 20)
-///     .overflow(Overflow::Disconnect);
-/// # let _ = options;
-/// ```
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct SubscribeOptions {
-    /// `None`: what the engine gives without being asked.
-    pub(super) ring_bytes: Option<usize>,
-    pub(super) overflow: Overflow,
-}
-
-impl SubscribeOptions {
-    /// Default of [`SubscribeOptions::ring_bytes`], if the engine gives as much. A message takes its length and 32 bytes, so
-    /// that it holds about 30,000 of 100 bytes.
-    pub const RING_BYTES: usize = 4 << 20;
-
-    /// Bytes that wait to be read; rounded up to a power of two. A message longer than the ring
-    /// is dropped. The engine gives at most
-    /// [`ring_bytes_max`](super::ShareOptions::ring_bytes_max). Where groups lie on several core
-    /// threads of the engine, each has its share.
-    #[must_use]
-    pub fn ring_bytes(mut self, bytes: usize) -> Self {
-        self.ring_bytes = Some(bytes);
-        self
-    }
-
-    /// What happens when the ring is full: [`Overflow::DropNewest`], the default, or
-    /// [`Overflow::Disconnect`]. [`Overflow::DropOldest`] is refused: what lies in the ring belongs
-    /// to the reader.
-    #[must_use]
-    pub fn overflow(mut self, overflow: Overflow) -> Self {
-        self.overflow = overflow;
-        self
-    }
-}
 
 /// The reading side of a subscription's rings.
 pub(super) struct Inbound {
@@ -85,6 +44,14 @@ enum Taken<'a> {
 }
 
 impl Reading {
+    /// Something can be taken, or the end is there.
+    fn has_more(&self) -> bool {
+        let mut readers = self.readers.iter().zip(&self.told_dropped);
+        readers.any(|(reader, told)| {
+            !reader.is_empty() || reader.is_over() || reader.dropped() > *told
+        })
+    }
+
     /// Takes what comes next in one of the rings.
     fn take<T>(
         &mut self,
@@ -153,9 +120,24 @@ impl Inbound {
         }))
     }
 
-    /// Lets those who wait look again.
-    pub(super) fn wake(&self) {
+    /// Nothing more is wanted.
+    fn leave(&self) {
+        self.left.store(true, Ordering::Relaxed);
         readers_bell(&self.memory).ring();
+    }
+
+    /// For the thread that sleeps in place of tasks.
+    fn sleep_for_more(inbound: &Arc<Self>, link: &Arc<Link>) -> Sleep {
+        let (inbound, link) = (Arc::clone(inbound), Arc::clone(link));
+        Box::new(move || {
+            let changed = || {
+                let over = inbound.left.load(Ordering::Relaxed) || link.closed().is_some();
+                (over || lock(&inbound.reading).has_more()).then_some(over)
+            };
+            // Without a deadline a wait ends only with a result.
+            let over = readers_bell(&inbound.memory).wait(None, changed);
+            over.unwrap_or(true)
+        })
     }
 
     /// Takes what comes next, if it is there, or says why nothing will come.
@@ -205,17 +187,16 @@ fn strange() -> RecvError {
     })
 }
 
-/// Messages of some groups, read right out of the memory that the engine writes them to. Made by
-/// [`Attached::subscribe`](super::Attached::subscribe); dropping it leaves the groups.
-///
-/// It can be read from several threads; each message, and each notice, goes to one of them.
-pub struct Subscription {
+/// Messages of some groups, read right out of the memory that the engine writes them to. Dropping
+/// it leaves the groups.
+pub(crate) struct AttachedSubscription {
     link: Arc<Link>,
     key: u32,
     pub(super) inbound: Arc<Inbound>,
+    tasks: Watch,
 }
 
-impl Subscription {
+impl AttachedSubscription {
     /// Leaves again if the memory could not be mapped.
     pub(super) fn new(
         link: &Arc<Link>,
@@ -224,45 +205,31 @@ impl Subscription {
     ) -> Result<Self, RequestError> {
         let inbound = inbound.inspect_err(|_| link.tell(&Request::Unsubscribe { key }))?;
         let link = Arc::clone(link);
-        Ok(Self { link, key, inbound })
+        Ok(Self {
+            link,
+            key,
+            inbound,
+            tasks: Watch::default(),
+        })
     }
 
-    /// Waits for what comes next: a message, or what is missing before it.
-    ///
-    /// # Errors
-    /// [`RecvError`], after everything queued was taken, when no more will come.
-    pub fn recv(&self) -> Result<Received, RecvError> {
-        loop {
-            // Without a deadline a wait ends with something or an error.
-            if let Some(received) = self.inbound.wait(&self.link, None, own)? {
-                return Ok(received);
-            }
-        }
-    }
-
-    /// As [`Subscription::recv`], at most this long; `None` when nothing came.
-    ///
-    /// # Errors
-    /// As [`Subscription::recv`].
-    pub fn recv_timeout(&self, timeout: Duration) -> Result<Option<Received>, RecvError> {
-        let deadline = Instant::now().checked_add(timeout);
+    pub(crate) fn wait(&self, deadline: Option<Instant>) -> Result<Option<Received>, RecvError> {
         self.inbound.wait(&self.link, deadline, own)
     }
 
-    /// As [`Subscription::recv`], without waiting; `None` when nothing is there.
-    ///
-    /// # Errors
-    /// As [`Subscription::recv`].
-    pub fn try_recv(&self) -> Result<Option<Received>, RecvError> {
+    pub(crate) fn try_recv(&self) -> Result<Option<Received>, RecvError> {
         self.inbound.take(&self.link, own)
+    }
+
+    pub(crate) fn poll_recv(&self, context: &Context<'_>) -> Poll<Result<Received, RecvError>> {
+        let attempt = || self.try_recv().transpose();
+        let sleep = || Inbound::sleep_for_more(&self.inbound, &self.link);
+        self.tasks.poll(context, attempt, sleep)
     }
 
     /// Waits for what comes next and lends it, without copying a message into an allocation of its
     /// own.
-    ///
-    /// # Errors
-    /// As [`Subscription::recv`].
-    pub fn recv_with<T>(&self, mut use_it: impl FnMut(Delivery<'_>) -> T) -> Result<T, RecvError> {
+    fn recv_with<T>(&self, mut use_it: impl FnMut(Delivery<'_>) -> T) -> Result<T, RecvError> {
         loop {
             let lend = |taken: Taken<'_>| match &taken {
                 Taken::Message(_, message) => use_it(Delivery::Message(*message)),
@@ -274,37 +241,33 @@ impl Subscription {
         }
     }
 
-    /// The groups subscribed.
-    pub fn groups(&self) -> impl Iterator<Item = &str> {
-        self.inbound.names.iter().map(|name| &**name)
+    pub(crate) fn names(&self) -> &[Arc<str>] {
+        &self.inbound.names
     }
 
-    /// Bytes that wait to be read, what each message takes beside its length included.
-    #[must_use]
-    pub fn queued_bytes(&self) -> usize {
+    pub(crate) fn queued_bytes(&self) -> usize {
         let reading = lock(&self.inbound.reading);
         reading.readers.iter().map(Reader::queued_bytes).sum()
     }
 
-    /// Messages that found no room in the ring.
-    #[must_use]
-    pub fn dropped(&self) -> u64 {
+    pub(crate) fn dropped(&self) -> u64 {
         let reading = lock(&self.inbound.reading);
         reading.readers.iter().map(Reader::dropped).sum()
     }
 }
 
-impl fmt::Debug for Subscription {
+impl fmt::Debug for AttachedSubscription {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Subscription")
+        f.debug_struct("AttachedSubscription")
             .field("groups", &self.inbound.names)
             .field("link", &self.link)
             .finish_non_exhaustive()
     }
 }
 
-impl Drop for Subscription {
+impl Drop for AttachedSubscription {
     fn drop(&mut self) {
+        self.inbound.leave();
         self.link.tell(&Request::Unsubscribe { key: self.key });
     }
 }
@@ -322,17 +285,16 @@ fn own(taken: Taken<'_>) -> Received {
     }
 }
 
-/// Upcalls for some groups; made by
-/// [`Attached::subscribe_with`](super::Attached::subscribe_with). Dropping it leaves the groups;
-/// an upcall that runs at that moment runs to its end.
-pub struct Upcalls {
+/// Upcalls for some groups, on a thread of this process. Dropping it leaves the groups; an upcall
+/// that runs at that moment runs to its end.
+pub(crate) struct AttachedUpcalls {
     inbound: Arc<Inbound>,
 }
 
-impl Upcalls {
+impl AttachedUpcalls {
     /// Runs until this is dropped, or no more messages will come.
     pub(super) fn start(
-        subscription: Subscription,
+        subscription: AttachedSubscription,
         mut upcall: impl FnMut(Delivery<'_>) + Send + 'static,
     ) -> Result<Self, RequestError> {
         let inbound = Arc::clone(&subscription.inbound);
@@ -344,24 +306,22 @@ impl Upcalls {
         Ok(Self { inbound })
     }
 
-    /// The groups subscribed.
-    pub fn groups(&self) -> impl Iterator<Item = &str> {
-        self.inbound.names.iter().map(|name| &**name)
+    pub(crate) fn names(&self) -> &[Arc<str>] {
+        &self.inbound.names
     }
 }
 
-impl fmt::Debug for Upcalls {
+impl fmt::Debug for AttachedUpcalls {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Upcalls")
+        f.debug_struct("AttachedUpcalls")
             .field("groups", &self.inbound.names)
             .finish_non_exhaustive()
     }
 }
 
-impl Drop for Upcalls {
+impl Drop for AttachedUpcalls {
     fn drop(&mut self) {
-        self.inbound.left.store(true, Ordering::Relaxed);
-        self.inbound.wake();
+        self.inbound.leave();
     }
 }
 
@@ -376,6 +336,7 @@ mod tests {
     use super::super::ring::Writer;
     use super::super::sink::RingSink;
     use super::*;
+    use crate::handoff::message::Overflow;
     use crate::handoff::received::{Away, Lost, LostPackets};
     use crate::handoff::sink::ForeignQueue;
 

@@ -1,17 +1,15 @@
 use core::fmt;
 use core::pin::Pin;
 use core::task::{Context, Poll};
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures_core::Stream;
 
+use crate::attach::subscription::{AttachedSubscription, AttachedUpcalls};
 use crate::error::{CloseReason, RecvError};
-use crate::handoff::command::Command;
-use crate::handoff::mailbox::Mailbox;
+use crate::handle::own::{Membership, OwnSubscription};
 use crate::handoff::message::{Capacity, Message, Overflow};
 use crate::handoff::received::Received;
-use crate::handoff::shared::Shared;
 
 /// How a subscription queues.
 ///
@@ -26,7 +24,9 @@ use crate::handoff::shared::Shared;
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SubscribeOptions {
-    pub(crate) capacity: Capacity,
+    messages: usize,
+    /// `None`: the default, or what the engine gives.
+    pub(crate) bytes: Option<usize>,
     pub(crate) overflow: Overflow,
 }
 
@@ -41,19 +41,33 @@ impl SubscribeOptions {
     /// ([`Builder::cores`](crate::Builder::cores)), each has its share of this.
     #[must_use]
     pub fn capacity_messages(mut self, messages: usize) -> Self {
-        self.capacity.messages = messages.max(1);
+        self.messages = messages.max(1);
         self
     }
 
     /// Most bytes that wait to be read, shared in the same way. A larger message is taken when the
     /// queue is empty.
+    ///
+    /// Attached, this is the ring, rounded up to a power of two, and the number of messages has no
+    /// limit. A message takes its length and 32 bytes; one that is longer than the ring is dropped.
+    /// The engine gives 4 MiB if not asked, at most
+    /// [`ring_bytes_max`](crate::attach::ShareOptions::ring_bytes_max).
     #[must_use]
     pub fn capacity_bytes(mut self, bytes: usize) -> Self {
-        self.capacity.bytes = bytes;
+        self.bytes = Some(bytes);
         self
     }
 
-    /// What happens beyond.
+    /// Of a queue in this process.
+    pub(crate) fn capacity(&self) -> Capacity {
+        Capacity {
+            messages: self.messages,
+            bytes: self.bytes.unwrap_or(Self::CAPACITY_BYTES),
+        }
+    }
+
+    /// What happens beyond. Attached, [`Overflow::DropOldest`] is refused: what lies in the ring
+    /// belongs to the reader.
     #[must_use]
     pub fn overflow(mut self, overflow: Overflow) -> Self {
         self.overflow = overflow;
@@ -63,27 +77,10 @@ impl SubscribeOptions {
 
 impl Default for SubscribeOptions {
     fn default() -> Self {
-        let messages = Self::CAPACITY_MESSAGES;
-        let bytes = Self::CAPACITY_BYTES;
         Self {
-            capacity: Capacity { messages, bytes },
+            messages: Self::CAPACITY_MESSAGES,
+            bytes: None,
             overflow: Overflow::default(),
-        }
-    }
-}
-
-/// What a subscription and an upcall have in common: leaving when dropped.
-#[derive(Debug)]
-pub(crate) struct Membership {
-    /// The cores that have the groups, and the number of the subscription at each.
-    pub(crate) places: Vec<(Arc<Shared>, u64)>,
-    pub(crate) names: Box<[Arc<str>]>,
-}
-
-impl Drop for Membership {
-    fn drop(&mut self) {
-        for (shared, key) in &self.places {
-            shared.tell(Command::Unsubscribe { key: *key });
         }
     }
 }
@@ -102,10 +99,16 @@ impl Drop for Membership {
 /// tasks.
 #[derive(Debug)]
 pub struct Subscription {
-    pub(crate) mailbox: Mailbox<Received>,
-    pub(crate) membership: Membership,
+    pub(crate) back: SubscriptionBack,
     /// The stream has told the end.
     pub(crate) ended: bool,
+}
+
+/// Where it is queued.
+#[derive(Debug)]
+pub(crate) enum SubscriptionBack {
+    Own(OwnSubscription),
+    Attached(AttachedSubscription),
 }
 
 impl Subscription {
@@ -116,7 +119,7 @@ impl Subscription {
     pub fn recv(&self) -> Result<Received, RecvError> {
         loop {
             // Without a deadline a wait ends with something or an error.
-            if let Some(received) = self.mailbox.recv(None)? {
+            if let Some(received) = self.wait(None)? {
                 return Ok(received);
             }
         }
@@ -127,7 +130,7 @@ impl Subscription {
     /// # Errors
     /// As [`Subscription::recv`].
     pub fn recv_timeout(&self, timeout: Duration) -> Result<Option<Received>, RecvError> {
-        self.mailbox.recv(Instant::now().checked_add(timeout))
+        self.wait(Instant::now().checked_add(timeout))
     }
 
     /// As [`Subscription::recv`], without waiting; `None` when nothing is there.
@@ -135,7 +138,10 @@ impl Subscription {
     /// # Errors
     /// As [`Subscription::recv`].
     pub fn try_recv(&self) -> Result<Option<Received>, RecvError> {
-        self.mailbox.try_recv()
+        match &self.back {
+            SubscriptionBack::Own(own) => own.mailbox.try_recv(),
+            SubscriptionBack::Attached(attached) => attached.try_recv(),
+        }
     }
 
     /// Waits for messages, for those to whom anything missing is an error:
@@ -165,25 +171,45 @@ impl Subscription {
 
     /// The groups subscribed.
     pub fn groups(&self) -> impl Iterator<Item = &str> {
-        self.membership.names.iter().map(|name| &**name)
+        let names = match &self.back {
+            SubscriptionBack::Own(own) => &*own.membership.names,
+            SubscriptionBack::Attached(attached) => attached.names(),
+        };
+        names.iter().map(|name| &**name)
     }
 
-    /// Messages that wait to be read.
+    /// Messages that wait to be read; attached, see [`Subscription::queued_bytes`].
     #[must_use]
     pub fn queued(&self) -> usize {
-        self.mailbox.messages()
+        match &self.back {
+            SubscriptionBack::Own(own) => own.mailbox.messages(),
+            SubscriptionBack::Attached(attached) => usize::from(attached.queued_bytes() > 0),
+        }
+    }
+
+    /// Their bytes; attached, what each takes beside its length included.
+    #[must_use]
+    pub fn queued_bytes(&self) -> usize {
+        match &self.back {
+            SubscriptionBack::Own(own) => own.mailbox.bytes(),
+            SubscriptionBack::Attached(attached) => attached.queued_bytes(),
+        }
     }
 
     /// Messages dropped because the queue was full.
     #[must_use]
     pub fn dropped(&self) -> u64 {
-        self.mailbox.dropped()
+        match &self.back {
+            SubscriptionBack::Own(own) => own.mailbox.dropped(),
+            SubscriptionBack::Attached(attached) => attached.dropped(),
+        }
     }
-}
 
-impl Drop for Subscription {
-    fn drop(&mut self) {
-        self.mailbox.leave();
+    fn wait(&self, deadline: Option<Instant>) -> Result<Option<Received>, RecvError> {
+        match &self.back {
+            SubscriptionBack::Own(own) => own.mailbox.recv(deadline),
+            SubscriptionBack::Attached(attached) => attached.wait(deadline),
+        }
     }
 }
 
@@ -274,7 +300,10 @@ impl Stream for Subscription {
         if self.ended {
             return Poll::Ready(None);
         }
-        let received = self.mailbox.poll_recv(context);
+        let received = match &self.back {
+            SubscriptionBack::Own(own) => own.mailbox.poll_recv(context),
+            SubscriptionBack::Attached(attached) => attached.poll_recv(context),
+        };
         self.ended = matches!(received, Poll::Ready(Err(_)));
         received.map(Some)
     }
@@ -285,12 +314,32 @@ impl Stream for Subscription {
 /// at that moment runs to its end, and a few more may follow before the core thread has heard.
 #[derive(Debug)]
 pub struct Upcalls {
-    pub(crate) membership: Membership,
+    back: UpcallsBack,
+}
+
+#[derive(Debug)]
+enum UpcallsBack {
+    Own(Membership),
+    Attached(AttachedUpcalls),
 }
 
 impl Upcalls {
+    pub(crate) fn own(membership: Membership) -> Self {
+        let back = UpcallsBack::Own(membership);
+        Self { back }
+    }
+
+    pub(crate) fn attached(upcalls: AttachedUpcalls) -> Self {
+        let back = UpcallsBack::Attached(upcalls);
+        Self { back }
+    }
+
     /// The groups subscribed.
     pub fn groups(&self) -> impl Iterator<Item = &str> {
-        self.membership.names.iter().map(|name| &**name)
+        let names = match &self.back {
+            UpcallsBack::Own(membership) => &*membership.names,
+            UpcallsBack::Attached(upcalls) => upcalls.names(),
+        };
+        names.iter().map(|name| &**name)
     }
 }

@@ -75,6 +75,10 @@ impl<T: Item> Mailbox<T> {
         self.inboxes.iter().map(|inbox| inbox.messages()).sum()
     }
 
+    pub(crate) fn bytes(&self) -> usize {
+        self.inboxes.iter().map(|inbox| inbox.bytes()).sum()
+    }
+
     pub(crate) fn dropped(&self) -> u64 {
         self.inboxes.iter().map(|inbox| inbox.dropped()).sum()
     }

@@ -20,7 +20,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
 use std::time::Duration;
 
-use qsm::attach::{Attached, Share, ShareEvent, ShareOptions};
+use qsm::attach::{Share, ShareEvent, ShareOptions};
 use qsm::{
     Builder, Embedded, Event, Events, Message, Node, Received, Service, ServiceBuilder,
     Subscription,
@@ -170,8 +170,8 @@ impl Place {
         (engine.share_with(options).unwrap(), told)
     }
 
-    pub fn attach(&self) -> Attached {
-        Attached::connect(self.path()).unwrap()
+    pub fn attach(&self) -> Node {
+        Node::attach(self.path()).unwrap()
     }
 }
 
