@@ -7,7 +7,7 @@ use std::pin::Pin;
 
 use common::{PATIENCE, Place, Site, block_on, expect_numbers, message, next, pattern};
 use futures_core::Stream;
-use qsm::{Node, Pull, RequestError, Subscription};
+use qsm::{Node, Pull, RequestError, SubscribeOptions, Subscription};
 
 fn stream_next(subscription: &mut Subscription) -> qsm::Message {
     let mut pinned = Pin::new(subscription);
@@ -17,7 +17,9 @@ fn stream_next(subscription: &mut Subscription) -> qsm::Message {
 
 /// What every node can do, with a subscription and a publisher of its own.
 fn exercise(node: &Node, group: &str) {
-    let mut subscription = node.subscribe([group]).unwrap();
+    // All of it has room, however slow this thread is.
+    let options = SubscribeOptions::default().capacity_bytes(16 << 20);
+    let mut subscription = node.subscribe_queued([group], options).unwrap();
     let publisher = node.publisher(group).unwrap();
     publisher.send(b"one").unwrap();
     assert_eq!(next(&subscription).bytes(), b"one");
