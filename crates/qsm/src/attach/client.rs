@@ -18,8 +18,7 @@ use super::subscription::{AttachedSubscription, AttachedUpcalls, Inbound};
 use super::tally::ClientRow;
 use crate::error::{CloseReason, RecvError, RequestError};
 use crate::handle::events::Events;
-use crate::handle::node::FLUSHING;
-use crate::handoff::command::Rows;
+use crate::handoff::command::{FLUSHING, Rows};
 use crate::handoff::message::Overflow;
 use crate::handoff::received::Delivery;
 

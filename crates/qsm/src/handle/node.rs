@@ -22,10 +22,6 @@ use crate::report::CoreReport;
 use crate::runtime::core::{probe, start};
 use crate::snapshot::Snapshot;
 
-/// What a flush waits for, and the remedy.
-pub(crate) const FLUSHING: &str = "waiting for all receivers to have everything; allow more time, \
-                                   or find out which receiver is slow";
-
 /// A member of a cluster: a handle of the core thread, or the core threads
 /// ([`Builder::cores`]), that do all its work.
 ///

@@ -11,9 +11,8 @@ use qsm_wire::membership::QueryKind;
 
 use crate::error::{CloseReason, RecvError, RequestError};
 use crate::handle::events::Events;
-use crate::handle::node::FLUSHING;
 use crate::handle::own_publisher::OwnPublisher;
-use crate::handoff::command::{Command, Rows, Subscribe};
+use crate::handoff::command::{Command, FLUSHING, Rows, Subscribe};
 use crate::handoff::mailbox::Mailbox;
 use crate::handoff::message::{Capacity, Overflow};
 use crate::handoff::received::{Delivery, Received};

@@ -187,7 +187,7 @@ impl Routes {
                     sender,
                     first,
                     last,
-                } => self.lose(group, sender, (first, last)),
+                } => self.lose(group, sender, first, last),
             }
         }
     }
@@ -260,7 +260,7 @@ impl Routes {
     }
 
     /// These messages will not come.
-    fn lose(&mut self, group: GroupId, sender: Origin, (first, last): (u64, u64)) {
+    fn lose(&mut self, group: GroupId, sender: Origin, first: u64, last: u64) {
         let Some(Some(bound)) = self.table.get(index(group)) else {
             return self.stash(|| Stashed::Lost {
                 group,
@@ -439,7 +439,7 @@ impl Deliver for Routes {
                 sender,
                 first,
                 last,
-            } => self.lose(group, sender, (first, last)),
+            } => self.lose(group, sender, first, last),
             Miss::Packets {
                 groups,
                 sender,
