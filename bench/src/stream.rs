@@ -174,6 +174,10 @@ fn checker(tally: Arc<Tally>) -> impl FnMut(qsm::Delivery<'_>) + Send + 'static 
     let mut next: Vec<u64> = Vec::new();
     let (mut messages, mut wrong) = (0, 0);
     move |delivery| {
+        // One that is lost is missed when the next one is checked.
+        let Some(delivery) = delivery.message() else {
+            return;
+        };
         let group = delivery.group_id.0 as usize;
         if group >= next.len() {
             next.resize(group + 1, 1);

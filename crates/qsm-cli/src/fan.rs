@@ -7,7 +7,7 @@ use std::thread::{self, Thread};
 use std::time::Instant;
 
 use futures_core::Stream;
-use qsm::{Message, RecvError, Subscription};
+use qsm::{Received, RecvError, Subscription};
 
 /// Subscriptions that take turns. To be used on the thread that made it.
 #[derive(Debug)]
@@ -42,14 +42,14 @@ impl Fan {
         self.subscriptions.push(subscription);
     }
 
-    /// The next message, or `None` when none came until then.
+    /// What comes next, or `None` when nothing came until then.
     ///
     /// # Errors
     /// A subscription has ended.
-    pub(crate) fn recv(&mut self, until: Instant) -> Result<Option<Message>, RecvError> {
+    pub(crate) fn recv(&mut self, until: Instant) -> Result<Option<Received>, RecvError> {
         loop {
-            if let Some(message) = self.poll()? {
-                return Ok(Some(message));
+            if let Some(received) = self.poll()? {
+                return Ok(Some(received));
             }
             let left = until.saturating_duration_since(Instant::now());
             if left.is_zero() {
@@ -59,10 +59,12 @@ impl Fan {
         }
     }
 
-    /// Messages that wait to be read.
+    /// Messages that wait to be read, and their bytes.
     #[must_use]
-    pub(crate) fn queued(&self) -> usize {
-        self.subscriptions.iter().map(Subscription::queued).sum()
+    pub(crate) fn queued(&self) -> (usize, usize) {
+        let messages = self.subscriptions.iter().map(Subscription::queued);
+        let bytes = self.subscriptions.iter().map(Subscription::queued_bytes);
+        (messages.sum(), bytes.sum())
     }
 
     /// Messages dropped because this program was too slow.
@@ -71,19 +73,19 @@ impl Fan {
         self.subscriptions.iter().map(Subscription::dropped).sum()
     }
 
-    /// The next message, or `None`, and then this thread is unparked when one comes.
-    fn poll(&mut self) -> Result<Option<Message>, RecvError> {
+    /// What comes next, or `None`, and then this thread is unparked when something comes.
+    fn poll(&mut self) -> Result<Option<Received>, RecvError> {
         let count = self.subscriptions.len();
         let mut context = Context::from_waker(&self.waker);
         for step in 0..count {
             let at = (self.turn + step) % count;
             let subscription = &mut self.subscriptions[at];
             match Pin::new(&mut *subscription).poll_next(&mut context) {
-                Poll::Ready(Some(message)) => {
+                Poll::Ready(Some(received)) => {
                     self.turn = at + 1;
-                    return Ok(Some(message));
+                    return received.map(Some);
                 }
-                // It has ended, and says why.
+                // It has ended, and has said why.
                 Poll::Ready(None) => return subscription.try_recv(),
                 Poll::Pending => {}
             }

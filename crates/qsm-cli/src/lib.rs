@@ -15,7 +15,7 @@ mod commands;
 mod fan;
 mod frames;
 mod group_hashes;
-mod member;
+mod node;
 mod pattern;
 mod record;
 mod spool;

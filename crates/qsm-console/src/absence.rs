@@ -28,6 +28,8 @@ pub struct Absences {
     spans: Vec<(SystemTime, Option<SystemTime>)>,
     /// What was received before the last exclusion has not all been read.
     settling: bool,
+    /// A subscription has told of the last exclusion: what it tells next came after that.
+    returned: bool,
     /// A message has come since the last look.
     fresh: bool,
     heard_at: SystemTime,
@@ -47,6 +49,7 @@ impl Absences {
             unheard: Pairs::new(),
             spans: Vec::new(),
             settling: false,
+            returned: false,
             fresh: false,
             heard_at: now,
             looked_at: now,
@@ -82,7 +85,7 @@ impl Absences {
     }
 
     /// It is exactly known what was missed of this sender in this group.
-    pub fn resolve(&mut self, sender: Origin, group: &str) {
+    fn resolve(&mut self, sender: Origin, group: &str) {
         if let Some(groups) = self.unheard.get_mut(&sender) {
             groups.remove(group);
             if groups.is_empty() {
@@ -116,6 +119,20 @@ impl Absences {
         self.pairs = 0;
         self.recent = None;
         self.settling = true;
+        self.returned = false;
+    }
+
+    /// A subscription tells, in its order, that the node was excluded.
+    pub fn returned(&mut self) {
+        self.returned = true;
+    }
+
+    /// A subscription tells exactly what is missing of this sender in this group. What it tells
+    /// of the time before an exclusion says nothing about that.
+    pub fn lost(&mut self, sender: Origin, group: &str) {
+        if self.returned || !self.settling {
+            self.resolve(sender, group);
+        }
     }
 
     /// It is back.
@@ -211,6 +228,29 @@ mod tests {
         );
         absences.note(origin(2), "a");
         assert!(told(&absences).contains("not heard before"), "{absences:?}");
+    }
+
+    #[test]
+    fn a_loss_told_after_the_exclusion_says_what_was_missed_and_one_before_does_not() {
+        let mut absences = Absences::new(at(0));
+        absences.note(origin(1), "a");
+        absences.begin(at(10));
+        absences.end(at(20));
+        absences.lost(origin(1), "a");
+        assert!(
+            told(&absences).contains("of sender 1.1 sent"),
+            "{absences:?}"
+        );
+        absences.returned();
+        absences.lost(origin(1), "a");
+        assert!(told(&absences).contains("not heard before"), "{absences:?}");
+        absences.note(origin(1), "a");
+        absences.begin(at(30));
+        absences.lost(origin(1), "a");
+        assert!(
+            told(&absences).contains("of sender 1.1 sent"),
+            "{absences:?}"
+        );
     }
 
     #[test]

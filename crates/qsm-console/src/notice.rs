@@ -1,23 +1,31 @@
 //! What happens to a node, as lines on stderr.
 
-use std::time::SystemTime;
+use std::time::{Duration, Instant, SystemTime};
 
-use qsm::{Event, Events, UnconfirmedCause};
+use qsm::{Event, Events, Received, UnconfirmedCause};
 
 use crate::absence::Absences;
 use crate::table::printable;
 
-/// Reads the events of a node, writes those that matter, and counts losses.
+/// How often drops of one's own are told.
+const SLOW: Duration = Duration::from_secs(1);
+
+/// Reads the events of a node, writes those that matter, and counts what its subscriptions miss.
 #[derive(Debug)]
 pub struct Notices {
     events: Events,
     verbose: bool,
-    /// Messages lost, as far as known.
+    /// Messages lost, as far as known; of lost packets, packets.
     pub lost: u64,
     /// Messages of this node that nobody was left to have.
     pub unheard: u64,
     /// When the node was excluded, and whose messages it may have missed.
     pub absences: Absences,
+    /// Messages that were not read in time, as far as told.
+    pub dropped: u64,
+    /// Of these, not written yet.
+    unsaid: u64,
+    say_again: Option<Instant>,
 }
 
 impl Notices {
@@ -30,20 +38,57 @@ impl Notices {
             lost: 0,
             unheard: 0,
             absences: Absences::new(SystemTime::now()),
+            dropped: 0,
+            unsaid: 0,
+            say_again: None,
         }
+    }
+
+    /// Writes and counts what a subscription says is missing.
+    pub fn missing(&mut self, missing: &Received) {
+        match missing {
+            Received::Dropped(dropped) => {
+                self.dropped += dropped.messages;
+                self.unsaid += dropped.messages;
+                self.say_dropped();
+            }
+            other => {
+                match other {
+                    Received::Lost(lost) => self.absences.lost(lost.sender, &lost.group),
+                    Received::Away(_) => self.absences.returned(),
+                    _ => {}
+                }
+                self.lost += other.missing();
+                if let Some(line) = loss(other) {
+                    eprintln!("qsm: {line}");
+                }
+            }
+        }
+    }
+
+    fn say_dropped(&mut self) {
+        let now = Instant::now();
+        if self.unsaid == 0 || self.say_again.is_some_and(|at| now < at) {
+            return;
+        }
+        eprintln!(
+            "qsm: SLOW: {} messages dropped because they were not read in time, {} in all",
+            self.unsaid, self.dropped
+        );
+        self.unsaid = 0;
+        self.say_again = now.checked_add(SLOW);
     }
 
     /// Writes what has happened since the last call.
     pub fn drain(&mut self) {
+        self.say_dropped();
         let now = SystemTime::now();
         self.absences.look(now);
         while let Ok(Some(event)) = self.events.try_recv() {
-            self.lost += lost(&event);
             self.unheard += unheard(&event);
             match &event {
                 Event::Excluded => self.absences.begin(now),
                 Event::Admitted { .. } => self.absences.end(now),
-                Event::Lost { group, sender, .. } => self.absences.resolve(*sender, group),
                 _ => {}
             }
             if let Some((trouble, line)) = describe(&event)
@@ -55,12 +100,19 @@ impl Notices {
     }
 }
 
-/// Messages, or packets where messages are not known, that this event says are lost.
-fn lost(event: &Event) -> u64 {
-    match event {
-        Event::Lost { first, last, .. } => last.saturating_sub(*first) + 1,
-        Event::LostPackets { packets, .. } => *packets,
-        _ => 0,
+/// A line about messages that are lost. Of a node that was away its events have told.
+#[must_use]
+pub fn loss(missing: &Received) -> Option<String> {
+    match missing {
+        Received::Lost(lost) => Some(format!(
+            "LOST: group {} sender {} messages {}..={}",
+            printable(&lost.group),
+            lost.sender,
+            lost.first,
+            lost.last
+        )),
+        Received::LostPackets(lost) => Some(format!("LOST: {lost}")),
+        _ => None,
     }
 }
 
@@ -80,26 +132,6 @@ fn describe(event: &Event) -> Option<(bool, String)> {
     let trouble = |line: String| Some((true, line));
     let news = |line: String| Some((false, line));
     match event {
-        Event::Lost {
-            group,
-            sender,
-            first,
-            last,
-        } => trouble(format!(
-            "LOST: group {} sender {sender} messages {first}..={last}",
-            printable(group)
-        )),
-        Event::LostPackets { sender, packets } => trouble(format!(
-            "LOST: {packets} packets of sender {sender}, which has died"
-        )),
-        Event::SlowConsumer {
-            dropped,
-            dropped_total,
-            ..
-        } => trouble(format!(
-            "SLOW: {dropped} messages dropped because they were not read in time, \
-             {dropped_total} in all"
-        )),
         Event::NotListening { address, reason } => {
             trouble(format!("cannot receive {address}: {reason}"))
         }
@@ -137,21 +169,16 @@ fn describe(event: &Event) -> Option<(bool, String)> {
 
 #[cfg(test)]
 mod tests {
-    use qsm::Origin;
+    use qsm::{Lost, Origin};
 
     use super::*;
 
     #[test]
-    fn losses_are_trouble_and_counted() {
-        let event = Event::Lost {
-            group: "a\nb".into(),
-            sender: Origin::default(),
-            first: 3,
-            last: 5,
-        };
-        assert_eq!(lost(&event), 3);
+    fn losses_are_told_and_counted() {
+        let lost = Received::Lost(Lost::new("a\nb", Origin::default(), 3, 5));
+        assert_eq!(lost.missing(), 3);
         let line = "LOST: group a\\nb sender 0.0 messages 3..=5".to_owned();
-        assert_eq!(describe(&event), Some((true, line)));
+        assert_eq!(loss(&lost), Some(line));
     }
 
     #[test]
@@ -161,7 +188,6 @@ mod tests {
             view: qsm::ViewNumber(2),
             members: 3,
         };
-        assert_eq!(lost(&event), 0);
         assert!(matches!(describe(&event), Some((false, _))));
     }
 }

@@ -168,11 +168,9 @@ impl DemoNode {
 /// What a coordinator should show.
 fn trouble(event: &Event) -> Option<String> {
     match event {
-        Event::Lost { .. }
-        | Event::LostPackets { .. }
-        | Event::Excluded
-        | Event::NotListening { .. }
-        | Event::ServiceLost => Some(format!("{event:?}")),
+        Event::Excluded | Event::NotListening { .. } | Event::ServiceLost => {
+            Some(format!("{event:?}"))
+        }
         _ => None,
     }
 }

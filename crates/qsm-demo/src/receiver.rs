@@ -1,6 +1,6 @@
 //! A receiver of the demonstration.
 
-use std::sync::mpsc::RecvTimeoutError;
+use std::sync::mpsc::{RecvTimeoutError, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -14,6 +14,9 @@ use crate::tally::Tally;
 /// How often it is looked whether everything has come.
 const LOOK: Duration = Duration::from_millis(20);
 
+/// Losses that wait to be shown.
+const LOSSES: usize = 64;
+
 /// Receives until the coordinator ends it.
 ///
 /// # Errors
@@ -25,9 +28,14 @@ pub(crate) fn run(plan: &Plan, index: usize, mut child: DemoNode) -> Result<(), 
     let tally = Tally::new(names.iter().cloned().zip(groups.iter().copied()));
     let tally = Arc::new(Mutex::new(tally));
     let shared = Arc::clone(&tally);
-    let upcalls = child
-        .node
-        .subscribe_with(&names, move |message| lock(&shared).add(message))?;
+    let (lose, losses) = sync_channel(LOSSES);
+    let upcalls = child.node.subscribe_with(&names, move |delivery| {
+        match delivery.message() {
+            Some(message) => lock(&shared).add(message),
+            // Too many are one trouble.
+            None => drop(lose.try_send(format!("{delivery:?}"))),
+        }
+    })?;
     child.ready()?;
     let mut awaited: Option<(Vec<End>, Instant)> = None;
     loop {
@@ -49,6 +57,9 @@ pub(crate) fn run(plan: &Plan, index: usize, mut child: DemoNode) -> Result<(), 
         });
         if over {
             child.hurry();
+        }
+        for lost in losses.try_iter() {
+            say(&DemoReport::Trouble(lost))?;
         }
         child.report(|figures| {
             let tally = lock(&tally);

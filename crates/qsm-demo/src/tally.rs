@@ -6,7 +6,7 @@
 
 use std::collections::HashMap;
 
-use qsm::{Delivery, GroupId, Origin};
+use qsm::{GroupId, MessageRef, Origin};
 use qsm_console::digest::{Hash, hex, sha256};
 use sha2::{Digest as _, Sha256};
 
@@ -114,7 +114,7 @@ impl Tally {
     }
 
     /// A message came.
-    pub(crate) fn add(&mut self, message: Delivery<'_>) {
+    pub(crate) fn add(&mut self, message: MessageRef<'_>) {
         self.messages += 1;
         self.bytes += message.bytes.len() as u64;
         let places = &self.places;

@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-use qsm::{Delivery, NodeId, Origin};
+use qsm::{MessageRef, NodeId, Origin};
 
 use crate::message::{Kind, Noise};
 use crate::names;
@@ -23,15 +23,15 @@ pub(crate) struct Arrived<'a> {
     pub(crate) bytes: &'a [u8],
 }
 
-impl<'a> From<Delivery<'a>> for Arrived<'a> {
+impl<'a> From<MessageRef<'a>> for Arrived<'a> {
     #[inline]
-    fn from(delivery: Delivery<'a>) -> Self {
+    fn from(message: MessageRef<'a>) -> Self {
         Self {
-            sender: delivery.sender,
-            group_id: delivery.group_id.0 as usize,
-            group: delivery.group,
-            number: delivery.number,
-            bytes: delivery.bytes,
+            sender: message.sender,
+            group_id: message.group_id.0 as usize,
+            group: message.group,
+            number: message.number,
+            bytes: message.bytes,
         }
     }
 }

@@ -43,8 +43,11 @@ impl Echoes {
         let back = Arc::new(Mutex::new(back));
         let shared = Arc::clone(&back);
         let tag = node.stats()?.address.port();
-        let upcalls = node.subscribe_with([names::ECHO], move |message| {
-            lock(&shared).take(message.bytes, tag);
+        let upcalls = node.subscribe_with([names::ECHO], move |delivery| {
+            // One that is lost is missed in the count.
+            if let Some(message) = delivery.message() {
+                lock(&shared).take(message.bytes, tag);
+            }
         })?;
         Ok(Self {
             back,

@@ -6,7 +6,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use qsm::{Delivery, Embedded, Publisher, Snapshot};
+use qsm::{Delivery, Embedded, MessageRef, Publisher, Snapshot};
 use qsm_console::after_help;
 use qsm_console::failure::Failure;
 use qsm_console::figures;
@@ -124,7 +124,7 @@ pub(crate) fn run(args: &ReceiveArgs) -> Result<(), Failure> {
             seen: Arc::clone(&seen),
             outcome: Some(outcome.clone()),
         };
-        move |message| upcall.take(message)
+        move |delivery| upcall.take(delivery)
     })?;
     drop((outcome, account));
     wait(args, &ended, &seen, &stop, &mut notices)?;
@@ -325,10 +325,11 @@ struct Upcall {
 }
 
 impl Upcall {
-    fn take(&mut self, message: Delivery<'_>) {
-        if self.outcome.is_none() {
+    fn take(&mut self, delivery: Delivery<'_>) {
+        // A message that is lost is missed by the check of the next one, or of the total.
+        let Some(message) = delivery.message().filter(|_| self.outcome.is_some()) else {
             return;
-        }
+        };
         let outcome = match self.step(message) {
             Ok(()) if !self.seen.is_complete() => return,
             outcome => outcome,
@@ -339,7 +340,7 @@ impl Upcall {
         }
     }
 
-    fn step(&mut self, message: Delivery<'_>) -> Result<(), String> {
+    fn step(&mut self, message: MessageRef<'_>) -> Result<(), String> {
         let Account { check, timing } = &mut self.account;
         match check.take(message.into())? {
             Kind::Plain => timing.count(check.messages),

@@ -30,6 +30,40 @@ pub trait Deliver {
     fn deliver_run(&mut self, run: &mut Run<'_, '_>) {
         run.for_each(|message| self.deliver(message));
     }
+
+    /// Something that will never be delivered; called before what follows it. Those to whom the
+    /// order is nothing find the same among the events.
+    fn miss(&mut self, _miss: Miss<'_>) {}
+}
+
+/// What will never be delivered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Miss<'a> {
+    /// Messages, as in [`Event::Lost`].
+    Messages {
+        /// The group.
+        group: GroupId,
+        /// The sender.
+        sender: Origin,
+        /// First message lost.
+        first: u64,
+        /// Last message lost.
+        last: u64,
+    },
+    /// Packets, as in [`Event::LostPackets`].
+    Packets {
+        /// The groups that their messages may have been of.
+        groups: &'a [GroupId],
+        /// The sender.
+        sender: Origin,
+        /// How many packets.
+        packets: u64,
+    },
+    /// What is sent until the next life begins, as in [`Event::Excluded`].
+    Life {
+        /// The life that has ended.
+        incarnation: Incarnation,
+    },
 }
 
 impl<F: FnMut(Delivery<'_>)> Deliver for F {

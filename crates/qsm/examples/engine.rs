@@ -12,7 +12,6 @@ use std::sync::mpsc::{Sender, channel};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
-use qsm::attach::Attached;
 use qsm::{Builder, Delivery, Embedded, Node};
 
 type Outcome<T> = Result<T, Box<dyn Error>>;
@@ -110,7 +109,7 @@ fn read_by_node(cluster: &str) -> Outcome<()> {
 }
 
 fn read_attached(path: &str) -> Outcome<()> {
-    let engine = Attached::connect(path)?;
+    let engine = Node::attach(path)?;
     let (ended, end) = channel();
     let upcalls = engine.subscribe_with(["load"], timed(ended))?;
     let before = ready()?;
@@ -136,14 +135,17 @@ fn node(cluster: &str) -> Builder {
 /// Times messages until the last one.
 fn timed(ended: Sender<Vec<u64>>) -> impl FnMut(Delivery<'_>) + Send + 'static {
     let mut late = Vec::new();
-    move |message| match message
-        .bytes
-        .first_chunk()
-        .map(|time| u64::from_le_bytes(*time))
-    {
-        // Who waits for this ends when it has it.
-        Some(END) | None => drop(ended.send(std::mem::take(&mut late))),
-        Some(due) => late.push(now().saturating_sub(due)),
+    move |delivery| {
+        // What is missing is not late.
+        let Some(message) = delivery.message() else {
+            return;
+        };
+        let time = message.bytes.first_chunk();
+        match time.map(|time| u64::from_le_bytes(*time)) {
+            // Who waits for this ends when it has it.
+            Some(END) | None => drop(ended.send(std::mem::take(&mut late))),
+            Some(due) => late.push(now().saturating_sub(due)),
+        }
     }
 }
 

@@ -16,14 +16,16 @@ fn main() -> Result<(), Box<dyn Error>> {
     publisher.wait_for_members(1, patience)?;
     publisher.send(b"hello, world")?;
 
-    let message = greetings.recv()?;
-    println!(
-        "{} #{} from {}: {}",
-        message.group(),
-        message.number(),
-        message.sender(),
-        String::from_utf8_lossy(message.bytes())
-    );
+    for message in greetings.messages().take(1) {
+        let message = message?;
+        println!(
+            "{} #{} from {}: {}",
+            message.group(),
+            message.number(),
+            message.sender(),
+            String::from_utf8_lossy(message.bytes())
+        );
+    }
     alice.shutdown(patience)?;
     Ok(())
 }

@@ -18,8 +18,11 @@ fn main() -> Result<(), Box<dyn Error>> {
     let (told, last) = mpsc::channel();
     let _upcalls = trader.subscribe_with(["prices/eur"], move |delivery| {
         // On the core thread, with borrowed bytes: short, and without blocking.
-        if delivery.bytes == UPDATES.to_le_bytes() {
-            told.send(delivery.number).ok();
+        let Some(message) = delivery.message() else {
+            return;
+        };
+        if message.bytes == UPDATES.to_le_bytes() {
+            told.send(message.number).ok();
         }
     })?;
 

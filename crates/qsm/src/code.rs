@@ -6,6 +6,7 @@ use qsm_net::PortError;
 
 use crate::attach::{AttachError, ShareError};
 use crate::error::{CloseReason, RecvError, RequestError, SendError, StartError};
+use crate::handle::subscription::MessagesError;
 
 /// One declaration gives the enum, the list, and the columns of the table in the manual.
 macro_rules! codes {
@@ -94,6 +95,8 @@ codes! {
         "Check that a membership service runs and that the others are reachable; allow more time.";
     RequestUnconfirmed = 1204, "The node was excluded, and messages that it had accepted before may be missing at receivers.",
         "Send the named messages again if receivers can bear to get them twice.";
+    RequestNotAttached = 1205, "An attached node cannot do this, because the node is in another process.",
+        "Do as the text says.";
     SendTooLarge = 1301, "The message is longer than the limit.",
         "Cut it, or raise `Limits::message_bytes` and `Limits::send_bytes`.";
     SendFull = 1302, "The publisher's queue is full.",
@@ -102,6 +105,8 @@ codes! {
         "Use `try_send` in upcalls.";
     RecvOverflow = 1401, "The subscription ended because its queue was full.",
         "Read faster, enlarge the queue, or choose another `Overflow`.";
+    RecvMissing = 1402, "Something is missing before the next message.",
+        "Take the next message to go on, or read with `skipping_losses` or `recv`.";
     ShareInUse = 1501, "Another process shares its node at the path.",
         "Attach to it, stop it, or choose another path.";
     ShareIo = 1502, "The path cannot be listened at, or a thread cannot be started.",
@@ -110,6 +115,8 @@ codes! {
         "Remove it, or choose another path.";
     ShareRingBytes = 1504, "A ring cannot have that size.",
         "Give it a power of two from 4096 to 1073741824 bytes.";
+    ShareAttached = 1505, "An attached node cannot be shared.",
+        "Attach to the engine that it is attached to.";
     AttachIo = 1601, "The path or the memory of the engine cannot be opened.",
         "Check `ulimit -n`, and that it is the path of an engine.";
     AttachNoEngine = 1602, "There is no engine at the path.",
@@ -179,6 +186,7 @@ impl RequestError {
     pub fn code(&self) -> ErrorCode {
         match self {
             Self::Closed(reason) => reason.code(),
+            Self::NotAttached { .. } => ErrorCode::RequestNotAttached,
             Self::OnCoreThread => ErrorCode::RequestOnCoreThread,
             Self::Refused { .. } => ErrorCode::RequestRefused,
             Self::Timeout { .. } => ErrorCode::RequestTimeout,
@@ -211,11 +219,23 @@ impl RecvError {
     }
 }
 
+impl MessagesError {
+    /// Its stable number; of the end, that of its reason.
+    #[must_use]
+    pub fn code(&self) -> ErrorCode {
+        match self {
+            Self::Ended(error) => error.code(),
+            Self::Missing(_) => ErrorCode::RecvMissing,
+        }
+    }
+}
+
 impl ShareError {
     /// Its stable number.
     #[must_use]
     pub fn code(&self) -> ErrorCode {
         match self {
+            Self::Attached => ErrorCode::ShareAttached,
             Self::InUse { .. } => ErrorCode::ShareInUse,
             Self::Io { .. } => ErrorCode::ShareIo,
             Self::NotASocket { .. } => ErrorCode::ShareNotASocket,

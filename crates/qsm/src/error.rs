@@ -257,6 +257,13 @@ const RANGES_SHOWN: usize = 16;
 pub enum RequestError {
     /// The node has ended.
     Closed(CloseReason),
+    /// An attached node cannot do this, because the node is in another process.
+    NotAttached {
+        /// What was asked for.
+        what: &'static str,
+        /// What to do instead.
+        remedy: &'static str,
+    },
     /// The call would wait for the core thread, and was made on it: from an upcall or a feed.
     OnCoreThread,
     /// The membership service, or this node, refused; the text says why and what to do.
@@ -356,6 +363,9 @@ impl fmt::Display for RequestError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Closed(reason) => reason.fmt(f),
+            Self::NotAttached { what, remedy } => {
+                write!(f, "an attached node cannot do this: {what}; {remedy}")
+            }
             Self::OnCoreThread => f.write_str(
                 "this call waits for the core thread and so cannot be made on it; hand it to \
                  another thread",

@@ -1,12 +1,13 @@
 use std::net::SocketAddr;
-use std::sync::Arc;
 
 use qsm_proto::UnconfirmedCause;
-use qsm_wire::{Incarnation, Origin, RegionId, ViewNumber};
+use qsm_wire::{Incarnation, RegionId, ViewNumber};
 
 use crate::error::{CloseReason, Unconfirmed};
+use crate::handoff::aside::Item;
 
-/// Something that happened to a node, beside messages.
+/// Something that happened to a node. What happens to messages, losses as well, is told to the
+/// subscriptions that they are of: see [`Received`](crate::Received).
 ///
 /// Each core thread of a node is a member of the cluster and tells what happens to itself: of a
 /// node with several ([`Builder::cores`](crate::Builder::cores)) most events come once for each.
@@ -25,29 +26,9 @@ pub enum Event {
         reason: CloseReason,
     },
     /// The cluster took this node for dead: it was silent too long. It comes back by itself, in a
-    /// new life, and misses what was sent meanwhile.
+    /// new life, and misses what was sent meanwhile. Its subscriptions are told by
+    /// [`Received::Away`](crate::Received::Away).
     Excluded,
-    /// These messages will never be delivered here: numbers `first..=last` of this sender in this
-    /// group. They were lost with a sender that died, or were sent while this node was excluded:
-    /// then this comes with the first message that the sender sends afterwards.
-    Lost {
-        /// The group's name; empty if the node has left it.
-        group: Arc<str>,
-        /// The sender.
-        sender: Origin,
-        /// First message lost.
-        first: u64,
-        /// Last message lost.
-        last: u64,
-    },
-    /// Packets of a dead sender that nobody holds any more. Which messages were in them is not
-    /// known, except where later messages show it by [`Event::Lost`].
-    LostPackets {
-        /// The sender.
-        sender: Origin,
-        /// How many packets.
-        packets: u64,
-    },
     /// A multicast address of the cluster cannot be received; the messages sent to it will not
     /// arrive here.
     NotListening {
@@ -95,14 +76,6 @@ pub enum Event {
         /// nobody left to have them.
         cause: UnconfirmedCause,
     },
-    /// A subscription's queue is full, and messages were dropped: its reader is too slow. Told at
-    /// most once a second for each subscription.
-    SlowConsumer {
-        /// The subscription's groups, those of one core.
-        groups: Arc<[Arc<str>]>,
-        /// Messages dropped since the last such event.
-        dropped: u64,
-        /// Messages dropped in all.
-        dropped_total: u64,
-    },
 }
+
+impl Item for Event {}

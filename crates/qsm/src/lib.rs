@@ -21,7 +21,8 @@
 //! let prices = node.subscribe(["prices/eur", "prices/usd"])?;
 //! let publisher = node.publisher("prices/eur")?;
 //! publisher.send(b"1.0842")?;
-//! for message in prices.iter().take(1) {
+//! for message in prices.messages().take(1) {
+//!     let message = message?;
 //!     println!("{} #{}: {:?}", message.group(), message.number(), message.bytes());
 //! }
 //! node.shutdown(Duration::from_secs(5))?;
@@ -33,9 +34,12 @@
 //!    ([`Builder::cores`]). Handles only queue and wait, so they may be used from any thread.
 //!    Upcalls and feeds run on the core thread of their group.
 //! 2. Every queue is bounded. A full publisher's queue makes [`Publisher::send`] wait; a full
-//!    subscription's queue drops by a declared policy ([`Overflow`]), counts and tells.
+//!    subscription's queue drops by a declared policy ([`Overflow`]), counts, and tells where
+//!    ([`Received::Dropped`]).
 //! 3. No message is delivered twice to a subscription, none is invented, and messages of one
-//!    sender to one group come in order. What cannot be delivered is told by [`Event::Lost`].
+//!    sender to one group come in order. What cannot be delivered is told in its place, by
+//!    [`Received::Lost`] and its like, to each subscription that it was for, and by no queue ever
+//!    dropped.
 //! 4. A node goes on without membership service with those it knows; joining and leaving wait.
 //! 5. Errors name the cause and the remedy, and have a stable [`ErrorCode`]. After the end of a node, all handles say why.
 //!
@@ -65,9 +69,10 @@ pub use handle::feed::FeedHandle;
 pub use handle::node::Node;
 pub use handle::publisher::Publisher;
 pub use handle::service::{SERVICE_PORT, Service, ServiceBuilder};
-pub use handle::subscription::{Iter, SubscribeOptions, Subscription, Upcalls};
+pub use handle::subscription::{Messages, MessagesError, SubscribeOptions, Subscription, Upcalls};
 pub use handoff::feed::{Feed, Pull};
-pub use handoff::message::{Delivery, Message, Overflow};
+pub use handoff::message::{Message, MessageRef, Overflow};
+pub use handoff::received::{Away, Delivery, Dropped, Lost, LostPackets, Received};
 pub use report::CoreReport;
 pub use runtime::network::{ChannelOptions, DATA_PORT, NetworkOptions};
 pub use runtime::service::ServiceSnapshot;

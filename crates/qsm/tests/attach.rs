@@ -10,30 +10,31 @@ use std::thread;
 use std::time::Duration;
 
 use common::{PATIENCE, Place, Site, next, pattern, wait_for};
-use qsm::attach::{
-    AttachError, Attached, ClientRow, Share, ShareError, ShareEvent, SubscribeOptions, Subscription,
+use qsm::attach::{AttachError, ClientRow, Share, ShareError, ShareEvent};
+use qsm::{
+    CloseReason, Event, Node, Overflow, RecvError, RequestError, SendError, SubscribeOptions,
+    Subscription,
 };
-use qsm::{CloseReason, Event, Message, Node, Overflow, RecvError, RequestError, SendError};
-
-fn attached_next(subscription: &Subscription) -> Message {
-    let message = subscription.recv_timeout(PATIENCE).unwrap();
-    message.expect("a message should have come")
-}
 
 fn expect(subscription: &Subscription, numbers: impl IntoIterator<Item = u64>, length: usize) {
     for number in numbers {
-        let message = attached_next(subscription);
+        let message = next(subscription);
         assert_eq!(message.number(), number, "{message:?}");
         let same = message.bytes() == pattern(number, length);
         assert!(same, "{message:?}: {:?}", &message.bytes()[..8]);
     }
 }
 
-fn row(share: &Share, client: &Attached) -> ClientRow {
+/// What the engine has counted of the process.
+fn counted(client: &Node) -> ClientRow {
+    client.attachment().unwrap().unwrap()
+}
+
+fn row(share: &Share, client: &Node) -> ClientRow {
     let rows = share.clients();
     *rows
         .iter()
-        .find(|row| row.client == client.client())
+        .find(|row| row.client == counted(client).client)
         .unwrap()
 }
 
@@ -44,7 +45,10 @@ fn messages_go_both_ways_whole_and_in_order() {
     let (engine, remote) = (site.first("engine"), site.node("remote"));
     let _share = engine.share(place.path()).unwrap();
     let clients = [place.attach(), place.attach()];
-    assert_eq!(clients.each_ref().map(Attached::client), [1, 2]);
+    assert_eq!(
+        clients.each_ref().map(|client| counted(client).client),
+        [1, 2]
+    );
     let groups = ["down", "other"];
     let down = clients
         .each_ref()
@@ -84,7 +88,7 @@ fn messages_go_both_ways_whole_and_in_order() {
         );
         last[from] = sent;
     }
-    let rows = clients.each_ref().map(|client| client.stats().unwrap());
+    let rows = clients.each_ref().map(counted);
     for row in rows {
         let counted = (
             row.subscriptions,
@@ -134,7 +138,7 @@ fn one_engine_of_two_cores_keeps_the_order_of_each_group() {
     }
     let mut last = vec![0; names.len()];
     for _ in 0..50 * names.len() {
-        let message = attached_next(&subscription);
+        let message = next(&subscription);
         let group: usize = message.group()["group/".len()..].parse().unwrap();
         last[group] += 1;
         assert_eq!(message.number(), last[group]);
@@ -149,7 +153,7 @@ fn a_packet_wakes_only_those_who_subscribe_to_its_group_and_each_once() {
     let (site, place) = (Site::new(), Place::new());
     let (engine, remote) = (site.first("engine"), site.node("remote"));
     let share = engine.share(place.path()).unwrap();
-    let clients: Vec<Attached> = (0..10).map(|_| place.attach()).collect();
+    let clients: Vec<Node> = (0..10).map(|_| place.attach()).collect();
     let mut waiting = Vec::new();
     let (tell, told) = channel();
     for (at, client) in clients.iter().enumerate() {
@@ -158,11 +162,8 @@ fn a_packet_wakes_only_those_who_subscribe_to_its_group_and_each_once() {
         let subscription = client.subscribe([group]).unwrap();
         let tell = tell.clone();
         waiting.push(thread::spawn(move || {
-            let mut buffer = Vec::new();
-            while let Ok(number) = subscription.recv_with(|message| {
-                buffer.extend_from_slice(message.bytes);
-                message.number
-            }) {
+            while let Ok(received) = subscription.recv() {
+                let number = common::message(Some(received)).number();
                 tell.send((at, number)).unwrap();
             }
         }));
@@ -198,7 +199,8 @@ fn upcalls_run_in_the_attached_process_and_end_when_dropped() {
     let client = place.attach();
     let (tell, told) = channel();
     let upcalls = client
-        .subscribe_with(["x"], move |message| {
+        .subscribe_with(["x"], move |delivery| {
+            let message = delivery.message().expect("nothing is lost");
             tell.send((
                 message.group.to_owned(),
                 message.number,
@@ -215,15 +217,15 @@ fn upcalls_run_in_the_attached_process_and_end_when_dropped() {
     // The thread has ended, and with it the closure.
     assert!(told.recv_timeout(PATIENCE).is_err());
     // One request after another: the answer to this one comes after the group was left.
-    assert_eq!(client.stats().unwrap().subscriptions, 0);
+    assert_eq!(counted(&client).subscriptions, 0);
     assert_eq!(row(&share, &client).subscriptions, 0);
 }
 
 /// Fills the ring of a subscription that nobody reads, of so many bytes.
-fn overfill(place: &Place, engine: &Node, overflow: Overflow) -> (Attached, Subscription) {
+fn overfill(place: &Place, engine: &Node, overflow: Overflow) -> (Node, Subscription) {
     let client = place.attach();
     let options = SubscribeOptions::default()
-        .ring_bytes(4096)
+        .capacity_bytes(4096)
         .overflow(overflow);
     let subscription = client.subscribe_queued(["x"], options).unwrap();
     let publisher = engine.publisher("x").unwrap();
@@ -240,19 +242,9 @@ fn a_slow_reader_is_told_how_much_it_missed_and_goes_on() {
     let engine = site.first("engine");
     let share = engine.share(place.path()).unwrap();
     let (client, subscription) = overfill(&place, &engine, Overflow::DropNewest);
-    let events = client.events();
     // 1032 bytes each.
     expect(&subscription, 1..=3, 1000);
-    let slow = wait_for(&events, |event| matches!(event, Event::SlowConsumer { .. }));
-    let Event::SlowConsumer {
-        groups,
-        dropped,
-        dropped_total,
-    } = slow
-    else {
-        unreachable!("waited for");
-    };
-    assert_eq!((&*groups[0], dropped, dropped_total), ("x", 17, 17));
+    common::expect_dropped(subscription.try_recv().unwrap(), 17);
     assert_eq!(subscription.try_recv().unwrap(), None);
     assert_eq!(
         (subscription.dropped(), subscription.queued_bytes()),
@@ -283,7 +275,7 @@ fn a_slow_reader_can_be_disconnected_instead() {
     drop(subscription);
     let again = client.subscribe(["x"]).unwrap();
     engine.publisher("x").unwrap().send(b"again").unwrap();
-    assert_eq!(attached_next(&again).bytes(), b"again");
+    assert_eq!(next(&again).bytes(), b"again");
     let oldest = SubscribeOptions::default().overflow(Overflow::DropOldest);
     let refused = client.subscribe_queued(["y"], oldest).unwrap_err();
     assert!(refused.to_string().contains("DropNewest"), "{refused}");
@@ -398,8 +390,8 @@ fn sixty_four_processes_and_not_one_more() {
         }
     });
     let share = engine.share_with(options).unwrap();
-    let clients: Vec<Attached> = (0..64).map(|_| place.attach()).collect();
-    let enter = |client: &Attached| {
+    let clients: Vec<Node> = (0..64).map(|_| place.attach()).collect();
+    let enter = |client: &Node| {
         let subscription = client.subscribe(["x"]).unwrap();
         (subscription, client.publisher("x").unwrap())
     };
@@ -410,7 +402,7 @@ fn sixty_four_processes_and_not_one_more() {
             .map(|thread| thread.join().unwrap())
             .collect()
     });
-    let refused = Attached::connect(place.path()).unwrap_err();
+    let refused = Node::attach(place.path()).unwrap_err();
     assert!(matches!(refused, AttachError::Refused { .. }), "{refused}");
     assert!(refused.to_string().contains("64 processes"), "{refused}");
     for (_, publisher) in &entered {
@@ -418,7 +410,7 @@ fn sixty_four_processes_and_not_one_more() {
     }
     for (subscription, _) in &entered {
         for number in 1..=64 {
-            assert_eq!(attached_next(subscription).number(), number);
+            assert_eq!(next(subscription).number(), number);
         }
     }
     assert_eq!((share.stats().clients, share.stats().refused), (64, 1));
@@ -426,7 +418,7 @@ fn sixty_four_processes_and_not_one_more() {
     (0..64).for_each(|_| told.recv_timeout(PATIENCE).unwrap());
     assert_eq!(share.stats().clients, 0);
     let again = place.attach();
-    assert_eq!(again.client(), 65);
+    assert_eq!(counted(&again).client, 65);
 }
 
 #[test]
@@ -437,7 +429,7 @@ fn many_threads_of_a_process_may_ask_at_once() {
     let client = place.attach();
     thread::scope(|scope| {
         for _ in 0..40 {
-            scope.spawn(|| (0..20).for_each(|_| assert!(client.stats().is_ok())));
+            scope.spawn(|| (0..20).for_each(|_| assert!(client.attachment().is_ok())));
         }
     });
     assert_eq!(share.stats().cut_off, 0);
@@ -453,7 +445,7 @@ fn the_end_of_the_engine_is_told_to_all_at_once() {
     let publisher = client.publisher("x").unwrap();
     let events = client.events();
     publisher.send(b"before").unwrap();
-    assert_eq!(attached_next(&subscription).bytes(), b"before");
+    assert_eq!(next(&subscription).bytes(), b"before");
     let waiting = thread::spawn(move || subscription.recv());
     engine.shutdown(PATIENCE).unwrap();
     let reason = CloseReason::EngineGone {
@@ -476,7 +468,7 @@ fn the_end_of_the_engine_is_told_to_all_at_once() {
     );
     assert_eq!(client.closed(), Some(reason));
     assert!(matches!(
-        Attached::connect(place.path()),
+        Node::attach(place.path()),
         Err(AttachError::NoEngine { .. })
     ));
     drop(share);
@@ -499,7 +491,7 @@ fn a_share_can_be_ended_and_the_node_goes_on() {
     let client = place.attach();
     let subscription = client.subscribe(["x"]).unwrap();
     engine.publisher("x").unwrap().send(b"x").unwrap();
-    assert_eq!(attached_next(&subscription).bytes(), b"x");
+    assert_eq!(next(&subscription).bytes(), b"x");
     client.shutdown(PATIENCE).unwrap();
     client.shutdown(PATIENCE).unwrap();
 }
@@ -508,7 +500,7 @@ fn a_share_can_be_ended_and_the_node_goes_on() {
 fn limits_and_paths_have_errors_that_say_what_to_do() {
     let (site, place) = (Site::new(), Place::new());
     let engine = site.first("engine");
-    let missing = Attached::connect(place.path()).unwrap_err();
+    let missing = Node::attach(place.path()).unwrap_err();
     assert!(missing.to_string().contains("qsm engine"), "{missing}");
     let options = place
         .options()
@@ -524,10 +516,10 @@ fn limits_and_paths_have_errors_that_say_what_to_do() {
         .unwrap_err();
     assert!(odd.to_string().contains("power of two"), "{odd}");
     let client = place.attach();
-    let large = SubscribeOptions::default().ring_bytes(2 << 20);
+    let large = SubscribeOptions::default().capacity_bytes(2 << 20);
     let refused = client.subscribe_queued(["x"], large).unwrap_err();
     assert!(refused.to_string().contains("1048576"), "{refused}");
-    let all = SubscribeOptions::default().ring_bytes(1 << 20);
+    let all = SubscribeOptions::default().capacity_bytes(1 << 20);
     let _all = client.subscribe_queued(["x"], all).unwrap();
     let refused = client.subscribe_queued(["y"], all).unwrap_err();
     assert!(

@@ -8,8 +8,8 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, channel};
 
 use common::{PATIENCE, Place, Site, pattern};
-use qsm::Node;
-use qsm::attach::{Attached, CutReason, Share, ShareEvent, ShareOptions, Subscription};
+use qsm::attach::{CutReason, Share, ShareEvent, ShareOptions};
+use qsm::{Node, Subscription};
 use qsm_net::{LocalSocket, SharedMemory};
 
 /// As `requests.rs` has it.
@@ -78,7 +78,7 @@ fn receive(socket: &LocalSocket) -> (Vec<u8>, Vec<OwnedFd>) {
 /// An engine, somebody honest, and what is told of the others.
 struct Scene {
     share: Share,
-    honest: (Attached, Subscription),
+    honest: (Node, Subscription),
     engine: Node,
     told: Receiver<ShareEvent>,
     place: Place,
@@ -125,7 +125,7 @@ impl Scene {
         let publisher = self.engine.publisher("calm").unwrap();
         publisher.send(&pattern(number, 99)).unwrap();
         let message = self.honest.1.recv_timeout(PATIENCE).unwrap();
-        let message = message.expect("the message should have come");
+        let message = common::message(message);
         assert_eq!(message.bytes(), pattern(number, 99));
     }
 }
@@ -168,7 +168,7 @@ fn a_subscriber_that_lies_about_what_it_has_read_is_found_by_the_core_thread() {
     let scene = Scene::new();
     let raw = Raw::connect(&scene.place);
     let memory = raw.enter(SUBSCRIBE).pop().unwrap();
-    let words = HEADER_WORDS + qsm::attach::SubscribeOptions::RING_BYTES / 8;
+    let words = HEADER_WORDS + ShareOptions::RING_BYTES / 8;
     let memory = SharedMemory::open(memory, words).unwrap();
     memory.words()[HEAD].store(u64::MAX / 2, Ordering::SeqCst);
     let publisher = scene.engine.publisher("x").unwrap();

@@ -10,9 +10,9 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Stdio};
 
-use common::{PATIENCE, Place, Site, expect_numbers, pattern, wait_for};
-use qsm::attach::{Attached, ShareEvent};
-use qsm::{CloseReason, Event, RecvError, SendError};
+use common::{PATIENCE, Place, Site, expect_numbers, message, pattern, wait_for};
+use qsm::attach::ShareEvent;
+use qsm::{CloseReason, Event, Node, RecvError, SendError};
 
 const ROLE: &str = "QSM_TEST_ROLE";
 const SIGKILL: i32 = 9;
@@ -89,12 +89,13 @@ fn serve(path: &Path) {
 
 /// Sends what comes to `ask` on to `answer`, checked, until `end`.
 fn echo(path: &Path) {
-    let engine = Attached::connect(path).unwrap();
+    let engine = Node::attach(path).unwrap();
     let questions = engine.subscribe(["ask"]).unwrap();
     let answers = engine.publisher("answer").unwrap();
     println!("role: ready");
     let mut next = 1;
-    while let Ok(message) = questions.recv() {
+    while let Ok(received) = questions.recv() {
+        let message = message(Some(received));
         if message.bytes() == b"end" {
             break;
         }
@@ -116,7 +117,7 @@ fn question(number: u64) -> Vec<u8> {
 
 /// Publishes to what it subscribes to, without end.
 fn flood(path: &Path) {
-    let engine = Attached::connect(path).unwrap();
+    let engine = Node::attach(path).unwrap();
     let _unread = engine.subscribe(["flood"]).unwrap();
     let publisher = engine.publisher("flood").unwrap();
     println!("role: ready");
@@ -197,7 +198,10 @@ fn when_the_engine_is_killed_all_are_told_and_another_takes_its_place() {
     let publisher = client.publisher("x").unwrap();
     let events = client.events();
     publisher.send(b"still there").unwrap();
-    assert_eq!(subscription.recv().unwrap().bytes(), b"still there");
+    assert_eq!(
+        message(Some(subscription.recv().unwrap())).bytes(),
+        b"still there"
+    );
     process.kill();
     let cause = "its process has ended".to_owned();
     let reason = CloseReason::EngineGone { cause };
@@ -213,5 +217,8 @@ fn when_the_engine_is_killed_all_are_told_and_another_takes_its_place() {
     let client = place.attach();
     let subscription = client.subscribe(["x"]).unwrap();
     client.publisher("x").unwrap().send(b"again").unwrap();
-    assert_eq!(subscription.recv().unwrap().bytes(), b"again");
+    assert_eq!(
+        message(Some(subscription.recv().unwrap())).bytes(),
+        b"again"
+    );
 }

@@ -298,7 +298,8 @@ fn an_upcall_runs_on_one_core_and_several_have_one_each() {
             move |delivery| {
                 // A call that waits for the other core could wait for ever.
                 let asked = inner.publisher("another").map(|_| ());
-                told.send((core, inner.core_of(delivery.group), asked))
+                let message = delivery.message().expect("nothing is lost");
+                told.send((core, inner.core_of(message.group), asked))
                     .unwrap();
             }
         })

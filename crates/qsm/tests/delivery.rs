@@ -8,7 +8,7 @@ use std::sync::mpsc::channel;
 
 use common::{PATIENCE, Site, block_on, expect_numbers, next, pattern};
 use futures_core::Stream;
-use qsm::{FaultConfig, Node};
+use qsm::{CloseReason, FaultConfig, Node, RecvError};
 
 #[test]
 fn three_nodes_get_what_each_of_them_publishes() {
@@ -147,6 +147,7 @@ fn upcalls_get_borrowed_bytes_on_the_core_thread() {
     let (told, heard) = channel();
     let upcalls = b
         .subscribe_with(["x"], move |delivery| {
+            let delivery = delivery.message().expect("nothing is lost");
             let thread = std::thread::current().name().map(str::to_owned);
             let copy = (
                 delivery.group.to_owned(),
@@ -182,26 +183,29 @@ fn a_subscription_is_an_iterator_and_a_stream() {
         }
     });
     let numbers: Vec<u64> = subscription
-        .iter()
+        .messages()
         .take(10)
-        .map(|message| message.number())
+        .map(|message| message.unwrap().number())
         .collect();
     assert_eq!(numbers, (1..=10).collect::<Vec<_>>());
     for number in 11..=20 {
         let message = block_on(poll_fn(|context| {
             Pin::new(&mut subscription).poll_next(context)
         }));
-        assert_eq!(message.unwrap().number(), number);
+        let message = common::message(message.transpose().unwrap());
+        assert_eq!(message.number(), number);
     }
     sender.join().unwrap();
     a.shutdown(PATIENCE).unwrap();
-    assert!(
-        block_on(poll_fn(
-            |context| Pin::new(&mut subscription).poll_next(context)
-        ))
-        .is_none()
-    );
-    assert_eq!(subscription.iter().count(), 0);
+    let mut poll = || {
+        block_on(poll_fn(|context| {
+            Pin::new(&mut subscription).poll_next(context)
+        }))
+    };
+    let closed = RecvError::Closed(CloseReason::ShutDown);
+    assert_eq!(poll(), Some(Err(closed)));
+    assert_eq!(poll(), None);
+    assert_eq!(subscription.messages().count(), 0);
 }
 
 /// A publisher made within a function, as a new user writes it.

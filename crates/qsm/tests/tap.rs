@@ -41,6 +41,7 @@ fn a_tap_times_a_message_at_both_ends() {
     publisher.send(MARK).unwrap();
     let message = subscription.recv_timeout(PATIENCE).unwrap().unwrap();
     let delivered = Instant::now();
+    let message = common::message(Some(message));
     assert_eq!(message.bytes(), MARK);
     let mut times = [None, None];
     while times.contains(&None) {

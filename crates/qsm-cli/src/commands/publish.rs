@@ -8,7 +8,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use qsm::RequestError;
+use qsm::{Node, Publisher, RequestError};
 use qsm_console::after_help;
 use qsm_console::failure::Failure;
 use qsm_console::figures;
@@ -18,7 +18,7 @@ use qsm_console::progress::Progress;
 use qsm_console::stop::Stop;
 
 use crate::frames::{Framing, Reader};
-use crate::member::{Member, Speaker};
+use crate::node;
 use crate::pattern::check_name;
 
 /// Messages, and bytes, handed from the reading thread at once.
@@ -85,22 +85,22 @@ pub(crate) fn run(args: &PubArgs) -> Result<(), Failure> {
     }
     let (input, framing) = args.input()?;
     let stop = Stop::on_signals()?;
-    let member = Member::start(&args.node, &args.attach)?;
-    let mut notices = Notices::new(member.events(), args.node.network.verbose);
-    let publishers = member.publishers(&args.groups)?;
+    let node = node::start(&args.node, &args.attach)?;
+    let mut notices = Notices::new(node.events(), args.node.network.verbose);
+    let publishers = node.publishers(&args.groups)?;
     wait_for_members(args, &publishers, &stop)?;
     let batches = read_in_background(Reader::new(BufReader::new(input), framing))?;
     let mut work = Work::new(args, &publishers);
     let outcome = work.all(&batches, &stop, &mut notices);
     work.progress.clear();
     // What was accepted gets through also when reading has failed.
-    let delivered = deliver(&member, args.flush_timeout);
+    let delivered = deliver(&node, args.flush_timeout);
     let deserted = deserted(&publishers);
     // It ends in any case; what matters was told by the flush.
-    member.shut_down(Duration::from_secs(2));
+    node::shut_down(&node, Duration::from_secs(2));
     notices.drain();
     if args.node.network.verbose {
-        member.report();
+        node::report(&node);
     }
     outcome.and(delivered)?;
     let reached = reached(args, deserted, notices.unheard);
@@ -126,7 +126,7 @@ impl PubArgs {
     }
 }
 
-fn wait_for_members(args: &PubArgs, publishers: &[Speaker], stop: &Stop) -> Result<(), Failure> {
+fn wait_for_members(args: &PubArgs, publishers: &[Publisher], stop: &Stop) -> Result<(), Failure> {
     let deadline = Instant::now() + args.wait_timeout;
     for publisher in publishers.iter().filter(|_| args.wait_members > 0) {
         while publisher.members()? < args.wait_members {
@@ -141,7 +141,7 @@ fn wait_for_members(args: &PubArgs, publishers: &[Speaker], stop: &Stop) -> Resu
     Ok(())
 }
 
-fn too_few(args: &PubArgs, publisher: &Speaker) -> Failure {
+fn too_few(args: &PubArgs, publisher: &Publisher) -> Failure {
     let have = publisher.members().unwrap_or(0);
     Failure::timeout(
         format!(
@@ -155,8 +155,8 @@ fn too_few(args: &PubArgs, publisher: &Speaker) -> Failure {
     )
 }
 
-fn deliver(member: &Member, timeout: Duration) -> Result<(), Failure> {
-    member.flush(timeout).map_err(|error| match error {
+fn deliver(node: &Node, timeout: Duration) -> Result<(), Failure> {
+    node.flush(timeout).map_err(|error| match error {
         RequestError::Timeout { .. } => Failure {
             remedy: "look for receivers that hang or lose too much, or give a longer \
                      --flush-timeout"
@@ -168,8 +168,8 @@ fn deliver(member: &Member, timeout: Duration) -> Result<(), Failure> {
 }
 
 /// How many of the groups have no receiver now. Of a node that has ended none is known.
-fn deserted(publishers: &[Speaker]) -> usize {
-    let empty = |publisher: &&Speaker| publisher.members() == Ok(0);
+fn deserted(publishers: &[Publisher]) -> usize {
+    let empty = |publisher: &&Publisher| publisher.members() == Ok(0);
     publishers.iter().filter(empty).count()
 }
 
@@ -248,7 +248,7 @@ fn read_batches<R: Read>(
 
 struct Work<'a> {
     args: &'a PubArgs,
-    publishers: &'a [Speaker],
+    publishers: &'a [Publisher],
     start: Instant,
     read: u64,
     sent: u64,
@@ -257,7 +257,7 @@ struct Work<'a> {
 }
 
 impl<'a> Work<'a> {
-    fn new(args: &'a PubArgs, publishers: &'a [Speaker]) -> Self {
+    fn new(args: &'a PubArgs, publishers: &'a [Publisher]) -> Self {
         Self {
             args,
             publishers,

@@ -7,8 +7,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use qsm::attach;
-use qsm::{Message, Node, RecvError, RequestError, SubscribeOptions, Subscription};
+use qsm::{Message, Node, Received, RecvError, RequestError, SubscribeOptions, Subscription};
 use qsm_console::after_help;
 use qsm_console::failure::{Code, Failure};
 use qsm_console::figures;
@@ -18,7 +17,7 @@ use qsm_console::stop::Stop;
 
 use crate::fan::Fan;
 use crate::group_hashes::GroupHashes;
-use crate::member::Member;
+use crate::node;
 use crate::pattern::Patterns;
 use crate::record::{Format, Record};
 use crate::spool::Spool;
@@ -102,9 +101,9 @@ pub(crate) fn run(args: &SubArgs) -> Result<(), Failure> {
     let patterns = Patterns::parse(&args.groups)?;
     let stop = Stop::on_signals()?;
     let mut output = Output::new(args, &stop)?;
-    let member = Member::start(&args.node, &args.attach)?;
-    let mut notices = Notices::new(member.events(), args.node.network.verbose);
-    let mut source = Source::new(&member, patterns, args)?;
+    let node = node::start(&args.node, &args.attach)?;
+    let mut notices = Notices::new(node.events(), args.node.network.verbose);
+    let mut source = Source::new(&node, patterns, args)?;
     let outcome = receive(args, &mut source, &mut output, &mut notices, &stop);
     let unread = if stop.is_asked() {
         drain(&mut source, &mut output, &mut notices)
@@ -124,19 +123,20 @@ pub(crate) fn run(args: &SubArgs) -> Result<(), Failure> {
         );
     }
     if args.node.network.verbose {
-        member.report();
+        node::report(&node);
     }
     // Everything received is written, or is not going to be.
-    member.shut_down(GOODBYE);
+    node::shut_down(&node, GOODBYE);
     outcome.and(unread).and(written)?;
-    complete(notices.lost + dropped, unwritten, &notices)
+    let missing = notices.lost + notices.dropped.max(dropped);
+    complete(missing, unwritten, &notices)
 }
 
 /// Fails if something is missing, and says what.
-fn complete(lost: u64, unwritten: u64, notices: &Notices) -> Result<(), Failure> {
+fn complete(missing: u64, unwritten: u64, notices: &Notices) -> Result<(), Failure> {
     let mut causes = Vec::new();
-    if lost > 0 {
-        causes.push(format!("{lost} messages were lost or dropped"));
+    if missing > 0 {
+        causes.push(format!("{missing} messages were lost or dropped"));
     }
     if unwritten > 0 {
         causes.push(format!(
@@ -161,18 +161,26 @@ fn complete(lost: u64, unwritten: u64, notices: &Notices) -> Result<(), Failure>
 fn drain(source: &mut Source, output: &mut Output, notices: &mut Notices) -> Result<u64, Failure> {
     let (mut messages, mut bytes) = source.queued();
     let mut unread = 0;
-    while messages > 0 && bytes > 0 {
-        let Ok(Some(message)) = source.recv(Instant::now()) else {
-            break;
+    while let Ok(Some(received)) = source.recv(Instant::now()) {
+        let message = match received {
+            Received::Message(message) => message,
+            missing => {
+                notices.missing(&missing);
+                continue;
+            }
         };
-        messages -= 1;
-        bytes = bytes.saturating_sub(message.bytes().len());
         if output.closed() || output.is_over() {
             unread += 1;
         } else {
             notices.absences.heard(&message);
             output.add(&message)?;
         }
+        // One more than there were: what is missing before it counts.
+        if messages == 0 || bytes == 0 {
+            break;
+        }
+        messages -= 1;
+        bytes = bytes.saturating_sub(message.bytes().len());
     }
     Ok(unread)
 }
@@ -197,12 +205,17 @@ fn receive(
         let mut until = idle_at.map_or(look_at, |idle_at| idle_at.min(look_at));
         // After the first message only those that are there already: what has been taken is to
         // be written soon.
-        while let Some(message) = source.recv(until)? {
-            notices.absences.heard(&message);
-            output.add(&message)?;
+        while let Some(received) = source.recv(until)? {
             last = Instant::now();
             until = last;
-            count += 1;
+            match received {
+                Received::Message(message) => {
+                    notices.absences.heard(&message);
+                    output.add(&message)?;
+                    count += 1;
+                }
+                missing => notices.missing(&missing),
+            }
             if args.count == Some(count) {
                 return Ok(());
             }
@@ -231,44 +244,13 @@ fn end_idle(args: &SubArgs, count: u64) -> Result<(), Failure> {
 /// The subscriptions: those of names at once, those of prefixes as groups appear.
 struct Source {
     fan: Fan,
-    /// Instead of the fan.
-    attached: Option<attach::Subscription>,
+    attached: bool,
     fresh: Option<Receiver<Result<Subscription, Failure>>>,
     _until: SyncSender<()>,
 }
 
 impl Source {
-    fn new(member: &Member, patterns: Patterns, args: &SubArgs) -> Result<Self, Failure> {
-        match member {
-            Member::Node(node) => Self::of_node(node, patterns, args),
-            Member::Attached(engine) => Self::of_engine(engine, &patterns, args),
-        }
-    }
-
-    fn of_engine(
-        engine: &attach::Attached,
-        patterns: &Patterns,
-        args: &SubArgs,
-    ) -> Result<Self, Failure> {
-        if let Some(prefix) = patterns.prefixes.first() {
-            return Err(Failure::usage(
-                format!("an engine does not look for groups: {prefix}*"),
-                "name the groups, or subscribe without --attach",
-            ));
-        }
-        let mut options = attach::SubscribeOptions::default();
-        if let Some(bytes) = args.queue {
-            options = options.ring_bytes(bytes);
-        }
-        Ok(Self {
-            fan: Fan::new(),
-            attached: Some(engine.subscribe_queued(&patterns.names, options)?),
-            fresh: None,
-            _until: sync_channel(1).0,
-        })
-    }
-
-    fn of_node(node: &Node, patterns: Patterns, args: &SubArgs) -> Result<Self, Failure> {
+    fn new(node: &Node, patterns: Patterns, args: &SubArgs) -> Result<Self, Failure> {
         let mut options = SubscribeOptions::default();
         if let Some(bytes) = args.queue {
             options = options.capacity_bytes(bytes);
@@ -291,38 +273,31 @@ impl Source {
         }
         Ok(Self {
             fan,
-            attached: None,
+            attached: args.attach.attach.is_some(),
             fresh,
             _until: until,
         })
     }
 
-    /// The next message, or `None` when none came until then.
-    fn recv(&mut self, until: Instant) -> Result<Option<Message>, RecvError> {
-        match &self.attached {
-            None => self.fan.recv(until),
-            Some(subscription) => {
-                subscription.recv_timeout(until.saturating_duration_since(Instant::now()))
-            }
-        }
+    /// What comes next, or `None` when nothing came until then.
+    fn recv(&mut self, until: Instant) -> Result<Option<Received>, RecvError> {
+        self.fan.recv(until)
     }
 
     /// Messages that have been received and not read, and their bytes; of an engine that only knows
     /// the bytes, as many messages as there may be.
     fn queued(&self) -> (usize, usize) {
-        match &self.attached {
-            None => (self.fan.queued(), usize::MAX),
-            Some(subscription) => match subscription.queued_bytes() {
-                0 => (0, 0),
-                bytes => (usize::MAX, bytes),
-            },
+        let (messages, bytes) = self.fan.queued();
+        match (self.attached, bytes) {
+            (false, _) => (messages, usize::MAX),
+            (true, 0) => (0, 0),
+            (true, bytes) => (usize::MAX, bytes),
         }
     }
 
     /// Messages dropped because this program was too slow.
     fn dropped(&self) -> u64 {
-        let attached = self.attached.as_ref().map(attach::Subscription::dropped);
-        self.fan.dropped() + attached.unwrap_or(0)
+        self.fan.dropped()
     }
 
     fn update(&mut self) -> Result<(), Failure> {

@@ -9,7 +9,7 @@ use super::Endpoint;
 use crate::membership::Change;
 use crate::region::Region;
 use crate::view::RegionView;
-use crate::{Deliver, Event, Instant};
+use crate::{Deliver, Event, Instant, Miss};
 
 impl Endpoint {
     /// Takes over all changes that the membership client has ready.
@@ -63,7 +63,11 @@ impl Endpoint {
                 regions.for_each(|region| region.sender_died(now, origin));
             }
             Change::BatchEnd => self.batch_end(out),
-            Change::Excluded => self.node.events.push(Event::Excluded),
+            Change::Excluded => {
+                self.node.events.push(Event::Excluded);
+                let incarnation = self.node.origin.incarnation;
+                out.miss(Miss::Life { incarnation });
+            }
             Change::Named { group, name } => {
                 self.recall(group, &name);
                 // A publisher that is not confirmed is not told of all regions of the group.

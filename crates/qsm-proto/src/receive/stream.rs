@@ -5,7 +5,7 @@ use core::time::Duration;
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 
-use qsm_wire::{Data, Hop, MemberIndex, Opening, SeqRange, StreamId, ViewNumber};
+use qsm_wire::{Data, GroupId, Hop, MemberIndex, Opening, SeqRange, StreamId, ViewNumber};
 
 use super::early::Early;
 use super::reassembly::Reassembly;
@@ -15,7 +15,7 @@ use super::{
 use crate::history::{Duty, History};
 use crate::ranges::append_own;
 use crate::ring::Report;
-use crate::{Event, Instant, Stats};
+use crate::{Event, Instant, Miss, Stats};
 
 /// What became of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -380,10 +380,11 @@ impl ReceiveStream {
         }
     }
 
-    /// Gives up packets that exist nowhere. Returns how many that were.
+    /// Gives up packets of these groups that exist nowhere. Returns how many that were.
     pub fn lose(
         &mut self,
         range: SeqRange,
+        groups: &[GroupId],
         history: &History,
         context: &mut StreamContext<'_>,
     ) -> u64 {
@@ -405,10 +406,14 @@ impl ReceiveStream {
             self.contiguous = self.gaps.first().map_or(self.highest, |first| first - 1);
         }
         if own > 0 {
-            context.delivery.stats.packets_lost += own;
-            context.delivery.events.push(Event::LostPackets {
-                sender: self.id.origin,
-                packets: own,
+            let delivery = &mut context.delivery;
+            delivery.stats.packets_lost += own;
+            let (sender, packets) = (self.id.origin, own);
+            delivery.events.push(Event::LostPackets { sender, packets });
+            delivery.out.miss(Miss::Packets {
+                groups,
+                sender,
+                packets,
             });
         }
         lost

@@ -120,7 +120,7 @@ impl RegionCx<'_> {
                 .node
                 .stream_context(&region.backoff, region.history.size(), out);
             for range in ranges {
-                stream.lose(*range, &region.history, &mut context);
+                stream.lose(*range, &region.groups, &region.history, &mut context);
             }
         }
     }

@@ -1,6 +1,5 @@
 //! An attached process: a handle, and a thread that reads what the engine says.
 
-use core::fmt;
 use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
@@ -8,32 +7,30 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use qsm_wire::NodeId;
-use qsm_wire::membership::GROUP_NAME_BYTES_MAX;
+use qsm_wire::membership::{GROUP_NAME_BYTES_MAX, QueryKind};
 
 use super::error::AttachError;
 use super::link::{Link, lock, unexpected};
-use super::publisher::Publisher;
+use super::publisher::AttachedPublisher;
 use super::requests::{Reply, Request, packets_of_names};
-use super::subscription::{Inbound, SubscribeOptions, Subscription, Upcalls};
+use super::rows;
+use super::subscription::{AttachedSubscription, AttachedUpcalls, Inbound};
 use super::tally::ClientRow;
 use crate::error::{CloseReason, RecvError, RequestError};
 use crate::handle::events::Events;
-use crate::handle::node::FLUSHING;
-use crate::handoff::message::Delivery;
+use crate::handoff::command::{FLUSHING, Rows};
+use crate::handoff::message::Overflow;
+use crate::handoff::received::Delivery;
 
 /// How long entering groups may take: longer than the engine's own limit, which it answers with.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(120);
 /// Of these the engine makes an error when there are more.
 const NAME: &str = "a group's name has 1 to 255 bytes; give it another";
 
-/// An attachment to the engine of another process, in place of a [`Node`](crate::Node) of one's
-/// own.
-///
-/// Handles are cheap to clone and may be used from any thread. It ends with
-/// [`Attached::shutdown`], when the last handle is dropped, or with the engine; then its
-/// subscriptions and publishers say why.
+/// An attachment to the engine of another process: a back-end of the handles. It ends with
+/// [`Attached::shutdown`], when the last handle is dropped, or with the engine.
 #[derive(Clone)]
-pub struct Attached {
+pub(crate) struct Attached {
     handle: Arc<Handle>,
 }
 
@@ -43,12 +40,7 @@ struct Handle {
 }
 
 impl Attached {
-    /// Attaches to the engine that is shared at this path.
-    ///
-    /// # Errors
-    /// [`AttachError`], whose text says what to do.
-    pub fn connect(path: impl AsRef<Path>) -> Result<Self, AttachError> {
-        let path = path.as_ref();
+    pub(crate) fn connect(path: &Path) -> Result<Self, AttachError> {
         let link = Arc::new(Link::open(path)?);
         let listening = Arc::clone(&link);
         let thread = thread::Builder::new().name("qsm-attached".to_owned());
@@ -60,52 +52,26 @@ impl Attached {
         })
     }
 
-    /// The id of the engine's node: [`Message::sender`](crate::Message::sender) of what the
-    /// processes of this engine publish.
-    #[must_use]
-    pub fn id(&self) -> NodeId {
+    pub(crate) fn id(&self) -> NodeId {
         self.link().node
     }
 
-    /// The number of this process among those of the engine, from 1.
-    #[must_use]
-    pub fn client(&self) -> u32 {
-        self.link().client
-    }
-
-    /// Receives the messages of these groups; see [`Node::subscribe`](crate::Node::subscribe).
-    ///
-    /// # Errors
-    /// [`RequestError`]: a name or a limit of the engine is met, no membership service answers in
-    /// time, or the engine has ended.
-    pub fn subscribe<I>(&self, groups: I) -> Result<Subscription, RequestError>
-    where
-        I: IntoIterator<Item: AsRef<str>>,
-    {
-        self.subscribe_queued(groups, SubscribeOptions::default())
-    }
-
-    /// As [`Attached::subscribe`], with a ring of one's own choice.
-    ///
-    /// # Errors
-    /// As [`Attached::subscribe`].
-    pub fn subscribe_queued<I>(
+    /// With a ring of so many bytes; `None`: what the engine gives.
+    pub(crate) fn subscribe(
         &self,
-        groups: I,
-        options: SubscribeOptions,
-    ) -> Result<Subscription, RequestError>
-    where
-        I: IntoIterator<Item: AsRef<str>>,
-    {
-        let names = names(groups)?;
+        names: Vec<Arc<str>>,
+        ring_bytes: Option<usize>,
+        overflow: Overflow,
+    ) -> Result<AttachedSubscription, RequestError> {
+        check(&names)?;
         let link = self.link();
         let mut names_sent = packets_of_names(&names);
         let doing = "entering groups; is a membership service running and reachable?";
         let answer = link.ask(doing, REQUEST_TIMEOUT, |id| {
             let request = Request::Subscribe {
                 id,
-                ring_bytes: options.ring_bytes.map_or(0, |bytes| bytes.max(1) as u64),
-                overflow: options.overflow,
+                ring_bytes: ring_bytes.map_or(0, |bytes| bytes.max(1) as u64),
+                overflow,
             };
             names_sent.push(request.encode());
             core::mem::take(&mut names_sent)
@@ -127,46 +93,26 @@ impl Attached {
             ),
         });
         // Made in any case, so that what cannot be mapped is left.
-        let subscription = Subscription::new(link, key, inbound)?;
+        let subscription = AttachedSubscription::new(link, key, inbound)?;
         link.list(&subscription.inbound.memory);
         Ok(subscription)
     }
 
-    /// As [`Attached::subscribe`], but each message is handed to `upcall`, on a thread for this
-    /// subscription. Unlike the upcalls of a node it may take its time: the ring fills up
-    /// meanwhile, and nothing else waits.
-    ///
-    /// # Errors
-    /// As [`Attached::subscribe`].
-    pub fn subscribe_with<I>(
+    pub(crate) fn subscribe_with(
         &self,
-        groups: I,
+        names: Vec<Arc<str>>,
         upcall: impl FnMut(Delivery<'_>) + Send + 'static,
-    ) -> Result<Upcalls, RequestError>
-    where
-        I: IntoIterator<Item: AsRef<str>>,
-    {
-        Upcalls::start(self.subscribe(groups)?, upcall)
+    ) -> Result<AttachedUpcalls, RequestError> {
+        let subscription = self.subscribe(names, None, Overflow::default())?;
+        AttachedUpcalls::start(subscription, upcall)
     }
 
-    /// Prepares to send to a group.
-    ///
-    /// # Errors
-    /// As [`Attached::subscribe`].
-    pub fn publisher(&self, group: impl AsRef<str>) -> Result<Publisher, RequestError> {
-        let mut publishers = self.publishers([group])?;
-        publishers.pop().ok_or_else(unexpected)
-    }
-
-    /// Prepares to send to many groups, in one request; publishers come in the order of the names.
-    ///
-    /// # Errors
-    /// As [`Attached::subscribe`].
-    pub fn publishers<I>(&self, groups: I) -> Result<Vec<Publisher>, RequestError>
-    where
-        I: IntoIterator<Item: AsRef<str>>,
-    {
-        let names = names(groups)?;
+    /// Publishers come in the order of the names.
+    pub(crate) fn publishers(
+        &self,
+        names: Vec<Arc<str>>,
+    ) -> Result<Vec<AttachedPublisher>, RequestError> {
+        check(&names)?;
         let link = self.link();
         let count = u32::try_from(names.len()).unwrap_or(u32::MAX);
         let slot = link.slots.fetch_add(count, Ordering::Relaxed);
@@ -177,14 +123,11 @@ impl Attached {
             core::mem::take(&mut packets)
         })?;
         let places = slot..;
-        let publisher = |(slot, name)| Publisher::new(link, slot, name);
+        let publisher = |(slot, name)| AttachedPublisher::new(link, slot, name);
         Ok(places.zip(names).map(publisher).collect())
     }
 
-    /// A reader of events from now on: losses in the groups of this process, subscriptions whose
-    /// reader is too slow, what happens to the engine's membership of the cluster, and the end.
-    #[must_use]
-    pub fn events(&self) -> Events {
+    pub(crate) fn events(&self) -> Events {
         let events = Events::new(1);
         let link = self.link();
         for inbox in events.mailbox.inboxes() {
@@ -198,13 +141,7 @@ impl Attached {
         events
     }
 
-    /// Waits until everything that this process has sent before is stable: every live member of
-    /// its groups has it. It also waits for what other processes of the engine have sent.
-    ///
-    /// # Errors
-    /// [`RequestError`]: timeout, the engine has ended, or [`RequestError::Unconfirmed`]: the
-    /// engine was excluded since the last flush; the messages named may be those of others.
-    pub fn flush(&self, timeout: Duration) -> Result<(), RequestError> {
+    pub(crate) fn flush(&self, timeout: Duration) -> Result<(), RequestError> {
         let link = self.link();
         let position = lock(&link.waiting).position();
         let answer = link.ask(FLUSHING, timeout, |id| {
@@ -218,11 +155,7 @@ impl Attached {
         answer.map(drop)
     }
 
-    /// What the engine has counted of this process.
-    ///
-    /// # Errors
-    /// [`RequestError::Closed`].
-    pub fn stats(&self) -> Result<ClientRow, RequestError> {
+    pub(crate) fn stats(&self) -> Result<ClientRow, RequestError> {
         let ask = |id| vec![Request::Stats { id }.encode()];
         match self.link().ask("reading counters", REQUEST_TIMEOUT, ask)? {
             (Reply::Stats { values, .. }, _) => Ok(ClientRow::of_values(&values)),
@@ -230,17 +163,20 @@ impl Attached {
         }
     }
 
-    /// Why it has ended, if it has.
-    #[must_use]
-    pub fn closed(&self) -> Option<CloseReason> {
+    pub(crate) fn query(&self, kind: QueryKind) -> Result<Rows, RequestError> {
+        let doing = "asking the membership service; is one running and reachable?";
+        let ask = |id| vec![Request::Query { id, kind }.encode()];
+        match self.link().ask(doing, REQUEST_TIMEOUT, ask)? {
+            (Reply::Rows { words, .. }, memory) => rows::read(memory, words).ok_or_else(unexpected),
+            _ => Err(unexpected()),
+        }
+    }
+
+    pub(crate) fn closed(&self) -> Option<CloseReason> {
         self.link().closed().cloned()
     }
 
-    /// Waits until everything sent is stable, and detaches.
-    ///
-    /// # Errors
-    /// [`RequestError`]: it has detached, but some receivers may lack messages.
-    pub fn shutdown(&self, timeout: Duration) -> Result<(), RequestError> {
+    pub(crate) fn shutdown(&self, timeout: Duration) -> Result<(), RequestError> {
         let flushed = match self.closed() {
             Some(CloseReason::ShutDown) => Ok(()),
             _ => self.flush(timeout),
@@ -254,15 +190,6 @@ impl Attached {
     }
 }
 
-impl fmt::Debug for Attached {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Attached")
-            .field("client", &self.client())
-            .field("closed", &self.closed())
-            .finish_non_exhaustive()
-    }
-}
-
 impl Drop for Handle {
     fn drop(&mut self) {
         self.link.close(CloseReason::ShutDown);
@@ -273,17 +200,12 @@ impl Drop for Handle {
     }
 }
 
-fn names<I>(groups: I) -> Result<Vec<Arc<str>>, RequestError>
-where
-    I: IntoIterator<Item: AsRef<str>>,
-{
-    let name = |group: I::Item| {
-        let name = group.as_ref();
-        let fits = (1..=GROUP_NAME_BYTES_MAX).contains(&name.len());
-        fits.then(|| Arc::from(name))
-    };
-    let names: Option<Vec<_>> = groups.into_iter().map(name).collect();
-    names.ok_or_else(|| RequestError::Refused {
-        reason: NAME.to_owned(),
-    })
+fn check(names: &[Arc<str>]) -> Result<(), RequestError> {
+    let fits = |name: &Arc<str>| (1..=GROUP_NAME_BYTES_MAX).contains(&name.len());
+    match names.iter().all(fits) {
+        true => Ok(()),
+        false => Err(RequestError::Refused {
+            reason: NAME.to_owned(),
+        }),
+    }
 }

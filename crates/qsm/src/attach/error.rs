@@ -9,6 +9,8 @@ use super::requests::VERSION;
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum ShareError {
+    /// The node is attached itself.
+    Attached,
     /// Another process shares its node at this path.
     InUse {
         /// The path.
@@ -46,6 +48,9 @@ impl ShareError {
 impl fmt::Display for ShareError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::Attached => f.write_str(
+                "an attached node cannot be shared; attach to the engine that it is attached to",
+            ),
             Self::InUse { path } => write!(
                 f,
                 "an engine is shared at {} already; attach to it, stop it, or choose another path",
@@ -80,7 +85,10 @@ impl std::error::Error for ShareError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             Self::Io { source, .. } => Some(source),
-            Self::InUse { .. } | Self::NotASocket { .. } | Self::RingBytes { .. } => None,
+            Self::Attached
+            | Self::InUse { .. }
+            | Self::NotASocket { .. }
+            | Self::RingBytes { .. } => None,
         }
     }
 }

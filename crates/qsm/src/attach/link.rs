@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use std::io::ErrorKind;
 use std::os::fd::OwnedFd;
 use std::path::Path;
-use std::sync::atomic::AtomicU32;
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::{Duration, Instant};
@@ -19,6 +19,7 @@ use super::requests::{
     Failed, PACKET_BYTES_MAX, REQUESTS_AT_ONCE, RETIRE, Reply, Request, VERSION,
 };
 use super::ring::{Writer, Written, memory_words, readers_bell, writers_bell};
+use super::watch::{Sleep, Watch};
 use crate::error::{CloseReason, RecvError, RequestError, SendError};
 use crate::event::Event;
 use crate::handoff::inbox::Inbox;
@@ -46,7 +47,10 @@ pub(super) struct Link {
     pub(super) message_bytes_max: usize,
     /// Where publishers of this process write, one after the other.
     pub(super) waiting: Mutex<Waiting>,
-    pub(super) client: u32,
+    /// Tasks that wait for room, and what the longest of their messages needs, bytes.
+    pub(super) room: Watch,
+    pub(super) needs: AtomicUsize,
+    client: u32,
     pub(super) node: NodeId,
     pub(super) slots: AtomicU32,
     pending: Mutex<Pending>,
@@ -85,6 +89,16 @@ impl Waiting {
             self.retired.pop();
         }
         put(&mut self.writer, tag, bytes)
+    }
+
+    /// Whether a message of this length would find room now.
+    fn has_room(&mut self, bytes: usize) -> bool {
+        self.writer.has_room(bytes)
+    }
+
+    /// The engine has taken everything.
+    pub(super) fn is_empty(&self) -> bool {
+        self.writer.queued_bytes() == 0
     }
 
     /// The publisher is given up; the engine is told when there is room.
@@ -151,6 +165,8 @@ impl Link {
             memory,
             message_bytes_max: usize::try_from(message_bytes_max).unwrap_or(usize::MAX),
             waiting: Mutex::new(Waiting::new(writer)),
+            room: Watch::default(),
+            needs: AtomicUsize::new(0),
             client,
             node,
             slots: AtomicU32::new(0),
@@ -159,6 +175,22 @@ impl Link {
             closed: OnceLock::new(),
             rings: Mutex::default(),
             readers: Mutex::default(),
+        })
+    }
+
+    /// For the thread that sleeps in place of tasks.
+    pub(super) fn sleep_for_room(link: &Arc<Self>) -> Sleep {
+        let link = Arc::clone(link);
+        Box::new(move || {
+            let changed = || {
+                let needs = link.needs.load(Ordering::SeqCst);
+                let over = link.closed().is_some();
+                (over || lock(&link.waiting).has_room(needs)).then_some(over)
+            };
+            let over = writers_bell(&link.memory).wait(None, changed);
+            link.needs.store(0, Ordering::SeqCst);
+            // Without a deadline a wait ends only with a result.
+            over.unwrap_or(true)
         })
     }
 
@@ -319,6 +351,7 @@ impl Link {
         | Reply::Subscribed { id, .. }
         | Reply::Members { id, .. }
         | Reply::Stats { id, .. }
+        | Reply::Rows { id, .. }
         | Reply::Failed { id, .. }) = reply
         else {
             return;

@@ -2,7 +2,7 @@
 //!
 //! A host with ten programs that each run a [`Node`](crate::Node) receives each multicast packet
 //! ten times and wakes all ten. Here one of them runs the node and [shares](crate::Node::share)
-//! it; the others [attach](Attached): they have no sockets to the network and no protocol state,
+//! it; the others [attach](crate::Node::attach): they have no sockets to the network and no protocol state,
 //! and the engine wakes those who subscribe to what has come, once per batch.
 //!
 //! ```text
@@ -19,17 +19,16 @@
 //!
 //! ```no_run
 //! use qsm::Node;
-//! use qsm::attach::Attached;
 //!
 //! // In one process:
 //! let node = Node::builder().start()?;
 //! let share = node.share("/run/user/1000/qsm")?;
 //!
 //! // In others:
-//! let engine = Attached::connect("/run/user/1000/qsm")?;
-//! let prices = engine.subscribe(["prices/eur"])?;
-//! engine.publisher("prices/eur")?.send(b"1.0842")?;
-//! println!("{:?}", prices.recv()?.bytes());
+//! let node = Node::attach("/run/user/1000/qsm")?;
+//! let prices = node.subscribe(["prices/eur"])?;
+//! node.publisher("prices/eur")?.send(b"1.0842")?;
+//! println!("{:?}", prices.recv()?);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
@@ -39,7 +38,7 @@
 //! 2. A message goes through shared memory by one copy into a ring and one out of it.
 //! 3. A full ring of a subscription drops the newest, counts and tells, or ends the subscription
 //!    ([`Overflow`](crate::Overflow)); it never holds up the engine. A full ring to the engine
-//!    makes [`Publisher::send`] wait, and so a group whose receivers are slow holds up all groups
+//!    makes [`Publisher::send`](crate::Publisher::send) wait, and so a group whose receivers are slow holds up all groups
 //!    of that process; of no other.
 //! 4. What a process was told is accepted is sent even if it is killed then. Everything else of it
 //!    is released at once. When the engine ends, all handles say why, at once.
@@ -49,24 +48,24 @@
 //! Limits are fields of [`ShareOptions`].
 
 mod bell;
-mod client;
-mod error;
+pub(crate) mod client;
+pub(crate) mod error;
 mod line;
 mod link;
 mod options;
-mod publisher;
+pub(crate) mod publisher;
+mod record;
 mod requests;
 mod ring;
+mod rows;
 mod session;
 mod share;
 mod sink;
-mod subscription;
-mod tally;
+pub(crate) mod subscription;
+pub(crate) mod tally;
+mod watch;
 
-pub use client::Attached;
 pub use error::{AttachError, CutReason, ShareError, ShareEvent};
 pub use options::ShareOptions;
-pub use publisher::Publisher;
 pub use share::Share;
-pub use subscription::{SubscribeOptions, Subscription, Upcalls};
 pub use tally::{ClientRow, ShareStats};

@@ -32,6 +32,9 @@ impl ShareOptions {
     pub const GROUPS_MAX: usize = 1 << 16;
     /// Default of [`ShareOptions::publish_ring`].
     pub const PUBLISH_RING_BYTES: usize = 4 << 20;
+    /// Ring of a subscription that does not ask for another, if that may be as much. A message takes
+    /// its length and 32 bytes, so that it holds about 30,000 of 100 bytes.
+    pub const RING_BYTES: usize = 4 << 20;
     /// Default of [`ShareOptions::ring_bytes_max`].
     pub const RING_BYTES_MAX: usize = 64 << 20;
     /// Default of [`ShareOptions::client_bytes_max`].

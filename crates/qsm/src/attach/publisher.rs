@@ -1,5 +1,7 @@
+use core::future::poll_fn;
 use std::io::ErrorKind;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::link::{Link, lock, unexpected};
@@ -10,21 +12,18 @@ use crate::error::{RequestError, SendError};
 /// How long counting members may take.
 const COUNT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Sends to one group through the engine, from any thread. Made by
-/// [`Attached::publisher`](super::Attached::publisher).
-///
-/// All publishers of a process share one ring to the engine. When receivers are slower than the
-/// process, it fills up, and [`send`](Publisher::send) waits.
+/// Sends to one group through the engine, from any thread. All publishers of a process share one
+/// ring to the engine.
 ///
 /// Dropping it gives up the role of publisher after what was accepted.
 #[derive(Debug)]
-pub struct Publisher {
+pub(crate) struct AttachedPublisher {
     link: Arc<Link>,
     slot: u32,
     name: Arc<str>,
 }
 
-impl Publisher {
+impl AttachedPublisher {
     pub(super) fn new(link: &Arc<Link>, slot: u32, name: Arc<str>) -> Self {
         Self {
             link: Arc::clone(link),
@@ -33,19 +32,11 @@ impl Publisher {
         }
     }
 
-    /// The group's name.
-    #[must_use]
-    pub fn group(&self) -> &str {
+    pub(crate) fn group(&self) -> &str {
         &self.name
     }
 
-    /// Puts the message into the ring; waits while there is no room.
-    ///
-    /// Accepted means: the engine will send it, also if this process ends now.
-    ///
-    /// # Errors
-    /// [`SendError`]: closed, or too large.
-    pub fn send(&self, message: &[u8]) -> Result<(), SendError> {
+    pub(crate) fn send(&self, message: &[u8]) -> Result<(), SendError> {
         let sent = writers_bell(&self.link.memory).wait(None, || match self.try_send(message) {
             Err(SendError::Full) => None,
             result => Some(result),
@@ -54,11 +45,7 @@ impl Publisher {
         sent.unwrap_or(Err(SendError::Full))
     }
 
-    /// Puts the message into the ring if there is room.
-    ///
-    /// # Errors
-    /// [`SendError`]: closed, full or too large.
-    pub fn try_send(&self, message: &[u8]) -> Result<(), SendError> {
+    pub(crate) fn try_send(&self, message: &[u8]) -> Result<(), SendError> {
         let (length, max) = (message.len(), self.link.message_bytes_max);
         if length > max {
             return Err(SendError::TooLarge { length, max });
@@ -66,21 +53,35 @@ impl Publisher {
         self.write(self.slot, message)
     }
 
-    /// Waits until the group has at least `count` receivers known to the engine, not counting the
-    /// engine itself: processes attached to it are no receivers of their own.
-    ///
-    /// # Errors
-    /// [`RequestError`]: timeout, or closed.
-    pub fn wait_for_members(&self, count: u32, timeout: Duration) -> Result<(), RequestError> {
+    /// As [`AttachedPublisher::send`], yielding to other tasks.
+    pub(crate) async fn send_async(&self, message: &[u8]) -> Result<(), SendError> {
+        poll_fn(|context| {
+            let attempt = || match self.try_send(message) {
+                Err(SendError::Full) => None,
+                result => Some(result),
+            };
+            self.link.needs.fetch_max(message.len(), Ordering::SeqCst);
+            let sleep = || Link::sleep_for_room(&self.link);
+            self.link.room.poll(context, attempt, sleep)
+        })
+        .await
+    }
+
+    /// 1 if something waits to be taken by the engine.
+    pub(crate) fn queued(&self) -> usize {
+        usize::from(!lock(&self.link.waiting).is_empty())
+    }
+
+    pub(crate) fn wait_for_members(
+        &self,
+        count: u32,
+        timeout: Duration,
+    ) -> Result<(), RequestError> {
         let doing = "waiting for members of the group; check with `qsm nodes` that they are there";
         self.ask_members(doing, count, timeout).map(drop)
     }
 
-    /// How many receivers of the group are known now, in the same way.
-    ///
-    /// # Errors
-    /// [`RequestError`]: closed.
-    pub fn members(&self) -> Result<u32, RequestError> {
+    pub(crate) fn members(&self) -> Result<u32, RequestError> {
         self.ask_members("counting members", 0, COUNT_TIMEOUT)
     }
 
@@ -121,7 +122,7 @@ impl Publisher {
     }
 }
 
-impl Drop for Publisher {
+impl Drop for AttachedPublisher {
     fn drop(&mut self) {
         if self.write(RETIRE | self.slot, &[]) == Err(SendError::Full) {
             lock(&self.link.waiting).give_up(self.slot);

@@ -20,8 +20,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use qsm_proto::UnconfirmedCause;
-use qsm_wire::{Incarnation, NodeId, Origin};
+use qsm_wire::membership::QueryKind;
+use qsm_wire::{Incarnation, NodeId};
 
+use super::rows;
 use crate::error::{Outstanding, RequestError, Unconfirmed};
 use crate::event::Event;
 use crate::handoff::message::Overflow;
@@ -83,6 +85,11 @@ pub(super) enum Request {
     Stats {
         id: u32,
     },
+    /// A list of the cluster.
+    Query {
+        id: u32,
+        kind: QueryKind,
+    },
 }
 
 /// To an attached process.
@@ -114,6 +121,12 @@ pub(super) enum Reply {
     Stats {
         id: u32,
         values: Vec<u64>,
+    },
+    /// With the memory that holds them.
+    Rows {
+        id: u32,
+        /// Its capacity.
+        words: u64,
     },
     Failed {
         id: u32,
@@ -158,7 +171,7 @@ impl From<RequestError> for Failed {
                 after, outstanding, ..
             } => Self::Timeout { after, outstanding },
             RequestError::Refused { reason } => Self::Refused { reason },
-            RequestError::OnCoreThread => Self::Refused {
+            RequestError::OnCoreThread | RequestError::NotAttached { .. } => Self::Refused {
                 reason: error.to_string(),
             },
             RequestError::Unconfirmed { mut ranges, more } => {
@@ -194,6 +207,7 @@ const UNSUBSCRIBE: u8 = 5;
 const FLUSH: u8 = 6;
 const MEMBERS: u8 = 7;
 const STATS: u8 = 8;
+const QUERY: u8 = 9;
 const WELCOME: u8 = 65;
 const DONE: u8 = 66;
 const SUBSCRIBED: u8 = 67;
@@ -202,6 +216,7 @@ const COUNTERS: u8 = 69;
 const FAILED: u8 = 70;
 const EVENT: u8 = 71;
 const CLOSED: u8 = 72;
+const ROWS: u8 = 73;
 
 impl Request {
     pub(super) fn encode(&self) -> Vec<u8> {
@@ -244,6 +259,7 @@ impl Request {
                 packet.duration(*timeout).0
             }
             Self::Stats { id } => Writer::new(STATS).u32(*id).0,
+            Self::Query { id, kind } => Writer::new(QUERY).u32(*id).u32(rows::code(*kind)).0,
         }
     }
 
@@ -282,6 +298,10 @@ impl Request {
                 timeout: rest.duration()?,
             },
             STATS => Self::Stats { id: rest.u32()? },
+            QUERY => Self::Query {
+                id: rest.u32()?,
+                kind: rows::kind(rest.u32()?)?,
+            },
             _ => return None,
         };
         rest.0.is_empty().then_some(request)
@@ -321,6 +341,7 @@ impl Reply {
                     })
                     .0
             }
+            Self::Rows { id, words } => Writer::new(ROWS).u32(*id).u64(*words).0,
             Self::Failed { id, error } => {
                 let packet = Writer::new(FAILED).u32(*id);
                 match error {
@@ -372,6 +393,10 @@ impl Reply {
                 let values = std::iter::from_fn(|| rest.u64()).collect();
                 Self::Stats { id, values }
             }
+            ROWS => Self::Rows {
+                id: rest.u32()?,
+                words: rest.u64()?,
+            },
             FAILED => Self::Failed {
                 id: rest.u32()?,
                 error: match rest.u32()? {
@@ -413,8 +438,6 @@ pub(super) fn travels(event: &Event) -> bool {
         event,
         Event::Admitted { .. }
             | Event::Excluded
-            | Event::Lost { .. }
-            | Event::LostPackets { .. }
             | Event::ServiceFound { .. }
             | Event::ServiceLost
             | Event::Unconfirmed { .. }
@@ -426,23 +449,11 @@ fn encode_event(event: &Event) -> Writer {
     match event {
         Event::Admitted { incarnation } => packet.u32(1).u32(incarnation.0),
         Event::Excluded => packet.u32(2),
-        Event::Lost {
-            group,
-            sender,
-            first,
-            last,
-        } => packet
-            .u32(3)
-            .origin(*sender)
-            .u64(*first)
-            .u64(*last)
-            .cut(group),
-        Event::LostPackets { sender, packets } => packet.u32(4).origin(*sender).u64(*packets),
-        Event::ServiceFound { address } => packet.u32(5).cut(&address.to_string()),
-        Event::ServiceLost => packet.u32(6),
+        Event::ServiceFound { address } => packet.u32(3).cut(&address.to_string()),
+        Event::ServiceLost => packet.u32(4),
         Event::Unconfirmed { messages, cause } => {
             let new_life = *cause == UnconfirmedCause::NewLife;
-            packet.u32(7).u32(u32::from(new_life)).unconfirmed(messages)
+            packet.u32(5).u32(u32::from(new_life)).unconfirmed(messages)
         }
         // See `travels`.
         _ => packet.u32(0),
@@ -455,24 +466,11 @@ fn decode_event(rest: &mut Rest<'_>) -> Option<Event> {
             incarnation: Incarnation(rest.u32()?),
         },
         2 => Event::Excluded,
-        3 => {
-            let (sender, first, last) = (rest.origin()?, rest.u64()?, rest.u64()?);
-            Event::Lost {
-                group: Arc::from(rest.text()?),
-                sender,
-                first,
-                last,
-            }
-        }
-        4 => Event::LostPackets {
-            sender: rest.origin()?,
-            packets: rest.u64()?,
-        },
-        5 => Event::ServiceFound {
+        3 => Event::ServiceFound {
             address: rest.text()?.parse::<SocketAddr>().ok()?,
         },
-        6 => Event::ServiceLost,
-        7 => Event::Unconfirmed {
+        4 => Event::ServiceLost,
+        5 => Event::Unconfirmed {
             cause: match rest.u32()? {
                 0 => UnconfirmedCause::NoReceivers,
                 _ => UnconfirmedCause::NewLife,
@@ -521,10 +519,6 @@ impl Writer {
 
     fn duration(self, value: Duration) -> Self {
         self.u64(u64::try_from(value.as_nanos()).unwrap_or(u64::MAX))
-    }
-
-    fn origin(self, origin: Origin) -> Self {
-        self.u64(origin.node.0).u32(origin.incarnation.0)
     }
 
     fn outstanding(self, left: &Outstanding) -> Self {
@@ -613,13 +607,6 @@ impl<'a> Rest<'a> {
 
     fn duration(&mut self) -> Option<Duration> {
         self.u64().map(Duration::from_nanos)
-    }
-
-    fn origin(&mut self) -> Option<Origin> {
-        Some(Origin {
-            node: NodeId(self.u64()?),
-            incarnation: Incarnation(self.u32()?),
-        })
     }
 
     fn text(&mut self) -> Option<&'a str> {

@@ -185,11 +185,18 @@ impl<const EXTRA: usize> Writer<EXTRA> {
         self.tail
     }
 
-    /// Tells the reader of one more record that found no room.
+    /// Whether a record of so many bytes would find room now; also if it never does.
+    pub(super) fn has_room(&mut self, bytes: usize) -> bool {
+        let words = words_for(EXTRA, bytes);
+        words > self.place.capacity || self.fits(words).unwrap_or(true)
+    }
+
+    /// Tells the reader of one more record that found no room. A reader that sees it sees all
+    /// records written before.
     pub(super) fn drop_one(&mut self) {
         self.dropped += 1;
         let header = self.place.header(DROPPED);
-        header.store(self.dropped, Ordering::Relaxed);
+        header.store(self.dropped, Ordering::Release);
     }
 
     pub(super) fn dropped(&self) -> u64 {
@@ -313,7 +320,7 @@ impl<const EXTRA: usize> Reader<EXTRA> {
 
     /// Records that found no room, as the writer says.
     pub(super) fn dropped(&self) -> u64 {
-        self.place.header(DROPPED).load(Ordering::Relaxed)
+        self.place.header(DROPPED).load(Ordering::Acquire)
     }
 
     /// The writer has ended it; what is there can still be read.

@@ -20,19 +20,19 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use qsm_net::{Peer, SharedMemory};
+use qsm_wire::membership::QueryKind;
 
 use super::error::CutReason;
 use super::line::{End, Line};
 use super::options::ShareOptions;
 use super::requests::{PACKET_BYTES_MAX, REQUESTS_AT_ONCE, RETIRE, RING_BYTES_MIN, Reply, Request};
 use super::ring::{Reader, Writer, memory_words, readers_bell, writers_bell};
+use super::rows;
 use super::sink::RingSink;
-use super::subscription::SubscribeOptions;
 use super::tally::{ClientRow, Tally};
 use crate::error::RequestError;
-use crate::handle::node::Node;
-use crate::handle::publisher::Publisher;
-use crate::handle::subscription::Membership;
+use crate::handle::own::{Membership, OwnNode};
+use crate::handle::own_publisher::OwnPublisher;
 use crate::handoff::message::Overflow;
 use crate::handoff::sink::Sink;
 use crate::handoff::sleepers::Sleepers;
@@ -59,7 +59,7 @@ struct Held {
 #[derive(Default)]
 struct Table {
     subscriptions: BTreeMap<u32, Held>,
-    publishers: HashMap<u32, Arc<Publisher>>,
+    publishers: HashMap<u32, Arc<OwnPublisher>>,
     next_key: u32,
     /// Groups of subscriptions and publishers, counted with each, those being entered included.
     groups: usize,
@@ -75,7 +75,7 @@ pub(super) struct Session {
     pub(super) peer: Peer,
     pub(super) line: Arc<Line>,
     pub(super) tally: Arc<Tally>,
-    node: Node,
+    node: OwnNode,
     options: Arc<ShareOptions>,
     memory: Arc<SharedMemory>,
     table: Mutex<Table>,
@@ -89,7 +89,7 @@ pub(super) struct Session {
 impl Session {
     pub(super) fn new(
         (number, peer): (u32, Peer),
-        (node, options): (&Node, &Arc<ShareOptions>),
+        (node, options): (&OwnNode, &Arc<ShareOptions>),
         memory: &Arc<SharedMemory>,
         line: Line,
     ) -> Self {
@@ -148,13 +148,6 @@ impl Session {
             ..ClientRow::default()
         };
         row.count(&self.tally)
-    }
-
-    /// Whether the process subscribes to the group.
-    pub(super) fn hears(&self, group: &str) -> bool {
-        let table = self.table();
-        let mut names = table.subscriptions.values().flat_map(|held| &*held.names);
-        names.any(|name| **name == *group)
     }
 
     fn control(self: &Arc<Self>) {
@@ -234,6 +227,10 @@ impl Session {
                 Ok((reply, descriptor)) => return (reply, Some(descriptor)),
                 Err(error) => (id, Err(error)),
             },
+            Request::Query { id, kind } => match self.query(id, kind) {
+                Ok((reply, descriptor)) => return (reply, Some(descriptor)),
+                Err(error) => (id, Err(error)),
+            },
             Request::Flush {
                 id,
                 position,
@@ -259,6 +256,17 @@ impl Session {
             error: error.into(),
         });
         (reply, None)
+    }
+
+    fn query(&self, id: u32, kind: QueryKind) -> Result<(Reply, OwnedFd), RequestError> {
+        let written = rows::write(self.node.query(kind)?);
+        let (descriptor, words) = written.map_err(|error| {
+            refused(format!(
+                "the engine cannot make shared memory: {error}; let it have more descriptors \
+                 (`ulimit -n`) and memory"
+            ))
+        })?;
+        Ok((Reply::Rows { id, words }, descriptor))
     }
 
     fn publish(&self, id: u32, slot: u32, names: &[Arc<str>]) -> Result<Reply, RequestError> {
@@ -361,7 +369,7 @@ impl Session {
     fn ring_bytes(&self, asked: u64, rings: usize) -> Result<usize, RequestError> {
         let max = self.options.ring_bytes_max;
         let asked = match usize::try_from(asked).unwrap_or(usize::MAX) {
-            0 => SubscribeOptions::RING_BYTES.min(max),
+            0 => ShareOptions::RING_BYTES.min(max),
             bytes => bytes,
         };
         if asked > max {
@@ -511,7 +519,7 @@ struct Carrier<'a> {
     session: &'a Session,
     reader: Reader<0>,
     /// Those used so far.
-    publishers: HashMap<u32, Arc<Publisher>>,
+    publishers: HashMap<u32, Arc<OwnPublisher>>,
 }
 
 impl Carrier<'_> {

@@ -21,7 +21,8 @@ use super::tally::{ClientRow, Count, ShareStats};
 use crate::error::{CloseReason, RecvError};
 use crate::event::Event;
 use crate::handle::events::Events;
-use crate::handle::node::Node;
+use crate::handle::node::{Node, NodeBack};
+use crate::handle::own::OwnNode;
 use crate::handoff::inbox::Inbox;
 
 /// How long a process may take to say hello.
@@ -41,7 +42,7 @@ pub struct Share {
 
 /// What the threads of a share have in common.
 struct Hall {
-    node: Node,
+    node: OwnNode,
     options: Arc<ShareOptions>,
     listener: LocalListener,
     ended: AtomicBool,
@@ -72,7 +73,7 @@ impl Drop for Seat {
 }
 
 impl Share {
-    fn open(node: &Node, options: ShareOptions) -> Result<Self, ShareError> {
+    fn open(node: &OwnNode, options: ShareOptions) -> Result<Self, ShareError> {
         options.check()?;
         let path = options.path.clone();
         let failed = |source| ShareError::of(path.clone(), source);
@@ -183,7 +184,10 @@ impl Node {
     /// # Errors
     /// As [`Node::share`].
     pub fn share_with(&self, options: ShareOptions) -> Result<Share, ShareError> {
-        Share::open(self, options)
+        match &self.back {
+            NodeBack::Own(node) => Share::open(node, options),
+            NodeBack::Attached(_) => Err(ShareError::Attached),
+        }
     }
 }
 
@@ -337,7 +341,7 @@ impl Hall {
         Ok(session)
     }
 
-    /// Tells those concerned what happens to the node, until it ends.
+    /// Tells all processes what happens to the node, until it ends.
     fn herald(&self, events: Events) {
         for event in events {
             if let Event::Closed { reason } = &event {
@@ -350,12 +354,8 @@ impl Hall {
             let packet = Reply::Event(event.clone()).encode();
             let sessions: Vec<_> = self.guests().sessions.values().cloned().collect();
             for session in sessions {
-                let concerned = match &event {
-                    Event::Lost { group, .. } => session.hears(group),
-                    _ => true,
-                };
                 // It never waits for a process that does not read.
-                if concerned && session.line.socket.try_send(&packet).is_err() {
+                if session.line.socket.try_send(&packet).is_err() {
                     session.tally.events_dropped.add(1);
                 }
             }

@@ -9,12 +9,14 @@ use qsm_wire::GroupId;
 
 use super::error::CutReason;
 use super::line::{End, Line};
+use super::record;
 use super::requests::EXTRA;
 use super::ring::{Nonsense, Writer, Written, readers_bell};
-
 use super::tally::Tally;
+use crate::handoff::aside::{Item, Notices};
 use crate::handoff::inbox::Offered;
-use crate::handoff::message::{Delivery, Overflow};
+use crate::handoff::message::{MessageRef, Overflow};
+use crate::handoff::received::Received;
 use crate::handoff::sink::ForeignQueue;
 
 /// Writes the messages of one subscription that come on one core thread.
@@ -27,6 +29,8 @@ pub(super) struct RingSink {
     writer: Writer<EXTRA>,
     memory: Arc<SharedMemory>,
     overflow: Overflow,
+    /// What is to be written before the next message.
+    notices: Notices<Received>,
     /// Nothing is written any more.
     over: bool,
     line: Arc<Line>,
@@ -50,6 +54,7 @@ impl RingSink {
             writer,
             memory: Arc::clone(memory),
             overflow,
+            notices: Notices::default(),
             over: false,
             line: Arc::clone(line),
             tally: Arc::clone(tally),
@@ -59,13 +64,16 @@ impl RingSink {
     fn drop_one(&mut self) {
         self.writer.drop_one();
         self.tally.dropped.add(1);
+        if let Some(notice) = Received::dropped(1) {
+            self.notices.add(notice);
+        }
         if self.overflow == Overflow::Disconnect {
             self.over = true;
             self.writer.end();
         }
     }
 
-    fn place(&mut self, message: &Delivery<'_>) -> Option<u32> {
+    fn place(&mut self, message: &MessageRef<'_>) -> Option<u32> {
         if let Some((group, place)) = self.latest
             && group == message.group_id
             && *self.names[place as usize] == *message.group
@@ -76,45 +84,74 @@ impl RingSink {
         self.latest = Some((message.group_id, place));
         Some(place)
     }
+
+    /// For this message behind all notices: each of them written as soon as it fits, there would be
+    /// one for each message dropped.
+    fn has_room(&mut self, message: &[u8]) -> bool {
+        let notices = self.notices.len() * record::NOTICE_BYTES;
+        self.writer.has_room(message.len() + notices)
+    }
+
+    fn write(&mut self, record: &record::Written, bytes: &[u8]) -> Written {
+        let written = self.writer.write(record.tag, record.extra, bytes);
+        written.unwrap_or_else(|_: Nonsense| {
+            self.over = true;
+            self.line.end(End::Cut(CutReason::Ring));
+            Written::Never
+        })
+    }
+
+    /// The record of a notice; `None` for what this ring says nothing about.
+    fn record(&self, notice: &Received) -> Option<record::Written> {
+        Some(match notice {
+            Received::Lost(lost) => record::Written::lost(*self.places.get(&lost.group)?, lost),
+            Received::LostPackets(lost) => record::Written::lost_packets(*lost),
+            Received::Dropped(_) => record::Written::dropped(self.writer.dropped()),
+            Received::Away(away) => record::Written::away(*away),
+            Received::Message(_) => return None,
+        })
+    }
 }
 
 impl ForeignQueue for RingSink {
-    fn offer(&mut self, message: Delivery<'_>) -> Offered {
-        let nothing = Offered {
+    fn offer(&mut self, message: MessageRef<'_>) -> Offered {
+        let mut offered = Offered {
             kept: false,
             dropped: 0,
         };
         let Some(place) = self.place(&message).filter(|_| !self.over) else {
-            return nothing;
+            return offered;
         };
-        let life = u64::from(message.sender.incarnation.0) << 32;
-        let extra = [
-            u64::from(message.group_id.0) | life,
-            message.sender.node.0,
-            message.number,
-        ];
-        match self.writer.write(place, extra, message.bytes) {
-            Ok(Written::Yes) => {
-                self.tally.delivered.add(1);
-                Offered {
-                    kept: true,
-                    dropped: 0,
-                }
-            }
-            Ok(Written::Full | Written::Never) => {
-                self.drop_one();
-                // It is told all the same: a reader may sleep while one message is too long.
-                Offered {
-                    kept: true,
-                    dropped: 1,
-                }
-            }
-            Err(Nonsense::Position | Nonsense::Length) => {
-                self.over = true;
-                self.line.end(End::Cut(CutReason::Ring));
-                nothing
-            }
+        let fits = self.notices.is_empty() || (self.has_room(message.bytes) && self.catch_up());
+        let record = record::Written::message(place, &message);
+        if fits && self.write(&record, message.bytes) == Written::Yes {
+            self.tally.delivered.add(1);
+            offered.kept = true;
+        } else if !self.over {
+            self.drop_one();
+            offered.dropped = 1;
         }
+        offered
+    }
+
+    fn tell(&mut self, notice: Received) {
+        if !self.over {
+            self.notices.add(notice);
+        }
+    }
+
+    fn catch_up(&mut self) -> bool {
+        while let Some(notice) = self.notices.front().filter(|_| !self.over) {
+            if let Some(record) = self.record(notice) {
+                let last = record.last.map(u64::to_le_bytes);
+                let bytes = last.as_ref().map_or(&[][..], |last| &last[..]);
+                if self.write(&record, bytes) == Written::Full {
+                    return false;
+                }
+            }
+            self.notices.pop();
+        }
+        true
     }
 
     fn wake(&self) {

@@ -1,67 +1,23 @@
 use core::fmt;
+use core::task::{Context, Poll};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use qsm_net::SharedMemory;
-use qsm_wire::{GroupId, Incarnation, NodeId, Origin};
 
 use super::link::{Link, lock};
+use super::record::Read;
 use super::requests::{EXTRA, Request};
 use super::ring::{Reader, memory_words, readers_bell};
+use super::watch::{Sleep, Watch};
 use crate::error::{CloseReason, RecvError, RequestError};
-use crate::event::Event;
-use crate::handoff::message::{Delivery, Message, Overflow};
+use crate::handoff::message::{Message, MessageRef};
+use crate::handoff::received::{Delivery, Dropped, Received};
 use crate::shard::CORES_MAX;
-
-/// How often one subscription's drops are told.
-const SLOW_INTERVAL: Duration = Duration::from_secs(1);
-
-/// How a subscription of an attached process queues.
-///
-/// ```
-/// use qsm::Overflow;
-/// use qsm::attach::SubscribeOptions;
-///
-/// let options = SubscribeOptions::default()
-///     .ring_bytes(1 << 20)
-///     .overflow(Overflow::Disconnect);
-/// # let _ = options;
-/// ```
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct SubscribeOptions {
-    /// `None`: what the engine gives without being asked.
-    pub(super) ring_bytes: Option<usize>,
-    pub(super) overflow: Overflow,
-}
-
-impl SubscribeOptions {
-    /// Default of [`SubscribeOptions::ring_bytes`], if the engine gives as much. A message takes its length and 32 bytes, so
-    /// that it holds about 30,000 of 100 bytes.
-    pub const RING_BYTES: usize = 4 << 20;
-
-    /// Bytes that wait to be read; rounded up to a power of two. A message longer than the ring
-    /// is dropped. The engine gives at most
-    /// [`ring_bytes_max`](super::ShareOptions::ring_bytes_max). Where groups lie on several core
-    /// threads of the engine, each has its share.
-    #[must_use]
-    pub fn ring_bytes(mut self, bytes: usize) -> Self {
-        self.ring_bytes = Some(bytes);
-        self
-    }
-
-    /// What happens when the ring is full: [`Overflow::DropNewest`], the default, or
-    /// [`Overflow::Disconnect`]. [`Overflow::DropOldest`] is refused: what lies in the ring belongs
-    /// to the reader.
-    #[must_use]
-    pub fn overflow(mut self, overflow: Overflow) -> Self {
-        self.overflow = overflow;
-        self
-    }
-}
 
 /// The reading side of a subscription's rings.
 pub(super) struct Inbound {
@@ -75,10 +31,63 @@ pub(super) struct Inbound {
 struct Reading {
     /// One for each core thread that has some of the groups.
     readers: Vec<Reader<EXTRA>>,
+    /// How many dropped records each has told of.
+    told_dropped: Vec<u64>,
     /// Whose turn it is.
     turn: usize,
-    told_dropped: u64,
-    tell_again: Option<Instant>,
+}
+
+/// What was taken out of a ring.
+enum Taken<'a> {
+    Message(&'a Arc<str>, MessageRef<'a>),
+    Notice(Received),
+}
+
+impl Reading {
+    /// Something can be taken, or the end is there.
+    fn has_more(&self) -> bool {
+        let mut readers = self.readers.iter().zip(&self.told_dropped);
+        readers.any(|(reader, told)| {
+            !reader.is_empty() || reader.is_over() || reader.dropped() > *told
+        })
+    }
+
+    /// Takes what comes next in one of the rings.
+    fn take<T>(
+        &mut self,
+        at: usize,
+        names: &[Arc<str>],
+        use_it: &mut impl FnMut(Taken<'_>) -> T,
+    ) -> Result<Option<T>, RecvError> {
+        let (reader, told) = (&mut self.readers[at], &mut self.told_dropped[at]);
+        let mut dropped = |total: u64| {
+            let messages = total.saturating_sub(*told);
+            *told = total.max(*told);
+            (messages > 0).then_some(Received::Dropped(Dropped { messages }))
+        };
+        while let Some(record) = reader.next().map_err(|_| strange())? {
+            let notice = match Read::of(record, names).ok_or_else(strange)? {
+                Read::Message(name, message) => {
+                    return Ok(Some(use_it(Taken::Message(name, message))));
+                }
+                Read::Lost(lost) => Some(Received::Lost(lost)),
+                Read::LostPackets(lost) => Some(Received::LostPackets(lost)),
+                Read::Away(away) => Some(Received::Away(away)),
+                Read::Dropped(total) => dropped(total),
+            };
+            if let Some(notice) = notice {
+                return Ok(Some(use_it(Taken::Notice(notice))));
+            }
+        }
+        // The record of these is not written before the next one. They lie behind all that was
+        // there, if nothing has come since they were counted.
+        let total = reader.dropped();
+        let notice = match reader.is_empty() && !reader.is_over() {
+            true => dropped(total),
+            false => None,
+        };
+        Ok(notice.map(|notice| use_it(Taken::Notice(notice))))
+    }
 }
 
 impl Inbound {
@@ -100,9 +109,8 @@ impl Inbound {
         let reader = |number| Reader::new(Arc::clone(&memory), number, capacity);
         let reading = Reading {
             readers: (0..rings).map(reader).collect(),
+            told_dropped: vec![0; rings],
             turn: 0,
-            told_dropped: 0,
-            tell_again: None,
         };
         Ok(Arc::new(Self {
             memory,
@@ -112,16 +120,31 @@ impl Inbound {
         }))
     }
 
-    /// Lets those who wait look again.
-    pub(super) fn wake(&self) {
+    /// Nothing more is wanted.
+    fn leave(&self) {
+        self.left.store(true, Ordering::Relaxed);
         readers_bell(&self.memory).ring();
     }
 
-    /// Takes the next message, if one is there, or says why none will come.
+    /// For the thread that sleeps in place of tasks.
+    fn sleep_for_more(inbound: &Arc<Self>, link: &Arc<Link>) -> Sleep {
+        let (inbound, link) = (Arc::clone(inbound), Arc::clone(link));
+        Box::new(move || {
+            let changed = || {
+                let over = inbound.left.load(Ordering::Relaxed) || link.closed().is_some();
+                (over || lock(&inbound.reading).has_more()).then_some(over)
+            };
+            // Without a deadline a wait ends only with a result.
+            let over = readers_bell(&inbound.memory).wait(None, changed);
+            over.unwrap_or(true)
+        })
+    }
+
+    /// Takes what comes next, if it is there, or says why nothing will come.
     fn take<T>(
         &self,
         link: &Link,
-        mut use_it: impl FnMut(&Arc<str>, Delivery<'_>) -> T,
+        mut use_it: impl FnMut(Taken<'_>) -> T,
     ) -> Result<Option<T>, RecvError> {
         // Read first: what was there before the end must still come out.
         let closed = link.closed();
@@ -129,34 +152,14 @@ impl Inbound {
             return Err(RecvError::Closed(CloseReason::ShutDown));
         }
         let mut reading = lock(&self.reading);
-        self.tell_slow(&mut reading, link);
         let over = reading.readers.iter().any(Reader::is_over);
         let (count, first) = (reading.readers.len(), reading.turn);
         for step in 0..count {
             let at = (first + step) % count;
             reading.turn = at + 1;
-            let Ok(record) = reading.readers[at].next() else {
-                return Err(strange());
-            };
-            let Some(record) = record else {
-                continue;
-            };
-            let [group, node, number] = record.extra;
-            let Some(name) = self.names.get(record.tag as usize) else {
-                return Err(strange());
-            };
-            let delivery = Delivery {
-                group: name,
-                // Both halves were 32 bits long.
-                group_id: GroupId(group as u32),
-                sender: Origin {
-                    node: NodeId(node),
-                    incarnation: Incarnation((group >> 32) as u32),
-                },
-                number,
-                bytes: record.bytes,
-            };
-            return Ok(Some(use_it(name, delivery)));
+            if let Some(taken) = reading.take(at, &self.names, &mut use_it)? {
+                return Ok(Some(taken));
+            }
         }
         match (over, closed) {
             (true, _) => Err(RecvError::Overflow),
@@ -165,35 +168,16 @@ impl Inbound {
         }
     }
 
-    /// Takes the next message, waiting for it.
+    /// Takes what comes next, waiting for it.
     fn wait<T>(
         &self,
         link: &Link,
         deadline: Option<Instant>,
-        mut use_it: impl FnMut(&Arc<str>, Delivery<'_>) -> T,
+        mut use_it: impl FnMut(Taken<'_>) -> T,
     ) -> Result<Option<T>, RecvError> {
         let attempt = || self.take(link, &mut use_it).transpose();
         let waited = readers_bell(&self.memory).wait(deadline, attempt);
         waited.transpose()
-    }
-
-    /// Tells of drops, at most once in a while.
-    fn tell_slow(&self, reading: &mut Reading, link: &Link) {
-        let dropped_total = reading.readers.iter().map(Reader::dropped).sum();
-        if dropped_total <= reading.told_dropped {
-            return;
-        }
-        let now = Instant::now();
-        if reading.tell_again.is_some_and(|at| now < at) {
-            return;
-        }
-        link.tell_event(&Event::SlowConsumer {
-            groups: Arc::clone(&self.names),
-            dropped: dropped_total - reading.told_dropped,
-            dropped_total,
-        });
-        reading.told_dropped = dropped_total;
-        reading.tell_again = now.checked_add(SLOW_INTERVAL);
     }
 }
 
@@ -203,17 +187,16 @@ fn strange() -> RecvError {
     })
 }
 
-/// Messages of some groups, read right out of the memory that the engine writes them to. Made by
-/// [`Attached::subscribe`](super::Attached::subscribe); dropping it leaves the groups.
-///
-/// It can be read from several threads; each message goes to one of them.
-pub struct Subscription {
+/// Messages of some groups, read right out of the memory that the engine writes them to. Dropping
+/// it leaves the groups.
+pub(crate) struct AttachedSubscription {
     link: Arc<Link>,
     key: u32,
     pub(super) inbound: Arc<Inbound>,
+    tasks: Watch,
 }
 
-impl Subscription {
+impl AttachedSubscription {
     /// Leaves again if the memory could not be mapped.
     pub(super) fn new(
         link: &Arc<Link>,
@@ -222,115 +205,96 @@ impl Subscription {
     ) -> Result<Self, RequestError> {
         let inbound = inbound.inspect_err(|_| link.tell(&Request::Unsubscribe { key }))?;
         let link = Arc::clone(link);
-        Ok(Self { link, key, inbound })
+        Ok(Self {
+            link,
+            key,
+            inbound,
+            tasks: Watch::default(),
+        })
     }
 
-    /// Waits for the next message.
-    ///
-    /// # Errors
-    /// [`RecvError`], after all queued messages were taken, when no more will come.
-    pub fn recv(&self) -> Result<Message, RecvError> {
-        loop {
-            // Without a deadline a wait ends with a message or an error.
-            if let Some(message) = self.inbound.wait(&self.link, None, own)? {
-                return Ok(message);
-            }
-        }
-    }
-
-    /// Waits for the next message at most this long; `None` when none came.
-    ///
-    /// # Errors
-    /// As [`Subscription::recv`].
-    pub fn recv_timeout(&self, timeout: Duration) -> Result<Option<Message>, RecvError> {
-        let deadline = Instant::now().checked_add(timeout);
+    pub(crate) fn wait(&self, deadline: Option<Instant>) -> Result<Option<Received>, RecvError> {
         self.inbound.wait(&self.link, deadline, own)
     }
 
-    /// The next message, or `None` when none is there.
-    ///
-    /// # Errors
-    /// As [`Subscription::recv`].
-    pub fn try_recv(&self) -> Result<Option<Message>, RecvError> {
+    pub(crate) fn try_recv(&self) -> Result<Option<Received>, RecvError> {
         self.inbound.take(&self.link, own)
     }
 
-    /// Waits for the next message and lends it, without copying it into an allocation of its own.
-    ///
-    /// # Errors
-    /// As [`Subscription::recv`].
-    pub fn recv_with<T>(&self, mut use_it: impl FnMut(Delivery<'_>) -> T) -> Result<T, RecvError> {
+    pub(crate) fn poll_recv(&self, context: &Context<'_>) -> Poll<Result<Received, RecvError>> {
+        let attempt = || self.try_recv().transpose();
+        let sleep = || Inbound::sleep_for_more(&self.inbound, &self.link);
+        self.tasks.poll(context, attempt, sleep)
+    }
+
+    /// Waits for what comes next and lends it, without copying a message into an allocation of its
+    /// own.
+    fn recv_with<T>(&self, mut use_it: impl FnMut(Delivery<'_>) -> T) -> Result<T, RecvError> {
         loop {
-            let taken = self
-                .inbound
-                .wait(&self.link, None, |_, message| use_it(message))?;
-            if let Some(result) = taken {
+            let lend = |taken: Taken<'_>| match &taken {
+                Taken::Message(_, message) => use_it(Delivery::Message(*message)),
+                Taken::Notice(notice) => use_it(Delivery::from(notice)),
+            };
+            if let Some(result) = self.inbound.wait(&self.link, None, lend)? {
                 return Ok(result);
             }
         }
     }
 
-    /// Waits for messages until the subscription ends.
-    pub fn iter(&self) -> impl Iterator<Item = Message> {
-        std::iter::from_fn(|| self.recv().ok())
+    pub(crate) fn names(&self) -> &[Arc<str>] {
+        &self.inbound.names
     }
 
-    /// The groups subscribed.
-    pub fn groups(&self) -> impl Iterator<Item = &str> {
-        self.inbound.names.iter().map(|name| &**name)
-    }
-
-    /// Bytes that wait to be read, what each message takes beside its length included.
-    #[must_use]
-    pub fn queued_bytes(&self) -> usize {
+    pub(crate) fn queued_bytes(&self) -> usize {
         let reading = lock(&self.inbound.reading);
         reading.readers.iter().map(Reader::queued_bytes).sum()
     }
 
-    /// Messages that found no room in the ring.
-    #[must_use]
-    pub fn dropped(&self) -> u64 {
+    pub(crate) fn dropped(&self) -> u64 {
         let reading = lock(&self.inbound.reading);
         reading.readers.iter().map(Reader::dropped).sum()
     }
 }
 
-impl fmt::Debug for Subscription {
+impl fmt::Debug for AttachedSubscription {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Subscription")
+        f.debug_struct("AttachedSubscription")
             .field("groups", &self.inbound.names)
             .field("link", &self.link)
             .finish_non_exhaustive()
     }
 }
 
-impl Drop for Subscription {
+impl Drop for AttachedSubscription {
     fn drop(&mut self) {
+        self.inbound.leave();
         self.link.tell(&Request::Unsubscribe { key: self.key });
     }
 }
 
-fn own(name: &Arc<str>, message: Delivery<'_>) -> Message {
-    Message {
-        group: Arc::clone(name),
-        group_id: message.group_id,
-        sender: message.sender,
-        number: message.number,
-        bytes: message.bytes.to_vec(),
+fn own(taken: Taken<'_>) -> Received {
+    match taken {
+        Taken::Notice(notice) => notice,
+        Taken::Message(name, message) => Received::Message(Message {
+            group: Arc::clone(name),
+            group_id: message.group_id,
+            sender: message.sender,
+            number: message.number,
+            bytes: message.bytes.to_vec(),
+        }),
     }
 }
 
-/// Upcalls for some groups; made by
-/// [`Attached::subscribe_with`](super::Attached::subscribe_with). Dropping it leaves the groups;
-/// an upcall that runs at that moment runs to its end.
-pub struct Upcalls {
+/// Upcalls for some groups, on a thread of this process. Dropping it leaves the groups; an upcall
+/// that runs at that moment runs to its end.
+pub(crate) struct AttachedUpcalls {
     inbound: Arc<Inbound>,
 }
 
-impl Upcalls {
+impl AttachedUpcalls {
     /// Runs until this is dropped, or no more messages will come.
     pub(super) fn start(
-        subscription: Subscription,
+        subscription: AttachedSubscription,
         mut upcall: impl FnMut(Delivery<'_>) + Send + 'static,
     ) -> Result<Self, RequestError> {
         let inbound = Arc::clone(&subscription.inbound);
@@ -342,23 +306,124 @@ impl Upcalls {
         Ok(Self { inbound })
     }
 
-    /// The groups subscribed.
-    pub fn groups(&self) -> impl Iterator<Item = &str> {
-        self.inbound.names.iter().map(|name| &**name)
+    pub(crate) fn names(&self) -> &[Arc<str>] {
+        &self.inbound.names
     }
 }
 
-impl fmt::Debug for Upcalls {
+impl fmt::Debug for AttachedUpcalls {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Upcalls")
+        f.debug_struct("AttachedUpcalls")
             .field("groups", &self.inbound.names)
             .finish_non_exhaustive()
     }
 }
 
-impl Drop for Upcalls {
+impl Drop for AttachedUpcalls {
     fn drop(&mut self) {
-        self.inbound.left.store(true, Ordering::Relaxed);
-        self.inbound.wake();
+        self.inbound.leave();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::VecDeque;
+
+    use qsm_net::LocalSocket;
+    use qsm_wire::{GroupId, Incarnation, Origin};
+
+    use super::super::line::Line;
+    use super::super::ring::Writer;
+    use super::super::sink::RingSink;
+    use super::*;
+    use crate::handoff::message::Overflow;
+    use crate::handoff::received::{Away, Lost, LostPackets};
+    use crate::handoff::sink::ForeignQueue;
+
+    /// A ring of 4 KiB, both ends.
+    fn ring() -> (RingSink, Arc<Inbound>) {
+        const WORDS: usize = 512;
+        let names: Arc<[Arc<str>]> = Arc::new([Arc::from("x"), Arc::from("y")]);
+        let (memory, descriptor) = SharedMemory::create(memory_words(1, WORDS)).unwrap();
+        let memory = Arc::new(memory);
+        let (socket, doorbell) = LocalSocket::pair().unwrap();
+        let line = Arc::new(Line::new(socket, doorbell));
+        let ring = (&memory, Writer::new(Arc::clone(&memory), 0, WORDS));
+        let sink = RingSink::new(&names, ring, Overflow::DropNewest, &line, &Arc::default());
+        let inbound = Inbound::open(names.to_vec(), vec![descriptor], (1, WORDS as u64));
+        (sink, inbound.unwrap())
+    }
+
+    fn offer(sink: &mut RingSink, number: u64) -> bool {
+        let message = MessageRef {
+            group: "y",
+            group_id: GroupId(1),
+            sender: Origin::default(),
+            number,
+            bytes: &[7; 1000],
+        };
+        sink.offer(message).kept
+    }
+
+    fn lost(first: u64, last: u64) -> Received {
+        Received::Lost(Lost::new("y", Origin::default(), first, last))
+    }
+
+    fn next(inbound: &Inbound) -> Option<Received> {
+        let mut reading = lock(&inbound.reading);
+        reading.take(0, &inbound.names, &mut own).unwrap()
+    }
+
+    fn rest(inbound: &Inbound) -> VecDeque<Received> {
+        std::iter::from_fn(|| next(inbound)).collect()
+    }
+
+    fn number(received: Option<Received>) -> u64 {
+        received.and_then(Received::into_message).unwrap().number()
+    }
+
+    #[test]
+    fn what_is_missing_comes_in_its_place_also_when_the_ring_was_full() {
+        let (mut sink, inbound) = ring();
+        sink.tell(lost(1, 2));
+        assert!(sink.catch_up());
+        for number in 3..=5 {
+            assert!(offer(&mut sink, number));
+        }
+        assert!(!offer(&mut sink, 6) && !offer(&mut sink, 7));
+        sink.tell(lost(8, 9));
+        let packets = Received::LostPackets(LostPackets {
+            sender: Origin::default(),
+            packets: 3,
+        });
+        sink.tell(packets.clone());
+        let away = Received::Away(Away {
+            incarnation: Incarnation(2),
+        });
+        sink.tell(away.clone());
+        assert_eq!(next(&inbound), Some(lost(1, 2)));
+        assert_eq!(number(next(&inbound)), 3);
+        // There is room for what is missing, and one more.
+        assert!(offer(&mut sink, 10));
+        assert!(!offer(&mut sink, 11));
+        assert_eq!(number(next(&inbound)), 4);
+        assert_eq!(number(next(&inbound)), 5);
+        let dropped = |messages| Received::Dropped(Dropped { messages });
+        let told = [
+            next(&inbound),
+            next(&inbound),
+            next(&inbound),
+            next(&inbound),
+        ];
+        assert_eq!(
+            told.map(Option::unwrap),
+            [dropped(2), lost(8, 9), packets, away]
+        );
+        assert_eq!(number(next(&inbound)), 10);
+        // Nothing was written after it, and it is told all the same, once.
+        assert_eq!(rest(&inbound), [dropped(1)]);
+        assert!(offer(&mut sink, 12));
+        assert_eq!(number(next(&inbound)), 12);
+        assert_eq!(rest(&inbound), []);
     }
 }

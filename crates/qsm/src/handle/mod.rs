@@ -4,6 +4,8 @@ pub(crate) mod builder;
 pub(crate) mod events;
 pub(crate) mod feed;
 pub(crate) mod node;
+pub(crate) mod own;
+pub(crate) mod own_publisher;
 pub(crate) mod publisher;
 pub(crate) mod service;
 pub(crate) mod subscription;

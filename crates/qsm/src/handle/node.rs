@@ -1,36 +1,33 @@
-use std::collections::VecDeque;
 use std::fmt;
+use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use qsm_net::IoReport;
 use qsm_wire::NodeId;
 use qsm_wire::membership::{GroupRow, NodeRow, QueryKind, RegionRow};
 
-use crate::error::{CloseReason, RecvError, RequestError, StartError};
+use crate::attach::client::Attached;
+use crate::attach::error::AttachError;
+use crate::attach::tally::ClientRow;
+use crate::error::{CloseReason, RequestError, StartError};
 use crate::handle::builder::Builder;
 use crate::handle::events::Events;
+use crate::handle::own::OwnNode;
 use crate::handle::publisher::Publisher;
-use crate::handle::subscription::{Membership, SubscribeOptions, Subscription, Upcalls};
-use crate::handoff::command::{Command, Rows, Subscribe};
-use crate::handoff::mailbox::Mailbox;
-use crate::handoff::message::Delivery;
-use crate::handoff::reply::Answer;
-use crate::handoff::sink::Sink;
-use crate::handoff::void::Told;
+use crate::handle::subscription::{SubscribeOptions, Subscription, SubscriptionBack, Upcalls};
+use crate::handoff::command::Rows;
+use crate::handoff::received::Delivery;
 use crate::report::CoreReport;
 use crate::runtime::core::{probe, start};
-use crate::runtime::engine::{Engine, Engines};
-use crate::shard::Share as CoreShare;
 use crate::snapshot::Snapshot;
-
-/// What a flush waits for, and the remedy.
-pub(crate) const FLUSHING: &str = "waiting for all receivers to have everything; allow more time, \
-                                   or find out which receiver is slow";
 
 /// A member of a cluster: a handle of the core thread, or the core threads
 /// ([`Builder::cores`]), that do all its work.
+///
+/// Or, by [`Node::attach`], a handle of the node that another process of this host shares. It has
+/// the same subscriptions, publishers and events; what is the engine's own affair is refused there
+/// by [`RequestError::NotAttached`].
 ///
 /// Handles are cheap to clone and may be used from any thread. The node ends with
 /// [`Node::shutdown`], or when its last handle is dropped; then its subscriptions and publishers
@@ -40,7 +37,14 @@ pub(crate) const FLUSHING: &str = "waiting for all receivers to have everything;
 /// and feeds; they return [`RequestError::OnCoreThread`] there.
 #[derive(Clone)]
 pub struct Node {
-    pub(crate) engines: Arc<Engines>,
+    pub(crate) back: NodeBack,
+}
+
+/// Who does the work.
+#[derive(Clone)]
+pub(crate) enum NodeBack {
+    Own(OwnNode),
+    Attached(Attached),
 }
 
 impl Node {
@@ -49,24 +53,56 @@ impl Node {
         Builder::new()
     }
 
+    /// Attaches to the node that another process of this host has shared at this path
+    /// ([`Node::share`]), in place of starting one; see [`attach`](crate::attach).
+    ///
+    /// # Errors
+    /// [`AttachError`], whose text says what to do.
+    pub fn attach(path: impl AsRef<Path>) -> Result<Self, AttachError> {
+        let back = NodeBack::Attached(Attached::connect(path.as_ref())?);
+        Ok(Self { back })
+    }
+
+    /// What the engine has counted of this process; `None` if this is no attached node.
+    ///
+    /// # Errors
+    /// [`RequestError::Closed`].
+    pub fn attachment(&self) -> Result<Option<ClientRow>, RequestError> {
+        match &self.back {
+            NodeBack::Own(_) => Ok(None),
+            NodeBack::Attached(engine) => engine.stats().map(Some),
+        }
+    }
+
     /// The node's id, drawn at random at its start: that of its first core thread.
     #[must_use]
     pub fn id(&self) -> NodeId {
-        self.engines.0[0].id
+        match &self.back {
+            NodeBack::Own(node) => node.id(),
+            NodeBack::Attached(engine) => engine.id(),
+        }
     }
 
     /// The id of each core thread. By these other nodes know the members that this node is, and
     /// [`Message::sender`](crate::Message::sender) is the one whose groups the message's is among.
-    /// They follow each other.
+    /// They follow each other. Attached, that of the engine.
     pub fn ids(&self) -> impl Iterator<Item = NodeId> {
-        self.engines.iter().map(|engine| engine.id)
+        let ids: Vec<NodeId> = match &self.back {
+            NodeBack::Own(node) => node.ids().collect(),
+            NodeBack::Attached(engine) => vec![engine.id()],
+        };
+        ids.into_iter()
     }
 
     /// The place of the core thread that has the group, from 0. It follows from the name and the
-    /// number of cores, so that it is the same on all nodes with as many.
+    /// number of cores, so that it is the same on all nodes with as many. Attached, 0: all upcalls
+    /// of a subscription run on one thread of this process.
     #[must_use]
     pub fn core_of(&self, group: impl AsRef<str>) -> usize {
-        self.engines.shards().of(group.as_ref())
+        match &self.back {
+            NodeBack::Own(node) => node.core_of(group.as_ref()),
+            NodeBack::Attached(_) => 0,
+        }
     }
 
     /// Receives the messages of these groups, in one request however many they are.
@@ -97,18 +133,22 @@ impl Node {
         I: IntoIterator<Item: AsRef<str>>,
     {
         let names = names(groups);
-        let shares = self.engines.shards().split(&names);
-        let mailbox = Mailbox::new(shares.len(), options.capacity, options.overflow);
-        let sinks = mailbox.inboxes().map(Arc::clone).map(Sink::Queue);
-        let membership = self.enter(names, shares.into_iter().zip(sinks))?;
-        Ok(Subscription {
-            mailbox,
-            membership,
-        })
+        let overflow = options.overflow;
+        let back = match &self.back {
+            NodeBack::Own(node) => {
+                let own = node.subscribe(names, options.capacity(), overflow)?;
+                SubscriptionBack::Own(own)
+            }
+            NodeBack::Attached(engine) => {
+                let attached = engine.subscribe(names, options.bytes, overflow)?;
+                SubscriptionBack::Attached(attached)
+            }
+        };
+        Ok(Subscription { back, ended: false })
     }
 
-    /// As [`Node::subscribe`], but each message is handed to `upcall` on the core thread, at the
-    /// moment it is delivered, and without being copied (R128).
+    /// As [`Node::subscribe`], but each message, and what is missing before it, is handed to
+    /// `upcall` on the core thread, at the moment it is delivered, and without being copied.
     ///
     /// The upcall must be short: while it runs, this node neither receives, sends nor
     /// acknowledges. It must not panic; if it does, the node ends with
@@ -116,6 +156,9 @@ impl Node {
     ///
     /// It runs on one core thread. For groups that lie on several, see
     /// [`Node::subscribe_per_core`].
+    ///
+    /// Attached, it runs on a thread for this subscription, and may take its time: the queue fills
+    /// up meanwhile, and nothing else waits.
     ///
     /// # Errors
     /// As [`Node::subscribe`]; [`RequestError::Refused`] if the groups lie on several core threads.
@@ -128,13 +171,10 @@ impl Node {
         I: IntoIterator<Item: AsRef<str>>,
     {
         let names = names(groups);
-        let shares = self.engines.shards().split(&names);
-        if shares.len() > 1 {
-            return Err(several_cores(&shares));
-        }
-        let sink = Sink::Upcall(Box::new(upcall));
-        let membership = self.enter(names, shares.into_iter().zip([sink]))?;
-        Ok(Upcalls { membership })
+        Ok(match &self.back {
+            NodeBack::Own(node) => Upcalls::own(node.subscribe_with(names, upcall)?),
+            NodeBack::Attached(engine) => Upcalls::attached(engine.subscribe_with(names, upcall)?),
+        })
     }
 
     /// As [`Node::subscribe_with`], with an upcall for each core thread that has some of the
@@ -153,13 +193,10 @@ impl Node {
         U: FnMut(Delivery<'_>) + Send + 'static,
     {
         let names = names(groups);
-        let shares = self.engines.shards().split(&names);
-        let shares = shares.into_iter().map(|share| {
-            let sink = Sink::Upcall(Box::new(make(share.core)));
-            (share, sink)
-        });
-        let membership = self.enter(names, shares)?;
-        Ok(Upcalls { membership })
+        Ok(match &self.back {
+            NodeBack::Own(node) => Upcalls::own(node.subscribe_per_core(names, make)?),
+            NodeBack::Attached(engine) => Upcalls::attached(engine.subscribe_with(names, make(0))?),
+        })
     }
 
     /// Stops receiving these groups, for all subscriptions of this node. Groups not subscribed
@@ -171,17 +208,13 @@ impl Node {
     where
         I: IntoIterator<Item: AsRef<str>>,
     {
-        let mut answers = Vec::new();
-        for CoreShare { core, names } in self.engines.shards().split(&names(groups)) {
-            let shared = &self.engines.at(core).shared;
-            let leave = |reply, deadline| Command::Leave {
-                names,
-                deadline,
-                reply,
-            };
-            answers.push(shared.request("leaving groups", None, leave)?);
+        match &self.back {
+            NodeBack::Own(node) => node.leave(&names(groups)),
+            NodeBack::Attached(_) => Err(RequestError::NotAttached {
+                what: "leaving groups that others may subscribe to",
+                remedy: "drop the subscriptions",
+            }),
         }
-        answers.into_iter().try_for_each(Answer::wait)
     }
 
     /// Prepares to send to a group; the node need not be a member of it.
@@ -206,35 +239,17 @@ impl Node {
     where
         I: IntoIterator<Item: AsRef<str>>,
     {
-        let (names, shards) = (names(groups), self.engines.shards());
-        let doing = "entering groups; is a membership service running and reachable?";
-        let (mut cores, mut answers) = (Vec::new(), Vec::new());
-        for CoreShare { core, names } in shards.split(&names) {
-            let engine = self.engines.at(core);
-            cores.push(core);
-            let publish = |reply, deadline| Command::Publish {
-                names,
-                deadline,
-                reply,
-            };
-            answers.push((engine, engine.shared.request(doing, None, publish)?));
-        }
-        let made = answers.into_iter().map(|(engine, answer)| {
-            let publisher = |outlet| Publisher {
-                outlet,
-                shared: Arc::clone(&engine.shared),
-                loan: Arc::clone(&engine.loan),
-            };
-            Ok(answer.wait()?.into_iter().map(publisher).collect())
-        });
-        // All are waited for, so that what some have made is given up if another fails.
-        let made: Vec<Result<VecDeque<Publisher>, _>> = made.collect();
-        let mut made = made.into_iter().collect::<Result<Vec<_>, _>>()?;
-        let made_for = |name: &Arc<str>| {
-            let place = cores.iter().position(|core| *core == shards.of(name))?;
-            made[place].pop_front()
-        };
-        Ok(names.iter().filter_map(made_for).collect())
+        let names = names(groups);
+        Ok(match &self.back {
+            NodeBack::Own(node) => {
+                let made = node.publishers(&names)?;
+                made.into_iter().map(Publisher::own).collect()
+            }
+            NodeBack::Attached(engine) => {
+                let made = engine.publishers(names)?;
+                made.into_iter().map(Publisher::attached).collect()
+            }
+        })
     }
 
     /// Waits until the membership service has admitted this node. Not needed before other calls:
@@ -243,11 +258,13 @@ impl Node {
     /// # Errors
     /// [`RequestError`]: timeout, or the node has ended.
     pub fn wait_admitted(&self, timeout: Duration) -> Result<(), RequestError> {
-        let doing = "waiting to be admitted; is a membership service running and reachable?";
-        let admitted = |reply, deadline| Command::WaitAdmitted { deadline, reply };
-        self.engines
-            .ask_all(doing, Some(timeout), admitted)
-            .map(drop)
+        match &self.back {
+            NodeBack::Own(node) => node.wait_admitted(timeout),
+            NodeBack::Attached(_) => Err(RequestError::NotAttached {
+                what: "waiting for the engine to be admitted",
+                remedy: "subscribe or publish, which waits by itself",
+            }),
+        }
     }
 
     /// Waits until everything accepted before this call is stable: every live member of its
@@ -258,31 +275,19 @@ impl Node {
     /// or [`RequestError::Unconfirmed`]: the node was excluded since the last flush, and these
     /// messages may be missing at receivers.
     pub fn flush(&self, timeout: Duration) -> Result<(), RequestError> {
-        let told = self
-            .engines
-            .iter()
-            .map(|engine| Arc::clone(&engine.shared.told));
-        self.flush_unless(timeout, &told.collect::<Vec<_>>(), || false)
+        match &self.back {
+            NodeBack::Own(node) => node.flush(timeout),
+            NodeBack::Attached(engine) => engine.flush(timeout),
+        }
     }
 
     /// A reader of all events from now on.
     #[must_use]
     pub fn events(&self) -> Events {
-        let events = Events::new(self.engines.0.len());
-        for (engine, inbox) in self.engines.iter().zip(events.mailbox.inboxes()) {
-            let shared = &engine.shared;
-            shared.tell(Command::Events {
-                inbox: Arc::clone(inbox),
-            });
-            // One that has ended reads no commands.
-            if let Some(reason) = shared.closed() {
-                inbox.close(RecvError::Closed(reason.clone()));
-            }
+        match &self.back {
+            NodeBack::Own(node) => node.events(),
+            NodeBack::Attached(engine) => engine.events(),
         }
-        // An end before this is none of the events from now on.
-        let ended = self.engines.closed().is_some();
-        events.ended.store(ended, Ordering::Relaxed);
-        events
     }
 
     /// Counters, queues and sockets, now; of a node that has ended, at its end. Of a node with
@@ -291,10 +296,10 @@ impl Node {
     /// # Errors
     /// [`RequestError`]: called on a core thread, or the node ended before it could tell.
     pub fn stats(&self) -> Result<Snapshot, RequestError> {
-        let cores = self.core_stats()?.into_iter();
-        // There is at least one core.
-        let sum = cores.reduce(Snapshot::add);
-        sum.ok_or(RequestError::Closed(CloseReason::ShutDown))
+        match &self.back {
+            NodeBack::Own(node) => node.stats(),
+            NodeBack::Attached(_) => Err(counters()),
+        }
     }
 
     /// The same of each core thread, in order: whether they share the work evenly.
@@ -302,18 +307,10 @@ impl Node {
     /// # Errors
     /// As [`Node::stats`].
     pub fn core_stats(&self) -> Result<Vec<Snapshot>, RequestError> {
-        let snapshot = |reply, _| Command::Snapshot { reply };
-        let answers = self.engines.iter().map(|engine| {
-            let answer = engine.shared.ask("reading counters", None, snapshot);
-            match answer {
-                Err(RequestError::Closed(reason)) => {
-                    let last = engine.shared.last_snapshot();
-                    last.ok_or(RequestError::Closed(reason))
-                }
-                other => other,
-            }
-        });
-        answers.collect()
+        match &self.back {
+            NodeBack::Own(node) => node.core_stats(),
+            NodeBack::Attached(_) => Err(counters()),
+        }
     }
 
     /// What the sockets chose and were granted, and why; of the first core thread, which those of
@@ -362,118 +359,32 @@ impl Node {
     /// Why the node has ended, if it has.
     #[must_use]
     pub fn closed(&self) -> Option<CloseReason> {
-        self.engines.closed().cloned()
+        match &self.back {
+            NodeBack::Own(node) => node.closed(),
+            NodeBack::Attached(engine) => engine.closed(),
+        }
     }
 
     /// Ends the node: accepts nothing more, waits until everything accepted is stable, says
-    /// goodbye to the cluster, and stops the core thread and the embedded service, if any.
+    /// goodbye to the cluster, and stops the core thread and the embedded service, if any. Attached,
+    /// it waits until everything that this process has sent is stable, and detaches.
     ///
     /// # Errors
     /// [`RequestError::Timeout`]: the node has ended, but some receivers may lack messages, or
     /// some peers the goodbye. [`RequestError::Unconfirmed`]: likewise, and these are the messages
     /// that no flush has told of before. [`RequestError::Closed`]: it had ended before, for another reason.
     pub fn shutdown(&self, timeout: Duration) -> Result<(), RequestError> {
-        let doing = "delivering everything before the end; some receivers may lack messages";
-        let shut_down = |reply, deadline| Command::Shutdown {
-            deadline,
-            reason: CloseReason::ShutDown,
-            reply: Some(reply),
-        };
-        let answer = self.engines.ask_all(doing, Some(timeout), shut_down);
-        if answer != Err(RequestError::OnCoreThread) {
-            self.engines.join();
+        match &self.back {
+            NodeBack::Own(node) => node.shutdown(timeout),
+            NodeBack::Attached(engine) => engine.shutdown(timeout),
         }
-        match answer {
-            Ok(_) | Err(RequestError::Closed(CloseReason::ShutDown)) => Ok(()),
-            Err(other) => Err(other),
-        }
-    }
-
-    /// As [`Node::flush`], for one who has been told so much by each core; gives up when nobody
-    /// wants to know any more.
-    pub(crate) fn flush_unless(
-        &self,
-        timeout: Duration,
-        told: &[Told],
-        over: impl Fn() -> bool,
-    ) -> Result<(), RequestError> {
-        let requests = self.engines.iter().zip(told).map(|(engine, told)| {
-            let told = Arc::clone(told);
-            let flush = |reply, deadline| Command::Flush {
-                deadline,
-                told,
-                reply,
-            };
-            engine.shared.request(FLUSHING, Some(timeout), flush)
-        });
-        let answers = requests.collect::<Result<Vec<_>, _>>()?;
-        let answers = answers.into_iter().map(|answer| answer.wait_unless(&over));
-        RequestError::join(answers).map(drop)
-    }
-
-    /// What one who flushes from now on need not be told of, for each core.
-    pub(crate) fn told(&self) -> Vec<Told> {
-        let voids = |engine: &Engine| engine.shared.voids.load(Ordering::SeqCst);
-        let told = self.engines.iter().map(|engine| voids(engine).into());
-        told.map(Arc::new).collect()
-    }
-
-    /// The groups of each core that has some of these.
-    pub(crate) fn shares(&self, names: &[Arc<str>]) -> Vec<CoreShare> {
-        self.engines.shards().split(names)
-    }
-
-    /// Lets those who wait for room in publishers' queues look again.
-    pub(crate) fn wake_publishers(&self) {
-        for engine in self.engines.iter() {
-            engine.shared.gate.sleepers.wake();
-        }
-    }
-
-    pub(crate) fn message_bytes_max(&self) -> usize {
-        self.engines.first().message_bytes_max
-    }
-
-    /// Subscribes at each core that has some of the groups.
-    pub(crate) fn enter(
-        &self,
-        names: Vec<Arc<str>>,
-        shares: impl Iterator<Item = (CoreShare, Sink)>,
-    ) -> Result<Membership, RequestError> {
-        // Made before the requests: if one fails, dropping this withdraws them all.
-        let mut membership = Membership {
-            places: Vec::new(),
-            names: names.into(),
-        };
-        let doing = "entering groups; is a membership service running and reachable?";
-        let mut answers = Vec::new();
-        for (share, sink) in shares {
-            let shared = &self.engines.at(share.core).shared;
-            let (key, names) = (shared.key(), share.names.into());
-            membership.places.push((Arc::clone(shared), key));
-            let subscribe = |reply, deadline| {
-                Command::Subscribe(Subscribe {
-                    key,
-                    names,
-                    sink,
-                    deadline,
-                    reply,
-                })
-            };
-            answers.push(shared.request(doing, None, subscribe)?);
-        }
-        answers.into_iter().try_for_each(Answer::wait)?;
-        Ok(membership)
     }
 
     fn query(&self, kind: QueryKind) -> Result<Rows, RequestError> {
-        let doing = "asking the membership service; is one running and reachable?";
-        let query = |reply, deadline| Command::Query {
-            kind,
-            deadline,
-            reply,
-        };
-        self.engines.first().ask(doing, None, query)
+        match &self.back {
+            NodeBack::Own(node) => node.query(kind),
+            NodeBack::Attached(engine) => engine.query(kind),
+        }
     }
 }
 
@@ -485,7 +396,8 @@ impl Builder {
     /// [`StartError`], whose text says what to do.
     pub fn start(self) -> Result<Node, StartError> {
         let engines = Arc::new(start(self.settings)?);
-        Ok(Node { engines })
+        let back = NodeBack::Own(OwnNode { engines });
+        Ok(Node { back })
     }
 
     /// What each core thread would be granted: opens the sockets and starts the threads as
@@ -502,8 +414,8 @@ impl fmt::Debug for Node {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Node")
             .field("id", &format_args!("{:x}", self.id().0))
-            .field("cores", &self.engines.0.len())
-            .field("closed", &self.engines.closed())
+            .field("attached", &matches!(self.back, NodeBack::Attached(_)))
+            .field("closed", &self.closed())
             .finish_non_exhaustive()
     }
 }
@@ -518,16 +430,10 @@ where
         .collect()
 }
 
-fn several_cores(shares: &[CoreShare]) -> RequestError {
-    let example = |share: &CoreShare| format!("{} on core {}", share.names[0], share.core);
-    let examples: Vec<String> = shares.iter().take(2).map(example).collect();
-    RequestError::Refused {
-        reason: format!(
-            "an upcall runs on one core thread, and these groups lie on {} ({}); give each core \
-             its own with `Node::subscribe_per_core`, or subscribe them apart",
-            shares.len(),
-            examples.join(", ")
-        ),
+fn counters() -> RequestError {
+    RequestError::NotAttached {
+        what: "reading the engine's counters",
+        remedy: "ask its process, or read what it counted of this one with `Node::attachment`",
     }
 }
 

@@ -1,15 +1,15 @@
+use core::fmt;
 use core::pin::Pin;
 use core::task::{Context, Poll};
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures_core::Stream;
 
-use crate::error::RecvError;
-use crate::handoff::command::Command;
-use crate::handoff::mailbox::Mailbox;
+use crate::attach::subscription::{AttachedSubscription, AttachedUpcalls};
+use crate::error::{CloseReason, RecvError};
+use crate::handle::own::{Membership, OwnSubscription};
 use crate::handoff::message::{Capacity, Message, Overflow};
-use crate::handoff::shared::Shared;
+use crate::handoff::received::Received;
 
 /// How a subscription queues.
 ///
@@ -24,7 +24,9 @@ use crate::handoff::shared::Shared;
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SubscribeOptions {
-    pub(crate) capacity: Capacity,
+    messages: usize,
+    /// `None`: the default, or what the engine gives.
+    pub(crate) bytes: Option<usize>,
     pub(crate) overflow: Overflow,
 }
 
@@ -39,19 +41,33 @@ impl SubscribeOptions {
     /// ([`Builder::cores`](crate::Builder::cores)), each has its share of this.
     #[must_use]
     pub fn capacity_messages(mut self, messages: usize) -> Self {
-        self.capacity.messages = messages.max(1);
+        self.messages = messages.max(1);
         self
     }
 
     /// Most bytes that wait to be read, shared in the same way. A larger message is taken when the
     /// queue is empty.
+    ///
+    /// Attached, this is the ring, rounded up to a power of two, and the number of messages has no
+    /// limit. A message takes its length and 32 bytes; one that is longer than the ring is dropped.
+    /// The engine gives 4 MiB if not asked, at most
+    /// [`ring_bytes_max`](crate::attach::ShareOptions::ring_bytes_max).
     #[must_use]
     pub fn capacity_bytes(mut self, bytes: usize) -> Self {
-        self.capacity.bytes = bytes;
+        self.bytes = Some(bytes);
         self
     }
 
-    /// What happens beyond.
+    /// Of a queue in this process.
+    pub(crate) fn capacity(&self) -> Capacity {
+        Capacity {
+            messages: self.messages,
+            bytes: self.bytes.unwrap_or(Self::CAPACITY_BYTES),
+        }
+    }
+
+    /// What happens beyond. Attached, [`Overflow::DropOldest`] is refused: what lies in the ring
+    /// belongs to the reader.
     #[must_use]
     pub fn overflow(mut self, overflow: Overflow) -> Self {
         self.overflow = overflow;
@@ -61,130 +77,235 @@ impl SubscribeOptions {
 
 impl Default for SubscribeOptions {
     fn default() -> Self {
-        let messages = Self::CAPACITY_MESSAGES;
-        let bytes = Self::CAPACITY_BYTES;
         Self {
-            capacity: Capacity { messages, bytes },
+            messages: Self::CAPACITY_MESSAGES,
+            bytes: None,
             overflow: Overflow::default(),
         }
     }
 }
 
-/// What a subscription and an upcall have in common: leaving when dropped.
-#[derive(Debug)]
-pub(crate) struct Membership {
-    /// The cores that have the groups, and the number of the subscription at each.
-    pub(crate) places: Vec<(Arc<Shared>, u64)>,
-    pub(crate) names: Box<[Arc<str>]>,
-}
-
-impl Drop for Membership {
-    fn drop(&mut self) {
-        for (shared, key) in &self.places {
-            shared.tell(Command::Unsubscribe { key: *key });
-        }
-    }
-}
-
-/// Messages of some groups, queued for the application's own threads or tasks. Made by
+/// Messages of some groups, and what is missing between them, queued for the application's own threads or tasks. Made by
 /// [`Node::subscribe`](crate::Node::subscribe); dropping it leaves those groups that no other
 /// subscription of the node holds.
 ///
 /// Within a group, messages of one sender come in the order of their numbers, also of a node with
-/// several core threads: a group lies on one. It can be read from several threads at once; each
-/// message goes to one of them.
+/// several core threads: a group lies on one. What was lost, and what this subscription's own
+/// queue had no room for, is told in its place: see [`Received`]. It can be read from several
+/// threads at once; each message, and each notice, goes to one of them.
+///
+/// Three ways to read: [`recv`](Subscription::recv) and its like for those who handle losses,
+/// [`messages`](Subscription::messages) for those to whom a loss is an error, and [`Stream`] for
+/// tasks.
 #[derive(Debug)]
 pub struct Subscription {
-    pub(crate) mailbox: Mailbox<Message>,
-    pub(crate) membership: Membership,
+    pub(crate) back: SubscriptionBack,
+    /// The stream has told the end.
+    pub(crate) ended: bool,
+}
+
+/// Where it is queued.
+#[derive(Debug)]
+pub(crate) enum SubscriptionBack {
+    Own(OwnSubscription),
+    Attached(AttachedSubscription),
 }
 
 impl Subscription {
-    /// Waits for the next message.
+    /// Waits for what comes next: a message, or what is missing before it.
     ///
     /// # Errors
-    /// [`RecvError`], after all queued messages were taken, when no more will come.
-    pub fn recv(&self) -> Result<Message, RecvError> {
+    /// [`RecvError`], after everything queued was taken, when no more will come.
+    pub fn recv(&self) -> Result<Received, RecvError> {
         loop {
-            // Without a deadline a wait ends with a message or an error.
-            if let Some(message) = self.mailbox.recv(None)? {
-                return Ok(message);
+            // Without a deadline a wait ends with something or an error.
+            if let Some(received) = self.wait(None)? {
+                return Ok(received);
             }
         }
     }
 
-    /// Waits for the next message at most this long; `None` when none came.
+    /// As [`Subscription::recv`], at most this long; `None` when nothing came.
     ///
     /// # Errors
     /// As [`Subscription::recv`].
-    pub fn recv_timeout(&self, timeout: Duration) -> Result<Option<Message>, RecvError> {
-        self.mailbox.recv(Instant::now().checked_add(timeout))
+    pub fn recv_timeout(&self, timeout: Duration) -> Result<Option<Received>, RecvError> {
+        self.wait(Instant::now().checked_add(timeout))
     }
 
-    /// The next message, or `None` when none is there.
+    /// As [`Subscription::recv`], without waiting; `None` when nothing is there.
     ///
     /// # Errors
     /// As [`Subscription::recv`].
-    pub fn try_recv(&self) -> Result<Option<Message>, RecvError> {
-        self.mailbox.try_recv()
+    pub fn try_recv(&self) -> Result<Option<Received>, RecvError> {
+        match &self.back {
+            SubscriptionBack::Own(own) => own.mailbox.try_recv(),
+            SubscriptionBack::Attached(attached) => attached.try_recv(),
+        }
     }
 
-    /// Waits for messages until the subscription ends.
-    pub fn iter(&self) -> Iter<'_> {
-        Iter(self)
+    /// Waits for messages, for those to whom anything missing is an error:
+    ///
+    /// ```no_run
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let node = qsm::Node::builder().start()?;
+    /// # let subscription = node.subscribe(["prices/eur"])?;
+    /// for message in subscription.messages() {
+    ///     println!("{:?}", message?.bytes());
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// It ends when this process has shut the node down. Any other end, and whatever is missing,
+    /// comes as an error; after what is missing it can go on, and with
+    /// [`Messages::skipping_losses`] it does by itself.
+    pub fn messages(&self) -> Messages<'_> {
+        Messages {
+            subscription: self,
+            skip: false,
+            skipped: 0,
+            ended: false,
+        }
     }
 
     /// The groups subscribed.
     pub fn groups(&self) -> impl Iterator<Item = &str> {
-        self.membership.names.iter().map(|name| &**name)
+        let names = match &self.back {
+            SubscriptionBack::Own(own) => &*own.membership.names,
+            SubscriptionBack::Attached(attached) => attached.names(),
+        };
+        names.iter().map(|name| &**name)
     }
 
-    /// Messages that wait to be read.
+    /// Messages that wait to be read; attached, see [`Subscription::queued_bytes`].
     #[must_use]
     pub fn queued(&self) -> usize {
-        self.mailbox.messages()
+        match &self.back {
+            SubscriptionBack::Own(own) => own.mailbox.messages(),
+            SubscriptionBack::Attached(attached) => usize::from(attached.queued_bytes() > 0),
+        }
+    }
+
+    /// Their bytes; attached, what each takes beside its length included.
+    #[must_use]
+    pub fn queued_bytes(&self) -> usize {
+        match &self.back {
+            SubscriptionBack::Own(own) => own.mailbox.bytes(),
+            SubscriptionBack::Attached(attached) => attached.queued_bytes(),
+        }
     }
 
     /// Messages dropped because the queue was full.
     #[must_use]
     pub fn dropped(&self) -> u64 {
-        self.mailbox.dropped()
+        match &self.back {
+            SubscriptionBack::Own(own) => own.mailbox.dropped(),
+            SubscriptionBack::Attached(attached) => attached.dropped(),
+        }
+    }
+
+    fn wait(&self, deadline: Option<Instant>) -> Result<Option<Received>, RecvError> {
+        match &self.back {
+            SubscriptionBack::Own(own) => own.mailbox.recv(deadline),
+            SubscriptionBack::Attached(attached) => attached.wait(deadline),
+        }
     }
 }
 
-impl Drop for Subscription {
-    fn drop(&mut self) {
-        self.mailbox.leave();
-    }
-}
-
-/// Iterator of [`Subscription::iter`]: waits for each message, ends with the subscription.
+/// Iterator of [`Subscription::messages`].
 #[derive(Debug)]
-pub struct Iter<'a>(&'a Subscription);
+pub struct Messages<'a> {
+    subscription: &'a Subscription,
+    skip: bool,
+    skipped: u64,
+    ended: bool,
+}
 
-impl Iterator for Iter<'_> {
-    type Item = Message;
+/// Why [`Messages`] has no message.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum MessagesError {
+    /// No more messages will come. The last item.
+    Ended(RecvError),
+    /// This is missing before the next message.
+    Missing(Received),
+}
 
-    fn next(&mut self) -> Option<Message> {
-        self.0.recv().ok()
+impl fmt::Display for MessagesError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Ended(error) => error.fmt(f),
+            Self::Missing(missing) => write!(
+                f,
+                "{missing}; take the next message to go on, or read with `skipping_losses` or `recv`"
+            ),
+        }
     }
 }
 
+impl std::error::Error for MessagesError {}
+
+impl Messages<'_> {
+    /// Goes on where something is missing, and only counts it.
+    #[must_use]
+    pub fn skipping_losses(mut self) -> Self {
+        self.skip = true;
+        self
+    }
+
+    /// What was missing so far and skipped: see [`Received::missing`].
+    #[must_use]
+    pub fn skipped(&self) -> u64 {
+        self.skipped
+    }
+}
+
+impl Iterator for Messages<'_> {
+    type Item = Result<Message, MessagesError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        while !self.ended {
+            match self.subscription.recv() {
+                Ok(Received::Message(message)) => return Some(Ok(message)),
+                Ok(missing) if self.skip => self.skipped += missing.missing(),
+                Ok(missing) => return Some(Err(MessagesError::Missing(missing))),
+                Err(end) => {
+                    self.ended = true;
+                    let asked_for = end == RecvError::Closed(CloseReason::ShutDown);
+                    return (!asked_for).then_some(Err(MessagesError::Ended(end)));
+                }
+            }
+        }
+        None
+    }
+}
+
+/// As [`Subscription::messages`].
 impl<'a> IntoIterator for &'a Subscription {
-    type Item = Message;
-    type IntoIter = Iter<'a>;
+    type Item = Result<Message, MessagesError>;
+    type IntoIter = Messages<'a>;
 
-    fn into_iter(self) -> Iter<'a> {
-        self.iter()
+    fn into_iter(self) -> Messages<'a> {
+        self.messages()
     }
 }
 
-/// Needs no executor of its own: any will do. Ends with the subscription.
+/// Needs no executor of its own: any will do. What is missing comes in its place; the end comes
+/// once, as an error, and then `None`.
 impl Stream for Subscription {
-    type Item = Message;
+    type Item = Result<Received, RecvError>;
 
-    fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Message>> {
-        self.mailbox.poll_recv(context).map(Result::ok)
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        if self.ended {
+            return Poll::Ready(None);
+        }
+        let received = match &self.back {
+            SubscriptionBack::Own(own) => own.mailbox.poll_recv(context),
+            SubscriptionBack::Attached(attached) => attached.poll_recv(context),
+        };
+        self.ended = matches!(received, Poll::Ready(Err(_)));
+        received.map(Some)
     }
 }
 
@@ -193,12 +314,32 @@ impl Stream for Subscription {
 /// at that moment runs to its end, and a few more may follow before the core thread has heard.
 #[derive(Debug)]
 pub struct Upcalls {
-    pub(crate) membership: Membership,
+    back: UpcallsBack,
+}
+
+#[derive(Debug)]
+enum UpcallsBack {
+    Own(Membership),
+    Attached(AttachedUpcalls),
 }
 
 impl Upcalls {
+    pub(crate) fn own(membership: Membership) -> Self {
+        let back = UpcallsBack::Own(membership);
+        Self { back }
+    }
+
+    pub(crate) fn attached(upcalls: AttachedUpcalls) -> Self {
+        let back = UpcallsBack::Attached(upcalls);
+        Self { back }
+    }
+
     /// The groups subscribed.
     pub fn groups(&self) -> impl Iterator<Item = &str> {
-        self.membership.names.iter().map(|name| &**name)
+        let names = match &self.back {
+            UpcallsBack::Own(membership) => &*membership.names,
+            UpcallsBack::Attached(upcalls) => upcalls.names(),
+        };
+        names.iter().map(|name| &**name)
     }
 }

@@ -16,6 +16,10 @@ use crate::handoff::sink::Sink;
 use crate::handoff::void::Told;
 use crate::snapshot::Snapshot;
 
+/// What a flush waits for, and the remedy.
+pub(crate) const FLUSHING: &str = "waiting for all receivers to have everything; allow more time, \
+                                   or find out which receiver is slow";
+
 /// The answer to a query.
 pub(crate) enum Rows {
     Nodes(Vec<NodeRow>),

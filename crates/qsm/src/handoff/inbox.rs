@@ -7,6 +7,7 @@ use std::time::Instant;
 use crossbeam_queue::SegQueue;
 
 use crate::error::RecvError;
+use crate::handoff::aside::{Aside, Item, NOTHING};
 use crate::handoff::message::{Capacity, Overflow};
 use crate::handoff::sleepers::Sleepers;
 
@@ -24,6 +25,8 @@ pub(crate) struct Offered {
 pub(crate) struct Readership {
     /// They want nothing more: they are gone, or one of the inboxes disconnected them.
     over: AtomicBool,
+    /// One of them has put an item back, and another may have found the queue empty meanwhile.
+    left: AtomicBool,
     pub(crate) sleepers: Sleepers,
 }
 
@@ -31,13 +34,36 @@ impl Readership {
     pub(crate) fn leave(&self) {
         self.over.store(true, Ordering::Relaxed);
     }
+
+    /// After a reader has taken something, when it holds no lock.
+    #[inline]
+    pub(crate) fn pass_on(&self) {
+        if self.left.load(Ordering::Relaxed) && self.left.swap(false, Ordering::Relaxed) {
+            self.sleepers.wake();
+        }
+    }
 }
 
-/// Lock-free but for readers that sleep. One writer, a core thread; any number of readers.
+#[derive(Debug)]
+struct Entry<T> {
+    item: T,
+    bytes: usize,
+    /// Among items and notices.
+    place: u64,
+}
+
+/// One writer, a core thread; any number of readers. Lock-free, but for readers that sleep, and
+/// while a notice waits to be read.
+///
+/// Every item and every notice has its place, counted by the writer. A notice does not go through
+/// the queue, so that it needs no room there: a reader that has taken an item looks whether a
+/// notice has an earlier place.
 #[derive(Debug)]
 pub(crate) struct Inbox<T> {
-    /// Items with their bytes.
-    queue: SegQueue<(T, usize)>,
+    queue: SegQueue<Entry<T>>,
+    /// The next place. Written by the writer only.
+    places: AtomicU64,
+    aside: Aside<T>,
     messages: AtomicUsize,
     bytes: AtomicUsize,
     capacity: Capacity,
@@ -47,7 +73,7 @@ pub(crate) struct Inbox<T> {
     readership: Arc<Readership>,
 }
 
-impl<T> Inbox<T> {
+impl<T: Item> Inbox<T> {
     pub(crate) fn new(capacity: Capacity, overflow: Overflow) -> Self {
         Self::of(Arc::default(), capacity, overflow)
     }
@@ -56,6 +82,8 @@ impl<T> Inbox<T> {
     pub(crate) fn of(readership: Arc<Readership>, capacity: Capacity, overflow: Overflow) -> Self {
         Self {
             queue: SegQueue::new(),
+            places: AtomicU64::new(0),
+            aside: Aside::default(),
             messages: AtomicUsize::new(0),
             bytes: AtomicUsize::new(0),
             capacity,
@@ -79,7 +107,7 @@ impl<T> Inbox<T> {
         while !self.fits(bytes) {
             // Between this look and the next a reader may have taken items too.
             offered.dropped += match self.overflow {
-                Overflow::DropOldest => u64::from(self.take().is_some()),
+                Overflow::DropOldest => u64::from(self.drop_oldest()),
                 Overflow::DropNewest | Overflow::Disconnect => 1,
             };
             if self.overflow != Overflow::DropOldest {
@@ -87,6 +115,8 @@ impl<T> Inbox<T> {
                 if self.overflow == Overflow::Disconnect {
                     self.close(RecvError::Overflow);
                     self.readership.leave();
+                } else if let Some(notice) = T::dropped(1) {
+                    self.aside.put(self.next_place(), notice);
                 }
                 return offered;
             }
@@ -94,9 +124,18 @@ impl<T> Inbox<T> {
         self.dropped.fetch_add(offered.dropped, Ordering::Relaxed);
         self.messages.fetch_add(1, Ordering::Relaxed);
         self.bytes.fetch_add(bytes, Ordering::Relaxed);
-        self.queue.push((item(), bytes));
+        let place = self.next_place();
+        let item = item();
+        self.queue.push(Entry { item, bytes, place });
         offered.kept = true;
         offered
+    }
+
+    /// Adds a notice after what was offered so far; there is always room for it.
+    pub(crate) fn tell(&self, notice: T) {
+        if !self.is_over() {
+            self.aside.put(self.next_place(), notice);
+        }
     }
 
     /// Lets readers look. Once per turn of the core thread, not once per item.
@@ -132,14 +171,16 @@ impl<T> Inbox<T> {
     }
 
     pub(crate) fn recv(&self, deadline: Option<Instant>) -> Result<Option<T>, RecvError> {
-        match self.try_recv().transpose() {
+        let received = match self.try_recv().transpose() {
             Some(result) => result.map(Some),
             None => self
                 .readership
                 .sleepers
                 .wait(deadline, || self.try_recv().transpose())
                 .transpose(),
-        }
+        };
+        self.readership.pass_on();
+        received
     }
 
     pub(crate) fn messages(&self) -> usize {
@@ -161,11 +202,47 @@ impl<T> Inbox<T> {
             || (messages < self.capacity.messages && self.bytes() + bytes <= self.capacity.bytes)
     }
 
+    /// The next item or notice.
     fn take(&self) -> Option<T> {
-        let (item, bytes) = self.queue.pop()?;
+        let entry = self.pop();
+        let from = self.aside.from();
+        match entry {
+            Some(entry) if entry.place < from => return Some(entry.item),
+            None if from == NOTHING => return None,
+            _ => {}
+        }
+        let placed = |entry: Entry<T>| (entry.place, entry.item);
+        let oldest = || self.pop().map(placed);
+        let (next, left) = self.aside.take(entry.map(placed), oldest);
+        if left {
+            self.readership.left.store(true, Ordering::Relaxed);
+        }
+        next
+    }
+
+    fn pop(&self) -> Option<Entry<T>> {
+        let entry = self.queue.pop()?;
         self.messages.fetch_sub(1, Ordering::Relaxed);
-        self.bytes.fetch_sub(bytes, Ordering::Relaxed);
-        Some(item)
+        self.bytes.fetch_sub(entry.bytes, Ordering::Relaxed);
+        Some(entry)
+    }
+
+    /// Of the writer: true if there was one.
+    fn drop_oldest(&self) -> bool {
+        match T::dropped(1) {
+            None => self.pop().is_some(),
+            Some(notice) => {
+                let drop_one = || self.pop().map(|entry| entry.place);
+                self.aside.put_for(notice, drop_one)
+            }
+        }
+    }
+
+    /// Of the writer.
+    fn next_place(&self) -> u64 {
+        let place = self.places.load(Ordering::Relaxed);
+        self.places.store(place + 1, Ordering::Relaxed);
+        place
     }
 }
 
@@ -222,6 +299,68 @@ mod tests {
         assert!(!inbox.offer(1, || 2).kept);
         assert_eq!(inbox.try_recv(), Ok(Some(1)));
         assert_eq!(inbox.recv(None), Err(RecvError::Overflow));
+    }
+
+    /// One number, or so many that are missing.
+    #[derive(Debug, PartialEq, Eq)]
+    enum Told {
+        Number(u64),
+        Missing(u64),
+    }
+
+    impl Item for Told {
+        fn dropped(items: u64) -> Option<Self> {
+            Some(Self::Missing(items))
+        }
+
+        fn missing(&self) -> u64 {
+            match self {
+                Self::Number(_) => 0,
+                Self::Missing(missing) => *missing,
+            }
+        }
+
+        fn join(&mut self, next: Self) -> Result<(), Self> {
+            match (self, next) {
+                (Self::Missing(missing), Self::Missing(more)) => *missing += more,
+                (_, next) => return Err(next),
+            }
+            Ok(())
+        }
+    }
+
+    /// Offers numbers faster than they are read, and loses some.
+    fn write(inbox: &Inbox<Told>, numbers: u64) {
+        for number in 1..=numbers {
+            match number % 7 {
+                3 => inbox.tell(Told::Missing(1)),
+                _ => drop(inbox.offer(1, || Told::Number(number))),
+            }
+            inbox.wake();
+        }
+        inbox.close(RecvError::Overflow);
+    }
+
+    #[test]
+    fn what_is_missing_is_told_exactly_where_it_is_missing() {
+        const NUMBERS: u64 = 200_000;
+        for overflow in [Overflow::DropNewest, Overflow::DropOldest] {
+            let (messages, bytes) = (5, 1000);
+            let inbox = Inbox::new(Capacity { messages, bytes }, overflow);
+            let mut next = 1;
+            thread::scope(|scope| {
+                scope.spawn(|| write(&inbox, NUMBERS));
+                while let Ok(told) = inbox.recv(None) {
+                    match told.unwrap() {
+                        Told::Number(number) => assert_eq!(number, next, "{overflow:?}"),
+                        Told::Missing(missing) => next += missing - 1,
+                    }
+                    next += 1;
+                }
+            });
+            assert_eq!(next, NUMBERS + 1);
+            assert_eq!((inbox.messages(), inbox.bytes()), (0, 0));
+        }
     }
 
     /// A lost wake-up leaves the reader asleep for ever.

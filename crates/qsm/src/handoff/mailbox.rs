@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
 use crate::error::RecvError;
+use crate::handoff::aside::Item;
 use crate::handoff::inbox::{Inbox, Readership};
 use crate::handoff::message::{Capacity, Overflow};
 
@@ -18,7 +19,7 @@ pub(crate) struct Mailbox<T> {
     readership: Arc<Readership>,
 }
 
-impl<T> Mailbox<T> {
+impl<T: Item> Mailbox<T> {
     /// With so many inboxes, each with its share of the capacity.
     pub(crate) fn new(count: usize, capacity: Capacity, overflow: Overflow) -> Self {
         let readership = Arc::new(Readership::default());
@@ -41,26 +42,29 @@ impl<T> Mailbox<T> {
     /// The next item, `None` when there is none yet. The error comes when all inboxes are closed
     /// and empty, or one is that has overflowed.
     pub(crate) fn try_recv(&self) -> Result<Option<T>, RecvError> {
-        let [only] = &*self.inboxes else {
-            return self.try_each();
-        };
-        only.try_recv()
+        let received = self.look();
+        self.readership.pass_on();
+        received
     }
 
     pub(crate) fn recv(&self, deadline: Option<Instant>) -> Result<Option<T>, RecvError> {
-        match self.try_recv().transpose() {
+        let received = match self.look().transpose() {
             Some(result) => result.map(Some),
             None => self
                 .readership
                 .sleepers
-                .wait(deadline, || self.try_recv().transpose())
+                .wait(deadline, || self.look().transpose())
                 .transpose(),
-        }
+        };
+        self.readership.pass_on();
+        received
     }
 
     pub(crate) fn poll_recv(&self, context: &Context<'_>) -> Poll<Result<T, RecvError>> {
-        let attempt = || self.try_recv().transpose();
-        self.readership.sleepers.poll(context, attempt)
+        let attempt = || self.look().transpose();
+        let received = self.readership.sleepers.poll(context, attempt);
+        self.readership.pass_on();
+        received
     }
 
     pub(crate) fn leave(&self) {
@@ -71,8 +75,20 @@ impl<T> Mailbox<T> {
         self.inboxes.iter().map(|inbox| inbox.messages()).sum()
     }
 
+    pub(crate) fn bytes(&self) -> usize {
+        self.inboxes.iter().map(|inbox| inbox.bytes()).sum()
+    }
+
     pub(crate) fn dropped(&self) -> u64 {
         self.inboxes.iter().map(|inbox| inbox.dropped()).sum()
+    }
+
+    /// As [`Mailbox::try_recv`], for those who may hold the lock of the sleepers.
+    fn look(&self) -> Result<Option<T>, RecvError> {
+        let [only] = &*self.inboxes else {
+            return self.try_each();
+        };
+        only.try_recv()
     }
 
     fn try_each(&self) -> Result<Option<T>, RecvError> {

@@ -7,8 +7,8 @@ use qsm_wire::{GroupId, Origin};
 
 /// What happens when a subscription's queue is full, that is, when its reader is slower than the
 /// messages come (R128). Whatever is chosen, other subscriptions, other nodes and the senders are
-/// not slowed down; drops are counted ([`Subscription::dropped`]) and told
-/// ([`Event::SlowConsumer`](crate::Event::SlowConsumer)).
+/// not slowed down; drops are counted ([`Subscription::dropped`]) and told in the subscription,
+/// where the messages are missing ([`Received::Dropped`](crate::Received::Dropped)).
 ///
 /// [`Subscription::dropped`]: crate::Subscription::dropped
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -64,8 +64,8 @@ impl Message {
     /// Its number among this sender's messages to this group: 1, 2, 3, …
     ///
     /// A reader that joined later begins above 1. After that numbers grow by one; those that are
-    /// left out are told by [`Event::Lost`](crate::Event::Lost), or were dropped because this
-    /// subscription's queue was full.
+    /// left out are told before, by [`Received::Lost`](crate::Received::Lost), or were dropped
+    /// because this subscription's queue was full ([`Received::Dropped`](crate::Received::Dropped)).
     #[must_use]
     pub fn number(&self) -> u64 {
         self.number
@@ -95,10 +95,10 @@ impl fmt::Debug for Message {
     }
 }
 
-/// A message during an upcall (R128): its bytes are lent.
+/// A message that is lent: its bytes are the core thread's, or the ring's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Delivery<'a> {
+pub struct MessageRef<'a> {
     /// Name of the group it was published to.
     pub group: &'a str,
     /// The group's number, while the node stays in the cluster.

@@ -1,12 +1,14 @@
 //! Queues and signals between application threads and core threads. Both sides know them; they know
 //! neither.
 
+pub(crate) mod aside;
 pub(crate) mod command;
 pub(crate) mod feed;
 pub(crate) mod inbox;
 pub(crate) mod mailbox;
 pub(crate) mod message;
 pub(crate) mod outlet;
+pub(crate) mod received;
 pub(crate) mod reply;
 pub(crate) mod shared;
 pub(crate) mod sink;

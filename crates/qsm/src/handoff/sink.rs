@@ -3,14 +3,15 @@
 use std::sync::Arc;
 
 use crate::handoff::inbox::{Inbox, Offered};
-use crate::handoff::message::{Delivery, Message};
+use crate::handoff::message::MessageRef;
+use crate::handoff::received::{Delivery, Received};
 
 /// An application's function for upcalls.
 pub(crate) type Upcall = Box<dyn FnMut(Delivery<'_>) + Send>;
 
 /// Where the messages of a subscription go.
 pub(crate) enum Sink {
-    Queue(Arc<Inbox<Message>>),
+    Queue(Arc<Inbox<Received>>),
     Upcall(Upcall),
     Foreign(Box<dyn ForeignQueue>),
 }
@@ -18,7 +19,13 @@ pub(crate) enum Sink {
 /// A queue whose reader is another process.
 pub(crate) trait ForeignQueue: Send {
     /// Writes a message, or drops it by the queue's policy.
-    fn offer(&mut self, message: Delivery<'_>) -> Offered;
+    fn offer(&mut self, message: MessageRef<'_>) -> Offered;
+
+    /// Writes what is missing, or keeps it until there is room.
+    fn tell(&mut self, notice: Received);
+
+    /// Writes what was kept, as far as there is room; true if nothing is left.
+    fn catch_up(&mut self) -> bool;
 
     /// Wakes the reader if it sleeps. Once per turn of the core thread.
     fn wake(&self);

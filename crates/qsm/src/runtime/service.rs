@@ -17,6 +17,7 @@ use qsm_wire::NodeId;
 use qsm_wire::membership::{GroupRow, NodeRow, RegionRow};
 
 use crate::error::{CloseReason, RecvError, StartError};
+use crate::handoff::aside::Item;
 use crate::handoff::inbox::Inbox;
 use crate::handoff::message::{Capacity, Overflow};
 use crate::runtime::clock::Clock;
@@ -24,6 +25,8 @@ use crate::runtime::network::{ChannelOptions, NetworkOptions};
 use crate::runtime::random::random;
 use crate::runtime::settings::check_name;
 use crate::runtime::transmit::{Poll, Transmitter};
+
+impl Item for ServiceEvent {}
 
 /// Events that wait to be read; beyond that the oldest are dropped.
 pub(crate) const SERVICE_EVENTS: usize = 4096;

@@ -20,10 +20,10 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
 use std::time::Duration;
 
-use qsm::attach::{Attached, Share, ShareEvent, ShareOptions};
+use qsm::attach::{Share, ShareEvent, ShareOptions};
 use qsm::{
-    Builder, ChannelOptions, Embedded, Event, Events, Message, NetworkOptions, Node, Service,
-    ServiceBuilder, Subscription,
+    Builder, ChannelOptions, Embedded, Event, Events, Message, NetworkOptions, Node, Received,
+    Service, ServiceBuilder, Subscription,
 };
 
 /// Far above what any test needs; a test that meets it has failed.
@@ -94,8 +94,22 @@ pub fn admitted(builder: Builder) -> Node {
 }
 
 pub fn next(subscription: &Subscription) -> Message {
-    let message = subscription.recv_timeout(PATIENCE).unwrap();
-    message.expect("a message should have come")
+    message(subscription.recv_timeout(PATIENCE).unwrap())
+}
+
+pub fn message(received: Option<Received>) -> Message {
+    match received.expect("a message should have come") {
+        Received::Message(message) => message,
+        missing => panic!("{missing}"),
+    }
+}
+
+/// So many messages of a subscription's own queue.
+pub fn expect_dropped(received: Option<Received>, expected: u64) {
+    match received {
+        Some(Received::Dropped(dropped)) => assert_eq!(dropped.messages, expected),
+        other => panic!("{other:?}"),
+    }
 }
 
 /// Takes the next messages and checks that they are these numbers, with content made by
@@ -163,8 +177,8 @@ impl Place {
         (engine.share_with(options).unwrap(), told)
     }
 
-    pub fn attach(&self) -> Attached {
-        Attached::connect(self.path()).unwrap()
+    pub fn attach(&self) -> Node {
+        Node::attach(self.path()).unwrap()
     }
 }
 

@@ -5,7 +5,7 @@ use qsm_wire::{Chunk, ChunkIter, Data, Origin, Part};
 use super::{ReceiveStream, Slot};
 use crate::history::{Duty, History};
 use crate::receive::{DeliveryContext, Place, Run, StreamContext, Verdict};
-use crate::{Delivery, Event, Instant};
+use crate::{Delivery, Event, Instant, Miss};
 
 /// Bytes of kept packets delivered in one go. One repair may let a whole window go on: without a
 /// break nothing would be read meanwhile, and no token or request answered. Twice as much as is
@@ -154,11 +154,23 @@ fn deliver_message(
                 first,
                 last,
             });
+            delivery.out.miss(Miss::Messages {
+                group,
+                sender,
+                first,
+                last,
+            });
             number
         }
         Verdict::DeliverAfterAbsence { first, number } => {
             let (group, last) = (chunk.group, number - 1);
             delivery.events.push(Event::Missed {
+                group,
+                sender,
+                first,
+                last,
+            });
+            delivery.out.miss(Miss::Messages {
                 group,
                 sender,
                 first,

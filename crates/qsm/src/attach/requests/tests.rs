@@ -24,6 +24,10 @@ fn requests() -> Vec<Request> {
             timeout,
         },
         Request::Stats { id },
+        Request::Query {
+            id: 7,
+            kind: QueryKind::Regions,
+        },
     ]
 }
 
@@ -37,10 +41,6 @@ fn unconfirmed() -> Unconfirmed {
 }
 
 fn replies() -> Vec<Reply> {
-    let sender = Origin {
-        node: NodeId(5),
-        incarnation: Incarnation(6),
-    };
     let failed = |error| Reply::Failed { id: 1, error };
     let mut replies = vec![
         Reply::Welcome {
@@ -82,19 +82,13 @@ fn replies() -> Vec<Reply> {
             ranges: vec![unconfirmed(), unconfirmed()],
             more: 6,
         }),
+        Reply::Rows { id: 9, words: 64 },
         Reply::Closed { cause: "z".into() },
     ];
     let incarnation = Incarnation(8);
     let events = [
         Event::Admitted { incarnation },
         Event::Excluded,
-        Event::Lost {
-            group: "g".into(),
-            sender,
-            first: 1,
-            last: 9,
-        },
-        Event::LostPackets { sender, packets: 3 },
         Event::ServiceFound {
             address: "[fd00::1]:7".parse().unwrap(),
         },

@@ -1,7 +1,6 @@
 //! Events of the protocol: to the sockets, the application, or whoever asked.
 
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use qsm_net::PortError;
@@ -83,27 +82,6 @@ impl Core {
                 view,
                 members,
             },
-            Proto::Lost {
-                group,
-                sender,
-                first,
-                last,
-            }
-            | Proto::Missed {
-                group,
-                sender,
-                first,
-                last,
-            } => Event::Lost {
-                group: self
-                    .routes
-                    .name(group)
-                    .map_or_else(|| Arc::from(""), Arc::clone),
-                sender,
-                first,
-                last,
-            },
-            Proto::LostPackets { sender, packets } => Event::LostPackets { sender, packets },
             Proto::Unconfirmed {
                 group,
                 incarnation,
@@ -125,7 +103,8 @@ impl Core {
                 }
                 Event::Unconfirmed { messages, cause }
             }
-            // Events of later versions of the protocol crate say nothing to this one.
+            // Losses were told to the subscriptions, in order. Events of later versions of the
+            // protocol crate say nothing to this one.
             _ => return,
         };
         self.readers.tell(&event);

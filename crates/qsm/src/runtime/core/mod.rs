@@ -174,9 +174,7 @@ impl Core {
 
     fn wake(&mut self) {
         self.pending.check(self.now, &self.endpoint, &self.sources);
-        let readers = &mut self.readers;
-        self.routes
-            .tell_slow(self.now, |event| readers.tell(&event));
+        self.routes.catch_up(self.now);
         self.routes.wake();
         self.readers.wake();
         self.sources.wake(&self.shared);

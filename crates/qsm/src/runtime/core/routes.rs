@@ -5,12 +5,12 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use qsm_proto::{Deliver, Endpoint, Instant, Run};
+use qsm_proto::{Deliver, Endpoint, Instant, Miss, Run};
 use qsm_wire::{GroupId, Origin};
 
 use crate::error::{CloseReason, RecvError};
-use crate::event::Event;
-use crate::handoff::message::{Delivery, Message};
+use crate::handoff::message::{Message, MessageRef};
+use crate::handoff::received::{Away, Delivery, Lost, LostPackets, Received};
 use crate::handoff::sink::Sink;
 use crate::snapshot::{RuntimeStats, SubscriptionRow};
 
@@ -18,8 +18,8 @@ use crate::snapshot::{RuntimeStats, SubscriptionRow};
 const GROUPS_MAX: usize = 1 << 22;
 /// Messages that may wait, within one call of the protocol, for the names of their groups.
 const STASH_MESSAGES_MAX: usize = 1024;
-/// How often one subscription's drops are told.
-const SLOW_INTERVAL: Duration = Duration::from_secs(1);
+/// How often it is looked whether a foreign queue has room for notices.
+const CATCH_UP: Duration = Duration::from_millis(100);
 
 struct Subscriber {
     key: u64,
@@ -27,8 +27,6 @@ struct Subscriber {
     sink: Sink,
     /// Something was queued in this turn.
     touched: bool,
-    told_dropped: u64,
-    tell_again: Instant,
 }
 
 struct Name {
@@ -42,11 +40,20 @@ struct Bound {
     subscribers: Vec<usize>,
 }
 
-struct Stashed {
-    group: GroupId,
-    sender: Origin,
-    number: u64,
-    bytes: Vec<u8>,
+/// What came of a group whose number is not known here yet.
+enum Stashed {
+    Message {
+        group: GroupId,
+        sender: Origin,
+        number: u64,
+        bytes: Vec<u8>,
+    },
+    Lost {
+        group: GroupId,
+        sender: Origin,
+        first: u64,
+        last: u64,
+    },
 }
 
 /// Who gets what.
@@ -56,12 +63,13 @@ pub(super) struct Routes {
     names: HashMap<Arc<str>, Name>,
     /// Places are used again.
     subscribers: Vec<Option<Subscriber>>,
-    /// Messages of groups whose number is not known here yet.
+    /// In the order it came.
     stash: Vec<Stashed>,
     /// Subscribers with something new for their readers.
     touched: Vec<usize>,
-    /// Subscribers with drops that were not told yet.
-    slow: Vec<usize>,
+    /// Subscribers whose queue has no room for all notices.
+    behind: Vec<usize>,
+    catch_up_at: Instant,
     pub(super) stats: RouteStats,
 }
 
@@ -89,8 +97,6 @@ impl Routes {
             names: Arc::clone(names),
             sink,
             touched: false,
-            told_dropped: 0,
-            tell_again: Instant(0),
         };
         let free = self.subscribers.iter().position(Option::is_none);
         let place = free.unwrap_or(self.subscribers.len());
@@ -125,7 +131,7 @@ impl Routes {
             .take()
             .map(|subscriber| subscriber.names);
         self.touched.retain(|other| *other != place);
-        self.slow.retain(|other| *other != place);
+        self.behind.retain(|other| *other != place);
         let names = names.iter().flat_map(|names| names.iter());
         let gone = names.filter(|name| self.unlink(name, |other| other != place));
         gone.map(|name| name.to_string()).collect::<Vec<_>>()
@@ -158,25 +164,32 @@ impl Routes {
             return;
         }
         for stashed in core::mem::take(&mut self.stash) {
+            let (Stashed::Message { group, .. } | Stashed::Lost { group, .. }) = stashed;
             let bound = endpoint
-                .group_name(stashed.group)
-                .is_some_and(|name| self.bind_one(stashed.group, name));
-            if bound {
-                self.deliver(qsm_proto::Delivery {
-                    group: stashed.group,
-                    sender: stashed.sender,
-                    number: stashed.number,
-                    bytes: &stashed.bytes,
-                });
-            } else {
-                self.stats.unwanted += 1;
+                .group_name(group)
+                .is_some_and(|name| self.bind_one(group, name));
+            match stashed {
+                Stashed::Message { .. } if !bound => self.stats.unwanted += 1,
+                Stashed::Message {
+                    group,
+                    sender,
+                    number,
+                    bytes,
+                } => self.deliver(qsm_proto::Delivery {
+                    group,
+                    sender,
+                    number,
+                    bytes: &bytes,
+                }),
+                Stashed::Lost { .. } if !bound => {}
+                Stashed::Lost {
+                    group,
+                    sender,
+                    first,
+                    last,
+                } => self.lose(group, sender, first, last),
             }
         }
-    }
-
-    pub(super) fn name(&self, group: GroupId) -> Option<&Arc<str>> {
-        let bound = self.table.get(index(group))?.as_ref()?;
-        Some(&bound.name)
     }
 
     /// Wakes the readers of queues that got something. Once per turn.
@@ -193,38 +206,99 @@ impl Routes {
         }
     }
 
-    /// Tells of drops that are due to be told.
-    pub(super) fn tell_slow(&mut self, now: Instant, mut tell: impl FnMut(Event)) {
-        let subscribers = &mut self.subscribers;
-        self.slow.retain(|place| {
-            let Some(subscriber) = &mut subscribers[*place] else {
-                return false;
+    /// Lets queues that had no room for notices try again.
+    pub(super) fn catch_up(&mut self, now: Instant) {
+        if self.behind.is_empty() || now < self.catch_up_at {
+            return;
+        }
+        for place in core::mem::take(&mut self.behind) {
+            let Some(Sink::Foreign(queue)) = self.sink(place) else {
+                continue;
             };
-            if subscriber.tell_again > now {
-                return true;
+            if !queue.catch_up() {
+                self.behind.push(place);
             }
-            let Sink::Queue(inbox) = &subscriber.sink else {
-                return false;
-            };
-            let dropped_total = inbox.dropped();
-            tell(Event::SlowConsumer {
-                groups: Arc::clone(&subscriber.names),
-                dropped: dropped_total - subscriber.told_dropped,
-                dropped_total,
-            });
-            subscriber.told_dropped = dropped_total;
-            subscriber.tell_again = now.after(SLOW_INTERVAL);
-            false
-        });
+            self.touch(place);
+        }
+        self.catch_up_at = now.after(CATCH_UP);
     }
 
-    /// When [`Routes::tell_slow`] has something to tell.
+    /// When [`Routes::catch_up`] has something to do.
     pub(super) fn next_timeout(&self) -> Option<Instant> {
-        let slow = self
-            .slow
+        (!self.behind.is_empty()).then_some(self.catch_up_at)
+    }
+
+    fn sink(&mut self, place: usize) -> Option<&mut Sink> {
+        let subscriber = self.subscribers.get_mut(place)?.as_mut()?;
+        Some(&mut subscriber.sink)
+    }
+
+    /// Its reader is woken at the end of the turn.
+    fn touch(&mut self, place: usize) {
+        if let Some(Some(subscriber)) = self.subscribers.get_mut(place)
+            && !subscriber.touched
+        {
+            subscriber.touched = true;
+            self.touched.push(place);
+        }
+    }
+
+    /// Tells a subscriber what is missing.
+    fn tell(&mut self, place: usize, notice: Received) {
+        match self.sink(place) {
+            None => return,
+            Some(Sink::Queue(inbox)) => inbox.tell(notice),
+            Some(Sink::Upcall(upcall)) => return upcall(Delivery::from(&notice)),
+            Some(Sink::Foreign(queue)) => {
+                queue.tell(notice);
+                if !queue.catch_up() && !self.behind.contains(&place) {
+                    self.behind.push(place);
+                }
+            }
+        }
+        self.touch(place);
+    }
+
+    /// These messages will not come.
+    fn lose(&mut self, group: GroupId, sender: Origin, first: u64, last: u64) {
+        let Some(Some(bound)) = self.table.get(index(group)) else {
+            return self.stash(|| Stashed::Lost {
+                group,
+                sender,
+                first,
+                last,
+            });
+        };
+        let lost = Lost {
+            group: Arc::clone(&bound.name),
+            sender,
+            first,
+            last,
+        };
+        for place in bound.subscribers.clone() {
+            self.tell(place, Received::Lost(lost.clone()));
+        }
+    }
+
+    /// The subscribers of any of these groups, each once.
+    fn subscribers_of(&self, groups: &[GroupId]) -> Vec<usize> {
+        let bound = groups
             .iter()
-            .filter_map(|place| self.subscribers[*place].as_ref());
-        slow.map(|subscriber| subscriber.tell_again).min()
+            .filter_map(|group| self.table.get(index(*group))?.as_ref());
+        let mut places: Vec<usize> = bound
+            .flat_map(|bound| bound.subscribers.iter().copied())
+            .collect();
+        places.sort_unstable();
+        places.dedup();
+        places
+    }
+
+    fn stash(&mut self, stashed: impl FnOnce() -> Stashed) {
+        if self.stash.len() < STASH_MESSAGES_MAX {
+            self.stash.push(stashed());
+        } else {
+            self.stats.unwanted += 1;
+        }
     }
 
     /// Ends all subscriptions.
@@ -316,7 +390,7 @@ impl Deliver for Routes {
         {
             for message in run {
                 self.stats.upcalls += 1;
-                upcall(lend(bound, message));
+                upcall(Delivery::Message(lend(bound, message)));
             }
         } else {
             run.for_each(|message| self.deliver(message));
@@ -325,17 +399,12 @@ impl Deliver for Routes {
 
     fn deliver(&mut self, message: qsm_proto::Delivery<'_>) {
         let Some(Some(bound)) = self.table.get(index(message.group)) else {
-            if self.stash.len() < STASH_MESSAGES_MAX {
-                self.stash.push(Stashed {
-                    group: message.group,
-                    sender: message.sender,
-                    number: message.number,
-                    bytes: message.bytes.to_vec(),
-                });
-            } else {
-                self.stats.unwanted += 1;
-            }
-            return;
+            return self.stash(|| Stashed::Message {
+                group: message.group,
+                sender: message.sender,
+                number: message.number,
+                bytes: message.bytes.to_vec(),
+            });
         };
         for place in &bound.subscribers {
             let Some(subscriber) = &mut self.subscribers[*place] else {
@@ -344,26 +413,47 @@ impl Deliver for Routes {
             let offered = match &mut subscriber.sink {
                 Sink::Upcall(upcall) => {
                     self.stats.upcalls += 1;
-                    upcall(lend(bound, message));
+                    upcall(Delivery::Message(lend(bound, message)));
                     continue;
                 }
                 Sink::Queue(inbox) => {
-                    let offered = inbox.offer(message.bytes.len(), || own(bound, message));
-                    if offered.dropped > 0 && !self.slow.contains(place) {
-                        self.slow.push(*place);
-                    }
-                    offered
+                    let own = || Received::Message(own(bound, message));
+                    inbox.offer(message.bytes.len(), own)
                 }
                 Sink::Foreign(queue) => queue.offer(lend(bound, message)),
             };
             self.stats.drops += offered.dropped;
-            if !offered.kept {
-                continue;
-            }
-            self.stats.queued += 1;
-            if !subscriber.touched {
+            self.stats.queued += u64::from(offered.kept);
+            // Readers are to hear of what was dropped, too.
+            if (offered.kept || offered.dropped > 0) && !subscriber.touched {
                 subscriber.touched = true;
                 self.touched.push(*place);
+            }
+        }
+    }
+
+    fn miss(&mut self, miss: Miss<'_>) {
+        match miss {
+            Miss::Messages {
+                group,
+                sender,
+                first,
+                last,
+            } => self.lose(group, sender, first, last),
+            Miss::Packets {
+                groups,
+                sender,
+                packets,
+            } => {
+                let lost = LostPackets { sender, packets };
+                for place in self.subscribers_of(groups) {
+                    self.tell(place, Received::LostPackets(lost));
+                }
+            }
+            Miss::Life { incarnation } => {
+                for place in 0..self.subscribers.len() {
+                    self.tell(place, Received::Away(Away { incarnation }));
+                }
             }
         }
     }
@@ -372,8 +462,8 @@ impl Deliver for Routes {
 /// Always made where it is used: written field by field and then moved elsewhere as a whole, it
 /// would be read before the processor has put its parts together, which takes 5 ns.
 #[inline(always)]
-fn lend<'a>(bound: &'a Bound, message: qsm_proto::Delivery<'a>) -> Delivery<'a> {
-    Delivery {
+fn lend<'a>(bound: &'a Bound, message: qsm_proto::Delivery<'a>) -> MessageRef<'a> {
+    MessageRef {
         group: &bound.name,
         group_id: message.group,
         sender: message.sender,
@@ -394,4 +484,126 @@ fn own(bound: &Bound, message: qsm_proto::Delivery<'_>) -> Message {
 
 fn index(group: GroupId) -> usize {
     group.0 as usize
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::channel;
+
+    use qsm_wire::Incarnation;
+
+    use super::*;
+    use crate::handoff::inbox::Inbox;
+    use crate::handoff::message::{Capacity, Overflow};
+
+    /// Routes with subscribers of these groups, and what each has.
+    fn routes(subscribers: &[&[&str]], messages: usize) -> (Routes, Vec<Arc<Inbox<Received>>>) {
+        let mut routes = Routes::default();
+        let bytes = usize::MAX;
+        let inbox = |_| Inbox::new(Capacity { messages, bytes }, Overflow::DropNewest);
+        let inboxes: Vec<_> = (0..subscribers.len()).map(inbox).map(Arc::new).collect();
+        for ((key, groups), inbox) in (0..).zip(subscribers).zip(&inboxes) {
+            let names: Arc<[Arc<str>]> = groups.iter().map(|name| Arc::from(*name)).collect();
+            routes.add(key, &names, Sink::Queue(Arc::clone(inbox)));
+        }
+        for (number, name) in (1..).zip(["x", "y", "z"]) {
+            routes.bind_one(GroupId(number), name);
+        }
+        (routes, inboxes)
+    }
+
+    fn deliver(routes: &mut Routes, group: u32, number: u64) {
+        routes.deliver(qsm_proto::Delivery {
+            group: GroupId(group),
+            sender: Origin::default(),
+            number,
+            bytes: b"bytes",
+        });
+    }
+
+    fn lose(routes: &mut Routes, group: u32, first: u64, last: u64) {
+        routes.miss(Miss::Messages {
+            group: GroupId(group),
+            sender: Origin::default(),
+            first,
+            last,
+        });
+    }
+
+    /// What a subscription yields, in short.
+    fn yields(inbox: &Inbox<Received>) -> Vec<String> {
+        let received = std::iter::from_fn(|| inbox.try_recv().unwrap());
+        let short = |received| match received {
+            Received::Message(message) => format!("{}{}", message.group(), message.number()),
+            Received::Lost(lost) => format!("-{}{}..{}", lost.group, lost.first, lost.last),
+            Received::LostPackets(lost) => format!("-{} packets", lost.packets),
+            Received::Dropped(dropped) => format!("-{}", dropped.messages),
+            Received::Away(away) => format!("away {}", away.incarnation.0),
+        };
+        received.map(short).collect()
+    }
+
+    #[test]
+    fn subscriptions_of_a_group_each_get_the_loss_before_what_follows() {
+        let (mut routes, inboxes) = routes(&[&["x"], &["x", "y"], &["y"]], 100);
+        deliver(&mut routes, 1, 1);
+        deliver(&mut routes, 2, 1);
+        lose(&mut routes, 1, 2, 4);
+        lose(&mut routes, 1, 5, 6);
+        deliver(&mut routes, 1, 7);
+        assert_eq!(yields(&inboxes[0]), ["x1", "-x2..6", "x7"]);
+        assert_eq!(yields(&inboxes[1]), ["x1", "y1", "-x2..6", "x7"]);
+        assert_eq!(yields(&inboxes[2]), ["y1"]);
+    }
+
+    #[test]
+    fn losses_get_through_a_full_queue_in_their_place() {
+        let (mut routes, inboxes) = routes(&[&["x"]], 2);
+        for number in 1..=3 {
+            deliver(&mut routes, 1, number);
+        }
+        lose(&mut routes, 1, 4, 5);
+        deliver(&mut routes, 1, 6);
+        let first = inboxes[0].try_recv().unwrap();
+        assert!(matches!(first, Some(Received::Message(_))));
+        deliver(&mut routes, 1, 7);
+        assert_eq!(yields(&inboxes[0]), ["x2", "-2", "-x4..5", "x7"]);
+    }
+
+    #[test]
+    fn packets_are_told_to_their_groups_and_an_absence_to_all() {
+        let (mut routes, inboxes) = routes(&[&["x", "y"], &["z"]], 100);
+        let groups = [GroupId(1), GroupId(2), GroupId(9)];
+        routes.miss(Miss::Packets {
+            groups: &groups,
+            sender: Origin::default(),
+            packets: 3,
+        });
+        routes.miss(Miss::Life {
+            incarnation: Incarnation(4),
+        });
+        assert_eq!(yields(&inboxes[0]), ["-3 packets", "away 4"]);
+        assert_eq!(yields(&inboxes[1]), ["away 4"]);
+    }
+
+    #[test]
+    fn upcalls_are_told_in_order() {
+        let (mut routes, _) = routes(&[], 1);
+        let (tell, told) = channel();
+        let upcall = move |delivery: Delivery<'_>| {
+            let short = match delivery {
+                Delivery::Message(message) => message.number.to_string(),
+                Delivery::Lost(lost) => format!("-{}..{}", lost.first, lost.last),
+                other => format!("{other:?}"),
+            };
+            tell.send(short).unwrap();
+        };
+        routes.add(7, &[Arc::from("x")].into(), Sink::Upcall(Box::new(upcall)));
+        routes.bind_one(GroupId(1), "x");
+        deliver(&mut routes, 1, 1);
+        lose(&mut routes, 1, 2, 3);
+        deliver(&mut routes, 1, 4);
+        drop(routes);
+        assert_eq!(told.iter().collect::<Vec<_>>(), ["1", "-2..3", "4"]);
+    }
 }

@@ -1,0 +1,210 @@
+//! What the records of a subscription's ring mean: messages, and what is missing between them.
+//!
+//! ```text
+//!   tag      kind: 4, place of the group's name: 28
+//!   extra    group: 32 and incarnation: 32, node, number
+//!   bytes    of a message its content, of a loss the last number lost
+//! ```
+
+use std::sync::Arc;
+
+use qsm_wire::{GroupId, Incarnation, NodeId, Origin};
+
+use super::requests::EXTRA;
+use super::ring::Record;
+use crate::handoff::message::MessageRef;
+use crate::handoff::received::{Away, Lost, LostPackets};
+
+/// Bits of a tag that are the place of a name.
+const PLACE_BITS: u32 = 28;
+const PLACE: u32 = (1 << PLACE_BITS) - 1;
+
+/// Most that a notice takes in a ring, bytes.
+pub(super) const NOTICE_BYTES: usize = (2 + EXTRA) * size_of::<u64>();
+
+const MESSAGE: u32 = 0;
+const LOST: u32 = 1;
+const LOST_PACKETS: u32 = 2;
+const DROPPED: u32 = 3;
+const AWAY: u32 = 4;
+
+/// A record as it is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Written {
+    pub(super) tag: u32,
+    pub(super) extra: [u64; EXTRA],
+    /// Instead of a message's content.
+    pub(super) last: Option<u64>,
+}
+
+impl Written {
+    /// A message of the group with the name in this place; its content follows.
+    pub(super) fn message(place: u32, message: &MessageRef<'_>) -> Self {
+        Self {
+            tag: tag(MESSAGE, place),
+            extra: extra(message.group_id.0, message.sender, message.number),
+            last: None,
+        }
+    }
+
+    pub(super) fn lost(place: u32, lost: &Lost) -> Self {
+        Self {
+            tag: tag(LOST, place),
+            extra: extra(0, lost.sender, lost.first),
+            last: Some(lost.last),
+        }
+    }
+
+    pub(super) fn lost_packets(lost: LostPackets) -> Self {
+        Self {
+            tag: tag(LOST_PACKETS, 0),
+            extra: extra(0, lost.sender, lost.packets),
+            last: None,
+        }
+    }
+
+    /// So many were dropped in all, up to here.
+    pub(super) fn dropped(total: u64) -> Self {
+        Self {
+            tag: tag(DROPPED, 0),
+            extra: extra(0, Origin::default(), total),
+            last: None,
+        }
+    }
+
+    pub(super) fn away(away: Away) -> Self {
+        let node = NodeId(0);
+        let incarnation = away.incarnation;
+        Self {
+            tag: tag(AWAY, 0),
+            extra: extra(0, Origin { node, incarnation }, 0),
+            last: None,
+        }
+    }
+}
+
+/// A record as it is read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Read<'a> {
+    Message(&'a Arc<str>, MessageRef<'a>),
+    Lost(Lost),
+    LostPackets(LostPackets),
+    /// In all, up to here.
+    Dropped(u64),
+    Away(Away),
+}
+
+impl<'a> Read<'a> {
+    /// `None` for what is no record.
+    pub(super) fn of(record: Record<'a, EXTRA>, names: &'a [Arc<str>]) -> Option<Self> {
+        let [group, node, number] = record.extra;
+        let name = || names.get((record.tag & PLACE) as usize);
+        let sender = Origin {
+            node: NodeId(node),
+            // Both halves were 32 bits long.
+            incarnation: Incarnation((group >> 32) as u32),
+        };
+        Some(match record.tag >> PLACE_BITS {
+            MESSAGE => {
+                let group_id = GroupId(group as u32);
+                let group = name()?;
+                let message = MessageRef {
+                    group,
+                    group_id,
+                    sender,
+                    number,
+                    bytes: record.bytes,
+                };
+                Self::Message(group, message)
+            }
+            LOST => Self::Lost(Lost {
+                group: Arc::clone(name()?),
+                sender,
+                first: number,
+                last: u64::from_le_bytes(record.bytes.try_into().ok()?),
+            }),
+            LOST_PACKETS => Self::LostPackets(LostPackets {
+                sender,
+                packets: number,
+            }),
+            DROPPED => Self::Dropped(number),
+            AWAY => Self::Away(Away {
+                incarnation: sender.incarnation,
+            }),
+            _ => return None,
+        })
+    }
+}
+
+/// Places are far fewer: see [`groups_max`](super::ShareOptions::groups_max).
+fn tag(kind: u32, place: u32) -> u32 {
+    (kind << PLACE_BITS) | (place & PLACE)
+}
+
+fn extra(group: u32, sender: Origin, number: u64) -> [u64; EXTRA] {
+    let life = u64::from(sender.incarnation.0) << 32;
+    [u64::from(group) | life, sender.node.0, number]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read<'a>(written: Written, bytes: &'a [u8], names: &'a [Arc<str>]) -> Option<Read<'a>> {
+        let Written { tag, extra, .. } = written;
+        Read::of(Record { tag, extra, bytes }, names)
+    }
+
+    #[test]
+    fn records_are_read_as_they_were_written_and_nonsense_is_none() {
+        let names: Vec<Arc<str>> = vec![Arc::from("a"), Arc::from("b")];
+        let sender = Origin {
+            node: NodeId(u64::MAX),
+            incarnation: Incarnation(u32::MAX),
+        };
+        let message = MessageRef {
+            group: "b",
+            group_id: GroupId(u32::MAX),
+            sender,
+            number: u64::MAX,
+            bytes: b"content",
+        };
+        let written = Written::message(1, &message);
+        let expected = Read::Message(&names[1], message);
+        assert_eq!(read(written, b"content", &names), Some(expected));
+        assert_eq!(read(Written::message(2, &message), b"", &names), None);
+        let (group, first, last) = (Arc::clone(&names[0]), 3, u64::MAX);
+        let lost = Lost {
+            group,
+            sender,
+            first,
+            last,
+        };
+        let written = Written::lost(0, &lost);
+        let bytes = last.to_le_bytes();
+        let expected = Some(Read::Lost(lost.clone()));
+        assert_eq!(read(written, &bytes, &names), expected);
+        assert_eq!(read(written, &bytes[..7], &names), None);
+        assert_eq!(read(Written::lost(2, &lost), &bytes, &names), None);
+        let packets = 9;
+        let packets = LostPackets { sender, packets };
+        let expected = Some(Read::LostPackets(packets));
+        assert_eq!(read(Written::lost_packets(packets), b"", &names), expected);
+        let expected = Some(Read::Dropped(17));
+        assert_eq!(read(Written::dropped(17), b"", &names), expected);
+        let away = Away {
+            incarnation: Incarnation(4),
+        };
+        assert_eq!(
+            read(Written::away(away), b"", &names),
+            Some(Read::Away(away))
+        );
+        for kind in 5..16 {
+            let written = Written {
+                tag: tag(kind, 0),
+                ..written
+            };
+            assert_eq!(read(written, &bytes, &names), None);
+        }
+    }
+}

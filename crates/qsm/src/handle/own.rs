@@ -1,0 +1,342 @@
+//! The node of this process: its core threads, and what they are asked for. A back-end of the
+//! handles.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use qsm_wire::NodeId;
+use qsm_wire::membership::QueryKind;
+
+use crate::error::{CloseReason, RecvError, RequestError};
+use crate::handle::events::Events;
+use crate::handle::own_publisher::OwnPublisher;
+use crate::handoff::command::{Command, FLUSHING, Rows, Subscribe};
+use crate::handoff::mailbox::Mailbox;
+use crate::handoff::message::{Capacity, Overflow};
+use crate::handoff::received::{Delivery, Received};
+use crate::handoff::reply::Answer;
+use crate::handoff::shared::Shared;
+use crate::handoff::sink::Sink;
+use crate::handoff::void::Told;
+use crate::runtime::engine::{Engine, Engines};
+use crate::shard::Share as CoreShare;
+use crate::snapshot::Snapshot;
+
+/// What a subscription and an upcall have in common: leaving when dropped.
+#[derive(Debug)]
+pub(crate) struct Membership {
+    /// The cores that have the groups, and the number of the subscription at each.
+    places: Vec<(Arc<Shared>, u64)>,
+    pub(crate) names: Box<[Arc<str>]>,
+}
+
+impl Drop for Membership {
+    fn drop(&mut self) {
+        for (shared, key) in &self.places {
+            shared.tell(Command::Unsubscribe { key: *key });
+        }
+    }
+}
+
+/// A subscription at the own core threads.
+#[derive(Debug)]
+pub(crate) struct OwnSubscription {
+    pub(crate) mailbox: Mailbox<Received>,
+    pub(crate) membership: Membership,
+}
+
+impl Drop for OwnSubscription {
+    fn drop(&mut self) {
+        self.mailbox.leave();
+    }
+}
+
+/// A node of this process.
+#[derive(Clone)]
+pub(crate) struct OwnNode {
+    pub(crate) engines: Arc<Engines>,
+}
+
+impl OwnNode {
+    pub(crate) fn id(&self) -> NodeId {
+        self.engines.0[0].id
+    }
+
+    pub(crate) fn ids(&self) -> impl Iterator<Item = NodeId> {
+        self.engines.iter().map(|engine| engine.id)
+    }
+
+    pub(crate) fn core_of(&self, group: &str) -> usize {
+        self.engines.shards().of(group)
+    }
+
+    pub(crate) fn subscribe(
+        &self,
+        names: Vec<Arc<str>>,
+        capacity: Capacity,
+        overflow: Overflow,
+    ) -> Result<OwnSubscription, RequestError> {
+        let shares = self.shares(&names);
+        let mailbox = Mailbox::new(shares.len(), capacity, overflow);
+        let sinks = mailbox.inboxes().map(Arc::clone).map(Sink::Queue);
+        let membership = self.enter(names, shares.into_iter().zip(sinks))?;
+        Ok(OwnSubscription {
+            mailbox,
+            membership,
+        })
+    }
+
+    pub(crate) fn subscribe_with(
+        &self,
+        names: Vec<Arc<str>>,
+        upcall: impl FnMut(Delivery<'_>) + Send + 'static,
+    ) -> Result<Membership, RequestError> {
+        let shares = self.shares(&names);
+        if shares.len() > 1 {
+            return Err(several_cores(&shares));
+        }
+        let sink = Sink::Upcall(Box::new(upcall));
+        self.enter(names, shares.into_iter().zip([sink]))
+    }
+
+    pub(crate) fn subscribe_per_core<U>(
+        &self,
+        names: Vec<Arc<str>>,
+        mut make: impl FnMut(usize) -> U,
+    ) -> Result<Membership, RequestError>
+    where
+        U: FnMut(Delivery<'_>) + Send + 'static,
+    {
+        let shares = self.shares(&names).into_iter().map(|share| {
+            let sink = Sink::Upcall(Box::new(make(share.core)));
+            (share, sink)
+        });
+        self.enter(names, shares)
+    }
+
+    pub(crate) fn leave(&self, names: &[Arc<str>]) -> Result<(), RequestError> {
+        let mut answers = Vec::new();
+        for CoreShare { core, names } in self.shares(names) {
+            let shared = &self.engines.at(core).shared;
+            let leave = |reply, deadline| Command::Leave {
+                names,
+                deadline,
+                reply,
+            };
+            answers.push(shared.request("leaving groups", None, leave)?);
+        }
+        answers.into_iter().try_for_each(Answer::wait)
+    }
+
+    /// Publishers come in the order of the names.
+    pub(crate) fn publishers(&self, names: &[Arc<str>]) -> Result<Vec<OwnPublisher>, RequestError> {
+        let shards = self.engines.shards();
+        let doing = "entering groups; is a membership service running and reachable?";
+        let (mut cores, mut answers) = (Vec::new(), Vec::new());
+        for CoreShare { core, names } in shards.split(names) {
+            let engine = self.engines.at(core);
+            cores.push(core);
+            let publish = |reply, deadline| Command::Publish {
+                names,
+                deadline,
+                reply,
+            };
+            answers.push((engine, engine.shared.request(doing, None, publish)?));
+        }
+        let made = answers.into_iter().map(|(engine, answer)| {
+            let publisher = |outlet| OwnPublisher {
+                outlet,
+                shared: Arc::clone(&engine.shared),
+                loan: Arc::clone(&engine.loan),
+            };
+            Ok(answer.wait()?.into_iter().map(publisher).collect())
+        });
+        // All are waited for, so that what some have made is given up if another fails.
+        let made: Vec<Result<VecDeque<OwnPublisher>, _>> = made.collect();
+        let mut made = made.into_iter().collect::<Result<Vec<_>, _>>()?;
+        let made_for = |name: &Arc<str>| {
+            let place = cores.iter().position(|core| *core == shards.of(name))?;
+            made[place].pop_front()
+        };
+        Ok(names.iter().filter_map(made_for).collect())
+    }
+
+    pub(crate) fn wait_admitted(&self, timeout: Duration) -> Result<(), RequestError> {
+        let doing = "waiting to be admitted; is a membership service running and reachable?";
+        let admitted = |reply, deadline| Command::WaitAdmitted { deadline, reply };
+        self.engines
+            .ask_all(doing, Some(timeout), admitted)
+            .map(drop)
+    }
+
+    pub(crate) fn flush(&self, timeout: Duration) -> Result<(), RequestError> {
+        let told = self
+            .engines
+            .iter()
+            .map(|engine| Arc::clone(&engine.shared.told));
+        self.flush_unless(timeout, &told.collect::<Vec<_>>(), || false)
+    }
+
+    pub(crate) fn events(&self) -> Events {
+        let events = Events::new(self.engines.0.len());
+        for (engine, inbox) in self.engines.iter().zip(events.mailbox.inboxes()) {
+            let shared = &engine.shared;
+            shared.tell(Command::Events {
+                inbox: Arc::clone(inbox),
+            });
+            // One that has ended reads no commands.
+            if let Some(reason) = shared.closed() {
+                inbox.close(RecvError::Closed(reason.clone()));
+            }
+        }
+        // An end before this is none of the events from now on.
+        let ended = self.engines.closed().is_some();
+        events.ended.store(ended, Ordering::Relaxed);
+        events
+    }
+
+    pub(crate) fn stats(&self) -> Result<Snapshot, RequestError> {
+        let cores = self.core_stats()?.into_iter();
+        // There is at least one core.
+        let sum = cores.reduce(Snapshot::add);
+        sum.ok_or(RequestError::Closed(CloseReason::ShutDown))
+    }
+
+    pub(crate) fn core_stats(&self) -> Result<Vec<Snapshot>, RequestError> {
+        let snapshot = |reply, _| Command::Snapshot { reply };
+        let answers = self.engines.iter().map(|engine| {
+            let answer = engine.shared.ask("reading counters", None, snapshot);
+            match answer {
+                Err(RequestError::Closed(reason)) => {
+                    let last = engine.shared.last_snapshot();
+                    last.ok_or(RequestError::Closed(reason))
+                }
+                other => other,
+            }
+        });
+        answers.collect()
+    }
+
+    pub(crate) fn closed(&self) -> Option<CloseReason> {
+        self.engines.closed().cloned()
+    }
+
+    pub(crate) fn shutdown(&self, timeout: Duration) -> Result<(), RequestError> {
+        let doing = "delivering everything before the end; some receivers may lack messages";
+        let shut_down = |reply, deadline| Command::Shutdown {
+            deadline,
+            reason: CloseReason::ShutDown,
+            reply: Some(reply),
+        };
+        let answer = self.engines.ask_all(doing, Some(timeout), shut_down);
+        if answer != Err(RequestError::OnCoreThread) {
+            self.engines.join();
+        }
+        match answer {
+            Ok(_) | Err(RequestError::Closed(CloseReason::ShutDown)) => Ok(()),
+            Err(other) => Err(other),
+        }
+    }
+
+    /// As [`OwnNode::flush`], for one who has been told so much by each core; gives up when nobody
+    /// wants to know any more.
+    pub(crate) fn flush_unless(
+        &self,
+        timeout: Duration,
+        told: &[Told],
+        over: impl Fn() -> bool,
+    ) -> Result<(), RequestError> {
+        let requests = self.engines.iter().zip(told).map(|(engine, told)| {
+            let told = Arc::clone(told);
+            let flush = |reply, deadline| Command::Flush {
+                deadline,
+                told,
+                reply,
+            };
+            engine.shared.request(FLUSHING, Some(timeout), flush)
+        });
+        let answers = requests.collect::<Result<Vec<_>, _>>()?;
+        let answers = answers.into_iter().map(|answer| answer.wait_unless(&over));
+        RequestError::join(answers).map(drop)
+    }
+
+    /// What one who flushes from now on need not be told of, for each core.
+    pub(crate) fn told(&self) -> Vec<Told> {
+        let voids = |engine: &Engine| engine.shared.voids.load(Ordering::SeqCst);
+        let told = self.engines.iter().map(|engine| voids(engine).into());
+        told.map(Arc::new).collect()
+    }
+
+    /// The groups of each core that has some of these.
+    pub(crate) fn shares(&self, names: &[Arc<str>]) -> Vec<CoreShare> {
+        self.engines.shards().split(names)
+    }
+
+    /// Lets those who wait for room in publishers' queues look again.
+    pub(crate) fn wake_publishers(&self) {
+        for engine in self.engines.iter() {
+            engine.shared.gate.sleepers.wake();
+        }
+    }
+
+    pub(crate) fn message_bytes_max(&self) -> usize {
+        self.engines.first().message_bytes_max
+    }
+
+    /// Subscribes at each core that has some of the groups.
+    pub(crate) fn enter(
+        &self,
+        names: Vec<Arc<str>>,
+        shares: impl Iterator<Item = (CoreShare, Sink)>,
+    ) -> Result<Membership, RequestError> {
+        // Made before the requests: if one fails, dropping this withdraws them all.
+        let mut membership = Membership {
+            places: Vec::new(),
+            names: names.into(),
+        };
+        let doing = "entering groups; is a membership service running and reachable?";
+        let mut answers = Vec::new();
+        for (share, sink) in shares {
+            let shared = &self.engines.at(share.core).shared;
+            let (key, names) = (shared.key(), share.names.into());
+            membership.places.push((Arc::clone(shared), key));
+            let subscribe = |reply, deadline| {
+                Command::Subscribe(Subscribe {
+                    key,
+                    names,
+                    sink,
+                    deadline,
+                    reply,
+                })
+            };
+            answers.push(shared.request(doing, None, subscribe)?);
+        }
+        answers.into_iter().try_for_each(Answer::wait)?;
+        Ok(membership)
+    }
+
+    pub(crate) fn query(&self, kind: QueryKind) -> Result<Rows, RequestError> {
+        let doing = "asking the membership service; is one running and reachable?";
+        let query = |reply, deadline| Command::Query {
+            kind,
+            deadline,
+            reply,
+        };
+        self.engines.first().ask(doing, None, query)
+    }
+}
+
+fn several_cores(shares: &[CoreShare]) -> RequestError {
+    let example = |share: &CoreShare| format!("{} on core {}", share.names[0], share.core);
+    let examples: Vec<String> = shares.iter().take(2).map(example).collect();
+    RequestError::Refused {
+        reason: format!(
+            "an upcall runs on one core thread, and these groups lie on {} ({}); give each core \
+             its own with `Node::subscribe_per_core`, or subscribe them apart",
+            shares.len(),
+            examples.join(", ")
+        ),
+    }
+}

@@ -1,0 +1,262 @@
+//! What a subscription yields, in order: messages, and what is missing between them.
+
+use core::fmt;
+use std::sync::Arc;
+
+use qsm_wire::{Incarnation, Origin};
+
+use crate::handoff::aside::{Item, NOTICES_MAX};
+use crate::handoff::message::{Message, MessageRef};
+
+/// What a subscription yields. What is missing comes in the order of the messages: after those
+/// that came before, and before those that follow.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Received {
+    /// A message.
+    Message(Message),
+    /// Messages that will never be delivered here.
+    Lost(Lost),
+    /// Packets of a dead sender that nobody holds any more.
+    LostPackets(LostPackets),
+    /// Messages that this subscription's own queue had no room for.
+    Dropped(Dropped),
+    /// The cluster took this node for dead, and it has come back.
+    Away(Away),
+}
+
+/// Messages that will never be delivered here: numbers `first..=last` of this sender in this group.
+/// They were lost with a sender that died, or were sent while this node was excluded
+/// ([`Received::Away`]): then this comes before the first message that the sender sends afterwards.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Lost {
+    /// The group's name.
+    pub group: Arc<str>,
+    /// The sender.
+    pub sender: Origin,
+    /// First message lost.
+    pub first: u64,
+    /// Last message lost.
+    pub last: u64,
+}
+
+/// Packets of a dead sender that nobody holds any more. Which messages were in them, and of which
+/// of the groups of one region, is not known, except where later messages show it by [`Lost`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct LostPackets {
+    /// The sender.
+    pub sender: Origin,
+    /// How many packets.
+    pub packets: u64,
+}
+
+/// Messages dropped because this subscription's queue was full: its reader is too slow.
+///
+/// Beyond [`Dropped::NOTICES`] losses that wait to be read, further ones are counted here.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Dropped {
+    /// How many.
+    pub messages: u64,
+}
+
+impl Dropped {
+    /// Losses that wait to be read, of a subscription at one core thread, each told exactly.
+    pub const NOTICES: usize = NOTICES_MAX;
+}
+
+/// The cluster took this node for dead, because it was silent too long. It has come back in a new
+/// life, and misses what was sent meanwhile: of a node with several core threads, in the groups of
+/// one of them. What it has missed of a sender, [`Lost`] says before the sender's next message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Away {
+    /// The life that the cluster has ended.
+    pub incarnation: Incarnation,
+}
+
+impl Received {
+    /// The message, if it is one.
+    #[must_use]
+    pub fn into_message(self) -> Option<Message> {
+        match self {
+            Self::Message(message) => Some(message),
+            _ => None,
+        }
+    }
+
+    /// How many messages are missing here, as far as known; of lost packets, how many packets.
+    /// Nothing is known of [`Received::Away`].
+    #[must_use]
+    pub fn missing(&self) -> u64 {
+        match self {
+            Self::Message(_) | Self::Away(_) => 0,
+            Self::Lost(lost) => lost.messages(),
+            Self::LostPackets(lost) => lost.packets,
+            Self::Dropped(dropped) => dropped.messages,
+        }
+    }
+}
+
+impl Lost {
+    /// Of this sender in this group, `first..=last`; for tests of those who handle losses.
+    #[must_use]
+    pub fn new(group: impl Into<Arc<str>>, sender: Origin, first: u64, last: u64) -> Self {
+        let group = group.into();
+        Self {
+            group,
+            sender,
+            first,
+            last,
+        }
+    }
+
+    /// How many.
+    #[must_use]
+    pub fn messages(&self) -> u64 {
+        self.last.saturating_sub(self.first).saturating_add(1)
+    }
+}
+
+/// Says what is missing; of a message, which one it is.
+impl fmt::Display for Received {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Message(message) => write!(
+                f,
+                "message {} of sender {} in group {:?}",
+                message.number(),
+                message.sender(),
+                message.group()
+            ),
+            Self::Lost(lost) => lost.fmt(f),
+            Self::LostPackets(lost) => lost.fmt(f),
+            Self::Dropped(dropped) => dropped.fmt(f),
+            Self::Away(away) => away.fmt(f),
+        }
+    }
+}
+
+impl fmt::Display for Lost {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            group,
+            sender,
+            first,
+            last,
+        } = self;
+        write!(
+            f,
+            "messages {first}..={last} of sender {sender} in group {group:?} are lost"
+        )
+    }
+}
+
+impl fmt::Display for LostPackets {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { sender, packets } = self;
+        write!(
+            f,
+            "{packets} packets of sender {sender}, which has died, are lost"
+        )
+    }
+}
+
+impl fmt::Display for Dropped {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{} messages were dropped because they were not read in time",
+            self.messages
+        )
+    }
+}
+
+impl fmt::Display for Away {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "the cluster took this node for dead in its life {}; it has come back and misses what \
+             was sent meanwhile",
+            self.incarnation
+        )
+    }
+}
+
+/// What an upcall gets, as [`Received`], but lent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Delivery<'a> {
+    /// A message.
+    Message(MessageRef<'a>),
+    /// See [`Received::Lost`].
+    Lost(&'a Lost),
+    /// See [`Received::LostPackets`].
+    LostPackets(&'a LostPackets),
+    /// See [`Received::Dropped`]. An upcall of a node has no queue, and drops nothing.
+    Dropped(&'a Dropped),
+    /// See [`Received::Away`].
+    Away(&'a Away),
+}
+
+impl<'a> Delivery<'a> {
+    /// The message, if it is one.
+    #[must_use]
+    pub fn message(self) -> Option<MessageRef<'a>> {
+        match self {
+            Self::Message(message) => Some(message),
+            _ => None,
+        }
+    }
+}
+
+impl<'a> From<&'a Received> for Delivery<'a> {
+    fn from(received: &'a Received) -> Self {
+        match received {
+            Received::Message(message) => Self::Message(MessageRef {
+                group: message.group(),
+                group_id: message.group_id(),
+                sender: message.sender(),
+                number: message.number(),
+                bytes: message.bytes(),
+            }),
+            Received::Lost(lost) => Self::Lost(lost),
+            Received::LostPackets(lost) => Self::LostPackets(lost),
+            Received::Dropped(dropped) => Self::Dropped(dropped),
+            Received::Away(away) => Self::Away(away),
+        }
+    }
+}
+
+impl Item for Received {
+    fn dropped(items: u64) -> Option<Self> {
+        Some(Self::Dropped(Dropped { messages: items }))
+    }
+
+    fn missing(&self) -> u64 {
+        Self::missing(self)
+    }
+
+    fn join(&mut self, next: Self) -> Result<(), Self> {
+        match (self, next) {
+            (Self::Lost(lost), Self::Lost(next))
+                if lost.last.checked_add(1) == Some(next.first)
+                    && lost.sender == next.sender
+                    && lost.group == next.group =>
+            {
+                lost.last = next.last;
+            }
+            (Self::LostPackets(lost), Self::LostPackets(next)) if lost.sender == next.sender => {
+                lost.packets = lost.packets.saturating_add(next.packets);
+            }
+            (Self::Dropped(dropped), Self::Dropped(next)) => {
+                dropped.messages = dropped.messages.saturating_add(next.messages);
+            }
+            (Self::Away(away), Self::Away(next)) => *away = next,
+            (_, next) => return Err(next),
+        }
+        Ok(())
+    }
+}
