@@ -72,11 +72,25 @@ fn what_cannot_be_attached_to_says_what_to_do() {
 }
 
 #[test]
-fn prefixes_are_refused_when_attached_and_a_path_in_use_by_a_second_engine() {
+fn an_attached_subscriber_follows_the_groups_of_a_prefix() {
     let cluster = Cluster::new();
     let path = text(&cluster.folder.join("engine"));
     let _engine = engine(&cluster, &path);
-    assert_code(&attached(&["sub", "a/*"], &path).output().unwrap(), 2);
+    let words = ["sub", "a/*", "--count", "2", "--until-idle", IDLE];
+    let sub = Running(attached(&words, &path).spawn().unwrap());
+    let file = cluster.file("lines", b"one\ntwo\n");
+    // The group begins to be with its publisher, who waits for a receiver.
+    assert_code(&cluster.run(&["pub", "a/b", "--file", &file], b""), 0);
+    let received = sub.output();
+    assert_code(&received, 0);
+    assert_eq!(received.stdout, b"one\ntwo\n");
+}
+
+#[test]
+fn a_path_in_use_is_refused_to_a_second_engine() {
+    let cluster = Cluster::new();
+    let path = text(&cluster.folder.join("engine"));
+    let _engine = engine(&cluster, &path);
     let second = cluster.run(&["engine", "--at", &path], b"");
     assert_code(&second, 1);
     assert!(stderr(&second).contains("shared at"), "{}", stderr(&second));
