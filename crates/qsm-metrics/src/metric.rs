@@ -13,7 +13,7 @@ pub trait Metrics {
     fn append<'a>(&'a self, path: Path, rows: &mut Vec<Row<'a>>);
 }
 
-/// What is declared of a metric.
+/// Declaration of a metric.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Metric {
     /// Name of the field.
@@ -26,7 +26,7 @@ pub struct Metric {
     pub help: &'static str,
 }
 
-/// How a metric behaves.
+/// Behaviour of a metric.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// Only grows; two are added.
@@ -39,7 +39,7 @@ pub enum Kind {
     Maximum,
 }
 
-/// What a metric counts or measures.
+/// Unit of a metric.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unit {
     /// Bytes.
@@ -99,7 +99,7 @@ impl Path {
 pub struct Row<'a> {
     /// The groups that it lies in.
     pub path: Path,
-    /// What is declared of it.
+    /// Its declaration.
     pub metric: &'static Metric,
     /// Its value.
     pub value: Value<'a>,

@@ -21,7 +21,7 @@ impl Destination {
         }
     }
 
-    /// Whether more than one may receive what is sent there.
+    /// True if more than one may receive what is sent there.
     #[inline]
     #[must_use]
     pub fn is_group(self) -> bool {

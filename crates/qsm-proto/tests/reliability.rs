@@ -405,7 +405,8 @@ fn under_loss_a_node_exchanges_control_with_one_member_of_each_partition_and_its
     let limit = partitions + 4;
     let within = peers.iter().filter(|peers| **peers <= limit).count();
     assert!(within >= 57, "{within} of 60: {peers:?}");
-    // Peers are counted since the start: one that has replaced a silent one counts besides it.
+    // Peers are counted since the start: where those asked lack a packet too, or are silent,
+    // requests go on to further members, who count besides.
     assert!(peers.iter().all(|peers| *peers <= limit + 1), "{peers:?}");
 }
 

@@ -423,7 +423,7 @@ impl World {
             .and_then(|life| life.ended);
         if ended.is_none_or(|ended| now.since(ended) < STRAGGLE) {
             // Not judged later either, by what others have then.
-            self.checkers.copies.excuse((receiver, machine), sender);
+            self.checkers.copies.excuse(receiver, machine, sender);
             return Ok(());
         }
         let others: Vec<(Origin, &Machine)> = self
@@ -436,7 +436,7 @@ impl World {
             .collect();
         self.checkers
             .copies
-            .check((receiver, machine), sender, &others)
+            .check(receiver, machine, sender, &others)
     }
 
     /// Regions in which a live sender has packets that are not stable, and the rounds that have

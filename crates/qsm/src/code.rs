@@ -33,7 +33,7 @@ macro_rules! codes {
             /// All of them, ascending.
             pub const ALL: &'static [Self] = &[$(Self::$name),+];
 
-            /// What has happened.
+            /// The meaning, in a sentence.
             #[must_use]
             pub fn meaning(self) -> &'static str {
                 match self {

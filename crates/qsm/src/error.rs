@@ -229,7 +229,7 @@ pub struct Unconfirmed {
 }
 
 impl Unconfirmed {
-    /// How many messages.
+    /// Number of messages.
     #[must_use]
     pub fn messages(&self) -> u64 {
         self.last.saturating_sub(self.first) + 1
@@ -259,9 +259,9 @@ pub enum RequestError {
     Closed(CloseReason),
     /// An attached node cannot do this, because the node is in another process.
     NotAttached {
-        /// What was asked for.
+        /// The call that was refused.
         what: &'static str,
-        /// What to do instead.
+        /// The remedy.
         remedy: &'static str,
     },
     /// The call would wait for the core thread, and was made on it: from an upcall or a feed.
@@ -273,7 +273,7 @@ pub enum RequestError {
     },
     /// It took too long. A request to enter groups has been withdrawn.
     Timeout {
-        /// What was waited for, and the remedy.
+        /// The condition waited for, and the remedy.
         doing: &'static str,
         /// How long.
         after: Duration,
@@ -287,7 +287,7 @@ pub enum RequestError {
     Unconfirmed {
         /// Which messages; of each group and life in ascending order.
         ranges: Vec<Unconfirmed>,
-        /// How many more there are of which nothing exact is kept: there were too many ranges.
+        /// Further messages of which nothing exact is kept: there were too many ranges.
         more: u64,
     },
 }
@@ -321,7 +321,7 @@ impl RequestError {
     }
 }
 
-/// What a node has accepted, and its receivers are not known to have, as far as the node itself
+/// Messages that a node has accepted and its receivers are not known to have, as far as the node itself
 /// knows.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
@@ -334,7 +334,7 @@ pub struct Outstanding {
     pub regions: u64,
     /// Groups that such messages may be of: some of them, by name.
     pub groups: Vec<Arc<str>>,
-    /// How many more groups.
+    /// Number of further groups.
     pub groups_more: u64,
 }
 

@@ -13,14 +13,18 @@ use super::draft::Draft;
 use crate::plan::Signature;
 
 /// A set of groups and its signature.
-type Set = (Signature, Arc<[GroupId]>);
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct GroupSet {
+    signature: Signature,
+    groups: Arc<[GroupId]>,
+}
 
 /// A node that has to be somewhere else.
 #[derive(Debug)]
 struct Move {
     node: NodeId,
     home: Option<RegionId>,
-    set: Set,
+    set: GroupSet,
 }
 
 impl Registry {
@@ -33,8 +37,8 @@ impl Registry {
             // Not: whether the home's groups are these; of two regions that a former service's
             // nodes report with the same groups only one is found.
             let stays = match home {
-                Some(_) => self.regions.find(set.0, &set.1) == home,
-                None => set.1.is_empty(),
+                Some(_) => self.regions.find(set.signature, &set.groups) == home,
+                None => set.groups.is_empty(),
             };
             if stays {
                 self.carry_out(id, set, draft);
@@ -50,7 +54,7 @@ impl Registry {
     }
 
     /// The groups a node will have, with those that it has now if nothing changes.
-    fn target(&self, id: NodeId) -> Option<Set> {
+    fn target(&self, id: NodeId) -> Option<GroupSet> {
         let node = self.nodes.get(&id)?;
         let has = |group: &GroupId| node.groups.binary_search(group).is_ok();
         let changes = node.pending.subscribe.iter();
@@ -59,35 +63,41 @@ impl Registry {
             .map(|(group, on)| (*group, *on))
             .collect();
         if changes.is_empty() {
-            return Some((node.signature, Arc::clone(&node.groups)));
+            return Some(GroupSet {
+                signature: node.signature,
+                groups: Arc::clone(&node.groups),
+            });
         }
         let changed = changes.iter().map(|(group, _)| *group);
         let signature = node.signature ^ self.key.set(changed);
-        Some((signature, merge(&node.groups, &changes)))
+        Some(GroupSet {
+            signature,
+            groups: merge(&node.groups, &changes),
+        })
     }
 
     /// Where all active members of a region change to the same new set, the region changes its
     /// groups instead of its members, and nobody has to join another address (R044).
     fn regroup(&mut self, moves: &[Move], draft: &mut Draft) {
-        let mut tally: BTreeMap<RegionId, (usize, Option<&Set>)> = BTreeMap::new();
+        let mut tally: BTreeMap<RegionId, (usize, Option<&GroupSet>)> = BTreeMap::new();
         for step in moves {
             let Some(home) = step.home else { continue };
             let (movers, set) = tally.entry(home).or_insert((0, Some(&step.set)));
             *movers += 1;
             *set = set.filter(|set| **set == step.set);
         }
-        let mut candidates: Vec<(Reverse<usize>, RegionId, &Set)> = Vec::new();
+        let mut candidates: Vec<(Reverse<usize>, RegionId, &GroupSet)> = Vec::new();
         for (id, (movers, set)) in tally {
             let whole = self
                 .regions
                 .get(id)
                 .is_some_and(|r| r.active == movers && r.members.len() == r.active);
-            if let (true, Some(set)) = (whole, set.filter(|set| !set.1.is_empty())) {
+            if let (true, Some(set)) = (whole, set.filter(|set| !set.groups.is_empty())) {
                 candidates.push((Reverse(movers), id, set));
             }
         }
         candidates.sort_by_key(|(movers, id, _)| (*movers, *id));
-        for (_, id, (signature, groups)) in candidates {
+        for (_, id, GroupSet { signature, groups }) in candidates {
             if self.regions.find(*signature, groups).is_some() {
                 continue;
             }
@@ -134,7 +144,7 @@ impl Registry {
             home,
             set,
         } = step;
-        let found = self.regions.find(set.0, &set.1);
+        let found = self.regions.find(set.signature, &set.groups);
         let Some(node) = self.nodes.get_mut(&id) else {
             return;
         };
@@ -150,7 +160,7 @@ impl Registry {
         if let Some(home) = home {
             self.take_leave(now, id, home, draft);
         }
-        if set.1.is_empty() {
+        if set.groups.is_empty() {
             self.carry_out(id, set, draft);
             return;
         }
@@ -175,15 +185,17 @@ impl Registry {
         self.stats.moves += 1;
     }
 
-    fn create_region(&mut self, now: Instant, set: &Set, draft: &mut Draft) -> RegionId {
-        let (id, shared) = self.regions.create(now, set.0, Arc::clone(&set.1));
+    fn create_region(&mut self, now: Instant, set: &GroupSet, draft: &mut Draft) -> RegionId {
+        let (id, shared) = self
+            .regions
+            .create(now, set.signature, Arc::clone(&set.groups));
         self.stats.regions_created += 1;
         self.stats.addresses_shared += u64::from(shared);
-        self.stats.group_touches += count(&set.1);
-        for group in set.1.iter() {
+        self.stats.group_touches += count(&set.groups);
+        for group in set.groups.iter() {
             self.groups.link(*group, id);
         }
-        self.check_audience(id, &set.1, draft);
+        self.check_audience(id, &set.groups, draft);
         id
     }
 
@@ -204,7 +216,8 @@ impl Registry {
     }
 
     /// The rest of a node's pending change: roles, numbers, receipts.
-    fn carry_out(&mut self, id: NodeId, (signature, groups): Set, draft: &mut Draft) {
+    fn carry_out(&mut self, id: NodeId, set: GroupSet, draft: &mut Draft) {
+        let GroupSet { signature, groups } = set;
         let Some(node) = self.nodes.get_mut(&id) else {
             return;
         };

@@ -77,7 +77,7 @@ pub struct Region {
     backoff: RequestBackoff,
 }
 
-/// What a decision of one region may see and change. Made once per input.
+/// State that a decision of one region may see and change. Made once per input.
 #[derive(Debug)]
 pub(crate) struct RegionCx<'a> {
     pub(crate) region: &'a mut Region,
@@ -120,7 +120,7 @@ impl Region {
         self.history.newest().channel()
     }
 
-    /// How its channel's packets reach its members.
+    /// Path of its channel's packets to its members.
     pub(crate) fn path(&self) -> Path {
         self.history.newest().path()
     }
@@ -166,7 +166,7 @@ impl Region {
         self.sender.as_ref()
     }
 
-    /// What its token ring has done.
+    /// Counters of its token ring.
     #[must_use]
     pub fn ring_stats(&self) -> RingStats {
         self.ring.stats()

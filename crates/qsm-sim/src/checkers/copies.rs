@@ -14,7 +14,7 @@ pub(crate) struct Copies {
 
 impl Copies {
     /// What `receiver` has given up of this sender until now is not judged.
-    pub(crate) fn excuse(&mut self, (receiver, machine): (Origin, &Machine), sender: Origin) {
+    pub(crate) fn excuse(&mut self, receiver: Origin, machine: &Machine, sender: Origin) {
         for region in machine.all_regions() {
             let stream = region.stream(sender);
             let given_up = stream
@@ -28,7 +28,8 @@ impl Copies {
     /// `receiver` has given up something of this sender; `others` are the nodes that it could ask.
     pub(crate) fn check(
         &mut self,
-        (receiver, machine): (Origin, &Machine),
+        receiver: Origin,
+        machine: &Machine,
         sender: Origin,
         others: &[(Origin, &Machine)],
     ) -> Result<(), Violation> {

@@ -90,14 +90,14 @@ pub(super) fn happens(words: &mut Words<'_>, options: &SimOptions) -> Result<Hap
             }
         }
         Verb::Narrow => {
-            let bytes = words.bounded("the largest datagram in bytes", (0, 65_000))?;
+            let bytes = words.bounded("the largest datagram in bytes", 0..=65_000)?;
             Fault::Narrow {
                 bytes: usize::try_from(bytes).unwrap_or(0),
                 time: words.time("for how long")?,
             }
         }
         Verb::Outage => {
-            let network = words.bounded("the network's number", (1, 2))?;
+            let network = words.bounded("the network's number", 1..=2)?;
             Fault::Outage {
                 network: usize::from(network == 2),
                 time: words.time("for how long")?,

@@ -1,3 +1,5 @@
+use core::ops::RangeInclusive;
+
 use qsm_proto::Seed;
 use qsm_testnet::{Burst, Sites};
 use qsm_wire::membership::Role;
@@ -153,7 +155,7 @@ impl Reader {
         match verb {
             Verb::Version => self.version(words)?,
             Verb::Seed => options.seed = words.number("the seed")?,
-            Verb::Nodes => options.nodes = count(words, "how many nodes", (1, NODES_MAX))?,
+            Verb::Nodes => options.nodes = count(words, "how many nodes", 1..=NODES_MAX)?,
             Verb::Host => {
                 host(options, words)?;
                 self.hosts = Some(place);
@@ -162,7 +164,7 @@ impl Reader {
             Verb::Duration => options.duration = words.time("how long faults last")?,
             Verb::Settle => options.settle = words.time("how long everything may take to rest")?,
             Verb::Drift => {
-                let drift = words.bounded("parts per million", (0, 100_000))?;
+                let drift = words.bounded("parts per million", 0..=100_000)?;
                 options.drift_ppm_max = u32::try_from(drift).unwrap_or(0);
             }
             Verb::Sizes => {
@@ -282,7 +284,7 @@ fn wrong_at(place: &Place, reason: String) -> ScenarioError {
     }
 }
 
-fn count(words: &mut Words<'_>, what: &str, bounds: (u64, u64)) -> Result<usize, Wrong> {
+fn count(words: &mut Words<'_>, what: &str, bounds: RangeInclusive<u64>) -> Result<usize, Wrong> {
     let number = words.bounded(what, bounds)?;
     Ok(usize::try_from(number).unwrap_or(usize::MAX))
 }
@@ -321,9 +323,9 @@ fn pattern(options: &mut SimOptions, words: &mut Words<'_>) -> Result<(), Wrong>
     let names = Pattern::ALL.map(|pattern| (pattern.name(), pattern));
     let pattern = words.choice("a pattern", &names)?;
     words.word("groups")?;
-    let groups = count(words, "how many groups", (1, 1_000_000))?;
+    let groups = count(words, "how many groups", 1..=1_000_000)?;
     words.word("sets")?;
-    let sets = count(words, "how many sets of nodes", (1, options.nodes as u64))?;
+    let sets = count(words, "how many sets of nodes", 1..=options.nodes as u64)?;
     options.groups = layout(pattern, options.nodes, groups, sets, Seed(options.seed));
     Ok(())
 }
@@ -408,14 +410,14 @@ fn network(options: &mut SimOptions, words: &mut Words<'_>) -> Result<(), Wrong>
         Property::Join => network.join_latency = words.time("the latency")?,
         Property::Leave => network.leave_latency = words.time("the latency")?,
         Property::Lag => network.membership_lag = words.time("the longest lag")?,
-        Property::Mtu => network.mtu_bytes = count(words, "bytes", (512, 65_000))?,
-        Property::Buffer => network.receive_buffer_bytes = count(words, "bytes", (1, 1 << 40))?,
+        Property::Mtu => network.mtu_bytes = count(words, "bytes", 512..=65_000)?,
+        Property::Buffer => network.receive_buffer_bytes = count(words, "bytes", 1..=1 << 40)?,
         Property::Uplink => network.uplink_bits_per_second = words.number("bits per second")?,
         Property::Downlink => network.downlink_bits_per_second = words.number("bits per second")?,
         Property::SwitchQueue => network.switch_queue_bytes = words.number("bytes")?,
         Property::Sites => {
             network.sites = Sites {
-                count: count(words, "how many places", (1, 1000))?,
+                count: count(words, "how many places", 1..=1000)?,
                 delay: words.time("the delay between places")?,
                 bits_per_second: words.number("bits per second of a link")?,
                 queue_bytes: words.number("bytes that wait for a link")?,

@@ -1,3 +1,4 @@
+use core::ops::RangeInclusive;
 use core::str::FromStr;
 use core::time::Duration;
 
@@ -115,11 +116,16 @@ impl<'a> Words<'a> {
     }
 
     /// A number within bounds.
-    pub(super) fn bounded(&mut self, what: &str, (least, most): (u64, u64)) -> Result<u64, Wrong> {
+    pub(super) fn bounded(
+        &mut self,
+        what: &str,
+        bounds: RangeInclusive<u64>,
+    ) -> Result<u64, Wrong> {
         let number = self.number(what)?;
-        if (least..=most).contains(&number) {
+        if bounds.contains(&number) {
             return Ok(number);
         }
+        let (least, most) = bounds.into_inner();
         Err(self.wrong(format!(
             "{number} is out of range; expected {what} from {least} to {most}"
         )))

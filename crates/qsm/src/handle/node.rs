@@ -40,7 +40,7 @@ pub struct Node {
     pub(crate) back: NodeBack,
 }
 
-/// Who does the work.
+/// The back-end that does the work.
 #[derive(Clone)]
 pub(crate) enum NodeBack {
     Own(OwnNode),
@@ -63,7 +63,7 @@ impl Node {
         Ok(Self { back })
     }
 
-    /// What the engine has counted of this process; `None` if this is no attached node.
+    /// Counters that the engine keeps of this process; `None` if this is no attached node.
     ///
     /// # Errors
     /// [`RequestError::Closed`].

@@ -26,7 +26,7 @@ pub struct Publisher {
     back: PublisherBack,
 }
 
-/// Who sends.
+/// The back-end that sends.
 #[derive(Debug, Clone)]
 enum PublisherBack {
     Own(Arc<OwnPublisher>),

@@ -66,7 +66,7 @@ impl SubscribeOptions {
         }
     }
 
-    /// What happens beyond. Attached, [`Overflow::DropOldest`] is refused: what lies in the ring
+    /// The policy for messages beyond that. Attached, [`Overflow::DropOldest`] is refused: what lies in the ring
     /// belongs to the reader.
     #[must_use]
     pub fn overflow(mut self, overflow: Overflow) -> Self {
@@ -254,7 +254,7 @@ impl Messages<'_> {
         self
     }
 
-    /// What was missing so far and skipped: see [`Received::missing`].
+    /// Number of messages missing so far and skipped: see [`Received::missing`].
     #[must_use]
     pub fn skipped(&self) -> u64 {
         self.skipped

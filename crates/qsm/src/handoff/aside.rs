@@ -1,4 +1,4 @@
-//! What is told beside a queue of items: notices of those that are missing. They take no room in
+//! Notices of missing items, kept beside a queue of items. They take no room in
 //! the queue, so that none is ever dropped, and each has its place in the order of the items.
 
 use std::collections::VecDeque;
@@ -11,14 +11,14 @@ pub(crate) const NOTICES_MAX: usize = 1024;
 /// Nothing is aside.
 pub(crate) const NOTHING: u64 = u64::MAX;
 
-/// What an inbox carries: items, and notices of those that are missing.
+/// A type that an inbox carries: items, and notices of those that are missing.
 pub(crate) trait Item: Sized {
     /// A notice that so many were dropped; `None`: readers of these look at the count.
     fn dropped(_items: u64) -> Option<Self> {
         None
     }
 
-    /// How many items this notice says are missing.
+    /// Number of items that this notice says are missing.
     fn missing(&self) -> u64 {
         0
     }
@@ -41,7 +41,7 @@ struct Run<T> {
 #[derive(Debug)]
 pub(crate) struct Notices<T>(VecDeque<T>);
 
-/// What is told beside one queue. Its lock is entered only where something is missing.
+/// Notices kept beside one queue. Its lock is entered only where something is missing.
 #[derive(Debug)]
 pub(crate) struct Aside<T> {
     order: Mutex<Order<T>>,

@@ -1,4 +1,4 @@
-//! What a subscription yields, in order: messages, and what is missing between them.
+//! Messages of a subscription in order, and notices of those missing between them.
 
 use core::fmt;
 use std::sync::Arc;
@@ -8,8 +8,8 @@ use qsm_wire::{Incarnation, Origin};
 use crate::handoff::aside::{Item, NOTICES_MAX};
 use crate::handoff::message::{Message, MessageRef};
 
-/// What a subscription yields. What is missing comes in the order of the messages: after those
-/// that came before, and before those that follow.
+/// An item of a subscription. Notices of missing messages come in the order of the messages: after
+/// those that came before, and before those that follow.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Received {
@@ -48,7 +48,7 @@ pub struct Lost {
 pub struct LostPackets {
     /// The sender.
     pub sender: Origin,
-    /// How many packets.
+    /// Number of packets.
     pub packets: u64,
 }
 
@@ -58,7 +58,7 @@ pub struct LostPackets {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Dropped {
-    /// How many.
+    /// Number of messages.
     pub messages: u64,
 }
 
@@ -87,7 +87,7 @@ impl Received {
         }
     }
 
-    /// How many messages are missing here, as far as known; of lost packets, how many packets.
+    /// Number of messages missing here, as far as known; of lost packets, the number of packets.
     /// Nothing is known of [`Received::Away`].
     #[must_use]
     pub fn missing(&self) -> u64 {
@@ -113,7 +113,7 @@ impl Lost {
         }
     }
 
-    /// How many.
+    /// Number of messages.
     #[must_use]
     pub fn messages(&self) -> u64 {
         self.last.saturating_sub(self.first).saturating_add(1)
@@ -185,7 +185,7 @@ impl fmt::Display for Away {
     }
 }
 
-/// What an upcall gets, as [`Received`], but lent.
+/// An item of an upcall: as [`Received`], but lent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Delivery<'a> {

@@ -25,11 +25,11 @@ pub(crate) struct Answer<'a, T> {
     request: Arc<Request<T>>,
 }
 
-/// What caller and core share of a request.
+/// State of a request that caller and core share.
 struct Request<T> {
-    /// What is waited for, and the remedy.
+    /// The condition waited for, and the remedy.
     doing: &'static str,
-    /// How long the caller waits, as he asked.
+    /// Time that the caller allowed.
     after: Duration,
     state: Mutex<State<T>>,
     changed: Condvar,

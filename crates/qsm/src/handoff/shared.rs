@@ -16,13 +16,13 @@ use crate::handoff::reply::{Answer, Reply};
 use crate::handoff::void::Told;
 use crate::snapshot::Snapshot;
 
-/// What a core accepts of applications.
+/// Limits on what a core accepts of applications.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct HandoffLimits {
     pub(crate) queues: GateLimits,
     /// Of a message.
     pub(crate) message_bytes: usize,
-    /// How long requests to the membership service may take.
+    /// Time that requests to the membership service may take.
     pub(crate) request_timeout: Duration,
 }
 

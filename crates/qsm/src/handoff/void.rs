@@ -1,4 +1,4 @@
-//! What former lives of the node left unconfirmed, until those who flush have been told.
+//! Messages that former lives of the node left unconfirmed, until those who flush have been told.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -9,7 +9,8 @@ use crate::error::{RequestError, Unconfirmed};
 /// Ranges kept; of older ones only the number of messages.
 const RANGES_MAX: usize = 4096;
 
-/// How many ranges one who flushes has been told of, at one core. He keeps it; the core counts on.
+/// Number of ranges that a flushing caller has been told of, at one core. The caller keeps it; the
+/// core counts on.
 pub(crate) type Told = Arc<AtomicU64>;
 
 /// Ranges in the order in which they were given up, numbered from 0.

@@ -143,39 +143,36 @@ fn deliver_message(
     bytes: &[u8],
     delivery: &mut DeliveryContext<'_>,
 ) {
-    let number = match delivery.cursors.take(sender, chunk.group, chunk.message) {
+    let group = chunk.group;
+    let missing = |first, number: u64| Miss::Messages {
+        group,
+        sender,
+        first,
+        last: number - 1,
+    };
+    let number = match delivery.cursors.take(sender, group, chunk.message) {
         Verdict::Deliver(number) => number,
         Verdict::DeliverAfterLoss { first, number } => {
             delivery.stats.messages_lost += number - first;
-            let (group, last) = (chunk.group, number - 1);
+            let last = number - 1;
             delivery.events.push(Event::Lost {
                 group,
                 sender,
                 first,
                 last,
             });
-            delivery.out.miss(Miss::Messages {
-                group,
-                sender,
-                first,
-                last,
-            });
+            delivery.out.miss(missing(first, number));
             number
         }
         Verdict::DeliverAfterAbsence { first, number } => {
-            let (group, last) = (chunk.group, number - 1);
+            let last = number - 1;
             delivery.events.push(Event::Missed {
                 group,
                 sender,
                 first,
                 last,
             });
-            delivery.out.miss(Miss::Messages {
-                group,
-                sender,
-                first,
-                last,
-            });
+            delivery.out.miss(missing(first, number));
             number
         }
         Verdict::Duplicate => {

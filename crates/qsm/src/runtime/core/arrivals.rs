@@ -17,11 +17,11 @@ use qsm_proto::Priority;
 #[derive(Debug)]
 pub(super) struct Arrivals<P = Place> {
     places: [Vec<P>; Priority::COUNT],
-    /// How many have overtaken others.
+    /// Datagrams that have overtaken others.
     overtook: u64,
 }
 
-/// How much has been received.
+/// Datagrams and bytes received.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Amount {
     pub(super) datagrams: usize,
@@ -45,7 +45,7 @@ impl<P: Copy> Arrivals<P> {
         self.places.iter().flatten().copied()
     }
 
-    /// How many have been put before others that had come before them.
+    /// Datagrams that have been put before others that had come before them.
     pub(super) fn overtook(&self) -> u64 {
         self.overtook
     }

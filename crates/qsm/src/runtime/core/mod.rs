@@ -209,6 +209,7 @@ impl Core {
         self.transmitter.add_to(&mut runtime);
         runtime.queued_bytes = self.shared.gate.bytes() as u64;
         let incarnation = self.endpoint.origin().incarnation;
+        let (send_bytes, receive_bytes) = self.endpoint.memory_bytes();
         Snapshot {
             node: self.endpoint.origin().node,
             name: self.about.name.clone(),
@@ -227,16 +228,12 @@ impl Core {
             cores: 1,
             repair: RepairLatency::of(&self.endpoint.repair_times().lasted),
             repairs: self.endpoint.repair_times().lasted.clone(),
-            memory: memory(self.endpoint.memory_bytes()),
+            memory: Memory {
+                send_bytes,
+                receive_bytes,
+            },
             subscriptions: self.routes.rows(),
             publishers: self.sources.rows(),
         }
-    }
-}
-
-fn memory((send_bytes, receive_bytes): (usize, usize)) -> Memory {
-    Memory {
-        send_bytes,
-        receive_bytes,
     }
 }

@@ -192,7 +192,7 @@ impl Flush {
     }
 }
 
-/// What this node has accepted and its receivers are not known to have, in these regions.
+/// Messages that this node has accepted and its receivers are not known to have, in these regions.
 pub(super) fn outstanding(
     endpoint: &Endpoint,
     sources: &Sources,
@@ -234,7 +234,7 @@ fn marks(endpoint: &Endpoint) -> Vec<Mark> {
 }
 
 impl Flush {
-    /// What it still waits for.
+    /// Messages that it still waits for.
     fn outstanding(&self, endpoint: &Endpoint, sources: &Sources) -> Outstanding {
         outstanding(endpoint, sources, |region| match self {
             Self::Taken(_) => true,

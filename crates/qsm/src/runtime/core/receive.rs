@@ -1,4 +1,4 @@
-//! What the sockets hold, gathered and given to the protocol in the order of its priority.
+//! Datagrams of the sockets, gathered and given to the protocol in the order of their priority.
 
 use std::io;
 
