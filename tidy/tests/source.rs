@@ -37,7 +37,7 @@ const LOCKS: [&str; 5] = ["Mutex", "RwLock", "Condvar", "Once", "mpsc"];
 /// place of a core whose thread sleeps (senders only try), answers to commands, and the end of a
 /// thread; and in attached processes, whose threads take turns at a ring of one writer and one
 /// reader, and the list of them. Nothing else is on a message's way, and none of the engine's.
-const WAITING: [&str; 14] = [
+const WAITING: [&str; 15] = [
     "crates/qsm/src/attach/client.rs",
     "crates/qsm/src/attach/link.rs",
     "crates/qsm/src/attach/session.rs",
@@ -46,7 +46,8 @@ const WAITING: [&str; 14] = [
     "crates/qsm/src/handle/service.rs",
     "crates/qsm/src/handoff/aside.rs",
     "crates/qsm/src/handoff/reply.rs",
-    "crates/qsm/src/handoff/shared.rs",
+    "crates/qsm/src/handoff/shared/core.rs",
+    "crates/qsm/src/handoff/shared/mod.rs",
     "crates/qsm/src/handoff/sleepers.rs",
     "crates/qsm/src/runtime/core/loan.rs",
     "crates/qsm/src/runtime/core/start.rs",

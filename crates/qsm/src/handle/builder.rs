@@ -4,7 +4,7 @@ use std::time::Duration;
 use qsm_proto::view::Layout;
 use qsm_proto::{Limits, Pace, Recovery};
 
-use crate::handoff::outlet::GateLimits;
+use crate::handoff::gate::GateLimits;
 use crate::runtime::network::{ChannelOptions, NetworkOptions, plain};
 use crate::runtime::settings::{Embedded, NodeSettings};
 use crate::runtime::tap::{Tap, Tapped};

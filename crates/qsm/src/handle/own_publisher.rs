@@ -8,8 +8,9 @@ use std::time::Duration;
 use crate::error::{RequestError, SendError};
 use crate::handoff::command::{Command, FeedPlace};
 use crate::handoff::feed::Feed;
-use crate::handoff::outlet::{Outlet, Signal};
+use crate::handoff::outlet::Outlet;
 use crate::handoff::shared::Shared;
+use crate::handoff::signal::Signal;
 use crate::runtime::core::CoreLoan;
 
 /// Dropping it gives up the role of publisher after what is queued was sent.

@@ -4,6 +4,7 @@
 pub(crate) mod aside;
 pub(crate) mod command;
 pub(crate) mod feed;
+pub(crate) mod gate;
 pub(crate) mod inbox;
 pub(crate) mod mailbox;
 pub(crate) mod message;
@@ -11,6 +12,7 @@ pub(crate) mod outlet;
 pub(crate) mod received;
 pub(crate) mod reply;
 pub(crate) mod shared;
+pub(crate) mod signal;
 pub(crate) mod sink;
 pub(crate) mod sleepers;
 pub(crate) mod void;

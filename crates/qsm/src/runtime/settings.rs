@@ -5,7 +5,7 @@ use qsm_proto::view::Layout;
 use qsm_proto::{Limits, Pace, Recovery};
 
 use crate::error::StartError;
-use crate::handoff::outlet::GateLimits;
+use crate::handoff::gate::GateLimits;
 use crate::runtime::network::{ChannelOptions, NetworkOptions};
 use crate::runtime::tap::Tap;
 use crate::runtime::threads::ThreadOptions;

@@ -15,8 +15,9 @@ use qsm_wire::{GroupId, RegionId};
 use super::lanes::Lanes;
 use super::routes::Routes;
 use crate::handoff::feed::{Feed, Pull};
-use crate::handoff::outlet::{Outlet, Signal};
+use crate::handoff::outlet::Outlet;
 use crate::handoff::shared::Shared;
+use crate::handoff::signal::Signal;
 use crate::runtime::clock::Clock;
 use crate::snapshot::{PublisherRow, RuntimeStats};
 

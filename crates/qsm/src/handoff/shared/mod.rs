@@ -1,18 +1,22 @@
-//! What application threads and a core thread share: queues and flags, no protocol state.
+//! What application threads and a core thread share: queues and flags, no protocol state. What
+//! each side does with it has a file of its own.
+
+mod application;
+mod core;
 
 use std::cell::Cell;
+use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crossbeam_queue::SegQueue;
 use qsm_net::Waker;
 use qsm_wire::NodeId;
 
-use crate::error::{CloseReason, RequestError};
+use crate::error::CloseReason;
 use crate::handoff::command::Command;
-use crate::handoff::outlet::{Gate, GateLimits};
-use crate::handoff::reply::{Answer, Reply};
+use crate::handoff::gate::{Gate, GateLimits};
 use crate::handoff::void::Told;
 use crate::snapshot::Snapshot;
 
@@ -90,87 +94,11 @@ impl Shared {
         self.closed.get()
     }
 
-    /// The source in this place has something to send.
-    pub(crate) fn announce(&self, slot: u32) {
-        self.ready.push(slot);
-        self.waker.wake();
-    }
-
-    /// Lets the core look around.
-    pub(crate) fn nudge(&self) {
-        self.waker.wake();
-    }
-
-    /// Gives the core a command, without an answer.
-    pub(crate) fn tell(&self, command: Command) {
-        self.commands.push(command);
-        if self.closed.get().is_some() {
-            self.discard();
-        } else {
-            self.waker.wake();
-        }
-    }
-
-    /// Gives the core a command and waits for the answer, `timeout` or as long as requests may
-    /// take.
-    pub(crate) fn ask<T>(
-        &self,
-        doing: &'static str,
-        timeout: Option<Duration>,
-        command: impl FnOnce(Reply<T>, Instant) -> Command,
-    ) -> Result<T, RequestError> {
-        self.request(doing, timeout, command)?.wait()
-    }
-
-    /// The same, without waiting yet: so one can ask several cores at once.
-    pub(crate) fn request<T>(
-        &self,
-        doing: &'static str,
-        timeout: Option<Duration>,
-        command: impl FnOnce(Reply<T>, Instant) -> Command,
-    ) -> Result<Answer<'_, T>, RequestError> {
-        if self.on_core_thread() {
-            return Err(RequestError::OnCoreThread);
-        }
-        let after = timeout.unwrap_or(self.request_timeout);
-        let (reply, answer) = Answer::to_come(&self.closed, doing, after);
-        self.tell(command(reply, answer.deadline()));
-        Ok(answer)
-    }
-
     pub(crate) fn last_snapshot(&self) -> Option<Snapshot> {
         self.last
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .clone()
-    }
-
-    /// The calling thread is the core thread.
-    pub(crate) fn started(&self) {
-        CORE_OF.set(Some(self.node));
-    }
-
-    pub(crate) fn next_command(&self) -> Option<Command> {
-        self.commands.pop()
-    }
-
-    pub(crate) fn next_ready(&self) -> Option<u32> {
-        self.ready.pop()
-    }
-
-    /// From now on nothing is accepted.
-    pub(crate) fn begin_closing(&self) {
-        self.closing.store(true, Ordering::SeqCst);
-        self.gate.sleepers.wake();
-    }
-
-    /// The node has ended: everybody is told, nobody waits any more.
-    pub(crate) fn finish(&self, reason: CloseReason, last: Option<Snapshot>) {
-        *self.last.lock().unwrap_or_else(PoisonError::into_inner) = last;
-        // The first reason stays.
-        drop(self.closed.set(reason));
-        self.begin_closing();
-        self.discard();
     }
 
     /// Drops commands, and with them the places for their answers.
@@ -184,8 +112,8 @@ thread_local! {
     static CORE_OF: Cell<Option<NodeId>> = const { Cell::new(None) };
 }
 
-impl core::fmt::Debug for Shared {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+impl fmt::Debug for Shared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Shared")
             .field("closed", &self.closed)
             .finish_non_exhaustive()

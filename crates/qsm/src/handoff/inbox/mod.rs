@@ -1,13 +1,17 @@
 //! The bounded queue from a core thread to a subscription, or to a reader of events.
+//!
+//! The core thread writes, application threads read: a file for each.
+
+mod read;
+mod write;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
-use std::time::Instant;
 
 use crossbeam_queue::SegQueue;
 
 use crate::error::RecvError;
-use crate::handoff::aside::{Aside, Item, NOTHING};
+use crate::handoff::aside::{Aside, Item};
 use crate::handoff::message::{Capacity, Overflow};
 use crate::handoff::sleepers::Sleepers;
 
@@ -94,62 +98,6 @@ impl<T: Item> Inbox<T> {
         }
     }
 
-    /// Adds an item, made only if there is room, or drops by the policy. Readers are told by
-    /// [`Inbox::wake`]. Nothing is dropped, and nothing kept, once the reader is gone.
-    pub(crate) fn offer(&self, bytes: usize, item: impl FnOnce() -> T) -> Offered {
-        let mut offered = Offered {
-            kept: false,
-            dropped: 0,
-        };
-        if self.is_over() {
-            return offered;
-        }
-        while !self.fits(bytes) {
-            // Between this look and the next a reader may have taken items too.
-            offered.dropped += match self.overflow {
-                Overflow::DropOldest => u64::from(self.drop_oldest()),
-                Overflow::DropNewest | Overflow::Disconnect => 1,
-            };
-            if self.overflow != Overflow::DropOldest {
-                self.dropped.fetch_add(1, Ordering::Relaxed);
-                if self.overflow == Overflow::Disconnect {
-                    self.close(RecvError::Overflow);
-                    self.readership.leave();
-                } else if let Some(notice) = T::dropped(1) {
-                    self.aside.put(self.next_place(), notice);
-                }
-                return offered;
-            }
-        }
-        self.dropped.fetch_add(offered.dropped, Ordering::Relaxed);
-        self.messages.fetch_add(1, Ordering::Relaxed);
-        self.bytes.fetch_add(bytes, Ordering::Relaxed);
-        let place = self.next_place();
-        let item = item();
-        self.queue.push(Entry { item, bytes, place });
-        offered.kept = true;
-        offered
-    }
-
-    /// Adds a notice after what was offered so far; there is always room for it.
-    pub(crate) fn tell(&self, notice: T) {
-        if !self.is_over() {
-            self.aside.put(self.next_place(), notice);
-        }
-    }
-
-    /// Lets readers look. Once per turn of the core thread, not once per item.
-    pub(crate) fn wake(&self) {
-        self.readership.sleepers.wake();
-    }
-
-    /// No more items will come; those that wait can still be taken.
-    pub(crate) fn close(&self, why: RecvError) {
-        // The first reason stays.
-        drop(self.closed.set(why));
-        self.readership.sleepers.wake();
-    }
-
     /// The readers are gone or were disconnected.
     pub(crate) fn is_over(&self) -> bool {
         self.readership.over.load(Ordering::Relaxed) || self.closed.get().is_some()
@@ -157,30 +105,6 @@ impl<T: Item> Inbox<T> {
 
     pub(crate) fn closed(&self) -> Option<&RecvError> {
         self.closed.get()
-    }
-
-    /// The next item, `None` when there is none yet.
-    pub(crate) fn try_recv(&self) -> Result<Option<T>, RecvError> {
-        // Closed is read first: items pushed before closing must still come out.
-        let closed = self.closed.get();
-        match (self.take(), closed) {
-            (Some(item), _) => Ok(Some(item)),
-            (None, Some(why)) => Err(why.clone()),
-            (None, None) => Ok(None),
-        }
-    }
-
-    pub(crate) fn recv(&self, deadline: Option<Instant>) -> Result<Option<T>, RecvError> {
-        let received = match self.try_recv().transpose() {
-            Some(result) => result.map(Some),
-            None => self
-                .readership
-                .sleepers
-                .wait(deadline, || self.try_recv().transpose())
-                .transpose(),
-        };
-        self.readership.pass_on();
-        received
     }
 
     pub(crate) fn messages(&self) -> usize {
@@ -195,54 +119,11 @@ impl<T: Item> Inbox<T> {
         self.dropped.load(Ordering::Relaxed)
     }
 
-    /// An item larger than the whole queue fits when the queue is empty.
-    fn fits(&self, bytes: usize) -> bool {
-        let messages = self.messages();
-        messages == 0
-            || (messages < self.capacity.messages && self.bytes() + bytes <= self.capacity.bytes)
-    }
-
-    /// The next item or notice.
-    fn take(&self) -> Option<T> {
-        let entry = self.pop();
-        let from = self.aside.from();
-        match entry {
-            Some(entry) if entry.place < from => return Some(entry.item),
-            None if from == NOTHING => return None,
-            _ => {}
-        }
-        let placed = |entry: Entry<T>| (entry.place, entry.item);
-        let oldest = || self.pop().map(placed);
-        let (next, left) = self.aside.take(entry.map(placed), oldest);
-        if left {
-            self.readership.left.store(true, Ordering::Relaxed);
-        }
-        next
-    }
-
     fn pop(&self) -> Option<Entry<T>> {
         let entry = self.queue.pop()?;
         self.messages.fetch_sub(1, Ordering::Relaxed);
         self.bytes.fetch_sub(entry.bytes, Ordering::Relaxed);
         Some(entry)
-    }
-
-    /// Of the writer: true if there was one.
-    fn drop_oldest(&self) -> bool {
-        match T::dropped(1) {
-            None => self.pop().is_some(),
-            Some(notice) => {
-                let drop_one = || self.pop().map(|entry| entry.place);
-                self.aside.put_for(notice, drop_one)
-            }
-        }
-    }
-
-    /// Of the writer.
-    fn next_place(&self) -> u64 {
-        let place = self.places.load(Ordering::Relaxed);
-        self.places.store(place + 1, Ordering::Relaxed);
-        place
     }
 }
 

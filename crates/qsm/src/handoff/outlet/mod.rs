@@ -1,0 +1,133 @@
+//! From application threads to the core thread: messages.
+//!
+//! Each publisher has a queue of its own, so that a group whose receivers are slow holds up no
+//! other group. A queue that becomes non-empty announces its place once, in
+//! [`Shared`](super::shared::Shared); from then on the core takes from it in turn with the others
+//! until it is empty (R131-R133: the queue is a feed that registers, and deregisters by itself).
+//! While it is registered, a message costs no system call and, beside the queue, one look at the
+//! signal.
+//!
+//! Application threads push, the core thread pops: a file for each.
+
+mod pop;
+mod push;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+use crossbeam_queue::SegQueue;
+
+use crate::handoff::signal::Signal;
+
+/// A publisher's queue.
+#[derive(Debug)]
+pub(crate) struct Outlet {
+    pub(crate) name: Arc<str>,
+    /// Its place in the core's table of sources.
+    pub(crate) slot: u32,
+    pub(crate) signal: Signal,
+    queue: SegQueue<Vec<u8>>,
+    messages: AtomicUsize,
+    bytes: AtomicUsize,
+    /// Messages that have left. Written by the core only.
+    taken: AtomicU64,
+}
+
+impl Outlet {
+    pub(crate) fn new(name: Arc<str>, slot: u32) -> Self {
+        Self {
+            name,
+            slot,
+            signal: Signal::idle(),
+            queue: SegQueue::new(),
+            messages: AtomicUsize::new(0),
+            bytes: AtomicUsize::new(0),
+            taken: AtomicU64::new(0),
+        }
+    }
+
+    pub(crate) fn taken(&self) -> u64 {
+        self.taken.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn messages(&self) -> usize {
+        self.messages.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes.load(Ordering::Relaxed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::thread;
+
+    use super::*;
+    use crate::handoff::gate::{Gate, GateLimits};
+    use crate::handoff::sleepers::Sleepers;
+
+    const EACH: u64 = 10_000;
+
+    fn produce(outlet: &Outlet, gate: &Gate, announcements: &AtomicUsize, announced: &Sleepers) {
+        for number in 0..EACH {
+            let push = || outlet.push(gate, &number.to_le_bytes());
+            if gate.sleepers.wait(None, push).unwrap() {
+                announcements.fetch_add(1, Ordering::SeqCst);
+                announced.wake();
+            }
+        }
+    }
+
+    /// As the core does: takes until nothing more came. Returns how many messages, and the sum of
+    /// their numbers.
+    fn take_all(outlet: &Outlet, gate: &Gate) -> (u64, u64) {
+        let (mut count, mut sum) = (0, 0);
+        outlet.signal.begin();
+        loop {
+            let Some(message) = outlet.pop() else {
+                if outlet.signal.end() {
+                    return (count, sum);
+                }
+                outlet.signal.begin();
+                continue;
+            };
+            assert!(outlet.messages() <= gate.limits.messages);
+            sum += u64::from_le_bytes(message[..].try_into().unwrap());
+            count += 1;
+            outlet.release(gate, message.len());
+            gate.sleepers.wake();
+        }
+    }
+
+    /// Producers fill a small queue and wait for room; the core takes from it whenever it is
+    /// announced. A lost announcement or a lost wake-up leaves them all asleep.
+    #[test]
+    fn nothing_is_lost_between_producers_and_the_core() {
+        let (messages, bytes, bytes_total) = (4, 1000, 1000);
+        let gate = Gate::new(GateLimits {
+            messages,
+            bytes,
+            bytes_total,
+        });
+        let outlet = Outlet::new(Arc::from("x"), 0);
+        let (announcements, announced) = (AtomicUsize::new(0), Sleepers::default());
+        let (mut count, mut sum) = (0, 0);
+        thread::scope(|scope| {
+            for _ in 0..3 {
+                scope.spawn(|| produce(&outlet, &gate, &announcements, &announced));
+            }
+            while count < 3 * EACH {
+                announced.wait(None, || {
+                    (announcements.load(Ordering::SeqCst) > 0).then_some(())
+                });
+                announcements.fetch_sub(1, Ordering::SeqCst);
+                let taken = take_all(&outlet, &gate);
+                (count, sum) = (count + taken.0, sum + taken.1);
+            }
+        });
+        assert_eq!(sum, 3 * EACH * (EACH - 1) / 2);
+        assert_eq!((outlet.messages(), outlet.bytes(), gate.bytes()), (0, 0, 0));
+        assert_eq!(outlet.taken(), 3 * EACH);
+    }
+}
