@@ -16,7 +16,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let trader = Node::builder().name("trader").interface("lo").start()?;
 
     let (told, last) = mpsc::channel();
-    let _upcalls = trader.subscribe_with(["prices/eur"], move |delivery| {
+    let _upcalls = trader.group("prices/eur").subscribe_with(move |delivery| {
         // On the core thread, with borrowed bytes: short, and without blocking.
         let Some(message) = delivery.message() else {
             return;

@@ -7,7 +7,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use qsm::{Message, Node, Received, RecvError, RequestError, SubscribeOptions, Subscription};
+use qsm::{GroupOptions, Message, Node, Received, RecvError, RequestError, Subscription};
 use qsm_console::after_help;
 use qsm_console::failure::{Code, Failure};
 use qsm_console::figures;
@@ -251,13 +251,13 @@ struct Source {
 
 impl Source {
     fn new(node: &Node, patterns: Patterns, args: &SubArgs) -> Result<Self, Failure> {
-        let mut options = SubscribeOptions::default();
+        let mut options = GroupOptions::default();
         if let Some(bytes) = args.queue {
             options = options.capacity_bytes(bytes);
         }
         let mut fan = Fan::new();
         if !patterns.names.is_empty() {
-            fan.add(node.subscribe_queued(&patterns.names, options)?);
+            fan.add(node.groups(&patterns.names).options(options).subscribe()?);
         }
         // Dropped with this, which ends the thread.
         let (until, ended) = sync_channel(1);
@@ -313,13 +313,13 @@ impl Source {
 fn follow(
     node: &Node,
     patterns: &Patterns,
-    options: SubscribeOptions,
+    options: GroupOptions,
     fresh: &SyncSender<Result<Subscription, Failure>>,
     ended: &Receiver<()>,
 ) {
     let mut known: BTreeSet<String> = patterns.names.iter().cloned().collect();
     loop {
-        let found = match node.groups() {
+        let found = match node.list_groups() {
             Ok(rows) => patterns.fresh(rows.iter().map(|row| row.name.as_str()), &mut known),
             // The service is away; those subscribed go on.
             Err(RequestError::Timeout { .. }) => Vec::new(),
@@ -329,7 +329,7 @@ fn follow(
             }
         };
         if !found.is_empty() {
-            let subscription = node.subscribe_queued(&found, options);
+            let subscription = node.groups(&found).options(options).subscribe();
             if fresh.send(subscription.map_err(Failure::from)).is_err() {
                 return;
             }

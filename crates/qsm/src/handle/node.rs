@@ -11,13 +11,14 @@ use crate::attach::client::Attached;
 use crate::attach::error::AttachError;
 use crate::attach::tally::ClientRow;
 use crate::error::{CloseReason, RequestError, StartError};
+use crate::handle::back::NodeBack;
 use crate::handle::builder::Builder;
 use crate::handle::events::Events;
+use crate::handle::group::{Group, Groups};
 use crate::handle::own::OwnNode;
 use crate::handle::publisher::Publisher;
-use crate::handle::subscription::{SubscribeOptions, Subscription, SubscriptionBack, Upcalls};
+use crate::handle::subscription::Subscription;
 use crate::handoff::command::Rows;
-use crate::handoff::received::Delivery;
 use crate::report::CoreReport;
 use crate::runtime::core::{probe, start};
 use crate::snapshot::Snapshot;
@@ -38,13 +39,6 @@ use crate::snapshot::Snapshot;
 #[derive(Clone)]
 pub struct Node {
     pub(crate) back: NodeBack,
-}
-
-/// The back-end that does the work.
-#[derive(Clone)]
-pub(crate) enum NodeBack {
-    Own(OwnNode),
-    Attached(Attached),
 }
 
 impl Node {
@@ -105,7 +99,22 @@ impl Node {
         }
     }
 
-    /// Receives the messages of these groups, in one request however many they are.
+    /// A group, to receive from or to send to, with options of its own.
+    pub fn group(&self, name: impl AsRef<str>) -> Group {
+        Group::new(&self.back, name.as_ref())
+    }
+
+    /// Several groups, to be entered in one request however many they are. A subscription to them
+    /// has one queue.
+    pub fn groups<I>(&self, names: I) -> Groups
+    where
+        I: IntoIterator<Item: AsRef<str>>,
+    {
+        Groups::new(&self.back, names)
+    }
+
+    /// Receives the messages of these groups, with default options: short for
+    /// [`Groups::subscribe`].
     ///
     /// Returns when the membership service has confirmed: from then on, whatever a sender
     /// publishes that knows of this node is received.
@@ -117,86 +126,7 @@ impl Node {
     where
         I: IntoIterator<Item: AsRef<str>>,
     {
-        self.subscribe_queued(groups, SubscribeOptions::default())
-    }
-
-    /// As [`Node::subscribe`], with a queue of one's own choice.
-    ///
-    /// # Errors
-    /// As [`Node::subscribe`].
-    pub fn subscribe_queued<I>(
-        &self,
-        groups: I,
-        options: SubscribeOptions,
-    ) -> Result<Subscription, RequestError>
-    where
-        I: IntoIterator<Item: AsRef<str>>,
-    {
-        let names = names(groups);
-        let overflow = options.overflow;
-        let back = match &self.back {
-            NodeBack::Own(node) => {
-                let own = node.subscribe(names, options.capacity(), overflow)?;
-                SubscriptionBack::Own(own)
-            }
-            NodeBack::Attached(engine) => {
-                let attached = engine.subscribe(names, options.bytes, overflow)?;
-                SubscriptionBack::Attached(attached)
-            }
-        };
-        Ok(Subscription { back, ended: false })
-    }
-
-    /// As [`Node::subscribe`], but each message, and what is missing before it, is handed to
-    /// `upcall` on the core thread, at the moment it is delivered, and without being copied.
-    ///
-    /// The upcall must be short: while it runs, this node neither receives, sends nor
-    /// acknowledges. It must not panic; if it does, the node ends with
-    /// [`CloseReason::Panicked`].
-    ///
-    /// It runs on one core thread. For groups that lie on several, see
-    /// [`Node::subscribe_per_core`].
-    ///
-    /// Attached, it runs on a thread for this subscription, and may take its time: the queue fills
-    /// up meanwhile, and nothing else waits.
-    ///
-    /// # Errors
-    /// As [`Node::subscribe`]; [`RequestError::Refused`] if the groups lie on several core threads.
-    pub fn subscribe_with<I>(
-        &self,
-        groups: I,
-        upcall: impl FnMut(Delivery<'_>) + Send + 'static,
-    ) -> Result<Upcalls, RequestError>
-    where
-        I: IntoIterator<Item: AsRef<str>>,
-    {
-        let names = names(groups);
-        Ok(match &self.back {
-            NodeBack::Own(node) => Upcalls::own(node.subscribe_with(names, upcall)?),
-            NodeBack::Attached(engine) => Upcalls::attached(engine.subscribe_with(names, upcall)?),
-        })
-    }
-
-    /// As [`Node::subscribe_with`], with an upcall for each core thread that has some of the
-    /// groups: `make` is called here, with the place of each ([`Node::core_of`]), and what it
-    /// returns runs on that one only. So upcalls of several cores run at the same time.
-    ///
-    /// # Errors
-    /// As [`Node::subscribe`].
-    pub fn subscribe_per_core<I, U>(
-        &self,
-        groups: I,
-        mut make: impl FnMut(usize) -> U,
-    ) -> Result<Upcalls, RequestError>
-    where
-        I: IntoIterator<Item: AsRef<str>>,
-        U: FnMut(Delivery<'_>) + Send + 'static,
-    {
-        let names = names(groups);
-        Ok(match &self.back {
-            NodeBack::Own(node) => Upcalls::own(node.subscribe_per_core(names, make)?),
-            NodeBack::Attached(engine) => Upcalls::attached(engine.subscribe_with(names, make(0))?),
-        })
+        self.groups(groups).subscribe()
     }
 
     /// Stops receiving these groups, for all subscriptions of this node. Groups not subscribed
@@ -209,7 +139,10 @@ impl Node {
         I: IntoIterator<Item: AsRef<str>>,
     {
         match &self.back {
-            NodeBack::Own(node) => node.leave(&names(groups)),
+            NodeBack::Own(node) => {
+                let names = groups.into_iter().map(|name| Arc::from(name.as_ref()));
+                node.leave(&names.collect::<Vec<_>>())
+            }
             NodeBack::Attached(_) => Err(RequestError::NotAttached {
                 what: "leaving groups that others may subscribe to",
                 remedy: "drop the subscriptions",
@@ -217,39 +150,14 @@ impl Node {
         }
     }
 
-    /// Prepares to send to a group; the node need not be a member of it.
+    /// Prepares to send to a group; the node need not be a member of it. Short for
+    /// [`Group::publisher`].
     ///
     /// # Errors
     /// [`RequestError`]: the name is refused, no membership service answers in time, or the node
     /// has ended.
     pub fn publisher(&self, group: impl AsRef<str>) -> Result<Publisher, RequestError> {
-        let mut publishers = self.publishers([group])?;
-        // One name, one publisher; an answer without it could only come from a node that ended.
-        publishers
-            .pop()
-            .ok_or(RequestError::Closed(CloseReason::ShutDown))
-    }
-
-    /// Prepares to send to many groups, in one request; publishers come in the order of the
-    /// names.
-    ///
-    /// # Errors
-    /// As [`Node::publisher`].
-    pub fn publishers<I>(&self, groups: I) -> Result<Vec<Publisher>, RequestError>
-    where
-        I: IntoIterator<Item: AsRef<str>>,
-    {
-        let names = names(groups);
-        Ok(match &self.back {
-            NodeBack::Own(node) => {
-                let made = node.publishers(&names)?;
-                made.into_iter().map(Publisher::own).collect()
-            }
-            NodeBack::Attached(engine) => {
-                let made = engine.publishers(names)?;
-                made.into_iter().map(Publisher::attached).collect()
-            }
-        })
+        self.group(group).publisher()
     }
 
     /// Waits until the membership service has admitted this node. Not needed before other calls:
@@ -327,7 +235,7 @@ impl Node {
     ///
     /// # Errors
     /// [`RequestError`]: no membership service answers in time, or the node has ended.
-    pub fn nodes(&self) -> Result<Vec<NodeRow>, RequestError> {
+    pub fn list_nodes(&self) -> Result<Vec<NodeRow>, RequestError> {
         match self.query(QueryKind::Nodes)? {
             Rows::Nodes(rows) => Ok(rows),
             Rows::Groups(_) | Rows::Regions(_) => Err(mixed_up()),
@@ -337,8 +245,8 @@ impl Node {
     /// All groups of the cluster.
     ///
     /// # Errors
-    /// As [`Node::nodes`].
-    pub fn groups(&self) -> Result<Vec<GroupRow>, RequestError> {
+    /// As [`Node::list_nodes`].
+    pub fn list_groups(&self) -> Result<Vec<GroupRow>, RequestError> {
         match self.query(QueryKind::Groups)? {
             Rows::Groups(rows) => Ok(rows),
             Rows::Nodes(_) | Rows::Regions(_) => Err(mixed_up()),
@@ -348,8 +256,8 @@ impl Node {
     /// All regions of the cluster: nodes with the same groups.
     ///
     /// # Errors
-    /// As [`Node::nodes`].
-    pub fn regions(&self) -> Result<Vec<RegionRow>, RequestError> {
+    /// As [`Node::list_nodes`].
+    pub fn list_regions(&self) -> Result<Vec<RegionRow>, RequestError> {
         match self.query(QueryKind::Regions)? {
             Rows::Regions(rows) => Ok(rows),
             Rows::Nodes(_) | Rows::Groups(_) => Err(mixed_up()),
@@ -418,16 +326,6 @@ impl fmt::Debug for Node {
             .field("closed", &self.closed())
             .finish_non_exhaustive()
     }
-}
-
-fn names<I>(groups: I) -> Vec<Arc<str>>
-where
-    I: IntoIterator<Item: AsRef<str>>,
-{
-    groups
-        .into_iter()
-        .map(|name| Arc::from(name.as_ref()))
-        .collect()
 }
 
 fn counters() -> RequestError {

@@ -334,7 +334,7 @@ fn several_cores(shares: &[CoreShare]) -> RequestError {
     RequestError::Refused {
         reason: format!(
             "an upcall runs on one core thread, and these groups lie on {} ({}); give each core \
-             its own with `Node::subscribe_per_core`, or subscribe them apart",
+             its own with `Groups::subscribe_per_core`, or subscribe them apart",
             shares.len(),
             examples.join(", ")
         ),

@@ -8,85 +8,12 @@ use futures_core::Stream;
 use crate::attach::subscription::{AttachedSubscription, AttachedUpcalls};
 use crate::error::{CloseReason, RecvError};
 use crate::handle::own::{Membership, OwnSubscription};
-use crate::handoff::message::{Capacity, Message, Overflow};
+use crate::handoff::message::Message;
 use crate::handoff::received::Received;
 
-/// How a subscription queues.
-///
-/// ```
-/// use qsm::{Overflow, SubscribeOptions};
-///
-/// let options = SubscribeOptions::default()
-///     .capacity_messages(1000)
-///     .capacity_bytes(1 << 20)
-///     .overflow(Overflow::DropOldest);
-/// # let _ = options;
-/// ```
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct SubscribeOptions {
-    messages: usize,
-    /// `None`: the default, or what the engine gives.
-    pub(crate) bytes: Option<usize>,
-    pub(crate) overflow: Overflow,
-}
-
-impl SubscribeOptions {
-    /// Default of [`SubscribeOptions::capacity_messages`]: a quarter of a second at 250,000 a
-    /// second.
-    pub const CAPACITY_MESSAGES: usize = 1 << 16;
-    /// Default of [`SubscribeOptions::capacity_bytes`]: four of the largest messages.
-    pub const CAPACITY_BYTES: usize = 64 << 20;
-
-    /// Most messages that wait to be read. Where the groups lie on several core threads
-    /// ([`Builder::cores`](crate::Builder::cores)), each has its share of this.
-    #[must_use]
-    pub fn capacity_messages(mut self, messages: usize) -> Self {
-        self.messages = messages.max(1);
-        self
-    }
-
-    /// Most bytes that wait to be read, shared in the same way. A larger message is taken when the
-    /// queue is empty.
-    ///
-    /// Attached, this is the ring, rounded up to a power of two, and the number of messages has no
-    /// limit. A message takes its length and 32 bytes; one that is longer than the ring is dropped.
-    /// The engine gives 4 MiB if not asked, at most
-    /// [`ring_bytes_max`](crate::attach::ShareOptions::ring_bytes_max).
-    #[must_use]
-    pub fn capacity_bytes(mut self, bytes: usize) -> Self {
-        self.bytes = Some(bytes);
-        self
-    }
-
-    /// Of a queue in this process.
-    pub(crate) fn capacity(&self) -> Capacity {
-        Capacity {
-            messages: self.messages,
-            bytes: self.bytes.unwrap_or(Self::CAPACITY_BYTES),
-        }
-    }
-
-    /// The policy for messages beyond that. Attached, [`Overflow::DropOldest`] is refused: what lies in the ring
-    /// belongs to the reader.
-    #[must_use]
-    pub fn overflow(mut self, overflow: Overflow) -> Self {
-        self.overflow = overflow;
-        self
-    }
-}
-
-impl Default for SubscribeOptions {
-    fn default() -> Self {
-        Self {
-            messages: Self::CAPACITY_MESSAGES,
-            bytes: None,
-            overflow: Overflow::default(),
-        }
-    }
-}
-
-/// Messages of some groups, and what is missing between them, queued for the application's own threads or tasks. Made by
-/// [`Node::subscribe`](crate::Node::subscribe); dropping it leaves those groups that no other
+/// Messages of some groups, and what is missing between them, queued for the application's own
+/// threads or tasks. Made by [`Node::subscribe`](crate::Node::subscribe) and
+/// [`Group::subscribe`](crate::Group::subscribe); dropping it leaves those groups that no other
 /// subscription of the node holds.
 ///
 /// Within a group, messages of one sender come in the order of their numbers, also of a node with
@@ -309,7 +236,7 @@ impl Stream for Subscription {
     }
 }
 
-/// Upcalls for some groups; made by [`Node::subscribe_with`](crate::Node::subscribe_with).
+/// Upcalls for some groups; made by [`Group::subscribe_with`](crate::Group::subscribe_with).
 /// Dropping it leaves those groups that no subscription of the node holds; an upcall that runs
 /// at that moment runs to its end, and a few more may follow before the core thread has heard.
 #[derive(Debug)]
