@@ -66,6 +66,7 @@ pub use event::Event;
 pub use handle::builder::Builder;
 pub use handle::events::Events;
 pub use handle::feed::FeedHandle;
+pub use handle::follow::Followed;
 pub use handle::group::{Group, Groups};
 pub use handle::node::Node;
 pub use handle::options::GroupOptions;

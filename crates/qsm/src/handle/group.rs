@@ -1,13 +1,19 @@
 use core::fmt;
 use std::sync::Arc;
 
+use crate::attach::funnel::Funnel;
 use crate::error::RequestError;
 use crate::handle::back::NodeBack;
 use crate::handle::feed::FeedHandle;
+use crate::handle::follow::{Follower, Source};
 use crate::handle::options::GroupOptions;
+use crate::handle::pattern::prefix;
 use crate::handle::publisher::Publisher;
-use crate::handle::subscription::{Subscription, SubscriptionBack, Upcalls};
+use crate::handle::subscription::{
+    Entry, QueuedSubscription, Subscription, SubscriptionBack, Upcalls,
+};
 use crate::handoff::feed::Feed;
+use crate::handoff::mailbox::Mailbox;
 use crate::handoff::message::Overflow;
 use crate::handoff::received::Delivery;
 
@@ -16,6 +22,24 @@ use crate::handoff::received::Delivery;
 ///
 /// It is cheap to make and to clone, and asks nothing of anybody: a node enters a group by
 /// [`Group::subscribe`] or [`Group::publisher`].
+///
+/// # Patterns
+///
+/// `"prices/*"` and `"*"` are patterns: `*` alone, or after a `/`, stands for any rest of a name;
+/// elsewhere it is a character like others. [`Group::subscribe`] to a pattern receives from all
+/// groups whose names begin so, those that appear later included. Everything else refuses a
+/// pattern with [`RequestError::Pattern`].
+///
+/// A thread of the subscription asks the membership service for new groups, 0.25 to 2 seconds after
+/// its last answer; longer if that took long. What is sent before a group was found is missed:
+/// a publisher that matters waits for its receivers
+/// ([`Publisher::wait_for_members`](crate::Publisher::wait_for_members)). At most
+/// [`GroupOptions::groups_max`] groups are followed; those followed stay entered until the
+/// subscription is dropped.
+///
+/// Attached, each time that new groups are found takes a ring of the engine's default size, and a
+/// thread that reads it into the subscription's queue. 64 rings fit into the default of
+/// [`client_bytes_max`](crate::attach::ShareOptions::client_bytes_max).
 #[derive(Clone)]
 #[must_use = "a group does nothing before it is subscribed or published to"]
 pub struct Group {
@@ -157,13 +181,14 @@ impl Groups {
     pub fn subscribe(&self) -> Result<Subscription, RequestError> {
         let names = self.names.clone();
         let back = match &self.node {
+            _ if self.pattern().is_some() => SubscriptionBack::Queue(self.follow()?),
             NodeBack::Own(node) => {
                 let (capacity, overflow) = self.options.queue();
-                SubscriptionBack::Own(node.subscribe(names, capacity, overflow)?)
+                SubscriptionBack::Queue(node.subscribe(names, capacity, overflow)?)
             }
             NodeBack::Attached(engine) => {
                 let (bytes, overflow) = self.options.ring();
-                SubscriptionBack::Attached(engine.subscribe(names, bytes, overflow)?)
+                SubscriptionBack::Ring(engine.client().subscribe(names, bytes, overflow)?)
             }
         };
         Ok(Subscription { back, ended: false })
@@ -178,7 +203,7 @@ impl Groups {
         &self,
         upcall: impl FnMut(Delivery<'_>) + Send + 'static,
     ) -> Result<Upcalls, RequestError> {
-        let names = self.names.clone();
+        let names = self.plain("upcalls")?.to_vec();
         Ok(match &self.node {
             NodeBack::Own(node) => Upcalls::own(node.subscribe_with(names, upcall)?),
             NodeBack::Attached(engine) => Upcalls::attached(engine.subscribe_with(names, upcall)?),
@@ -199,7 +224,7 @@ impl Groups {
     where
         U: FnMut(Delivery<'_>) + Send + 'static,
     {
-        let names = self.names.clone();
+        let names = self.plain("upcalls")?.to_vec();
         Ok(match &self.node {
             NodeBack::Own(node) => Upcalls::own(node.subscribe_per_core(names, make)?),
             NodeBack::Attached(engine) => Upcalls::attached(engine.subscribe_with(names, make(0))?),
@@ -211,16 +236,55 @@ impl Groups {
     /// # Errors
     /// As [`Group::publisher`].
     pub fn publishers(&self) -> Result<Vec<Publisher>, RequestError> {
+        let names = self.plain("a publisher")?;
         Ok(match &self.node {
             NodeBack::Own(node) => {
-                let made = node.publishers(&self.names)?;
+                let made = node.publishers(names)?;
                 made.into_iter().map(Publisher::own).collect()
             }
             NodeBack::Attached(engine) => {
-                let made = engine.publishers(self.names.clone())?;
+                let made = engine.publishers(names.to_vec())?;
                 made.into_iter().map(Publisher::attached).collect()
             }
         })
+    }
+
+    /// The names, for what patterns cannot be used for.
+    pub(crate) fn plain(&self, purpose: &'static str) -> Result<&[Arc<str>], RequestError> {
+        match self.pattern() {
+            None => Ok(&self.names),
+            Some(pattern) => Err(RequestError::Pattern {
+                pattern: pattern.to_string(),
+                purpose,
+            }),
+        }
+    }
+
+    /// The first pattern, if there is one.
+    fn pattern(&self) -> Option<&Arc<str>> {
+        self.names.iter().find(|name| prefix(name).is_some())
+    }
+
+    /// Into one queue of this process.
+    fn follow(&self) -> Result<QueuedSubscription, RequestError> {
+        let (capacity, overflow) = self.options.queue();
+        let (mailbox, source) = match &self.node {
+            NodeBack::Own(node) => {
+                let mailbox = Mailbox::new(node.cores.count(), capacity, overflow);
+                let inboxes = mailbox.inboxes().map(Arc::clone).collect();
+                let cores = node.cores.clone();
+                (mailbox, Source::Own { cores, inboxes })
+            }
+            NodeBack::Attached(engine) => {
+                let mailbox = Mailbox::new(1, capacity, overflow);
+                let funnel = Arc::new(Funnel::new(Arc::clone(mailbox.first())));
+                let client = engine.client().clone();
+                (mailbox, Source::Attached { client, funnel })
+            }
+        };
+        let follower = Follower::start(source, &self.names, self.options.groups_max)?;
+        let entry = Entry::Followed(follower);
+        Ok(QueuedSubscription { mailbox, entry })
     }
 }
 

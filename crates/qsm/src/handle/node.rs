@@ -1,6 +1,5 @@
 use std::fmt;
 use std::path::Path;
-use std::sync::Arc;
 use std::time::Duration;
 
 use qsm_net::IoReport;
@@ -139,10 +138,7 @@ impl Node {
         I: IntoIterator<Item: AsRef<str>>,
     {
         match &self.back {
-            NodeBack::Own(node) => {
-                let names = groups.into_iter().map(|name| Arc::from(name.as_ref()));
-                node.leave(&names.collect::<Vec<_>>())
-            }
+            NodeBack::Own(node) => node.leave(self.groups(groups).plain("leaving")?),
             NodeBack::Attached(_) => Err(RequestError::NotAttached {
                 what: "leaving groups that others may subscribe to",
                 remedy: "drop the subscriptions",
@@ -238,7 +234,7 @@ impl Node {
     pub fn list_nodes(&self) -> Result<Vec<NodeRow>, RequestError> {
         match self.query(QueryKind::Nodes)? {
             Rows::Nodes(rows) => Ok(rows),
-            Rows::Groups(_) | Rows::Regions(_) => Err(mixed_up()),
+            Rows::Groups(_) | Rows::Regions(_) => Err(RequestError::mixed_up()),
         }
     }
 
@@ -249,7 +245,7 @@ impl Node {
     pub fn list_groups(&self) -> Result<Vec<GroupRow>, RequestError> {
         match self.query(QueryKind::Groups)? {
             Rows::Groups(rows) => Ok(rows),
-            Rows::Nodes(_) | Rows::Regions(_) => Err(mixed_up()),
+            Rows::Nodes(_) | Rows::Regions(_) => Err(RequestError::mixed_up()),
         }
     }
 
@@ -260,7 +256,7 @@ impl Node {
     pub fn list_regions(&self) -> Result<Vec<RegionRow>, RequestError> {
         match self.query(QueryKind::Regions)? {
             Rows::Regions(rows) => Ok(rows),
-            Rows::Nodes(_) | Rows::Groups(_) => Err(mixed_up()),
+            Rows::Nodes(_) | Rows::Groups(_) => Err(RequestError::mixed_up()),
         }
     }
 
@@ -290,8 +286,8 @@ impl Node {
 
     fn query(&self, kind: QueryKind) -> Result<Rows, RequestError> {
         match &self.back {
-            NodeBack::Own(node) => node.query(kind),
-            NodeBack::Attached(engine) => engine.query(kind),
+            NodeBack::Own(node) => node.cores.query(kind),
+            NodeBack::Attached(engine) => engine.client().query(kind),
         }
     }
 }
@@ -303,8 +299,8 @@ impl Builder {
     /// # Errors
     /// [`StartError`], whose text says what to do.
     pub fn start(self) -> Result<Node, StartError> {
-        let engines = Arc::new(start(self.settings)?);
-        let back = NodeBack::Own(OwnNode { engines });
+        let engines = start(self.settings)?;
+        let back = NodeBack::Own(OwnNode::new(engines));
         Ok(Node { back })
     }
 
@@ -332,12 +328,5 @@ fn counters() -> RequestError {
     RequestError::NotAttached {
         what: "reading the engine's counters",
         remedy: "ask its process, or read what it counted of this one with `Node::attachment`",
-    }
-}
-
-fn mixed_up() -> RequestError {
-    RequestError::Refused {
-        reason: "the membership service answered another question; is it of the same version?"
-            .to_owned(),
     }
 }

@@ -20,6 +20,7 @@ pub struct GroupOptions {
     /// `None`: the default, or what the engine gives.
     bytes: Option<usize>,
     overflow: Overflow,
+    pub(crate) groups_max: usize,
 }
 
 impl GroupOptions {
@@ -28,6 +29,9 @@ impl GroupOptions {
     pub const CAPACITY_MESSAGES: usize = 1 << 16;
     /// Default of [`GroupOptions::capacity_bytes`]: four of the largest messages.
     pub const CAPACITY_BYTES: usize = 64 << 20;
+
+    /// Default of [`GroupOptions::groups_max`].
+    pub const GROUPS_MAX: usize = 1 << 16;
 
     /// Most messages that wait to be read. Where the groups lie on several core threads
     /// ([`Builder::cores`](crate::Builder::cores)), each has its share of this.
@@ -40,7 +44,7 @@ impl GroupOptions {
     /// Most bytes that wait to be read, shared in the same way. A larger message is taken when the
     /// queue is empty.
     ///
-    /// Attached, this is the ring, rounded up to a power of two, and the number of messages has no
+    /// Attached, this is the ring (but with a pattern, see [`Group`](crate::Group#patterns)), rounded up to a power of two, and the number of messages has no
     /// limit. A message takes its length and 32 bytes; one that is longer than the ring is dropped.
     /// The engine gives 4 MiB if not asked, at most
     /// [`ring_bytes_max`](crate::attach::ShareOptions::ring_bytes_max).
@@ -51,10 +55,20 @@ impl GroupOptions {
     }
 
     /// The policy for messages beyond that. Attached, [`Overflow::DropOldest`] is refused: what
-    /// lies in the ring belongs to the reader.
+    /// lies in the ring belongs to the reader. The queue of a pattern takes it.
     #[must_use]
     pub fn overflow(mut self, overflow: Overflow) -> Self {
         self.overflow = overflow;
+        self
+    }
+
+    /// Most groups that patterns are followed to; see [`Group`](crate::Group#patterns). When there
+    /// are more, [`Group::subscribe`](crate::Group::subscribe) is refused; those that appear later
+    /// are left out and counted
+    /// ([`Subscription::followed`](crate::Subscription::followed)).
+    #[must_use]
+    pub fn groups_max(mut self, groups: usize) -> Self {
+        self.groups_max = groups;
         self
     }
 
@@ -79,6 +93,7 @@ impl Default for GroupOptions {
             messages: Self::CAPACITY_MESSAGES,
             bytes: None,
             overflow: Overflow::default(),
+            groups_max: Self::GROUPS_MAX,
         }
     }
 }

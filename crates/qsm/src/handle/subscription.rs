@@ -7,7 +7,9 @@ use futures_core::Stream;
 
 use crate::attach::subscription::{AttachedSubscription, AttachedUpcalls};
 use crate::error::{CloseReason, RecvError};
-use crate::handle::own::{Membership, OwnSubscription};
+use crate::handle::cores::Membership;
+use crate::handle::follow::{Followed, Follower};
+use crate::handoff::mailbox::Mailbox;
 use crate::handoff::message::Message;
 use crate::handoff::received::Received;
 
@@ -34,8 +36,28 @@ pub struct Subscription {
 /// Where it is queued.
 #[derive(Debug)]
 pub(crate) enum SubscriptionBack {
-    Own(OwnSubscription),
-    Attached(AttachedSubscription),
+    Queue(QueuedSubscription),
+    Ring(AttachedSubscription),
+}
+
+/// In a queue of this process.
+#[derive(Debug)]
+pub(crate) struct QueuedSubscription {
+    pub(crate) mailbox: Mailbox<Received>,
+    pub(crate) entry: Entry,
+}
+
+/// How groups were entered; dropping it leaves them.
+#[derive(Debug)]
+pub(crate) enum Entry {
+    Named(Membership),
+    Followed(Follower),
+}
+
+impl Drop for QueuedSubscription {
+    fn drop(&mut self) {
+        self.mailbox.leave();
+    }
 }
 
 impl Subscription {
@@ -66,8 +88,8 @@ impl Subscription {
     /// As [`Subscription::recv`].
     pub fn try_recv(&self) -> Result<Option<Received>, RecvError> {
         match &self.back {
-            SubscriptionBack::Own(own) => own.mailbox.try_recv(),
-            SubscriptionBack::Attached(attached) => attached.try_recv(),
+            SubscriptionBack::Queue(queue) => queue.mailbox.try_recv(),
+            SubscriptionBack::Ring(ring) => ring.try_recv(),
         }
     }
 
@@ -96,21 +118,36 @@ impl Subscription {
         }
     }
 
-    /// The groups subscribed.
+    /// The groups subscribed, names and patterns as they were given.
     pub fn groups(&self) -> impl Iterator<Item = &str> {
         let names = match &self.back {
-            SubscriptionBack::Own(own) => &*own.membership.names,
-            SubscriptionBack::Attached(attached) => attached.names(),
+            SubscriptionBack::Queue(queue) => match &queue.entry {
+                Entry::Named(membership) => &*membership.names,
+                Entry::Followed(follower) => &*follower.names,
+            },
+            SubscriptionBack::Ring(ring) => ring.names(),
         };
         names.iter().map(|name| &**name)
+    }
+
+    /// The groups that patterns have found so far; `None` if all groups were named.
+    #[must_use]
+    pub fn followed(&self) -> Option<Followed> {
+        match &self.back {
+            SubscriptionBack::Queue(queue) => match &queue.entry {
+                Entry::Named(_) => None,
+                Entry::Followed(follower) => Some(follower.followed()),
+            },
+            SubscriptionBack::Ring(_) => None,
+        }
     }
 
     /// Messages that wait to be read; attached, see [`Subscription::queued_bytes`].
     #[must_use]
     pub fn queued(&self) -> usize {
         match &self.back {
-            SubscriptionBack::Own(own) => own.mailbox.messages(),
-            SubscriptionBack::Attached(attached) => usize::from(attached.queued_bytes() > 0),
+            SubscriptionBack::Queue(queue) => queue.mailbox.messages(),
+            SubscriptionBack::Ring(ring) => usize::from(ring.queued_bytes() > 0),
         }
     }
 
@@ -118,8 +155,8 @@ impl Subscription {
     #[must_use]
     pub fn queued_bytes(&self) -> usize {
         match &self.back {
-            SubscriptionBack::Own(own) => own.mailbox.bytes(),
-            SubscriptionBack::Attached(attached) => attached.queued_bytes(),
+            SubscriptionBack::Queue(queue) => queue.mailbox.bytes(),
+            SubscriptionBack::Ring(ring) => ring.queued_bytes(),
         }
     }
 
@@ -127,15 +164,15 @@ impl Subscription {
     #[must_use]
     pub fn dropped(&self) -> u64 {
         match &self.back {
-            SubscriptionBack::Own(own) => own.mailbox.dropped(),
-            SubscriptionBack::Attached(attached) => attached.dropped(),
+            SubscriptionBack::Queue(queue) => queue.mailbox.dropped(),
+            SubscriptionBack::Ring(ring) => ring.dropped(),
         }
     }
 
     fn wait(&self, deadline: Option<Instant>) -> Result<Option<Received>, RecvError> {
         match &self.back {
-            SubscriptionBack::Own(own) => own.mailbox.recv(deadline),
-            SubscriptionBack::Attached(attached) => attached.wait(deadline),
+            SubscriptionBack::Queue(queue) => queue.mailbox.recv(deadline),
+            SubscriptionBack::Ring(ring) => ring.wait(deadline),
         }
     }
 }
@@ -228,8 +265,8 @@ impl Stream for Subscription {
             return Poll::Ready(None);
         }
         let received = match &self.back {
-            SubscriptionBack::Own(own) => own.mailbox.poll_recv(context),
-            SubscriptionBack::Attached(attached) => attached.poll_recv(context),
+            SubscriptionBack::Queue(queue) => queue.mailbox.poll_recv(context),
+            SubscriptionBack::Ring(ring) => ring.poll_recv(context),
         };
         self.ended = matches!(received, Poll::Ready(Err(_)));
         received.map(Some)
