@@ -18,8 +18,8 @@ use qsm_console::progress::Progress;
 use qsm_console::stop::Stop;
 
 use crate::frames::{Framing, Reader};
+use crate::group_name::check_name;
 use crate::node;
-use crate::pattern::check_name;
 
 /// Messages, and bytes, handed from the reading thread at once.
 const BATCH_MESSAGES: usize = 256;
