@@ -28,13 +28,17 @@ fn exercise(node: &Node, group: &str) {
         for number in 2..=2000 {
             block_on(publisher.send_async(&pattern(number, 5000))).unwrap();
         }
+        publisher
     });
     for number in 2..=2000 {
         let message = stream_next(&mut subscription);
         assert_eq!(message.number(), number);
         assert!(message.bytes() == pattern(number, 5000));
     }
-    sender.join().unwrap();
+    let publisher = sender.join().unwrap();
+    let task = std::thread::spawn(move || block_on(subscription.recv_async()));
+    publisher.send(b"last").unwrap();
+    assert_eq!(message(task.join().unwrap().ok()).bytes(), b"last");
     let names = |name: &str| {
         node.list_groups()
             .unwrap()

@@ -1,4 +1,5 @@
 use core::fmt;
+use core::future::poll_fn;
 use core::pin::Pin;
 use core::task::{Context, Poll};
 use std::time::{Duration, Instant};
@@ -93,6 +94,15 @@ impl Subscription {
         }
     }
 
+    /// As [`Subscription::recv`], for tasks: yields to others while nothing is there. Any executor
+    /// will do. A future dropped before its end has taken nothing.
+    ///
+    /// # Errors
+    /// As [`Subscription::recv`].
+    pub async fn recv_async(&self) -> Result<Received, RecvError> {
+        poll_fn(|context| self.poll_recv(context)).await
+    }
+
     /// Waits for messages, for those to whom anything missing is an error:
     ///
     /// ```no_run
@@ -166,6 +176,13 @@ impl Subscription {
         match &self.back {
             SubscriptionBack::Queue(queue) => queue.mailbox.dropped(),
             SubscriptionBack::Ring(ring) => ring.dropped(),
+        }
+    }
+
+    fn poll_recv(&self, context: &Context<'_>) -> Poll<Result<Received, RecvError>> {
+        match &self.back {
+            SubscriptionBack::Queue(queue) => queue.mailbox.poll_recv(context),
+            SubscriptionBack::Ring(ring) => ring.poll_recv(context),
         }
     }
 
@@ -264,10 +281,7 @@ impl Stream for Subscription {
         if self.ended {
             return Poll::Ready(None);
         }
-        let received = match &self.back {
-            SubscriptionBack::Queue(queue) => queue.mailbox.poll_recv(context),
-            SubscriptionBack::Ring(ring) => ring.poll_recv(context),
-        };
+        let received = self.poll_recv(context);
         self.ended = matches!(received, Poll::Ready(Err(_)));
         received.map(Some)
     }
