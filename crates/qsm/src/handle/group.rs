@@ -23,12 +23,44 @@ use crate::handoff::received::Delivery;
 /// It is cheap to make and to clone, and asks nothing of anybody: a node enters a group by
 /// [`Group::subscribe`] or [`Group::publisher`].
 ///
+/// ```
+/// use qsm::{Node, Overflow};
+///
+/// let node = Node::builder()
+/// #   .cluster(format!("doc-a-group-{}", std::process::id()))
+/// #   .embedded_service(qsm::Embedded::Always)
+///     .interface("lo")
+///     .start()?;
+/// // A reader of prices wants the newest ones, and no more than a thousand.
+/// let prices = node
+///     .group("prices/eur")
+///     .capacity_messages(1000)
+///     .overflow(Overflow::DropOldest)
+///     .subscribe()?;
+/// let publisher = node.group("prices/eur").publisher()?;
+/// publisher.send(b"1.0842")?;
+/// println!("{}", prices.recv()?);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
 /// # Patterns
 ///
 /// `"prices/*"` and `"*"` are patterns: `*` alone, or after a `/`, stands for any rest of a name;
 /// elsewhere it is a character like others. [`Group::subscribe`] to a pattern receives from all
 /// groups whose names begin so, those that appear later included. Everything else refuses a
 /// pattern with [`RequestError::Pattern`].
+///
+/// ```
+/// # let node = qsm::Node::builder()
+/// #   .cluster(format!("doc-pattern-{}", std::process::id()))
+/// #   .embedded_service(qsm::Embedded::Always)
+/// #   .interface("lo")
+/// #   .start()?;
+/// let _eur = node.publisher("prices/eur")?;
+/// let prices = node.group("prices/*").subscribe()?;
+/// assert_eq!(prices.followed().map(|followed| followed.groups), Some(1));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 ///
 /// A thread of the subscription asks the membership service for new groups, 0.25 to 2 seconds after
 /// its last answer; longer if that took long. What is sent before a group was found is missed:
@@ -88,6 +120,23 @@ impl Group {
     /// Returns when the membership service has confirmed: from then on, whatever a sender
     /// publishes that knows of this node is received.
     ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let cluster = format!("doc-g-subscribe-{}", std::process::id());
+    /// # let builder = qsm::Node::builder().cluster(cluster).interface("lo");
+    /// # let node = builder.embedded_service(qsm::Embedded::Always).start()?;
+    /// use qsm::Received;
+    ///
+    /// let news = node.group("news").subscribe()?;
+    /// # node.publisher("news")?.send(b"something new")?;
+    /// match news.recv()? {
+    ///     Received::Message(message) => println!("{:?}", message.bytes()),
+    ///     missing => println!("{missing}"),
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Errors
     /// [`RequestError`]: the name is refused, no membership service answers in time, or the node
     /// has ended.
@@ -105,6 +154,26 @@ impl Group {
     /// Attached, it runs on a thread for this subscription, and may take its time: the queue fills
     /// up meanwhile, and nothing else waits.
     ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let cluster = format!("doc-g-upcalls-{}", std::process::id());
+    /// # let builder = qsm::Node::builder().cluster(cluster).interface("lo");
+    /// # let node = builder.embedded_service(qsm::Embedded::Always).start()?;
+    /// use std::sync::mpsc::channel;
+    /// use qsm::Delivery;
+    ///
+    /// let (tell, told) = channel();
+    /// let upcalls = node.group("news").subscribe_with(move |delivery| match delivery {
+    ///     Delivery::Message(message) => drop(tell.send(message.bytes.len())),
+    ///     missing => eprintln!("{missing:?}"),
+    /// })?;
+    /// node.publisher("news")?.send(b"something new")?;
+    /// assert_eq!(told.recv()?, 13);
+    /// drop(upcalls); // leaves the group
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Errors
     /// As [`Group::subscribe`].
     pub fn subscribe_with(
@@ -115,6 +184,17 @@ impl Group {
     }
 
     /// Prepares to send to the group; the node need not be a member of it.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let cluster = format!("doc-g-publisher-{}", std::process::id());
+    /// # let builder = qsm::Node::builder().cluster(cluster).interface("lo");
+    /// # let node = builder.embedded_service(qsm::Embedded::Always).start()?;
+    /// let publisher = node.group("news").publisher()?;
+    /// publisher.send(b"something new")?;
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     /// As [`Group::subscribe`].
@@ -128,6 +208,31 @@ impl Group {
 
     /// Lets the core thread pull messages from a feed of the application: short for
     /// [`Publisher::feed`] of a publisher that is used for nothing else.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let cluster = format!("doc-g-feed-{}", std::process::id());
+    /// # let builder = qsm::Node::builder().cluster(cluster).interface("lo");
+    /// # let node = builder.embedded_service(qsm::Embedded::Always).start()?;
+    /// use qsm::Pull;
+    ///
+    /// # let squares = node.subscribe(["squares"])?;
+    /// let mut number: u32 = 0;
+    /// let feed = node.group("squares").feed(move |message: &mut Vec<u8>| {
+    ///     if number == 3 {
+    ///         return Pull::End;
+    ///     }
+    ///     number += 1;
+    ///     message.extend_from_slice(&(number * number).to_le_bytes());
+    ///     Pull::Message
+    /// })?;
+    /// # for square in [1_u32, 4, 9] {
+    /// #     let message = squares.recv()?.into_message().expect("nothing is missing");
+    /// #     assert_eq!(message.bytes(), square.to_le_bytes());
+    /// # }
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     /// As [`Group::publisher`] and [`Publisher::feed`].
@@ -147,6 +252,26 @@ impl fmt::Debug for Group {
 
 /// Several groups of a node, entered in one request however many they are; made by
 /// [`Node::groups`](crate::Node::groups). A subscription to them has one queue.
+///
+/// ```
+/// use qsm::{GroupOptions, Node};
+///
+/// let node = Node::builder()
+/// #   .cluster(format!("doc-some-groups-{}", std::process::id()))
+/// #   .embedded_service(qsm::Embedded::Always)
+///     .interface("lo")
+///     .start()?;
+/// let options = GroupOptions::default().capacity_bytes(1 << 20);
+/// let prices = node.groups(["prices/eur", "prices/usd"]).options(options).subscribe()?;
+/// let [eur, usd] = &node.groups(["prices/eur", "prices/usd"]).publishers()?[..] else {
+///     unreachable!("a publisher for each group");
+/// };
+/// eur.send(b"1.0842")?;
+/// usd.send(b"0.9223")?;
+/// # assert!(prices.recv()?.into_message().is_some());
+/// # assert!(prices.recv()?.into_message().is_some());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone)]
 #[must_use = "groups do nothing before they are subscribed or published to"]
 pub struct Groups {
@@ -214,6 +339,24 @@ impl Groups {
     /// groups: `make` is called here, with the place of each
     /// ([`Node::core_of`](crate::Node::core_of)), and what it returns runs on that one only. So
     /// upcalls of several cores run at the same time.
+    ///
+    /// ```no_run
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # use qsm::{Delivery, Node};
+    /// let node = Node::builder().cores(2).start()?;
+    /// let prices = node.groups((0..1000).map(|number| format!("prices/{number}")));
+    /// let upcalls = prices.subscribe_per_core(|core| {
+    ///     let mut count = 0; // of this core alone: no lock
+    ///     move |delivery: Delivery<'_>| {
+    ///         count += u64::from(delivery.message().is_some());
+    ///         if count % 1000 == 0 {
+    ///             println!("core {core}: {count}");
+    ///         }
+    ///     }
+    /// })?;
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     /// As [`Group::subscribe`].

@@ -35,6 +35,24 @@ use crate::snapshot::Snapshot;
 ///
 /// Calls that wait for a core thread cannot be made on one of the same node, that is, in upcalls
 /// and feeds; they return [`RequestError::OnCoreThread`] there.
+///
+/// ```
+/// use std::time::Duration;
+/// use qsm::Node;
+///
+/// let node = Node::builder()
+///     .name("desk")
+/// #   .cluster(format!("doc-node-{}", std::process::id()))
+/// #   .embedded_service(qsm::Embedded::Always)
+///     .interface("lo")
+///     .start()?;
+/// let orders = node.subscribe(["orders"])?;
+/// node.publisher("orders")?.send(b"100 at 1.0842")?;
+/// let order = orders.recv()?.into_message().expect("nothing is missing");
+/// assert_eq!(order.bytes(), b"100 at 1.0842");
+/// node.shutdown(Duration::from_secs(5))?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone)]
 pub struct Node {
     pub(crate) back: NodeBack,
@@ -99,12 +117,41 @@ impl Node {
     }
 
     /// A group, to receive from or to send to, with options of its own.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let cluster = format!("doc-group-{}", std::process::id());
+    /// # let builder = qsm::Node::builder().cluster(cluster).interface("lo");
+    /// # let node = builder.embedded_service(qsm::Embedded::Always).start()?;
+    /// let orders = node.group("orders");
+    /// let subscription = orders.clone().capacity_bytes(1 << 20).subscribe()?;
+    /// orders.publisher()?.send(b"100 at 1.0842")?;
+    /// assert!(subscription.recv()?.into_message().is_some());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn group(&self, name: impl AsRef<str>) -> Group {
         Group::new(&self.back, name.as_ref())
     }
 
     /// Several groups, to be entered in one request however many they are. A subscription to them
     /// has one queue.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let cluster = format!("doc-groups-{}", std::process::id());
+    /// # let builder = qsm::Node::builder().cluster(cluster).interface("lo");
+    /// # let node = builder.embedded_service(qsm::Embedded::Always).start()?;
+    /// let prices = node.groups(["prices/eur", "prices/usd"]);
+    /// let subscription = prices.subscribe()?;
+    /// for publisher in prices.publishers()? {
+    ///     publisher.send(b"1.0842")?;
+    ///     let price = subscription.recv()?.into_message().expect("nothing is missing");
+    ///     assert_eq!(price.group(), publisher.group());
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn groups<I>(&self, names: I) -> Groups
     where
         I: IntoIterator<Item: AsRef<str>>,
@@ -117,6 +164,17 @@ impl Node {
     ///
     /// Returns when the membership service has confirmed: from then on, whatever a sender
     /// publishes that knows of this node is received.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let cluster = format!("doc-subscribe-{}", std::process::id());
+    /// # let builder = qsm::Node::builder().cluster(cluster).interface("lo");
+    /// # let node = builder.embedded_service(qsm::Embedded::Always).start()?;
+    /// let prices = node.subscribe(["prices/*", "news"])?;
+    /// assert!(prices.groups().eq(["prices/*", "news"]));
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     /// [`RequestError`]: a name is refused, no membership service answers in time, or the node
@@ -149,6 +207,17 @@ impl Node {
     /// Prepares to send to a group; the node need not be a member of it. Short for
     /// [`Group::publisher`].
     ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let cluster = format!("doc-publisher-{}", std::process::id());
+    /// # let builder = qsm::Node::builder().cluster(cluster).interface("lo");
+    /// # let node = builder.embedded_service(qsm::Embedded::Always).start()?;
+    /// let publisher = node.publisher("news")?;
+    /// publisher.send(b"something new")?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Errors
     /// [`RequestError`]: the name is refused, no membership service answers in time, or the node
     /// has ended.
@@ -174,6 +243,20 @@ impl Node {
     /// Waits until everything accepted before this call is stable: every live member of its
     /// groups has it, and nobody needs to keep it. A group without members has nobody to wait for.
     ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let cluster = format!("doc-flush-{}", std::process::id());
+    /// # let builder = qsm::Node::builder().cluster(cluster).interface("lo");
+    /// # let node = builder.embedded_service(qsm::Embedded::Always).start()?;
+    /// use std::time::Duration;
+    ///
+    /// node.publisher("news")?.send(b"something new")?;
+    /// node.flush(Duration::from_secs(5))?;
+    /// // Now every receiver of the group has it.
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Errors
     /// [`RequestError`]: timeout (what was accepted is still being delivered), the node has ended,
     /// or [`RequestError::Unconfirmed`]: the node was excluded since the last flush, and these
@@ -186,6 +269,22 @@ impl Node {
     }
 
     /// A reader of all events from now on.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let cluster = format!("doc-events-{}", std::process::id());
+    /// # let builder = qsm::Node::builder().cluster(cluster).interface("lo");
+    /// # let node = builder.embedded_service(qsm::Embedded::Always).start()?;
+    /// use std::time::Duration;
+    /// use qsm::Event;
+    ///
+    /// let mut events = node.events();
+    /// node.subscribe(["news"])?;
+    /// node.shutdown(Duration::from_secs(5))?;
+    /// assert!(events.any(|event| matches!(event, Event::Closed { .. })));
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub fn events(&self) -> Events {
         match &self.back {
@@ -240,6 +339,18 @@ impl Node {
 
     /// All groups of the cluster.
     ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let cluster = format!("doc-list-{}", std::process::id());
+    /// # let builder = qsm::Node::builder().cluster(cluster).interface("lo");
+    /// # let node = builder.embedded_service(qsm::Embedded::Always).start()?;
+    /// let publisher = node.publisher("news")?;
+    /// let groups = node.list_groups()?;
+    /// assert!(groups.iter().any(|group| group.name == "news" && group.publishers == 1));
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Errors
     /// As [`Node::list_nodes`].
     pub fn list_groups(&self) -> Result<Vec<GroupRow>, RequestError> {
@@ -272,6 +383,24 @@ impl Node {
     /// Ends the node: accepts nothing more, waits until everything accepted is stable, says
     /// goodbye to the cluster, and stops the core thread and the embedded service, if any. Attached,
     /// it waits until everything that this process has sent is stable, and detaches.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let cluster = format!("doc-shutdown-{}", std::process::id());
+    /// # let builder = qsm::Node::builder().cluster(cluster).interface("lo");
+    /// # let node = builder.embedded_service(qsm::Embedded::Always).start()?;
+    /// use std::time::Duration;
+    /// use qsm::RequestError;
+    ///
+    /// match node.shutdown(Duration::from_secs(5)) {
+    ///     Ok(()) => println!("every receiver has everything"),
+    ///     // The text says how much is outstanding, and in which groups.
+    ///     Err(error @ RequestError::Timeout { .. }) => eprintln!("{}: {error}", error.code()),
+    ///     Err(error) => return Err(error.into()),
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     /// [`RequestError::Timeout`]: the node has ended, but some receivers may lack messages, or

@@ -25,8 +25,27 @@ use crate::handoff::received::Received;
 /// threads at once; each message, and each notice, goes to one of them.
 ///
 /// Three ways to read: [`recv`](Subscription::recv) and its like for those who handle losses,
-/// [`messages`](Subscription::messages) for those to whom a loss is an error, and [`Stream`] for
-/// tasks.
+/// [`messages`](Subscription::messages) for those to whom a loss is an error, and
+/// [`recv_async`](Subscription::recv_async) or [`Stream`] for tasks.
+///
+/// ```
+/// use qsm::{Node, Received};
+///
+/// let node = Node::builder()
+/// #   .cluster(format!("doc-subscription-{}", std::process::id()))
+/// #   .embedded_service(qsm::Embedded::Always)
+///     .interface("lo")
+///     .start()?;
+/// let news = node.subscribe(["news"])?;
+/// # node.publisher("news")?.send(b"something new")?;
+/// match news.recv()? {
+///     Received::Message(message) => println!("{:?}", message.bytes()),
+///     Received::Lost(lost) => println!("never to come: {lost}"),
+///     Received::Dropped(dropped) => println!("read too slowly for {}", dropped.messages),
+///     other => println!("{other}"),
+/// }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug)]
 pub struct Subscription {
     pub(crate) back: SubscriptionBack,
@@ -64,6 +83,23 @@ impl Drop for QueuedSubscription {
 impl Subscription {
     /// Waits for what comes next: a message, or what is missing before it.
     ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let cluster = format!("doc-s-recv-{}", std::process::id());
+    /// # let builder = qsm::Node::builder().cluster(cluster).interface("lo");
+    /// # let node = builder.embedded_service(qsm::Embedded::Always).start()?;
+    /// use std::time::Duration;
+    /// use qsm::{CloseReason, RecvError};
+    ///
+    /// let news = node.subscribe(["news"])?;
+    /// node.publisher("news")?.send(b"something new")?;
+    /// assert!(news.recv()?.into_message().is_some());
+    /// node.shutdown(Duration::from_secs(5))?;
+    /// assert_eq!(news.recv(), Err(RecvError::Closed(CloseReason::ShutDown)));
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Errors
     /// [`RecvError`], after everything queued was taken, when no more will come.
     pub fn recv(&self) -> Result<Received, RecvError> {
@@ -76,6 +112,19 @@ impl Subscription {
     }
 
     /// As [`Subscription::recv`], at most this long; `None` when nothing came.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let cluster = format!("doc-s-timeout-{}", std::process::id());
+    /// # let builder = qsm::Node::builder().cluster(cluster).interface("lo");
+    /// # let node = builder.embedded_service(qsm::Embedded::Always).start()?;
+    /// use std::time::Duration;
+    ///
+    /// let news = node.subscribe(["news"])?;
+    /// assert_eq!(news.recv_timeout(Duration::from_millis(1))?, None);
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     /// As [`Subscription::recv`].
@@ -97,6 +146,18 @@ impl Subscription {
     /// As [`Subscription::recv`], for tasks: yields to others while nothing is there. Any executor
     /// will do. A future dropped before its end has taken nothing.
     ///
+    /// ```no_run
+    /// # fn main() {
+    /// # async fn run(news: qsm::Subscription) -> Result<(), qsm::RecvError> {
+    /// while let Some(message) = news.recv_async().await?.into_message() {
+    ///     println!("{:?}", message.bytes());
+    /// }
+    /// println!("something is missing here");
+    /// # Ok(())
+    /// # }
+    /// # }
+    /// ```
+    ///
     /// # Errors
     /// As [`Subscription::recv`].
     pub async fn recv_async(&self) -> Result<Received, RecvError> {
@@ -105,10 +166,14 @@ impl Subscription {
 
     /// Waits for messages, for those to whom anything missing is an error:
     ///
-    /// ```no_run
+    /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let node = qsm::Node::builder().start()?;
+    /// # let cluster = format!("doc-messages-{}", std::process::id());
+    /// # let builder = qsm::Node::builder().cluster(cluster).interface("lo");
+    /// # let node = builder.embedded_service(qsm::Embedded::Always).start()?;
     /// # let subscription = node.subscribe(["prices/eur"])?;
+    /// # node.publisher("prices/eur")?.send(b"1.0842")?;
+    /// # node.shutdown(std::time::Duration::from_secs(5))?;
     /// for message in subscription.messages() {
     ///     println!("{:?}", message?.bytes());
     /// }
@@ -141,6 +206,18 @@ impl Subscription {
     }
 
     /// The groups that patterns have found so far; `None` if all groups were named.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let cluster = format!("doc-s-followed-{}", std::process::id());
+    /// # let builder = qsm::Node::builder().cluster(cluster).interface("lo");
+    /// # let node = builder.embedded_service(qsm::Embedded::Always).start()?;
+    /// let prices = node.subscribe(["prices/*"])?;
+    /// let followed = prices.followed().expect("there is a pattern");
+    /// assert_eq!((followed.groups, followed.left_out), (0, 0));
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub fn followed(&self) -> Option<Followed> {
         match &self.back {
