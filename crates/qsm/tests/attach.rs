@@ -280,6 +280,9 @@ fn a_slow_reader_can_be_disconnected_instead() {
     let oldest = GroupOptions::default().overflow(Overflow::DropOldest);
     let refused = client.group("y").options(oldest).subscribe().unwrap_err();
     assert!(refused.to_string().contains("DropNewest"), "{refused}");
+    // Upcalls have a ring with the same options.
+    let upcalls = client.group("y").options(oldest).subscribe_with(|_| ());
+    assert_eq!(upcalls.map(drop), Err(refused));
 }
 
 #[test]

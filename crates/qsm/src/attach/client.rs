@@ -22,7 +22,6 @@ use crate::error::{CloseReason, RecvError, RequestError};
 use crate::handle::events::Events;
 use crate::handoff::command::{FLUSHING, Rows};
 use crate::handoff::message::Overflow;
-use crate::handoff::received::Delivery;
 use crate::handoff::sleepers::Sleepers;
 
 /// How long entering groups may take: longer than the engine's own limit, which it answers with.
@@ -63,16 +62,6 @@ impl Attached {
 
     pub(crate) fn id(&self) -> NodeId {
         self.link().node
-    }
-
-    pub(crate) fn subscribe_with(
-        &self,
-        names: Vec<Arc<str>>,
-        upcall: impl FnMut(Delivery<'_>) + Send + 'static,
-    ) -> Result<AttachedUpcalls, RequestError> {
-        let client = self.client();
-        let subscription = client.subscribe(names, None, Overflow::default())?;
-        AttachedUpcalls::start(subscription, upcall)
     }
 
     /// Publishers come in the order of the names.

@@ -46,6 +46,11 @@ impl Funnel {
         drop(self.end.set(why));
     }
 
+    /// Ends the queue at once, because a ring cannot be read any more.
+    pub(super) fn close(&self, why: RecvError) {
+        self.inbox.close(why);
+    }
+
     /// The reader is gone, or was disconnected.
     pub(crate) fn is_over(&self) -> bool {
         self.inbox.is_over()

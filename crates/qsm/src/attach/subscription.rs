@@ -302,7 +302,7 @@ pub(crate) struct AttachedUpcalls {
 
 impl AttachedUpcalls {
     /// Runs until this is dropped, or no more messages will come.
-    pub(super) fn start(
+    pub(crate) fn start(
         subscription: AttachedSubscription,
         mut upcall: impl FnMut(Delivery<'_>) + Send + 'static,
     ) -> Result<Self, RequestError> {
@@ -324,7 +324,10 @@ impl AttachedUpcalls {
             loop {
                 match subscription.wait(None) {
                     Ok(received) => received.into_iter().for_each(|next| funnel.put(next)),
-                    Err(end) => return funnel.tell_end(end),
+                    Err(end) if subscription.link.closed().is_some() => {
+                        return funnel.tell_end(end);
+                    }
+                    Err(end) => return funnel.close(end),
                 }
             }
         })?;

@@ -1,7 +1,9 @@
 use core::fmt;
 use std::sync::Arc;
 
+use crate::attach::client::Attached;
 use crate::attach::funnel::Funnel;
+use crate::attach::subscription::{AttachedSubscription, AttachedUpcalls};
 use crate::error::RequestError;
 use crate::handle::back::NodeBack;
 use crate::handle::feed::FeedHandle;
@@ -151,8 +153,9 @@ impl Group {
     /// acknowledges. It must not panic; if it does, the node ends with
     /// [`CloseReason::Panicked`](crate::CloseReason::Panicked).
     ///
-    /// Attached, it runs on a thread for this subscription, and may take its time: the queue fills
-    /// up meanwhile, and nothing else waits.
+    /// Attached, it runs on a thread for this subscription, and may take its time: the queue, which
+    /// the options are for, fills up meanwhile, and nothing else waits. Otherwise there is none, and
+    /// options have no effect.
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -312,8 +315,7 @@ impl Groups {
                 SubscriptionBack::Queue(node.subscribe(names, capacity, overflow)?)
             }
             NodeBack::Attached(engine) => {
-                let (bytes, overflow) = self.options.ring();
-                SubscriptionBack::Ring(engine.client().subscribe(names, bytes, overflow)?)
+                SubscriptionBack::Ring(self.subscribe_ring(engine, names)?)
             }
         };
         Ok(Subscription { back, ended: false })
@@ -331,7 +333,10 @@ impl Groups {
         let names = self.plain("upcalls")?.to_vec();
         Ok(match &self.node {
             NodeBack::Own(node) => Upcalls::own(node.subscribe_with(names, upcall)?),
-            NodeBack::Attached(engine) => Upcalls::attached(engine.subscribe_with(names, upcall)?),
+            NodeBack::Attached(engine) => {
+                let ring = self.subscribe_ring(engine, names)?;
+                Upcalls::attached(AttachedUpcalls::start(ring, upcall)?)
+            }
         })
     }
 
@@ -370,7 +375,10 @@ impl Groups {
         let names = self.plain("upcalls")?.to_vec();
         Ok(match &self.node {
             NodeBack::Own(node) => Upcalls::own(node.subscribe_per_core(names, make)?),
-            NodeBack::Attached(engine) => Upcalls::attached(engine.subscribe_with(names, make(0))?),
+            NodeBack::Attached(engine) => {
+                let ring = self.subscribe_ring(engine, names)?;
+                Upcalls::attached(AttachedUpcalls::start(ring, make(0))?)
+            }
         })
     }
 
@@ -390,6 +398,15 @@ impl Groups {
                 made.into_iter().map(Publisher::attached).collect()
             }
         })
+    }
+
+    fn subscribe_ring(
+        &self,
+        engine: &Attached,
+        names: Vec<Arc<str>>,
+    ) -> Result<AttachedSubscription, RequestError> {
+        let (bytes, overflow) = self.options.ring();
+        engine.client().subscribe(names, bytes, overflow)
     }
 
     /// The names, for what patterns cannot be used for.
