@@ -22,6 +22,15 @@ fn expect(subscription: &Subscription, group: &str, bytes: &[u8]) {
     assert_eq!((message.group(), message.bytes()), (group, bytes));
 }
 
+/// Waits until so many groups have been entered and left out.
+fn wait_followed(subscription: &Subscription, groups: usize, left_out: usize) {
+    let followed = || subscription.followed().unwrap();
+    while (followed().groups, followed().left_out) != (groups, left_out) {
+        let received = subscription.recv_timeout(Duration::from_millis(10));
+        assert_eq!(received, Ok(None));
+    }
+}
+
 /// Groups that are there, that come later, that are named, and that are not meant.
 fn exercise(receiver: &Node, sender: &Node) {
     let other = sender.publisher("price").unwrap();
@@ -38,8 +47,7 @@ fn exercise(receiver: &Node, sender: &Node) {
         expect(&subscription, name, b"3");
     }
     assert_eq!(other.members().unwrap(), 0);
-    let followed = subscription.followed().unwrap();
-    assert_eq!((followed.groups, followed.left_out), (4, 0));
+    wait_followed(&subscription, 4, 0);
     // All groups, while others of the node receive some of them.
     let all = receiver.subscribe(["*"]).unwrap();
     send(&other, b"4");
@@ -71,21 +79,12 @@ fn an_attached_node_follows_a_pattern() {
     exercise(&place.attach(), &site.node("sender"));
 }
 
-/// Waits until the subscription has left out so many groups.
-fn wait_left_out(subscription: &Subscription, groups: usize) {
-    while subscription.followed().unwrap().left_out != groups {
-        let received = subscription.recv_timeout(Duration::from_millis(10));
-        assert_eq!(received, Ok(None));
-    }
-}
-
 fn exceed(receiver: &Node, sender: &Node) {
     let _publishers = sender.groups(["a/1", "a/2"]).publishers().unwrap();
     let options = GroupOptions::default().groups_max(2);
     let subscription = receiver.group("a/*").options(options).subscribe().unwrap();
     let third = sender.publisher("a/3").unwrap();
-    wait_left_out(&subscription, 1);
-    assert_eq!(subscription.followed().unwrap().groups, 2);
+    wait_followed(&subscription, 2, 1);
     assert_eq!(third.members().unwrap(), 0);
     let refused = receiver.group("a/*").options(options).subscribe();
     let text = refused.unwrap_err().to_string();
@@ -106,6 +105,21 @@ fn no_more_groups_are_followed_than_allowed() {
 }
 
 #[test]
+fn of_groups_that_are_refused_together_those_are_entered_that_have_room() {
+    let (site, place) = (Site::new(), Place::new());
+    let (engine, sender) = (site.first("engine"), site.node("sender"));
+    let _share = engine.share_with(place.options().groups_max(3)).unwrap();
+    let client = place.attach();
+    let subscription = client.subscribe(["c/*"]).unwrap();
+    let names = ["c/1", "c/2", "c/3", "c/4", "c/5"];
+    let publishers = sender.groups(names).publishers().unwrap();
+    wait_followed(&subscription, 3, 2);
+    send(&publishers[2], b"room");
+    expect(&subscription, "c/3", b"room");
+    assert_eq!(publishers[3].members().unwrap(), 0);
+}
+
+#[test]
 fn an_engine_that_refuses_a_ring_leaves_the_groups_out() {
     let (site, place) = (Site::new(), Place::new());
     let (engine, sender) = (site.first("engine"), site.node("sender"));
@@ -118,7 +132,7 @@ fn an_engine_that_refuses_a_ring_leaves_the_groups_out() {
     let first = sender.publisher("b/1").unwrap();
     let subscription = client.subscribe(["b/*"]).unwrap();
     let second = sender.publisher("b/2").unwrap();
-    wait_left_out(&subscription, 1);
+    wait_followed(&subscription, 1, 1);
     assert_eq!(second.members().unwrap(), 0);
     send(&first, b"still");
     expect(&subscription, "b/1", b"still");

@@ -175,6 +175,7 @@ impl Follower {
             patterns,
             source,
             groups_max,
+            batch_max: usize::MAX,
             progress,
         };
         search.enter_first()?;
@@ -234,6 +235,8 @@ struct GroupSearch {
     /// Plain names, and groups entered.
     known: BTreeSet<Arc<str>>,
     groups_max: usize,
+    /// Groups to enter in one request: fewer after a refusal, in case some have room.
+    batch_max: usize,
     progress: Arc<Progress>,
 }
 
@@ -246,7 +249,8 @@ impl GroupSearch {
         let existing = rows.iter().map(|row| row.name.as_str());
         let mut fresh = self.patterns.fresh(existing, &self.known);
         let found = self.progress.groups.load(Ordering::Relaxed);
-        let left_out = fresh.split_off(fresh.len().min(self.groups_max - found));
+        let room = (self.groups_max - found).min(self.batch_max);
+        let left_out = fresh.split_off(fresh.len().min(room));
         Ok((fresh, left_out.len()))
     }
 
@@ -271,10 +275,14 @@ impl GroupSearch {
         if found.is_empty() {
             return Ok(false);
         }
-        let entered = self.source.enter(found.clone()).inspect_err(|_| {
+        let entered = self.source.enter(found.clone()).inspect_err(|error| {
             let left_out = left_out + found.len();
             self.progress.left_out.store(left_out, Ordering::Relaxed);
+            if matches!(error, RequestError::Refused { .. }) {
+                self.batch_max = (found.len() / 2).max(1);
+            }
         })?;
+        self.batch_max = self.batch_max.saturating_mul(2);
         self.progress.keep(entered, found.len());
         self.known.extend(found);
         Ok(true)

@@ -160,7 +160,7 @@ impl Node {
     }
 
     /// Receives the messages of these groups, with default options: short for
-    /// [`Groups::subscribe`].
+    /// [`Groups::subscribe`]. `"prices/*"` and `"*"` are [patterns](Group#patterns).
     ///
     /// Returns when the membership service has confirmed: from then on, whatever a sender
     /// publishes that knows of this node is received.
