@@ -113,7 +113,7 @@ pub(crate) fn run(args: &ReceiveArgs) -> Result<(), Failure> {
     let mut groups = names::groups(args.groups as usize);
     groups.push(names::END.to_owned());
     let mut left = 0;
-    let upcalls = node.subscribe_per_core(&groups, |core| {
+    let upcalls = node.groups(&groups).subscribe_per_core(|core| {
         left += 1;
         let mut upcall = Upcall {
             core,

@@ -47,7 +47,7 @@ impl Flow {
         let (quota, target) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
         let (told, reached) = channel();
         let (mut received, last) = (0, Arc::clone(&target));
-        let upcalls = receiver.subscribe_with([publisher.group()], move |_| {
+        let upcalls = receiver.group(publisher.group()).subscribe_with(move |_| {
             received += 1;
             if received == last.load(Ordering::SeqCst) {
                 told.send(()).unwrap();

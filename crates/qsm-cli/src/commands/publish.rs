@@ -18,8 +18,8 @@ use qsm_console::progress::Progress;
 use qsm_console::stop::Stop;
 
 use crate::frames::{Framing, Reader};
+use crate::group_name::check_name;
 use crate::node;
-use crate::pattern::check_name;
 
 /// Messages, and bytes, handed from the reading thread at once.
 const BATCH_MESSAGES: usize = 256;
@@ -87,7 +87,7 @@ pub(crate) fn run(args: &PubArgs) -> Result<(), Failure> {
     let stop = Stop::on_signals()?;
     let node = node::start(&args.node, &args.attach)?;
     let mut notices = Notices::new(node.events(), args.node.network.verbose);
-    let publishers = node.publishers(&args.groups)?;
+    let publishers = node.groups(&args.groups).publishers()?;
     wait_for_members(args, &publishers, &stop)?;
     let batches = read_in_background(Reader::new(BufReader::new(input), framing))?;
     let mut work = Work::new(args, &publishers);

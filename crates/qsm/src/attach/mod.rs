@@ -50,6 +50,7 @@
 mod bell;
 pub(crate) mod client;
 pub(crate) mod error;
+pub(crate) mod funnel;
 mod line;
 mod link;
 mod options;

@@ -20,8 +20,9 @@ use super::session::Session;
 use super::tally::{ClientRow, Count, ShareStats};
 use crate::error::{CloseReason, RecvError};
 use crate::event::Event;
+use crate::handle::back::NodeBack;
 use crate::handle::events::Events;
-use crate::handle::node::{Node, NodeBack};
+use crate::handle::node::Node;
 use crate::handle::own::OwnNode;
 use crate::handoff::inbox::Inbox;
 
