@@ -2,15 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use qsm_metrics::{Kind, Metrics, Path, prometheus};
+use qsm_metrics::{Kind, Metrics, prometheus};
 
 /// Prometheus names of a struct's metrics, each with its help text.
 fn names<M: Metrics + Default>() -> Vec<(String, &'static str, Kind)> {
     let metrics = M::default();
-    let mut rows = Vec::new();
-    metrics.append(Path::default(), &mut rows);
-    let names = rows.iter().map(|row| {
-        let name = prometheus::name(M::GROUP, row);
+    let names = qsm_metrics::rows(&metrics).into_iter().map(|row| {
+        let name = prometheus::name(metrics.group(), &row);
         (name, row.metric.help, row.metric.kind)
     });
     names.collect()
