@@ -258,7 +258,7 @@ fn a_slow_reader_is_told_how_much_it_missed_and_goes_on() {
     assert_eq!((counted.stats.delivered, counted.stats.dropped), (3, 17));
     assert_eq!(engine.stats().unwrap().runtime.slow_consumer_drops, 17);
     let rows = engine.stats().unwrap().subscriptions;
-    assert_eq!((rows[0].dropped, rows[0].upcall), (17, false));
+    assert_eq!((rows[0].stats.dropped, rows[0].upcall), (17, false));
     engine
         .publisher("x")
         .unwrap()
