@@ -1,42 +1,171 @@
 //! Metrics: names mean one thing in the whole product, and values say what has happened.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::time::Duration;
+use std::{env, fs};
 
 use common::{PATIENCE, Place, Site, expect_numbers, next, pattern};
 use exposition::Family;
 use qsm::attach::{ClientStats, ShareStats};
 use qsm::metrics::prometheus::{self, Page};
-use qsm::metrics::{Kind, Metrics};
+use qsm::metrics::{Kind, Metrics, Row};
 use qsm::{Node, Snapshot, Subscription};
 
 mod common;
 #[path = "../../qsm-metrics/tests/exposition/mod.rs"]
 mod exposition;
 
-/// Every struct that a user can read.
-fn all() -> Vec<(&'static str, Box<dyn Metrics>)> {
+/// Metrics that a user can read.
+struct Part {
+    from: &'static str,
+    title: &'static str,
+    read: &'static str,
+    metrics: Box<dyn Metrics>,
+}
+
+impl Part {
+    fn new(
+        from: &'static str,
+        title: &'static str,
+        read: &'static str,
+        metrics: impl Metrics + 'static,
+    ) -> Self {
+        Self {
+            from,
+            title,
+            read,
+            metrics: Box::new(metrics),
+        }
+    }
+
+    /// Its rows with their names in Prometheus.
+    fn rows(&self) -> Vec<(String, Row<'_>)> {
+        let group = self.metrics.group();
+        let rows = qsm::metrics::rows(&*self.metrics).into_iter();
+        rows.map(|row| (prometheus::name(group, &row), row))
+            .collect()
+    }
+}
+
+/// All of them, those of a crate together.
+fn all() -> Vec<Part> {
+    let (proto, net, gms, qsm) = ("qsm-proto", "qsm-net", "qsm-gms", "qsm");
     vec![
-        ("qsm-proto", Box::new(qsm::Stats::default())),
-        ("qsm-proto", Box::new(qsm::Times::default())),
-        ("qsm", Box::new(qsm::RuntimeStats::default())),
-        ("qsm", Box::new(qsm::TimerStats::default())),
-        ("qsm", Box::new(qsm::Memory::default())),
-        ("qsm", Box::new(qsm::SubscriptionStats::default())),
-        ("qsm", Box::new(qsm::PublisherStats::default())),
-        ("qsm", Box::new(ShareStats::default())),
-        ("qsm", Box::new(ClientStats::default())),
-        ("qsm-net", Box::new(qsm::PortCounters::default())),
-        ("qsm-gms", Box::new(qsm::ServiceStats::default())),
+        Part::new(
+            proto,
+            "Protocol",
+            "`Snapshot::protocol`",
+            qsm::Stats::default(),
+        ),
+        Part::new(proto, "Times", "`Snapshot::times`", qsm::Times::default()),
+        Part::new(
+            net,
+            "Sockets",
+            "`Snapshot::port`, `ServiceSnapshot::port`; what of it went by a second network is \
+             `Snapshot::second_port`, in Prometheus `qsm_second_port_` and the same",
+            qsm::PortCounters::default(),
+        ),
+        Part::new(
+            gms,
+            "Membership service",
+            "`ServiceSnapshot::stats`",
+            qsm::ServiceStats::default(),
+        ),
+        Part::new(
+            qsm,
+            "Core threads",
+            "`Snapshot::runtime`",
+            qsm::RuntimeStats::default(),
+        ),
+        Part::new(
+            qsm,
+            "Timers",
+            "`Snapshot::timers`",
+            qsm::TimerStats::default(),
+        ),
+        Part::new(qsm, "Memory", "`Snapshot::memory`", qsm::Memory::default()),
+        Part::new(
+            qsm,
+            "Subscriptions",
+            "`stats` of each of `Snapshot::subscriptions`",
+            qsm::SubscriptionStats::default(),
+        ),
+        Part::new(
+            qsm,
+            "Publishers",
+            "`stats` of each of `Snapshot::publishers`",
+            qsm::PublisherStats::default(),
+        ),
+        Part::new(
+            qsm,
+            "Shared engines",
+            "`Share::stats`",
+            ShareStats::default(),
+        ),
+        Part::new(
+            qsm,
+            "Attached processes",
+            "`stats` of each of `Share::clients`, and of `Node::attachment`",
+            ClientStats::default(),
+        ),
     ]
+}
+
+/// The part of the manual that follows from the declarations.
+fn tables() -> String {
+    let mut text = String::new();
+    let mut from = "";
+    for part in all() {
+        if part.from != from {
+            from = part.from;
+            text += &format!("\n## Metrics of `{from}`\n");
+        }
+        text += &format!("\n### {}\n\nRead as {}.\n\n", part.title, part.read);
+        text += "| name | in Prometheus | kind | unit | meaning |\n|---|---|---|---|---|\n";
+        for (name, row) in part.rows() {
+            let kind = format!("{:?}", row.metric.kind).to_lowercase();
+            let (unit, help) = (row.metric.unit.name(), row.metric.help);
+            text += &format!(
+                "| `{}` | `{name}` | {kind} | {unit} | {help} |\n",
+                row.name()
+            );
+        }
+    }
+    text
+}
+
+#[test]
+fn the_manual_lists_every_metric() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let path = root.join("docs/operate/metrics.md");
+    let page = fs::read_to_string(&path).unwrap();
+    let update = "UPDATE_METRICS=1 cargo test -p qsm --test metrics";
+    let mark = format!("<!-- From here on written by {update} -->\n");
+    let (head, listed) = page.split_once(&mark).expect("the page has its mark");
+    let tables = tables();
+    if env::var_os("UPDATE_METRICS").is_some() {
+        fs::write(&path, format!("{head}{mark}{tables}")).unwrap();
+    } else {
+        assert!(listed == tables, "the page is stale; run {update}");
+    }
+    // What its first part says of single metrics is of metrics that there are.
+    let rows: Vec<String> = all()
+        .iter()
+        .flat_map(|part| part.rows())
+        .map(|row| row.0)
+        .collect();
+    let words = head.split('`').filter(|word| word.starts_with("qsm_"));
+    for word in words {
+        assert!(rows.iter().any(|name| name == word), "no metric is {word}");
+    }
 }
 
 #[test]
 fn names_are_unique_and_say_what_they_count() {
     let mut seen = BTreeMap::new();
-    for (_, metrics) in all() {
-        for row in qsm::metrics::rows(&*metrics) {
-            let name = prometheus::name(metrics.group(), &row);
+    for part in all() {
+        for (name, row) in part.rows() {
             let (help, kind) = (row.metric.help, row.metric.kind);
             assert!(
                 help.ends_with('.'),
@@ -144,11 +273,10 @@ fn prometheus_reads_everything_of_a_snapshot() {
         "subscription",
         "publisher",
     ];
-    for (_, metrics) in all() {
-        for row in qsm::metrics::rows(&*metrics) {
-            let name = prometheus::name(metrics.group(), &row);
-            let there = families.contains_key(&name);
-            assert_eq!(there, counted.contains(&metrics.group()), "{name}");
+    for part in all() {
+        let of_a_node = counted.contains(&part.metrics.group());
+        for (name, _) in part.rows() {
+            assert_eq!(families.contains_key(&name), of_a_node, "{name}");
         }
     }
 }
