@@ -229,15 +229,25 @@ impl fmt::Display for Snapshot {
             None => writeln!(f, "membership service: none")?,
         }
         for (name, metrics) in self.metrics() {
-            let mut title = format!("{}:\n", name.replace('_', " "));
-            for row in qsm_metrics::rows(metrics)
-                .iter()
-                .filter(|row| !row.is_zero())
-            {
-                writeln!(f, "{title}{row}")?;
-                title.clear();
-            }
+            write_part(f, &name.replace('_', " "), metrics)?;
         }
         Ok(())
     }
+}
+
+/// Lines of the metrics that are not zero under a title, if there are any.
+pub(crate) fn write_part(
+    f: &mut fmt::Formatter<'_>,
+    title: &str,
+    metrics: &dyn Metrics,
+) -> fmt::Result {
+    let mut title = format!("{title}:\n");
+    for row in qsm_metrics::rows(metrics)
+        .iter()
+        .filter(|row| !row.is_zero())
+    {
+        writeln!(f, "{title}{row}")?;
+        title.clear();
+    }
+    Ok(())
 }

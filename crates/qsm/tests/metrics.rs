@@ -62,14 +62,15 @@ fn all() -> Vec<Part> {
         Part::new(
             net,
             "Sockets",
-            "`Snapshot::port`, `ServiceSnapshot::port`; what of it went by a second network is \
+            "`Snapshot::port`; what of it went by a second network is \
              `Snapshot::second_port`, in Prometheus `qsm_second_port_` and the same",
             qsm::PortCounters::default(),
         ),
         Part::new(
             gms,
             "Membership service",
-            "`ServiceSnapshot::stats`",
+            "`ServiceSnapshot::stats`; its sockets are `ServiceSnapshot::port`, in Prometheus \
+             `qsm_service_port_` and the same as those of a node",
             qsm::ServiceStats::default(),
         ),
         Part::new(
@@ -346,6 +347,24 @@ fn json_has_who_it_is_and_every_metric() {
         assert!(json.contains(&field), "{field}\n{json}");
     }
     assert!(!json.contains('\n'));
+}
+
+#[test]
+fn a_service_tells_what_it_has_done() {
+    let site = Site::new();
+    let service = site.service().start().unwrap();
+    let _node = common::admitted(site.builder("a").service(service.address()));
+    let snapshot = service.snapshot().unwrap();
+    let families = parsed(&snapshot.to_prometheus());
+    assert_eq!(families["qsm_service_admitted_total"].samples[0].value, "1");
+    let received = &families["qsm_service_port_unicast_datagrams_total"];
+    assert_ne!(received.samples[0].value, "0");
+    assert!(snapshot.to_json().contains(r#""admitted":1,"#));
+    let text = snapshot.to_string();
+    assert!(
+        text.contains("service:\n") && text.contains("admitted: Nodes"),
+        "{text}"
+    );
 }
 
 #[test]
