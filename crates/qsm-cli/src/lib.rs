@@ -19,6 +19,7 @@ mod node;
 mod pattern;
 mod record;
 mod spool;
+mod stats;
 mod store;
 
 use std::process::ExitCode;
