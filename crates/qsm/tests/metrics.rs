@@ -210,11 +210,11 @@ fn a_flushed_sender_has_nothing_pending_and_knows_how_long_it_took() {
     // One of the two leads the region; only it sees whole rounds.
     let nodes = [sender, b.stats().unwrap()];
     for node in &nodes {
-        assert_eq!(node.times.token_round.count(), node.protocol.rounds);
+        assert_eq!(node.times.token_round.count(), node.protocol.ring.rounds);
         assert!(node.timers.late_recent_max <= node.timers.late_max);
         assert!(node.runtime.uptime > Duration::ZERO);
     }
-    let leads = |node: &&Snapshot| node.protocol.rounds > 0 && node.timers.runs > 0;
+    let leads = |node: &&Snapshot| node.protocol.ring.rounds > 0 && node.timers.runs > 0;
     assert!(nodes.iter().any(|node| leads(&node)));
 }
 
