@@ -234,8 +234,8 @@ pub(crate) fn receive(options: &ReceiveOptions) -> Result<(), Failure> {
     say(&format!(
         "received {messages} {nanos} {cpu} {} {} {}",
         stats.protocol.gaps,
-        stats.repair.p50.as_micros(),
-        stats.repair.p99.as_micros(),
+        stats.times.repair.quantile(500).as_micros(),
+        stats.times.repair.quantile(990).as_micros(),
     ));
     drop(upcalls);
     hear()?;

@@ -247,7 +247,7 @@ impl Actor {
             self.checked.messages.load(Ordering::Acquire),
             snapshot.memory.send_bytes,
             snapshot.memory.receive_bytes,
-            snapshot.repair.p50.as_micros(),
+            snapshot.times.repair.quantile(500).as_micros(),
             snapshot.protocol.peers,
         );
         Ok(line)

@@ -18,6 +18,7 @@ mod group_name;
 mod node;
 mod record;
 mod spool;
+mod stats;
 mod store;
 
 use std::process::ExitCode;

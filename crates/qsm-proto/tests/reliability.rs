@@ -84,7 +84,7 @@ fn a_sender_counts_what_is_pending_and_times_it() {
         .values()
         .map(|node| node.times().token_round.count())
         .sum();
-    assert_eq!(rounds, cluster.total(|stats| stats.rounds));
+    assert_eq!(rounds, cluster.total(|stats| stats.ring.rounds));
     let hops = cluster.nodes.values();
     assert!(
         hops.filter(|node| node.times().token_hop.count() > 0)

@@ -180,35 +180,37 @@ impl HeapModel {
     }
 }
 
-/// What a host's processor has done since its start.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct CpuCounters {
-    /// Time busy, nanoseconds: everything, the three below included.
-    pub busy_ns: u64,
-    /// Time collecting.
-    pub collect_ns: u64,
-    /// Time moving bytes.
-    pub copy_ns: u64,
-    /// Time making messages.
-    pub publish_ns: u64,
-    /// Collections.
-    pub collections: u64,
-    /// Datagrams dropped at arrival: socket full, or the host was deaf.
-    pub dropped: u64,
-    /// Data packets among them.
-    pub data_dropped: u64,
-    /// Data packets among these that came while the host ran and could have taken them.
-    pub data_dropped_awake: u64,
-    /// Data packets that arrived, dropped ones included.
-    pub data_arrived: u64,
-    /// Timers run.
-    pub timers: u64,
-    /// By how much they were late, nanoseconds in all.
-    pub late_ns: u64,
-    /// The latest since the counters were last taken.
-    pub late_max_ns: u64,
-    /// Bytes that live on the heap, now.
-    pub live_bytes: u64,
+qsm_metrics::metrics! {
+    /// What a host's processor has done since its start.
+    #[derive(Copy)]
+    pub struct CpuCounters of "cpu" {
+        /// Time busy: everything, the three below included.
+        busy_ns: counter(nanoseconds),
+        /// Time collecting.
+        collect_ns: counter(nanoseconds),
+        /// Time moving bytes.
+        copy_ns: counter(nanoseconds),
+        /// Time making messages.
+        publish_ns: counter(nanoseconds),
+        /// Collections.
+        collections: counter(collections),
+        /// Datagrams dropped at arrival: socket full, or the host was deaf.
+        dropped: counter(datagrams),
+        /// Data packets among them.
+        data_dropped: counter(packets),
+        /// Data packets among these that came while the host ran and could have taken them.
+        data_dropped_awake: counter(packets),
+        /// Data packets that arrived, dropped ones included.
+        data_arrived: counter(packets),
+        /// Timers run.
+        timers: counter(timers),
+        /// By how much they were late, in all.
+        late_ns: counter(nanoseconds),
+        /// The latest since the counters were last taken.
+        late_max_ns: maximum(nanoseconds),
+        /// Bytes that live on the heap, now.
+        live_bytes: gauge(bytes),
+    }
 }
 
 /// What the thread does next.

@@ -70,6 +70,7 @@ mod report;
 mod runtime;
 mod shard;
 mod snapshot;
+mod stats;
 
 pub use code::ErrorCode;
 pub use error::{
@@ -95,7 +96,11 @@ pub use runtime::service::ServiceSnapshot;
 pub use runtime::settings::{Embedded, NAME_BYTES_MAX};
 pub use runtime::tap::{Direction, Tapped};
 pub use shard::CORES_MAX;
-pub use snapshot::{Memory, PublisherRow, RepairLatency, RuntimeStats, Snapshot, SubscriptionRow};
+pub use snapshot::{PublisherRow, Snapshot, SubscriptionRow};
+pub use stats::{Memory, PublisherStats, RuntimeStats, SubscriptionStats, TimerStats};
+
+/// Metrics in general: rows, JSON, and the text that Prometheus reads.
+pub use qsm_metrics as metrics;
 
 pub use qsm_gms::{DISCOVERY_V4, DISCOVERY_V6, ServiceEvent, ServiceStats};
 pub use qsm_net::{
@@ -104,6 +109,6 @@ pub use qsm_net::{
     ThreadError, ThreadReport, choose_interface, interfaces,
 };
 pub use qsm_proto::view::Layout;
-pub use qsm_proto::{ConfigError, Limits, Pace, Recovery, Stats, UnconfirmedCause};
+pub use qsm_proto::{ConfigError, Limits, Pace, Recovery, Stats, Times, UnconfirmedCause};
 pub use qsm_wire::membership::{GROUP_NAME_BYTES_MAX, GroupRow, Member, NodeRow, RegionRow};
 pub use qsm_wire::{ChannelId, GroupId, Incarnation, NodeId, Origin, RegionId, ViewNumber};

@@ -98,7 +98,7 @@ fn from_feed_to_upcall() {
         let publisher = a.publisher("x").unwrap();
         let flow = Flow::new((&publisher, &b), length);
         flow.run(MESSAGES);
-        let rounds = || b.stats().unwrap().protocol.rounds;
+        let rounds = || b.stats().unwrap().protocol.ring.rounds;
         let (rounds_before, before) = (rounds(), ALLOCATIONS.load(Ordering::SeqCst));
         flow.run(MESSAGES);
         let allocated = ALLOCATIONS.load(Ordering::SeqCst) - before;

@@ -91,13 +91,13 @@ fn messages_go_both_ways_whole_and_in_order() {
     let rows = clients.each_ref().map(counted);
     for row in rows {
         let counted = (
-            row.subscriptions,
-            row.publishers,
-            row.delivered,
-            row.published,
+            row.stats.subscriptions,
+            row.stats.publishers,
+            row.stats.delivered,
+            row.stats.published,
         );
         assert_eq!(counted, (1, 1, MESSAGES, MESSAGES / 2));
-        assert_eq!((row.pid, row.dropped), (std::process::id(), 0));
+        assert_eq!((row.pid, row.stats.dropped), (std::process::id(), 0));
     }
 }
 
@@ -182,8 +182,12 @@ fn a_packet_wakes_only_those_who_subscribe_to_its_group_and_each_once() {
     for (at, client) in clients.iter().enumerate() {
         let row = row(&share, client);
         let expected = if at < 3 { 20 } else { 0 };
-        assert_eq!(row.delivered, expected, "client {at}");
-        assert!(row.wakes <= expected, "client {at}: {} wakes", row.wakes);
+        assert_eq!(row.stats.delivered, expected, "client {at}");
+        assert!(
+            row.stats.wakes <= expected,
+            "client {at}: {} wakes",
+            row.stats.wakes
+        );
     }
     drop(clients);
     waiting
@@ -218,8 +222,8 @@ fn upcalls_run_in_the_attached_process_and_end_when_dropped() {
     // The thread has ended, and with it the closure.
     assert!(told.recv_timeout(PATIENCE).is_err());
     // One request after another: the answer to this one comes after the group was left.
-    assert_eq!(counted(&client).subscriptions, 0);
-    assert_eq!(row(&share, &client).subscriptions, 0);
+    assert_eq!(counted(&client).stats.subscriptions, 0);
+    assert_eq!(row(&share, &client).stats.subscriptions, 0);
 }
 
 /// Fills the ring of a subscription that nobody reads, of so many bytes.
@@ -252,10 +256,10 @@ fn a_slow_reader_is_told_how_much_it_missed_and_goes_on() {
         (17, 0)
     );
     let counted = row(&share, &client);
-    assert_eq!((counted.delivered, counted.dropped), (3, 17));
+    assert_eq!((counted.stats.delivered, counted.stats.dropped), (3, 17));
     assert_eq!(engine.stats().unwrap().runtime.slow_consumer_drops, 17);
     let rows = engine.stats().unwrap().subscriptions;
-    assert_eq!((rows[0].dropped, rows[0].upcall), (17, false));
+    assert_eq!((rows[0].stats.dropped, rows[0].upcall), (17, false));
     engine
         .publisher("x")
         .unwrap()
@@ -313,7 +317,7 @@ fn a_publisher_waits_while_receivers_are_slow_and_loses_nothing() {
     publisher.send(&pattern(2001, max)).unwrap();
     client.flush(PATIENCE).unwrap();
     common::expect_numbers(&subscription, [2001], |number| pattern(number, max));
-    assert_eq!(row(&share, &client).published, 2001);
+    assert_eq!(row(&share, &client).stats.published, 2001);
 }
 
 #[test]
@@ -370,7 +374,7 @@ fn publishers_can_be_given_up_and_made_again() {
         drop(publishers);
         client.flush(PATIENCE).unwrap();
     }
-    assert_eq!(row(&share, &client).publishers, 0);
+    assert_eq!(row(&share, &client).stats.publishers, 0);
     let _some = client.groups(&names).publishers().unwrap();
     let refused = client.subscribe(&names).unwrap_err();
     assert!(

@@ -104,5 +104,5 @@ fn the_last_clone_of_a_publisher_gives_up_the_role() {
     drop(publisher);
     clone.send(b"attached").unwrap();
     assert_eq!(next(&subscription).bytes(), b"attached");
-    assert_eq!(share.clients()[0].publishers, 1);
+    assert_eq!(share.clients()[0].stats.publishers, 1);
 }

@@ -267,7 +267,7 @@ fn a_slow_reader_loses_the_newest() {
     assert_eq!(subscription.try_recv(), Ok(None));
     let snapshot = node.stats().unwrap();
     assert_eq!(snapshot.runtime.slow_consumer_drops, 90);
-    assert_eq!(snapshot.subscriptions[0].dropped, 90);
+    assert_eq!(snapshot.subscriptions[0].stats.dropped, 90);
 }
 
 #[test]

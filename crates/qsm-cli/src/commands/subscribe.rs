@@ -10,7 +10,7 @@ use qsm_console::after_help;
 use qsm_console::failure::{Code, Failure};
 use qsm_console::figures;
 use qsm_console::notice::Notices;
-use qsm_console::options::{AttachOptions, NodeOptions, seconds, size};
+use qsm_console::options::{AttachOptions, NodeOptions, StatsOptions, seconds, size};
 use qsm_console::stop::Stop;
 
 use crate::group_hashes::GroupHashes;
@@ -18,6 +18,7 @@ use crate::group_name::check_name;
 use crate::node;
 use crate::record::{Format, Record};
 use crate::spool::Spool;
+use crate::stats;
 use crate::store::Store;
 
 /// How often signals and events are looked at while nothing comes.
@@ -84,6 +85,9 @@ pub(crate) struct SubArgs {
     /// Or none.
     #[command(flatten)]
     pub(crate) attach: AttachOptions,
+    /// What it says at the end.
+    #[command(flatten)]
+    pub(crate) stats: StatsOptions,
 }
 
 /// Runs the command.
@@ -118,8 +122,8 @@ pub(crate) fn run(args: &SubArgs) -> Result<(), Failure> {
             figures::count(unwritten)
         );
     }
-    if args.node.network.verbose {
-        node::report(&node);
+    if let Some(format) = args.stats.format(args.node.network.verbose) {
+        stats::of_node(&node, format);
     }
     // Everything received is written, or is not going to be.
     node::shut_down(&node, GOODBYE);

@@ -40,8 +40,9 @@ use crate::membership::Membership;
 use crate::node::NodeState;
 use crate::receive::{ReceiveStream, Store};
 use crate::repair::RequestBackoff;
-use crate::ring::{RegionRing, RingConfig, RingStats};
+use crate::ring::{RegionRing, RingConfig};
 use crate::send::{BlockPool, Past, SendConfig, SendStream, Train};
+use crate::stats::RingStats;
 use crate::view::RegionView;
 use crate::{Config, Instant, Path, Stats};
 
@@ -309,15 +310,7 @@ impl Region {
 
     /// Adds what its parts count themselves.
     pub(crate) fn add_counters(&self, stats: &mut Stats) {
-        let ring = self.ring.stats();
-        stats.tokens_received += ring.tokens_received;
-        stats.tokens_sent += ring.tokens_sent;
-        stats.tokens_repeated += ring.tokens_repeated;
-        stats.tokens_bypassed += ring.tokens_bypassed;
-        stats.rounds += ring.rounds;
-        stats.rounds_abandoned += ring.rounds_abandoned;
-        stats.summaries += ring.summaries;
-        stats.discard_stale += ring.stale;
+        stats.ring += self.ring.stats();
         if let Some(sender) = &self.sender {
             stats.data_sent += sender.counters().packets;
             stats.last_resort += sender.counters().last_resort;

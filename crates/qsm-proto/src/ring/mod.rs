@@ -67,6 +67,7 @@ use qsm_wire::{
     Ack, Header, HeaderTemplate, MemberIndex, Origin, SeqRange, Summary, TAG_BYTES, Token, TokenAck,
 };
 
+use crate::stats::RingStats;
 use crate::view::RegionView;
 use crate::{Config, Instant, Outbox, Times};
 use gathered::Gathered;
@@ -258,39 +259,6 @@ impl RingConfig {
 
     fn limit_bytes(&self) -> usize {
         self.datagram_bytes.saturating_sub(TAG_BYTES)
-    }
-}
-
-qsm_metrics::metrics! {
-    /// Counters of a ring since its start.
-    #[derive(Copy)]
-    pub struct RingStats of "ring" {
-        /// Tokens and calls received.
-        tokens_received: counter(tokens),
-        /// Tokens and calls sent, without repetitions.
-        tokens_sent: counter(tokens),
-        /// Tokens repeated because no receipt came.
-        tokens_repeated: counter(tokens),
-        /// Silent successors passed over.
-        tokens_bypassed: counter(nodes),
-        /// Rounds completed as region leader.
-        rounds: counter(rounds),
-        /// Completed rounds in which some member took no part.
-        rounds_incomplete: counter(rounds),
-        /// Rounds abandoned as region leader.
-        rounds_abandoned: counter(rounds),
-        /// Rings given up as their leader because the token did not return.
-        rings_lost: counter(rings),
-        /// Summaries sent or received.
-        summaries: counter(packets),
-        /// Tokens, receipts and summaries of other views, older rounds, or received before.
-        stale: counter(packets),
-        /// Packets of nodes that are not in the view or not in the ring.
-        strangers: counter(packets),
-        /// Smoothed time from sending a token to its receipt, nanoseconds.
-        hop_ns: maximum(nanoseconds),
-        /// Duration of the last round completed as region leader, nanoseconds.
-        round_ns: maximum(nanoseconds),
     }
 }
 

@@ -69,4 +69,4 @@ mod watch;
 pub use error::{AttachError, CutReason, ShareError, ShareEvent};
 pub use options::ShareOptions;
 pub use share::Share;
-pub use tally::{ClientRow, ShareStats};
+pub use tally::{ClientRow, ClientStats, ShareStats};

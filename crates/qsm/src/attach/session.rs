@@ -29,7 +29,7 @@ use super::requests::{PACKET_BYTES_MAX, REQUESTS_AT_ONCE, RETIRE, RING_BYTES_MIN
 use super::ring::{Reader, Writer, memory_words, readers_bell, writers_bell};
 use super::rows;
 use super::sink::RingSink;
-use super::tally::{ClientRow, Tally};
+use super::tally::{ClientRow, ClientStats, Tally};
 use crate::error::RequestError;
 use crate::handle::cores::Membership;
 use crate::handle::own::OwnNode;
@@ -141,14 +141,15 @@ impl Session {
 
     pub(super) fn row(&self) -> ClientRow {
         let table = self.table();
-        let row = ClientRow {
+        ClientRow {
             client: self.number,
             pid: self.peer.pid,
-            subscriptions: table.subscriptions.len() as u64,
-            publishers: table.publishers.len() as u64,
-            ..ClientRow::default()
-        };
-        row.count(&self.tally)
+            stats: ClientStats {
+                subscriptions: table.subscriptions.len() as u64,
+                publishers: table.publishers.len() as u64,
+                ..self.tally.read()
+            },
+        }
     }
 
     fn control(self: &Arc<Self>) {
