@@ -1,5 +1,5 @@
 use crate::receive::Run;
-use qsm_wire::membership::{GroupRow, NodeRow, RegionRow};
+use qsm_wire::membership::Answer;
 use qsm_wire::{GroupId, Incarnation, Origin, RegionId, ViewNumber};
 use std::collections::{BTreeSet, VecDeque};
 use std::net::SocketAddr;
@@ -93,18 +93,8 @@ pub enum Event {
     /// No membership service is configured and none was heard of: the runtime may start one and
     /// name it by [`crate::Endpoint::set_service`]. Said again every few seconds.
     ServiceMissing,
-    /// A request of this endpoint has been carried out.
-    Done {
-        /// Its number.
-        request: u32,
-    },
-    /// A request cannot be carried out.
-    Refused {
-        /// Its number.
-        request: u32,
-        /// Why, and what to do.
-        reason: String,
-    },
+    /// What became of a request of this endpoint.
+    Answer(Answer),
     /// A region of this node has a new view.
     RegionView {
         /// The region.
@@ -185,27 +175,6 @@ pub enum Event {
         address: SocketAddr,
         /// Where it is on a second network.
         second: SocketAddr,
-    },
-    /// The answer to a query.
-    Nodes {
-        /// The request.
-        request: u32,
-        /// The nodes.
-        rows: Vec<NodeRow>,
-    },
-    /// The answer to a query.
-    Groups {
-        /// The request.
-        request: u32,
-        /// The groups.
-        rows: Vec<GroupRow>,
-    },
-    /// The answer to a query.
-    Regions {
-        /// The request.
-        request: u32,
-        /// The regions.
-        rows: Vec<RegionRow>,
     },
 }
 

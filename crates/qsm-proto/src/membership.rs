@@ -32,7 +32,9 @@ use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use qsm_wire::membership::{FromService, Hello, MESSAGE_BYTES_MAX, QueryKind, Role, ToService};
+use qsm_wire::membership::{
+    Answer, FromService, Hello, MESSAGE_BYTES_MAX, QueryKind, Role, ToService,
+};
 use qsm_wire::{
     Body, GroupId, Header, HeaderTemplate, Incarnation, Kind, NodeId, Origin, Probe, RegionId,
     Reset, ViewNumber,
@@ -282,8 +284,8 @@ impl Membership {
         change
     }
 
-    /// Takes up a role in these groups. Returns the number that [`Change::Done`] or
-    /// [`Change::Refused`] will bear.
+    /// Takes up a role in these groups. Returns the number that [`Change::Answer`]
+    /// will bear.
     pub fn enter(
         &mut self,
         now: Instant,
@@ -293,7 +295,9 @@ impl Membership {
     ) -> u32 {
         let request = self.requests.number();
         if let Err(reason) = self.groups.want(role, &names, self.identity.groups_max) {
-            self.changes.push_back(Change::Refused { request, reason });
+            let result = Err(reason);
+            self.changes
+                .push_back(Change::Answer(Answer { request, result }));
             return request;
         }
         self.published |= role == Role::Publisher;
@@ -457,8 +461,10 @@ impl Membership {
 
     fn request(&mut self, number: u32, message: ToService) {
         if let Err(reason) = self.requests.push(number, message) {
-            let request = number;
-            self.changes.push_back(Change::Refused { request, reason });
+            self.changes.push_back(Change::Answer(Answer {
+                request: number,
+                result: Err(reason),
+            }));
         }
     }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use cluster::{Cluster, origin};
 use qsm_proto::{Config, Delivery, Endpoint, Event, Instant, PublishError, Seed};
-use qsm_wire::membership::{Member, Update};
+use qsm_wire::membership::{Member, Update, ViewStep};
 use qsm_wire::{
     ChannelId, GroupId, Header, Hop, NodeId, Origin, RegionId, StreamQuery, ViewNumber,
 };
@@ -110,14 +110,14 @@ fn a_message_that_never_fits_all_regions_is_too_large() {
             address: SocketAddr::from(([239, 0, 0, 77], 4483)),
             groups: vec![GroupId(0)],
         },
-        Update::View {
+        Update::View(ViewStep {
             region,
             view: ViewNumber(1),
             base: ViewNumber(0),
             removed: Vec::new(),
             leaving: Vec::new(),
             added: vec![other],
-        },
+        }),
     ]);
     cluster.run(Duration::from_millis(50));
     let now = cluster.now;

@@ -5,7 +5,7 @@ use core::time::Duration;
 use std::collections::{BTreeMap, BTreeSet};
 
 use qsm_proto::{Config, Event, Instant, PublishError, Random, Seed, mix};
-use qsm_wire::membership::Role;
+use qsm_wire::membership::{Answer, Role};
 use qsm_wire::{GroupId, NodeId, Origin, RegionId, ViewNumber};
 
 use crate::checkers::{Arrival, Checkers, memory, views};
@@ -498,13 +498,13 @@ impl World {
                 self.checkers.history.end(origin, now);
                 self.apps[host].origin = None;
             }
-            (Event::Done { request }, _) => {
+            (Event::Answer(Answer { request, result }), _) => {
+                if let Err(reason) = result {
+                    let message = format!("host {host}: request {request} refused: {reason}");
+                    return Err(Violation::new("requests", message));
+                }
                 self.answered(host, *request);
                 self.refresh(host);
-            }
-            (Event::Refused { request, reason }, _) => {
-                let message = format!("host {host}: request {request} refused: {reason}");
-                return Err(Violation::new("requests", message));
             }
             (Event::RegionView { region, view, .. }, Some(origin)) => {
                 self.refresh(host);

@@ -10,7 +10,7 @@ use qsm_proto::membership::{Change, Membership};
 use qsm_proto::view::RegionView;
 use qsm_proto::{Config, Instant, Outbox, Random, Seed, Transmit, mix};
 use qsm_testnet::{Arrival, Flight, NetworkOptions};
-use qsm_wire::membership::Role;
+use qsm_wire::membership::{Answer, AnswerRows, Role};
 use qsm_wire::{GroupId, Kind, NodeId, Origin, Packet, RegionId};
 
 const NETWORK: NetworkOptions = NetworkOptions {
@@ -319,7 +319,11 @@ impl Member {
     }
 
     pub(crate) fn done(&self, request: u32) -> bool {
-        self.changes.contains(&Change::Done { request })
+        let answer = Answer {
+            request,
+            result: Ok(AnswerRows::None),
+        };
+        self.changes.contains(&Change::Answer(answer))
     }
 
     fn take_changes(&mut self, now: Instant) {

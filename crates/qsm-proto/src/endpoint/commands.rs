@@ -1,7 +1,7 @@
 //! The application's commands: entering groups, publishing, closing.
 
 use qsm_wire::GroupId;
-use qsm_wire::membership::{QueryKind, Role};
+use qsm_wire::membership::{Answer, QueryKind, Role};
 
 use super::{Closing, Endpoint};
 use crate::publication::{Publication, PublicationLanes};
@@ -13,8 +13,8 @@ use crate::{Deliver, Event, Instant, PublishError};
 const CLOSE_PATIENCE: core::time::Duration = core::time::Duration::from_secs(10);
 
 impl Endpoint {
-    /// Takes up a role in these groups, all in one request. [`Event::Done`] or
-    /// [`Event::Refused`] will bear the returned number.
+    /// Takes up a role in these groups, all in one request. [`Event::Answer`] will
+    /// bear the returned number.
     pub fn enter(&mut self, now: Instant, role: Role, names: Vec<String>) -> u32 {
         let now = self.advance(now);
         let asked = (role == Role::Publisher).then(|| names.clone());
@@ -53,7 +53,7 @@ impl Endpoint {
         self.membership.query(now, kind, &mut self.node.outbox)
     }
 
-    /// A group's number, known from [`Event::Done`] on.
+    /// A group's number, known from [`Event::Answer`] on.
     #[must_use]
     pub fn group(&self, name: &str) -> Option<GroupId> {
         self.membership.group(name)
@@ -169,14 +169,18 @@ impl Endpoint {
         }
     }
 
-    pub(super) fn done(&mut self, request: u32) {
-        self.subscriptions.end_exit(request);
-        for name in self.publishing.remove(&request).into_iter().flatten() {
+    pub(super) fn answered(&mut self, answer: Answer) {
+        let (request, granted) = (answer.request, answer.result.is_ok());
+        if self.subscriptions.end_exit(request) && !granted {
+            self.subscribe();
+        }
+        let publishing = self.publishing.remove(&request).filter(|_| granted);
+        for name in publishing.into_iter().flatten() {
             let wanted = self.membership.wants(Role::Publisher, &name);
             if let Some(group) = self.membership.group(&name).filter(|_| wanted) {
                 self.routes.enter(group, true);
             }
         }
-        self.node.events.push(Event::Done { request });
+        self.node.events.push(Event::Answer(answer));
     }
 }

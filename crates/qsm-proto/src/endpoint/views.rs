@@ -75,22 +75,7 @@ impl Endpoint {
                     .enter(group, self.membership.holds(Role::Publisher, &name));
             }
             Change::Unnamed { group, .. } => self.routes.enter(group, false),
-            Change::Done { request } => self.done(request),
-            Change::Refused { request, reason } => {
-                if self.subscriptions.end_exit(request) {
-                    self.subscribe();
-                }
-                self.node.events.push(Event::Refused { request, reason });
-            }
-            Change::Nodes { request, rows } => {
-                self.node.events.push(Event::Nodes { request, rows });
-            }
-            Change::Groups { request, rows } => {
-                self.node.events.push(Event::Groups { request, rows });
-            }
-            Change::Regions { request, rows } => {
-                self.node.events.push(Event::Regions { request, rows });
-            }
+            Change::Answer(answer) => self.answered(answer),
             Change::ServiceLost => self.node.events.push(Event::ServiceLost),
             Change::Sources { region, senders } => {
                 if let Some(region) = self.regions.get_mut(region) {

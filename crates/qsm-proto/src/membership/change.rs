@@ -1,7 +1,7 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use qsm_wire::membership::{GroupRow, NodeRow, RegionRow, Sender};
+use qsm_wire::membership::{Answer, Sender};
 use qsm_wire::{ChannelId, GroupId, Origin, RegionId, ViewNumber};
 
 use crate::view::RegionView;
@@ -85,39 +85,8 @@ pub enum Change {
     },
     /// All of a batch has been said.
     BatchEnd,
-    /// The request is carried out; its effects came before.
-    Done {
-        /// Which.
-        request: u32,
-    },
-    /// The request cannot be carried out.
-    Refused {
-        /// Which.
-        request: u32,
-        /// Why, and what to do.
-        reason: String,
-    },
-    /// The answer to a query of nodes.
-    Nodes {
-        /// The request.
-        request: u32,
-        /// The nodes.
-        rows: Vec<NodeRow>,
-    },
-    /// The answer to a query of groups.
-    Groups {
-        /// The request.
-        request: u32,
-        /// The groups.
-        rows: Vec<GroupRow>,
-    },
-    /// The answer to a query of regions.
-    Regions {
-        /// The request.
-        request: u32,
-        /// The regions.
-        rows: Vec<RegionRow>,
-    },
+    /// What became of a request. Its effects came before.
+    Answer(Answer),
     /// The service does not answer; traffic goes on with the last views.
     ServiceLost,
     /// A service answers (for the first time, again, or another one).

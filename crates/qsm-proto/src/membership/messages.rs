@@ -1,9 +1,8 @@
 use core::time::Duration;
 
-use qsm_wire::membership::{FromService, ToService, Update};
+use qsm_wire::membership::{Answer, FromService, ToService, Update, ViewStep};
 use qsm_wire::{GroupId, Incarnation};
 
-use super::regions::Step;
 use super::{Change, Membership, REOPEN_MIN, requests};
 use crate::Instant;
 
@@ -21,17 +20,7 @@ impl Membership {
                 self.welcome(now, incarnation, term, heartbeat);
             }
             FromService::Batch { number, updates } => return self.take_batch(number, updates),
-            FromService::Done { request } => self.done(request),
-            FromService::Refused { request, reason } => self.refused(request, reason),
-            FromService::Nodes { request, rows } => {
-                self.answered(request, Change::Nodes { request, rows });
-            }
-            FromService::Groups { request, rows } => {
-                self.answered(request, Change::Groups { request, rows });
-            }
-            FromService::Regions { request, rows } => {
-                self.answered(request, Change::Regions { request, rows });
-            }
+            FromService::Answer(answer) => self.answered(answer),
             FromService::Redirect { address } => self.connect(now, address),
             _ => return false,
         }
@@ -102,24 +91,7 @@ impl Membership {
                     groups,
                 });
             }
-            Update::View {
-                region,
-                view,
-                base,
-                removed,
-                leaving,
-                added,
-            } => {
-                let step = Step {
-                    region,
-                    view,
-                    base,
-                    removed,
-                    leaving,
-                    added,
-                };
-                return self.take_view(step);
-            }
+            Update::View(step) => return self.take_view(step),
             Update::Closed { region } => {
                 self.drained.remove(&region);
                 if self.regions.remove(region) {
@@ -150,7 +122,7 @@ impl Membership {
         true
     }
 
-    fn take_view(&mut self, step: Step) -> bool {
+    fn take_view(&mut self, step: ViewStep) -> bool {
         let Some(view) = self.regions.step(step, self.identity.layout) else {
             return false;
         };
@@ -168,36 +140,22 @@ impl Membership {
         true
     }
 
-    fn answered(&mut self, request: u32, change: Change) {
-        if self.requests.take(request).is_some() {
-            self.changes.push_back(change);
-        }
-    }
-
-    fn done(&mut self, request: u32) {
-        let Some(message) = self.requests.take(request) else {
+    fn answered(&mut self, answer: Answer) {
+        let Some(message) = self.requests.take(answer.request) else {
             return;
         };
-        match message {
-            ToService::Enter { role, names, .. } => self.groups.entered(role, &names),
-            ToService::Exit { role, names, .. } => {
-                let gone = self.groups.exited(role, &names);
-                self.unnamed(gone);
+        let gone = match (message, &answer.result) {
+            (ToService::Enter { role, names, .. }, Ok(_)) => {
+                self.groups.entered(role, &names);
+                Vec::new()
             }
-            _ => {}
-        }
-        self.changes.push_back(Change::Done { request });
-    }
-
-    fn refused(&mut self, request: u32, reason: String) {
-        let Some(message) = self.requests.take(request) else {
-            return;
+            (ToService::Exit { role, names, .. }, Ok(_)) => self.groups.exited(role, &names),
+            (message, Err(_)) => requests::names(&message)
+                .map_or_else(Vec::new, |(role, names)| self.groups.refused(role, names)),
+            _ => Vec::new(),
         };
-        if let Some((role, names)) = requests::names(&message) {
-            let gone = self.groups.refused(role, names);
-            self.unnamed(gone);
-        }
-        self.changes.push_back(Change::Refused { request, reason });
+        self.unnamed(gone);
+        self.changes.push_back(Change::Answer(answer));
     }
 
     fn unnamed(&mut self, gone: Vec<(GroupId, String)>) {

@@ -9,7 +9,9 @@ use qsm_proto::session::{Letterhead, Session, frame_bytes};
 use qsm_proto::{
     Config, Delivery, Endpoint, Event, Instant, Outbox, PublishError, Random, Seed, nanoseconds,
 };
-use qsm_wire::membership::{FromService, Member, Role, ToService, Update};
+use qsm_wire::membership::{
+    Answer, AnswerRows, FromService, Member, Role, ToService, Update, ViewStep,
+};
 use qsm_wire::{
     Body, ChannelId, GroupId, Header, Hop, Incarnation, NodeId, Origin, Packet, RegionId,
     ViewNumber,
@@ -141,14 +143,14 @@ impl Cluster {
             joined: ViewNumber(1),
             left: None,
         });
-        let update = Update::View {
+        let update = Update::View(ViewStep {
             region: REGION,
             view: self.view,
             base: ViewNumber(0),
             removed: Vec::new(),
             leaving: Vec::new(),
             added: added.collect(),
-        };
+        });
         let groups = (0..self.groups).map(GroupId).collect();
         let region = Update::Region {
             region: REGION,
@@ -386,7 +388,10 @@ impl Cluster {
                     term: 1,
                     heartbeat_ms: 200,
                 },
-                ToService::Enter { request, .. } => FromService::Done { request },
+                ToService::Enter { request, .. } => FromService::Answer(Answer {
+                    request,
+                    result: Ok(AnswerRows::None),
+                }),
                 _ => continue,
             };
             self.tell(node, &answer);

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use qsm_net::IoReport;
 use qsm_wire::NodeId;
-use qsm_wire::membership::{GroupRow, NodeRow, QueryKind, RegionRow};
+use qsm_wire::membership::{AnswerRows, GroupRow, NodeRow, QueryKind, RegionRow};
 
 use crate::attach::client::Attached;
 use crate::attach::error::AttachError;
@@ -16,7 +16,6 @@ use crate::handle::events::Events;
 use crate::handle::own::OwnNode;
 use crate::handle::publisher::Publisher;
 use crate::handle::subscription::{SubscribeOptions, Subscription, SubscriptionBack, Upcalls};
-use crate::handoff::command::Rows;
 use crate::handoff::received::Delivery;
 use crate::report::CoreReport;
 use crate::runtime::core::{probe, start};
@@ -329,8 +328,8 @@ impl Node {
     /// [`RequestError`]: no membership service answers in time, or the node has ended.
     pub fn nodes(&self) -> Result<Vec<NodeRow>, RequestError> {
         match self.query(QueryKind::Nodes)? {
-            Rows::Nodes(rows) => Ok(rows),
-            Rows::Groups(_) | Rows::Regions(_) => Err(mixed_up()),
+            AnswerRows::Nodes(rows) => Ok(rows),
+            AnswerRows::None | AnswerRows::Groups(_) | AnswerRows::Regions(_) => Err(mixed_up()),
         }
     }
 
@@ -340,8 +339,8 @@ impl Node {
     /// As [`Node::nodes`].
     pub fn groups(&self) -> Result<Vec<GroupRow>, RequestError> {
         match self.query(QueryKind::Groups)? {
-            Rows::Groups(rows) => Ok(rows),
-            Rows::Nodes(_) | Rows::Regions(_) => Err(mixed_up()),
+            AnswerRows::Groups(rows) => Ok(rows),
+            AnswerRows::None | AnswerRows::Nodes(_) | AnswerRows::Regions(_) => Err(mixed_up()),
         }
     }
 
@@ -351,8 +350,8 @@ impl Node {
     /// As [`Node::nodes`].
     pub fn regions(&self) -> Result<Vec<RegionRow>, RequestError> {
         match self.query(QueryKind::Regions)? {
-            Rows::Regions(rows) => Ok(rows),
-            Rows::Nodes(_) | Rows::Groups(_) => Err(mixed_up()),
+            AnswerRows::Regions(rows) => Ok(rows),
+            AnswerRows::None | AnswerRows::Nodes(_) | AnswerRows::Groups(_) => Err(mixed_up()),
         }
     }
 
@@ -380,7 +379,7 @@ impl Node {
         }
     }
 
-    fn query(&self, kind: QueryKind) -> Result<Rows, RequestError> {
+    fn query(&self, kind: QueryKind) -> Result<AnswerRows, RequestError> {
         match &self.back {
             NodeBack::Own(node) => node.query(kind),
             NodeBack::Attached(engine) => engine.query(kind),

@@ -7,12 +7,12 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use qsm_wire::NodeId;
-use qsm_wire::membership::QueryKind;
+use qsm_wire::membership::{AnswerRows, QueryKind};
 
 use crate::error::{CloseReason, RecvError, RequestError};
 use crate::handle::events::Events;
 use crate::handle::own_publisher::OwnPublisher;
-use crate::handoff::command::{Command, FLUSHING, Rows, Subscribe};
+use crate::handoff::command::{Command, FLUSHING, Subscribe};
 use crate::handoff::mailbox::Mailbox;
 use crate::handoff::message::{Capacity, Overflow};
 use crate::handoff::received::{Delivery, Received};
@@ -317,7 +317,7 @@ impl OwnNode {
         Ok(membership)
     }
 
-    pub(crate) fn query(&self, kind: QueryKind) -> Result<Rows, RequestError> {
+    pub(crate) fn query(&self, kind: QueryKind) -> Result<AnswerRows, RequestError> {
         let doing = "asking the membership service; is one running and reachable?";
         let query = |reply, deadline| Command::Query {
             kind,
