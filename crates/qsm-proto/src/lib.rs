@@ -34,9 +34,11 @@
 #![forbid(unsafe_code)]
 
 pub mod channel;
+mod closing;
 mod config;
 mod endpoint;
 mod event;
+mod former;
 pub mod history;
 pub mod membership;
 mod node;
@@ -54,6 +56,7 @@ mod sources;
 pub mod stats;
 mod subscriptions;
 mod table;
+mod unconfirmed;
 pub mod view;
 
 pub use channel::{Destination, Path};

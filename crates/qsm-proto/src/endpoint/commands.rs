@@ -1,30 +1,23 @@
 //! The application's commands: entering groups, publishing, closing.
 
 use qsm_wire::GroupId;
-use qsm_wire::membership::{Answer, QueryKind, Role};
+use qsm_wire::membership::{QueryKind, Role};
 
-use super::{Closing, Endpoint};
+use super::Endpoint;
+use crate::closing::Closing;
 use crate::publication::{Publication, PublicationLanes};
 use crate::region::Region;
-use crate::send::SendConfig;
-use crate::{Deliver, Event, Instant, PublishError};
-
-/// How long a closing node waits for its messages to become stable.
-const CLOSE_PATIENCE: core::time::Duration = core::time::Duration::from_secs(10);
+use crate::{Deliver, Instant, PublishError};
 
 impl Endpoint {
-    /// Takes up a role in these groups, all in one request. [`Event::Answer`] will
-    /// bear the returned number.
+    /// Takes up a role in these groups, all in one request. [`Event::Answer`](crate::Event::Answer) will bear the
+    /// returned number.
     pub fn enter(&mut self, now: Instant, role: Role, names: Vec<String>) -> u32 {
         let now = self.advance(now);
-        let asked = (role == Role::Publisher).then(|| names.clone());
-        let request = self
+        let asked = self
             .membership
             .enter(now, role, names, &mut self.node.outbox);
-        if let Some(names) = asked {
-            self.publishing.insert(request, names);
-        }
-        request
+        asked.unwrap_or_else(|refusal| self.take_answer(refusal))
     }
 
     /// Gives up a role in these groups. From now on nothing of them is published or delivered.
@@ -36,24 +29,32 @@ impl Endpoint {
                 self.routes.enter(group, false);
             }
         }
-        let request = self
+        let asked = self
             .membership
             .exit(now, role, names, &mut self.node.outbox);
         if let Some(names) = given_up {
-            names.iter().for_each(|name| self.forget_former(name));
+            for name in &names {
+                let group = self.membership.group(name);
+                self.former.forget(&mut self.node.cursors, group, name);
+            }
+            let request = match &asked {
+                Ok(request) => *request,
+                Err(refusal) => refusal.request,
+            };
             self.subscriptions.begin_exit(request, names);
             self.subscribe();
         }
-        request
+        asked.unwrap_or_else(|refusal| self.take_answer(refusal))
     }
 
     /// Asks the membership service for a list; an event will bear the returned number.
     pub fn query(&mut self, now: Instant, kind: QueryKind) -> u32 {
         let now = self.advance(now);
-        self.membership.query(now, kind, &mut self.node.outbox)
+        let asked = self.membership.query(now, kind, &mut self.node.outbox);
+        asked.unwrap_or_else(|refusal| self.take_answer(refusal))
     }
 
-    /// A group's number, known from [`Event::Answer`] on.
+    /// A group's number, known from [`Event::Answer`](crate::Event::Answer) on.
     #[must_use]
     pub fn group(&self, name: &str) -> Option<GroupId> {
         self.membership.group(name)
@@ -62,12 +63,7 @@ impl Endpoint {
     /// Receivers of a group other than this node, as far as a publisher knows.
     #[must_use]
     pub fn members(&self, group: GroupId) -> u32 {
-        let regions = self.routes.regions(group).iter();
-        let receivers: usize = regions
-            .filter_map(|id| self.regions.get(*id))
-            .map(Region::receivers)
-            .sum();
-        u32::try_from(receivers).unwrap_or(u32::MAX)
+        self.regions.receivers(self.routes.regions(group))
     }
 
     /// Multicasts a message to a group. It has been put into packets when this returns; returns
@@ -95,7 +91,7 @@ impl Endpoint {
         group: GroupId,
     ) -> Result<Publication<'_>, PublishError> {
         let now = self.advance(now);
-        if self.closing.is_some() {
+        if self.closing != Closing::No {
             return Err(PublishError::Closed);
         }
         let (regions, numbering) = self.routes.open(group).ok_or(PublishError::NotEntered)?;
@@ -114,30 +110,15 @@ impl Endpoint {
     /// The largest message that [`Endpoint::publish`] would take now, bytes.
     #[must_use]
     pub fn room_bytes(&self, group: GroupId) -> usize {
-        let regions = self.routes.regions(group).iter();
-        let regions = regions.filter_map(|id| self.regions.get(*id));
-        let regions = regions.filter(|region| region.receivers() > 0);
-        // Each has a copy of its own.
-        let share = self.pool.free_blocks() / regions.clone().count().max(1);
-        let fresh = SendConfig::new(&self.node.config).message_bytes_max(share);
-        let rooms = regions.map(|region| match region.own_stream() {
-            Some(sender) => sender.room_bytes(share),
-            None => fresh,
-        });
-        rooms
-            .min()
-            .unwrap_or(usize::MAX)
-            .min(self.node.config.limits.message_bytes)
+        let regions = self.routes.regions(group);
+        self.regions
+            .room_bytes(regions, &self.pool, &self.node.config)
     }
 
     /// Leaves the cluster once all that was published is stable, or after ten seconds.
     pub fn close(&mut self, now: Instant) {
         let now = self.advance(now);
-        if self.closing.is_none() {
-            self.closing = Some(Closing {
-                until: now.after(CLOSE_PATIENCE),
-                said: false,
-            });
+        if self.closing.begin(now) {
             for region in self.regions.iter_mut() {
                 region.finish(now);
             }
@@ -148,7 +129,7 @@ impl Endpoint {
     #[must_use]
     pub fn is_closed(&self) -> bool {
         let gone = self.membership.is_gone(self.node.now);
-        self.closing.is_some_and(|closing| closing.said) && gone && self.node.outbox.is_empty()
+        self.closing == Closing::Said && gone && self.node.outbox.is_empty()
     }
 
     /// Whether all that was published has been received by all.
@@ -158,29 +139,9 @@ impl Endpoint {
     }
 
     pub(super) fn go_on_closing(&mut self) {
-        let now = self.node.now;
-        let stable = self.is_stable();
-        let Some(closing) = &mut self.closing else {
-            return;
-        };
-        if !closing.said && (stable || now >= closing.until) {
-            closing.said = true;
+        let (now, stable) = (self.node.now, self.is_stable());
+        if self.closing.is_due(now, stable) {
             self.membership.goodbye(now, &mut self.node.outbox);
         }
-    }
-
-    pub(super) fn answered(&mut self, answer: Answer) {
-        let (request, granted) = (answer.request, answer.result.is_ok());
-        if self.subscriptions.end_exit(request) && !granted {
-            self.subscribe();
-        }
-        let publishing = self.publishing.remove(&request).filter(|_| granted);
-        for name in publishing.into_iter().flatten() {
-            let wanted = self.membership.wants(Role::Publisher, &name);
-            if let Some(group) = self.membership.group(&name).filter(|_| wanted) {
-                self.routes.enter(group, true);
-            }
-        }
-        self.node.events.push(Event::Answer(answer));
     }
 }

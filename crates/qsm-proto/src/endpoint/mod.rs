@@ -1,23 +1,25 @@
 //! One node's protocol: routes datagrams, commands and timers to the parts that own the state.
 
-mod absence;
 mod commands;
-mod views;
+mod messages;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
-use std::sync::Arc;
 
 use qsm_wire::{
     Body, DecodeError, GroupId, Header, Heartbeat, Kind, NodeId, Origin, Packet, RegionId, Request,
     StreamId, StreamQuery,
 };
 
+use crate::closing::Closing;
+use crate::former::FormerPositions;
 use crate::membership::Membership;
 use crate::node::NodeState;
 use crate::publication::Routes;
 use crate::receive::{Incoming, SEQUENCE_MAX};
-use crate::region::{PastDepartures, Region, RegionCx, RegionTable, extent_asked_for};
+use crate::region::{
+    BatchChanges, PastDepartures, Region, RegionCx, RegionTable, extent_asked_for,
+};
 use crate::send::{BlockPool, PastStreams};
 use crate::stats::{RepairTimes, Times};
 use crate::subscriptions::SubscriptionTable;
@@ -27,12 +29,6 @@ use crate::{
 
 /// Nodes that are told apart in the counter of peers.
 const PEERS_MAX: usize = 4096;
-
-#[derive(Debug, Clone, Copy)]
-struct Closing {
-    until: Instant,
-    said: bool,
-}
 
 /// One node. See the crate's documentation for what goes in and out.
 #[derive(Debug)]
@@ -45,19 +41,12 @@ pub struct Endpoint {
     /// What was sent on channels that are not known any more.
     pasts: PastStreams,
     departures: PastDepartures,
-    /// Where senders stood in groups when the former life ended, by the group's name, until this
-    /// life has a number for it.
-    former: BTreeMap<Arc<str>, Vec<(Origin, u64)>>,
+    former: FormerPositions,
     subscriptions: SubscriptionTable,
-    /// Groups of regions whose first view has not come yet.
-    announced: BTreeMap<RegionId, Vec<GroupId>>,
-    /// Regions with a new view in the present batch.
-    touched: BTreeSet<RegionId>,
-    /// Requests to become publisher that are not answered yet.
-    publishing: BTreeMap<u32, Vec<String>>,
+    batch: BatchChanges,
     /// Whom control packets have come from (R011).
     peers: BTreeSet<NodeId>,
-    closing: Option<Closing>,
+    closing: Closing,
     /// The runtime has not read all that has arrived.
     backlog: bool,
 }
@@ -74,16 +63,14 @@ impl Endpoint {
             pool: BlockPool::new(config.limits.send_bytes),
             pasts: PastStreams::default(),
             departures: PastDepartures::default(),
-            former: BTreeMap::new(),
+            former: FormerPositions::default(),
             node: NodeState::new(config, seed, now),
             regions: RegionTable::default(),
             routes: Routes::default(),
             subscriptions: SubscriptionTable::default(),
-            announced: BTreeMap::new(),
-            touched: BTreeSet::new(),
-            publishing: BTreeMap::new(),
+            batch: BatchChanges::default(),
             peers: BTreeSet::new(),
-            closing: None,
+            closing: Closing::default(),
             backlog: false,
         })
     }
@@ -167,7 +154,7 @@ impl Endpoint {
     pub fn handle_timeout(&mut self, now: Instant, out: &mut dyn Deliver) {
         let now = self.advance(now);
         self.membership.handle_timeout(now, &mut self.node.outbox);
-        self.take_changes(out);
+        self.pass_events_on();
         if !self.backlog {
             self.for_each_region(|cx| cx.extend_streams(out));
         }
@@ -222,9 +209,7 @@ impl Endpoint {
             next = next.min(region.next_timeout(from));
             next = next.min(region.leave_timeout(now).unwrap_or(Instant::NEVER));
         }
-        if let Some(closing) = self.closing.filter(|closing| !closing.said) {
-            next = next.min(closing.until);
-        }
+        next = next.min(self.closing.timeout().unwrap_or(Instant::NEVER));
         (next < Instant::NEVER).then_some(next)
     }
 
@@ -374,7 +359,11 @@ impl Endpoint {
             }
             Body::Heartbeat(beat) => self.on_heartbeat(from, origin, beat, out),
             Body::StreamQuery(query) => self.on_query(from, query),
-            _ => self.on_membership(from, header, body, out),
+            Body::Probe(probe) => {
+                let outbox = &mut self.node.outbox;
+                self.membership.answer_probe(from, *probe, outbox);
+            }
+            _ => self.on_membership(header, body, out),
         }
     }
 
@@ -423,21 +412,6 @@ impl Endpoint {
             Some(extent) => extent.say(&mut self.node, from, stream),
             None => self.node.stats.discard_channel += u64::from(region.is_none()),
         }
-    }
-
-    fn on_membership(
-        &mut self,
-        from: SocketAddr,
-        header: &Header,
-        body: &Body<'_>,
-        out: &mut dyn Deliver,
-    ) {
-        self.membership
-            .handle(self.node.now, from, header, body, &mut self.node.outbox);
-        if let Some(round_trip) = self.membership.round_trip() {
-            self.node.repairs.assume(round_trip);
-        }
-        self.take_changes(out);
     }
 
     /// Makes the requests for repair that are due in all regions.

@@ -13,6 +13,7 @@
 //! | `views` | a new view, the end of a batch of changes |
 //! | `leaving` | what a node that leaves still owes and still needs |
 
+mod batch;
 mod data;
 mod departures;
 mod leaving;
@@ -29,6 +30,7 @@ use std::sync::Arc;
 
 use qsm_wire::{ChannelId, GroupId, Opening, Origin, RegionId, StreamId};
 
+pub(crate) use self::batch::BatchChanges;
 pub(crate) use self::departures::PastDepartures;
 pub(crate) use self::queries::extent_asked_for;
 pub(crate) use self::table::RegionTable;
