@@ -628,6 +628,7 @@ impl Engine {
             || !self.outputs.data.is_empty()
             || !self.outputs.events.is_empty()
             || !self.outputs.deliveries.rows().is_empty()
+            || !self.outputs.deliveries.losses().is_empty()
     }
 
     fn advance<R>(

@@ -15,7 +15,7 @@ use crate::coverage::Coverage;
 use crate::engine::{Engine, EngineOptions, Outputs, Task};
 use crate::hosts::node_id;
 use crate::latency::Stability;
-use crate::machine::{Cast, Delivered, Machine};
+use crate::machine::{Cast, Delivered, Loss, Machine};
 use crate::options::SimOptions;
 use crate::pattern::GroupPlan;
 use crate::report::Counters;
@@ -340,8 +340,15 @@ impl World {
     }
 
     fn look_at(&mut self, host: usize, outputs: &Outputs) -> Result<(), Violation> {
-        for row in outputs.deliveries.rows() {
+        let mut losses = outputs.deliveries.losses().iter().peekable();
+        for (index, row) in outputs.deliveries.rows().iter().enumerate() {
+            while let Some((_, loss)) = losses.next_if(|(before, _)| *before <= index) {
+                self.lost(host, loss)?;
+            }
             self.delivered(host, row, outputs.deliveries.bytes(row))?;
+        }
+        for (_, loss) in losses {
+            self.lost(host, loss)?;
         }
         for event in &outputs.events {
             self.event(host, event)?;
@@ -483,6 +490,31 @@ impl World {
         })
     }
 
+    fn lost(&mut self, host: usize, loss: &Loss) -> Result<(), Violation> {
+        let Some(receiver) = self.apps[host].origin else {
+            return Ok(());
+        };
+        match *loss {
+            Loss::Messages {
+                group,
+                sender,
+                first,
+                last,
+            } => {
+                self.gave_up(host, sender)?;
+                if let Some(group) = self.group_of(host, group) {
+                    self.checkers.lost(receiver, group, sender, (first, last))?;
+                }
+            }
+            Loss::Packets { sender, packets } => {
+                self.gave_up(host, sender)?;
+                let history = &mut self.checkers.history;
+                history.lose_packets(receiver, sender, packets);
+            }
+        }
+        Ok(())
+    }
+
     fn event(&mut self, host: usize, event: &Event) -> Result<(), Violation> {
         let now = self.engine.now();
         let origin = self.apps[host].origin;
@@ -513,27 +545,6 @@ impl World {
                 for region in regions.into_iter().flatten() {
                     self.checkers.history.entered_region(origin, region, now);
                 }
-            }
-            (
-                Event::Lost {
-                    group,
-                    sender,
-                    first,
-                    last,
-                },
-                Some(origin),
-            ) => {
-                self.gave_up(host, *sender)?;
-                if let Some(group) = self.group_of(host, *group) {
-                    self.checkers
-                        .lost(origin, group, *sender, (*first, *last))?;
-                }
-            }
-            (Event::LostPackets { sender, packets }, Some(origin)) => {
-                self.gave_up(host, *sender)?;
-                self.checkers
-                    .history
-                    .lose_packets(origin, *sender, *packets);
             }
             _ => {}
         }

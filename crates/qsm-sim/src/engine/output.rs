@@ -130,6 +130,9 @@ impl Engine {
                 self.trace.add(self.now, host, entry);
             }
         }
+        for (_, loss) in self.outputs.deliveries.losses() {
+            self.trace.add(self.now, host, Entry::Lost(*loss));
+        }
         for row in self.outputs.deliveries.rows() {
             self.digest.number(self.now.0 ^ ((host as u64) << 48));
             self.digest

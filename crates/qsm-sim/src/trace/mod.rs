@@ -13,6 +13,7 @@ use qsm_wire::{GroupId, Origin};
 
 pub(crate) use self::describe::Names;
 use crate::engine::Datagram;
+use crate::machine::Loss;
 
 /// The last things that happened.
 #[derive(Debug)]
@@ -30,6 +31,7 @@ pub(crate) enum Entry {
     Overflowed(Rc<Datagram>),
     Delivered(GroupId, Origin, u64, usize),
     Event(Box<Event>),
+    Lost(Loss),
     Listens(SocketAddr, bool),
     Note(String),
 }
@@ -208,6 +210,7 @@ fn row(at: Instant, host: usize, entry: &Entry, names: &Names) -> TraceRow {
             (Step::Delivers, text)
         }
         Entry::Event(event) => (Step::Event, format!("{event:?}")),
+        Entry::Lost(loss) => (Step::Event, format!("lost: {loss:?}")),
         Entry::Listens(address, true) => (Step::Note, format!("listens to {address}")),
         Entry::Listens(address, false) => (Step::Note, format!("no longer listens to {address}")),
         Entry::Note(note) => (Step::Note, note.clone()),
