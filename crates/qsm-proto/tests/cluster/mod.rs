@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use qsm_proto::session::{Letterhead, Session, frame_bytes};
+use qsm_proto::session::{Session, SessionPeer, frame_bytes};
 use qsm_proto::{
     Config, Delivery, Endpoint, Event, Instant, Outbox, PublishError, Random, Seed, nanoseconds,
 };
@@ -370,7 +370,7 @@ impl Cluster {
                 if let Some(session) = self.sessions.get_mut(&node) {
                     session.handle_heard(self.now, heard.heard_upto, false);
                     let mut outbox = Outbox::new();
-                    session.transmit_heard(&letterhead(node), &mut outbox);
+                    session.transmit_heard(&peer(node), &mut outbox);
                     self.post(node, outbox);
                 }
             }
@@ -411,7 +411,7 @@ impl Cluster {
         for node in self.sessions.keys().copied().collect::<Vec<_>>() {
             let mut outbox = Outbox::new();
             let session = self.sessions.get_mut(&node).unwrap();
-            session.transmit(self.now, &letterhead(node), &mut outbox);
+            session.transmit(self.now, &peer(node), &mut outbox);
             self.post(node, outbox);
         }
     }
@@ -430,7 +430,7 @@ impl Cluster {
     }
 }
 
-fn letterhead(node: u64) -> Letterhead {
+fn peer(node: u64) -> SessionPeer {
     let header = Header {
         cluster: Config::new(NodeId(0), address(1)).cluster_number(),
         origin: Origin {
@@ -440,7 +440,7 @@ fn letterhead(node: u64) -> Letterhead {
         epoch: 0,
         hop: Hop::Direct,
     };
-    Letterhead {
+    SessionPeer {
         header,
         to: address(node),
     }
