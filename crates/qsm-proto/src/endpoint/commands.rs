@@ -26,7 +26,7 @@ impl Endpoint {
         let given_up = (role == Role::Subscriber).then(|| names.clone());
         if role == Role::Publisher {
             for group in names.iter().filter_map(|name| self.membership.group(name)) {
-                self.routes.enter(group, false);
+                self.regions.routes.enter(group, false);
             }
         }
         let asked = self
@@ -41,8 +41,8 @@ impl Endpoint {
                 Ok(request) => *request,
                 Err(refusal) => refusal.request,
             };
-            self.subscriptions.begin_exit(request, names);
-            self.subscribe();
+            self.regions.subscriptions.begin_exit(request, names);
+            self.regions.subscribe(&mut self.node, &self.membership);
         }
         asked.unwrap_or_else(|refusal| self.take_answer(refusal))
     }
@@ -63,7 +63,9 @@ impl Endpoint {
     /// Receivers of a group other than this node, as far as a publisher knows.
     #[must_use]
     pub fn members(&self, group: GroupId) -> u32 {
-        self.regions.receivers(self.routes.regions(group))
+        self.regions
+            .table
+            .receivers(self.regions.routes.regions(group))
     }
 
     /// Multicasts a message to a group. It has been put into packets when this returns; returns
@@ -94,15 +96,19 @@ impl Endpoint {
         if self.closing != Closing::No {
             return Err(PublishError::Closed);
         }
-        let (regions, numbering) = self.routes.open(group).ok_or(PublishError::NotEntered)?;
-        let forgotten = self.pasts.forgotten();
+        let (regions, numbering) = self
+            .regions
+            .routes
+            .open(group)
+            .ok_or(PublishError::NotEntered)?;
+        let forgotten = self.regions.pasts.forgotten();
         Ok(Publication {
             now,
             group,
             numbering,
             subscribed: self.node.cursors.subscribed(group),
-            way: PublicationLanes::new(regions, self.regions.by_id(), &self.node, forgotten),
-            pool: &mut self.pool,
+            way: PublicationLanes::new(regions, self.regions.table.by_id(), &self.node, forgotten),
+            pool: &mut self.regions.pool,
             node: &mut self.node,
         })
     }
@@ -110,16 +116,16 @@ impl Endpoint {
     /// The largest message that [`Endpoint::publish`] would take now, bytes.
     #[must_use]
     pub fn room_bytes(&self, group: GroupId) -> usize {
-        let regions = self.routes.regions(group);
-        self.regions
-            .room_bytes(regions, &self.pool, &self.node.config)
+        let regions = self.regions.routes.regions(group);
+        let (table, pool) = (&self.regions.table, &self.regions.pool);
+        table.room_bytes(regions, pool, &self.node.config)
     }
 
     /// Leaves the cluster once all that was published is stable, or after ten seconds.
     pub fn close(&mut self, now: Instant) {
         let now = self.advance(now);
         if self.closing.begin(now) {
-            for region in self.regions.iter_mut() {
+            for region in self.regions.table.iter_mut() {
                 region.finish(now);
             }
         }
@@ -135,7 +141,7 @@ impl Endpoint {
     /// Whether all that was published has been received by all.
     #[must_use]
     pub fn is_stable(&self) -> bool {
-        self.regions.iter().all(Region::stable)
+        self.regions.table.iter().all(Region::stable)
     }
 
     pub(super) fn go_on_closing(&mut self) {
