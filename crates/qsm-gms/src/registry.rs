@@ -56,7 +56,7 @@ use self::confirmations::ViewConfirmations;
 use self::departure::{Departure, DepartureEvent, DepartureState};
 use self::groups::GroupTable;
 use self::life::{Life, LifeEvent, Reported};
-use self::request::Pending;
+use self::request::PendingRoles;
 use self::transition::State as _;
 use self::work::{Work, WorkQueue};
 use crate::plan::{AddressPlan, RegionTable, Signature, SignatureKey};
@@ -90,7 +90,7 @@ struct Node {
     published: bool,
     /// Regions it may have sent to in this life; if it dies their members must know.
     streams: BTreeSet<RegionId>,
-    pending: Pending,
+    pending: PendingRoles,
     /// Its change waits until it is out of a region it would move back to.
     blocked: bool,
 }
@@ -278,7 +278,7 @@ impl Registry {
                 published: false,
                 concerned: BTreeSet::new(),
                 streams: BTreeSet::new(),
-                pending: Pending::default(),
+                pending: PendingRoles::default(),
                 blocked: false,
             },
         );

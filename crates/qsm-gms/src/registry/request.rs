@@ -14,7 +14,7 @@ const REQUESTS_MAX: usize = 10_000;
 
 /// What a node has asked for since the last batch.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(super) struct Pending {
+pub(super) struct PendingRoles {
     pub(super) subscribe: BTreeMap<GroupId, bool>,
     pub(super) publish: BTreeMap<GroupId, bool>,
     /// Groups whose numbers it has to be told.
@@ -155,7 +155,7 @@ fn check_room(node: &Node, names: usize, roles_max: usize) -> Result<(), String>
     Ok(())
 }
 
-impl Pending {
+impl PendingRoles {
     pub(super) fn roles(&mut self, role: Role) -> &mut BTreeMap<GroupId, bool> {
         match role {
             Role::Subscriber => &mut self.subscribe,

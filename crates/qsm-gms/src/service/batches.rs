@@ -1,15 +1,29 @@
 use qsm_proto::Instant;
 use qsm_wire::membership::{Answer, AnswerRows, FromService, MESSAGE_BYTES_MAX, Update, ViewStep};
 
-use super::Service;
 use super::sessions::Standing;
-use crate::registry::Batch;
+use super::{Phase, Service};
+use crate::registry::{Batch, Command};
 
 /// Bytes of updates in one message; half of what a message may have.
 const BATCH_BYTES_MAX: usize = MESSAGE_BYTES_MAX / 2;
 
-/// A batch, to each node its updates.
+/// Batches: when one is due, and to each node its updates.
 impl Service {
+    /// A lone change is applied at once, a burst at the maximum rate (R040).
+    pub(super) fn batch_at(&self) -> Option<Instant> {
+        let due = matches!(self.phase, Phase::Open) && self.registry.has_changes();
+        let interval = self.config.batch_interval;
+        due.then(|| self.batched_at.map_or(self.now, |at| at.after(interval)))
+    }
+
+    pub(super) fn run_batch(&mut self, now: Instant) {
+        let updates = self.registry.apply(now, Command::Batch);
+        if let Some(batch) = updates.batch {
+            self.tell_batch(now, batch);
+        }
+    }
+
     pub(super) fn tell_batch(&mut self, now: Instant, batch: Batch) {
         self.batched_at = Some(now);
         for (node, updates) in batch.updates {

@@ -54,7 +54,7 @@ impl Service {
             }
             self.watch_lives(now);
             if self.batch_at().is_some_and(|at| at <= now) {
-                self.command(now, Command::Batch);
+                self.run_batch(now);
             }
         }
         if self.beacon_at <= now && !self.has_yielded() {
@@ -91,13 +91,6 @@ impl Service {
             .push(Reason::Membership, Destination::Node(to), |out| {
                 Probe { subject, nonce }.encode(&header, Kind::Probe, out);
             });
-    }
-
-    /// A lone change is applied at once, a burst at the maximum rate (R040).
-    fn batch_at(&self) -> Option<Instant> {
-        let due = matches!(self.phase, Phase::Open) && self.registry.has_changes();
-        let interval = self.config.batch_interval;
-        due.then(|| self.batched_at.map_or(self.now, |at| at.after(interval)))
     }
 
     /// Sessions without a hello do not stay for ever.
