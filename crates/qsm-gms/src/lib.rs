@@ -16,7 +16,7 @@
 //!
 //! | module | what it knows |
 //! |---|---|
-//! | `registry` | the membership, as a deterministic machine: requests and a `Command` in, `Updates` out |
+//! | `registry` | the membership, as a deterministic machine: commands in, `Updates` out |
 //! | `registry::{life, departure}` | the states of a node and of its way out of a region, as tables |
 //! | `registry::groups` | names and numbers |
 //! | [`plan`] | regions by number and by exact set of groups; which multicast address each gets |

@@ -14,7 +14,7 @@
 //!
 //! | module | what it knows |
 //! |---|---|
-//! | [`region`] | one region: what becomes of its packets, tokens, views and queries; and all of them together |
+//! | [`region`] | one region: its packets, tokens, views and queries; and all of a node together |
 //! | [`view`] | partitions, cachers, leaders and rings: pure functions of a view |
 //! | [`membership`] | the client's side of the membership protocol: session, groups, regions |
 //! | [`send`] | streams this node sends: packet assembly, window, pacing, heartbeats |

@@ -383,11 +383,7 @@ impl Member {
 
     fn take_update(&mut self, now: Instant, update: Update) {
         match update {
-            Update::Named { group, name } => {
-                if self.membership.name_group(group, &name) {
-                    self.names.insert(name, group);
-                }
-            }
+            Update::Named { group, name } => self.name(group, name),
             Update::Region {
                 region,
                 channel,
@@ -408,16 +404,24 @@ impl Member {
                 Some(view) => self.take_view(now, view),
                 None => self.membership.start_over(now),
             },
-            Update::Closed { region } => {
-                if self.membership.close_region(region) {
-                    self.regions.remove(&region).expect("a known region closes");
-                }
-            }
+            Update::Closed { region } => self.close(region),
             Update::Dead { origin } => {
                 self.membership.note_death(origin);
                 self.dead.insert(origin);
             }
             _ => {}
+        }
+    }
+
+    fn name(&mut self, group: GroupId, name: String) {
+        if self.membership.name_group(group, &name) {
+            self.names.insert(name, group);
+        }
+    }
+
+    fn close(&mut self, region: RegionId) {
+        if self.membership.close_region(region) {
+            self.regions.remove(&region).expect("a known region closes");
         }
     }
 

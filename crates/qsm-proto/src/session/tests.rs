@@ -234,7 +234,7 @@ fn a_full_outbox_delays_frames_without_losing_them() {
     let mut outbox = Outbox::new();
     while outbox.waiting(Reason::Membership) < Outbox::QUEUE_MAX {
         outbox.push(Reason::Membership, Destination::Node(peer().to), |out| {
-            out.push(0)
+            out.push(0);
         });
     }
     session.send(&[1; 5]).unwrap();
