@@ -368,7 +368,7 @@ fn describe_region(region: &Region) -> String {
 
 /// Who plays the nodes.
 #[derive(Debug, Clone)]
-pub(crate) enum Cast {
+pub(crate) enum NodeKind {
     /// Real nodes and a real membership service.
     Real,
     /// Toys, all of which receive all groups.
@@ -376,7 +376,7 @@ pub(crate) enum Cast {
     Toys(Vec<(SocketAddr, qsm_wire::NodeId)>),
 }
 
-impl Cast {
+impl NodeKind {
     /// A service if there is a configuration for one, otherwise a node.
     pub(crate) fn machine(
         &self,

@@ -15,7 +15,7 @@ use crate::coverage::Coverage;
 use crate::engine::{Engine, EngineOptions, Outputs, Task};
 use crate::hosts::node_id;
 use crate::latency::Stability;
-use crate::machine::{Cast, Delivered, Loss, Machine};
+use crate::machine::{Delivered, Loss, Machine, NodeKind};
 use crate::options::SimOptions;
 use crate::pattern::GroupPlan;
 use crate::report::Counters;
@@ -61,7 +61,7 @@ pub(crate) struct World {
     pub(crate) stability: Stability,
     /// Counters of processes that have ended, by host.
     ended: Vec<Counters>,
-    cast: Cast,
+    node_kind: NodeKind,
     payload: Vec<u8>,
     /// What a sender had published to a group before the group had this number. A group that
     /// everybody has left gets a new one, and messages are numbered from 1 again.
@@ -70,7 +70,7 @@ pub(crate) struct World {
 
 impl World {
     /// All hosts, with a process on each.
-    pub(crate) fn new(options: SimOptions, cast: Cast) -> Result<Self, Violation> {
+    pub(crate) fn new(options: SimOptions, node_kind: NodeKind) -> Result<Self, Violation> {
         let seed = Seed(options.seed);
         let engine = EngineOptions {
             network: options.network,
@@ -89,7 +89,7 @@ impl World {
             coverage: Coverage::default(),
             stability: Stability::default(),
             ended: vec![Counters::new(); options.nodes + 1],
-            cast,
+            node_kind,
             payload: Vec::new(),
             bases: BTreeMap::new(),
             options,
@@ -181,7 +181,7 @@ impl World {
             ..Config::new(app.node, self.options.address(host))
         };
         let service = self.options.service_config(host, &config);
-        let machine = self.cast.machine(service, config, seed, local);
+        let machine = self.node_kind.machine(service, config, seed, local);
         let refused = |reason| Violation::new("machine", format!("host {host}: {reason}"));
         let machine = machine.map_err(refused)?;
         self.engine.start(host, machine, plan.discovery());
