@@ -28,7 +28,6 @@ mod peer;
 mod round_trip;
 #[cfg(test)]
 mod tests;
-mod window;
 
 use core::time::Duration;
 
@@ -37,9 +36,8 @@ use qsm_wire::{Frame, HEADER_BYTES, Heard, TAG_BYTES};
 use self::incoming::IncomingFrames;
 pub use self::incoming::{ACK_DELAY, ACK_FRAMES, INBOX_MAX};
 use self::outgoing::OutgoingFrames;
-pub use self::outgoing::{SEND_BYTES_MAX, SendError};
+pub use self::outgoing::{SEND_BYTES_MAX, SendError, WINDOW_FRAMES};
 pub use self::peer::SessionPeer;
-pub use self::window::WINDOW_FRAMES;
 use crate::{Destination, Instant, Outbox, Reason};
 
 /// Bytes of a frame before its content, after the header.

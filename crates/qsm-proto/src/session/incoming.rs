@@ -3,7 +3,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use qsm_wire::membership::MESSAGE_BYTES_MAX;
 
-use super::window::WINDOW_FRAMES;
+use super::outgoing::WINDOW_FRAMES;
 use crate::Instant;
 
 /// Longest a receipt waits for company. Far below the shortest retransmission timeout.

@@ -6,9 +6,11 @@ use qsm_wire::{Frame, FrameHead, Heard};
 
 use super::peer::SessionPeer;
 use super::round_trip::RoundTrip;
-use super::window::WINDOW_FRAMES;
 use crate::{Destination, Instant, Outbox, Reason};
 
+/// Frames under way in one direction. Fewer make a large message slow (64 frames of 1400 bytes
+/// per round trip are 90 MB/s at 1 ms); more could overflow a small receive buffer.
+pub const WINDOW_FRAMES: u64 = 64;
 /// Bytes that may wait in one direction; beyond it [`Session::send`](super::Session::send) refuses. Two of the largest
 /// messages.
 pub const SEND_BYTES_MAX: usize = 2 * MESSAGE_BYTES_MAX;

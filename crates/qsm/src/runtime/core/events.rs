@@ -95,8 +95,7 @@ impl Core {
                 }
                 Event::Unconfirmed { messages, cause }
             }
-            // Losses were told to the subscriptions, in order. Events of later versions of the
-            // protocol crate say nothing to this one.
+            // Events of later versions of the protocol crate say nothing to this one.
             _ => return,
         };
         self.readers.tell(&event);
