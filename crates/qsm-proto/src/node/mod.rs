@@ -193,7 +193,6 @@ impl NodeState {
             delivery: DeliveryContext {
                 cursors: &mut self.cursors,
                 stats: &mut self.stats,
-                events: &mut self.events,
                 out,
                 message_bytes_max: self.config.limits.message_bytes,
             },

@@ -3,7 +3,7 @@
 use super::{Cursors, Store};
 use crate::repair::{RequestBackoff, RequestWindow};
 use crate::stats::RepairTimes;
-use crate::{Deliver, Events, Instant, Random, Recovery, Stats};
+use crate::{Deliver, Instant, Random, Recovery, Stats};
 
 /// What a stream needs of its node while it takes packets.
 #[derive(Debug)]
@@ -43,8 +43,6 @@ pub struct DeliveryContext<'a> {
     pub cursors: &'a mut Cursors,
     /// Counters.
     pub stats: &'a mut Stats,
-    /// Events for the application.
-    pub events: &'a mut Events,
     /// Takes the messages.
     pub out: &'a mut dyn Deliver,
     /// Largest message, bytes.

@@ -15,7 +15,7 @@ use super::{
 use crate::history::{Duty, History};
 use crate::ranges::append_own;
 use crate::ring::Report;
-use crate::{Event, Instant, Miss, Stats};
+use crate::{Instant, Miss, Stats};
 
 /// What became of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -409,7 +409,6 @@ impl ReceiveStream {
             let delivery = &mut context.delivery;
             delivery.stats.packets_lost += own;
             let (sender, packets) = (self.id.origin, own);
-            delivery.events.push(Event::LostPackets { sender, packets });
             delivery.out.miss(Miss::Packets {
                 groups,
                 sender,

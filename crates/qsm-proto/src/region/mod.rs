@@ -2,7 +2,8 @@
 //! its channel, this node's own among them.
 //!
 //! An input that concerns a region ends in a method of `RegionCx`, which sees the region and
-//! what all regions share; order between regions is the `RegionTable`'s.
+//! what all regions share. What concerns several is the `RegionSet`'s, and the order between them
+//! the `RegionTable`'s.
 //!
 //! | file | decides |
 //! |---|---|
@@ -10,14 +11,17 @@
 //! | `requests` | what is asked for, of whom, and what is lost |
 //! | `tokens` | what a ring makes of a token, and what follows for streams |
 //! | `queries` | where streams begin, and who is asked for that |
-//! | `views` | a new view, the end of a batch of changes |
+//! | `views` | a new view of one region |
+//! | `set` | updates of the membership service, in the order in which they take effect |
 //! | `leaving` | what a node that leaves still owes and still needs |
 
+mod batch;
 mod data;
 mod departures;
 mod leaving;
 mod queries;
 mod requests;
+mod set;
 mod streams;
 mod table;
 mod tokens;
@@ -29,8 +33,8 @@ use std::sync::Arc;
 
 use qsm_wire::{ChannelId, GroupId, Opening, Origin, RegionId, StreamId};
 
-pub(crate) use self::departures::PastDepartures;
 pub(crate) use self::queries::extent_asked_for;
+pub(crate) use self::set::RegionSet;
 pub(crate) use self::table::RegionTable;
 
 use self::leaving::{Leaving, Settled};

@@ -11,8 +11,9 @@ use qsm_wire::{ChannelId, Origin, RegionId};
 
 use super::Region;
 use crate::node::NodeState;
+use crate::send::{BlockPool, PastStreams, SendConfig};
 use crate::view::RegionView;
-use crate::{Deliver, Instant};
+use crate::{Config, Deliver, Instant};
 
 /// The regions that concern a node, by number and by channel.
 #[derive(Debug, Default)]
@@ -59,8 +60,14 @@ impl RegionTable {
         &mut self.regions
     }
 
-    /// Takes a region's next view into its history; makes the region by `new` if this is the first.
-    pub(crate) fn push_view(&mut self, view: &Arc<RegionView>, new: impl FnOnce() -> Region) {
+    /// Takes a region's next view into its history. If it is the first, the region is new, and
+    /// the numbers of this node's stream go on where they ended.
+    pub(crate) fn push_view(
+        &mut self,
+        view: &Arc<RegionView>,
+        node: &NodeState,
+        pasts: &mut PastStreams,
+    ) {
         match self.regions.entry(view.region()) {
             Entry::Occupied(entry) => {
                 let region = entry.into_mut();
@@ -68,7 +75,10 @@ impl RegionTable {
                 region.history.push(view.clone());
             }
             Entry::Vacant(entry) => {
-                entry.insert(new());
+                let region = entry.insert(Region::new(&node.config, node.origin, view.clone()));
+                if let Some(past) = pasts.take(view.channel()) {
+                    region.resume(node, past);
+                }
             }
         }
         self.channels.insert(view.channel(), view.region());
@@ -80,6 +90,28 @@ impl RegionTable {
         self.channels.remove(&region.channel());
         self.note_moving();
         Some(region)
+    }
+
+    /// Members that receive in these regions, other than this node.
+    pub(crate) fn receivers(&self, ids: &[RegionId]) -> u32 {
+        let regions = ids.iter().filter_map(|id| self.get(*id));
+        let receivers: usize = regions.map(Region::receivers).sum();
+        u32::try_from(receivers).unwrap_or(u32::MAX)
+    }
+
+    /// The longest message that the streams of all these regions have room for, bytes; each has a
+    /// copy of its own.
+    pub(crate) fn room_bytes(&self, ids: &[RegionId], pool: &BlockPool, config: &Config) -> usize {
+        let regions = ids.iter().filter_map(|id| self.get(*id));
+        let regions = regions.filter(|region| region.receivers() > 0);
+        let share = pool.free_blocks() / regions.clone().count().max(1);
+        let fresh = SendConfig::new(config).message_bytes_max(share);
+        let rooms = regions.map(|region| match region.own_stream() {
+            Some(stream) => stream.room_bytes(share),
+            None => fresh,
+        });
+        let room = rooms.min().unwrap_or(usize::MAX);
+        room.min(config.limits.message_bytes)
     }
 
     /// Whether some region is being left.

@@ -5,11 +5,13 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use qsm_proto::session::{Letterhead, Session, frame_bytes};
+use qsm_proto::session::{Session, SessionPeer, frame_bytes};
 use qsm_proto::{
     Config, Delivery, Endpoint, Event, Instant, Outbox, PublishError, Random, Seed, nanoseconds,
 };
-use qsm_wire::membership::{FromService, Member, Role, ToService, Update};
+use qsm_wire::membership::{
+    Answer, AnswerRows, FromService, Member, Role, ToService, Update, ViewStep,
+};
 use qsm_wire::{
     Body, ChannelId, GroupId, Header, Hop, Incarnation, NodeId, Origin, Packet, RegionId,
     ViewNumber,
@@ -141,14 +143,14 @@ impl Cluster {
             joined: ViewNumber(1),
             left: None,
         });
-        let update = Update::View {
+        let update = Update::View(ViewStep {
             region: REGION,
             view: self.view,
             base: ViewNumber(0),
             removed: Vec::new(),
             leaving: Vec::new(),
             added: added.collect(),
-        };
+        });
         let groups = (0..self.groups).map(GroupId).collect();
         let region = Update::Region {
             region: REGION,
@@ -368,7 +370,7 @@ impl Cluster {
                 if let Some(session) = self.sessions.get_mut(&node) {
                     session.handle_heard(self.now, heard.heard_upto, false);
                     let mut outbox = Outbox::new();
-                    session.transmit_heard(&letterhead(node), &mut outbox);
+                    session.transmit_heard(&peer(node), &mut outbox);
                     self.post(node, outbox);
                 }
             }
@@ -386,7 +388,10 @@ impl Cluster {
                     term: 1,
                     heartbeat_ms: 200,
                 },
-                ToService::Enter { request, .. } => FromService::Done { request },
+                ToService::Enter { request, .. } => FromService::Answer(Answer {
+                    request,
+                    result: Ok(AnswerRows::None),
+                }),
                 _ => continue,
             };
             self.tell(node, &answer);
@@ -406,7 +411,7 @@ impl Cluster {
         for node in self.sessions.keys().copied().collect::<Vec<_>>() {
             let mut outbox = Outbox::new();
             let session = self.sessions.get_mut(&node).unwrap();
-            session.transmit(self.now, &letterhead(node), &mut outbox);
+            session.transmit(self.now, &peer(node), &mut outbox);
             self.post(node, outbox);
         }
     }
@@ -425,7 +430,7 @@ impl Cluster {
     }
 }
 
-fn letterhead(node: u64) -> Letterhead {
+fn peer(node: u64) -> SessionPeer {
     let header = Header {
         cluster: Config::new(NodeId(0), address(1)).cluster_number(),
         origin: Origin {
@@ -435,7 +440,7 @@ fn letterhead(node: u64) -> Letterhead {
         epoch: 0,
         hop: Hop::Direct,
     };
-    Letterhead {
+    SessionPeer {
         header,
         to: address(node),
     }

@@ -8,7 +8,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use qsm_wire::NodeId;
-use qsm_wire::membership::{GROUP_NAME_BYTES_MAX, QueryKind};
+use qsm_wire::membership::{AnswerRows, GROUP_NAME_BYTES_MAX, QueryKind};
 
 use super::error::AttachError;
 use super::funnel::Funnel;
@@ -20,7 +20,7 @@ use super::subscription::{AttachedSubscription, AttachedUpcalls, Inbound};
 use super::tally::ClientRow;
 use crate::error::{CloseReason, RecvError, RequestError};
 use crate::handle::events::Events;
-use crate::handoff::command::{FLUSHING, Rows};
+use crate::handoff::command::FLUSHING;
 use crate::handoff::message::Overflow;
 use crate::handoff::sleepers::Sleepers;
 
@@ -195,7 +195,7 @@ impl Client {
         AttachedUpcalls::pump(subscription, funnel)
     }
 
-    pub(crate) fn query(&self, kind: QueryKind) -> Result<Rows, RequestError> {
+    pub(crate) fn query(&self, kind: QueryKind) -> Result<AnswerRows, RequestError> {
         let doing = "asking the membership service; is one running and reachable?";
         let ask = |id| vec![Request::Query { id, kind }.encode()];
         match self.link.ask(doing, REQUEST_TIMEOUT, ask)? {

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use qsm_wire::membership::QueryKind;
+use qsm_wire::membership::{AnswerRows, QueryKind};
 
 use crate::error::RequestError;
-use crate::handoff::command::{Command, Rows, Subscribe};
+use crate::handoff::command::{Command, Subscribe};
 use crate::handoff::reply::Answer;
 use crate::handoff::shared::Shared;
 use crate::handoff::sink::Sink;
@@ -72,7 +72,7 @@ impl Cores {
         Ok(membership)
     }
 
-    pub(crate) fn query(&self, kind: QueryKind) -> Result<Rows, RequestError> {
+    pub(crate) fn query(&self, kind: QueryKind) -> Result<AnswerRows, RequestError> {
         let doing = "asking the membership service; is one running and reachable?";
         let query = |reply, deadline| Command::Query {
             kind,

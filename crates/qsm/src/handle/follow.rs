@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use qsm_wire::membership::QueryKind;
+use qsm_wire::membership::{AnswerRows, QueryKind};
 
 use crate::attach::client::Client;
 use crate::attach::funnel::Funnel;
@@ -16,7 +16,6 @@ use crate::attach::subscription::AttachedUpcalls;
 use crate::error::{RecvError, RequestError};
 use crate::handle::cores::{Cores, Membership};
 use crate::handle::pattern::Patterns;
-use crate::handoff::command::Rows;
 use crate::handoff::inbox::Inbox;
 use crate::handoff::received::Received;
 use crate::handoff::sink::Sink;
@@ -84,7 +83,7 @@ pub(crate) enum Source {
 }
 
 impl Source {
-    fn groups(&self) -> Result<Rows, RequestError> {
+    fn groups(&self) -> Result<AnswerRows, RequestError> {
         match self {
             Self::Own { cores, .. } => cores.query(QueryKind::Groups),
             Self::Attached { client, .. } => client.query(QueryKind::Groups),
@@ -243,7 +242,7 @@ struct GroupSearch {
 impl GroupSearch {
     /// Groups to be entered, as many as may be, and how many are left out.
     fn find(&self) -> Result<(Vec<Arc<str>>, usize), RequestError> {
-        let Rows::Groups(rows) = self.source.groups()? else {
+        let AnswerRows::Groups(rows) = self.source.groups()? else {
             return Err(RequestError::mixed_up());
         };
         let existing = rows.iter().map(|row| row.name.as_str());

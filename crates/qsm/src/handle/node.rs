@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use qsm_net::IoReport;
 use qsm_wire::NodeId;
-use qsm_wire::membership::{GroupRow, NodeRow, QueryKind, RegionRow};
+use qsm_wire::membership::{AnswerRows, GroupRow, NodeRow, QueryKind, RegionRow};
 
 use crate::attach::client::Attached;
 use crate::attach::error::AttachError;
@@ -17,7 +17,6 @@ use crate::handle::group::{Group, Groups};
 use crate::handle::own::OwnNode;
 use crate::handle::publisher::Publisher;
 use crate::handle::subscription::Subscription;
-use crate::handoff::command::Rows;
 use crate::report::CoreReport;
 use crate::runtime::core::{probe, start};
 use crate::snapshot::Snapshot;
@@ -332,8 +331,10 @@ impl Node {
     /// [`RequestError`]: no membership service answers in time, or the node has ended.
     pub fn list_nodes(&self) -> Result<Vec<NodeRow>, RequestError> {
         match self.query(QueryKind::Nodes)? {
-            Rows::Nodes(rows) => Ok(rows),
-            Rows::Groups(_) | Rows::Regions(_) => Err(RequestError::mixed_up()),
+            AnswerRows::Nodes(rows) => Ok(rows),
+            AnswerRows::None | AnswerRows::Groups(_) | AnswerRows::Regions(_) => {
+                Err(RequestError::mixed_up())
+            }
         }
     }
 
@@ -355,8 +356,10 @@ impl Node {
     /// As [`Node::list_nodes`].
     pub fn list_groups(&self) -> Result<Vec<GroupRow>, RequestError> {
         match self.query(QueryKind::Groups)? {
-            Rows::Groups(rows) => Ok(rows),
-            Rows::Nodes(_) | Rows::Regions(_) => Err(RequestError::mixed_up()),
+            AnswerRows::Groups(rows) => Ok(rows),
+            AnswerRows::None | AnswerRows::Nodes(_) | AnswerRows::Regions(_) => {
+                Err(RequestError::mixed_up())
+            }
         }
     }
 
@@ -366,8 +369,10 @@ impl Node {
     /// As [`Node::list_nodes`].
     pub fn list_regions(&self) -> Result<Vec<RegionRow>, RequestError> {
         match self.query(QueryKind::Regions)? {
-            Rows::Regions(rows) => Ok(rows),
-            Rows::Nodes(_) | Rows::Groups(_) => Err(RequestError::mixed_up()),
+            AnswerRows::Regions(rows) => Ok(rows),
+            AnswerRows::None | AnswerRows::Nodes(_) | AnswerRows::Groups(_) => {
+                Err(RequestError::mixed_up())
+            }
         }
     }
 
@@ -413,7 +418,7 @@ impl Node {
         }
     }
 
-    fn query(&self, kind: QueryKind) -> Result<Rows, RequestError> {
+    fn query(&self, kind: QueryKind) -> Result<AnswerRows, RequestError> {
         match &self.back {
             NodeBack::Own(node) => node.cores.query(kind),
             NodeBack::Attached(engine) => engine.client().query(kind),

@@ -5,7 +5,7 @@ use qsm_wire::{Chunk, ChunkIter, Data, Origin, Part};
 use super::{ReceiveStream, Slot};
 use crate::history::{Duty, History};
 use crate::receive::{DeliveryContext, Place, Run, StreamContext, Verdict};
-use crate::{Delivery, Event, Instant, Miss};
+use crate::{Delivery, Instant, Miss};
 
 /// Bytes of kept packets delivered in one go. One repair may let a whole window go on: without a
 /// break nothing would be read meanwhile, and no token or request answered. Twice as much as is
@@ -144,35 +144,25 @@ fn deliver_message(
     delivery: &mut DeliveryContext<'_>,
 ) {
     let group = chunk.group;
-    let missing = |first, number: u64| Miss::Messages {
-        group,
-        sender,
-        first,
-        last: number - 1,
-    };
     let number = match delivery.cursors.take(sender, group, chunk.message) {
         Verdict::Deliver(number) => number,
         Verdict::DeliverAfterLoss { first, number } => {
             delivery.stats.messages_lost += number - first;
-            let last = number - 1;
-            delivery.events.push(Event::Lost {
+            delivery.out.miss(Miss::Messages {
                 group,
                 sender,
                 first,
-                last,
+                last: number - 1,
             });
-            delivery.out.miss(missing(first, number));
             number
         }
         Verdict::DeliverAfterAbsence { first, number } => {
-            let last = number - 1;
-            delivery.events.push(Event::Missed {
+            delivery.out.miss(Miss::Absence {
                 group,
                 sender,
                 first,
-                last,
+                last: number - 1,
             });
-            delivery.out.miss(missing(first, number));
             number
         }
         Verdict::Duplicate => {

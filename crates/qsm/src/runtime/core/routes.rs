@@ -434,6 +434,12 @@ impl Deliver for Routes {
                 sender,
                 first,
                 last,
+            }
+            | Miss::Absence {
+                group,
+                sender,
+                first,
+                last,
             } => self.lose(group, sender, first, last),
             Miss::Packets {
                 groups,
