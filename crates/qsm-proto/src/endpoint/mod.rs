@@ -384,7 +384,7 @@ impl Endpoint {
             return;
         };
         if let Some(mut cx) = self.region(id) {
-            cx.answering().answer(from, asker, request, kind);
+            cx.take_request(from, asker, request, kind);
         }
     }
 

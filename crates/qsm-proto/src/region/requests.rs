@@ -9,8 +9,8 @@ use super::{Region, RegionCx};
 use crate::ranges::{append, append_own};
 use crate::receive::ReceiveStream;
 use crate::repair::{
-    Answering, PlannedRequest, RequestAllowance, RequestPlanner, RequestTarget, missing_everywhere,
-    missing_parts, note_missing,
+    Answering, PlannedRequest, REQUEST_COST, RequestAllowance, RequestPlanner, RequestTarget,
+    missing_everywhere, missing_parts, note_missing,
 };
 use crate::{Deliver, Destination, Instant, Reason};
 
@@ -20,7 +20,11 @@ const PIECES_PER_TOKEN: usize = 1024;
 impl RegionCx<'_> {
     /// Lends what answering requests takes.
     pub(crate) fn answering(&mut self) -> Answering<'_> {
-        let (header, guard, fast) = (self.node.header(), self.node.guard(), self.node.fast());
+        let (header, guard, recovery) = (
+            self.node.header(),
+            self.node.guard(),
+            self.node.config.recovery,
+        );
         let round_trip = self.node.repairs.round_trip();
         let path = self.region.path();
         let (repairs, store) = self.node.repairs();
@@ -34,7 +38,23 @@ impl RegionCx<'_> {
             header,
             guard,
             round_trip,
-            fast,
+            recovery,
+        }
+    }
+
+    /// Answers a request for packets, or passes it on as far as there is budget for that.
+    pub(crate) fn take_request(
+        &mut self,
+        from: SocketAddr,
+        asker: Origin,
+        request: &Request<'_>,
+        kind: Kind,
+    ) {
+        let passed_on = self.answering().answer(from, asker, request, kind);
+        for request in &passed_on {
+            if self.node.request_budget.take(self.node.now, REQUEST_COST) {
+                self.send_request(request);
+            }
         }
     }
 
@@ -64,20 +84,27 @@ impl RegionCx<'_> {
 
     /// Makes a request. Returns whether packets were given up instead, because nobody has them.
     pub(crate) fn carry_out(&mut self, ask: &PlannedRequest, out: &mut dyn Deliver) -> bool {
+        let nobody = ask.target == RequestTarget::Nobody;
+        if nobody {
+            self.give_up_packets(ask, out);
+        } else {
+            self.send_request(ask);
+        }
+        nobody
+    }
+
+    fn send_request(&mut self, ask: &PlannedRequest) {
         let sender = ask.head.stream.origin;
         let view = self.region.history.nearest(ask.head.view);
         let to = match ask.target {
-            RequestTarget::Cacher(index) => view.member(index).map(|member| member.address),
+            RequestTarget::Member(index) => view.member(index).map(|member| member.address),
             RequestTarget::Sender => {
                 let stream = self.region.streams.get(&sender);
                 stream.and_then(ReceiveStream::sender_address)
             }
-            RequestTarget::Nobody => {
-                self.give_up_packets(ask, out);
-                return true;
-            }
+            RequestTarget::Nobody => None,
         };
-        let Some(to) = to else { return false };
+        let Some(to) = to else { return };
         let to_sender = ask.target == RequestTarget::Sender;
         let stats = &mut self.node.stats;
         if to_sender {
@@ -93,7 +120,6 @@ impl RegionCx<'_> {
             .push(Reason::Request, Destination::Node(to), |bytes| {
                 Request::encode(&header, kind, &ask.head, &ask.waiters, &ask.ranges, bytes);
             });
-        false
     }
 
     /// Nobody has these packets: those who wait are told, and they are lost here too (R-NAK-8).
@@ -309,9 +335,8 @@ impl Region {
             let partition = view.caching_partition(piece.first());
             let asked = match history.me().filter(|_| fast) {
                 Some(me) => {
-                    let mut order = view.asked_for(piece.first(), me).into_iter();
-                    let is_sender = |index| view.index_of(sender) == Some(index);
-                    order.find(|index| !is_sender(*index))
+                    let counterpart = view.counterpart(partition, me);
+                    counterpart.filter(|index| view.index_of(sender) != Some(*index))
                 }
                 None => view.partition_leader(partition),
             };
