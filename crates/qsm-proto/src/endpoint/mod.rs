@@ -9,7 +9,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use qsm_wire::{
-    Body, DecodeError, GroupId, Header, Heartbeat, Kind, NodeId, Origin, Packet, RegionId, Request,
+    Body, DecodeError, GroupId, Header, Heartbeat, NodeId, Origin, Packet, RegionId, Request,
     StreamId, StreamQuery,
 };
 
@@ -18,6 +18,7 @@ use crate::node::NodeState;
 use crate::publication::Routes;
 use crate::receive::{Incoming, SEQUENCE_MAX};
 use crate::region::{PastDepartures, Region, RegionCx, RegionTable, extent_asked_for};
+use crate::repair::RequestUrgency;
 use crate::send::{BlockPool, PastStreams};
 use crate::stats::{RepairTimes, Times};
 use crate::subscriptions::SubscriptionTable;
@@ -359,8 +360,12 @@ impl Endpoint {
                 Some(mut cx) => cx.take_ack(origin, ack, &marks.iter().collect::<Vec<u64>>()),
                 None => self.node.stats.discard_stranger += 1,
             },
-            Body::Nak(request) => self.on_request(from, origin, request, Kind::Nak),
-            Body::Pull(request) => self.on_request(from, origin, request, Kind::Pull),
+            Body::Nak(request) => {
+                self.on_request(from, origin, request, RequestUrgency::AtOnce);
+            }
+            Body::Pull(request) => {
+                self.on_request(from, origin, request, RequestUrgency::WhenAvailable);
+            }
             Body::Absent(absent) => {
                 let stream = absent.stream;
                 if let Some(id) = self.regions.of_channel(stream.channel)
@@ -378,13 +383,19 @@ impl Endpoint {
         }
     }
 
-    fn on_request(&mut self, from: SocketAddr, asker: Origin, request: &Request<'_>, kind: Kind) {
+    fn on_request(
+        &mut self,
+        from: SocketAddr,
+        asker: Origin,
+        request: &Request<'_>,
+        urgency: RequestUrgency,
+    ) {
         let Some(id) = self.regions.of_channel(request.head.stream.channel) else {
             self.node.stats.discard_channel += 1;
             return;
         };
         if let Some(mut cx) = self.region(id) {
-            cx.take_request(from, asker, request, kind);
+            cx.take_request(from, asker, request, urgency);
         }
     }
 

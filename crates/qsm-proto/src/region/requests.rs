@@ -3,14 +3,14 @@
 
 use std::net::SocketAddr;
 
-use qsm_wire::{Absent, Kind, MemberIndex, Origin, Request, RequestHead, SeqRange};
+use qsm_wire::{Absent, MemberIndex, Origin, Request, RequestHead, SeqRange};
 
 use super::{Region, RegionCx};
 use crate::ranges::{append, append_own};
 use crate::receive::ReceiveStream;
 use crate::repair::{
     Answering, PlannedRequest, REQUEST_COST, RequestAllowance, RequestPlanner, RequestTarget,
-    missing_everywhere, missing_parts, note_missing,
+    RequestUrgency, missing_everywhere, missing_parts, note_missing,
 };
 use crate::{Deliver, Destination, Instant, Reason};
 
@@ -48,9 +48,9 @@ impl RegionCx<'_> {
         from: SocketAddr,
         asker: Origin,
         request: &Request<'_>,
-        kind: Kind,
+        urgency: RequestUrgency,
     ) {
-        let passed_on = self.answering().answer(from, asker, request, kind);
+        let passed_on = self.answering().answer(from, asker, request, urgency);
         for request in &passed_on {
             if self.node.request_budget.take(self.node.now, REQUEST_COST) {
                 self.send_request(request);
@@ -112,8 +112,7 @@ impl RegionCx<'_> {
         }
         stats.naks_sent += 1;
         stats.naks_forwarded += u64::from(!ask.waiters.is_empty());
-        let patient = !self.node.fast() && !to_sender;
-        let kind = if patient { Kind::Pull } else { Kind::Nak };
+        let kind = ask.urgency.kind();
         let header = self.node.header();
         self.node
             .outbox
@@ -209,7 +208,7 @@ impl RegionCx<'_> {
             vain.all(|part| append_own(&mut wanted, part, view));
         }
         if !wanted.is_empty() {
-            self.request(to, Kind::Pull, sender, 0, &wanted);
+            self.request(to, RequestUrgency::WhenAvailable, sender, 0, &wanted);
         }
     }
 
@@ -237,7 +236,7 @@ impl RegionCx<'_> {
             return;
         }
         self.node.stats.sender_asked += packets(&wanted);
-        self.request(to, Kind::Nak, sender, u32::MAX, &wanted);
+        self.request(to, RequestUrgency::AtOnce, sender, u32::MAX, &wanted);
     }
 
     /// Without the fast plane: what the rings cannot bring, because its cachers are those of an
@@ -275,7 +274,7 @@ impl RegionCx<'_> {
         for (leader, ranges) in self.region.missing_by_leader(sender, upto, fast) {
             let view = self.region.history.newest();
             if let Some(to) = view.member(leader).map(|member| member.address) {
-                self.request(to, Kind::Pull, sender, 0, &ranges);
+                self.request(to, RequestUrgency::WhenAvailable, sender, 0, &ranges);
             }
         }
     }
@@ -284,7 +283,7 @@ impl RegionCx<'_> {
     fn request(
         &mut self,
         to: SocketAddr,
-        kind: Kind,
+        urgency: RequestUrgency,
         sender: Origin,
         tried: u32,
         ranges: &[SeqRange],
@@ -296,15 +295,15 @@ impl RegionCx<'_> {
             for_itself: true,
         };
         let header = self.node.header();
-        let counter = match kind {
-            Kind::Pull => &mut self.node.stats.pulls_sent,
-            _ => &mut self.node.stats.naks_sent,
+        let counter = match urgency {
+            RequestUrgency::WhenAvailable => &mut self.node.stats.pulls_sent,
+            RequestUrgency::AtOnce => &mut self.node.stats.naks_sent,
         };
         *counter += 1;
         self.node
             .outbox
             .push(Reason::Request, Destination::Node(to), |bytes| {
-                Request::encode(&header, kind, &head, &[], ranges, bytes);
+                Request::encode(&header, urgency.kind(), &head, &[], ranges, bytes);
             });
     }
 }

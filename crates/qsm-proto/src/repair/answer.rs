@@ -6,12 +6,14 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
 use qsm_wire::{
-    Absent, Header, Hop, Kind, MemberIndex, Origin, Ranges, Request, RequestHead, SeqRange,
-    StreamId, ViewNumber,
+    Absent, Header, Hop, MemberIndex, Origin, Ranges, Request, RequestHead, SeqRange, StreamId,
+    ViewNumber,
 };
 
 use super::route::RequestRoute;
-use super::{PlannedRequest, Repair, RepairRecipient, RepairSender, RequestTarget, bit};
+use super::{
+    PlannedRequest, Repair, RepairRecipient, RepairSender, RequestTarget, RequestUrgency, bit,
+};
 use crate::history::History;
 use crate::ranges::append;
 use crate::receive::{ReceiveStream, Store, Waiters};
@@ -61,12 +63,17 @@ struct ReceivedRequest {
     waiters: Vec<MemberIndex>,
     /// The partition of who asks.
     partition: usize,
-    patient: bool,
+    urgency: RequestUrgency,
 }
 
 impl ReceivedRequest {
     /// A member of the view asks; the request may name members of another view than this one.
-    fn new(request: &Request<'_>, kind: Kind, view: &RegionView, asker: MemberIndex) -> Self {
+    fn new(
+        request: &Request<'_>,
+        urgency: RequestUrgency,
+        view: &RegionView,
+        asker: MemberIndex,
+    ) -> Self {
         let head = request.head;
         let known_view = view.number() == head.view;
         let mut tried = if known_view { head.tried } else { 0 };
@@ -92,7 +99,7 @@ impl ReceivedRequest {
             tried,
             waiters,
             partition: view.partition_of(asker),
-            patient: kind == Kind::Pull,
+            urgency,
         }
     }
 }
@@ -114,7 +121,7 @@ impl Answering<'_> {
         from: SocketAddr,
         asker: Origin,
         request: &Request<'_>,
-        kind: Kind,
+        urgency: RequestUrgency,
     ) -> Vec<PlannedRequest> {
         let mut view = self.history.nearest(request.head.view);
         if view.index_of(asker).is_none() {
@@ -126,11 +133,11 @@ impl Answering<'_> {
             return Vec::new();
         };
         let stats = &mut self.repairs.stats;
-        match kind {
-            Kind::Pull => stats.pulls_received += 1,
-            _ => stats.naks_received += 1,
+        match urgency {
+            RequestUrgency::WhenAvailable => stats.pulls_received += 1,
+            RequestUrgency::AtOnce => stats.naks_received += 1,
         }
-        let asked = ReceivedRequest::new(request, kind, view, asker);
+        let asked = ReceivedRequest::new(request, urgency, view, asker);
         self.forget_old_repairs();
         let unanswered = match asked.stream.origin == self.header.origin {
             true => self.answer_as_sender(&asked, request.ranges),
@@ -147,10 +154,7 @@ impl Answering<'_> {
             || self.history.newest().number(),
             |known| known.view_of(sequence, self.history),
         );
-        let hop = match self.recovery.fast {
-            true => Hop::CacherRepair,
-            false => Hop::PullRepair,
-        };
+        let hop = RequestUrgency::of_plane(self.recovery.fast).repair_hop();
         self.repair(stream, sequence, hop, view, waiters.members());
     }
 
@@ -248,21 +252,18 @@ impl Answering<'_> {
             return unanswered;
         };
         let history = self.history;
-        let wanted: Vec<u64> = match asked.patient {
-            true => {
+        let wanted: Vec<u64> = match asked.urgency {
+            RequestUrgency::WhenAvailable => {
                 let own = |sequence| history.answers_for(asked.view, sequence);
                 own_numbers(ranges.iter(), own).collect()
             }
-            false => numbers(ranges.iter(), PACKETS_PER_REQUEST).collect(),
+            RequestUrgency::AtOnce => numbers(ranges.iter(), PACKETS_PER_REQUEST).collect(),
         };
         // What is missing here is cut at the borders of what is said of it.
         for range in ranges.iter() {
             stream.gaps_mut().cut_out(range);
         }
-        let hop = match asked.patient {
-            true => Hop::PullRepair,
-            false => Hop::CacherRepair,
-        };
+        let hop = asked.urgency.repair_hop();
         for sequence in wanted {
             let Some(stream) = self.streams.get(&asked.stream.origin) else {
                 break;
@@ -293,7 +294,7 @@ impl Answering<'_> {
         let known_view = stream.view_of(sequence, history) == view.number();
         let for_others = !history.answers_for(view.number(), sequence);
         let let_go = stream.has_let_go(sequence);
-        if !self.recovery.fast || asked.patient || !known_view || !(for_others || let_go) {
+        if !self.passes_on(asked) || !known_view || !(for_others || let_go) {
             return None;
         }
         let me = view.index_of(self.header.origin);
@@ -323,6 +324,7 @@ impl Answering<'_> {
         };
         Some(PlannedRequest {
             target,
+            urgency: asked.urgency,
             head: RequestHead {
                 stream: asked.stream,
                 view: view.number(),
@@ -336,7 +338,7 @@ impl Answering<'_> {
 
     /// Notes who waits here for a packet that is missing here too, and who misses it.
     fn wait_for(&mut self, asked: &ReceivedRequest, ranges: Ranges<'_>, sequence: u64) {
-        let urgent = self.recovery.fast && !asked.patient;
+        let urgent = self.passes_on(asked);
         let Some(stream) = self.streams.get_mut(&asked.stream.origin) else {
             return;
         };
@@ -367,6 +369,10 @@ impl Answering<'_> {
             gap.due = gap.due.min(self.repairs.now.max(certain));
         }
         stream.refresh_due();
+    }
+
+    fn passes_on(&self, asked: &ReceivedRequest) -> bool {
+        self.recovery.fast && asked.urgency == RequestUrgency::AtOnce
     }
 
     fn say_absent(&mut self, to: SocketAddr, stream: StreamId, absent: &[SeqRange]) {

@@ -23,6 +23,7 @@ mod plan;
 mod recent;
 mod route;
 mod send;
+mod urgency;
 mod window;
 
 pub(crate) use answer::Answering;
@@ -34,4 +35,5 @@ pub use plan::{PlannedRequest, REQUEST_COST, RequestAllowance, RequestPlanner, R
 pub use recent::{RecentRepairs, RepairRecipient};
 pub(crate) use route::others_who_cache;
 pub use send::{Repair, RepairSender};
+pub use urgency::RequestUrgency;
 pub use window::RequestWindow;

@@ -3,7 +3,7 @@ use core::time::Duration;
 use qsm_wire::{MemberIndex, Origin, Ranges, Request, RequestHead, SeqRange, ViewNumber};
 
 use super::route::RequestRoute;
-use super::{Budget, RequestWindow};
+use super::{Budget, RequestUrgency, RequestWindow};
 use crate::history::History;
 use crate::receive::{Gap, ReceiveStream};
 use crate::{Instant, Recovery};
@@ -24,6 +24,8 @@ pub enum RequestTarget {
 pub struct PlannedRequest {
     /// Whom.
     pub target: RequestTarget,
+    /// How soon the answer is wanted.
+    pub urgency: RequestUrgency,
     /// The request's fixed part.
     pub head: RequestHead,
     /// Others that wait for these packets here: the one who has them serves them too.
@@ -198,8 +200,12 @@ impl RequestPlanner<'_> {
             tried |= self.history.my_rank(view).map_or(0, bit);
         }
         let waiters = gap.waiters.members().to_vec();
+        let target = self.target(gap, view, stream);
         PlannedRequest {
-            target: self.target(gap, view, stream),
+            target,
+            urgency: RequestUrgency::of_plane(
+                self.recovery.fast || target == RequestTarget::Sender,
+            ),
             head: RequestHead {
                 stream: stream.id(),
                 view: self.history.nearest(view).number(),
