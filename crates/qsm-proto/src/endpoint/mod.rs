@@ -17,7 +17,7 @@ use crate::membership::Membership;
 use crate::node::NodeState;
 use crate::publication::Routes;
 use crate::receive::{Incoming, SEQUENCE_MAX};
-use crate::region::{PastDepartures, Region, RegionCx, RegionTable, extent_asked_for};
+use crate::region::{PastDepartures, ReadyStream, Region, RegionCx, RegionTable, extent_asked_for};
 use crate::repair::RequestUrgency;
 use crate::send::{BlockPool, PastStreams};
 use crate::stats::{RepairTimes, Times};
@@ -191,10 +191,8 @@ impl Endpoint {
             self.node.stats.control_sent += u64::from(transmit.reason != Reason::Repair);
             return Some(transmit);
         }
-        let region = self.regions.next_to_send(now)?;
-        let to = region.path().destination();
-        let member = region.member();
-        let train = region.poll_train(now)?;
+        let ReadyStream { stream, to, member } = self.regions.next_to_send(now)?;
+        let train = stream.poll_train(now)?;
         self.node.earn_repairs(train.bytes.len());
         if member {
             // It has its own packets at once; without them it would seem to receive nothing and
@@ -472,16 +470,9 @@ impl Endpoint {
             let Some(mut cx) = self.region(id) else {
                 continue;
             };
-            for ask in cx.plan_requests(&mut asked) {
-                self.node.rest_from_requests();
-                let sender = ask.head.stream.origin;
-                if self
-                    .region(id)
-                    .is_some_and(|mut cx| cx.carry_out(&ask, out))
-                {
-                    self.regions
-                        .deliver_waiting(&mut self.node, id, sender, out);
-                }
+            for sender in cx.make_requests(&mut asked, out) {
+                self.regions
+                    .deliver_waiting(&mut self.node, id, sender, out);
             }
         }
     }

@@ -31,7 +31,7 @@ use qsm_wire::{ChannelId, GroupId, Opening, Origin, RegionId, StreamId};
 
 pub(crate) use self::departures::PastDepartures;
 pub(crate) use self::queries::extent_asked_for;
-pub(crate) use self::table::RegionTable;
+pub(crate) use self::table::{ReadyStream, RegionTable};
 
 use self::leaving::{Leaving, Settled};
 use self::queries::Query;
@@ -41,7 +41,7 @@ use crate::node::NodeState;
 use crate::receive::{ReceiveStream, Store};
 use crate::repair::RequestBackoff;
 use crate::ring::{RegionRing, RingConfig, RingStats};
-use crate::send::{BlockPool, Past, SendConfig, SendStream, Train};
+use crate::send::{BlockPool, Past, SendConfig, SendStream};
 use crate::view::RegionView;
 use crate::{Config, Instant, Path, Stats};
 
@@ -230,11 +230,6 @@ impl Region {
     pub(crate) fn can_send(&mut self, now: Instant) -> bool {
         let sender = self.sender.as_mut();
         sender.is_some_and(|sender| sender.unsent_bytes() > 0 && sender.can_send(now))
-    }
-
-    /// The next packets of this node's stream.
-    pub(crate) fn poll_train(&mut self, now: Instant) -> Option<Train<'_>> {
-        self.sender.as_mut()?.poll_train(now)
     }
 
     /// Nothing more will be published.

@@ -58,8 +58,23 @@ impl RegionCx<'_> {
         }
     }
 
-    /// The requests that are due; `asked`: how many packets have been asked for, in all regions.
-    pub(crate) fn plan_requests(&mut self, asked: &mut u64) -> Vec<PlannedRequest> {
+    /// Makes the requests that are due; `asked`: how many packets have been asked for, in all
+    /// regions. Returns the senders of which packets were given up instead, because nobody has them.
+    pub(crate) fn make_requests(&mut self, asked: &mut u64, out: &mut dyn Deliver) -> Vec<Origin> {
+        let mut given_up = Vec::new();
+        for request in self.plan_requests(asked) {
+            self.node.rest_from_requests();
+            if request.target == RequestTarget::Nobody {
+                self.give_up_packets(&request, out);
+                given_up.push(request.head.stream.origin);
+            } else {
+                self.send_request(&request);
+            }
+        }
+        given_up
+    }
+
+    fn plan_requests(&mut self, asked: &mut u64) -> Vec<PlannedRequest> {
         let now = self.node.now;
         let planner = RequestPlanner {
             history: &self.region.history,
@@ -80,17 +95,6 @@ impl RegionCx<'_> {
         let asks = asks.collect();
         *asked = allowance.asked;
         asks
-    }
-
-    /// Makes a request. Returns whether packets were given up instead, because nobody has them.
-    pub(crate) fn carry_out(&mut self, ask: &PlannedRequest, out: &mut dyn Deliver) -> bool {
-        let nobody = ask.target == RequestTarget::Nobody;
-        if nobody {
-            self.give_up_packets(ask, out);
-        } else {
-            self.send_request(ask);
-        }
-        nobody
     }
 
     fn send_request(&mut self, ask: &PlannedRequest) {
