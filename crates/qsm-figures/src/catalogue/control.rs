@@ -73,7 +73,7 @@ fn cluster(mode: Mode, senders: usize, seed: Seed) -> ClusterOptions {
         },
         order: match mode {
             Mode::Faithful => Order::Arrival,
-            Mode::Modern => Order::BySocket,
+            Mode::Modern => Order::ByKind,
         },
         told_of_drops: true,
         weight,
