@@ -15,7 +15,7 @@ const LINGER: core::time::Duration = core::time::Duration::from_secs(30);
 
 /// Weight of what a heartbeat says of a stream.
 #[derive(Debug, Clone, Copy)]
-struct Word {
+struct HeartbeatWord {
     /// The sender of the stream speaks.
     own: bool,
     /// A member speaks that is not the sender.
@@ -101,7 +101,7 @@ impl RegionCx<'_> {
         // when they are asked about the dead.
         let witness = !own && self.region.history.lives(speaker);
         let over = beat.finished && (own || witness) || witness && dead;
-        let word = Word { own, witness, over };
+        let word = HeartbeatWord { own, witness, over };
         if own && beat.highest == 0 {
             // It may yet send in the view that it knows.
             let left = self.region.history.left().unwrap_or_default();
@@ -121,7 +121,7 @@ impl RegionCx<'_> {
     }
 
     /// Follows a heartbeat's word of a stream that is received here.
-    fn follow(&mut self, from: SocketAddr, beat: &Heartbeat<'_>, word: Word) {
+    fn follow(&mut self, from: SocketAddr, beat: &Heartbeat<'_>, word: HeartbeatWord) {
         let (now, sender) = (self.node.now, beat.stream.origin);
         let Some(stream) = self.region.streams.get_mut(&sender) else {
             return;

@@ -38,7 +38,7 @@ use self::queries::Query;
 use crate::history::History;
 use crate::membership::Membership;
 use crate::node::NodeState;
-use crate::receive::{ReceiveStream, Store};
+use crate::receive::{PacketStore, ReceiveStream};
 use crate::repair::RequestBackoff;
 use crate::ring::{RegionRing, RingConfig, RingStats};
 use crate::send::{BlockPool, Past, SendConfig, SendStream};
@@ -190,7 +190,7 @@ impl Region {
     }
 
     /// Whether this node has that packet's bytes.
-    pub(crate) fn holds(&self, sender: Origin, sequence: u64, store: &Store) -> bool {
+    pub(crate) fn holds(&self, sender: Origin, sequence: u64, store: &PacketStore) -> bool {
         let own = self.sender.as_ref();
         let own = own.filter(|own| own.id().origin == sender);
         let kept = self.streams.get(&sender);

@@ -16,7 +16,7 @@ use super::{
 };
 use crate::history::History;
 use crate::ranges::append;
-use crate::receive::{ReceiveStream, Store, Waiters};
+use crate::receive::{PacketStore, ReceiveStream, Waiters};
 use crate::send::SendStream;
 use crate::view::RegionView;
 use crate::{Destination, Path, Reason, Recovery};
@@ -41,7 +41,7 @@ pub(crate) struct Answering<'a> {
     /// Streams of others.
     pub(crate) streams: &'a mut BTreeMap<Origin, ReceiveStream>,
     /// The memory in which their packets are kept.
-    pub(crate) store: &'a Store,
+    pub(crate) store: &'a PacketStore,
     /// Sends the packets.
     pub(crate) repairs: RepairSender<'a>,
     /// Of this node's packets.

@@ -3,7 +3,7 @@ use core::time::Duration;
 use qsm_wire::{MemberIndex, Origin, Ranges, Request, RequestHead, SeqRange, ViewNumber};
 
 use super::route::RequestRoute;
-use super::{Budget, RequestUrgency, RequestWindow};
+use super::{RateBudget, RequestUrgency, RequestWindow};
 use crate::history::History;
 use crate::receive::{Gap, ReceiveStream};
 use crate::{Instant, Recovery};
@@ -60,7 +60,7 @@ pub struct RequestAllowance<'a> {
     /// How many it has asked for, of all streams.
     pub asked: u64,
     /// What its requests may cost (R-NAK-7).
-    pub requests: &'a mut Budget,
+    pub requests: &'a mut RateBudget,
 }
 
 /// What a request takes from the budget, to which every packet that is received adds one: who
