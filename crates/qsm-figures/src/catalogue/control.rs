@@ -1,5 +1,5 @@
 //! Rate control when something changes: start-up, slow receivers, new senders (E60). Modern nodes
-//! read their sockets and make messages in turn as the product's thread does, which decides who
+//! receive by kind and make messages in turn as the product's thread does, which decides who
 //! gets how much of a busy host; the papers' machines are too slow for such turns.
 
 use core::time::Duration;
