@@ -385,29 +385,55 @@ fn control_traffic_and_peers_are_the_same_for_one_group_and_for_thousands() {
     assert_eq!(one, control_of(4096));
 }
 
-// Rules R-NAK-2, R-TOK-8; R011.
+/// Every member exchanges control packets with one member of each other partition, two in its ring,
+/// the region's leader, the sender, and the membership service, and with nobody else.
+fn check_peers(cluster: &Cluster, partitions: usize) {
+    for member in &cluster.members {
+        let peers = &cluster.peers[member];
+        assert!(peers.len() <= partitions + 4, "{member}: {peers:?}");
+    }
+}
+
+// Rules R-NAK-2, R-NAK-3, R-TOK-8; R011.
 #[test]
 fn under_loss_a_node_exchanges_control_with_one_member_of_each_partition_and_its_ring() {
-    let (members, sender) = (1..=60, 80);
-    let mut cluster = Cluster::new(60, &[sender], |_| {});
+    // 63 members make rings of five and of six.
+    for members in [60, 63] {
+        let mut cluster = Cluster::new(members, &[80], |_| {});
+        cluster.data_loss_ppm = 50_000;
+        cluster.control_loss_ppm = 50_000;
+        publish(&mut cluster, 80, 1000, 1000);
+        cluster.settle(Duration::from_secs(20));
+        check_all(&cluster, 80, 1000, 1000);
+        assert!(cluster.total(|stats| stats.repaired_by_cacher) > 2000);
+        check_peers(&cluster, 12);
+        for member in &cluster.members {
+            assert!(cluster.nodes[member].stats().peers <= 12 + 4);
+        }
+    }
+}
+
+// Rule R-NAK-2; R011. A member that sends is asked for nothing as a cacher, and neither is a dead
+// one after a while: what their partition caches comes another way.
+#[test]
+fn around_a_sender_and_a_dead_cacher_nobody_gets_more_peers() {
+    let (sender, dead) = (4, 9);
+    let mut cluster = Cluster::new(30, &[sender], |_| {});
     cluster.data_loss_ppm = 20_000;
     cluster.control_loss_ppm = 20_000;
-    publish(&mut cluster, sender, 3000, 1000);
-    cluster.settle(Duration::from_secs(20));
-    check_all(&cluster, sender, 3000, 1000);
-    assert!(cluster.total(|stats| stats.repaired_by_cacher) > 2500);
-    let partitions = 12;
-    let peers: Vec<u64> = members
-        .map(|node| cluster.nodes[&node].stats().peers)
-        .collect();
-    // One of each other partition, two in the ring, the region's leader, the sender, and the
-    // membership service.
-    let limit = partitions + 4;
-    let within = peers.iter().filter(|peers| **peers <= limit).count();
-    assert!(within >= 57, "{within} of 60: {peers:?}");
-    // Peers are counted since the start: where those asked lack a packet too, or are silent,
-    // requests go on to further members, who count besides.
-    assert!(peers.iter().all(|peers| *peers <= limit + 1), "{peers:?}");
+    publish(&mut cluster, sender, 1000, 1000);
+    cluster.crash(dead);
+    cluster.members.retain(|member| *member != dead);
+    publish(&mut cluster, sender, 1000, 1000);
+    cluster.run(Duration::from_millis(300));
+    for member in &cluster.members {
+        assert_eq!(cluster.got[member].len(), 2000, "member {member}");
+    }
+    cluster.members.retain(|member| *member != sender);
+    for peers in cluster.peers.values_mut() {
+        peers.remove(&dead);
+    }
+    check_peers(&cluster, 6);
 }
 
 // Rule R-PKT-6.

@@ -32,9 +32,6 @@ pub enum Order {
     /// By [`Priority`], as nodes do: tokens and membership, then requests and ACKs, then repairs,
     /// then data (R122).
     ByKind,
-    /// What came to the host alone before what came to a group, as two sockets give them that are
-    /// read one after the other.
-    BySocket,
 }
 
 impl Order {
@@ -45,7 +42,6 @@ impl Order {
             Self::Arrival => 0,
             Self::ControlFirst => usize::from(is_fresh(&datagram.bytes)),
             Self::ByKind => Priority::of(&datagram.bytes) as usize,
-            Self::BySocket => usize::from(datagram.to.ip().is_multicast()),
         }
     }
 }
@@ -482,10 +478,6 @@ mod tests {
     };
 
     fn datagram(kind: Kind, hop: Hop) -> Rc<Datagram> {
-        addressed([10, 0, 0, 2], kind, hop)
-    }
-
-    fn addressed(to: [u8; 4], kind: Kind, hop: Hop) -> Rc<Datagram> {
         let header = Header {
             hop,
             ..Header::default()
@@ -497,7 +489,7 @@ mod tests {
         Rc::new(Datagram {
             serial: 0,
             from,
-            to: (to, 1).into(),
+            to: ([10, 0, 0, 2], 1).into(),
             reason: None,
             bytes: bytes.into(),
         })
@@ -554,39 +546,10 @@ mod tests {
         for (kind, hop) in arrivals {
             assert!(cpu.arrive(Instant(0), &datagram(kind, hop), 1 << 20));
         }
-        let served: Vec<_> = core::iter::from_fn(|| next_kind(&mut cpu)).collect();
-        assert!(served.into_iter().eq(arrivals.into_iter().rev()));
-    }
-
-    #[test]
-    fn what_came_to_the_host_alone_is_served_before_what_came_to_a_group() {
-        let model = CostModel {
-            order: Order::BySocket,
-            ..MODEL
-        };
-        let mut cpu = Cpu::new(model, 0, 0);
-        let (host, group) = ([10, 0, 0, 2], [239, 0, 0, 1]);
-        let arrivals = [
-            (group, Kind::Data, Hop::Direct),
-            (group, Kind::Data, Hop::SenderRepair),
-            (host, Kind::Data, Hop::Push),
-            (host, Kind::Token, Hop::Direct),
-        ];
-        for (to, kind, hop) in arrivals {
-            assert!(cpu.arrive(Instant(0), &addressed(to, kind, hop), 1 << 20));
-        }
-        let late = addressed(group, Kind::Data, Hop::Direct);
+        let late = datagram(Kind::Data, Hop::Direct);
         assert!(!cpu.arrive(Instant(0), &late, 4 << 10));
         let served: Vec<_> = core::iter::from_fn(|| next_kind(&mut cpu)).collect();
-        assert_eq!(
-            served,
-            [
-                (Kind::Data, Hop::Push),
-                (Kind::Token, Hop::Direct),
-                (Kind::Data, Hop::Direct),
-                (Kind::Data, Hop::SenderRepair)
-            ]
-        );
+        assert!(served.into_iter().eq(arrivals.into_iter().rev()));
         assert_eq!(cpu.counters().data_dropped, 1);
     }
 

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::net::SocketAddr;
 
 use qsm_wire::{
-    Body, DecodeError, GroupId, Header, Heartbeat, Kind, NodeId, Origin, Packet, RegionId, Request,
+    Body, DecodeError, GroupId, Header, Heartbeat, NodeId, Origin, Packet, RegionId, Request,
     StreamId, StreamQuery,
 };
 
@@ -16,7 +16,8 @@ use crate::former::FormerPositions;
 use crate::membership::Membership;
 use crate::node::NodeState;
 use crate::receive::{Incoming, SEQUENCE_MAX};
-use crate::region::{Region, RegionCx, RegionSet, extent_asked_for};
+use crate::region::{ReadyStream, Region, RegionCx, RegionSet, extent_asked_for};
+use crate::repair::RequestUrgency;
 use crate::stats::{RepairTimes, Times};
 use crate::{
     Config, ConfigError, Datagram, Deliver, Event, Instant, Reason, Seed, Stats, Transmit,
@@ -160,10 +161,8 @@ impl Endpoint {
             self.node.stats.control_sent += u64::from(transmit.reason != Reason::Repair);
             return Some(transmit);
         }
-        let region = self.regions.table.next_to_send(now)?;
-        let to = region.path().destination();
-        let member = region.member();
-        let train = region.poll_train(now)?;
+        let ReadyStream { stream, to, member } = self.regions.table.next_to_send(now)?;
+        let train = stream.poll_train(now)?;
         self.node.earn_repairs(train.bytes.len());
         if member {
             // It has its own packets at once; without them it would seem to receive nothing and
@@ -329,8 +328,12 @@ impl Endpoint {
                 Some(mut cx) => cx.take_ack(origin, ack, &marks.iter().collect::<Vec<u64>>()),
                 None => self.node.stats.discard_stranger += 1,
             },
-            Body::Nak(request) => self.on_request(from, origin, request, Kind::Nak),
-            Body::Pull(request) => self.on_request(from, origin, request, Kind::Pull),
+            Body::Nak(request) => {
+                self.on_request(from, origin, request, RequestUrgency::AtOnce);
+            }
+            Body::Pull(request) => {
+                self.on_request(from, origin, request, RequestUrgency::WhenAvailable);
+            }
             Body::Absent(absent) => {
                 let stream = absent.stream;
                 if let Some(id) = self.regions.table.of_channel(stream.channel)
@@ -353,13 +356,19 @@ impl Endpoint {
         }
     }
 
-    fn on_request(&mut self, from: SocketAddr, asker: Origin, request: &Request<'_>, kind: Kind) {
+    fn on_request(
+        &mut self,
+        from: SocketAddr,
+        asker: Origin,
+        request: &Request<'_>,
+        urgency: RequestUrgency,
+    ) {
         let Some(id) = self.regions.table.of_channel(request.head.stream.channel) else {
             self.node.stats.discard_channel += 1;
             return;
         };
         if let Some(mut cx) = self.region(id) {
-            cx.answering().answer(from, asker, request, kind);
+            cx.take_request(from, asker, request, urgency);
         }
     }
 

@@ -1,6 +1,6 @@
 //! What streams need of their node while they take packets and deliver messages.
 
-use super::{Cursors, Store};
+use super::{Cursors, PacketStore};
 use crate::repair::{RequestBackoff, RequestWindow};
 use crate::stats::RepairTimes;
 use crate::{Deliver, Instant, Random, Recovery, Stats};
@@ -15,7 +15,7 @@ pub struct StreamContext<'a> {
     /// Largest distance from what is contiguous, packets.
     pub ahead_max: u64,
     /// Memory for packets.
-    pub store: &'a mut Store,
+    pub store: &'a mut PacketStore,
     /// How long repairs take.
     pub repairs: &'a mut RepairTimes,
     /// How many packets are asked for at once.

@@ -35,17 +35,17 @@ use qsm_wire::{ChannelId, GroupId, Opening, Origin, RegionId, StreamId};
 
 pub(crate) use self::queries::extent_asked_for;
 pub(crate) use self::set::RegionSet;
-pub(crate) use self::table::RegionTable;
+pub(crate) use self::table::{ReadyStream, RegionTable};
 
 use self::leaving::{Leaving, Settled};
 use self::queries::Query;
 use crate::history::History;
 use crate::membership::Membership;
 use crate::node::NodeState;
-use crate::receive::{ReceiveStream, Store};
+use crate::receive::{PacketStore, ReceiveStream};
 use crate::repair::RequestBackoff;
 use crate::ring::{RegionRing, RingConfig};
-use crate::send::{BlockPool, Past, SendConfig, SendStream, Train};
+use crate::send::{BlockPool, Past, SendConfig, SendStream};
 use crate::stats::RingStats;
 use crate::view::RegionView;
 use crate::{Config, Instant, Path, Stats};
@@ -195,7 +195,7 @@ impl Region {
     }
 
     /// Whether this node has that packet's bytes.
-    pub(crate) fn holds(&self, sender: Origin, sequence: u64, store: &Store) -> bool {
+    pub(crate) fn holds(&self, sender: Origin, sequence: u64, store: &PacketStore) -> bool {
         let own = self.sender.as_ref();
         let own = own.filter(|own| own.id().origin == sender);
         let kept = self.streams.get(&sender);
@@ -235,11 +235,6 @@ impl Region {
     pub(crate) fn can_send(&mut self, now: Instant) -> bool {
         let sender = self.sender.as_mut();
         sender.is_some_and(|sender| sender.unsent_bytes() > 0 && sender.can_send(now))
-    }
-
-    /// The next packets of this node's stream.
-    pub(crate) fn poll_train(&mut self, now: Instant) -> Option<Train<'_>> {
-        self.sender.as_mut()?.poll_train(now)
     }
 
     /// Nothing more will be published.

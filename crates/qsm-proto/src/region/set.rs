@@ -210,13 +210,8 @@ impl RegionSet {
             let Some(mut cx) = self.cx(id, node, membership) else {
                 continue;
             };
-            for ask in cx.plan_requests(&mut asked) {
-                node.rest_from_requests();
-                let sender = ask.head.stream.origin;
-                let cx = self.cx(id, node, membership);
-                if cx.is_some_and(|mut cx| cx.carry_out(&ask, out)) {
-                    self.table.deliver_waiting(node, id, sender, out);
-                }
+            for sender in cx.make_requests(&mut asked, out) {
+                self.table.deliver_waiting(node, id, sender, out);
             }
         }
     }

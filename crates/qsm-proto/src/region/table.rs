@@ -11,9 +11,9 @@ use qsm_wire::{ChannelId, Origin, RegionId};
 
 use super::Region;
 use crate::node::NodeState;
-use crate::send::{BlockPool, PastStreams, SendConfig};
+use crate::send::{BlockPool, PastStreams, SendConfig, SendStream};
 use crate::view::RegionView;
-use crate::{Config, Deliver, Instant};
+use crate::{Config, Deliver, Destination, Instant};
 
 /// The regions that concern a node, by number and by channel.
 #[derive(Debug, Default)]
@@ -24,6 +24,17 @@ pub(crate) struct RegionTable {
     moving: bool,
     /// Where the round of regions with data to send goes on.
     turn: RegionId,
+}
+
+/// A stream of this node that may send now.
+#[derive(Debug)]
+pub(crate) struct ReadyStream<'a> {
+    /// Sends its packets.
+    pub(crate) stream: &'a mut SendStream,
+    /// Where they go.
+    pub(crate) to: Destination,
+    /// This node receives what is sent there.
+    pub(crate) member: bool,
 }
 
 impl RegionTable {
@@ -130,15 +141,20 @@ impl RegionTable {
         leaving.map(|region| region.turn() + 1).max().unwrap_or(0)
     }
 
-    /// The next region in turn whose stream may send now.
-    pub(crate) fn next_to_send(&mut self, now: Instant) -> Option<&mut Region> {
+    /// The stream that may send now of the next region in turn that has one.
+    pub(crate) fn next_to_send(&mut self, now: Instant) -> Option<ReadyStream<'_>> {
         let ready = |(id, region): (&RegionId, &mut Region)| region.can_send(now).then_some(*id);
         let last = self.turn;
         let after = (Bound::Excluded(last), Bound::Unbounded);
         let next = self.regions.range_mut(after).find_map(ready);
         let next = next.or_else(|| self.regions.range_mut(..=last).find_map(ready))?;
         self.turn = next;
-        self.regions.get_mut(&next)
+        let region = self.regions.get_mut(&next)?;
+        Some(ReadyStream {
+            to: region.path().destination(),
+            member: region.member(),
+            stream: region.sender.as_mut()?,
+        })
     }
 
     /// Whether what this sender sends in a region must wait, because not all of what it sent in a

@@ -72,8 +72,8 @@ use crate::view::RegionView;
 use crate::{Config, Instant, Outbox, Times};
 use gathered::Gathered;
 use hop::Hops;
-use pace::Pace;
-use place::Place;
+use pace::RoundPace;
+use place::RingPlace;
 use round::{Patience, Round};
 pub use sets::RangeSet;
 use tracks::Tracks;
@@ -266,14 +266,14 @@ impl RingConfig {
 #[derive(Debug)]
 pub struct RegionRing {
     config: RingConfig,
-    place: Option<Arc<Place>>,
+    place: Option<Arc<RingPlace>>,
     rounds: Vec<Round>,
     tracks: Tracks,
     vouched: Vouched,
     hops: Hops,
     patience: Patience,
     watch: Watch,
-    pace: Pace,
+    pace: RoundPace,
     /// The newest round opened here.
     number: u64,
     /// As region leader: a round is in flight, opened for that many active senders.
@@ -298,7 +298,7 @@ impl RegionRing {
             hops: Hops::new(config.in_turn),
             patience: Patience::default(),
             watch: Watch::new(config.token_max),
-            pace: Pace::new(config.token_min, config.token_max),
+            pace: RoundPace::new(config.token_min, config.token_max),
             number: 0,
             flying: None,
             fresh: false,
@@ -309,7 +309,7 @@ impl RegionRing {
     /// Takes part in another view from now on, or in none if `me` is not a member of it. Tokens of
     /// the old view are abandoned; watermarks stay, round numbers go on.
     pub fn set_view(&mut self, now: Instant, view: Arc<RegionView>, me: Origin) {
-        self.place = Place::new(view, me).map(Arc::new);
+        self.place = RingPlace::new(view, me).map(Arc::new);
         self.rounds.clear();
         self.vouched.clear();
         self.flying = None;
@@ -499,7 +499,7 @@ impl RegionRing {
     }
 
     /// Learns what a token of another leader says about its streams.
-    fn learn_token(&mut self, turn: &mut Turn<'_>, place: &Place, token: &Gathered) {
+    fn learn_token(&mut self, turn: &mut Turn<'_>, place: &RingPlace, token: &Gathered) {
         if token.head.leader == place.me {
             return;
         }
