@@ -66,7 +66,6 @@ fn without_loss_everybody_gets_everything_and_nobody_asks() {
     assert_eq!(cluster.total(|stats| stats.duplicates), 0);
 }
 
-// Two regions share a send memory of four blocks.
 #[test]
 fn a_sender_counts_what_is_pending_and_times_it() {
     let mut cluster = Cluster::new(8, &[1], |_| {});
