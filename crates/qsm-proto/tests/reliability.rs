@@ -92,6 +92,7 @@ fn a_sender_counts_what_is_pending_and_times_it() {
     );
 }
 
+// Two regions share a send memory of four blocks.
 #[test]
 fn a_message_that_never_fits_all_regions_is_too_large() {
     let mut cluster = Cluster::new(3, &[20], |config| config.limits.send_bytes = 4 << 16);
