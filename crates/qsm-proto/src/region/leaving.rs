@@ -9,6 +9,7 @@ use qsm_wire::{Origin, ViewNumber};
 use super::{Query, Region, RegionCx};
 use crate::Instant;
 use crate::node::NodeState;
+use crate::receive::ReceiveStream;
 use crate::send::SendStream;
 
 /// How long a leaving node waits without any token before it trusts that no stream is unknown.
@@ -59,14 +60,18 @@ impl Region {
         leaving.map(|leaving| leaving.view)
     }
 
-    /// Everybody who may send here has that view; these may have sent something before.
+    /// Everybody who may send here has that view; these may have sent something before. Whoever is
+    /// not among them has said that everybody has what it sent, and will say nothing of the view.
     pub(crate) fn settle(&mut self, view: ViewNumber, senders: &[Sender]) {
         let senders = senders.iter();
         let senders = senders.map(|sender| (sender.origin, sender.address));
-        self.settled = Some(Settled {
-            view,
-            senders: senders.collect(),
-        });
+        let senders: BTreeMap<Origin, SocketAddr> = senders.collect();
+        for (origin, stream) in &mut self.streams {
+            if !senders.contains_key(origin) {
+                stream.ended_as_known();
+            }
+        }
+        self.settled = Some(Settled { view, senders });
     }
 
     /// A sender is dead: nothing more will be heard of it.
@@ -254,7 +259,10 @@ impl RegionCx<'_> {
             }
             Some(_) => {}
             None => {
-                self.region.leaving = None;
+                if self.region.leaving.take().is_some() {
+                    let streams = self.region.streams.values_mut();
+                    streams.for_each(ReceiveStream::goes_on);
+                }
                 self.region.settled = None;
                 self.region.silent.clear();
             }
