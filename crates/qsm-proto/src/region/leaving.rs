@@ -100,9 +100,9 @@ impl Region {
         let parting = self.can_part().then_some(now);
         let leaving = self.leaving.as_ref().filter(|leaving| !leaving.reported);
         let leaving = leaving.filter(|_| self.drained(Instant::NEVER));
-        let leaving = leaving.map(|leaving| match leaving.tokens {
-            0 | 1 => leaving.last_token.after(QUIET),
-            _ => leaving.last_token,
+        let leaving = leaving.map(|leaving| match self.has_looked(leaving) {
+            true => leaving.last_token,
+            false => leaving.last_token.after(QUIET),
         });
         parting.into_iter().chain(leaving).min()
     }
@@ -143,6 +143,11 @@ impl Region {
         }
     }
 
+    /// Whether tokens have named all streams that others know of. None come where nobody else is.
+    fn has_looked(&self, leaving: &Leaving) -> bool {
+        leaving.tokens >= 2 || self.history.size() == 1
+    }
+
     /// Whether this leaving node has received all that it must: nobody sends to it any more, all
     /// who might have done so have said how far they went, every known stream is drained, and the
     /// token has had the time to bring up those of the dead.
@@ -150,7 +155,7 @@ impl Region {
         let (Some(leaving), Some(left)) = (&self.leaving, self.history.left()) else {
             return false;
         };
-        let looked = leaving.tokens >= 2 || now.since(leaving.last_token) >= QUIET;
+        let looked = self.has_looked(leaving) || now.since(leaving.last_token) >= QUIET;
         let settled = self.settled.as_ref().is_some_and(|settled| {
             let mut senders = settled.senders.keys();
             settled.view >= left && senders.all(|sender| self.has_word_of(*sender))
