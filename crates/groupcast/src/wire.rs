@@ -25,6 +25,10 @@ use crate::socket::check;
 
 const NEAR_MAC: &str = "02:00:00:00:00:01";
 const FAR_MAC: &str = "02:00:00:00:00:02";
+/// The number of the near device. In a new namespace devices are numbered from 2; between two of
+/// the same number the kernel takes a change of carrier for no hurry, and puts it off by up to a
+/// second.
+const NEAR_INDEX: u32 = 12;
 
 /// How long a new device may take to become operational.
 const RUNNING_MAX: Duration = Duration::from_secs(5);
@@ -122,7 +126,7 @@ impl Wire {
     pub fn new(mtu: u32) -> io::Result<Self> {
         let (near, far) = (Namespace::new()?, Namespace::new()?);
         near.ip(&format!(
-            "link add wire0 address {NEAR_MAC} mtu {mtu} type veth \
+            "link add wire0 index {NEAR_INDEX} address {NEAR_MAC} mtu {mtu} type veth \
              peer name wire1 address {FAR_MAC} mtu {mtu} netns {}\n",
             far.path()
         ))?;

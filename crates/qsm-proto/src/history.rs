@@ -205,16 +205,14 @@ impl History {
         self.given_up.insert(group, NEVER);
     }
 
-    /// The application has the group again, from the current view on: what was sent here before
-    /// belongs to a stay that is over (R-MEM-9).
-    pub fn take_up(&mut self, group: GroupId) {
+    /// The application has these groups, those among them that it had given up here from the
+    /// current view on: what was sent here before belongs to a stay that is over (R-MEM-9).
+    pub fn take_up(&mut self, has: impl Fn(GroupId) -> bool) {
         let current = self.newest().number();
-        if let Some(again) = self
-            .given_up
-            .get_mut(&group)
-            .filter(|again| **again == NEVER)
-        {
-            *again = current;
+        for (group, again) in &mut self.given_up {
+            if *again == NEVER && has(*group) {
+                *again = current;
+            }
         }
     }
 
@@ -407,7 +405,7 @@ mod tests {
                 .filter(|number| history.gave_up(*number, group))
                 .count()
         };
-        history.take_up(GroupId(7));
+        history.take_up(|group| group == GroupId(7));
         assert_eq!(over(&history, GroupId(7)), 0);
         history.give_up(GroupId(7));
         assert_eq!(
@@ -415,10 +413,10 @@ mod tests {
             (5, 0)
         );
         history.push(view(4, &[(1, false)]));
-        history.take_up(GroupId(7));
+        history.take_up(|group| group == GroupId(7));
         assert_eq!(over(&history, GroupId(7)), 3);
         history.push(view(5, &[(1, false)]));
-        history.take_up(GroupId(7));
+        history.take_up(|group| group == GroupId(7));
         assert_eq!(over(&history, GroupId(7)), 3);
     }
 

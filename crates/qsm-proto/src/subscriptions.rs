@@ -62,9 +62,10 @@ impl SubscriptionTable {
         }
         for group in wanted.difference(&self.groups) {
             node.cursors.subscribe(*group);
-            let receiving = regions.iter_mut().filter(|region| region.receiver());
-            receiving.for_each(|region| region.take_up_group(*group));
         }
+        // Also of a group that this node has had again in another region meanwhile.
+        let receiving = regions.iter_mut().filter(|region| region.receiver());
+        receiving.for_each(|region| region.take_up_groups(|group| wanted.contains(&group)));
         for group in &exiting {
             let members = regions.iter_mut().filter(|region| region.member());
             let concerned = members.filter(|region| region.groups().binary_search(group).is_ok());

@@ -106,6 +106,29 @@ fn nodes_with_different_numbers_of_cores_understand_each_other() {
     exchange_with_itself(&b);
 }
 
+/// The time of a request is far below the time that the membership service gives leaving members.
+#[test]
+fn a_node_comes_back_at_once_to_groups_that_it_has_left() {
+    let site = Site::new();
+    let first = site.builder("a").cores(3);
+    let first = first.embedded_service(Embedded::Always);
+    let second = site.builder("b").cores(3);
+    let soon = Duration::from_secs(15);
+    let a = admitted(first.request_timeout(soon));
+    let b = admitted(second.request_timeout(soon));
+    let names = ["g0", "g1", "g2", "g3", "g4"];
+    for _ in 0..3 {
+        let subscriptions = names.map(|name| a.subscribe([name]).unwrap());
+        for (name, subscription) in names.iter().zip(&subscriptions) {
+            let publisher = b.publisher(name).unwrap();
+            publisher.wait_for_members(1, soon).unwrap();
+            publisher.send(name.as_bytes()).unwrap();
+            let received = subscription.recv_timeout(soon).unwrap();
+            assert_eq!(common::message(received).bytes(), name.as_bytes());
+        }
+    }
+}
+
 fn exchange_with_itself(node: &Node) {
     let groups = group_of_each(node);
     let subscription = node.subscribe(&groups).unwrap();

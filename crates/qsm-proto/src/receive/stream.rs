@@ -180,6 +180,16 @@ impl ReceiveStream {
         self.sender.ended_at = Some(highest);
     }
 
+    /// The stream ended with what is known of it, unless the sender comes back to the channel.
+    pub(crate) fn ended_as_known(&mut self) {
+        self.sender.ended_at = Some(self.highest.max(self.announced));
+    }
+
+    /// The sender may send again, whatever was said of an end.
+    pub(crate) fn goes_on(&mut self) {
+        self.sender.ended_at = None;
+    }
+
     fn over_at(&self, highest: u64) -> bool {
         self.sender.dead || self.sender.ended_at == Some(highest)
     }

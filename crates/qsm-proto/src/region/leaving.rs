@@ -9,6 +9,7 @@ use qsm_wire::{Origin, ViewNumber};
 use super::{Query, Region, RegionCx};
 use crate::Instant;
 use crate::node::NodeState;
+use crate::receive::ReceiveStream;
 use crate::send::SendStream;
 
 /// How long a leaving node waits without any token before it trusts that no stream is unknown.
@@ -59,14 +60,18 @@ impl Region {
         leaving.map(|leaving| leaving.view)
     }
 
-    /// Everybody who may send here has that view; these may have sent something before.
+    /// Everybody who may send here has that view; these may have sent something before. Whoever is
+    /// not among them has said that everybody has what it sent, and will say nothing of the view.
     pub(crate) fn settle(&mut self, view: ViewNumber, senders: &[Sender]) {
         let senders = senders.iter();
         let senders = senders.map(|sender| (sender.origin, sender.address));
-        self.settled = Some(Settled {
-            view,
-            senders: senders.collect(),
-        });
+        let senders: BTreeMap<Origin, SocketAddr> = senders.collect();
+        for (origin, stream) in &mut self.streams {
+            if !senders.contains_key(origin) {
+                stream.ended_as_known();
+            }
+        }
+        self.settled = Some(Settled { view, senders });
     }
 
     /// A sender is dead: nothing more will be heard of it.
@@ -95,9 +100,9 @@ impl Region {
         let parting = self.can_part().then_some(now);
         let leaving = self.leaving.as_ref().filter(|leaving| !leaving.reported);
         let leaving = leaving.filter(|_| self.drained(Instant::NEVER));
-        let leaving = leaving.map(|leaving| match leaving.tokens {
-            0 | 1 => leaving.last_token.after(QUIET),
-            _ => leaving.last_token,
+        let leaving = leaving.map(|leaving| match self.has_looked(leaving) {
+            true => leaving.last_token,
+            false => leaving.last_token.after(QUIET),
         });
         parting.into_iter().chain(leaving).min()
     }
@@ -138,6 +143,11 @@ impl Region {
         }
     }
 
+    /// Whether tokens have named all streams that others know of. None come where nobody else is.
+    fn has_looked(&self, leaving: &Leaving) -> bool {
+        leaving.tokens >= 2 || self.history.size() == 1
+    }
+
     /// Whether this leaving node has received all that it must: nobody sends to it any more, all
     /// who might have done so have said how far they went, every known stream is drained, and the
     /// token has had the time to bring up those of the dead.
@@ -145,7 +155,7 @@ impl Region {
         let (Some(leaving), Some(left)) = (&self.leaving, self.history.left()) else {
             return false;
         };
-        let looked = leaving.tokens >= 2 || now.since(leaving.last_token) >= QUIET;
+        let looked = self.has_looked(leaving) || now.since(leaving.last_token) >= QUIET;
         let settled = self.settled.as_ref().is_some_and(|settled| {
             let mut senders = settled.senders.keys();
             settled.view >= left && senders.all(|sender| self.has_word_of(*sender))
@@ -254,7 +264,10 @@ impl RegionCx<'_> {
             }
             Some(_) => {}
             None => {
-                self.region.leaving = None;
+                if self.region.leaving.take().is_some() {
+                    let streams = self.region.streams.values_mut();
+                    streams.for_each(ReceiveStream::goes_on);
+                }
                 self.region.settled = None;
                 self.region.silent.clear();
             }

@@ -285,9 +285,9 @@ impl Region {
         self.history.give_up(group);
     }
 
-    /// A group that the application has again is delivered from now on.
-    pub(crate) fn take_up_group(&mut self, group: GroupId) {
-        self.history.take_up(group);
+    /// Groups that the application has again are delivered from now on.
+    pub(crate) fn take_up_groups(&mut self, has: impl Fn(GroupId) -> bool) {
+        self.history.take_up(has);
     }
 
     /// When something in here is due; [`Instant::NEVER`] if nothing is. Requests are made from
