@@ -7,9 +7,11 @@ fn number(count: usize) -> u32 {
 }
 
 impl Registry {
-    /// One line per node, by node id.
+    /// One line per node, by node id; none for one that has said goodbye or is dead, although the
+    /// next batch has yet to tell the others.
     pub(crate) fn node_rows(&self) -> Vec<NodeRow> {
-        let rows = self.nodes.values().map(|node| NodeRow {
+        let nodes = self.nodes.values().filter(|node| node.life.is_running());
+        let rows = nodes.map(|node| NodeRow {
             origin: node.origin,
             name: node.name.clone(),
             address: node.address,
