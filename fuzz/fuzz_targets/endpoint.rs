@@ -132,7 +132,6 @@ impl Cluster {
         let header = Header {
             cluster: config.cluster_number(),
             origin,
-            epoch: 0,
             hop: Hop::Direct,
         };
         let kind = Kind::ALL[usize::from(kind / 3) % Kind::ALL.len()];

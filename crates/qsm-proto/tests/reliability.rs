@@ -422,7 +422,6 @@ fn other_clusters_and_ones_own_multicasts_are_dropped_before_anything_else() {
         let header = Header {
             cluster,
             origin: maker,
-            epoch: 0,
             hop: Hop::Direct,
         };
         let query = StreamQuery {

@@ -312,7 +312,6 @@ mod tests {
         Header {
             cluster: 0,
             origin: Origin::default(),
-            epoch: 0,
             hop: Hop::Direct,
         }
     }

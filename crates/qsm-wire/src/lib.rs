@@ -11,13 +11,16 @@
 //!  Vec<u8> ◄── encode ── the same structures
 //! ```
 //!
+//! [`seal`] gives a datagram that is complete its checksum, and [`is_intact`] tells whether it still
+//! is what was sealed: the last thing before sending, the first after receiving.
+//!
 //! All integers are little-endian. Layouts are drawn in PROTOCOL.md.
 //!
 //! ```
 //! use qsm_wire::{Header, Hop, Incarnation, NodeId, Origin, Packet, Body, StreamQuery, ChannelId};
 //!
 //! let origin = Origin { node: NodeId(7), incarnation: Incarnation(1) };
-//! let header = Header { cluster: 42, origin, epoch: 0, hop: Hop::Direct };
+//! let header = Header { cluster: 42, origin, hop: Hop::Direct };
 //! let query = StreamQuery { channel: ChannelId(3), stream: origin };
 //! let mut bytes = Vec::new();
 //! query.encode(&header, &mut bytes);
@@ -32,6 +35,7 @@
 
 #![forbid(unsafe_code)]
 
+mod checksum;
 mod data;
 mod error;
 mod header;
@@ -47,6 +51,7 @@ mod status;
 mod time;
 mod token;
 
+pub use checksum::{Coverage, is_intact, seal};
 pub use data::{
     CHUNK_HEADER_BYTES, CHUNK_LENGTH_MAX, Chunk, ChunkIter, DATA_HEADER_BYTES, Data, DataHeader,
     Part, TOTAL_LENGTH_BYTES,

@@ -432,7 +432,6 @@ fn letterhead(node: u64) -> Letterhead {
             node: NodeId(999),
             incarnation: Incarnation(1),
         },
-        epoch: 0,
         hop: Hop::Direct,
     };
     Letterhead {
