@@ -10,7 +10,7 @@ use qsm_gms::{ServiceConfig, ServiceEvent};
 use qsm_proto::membership::Change;
 use qsm_proto::{Config, Random, Seed};
 use qsm_wire::membership::{QueryKind, Role};
-use qsm_wire::{Kind, NodeId};
+use qsm_wire::{Header, Incarnation, Kind, NodeId, Origin};
 
 const SERVICE: u64 = 1;
 
@@ -699,17 +699,25 @@ fn malformed_and_forged_datagrams_are_counted_and_harm_nobody() {
     let mut random = Random::new(Seed(15), "forger");
     let service = address(SERVICE);
     for _ in 0..20_000 {
-        let length = random.below(120) as usize;
-        let mut bytes: Vec<u8> = (0..length)
-            .map(|_| random.bits().to_le_bytes()[0])
-            .collect();
-        if let [version, kind, flags, hop, ..] = &mut bytes[..] {
-            (*version, *flags, *hop) = (1, 0, 0);
-            *kind = 1 + u8::try_from(random.below(17)).unwrap();
-        }
-        if random.chance_ppm(900_000) && bytes.len() > 8 {
-            let config = Cluster::service_config(SERVICE);
-            bytes[4..8].copy_from_slice(&config.cluster_number().to_le_bytes());
+        let config = Cluster::service_config(SERVICE);
+        let cluster_number = match random.chance_ppm(900_000) {
+            true => config.cluster_number(),
+            false => random.below(1 << 32) as u32,
+        };
+        let header = Header {
+            cluster: cluster_number,
+            origin: Origin {
+                node: NodeId(random.bits()),
+                incarnation: Incarnation(random.below(1 << 32) as u32),
+            },
+            ..Header::default()
+        };
+        let kind = Kind::ALL[random.below(Kind::ALL.len() as u64) as usize];
+        let mut bytes = Vec::new();
+        header.encode(kind, &mut bytes);
+        bytes.extend((0..random.below(100)).map(|_| random.bits().to_le_bytes()[0]));
+        if random.chance_ppm(100_000) {
+            bytes.truncate(random.below(30) as usize);
         }
         let from = address(5000 + random.below(3));
         let now = cluster.now;

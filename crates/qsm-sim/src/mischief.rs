@@ -8,7 +8,8 @@ use std::collections::BTreeSet;
 use qsm_proto::Reason;
 use qsm_wire::membership::{FromService, Update};
 use qsm_wire::{
-    Absent, Body, Data, Frame, GroupId, Header, Hop, Origin, Packet, Part, SeqRange, StreamId,
+    Absent, Body, Chunk, Data, DataHeader, Frame, GroupId, Header, Hop, Origin, Packet, Part,
+    SeqRange, SlotHead, StreamId, Summary, SummarySlot, Token, TokenWriter,
 };
 
 use crate::machine::Deliveries;
@@ -139,19 +140,14 @@ impl Saboteur {
             (Mischief::RepairDropped, _) if reason == Reason::Repair => None,
             (Mischief::TokenDropped, Body::Token(_)) => None,
             (Mischief::StableEarly, Body::Summary(summary)) => {
-                Some(Cow::Owned(stable_early(bytes, summary.slots().count())))
+                Some(Cow::Owned(stable_early(&packet.header, &summary)))
             }
             (Mischief::CutoffNotLate, Body::Token(token)) => {
-                let suspects = token.suspects().count();
-                let ranges = token
-                    .slots()
-                    .map(|slot| slot.naks.iter().count() + slot.common.iter().count());
-                Some(Cow::Owned(cutoff_not_late(bytes, suspects, ranges)))
+                let changed = cutoff_not_late(&packet.header, &token, bytes.len());
+                Some(Cow::Owned(changed))
             }
-            (Mischief::ViewWithoutOpening, Body::Data(_)) => {
-                let mut changed = bytes.to_vec();
-                // The view's age: this packet is its first.
-                changed[40..44].fill(0);
+            (Mischief::ViewWithoutOpening, Body::Data(data)) => {
+                let changed = first_of_view(&packet.header, &data, bytes.len());
                 Some(Cow::Owned(changed))
             }
             (Mischief::CopyDenied, Body::Data(data))
@@ -263,48 +259,59 @@ fn view_reordered(header: &Header, frame: &Frame<'_>) -> Option<Vec<u8>> {
     Some(changed)
 }
 
+/// The same packet, as if it were the first one of its view.
+fn first_of_view(header: &Header, data: &Data<'_>, length: usize) -> Vec<u8> {
+    let head = DataHeader {
+        view_age: 0,
+        ..data.head
+    };
+    let mut changed = Vec::with_capacity(length);
+    head.encode(header, &mut changed);
+    data.chunks().for_each(|chunk| chunk.encode(&mut changed));
+    let padding = length.saturating_sub(changed.len());
+    Chunk::pad(&mut changed, padding);
+    changed
+}
+
 /// A summary in which everything up to the cutoff is stable.
-fn stable_early(bytes: &[u8], slots: usize) -> Vec<u8> {
-    let mut changed = bytes.to_vec();
-    for slot in 0..slots {
-        // PROTOCOL.md: origin 12, then cutoff, stable, cached.
-        let at = 41 + 36 * slot + 12;
-        let cutoff = number(&changed, at);
-        for (place, old) in [
-            (at + 8, number(bytes, at + 8)),
-            (at + 16, number(bytes, at + 16)),
-        ] {
-            changed[place..place + 8].copy_from_slice(&cutoff.max(old).to_le_bytes());
-        }
-    }
+fn stable_early(header: &Header, summary: &Summary<'_>) -> Vec<u8> {
+    let slots = summary.slots().map(|slot| SummarySlot {
+        stable_upto: slot.stable_upto.max(slot.cutoff),
+        cached_upto: slot.cached_upto.max(slot.cutoff),
+        ..slot
+    });
+    let mut changed = Vec::new();
+    let Summary {
+        region,
+        view,
+        round,
+        ..
+    } = *summary;
+    Summary::encode(header, region, view, round, slots, &mut changed);
     changed
 }
 
 /// A token in which what somebody has got in this round counts as missing elsewhere.
-fn cutoff_not_late(bytes: &[u8], suspects: usize, ranges: impl Iterator<Item = usize>) -> Vec<u8> {
-    let mut changed = bytes.to_vec();
-    let mut at = 67 + 2 * suspects;
-    for ranges in ranges {
-        // PROTOCOL.md: origin 12, then cutoff and highest; 66 bytes and the ranges in all.
-        let (cutoff, highest) = (number(bytes, at + 12), number(bytes, at + 20));
-        changed[at + 12..at + 20].copy_from_slice(&cutoff.max(highest).to_le_bytes());
-        at += 66 + 12 * ranges;
+fn cutoff_not_late(header: &Header, token: &Token<'_>, length: usize) -> Vec<u8> {
+    let suspects: Vec<_> = token.suspects().collect();
+    let mut changed = Vec::with_capacity(length);
+    let mut writer = TokenWriter::new(header, &token.head, &suspects, length, &mut changed);
+    for slot in token.slots() {
+        let head = SlotHead {
+            cutoff: slot.head.cutoff.max(slot.head.highest),
+            ..slot.head
+        };
+        let [naks, common] = [slot.naks, slot.common].map(|set| set.iter().collect::<Vec<_>>());
+        writer.slot(&head, &naks, &common);
     }
+    let marks: Vec<Vec<u64>> = token.marks().map(|list| list.iter().collect()).collect();
+    writer.marks(marks.iter().map(Vec::as_slice));
     changed
-}
-
-fn number(bytes: &[u8], at: usize) -> u64 {
-    let mut word = [0; 8];
-    word.copy_from_slice(&bytes[at..at + 8]);
-    u64::from_le_bytes(word)
 }
 
 #[cfg(test)]
 mod tests {
-    use qsm_wire::{
-        Header, Hop, RegionId, SeqRange, SlotHead, Summary, SummarySlot, TokenHead, TokenWriter,
-        ViewNumber,
-    };
+    use qsm_wire::{RegionId, TokenHead, ViewNumber};
 
     use super::*;
 
