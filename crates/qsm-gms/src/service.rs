@@ -13,7 +13,8 @@ use qsm_proto::{Destination, Instant, Outbox, Random, Reason, Seed, Transmit};
 use qsm_wire::membership::{FromService, GroupRow, NodeRow, QueryKind};
 use qsm_wire::membership::{RegionRow, ToService};
 use qsm_wire::{
-    Beacon, Body, Header, HeaderTemplate, Incarnation, Kind, NodeId, Origin, Packet, Probe, Reset,
+    Beacon, Body, DecodeError, Header, HeaderTemplate, Incarnation, Kind, NodeId, Origin, Packet,
+    Probe, Reset,
 };
 
 use self::detector::{Detector, Verdict};
@@ -114,9 +115,10 @@ impl Service {
     /// Takes a datagram.
     pub fn handle_datagram(&mut self, now: Instant, from: SocketAddr, datagram: &[u8]) {
         let now = self.advance(now);
-        let Ok(packet) = Packet::decode(datagram) else {
-            self.stats.discard_malformed += 1;
-            return;
+        let packet = match Packet::open(datagram) {
+            Ok(packet) => packet,
+            Err(DecodeError::Damaged) => return self.stats.discard_damaged += 1,
+            Err(_) => return self.stats.discard_malformed += 1,
         };
         if packet.header.cluster != self.header.cluster {
             self.stats.discard_cluster += 1;

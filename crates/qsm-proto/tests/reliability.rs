@@ -10,7 +10,8 @@ use cluster::{Cluster, origin};
 use qsm_proto::{Config, Delivery, Endpoint, Event, Instant, PublishError, Seed};
 use qsm_wire::membership::{Member, Update};
 use qsm_wire::{
-    ChannelId, GroupId, Header, Hop, NodeId, Origin, RegionId, StreamQuery, ViewNumber,
+    ChannelId, Coverage, GroupId, Header, Hop, NodeId, Origin, RegionId, StreamQuery, ViewNumber,
+    seal,
 };
 
 fn payload(number: u64, length: usize) -> Vec<u8> {
@@ -430,6 +431,7 @@ fn other_clusters_and_ones_own_multicasts_are_dropped_before_anything_else() {
         };
         let mut bytes = Vec::new();
         query.encode(&header, &mut bytes);
+        seal(&mut bytes, Coverage::Whole);
         let bytes = bytes.as_slice().into();
         node.handle_datagram(Instant(0), address, bytes, &mut |_: Delivery<'_>| {});
         let stats = node.stats();

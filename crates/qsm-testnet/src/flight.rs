@@ -3,7 +3,7 @@ use std::rc::Rc;
 
 use qsm_wire::{Instant, Kind, Random, Seed};
 
-use crate::{Fate, Network, NetworkOptions, Queue};
+use crate::{Fate, Network, NetworkOptions, Queue, damaged};
 
 /// Loss of each copy by what the datagram is, parts per million, beside the network's own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -101,15 +101,14 @@ impl Flight {
         let bytes: Rc<[u8]> = Rc::from(datagram);
         let loss_ppm = self.loss.of(datagram);
         for (link, fate) in self.fates.drain(..) {
-            if let Fate::Arrives(time) = fate
-                && !self.random.chance_ppm(loss_ppm)
-            {
-                let arrival = Arrival {
-                    from,
-                    at: self.addresses[link],
-                    bytes: Rc::clone(&bytes),
-                };
-                self.queue.push(time, arrival);
+            let (time, bytes) = match fate {
+                Fate::Arrives(time) => (time, Rc::clone(&bytes)),
+                Fate::Damaged(time, seed) => (time, damaged(datagram, seed).into()),
+                Fate::Dropped(_) => continue,
+            };
+            if !self.random.chance_ppm(loss_ppm) {
+                let at = self.addresses[link];
+                self.queue.push(time, Arrival { from, at, bytes });
             }
         }
     }

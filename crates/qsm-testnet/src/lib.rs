@@ -19,5 +19,7 @@ mod network;
 mod queue;
 
 pub use flight::{Arrival, Flight, KindLoss};
-pub use network::{Burst, Cause, Fate, Network, NetworkCounters, NetworkOptions, Sites, is_data};
+pub use network::{
+    Burst, Cause, Fate, Network, NetworkCounters, NetworkOptions, Sites, damaged, is_data,
+};
 pub use queue::Queue;

@@ -53,13 +53,29 @@ pub fn is_intact(datagram: &[u8]) -> bool {
     checksum(datagram).is_some_and(|sum| datagram[CHECKSUM] == sum.to_le_bytes())
 }
 
+/// How many bytes of a sealed datagram its checksum covers, from the first one on.
+#[must_use]
+pub fn covered_bytes(datagram: &[u8]) -> usize {
+    match covers_whole(datagram) {
+        true => datagram.len(),
+        false => datagram.len().min(DATA_HEADER_BYTES),
+    }
+}
+
+#[inline]
+fn covers_whole(datagram: &[u8]) -> bool {
+    datagram.len() < HEADER_BYTES
+        || datagram[FLAGS] & WHOLE != 0
+        || datagram[KIND] != Kind::Data as u8
+}
+
 /// `None` if it is too short to have one.
 #[inline]
 fn checksum(datagram: &[u8]) -> Option<u32> {
     if datagram.len() < HEADER_BYTES {
         return None;
     }
-    if datagram[FLAGS] & WHOLE != 0 || datagram[KIND] != Kind::Data as u8 {
+    if covers_whole(datagram) {
         return Some(of_whole(datagram));
     }
     let covered = datagram.first_chunk::<DATA_HEADER_BYTES>()?;

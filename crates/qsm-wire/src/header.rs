@@ -1,4 +1,4 @@
-use crate::checksum::WHOLE;
+use crate::checksum::{WHOLE, is_intact};
 use crate::raw::Reader;
 use crate::{
     Absent, Ack, Beacon, Data, DecodeError, Frame, Heard, Heartbeat, Marks, Origin, Probe, Request,
@@ -257,7 +257,21 @@ pub enum Body<'a> {
 }
 
 impl<'a> Packet<'a> {
-    /// Checks a whole datagram (R-PKT-1).
+    /// Takes a datagram from the network: nothing of it is looked at but its version until its
+    /// checksum has been compared (R-PKT-8).
+    ///
+    /// # Errors
+    /// [`DecodeError::Damaged`], or as [`Packet::decode`].
+    #[inline]
+    pub fn open(datagram: &'a [u8]) -> Result<Self, DecodeError> {
+        // Other versions may have other checksums.
+        if datagram.first() == Some(&VERSION) && !is_intact(datagram) {
+            return Err(DecodeError::Damaged);
+        }
+        Self::decode(datagram)
+    }
+
+    /// Checks every field of a datagram (R-PKT-1), whatever its checksum says.
     ///
     /// # Errors
     /// One [`DecodeError`] per reason; nothing of a rejected datagram may be used.

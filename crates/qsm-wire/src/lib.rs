@@ -2,17 +2,17 @@
 //!
 //! This crate knows bytes: no socket, no clock, no protocol state. Beside them stand the two values
 //! that all pure crates share, a point in time ([`Instant`]) and drawn numbers ([`Random`]). A datagram
-//! comes in as `&[u8]`; [`Packet::decode`] checks all of it once and hands out a view whose
+//! comes in as `&[u8]`; [`Packet::open`] checks all of it once and hands out a view whose
 //! fields and iterators cannot fail any more. Outgoing packets are appended to a buffer that the
 //! caller owns and reuses.
 //!
 //! ```text
-//!  &[u8] ── Packet::decode ──► Packet { header, body } ──► fields, chunks(), slots(), ranges()
+//!  &[u8] ── Packet::open ────► Packet { header, body } ──► fields, chunks(), slots(), ranges()
 //!  Vec<u8> ◄── encode ── the same structures
 //! ```
 //!
-//! [`seal`] gives a datagram that is complete its checksum, and [`is_intact`] tells whether it still
-//! is what was sealed: the last thing before sending, the first after receiving.
+//! [`seal`] gives a datagram that is complete its checksum, and [`Packet::open`] looks at nothing
+//! that has changed since.
 //!
 //! All integers are little-endian. Layouts are drawn in PROTOCOL.md.
 //!
@@ -51,7 +51,7 @@ mod status;
 mod time;
 mod token;
 
-pub use checksum::{Coverage, is_intact, seal};
+pub use checksum::{Coverage, covered_bytes, is_intact, seal};
 pub use data::{
     CHUNK_HEADER_BYTES, CHUNK_LENGTH_MAX, Chunk, ChunkIter, DATA_HEADER_BYTES, Data, DataHeader,
     Part, TOTAL_LENGTH_BYTES,

@@ -1,12 +1,14 @@
 use core::fmt;
 
-use qsm_wire::Instant;
+use qsm_wire::{Instant, Seed};
 
 /// Fate of one copy of a datagram.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fate {
     /// It reaches its host then.
     Arrives(Instant),
+    /// It reaches its host then, as [`damaged`](crate::damaged) makes it by this seed.
+    Damaged(Instant, Seed),
     /// It does not.
     Dropped(Cause),
 }
@@ -68,6 +70,8 @@ pub struct NetworkCounters {
     pub dropped: [u64; Cause::ALL.len()],
     /// Datagrams larger than the MTU.
     pub oversized: u64,
+    /// Copies damaged or cut short.
+    pub damaged: u64,
     /// Copies doubled.
     pub duplicated: u64,
     /// Copies held back so that others overtake them.
@@ -109,6 +113,7 @@ impl NetworkCounters {
         self.sent += other.sent;
         self.copies += other.copies;
         self.oversized += other.oversized;
+        self.damaged += other.damaged;
         self.duplicated += other.duplicated;
         self.reordered += other.reordered;
         self.clogged += other.clogged;
