@@ -635,8 +635,8 @@ fn answers_to_queries() {
     );
 }
 
-/// CRC-32C, computed by other means: of the first 44 bytes with hop and checksum 0 and then the
-/// length in 4 bytes, or of everything with hop and checksum 0.
+/// Lower halves of XXH3-64, computed by other means: of the first 44 bytes with a hop of 0 and the
+/// length in the checksum's place; or of the first 24 with zeros for both, and of the rest.
 #[test]
 fn checksums() {
     let head = DataHeader {
@@ -653,8 +653,8 @@ fn checksums() {
     }];
     let packet = Owned::Data { head, chunks }.encode(&HEADER);
     for (coverage, flags, expected) in [
-        (Coverage::Head, 0, "50a64332"),
-        (Coverage::Whole, 1, "4a51f124"),
+        (Coverage::Head, 0, "9f751d54"),
+        (Coverage::Whole, 1, "88b83b3b"),
     ] {
         let mut sealed = packet.clone();
         seal(&mut sealed, coverage);
@@ -668,6 +668,6 @@ fn checksums() {
     seal(&mut solicit, Coverage::Head);
     assert_eq!(
         (solicit[2], hex(&solicit[20..24]).as_str()),
-        (1, "7e4476b4")
+        (1, "15bb985b")
     );
 }

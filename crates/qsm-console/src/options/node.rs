@@ -26,6 +26,9 @@ pub struct NodeOptions {
     /// Receive buffer of each socket, bytes; with suffix k or M [default: 32M]
     #[arg(long, value_name = "BYTES", value_parser = size)]
     pub receive_buffer: Option<usize>,
+    /// Let checksums cover messages too, not headers and control alone
+    #[arg(long)]
+    pub payload_checksums: bool,
     /// Lose this share of what is received, at random, to try the repair
     #[arg(long, value_name = "PERCENT", default_value = "0", value_parser = loss_ppm)]
     pub loss: u32,
@@ -63,6 +66,7 @@ impl NodeOptions {
             .cluster(self.network.cluster.as_str())
             .network(self.sockets())
             .channels(self.network.channels())
+            .payload_checksums(self.payload_checksums)
             .embedded_service(embedded);
         if let Some(name) = &self.name {
             builder = builder.name(name.as_str());
