@@ -77,7 +77,7 @@ pub(crate) fn send(options: &SendOptions) -> Result<(), Failure> {
         .builder()
         .embedded_service(Embedded::Always)
         .start()?;
-    let publishers = node.publishers(options.common.names())?;
+    let publishers = node.groups(options.common.names()).publishers()?;
     say("ready");
     hear()?;
     for publisher in &publishers {
@@ -213,7 +213,9 @@ pub(crate) fn receive(options: &ReceiveOptions) -> Result<(), Failure> {
     }
     let node = builder.start()?;
     let tally = Arc::new(Tally::default());
-    let upcalls = node.subscribe_with(options.common.names(), checker(tally.clone()))?;
+    let upcalls = node
+        .groups(options.common.names())
+        .subscribe_with(checker(tally.clone()))?;
     say("ready");
     let cpu = cpu_micros();
     let goal: u64 = hear()?.parse()?;
@@ -232,8 +234,8 @@ pub(crate) fn receive(options: &ReceiveOptions) -> Result<(), Failure> {
     say(&format!(
         "received {messages} {nanos} {cpu} {} {} {}",
         stats.protocol.gaps,
-        stats.repair.p50.as_micros(),
-        stats.repair.p99.as_micros(),
+        stats.times.repair.quantile(500).as_micros(),
+        stats.times.repair.quantile(990).as_micros(),
     ));
     drop(upcalls);
     hear()?;

@@ -156,11 +156,11 @@ impl Actor {
             "subscribe" => {
                 let upcall = checker(self.checked.clone());
                 self.upcalls
-                    .push(self.node.subscribe_with(names(words[1])?, upcall)?);
+                    .push(self.node.groups(names(words[1])?).subscribe_with(upcall)?);
                 "subscribed".to_owned()
             }
             "publish" => {
-                self.publishers = self.node.publishers(names(words[1])?)?;
+                self.publishers = self.node.groups(names(words[1])?).publishers()?;
                 self.members = members(words[1])?;
                 "publishing".to_owned()
             }
@@ -179,7 +179,7 @@ impl Actor {
             "await" => self.wait_for(number(1)?)?,
             "settle" => self.settle(),
             "address" => {
-                let regions = self.node.regions()?;
+                let regions = self.node.list_regions()?;
                 let region = regions.first().ok_or("there is no region")?;
                 format!("address {}", region.address)
             }
@@ -247,7 +247,7 @@ impl Actor {
             self.checked.messages.load(Ordering::Acquire),
             snapshot.memory.send_bytes,
             snapshot.memory.receive_bytes,
-            snapshot.repair.p50.as_micros(),
+            snapshot.times.repair.quantile(500).as_micros(),
             snapshot.protocol.peers,
         );
         Ok(line)

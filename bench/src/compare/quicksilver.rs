@@ -52,7 +52,7 @@ fn names(options: &Options) -> Vec<String> {
 
 fn send(options: &Options) -> Result<(), Failure> {
     let node = builder(options).start()?;
-    let publishers = node.publishers(names(options))?;
+    let publishers = node.groups(names(options)).publishers()?;
     let switch = Arc::new(Switch::default());
     let feeds = publishers
         .iter()
@@ -135,12 +135,14 @@ fn receive(options: &Options) -> Result<(), Failure> {
     let node = builder.start()?;
     let mut verifier = Verifier::new(options);
     let tally = verifier.tally();
-    let upcalls = node.subscribe_with(names(options), move |delivery: qsm::Delivery<'_>| {
-        // A message that is lost is missed when the next one is verified.
-        if let Some(message) = delivery.message() {
-            verifier.deliver(message.bytes);
-        }
-    })?;
+    let upcalls =
+        node.groups(names(options))
+            .subscribe_with(move |delivery: qsm::Delivery<'_>| {
+                // A message that is lost is missed when the next one is verified.
+                if let Some(message) = delivery.message() {
+                    verifier.deliver(message.bytes);
+                }
+            })?;
     let result = harness::run_receiver(&tally);
     drop(upcalls);
     result

@@ -12,13 +12,13 @@
 
 mod base64;
 mod commands;
-mod fan;
 mod frames;
 mod group_hashes;
+mod group_name;
 mod node;
-mod pattern;
 mod record;
 mod spool;
+mod stats;
 mod store;
 
 use std::process::ExitCode;

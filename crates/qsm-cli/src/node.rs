@@ -22,15 +22,3 @@ pub(crate) fn start(node: &NodeOptions, attach: &AttachOptions) -> Result<Node, 
 pub(crate) fn shut_down(node: &Node, timeout: Duration) {
     drop(node.shutdown(timeout));
 }
-
-/// Says on stderr what was counted.
-pub(crate) fn report(node: &Node) {
-    match node.attachment() {
-        Ok(Some(row)) => eprintln!("{row:?}"),
-        _ => {
-            if let Ok(stats) = node.stats() {
-                eprintln!("{stats}");
-            }
-        }
-    }
-}

@@ -29,7 +29,7 @@ pub(crate) fn run(plan: &Plan, index: usize, mut child: DemoNode) -> Result<(), 
     let tally = Arc::new(Mutex::new(tally));
     let shared = Arc::clone(&tally);
     let (lose, losses) = sync_channel(LOSSES);
-    let upcalls = child.node.subscribe_with(&names, move |delivery| {
+    let upcalls = child.node.groups(&names).subscribe_with(move |delivery| {
         match delivery.message() {
             Some(message) => lock(&shared).add(message),
             // Too many are one trouble.

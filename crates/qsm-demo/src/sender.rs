@@ -81,7 +81,8 @@ pub(crate) fn run(
     let groups = plan.published_by(source);
     let publishers = child
         .node
-        .publishers(groups.iter().map(|&at| &plan.groups[at].name))?;
+        .groups(groups.iter().map(|&at| &plan.groups[at].name))
+        .publishers()?;
     let paths = match source {
         Source::Files => content::find_files(folder)
             .map_err(|error| Failure::io("look for files to publish", &error))?,
@@ -114,7 +115,7 @@ pub(crate) fn run(
         groups: sender.ledger.published(),
         regions: child
             .node
-            .regions()?
+            .list_regions()?
             .iter()
             .map(|region| (region.members.len(), region.groups))
             .collect(),

@@ -9,18 +9,20 @@
 //! byte-identical outputs. It does not carry data.
 //!
 //! ```text
-//!  datagrams ─► sessions ─► Command ─► registry ─► Updates ─► sessions ─► datagrams
-//!                  │                     ▲
+//!  datagrams ─► sessions ─► requests, Commands ─► registry ─► Updates ─► sessions ─► datagrams
+//!                  │                                ▲
 //!                  └─ signs of life ─► detector: a life is over
 //! ```
 //!
 //! | module | what it knows |
 //! |---|---|
-//! | `registry` | the membership, as a deterministic machine: a `Command` in, `Updates` out |
+//! | `registry` | the membership, as a deterministic machine: commands in, `Updates` out |
 //! | `registry::{life, departure}` | the states of a node and of its way out of a region, as tables |
 //! | `registry::groups` | names and numbers |
 //! | [`plan`] | regions by number and by exact set of groups; which multicast address each gets |
-//! | `service` | turns datagrams into commands and updates into messages |
+//! | `service` | turns datagrams into requests and commands, and updates into messages |
+//! | `service::{arrivals, requests}` | what comes from the network, and what nodes say in it |
+//! | `service::{schedule, batches}` | what is due, and batches when they are |
 //! | `service::sessions` | one reliable session per node |
 //! | `service::hold` | hellos in the time after a start, before anything is decided |
 //! | `service::detector` | who is alive, in doubt, or dead |

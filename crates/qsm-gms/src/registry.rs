@@ -1,16 +1,18 @@
-//! The membership as a deterministic machine: commands in, updates out (R035-R044, R052).
+//! The membership as a deterministic machine: commands in, updates out (R035-R044, R052). The
+//! requests of nodes are commands in the form in which they come; the service adds its own.
 //!
 //! ```text
-//!   Command ─► apply ─┬─► node: its life, its groups, its departures ─┐
-//!                     │                                               ├─ work for the next batch
-//!                     └─► Updates: welcomes, refusals, ends           │
-//!                                                                     ▼
+//!   ToService ─► request ─┬─► node: its groups, its departures ─┐
+//!   Command ───► apply ───┼─► node: its life ───────────────────┤
+//!                         │                                     ├─ work for the next batch
+//!                         └─► Updates: welcomes, refusals, ends │
+//!                                                               ▼
 //!   Command::Batch ─► place ─► views ─► audience ─► Updates: for each node what concerns it
 //! ```
 //!
 //! The registry holds nothing of a session, of a clock or of a failure detector: it knows the
-//! time that comes with a command, and every decision follows from its state and the command. So
-//! replicas that apply the same commands stay equal, and one that has the log can be rebuilt.
+//! time that comes with an input, and every decision follows from its state and the input. So
+//! replicas that take the same inputs stay equal, and one that has the log can be rebuilt.
 //!
 //! States that change in one way only are tables: [`life::Life`] of a node,
 //! [`departure::DepartureState`] of a node on its way out of a region. What a batch has yet to do
@@ -31,6 +33,7 @@ mod groups;
 mod life;
 mod placement;
 mod rebuild;
+mod request;
 mod rows;
 #[cfg(test)]
 mod tests;
@@ -43,16 +46,17 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use qsm_proto::Instant;
-use qsm_wire::membership::{Role, Sender};
+use qsm_wire::membership::Sender;
 use qsm_wire::{GroupId, Incarnation, NodeId, Origin, RegionId, ViewNumber};
 
 pub(crate) use self::admission::ERAS;
 pub(crate) use self::batch::Batch;
-pub(crate) use self::command::{Command, EndCause, Notice};
+pub(crate) use self::command::{Command, EndCause};
 use self::confirmations::ViewConfirmations;
 use self::departure::{Departure, DepartureEvent, DepartureState};
-use self::groups::{GroupTable, check_name};
+use self::groups::GroupTable;
 use self::life::{Life, LifeEvent, Reported};
+use self::request::PendingRoles;
 use self::transition::State as _;
 use self::work::{Work, WorkQueue};
 use crate::plan::{AddressPlan, RegionTable, Signature, SignatureKey};
@@ -61,19 +65,6 @@ use crate::{ServiceLimits, ServiceStats};
 /// Highest number believed of an incarnation, a region or a channel; a higher one is a mistake or
 /// an attack (R-MEM-1).
 pub(crate) const NUMBER_MAX: u32 = u32::MAX / 2;
-/// Requests of one node that may wait for a batch.
-const REQUESTS_MAX: usize = 10_000;
-
-/// What a node has asked for since the last batch.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-struct Pending {
-    subscribe: BTreeMap<GroupId, bool>,
-    publish: BTreeMap<GroupId, bool>,
-    /// Groups whose numbers it has to be told.
-    named: Vec<GroupId>,
-    requests: Vec<u32>,
-}
-
 /// A node in its present life.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Node {
@@ -99,7 +90,7 @@ struct Node {
     published: bool,
     /// Regions it may have sent to in this life; if it dies their members must know.
     streams: BTreeSet<RegionId>,
-    pending: Pending,
+    pending: PendingRoles,
     /// Its change waits until it is out of a region it would move back to.
     blocked: bool,
 }
@@ -120,6 +111,8 @@ pub(crate) struct Registry {
     ended: BTreeMap<NodeId, Incarnation>,
     /// What the next batch has to do.
     work: WorkQueue,
+    /// The last batch.
+    batch: u64,
     /// Views that mark members as leaving, and who has not confirmed them.
     confirmations: ViewConfirmations,
     /// When the time of departing nodes is over. An entry stays when its departure ends sooner;
@@ -190,6 +183,7 @@ impl Registry {
             nodes: BTreeMap::new(),
             ended: BTreeMap::new(),
             work: WorkQueue::default(),
+            batch: 0,
             confirmations: ViewConfirmations::default(),
             deadlines: BTreeSet::new(),
             stats: ServiceStats::default(),
@@ -284,7 +278,7 @@ impl Registry {
                 published: false,
                 concerned: BTreeSet::new(),
                 streams: BTreeSet::new(),
-                pending: Pending::default(),
+                pending: PendingRoles::default(),
                 blocked: false,
             },
         );
@@ -330,115 +324,5 @@ impl Registry {
             entry.reported.dead = dead;
         }
         self.work.push(Work::Resync { node });
-    }
-
-    /// A node takes up a role in groups. Request 0 is not answered.
-    fn enter(
-        &mut self,
-        now: Instant,
-        node: NodeId,
-        request: u32,
-        role: Role,
-        names: &[String],
-    ) -> Result<(), String> {
-        let entry = self.nodes.get_mut(&node);
-        let Some(entry) = entry.filter(|entry| entry.life.is_running()) else {
-            return Err("the node is not admitted; say hello first".to_owned());
-        };
-        names.iter().try_for_each(|name| check_name(name))?;
-        check_room(entry, names.len(), self.limits.roles_per_node)?;
-        if self.groups.len() + names.len() > self.limits.groups {
-            let fresh = names.iter().filter(|name| self.groups.find(name).is_none());
-            let count = fresh.count();
-            if self.groups.len() + count > self.limits.groups {
-                return Err(format!(
-                    "{count} new groups exceed the service's limit of {} groups; \
-                     raise it or reuse groups",
-                    self.limits.groups
-                ));
-            }
-        }
-        for name in names {
-            let id = self.groups.intern(now, name);
-            entry.pending.named.push(id);
-            if entry.pending.roles(role).insert(id, true).is_some() {
-                self.groups.release(id);
-            }
-        }
-        entry.pending.request(request);
-        self.work.push(Work::Place { node });
-        Ok(())
-    }
-
-    /// A node gives up a role in groups.
-    fn exit(
-        &mut self,
-        node: NodeId,
-        request: u32,
-        role: Role,
-        names: &[String],
-    ) -> Result<(), String> {
-        let entry = self.nodes.get_mut(&node);
-        let Some(entry) = entry.filter(|entry| entry.life.is_running()) else {
-            return Err("the node is not admitted; say hello first".to_owned());
-        };
-        check_room(entry, 0, self.limits.roles_per_node)?;
-        for name in names {
-            let Some(id) = self.groups.find(name) else {
-                continue;
-            };
-            if entry.pending.roles(role).insert(id, false).is_none() {
-                self.groups.hold(id);
-            }
-        }
-        entry.pending.request(request);
-        self.work.push(Work::Place { node });
-        Ok(())
-    }
-
-    /// A leaving member has everything of the region it left; or a former publisher owes nothing.
-    fn drained(&mut self, node: NodeId, region: RegionId, view: ViewNumber) {
-        let Some(entry) = self.nodes.get_mut(&node) else {
-            return;
-        };
-        let departure = entry.departures.get(&region);
-        if departure.is_some_and(|departure| departure.view <= view) {
-            entry.depart(region, DepartureEvent::Drain);
-            self.work.push(Work::Release { region, node });
-        }
-    }
-}
-
-fn check_room(node: &Node, names: usize, roles_max: usize) -> Result<(), String> {
-    let held = node.groups.len() + node.publishes.len();
-    let changes = node.pending.subscribe.len() + node.pending.publish.len();
-    let pending = changes.max(node.pending.named.len());
-    if held + pending + names > roles_max {
-        return Err(format!(
-            "the node has {} roles in groups, and {names} more exceed the limit of {roles_max}; \
-             exit some first",
-            held + pending
-        ));
-    }
-    if node.pending.requests.len() >= REQUESTS_MAX {
-        return Err(format!(
-            "{REQUESTS_MAX} requests wait for the next batch already; try again later"
-        ));
-    }
-    Ok(())
-}
-
-impl Pending {
-    fn roles(&mut self, role: Role) -> &mut BTreeMap<GroupId, bool> {
-        match role {
-            Role::Subscriber => &mut self.subscribe,
-            Role::Publisher => &mut self.publish,
-        }
-    }
-
-    fn request(&mut self, request: u32) {
-        if request != 0 {
-            self.requests.push(request);
-        }
     }
 }

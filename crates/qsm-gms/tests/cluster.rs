@@ -7,9 +7,8 @@ use std::net::SocketAddr;
 
 use network::{Cluster, address, ms};
 use qsm_gms::{ServiceConfig, ServiceEvent};
-use qsm_proto::membership::Change;
-use qsm_proto::{Config, Random, Seed};
-use qsm_wire::membership::{QueryKind, Role};
+use qsm_proto::{Config, Event, Random, Seed};
+use qsm_wire::membership::{Answer, AnswerRows, QueryKind, Role, Update};
 use qsm_wire::{Coverage, Header, Incarnation, Kind, NodeId, Origin, seal};
 
 const SERVICE: u64 = 1;
@@ -95,19 +94,14 @@ fn a_silent_node_is_excluded_when_it_answers_no_probe_and_comes_back_in_a_new_li
     assert!(
         cluster
             .member(address(12))
-            .changes
-            .contains(&Change::ServiceLost)
+            .events
+            .contains(&Event::ServiceLost)
     );
     cluster.cut = |_, _, _| false;
     cluster.run(ms(3000));
     let after = cluster.member(address(12)).origin();
     assert!(after.incarnation > before.incarnation);
-    assert!(
-        cluster
-            .member(address(12))
-            .changes
-            .contains(&Change::Excluded)
-    );
+    assert!(cluster.member(address(12)).excluded());
     cluster.check(address(SERVICE));
 }
 
@@ -169,7 +163,7 @@ fn what_ended_stays_over_under_a_new_service() {
     cluster.check(address(SERVICE));
     let member = cluster.member(address(10));
     assert_ne!(member.origin(), over, "a dead life came back");
-    assert!(member.changes.contains(&Change::Excluded));
+    assert!(member.excluded());
     assert_eq!(cluster.member(address(11)).origin(), lives);
     // The number of the region that has ended is not given again.
     let service = &cluster.services[&address(SERVICE)];
@@ -221,11 +215,7 @@ fn a_new_service_goes_on_where_the_last_one_ended() {
     for (host, origin) in (10..13).zip(origins) {
         let member = cluster.member(address(host));
         assert_eq!(member.origin(), origin, "the same life goes on");
-        assert!(member.changes.contains(&Change::Admitted {
-            origin,
-            fresh: false
-        }));
-        assert!(!member.changes.contains(&Change::Excluded));
+        assert_eq!(member.welcomed, [origin, origin], "by both services");
         assert!(member.dead.contains(&gone));
     }
     let service = &cluster.services[&address(SERVICE)];
@@ -276,7 +266,7 @@ fn a_service_that_restarts_in_the_middle_of_churn_ends_in_agreement() {
         cluster.run(ms(6000));
         cluster.check(address(SERVICE));
         for member in cluster.members.values() {
-            assert!(!member.changes.contains(&Change::Excluded), "seed {seed}");
+            assert!(!member.excluded(), "seed {seed}");
         }
     }
 }
@@ -305,11 +295,12 @@ fn nodes_without_a_service_say_so_and_find_one_that_appears() {
     cluster.start_member(10, None);
     let request = cluster.enter(address(10), Role::Subscriber, &["a"]);
     cluster.run(ms(600));
-    assert_eq!(cluster.member(address(10)).changes, []);
+    assert_eq!(cluster.member(address(10)).events, []);
+    assert_eq!(cluster.member(address(10)).welcomed, []);
     cluster.run(ms(10_000));
-    let missing = cluster.member(address(10)).changes.iter();
+    let missing = cluster.member(address(10)).events.iter();
     let missing = missing
-        .filter(|change| **change == Change::ServiceMissing)
+        .filter(|event| **event == Event::ServiceMissing)
         .count();
     assert!((2..=4).contains(&missing), "{missing}");
     cluster.start_service(Cluster::service_config(SERVICE));
@@ -416,21 +407,24 @@ fn queries_are_answered_with_rows() {
     cluster.run(ms(2000));
     let kinds = [QueryKind::Nodes, QueryKind::Groups, QueryKind::Regions];
     for kind in kinds {
-        cluster.with(address(12), |m, now, outbox| m.query(now, kind, outbox));
+        let asked = cluster.with(address(12), |m, now, outbox| m.query(now, kind, outbox));
+        assert!(asked.is_ok());
     }
     cluster.run(ms(100));
     let rows = cluster.services[&address(SERVICE)].rows();
-    let changes = &cluster.member(address(12)).changes;
-    let found = |wanted: &dyn Fn(&Change) -> bool| changes.iter().any(wanted);
-    assert!(found(
-        &|c| matches!(c, Change::Nodes { rows: r, .. } if *r == rows.nodes && r.len() == 3)
-    ));
-    assert!(found(
-        &|c| matches!(c, Change::Groups { rows: r, .. } if *r == rows.groups && r.len() == 2)
-    ));
-    assert!(found(
-        &|c| matches!(c, Change::Regions { rows: r, .. } if *r == rows.regions && r.len() == 1)
-    ));
+    let answers = &cluster.member(address(12)).answers;
+    let answers = answers
+        .iter()
+        .filter_map(|answer| answer.result.clone().ok());
+    let lists: Vec<AnswerRows> = answers.collect();
+    let counts = [rows.nodes.len(), rows.groups.len(), rows.regions.len()];
+    assert_eq!(counts, [3, 2, 1]);
+    let expected = [
+        AnswerRows::Nodes(rows.nodes),
+        AnswerRows::Groups(rows.groups),
+        AnswerRows::Regions(rows.regions),
+    ];
+    assert_eq!(lists, expected);
 }
 
 #[test]
@@ -442,12 +436,10 @@ fn a_bad_name_is_refused_with_a_reason_and_a_good_one_is_not() {
     let good = cluster.enter(address(10), Role::Subscriber, &["ab"]);
     cluster.run(ms(2000));
     let member = cluster.member(address(10));
-    let refused = |c: &Change| matches!(c, Change::Refused { request, .. } if *request == bad);
-    assert!(member.changes.iter().any(refused));
+    let refused = |answer: &Answer| answer.result.is_err();
+    assert!(refused(&bad.unwrap_err()));
     assert!(member.done(good));
-    let lives = member.changes.iter();
-    let lives = lives.filter(|change| matches!(change, Change::Admitted { .. }));
-    assert_eq!(lives.count(), 1);
+    assert_eq!(member.welcomed.len(), 1);
 }
 
 fn v6(host: u64) -> SocketAddr {
@@ -508,21 +500,21 @@ fn second(host: u64) -> SocketAddr {
 /// The hosts whose second address a member has been told of, and those that it was told of before
 /// anything else named them.
 fn told_of(cluster: &Cluster, host: u64, others: &[u64]) -> (Vec<u64>, Vec<u64>) {
-    let changes = &cluster.member(address(host)).changes;
+    let updates = &cluster.member(address(host)).updates;
     let told = |other: u64| {
-        let expected = Change::Second {
+        let expected = Update::Second {
             address: address(other),
             second: second(other),
         };
-        changes.iter().position(|change| *change == expected)
+        updates.iter().position(|update| *update == expected)
     };
     let named = |other: u64| {
-        let named = |change: &Change| match change {
-            Change::View(view) => view.members().iter().any(|m| m.address == address(other)),
-            Change::Settled { senders, .. } => senders.iter().any(|s| s.address == address(other)),
+        let named = |update: &Update| match update {
+            Update::View(step) => step.added.iter().any(|m| m.address == address(other)),
+            Update::Settled { senders, .. } => senders.iter().any(|s| s.address == address(other)),
             _ => false,
         };
-        changes.iter().position(named).unwrap_or(usize::MAX)
+        updates.iter().position(named).unwrap_or(usize::MAX)
     };
     let all = others
         .iter()
@@ -563,8 +555,13 @@ fn those_on_two_networks_are_told_of_each_other_before_they_meet() {
         told_of(&cluster, 10, &[10, 11, 12]),
         (vec![10, 11], vec![10, 11])
     );
-    assert_eq!(told_of(&cluster, 10, &[SERVICE]).0, [SERVICE]);
-    assert_eq!(told_of(&cluster, 12, &[10, 11, SERVICE]).0, []);
+    let of_service = Event::SecondAddress {
+        address: address(SERVICE),
+        second: second(SERVICE),
+    };
+    assert!(cluster.member(address(10)).events.contains(&of_service));
+    assert!(!cluster.member(address(12)).events.contains(&of_service));
+    assert_eq!(told_of(&cluster, 12, &[10, 11]).0, []);
     let told = |cluster: &Cluster, host| {
         let (address, second) = (address(host), second(host));
         let expected = ServiceEvent::SecondAddress { address, second };
@@ -589,12 +586,12 @@ fn those_on_two_networks_are_told_of_each_other_before_they_meet() {
 
 /// Whom a member has been told of, last, as a sender to its region that is no member.
 fn sources(cluster: &Cluster, host: u64) -> Option<Vec<SocketAddr>> {
-    let changes = cluster.member(address(host)).changes.iter().rev();
-    let told = |change: &Change| match change {
-        Change::Sources { senders, .. } => Some(senders.iter().map(|s| s.address).collect()),
+    let updates = cluster.member(address(host)).updates.iter().rev();
+    let told = |update: &Update| match update {
+        Update::Sources { senders, .. } => Some(senders.iter().map(|s| s.address).collect()),
         _ => None,
     };
-    changes.filter_map(told).next()
+    updates.filter_map(told).next()
 }
 
 fn source_specific() -> ServiceConfig {
@@ -643,7 +640,7 @@ fn members_are_told_who_else_sends_where_senders_must_be_named() {
             .members
             .get_mut(&address(host))
             .unwrap()
-            .changes
+            .updates
             .clear();
     }
     cluster.exit(address(12), Role::Subscriber, &["a"]);

@@ -43,7 +43,7 @@ impl Echoes {
         let back = Arc::new(Mutex::new(back));
         let shared = Arc::clone(&back);
         let tag = node.stats()?.address.port();
-        let upcalls = node.subscribe_with([names::ECHO], move |delivery| {
+        let upcalls = node.group(names::ECHO).subscribe_with(move |delivery| {
             // One that is lost is missed in the count.
             if let Some(message) = delivery.message() {
                 lock(&shared).take(message.bytes, tag);

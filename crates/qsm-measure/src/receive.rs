@@ -113,7 +113,7 @@ pub(crate) fn run(args: &ReceiveArgs) -> Result<(), Failure> {
     let mut groups = names::groups(args.groups as usize);
     groups.push(names::END.to_owned());
     let mut left = 0;
-    let upcalls = node.subscribe_per_core(&groups, |core| {
+    let upcalls = node.groups(&groups).subscribe_per_core(|core| {
         left += 1;
         let mut upcall = Upcall {
             core,
@@ -383,9 +383,9 @@ impl Received {
         self.injected = port.faults.lost;
         self.kernel_drops = port.unicast.kernel_drops + port.multicast.kernel_drops;
         let micros = |time: Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
-        let repair = &stats.repair;
-        let [p50, p99, max] = [repair.p50, repair.p99, repair.max].map(micros);
-        self.repairs = [repair.count, p50, p99, max];
+        let repair = &stats.times.repair;
+        let [p50, p99, max] = [500, 990, 1000].map(|share| micros(repair.quantile(share)));
+        self.repairs = [repair.count(), p50, p99, max];
     }
 }
 

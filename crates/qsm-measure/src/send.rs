@@ -174,7 +174,9 @@ impl<'a> Sender<'a> {
             true => Some(Echoes::new(node, args.load.groups)?),
             false => None,
         };
-        let mut publishers = node.publishers(names::groups(args.load.groups as usize))?;
+        let mut publishers = node
+            .groups(names::groups(args.load.groups as usize))
+            .publishers()?;
         let end = node.publisher(names::END)?;
         publishers.push(end);
         let deadline = Instant::now() + args.patience;

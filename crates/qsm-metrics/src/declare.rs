@@ -3,6 +3,46 @@
 macro_rules! metrics {
     (
         $(#[$outer:meta])*
+        $access:vis struct $type:ident of $group:literal,
+            counted in $count_access:vis $counts:ident {
+            $($(#[doc = $help:literal])* $name:ident: $kind:ident($($unit:tt)+),)*
+        }
+    ) => {
+        $crate::metrics! {
+            $(#[$outer])*
+            $access struct $type of $group {
+                $($(#[doc = $help])* $name: $kind($($unit)+),)*
+            }
+        }
+
+        /// The same, counted by several threads.
+        #[derive(Debug, Default)]
+        $count_access struct $counts {
+            $($(#[doc = $help])* $count_access $name: $crate::Count,)*
+        }
+
+        impl $counts {
+            /// Counted so far.
+            #[must_use]
+            $count_access fn read(&self) -> $type {
+                $type {
+                    $($name: self.$name.value(),)*
+                }
+            }
+        }
+
+        /// Takes the numbers of rows in the order of declaration; those that are missing are zero.
+        impl ::core::iter::FromIterator<u64> for $type {
+            fn from_iter<I: ::core::iter::IntoIterator<Item = u64>>(numbers: I) -> Self {
+                let mut numbers = numbers.into_iter();
+                Self {
+                    $($name: numbers.next().unwrap_or_default(),)*
+                }
+            }
+        }
+    };
+    (
+        $(#[$outer:meta])*
         $access:vis struct $type:ident of $group:literal {
             $($(#[doc = $help:literal])* $name:ident: $kind:ident($($unit:tt)+),)*
         }
@@ -17,14 +57,14 @@ macro_rules! metrics {
             /// Every metric with its value, in the order of declaration.
             #[must_use]
             $access fn rows(&self) -> Vec<$crate::Row<'_>> {
-                let mut rows = Vec::new();
-                $crate::Metrics::append(self, $crate::Path::default(), &mut rows);
-                rows
+                $crate::rows(self)
             }
         }
 
         impl $crate::Metrics for $type {
-            const GROUP: &'static str = $group;
+            fn group(&self) -> &'static str {
+                $group
+            }
 
             fn append<'a>(&'a self, path: $crate::Path, rows: &mut Vec<$crate::Row<'a>>) {
                 $($crate::__append!(

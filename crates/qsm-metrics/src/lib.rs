@@ -76,11 +76,16 @@
 //! | `seconds` | `Duration` (`Histogram` for histograms) | seconds |
 //! | any other word | `u64` of that thing | the number |
 //!
+//! `struct NAME of "GROUP", counted in COUNTS` also makes a struct `COUNTS` with a [`Count`] for each
+//! field, for what several threads count; its `read()` gives the plain struct. All fields must be
+//! `u64`.
+//!
 //! The struct derives `Debug`, `Clone`, `PartialEq`, `Eq` and `Default`; attributes above it may
 //! add more, `Copy` for one where it has no histogram.
 
 #![forbid(unsafe_code)]
 
+mod count;
 mod declare;
 mod histogram;
 mod json;
@@ -88,6 +93,7 @@ mod metric;
 pub mod prometheus;
 mod seconds;
 
+pub use count::Count;
 pub use histogram::Histogram;
-pub use json::json;
-pub use metric::{Kind, Metric, Metrics, Path, Row, Unit, Value};
+pub use json::{Object, json, quoted};
+pub use metric::{Kind, Metric, Metrics, Path, Row, Unit, Value, rows};

@@ -6,11 +6,19 @@ use crate::Histogram;
 /// A struct that [`metrics!`](crate::metrics) has declared.
 pub trait Metrics {
     /// Begins its names in Prometheus, after `qsm_`.
-    const GROUP: &'static str;
+    fn group(&self) -> &'static str;
 
     /// Appends a row for each metric, in the order of declaration; `path` are the groups that
     /// this one lies in.
     fn append<'a>(&'a self, path: Path, rows: &mut Vec<Row<'a>>);
+}
+
+/// Every metric of a struct with its value, in the order of declaration.
+#[must_use]
+pub fn rows(metrics: &dyn Metrics) -> Vec<Row<'_>> {
+    let mut rows = Vec::new();
+    metrics.append(Path::default(), &mut rows);
+    rows
 }
 
 /// Declaration of a metric.

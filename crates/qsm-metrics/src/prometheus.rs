@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 use crate::histogram::Histogram;
 use crate::seconds::Seconds;
-use crate::{Kind, Metrics, Path, Row, Unit, Value};
+use crate::{Kind, Metrics, Row, Unit, Value, rows};
 
 /// The type of the text, for the HTTP header `Content-Type`.
 pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
@@ -51,12 +51,19 @@ impl Page {
     ///
     /// # Panics
     /// When a label's name is not of letters, digits and underscores, or is `le`.
-    pub fn add(&mut self, metrics: &impl Metrics, labels: &[(&str, &str)]) {
+    pub fn add(&mut self, metrics: &dyn Metrics, labels: &[(&str, &str)]) {
+        self.add_as(metrics.group(), metrics, labels);
+    }
+
+    /// As [`Page::add`], with names that begin with another group than the declared one, for
+    /// what is part of the same struct elsewhere on the page.
+    ///
+    /// # Panics
+    /// As [`Page::add`].
+    pub fn add_as(&mut self, group: &str, metrics: &dyn Metrics, labels: &[(&str, &str)]) {
         let labels = written(labels);
-        let mut rows = Vec::new();
-        metrics.append(Path::default(), &mut rows);
-        for row in &rows {
-            self.add_row(&name(group_of(metrics), row), row, &labels);
+        for row in &rows(metrics) {
+            self.add_row(&name(group, row), row, &labels);
         }
     }
 
@@ -113,10 +120,6 @@ impl Family {
         self.sample(&format!("{name}_sum"), labels, &Seconds(times.sum()));
         self.sample(&format!("{name}_count"), labels, &times.count());
     }
-}
-
-fn group_of<M: Metrics>(_: &M) -> &'static str {
-    M::GROUP
 }
 
 /// The name of a metric of this group.

@@ -41,6 +41,17 @@ qsm_metrics::metrics! {
     }
 }
 
+qsm_metrics::metrics! {
+    /// Visits, which several threads count.
+    #[derive(Copy)]
+    struct Visits of "visit", counted in VisitCounts {
+        /// Those let in.
+        entered: counter(visitors),
+        /// Those sent away.
+        refused: counter(visitors),
+    }
+}
+
 fn sample() -> Sample {
     let mut repair = Histogram::new();
     repair.record(Duration::from_micros(100));
@@ -75,6 +86,40 @@ fn sums_add_counters_and_gauges_and_take_the_larger_maximum() {
     assert_eq!((sum.received.datagrams, sum.received.bytes), (10, 1200));
     assert_eq!(sum.repair.count(), 20);
     assert_eq!(sum.repair.sum(), sample().repair.sum() * 2);
+}
+
+#[test]
+fn what_several_threads_count_is_read_as_the_plain_struct() {
+    let counts = VisitCounts::default();
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| (0..1000).for_each(|_| counts.entered.add(2)));
+        }
+    });
+    let visits = counts.read();
+    assert_eq!((visits.entered, visits.refused), (8000, 0));
+    let numbers = visits.rows().into_iter().map(|row| row.number());
+    assert_eq!(numbers.collect::<Visits>(), visits);
+    let short: Visits = [7].into_iter().collect();
+    assert_eq!((short.entered, short.refused), (7, 0));
+}
+
+#[test]
+fn a_part_may_stand_on_a_page_beside_the_whole() {
+    let mut page = Page::new();
+    page.add(&Way::default(), &[]);
+    page.add_as("back", &Way::default(), &[]);
+    let families = exposition::parse(&page.to_string()).unwrap();
+    let names: Vec<&String> = families.keys().collect();
+    assert_eq!(
+        names,
+        [
+            "qsm_back_bytes_total",
+            "qsm_back_datagrams_total",
+            "qsm_way_bytes_total",
+            "qsm_way_datagrams_total"
+        ]
+    );
 }
 
 #[test]

@@ -1,5 +1,5 @@
 use crate::receive::Run;
-use qsm_wire::membership::{GroupRow, NodeRow, RegionRow};
+use qsm_wire::membership::Answer;
 use qsm_wire::{GroupId, Incarnation, Origin, RegionId, ViewNumber};
 use std::collections::{BTreeSet, VecDeque};
 use std::net::SocketAddr;
@@ -31,15 +31,16 @@ pub trait Deliver {
         run.for_each(|message| self.deliver(message));
     }
 
-    /// Something that will never be delivered; called before what follows it. Those to whom the
-    /// order is nothing find the same among the events.
+    /// Something that will never be delivered; called before what follows it. No event says the
+    /// same.
     fn miss(&mut self, _miss: Miss<'_>) {}
 }
 
 /// What will never be delivered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Miss<'a> {
-    /// Messages, as in [`Event::Lost`].
+    /// Messages that will never be delivered here (R201, R204): numbers `first..=last` of this
+    /// sender in this group.
     Messages {
         /// The group.
         group: GroupId,
@@ -50,7 +51,20 @@ pub enum Miss<'a> {
         /// Last message lost.
         last: u64,
     },
-    /// Packets, as in [`Event::LostPackets`].
+    /// Messages that were sent while this node was excluded: they lie between the last one of the
+    /// former life and the first one of this.
+    Absence {
+        /// The group.
+        group: GroupId,
+        /// The sender.
+        sender: Origin,
+        /// First message missed.
+        first: u64,
+        /// Last message missed.
+        last: u64,
+    },
+    /// Packets of a dead sender that nobody holds any more; which groups' messages were in them
+    /// is not known, except where later messages show it by [`Miss::Messages`].
     Packets {
         /// The groups that their messages may have been of.
         groups: &'a [GroupId],
@@ -93,18 +107,8 @@ pub enum Event {
     /// No membership service is configured and none was heard of: the runtime may start one and
     /// name it by [`crate::Endpoint::set_service`]. Said again every few seconds.
     ServiceMissing,
-    /// A request of this endpoint has been carried out.
-    Done {
-        /// Its number.
-        request: u32,
-    },
-    /// A request cannot be carried out.
-    Refused {
-        /// Its number.
-        request: u32,
-        /// Why, and what to do.
-        reason: String,
-    },
+    /// What became of a request of this endpoint.
+    Answer(Answer),
     /// A region of this node has a new view.
     RegionView {
         /// The region.
@@ -113,38 +117,6 @@ pub enum Event {
         view: ViewNumber,
         /// Its members.
         members: u32,
-    },
-    /// These messages will never be delivered here (R201, R204): numbers `first..=last` of this
-    /// sender in this group.
-    Lost {
-        /// The group.
-        group: GroupId,
-        /// The sender.
-        sender: Origin,
-        /// First message lost.
-        first: u64,
-        /// Last message lost.
-        last: u64,
-    },
-    /// Packets of a dead sender that nobody holds any more; which groups' messages were in them
-    /// is not known, except where later messages show it by [`Event::Lost`].
-    LostPackets {
-        /// The sender.
-        sender: Origin,
-        /// How many packets.
-        packets: u64,
-    },
-    /// These messages were sent while this node was excluded: numbers `first..=last` of this
-    /// sender in this group lie between the last one of the former life and the first one of this.
-    Missed {
-        /// The group.
-        group: GroupId,
-        /// The sender.
-        sender: Origin,
-        /// First message missed.
-        first: u64,
-        /// Last message missed.
-        last: u64,
     },
     /// Messages that this node has accepted, in that life, and that not all receivers are known to
     /// have. They are not sent any more; some or all of them may have arrived at some or all.
@@ -185,27 +157,6 @@ pub enum Event {
         address: SocketAddr,
         /// Where it is on a second network.
         second: SocketAddr,
-    },
-    /// The answer to a query.
-    Nodes {
-        /// The request.
-        request: u32,
-        /// The nodes.
-        rows: Vec<NodeRow>,
-    },
-    /// The answer to a query.
-    Groups {
-        /// The request.
-        request: u32,
-        /// The groups.
-        rows: Vec<GroupRow>,
-    },
-    /// The answer to a query.
-    Regions {
-        /// The request.
-        request: u32,
-        /// The regions.
-        rows: Vec<RegionRow>,
     },
 }
 

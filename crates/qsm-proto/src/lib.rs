@@ -5,16 +5,16 @@
 //! byte-identical outputs on every platform, which is what the simulator lives on.
 //!
 //! ```text
-//!   datagrams ──► handle_datagram ─┐            ┌─► deliver()       messages, lent
-//!   time      ──► handle_timeout  ─┤  Endpoint  ├─► poll_event      views, losses, replies
-//!   messages  ──► publish         ─┘            └─► poll_transmit   datagrams, lent
+//!   datagrams ──► handle_datagram ─┐            ┌─► deliver(), miss() messages, lent; losses
+//!   time      ──► handle_timeout  ─┤  Endpoint  ├─► poll_event        views, replies
+//!   messages  ──► publish         ─┘            └─► poll_transmit     datagrams, lent
 //! ```
 //!
 //! Inside, one noun per module; the endpoint only dispatches:
 //!
 //! | module | what it knows |
 //! |---|---|
-//! | [`region`] | one region: what becomes of its packets, tokens, views and queries |
+//! | [`region`] | one region: its packets, tokens, views and queries; and all of a node together |
 //! | [`view`] | partitions, cachers, leaders and rings: pure functions of a view |
 //! | [`membership`] | the client's side of the membership protocol: session, groups, regions |
 //! | [`send`] | streams this node sends: packet assembly, window, pacing, heartbeats |
@@ -34,9 +34,11 @@
 #![forbid(unsafe_code)]
 
 pub mod channel;
+mod closing;
 mod config;
 mod endpoint;
 mod event;
+mod former;
 pub mod history;
 pub mod membership;
 mod node;
@@ -54,6 +56,7 @@ mod sources;
 pub mod stats;
 mod subscriptions;
 mod table;
+mod unconfirmed;
 pub mod view;
 
 pub use channel::{Destination, Path};

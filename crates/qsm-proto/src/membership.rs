@@ -1,24 +1,27 @@
-//! The client's side of the membership protocol: it finds a service, keeps a session with it,
-//! keeps the tables of groups and regions that the service's batches describe, and tells the
-//! endpoint what changed (R035-R039).
+//! The client's side of the membership protocol: it finds a service, keeps a session with it, and
+//! keeps the tables of groups and regions that the service's batches describe (R035-R039).
 //!
 //! ```text
 //!           beacon / set_service          Welcome
-//!  Searching ───────────────► Greeting ───────────► Member ──► batches ──► Change, Change, BatchEnd
+//!  Searching ───────────────► Greeting ───────────► Member ──► poll_message: batches, answers
 //!      ▲                        ▲   ▲                 │
 //!      │ nobody answers         │   └── reset ────────┤  (service restarted, or excluded this node)
 //!      └── ServiceMissing       └────── redirect ─────┘  (service yields to another one)
 //! ```
 //!
-//! The service is needed for change, not for traffic: when it is silent, [`Change::ServiceLost`]
+//! The service is needed for change, not for traffic: when it is silent, [`Event::ServiceLost`]
 //! says so and everything else goes on with the last views. When it, or another, comes back
 //! without memory, the node reports in its `Hello` what it knows, and goes on in the same life if
 //! the service can take it up. Requests not answered yet are sent again after every welcome.
 //!
-//! All inputs end in one step that does whatever is due; [`Membership::next_timeout`] says when
+//! Messages come out as the service sent them. Whoever polls them has each update noted in the
+//! tables ([`Membership::next_view`] and its like) when it takes effect, and says
+//! [`Membership::start_over`] if one does not fit.
+//!
+//! Commands end in one step that does whatever is due; [`Membership::next_timeout`] says when
 //! that step is needed again.
 
-mod change;
+mod commands;
 mod discovery;
 mod groups;
 mod link;
@@ -28,26 +31,26 @@ mod regions;
 mod requests;
 
 use core::time::Duration;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use qsm_wire::membership::{FromService, Hello, MESSAGE_BYTES_MAX, QueryKind, Role, ToService};
+use qsm_wire::membership::{Hello, MESSAGE_BYTES_MAX, Role, ToService};
 use qsm_wire::{
     Body, GroupId, Header, HeaderTemplate, Incarnation, Kind, NodeId, Origin, Probe, RegionId,
     Reset, ViewNumber,
 };
 
-pub use self::change::Change;
 use self::discovery::Discovery;
 use self::groups::Groups;
 use self::link::Link;
 use self::lives::Lives;
+pub use self::messages::RoleChanges;
 use self::regions::Regions;
 use self::requests::Requests;
 use crate::session::frame_bytes;
 use crate::view::{Layout, RegionView};
-use crate::{Config, Destination, Instant, Outbox, Random, Reason, Seed};
+use crate::{Config, Destination, Event, Events, Instant, Outbox, Random, Reason, Seed};
 
 /// Silence of the service after which it counts as lost: five heartbeats (R-MEM-5).
 const SERVICE_SILENCE: Duration = Duration::from_secs(1);
@@ -59,11 +62,6 @@ const REOPEN_MIN: Duration = Duration::from_millis(50);
 const REOPEN_MAX: Duration = Duration::from_secs(1);
 /// How long a goodbye is repeated without receipt.
 const GOODBYE_MAX: Duration = Duration::from_secs(1);
-/// Changes that may wait to be polled before no further messages of the service are read.
-const CHANGES_MAX: usize = 1 << 16;
-/// Room for changes that is kept: a node that enters a thousand groups at once has a thousand
-/// changes then, and few ever after.
-const CHANGES_KEPT: usize = 64;
 
 /// What was configured.
 #[derive(Debug)]
@@ -118,7 +116,8 @@ pub struct Membership {
     senders: Lives,
     /// Whether it has ever asked to publish.
     published: bool,
-    changes: VecDeque<Change>,
+    /// What the runtime has to know of the service.
+    events: Events,
     /// Batches that did not fit what is known here; each costs a new session.
     misfits: u64,
 }
@@ -161,7 +160,7 @@ impl Membership {
             dead: Lives::default(),
             senders: Lives::default(),
             published: false,
-            changes: VecDeque::new(),
+            events: Events::default(),
             misfits: 0,
         };
         match config.service {
@@ -267,108 +266,15 @@ impl Membership {
         self.run
     }
 
+    /// What the runtime has to know of the service next.
+    pub fn poll_event(&mut self) -> Option<Event> {
+        self.events.pop()
+    }
+
     /// Batches that contradicted what was known; each was repaired by a new session.
     #[must_use]
     pub fn misfits(&self) -> u64 {
         self.misfits
-    }
-
-    /// What changed next.
-    pub fn poll_change(&mut self) -> Option<Change> {
-        let change = self.changes.pop_front();
-        if change.is_none() && self.changes.capacity() > CHANGES_KEPT {
-            self.changes = VecDeque::new();
-        }
-        change
-    }
-
-    /// Takes up a role in these groups. Returns the number that [`Change::Done`] or
-    /// [`Change::Refused`] will bear.
-    pub fn enter(
-        &mut self,
-        now: Instant,
-        role: Role,
-        names: Vec<String>,
-        outbox: &mut Outbox,
-    ) -> u32 {
-        let request = self.requests.number();
-        if let Err(reason) = self.groups.want(role, &names, self.identity.groups_max) {
-            self.changes.push_back(Change::Refused { request, reason });
-            return request;
-        }
-        self.published |= role == Role::Publisher;
-        let message = ToService::Enter {
-            request,
-            role,
-            names,
-        };
-        self.request(request, message);
-        self.step(now, outbox);
-        request
-    }
-
-    /// Gives up a role in these groups; unknown ones are ignored.
-    pub fn exit(
-        &mut self,
-        now: Instant,
-        role: Role,
-        names: Vec<String>,
-        outbox: &mut Outbox,
-    ) -> u32 {
-        let request = self.requests.number();
-        self.groups.unwant(role, &names);
-        let message = ToService::Exit {
-            request,
-            role,
-            names,
-        };
-        self.request(request, message);
-        self.step(now, outbox);
-        request
-    }
-
-    /// Asks the service for a list.
-    pub fn query(&mut self, now: Instant, kind: QueryKind, outbox: &mut Outbox) -> u32 {
-        let request = self.requests.number();
-        self.request(request, ToService::Query { request, kind });
-        self.step(now, outbox);
-        request
-    }
-
-    /// Reports a member that does not answer its ring neighbour. Lost when there is no service.
-    pub fn suspect(&mut self, now: Instant, member: Origin, outbox: &mut Outbox) {
-        self.tell(&ToService::Suspect { member });
-        self.step(now, outbox);
-    }
-
-    /// Reports that this node has everything of a region it left before `view`, or that everybody
-    /// has what it has sent there. Repeated to every service until one has taken the node out.
-    pub fn drained(
-        &mut self,
-        now: Instant,
-        region: RegionId,
-        view: ViewNumber,
-        outbox: &mut Outbox,
-    ) {
-        self.drained.insert(region, view);
-        self.tell(&ToService::Drained { region, view });
-        self.step(now, outbox);
-    }
-
-    /// This node publishes to the region again.
-    pub fn not_drained(&mut self, region: RegionId) {
-        self.drained.remove(&region);
-    }
-
-    /// Leaves the cluster. [`Membership::is_gone`] says when the service knows.
-    pub fn goodbye(&mut self, now: Instant, outbox: &mut Outbox) {
-        if self.goodbye_until.is_none() {
-            self.goodbye_until = Some(now.after(GOODBYE_MAX));
-            self.reopen_at = None;
-            self.discovery.stop();
-            self.tell(&ToService::Goodbye);
-            self.step(now, outbox);
-        }
     }
 
     /// Whether the goodbye has arrived, or is pointless.
@@ -390,24 +296,16 @@ impl Membership {
     }
 
     /// Takes one of the packets that concern membership; others are ignored. The header's
-    /// cluster has been checked by the caller.
-    pub fn handle(
-        &mut self,
-        now: Instant,
-        from: SocketAddr,
-        header: &Header,
-        body: &Body<'_>,
-        outbox: &mut Outbox,
-    ) {
+    /// cluster has been checked by the caller. Then [`Membership::poll_message`] has what the
+    /// service says, and [`Membership::handle_timeout`] does what is due.
+    pub fn handle(&mut self, now: Instant, header: &Header, body: &Body<'_>) {
         match body {
             Body::Session(frame) => {
                 if self.heard_from_service(now, frame.head.session)
                     && self.is_same_run(now, header.origin)
+                    && let Some(link) = &mut self.link
                 {
-                    if let Some(link) = &mut self.link {
-                        link.session.handle_frame(now, frame);
-                    }
-                    self.read_messages(now);
+                    link.session.handle_frame(now, frame);
                 }
             }
             Body::SessionAck(heard) => {
@@ -420,16 +318,15 @@ impl Membership {
             }
             Body::SessionReset(reset) => self.handle_reset(now, *reset),
             Body::Beacon(beacon) => {
-                if let Some(second) = beacon.second {
-                    self.note_second(beacon.address, second);
+                if let Some(second) = beacon.second.filter(|_| self.has_second()) {
+                    let address = beacon.address;
+                    self.events.push(Event::SecondAddress { address, second });
                 }
                 self.handle_beacon(now, beacon.address);
             }
             Body::Solicit => self.discovery.heard(now, &mut self.random),
-            Body::Probe(probe) => return self.answer(from, *probe, outbox),
-            _ => return,
+            _ => {}
         }
-        self.step(now, outbox);
     }
 
     /// Does what is due; harmless when nothing is.
@@ -455,13 +352,6 @@ impl Membership {
         .min()
     }
 
-    fn request(&mut self, number: u32, message: ToService) {
-        if let Err(reason) = self.requests.push(number, message) {
-            let request = number;
-            self.changes.push_back(Change::Refused { request, reason });
-        }
-    }
-
     /// Everything that is due, in one place.
     fn step(&mut self, now: Instant, outbox: &mut Outbox) {
         self.watch_service(now);
@@ -470,7 +360,6 @@ impl Membership {
         {
             self.connect(now, address);
         }
-        self.read_messages(now);
         self.send_requests();
         let wish = self.discovery.handle_timeout(now, &mut self.random);
         if wish.solicit {
@@ -484,7 +373,7 @@ impl Membership {
             );
         }
         if wish.missing {
-            self.changes.push_back(Change::ServiceMissing);
+            self.events.push(Event::ServiceMissing);
         }
         let header = self.header();
         let going = self.goodbye_until.is_some();
@@ -502,7 +391,7 @@ impl Membership {
         let silent = now >= link.heard_at.after(SERVICE_SILENCE);
         if silent && self.contact != Contact::Lost && self.goodbye_until.is_none() {
             self.contact = Contact::Lost;
-            self.changes.push_back(Change::ServiceLost);
+            self.events.push(Event::ServiceLost);
             let alone = !self.identity.service_fixed;
             self.discovery.start(now, alone, &mut self.random);
         }
@@ -596,7 +485,7 @@ impl Membership {
             self.contact = Contact::Found;
             let address = link.address;
             self.discovery.stop();
-            self.changes.push_back(Change::ServiceFound { address });
+            self.events.push(Event::ServiceFound { address });
         }
         true
     }
@@ -633,14 +522,14 @@ impl Membership {
         }
     }
 
-    /// Who is on two networks matters to those who are. Rule R-MEM-12.
-    fn note_second(&mut self, address: SocketAddr, second: SocketAddr) {
-        if self.identity.second.is_some() && self.changes.len() < CHANGES_MAX {
-            self.changes.push_back(Change::Second { address, second });
-        }
+    /// Whether this node is on two networks: who else is matters only to such. Rule R-MEM-12.
+    #[must_use]
+    pub fn has_second(&self) -> bool {
+        self.identity.second.is_some()
     }
 
-    fn answer(&self, from: SocketAddr, probe: Probe, outbox: &mut Outbox) {
+    /// Answers the service's question whether this node lives.
+    pub fn answer_probe(&self, from: SocketAddr, probe: Probe, outbox: &mut Outbox) {
         if probe.subject == self.origin() && self.incarnation != Incarnation(0) {
             let header = self.header();
             outbox.push(Reason::Membership, Destination::Node(from), |out| {
@@ -649,43 +538,8 @@ impl Membership {
         }
     }
 
-    /// Sends a message that nobody waits for, if there is a service to hear it.
-    fn tell(&mut self, message: &ToService) {
-        if let Some(link) = self.link.as_mut().filter(|link| link.welcomed) {
-            link.tell(message);
-        }
-    }
-
-    fn send_requests(&mut self) {
-        if let Some(link) = self.link.as_mut().filter(|link| link.welcomed) {
-            self.requests.send(|message| link.tell(message));
-        }
-    }
-
-    fn read_messages(&mut self, now: Instant) {
-        while self.changes.len() < CHANGES_MAX {
-            let Some(link) = &mut self.link else { return };
-            let Some(bytes) = link.session.poll_message() else {
-                break;
-            };
-            let taken = FromService::decode(&bytes)
-                .ok()
-                .is_some_and(|message| self.take_message(now, message));
-            if !taken {
-                return self.start_over(now);
-            }
-        }
-        if self
-            .link
-            .as_ref()
-            .is_some_and(|link| link.session.is_broken())
-        {
-            self.start_over(now);
-        }
-    }
-
     /// The service said something that does not fit: a new session makes it say everything.
-    fn start_over(&mut self, now: Instant) {
+    pub fn start_over(&mut self, now: Instant) {
         self.misfits += 1;
         if let Some(address) = self.service() {
             self.connect(now, address);

@@ -58,7 +58,7 @@ pub use self::transmit::Train;
 
 use self::rate::{Pacer, RateConfig};
 use self::status::Alarms;
-use self::store::Store;
+use self::store::SendBuffer;
 use self::timing::Sendings;
 use crate::{Config, Instant};
 
@@ -231,7 +231,7 @@ struct PressureRelief {
 
 /// The packet length that padding aims at.
 #[derive(Debug, Clone, Copy, Default)]
-struct Run {
+struct PaddingRun {
     /// Length of the packets of the present run; 0 when all packets have been sent.
     bytes: usize,
     /// The last packet was too short to be padded: the next such one sets a new length. A single
@@ -239,7 +239,7 @@ struct Run {
     short: bool,
 }
 
-impl Run {
+impl PaddingRun {
     fn closed(&mut self, length: usize) {
         let short = length < self.bytes;
         if !short || self.short {
@@ -266,7 +266,7 @@ pub struct SendStream {
     channel: ChannelId,
     /// Where views begin, oldest first; never empty.
     openings: Vec<Opening>,
-    store: Store,
+    store: SendBuffer,
     marks: Marks,
     /// What receivers' buffers take, bytes.
     window_bytes: usize,
@@ -278,7 +278,7 @@ pub struct SendStream {
     relief: PressureRelief,
     /// Bytes of closed packets not yet sent.
     closed_bytes: usize,
-    run: Run,
+    run: PaddingRun,
     pacer: Pacer,
     alarms: Alarms,
     counters: SendCounters,
@@ -298,14 +298,14 @@ impl SendStream {
             header,
             channel: id.channel,
             openings: vec![Opening { view, start: 1 }],
-            store: Store::default(),
+            store: SendBuffer::default(),
             marks: Marks::default(),
             window_bytes: FIRST_WINDOW_BYTES.min(config.window_bytes),
             under_way_bytes: 0,
             in_flight_bytes: 0,
             relief: PressureRelief::default(),
             closed_bytes: 0,
-            run: Run::default(),
+            run: PaddingRun::default(),
             alarms: Alarms::new(config.heartbeat_min),
             counters: SendCounters::default(),
             sendings: None,
@@ -317,7 +317,7 @@ impl SendStream {
     #[must_use]
     pub fn resume(config: SendConfig, header: Header, id: StreamId, past: Past) -> Self {
         let mut stream = Self::new(config, header, id, ViewNumber(0));
-        stream.store = Store::after_packets(past.highest);
+        stream.store = SendBuffer::after_packets(past.highest);
         stream.marks.highest = past.highest;
         stream.marks.cached = past.highest;
         stream.marks.arrived = past.highest;
@@ -514,7 +514,7 @@ impl SendStream {
             stable <= arrived && arrived <= highest,
             "stable {stable} <= arrived {arrived} <= highest {highest}"
         );
-        let sum = |from| -> usize { self.store.after(from).map(store::Entry::length).sum() };
+        let sum = |from| -> usize { self.store.after(from).map(store::SentPacket::length).sum() };
         assert_eq!(self.closed_bytes, sum(highest), "unsent bytes");
         assert_eq!(
             self.in_flight_bytes,

@@ -62,20 +62,8 @@ qsm_metrics::metrics! {
         packets_lost: counter(packets),
         /// Messages reported as lost.
         messages_lost: counter(messages),
-        /// Tokens received.
-        tokens_received: counter(tokens),
-        /// Tokens sent, without repetitions.
-        tokens_sent: counter(tokens),
-        /// Tokens repeated because no receipt came.
-        tokens_repeated: counter(tokens),
-        /// Silent successors passed over.
-        tokens_bypassed: counter(nodes),
-        /// Rounds completed as region leader.
-        rounds: counter(rounds),
-        /// Rounds abandoned as region leader because the token did not return.
-        rounds_abandoned: counter(rounds),
-        /// Summaries sent or received.
-        summaries: counter(packets),
+        /// Tokens of all regions.
+        ring: group(RingStats),
         /// ACKs sent to senders.
         acks_sent: counter(packets),
         /// ACKs received as sender.
@@ -93,7 +81,7 @@ qsm_metrics::metrics! {
         /// Messages accepted and not known to have reached everybody. A message to a group in
         /// several regions counts in each.
         pending_messages: gauge(messages),
-        /// Bytes of packets that hold them.
+        /// Bytes of the packets that hold pending messages.
         pending_bytes: gauge(bytes),
         /// Messages accepted and not sent yet.
         unsent_messages: gauge(messages),
@@ -125,14 +113,45 @@ qsm_metrics::metrics! {
         discard_streams: counter(packets),
         /// Packets that a leaving or joining node need not deliver.
         discard_not_mine: counter(packets),
-        /// Tokens, ACKs and summaries of older rounds.
-        discard_stale: counter(packets),
         /// Chunks that do not continue the message they belong to.
         discard_chunk: counter(chunks),
         /// Control packets dropped because a queue was full.
         outbox_full: counter(packets),
         /// Events dropped because nobody polled them.
         events_full: counter(events),
+    }
+}
+
+qsm_metrics::metrics! {
+    /// Counters of a ring since its start.
+    #[derive(Copy)]
+    pub struct RingStats of "ring" {
+        /// Tokens and calls received.
+        tokens_received: counter(tokens),
+        /// Tokens and calls sent, without repetitions.
+        tokens_sent: counter(tokens),
+        /// Tokens repeated because no receipt came.
+        tokens_repeated: counter(tokens),
+        /// Silent successors passed over.
+        tokens_bypassed: counter(nodes),
+        /// Rounds completed as region leader.
+        rounds: counter(rounds),
+        /// Completed rounds in which some member took no part.
+        rounds_incomplete: counter(rounds),
+        /// Rounds abandoned as region leader.
+        rounds_abandoned: counter(rounds),
+        /// Rings given up as their leader because the token did not return.
+        rings_lost: counter(rings),
+        /// Summaries sent or received.
+        summaries: counter(packets),
+        /// Tokens, receipts and summaries of other views, older rounds, or received before.
+        stale: counter(packets),
+        /// Packets of nodes that are not in the view or not in the ring.
+        strangers: counter(packets),
+        /// Smoothed time from sending a token to its receipt. Of several regions the longest.
+        hop_ns: maximum(nanoseconds),
+        /// Duration of the last round completed as region leader. Of several regions the longest.
+        round_ns: maximum(nanoseconds),
     }
 }
 

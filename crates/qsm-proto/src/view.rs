@@ -12,7 +12,7 @@ use std::net::SocketAddr;
 use qsm_wire::membership::Member;
 use qsm_wire::{ChannelId, MemberIndex, Origin, RegionId, ViewNumber};
 
-use crate::{Path, mix};
+use crate::Path;
 
 /// Largest replication factor with the fast plane: ranks in a partition of up to 2R-1 members must
 /// fit the 32 bits of `tried` in a NAK. The token plane has no such limit.
@@ -237,32 +237,31 @@ impl RegionView {
             .min_by_key(|index| self.leader_key(*index))
     }
 
-    /// The cachers of a packet in the order in which this member asks them (R-NAK-2): first the one
-    /// at its own place in their ring, then on along the ring. So those whom a member asks in other
-    /// partitions are those who ask it, one of each, and all have as many askers (R011). In its own
-    /// partition it asks a ring neighbour first, which of the two differs from block to block:
-    /// neighbours that have missed the same packets do not all ask in the same direction.
+    /// The member of a partition that has the same place in its ring as this one in its own, and
+    /// has this one as its counterpart likewise (R-NAK-2). `None`: that ring is shorter. In a
+    /// member's own partition it is itself.
     #[must_use]
-    pub fn asked_for(&self, sequence: u64, asker: MemberIndex) -> Vec<MemberIndex> {
-        let (partition, own) = (self.caching_partition(sequence), self.partition_of(asker));
+    pub fn counterpart(&self, partition: usize, member: MemberIndex) -> Option<MemberIndex> {
+        let at = self.place_in_ring(member);
+        self.leaf_ring(partition).get(at).copied()
+    }
+
+    /// The ring of a partition, beginning with the counterpart of this member. Those who have none
+    /// there spread over the ring.
+    #[must_use]
+    pub fn ring_from(&self, partition: usize, member: MemberIndex) -> Vec<MemberIndex> {
         let mut ring = self.leaf_ring(partition);
-        let mut of_own = self.leaf_ring(own).into_iter();
-        let at = of_own.position(|index| index == asker);
-        if own == partition {
-            ring.rotate_left(at.unwrap_or(0));
-            let block = sequence / self.layout.block_packets.max(1);
-            if mix(u64::from(asker.0) ^ block) & 1 == 0 {
-                ring.reverse();
-            } else if !ring.is_empty() {
-                ring.rotate_left(1);
-            }
-        } else if !ring.is_empty() {
-            // A shorter ring: those who have no counterpart there spread over it.
-            let at = at.filter(|at| *at < ring.len()).unwrap_or(own);
-            let at = at % ring.len();
+        if !ring.is_empty() {
+            let at = Some(self.place_in_ring(member)).filter(|at| *at < ring.len());
+            let at = at.unwrap_or_else(|| self.partition_of(member)) % ring.len();
             ring.rotate_left(at);
         }
         ring
+    }
+
+    fn place_in_ring(&self, member: MemberIndex) -> usize {
+        let mut ring = self.leaf_ring(self.partition_of(member)).into_iter();
+        ring.position(|index| index == member).unwrap_or(0)
     }
 
     /// The region leader: the leader of the first partition (R028).
@@ -353,59 +352,37 @@ mod tests {
         RegionView::new(RegionId(1), ViewNumber(1), channel, members, layout)
     }
 
-    /// Of every member those whom it asks first, for any packet.
-    fn asked(view: &RegionView) -> Vec<Vec<MemberIndex>> {
-        let members = (0..).take(view.members().len()).map(MemberIndex);
-        let blocks = 4 * view.partitions() as u64;
-        let packets = || (0..blocks).map(|block| block * view.layout().block_packets);
-        let of = |asker: MemberIndex| {
-            let mut asked: Vec<_> = packets()
-                .map(|sequence| view.asked_for(sequence, asker)[0])
-                .collect();
-            asked.sort_unstable();
-            asked.dedup();
-            asked
-        };
-        members.map(of).collect()
+    fn members(view: &RegionView) -> impl Iterator<Item = MemberIndex> + use<> {
+        (0..).map(MemberIndex).take(view.members().len())
     }
 
     // Rule R-NAK-2.
     #[test]
-    fn those_whom_a_member_asks_are_those_who_ask_it_and_all_have_as_many() {
-        let view = view(60);
-        let (asked, partitions) = (asked(&view), view.partitions());
-        assert_eq!(partitions, 12);
-        for (at, of) in asked.iter().enumerate() {
-            let me = MemberIndex(u16::try_from(at).unwrap());
-            let own = |index: &MemberIndex| view.partition_of(*index) == view.partition_of(me);
-            assert!(!of.contains(&me));
-            let (neighbours, others): (Vec<MemberIndex>, Vec<_>) = of.iter().partition(|i| own(i));
-            assert_eq!(others.len(), partitions - 1);
-            assert!((1..=2).contains(&neighbours.len()));
-            for other in others {
-                assert!(
-                    asked[usize::from(other.0)].contains(&me),
-                    "{other:?} asks {me:?}"
-                );
+    fn a_member_is_the_counterpart_of_its_counterparts() {
+        for view in [60, 64].map(view) {
+            for me in members(&view) {
+                let own = view.partition_of(me);
+                for partition in 0..view.partitions() {
+                    let counterpart = view.counterpart(partition, me);
+                    let back = counterpart.map(|other| view.counterpart(own, other));
+                    assert!(back.is_none_or(|back| back == Some(me)));
+                    assert_eq!(counterpart == Some(me), partition == own);
+                    let shorter = view.partition_len(partition) < view.partition_len(own);
+                    assert!(counterpart.is_some() || shorter);
+                }
             }
         }
     }
 
     #[test]
-    fn who_has_no_counterpart_in_a_shorter_ring_asks_another_there() {
+    fn a_ring_begins_with_the_counterpart_and_has_all_members() {
         let view = view(64);
-        let askers = |asked: &[Vec<MemberIndex>], of: MemberIndex| {
-            asked.iter().filter(|asked| asked.contains(&of)).count()
-        };
-        let asked = asked(&view);
-        let most = (0..64).map(|at| askers(&asked, MemberIndex(at))).max();
-        // Eleven counterparts, two neighbours, and one of the four that have none.
-        assert!(most <= Some(14), "{most:?}");
-        for sequence in (0..1000).step_by(7) {
-            let mut all = view.asked_for(sequence, MemberIndex(63));
-            all.sort_unstable();
-            let partition = view.partition(view.caching_partition(sequence));
-            assert!(all.into_iter().eq(partition));
+        for (me, partition) in members(&view).flat_map(|me| (0..12).map(move |of| (me, of))) {
+            let mut ring = view.ring_from(partition, me);
+            let counterpart = view.counterpart(partition, me);
+            assert!(counterpart.is_none_or(|counterpart| counterpart == ring[0]));
+            ring.sort_unstable();
+            assert!(ring.into_iter().eq(view.partition(partition)));
         }
     }
 }

@@ -101,8 +101,8 @@ fn messages_allocate_nothing_in_steady_state() {
         let counts = |lan: &Lan| {
             [
                 lan.members(|stats| stats.messages_delivered),
-                lan.members(|stats| stats.rounds),
-                lan.members(|stats| stats.tokens_received),
+                lan.members(|stats| stats.ring.rounds),
+                lan.members(|stats| stats.ring.tokens_received),
                 lan.metered,
                 ALLOCATIONS.get(),
             ]

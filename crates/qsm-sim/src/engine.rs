@@ -31,7 +31,7 @@ use crate::cost::Cpu;
 use crate::digest::Digest;
 use crate::machine::{Deliveries, Machine};
 use crate::mischief::{Mischief, Saboteur};
-use crate::trace::{Entry, Trace};
+use crate::trace::{Trace, TraceEntry};
 use crate::violation::Violation;
 
 /// Timers fire at this granularity, like those of a kernel.
@@ -304,7 +304,7 @@ impl Engine {
     }
 
     pub(crate) fn note(&mut self, host: usize, note: String) {
-        self.trace.add(self.now, host, Entry::Note(note));
+        self.trace.add(self.now, host, TraceEntry::Note(note));
     }
 
     pub(crate) fn trace(&self) -> &Trace {
@@ -486,7 +486,7 @@ impl Engine {
         match passed {
             Some(at) => self.queue.push(at, Happening::Arrival(host, datagram)),
             None => {
-                let dropped = Entry::Dropped(Cause::Queue, datagram);
+                let dropped = TraceEntry::Dropped(Cause::Queue, datagram);
                 self.trace.add(self.now, host, dropped);
             }
         }
@@ -516,7 +516,8 @@ impl Engine {
         }
         if state.inbox_bytes + datagram.bytes.len() > limit {
             self.network.overflowed(&datagram.bytes);
-            self.trace.add(self.now, host, Entry::Overflowed(datagram));
+            self.trace
+                .add(self.now, host, TraceEntry::Overflowed(datagram));
             return Ok(None);
         }
         state.inbox_bytes += datagram.bytes.len();
@@ -557,7 +558,7 @@ impl Engine {
             state.serving = true;
         }
         self.trace
-            .add(self.now, host, Entry::Arrived(Rc::clone(&datagram)));
+            .add(self.now, host, TraceEntry::Arrived(Rc::clone(&datagram)));
         let Some(bytes) = self.saboteur.incoming(host, &datagram.bytes) else {
             return Ok(None);
         };
@@ -628,6 +629,7 @@ impl Engine {
             || !self.outputs.data.is_empty()
             || !self.outputs.events.is_empty()
             || !self.outputs.deliveries.rows().is_empty()
+            || !self.outputs.deliveries.losses().is_empty()
     }
 
     fn advance<R>(

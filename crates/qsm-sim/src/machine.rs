@@ -7,7 +7,7 @@ use qsm_gms::{Service, ServiceConfig, ServiceEvent};
 use qsm_metrics::Row;
 use qsm_proto::region::Region;
 use qsm_proto::{
-    Config, Deliver, Delivery, Endpoint, Event, Instant, PublishError, Seed, Stats, Transmit,
+    Config, Deliver, Delivery, Endpoint, Event, Instant, Miss, PublishError, Seed, Stats, Transmit,
 };
 use qsm_wire::membership::Role;
 use qsm_wire::{GroupId, Origin, RegionId};
@@ -368,7 +368,7 @@ fn describe_region(region: &Region) -> String {
 
 /// Who plays the nodes.
 #[derive(Debug, Clone)]
-pub(crate) enum Cast {
+pub(crate) enum NodeKind {
     /// Real nodes and a real membership service.
     Real,
     /// Toys, all of which receive all groups.
@@ -376,7 +376,7 @@ pub(crate) enum Cast {
     Toys(Vec<(SocketAddr, qsm_wire::NodeId)>),
 }
 
-impl Cast {
+impl NodeKind {
     /// A service if there is a configuration for one, otherwise a node.
     pub(crate) fn machine(
         &self,
@@ -417,11 +417,28 @@ pub(crate) struct Delivered {
     end: usize,
 }
 
+/// A loss that a node has told in the order of its deliveries.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Loss {
+    Messages {
+        group: GroupId,
+        sender: Origin,
+        first: u64,
+        last: u64,
+    },
+    Packets {
+        sender: Origin,
+        packets: u64,
+    },
+}
+
 /// What one call of a machine has delivered.
 #[derive(Debug, Default)]
 pub(crate) struct Deliveries {
     bytes: Vec<u8>,
     rows: Vec<Delivered>,
+    /// Losses, each with the number of deliveries before it.
+    losses: Vec<(usize, Loss)>,
     mischief: Mischief,
     count: u64,
     /// Senders of which nothing is delivered any more, if there is that bug.
@@ -439,6 +456,11 @@ impl Deliveries {
     pub(crate) fn clear(&mut self) {
         self.bytes.clear();
         self.rows.clear();
+        self.losses.clear();
+    }
+
+    pub(crate) fn losses(&self) -> &[(usize, Loss)] {
+        &self.losses
     }
 
     pub(crate) fn rows(&self) -> &[Delivered] {
@@ -478,6 +500,28 @@ impl Deliveries {
 }
 
 impl Deliver for Deliveries {
+    /// What was sent in an absence is not lost.
+    fn miss(&mut self, miss: Miss<'_>) {
+        let loss = match miss {
+            Miss::Messages {
+                group,
+                sender,
+                first,
+                last,
+            } => Loss::Messages {
+                group,
+                sender,
+                first,
+                last,
+            },
+            Miss::Packets {
+                sender, packets, ..
+            } => Loss::Packets { sender, packets },
+            Miss::Absence { .. } | Miss::Life { .. } => return,
+        };
+        self.losses.push((self.rows.len(), loss));
+    }
+
     fn deliver(&mut self, message: Delivery<'_>) {
         if self.muted.contains(&message.sender) {
             return;

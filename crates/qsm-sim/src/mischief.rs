@@ -255,8 +255,8 @@ fn view_reordered(header: &Header, frame: &Frame<'_>) -> Option<Vec<u8>> {
         return None;
     };
     for update in &mut updates {
-        if let Update::View { added, .. } = update {
-            added.reverse();
+        if let Update::View(step) = update {
+            step.added.reverse();
         }
     }
     let mut content = Vec::new();

@@ -11,7 +11,6 @@ use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use qsm_proto::membership::Change;
 use qsm_proto::send::SendStream;
 use qsm_proto::view::{Layout, RegionView};
 use qsm_proto::{
@@ -367,29 +366,12 @@ impl<'a> Cluster<'a> {
             let Machine::Node(endpoint) = machine else {
                 return;
             };
-            let mut changes = vec![Change::Admitted {
-                origin,
-                fresh: true,
-            }];
-            for view in &mine {
-                changes.push(Change::Region {
-                    region: view.region(),
-                    channel: view.channel(),
-                    address: view.address(),
-                    groups: names.clone(),
-                });
-                changes.push(Change::View(view.clone()));
-            }
-            changes.push(Change::BatchEnd);
-            endpoint.install(now, changes, out);
+            let views = mine.iter().map(|view| (view.clone(), names.clone()));
+            endpoint.install(now, origin, &views.collect::<Vec<_>>(), out);
             if publishes {
                 let name = |group: &GroupId| format!("group-{}", group.0);
                 endpoint.enter(now, Role::Publisher, names.iter().map(name).collect());
-                let named = names.iter().map(|group| Change::Named {
-                    group: *group,
-                    name: name(group),
-                });
-                endpoint.install(now, named, out);
+                endpoint.install_publisher(names.iter().copied());
             }
         })?;
         Ok(())

@@ -10,7 +10,7 @@ use crate::checkers::traffic::{self, Course};
 use crate::checkers::{completeness, planes};
 use crate::engine::{Task, Turn};
 use crate::faults::{Fault, Garbage};
-use crate::machine::Cast;
+use crate::machine::NodeKind;
 use crate::options::SimOptions;
 use crate::report::{Failure, Report};
 use crate::trace::TraceRow;
@@ -66,12 +66,12 @@ impl Simulation {
     /// # Errors
     /// A process cannot be started with these options.
     pub fn new(options: SimOptions) -> Result<Self, Box<Failure>> {
-        Self::with(options, Cast::Real)
+        Self::with(options, NodeKind::Real)
     }
 
-    fn with(options: SimOptions, cast: Cast) -> Result<Self, Box<Failure>> {
+    fn with(options: SimOptions, node_kind: NodeKind) -> Result<Self, Box<Failure>> {
         let seed = options.seed;
-        let world = World::new(options, cast).map_err(|violation| {
+        let world = World::new(options, node_kind).map_err(|violation| {
             Box::new(Failure {
                 seed,
                 at: Instant(0),
@@ -124,11 +124,11 @@ impl Simulation {
 /// # Errors
 /// The first broken promise.
 pub fn run(options: SimOptions) -> Result<Report, Box<Failure>> {
-    run_with(options, Cast::Real)
+    run_with(options, NodeKind::Real)
 }
 
-pub(crate) fn run_with(options: SimOptions, cast: Cast) -> Result<Report, Box<Failure>> {
-    Simulation::with(options, cast)?.run(&mut |_| ControlFlow::Continue(()))
+pub(crate) fn run_with(options: SimOptions, node_kind: NodeKind) -> Result<Report, Box<Failure>> {
+    Simulation::with(options, node_kind)?.run(&mut |_| ControlFlow::Continue(()))
 }
 
 #[derive(Debug)]
@@ -543,7 +543,7 @@ mod tests {
             let address = SocketAddr::from(([10, 0, 0, last], 4484));
             (address, node_id(seed, host, 0))
         };
-        run_with(options, Cast::Toys((1..=NODES).map(peer).collect()))
+        run_with(options, NodeKind::Toys((1..=NODES).map(peer).collect()))
     }
 
     fn caught(mischief: Mischief) -> &'static str {

@@ -58,7 +58,7 @@ impl Tally {
         self.settled_max_ns = self.settled_max_ns.max(other.settled_max_ns);
         self.digest = self.digest.wrapping_add(other.digest);
         self.coverage += other.coverage;
-        self.network.add(&other.network);
+        self.network += other.network;
     }
 
     /// Virtual time.

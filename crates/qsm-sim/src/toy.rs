@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 
 use core::time::Duration;
 use qsm_proto::{Deliver, Delivery, Event, Instant, PublishError, Reason, Transmit};
-use qsm_wire::membership::Role;
+use qsm_wire::membership::{Answer, AnswerRows, Role};
 use qsm_wire::{GroupId, Incarnation, NodeId, Origin};
 
 const REPEAT: Duration = Duration::from_millis(20);
@@ -230,9 +230,10 @@ impl Toy {
 
     fn done(&mut self) -> u32 {
         self.requests += 1;
-        self.events.push_back(Event::Done {
+        self.events.push_back(Event::Answer(Answer {
             request: self.requests,
-        });
+            result: Ok(AnswerRows::None),
+        }));
         self.requests
     }
 

@@ -5,7 +5,7 @@ use core::time::Duration;
 use std::collections::{BTreeMap, BTreeSet};
 
 use qsm_proto::{Config, Event, Instant, PublishError, Random, Seed, mix};
-use qsm_wire::membership::Role;
+use qsm_wire::membership::{Answer, Role};
 use qsm_wire::{GroupId, NodeId, Origin, RegionId, ViewNumber};
 
 use crate::checkers::{Arrival, Checkers, memory, views};
@@ -15,7 +15,7 @@ use crate::coverage::Coverage;
 use crate::engine::{Engine, EngineOptions, Outputs, Task};
 use crate::hosts::node_id;
 use crate::latency::Stability;
-use crate::machine::{Cast, Delivered, Machine};
+use crate::machine::{Delivered, Loss, Machine, NodeKind};
 use crate::options::SimOptions;
 use crate::pattern::GroupPlan;
 use crate::report::Counters;
@@ -61,7 +61,7 @@ pub(crate) struct World {
     pub(crate) stability: Stability,
     /// Counters of processes that have ended, by host.
     ended: Vec<Counters>,
-    cast: Cast,
+    node_kind: NodeKind,
     payload: Vec<u8>,
     /// What a sender had published to a group before the group had this number. A group that
     /// everybody has left gets a new one, and messages are numbered from 1 again.
@@ -70,7 +70,7 @@ pub(crate) struct World {
 
 impl World {
     /// All hosts, with a process on each.
-    pub(crate) fn new(options: SimOptions, cast: Cast) -> Result<Self, Violation> {
+    pub(crate) fn new(options: SimOptions, node_kind: NodeKind) -> Result<Self, Violation> {
         let seed = Seed(options.seed);
         let engine = EngineOptions {
             network: options.network,
@@ -89,7 +89,7 @@ impl World {
             coverage: Coverage::default(),
             stability: Stability::default(),
             ended: vec![Counters::new(); options.nodes + 1],
-            cast,
+            node_kind,
             payload: Vec::new(),
             bases: BTreeMap::new(),
             options,
@@ -181,7 +181,7 @@ impl World {
             ..Config::new(app.node, self.options.address(host))
         };
         let service = self.options.service_config(host, &config);
-        let machine = self.cast.machine(service, config, seed, local);
+        let machine = self.node_kind.machine(service, config, seed, local);
         let refused = |reason| Violation::new("machine", format!("host {host}: {reason}"));
         let machine = machine.map_err(refused)?;
         self.engine.start(host, machine, plan.discovery());
@@ -340,8 +340,15 @@ impl World {
     }
 
     fn look_at(&mut self, host: usize, outputs: &Outputs) -> Result<(), Violation> {
-        for row in outputs.deliveries.rows() {
+        let mut losses = outputs.deliveries.losses().iter().peekable();
+        for (index, row) in outputs.deliveries.rows().iter().enumerate() {
+            while let Some((_, loss)) = losses.next_if(|(before, _)| *before <= index) {
+                self.lost(host, loss)?;
+            }
             self.delivered(host, row, outputs.deliveries.bytes(row))?;
+        }
+        for (_, loss) in losses {
+            self.lost(host, loss)?;
         }
         for event in &outputs.events {
             self.event(host, event)?;
@@ -483,6 +490,31 @@ impl World {
         })
     }
 
+    fn lost(&mut self, host: usize, loss: &Loss) -> Result<(), Violation> {
+        let Some(receiver) = self.apps[host].origin else {
+            return Ok(());
+        };
+        match *loss {
+            Loss::Messages {
+                group,
+                sender,
+                first,
+                last,
+            } => {
+                self.gave_up(host, sender)?;
+                if let Some(group) = self.group_of(host, group) {
+                    self.checkers.lost(receiver, group, sender, (first, last))?;
+                }
+            }
+            Loss::Packets { sender, packets } => {
+                self.gave_up(host, sender)?;
+                let history = &mut self.checkers.history;
+                history.lose_packets(receiver, sender, packets);
+            }
+        }
+        Ok(())
+    }
+
     fn event(&mut self, host: usize, event: &Event) -> Result<(), Violation> {
         let now = self.engine.now();
         let origin = self.apps[host].origin;
@@ -498,13 +530,13 @@ impl World {
                 self.checkers.history.end(origin, now);
                 self.apps[host].origin = None;
             }
-            (Event::Done { request }, _) => {
+            (Event::Answer(Answer { request, result }), _) => {
+                if let Err(reason) = result {
+                    let message = format!("host {host}: request {request} refused: {reason}");
+                    return Err(Violation::new("requests", message));
+                }
                 self.answered(host, *request);
                 self.refresh(host);
-            }
-            (Event::Refused { request, reason }, _) => {
-                let message = format!("host {host}: request {request} refused: {reason}");
-                return Err(Violation::new("requests", message));
             }
             (Event::RegionView { region, view, .. }, Some(origin)) => {
                 self.refresh(host);
@@ -513,27 +545,6 @@ impl World {
                 for region in regions.into_iter().flatten() {
                     self.checkers.history.entered_region(origin, region, now);
                 }
-            }
-            (
-                Event::Lost {
-                    group,
-                    sender,
-                    first,
-                    last,
-                },
-                Some(origin),
-            ) => {
-                self.gave_up(host, *sender)?;
-                if let Some(group) = self.group_of(host, *group) {
-                    self.checkers
-                        .lost(origin, group, *sender, (*first, *last))?;
-                }
-            }
-            (Event::LostPackets { sender, packets }, Some(origin)) => {
-                self.gave_up(host, *sender)?;
-                self.checkers
-                    .history
-                    .lose_packets(origin, *sender, *packets);
             }
             _ => {}
         }

@@ -15,7 +15,7 @@ mod fate;
 mod options;
 
 pub use damage::damaged;
-pub use fate::{Cause, Fate, NetworkCounters};
+pub use fate::{Cause, DropCounters, Fate, NetworkCounters};
 pub use options::{Burst, NetworkOptions, Sites};
 
 /// A copy that is delayed by more than the shortest reorder guard may seem lost (R-NAK-1).
@@ -425,7 +425,7 @@ impl Network {
         let port = &mut self.links[to].port;
         let passed = port.pass(now, datagram.len() as u64, rate, queue);
         if passed.is_none() {
-            self.counters.dropped[Cause::Queue as usize] += 1;
+            self.counters.dropped.queue += 1;
             self.counters.data_lost += u64::from(is_data(datagram));
         }
         passed
@@ -465,7 +465,7 @@ impl Network {
                     }
                 }
                 Err(cause) => {
-                    self.counters.dropped[cause as usize] += 1;
+                    *self.counters.dropped.of(cause) += 1;
                     self.counters.data_lost += u64::from(is_data(sending.bytes));
                     fates.push((*host, Fate::Dropped(cause)));
                 }

@@ -9,8 +9,8 @@ mod support;
 use std::net::SocketAddr;
 
 use qsm_wire::membership::{
-    FromService, GroupReport, GroupRow, Hello, Member, NodeRow, QueryKind, RegionReport, RegionRow,
-    Role, Sender, ToService, Update,
+    Answer, AnswerRows, FromService, GroupReport, GroupRow, Hello, Member, NodeRow, QueryKind,
+    RegionReport, RegionRow, Role, Sender, ToService, Update, ViewStep,
 };
 use qsm_wire::{
     Ack, Beacon, ChannelId, Chunk, Coverage, DataHeader, FrameHead, GroupId, Header, Heard, Hop,
@@ -516,14 +516,14 @@ fn a_batch_with_every_update() {
             address: member().address,
             groups: vec![GroupId(7)],
         },
-        Update::View {
+        Update::View(ViewStep {
             region: RegionId(4),
             view: ViewNumber(6),
             base: ViewNumber(5),
             removed: vec![SENDER],
             leaving: vec![PEER],
             added: vec![member()],
-        },
+        }),
         Update::Closed {
             region: RegionId(4),
         },
@@ -565,6 +565,11 @@ fn a_batch_with_every_update() {
     );
 }
 
+fn answer(result: Result<AnswerRows, String>) -> FromService {
+    let request = 8;
+    FromService::Answer(Answer { request, result })
+}
+
 #[test]
 fn other_messages_from_the_service() {
     let welcome = FromService::Welcome {
@@ -573,11 +578,8 @@ fn other_messages_from_the_service() {
         heartbeat_ms: 200,
     };
     assert_from_service(&welcome, "01 03000000 0500000000000000 c8000000");
-    assert_from_service(&FromService::Done { request: 8 }, "03 08000000");
-    let refused = FromService::Refused {
-        request: 8,
-        reason: "no".to_owned(),
-    };
+    assert_from_service(&answer(Ok(AnswerRows::None)), "03 08000000");
+    let refused = answer(Err("no".to_owned()));
     assert_from_service(&refused, "04 08000000 0200 6e6f");
     let redirect = FromService::Redirect {
         address: member().address,
@@ -596,10 +598,10 @@ fn answers_to_queries() {
         publications: 2,
     };
     assert_from_service(
-        &FromService::Nodes {
-            request: 8,
-            rows: vec![node(Some(RegionId(4))), node(None)],
-        },
+        &answer(Ok(AnswerRows::Nodes(vec![
+            node(Some(RegionId(4))),
+            node(None),
+        ]))),
         "05 08000000 02000000
          9900000000000000 02000000 0200 6e31 04 0a4e0001 8311 01 04000000 01000000 02000000
          9900000000000000 02000000 0200 6e31 04 0a4e0001 8311 00 01000000 02000000",
@@ -612,10 +614,7 @@ fn answers_to_queries() {
         publishers: 3,
     };
     assert_from_service(
-        &FromService::Groups {
-            request: 8,
-            rows: vec![group],
-        },
+        &answer(Ok(AnswerRows::Groups(vec![group]))),
         "06 08000000 01000000 07000000 0100 67 01000000 02000000 03000000",
     );
     let region = RegionRow {
@@ -626,10 +625,7 @@ fn answers_to_queries() {
         members: vec![member()],
     };
     assert_from_service(
-        &FromService::Regions {
-            request: 8,
-            rows: vec![region],
-        },
+        &answer(Ok(AnswerRows::Regions(vec![region]))),
         "07 08000000 01000000 04000000 06000000 04 0a4e0001 8311 01000000
          01000000 9900000000000000 02000000 04 0a4e0001 8311 03000000 01 06000000",
     );

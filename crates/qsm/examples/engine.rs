@@ -101,7 +101,7 @@ fn publish(count: u64, rate: u64, send: impl Fn(&[u8]) -> Outcome<()>) -> Outcom
 fn read_by_node(cluster: &str) -> Outcome<()> {
     let node = node(cluster).start()?;
     let (ended, end) = channel();
-    let upcalls = node.subscribe_with(["load"], timed(ended))?;
+    let upcalls = node.group("load").subscribe_with(timed(ended))?;
     let before = ready()?;
     tell(&mut end.recv()?, before)?;
     drop(upcalls);
@@ -111,7 +111,7 @@ fn read_by_node(cluster: &str) -> Outcome<()> {
 fn read_attached(path: &str) -> Outcome<()> {
     let engine = Node::attach(path)?;
     let (ended, end) = channel();
-    let upcalls = engine.subscribe_with(["load"], timed(ended))?;
+    let upcalls = engine.group("load").subscribe_with(timed(ended))?;
     let before = ready()?;
     tell(&mut end.recv()?, before)?;
     drop(upcalls);

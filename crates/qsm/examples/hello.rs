@@ -1,15 +1,19 @@
 //! Two nodes in one process, and a message. `cargo run -p qsm --example hello`
 
 use std::error::Error;
+use std::process;
 use std::time::Duration;
 
 use qsm::Node;
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let patience = Duration::from_secs(5);
+    let patience = Duration::from_secs(10);
+    // A cluster of this program's own, which nobody else on this machine sees.
+    let cluster = format!("hello-{}", process::id());
+    let builder = Node::builder().cluster(cluster).interface("lo");
     // The first one finds no membership service, and starts one after about a second.
-    let alice = Node::builder().name("alice").interface("lo").start()?;
-    let bob = Node::builder().name("bob").interface("lo").start()?;
+    let alice = builder.clone().name("alice").start()?;
+    let bob = builder.name("bob").start()?;
 
     let greetings = bob.subscribe(["greetings"])?;
     let publisher = alice.publisher("greetings")?;

@@ -31,7 +31,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut nodes = Vec::new();
     for count in &counts {
         let (node, count) = (builder("receiver").start()?, Arc::clone(count));
-        let upcalls = node.subscribe_with(["load"], move |_| {
+        let upcalls = node.group("load").subscribe_with(move |_| {
             count.fetch_add(1, Ordering::Relaxed);
         })?;
         nodes.push((node, upcalls));

@@ -97,6 +97,8 @@ codes! {
         "Send the named messages again if receivers can bear to get them twice.";
     RequestNotAttached = 1205, "An attached node cannot do this, because the node is in another process.",
         "Do as the text says.";
+    RequestPattern = 1206, "A pattern such as `prices/*` was used where groups must be named.",
+        "Name each group; to receive from all, use `subscribe`.";
     SendTooLarge = 1301, "The message is longer than the limit.",
         "Cut it, or raise `Limits::message_bytes` and `Limits::send_bytes`.";
     SendFull = 1302, "The publisher's queue is full.",
@@ -188,6 +190,7 @@ impl RequestError {
             Self::Closed(reason) => reason.code(),
             Self::NotAttached { .. } => ErrorCode::RequestNotAttached,
             Self::OnCoreThread => ErrorCode::RequestOnCoreThread,
+            Self::Pattern { .. } => ErrorCode::RequestPattern,
             Self::Refused { .. } => ErrorCode::RequestRefused,
             Self::Timeout { .. } => ErrorCode::RequestTimeout,
             Self::Unconfirmed { .. } => ErrorCode::RequestUnconfirmed,

@@ -266,6 +266,13 @@ pub enum RequestError {
     },
     /// The call would wait for the core thread, and was made on it: from an upcall or a feed.
     OnCoreThread,
+    /// A pattern such as `prices/*` where groups must be named.
+    Pattern {
+        /// The pattern.
+        pattern: String,
+        /// The use that was refused.
+        purpose: &'static str,
+    },
     /// The membership service, or this node, refused; the text says why and what to do.
     Refused {
         /// Why.
@@ -293,6 +300,14 @@ pub enum RequestError {
 }
 
 impl RequestError {
+    /// The answer to another question.
+    pub(crate) fn mixed_up() -> Self {
+        Self::Refused {
+            reason: "the membership service answered another question; is it of the same version?"
+                .to_owned(),
+        }
+    }
+
     /// The answers of several cores as one. What is unconfirmed at any of them comes first: it
     /// would not be told again.
     pub(crate) fn join<T>(
@@ -369,6 +384,11 @@ impl fmt::Display for RequestError {
             Self::OnCoreThread => f.write_str(
                 "this call waits for the core thread and so cannot be made on it; hand it to \
                  another thread",
+            ),
+            Self::Pattern { pattern, purpose } => write!(
+                f,
+                "{pattern:?} stands for all groups so named and cannot be used for {purpose}; name \
+                 each group, or receive with `subscribe`"
             ),
             Self::Refused { reason } => f.write_str(reason),
             Self::Timeout {

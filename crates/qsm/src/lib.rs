@@ -29,6 +29,16 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
+//! Where to begin:
+//! - [`Node`]: a member of the cluster, of this process or attached to that of another one.
+//! - [`Group`] and [`Groups`]: by [`Node::group`], with [`GroupOptions`]; names, or patterns such
+//!   as `prices/*`.
+//! - [`Subscription`]: what comes, and what is missing, in order; for threads and tasks. [`Upcalls`]
+//!   have no queue.
+//! - [`Publisher`]: what is sent. A [`Feed`] makes messages when there is room for them.
+//! - [`Events`]: what happens to the node.
+//! - [`Service`]: the membership service as a program of its own.
+//!
 //! The contract:
 //! 1. One core thread does all the work of a [`Node`], or several, each for its share of the groups
 //!    ([`Builder::cores`]). Handles only queue and wait, so they may be used from any thread.
@@ -41,7 +51,10 @@
 //!    [`Received::Lost`] and its like, to each subscription that it was for, and by no queue ever
 //!    dropped.
 //! 4. A node goes on without membership service with those it knows; joining and leaving wait.
-//! 5. Errors name the cause and the remedy, and have a stable [`ErrorCode`]. After the end of a node, all handles say why.
+//! 5. Errors name the cause and the remedy, and have a stable [`ErrorCode`]. After the end of a
+//!    node, all handles say why.
+//! 6. A subscription to a pattern enters groups as it finds them, within seconds and up to a limit
+//!    ([`Group`](Group#patterns)); from then on they are like others.
 //!
 //! Without anything else running, the first node of a network starts a membership service by
 //! itself ([`Embedded`]); for a cluster to outlive its first node, run one as a program of its
@@ -57,6 +70,7 @@ mod report;
 mod runtime;
 mod shard;
 mod snapshot;
+mod stats;
 
 pub use code::ErrorCode;
 pub use error::{
@@ -66,10 +80,13 @@ pub use event::Event;
 pub use handle::builder::Builder;
 pub use handle::events::Events;
 pub use handle::feed::FeedHandle;
+pub use handle::follow::Followed;
+pub use handle::group::{Group, Groups};
 pub use handle::node::Node;
+pub use handle::options::GroupOptions;
 pub use handle::publisher::Publisher;
 pub use handle::service::{SERVICE_PORT, Service, ServiceBuilder};
-pub use handle::subscription::{Messages, MessagesError, SubscribeOptions, Subscription, Upcalls};
+pub use handle::subscription::{Messages, MessagesError, Subscription, Upcalls};
 pub use handoff::feed::{Feed, Pull};
 pub use handoff::message::{Message, MessageRef, Overflow};
 pub use handoff::received::{Away, Delivery, Dropped, Lost, LostPackets, Received};
@@ -79,7 +96,11 @@ pub use runtime::service::ServiceSnapshot;
 pub use runtime::settings::{Embedded, NAME_BYTES_MAX};
 pub use runtime::tap::{Direction, Tapped};
 pub use shard::CORES_MAX;
-pub use snapshot::{Memory, PublisherRow, RepairLatency, RuntimeStats, Snapshot, SubscriptionRow};
+pub use snapshot::{PublisherRow, Snapshot, SubscriptionRow};
+pub use stats::{Memory, PublisherStats, RuntimeStats, SubscriptionStats, TimerStats};
+
+/// Metrics in general: rows, JSON, and the text that Prometheus reads.
+pub use qsm_metrics as metrics;
 
 pub use qsm_gms::{DISCOVERY_V4, DISCOVERY_V6, ServiceEvent, ServiceStats};
 pub use qsm_net::{
@@ -88,6 +109,6 @@ pub use qsm_net::{
     ThreadError, ThreadReport, choose_interface, interfaces,
 };
 pub use qsm_proto::view::Layout;
-pub use qsm_proto::{ConfigError, Limits, Pace, Recovery, Stats, UnconfirmedCause};
+pub use qsm_proto::{ConfigError, Limits, Pace, Recovery, Stats, Times, UnconfirmedCause};
 pub use qsm_wire::membership::{GROUP_NAME_BYTES_MAX, GroupRow, Member, NodeRow, RegionRow};
 pub use qsm_wire::{ChannelId, GroupId, Incarnation, NodeId, Origin, RegionId, ViewNumber};

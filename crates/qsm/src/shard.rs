@@ -32,18 +32,24 @@ impl Shards {
     /// The groups of each core that has some, in the order of cores. No groups are one share of
     /// none, so that there always is somebody to ask.
     pub(crate) fn split(self, names: &[Arc<str>]) -> Vec<Share> {
+        let mut shares = self.split_among_all(names);
+        match names.is_empty() {
+            true => shares.truncate(1),
+            false => shares.retain(|share| !share.names.is_empty()),
+        }
+        shares
+    }
+
+    /// As [`Shards::split`], with a share for each core, also if it has none of the groups.
+    pub(crate) fn split_among_all(self, names: &[Arc<str>]) -> Vec<Share> {
         let none = |core| Share {
             core,
             names: Vec::new(),
         };
-        if names.is_empty() {
-            return vec![none(0)];
-        }
         let mut shares: Vec<Share> = (0..self.0).map(none).collect();
         for name in names {
             shares[self.of(name)].names.push(Arc::clone(name));
         }
-        shares.retain(|share| !share.names.is_empty());
         shares
     }
 }

@@ -1,18 +1,33 @@
 use core::fmt;
-use core::ops::AddAssign;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
 
+use qsm_metrics::prometheus::Page;
+use qsm_metrics::{Metrics, Object, quoted};
 use qsm_net::{IoReport, PortCounters, ThreadReport};
-use qsm_proto::Stats;
-use qsm_proto::stats::Histogram;
+use qsm_proto::{Stats, Times};
 use qsm_wire::{Incarnation, NodeId};
+
+use crate::stats::{Memory, PublisherStats, RuntimeStats, SubscriptionStats, TimerStats};
 
 /// What a node is and has done, at one moment. All counters only grow.
 ///
 /// Of a node with several core threads counters are their sums and the longest of their times;
 /// who it is, and what its sockets are, is said of the first.
+///
+/// `Display` has a line for each fact and for each metric that is not zero,
+/// [`Snapshot::to_json`] and [`Snapshot::to_prometheus`] have everything for programs. All names
+/// are listed in `docs/operate/metrics.md`.
+///
+/// ```no_run
+/// # fn example(node: &qsm::Node) -> Result<(), qsm::RequestError> {
+/// let now = node.stats()?;
+/// println!("{} messages wait for receivers", now.protocol.pending_messages);
+/// println!("99 of 100 repairs took at most {:?}", now.times.repair.quantile(990));
+/// println!("timers ran at most {:?} late of late", now.timers.late_recent_max);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Snapshot {
@@ -28,10 +43,10 @@ pub struct Snapshot {
     pub incarnation: Option<Incarnation>,
     /// The membership service it uses, if it answers.
     pub service: Option<SocketAddr>,
-    /// Since the node's start.
-    pub uptime: Duration,
     /// What the protocol did.
     pub protocol: Stats,
+    /// Times that it measured: repairs, time to stability, token hops and rounds.
+    pub times: Times,
     /// What the sockets did, on both networks together if it is on two.
     pub port: PortCounters,
     /// What the sockets are.
@@ -46,16 +61,14 @@ pub struct Snapshot {
     pub cores: usize,
     /// What the core thread did.
     pub runtime: RuntimeStats,
-    /// How long repairs took.
-    pub repair: RepairLatency,
+    /// How late the core thread ran timers.
+    pub timers: TimerStats,
     /// What the protocol holds in memory now.
     pub memory: Memory,
     /// Subscriptions and upcalls.
     pub subscriptions: Vec<SubscriptionRow>,
     /// Publishers.
     pub publishers: Vec<PublisherRow>,
-    /// What `repair` says in short.
-    pub(crate) repairs: Histogram,
 }
 
 impl Snapshot {
@@ -63,123 +76,96 @@ impl Snapshot {
     pub(crate) fn add(mut self, other: Self) -> Self {
         self.cores += other.cores;
         self.protocol += other.protocol;
+        self.times += other.times;
         self.port += other.port;
         if let (Some(second), Some(more)) = (&mut self.second_port, other.second_port) {
             *second += more;
         }
         self.runtime += other.runtime;
-        self.repairs.merge(&other.repairs);
-        self.repair = RepairLatency::of(&self.repairs);
-        self.memory.send_bytes += other.memory.send_bytes;
-        self.memory.receive_bytes += other.memory.receive_bytes;
+        self.timers += other.timers;
+        self.memory += other.memory;
         self.subscriptions.extend(other.subscriptions);
         self.publishers.extend(other.publishers);
         self
     }
-}
 
-/// Packets in memory.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-#[non_exhaustive]
-pub struct Memory {
-    /// Of streams sent: not yet sent, or kept until they are safe.
-    pub send_bytes: usize,
-    /// Of streams received: out of order, or cached for others.
-    pub receive_bytes: usize,
-}
-
-/// What a core thread has done since its start.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-#[non_exhaustive]
-pub struct RuntimeStats {
-    /// Turns of its loop.
-    pub turns: u64,
-    /// Turns begun asleep until something came.
-    pub sleeps: u64,
-    /// Turns begun awake without work: under load more comes soon, and a spinning core never sleeps.
-    pub awake: u64,
-    /// Turns in which receiving was cut short, for the sake of timers and sending.
-    pub receive_cut: u64,
-    /// Datagrams handled before others that had come before them, because they were more urgent.
-    pub received_first: u64,
-    /// Messages taken from publishers' queues.
-    pub messages_pushed: u64,
-    /// Times that a publisher's thread sent what it had queued itself, while the core thread slept.
-    pub sends_lent: u64,
-    /// Messages pulled from feeds.
-    pub messages_pulled: u64,
-    /// Messages of feeds that were not sent because they were too large.
-    pub messages_refused: u64,
-    /// Times that a publisher or feed had to wait for the send window.
-    pub window_full: u64,
-    /// Messages put into subscriptions' queues.
-    pub messages_queued: u64,
-    /// Upcalls made.
-    pub upcalls: u64,
-    /// Messages dropped because a subscription's queue was full.
-    pub slow_consumer_drops: u64,
-    /// Messages that no subscription wanted any more, or that came faster than the names of their
-    /// groups.
-    pub messages_unwanted: u64,
-    /// Times that the send buffer was full and sending went on later.
-    pub send_blocked: u64,
-    /// Trains or datagrams that the system refused to send; the protocol repairs that.
-    pub send_failed: u64,
-    /// Bytes that wait in publishers' queues now.
-    pub queued_bytes: u64,
-    /// The latest that a timer ran, after its time (R127).
-    pub timer_late_max: Duration,
-    /// The longest turn (R125).
-    pub turn_max: Duration,
-}
-
-/// Of two core threads.
-impl AddAssign for RuntimeStats {
-    fn add_assign(&mut self, other: Self) {
-        self.turns += other.turns;
-        self.sleeps += other.sleeps;
-        self.awake += other.awake;
-        self.receive_cut += other.receive_cut;
-        self.received_first += other.received_first;
-        self.messages_pushed += other.messages_pushed;
-        self.sends_lent += other.sends_lent;
-        self.messages_pulled += other.messages_pulled;
-        self.messages_refused += other.messages_refused;
-        self.window_full += other.window_full;
-        self.messages_queued += other.messages_queued;
-        self.upcalls += other.upcalls;
-        self.slow_consumer_drops += other.slow_consumer_drops;
-        self.messages_unwanted += other.messages_unwanted;
-        self.send_blocked += other.send_blocked;
-        self.send_failed += other.send_failed;
-        self.queued_bytes += other.queued_bytes;
-        self.timer_late_max = self.timer_late_max.max(other.timer_late_max);
-        self.turn_max = self.turn_max.max(other.turn_max);
-    }
-}
-
-/// How long repairs took, from finding a packet missing to having it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-#[non_exhaustive]
-pub struct RepairLatency {
-    /// Repairs timed.
-    pub count: u64,
-    /// Half of them took at most this long.
-    pub p50: Duration,
-    /// 99 of 100.
-    pub p99: Duration,
-    /// All of them.
-    pub max: Duration,
-}
-
-impl RepairLatency {
-    pub(crate) fn of(repairs: &Histogram) -> Self {
-        Self {
-            count: repairs.count(),
-            p50: repairs.quantile(500),
-            p99: repairs.quantile(990),
-            max: repairs.quantile(1000),
+    /// Everything as one JSON object, without line breaks. Metrics are objects named as the
+    /// fields of the snapshot, and each metric in them as its field; times are in seconds.
+    #[must_use]
+    pub fn to_json(&self) -> String {
+        let optional =
+            |text: Option<String>| text.map_or_else(|| "null".to_owned(), |t| quoted(&t));
+        let mut object = Object::new()
+            .text("node", &format!("{:x}", self.node.0))
+            .text("name", &self.name)
+            .text("cluster", &self.cluster)
+            .text("address", &self.address.to_string())
+            .count("incarnation", self.incarnation.unwrap_or_default().0.into())
+            .json("service", &optional(self.service.map(|at| at.to_string())))
+            .count("cores", self.cores as u64);
+        for (name, metrics) in self.metrics() {
+            object = object.metrics(name, metrics);
         }
+        object
+            .list(
+                "subscriptions",
+                self.subscriptions.iter().map(SubscriptionRow::json),
+            )
+            .list("publishers", self.publishers.iter().map(PublisherRow::json))
+            .to_string()
+    }
+
+    /// All metrics as text that Prometheus reads, labelled with cluster and node name. Those of
+    /// subscriptions and publishers are sums over all of them.
+    #[must_use]
+    pub fn to_prometheus(&self) -> String {
+        let mut page = Page::new();
+        self.add_to(&mut page, &[]);
+        page.to_string()
+    }
+
+    /// Adds its metrics to a page for Prometheus, each with these labels beside cluster and node
+    /// name. One page may have several nodes, or the core threads of one
+    /// ([`Node::core_stats`](crate::Node::core_stats)), which have names of their own.
+    ///
+    /// # Panics
+    /// As [`Page::add`].
+    pub fn add_to(&self, page: &mut Page, labels: &[(&str, &str)]) {
+        let mut all = vec![("cluster", &*self.cluster), ("node", &*self.name)];
+        all.extend(labels);
+        for (name, metrics) in self.metrics() {
+            match name {
+                // Its group is that of the sum over both networks.
+                "second_port" => page.add_as(name, metrics, &all),
+                _ => page.add(metrics, &all),
+            }
+        }
+        let mut subscriptions = SubscriptionStats::default();
+        self.subscriptions
+            .iter()
+            .for_each(|row| subscriptions += row.stats);
+        page.add(&subscriptions, &all);
+        let mut publishers = PublisherStats::default();
+        self.publishers
+            .iter()
+            .for_each(|row| publishers += row.stats);
+        page.add(&publishers, &all);
+    }
+
+    /// All metrics but those of single subscriptions and publishers, by the names of their fields.
+    fn metrics(&self) -> Vec<(&'static str, &dyn Metrics)> {
+        let mut all: Vec<(&str, &dyn Metrics)> = vec![
+            ("protocol", &self.protocol),
+            ("times", &self.times),
+            ("runtime", &self.runtime),
+            ("timers", &self.timers),
+            ("memory", &self.memory),
+            ("port", &self.port),
+        ];
+        if let Some(second) = &self.second_port {
+            all.push(("second_port", second));
+        }
+        all
     }
 }
 
@@ -191,12 +177,16 @@ pub struct SubscriptionRow {
     pub groups: Arc<[Arc<str>]>,
     /// It is served by upcalls, and has no queue.
     pub upcall: bool,
-    /// Messages that wait to be read; those of an attached process are not counted.
-    pub queued_messages: usize,
-    /// Bytes that wait to be read.
-    pub queued_bytes: usize,
-    /// Messages dropped because the queue was full.
-    pub dropped: u64,
+    /// Its queue.
+    pub stats: SubscriptionStats,
+}
+
+impl SubscriptionRow {
+    fn json(&self) -> String {
+        let object = Object::new().list("groups", self.groups.iter().map(|name| quoted(name)));
+        let object = object.json("upcall", &self.upcall.to_string());
+        object.metrics("stats", &self.stats).to_string()
+    }
 }
 
 /// A publisher, or a feed.
@@ -207,15 +197,19 @@ pub struct PublisherRow {
     pub group: Arc<str>,
     /// It is a feed, and has no queue.
     pub feed: bool,
-    /// Messages that wait to be sent.
-    pub queued_messages: usize,
-    /// Bytes that wait to be sent.
-    pub queued_bytes: usize,
-    /// It has a message that the send window has no room for.
-    pub blocked: bool,
+    /// Its queue.
+    pub stats: PublisherStats,
 }
 
-/// One line for each fact, for people.
+impl PublisherRow {
+    fn json(&self) -> String {
+        let object = Object::new().text("group", &self.group);
+        let object = object.json("feed", &self.feed.to_string());
+        object.metrics("stats", &self.stats).to_string()
+    }
+}
+
+/// One line for each fact, for people; metrics that are not zero, part by part.
 impl fmt::Display for Snapshot {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(
@@ -234,16 +228,26 @@ impl fmt::Display for Snapshot {
             Some(address) => writeln!(f, "membership service: {address}")?,
             None => writeln!(f, "membership service: none")?,
         }
-        write!(f, "{}", self.protocol)?;
-        let RepairLatency {
-            count,
-            p50,
-            p99,
-            max,
-        } = self.repair;
-        write!(
-            f,
-            "repairs timed: {count}; p50 {p50:?}, p99 {p99:?}, max {max:?}"
-        )
+        for (name, metrics) in self.metrics() {
+            write_part(f, &name.replace('_', " "), metrics)?;
+        }
+        Ok(())
     }
+}
+
+/// Lines of the metrics that are not zero under a title, if there are any.
+pub(crate) fn write_part(
+    f: &mut fmt::Formatter<'_>,
+    title: &str,
+    metrics: &dyn Metrics,
+) -> fmt::Result {
+    let mut title = format!("{title}:\n");
+    for row in qsm_metrics::rows(metrics)
+        .iter()
+        .filter(|row| !row.is_zero())
+    {
+        writeln!(f, "{title}{row}")?;
+        title.clear();
+    }
+    Ok(())
 }

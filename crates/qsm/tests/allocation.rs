@@ -47,7 +47,7 @@ impl Flow {
         let (quota, target) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
         let (told, reached) = channel();
         let (mut received, last) = (0, Arc::clone(&target));
-        let upcalls = receiver.subscribe_with([publisher.group()], move |_| {
+        let upcalls = receiver.group(publisher.group()).subscribe_with(move |_| {
             received += 1;
             if received == last.load(Ordering::SeqCst) {
                 told.send(()).unwrap();
@@ -98,7 +98,7 @@ fn from_feed_to_upcall() {
         let publisher = a.publisher("x").unwrap();
         let flow = Flow::new((&publisher, &b), length);
         flow.run(MESSAGES);
-        let rounds = || b.stats().unwrap().protocol.rounds;
+        let rounds = || b.stats().unwrap().protocol.ring.rounds;
         let (rounds_before, before) = (rounds(), ALLOCATIONS.load(Ordering::SeqCst));
         flow.run(MESSAGES);
         let allocated = ALLOCATIONS.load(Ordering::SeqCst) - before;

@@ -12,7 +12,7 @@ use std::time::Duration;
 use common::{PATIENCE, Place, Site, next, pattern, wait_for};
 use qsm::attach::{AttachError, ClientRow, Share, ShareError, ShareEvent};
 use qsm::{
-    CloseReason, Event, Node, Overflow, RecvError, RequestError, SendError, SubscribeOptions,
+    CloseReason, Event, GroupOptions, Node, Overflow, RecvError, RequestError, SendError,
     Subscription,
 };
 
@@ -91,13 +91,13 @@ fn messages_go_both_ways_whole_and_in_order() {
     let rows = clients.each_ref().map(counted);
     for row in rows {
         let counted = (
-            row.subscriptions,
-            row.publishers,
-            row.delivered,
-            row.published,
+            row.stats.subscriptions,
+            row.stats.publishers,
+            row.stats.delivered,
+            row.stats.published,
         );
         assert_eq!(counted, (1, 1, MESSAGES, MESSAGES / 2));
-        assert_eq!((row.pid, row.dropped), (std::process::id(), 0));
+        assert_eq!((row.pid, row.stats.dropped), (std::process::id(), 0));
     }
 }
 
@@ -130,7 +130,7 @@ fn one_engine_of_two_cores_keeps_the_order_of_each_group() {
     let names: Vec<String> = (0..20).map(|group| format!("group/{group}")).collect();
     assert!(names.iter().any(|name| engine.core_of(name) == 1));
     let subscription = client.subscribe(&names).unwrap();
-    let publishers = client.publishers(&names).unwrap();
+    let publishers = client.groups(&names).publishers().unwrap();
     for number in 1..=50 {
         for publisher in &publishers {
             publisher.send(&pattern(number, 90)).unwrap();
@@ -182,8 +182,12 @@ fn a_packet_wakes_only_those_who_subscribe_to_its_group_and_each_once() {
     for (at, client) in clients.iter().enumerate() {
         let row = row(&share, client);
         let expected = if at < 3 { 20 } else { 0 };
-        assert_eq!(row.delivered, expected, "client {at}");
-        assert!(row.wakes <= expected, "client {at}: {} wakes", row.wakes);
+        assert_eq!(row.stats.delivered, expected, "client {at}");
+        assert!(
+            row.stats.wakes <= expected,
+            "client {at}: {} wakes",
+            row.stats.wakes
+        );
     }
     drop(clients);
     waiting
@@ -199,7 +203,8 @@ fn upcalls_run_in_the_attached_process_and_end_when_dropped() {
     let client = place.attach();
     let (tell, told) = channel();
     let upcalls = client
-        .subscribe_with(["x"], move |delivery| {
+        .group("x")
+        .subscribe_with(move |delivery| {
             let message = delivery.message().expect("nothing is lost");
             tell.send((
                 message.group.to_owned(),
@@ -217,17 +222,17 @@ fn upcalls_run_in_the_attached_process_and_end_when_dropped() {
     // The thread has ended, and with it the closure.
     assert!(told.recv_timeout(PATIENCE).is_err());
     // One request after another: the answer to this one comes after the group was left.
-    assert_eq!(counted(&client).subscriptions, 0);
-    assert_eq!(row(&share, &client).subscriptions, 0);
+    assert_eq!(counted(&client).stats.subscriptions, 0);
+    assert_eq!(row(&share, &client).stats.subscriptions, 0);
 }
 
 /// Fills the ring of a subscription that nobody reads, of so many bytes.
 fn overfill(place: &Place, engine: &Node, overflow: Overflow) -> (Node, Subscription) {
     let client = place.attach();
-    let options = SubscribeOptions::default()
+    let options = GroupOptions::default()
         .capacity_bytes(4096)
         .overflow(overflow);
-    let subscription = client.subscribe_queued(["x"], options).unwrap();
+    let subscription = client.group("x").options(options).subscribe().unwrap();
     let publisher = engine.publisher("x").unwrap();
     for number in 1..=20 {
         publisher.send(&pattern(number, 1000)).unwrap();
@@ -251,10 +256,10 @@ fn a_slow_reader_is_told_how_much_it_missed_and_goes_on() {
         (17, 0)
     );
     let counted = row(&share, &client);
-    assert_eq!((counted.delivered, counted.dropped), (3, 17));
+    assert_eq!((counted.stats.delivered, counted.stats.dropped), (3, 17));
     assert_eq!(engine.stats().unwrap().runtime.slow_consumer_drops, 17);
     let rows = engine.stats().unwrap().subscriptions;
-    assert_eq!((rows[0].dropped, rows[0].upcall), (17, false));
+    assert_eq!((rows[0].stats.dropped, rows[0].upcall), (17, false));
     engine
         .publisher("x")
         .unwrap()
@@ -276,9 +281,12 @@ fn a_slow_reader_can_be_disconnected_instead() {
     let again = client.subscribe(["x"]).unwrap();
     engine.publisher("x").unwrap().send(b"again").unwrap();
     assert_eq!(next(&again).bytes(), b"again");
-    let oldest = SubscribeOptions::default().overflow(Overflow::DropOldest);
-    let refused = client.subscribe_queued(["y"], oldest).unwrap_err();
+    let oldest = GroupOptions::default().overflow(Overflow::DropOldest);
+    let refused = client.group("y").options(oldest).subscribe().unwrap_err();
     assert!(refused.to_string().contains("DropNewest"), "{refused}");
+    // Upcalls have a ring with the same options.
+    let upcalls = client.group("y").options(oldest).subscribe_with(|_| ());
+    assert_eq!(upcalls.map(drop), Err(refused));
 }
 
 #[test]
@@ -309,7 +317,7 @@ fn a_publisher_waits_while_receivers_are_slow_and_loses_nothing() {
     publisher.send(&pattern(2001, max)).unwrap();
     client.flush(PATIENCE).unwrap();
     common::expect_numbers(&subscription, [2001], |number| pattern(number, max));
-    assert_eq!(row(&share, &client).published, 2001);
+    assert_eq!(row(&share, &client).stats.published, 2001);
 }
 
 #[test]
@@ -353,7 +361,7 @@ fn publishers_can_be_given_up_and_made_again() {
     let client = place.attach();
     let names: Vec<String> = (0..25).map(|group| format!("group/{group}")).collect();
     for _ in 0..10 {
-        let publishers = client.publishers(&names).unwrap();
+        let publishers = client.groups(&names).publishers().unwrap();
         assert!(
             publishers
                 .iter()
@@ -366,8 +374,8 @@ fn publishers_can_be_given_up_and_made_again() {
         drop(publishers);
         client.flush(PATIENCE).unwrap();
     }
-    assert_eq!(row(&share, &client).publishers, 0);
-    let _some = client.publishers(&names).unwrap();
+    assert_eq!(row(&share, &client).stats.publishers, 0);
+    let _some = client.groups(&names).publishers().unwrap();
     let refused = client.subscribe(&names).unwrap_err();
     assert!(
         refused.to_string().contains("more than 30 groups"),
@@ -516,12 +524,12 @@ fn limits_and_paths_have_errors_that_say_what_to_do() {
         .unwrap_err();
     assert!(odd.to_string().contains("power of two"), "{odd}");
     let client = place.attach();
-    let large = SubscribeOptions::default().capacity_bytes(2 << 20);
-    let refused = client.subscribe_queued(["x"], large).unwrap_err();
+    let large = GroupOptions::default().capacity_bytes(2 << 20);
+    let refused = client.group("x").options(large).subscribe().unwrap_err();
     assert!(refused.to_string().contains("1048576"), "{refused}");
-    let all = SubscribeOptions::default().capacity_bytes(1 << 20);
-    let _all = client.subscribe_queued(["x"], all).unwrap();
-    let refused = client.subscribe_queued(["y"], all).unwrap_err();
+    let all = GroupOptions::default().capacity_bytes(1 << 20);
+    let _all = client.group("x").options(all).subscribe().unwrap();
+    let refused = client.group("y").options(all).subscribe().unwrap_err();
     assert!(
         refused.to_string().contains("client_bytes_max"),
         "{refused}"

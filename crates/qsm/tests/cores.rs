@@ -10,9 +10,9 @@ use std::time::Duration;
 use common::{PATIENCE, Site, admitted, expect_numbers, next, pattern};
 use lab::Lab;
 use qsm::{
-    Affinity, Builder, CloseReason, Delivery, Embedded, Event, Message, NetworkOptions, Node,
-    Overflow, Pull, RecvError, RequestError, SendError, StartError, SubscribeOptions, ThreadError,
-    ThreadReport,
+    Affinity, Builder, CloseReason, Delivery, Embedded, Event, GroupOptions, Message,
+    NetworkOptions, Node, Overflow, Pull, RecvError, RequestError, SendError, StartError,
+    ThreadError, ThreadReport,
 };
 
 const GROUPS: usize = 24;
@@ -49,7 +49,7 @@ fn start_error(builder: Builder) -> (StartError, String) {
 /// Publishes to all groups at one node, and checks at the other that all comes in order.
 fn exchange(from: &Node, to: &Node) {
     let subscription = to.subscribe(names()).unwrap();
-    let publishers = from.publishers(names()).unwrap();
+    let publishers = from.groups(names()).publishers().unwrap();
     for (publisher, name) in publishers.iter().zip(names()) {
         assert_eq!(publisher.group(), name);
         publisher.wait_for_members(1, PATIENCE).unwrap();
@@ -109,7 +109,7 @@ fn nodes_with_different_numbers_of_cores_understand_each_other() {
 fn exchange_with_itself(node: &Node) {
     let groups = group_of_each(node);
     let subscription = node.subscribe(&groups).unwrap();
-    for publisher in node.publishers(&groups).unwrap() {
+    for publisher in node.groups(&groups).publishers().unwrap() {
         publisher.send(b"mine").unwrap();
     }
     let mut heard: Vec<_> = groups
@@ -132,7 +132,7 @@ fn each_core_is_a_member_and_one_runs_the_service() {
         .unwrap();
     let events = node.events();
     node.wait_admitted(PATIENCE).unwrap();
-    let rows = node.nodes().unwrap();
+    let rows = node.list_nodes().unwrap();
     let mut names: Vec<_> = rows.iter().map(|row| row.name.as_str()).collect();
     names.sort_unstable();
     assert_eq!(names, ["a", "a/2", "a/3"]);
@@ -177,7 +177,7 @@ fn cores_find_their_own_service_without_loopback() {
     let b = start(hosts[1], Embedded::Never);
     b.wait_admitted(PATIENCE).unwrap();
     exchange(&a, &b);
-    assert_eq!(b.nodes().unwrap().len(), 4);
+    assert_eq!(b.list_nodes().unwrap().len(), 4);
     a.shutdown(PATIENCE).unwrap();
     let always = start(hosts[0], Embedded::Always);
     always.wait_admitted(PATIENCE).unwrap();
@@ -195,12 +195,12 @@ fn the_service_lasts_as_long_as_any_core_of_its_node() {
         // Fails only when the test has ended.
         wait.recv().unwrap_or_default();
     };
-    let _upcalls = a.subscribe_with([group], upcall).unwrap();
+    let _upcalls = a.group(group).subscribe_with(upcall).unwrap();
     a.publisher(group).unwrap().send(b"hold").unwrap();
     held.recv_timeout(PATIENCE).unwrap();
     let ending = thread::spawn(move || a.shutdown(PATIENCE));
     let names = || -> Vec<String> {
-        let rows = b.nodes().unwrap();
+        let rows = b.list_nodes().unwrap();
         rows.into_iter().map(|row| row.name).collect()
     };
     while names().contains(&"a".to_owned()) {}
@@ -219,7 +219,7 @@ fn shutdown_delivers_what_every_core_accepted() {
         .iter()
         .map(|group| b.subscribe([group]).unwrap())
         .collect();
-    let publishers = a.publishers(&groups).unwrap();
+    let publishers = a.groups(&groups).publishers().unwrap();
     for publisher in &publishers {
         publisher.wait_for_members(1, PATIENCE).unwrap();
         for number in 1..=5000 {
@@ -245,7 +245,7 @@ fn feeds_and_leaving_reach_the_core_of_the_group() {
     let (a, b) = (first(&site, "a", 2), node(&site, "b", 2));
     let groups = group_of_each(&a);
     let subscription = b.subscribe(&groups).unwrap();
-    let publishers = a.publishers(&groups).unwrap();
+    let publishers = a.groups(&groups).publishers().unwrap();
     let feeds: Vec<_> = publishers
         .iter()
         .map(|publisher| {
@@ -272,8 +272,13 @@ fn feeds_and_leaving_reach_the_core_of_the_group() {
     drop(feeds);
     b.leave(&groups).unwrap();
     // The membership service hears of it.
-    while b.groups().unwrap().iter().any(|row| row.members > 0) {}
-    assert!(a.groups().unwrap().iter().all(|row| row.publishers == 1));
+    while b.list_groups().unwrap().iter().any(|row| row.members > 0) {}
+    assert!(
+        a.list_groups()
+            .unwrap()
+            .iter()
+            .all(|row| row.publishers == 1)
+    );
 }
 
 #[test]
@@ -281,7 +286,11 @@ fn an_upcall_runs_on_one_core_and_several_have_one_each() {
     let site = Site::new();
     let (a, b) = (first(&site, "a", 2), node(&site, "b", 2));
     let groups = group_of_each(&b);
-    let error = b.subscribe_with(&groups, |_| ()).map(|_| ()).unwrap_err();
+    let error = b
+        .groups(&groups)
+        .subscribe_with(|_| ())
+        .map(|_| ())
+        .unwrap_err();
     let text = error.to_string();
     assert!(matches!(error, RequestError::Refused { .. }));
     assert!(
@@ -293,7 +302,8 @@ fn an_upcall_runs_on_one_core_and_several_have_one_each() {
     let (told, heard) = channel();
     let inner = b.clone();
     let upcalls = b
-        .subscribe_per_core(&groups, |core| {
+        .groups(&groups)
+        .subscribe_per_core(|core| {
             let (told, inner) = (told.clone(), inner.clone());
             move |delivery| {
                 // A call that waits for the other core could wait for ever.
@@ -305,7 +315,7 @@ fn an_upcall_runs_on_one_core_and_several_have_one_each() {
         })
         .unwrap();
     assert!(upcalls.groups().eq(groups.iter()));
-    for publisher in a.publishers(&groups).unwrap() {
+    for publisher in a.groups(&groups).publishers().unwrap() {
         publisher.wait_for_members(1, PATIENCE).unwrap();
         publisher.send(b"go").unwrap();
     }
@@ -331,11 +341,12 @@ fn a_core_that_panics_ends_all_of_the_node() {
     let groups = group_of_each(&node);
     let other = node.subscribe([&groups[0]]).unwrap();
     let both = node.subscribe(&groups).unwrap();
-    let publishers = node.publishers(&groups).unwrap();
+    let publishers = node.groups(&groups).publishers().unwrap();
     publishers[0].send(b"before").unwrap();
     assert_eq!(next(&other).bytes(), b"before");
     let _upcalls = node
-        .subscribe_with([&groups[1]], |_| panic!("the application's mistake"))
+        .group(&groups[1])
+        .subscribe_with(|_| panic!("the application's mistake"))
         .unwrap();
     publishers[1].send(b"go").unwrap();
     let message = "the application's mistake".to_owned();
@@ -369,10 +380,10 @@ fn dropping_the_last_handle_ends_all_cores() {
 fn one_queue_that_is_full_ends_a_subscription_that_wants_that() {
     let node = first(&Site::new(), "a", 2);
     let groups = group_of_each(&node);
-    let options = SubscribeOptions::default()
+    let options = GroupOptions::default()
         .capacity_messages(4)
         .overflow(Overflow::Disconnect);
-    let subscription = node.subscribe_queued(&groups, options).unwrap();
+    let subscription = node.groups(&groups).options(options).subscribe().unwrap();
     let publisher = node.publisher(&groups[1]).unwrap();
     for _ in 0..3 {
         publisher.send(b"too many").unwrap();

@@ -94,7 +94,7 @@ fn many_groups_are_entered_at_once_and_kept_apart() {
     let subscription = b.subscribe(&names).unwrap();
     let odd: Vec<&String> = names.iter().skip(1).step_by(2).collect();
     let odd = b.subscribe(odd).unwrap();
-    let publishers = a.publishers(&names).unwrap();
+    let publishers = a.groups(&names).publishers().unwrap();
     publishers[499].wait_for_members(1, PATIENCE).unwrap();
     for publisher in &publishers {
         publisher.send(publisher.group().as_bytes()).unwrap();
@@ -146,7 +146,8 @@ fn upcalls_get_borrowed_bytes_on_the_core_thread() {
     let (a, b) = (site.first("a"), site.node("b"));
     let (told, heard) = channel();
     let upcalls = b
-        .subscribe_with(["x"], move |delivery| {
+        .group("x")
+        .subscribe_with(move |delivery| {
             let delivery = delivery.message().expect("nothing is lost");
             let thread = std::thread::current().name().map(str::to_owned);
             let copy = (

@@ -168,7 +168,7 @@ fn without_a_service_requests_time_out_and_are_withdrawn() {
     assert!(matches!(error, RequestError::Timeout { .. }));
     assert!(error.to_string().contains("service"), "{error}");
     assert!(node.publisher("x").is_err());
-    assert!(node.nodes().is_err());
+    assert!(node.list_nodes().is_err());
     assert!(node.stats().unwrap().subscriptions.is_empty());
     node.shutdown(PATIENCE).unwrap();
 }
@@ -207,7 +207,8 @@ fn messages_that_a_receiver_does_not_take_are_waited_for_as_long_as_was_asked() 
     let (end, ended) = channel::<()>();
     let (told, heard) = channel();
     let _upcalls = receiving
-        .subscribe_with(["x"], move |_| {
+        .group("x")
+        .subscribe_with(move |_| {
             told.send(()).unwrap();
             // Until the end of the test its node acknowledges nothing.
             ended.recv().unwrap_err();
@@ -237,7 +238,8 @@ fn waiting_for_the_core_on_the_core_is_refused() {
     let (told, heard) = channel();
     let inner = node.clone();
     let _upcalls = node
-        .subscribe_with(["x"], move |_| {
+        .group("x")
+        .subscribe_with(move |_| {
             told.send(inner.subscribe(["y"]).map(|_| ())).unwrap();
         })
         .unwrap();
@@ -252,7 +254,8 @@ fn an_upcall_that_panics_ends_the_node_and_the_others_learn_why() {
     let node = Site::new().first("a");
     let subscription = node.subscribe(["x"]).unwrap();
     let _upcalls = node
-        .subscribe_with(["y"], |_| panic!("the application's mistake"))
+        .group("y")
+        .subscribe_with(|_| panic!("the application's mistake"))
         .unwrap();
     node.publisher("y").unwrap().send(b"go").unwrap();
     let message = "the application's mistake".to_owned();

@@ -7,7 +7,7 @@ use std::pin::Pin;
 
 use common::{PATIENCE, Place, Site, block_on, expect_numbers, message, next, pattern};
 use futures_core::Stream;
-use qsm::{Node, Pull, RequestError, SubscribeOptions, Subscription};
+use qsm::{Node, Pull, RequestError, Subscription};
 
 fn stream_next(subscription: &mut Subscription) -> qsm::Message {
     let mut pinned = Pin::new(subscription);
@@ -18,8 +18,8 @@ fn stream_next(subscription: &mut Subscription) -> qsm::Message {
 /// What every node can do, with a subscription and a publisher of its own.
 fn exercise(node: &Node, group: &str) {
     // All of it has room, however slow this thread is.
-    let options = SubscribeOptions::default().capacity_bytes(16 << 20);
-    let mut subscription = node.subscribe_queued([group], options).unwrap();
+    let own = node.group(group).capacity_bytes(16 << 20);
+    let mut subscription = own.subscribe().unwrap();
     let publisher = node.publisher(group).unwrap();
     publisher.send(b"one").unwrap();
     assert_eq!(next(&subscription).bytes(), b"one");
@@ -28,17 +28,26 @@ fn exercise(node: &Node, group: &str) {
         for number in 2..=2000 {
             block_on(publisher.send_async(&pattern(number, 5000))).unwrap();
         }
+        publisher
     });
     for number in 2..=2000 {
         let message = stream_next(&mut subscription);
         assert_eq!(message.number(), number);
         assert!(message.bytes() == pattern(number, 5000));
     }
-    sender.join().unwrap();
-    let names = |name: &str| node.groups().unwrap().iter().any(|row| row.name == name);
+    let publisher = sender.join().unwrap();
+    let task = std::thread::spawn(move || block_on(subscription.recv_async()));
+    publisher.send(b"last").unwrap();
+    assert_eq!(message(task.join().unwrap().ok()).bytes(), b"last");
+    let names = |name: &str| {
+        node.list_groups()
+            .unwrap()
+            .iter()
+            .any(|row| row.name == name)
+    };
     assert!(names(group) && !names("another"));
-    assert!(!node.nodes().unwrap().is_empty());
-    assert!(!node.regions().unwrap().is_empty());
+    assert!(!node.list_nodes().unwrap().is_empty());
+    assert!(!node.list_regions().unwrap().is_empty());
     node.flush(PATIENCE).unwrap();
 }
 
@@ -95,5 +104,5 @@ fn the_last_clone_of_a_publisher_gives_up_the_role() {
     drop(publisher);
     clone.send(b"attached").unwrap();
     assert_eq!(next(&subscription).bytes(), b"attached");
-    assert_eq!(share.clients()[0].publishers, 1);
+    assert_eq!(share.clients()[0].stats.publishers, 1);
 }

@@ -40,7 +40,7 @@ fn talk(from: &Node, to: &Node, range: &str) {
     }
     expect_numbers(&subscription, 1..=200, |number| pattern(number, 3000));
     from.flush(PATIENCE).unwrap();
-    let regions = from.regions().unwrap();
+    let regions = from.list_regions().unwrap();
     for region in regions {
         let address = region.address.to_string();
         assert!(address.starts_with(range), "{address}");

@@ -22,7 +22,7 @@ fn shutdown_delivers_what_was_accepted() {
         publisher.send(b"late"),
         Err(SendError::Closed(CloseReason::ShutDown))
     );
-    let nodes = receiving.nodes().unwrap();
+    let nodes = receiving.list_nodes().unwrap();
     assert_eq!(nodes.len(), 1, "the other has said goodbye: {nodes:?}");
 }
 
@@ -91,7 +91,7 @@ fn groups_left_are_no_longer_received() {
     let (a, b) = (site.first("a"), site.node("b"));
     let subscription = b.subscribe(["x", "y"]).unwrap();
     let only = b.subscribe(["x"]).unwrap();
-    let publishers = a.publishers(["x", "y"]).unwrap();
+    let publishers = a.groups(["x", "y"]).publishers().unwrap();
     publishers[0].wait_for_members(1, PATIENCE).unwrap();
     b.leave(["x", "never entered"]).unwrap();
     publishers[0].send(b"unheard").unwrap();
@@ -101,7 +101,7 @@ fn groups_left_are_no_longer_received() {
     drop(subscription);
     drop(only);
     // The membership service hears of it; nobody is left in any group.
-    while b.groups().unwrap().iter().any(|row| row.members > 0) {}
+    while b.list_groups().unwrap().iter().any(|row| row.members > 0) {}
     let again = b.subscribe(["x"]).unwrap();
     publishers[0].wait_for_members(1, PATIENCE).unwrap();
     publishers[0].send(b"again").unwrap();
@@ -184,13 +184,18 @@ fn queries_show_the_cluster() {
     let _subscription = b.subscribe(["x", "y"]).unwrap();
     let publisher = a.publisher("x").unwrap();
     publisher.wait_for_members(1, PATIENCE).unwrap();
-    let mut names: Vec<String> = a.nodes().unwrap().into_iter().map(|row| row.name).collect();
+    let mut names: Vec<String> = a
+        .list_nodes()
+        .unwrap()
+        .into_iter()
+        .map(|row| row.name)
+        .collect();
     names.sort_unstable();
     assert_eq!(names, ["a", "b"]);
-    let groups = a.groups().unwrap();
+    let groups = a.list_groups().unwrap();
     let x = groups.iter().find(|row| row.name == "x").unwrap();
     assert_eq!((x.members, x.publishers), (1, 1));
-    let regions = a.regions().unwrap();
+    let regions = a.list_regions().unwrap();
     assert!(
         regions
             .iter()

@@ -61,7 +61,8 @@ fn a_node_that_is_late_handles_control_before_the_data_that_came_before_it() {
     let ((held, is_held), (release, released)): (_, (Sender<()>, _)) = (channel(), channel());
     let (deliver, delivered) = channel();
     let _upcalls = b
-        .subscribe_with(["x"], move |delivery| {
+        .group("x")
+        .subscribe_with(move |delivery| {
             let Some(message) = delivery.message() else {
                 return;
             };

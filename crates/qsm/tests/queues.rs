@@ -12,8 +12,7 @@ use std::time::{Duration, Instant};
 
 use common::{PATIENCE, Site, admitted, block_on, expect_dropped, expect_numbers, pattern, waker};
 use qsm::{
-    Embedded, Limits, Node, Overflow, Publisher, Pull, RecvError, SendError, SubscribeOptions,
-    Upcalls,
+    Embedded, GroupOptions, Limits, Node, Overflow, Publisher, Pull, RecvError, SendError, Upcalls,
 };
 
 /// Holds a node's core in an upcall until told to go on.
@@ -35,7 +34,7 @@ impl Brake {
             }
         };
         Self {
-            _upcalls: node.subscribe_with(["brake"], upcall).unwrap(),
+            _upcalls: node.group("brake").subscribe_with(upcall).unwrap(),
             publisher: node.publisher("brake").unwrap(),
             held,
             go_on,
@@ -96,7 +95,7 @@ fn queued_bytes_are_bounded_but_one_large_message_always_fits() {
     let node = admitted(builder.queue_bytes(1000).queue_bytes_total(3000));
     let names = ["x", "y", "z"];
     let subscription = node.subscribe(names).unwrap();
-    let publishers = node.publishers(names).unwrap();
+    let publishers = node.groups(names).publishers().unwrap();
     let brake = Brake::new(&node);
     brake.hold();
     publishers[0].try_send(&[0; 600]).unwrap();
@@ -241,10 +240,10 @@ fn a_feed_is_asked_again_when_it_said_or_when_woken_before() {
 
 fn overflow(policy: Overflow) -> (Node, qsm::Subscription) {
     let node = Site::new().first("a");
-    let options = SubscribeOptions::default()
+    let options = GroupOptions::default()
         .capacity_messages(10)
         .overflow(policy);
-    let subscription = node.subscribe_queued(["x"], options).unwrap();
+    let subscription = node.group("x").options(options).subscribe().unwrap();
     let publisher = node.publisher("x").unwrap();
     for number in 1..=100 {
         publisher.send(&pattern(number, 10)).unwrap();
@@ -268,7 +267,7 @@ fn a_slow_reader_loses_the_newest() {
     assert_eq!(subscription.try_recv(), Ok(None));
     let snapshot = node.stats().unwrap();
     assert_eq!(snapshot.runtime.slow_consumer_drops, 90);
-    assert_eq!(snapshot.subscriptions[0].dropped, 90);
+    assert_eq!(snapshot.subscriptions[0].stats.dropped, 90);
 }
 
 #[test]
@@ -336,7 +335,8 @@ fn upcalls_for_own_messages_are_the_core_threads_even_if_it_sleeps() {
     let node = site.first("a");
     let (tell, told) = channel();
     let _upcalls = node
-        .subscribe_with(["x"], move |_| tell.send(thread::current().id()).unwrap())
+        .group("x")
+        .subscribe_with(move |_| tell.send(thread::current().id()).unwrap())
         .unwrap();
     let publisher = node.publisher("x").unwrap();
     let mut threads: Vec<_> = (0..200)

@@ -11,8 +11,10 @@ use qsm::attach::ShareOptions;
 use qsm_console::after_help;
 use qsm_console::failure::Failure;
 use qsm_console::notice::Notices;
-use qsm_console::options::{NodeOptions, size};
+use qsm_console::options::{NodeOptions, StatsOptions, size};
 use qsm_console::stop::Stop;
+
+use crate::stats;
 
 /// How often signals and events are looked at.
 const LOOK: Duration = Duration::from_millis(100);
@@ -46,6 +48,9 @@ pub(crate) struct EngineArgs {
     /// The node.
     #[command(flatten)]
     pub(crate) node: NodeOptions,
+    /// What it says at the end.
+    #[command(flatten)]
+    pub(crate) stats: StatsOptions,
 }
 
 /// Runs the command, until a signal.
@@ -74,9 +79,8 @@ pub(crate) fn run(args: &EngineArgs) -> Result<(), Failure> {
             return Err(Failure::failed(reason.to_string(), "start it again"));
         }
     }
-    if args.node.network.verbose {
-        eprintln!("{:?}", share.stats());
-        share.clients().iter().for_each(|row| eprintln!("{row:?}"));
+    if let Some(format) = args.stats.format(args.node.network.verbose) {
+        stats::of_engine(&node, &share, format);
     }
     drop(share);
     // Those attached have been told; a goodbye that nobody heard changes nothing.

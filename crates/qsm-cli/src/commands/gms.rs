@@ -7,10 +7,12 @@ use clap::Args;
 use qsm::{Family, RecvError, Service, ServiceEvent};
 use qsm_console::after_help;
 use qsm_console::failure::Failure;
-use qsm_console::options::{NetworkOptions, Place};
+use qsm_console::options::{NetworkOptions, Place, StatsOptions};
 use qsm_console::stop::Stop;
 use qsm_console::table::printable;
 use serde_json::{Value, json};
+
+use crate::stats;
 
 /// How often signals are looked at.
 const LOOK: Duration = Duration::from_millis(100);
@@ -30,6 +32,9 @@ pub(crate) struct GmsArgs {
     /// Write events as JSON lines
     #[arg(long)]
     pub(crate) json: bool,
+    /// What it says at the end.
+    #[command(flatten)]
+    pub(crate) stats: StatsOptions,
     /// Where sockets are opened.
     #[command(flatten)]
     pub(crate) network: NetworkOptions,
@@ -68,11 +73,10 @@ pub(crate) fn run(args: &GmsArgs) -> Result<(), Failure> {
             Err(other) => return Err(other.into()),
         }
     }
-    if args.network.verbose
+    if let Some(format) = args.stats.format(args.network.verbose)
         && let Ok(snapshot) = service.snapshot()
     {
-        eprintln!("{}", snapshot.io);
-        eprint!("{}", snapshot.stats);
+        stats::of_service(&snapshot, format);
     }
     service.shutdown();
     log.line("stopped", &json!({ "event": "stopped" }))

@@ -13,13 +13,14 @@ use qsm_console::after_help;
 use qsm_console::failure::Failure;
 use qsm_console::figures;
 use qsm_console::notice::Notices;
-use qsm_console::options::{AttachOptions, NodeOptions, seconds};
+use qsm_console::options::{AttachOptions, NodeOptions, StatsOptions, seconds};
 use qsm_console::progress::Progress;
 use qsm_console::stop::Stop;
 
 use crate::frames::{Framing, Reader};
+use crate::group_name::check_name;
 use crate::node;
-use crate::pattern::check_name;
+use crate::stats;
 
 /// Messages, and bytes, handed from the reading thread at once.
 const BATCH_MESSAGES: usize = 256;
@@ -73,6 +74,9 @@ pub(crate) struct PubArgs {
     /// Or none.
     #[command(flatten)]
     pub(crate) attach: AttachOptions,
+    /// What it says at the end.
+    #[command(flatten)]
+    pub(crate) stats: StatsOptions,
 }
 
 /// Runs the command.
@@ -87,7 +91,7 @@ pub(crate) fn run(args: &PubArgs) -> Result<(), Failure> {
     let stop = Stop::on_signals()?;
     let node = node::start(&args.node, &args.attach)?;
     let mut notices = Notices::new(node.events(), args.node.network.verbose);
-    let publishers = node.publishers(&args.groups)?;
+    let publishers = node.groups(&args.groups).publishers()?;
     wait_for_members(args, &publishers, &stop)?;
     let batches = read_in_background(Reader::new(BufReader::new(input), framing))?;
     let mut work = Work::new(args, &publishers);
@@ -96,12 +100,13 @@ pub(crate) fn run(args: &PubArgs) -> Result<(), Failure> {
     // What was accepted gets through also when reading has failed.
     let delivered = deliver(&node, args.flush_timeout);
     let deserted = deserted(&publishers);
+    // An engine tells only those who are attached.
+    if let Some(format) = args.stats.format(args.node.network.verbose) {
+        stats::of_node(&node, format);
+    }
     // It ends in any case; what matters was told by the flush.
     node::shut_down(&node, Duration::from_secs(2));
     notices.drain();
-    if args.node.network.verbose {
-        node::report(&node);
-    }
     outcome.and(delivered)?;
     let reached = reached(args, deserted, notices.unheard);
     eprintln!("{}; {reached}", work.summary());

@@ -1,33 +1,28 @@
 //! `qsm sub`: messages of groups, printed, hashed or stored.
 
-use std::collections::BTreeSet;
+use std::collections::HashSet;
 use std::path::PathBuf;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
-use std::thread;
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use qsm::{Message, Node, Received, RecvError, RequestError, SubscribeOptions, Subscription};
+use qsm::{GroupOptions, Message, Node, Received, RecvError, Subscription};
 use qsm_console::after_help;
 use qsm_console::failure::{Code, Failure};
 use qsm_console::figures;
 use qsm_console::notice::Notices;
-use qsm_console::options::{AttachOptions, NodeOptions, seconds, size};
+use qsm_console::options::{AttachOptions, NodeOptions, StatsOptions, seconds, size};
 use qsm_console::stop::Stop;
 
-use crate::fan::Fan;
 use crate::group_hashes::GroupHashes;
+use crate::group_name::check_name;
 use crate::node;
-use crate::pattern::Patterns;
 use crate::record::{Format, Record};
 use crate::spool::Spool;
+use crate::stats;
 use crate::store::Store;
 
 /// How often signals and events are looked at while nothing comes.
 const LOOK: Duration = Duration::from_millis(100);
-
-/// How often the service is asked for new groups that a prefix matches.
-const POLL: Duration = Duration::from_secs(1);
 
 /// Bytes collected for one write to stdout.
 const OUT_BYTES: usize = 64 << 10;
@@ -90,6 +85,9 @@ pub(crate) struct SubArgs {
     /// Or none.
     #[command(flatten)]
     pub(crate) attach: AttachOptions,
+    /// What it says at the end.
+    #[command(flatten)]
+    pub(crate) stats: StatsOptions,
 }
 
 /// Runs the command.
@@ -98,15 +96,17 @@ pub(crate) struct SubArgs {
 /// It cannot receive or cannot write; [`Code::Incomplete`] if messages were lost, missed, dropped or
 /// not written.
 pub(crate) fn run(args: &SubArgs) -> Result<(), Failure> {
-    let patterns = Patterns::parse(&args.groups)?;
+    for group in &args.groups {
+        check_name(group)?;
+    }
     let stop = Stop::on_signals()?;
     let mut output = Output::new(args, &stop)?;
     let node = node::start(&args.node, &args.attach)?;
     let mut notices = Notices::new(node.events(), args.node.network.verbose);
-    let mut source = Source::new(&node, patterns, args)?;
+    let mut source = Source::new(&node, args)?;
     let outcome = receive(args, &mut source, &mut output, &mut notices, &stop);
     let unread = if stop.is_asked() {
-        drain(&mut source, &mut output, &mut notices)
+        drain(&source, &mut output, &mut notices)
     } else {
         Ok(0)
     };
@@ -122,8 +122,8 @@ pub(crate) fn run(args: &SubArgs) -> Result<(), Failure> {
             figures::count(unwritten)
         );
     }
-    if args.node.network.verbose {
-        node::report(&node);
+    if let Some(format) = args.stats.format(args.node.network.verbose) {
+        stats::of_node(&node, format);
     }
     // Everything received is written, or is not going to be.
     node::shut_down(&node, GOODBYE);
@@ -158,7 +158,7 @@ fn complete(missing: u64, unwritten: u64, notices: &Notices) -> Result<(), Failu
 
 /// Writes what has been received and not read, until there is no time left. Returns how many
 /// messages were left over.
-fn drain(source: &mut Source, output: &mut Output, notices: &mut Notices) -> Result<u64, Failure> {
+fn drain(source: &Source, output: &mut Output, notices: &mut Notices) -> Result<u64, Failure> {
     let (mut messages, mut bytes) = source.queued();
     let mut unread = 0;
     while let Ok(Some(received)) = source.recv(Instant::now()) {
@@ -195,7 +195,7 @@ fn receive(
     let mut last = Instant::now();
     let mut count = 0;
     while !stop.is_asked() && !output.closed() {
-        source.update()?;
+        source.tell_left_out();
         notices.drain();
         let idle_at = args.until_idle.map(|idle| last + idle);
         if idle_at.is_some_and(|idle_at| Instant::now() >= idle_at) {
@@ -241,55 +241,44 @@ fn end_idle(args: &SubArgs, count: u64) -> Result<(), Failure> {
     }
 }
 
-/// The subscriptions: those of names at once, those of prefixes as groups appear.
+/// The subscription.
 struct Source {
-    fan: Fan,
+    subscription: Subscription,
     attached: bool,
-    fresh: Option<Receiver<Result<Subscription, Failure>>>,
-    _until: SyncSender<()>,
+    /// Groups left out that were told of.
+    told_left_out: usize,
 }
 
 impl Source {
-    fn new(node: &Node, patterns: Patterns, args: &SubArgs) -> Result<Self, Failure> {
-        let mut options = SubscribeOptions::default();
+    fn new(node: &Node, args: &SubArgs) -> Result<Self, Failure> {
+        let mut options = GroupOptions::default();
         if let Some(bytes) = args.queue {
             options = options.capacity_bytes(bytes);
         }
-        let mut fan = Fan::new();
-        if !patterns.names.is_empty() {
-            fan.add(node.subscribe_queued(&patterns.names, options)?);
-        }
-        // Dropped with this, which ends the thread.
-        let (until, ended) = sync_channel(1);
-        let mut fresh = None;
-        if !patterns.prefixes.is_empty() {
-            let (sender, receiver) = sync_channel(1);
-            let node = node.clone();
-            thread::Builder::new()
-                .name("groups".to_owned())
-                .spawn(move || follow(&node, &patterns, options, &sender, &ended))
-                .map_err(|error| Failure::io("start a thread", &error))?;
-            fresh = Some(receiver);
-        }
+        // In the order given, and each once.
+        let mut seen = HashSet::new();
+        let names = args.groups.iter().filter(|name| seen.insert(*name));
+        let subscription = node.groups(names).options(options).subscribe()?;
         Ok(Self {
-            fan,
+            subscription,
             attached: args.attach.attach.is_some(),
-            fresh,
-            _until: until,
+            told_left_out: 0,
         })
     }
 
     /// What comes next, or `None` when nothing came until then.
-    fn recv(&mut self, until: Instant) -> Result<Option<Received>, RecvError> {
-        self.fan.recv(until)
+    fn recv(&self, until: Instant) -> Result<Option<Received>, RecvError> {
+        let left = until.saturating_duration_since(Instant::now());
+        self.subscription.recv_timeout(left)
     }
 
-    /// Messages that have been received and not read, and their bytes; of an engine that only knows
-    /// the bytes, as many messages as there may be.
+    /// Messages that have been received and not read, and their bytes; of a ring of an engine, which
+    /// only knows the bytes, as many messages as there may be.
     fn queued(&self) -> (usize, usize) {
-        let (messages, bytes) = self.fan.queued();
-        match (self.attached, bytes) {
-            (false, _) => (messages, usize::MAX),
+        let subscription = &self.subscription;
+        let in_ring = self.attached && subscription.followed().is_none();
+        match (in_ring, subscription.queued_bytes()) {
+            (false, _) => (subscription.queued(), usize::MAX),
             (true, 0) => (0, 0),
             (true, bytes) => (usize::MAX, bytes),
         }
@@ -297,46 +286,20 @@ impl Source {
 
     /// Messages dropped because this program was too slow.
     fn dropped(&self) -> u64 {
-        self.fan.dropped()
+        self.subscription.dropped()
     }
 
-    fn update(&mut self) -> Result<(), Failure> {
-        let fresh = self.fresh.iter().flat_map(Receiver::try_iter);
-        for subscription in fresh {
-            self.fan.add(subscription?);
+    /// Says so when groups that a pattern means are not received.
+    fn tell_left_out(&mut self) {
+        let followed = self.subscription.followed();
+        let left_out = followed.map_or(0, |followed| followed.left_out);
+        if left_out > self.told_left_out {
+            eprintln!(
+                "qsm: {left_out} groups so named are not received: there are too many, or they \
+                 were refused; name fewer"
+            );
         }
-        Ok(())
-    }
-}
-
-/// Subscribes groups as they appear, until the program ends.
-fn follow(
-    node: &Node,
-    patterns: &Patterns,
-    options: SubscribeOptions,
-    fresh: &SyncSender<Result<Subscription, Failure>>,
-    ended: &Receiver<()>,
-) {
-    let mut known: BTreeSet<String> = patterns.names.iter().cloned().collect();
-    loop {
-        let found = match node.groups() {
-            Ok(rows) => patterns.fresh(rows.iter().map(|row| row.name.as_str()), &mut known),
-            // The service is away; those subscribed go on.
-            Err(RequestError::Timeout { .. }) => Vec::new(),
-            Err(error) => {
-                drop(fresh.send(Err(error.into())));
-                return;
-            }
-        };
-        if !found.is_empty() {
-            let subscription = node.subscribe_queued(&found, options);
-            if fresh.send(subscription.map_err(Failure::from)).is_err() {
-                return;
-            }
-        }
-        if ended.recv_timeout(POLL) != Err(RecvTimeoutError::Timeout) {
-            return;
-        }
+        self.told_left_out = left_out;
     }
 }
 

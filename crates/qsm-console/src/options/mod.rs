@@ -6,6 +6,7 @@ mod help;
 mod network;
 mod node;
 mod quantity;
+mod stats;
 mod threads;
 
 pub use address::Place;
@@ -13,4 +14,5 @@ pub use attach::AttachOptions;
 pub use network::{Multicast, NetworkOptions};
 pub use node::NodeOptions;
 pub use quantity::{loss_ppm, seconds, size};
+pub use stats::{StatsFormat, StatsOptions};
 pub use threads::{Cpus, ThreadOptions, cores};

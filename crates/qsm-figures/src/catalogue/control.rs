@@ -1,5 +1,5 @@
 //! Rate control when something changes: start-up, slow receivers, new senders (E60). Modern nodes
-//! read their sockets and make messages in turn as the product's thread does, which decides who
+//! receive by kind and make messages in turn as the product's thread does, which decides who
 //! gets how much of a busy host; the papers' machines are too slow for such turns.
 
 use core::time::Duration;
@@ -73,7 +73,7 @@ fn cluster(mode: Mode, senders: usize, seed: Seed) -> ClusterOptions {
         },
         order: match mode {
             Mode::Faithful => Order::Arrival,
-            Mode::Modern => Order::BySocket,
+            Mode::Modern => Order::ByKind,
         },
         told_of_drops: true,
         weight,

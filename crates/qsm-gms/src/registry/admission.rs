@@ -4,8 +4,9 @@ use qsm_proto::Instant;
 use qsm_wire::membership::{GroupReport, Hello, Role};
 use qsm_wire::{ChannelId, Incarnation, NodeId, Origin, RegionId};
 
-use super::command::{EndCause, Notice, Updates, refusal};
+use super::command::{Admission, EndCause, TermStart, Updates};
 use super::life::Life;
+use super::request::refusal;
 use super::{NUMBER_MAX, Registry};
 
 /// Incarnations from which a term begins to count: nobody who is left may have heard of the
@@ -106,10 +107,13 @@ impl Registry {
         }
         for (node, hello) in &reports.resuming {
             self.incarnation_last = self.incarnation_last.max(hello.incarnation.0);
-            updates.push(self.welcome(*node, hello.incarnation));
+            updates.welcomed.push(Origin {
+                node: *node,
+                incarnation: hello.incarnation,
+            });
         }
         let absent = self.rebuild(at, reports.resuming);
-        updates.push(Notice::Opened {
+        updates.opened = Some(TermStart {
             term: self.term,
             resumed,
             absent,
@@ -133,26 +137,25 @@ impl Registry {
         self.resume(node, views, &hello.senders);
         let unnamed = hello.groups.iter().filter(|report| report.group.is_none());
         self.enter_again(at, node, unnamed, updates);
-        updates.push(self.welcome(node, incarnation));
+        updates.welcomed.push(same);
     }
 
     /// Begins a new life for a node; its groups are entered again.
     fn begin_life(&mut self, at: Instant, node: NodeId, hello: Hello, updates: &mut Updates) {
         if let Some(origin) = self.end(node) {
-            let cause = EndCause::NewLife;
-            updates.push(Notice::Ended { origin, cause });
+            updates.ended.push((origin, EndCause::NewLife));
         }
         let former = self.nodes.get(&node).map(|node| node.life);
         if former == Some(Life::Ending) {
             // The former life has to end before the next one begins.
-            updates.push(Notice::Batch(self.batch(at)));
+            updates.batch = Some(self.batch(at));
         }
         if hello.incarnation != Incarnation(0) {
             let incarnation = hello.incarnation;
             self.end_elsewhere(Origin { node, incarnation });
         }
         if self.nodes.len() >= self.limits.nodes {
-            updates.push(Notice::Full { node });
+            updates.full.push(node);
             return;
         }
         self.incarnation_last = self.incarnation_last.max(hello.incarnation.0) + 1;
@@ -160,20 +163,13 @@ impl Registry {
         let origin = Origin { node, incarnation };
         let (name, address) = (hello.name, hello.address);
         self.admit(origin, name.clone(), address, hello.second);
-        updates.push(Notice::Admitted {
+        updates.admitted.push(Admission {
             origin,
             name,
             address,
         });
-        updates.push(self.welcome(node, incarnation));
+        updates.welcomed.push(origin);
         self.enter_again(at, node, hello.groups.iter(), updates);
-    }
-
-    fn welcome(&self, node: NodeId, incarnation: Incarnation) -> Notice {
-        Notice::Welcome {
-            origin: Origin { node, incarnation },
-            term: self.term,
-        }
     }
 
     /// Enters groups on the word of a hello; names and numbers are told with the next batch.
@@ -188,7 +184,8 @@ impl Registry {
             let of_role = reports.clone().filter(|report| report.role == role);
             let names: Vec<String> = of_role.map(|report| report.name.clone()).collect();
             let result = self.enter(at, node, 0, role, &names);
-            updates.extend(refusal(node, None, result));
+            let refused = refusal(0, result).map(|answer| (node, answer));
+            updates.refused.extend(refused);
         }
     }
 }

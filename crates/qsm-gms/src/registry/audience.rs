@@ -2,7 +2,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 
 use qsm_proto::{Instant, is_source_specific};
-use qsm_wire::membership::{Sender, Update};
+use qsm_wire::membership::{Sender, Update, ViewStep};
 use qsm_wire::{GroupId, NodeId, Origin, RegionId, ViewNumber};
 
 use super::departure::{Departure, DepartureEvent};
@@ -27,7 +27,7 @@ impl Registry {
         &mut self,
         now: Instant,
         draft: &mut Draft,
-        views: &BTreeMap<RegionId, Update>,
+        views: &BTreeMap<RegionId, ViewStep>,
     ) -> BTreeSet<RegionId> {
         let checks = core::mem::take(&mut draft.checks);
         for (region, node) in &checks {
@@ -55,7 +55,7 @@ impl Registry {
                 Some(step) if is_base(step, former) => step.clone(),
                 _ => whole_view(id, region),
             };
-            draft.updates_of(node).views.push(view);
+            draft.updates_of(node).views.push(Update::View(view));
         }
         concerned
     }
@@ -105,7 +105,7 @@ impl Registry {
             return Vec::new();
         }
         let members = updates.iter().flat_map(|update| match update {
-            Update::View { added, .. } => &added[..],
+            Update::View(step) => &step.added[..],
             _ => &[],
         });
         let senders = updates.iter().flat_map(|update| match update {
@@ -220,12 +220,12 @@ fn list_signature(key: &SignatureKey, region: &Region, groups: &[GroupId]) -> u1
     }
 }
 
-fn is_base(step: &Update, view: ViewNumber) -> bool {
-    matches!(step, Update::View { base, .. } if *base == view && view != ViewNumber(0))
+fn is_base(step: &ViewStep, view: ViewNumber) -> bool {
+    step.base == view && view != ViewNumber(0)
 }
 
-fn whole_view(id: RegionId, region: &Region) -> Update {
-    Update::View {
+fn whole_view(id: RegionId, region: &Region) -> ViewStep {
+    ViewStep {
         region: id,
         view: region.view,
         base: ViewNumber(0),

@@ -1,7 +1,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use qsm_proto::Instant;
-use qsm_wire::membership::{Member, Sender, Update};
+use qsm_wire::membership::{Member, Sender, Update, ViewStep};
 use qsm_wire::{GroupId, NodeId, Origin, RegionId, ViewNumber};
 
 use super::departure::{DepartureEvent, DepartureState};
@@ -29,6 +29,7 @@ impl Registry {
     /// Applies everything that is pending, at once (R040).
     pub(super) fn batch(&mut self, now: Instant) -> Batch {
         let mut draft = Draft::default();
+        self.batch += 1;
         self.stats.batches += 1;
         while let Some(work) = self.work.next(Stage::Members) {
             self.change_members(work, &mut draft);
@@ -59,7 +60,7 @@ impl Registry {
             (node, seconds.chain(updates).collect())
         });
         Batch {
-            number: self.stats.batches,
+            number: self.batch,
             updates: updates.collect(),
             done: draft.done,
         }
@@ -213,7 +214,7 @@ impl Registry {
     }
 
     /// Makes the new views; returns each as a difference. Regions without members are closed.
-    fn make_views(&mut self, now: Instant, draft: &mut Draft) -> BTreeMap<RegionId, Update> {
+    fn make_views(&mut self, now: Instant, draft: &mut Draft) -> BTreeMap<RegionId, ViewStep> {
         let mut views = BTreeMap::new();
         for (id, change) in core::mem::take(&mut draft.changes) {
             let Some(region) = self.regions.get_mut(id) else {
@@ -237,10 +238,10 @@ impl Registry {
             self.stats.views += 1;
             if !change.leaving.is_empty() {
                 let audience = region.audience.keys().copied().collect();
-                let batch = self.stats.batches;
+                let batch = self.batch;
                 self.confirmations.open(id, region.view, batch, audience);
             }
-            let step = Update::View {
+            let step = ViewStep {
                 region: id,
                 view: region.view,
                 base,
@@ -277,7 +278,7 @@ impl Registry {
     fn await_view(&mut self, id: RegionId, view: ViewNumber) {
         if let Some(region) = self.regions.get(id) {
             let audience = region.audience.keys().copied().collect();
-            let batch = self.stats.batches;
+            let batch = self.batch;
             self.confirmations.open(id, view, batch, audience);
         }
     }

@@ -2,14 +2,15 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
 use qsm_proto::Instant;
-use qsm_wire::membership::{Hello, Role};
-use qsm_wire::{NodeId, Origin, RegionId, ViewNumber};
+use qsm_wire::membership::{Answer, Hello};
+use qsm_wire::{NodeId, Origin};
 
 use super::Registry;
 use super::batch::Batch;
 
-/// An input of the registry. Two registries that begin alike and apply the same commands, each at
-/// the same time, are equal and say the same: commands are what a replicated service replicates.
+/// What the service has the registry do, beside the requests of nodes. Two registries that begin
+/// alike and take the same commands and requests, each at the same time, are equal and say the
+/// same: those are what a replicated service replicates.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Command {
     /// Begin a term with what the nodes have reported; once, and first of all.
@@ -23,26 +24,6 @@ pub(crate) enum Command {
     Greet { node: NodeId, hello: Hello },
     /// The present life of a node is over.
     End { node: NodeId, cause: EndCause },
-    /// A node takes up a role in groups. Request 0 is not answered.
-    Enter {
-        node: NodeId,
-        request: u32,
-        role: Role,
-        names: Vec<String>,
-    },
-    /// A node gives up a role in groups.
-    Exit {
-        node: NodeId,
-        request: u32,
-        role: Role,
-        names: Vec<String>,
-    },
-    /// A leaving member has everything of the region it left; or a former publisher owes nothing.
-    Drained {
-        node: NodeId,
-        region: RegionId,
-        view: ViewNumber,
-    },
     /// All that the node has been told up to this batch has arrived there.
     Confirm { node: NodeId, batch: u64 },
     /// Let go the departing nodes whose time is over.
@@ -62,88 +43,58 @@ pub(crate) enum EndCause {
     NewLife,
 }
 
-/// The consequences of a command, in the order in which to tell them.
-pub(crate) type Updates = Vec<Notice>;
-
-/// Something to tell to a node, or to whoever watches the service.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Notice {
+/// The consequences of a command.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct Updates {
+    /// Lives that are over.
+    pub(crate) ended: Vec<(Origin, EndCause)>,
+    /// What changes for each node.
+    pub(crate) batch: Option<Batch>,
     /// A term has begun.
-    Opened {
-        term: u64,
-        /// Nodes taken up as they were.
-        resumed: usize,
-        /// Members of reported views that did not report.
-        absent: usize,
-    },
-    /// A node begins a life.
-    Admitted {
-        origin: Origin,
-        name: String,
-        address: SocketAddr,
-    },
-    /// To a node: it is in, in this life.
-    Welcome { origin: Origin, term: u64 },
-    /// To a node: there is no room for it.
-    Full { node: NodeId },
-    /// A life is over.
-    Ended { origin: Origin, cause: EndCause },
-    /// To a node: a request is not possible; `None`: it was part of a hello, which has no number.
-    Refused {
-        node: NodeId,
-        request: Option<u32>,
-        reason: String,
-    },
-    /// To many nodes: what changes for each.
-    Batch(Batch),
+    pub(crate) opened: Option<TermStart>,
+    /// Nodes that begin a life.
+    pub(crate) admitted: Vec<Admission>,
+    /// Nodes that are in, in these lives.
+    pub(crate) welcomed: Vec<Origin>,
+    /// Nodes that there is no room for.
+    pub(crate) full: Vec<NodeId>,
+    /// What is not possible of the groups that a hello names. It has no number: it is 0.
+    pub(crate) refused: Vec<(NodeId, Answer)>,
+}
+
+/// How a term begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct TermStart {
+    pub(crate) term: u64,
+    /// Nodes taken up as they were.
+    pub(crate) resumed: usize,
+    /// Members of reported views that did not report.
+    pub(crate) absent: usize,
+}
+
+/// A node that begins a life.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Admission {
+    pub(crate) origin: Origin,
+    pub(crate) name: String,
+    pub(crate) address: SocketAddr,
 }
 
 impl Registry {
     /// Carries out a command. What does not fit the state of its node changes nothing.
-    pub(crate) fn apply(&mut self, command: Command, at: Instant) -> Updates {
-        let mut updates = Updates::new();
+    pub(crate) fn apply(&mut self, at: Instant, command: Command) -> Updates {
+        let mut updates = Updates::default();
         match command {
             Command::Open { hellos, era } => self.open_term(at, hellos, era, &mut updates),
             Command::Greet { node, hello } => self.greet(at, node, hello, &mut updates),
             Command::End { node, cause } => {
                 let origin = self.end(node);
-                updates.extend(origin.map(|origin| Notice::Ended { origin, cause }));
+                updates.ended.extend(origin.map(|origin| (origin, cause)));
             }
-            Command::Enter {
-                node,
-                request,
-                role,
-                names,
-            } => {
-                let result = self.enter(at, node, request, role, &names);
-                updates.extend(refusal(node, Some(request), result));
-            }
-            Command::Exit {
-                node,
-                request,
-                role,
-                names,
-            } => {
-                let result = self.exit(node, request, role, &names);
-                updates.extend(refusal(node, Some(request), result));
-            }
-            Command::Drained { node, region, view } => self.drained(node, region, view),
             Command::Confirm { node, batch } => self.confirm(node, batch),
             Command::ExpireDrains => self.expire_drains(at),
-            Command::Batch => updates.push(Notice::Batch(self.batch(at))),
+            Command::Batch => updates.batch = Some(self.batch(at)),
         }
         updates
     }
-}
-
-pub(super) fn refusal(
-    node: NodeId,
-    request: Option<u32>,
-    result: Result<(), String>,
-) -> Option<Notice> {
-    result.err().map(|reason| Notice::Refused {
-        node,
-        request,
-        reason,
-    })
 }

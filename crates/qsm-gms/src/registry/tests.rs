@@ -4,7 +4,9 @@ mod reports;
 use super::*;
 
 use qsm_proto::{Random, Seed};
-use qsm_wire::membership::{FromService, GroupReport, Hello, Member, RegionReport, Sender, Update};
+use qsm_wire::membership::{
+    FromService, GroupReport, Hello, Member, RegionReport, Role, Sender, Update, ViewStep,
+};
 
 use crate::ServiceConfig;
 
@@ -323,7 +325,7 @@ fn a_moving_node_is_leaving_until_it_has_drained_and_then_gone() {
     let marked = ViewNumber(before.0 + 1);
     let steps: Vec<&Update> = updates(&batch, 1).iter().collect();
     assert!(
-        matches!(steps[..], [Update::View { view, leaving, removed, .. }]
+        matches!(steps[..], [Update::View(ViewStep { view, leaving, removed, .. })]
         if *view == marked && *leaving == [origin(0)] && removed.is_empty())
     );
     assert_eq!(registry.regions.get(old).unwrap().members.len(), 3);
@@ -335,7 +337,7 @@ fn a_moving_node_is_leaving_until_it_has_drained_and_then_gone() {
     let batch = registry.batch(NOW);
     assert!(updates(&batch, 0).contains(&Update::Closed { region: old }));
     assert!(
-        matches!(updates(&batch, 1), [Update::View { removed, .. }] if *removed == [origin(0)])
+        matches!(updates(&batch, 1), [Update::View(ViewStep { removed, .. })] if *removed == [origin(0)])
     );
     check(&registry);
 }
@@ -437,7 +439,7 @@ fn a_region_whose_members_all_change_alike_keeps_number_channel_and_address() {
     let [
         Update::Named { .. },
         Update::Region { groups, .. },
-        Update::View { added, .. },
+        Update::View(ViewStep { added, .. }),
     ] = updates(&batch, 1)
     else {
         panic!("{:?}", updates(&batch, 1));

@@ -31,13 +31,12 @@ struct Probing {
     nonce: u64,
 }
 
-/// What to do about a node.
+/// A node in doubt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Verdict {
-    /// Ask it.
-    Probe { node: NodeId, nonce: u64 },
-    /// It is dead.
-    Dead { node: NodeId },
+pub(crate) struct Doubt {
+    pub(crate) node: NodeId,
+    /// To ask it with; `None`: it has been asked often enough, and is dead.
+    pub(crate) nonce: Option<u64>,
 }
 
 // Rule R-MEM-4.
@@ -111,8 +110,8 @@ impl Detector {
         self.timers.next()
     }
 
-    /// The next thing to do, until there is none.
-    pub(crate) fn poll(&mut self, now: Instant) -> Option<Verdict> {
+    /// The next node to do something about, until there is none.
+    pub(crate) fn poll(&mut self, now: Instant) -> Option<Doubt> {
         while let Some(node) = self.timers.pop(now) {
             let silent_at = match self.watched.get(&node) {
                 Some(watch) if watch.probing.is_none() => watch.heard_at.after(self.silence),
@@ -129,12 +128,12 @@ impl Detector {
             };
             if probing.sent >= self.probes {
                 self.forget(node);
-                return Some(Verdict::Dead { node });
+                return Some(Doubt { node, nonce: None });
             }
             probing.sent += 1;
-            let nonce = probing.nonce;
+            let nonce = Some(probing.nonce);
             self.timers.set(node, Some(now.after(self.interval)));
-            return Some(Verdict::Probe { node, nonce });
+            return Some(Doubt { node, nonce });
         }
         None
     }
@@ -157,34 +156,33 @@ mod tests {
         detector
     }
 
-    /// Every verdict until `end`, with its time in milliseconds.
-    fn run(detector: &mut Detector, end: u64) -> Vec<(u64, Verdict)> {
-        let mut verdicts = Vec::new();
+    /// Every doubt until `end`, with its time in milliseconds.
+    fn run(detector: &mut Detector, end: u64) -> Vec<(u64, Doubt)> {
+        let mut doubts = Vec::new();
         while let Some(at) = detector.next_timeout().filter(|at| at.0 <= end * MS) {
-            while let Some(verdict) = detector.poll(at) {
-                verdicts.push((at.0 / MS, verdict));
+            while let Some(doubt) = detector.poll(at) {
+                doubts.push((at.0 / MS, doubt));
             }
         }
-        verdicts
+        doubts
     }
 
     #[test]
     fn a_silent_node_is_dead_after_five_probes_without_answer() {
-        let verdicts = run(&mut detector(), 10_000);
-        let times: Vec<u64> = verdicts.iter().map(|(at, _)| *at).collect();
+        let doubts = run(&mut detector(), 10_000);
+        let times: Vec<u64> = doubts.iter().map(|(at, _)| *at).collect();
         assert_eq!(times, [600, 700, 800, 900, 1000, 1100]);
         let node = NodeId(7);
-        assert_eq!(verdicts[5].1, Verdict::Dead { node });
-        assert!(matches!(verdicts[4].1, Verdict::Probe { .. }));
+        assert_eq!(doubts[5].1, Doubt { node, nonce: None });
+        assert!(doubts[4].1.nonce.is_some());
     }
 
     #[test]
     fn an_answer_to_the_probe_clears_the_suspicion_and_another_answer_does_not() {
         let mut detector = detector();
         detector.suspect(Instant(0), NodeId(7));
-        let Some(Verdict::Probe { node, nonce }) = detector.poll(Instant(0)) else {
-            panic!("no probe");
-        };
+        let doubt = detector.poll(Instant(0)).unwrap();
+        let (node, nonce) = (doubt.node, doubt.nonce.unwrap());
         detector.answered(Instant(MS), node, nonce ^ 1);
         assert_eq!(run(&mut detector, 150).len(), 1);
         detector.answered(Instant(160 * MS), node, nonce);

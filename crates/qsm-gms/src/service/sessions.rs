@@ -3,7 +3,7 @@ mod ended;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::SocketAddr;
 
-use qsm_proto::session::{Letterhead, Session, frame_bytes};
+use qsm_proto::session::{Session, SessionPeer, frame_bytes};
 use qsm_proto::{Instant, Outbox};
 use qsm_wire::membership::{FromService, MESSAGE_BYTES_MAX};
 use qsm_wire::{Frame, Header, Heard, NodeId};
@@ -167,11 +167,11 @@ impl SessionTable {
         client.address = from;
         client.heard_at = now;
         client.session.handle_heard(now, heard.heard_upto, false);
-        let letterhead = Letterhead {
+        let peer = SessionPeer {
             header: self.header,
             to: from,
         };
-        client.session.transmit_heard(&letterhead, outbox);
+        client.session.transmit_heard(&peer, outbox);
         self.ready.insert(node);
         Ok(())
     }
@@ -237,11 +237,11 @@ impl SessionTable {
         self.timers.set(node, None);
         self.ready.remove(&node);
         if let Some(mut client) = self.clients.remove(&node) {
-            let letterhead = Letterhead {
+            let peer = SessionPeer {
                 header: self.header,
                 to: client.address,
             };
-            client.session.transmit_heard(&letterhead, outbox);
+            client.session.transmit_heard(&peer, outbox);
             self.ended.insert(node, client.session.id());
         }
     }
@@ -259,11 +259,11 @@ impl SessionTable {
             let Some(client) = self.clients.get_mut(&node) else {
                 continue;
             };
-            let letterhead = Letterhead {
+            let peer = SessionPeer {
                 header: self.header,
                 to: client.address,
             };
-            client.session.transmit(now, &letterhead, outbox);
+            client.session.transmit(now, &peer, outbox);
             self.timers.set(node, client.session.next_timeout());
         }
     }

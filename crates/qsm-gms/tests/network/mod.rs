@@ -6,12 +6,12 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use qsm_gms::{Service, ServiceConfig, ServiceEvent};
-use qsm_proto::membership::{Change, Membership};
+use qsm_proto::membership::Membership;
 use qsm_proto::view::RegionView;
-use qsm_proto::{Config, Instant, Outbox, Random, Seed, Transmit, mix};
+use qsm_proto::{Config, Event, Instant, Outbox, Random, Seed, Transmit, mix};
 use qsm_testnet::{Arrival, Flight, NetworkOptions};
-use qsm_wire::membership::Role;
-use qsm_wire::{GroupId, Kind, NodeId, Origin, Packet, RegionId};
+use qsm_wire::membership::{Answer, AnswerRows, FromService, Role, Update};
+use qsm_wire::{Body, GroupId, Incarnation, Kind, NodeId, Origin, Packet, RegionId};
 
 const NETWORK: NetworkOptions = NetworkOptions {
     delay: Duration::from_micros(100),
@@ -29,7 +29,7 @@ pub(crate) fn address(host: u64) -> SocketAddr {
     SocketAddr::from(([10, 0, high, low], 4483))
 }
 
-/// What a member knows of a region, told by changes alone.
+/// What a member knows of a region, told by updates alone.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Known {
     pub(crate) address: SocketAddr,
@@ -44,7 +44,11 @@ pub(crate) struct Member {
     outbox: Outbox,
     pub(crate) regions: BTreeMap<RegionId, Known>,
     pub(crate) names: BTreeMap<String, GroupId>,
-    pub(crate) changes: Vec<Change>,
+    /// Lives in which it was welcomed, each time.
+    pub(crate) welcomed: Vec<Origin>,
+    pub(crate) answers: Vec<Answer>,
+    pub(crate) updates: Vec<Update>,
+    pub(crate) events: Vec<Event>,
     pub(crate) dead: BTreeSet<Origin>,
     pub(crate) wants: [BTreeSet<String>; 2],
     pub(crate) drains: bool,
@@ -126,7 +130,10 @@ impl Cluster {
             outbox: Outbox::new(),
             regions: BTreeMap::new(),
             names: BTreeMap::new(),
-            changes: Vec::new(),
+            welcomed: Vec::new(),
+            answers: Vec::new(),
+            updates: Vec::new(),
+            events: Vec::new(),
             dead: BTreeSet::new(),
             wants: [BTreeSet::new(), BTreeSet::new()],
             drains: true,
@@ -144,7 +151,8 @@ impl Cluster {
         let member = self.members.get_mut(&at).unwrap();
         member.wants[role as usize].extend(names.iter().cloned());
         let outbox = &mut member.outbox;
-        member.membership.enter(self.now, role, names, outbox)
+        let asked = member.membership.enter(self.now, role, names, outbox);
+        asked.unwrap()
     }
 
     pub(crate) fn exit(&mut self, at: SocketAddr, role: Role, names: &[&str]) -> u32 {
@@ -154,7 +162,8 @@ impl Cluster {
             member.wants[role as usize].remove(name);
         }
         let outbox = &mut member.outbox;
-        member.membership.exit(self.now, role, names, outbox)
+        let asked = member.membership.exit(self.now, role, names, outbox);
+        asked.unwrap()
     }
 
     /// Calls a member's membership with its outbox.
@@ -218,7 +227,7 @@ impl Cluster {
             }
         }
         for (at, member) in &mut self.members {
-            member.take_changes(self.now);
+            member.take_events();
             while let Some(transmit) = member.outbox.pop() {
                 wire.send(*at, &transmit);
             }
@@ -235,11 +244,7 @@ impl Cluster {
                 service.handle_datagram(self.now, from, &bytes);
             }
             if let Some(member) = self.members.get_mut(&at) {
-                let packet = Packet::decode(&bytes).unwrap();
-                let outbox = &mut member.outbox;
-                member
-                    .membership
-                    .handle(self.now, from, &packet.header, &packet.body, outbox);
+                member.take(self.now, from, &Packet::decode(&bytes).unwrap());
             }
         }
     }
@@ -319,46 +324,104 @@ impl Member {
     }
 
     pub(crate) fn done(&self, request: u32) -> bool {
-        self.changes.contains(&Change::Done { request })
+        let answer = Answer {
+            request,
+            result: Ok(AnswerRows::None),
+        };
+        self.answers.contains(&answer)
     }
 
-    fn take_changes(&mut self, now: Instant) {
-        while let Some(change) = self.membership.poll_change() {
-            match change.clone() {
-                Change::Excluded => {
-                    self.regions.clear();
-                    self.names.clear();
+    /// Whether it was ever taken for dead.
+    pub(crate) fn excluded(&self) -> bool {
+        self.welcomed.windows(2).any(|lives| lives[0] != lives[1])
+    }
+
+    fn take(&mut self, now: Instant, from: SocketAddr, packet: &Packet<'_>) {
+        if let Body::Probe(probe) = packet.body {
+            let outbox = &mut self.outbox;
+            self.membership.answer_probe(from, probe, outbox);
+            return;
+        }
+        self.membership.handle(now, &packet.header, &packet.body);
+        self.take_events();
+        while let Some(message) = self.membership.poll_message(now) {
+            match message {
+                FromService::Welcome { incarnation, .. } => self.welcome(incarnation),
+                FromService::Batch { updates, .. } => {
+                    for update in updates {
+                        self.updates.push(update.clone());
+                        self.take_update(now, update);
+                    }
                 }
-                Change::Named { group, name } => {
-                    self.names.insert(name, group);
-                }
-                Change::Unnamed { name, .. } => {
-                    self.names.remove(&name);
-                }
-                Change::Region {
-                    region,
-                    address,
-                    groups,
-                    ..
-                } => {
-                    let view = self.regions.remove(&region).and_then(|known| known.view);
-                    let known = Known {
-                        address,
-                        groups,
-                        view,
-                    };
-                    self.regions.insert(region, known);
-                }
-                Change::View(view) => self.take_view(now, view),
-                Change::Closed { region } => {
-                    self.regions.remove(&region).expect("a known region closes");
-                }
-                Change::Dead { origin } => {
-                    self.dead.insert(origin);
+                FromService::Answer(answer) => {
+                    if let Some(changes) = self.membership.settle(&answer) {
+                        self.names.retain(|_, id| !changes.ended.contains(id));
+                        self.answers.push(answer);
+                    }
                 }
                 _ => {}
             }
-            self.changes.push(change);
+        }
+        self.membership.handle_timeout(now, &mut self.outbox);
+    }
+
+    fn take_events(&mut self) {
+        while let Some(event) = self.membership.poll_event() {
+            self.events.push(event);
+        }
+    }
+
+    fn welcome(&mut self, incarnation: Incarnation) {
+        let origin = self.origin();
+        assert_eq!(origin.incarnation, incarnation);
+        if self.welcomed.last().is_some_and(|last| *last != origin) {
+            self.regions.clear();
+            self.names.clear();
+        }
+        self.welcomed.push(origin);
+    }
+
+    fn take_update(&mut self, now: Instant, update: Update) {
+        match update {
+            Update::Named { group, name } => self.name(group, name),
+            Update::Region {
+                region,
+                channel,
+                address,
+                groups,
+            } => {
+                let channel = (channel, address);
+                self.membership.put_region(region, channel, &groups);
+                let view = self.regions.remove(&region).and_then(|known| known.view);
+                let known = Known {
+                    address,
+                    groups,
+                    view,
+                };
+                self.regions.insert(region, known);
+            }
+            Update::View(step) => match self.membership.next_view(step) {
+                Some(view) => self.take_view(now, view),
+                None => self.membership.start_over(now),
+            },
+            Update::Closed { region } => self.close(region),
+            Update::Dead { origin } => {
+                self.membership.note_death(origin);
+                self.dead.insert(origin);
+            }
+            _ => {}
+        }
+    }
+
+    fn name(&mut self, group: GroupId, name: String) {
+        if self.membership.name_group(group, &name) {
+            self.names.insert(name, group);
+        }
+    }
+
+    fn close(&mut self, region: RegionId) {
+        if self.membership.close_region(region) {
+            self.regions.remove(&region).expect("a known region closes");
         }
     }
 

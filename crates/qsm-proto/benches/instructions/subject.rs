@@ -103,7 +103,7 @@ fn traffic(members: u64, messages: u64, length: usize, unit: Unit) -> u64 {
     match unit {
         Unit::Message => messages,
         Unit::Packet => lan.members(|stats| stats.data_received),
-        Unit::Token => lan.members(|stats| stats.tokens_received),
+        Unit::Token => lan.members(|stats| stats.ring.tokens_received),
     }
 }
 

@@ -3,28 +3,21 @@
 use qsm_wire::GroupId;
 use qsm_wire::membership::{QueryKind, Role};
 
-use super::{Closing, Endpoint};
+use super::Endpoint;
+use crate::closing::Closing;
 use crate::publication::{Publication, PublicationLanes};
 use crate::region::Region;
-use crate::send::SendConfig;
-use crate::{Deliver, Event, Instant, PublishError};
-
-/// How long a closing node waits for its messages to become stable.
-const CLOSE_PATIENCE: core::time::Duration = core::time::Duration::from_secs(10);
+use crate::{Deliver, Instant, PublishError};
 
 impl Endpoint {
-    /// Takes up a role in these groups, all in one request. [`Event::Done`] or
-    /// [`Event::Refused`] will bear the returned number.
+    /// Takes up a role in these groups, all in one request. [`Event::Answer`](crate::Event::Answer) will bear the
+    /// returned number.
     pub fn enter(&mut self, now: Instant, role: Role, names: Vec<String>) -> u32 {
         let now = self.advance(now);
-        let asked = (role == Role::Publisher).then(|| names.clone());
-        let request = self
+        let asked = self
             .membership
             .enter(now, role, names, &mut self.node.outbox);
-        if let Some(names) = asked {
-            self.publishing.insert(request, names);
-        }
-        request
+        asked.unwrap_or_else(|refusal| self.take_answer(refusal))
     }
 
     /// Gives up a role in these groups. From now on nothing of them is published or delivered.
@@ -33,27 +26,35 @@ impl Endpoint {
         let given_up = (role == Role::Subscriber).then(|| names.clone());
         if role == Role::Publisher {
             for group in names.iter().filter_map(|name| self.membership.group(name)) {
-                self.routes.enter(group, false);
+                self.regions.routes.enter(group, false);
             }
         }
-        let request = self
+        let asked = self
             .membership
             .exit(now, role, names, &mut self.node.outbox);
         if let Some(names) = given_up {
-            names.iter().for_each(|name| self.forget_former(name));
-            self.subscriptions.begin_exit(request, names);
-            self.subscribe();
+            for name in &names {
+                let group = self.membership.group(name);
+                self.former.forget(&mut self.node.cursors, group, name);
+            }
+            let request = match &asked {
+                Ok(request) => *request,
+                Err(refusal) => refusal.request,
+            };
+            self.regions.subscriptions.begin_exit(request, names);
+            self.regions.subscribe(&mut self.node, &self.membership);
         }
-        request
+        asked.unwrap_or_else(|refusal| self.take_answer(refusal))
     }
 
     /// Asks the membership service for a list; an event will bear the returned number.
     pub fn query(&mut self, now: Instant, kind: QueryKind) -> u32 {
         let now = self.advance(now);
-        self.membership.query(now, kind, &mut self.node.outbox)
+        let asked = self.membership.query(now, kind, &mut self.node.outbox);
+        asked.unwrap_or_else(|refusal| self.take_answer(refusal))
     }
 
-    /// A group's number, known from [`Event::Done`] on.
+    /// A group's number, known from [`Event::Answer`](crate::Event::Answer) on.
     #[must_use]
     pub fn group(&self, name: &str) -> Option<GroupId> {
         self.membership.group(name)
@@ -62,12 +63,9 @@ impl Endpoint {
     /// Receivers of a group other than this node, as far as a publisher knows.
     #[must_use]
     pub fn members(&self, group: GroupId) -> u32 {
-        let regions = self.routes.regions(group).iter();
-        let receivers: usize = regions
-            .filter_map(|id| self.regions.get(*id))
-            .map(Region::receivers)
-            .sum();
-        u32::try_from(receivers).unwrap_or(u32::MAX)
+        self.regions
+            .table
+            .receivers(self.regions.routes.regions(group))
     }
 
     /// Multicasts a message to a group. It has been put into packets when this returns; returns
@@ -95,18 +93,22 @@ impl Endpoint {
         group: GroupId,
     ) -> Result<Publication<'_>, PublishError> {
         let now = self.advance(now);
-        if self.closing.is_some() {
+        if self.closing != Closing::No {
             return Err(PublishError::Closed);
         }
-        let (regions, numbering) = self.routes.open(group).ok_or(PublishError::NotEntered)?;
-        let forgotten = self.pasts.forgotten();
+        let (regions, numbering) = self
+            .regions
+            .routes
+            .open(group)
+            .ok_or(PublishError::NotEntered)?;
+        let forgotten = self.regions.pasts.forgotten();
         Ok(Publication {
             now,
             group,
             numbering,
             subscribed: self.node.cursors.subscribed(group),
-            way: PublicationLanes::new(regions, self.regions.by_id(), &self.node, forgotten),
-            pool: &mut self.pool,
+            way: PublicationLanes::new(regions, self.regions.table.by_id(), &self.node, forgotten),
+            pool: &mut self.regions.pool,
             node: &mut self.node,
         })
     }
@@ -114,31 +116,16 @@ impl Endpoint {
     /// The largest message that [`Endpoint::publish`] would take now, bytes.
     #[must_use]
     pub fn room_bytes(&self, group: GroupId) -> usize {
-        let regions = self.routes.regions(group).iter();
-        let regions = regions.filter_map(|id| self.regions.get(*id));
-        let regions = regions.filter(|region| region.receivers() > 0);
-        // Each has a copy of its own.
-        let share = self.pool.free_blocks() / regions.clone().count().max(1);
-        let fresh = SendConfig::new(&self.node.config).message_bytes_max(share);
-        let rooms = regions.map(|region| match region.own_stream() {
-            Some(sender) => sender.room_bytes(share),
-            None => fresh,
-        });
-        rooms
-            .min()
-            .unwrap_or(usize::MAX)
-            .min(self.node.config.limits.message_bytes)
+        let regions = self.regions.routes.regions(group);
+        let (table, pool) = (&self.regions.table, &self.regions.pool);
+        table.room_bytes(regions, pool, &self.node.config)
     }
 
     /// Leaves the cluster once all that was published is stable, or after ten seconds.
     pub fn close(&mut self, now: Instant) {
         let now = self.advance(now);
-        if self.closing.is_none() {
-            self.closing = Some(Closing {
-                until: now.after(CLOSE_PATIENCE),
-                said: false,
-            });
-            for region in self.regions.iter_mut() {
+        if self.closing.begin(now) {
+            for region in self.regions.table.iter_mut() {
                 region.finish(now);
             }
         }
@@ -148,35 +135,19 @@ impl Endpoint {
     #[must_use]
     pub fn is_closed(&self) -> bool {
         let gone = self.membership.is_gone(self.node.now);
-        self.closing.is_some_and(|closing| closing.said) && gone && self.node.outbox.is_empty()
+        self.closing == Closing::Said && gone && self.node.outbox.is_empty()
     }
 
     /// Whether all that was published has been received by all.
     #[must_use]
     pub fn is_stable(&self) -> bool {
-        self.regions.iter().all(Region::stable)
+        self.regions.table.iter().all(Region::stable)
     }
 
     pub(super) fn go_on_closing(&mut self) {
-        let now = self.node.now;
-        let stable = self.is_stable();
-        let Some(closing) = &mut self.closing else {
-            return;
-        };
-        if !closing.said && (stable || now >= closing.until) {
-            closing.said = true;
+        let (now, stable) = (self.node.now, self.is_stable());
+        if self.closing.is_due(now, stable) {
             self.membership.goodbye(now, &mut self.node.outbox);
         }
-    }
-
-    pub(super) fn done(&mut self, request: u32) {
-        self.subscriptions.end_exit(request);
-        for name in self.publishing.remove(&request).into_iter().flatten() {
-            let wanted = self.membership.wants(Role::Publisher, &name);
-            if let Some(group) = self.membership.group(&name).filter(|_| wanted) {
-                self.routes.enter(group, true);
-            }
-        }
-        self.node.events.push(Event::Done { request });
     }
 }

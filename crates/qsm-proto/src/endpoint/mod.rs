@@ -1,26 +1,24 @@
 //! One node's protocol: routes datagrams, commands and timers to the parts that own the state.
 
-mod absence;
 mod commands;
-mod views;
+mod messages;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
-use std::sync::Arc;
 
 use qsm_wire::{
-    Body, DecodeError, GroupId, Header, Heartbeat, Kind, NodeId, Origin, Packet, RegionId, Request,
+    Body, DecodeError, GroupId, Header, Heartbeat, NodeId, Origin, Packet, RegionId, Request,
     StreamId, StreamQuery,
 };
 
+use crate::closing::Closing;
+use crate::former::FormerPositions;
 use crate::membership::Membership;
 use crate::node::NodeState;
-use crate::publication::Routes;
 use crate::receive::{Incoming, SEQUENCE_MAX};
-use crate::region::{PastDepartures, Region, RegionCx, RegionTable, extent_asked_for};
-use crate::send::{BlockPool, PastStreams};
+use crate::region::{ReadyStream, Region, RegionCx, RegionSet, extent_asked_for};
+use crate::repair::RequestUrgency;
 use crate::stats::{RepairTimes, Times};
-use crate::subscriptions::SubscriptionTable;
 use crate::{
     Config, ConfigError, Datagram, Deliver, Event, Instant, Reason, Seed, Stats, Transmit,
 };
@@ -28,36 +26,16 @@ use crate::{
 /// Nodes that are told apart in the counter of peers.
 const PEERS_MAX: usize = 4096;
 
-#[derive(Debug, Clone, Copy)]
-struct Closing {
-    until: Instant,
-    said: bool,
-}
-
 /// One node. See the crate's documentation for what goes in and out.
 #[derive(Debug)]
 pub struct Endpoint {
     node: NodeState,
     membership: Membership,
-    regions: RegionTable,
-    routes: Routes,
-    pool: BlockPool,
-    /// What was sent on channels that are not known any more.
-    pasts: PastStreams,
-    departures: PastDepartures,
-    /// Where senders stood in groups when the former life ended, by the group's name, until this
-    /// life has a number for it.
-    former: BTreeMap<Arc<str>, Vec<(Origin, u64)>>,
-    subscriptions: SubscriptionTable,
-    /// Groups of regions whose first view has not come yet.
-    announced: BTreeMap<RegionId, Vec<GroupId>>,
-    /// Regions with a new view in the present batch.
-    touched: BTreeSet<RegionId>,
-    /// Requests to become publisher that are not answered yet.
-    publishing: BTreeMap<u32, Vec<String>>,
+    regions: RegionSet,
+    former: FormerPositions,
     /// Whom control packets have come from (R011).
     peers: BTreeSet<NodeId>,
-    closing: Option<Closing>,
+    closing: Closing,
     /// The runtime has not read all that has arrived.
     backlog: bool,
 }
@@ -71,19 +49,11 @@ impl Endpoint {
         config.check()?;
         Ok(Self {
             membership: Membership::new(&config, seed, now),
-            pool: BlockPool::new(config.limits.send_bytes),
-            pasts: PastStreams::default(),
-            departures: PastDepartures::default(),
-            former: BTreeMap::new(),
+            regions: RegionSet::new(config.limits.send_bytes),
+            former: FormerPositions::default(),
             node: NodeState::new(config, seed, now),
-            regions: RegionTable::default(),
-            routes: Routes::default(),
-            subscriptions: SubscriptionTable::default(),
-            announced: BTreeMap::new(),
-            touched: BTreeSet::new(),
-            publishing: BTreeMap::new(),
             peers: BTreeSet::new(),
-            closing: None,
+            closing: Closing::default(),
             backlog: false,
         })
     }
@@ -167,13 +137,14 @@ impl Endpoint {
     pub fn handle_timeout(&mut self, now: Instant, out: &mut dyn Deliver) {
         let now = self.advance(now);
         self.membership.handle_timeout(now, &mut self.node.outbox);
-        self.take_changes(out);
+        self.pass_events_on();
         if !self.backlog {
             self.for_each_region(|cx| cx.extend_streams(out));
         }
         self.for_each_region(|cx| cx.run_ring());
-        self.make_requests(out);
-        self.regions.go_on_delivering(&mut self.node, out);
+        self.regions
+            .make_requests(&mut self.node, &mut self.membership, out);
+        self.regions.table.go_on_delivering(&mut self.node, out);
         self.for_each_region(|cx| cx.ask_queries());
         self.for_each_region(|cx| cx.handle_sender_timeout());
         self.for_each_region(|cx| cx.leave_drained());
@@ -190,10 +161,8 @@ impl Endpoint {
             self.node.stats.control_sent += u64::from(transmit.reason != Reason::Repair);
             return Some(transmit);
         }
-        let region = self.regions.next_to_send(now)?;
-        let to = region.path().destination();
-        let member = region.member();
-        let train = region.poll_train(now)?;
+        let ReadyStream { stream, to, member } = self.regions.table.next_to_send(now)?;
+        let train = stream.poll_train(now)?;
         self.node.earn_repairs(train.bytes.len());
         if member {
             // It has its own packets at once; without them it would seem to receive nothing and
@@ -218,13 +187,11 @@ impl Endpoint {
     pub fn next_timeout(&self) -> Option<Instant> {
         let (now, from) = (self.node.now, self.node.requests_from);
         let mut next = self.membership.next_timeout().unwrap_or(Instant::NEVER);
-        for region in self.regions.iter() {
+        for region in self.regions.table.iter() {
             next = next.min(region.next_timeout(from));
             next = next.min(region.leave_timeout(now).unwrap_or(Instant::NEVER));
         }
-        if let Some(closing) = self.closing.filter(|closing| !closing.said) {
-            next = next.min(closing.until);
-        }
+        next = next.min(self.closing.timeout().unwrap_or(Instant::NEVER));
         (next < Instant::NEVER).then_some(next)
     }
 
@@ -236,6 +203,7 @@ impl Endpoint {
         stats.events_full = self.node.events.dropped();
         stats.peers = u64::try_from(self.peers.len()).unwrap_or(u64::MAX);
         self.regions
+            .table
             .iter()
             .for_each(|region| region.add_counters(&mut stats));
         stats
@@ -260,7 +228,7 @@ impl Endpoint {
     #[must_use]
     pub fn memory_bytes(&self) -> (usize, usize) {
         (
-            self.pool.lent_blocks() * crate::send::BLOCK_BYTES,
+            self.regions.pool.lent_blocks() * crate::send::BLOCK_BYTES,
             self.node.store.used_bytes(),
         )
     }
@@ -274,13 +242,13 @@ impl Endpoint {
     /// Whether this node has the bytes of that packet: as its sender, or because it keeps them.
     #[must_use]
     pub fn holds(&self, region: RegionId, sender: Origin, sequence: u64) -> bool {
-        let region = self.regions.get(region);
+        let region = self.regions.table.get(region);
         region.is_some_and(|region| region.holds(sender, sequence, &self.node.store))
     }
 
     /// The regions that concern this node.
     pub fn regions(&self) -> impl Iterator<Item = &Region> {
-        self.regions.iter()
+        self.regions.table.iter()
     }
 
     /// Whether messages to this group are delivered here, one's own among them.
@@ -297,9 +265,10 @@ impl Endpoint {
 
     /// Panics if the state contradicts itself (architecture, invariant 3).
     pub fn check_invariants(&self) {
-        self.regions.iter().for_each(Region::check_invariants);
+        self.regions.table.iter().for_each(Region::check_invariants);
         let streams: usize = self
             .regions
+            .table
             .iter()
             .map(|region| region.streams().count())
             .sum();
@@ -308,7 +277,7 @@ impl Endpoint {
 
     fn on_data(&mut self, from: SocketAddr, incoming: &Incoming<'_>, out: &mut dyn Deliver) {
         let (sender, head) = (incoming.header.origin, &incoming.data.head);
-        let Some(id) = self.regions.of_channel(head.channel) else {
+        let Some(id) = self.regions.table.of_channel(head.channel) else {
             self.node.stats.discard_channel += 1;
             return;
         };
@@ -316,21 +285,21 @@ impl Endpoint {
             self.node.stats.discard_ahead += 1;
             return;
         }
-        let moving = self.regions.moving();
+        let moving = self.regions.table.moving();
         let held = moving && self.held(id, incoming, from);
         let Some(mut cx) = self.region(id) else {
             return;
         };
         if cx.take_data(from, incoming, held, out) && moving {
-            self.regions.progress(&mut self.node, id, sender, out);
+            self.regions.table.progress(&mut self.node, id, sender, out);
         }
     }
 
     /// Whether a packet's messages must wait for those of a region that was left before.
     fn held(&mut self, id: RegionId, incoming: &Incoming<'_>, from: SocketAddr) -> bool {
-        let member = self.regions.get(id).is_some_and(Region::member);
+        let member = self.regions.table.get(id).is_some_and(Region::member);
         let (sender, source) = (incoming.header.origin, incoming.source(from));
-        member && self.regions.held(self.node.now, id, sender, source)
+        member && self.regions.table.held(self.node.now, id, sender, source)
     }
 
     fn on_control(
@@ -359,32 +328,47 @@ impl Endpoint {
                 Some(mut cx) => cx.take_ack(origin, ack, &marks.iter().collect::<Vec<u64>>()),
                 None => self.node.stats.discard_stranger += 1,
             },
-            Body::Nak(request) => self.on_request(from, origin, request, Kind::Nak),
-            Body::Pull(request) => self.on_request(from, origin, request, Kind::Pull),
+            Body::Nak(request) => {
+                self.on_request(from, origin, request, RequestUrgency::AtOnce);
+            }
+            Body::Pull(request) => {
+                self.on_request(from, origin, request, RequestUrgency::WhenAvailable);
+            }
             Body::Absent(absent) => {
                 let stream = absent.stream;
-                if let Some(id) = self.regions.of_channel(stream.channel)
+                if let Some(id) = self.regions.table.of_channel(stream.channel)
                     && let Some(mut cx) = self.region(id)
                     && cx.take_absent(origin, absent, out)
                 {
                     let sender = stream.origin;
                     self.regions
+                        .table
                         .deliver_waiting(&mut self.node, id, sender, out);
                 }
             }
             Body::Heartbeat(beat) => self.on_heartbeat(from, origin, beat, out),
             Body::StreamQuery(query) => self.on_query(from, query),
-            _ => self.on_membership(from, header, body, out),
+            Body::Probe(probe) => {
+                let outbox = &mut self.node.outbox;
+                self.membership.answer_probe(from, *probe, outbox);
+            }
+            _ => self.on_membership(header, body, out),
         }
     }
 
-    fn on_request(&mut self, from: SocketAddr, asker: Origin, request: &Request<'_>, kind: Kind) {
-        let Some(id) = self.regions.of_channel(request.head.stream.channel) else {
+    fn on_request(
+        &mut self,
+        from: SocketAddr,
+        asker: Origin,
+        request: &Request<'_>,
+        urgency: RequestUrgency,
+    ) {
+        let Some(id) = self.regions.table.of_channel(request.head.stream.channel) else {
             self.node.stats.discard_channel += 1;
             return;
         };
         if let Some(mut cx) = self.region(id) {
-            cx.answering().answer(from, asker, request, kind);
+            cx.take_request(from, asker, request, urgency);
         }
     }
 
@@ -396,7 +380,7 @@ impl Endpoint {
         out: &mut dyn Deliver,
     ) {
         let sender = beat.stream.origin;
-        let id = self.regions.of_channel(beat.stream.channel);
+        let id = self.regions.table.of_channel(beat.stream.channel);
         let Some((id, mut cx)) = id.and_then(|id| Some((id, self.region(id)?))) else {
             self.node.stats.discard_channel += 1;
             return;
@@ -404,12 +388,13 @@ impl Endpoint {
         if !cx.take_heartbeat(from, speaker, beat) {
             return;
         }
-        if speaker == sender && self.regions.moving() {
+        if speaker == sender && self.regions.table.moving() {
             // What waits for a region left before asks the sender, now that it is known where it is.
             self.regions
+                .table
                 .deliver_waiting(&mut self.node, id, sender, out);
         }
-        self.regions.progress(&mut self.node, id, sender, out);
+        self.regions.table.progress(&mut self.node, id, sender, out);
     }
 
     fn on_query(&mut self, from: SocketAddr, query: &StreamQuery) {
@@ -417,61 +402,11 @@ impl Endpoint {
             origin: query.stream,
             channel: query.channel,
         };
-        let id = self.regions.of_channel(query.channel);
-        let region = id.and_then(|id| self.regions.get(id));
-        match extent_asked_for(region, &self.pasts, self.node.origin, stream) {
+        let id = self.regions.table.of_channel(query.channel);
+        let region = id.and_then(|id| self.regions.table.get(id));
+        match extent_asked_for(region, &self.regions.pasts, self.node.origin, stream) {
             Some(extent) => extent.say(&mut self.node, from, stream),
             None => self.node.stats.discard_channel += u64::from(region.is_none()),
-        }
-    }
-
-    fn on_membership(
-        &mut self,
-        from: SocketAddr,
-        header: &Header,
-        body: &Body<'_>,
-        out: &mut dyn Deliver,
-    ) {
-        self.membership
-            .handle(self.node.now, from, header, body, &mut self.node.outbox);
-        if let Some(round_trip) = self.membership.round_trip() {
-            self.node.repairs.assume(round_trip);
-        }
-        self.take_changes(out);
-    }
-
-    /// Makes the requests for repair that are due in all regions.
-    fn make_requests(&mut self, out: &mut dyn Deliver) {
-        let now = self.node.now;
-        if now < self.node.requests_from {
-            return;
-        }
-        let due = self
-            .regions
-            .iter()
-            .filter(|region| region.requests_due(now));
-        let due: Vec<RegionId> = due.map(Region::id).collect();
-        if due.is_empty() {
-            return;
-        }
-        let retry = self.node.retry();
-        let streams = self.regions.iter().flat_map(Region::streams);
-        let mut asked = streams.map(|stream| stream.gaps().asked(now, retry)).sum();
-        for id in due {
-            let Some(mut cx) = self.region(id) else {
-                continue;
-            };
-            for ask in cx.plan_requests(&mut asked) {
-                self.node.rest_from_requests();
-                let sender = ask.head.stream.origin;
-                if self
-                    .region(id)
-                    .is_some_and(|mut cx| cx.carry_out(&ask, out))
-                {
-                    self.regions
-                        .deliver_waiting(&mut self.node, id, sender, out);
-                }
-            }
         }
     }
 
@@ -488,23 +423,12 @@ impl Endpoint {
 
     /// A region, and what its decisions may see.
     fn region(&mut self, id: RegionId) -> Option<RegionCx<'_>> {
-        Some(RegionCx {
-            region: self.regions.get_mut(id)?,
-            node: &mut self.node,
-            membership: &mut self.membership,
-            pool: &mut self.pool,
-        })
+        self.regions.cx(id, &mut self.node, &mut self.membership)
     }
 
-    fn for_each_region(&mut self, mut step: impl FnMut(&mut RegionCx<'_>)) {
-        for region in self.regions.iter_mut() {
-            step(&mut RegionCx {
-                region,
-                node: &mut self.node,
-                membership: &mut self.membership,
-                pool: &mut self.pool,
-            });
-        }
+    fn for_each_region(&mut self, step: impl FnMut(&mut RegionCx<'_>)) {
+        self.regions
+            .for_each(&mut self.node, &mut self.membership, step);
     }
 
     /// Time never goes back (contract 1).

@@ -145,7 +145,7 @@ impl Groups {
     }
 
     /// The service exited these groups; those without any role left are forgotten and returned.
-    pub(super) fn exited(&mut self, role: Role, names: &[String]) -> Vec<(GroupId, String)> {
+    pub(super) fn exited(&mut self, role: Role, names: &[String]) -> Vec<GroupId> {
         for name in names {
             if let Some(group) = self.by_name.get_mut(name.as_str()) {
                 *group.held.slot(role) = false;
@@ -155,7 +155,7 @@ impl Groups {
     }
 
     /// The service refused to enter these groups: wanted is again what is held.
-    pub(super) fn refused(&mut self, role: Role, names: &[String]) -> Vec<(GroupId, String)> {
+    pub(super) fn refused(&mut self, role: Role, names: &[String]) -> Vec<GroupId> {
         for name in names {
             if let Some(group) = self.by_name.get_mut(name.as_str()) {
                 *group.wanted.slot(role) = group.held.has(role);
@@ -164,7 +164,7 @@ impl Groups {
         self.forget_unused(names)
     }
 
-    fn forget_unused(&mut self, names: &[String]) -> Vec<(GroupId, String)> {
+    fn forget_unused(&mut self, names: &[String]) -> Vec<GroupId> {
         let mut gone = Vec::new();
         for name in names {
             let unused = |group: &&Group| !group.wanted.any() && !group.held.any();
@@ -178,7 +178,7 @@ impl Groups {
                 .and_then(|group| group.id)
             {
                 self.names.remove(&id);
-                gone.push((id, name.clone()));
+                gone.push(id);
             }
         }
         gone
@@ -283,10 +283,7 @@ mod tests {
         groups.entered(Role::Subscriber, &a);
         assert_eq!(groups.id("a"), Some(GroupId(4)));
         groups.unwant(Role::Subscriber, &a);
-        assert_eq!(
-            groups.exited(Role::Subscriber, &a),
-            [(GroupId(4), "a".to_owned())]
-        );
+        assert_eq!(groups.exited(Role::Subscriber, &a), [GroupId(4)]);
         assert_eq!(groups.name(GroupId(4)), None);
         assert_eq!(groups.bytes, 0);
     }

@@ -5,7 +5,7 @@ use qsm_wire::membership::ToService;
 use qsm_wire::{Header, Origin};
 
 use super::HEARTBEAT_START;
-use crate::session::{Letterhead, Session};
+use crate::session::{Session, SessionPeer};
 use crate::{Instant, Outbox};
 
 /// A session with one service, and what is known of that service.
@@ -56,15 +56,15 @@ impl Link {
         going: bool,
         outbox: &mut Outbox,
     ) {
-        let letterhead = Letterhead {
+        let peer = SessionPeer {
             header,
             to: self.address,
         };
-        self.session.transmit(now, &letterhead, outbox);
+        self.session.transmit(now, &peer, outbox);
         if self.heartbeat_at <= now {
             self.heartbeat_at = now.after(self.heartbeat);
             if !going {
-                self.session.transmit_heard(&letterhead, outbox);
+                self.session.transmit_heard(&peer, outbox);
             }
         }
     }

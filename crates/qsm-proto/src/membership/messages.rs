@@ -1,38 +1,58 @@
 use core::time::Duration;
+use std::net::SocketAddr;
+use std::sync::Arc;
 
-use qsm_wire::membership::{FromService, ToService, Update};
-use qsm_wire::{GroupId, Incarnation};
+use qsm_wire::membership::{Answer, FromService, Role, ToService, ViewStep};
+use qsm_wire::{ChannelId, GroupId, Incarnation, Origin, RegionId};
 
-use super::regions::Step;
-use super::{Change, Membership, REOPEN_MIN, requests};
+use super::{Membership, REOPEN_MIN, requests};
 use crate::Instant;
+use crate::view::RegionView;
 
-/// What the service says.
+/// The groups in which an answer has changed this node's roles.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct RoleChanges {
+    /// It may publish to these from now on.
+    pub granted: Vec<GroupId>,
+    /// It has no role in these any more.
+    pub ended: Vec<GroupId>,
+}
+
+/// What the service says, and what the tables make of it.
 impl Membership {
-    /// `false` when the message does not fit what is known.
-    pub(super) fn take_message(&mut self, now: Instant, message: FromService) -> bool {
+    /// The next message of the service, as it came; one that makes no sense begins a new session.
+    /// What it means for the session, and for the life of this node, has happened; what updates
+    /// and answers mean has to be noted by the methods below, in their order.
+    pub fn poll_message(&mut self, now: Instant) -> Option<FromService> {
+        let link = self.link.as_mut()?;
+        let Some(bytes) = link.session.poll_message() else {
+            if link.session.is_broken() {
+                self.start_over(now);
+            }
+            return None;
+        };
+        let message = FromService::decode(&bytes).ok();
+        let message = message.filter(|message| self.take_up(now, message));
+        if message.is_none() {
+            self.start_over(now);
+        }
+        message
+    }
+
+    /// `false` when the message does not belong here.
+    fn take_up(&mut self, now: Instant, message: &FromService) -> bool {
         match message {
             FromService::Welcome {
                 incarnation,
                 term,
                 heartbeat_ms,
             } => {
-                let heartbeat = Duration::from_millis(u64::from(heartbeat_ms.clamp(10, 60_000)));
-                self.welcome(now, incarnation, term, heartbeat);
+                let heartbeat = u64::from((*heartbeat_ms).clamp(10, 60_000));
+                self.welcome(now, *incarnation, *term, Duration::from_millis(heartbeat));
             }
-            FromService::Batch { number, updates } => return self.take_batch(number, updates),
-            FromService::Done { request } => self.done(request),
-            FromService::Refused { request, reason } => self.refused(request, reason),
-            FromService::Nodes { request, rows } => {
-                self.answered(request, Change::Nodes { request, rows });
-            }
-            FromService::Groups { request, rows } => {
-                self.answered(request, Change::Groups { request, rows });
-            }
-            FromService::Regions { request, rows } => {
-                self.answered(request, Change::Regions { request, rows });
-            }
-            FromService::Redirect { address } => self.connect(now, address),
+            FromService::Batch { number, .. } => return self.is_next_batch(*number),
+            FromService::Answer(_) => {}
+            FromService::Redirect { address } => self.connect(now, *address),
             _ => return false,
         }
         true
@@ -46,11 +66,7 @@ impl Membership {
         link.heartbeat_at = now.after(heartbeat);
         self.reopen_pause = REOPEN_MIN;
         self.term = term;
-        let fresh = incarnation != self.incarnation;
-        if fresh {
-            if self.incarnation != Incarnation(0) {
-                self.changes.push_back(Change::Excluded);
-            }
+        if incarnation != self.incarnation {
             self.regions.clear();
             self.groups.forget_numbers();
             self.drained.clear();
@@ -60,15 +76,13 @@ impl Membership {
                 .begin_life(|role, name| self.groups.wants(role, name));
             self.incarnation = incarnation;
         }
-        let origin = self.origin();
-        self.heard_of(origin);
-        self.changes.push_back(Change::Admitted { origin, fresh });
+        self.heard_of(self.origin());
         for (region, view) in self.drained.clone() {
             self.tell(&ToService::Drained { region, view });
         }
     }
 
-    fn take_batch(&mut self, number: u64, updates: Vec<Update>) -> bool {
+    fn is_next_batch(&mut self, number: u64) -> bool {
         let Some(link) = &mut self.link else {
             return false;
         };
@@ -76,133 +90,75 @@ impl Membership {
             return false;
         }
         link.batch = number;
-        let fits = updates.into_iter().all(|update| self.take_update(update));
-        self.changes.push_back(Change::BatchEnd);
-        fits
-    }
-
-    fn take_update(&mut self, update: Update) -> bool {
-        match update {
-            Update::Named { group, name } => {
-                if self.groups.named(group, &name) {
-                    self.changes.push_back(Change::Named { group, name });
-                }
-            }
-            Update::Region {
-                region,
-                channel,
-                address,
-                groups,
-            } => {
-                self.regions.put(region, (channel, address), groups.clone());
-                self.changes.push_back(Change::Region {
-                    region,
-                    channel,
-                    address,
-                    groups,
-                });
-            }
-            Update::View {
-                region,
-                view,
-                base,
-                removed,
-                leaving,
-                added,
-            } => {
-                let step = Step {
-                    region,
-                    view,
-                    base,
-                    removed,
-                    leaving,
-                    added,
-                };
-                return self.take_view(step);
-            }
-            Update::Closed { region } => {
-                self.drained.remove(&region);
-                if self.regions.remove(region) {
-                    self.changes.push_back(Change::Closed { region });
-                }
-            }
-            Update::Dead { origin } => {
-                self.heard_of(origin);
-                self.dead.insert(origin);
-                self.senders.remove(origin);
-                self.changes.push_back(Change::Dead { origin });
-            }
-            Update::Settled {
-                region,
-                view,
-                senders,
-            } => self.changes.push_back(Change::Settled {
-                region,
-                view,
-                senders,
-            }),
-            Update::Sources { region, senders } => {
-                self.changes.push_back(Change::Sources { region, senders });
-            }
-            Update::Second { address, second } => self.note_second(address, second),
-            _ => return false,
-        }
         true
     }
 
-    fn take_view(&mut self, step: Step) -> bool {
-        let Some(view) = self.regions.step(step, self.identity.layout) else {
-            return false;
-        };
+    /// A group of this node has this number; `false`: that is known, or of no interest any more.
+    pub fn name_group(&mut self, group: GroupId, name: &str) -> bool {
+        self.groups.named(group, name)
+    }
+
+    /// A region with these groups concerns this node.
+    pub fn put_region(
+        &mut self,
+        region: RegionId,
+        channel: (ChannelId, SocketAddr),
+        groups: &[GroupId],
+    ) {
+        self.regions.put(region, channel, groups.to_vec());
+    }
+
+    /// A region's next view; `None`: the difference is not one to the view that is known.
+    pub fn next_view(&mut self, step: ViewStep) -> Option<Arc<RegionView>> {
+        let view = self.regions.step(step, self.identity.layout)?;
         for member in view.members() {
             self.heard_of(member.origin);
         }
         let own = view.index_of(self.origin());
         let receives = own
             .and_then(|index| view.member(index))
-            .is_some_and(|m| !m.leaving());
+            .is_some_and(|member| !member.leaving());
         if receives {
             self.drained.remove(&view.region());
         }
-        self.changes.push_back(Change::View(view));
-        true
+        Some(view)
     }
 
-    fn answered(&mut self, request: u32, change: Change) {
-        if self.requests.take(request).is_some() {
-            self.changes.push_back(change);
-        }
+    /// A region concerns this node no more; `false`: it did not.
+    pub fn close_region(&mut self, region: RegionId) -> bool {
+        self.drained.remove(&region);
+        self.regions.remove(region)
     }
 
-    fn done(&mut self, request: u32) {
-        let Some(message) = self.requests.take(request) else {
-            return;
-        };
-        match message {
-            ToService::Enter { role, names, .. } => self.groups.entered(role, &names),
-            ToService::Exit { role, names, .. } => {
-                let gone = self.groups.exited(role, &names);
-                self.unnamed(gone);
+    /// A life is over.
+    pub fn note_death(&mut self, origin: Origin) {
+        self.heard_of(origin);
+        self.dead.insert(origin);
+        self.senders.remove(origin);
+    }
+
+    /// A request has been answered; `None`: nobody waits for this answer.
+    pub fn settle(&mut self, answer: &Answer) -> Option<RoleChanges> {
+        let message = self.requests.take(answer.request)?;
+        let mut changes = RoleChanges::default();
+        match (&message, &answer.result) {
+            (ToService::Enter { role, names, .. }, Ok(_)) => {
+                self.groups.entered(*role, names);
+                if *role == Role::Publisher {
+                    let held = names.iter().filter(|name| self.groups.holds(*role, name));
+                    changes.granted = held.filter_map(|name| self.groups.id(name)).collect();
+                }
+            }
+            (ToService::Exit { role, names, .. }, Ok(_)) => {
+                changes.ended = self.groups.exited(*role, names);
+            }
+            (message, Err(_)) => {
+                if let Some((role, names)) = requests::names(message) {
+                    changes.ended = self.groups.refused(role, names);
+                }
             }
             _ => {}
         }
-        self.changes.push_back(Change::Done { request });
-    }
-
-    fn refused(&mut self, request: u32, reason: String) {
-        let Some(message) = self.requests.take(request) else {
-            return;
-        };
-        if let Some((role, names)) = requests::names(&message) {
-            let gone = self.groups.refused(role, names);
-            self.unnamed(gone);
-        }
-        self.changes.push_back(Change::Refused { request, reason });
-    }
-
-    fn unnamed(&mut self, gone: Vec<(GroupId, String)>) {
-        for (group, name) in gone {
-            self.changes.push_back(Change::Unnamed { group, name });
-        }
+        Some(changes)
     }
 }

@@ -2,7 +2,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use qsm_wire::membership::{Member, RegionReport};
+use qsm_wire::membership::{RegionReport, ViewStep};
 use qsm_wire::{ChannelId, GroupId, Origin, RegionId, ViewNumber};
 
 use crate::view::{Layout, RegionView};
@@ -16,17 +16,6 @@ struct Region {
     address: SocketAddr,
     groups: Vec<GroupId>,
     view: Option<Arc<RegionView>>,
-}
-
-/// A region's next view as a difference, as it came.
-#[derive(Debug)]
-pub(super) struct Step {
-    pub(super) region: RegionId,
-    pub(super) view: ViewNumber,
-    pub(super) base: ViewNumber,
-    pub(super) removed: Vec<Origin>,
-    pub(super) leaving: Vec<Origin>,
-    pub(super) added: Vec<Member>,
 }
 
 /// The regions that concern this node.
@@ -64,7 +53,7 @@ impl Regions {
     }
 
     /// The next view; `None` when the difference is not one to the view held.
-    pub(super) fn step(&mut self, step: Step, layout: Layout) -> Option<Arc<RegionView>> {
+    pub(super) fn step(&mut self, step: ViewStep, layout: Layout) -> Option<Arc<RegionView>> {
         let region = self.regions.get_mut(&step.region)?;
         let mut members = match (&region.view, step.base) {
             (_, ViewNumber(0)) => Vec::new(),

@@ -9,9 +9,9 @@ use qsm_wire::{Header, HeaderTemplate, Origin};
 pub(crate) use self::meter::ReceiveMeter;
 
 use crate::outbox::Outbox;
-use crate::receive::{Cursors, DeliveryContext, RequestTiming, Store, StreamContext};
+use crate::receive::{Cursors, DeliveryContext, PacketStore, RequestTiming, StreamContext};
 use crate::repair::{
-    Budget, REQUEST_COST, RecentRepairs, RepairSender, RequestBackoff, RequestWindow,
+    REQUEST_COST, RateBudget, RecentRepairs, RepairSender, RequestBackoff, RequestWindow,
 };
 use crate::ring::Action;
 use crate::stats::{RepairTimes, Times};
@@ -25,7 +25,7 @@ pub(crate) struct NodeState {
     pub(crate) config: Config,
     pub(crate) origin: Origin,
     template: HeaderTemplate,
-    pub(crate) store: Store,
+    pub(crate) store: PacketStore,
     pub(crate) cursors: Cursors,
     pub(crate) stats: Stats,
     pub(crate) events: Events,
@@ -33,8 +33,8 @@ pub(crate) struct NodeState {
     pub(crate) meter: ReceiveMeter,
     /// Streams received, of all regions.
     pub(crate) streams: usize,
-    repair_budget: Budget,
-    pub(crate) request_budget: Budget,
+    repair_budget: RateBudget,
+    pub(crate) request_budget: RateBudget,
     /// Not before then are requests made again.
     pub(crate) requests_from: Instant,
     recent: RecentRepairs,
@@ -69,7 +69,7 @@ impl NodeState {
                 ..Origin::default()
             },
             template: config.header_template(),
-            store: Store::new(config.datagram_bytes, config.limits.receive_bytes),
+            store: PacketStore::new(config.datagram_bytes, config.limits.receive_bytes),
             cursors: Cursors::default(),
             stats: Stats::default(),
             events: Events::default(),
@@ -160,7 +160,7 @@ impl NodeState {
     }
 
     /// Sends packets again; and the memory that received ones are kept in.
-    pub(crate) fn repairs(&mut self) -> (RepairSender<'_>, &Store) {
+    pub(crate) fn repairs(&mut self) -> (RepairSender<'_>, &PacketStore) {
         let repairs = RepairSender {
             now: self.now,
             budget: &mut self.repair_budget,
@@ -193,7 +193,6 @@ impl NodeState {
             delivery: DeliveryContext {
                 cursors: &mut self.cursors,
                 stats: &mut self.stats,
-                events: &mut self.events,
                 out,
                 message_bytes_max: self.config.limits.message_bytes,
             },
@@ -201,12 +200,12 @@ impl NodeState {
     }
 }
 
-fn repair_budget(config: &Config, now: Instant) -> Budget {
+fn repair_budget(config: &Config, now: Instant) -> RateBudget {
     let packet = config.datagram_bytes as u64;
-    Budget::new(config.recovery.repair_bytes_per_second, packet, now)
+    RateBudget::new(config.recovery.repair_bytes_per_second, packet, now)
 }
 
-fn request_budget(config: &Config, now: Instant) -> Budget {
+fn request_budget(config: &Config, now: Instant) -> RateBudget {
     let requests = config.recovery.requests_per_second;
-    Budget::new(requests.saturating_mul(REQUEST_COST), REQUEST_COST, now)
+    RateBudget::new(requests.saturating_mul(REQUEST_COST), REQUEST_COST, now)
 }

@@ -1,9 +1,9 @@
 //! What streams need of their node while they take packets and deliver messages.
 
-use super::{Cursors, Store};
+use super::{Cursors, PacketStore};
 use crate::repair::{RequestBackoff, RequestWindow};
 use crate::stats::RepairTimes;
-use crate::{Deliver, Events, Instant, Random, Recovery, Stats};
+use crate::{Deliver, Instant, Random, Recovery, Stats};
 
 /// What a stream needs of its node while it takes packets.
 #[derive(Debug)]
@@ -15,7 +15,7 @@ pub struct StreamContext<'a> {
     /// Largest distance from what is contiguous, packets.
     pub ahead_max: u64,
     /// Memory for packets.
-    pub store: &'a mut Store,
+    pub store: &'a mut PacketStore,
     /// How long repairs take.
     pub repairs: &'a mut RepairTimes,
     /// How many packets are asked for at once.
@@ -43,8 +43,6 @@ pub struct DeliveryContext<'a> {
     pub cursors: &'a mut Cursors,
     /// Counters.
     pub stats: &'a mut Stats,
-    /// Events for the application.
-    pub events: &'a mut Events,
     /// Takes the messages.
     pub out: &'a mut dyn Deliver,
     /// Largest message, bytes.

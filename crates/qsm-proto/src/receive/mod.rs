@@ -29,5 +29,5 @@ pub use datagram::{Datagram, Incoming, SEQUENCE_MAX};
 pub use gaps::{Gap, Gaps, Waiters};
 pub use overtaken::Overtaken;
 pub use run::Run;
-pub use store::{Place, Store};
+pub use store::{PacketPlace, PacketStore};
 pub use stream::{Arrival, ReceiveStream, StreamMarks};

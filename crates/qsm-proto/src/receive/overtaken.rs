@@ -28,8 +28,8 @@ pub struct Overtaken {
 /// what others are repaired beside.
 const HASTENED_MAX: u8 = 4;
 /// Requests without an answer after which a member counts as silent. With 2 % loss one request in
-/// 25 has none: three in a row come about often in a large region, five do not.
-const SILENT_MIN: u8 = 5;
+/// 25 has none, and in a large region three in a row are no rarity: all they cost is another way.
+const SILENT_MIN: u8 = 3;
 /// Answers remembered: more than the cachers that a node asks while one request is on its way.
 const ANSWERED_MAX: usize = 16;
 

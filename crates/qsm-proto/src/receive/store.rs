@@ -17,7 +17,7 @@ use super::Datagram;
 
 /// Where a packet lies in the store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Place {
+pub struct PacketPlace {
     block: u32,
     start: u32,
     length: u32,
@@ -25,10 +25,10 @@ pub struct Place {
 
 /// The packets kept by this node, of all streams.
 #[derive(Debug)]
-pub struct Store {
+pub struct PacketStore {
     blocks: Vec<Block>,
     /// Free places in blocks of the store's own.
-    free: Vec<Place>,
+    free: Vec<PacketPlace>,
     /// Blocks whose lent buffers are gone.
     vacant: Vec<u32>,
     /// The block of the buffer lent last: its packets come one after the other.
@@ -53,7 +53,7 @@ const SLAB_PLACES: usize = 64;
 /// does not take the hundred kilobytes of a whole slab.
 const SLAB_PLACES_FIRST: usize = 8;
 
-impl Store {
+impl PacketStore {
     /// A store for packets of at most `packet_bytes`, growing to `limit_bytes`.
     #[must_use]
     pub fn new(packet_bytes: usize, limit_bytes: usize) -> Self {
@@ -72,7 +72,7 @@ impl Store {
     }
 
     /// Keeps a packet, where it lies if it is lent; `None` when there is no memory.
-    pub fn keep(&mut self, datagram: Datagram<'_>) -> Option<Place> {
+    pub fn keep(&mut self, datagram: Datagram<'_>) -> Option<PacketPlace> {
         let place = match datagram.home {
             Some((buffer, start)) if self.takes(buffer) => {
                 self.hold(buffer, start, datagram.bytes.len())
@@ -86,7 +86,7 @@ impl Store {
 
     /// The packet at this place.
     #[must_use]
-    pub fn packet(&self, place: Place) -> &[u8] {
+    pub fn packet(&self, place: PacketPlace) -> &[u8] {
         let bytes = match &self.blocks[place.block as usize] {
             Block::Own(memory) => memory,
             Block::Lent { buffer, .. } => &**buffer,
@@ -96,7 +96,7 @@ impl Store {
     }
 
     /// Frees a place; it must not be used afterwards.
-    pub fn free(&mut self, place: Place) {
+    pub fn free(&mut self, place: PacketPlace) {
         self.packet_bytes -= place.length as usize;
         let block = &mut self.blocks[place.block as usize];
         let Block::Lent { buffer, kept } = block else {
@@ -142,8 +142,8 @@ impl Store {
         lent <= self.limit_bytes / 2 && lent + self.own_bytes <= self.limit_bytes
     }
 
-    fn hold(&mut self, buffer: &Arc<[u8]>, start: usize, length: usize) -> Option<Place> {
-        let place = Place {
+    fn hold(&mut self, buffer: &Arc<[u8]>, start: usize, length: usize) -> Option<PacketPlace> {
+        let place = PacketPlace {
             block: self.block_of(buffer)?,
             start: u32::try_from(start).ok()?,
             length: u32::try_from(length).ok()?,
@@ -181,13 +181,13 @@ impl Store {
     }
 
     /// Copies a packet that is longer than this node's own: senders may have other limits.
-    fn copy_alone(&mut self, packet: &[u8]) -> Option<Place> {
+    fn copy_alone(&mut self, packet: &[u8]) -> Option<PacketPlace> {
         let buffer: Arc<[u8]> = packet.into();
         let fits = self.takes(&buffer);
         fits.then(|| self.hold(&buffer, 0, packet.len()))?
     }
 
-    fn copy(&mut self, packet: &[u8]) -> Option<Place> {
+    fn copy(&mut self, packet: &[u8]) -> Option<PacketPlace> {
         if self.free.is_empty() {
             self.grow()?;
         }
@@ -210,7 +210,7 @@ impl Store {
         let block = self.add_block(Block::Own(vec![0; bytes].into_boxed_slice()))?;
         self.own_bytes += bytes;
         for start in (0..bytes).step_by(self.place_bytes).rev() {
-            self.free.push(Place {
+            self.free.push(PacketPlace {
                 block,
                 start: u32::try_from(start).ok()?,
                 length: 0,
@@ -230,8 +230,8 @@ mod tests {
 
     #[test]
     fn gives_back_what_it_was_given_and_stops_at_its_limit() {
-        let mut store = Store::new(100, 2 * 64 * 128);
-        let places: Vec<Place> = (0..128u8)
+        let mut store = PacketStore::new(100, 2 * 64 * 128);
+        let places: Vec<PacketPlace> = (0..128u8)
             .map(|value| store.keep(plain(&[value; 100])).unwrap())
             .collect();
         assert_eq!(store.keep(plain(&[1])), None);
@@ -249,7 +249,7 @@ mod tests {
 
     #[test]
     fn keeps_packets_longer_than_its_places_within_the_limit() {
-        let mut store = Store::new(100, 1000);
+        let mut store = PacketStore::new(100, 1000);
         let place = store.keep(plain(&[7; 500])).unwrap();
         assert_eq!(store.packet(place), [7; 500]);
         assert_eq!(store.keep(plain(&[7; 500])), None);
@@ -261,7 +261,7 @@ mod tests {
     #[test]
     fn holds_a_lent_buffer_until_its_last_packet_is_freed() {
         let buffer: Arc<[u8]> = (0..100).collect();
-        let mut store = Store::new(50, 1000);
+        let mut store = PacketStore::new(50, 1000);
         let first = store.keep(Datagram::lent(&buffer, 0..50)).unwrap();
         let second = store.keep(Datagram::lent(&buffer, 50..100)).unwrap();
         assert_eq!(store.packet(first), &buffer[..50]);
@@ -278,7 +278,7 @@ mod tests {
     #[test]
     fn copies_once_lent_buffers_hold_half_of_the_limit() {
         let buffers: [Arc<[u8]>; 3] = [1, 2, 3].map(|value| [value; 128].into());
-        let mut store = Store::new(64, 4 * 128);
+        let mut store = PacketStore::new(64, 4 * 128);
         let places = buffers.each_ref().map(|buffer| {
             let datagram = Datagram::lent(buffer, 0..64);
             store.keep(datagram).unwrap()

@@ -10,12 +10,13 @@ use qsm_wire::{Data, GroupId, Hop, MemberIndex, Opening, SeqRange, StreamId, Vie
 use super::early::Early;
 use super::reassembly::Reassembly;
 use super::{
-    Datagram, Gap, Gaps, Incoming, Overtaken, Place, RequestTiming, Store, StreamContext, Waiters,
+    Datagram, Gap, Gaps, Incoming, Overtaken, PacketPlace, PacketStore, RequestTiming,
+    StreamContext, Waiters,
 };
 use crate::history::{Duty, History};
 use crate::ranges::append_own;
 use crate::ring::Report;
-use crate::{Event, Instant, Miss, Stats};
+use crate::{Instant, Miss, Stats};
 
 /// What became of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,12 +30,12 @@ pub enum Arrival {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Slot {
+enum PacketState {
     Missing,
     /// Received, and its bytes are not needed any more.
     Received,
     /// Received and kept: undelivered, or cached here.
-    Kept(Place),
+    Kept(PacketPlace),
     /// Given up.
     Lost,
 }
@@ -54,7 +55,7 @@ pub struct ReceiveStream {
     highest: u64,
     /// Highest that came from the sender itself: what is above it may be in the kernel's buffer.
     arrived: u64,
-    slots: VecDeque<Slot>,
+    slots: VecDeque<PacketState>,
     gaps: Gaps,
     /// Who waits here for packets above `highest`.
     early: Early,
@@ -317,10 +318,10 @@ impl ReceiveStream {
                 false => incoming.datagram.copied(),
             };
             match self.keep(sequence, datagram, history, context) {
-                Some(place) => Slot::Kept(place),
+                Some(place) => PacketState::Kept(place),
                 None if in_order => {
                     self.note_uncached(sequence);
-                    Slot::Received
+                    PacketState::Received
                 }
                 None => {
                     context.delivery.stats.discard_memory += 1;
@@ -331,7 +332,7 @@ impl ReceiveStream {
                 }
             }
         } else {
-            Slot::Received
+            PacketState::Received
         };
         let gap = self.enter(sequence, slot, context);
         context.delivery.stats.data_received += 1;
@@ -361,7 +362,7 @@ impl ReceiveStream {
     }
 
     /// The region's watermarks: what is stable is purged here, delivered or not needed.
-    pub fn note_marks(&mut self, news: StreamMarks, store: &mut Store) {
+    pub fn note_marks(&mut self, news: StreamMarks, store: &mut PacketStore) {
         let marks = &mut self.marks;
         marks.stable_upto = marks.stable_upto.max(news.stable_upto);
         marks.cached_upto = marks
@@ -373,7 +374,7 @@ impl ReceiveStream {
             .filter(|range| range.last() > self.marks.stable_upto);
         let purge = self.marks.stable_upto.min(self.delivered);
         while self.base < purge {
-            if let Some(Slot::Kept(place)) = self.slots.pop_front() {
+            if let Some(PacketState::Kept(place)) = self.slots.pop_front() {
                 store.free(place);
             }
             self.base += 1;
@@ -397,7 +398,7 @@ impl ReceiveStream {
                 break;
             }
             self.gaps.fill(first);
-            self.set(first, Slot::Lost);
+            self.set(first, PacketState::Lost);
             lost += 1;
             own += u64::from(end.is_none_or(|end| first < end));
             next = first + 1;
@@ -409,7 +410,6 @@ impl ReceiveStream {
             let delivery = &mut context.delivery;
             delivery.stats.packets_lost += own;
             let (sender, packets) = (self.id.origin, own);
-            delivery.events.push(Event::LostPackets { sender, packets });
             delivery.out.miss(Miss::Packets {
                 groups,
                 sender,
@@ -421,10 +421,10 @@ impl ReceiveStream {
 
     /// A kept packet's original bytes.
     #[must_use]
-    pub fn packet<'s>(&self, sequence: u64, store: &'s Store) -> Option<&'s [u8]> {
+    pub fn packet<'s>(&self, sequence: u64, store: &'s PacketStore) -> Option<&'s [u8]> {
         match self.lookup(sequence)? {
-            Slot::Kept(place) => Some(store.packet(place)),
-            Slot::Missing | Slot::Received | Slot::Lost => None,
+            PacketState::Kept(place) => Some(store.packet(place)),
+            PacketState::Missing | PacketState::Received | PacketState::Lost => None,
         }
     }
 
@@ -438,19 +438,19 @@ impl ReceiveStream {
     /// Whether this packet has been given up here.
     #[must_use]
     pub fn gave_up(&self, sequence: u64) -> bool {
-        self.lookup(sequence) == Some(Slot::Lost)
+        self.lookup(sequence) == Some(PacketState::Lost)
     }
 
     /// Whether this packet has come and is not kept: there was no room, or it is others' to cache.
     #[must_use]
     pub fn has_let_go(&self, sequence: u64) -> bool {
-        self.lookup(sequence) == Some(Slot::Received)
+        self.lookup(sequence) == Some(PacketState::Received)
     }
 
     /// Whether this number is missing here (also: not known to exist yet).
     #[must_use]
     pub fn misses(&self, sequence: u64) -> bool {
-        sequence > self.highest || self.lookup(sequence) == Some(Slot::Missing)
+        sequence > self.highest || self.lookup(sequence) == Some(PacketState::Missing)
     }
 
     /// These members wait for a packet that has not come this far yet.
@@ -569,9 +569,9 @@ impl ReceiveStream {
     }
 
     /// Frees all memory.
-    pub fn release(&mut self, store: &mut Store) {
+    pub fn release(&mut self, store: &mut PacketStore) {
         for slot in self.slots.drain(..) {
-            if let Slot::Kept(place) = slot {
+            if let PacketState::Kept(place) = slot {
                 store.free(place);
             }
         }
@@ -606,7 +606,7 @@ impl ReceiveStream {
         let slots = self
             .slots
             .iter()
-            .filter(|slot| **slot == Slot::Missing)
+            .filter(|slot| **slot == PacketState::Missing)
             .count();
         assert_eq!(missing, slots as u64, "gaps are not the missing slots");
         let first = self.gaps.first().unwrap_or(self.highest + 1);
@@ -657,7 +657,12 @@ impl ReceiveStream {
     /// Enters an arrived packet; returns the gap it was in. A packet between a gap's ends when
     /// there is no room for another gap is entered all the same: gaps only shrink or split once
     /// per packet, and `ahead_max` bounds them.
-    fn enter(&mut self, sequence: u64, slot: Slot, context: &mut StreamContext<'_>) -> Option<Gap> {
+    fn enter(
+        &mut self,
+        sequence: u64,
+        slot: PacketState,
+        context: &mut StreamContext<'_>,
+    ) -> Option<Gap> {
         if sequence <= self.highest {
             let gap = self.gaps.fill(sequence);
             self.set(sequence, slot);
@@ -693,7 +698,8 @@ impl ReceiveStream {
         self.gaps.append(range, context.now, first_request);
         self.due = self.due.min(first_request);
         context.delivery.stats.gaps += u64::from(range.count());
-        self.slots.extend((0..range.count()).map(|_| Slot::Missing));
+        self.slots
+            .extend((0..range.count()).map(|_| PacketState::Missing));
         self.highest = range.last();
         for one in self.early.take_upto(range.last()) {
             self.gaps.cut_out(SeqRange::one(one.sequence));
@@ -719,16 +725,16 @@ impl ReceiveStream {
         self.highest
     }
 
-    fn lookup(&self, sequence: u64) -> Option<Slot> {
+    fn lookup(&self, sequence: u64) -> Option<PacketState> {
         let at = sequence.checked_sub(self.base + 1)?;
         self.slots.get(usize::try_from(at).ok()?).copied()
     }
 
-    fn slot(&self, sequence: u64) -> Slot {
-        self.lookup(sequence).unwrap_or(Slot::Received)
+    fn slot(&self, sequence: u64) -> PacketState {
+        self.lookup(sequence).unwrap_or(PacketState::Received)
     }
 
-    fn set(&mut self, sequence: u64, slot: Slot) {
+    fn set(&mut self, sequence: u64, slot: PacketState) {
         let at = sequence
             .checked_sub(self.base + 1)
             .and_then(|at| usize::try_from(at).ok());

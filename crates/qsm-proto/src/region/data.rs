@@ -15,7 +15,7 @@ const LINGER: core::time::Duration = core::time::Duration::from_secs(30);
 
 /// Weight of what a heartbeat says of a stream.
 #[derive(Debug, Clone, Copy)]
-struct Word {
+struct HeartbeatWord {
     /// The sender of the stream speaks.
     own: bool,
     /// A member speaks that is not the sender.
@@ -39,10 +39,15 @@ impl RegionCx<'_> {
             return false;
         }
         let (sender, head) = (incoming.header.origin, &incoming.data.head);
-        let Some(stream) = self.region.streams.get_mut(&sender) else {
-            let source = incoming.source(from);
-            return self.open_stream(source, sender, head)
-                && self.take_data(from, incoming, held, out);
+        let stream = match self.region.streams.get_mut(&sender) {
+            Some(stream) => stream,
+            None => {
+                self.open_stream(incoming.source(from), sender, head);
+                match self.region.streams.get_mut(&sender) {
+                    Some(stream) => stream,
+                    None => return false,
+                }
+            }
         };
         if incoming.header.hop == Hop::Direct {
             stream.heard_from(from);
@@ -96,7 +101,7 @@ impl RegionCx<'_> {
         // when they are asked about the dead.
         let witness = !own && self.region.history.lives(speaker);
         let over = beat.finished && (own || witness) || witness && dead;
-        let word = Word { own, witness, over };
+        let word = HeartbeatWord { own, witness, over };
         if own && beat.highest == 0 {
             // It may yet send in the view that it knows.
             let left = self.region.history.left().unwrap_or_default();
@@ -116,7 +121,7 @@ impl RegionCx<'_> {
     }
 
     /// Follows a heartbeat's word of a stream that is received here.
-    fn follow(&mut self, from: SocketAddr, beat: &Heartbeat<'_>, word: Word) {
+    fn follow(&mut self, from: SocketAddr, beat: &Heartbeat<'_>, word: HeartbeatWord) {
         let (now, sender) = (self.node.now, beat.stream.origin);
         let Some(stream) = self.region.streams.get_mut(&sender) else {
             return;
@@ -169,41 +174,34 @@ impl RegionCx<'_> {
         });
     }
 
-    /// Makes a stream for a packet if its beginning is clear; whether there is one now.
+    /// Makes a stream for a packet if its beginning is clear.
     /// Rule R-VIEW-6.
-    fn open_stream(
-        &mut self,
-        source: Option<SocketAddr>,
-        sender: Origin,
-        head: &DataHeader,
-    ) -> bool {
+    fn open_stream(&mut self, source: Option<SocketAddr>, sender: Origin, head: &DataHeader) {
         let stats = &mut self.node.stats;
         let Some(joined) = self.region.history.joined() else {
             stats.discard_view += 1;
-            return false;
+            return;
         };
         if self.membership.is_dead(sender) {
             stats.discard_stranger += 1;
-            return false;
+            return;
         }
         if self.region.history.duty(head.view) == Duty::Pass && head.view < joined {
             stats.discard_not_mine += 1;
-            return false;
+            return;
         }
         if !self.node.has_room_for_stream() {
             self.node.stats.discard_streams += 1;
-            return false;
+            return;
         }
         match head.view_start() {
             Some(start) if head.view == joined || start == 1 => {
                 self.membership.heard_sender(sender);
                 self.add_stream(sender, start);
-                true
             }
             _ => {
                 self.node.stats.discard_view += 1;
                 self.region.ask_later(self.node.now, source, sender);
-                false
             }
         }
     }

@@ -28,7 +28,7 @@ pub(super) struct Leaving {
     /// Tokens that have passed since.
     pub(super) tokens: u32,
     /// The membership service has been told that all is received.
-    pub(super) told: bool,
+    pub(super) reported: bool,
 }
 
 /// The word of the membership service that everybody who may send to a region has a view of it.
@@ -54,8 +54,8 @@ impl Region {
 
     /// The view that marks this node as leaving, once the membership service has been told that
     /// it has everything.
-    pub(crate) fn told_to_have_left(&self) -> Option<ViewNumber> {
-        let leaving = self.leaving.filter(|leaving| leaving.told);
+    pub(crate) fn reported_as_left(&self) -> Option<ViewNumber> {
+        let leaving = self.leaving.filter(|leaving| leaving.reported);
         leaving.map(|leaving| leaving.view)
     }
 
@@ -93,7 +93,7 @@ impl Region {
     /// drained: only a datagram can change that, and it is asked again after each.
     pub(crate) fn leave_timeout(&self, now: Instant) -> Option<Instant> {
         let parting = self.can_part().then_some(now);
-        let leaving = self.leaving.as_ref().filter(|leaving| !leaving.told);
+        let leaving = self.leaving.as_ref().filter(|leaving| !leaving.reported);
         let leaving = leaving.filter(|_| self.drained(Instant::NEVER));
         let leaving = leaving.map(|leaving| match leaving.tokens {
             0 | 1 => leaving.last_token.after(QUIET),
@@ -212,8 +212,8 @@ impl RegionCx<'_> {
             return;
         }
         let leaving = self.region.leaving.as_mut();
-        if let Some(leaving) = leaving.filter(|leaving| !leaving.told) {
-            leaving.told = true;
+        if let Some(leaving) = leaving.filter(|leaving| !leaving.reported) {
+            leaving.reported = true;
             let view = leaving.view;
             self.tell_drained(view);
         }
@@ -249,7 +249,7 @@ impl RegionCx<'_> {
                     turn,
                     last_token: now,
                     tokens: 0,
-                    told: false,
+                    reported: false,
                 });
             }
             Some(_) => {}

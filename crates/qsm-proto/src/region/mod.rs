@@ -2,7 +2,8 @@
 //! its channel, this node's own among them.
 //!
 //! An input that concerns a region ends in a method of `RegionCx`, which sees the region and
-//! what all regions share; order between regions is the `RegionTable`'s.
+//! what all regions share. What concerns several is the `RegionSet`'s, and the order between them
+//! the `RegionTable`'s.
 //!
 //! | file | decides |
 //! |---|---|
@@ -10,14 +11,17 @@
 //! | `requests` | what is asked for, of whom, and what is lost |
 //! | `tokens` | what a ring makes of a token, and what follows for streams |
 //! | `queries` | where streams begin, and who is asked for that |
-//! | `views` | a new view, the end of a batch of changes |
+//! | `views` | a new view of one region |
+//! | `set` | updates of the membership service, in the order in which they take effect |
 //! | `leaving` | what a node that leaves still owes and still needs |
 
+mod batch;
 mod data;
 mod departures;
 mod leaving;
 mod queries;
 mod requests;
+mod set;
 mod streams;
 mod table;
 mod tokens;
@@ -29,19 +33,20 @@ use std::sync::Arc;
 
 use qsm_wire::{ChannelId, GroupId, Opening, Origin, RegionId, StreamId};
 
-pub(crate) use self::departures::PastDepartures;
 pub(crate) use self::queries::extent_asked_for;
-pub(crate) use self::table::RegionTable;
+pub(crate) use self::set::RegionSet;
+pub(crate) use self::table::{ReadyStream, RegionTable};
 
 use self::leaving::{Leaving, Settled};
 use self::queries::Query;
 use crate::history::History;
 use crate::membership::Membership;
 use crate::node::NodeState;
-use crate::receive::{ReceiveStream, Store};
+use crate::receive::{PacketStore, ReceiveStream};
 use crate::repair::RequestBackoff;
-use crate::ring::{RegionRing, RingConfig, RingStats};
-use crate::send::{BlockPool, Past, SendConfig, SendStream, Train};
+use crate::ring::{RegionRing, RingConfig};
+use crate::send::{BlockPool, Past, SendConfig, SendStream};
+use crate::stats::RingStats;
 use crate::view::RegionView;
 use crate::{Config, Instant, Path, Stats};
 
@@ -190,7 +195,7 @@ impl Region {
     }
 
     /// Whether this node has that packet's bytes.
-    pub(crate) fn holds(&self, sender: Origin, sequence: u64, store: &Store) -> bool {
+    pub(crate) fn holds(&self, sender: Origin, sequence: u64, store: &PacketStore) -> bool {
         let own = self.sender.as_ref();
         let own = own.filter(|own| own.id().origin == sender);
         let kept = self.streams.get(&sender);
@@ -230,11 +235,6 @@ impl Region {
     pub(crate) fn can_send(&mut self, now: Instant) -> bool {
         let sender = self.sender.as_mut();
         sender.is_some_and(|sender| sender.unsent_bytes() > 0 && sender.can_send(now))
-    }
-
-    /// The next packets of this node's stream.
-    pub(crate) fn poll_train(&mut self, now: Instant) -> Option<Train<'_>> {
-        self.sender.as_mut()?.poll_train(now)
     }
 
     /// Nothing more will be published.
@@ -309,15 +309,7 @@ impl Region {
 
     /// Adds what its parts count themselves.
     pub(crate) fn add_counters(&self, stats: &mut Stats) {
-        let ring = self.ring.stats();
-        stats.tokens_received += ring.tokens_received;
-        stats.tokens_sent += ring.tokens_sent;
-        stats.tokens_repeated += ring.tokens_repeated;
-        stats.tokens_bypassed += ring.tokens_bypassed;
-        stats.rounds += ring.rounds;
-        stats.rounds_abandoned += ring.rounds_abandoned;
-        stats.summaries += ring.summaries;
-        stats.discard_stale += ring.stale;
+        stats.ring += self.ring.stats();
         if let Some(sender) = &self.sender {
             stats.data_sent += sender.counters().packets;
             stats.last_resort += sender.counters().last_resort;

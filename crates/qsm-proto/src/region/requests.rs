@@ -3,14 +3,14 @@
 
 use std::net::SocketAddr;
 
-use qsm_wire::{Absent, Kind, MemberIndex, Origin, Request, RequestHead, SeqRange};
+use qsm_wire::{Absent, MemberIndex, Origin, Request, RequestHead, SeqRange};
 
 use super::{Region, RegionCx};
 use crate::ranges::{append, append_own};
 use crate::receive::ReceiveStream;
 use crate::repair::{
-    Answering, PlannedRequest, RequestAllowance, RequestPlanner, RequestTarget, missing_everywhere,
-    missing_parts, note_missing,
+    Answering, PlannedRequest, REQUEST_COST, RequestAllowance, RequestPlanner, RequestTarget,
+    RequestUrgency, missing_everywhere, missing_parts, note_missing,
 };
 use crate::{Deliver, Destination, Instant, Reason};
 
@@ -20,7 +20,11 @@ const PIECES_PER_TOKEN: usize = 1024;
 impl RegionCx<'_> {
     /// Lends what answering requests takes.
     pub(crate) fn answering(&mut self) -> Answering<'_> {
-        let (header, guard, fast) = (self.node.header(), self.node.guard(), self.node.fast());
+        let (header, guard, recovery) = (
+            self.node.header(),
+            self.node.guard(),
+            self.node.config.recovery,
+        );
         let round_trip = self.node.repairs.round_trip();
         let path = self.region.path();
         let (repairs, store) = self.node.repairs();
@@ -34,12 +38,43 @@ impl RegionCx<'_> {
             header,
             guard,
             round_trip,
-            fast,
+            recovery,
         }
     }
 
-    /// The requests that are due; `asked`: how many packets have been asked for, in all regions.
-    pub(crate) fn plan_requests(&mut self, asked: &mut u64) -> Vec<PlannedRequest> {
+    /// Answers a request for packets, or passes it on as far as there is budget for that.
+    pub(crate) fn take_request(
+        &mut self,
+        from: SocketAddr,
+        asker: Origin,
+        request: &Request<'_>,
+        urgency: RequestUrgency,
+    ) {
+        let passed_on = self.answering().answer(from, asker, request, urgency);
+        for request in &passed_on {
+            if self.node.request_budget.take(self.node.now, REQUEST_COST) {
+                self.send_request(request);
+            }
+        }
+    }
+
+    /// Makes the requests that are due; `asked`: how many packets have been asked for, in all
+    /// regions. Returns the senders of which packets were given up instead, because nobody has them.
+    pub(crate) fn make_requests(&mut self, asked: &mut u64, out: &mut dyn Deliver) -> Vec<Origin> {
+        let mut given_up = Vec::new();
+        for request in self.plan_requests(asked) {
+            self.node.rest_from_requests();
+            if request.target == RequestTarget::Nobody {
+                self.give_up_packets(&request, out);
+                given_up.push(request.head.stream.origin);
+            } else {
+                self.send_request(&request);
+            }
+        }
+        given_up
+    }
+
+    fn plan_requests(&mut self, asked: &mut u64) -> Vec<PlannedRequest> {
         let now = self.node.now;
         let planner = RequestPlanner {
             history: &self.region.history,
@@ -62,22 +97,18 @@ impl RegionCx<'_> {
         asks
     }
 
-    /// Makes a request. Returns whether packets were given up instead, because nobody has them.
-    pub(crate) fn carry_out(&mut self, ask: &PlannedRequest, out: &mut dyn Deliver) -> bool {
+    fn send_request(&mut self, ask: &PlannedRequest) {
         let sender = ask.head.stream.origin;
         let view = self.region.history.nearest(ask.head.view);
         let to = match ask.target {
-            RequestTarget::Cacher(index) => view.member(index).map(|member| member.address),
+            RequestTarget::Member(index) => view.member(index).map(|member| member.address),
             RequestTarget::Sender => {
                 let stream = self.region.streams.get(&sender);
                 stream.and_then(ReceiveStream::sender_address)
             }
-            RequestTarget::Nobody => {
-                self.give_up_packets(ask, out);
-                return true;
-            }
+            RequestTarget::Nobody => None,
         };
-        let Some(to) = to else { return false };
+        let Some(to) = to else { return };
         let to_sender = ask.target == RequestTarget::Sender;
         let stats = &mut self.node.stats;
         if to_sender {
@@ -85,15 +116,13 @@ impl RegionCx<'_> {
         }
         stats.naks_sent += 1;
         stats.naks_forwarded += u64::from(!ask.waiters.is_empty());
-        let patient = !self.node.fast() && !to_sender;
-        let kind = if patient { Kind::Pull } else { Kind::Nak };
+        let kind = ask.urgency.kind();
         let header = self.node.header();
         self.node
             .outbox
             .push(Reason::Request, Destination::Node(to), |bytes| {
                 Request::encode(&header, kind, &ask.head, &ask.waiters, &ask.ranges, bytes);
             });
-        false
     }
 
     /// Nobody has these packets: those who wait are told, and they are lost here too (R-NAK-8).
@@ -183,7 +212,7 @@ impl RegionCx<'_> {
             vain.all(|part| append_own(&mut wanted, part, view));
         }
         if !wanted.is_empty() {
-            self.request(to, Kind::Pull, sender, 0, &wanted);
+            self.request(to, RequestUrgency::WhenAvailable, sender, 0, &wanted);
         }
     }
 
@@ -211,7 +240,7 @@ impl RegionCx<'_> {
             return;
         }
         self.node.stats.sender_asked += packets(&wanted);
-        self.request(to, Kind::Nak, sender, u32::MAX, &wanted);
+        self.request(to, RequestUrgency::AtOnce, sender, u32::MAX, &wanted);
     }
 
     /// Without the fast plane: what the rings cannot bring, because its cachers are those of an
@@ -249,7 +278,7 @@ impl RegionCx<'_> {
         for (leader, ranges) in self.region.missing_by_leader(sender, upto, fast) {
             let view = self.region.history.newest();
             if let Some(to) = view.member(leader).map(|member| member.address) {
-                self.request(to, Kind::Pull, sender, 0, &ranges);
+                self.request(to, RequestUrgency::WhenAvailable, sender, 0, &ranges);
             }
         }
     }
@@ -258,7 +287,7 @@ impl RegionCx<'_> {
     fn request(
         &mut self,
         to: SocketAddr,
-        kind: Kind,
+        urgency: RequestUrgency,
         sender: Origin,
         tried: u32,
         ranges: &[SeqRange],
@@ -270,15 +299,15 @@ impl RegionCx<'_> {
             for_itself: true,
         };
         let header = self.node.header();
-        let counter = match kind {
-            Kind::Pull => &mut self.node.stats.pulls_sent,
-            _ => &mut self.node.stats.naks_sent,
+        let counter = match urgency {
+            RequestUrgency::WhenAvailable => &mut self.node.stats.pulls_sent,
+            RequestUrgency::AtOnce => &mut self.node.stats.naks_sent,
         };
         *counter += 1;
         self.node
             .outbox
             .push(Reason::Request, Destination::Node(to), |bytes| {
-                Request::encode(&header, kind, &head, &[], ranges, bytes);
+                Request::encode(&header, urgency.kind(), &head, &[], ranges, bytes);
             });
     }
 }
@@ -309,9 +338,8 @@ impl Region {
             let partition = view.caching_partition(piece.first());
             let asked = match history.me().filter(|_| fast) {
                 Some(me) => {
-                    let mut order = view.asked_for(piece.first(), me).into_iter();
-                    let is_sender = |index| view.index_of(sender) == Some(index);
-                    order.find(|index| !is_sender(*index))
+                    let counterpart = view.counterpart(partition, me);
+                    counterpart.filter(|index| view.index_of(sender) != Some(*index))
                 }
                 None => view.partition_leader(partition),
             };

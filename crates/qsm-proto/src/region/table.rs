@@ -11,8 +11,9 @@ use qsm_wire::{ChannelId, Origin, RegionId};
 
 use super::Region;
 use crate::node::NodeState;
+use crate::send::{BlockPool, PastStreams, SendConfig, SendStream};
 use crate::view::RegionView;
-use crate::{Deliver, Instant};
+use crate::{Config, Deliver, Destination, Instant};
 
 /// The regions that concern a node, by number and by channel.
 #[derive(Debug, Default)]
@@ -23,6 +24,17 @@ pub(crate) struct RegionTable {
     moving: bool,
     /// Where the round of regions with data to send goes on.
     turn: RegionId,
+}
+
+/// A stream of this node that may send now.
+#[derive(Debug)]
+pub(crate) struct ReadyStream<'a> {
+    /// Sends its packets.
+    pub(crate) stream: &'a mut SendStream,
+    /// Where they go.
+    pub(crate) to: Destination,
+    /// This node receives what is sent there.
+    pub(crate) member: bool,
 }
 
 impl RegionTable {
@@ -59,8 +71,14 @@ impl RegionTable {
         &mut self.regions
     }
 
-    /// Takes a region's next view into its history; makes the region by `new` if this is the first.
-    pub(crate) fn push_view(&mut self, view: &Arc<RegionView>, new: impl FnOnce() -> Region) {
+    /// Takes a region's next view into its history. If it is the first, the region is new, and
+    /// the numbers of this node's stream go on where they ended.
+    pub(crate) fn push_view(
+        &mut self,
+        view: &Arc<RegionView>,
+        node: &NodeState,
+        pasts: &mut PastStreams,
+    ) {
         match self.regions.entry(view.region()) {
             Entry::Occupied(entry) => {
                 let region = entry.into_mut();
@@ -68,7 +86,10 @@ impl RegionTable {
                 region.history.push(view.clone());
             }
             Entry::Vacant(entry) => {
-                entry.insert(new());
+                let region = entry.insert(Region::new(&node.config, node.origin, view.clone()));
+                if let Some(past) = pasts.take(view.channel()) {
+                    region.resume(node, past);
+                }
             }
         }
         self.channels.insert(view.channel(), view.region());
@@ -80,6 +101,28 @@ impl RegionTable {
         self.channels.remove(&region.channel());
         self.note_moving();
         Some(region)
+    }
+
+    /// Members that receive in these regions, other than this node.
+    pub(crate) fn receivers(&self, ids: &[RegionId]) -> u32 {
+        let regions = ids.iter().filter_map(|id| self.get(*id));
+        let receivers: usize = regions.map(Region::receivers).sum();
+        u32::try_from(receivers).unwrap_or(u32::MAX)
+    }
+
+    /// The longest message that the streams of all these regions have room for, bytes; each has a
+    /// copy of its own.
+    pub(crate) fn room_bytes(&self, ids: &[RegionId], pool: &BlockPool, config: &Config) -> usize {
+        let regions = ids.iter().filter_map(|id| self.get(*id));
+        let regions = regions.filter(|region| region.receivers() > 0);
+        let share = pool.free_blocks() / regions.clone().count().max(1);
+        let fresh = SendConfig::new(config).message_bytes_max(share);
+        let rooms = regions.map(|region| match region.own_stream() {
+            Some(stream) => stream.room_bytes(share),
+            None => fresh,
+        });
+        let room = rooms.min().unwrap_or(usize::MAX);
+        room.min(config.limits.message_bytes)
     }
 
     /// Whether some region is being left.
@@ -98,15 +141,20 @@ impl RegionTable {
         leaving.map(|region| region.turn() + 1).max().unwrap_or(0)
     }
 
-    /// The next region in turn whose stream may send now.
-    pub(crate) fn next_to_send(&mut self, now: Instant) -> Option<&mut Region> {
+    /// The stream that may send now of the next region in turn that has one.
+    pub(crate) fn next_to_send(&mut self, now: Instant) -> Option<ReadyStream<'_>> {
         let ready = |(id, region): (&RegionId, &mut Region)| region.can_send(now).then_some(*id);
         let last = self.turn;
         let after = (Bound::Excluded(last), Bound::Unbounded);
         let next = self.regions.range_mut(after).find_map(ready);
         let next = next.or_else(|| self.regions.range_mut(..=last).find_map(ready))?;
         self.turn = next;
-        self.regions.get_mut(&next)
+        let region = self.regions.get_mut(&next)?;
+        Some(ReadyStream {
+            to: region.path().destination(),
+            member: region.member(),
+            stream: region.sender.as_mut()?,
+        })
     }
 
     /// Whether what this sender sends in a region must wait, because not all of what it sent in a

@@ -6,16 +6,20 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
 use qsm_wire::{
-    Absent, Header, Hop, Kind, MemberIndex, Origin, Ranges, Request, SeqRange, StreamId, ViewNumber,
+    Absent, Header, Hop, MemberIndex, Origin, Ranges, Request, RequestHead, SeqRange, StreamId,
+    ViewNumber,
 };
 
-use super::{Repair, RepairRecipient, RepairSender, bit};
+use super::route::RequestRoute;
+use super::{
+    PlannedRequest, Repair, RepairRecipient, RepairSender, RequestTarget, RequestUrgency, bit,
+};
 use crate::history::History;
 use crate::ranges::append;
-use crate::receive::{ReceiveStream, Store, Waiters};
+use crate::receive::{PacketStore, ReceiveStream, Waiters};
 use crate::send::SendStream;
 use crate::view::RegionView;
-use crate::{Destination, Path, Reason};
+use crate::{Destination, Path, Reason, Recovery};
 
 /// Packets of one request that are looked at; the rest is asked for again.
 const PACKETS_PER_REQUEST: usize = 512;
@@ -37,7 +41,7 @@ pub(crate) struct Answering<'a> {
     /// Streams of others.
     pub(crate) streams: &'a mut BTreeMap<Origin, ReceiveStream>,
     /// The memory in which their packets are kept.
-    pub(crate) store: &'a Store,
+    pub(crate) store: &'a PacketStore,
     /// Sends the packets.
     pub(crate) repairs: RepairSender<'a>,
     /// Of this node's packets.
@@ -46,8 +50,8 @@ pub(crate) struct Answering<'a> {
     pub(crate) guard: Duration,
     /// Age at which repairs are forgotten.
     pub(crate) round_trip: Duration,
-    /// Requests are passed on at once.
-    pub(crate) fast: bool,
+    /// Whether requests are passed on at once, and how long silent cachers are passed over.
+    pub(crate) recovery: Recovery,
 }
 
 /// A request as this node sees it: who asks, and who else waits.
@@ -59,12 +63,17 @@ struct ReceivedRequest {
     waiters: Vec<MemberIndex>,
     /// The partition of who asks.
     partition: usize,
-    patient: bool,
+    urgency: RequestUrgency,
 }
 
 impl ReceivedRequest {
     /// A member of the view asks; the request may name members of another view than this one.
-    fn new(request: &Request<'_>, kind: Kind, view: &RegionView, asker: MemberIndex) -> Self {
+    fn new(
+        request: &Request<'_>,
+        urgency: RequestUrgency,
+        view: &RegionView,
+        asker: MemberIndex,
+    ) -> Self {
         let head = request.head;
         let known_view = view.number() == head.view;
         let mut tried = if known_view { head.tried } else { 0 };
@@ -90,20 +99,30 @@ impl ReceivedRequest {
             tried,
             waiters,
             partition: view.partition_of(asker),
-            patient: kind == Kind::Pull,
+            urgency,
         }
     }
 }
 
+/// What of a request cannot be answered with packets.
+#[derive(Debug, Default)]
+struct Unanswered {
+    /// Given up here, or come and not kept.
+    absent: Vec<SeqRange>,
+    /// To be asked of others.
+    passed_on: Vec<PlannedRequest>,
+}
+
 impl Answering<'_> {
-    /// Answers a member that misses packets and asks this node, from that address.
+    /// Answers a member that misses packets and asks this node, from that address. Returns the
+    /// requests that others have to answer instead.
     pub(crate) fn answer(
         &mut self,
         from: SocketAddr,
         asker: Origin,
         request: &Request<'_>,
-        kind: Kind,
-    ) {
+        urgency: RequestUrgency,
+    ) -> Vec<PlannedRequest> {
         let mut view = self.history.nearest(request.head.view);
         if view.index_of(asker).is_none() {
             // It has joined since, and must have what was sent before (R-TOK-4).
@@ -111,20 +130,21 @@ impl Answering<'_> {
         }
         let Some(asker) = view.index_of(asker) else {
             self.repairs.stats.discard_stranger += 1;
-            return;
+            return Vec::new();
         };
         let stats = &mut self.repairs.stats;
-        match kind {
-            Kind::Pull => stats.pulls_received += 1,
-            _ => stats.naks_received += 1,
+        match urgency {
+            RequestUrgency::WhenAvailable => stats.pulls_received += 1,
+            RequestUrgency::AtOnce => stats.naks_received += 1,
         }
-        let asked = ReceivedRequest::new(request, kind, view, asker);
+        let asked = ReceivedRequest::new(request, urgency, view, asker);
         self.forget_old_repairs();
-        let absent = match asked.stream.origin == self.header.origin {
+        let unanswered = match asked.stream.origin == self.header.origin {
             true => self.answer_as_sender(&asked, request.ranges),
             false => self.answer_as_cacher(&asked, request.ranges),
         };
-        self.say_absent(from, asked.stream, &absent);
+        self.say_absent(from, asked.stream, &unanswered.absent);
+        unanswered.passed_on
     }
 
     /// Serves members that wait here for a packet that has come.
@@ -134,10 +154,7 @@ impl Answering<'_> {
             || self.history.newest().number(),
             |known| known.view_of(sequence, self.history),
         );
-        let hop = match self.fast {
-            true => Hop::CacherRepair,
-            false => Hop::PullRepair,
-        };
+        let hop = RequestUrgency::of_plane(self.recovery.fast).repair_hop();
         self.repair(stream, sequence, hop, view, waiters.members());
     }
 
@@ -152,7 +169,7 @@ impl Answering<'_> {
         let own = own_numbers(core::iter::once(range), |sequence| {
             self.history.caches(current, sequence)
         });
-        let most = match self.fast {
+        let most = match self.recovery.fast {
             true => PUSHED_BESIDE_NAKS,
             false => PACKETS_PER_REQUEST,
         };
@@ -181,10 +198,10 @@ impl Answering<'_> {
     }
 
     /// Repairs this node's own packets; returns those that it has freed.
-    fn answer_as_sender(&mut self, asked: &ReceivedRequest, ranges: Ranges<'_>) -> Vec<SeqRange> {
-        let mut absent = Vec::new();
+    fn answer_as_sender(&mut self, asked: &ReceivedRequest, ranges: Ranges<'_>) -> Unanswered {
+        let mut unanswered = Unanswered::default();
         let Some(sender) = self.own else {
-            return absent;
+            return unanswered;
         };
         let view = self.history.nearest(asked.view);
         // A whole partition misses what it caches in these ranges.
@@ -199,10 +216,10 @@ impl Answering<'_> {
             if let Some(packet) = sender.packet(sequence) {
                 self.repair_as_sender(asked, sequence, packet);
             } else if sequence <= sender.highest() {
-                absent.push(SeqRange::one(sequence));
+                unanswered.absent.push(SeqRange::one(sequence));
             }
         }
-        absent
+        unanswered
     }
 
     /// Repairs an own packet to everybody, since a whole caching partition misses it (R080). If
@@ -226,47 +243,102 @@ impl Answering<'_> {
         self.repairs.send(&repair, recipient, to);
     }
 
-    /// Repairs packets that are kept here, and lets others wait for those that are missing here;
-    /// returns those that are given up here, or have come and are not kept. Rule R-NAK-3.
-    fn answer_as_cacher(&mut self, asked: &ReceivedRequest, ranges: Ranges<'_>) -> Vec<SeqRange> {
-        let mut absent = Vec::new();
+    /// Repairs packets that are kept here, and lets others wait for those that are missing here.
+    /// Passes on what others have to answer: what is not this node's to cache, because a neighbour
+    /// asks that its counterpart does not serve, and what it had no room to keep. Rule R-NAK-3.
+    fn answer_as_cacher(&mut self, asked: &ReceivedRequest, ranges: Ranges<'_>) -> Unanswered {
+        let mut unanswered = Unanswered::default();
         let Some(stream) = self.streams.get_mut(&asked.stream.origin) else {
-            return absent;
+            return unanswered;
         };
         let history = self.history;
-        let wanted: Vec<u64> = match asked.patient {
-            true => {
+        let wanted: Vec<u64> = match asked.urgency {
+            RequestUrgency::WhenAvailable => {
                 let own = |sequence| history.answers_for(asked.view, sequence);
                 own_numbers(ranges.iter(), own).collect()
             }
-            false => numbers(ranges.iter(), PACKETS_PER_REQUEST).collect(),
+            RequestUrgency::AtOnce => numbers(ranges.iter(), PACKETS_PER_REQUEST).collect(),
         };
         // What is missing here is cut at the borders of what is said of it.
         for range in ranges.iter() {
             stream.gaps_mut().cut_out(range);
         }
-        let hop = match asked.patient {
-            true => Hop::PullRepair,
-            false => Hop::CacherRepair,
-        };
+        let hop = asked.urgency.repair_hop();
         for sequence in wanted {
-            let Some(stream) = self.streams.get_mut(&asked.stream.origin) else {
+            let Some(stream) = self.streams.get(&asked.stream.origin) else {
                 break;
             };
             if stream.packet(sequence, self.store).is_some() {
                 self.repair(asked.stream, sequence, hop, asked.view, &asked.waiters);
-            } else if stream.gave_up(sequence) || stream.has_let_go(sequence) {
-                absent.push(SeqRange::one(sequence));
+            } else if stream.gave_up(sequence) {
+                unanswered.absent.push(SeqRange::one(sequence));
+            } else if let Some(request) = self.pass_on(asked, sequence, stream) {
+                merge(&mut unanswered.passed_on, request, sequence);
+            } else if stream.has_let_go(sequence) {
+                unanswered.absent.push(SeqRange::one(sequence));
             } else {
                 self.wait_for(asked, ranges, sequence);
             }
         }
-        absent
+        unanswered
+    }
+
+    /// The request for a packet that this node cannot answer, now or later, to a node that may.
+    fn pass_on(
+        &self,
+        asked: &ReceivedRequest,
+        sequence: u64,
+        stream: &ReceiveStream,
+    ) -> Option<PlannedRequest> {
+        let (history, view) = (self.history, self.history.nearest(asked.view));
+        let known_view = stream.view_of(sequence, history) == view.number();
+        let for_others = !history.answers_for(view.number(), sequence);
+        let let_go = stream.has_let_go(sequence);
+        if !self.passes_on(asked) || !known_view || !(for_others || let_go) {
+            return None;
+        }
+        let me = view.index_of(self.header.origin);
+        let mine = me
+            .filter(|_| !for_others)
+            .map_or(0, |me| bit(view.rank_of(me)));
+        let route = RequestRoute {
+            history,
+            stream,
+            view,
+            me,
+            sequence,
+            known_missing: asked.tried | mine,
+            now: self.repairs.now,
+            give_up: self.recovery.give_up,
+        };
+        let next = match for_others {
+            true => route.beside(),
+            false => route.next(0),
+        };
+        let target = match next {
+            Some(member) => RequestTarget::Member(member),
+            // The asker goes to the sender by itself, and gives up what a dead one sent only by the
+            // word of its cachers.
+            None if for_others || stream.sender_dead() => return None,
+            None => RequestTarget::Sender,
+        };
+        Some(PlannedRequest {
+            target,
+            urgency: asked.urgency,
+            head: RequestHead {
+                stream: asked.stream,
+                view: view.number(),
+                tried: route.known_missing,
+                for_itself: false,
+            },
+            waiters: asked.waiters.clone(),
+            ranges: vec![SeqRange::one(sequence)],
+        })
     }
 
     /// Notes who waits here for a packet that is missing here too, and who misses it.
     fn wait_for(&mut self, asked: &ReceivedRequest, ranges: Ranges<'_>, sequence: u64) {
-        let urgent = self.fast && !asked.patient;
+        let urgent = self.passes_on(asked);
         let Some(stream) = self.streams.get_mut(&asked.stream.origin) else {
             return;
         };
@@ -281,6 +353,11 @@ impl Answering<'_> {
             true => asked.tried,
             false => 0,
         };
+        let mine = self
+            .history
+            .my_rank(asked.view)
+            .filter(|_| self.history.caches(asked.view, sequence));
+        let tried = tried & !mine.map_or(0, bit);
         let news = tried & !gap.known_missing != 0;
         gap.known_missing |= tried;
         for waiter in &asked.waiters {
@@ -292,6 +369,10 @@ impl Answering<'_> {
             gap.due = gap.due.min(self.repairs.now.max(certain));
         }
         stream.refresh_due();
+    }
+
+    fn passes_on(&self, asked: &ReceivedRequest) -> bool {
+        self.recovery.fast && asked.urgency == RequestUrgency::AtOnce
     }
 
     fn say_absent(&mut self, to: SocketAddr, stream: StreamId, absent: &[SeqRange]) {
@@ -366,6 +447,16 @@ fn own_numbers(
     numbers(ranges, NUMBERS_PER_REQUEST)
         .filter(move |sequence| own(*sequence))
         .take(PACKETS_PER_REQUEST)
+}
+
+/// Adds the request for this packet to one that goes the same way, if there is one with room.
+fn merge(requests: &mut Vec<PlannedRequest>, request: PlannedRequest, sequence: u64) {
+    let mut same = requests.iter_mut();
+    let same = same.find(|other| other.target == request.target && other.head == request.head);
+    let joined = same.is_some_and(|other| append(&mut other.ranges, SeqRange::one(sequence)));
+    if !joined {
+        requests.push(request);
+    }
 }
 
 /// Neighbouring ranges put together, as many as fit into one message.

@@ -6,7 +6,7 @@ use crate::Instant;
 /// once (R209, R210).
 /// Rule R-NAK-7.
 #[derive(Debug)]
-pub struct Budget {
+pub struct RateBudget {
     per_second: u64,
     /// How much may be saved up. Asked for with every packet.
     burst: u64,
@@ -17,7 +17,7 @@ pub struct Budget {
 /// How much unused budget may be saved up.
 const BURST: Duration = Duration::from_millis(50);
 
-impl Budget {
+impl RateBudget {
     /// A full bucket, from which `most` can be taken at once.
     #[must_use]
     pub fn new(per_second: u64, most: u64, now: Instant) -> Self {
@@ -65,7 +65,7 @@ mod tests {
     // Rule R-NAK-7.
     #[test]
     fn never_gives_more_than_its_rate_and_one_burst() {
-        let mut budget = Budget::new(1_000_000, 1, Instant(0));
+        let mut budget = RateBudget::new(1_000_000, 1, Instant(0));
         let mut given = 0u64;
         for step in 0..1000u64 {
             while budget.take(Instant(step * 1_000_000), 1000) {
@@ -78,7 +78,7 @@ mod tests {
 
     #[test]
     fn what_is_earned_is_saved_up_like_the_rest() {
-        let mut budget = Budget::new(1_000_000, 1, Instant(0));
+        let mut budget = RateBudget::new(1_000_000, 1, Instant(0));
         assert!(budget.take(Instant(0), 50_000) && !budget.take(Instant(0), 1));
         budget.earn(300);
         assert!(budget.take(Instant(0), 300) && !budget.take(Instant(0), 1));

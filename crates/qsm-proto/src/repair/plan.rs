@@ -2,7 +2,8 @@ use core::time::Duration;
 
 use qsm_wire::{MemberIndex, Origin, Ranges, Request, RequestHead, SeqRange, ViewNumber};
 
-use super::{Budget, RequestWindow};
+use super::route::RequestRoute;
+use super::{RateBudget, RequestUrgency, RequestWindow};
 use crate::history::History;
 use crate::receive::{Gap, ReceiveStream};
 use crate::{Instant, Recovery};
@@ -10,8 +11,8 @@ use crate::{Instant, Recovery};
 /// Whom to ask.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RequestTarget {
-    /// A cacher, by its place in the request's view.
-    Cacher(MemberIndex),
+    /// A cacher, or one on the way to it, by its place in the request's view.
+    Member(MemberIndex),
     /// The sender: every live cacher is known to miss it, or none answers.
     Sender,
     /// Nobody is left: the sender is dead and so is, or misses it, every cacher.
@@ -23,6 +24,8 @@ pub enum RequestTarget {
 pub struct PlannedRequest {
     /// Whom.
     pub target: RequestTarget,
+    /// How soon the answer is wanted.
+    pub urgency: RequestUrgency,
     /// The request's fixed part.
     pub head: RequestHead,
     /// Others that wait for these packets here: the one who has them serves them too.
@@ -57,7 +60,7 @@ pub struct RequestAllowance<'a> {
     /// How many it has asked for, of all streams.
     pub asked: u64,
     /// What its requests may cost (R-NAK-7).
-    pub requests: &'a mut Budget,
+    pub requests: &'a mut RateBudget,
 }
 
 /// What a request takes from the budget, to which every packet that is received adds one: who
@@ -98,7 +101,7 @@ impl RequestPlanner<'_> {
             stream.note_retry(self.now, &gap);
             let ask = self.ask(&gap, stream);
             let of = match ask.target {
-                RequestTarget::Cacher(index) => Some(index),
+                RequestTarget::Member(index) => Some(index),
                 RequestTarget::Sender | RequestTarget::Nobody => None,
             };
             let made = self.make(&mut asks, ask, allowance);
@@ -197,8 +200,12 @@ impl RequestPlanner<'_> {
             tried |= self.history.my_rank(view).map_or(0, bit);
         }
         let waiters = gap.waiters.members().to_vec();
+        let target = self.target(gap, view, stream);
         PlannedRequest {
-            target: self.target(gap, view, stream),
+            target,
+            urgency: RequestUrgency::of_plane(
+                self.recovery.fast || target == RequestTarget::Sender,
+            ),
             head: RequestHead {
                 stream: stream.id(),
                 view: self.history.nearest(view).number(),
@@ -212,11 +219,18 @@ impl RequestPlanner<'_> {
 
     // Rules R-NAK-2, R-NAK-4.
     fn target(&self, gap: &Gap, view: ViewNumber, stream: &ReceiveStream) -> RequestTarget {
-        let sender = stream.id().origin;
-        let open: Vec<MemberIndex> = others_who_cache(self.history, sender, view, gap.first)
-            .filter(|(rank, _)| gap.known_missing & bit(*rank) == 0)
-            .map(|(_, index)| index)
-            .collect();
+        let view = self.history.nearest(view);
+        let route = RequestRoute {
+            history: self.history,
+            stream,
+            view,
+            me: view.index_of(self.me),
+            sequence: gap.first,
+            known_missing: gap.known_missing,
+            now: self.now,
+            give_up: self.recovery.give_up,
+        };
+        let open = route.open();
         // What only they may have is not given up until they would be excluded many times over.
         let patience = match stream.sender_dead() {
             true => self.recovery.give_up * PATIENCE_AFTER_DEATH,
@@ -224,51 +238,16 @@ impl RequestPlanner<'_> {
         };
         let silent =
             self.now.since(gap.silent_since) > patience && usize::from(gap.attempts) > open.len();
-        if !open.is_empty() && !silent {
-            return RequestTarget::Cacher(self.choose(&open, gap, stream));
-        }
-        if stream.sender_dead() {
-            RequestTarget::Nobody
-        } else {
-            RequestTarget::Sender
-        }
-    }
-
-    /// One of these cachers: always the same one as long as it answers, else the next one, or, if
-    /// none does, the one that has been left alone for longest. Without the fast plane, which
-    /// knows no answers, each in turn.
-    fn choose(&self, open: &[MemberIndex], gap: &Gap, stream: &ReceiveStream) -> MemberIndex {
-        let view = self
-            .history
-            .nearest(stream.view_of(gap.first, self.history));
-        let mut order = open.to_vec();
-        if let Some(me) = view.index_of(self.me) {
-            order = view.asked_for(gap.first, me);
-            order.retain(|index| open.contains(index));
-        }
-        if !self.recovery.fast {
-            return order[usize::from(gap.attempts) % order.len()];
-        }
-        let silent_at = |index: &MemberIndex| {
-            let since = stream.silent_at(*index);
-            since.filter(|since| self.now.since(*since) < self.recovery.give_up)
+        let next = match self.recovery.fast {
+            true => route.next(gap.attempts),
+            false => route.in_turn(gap.attempts),
         };
-        // The first of those that are equal.
-        let chosen = order.iter().min_by_key(|index| silent_at(index));
-        chosen.copied().unwrap_or(open[0])
+        match next {
+            Some(member) if !silent => RequestTarget::Member(member),
+            _ if stream.sender_dead() => RequestTarget::Nobody,
+            _ => RequestTarget::Sender,
+        }
     }
-}
-
-/// The living cachers of a packet but this node and its sender: rank and place.
-pub(crate) fn others_who_cache(
-    history: &History,
-    sender: Origin,
-    view: ViewNumber,
-    sequence: u64,
-) -> impl Iterator<Item = (usize, MemberIndex)> + '_ {
-    let structure = history.nearest(view);
-    let cachers = history.cachers(view, sequence);
-    cachers.filter(move |(_, index)| structure.member(*index).is_some_and(|m| m.origin != sender))
 }
 
 /// The bit of a rank in `tried`.

@@ -1,6 +1,6 @@
 use qsm_wire::{Hop, StreamId};
 
-use super::{Budget, RecentRepairs, RepairRecipient};
+use super::{RateBudget, RecentRepairs, RepairRecipient};
 use crate::{Destination, Instant, Outbox, Reason, Stats};
 
 /// Sends packets again, within the budget, and to nobody twice within a round trip.
@@ -9,7 +9,7 @@ pub struct RepairSender<'a> {
     /// The time.
     pub now: Instant,
     /// Bytes that may be sent.
-    pub budget: &'a mut Budget,
+    pub budget: &'a mut RateBudget,
     /// Repairs made a moment ago.
     pub recent: &'a mut RecentRepairs,
     /// Takes the packets.

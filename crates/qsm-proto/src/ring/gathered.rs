@@ -24,7 +24,7 @@ pub(super) fn capacity(limit_bytes: usize) -> usize {
 
 /// One stream in a token.
 #[derive(Debug, Clone)]
-pub(super) struct Entry {
+pub(super) struct TokenEntry {
     pub(super) head: SlotHead,
     /// What the predecessor misses.
     pub(super) naks: NakSet,
@@ -35,7 +35,7 @@ pub(super) struct Entry {
     pub(super) marks: Vec<u64>,
 }
 
-impl Entry {
+impl TokenEntry {
     /// A slot to which nobody has contributed yet.
     pub(super) fn new(origin: Origin, cutoff: u64, stable_upto: u64, cached_upto: u64) -> Self {
         Self {
@@ -123,21 +123,21 @@ impl Entry {
 pub(super) struct Gathered {
     pub(super) head: TokenHead,
     pub(super) suspects: Vec<MemberIndex>,
-    pub(super) slots: Vec<Entry>,
+    pub(super) slots: Vec<TokenEntry>,
 }
 
 impl Gathered {
     /// Copies a received token. Slots that contradict themselves or repeat a stream are left out:
     /// where a stream is left out, it makes no progress.
     pub(super) fn from_wire(token: &Token<'_>) -> Self {
-        let mut slots: Vec<Entry> = Vec::with_capacity(token.slot_count());
+        let mut slots: Vec<TokenEntry> = Vec::with_capacity(token.slot_count());
         for (slot, marks) in token.slots().zip(token.marks()) {
             let sound = slot.head.stable_upto <= slot.head.cached_upto;
             let known = slots
                 .iter()
                 .any(|entry| entry.head.origin == slot.head.origin);
             if sound && !known {
-                slots.push(Entry {
+                slots.push(TokenEntry {
                     head: slot.head,
                     naks: nak_set(&slot.naks, slot.head.naks_cut),
                     common: nak_set(&slot.common, slot.head.common_cut),
@@ -187,7 +187,7 @@ impl Gathered {
     }
 
     /// The slot of a stream.
-    pub(super) fn slot(&self, origin: Origin) -> Option<&Entry> {
+    pub(super) fn slot(&self, origin: Origin) -> Option<&TokenEntry> {
         self.slots.iter().find(|entry| entry.head.origin == origin)
     }
 

@@ -3,7 +3,7 @@
 use qsm_wire::{Ack, HEADER_BYTES, Origin, StreamId, Summary, SummarySlot, TokenHead};
 
 use super::gathered::Gathered;
-use super::place::Place;
+use super::place::RingPlace;
 use super::round::Round;
 use super::{Action, CALL, RegionRing, Turn};
 use crate::{Instant, Reason, nanoseconds};
@@ -14,7 +14,7 @@ const SUMMARY_SLOT_BYTES: usize = 36;
 
 impl RegionRing {
     /// Opens a round, if there is a stream that needs one or the view is fresh.
-    pub(super) fn open_round(&mut self, turn: &mut Turn<'_>, place: &Place) {
+    pub(super) fn open_round(&mut self, turn: &mut Turn<'_>, place: &RingPlace) {
         let mut active: Vec<Origin> = Vec::new();
         turn.streams.active(&mut active);
         let number = self.number.saturating_add(1);
@@ -58,7 +58,7 @@ impl RegionRing {
     pub(super) fn complete(
         &mut self,
         turn: &mut Turn<'_>,
-        place: &Place,
+        place: &RingPlace,
         at: usize,
         result: &Gathered,
     ) {
@@ -134,7 +134,7 @@ impl RegionRing {
         self.pace.completed(now, true, true);
     }
 
-    fn summarise(&mut self, turn: &mut Turn<'_>, place: &Place, result: &Gathered) {
+    fn summarise(&mut self, turn: &mut Turn<'_>, place: &RingPlace, result: &Gathered) {
         if place.view.members().len() < 2 {
             return;
         }

@@ -3,7 +3,7 @@
 
 use qsm_wire::{MemberIndex, Origin, Ranges, SeqRange};
 
-use super::gathered::{Entry, Gathered};
+use super::gathered::{Gathered, TokenEntry};
 use super::sets::{NakSet, RangeSet};
 use super::{Action, Report, Turn};
 
@@ -41,7 +41,7 @@ pub(super) fn visit(token: &mut Gathered, stop: Stop, turn: &mut Turn<'_>, capac
     }
 }
 
-fn stream(entry: &mut Entry, stop: Stop, turn: &mut Turn<'_>) {
+fn stream(entry: &mut TokenEntry, stop: Stop, turn: &mut Turn<'_>) {
     let sender = entry.head.origin;
     let report = turn.streams.report(sender);
     let own = own_naks(entry, report.is_some(), turn);
@@ -81,7 +81,7 @@ fn stream(entry: &mut Entry, stop: Stop, turn: &mut Turn<'_>) {
 }
 
 /// R075. Of a stream it never heard of, a node cannot say what it misses (R-TOK-5).
-fn own_naks(entry: &Entry, heard: bool, turn: &Turn<'_>) -> NakSet {
+fn own_naks(entry: &TokenEntry, heard: bool, turn: &Turn<'_>) -> NakSet {
     if !heard {
         return NakSet::unknown();
     }
@@ -95,7 +95,7 @@ fn own_naks(entry: &Entry, heard: bool, turn: &Turn<'_>) -> NakSet {
 /// R076: push what the predecessor misses and this node has; pull the opposite, with one request.
 /// Rule R-TOK-6.
 fn compare(
-    entry: &Entry,
+    entry: &TokenEntry,
     own: &NakSet,
     report: Report,
     predecessor: MemberIndex,
@@ -134,7 +134,7 @@ fn add_unlisted(token: &mut Gathered, turn: &Turn<'_>, capacity: usize) {
             return;
         }
         if token.slot(sender).is_none() {
-            let mut entry = Entry::late(sender);
+            let mut entry = TokenEntry::late(sender);
             entry.contribute(turn.streams.report(sender));
             token.slots.push(entry);
         }

@@ -67,12 +67,13 @@ use qsm_wire::{
     Ack, Header, HeaderTemplate, MemberIndex, Origin, SeqRange, Summary, TAG_BYTES, Token, TokenAck,
 };
 
+use crate::stats::RingStats;
 use crate::view::RegionView;
 use crate::{Config, Instant, Outbox, Times};
 use gathered::Gathered;
 use hop::Hops;
-use pace::Pace;
-use place::Place;
+use pace::RoundPace;
+use place::RingPlace;
 use round::{Patience, Round};
 pub use sets::RangeSet;
 use tracks::Tracks;
@@ -261,51 +262,18 @@ impl RingConfig {
     }
 }
 
-qsm_metrics::metrics! {
-    /// Counters of a ring since its start.
-    #[derive(Copy)]
-    pub struct RingStats of "ring" {
-        /// Tokens and calls received.
-        tokens_received: counter(tokens),
-        /// Tokens and calls sent, without repetitions.
-        tokens_sent: counter(tokens),
-        /// Tokens repeated because no receipt came.
-        tokens_repeated: counter(tokens),
-        /// Silent successors passed over.
-        tokens_bypassed: counter(nodes),
-        /// Rounds completed as region leader.
-        rounds: counter(rounds),
-        /// Completed rounds in which some member took no part.
-        rounds_incomplete: counter(rounds),
-        /// Rounds abandoned as region leader.
-        rounds_abandoned: counter(rounds),
-        /// Rings given up as their leader because the token did not return.
-        rings_lost: counter(rings),
-        /// Summaries sent or received.
-        summaries: counter(packets),
-        /// Tokens, receipts and summaries of other views, older rounds, or received before.
-        stale: counter(packets),
-        /// Packets of nodes that are not in the view or not in the ring.
-        strangers: counter(packets),
-        /// Smoothed time from sending a token to its receipt, nanoseconds.
-        hop_ns: maximum(nanoseconds),
-        /// Duration of the last round completed as region leader, nanoseconds.
-        round_ns: maximum(nanoseconds),
-    }
-}
-
 /// The token plane of one region at one node. See the [module](self) for how it works.
 #[derive(Debug)]
 pub struct RegionRing {
     config: RingConfig,
-    place: Option<Arc<Place>>,
+    place: Option<Arc<RingPlace>>,
     rounds: Vec<Round>,
     tracks: Tracks,
     vouched: Vouched,
     hops: Hops,
     patience: Patience,
     watch: Watch,
-    pace: Pace,
+    pace: RoundPace,
     /// The newest round opened here.
     number: u64,
     /// As region leader: a round is in flight, opened for that many active senders.
@@ -330,7 +298,7 @@ impl RegionRing {
             hops: Hops::new(config.in_turn),
             patience: Patience::default(),
             watch: Watch::new(config.token_max),
-            pace: Pace::new(config.token_min, config.token_max),
+            pace: RoundPace::new(config.token_min, config.token_max),
             number: 0,
             flying: None,
             fresh: false,
@@ -341,7 +309,7 @@ impl RegionRing {
     /// Takes part in another view from now on, or in none if `me` is not a member of it. Tokens of
     /// the old view are abandoned; watermarks stay, round numbers go on.
     pub fn set_view(&mut self, now: Instant, view: Arc<RegionView>, me: Origin) {
-        self.place = Place::new(view, me).map(Arc::new);
+        self.place = RingPlace::new(view, me).map(Arc::new);
         self.rounds.clear();
         self.vouched.clear();
         self.flying = None;
@@ -531,7 +499,7 @@ impl RegionRing {
     }
 
     /// Learns what a token of another leader says about its streams.
-    fn learn_token(&mut self, turn: &mut Turn<'_>, place: &Place, token: &Gathered) {
+    fn learn_token(&mut self, turn: &mut Turn<'_>, place: &RingPlace, token: &Gathered) {
         if token.head.leader == place.me {
             return;
         }

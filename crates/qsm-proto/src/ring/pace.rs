@@ -25,7 +25,7 @@ const EARLY_SHARE: u64 = 16;
 const REST: Duration = Duration::from_millis(5);
 
 #[derive(Debug)]
-pub(super) struct Pace {
+pub(super) struct RoundPace {
     token_min: Duration,
     token_max: Duration,
     /// When the last round was opened.
@@ -44,7 +44,7 @@ pub(super) struct Pace {
     early: Option<Instant>,
 }
 
-impl Pace {
+impl RoundPace {
     pub(super) fn new(token_min: Duration, token_max: Duration) -> Self {
         Self {
             token_min,
@@ -141,7 +141,7 @@ mod tests {
     }
 
     /// When the next round is due after one that opened at 100 ms and took so long.
-    fn next(mut pace: Pace, millis: u64) -> Instant {
+    fn next(mut pace: RoundPace, millis: u64) -> Instant {
         pace.note(at(100), 10);
         pace.opened(at(100));
         pace.note(at(101), 10);
@@ -152,20 +152,20 @@ mod tests {
     // Rule R-TOK-10.
     #[test]
     fn the_longer_rounds_take_the_rarer_they_are() {
-        let modern = || Pace::new(Duration::from_millis(5), Duration::from_secs(1));
+        let modern = || RoundPace::new(Duration::from_millis(5), Duration::from_secs(1));
         assert_eq!(next(modern(), 0), at(105));
         assert_eq!(next(modern(), 3), at(108));
         assert_eq!(next(modern(), 50), at(155));
-        let rare = Pace::new(Duration::from_millis(500), Duration::from_secs(1));
+        let rare = RoundPace::new(Duration::from_millis(500), Duration::from_secs(1));
         assert_eq!(next(rare, 50), at(600));
         // Constant intervals.
-        let constant = Pace::new(Duration::from_millis(20), Duration::from_millis(20));
+        let constant = RoundPace::new(Duration::from_millis(20), Duration::from_millis(20));
         assert_eq!(next(constant, 18), at(120));
     }
 
     #[test]
     fn much_data_does_not_wait_for_the_rest() {
-        let mut pace = Pace::new(Duration::from_millis(5), Duration::from_secs(1));
+        let mut pace = RoundPace::new(Duration::from_millis(5), Duration::from_secs(1));
         pace.opened(at(100));
         pace.completed(at(103), true, true);
         pace.credit(1 << 20);

@@ -4,7 +4,7 @@ use qsm_wire::{MemberIndex, Origin, SummarySlot, Token, TokenAck};
 
 use super::gathered::Gathered;
 use super::leaf::{self, Stop};
-use super::place::{Leap, Place};
+use super::place::{Leap, RingPlace};
 use super::round::Round;
 use super::{Action, LEADERS_MAX, RegionRing, Turn};
 use crate::{Instant, Reason};
@@ -23,7 +23,7 @@ impl RegionRing {
     pub(super) fn other_view(
         &mut self,
         turn: &mut Turn<'_>,
-        place: &Place,
+        place: &RingPlace,
         from: Origin,
         token: &Token<'_>,
     ) {
@@ -40,7 +40,7 @@ impl RegionRing {
     pub(super) fn handle_call(
         &mut self,
         turn: &mut Turn<'_>,
-        place: &Place,
+        place: &RingPlace,
         from: Origin,
         token: &Token<'_>,
     ) {
@@ -72,7 +72,7 @@ impl RegionRing {
     pub(super) fn handle_ring(
         &mut self,
         turn: &mut Turn<'_>,
-        place: &Place,
+        place: &RingPlace,
         from: Origin,
         token: &Token<'_>,
     ) {
@@ -126,7 +126,7 @@ impl RegionRing {
     fn round_at(
         &mut self,
         now: Instant,
-        place: &Place,
+        place: &RingPlace,
         leader: Origin,
         number: u64,
     ) -> Option<usize> {
@@ -172,7 +172,7 @@ impl RegionRing {
     pub(super) fn start_leaf(
         &mut self,
         turn: &mut Turn<'_>,
-        place: &Place,
+        place: &RingPlace,
         at: usize,
         mut token: Gathered,
     ) {
@@ -191,7 +191,7 @@ impl RegionRing {
         // What an upper token has gathered so far is not part of this ring's sum.
         for entry in &mut token.slots {
             let head = entry.head;
-            *entry = super::gathered::Entry::new(
+            *entry = super::gathered::TokenEntry::new(
                 head.origin,
                 head.cutoff,
                 head.stable_upto,
@@ -205,7 +205,7 @@ impl RegionRing {
     fn at_leaf(
         &mut self,
         turn: &mut Turn<'_>,
-        place: &Place,
+        place: &RingPlace,
         stop: Stop,
         mut token: Gathered,
     ) -> Gathered {
@@ -220,7 +220,7 @@ impl RegionRing {
     fn open_ring(
         &mut self,
         turn: &mut Turn<'_>,
-        place: &Place,
+        place: &RingPlace,
         at: usize,
         level: usize,
         mut token: Gathered,
@@ -238,7 +238,7 @@ impl RegionRing {
     fn pass(
         &mut self,
         turn: &mut Turn<'_>,
-        place: &Place,
+        place: &RingPlace,
         at: usize,
         level: usize,
         position: usize,
@@ -264,7 +264,7 @@ impl RegionRing {
     fn came_back(
         &mut self,
         turn: &mut Turn<'_>,
-        place: &Place,
+        place: &RingPlace,
         at: usize,
         level: usize,
         from: Option<MemberIndex>,
@@ -297,7 +297,7 @@ impl RegionRing {
     }
 
     /// Moves what the rings below have gathered upwards, and ends the round at the top.
-    fn advance(&mut self, turn: &mut Turn<'_>, place: &Place, at: usize) {
+    fn advance(&mut self, turn: &mut Turn<'_>, place: &RingPlace, at: usize) {
         let capacity = self.capacity();
         for level in 1..place.seats.len() {
             let stages = &mut self.rounds[at].stages;
@@ -326,13 +326,13 @@ impl RegionRing {
     }
 
     /// The next point in time at which something has waited too long.
-    pub(super) fn expiry(&self, place: &Place) -> Option<Instant> {
+    pub(super) fn expiry(&self, place: &RingPlace) -> Option<Instant> {
         self.deadlines(place).map(|(deadline, _)| deadline).min()
     }
 
     fn deadlines<'a>(
         &'a self,
-        place: &'a Place,
+        place: &'a RingPlace,
     ) -> impl Iterator<Item = (Instant, Expired)> + use<'a> {
         let rounds = self.rounds.iter().enumerate();
         rounds.flat_map(move |(at, round)| {
@@ -354,7 +354,7 @@ impl RegionRing {
 
     /// Deals with everything that has waited too long. Each step ends one wait or begins a longer
     /// one, so this ends.
-    pub(super) fn expire(&mut self, turn: &mut Turn<'_>, place: &Place) {
+    pub(super) fn expire(&mut self, turn: &mut Turn<'_>, place: &RingPlace) {
         loop {
             let mut due = self.deadlines(place);
             let Some((_, expired)) = due.find(|(deadline, _)| *deadline <= turn.now) else {
@@ -369,7 +369,7 @@ impl RegionRing {
     }
 
     /// No receipt: once more, or past the silent one (G05).
-    fn hop_expired(&mut self, turn: &mut Turn<'_>, place: &Place, at: usize, level: usize) {
+    fn hop_expired(&mut self, turn: &mut Turn<'_>, place: &RingPlace, at: usize, level: usize) {
         let Some(mut passing) = self.rounds[at].stages[level].passing.take() else {
             return;
         };
@@ -397,7 +397,7 @@ impl RegionRing {
     }
 
     /// As a ring's leader: the token is lost. This node's own word has to do, or a new round.
-    fn ring_expired(&mut self, turn: &mut Turn<'_>, place: &Place, at: usize, level: usize) {
+    fn ring_expired(&mut self, turn: &mut Turn<'_>, place: &RingPlace, at: usize, level: usize) {
         let top = self.rounds[at].leader == place.me && level + 1 == place.seats.len();
         self.patience.lost(level, top);
         if top {
@@ -420,7 +420,7 @@ impl RegionRing {
     }
 
     /// Reports a silent member, not too often.
-    pub(super) fn suspect(&mut self, turn: &mut Turn<'_>, place: &Place, member: MemberIndex) {
+    pub(super) fn suspect(&mut self, turn: &mut Turn<'_>, place: &RingPlace, member: MemberIndex) {
         if let Some(origin) = place.origin(member)
             && origin != place.me
             && self.hops.report(turn.now, member)
@@ -429,7 +429,7 @@ impl RegionRing {
         }
     }
 
-    fn send(&self, turn: &mut Turn<'_>, place: &Place, to: MemberIndex, token: &Gathered) {
+    fn send(&self, turn: &mut Turn<'_>, place: &RingPlace, to: MemberIndex, token: &Gathered) {
         let Some(address) = place.address(to) else {
             return;
         };
@@ -441,7 +441,7 @@ impl RegionRing {
             });
     }
 
-    fn receipt(&self, turn: &mut Turn<'_>, place: &Place, to: MemberIndex, token: &Token<'_>) {
+    fn receipt(&self, turn: &mut Turn<'_>, place: &RingPlace, to: MemberIndex, token: &Token<'_>) {
         let Some(address) = place.address(to) else {
             return;
         };

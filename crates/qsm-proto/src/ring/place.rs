@@ -71,7 +71,7 @@ pub(super) enum Leap {
 
 /// A view as seen by one of its members.
 #[derive(Debug)]
-pub(super) struct Place {
+pub(super) struct RingPlace {
     pub(super) view: Arc<RegionView>,
     pub(super) me: Origin,
     pub(super) leader: Origin,
@@ -79,7 +79,7 @@ pub(super) struct Place {
     pub(super) seats: Vec<RingSeat>,
 }
 
-impl Place {
+impl RingPlace {
     /// `None` if the node is not in the view.
     pub(super) fn new(view: Arc<RegionView>, me: Origin) -> Option<Self> {
         let index = view.index_of(me)?;

@@ -14,7 +14,7 @@ use qsm_wire::{MemberIndex, Origin};
 
 use super::gathered::Gathered;
 use super::hop::{Passing, Sendings};
-use super::place::Place;
+use super::place::RingPlace;
 use crate::{Instant, nanoseconds};
 
 /// Shortest patience of a ring's leader, for each level from the leaves up to its own. More than
@@ -48,7 +48,7 @@ impl Stage {
     /// The member that sends a receipt, if it has been sent the token, and when for the first time.
     pub(super) fn receipt(
         &mut self,
-        place: &Place,
+        place: &RingPlace,
         from: Origin,
     ) -> Option<(MemberIndex, Sendings)> {
         let is = |to: MemberIndex| place.origin(to) == Some(from);

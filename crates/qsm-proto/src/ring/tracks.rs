@@ -4,7 +4,7 @@
 
 use qsm_wire::{Ack, Origin, SummarySlot};
 
-use super::gathered::Entry;
+use super::gathered::TokenEntry;
 
 /// One stream.
 #[derive(Debug, Clone, Copy)]
@@ -64,7 +64,7 @@ impl Track {
     }
 
     /// Takes over the result of a round. `complete`: everybody has seen its token.
-    pub(super) fn conclude(&mut self, entry: &Entry, complete: bool) -> Outcome {
+    pub(super) fn conclude(&mut self, entry: &TokenEntry, complete: bool) -> Outcome {
         let head = &entry.head;
         let top = self.cutoff.max(head.highest);
         // Somebody who has all it must have says u64::MAX; nothing beyond `top` exists here.
@@ -170,7 +170,7 @@ impl Tracks {
         active: &[Origin],
         capacity: usize,
         round: u64,
-    ) -> (Vec<Entry>, usize) {
+    ) -> (Vec<TokenEntry>, usize) {
         for sender in active {
             if let Some(row) = self.entry(*sender) {
                 row.open = true;
@@ -192,7 +192,7 @@ impl Tracks {
         for (_, _, at) in order.into_iter().take(capacity) {
             let row = &mut self.rows[at];
             row.served = round;
-            slots.push(Entry::new(
+            slots.push(TokenEntry::new(
                 row.sender,
                 row.cutoff,
                 row.stable_upto,
@@ -215,7 +215,7 @@ mod tests {
     fn a_stream_that_nobody_has_heard_of_needs_no_rounds() {
         let sender = Origin::default();
         let mut track = Track::new(sender);
-        let mut entry = Entry::new(sender, 7, 3, 3);
+        let mut entry = TokenEntry::new(sender, 7, 3, 3);
         track.raise(7, 3, 3);
         entry.contribute(None);
         // One member has said nothing: it may know of it.

@@ -7,7 +7,7 @@ use qsm_wire::Origin;
 
 use crate::Instant;
 
-use super::place::Place;
+use super::place::RingPlace;
 use super::{Action, RegionRing, Turn};
 
 /// Intervals without a round before the region leader is suspected. Open streams get a round in
@@ -71,7 +71,7 @@ impl Watch {
 impl RegionRing {
     /// Tells the region leader of streams that it seems not to know (R-TOK-12), or suspects it, if
     /// it is time.
-    pub(super) fn watch(&mut self, turn: &mut Turn<'_>, place: &Place) {
+    pub(super) fn watch(&mut self, turn: &mut Turn<'_>, place: &RingPlace) {
         let Some(number) = place.watch_turn() else {
             return;
         };

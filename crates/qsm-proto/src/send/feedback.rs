@@ -2,7 +2,7 @@
 
 use qsm_wire::{Ack, Data, GroupId, ViewNumber};
 
-use super::store::Entry;
+use super::store::SentPacket;
 use super::{BlockPool, PressureRelief, SendStream};
 use crate::Instant;
 use crate::stats::Histogram;
@@ -106,7 +106,7 @@ impl SendStream {
         let new = upto.saturating_sub(self.marks.arrived);
         let entries = self.store.after(self.marks.arrived);
         let entries = entries.take(usize::try_from(new).unwrap_or(usize::MAX));
-        self.under_way_bytes -= entries.map(Entry::length).sum::<usize>();
+        self.under_way_bytes -= entries.map(SentPacket::length).sum::<usize>();
         self.marks.arrived += new;
     }
 
@@ -165,7 +165,7 @@ impl SendStream {
             sendings.forget(upto);
         }
         if self.closed_bytes == 0 {
-            self.run = super::Run::default();
+            self.run = super::PaddingRun::default();
         }
         self.marks.highest = self.marks.highest.max(upto);
         self.marks.cached = self.marks.cached.max(upto);
@@ -191,7 +191,7 @@ impl SendStream {
         self.in_flight_bytes = 0;
         self.relief = PressureRelief::default();
         self.closed_bytes = 0;
-        self.run = super::Run::default();
+        self.run = super::PaddingRun::default();
         self.alarms = super::status::Alarms::new(self.config.heartbeat_min);
     }
 }

@@ -22,7 +22,7 @@ const INDEX_KEPT: usize = 64;
 
 /// Where a closed packet is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Entry {
+pub(super) struct SentPacket {
     /// Number of the block, counted over the stream's life, wrapping.
     pub(super) block: u32,
     offset: u16,
@@ -31,7 +31,7 @@ pub(super) struct Entry {
     messages: u64,
 }
 
-impl Entry {
+impl SentPacket {
     pub(super) fn length(self) -> usize {
         usize::from(self.length)
     }
@@ -53,14 +53,14 @@ struct Open {
 
 /// See the module.
 #[derive(Debug, Default)]
-pub(super) struct Store {
+pub(super) struct SendBuffer {
     /// All blocks but the last.
     full: VecDeque<Block>,
     /// The one that is being filled. It is apart because each message looks at it.
     last: Option<Vec<u8>>,
     /// Number of the first block.
     first_block: u32,
-    index: VecDeque<Entry>,
+    index: VecDeque<SentPacket>,
     /// Packets up to here are forgotten.
     trail: u64,
     /// Messages that ended in them.
@@ -68,7 +68,7 @@ pub(super) struct Store {
     open: Option<Open>,
 }
 
-impl Store {
+impl SendBuffer {
     /// A store whose packets up to here are sent and forgotten.
     pub(super) fn after_packets(highest: u64) -> Self {
         Self {
@@ -168,7 +168,7 @@ impl Store {
         let packet = &mut block[usize::from(open.offset)..];
         seal(packet, coverage);
         let length = packet.len();
-        self.index.push_back(Entry {
+        self.index.push_back(SentPacket {
             block: number,
             offset: open.offset,
             length: u16::try_from(length).unwrap_or(u16::MAX),
@@ -178,7 +178,7 @@ impl Store {
     }
 
     /// The closed packets above `sequence`, in order.
-    pub(super) fn after(&self, sequence: u64) -> impl Iterator<Item = Entry> + '_ {
+    pub(super) fn after(&self, sequence: u64) -> impl Iterator<Item = SentPacket> + '_ {
         let skip = usize::try_from(sequence.saturating_sub(self.trail)).unwrap_or(usize::MAX);
         self.index.range(skip.min(self.index.len())..).copied()
     }
@@ -209,7 +209,7 @@ impl Store {
         closed.chain(open.and_then(|(open, block)| block.get(usize::from(open.offset)..)))
     }
 
-    fn entry(&self, sequence: u64) -> Option<Entry> {
+    fn entry(&self, sequence: u64) -> Option<SentPacket> {
         let at = sequence.checked_sub(self.trail + 1)?;
         self.index.get(usize::try_from(at).ok()?).copied()
     }

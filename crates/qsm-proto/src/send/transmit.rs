@@ -1,6 +1,6 @@
 //! From packets to trains.
 
-use super::{Run, SendStream, TRAIN_BYTES_MAX, TRAIN_PACKETS_MAX, wide};
+use super::{PaddingRun, SendStream, TRAIN_BYTES_MAX, TRAIN_PACKETS_MAX, wide};
 use crate::Instant;
 
 /// Packets to be sent with one system call.
@@ -18,7 +18,7 @@ pub struct Train<'a> {
 
 /// A train being put together.
 #[derive(Debug, Clone, Copy)]
-struct Plan {
+struct TrainPlan {
     packets: usize,
     bytes: usize,
     segment_bytes: usize,
@@ -29,7 +29,7 @@ struct Plan {
     free_first: bool,
 }
 
-impl Plan {
+impl TrainPlan {
     /// Adds a packet, unless it is longer than the first, follows a shorter one, or is too much.
     fn add(&mut self, length: usize) -> bool {
         let ended = self.bytes != self.packets * self.segment_bytes;
@@ -73,7 +73,7 @@ impl SendStream {
         self.under_way_bytes += plan.bytes;
         self.closed_bytes -= plan.bytes;
         if self.closed_bytes == 0 {
-            self.run = Run::default();
+            self.run = PaddingRun::default();
         }
         self.pacer.spend(now, plan.packets);
         self.alarms.data_sent(now, self.config.last_resort);
@@ -96,8 +96,8 @@ impl SendStream {
         self.plan(now).packets > 0
     }
 
-    fn plan(&mut self, now: Instant) -> Plan {
-        let mut plan = Plan {
+    fn plan(&mut self, now: Instant) -> TrainPlan {
+        let mut plan = TrainPlan {
             packets: 0,
             bytes: 0,
             segment_bytes: 0,

@@ -7,8 +7,8 @@ use qsm_wire::{Body, Frame, FrameHead, Header, Packet};
 use super::*;
 use crate::{Random, Seed};
 
-fn letterhead() -> Letterhead {
-    Letterhead {
+fn peer() -> SessionPeer {
+    SessionPeer {
         header: Header::default(),
         to: SocketAddr::from(([127, 0, 0, 1], 1)),
     }
@@ -42,7 +42,7 @@ impl Pair {
 
     fn flush(&mut self) {
         for end in 0..2 {
-            self.ends[end].transmit(self.now, &letterhead(), &mut self.outboxes[end]);
+            self.ends[end].transmit(self.now, &peer(), &mut self.outboxes[end]);
             while let Some(transmit) = self.outboxes[end].pop() {
                 let bytes = transmit.bytes.to_vec();
                 self.datagrams += 1;
@@ -157,7 +157,7 @@ fn one_lost_frame_of_a_window_is_repaired_before_the_timeout() {
     let mut pair = Pair::new(4, 0, 100);
     pair.ends[0].send(&vec![1; 1000]).unwrap();
     let Pair { ends, outboxes, .. } = &mut pair;
-    ends[0].transmit(Instant(0), &letterhead(), &mut outboxes[0]);
+    ends[0].transmit(Instant(0), &peer(), &mut outboxes[0]);
     let mut frames = Vec::new();
     while let Some(transmit) = outboxes[0].pop() {
         frames.push(transmit.bytes.to_vec());
@@ -167,7 +167,7 @@ fn one_lost_frame_of_a_window_is_repaired_before_the_timeout() {
             panic!()
         };
         ends[1].handle_frame(Instant(1000), &frame);
-        ends[1].transmit(Instant(1000), &letterhead(), &mut outboxes[1]);
+        ends[1].transmit(Instant(1000), &peer(), &mut outboxes[1]);
     }
     while let Some(transmit) = outboxes[1].pop() {
         let Body::SessionAck(heard) = Packet::decode(transmit.bytes).unwrap().body else {
@@ -175,7 +175,7 @@ fn one_lost_frame_of_a_window_is_repaired_before_the_timeout() {
         };
         ends[0].handle_heard(Instant(2000), heard.heard_upto, false);
     }
-    ends[0].transmit(Instant(2000), &letterhead(), &mut outboxes[0]);
+    ends[0].transmit(Instant(2000), &peer(), &mut outboxes[0]);
     assert_eq!(ends[0].retransmitted(), 1);
     pair.settle();
     assert_eq!(pair.received[1], [vec![1; 1000]]);
@@ -233,17 +233,15 @@ fn a_full_outbox_delays_frames_without_losing_them() {
     let mut session = Session::new(1, 10);
     let mut outbox = Outbox::new();
     while outbox.waiting(Reason::Membership) < Outbox::QUEUE_MAX {
-        outbox.push(
-            Reason::Membership,
-            Destination::Node(letterhead().to),
-            |out| out.push(0),
-        );
+        outbox.push(Reason::Membership, Destination::Node(peer().to), |out| {
+            out.push(0);
+        });
     }
     session.send(&[1; 5]).unwrap();
-    session.transmit(Instant(0), &letterhead(), &mut outbox);
+    session.transmit(Instant(0), &peer(), &mut outbox);
     assert_eq!(outbox.dropped(), 0);
     assert!(session.next_timeout().is_some());
     while outbox.pop().is_some() {}
-    session.transmit(Instant(1_000_000), &letterhead(), &mut outbox);
+    session.transmit(Instant(1_000_000), &peer(), &mut outbox);
     assert_eq!(outbox.waiting(Reason::Membership), 1);
 }

@@ -5,13 +5,15 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use qsm_proto::session::{Letterhead, Session, frame_bytes};
+use qsm_proto::session::{Session, SessionPeer, frame_bytes};
 use qsm_proto::{
     Config, Delivery, Endpoint, Event, Instant, Outbox, PublishError, Random, Seed, nanoseconds,
 };
-use qsm_wire::membership::{FromService, Member, Role, ToService, Update};
+use qsm_wire::membership::{
+    Answer, AnswerRows, FromService, Member, Role, ToService, Update, ViewStep,
+};
 use qsm_wire::{
-    Body, ChannelId, GroupId, Header, Hop, Incarnation, NodeId, Origin, Packet, RegionId,
+    Body, ChannelId, GroupId, Header, Hop, Incarnation, Kind, NodeId, Origin, Packet, RegionId,
     ViewNumber,
 };
 
@@ -62,6 +64,9 @@ pub(crate) struct Cluster {
     pub(crate) arrived: BTreeSet<(u64, u64)>,
     /// Sequences that somebody asked the sender for, with the number of requests.
     pub(crate) asked: BTreeMap<u64, u32>,
+    /// Of each node those from whom it has got packets that are not data, or who have got such
+    /// packets that it sent to them alone; 0 is the membership service.
+    pub(crate) peers: BTreeMap<u64, BTreeSet<u64>>,
     sessions: BTreeMap<u64, Session>,
     batches: BTreeMap<u64, u64>,
     view: ViewNumber,
@@ -96,6 +101,7 @@ impl Cluster {
             late: None,
             arrived: BTreeSet::new(),
             asked: BTreeMap::new(),
+            peers: BTreeMap::new(),
             sessions: BTreeMap::new(),
             batches: BTreeMap::new(),
             view: ViewNumber(0),
@@ -141,14 +147,14 @@ impl Cluster {
             joined: ViewNumber(1),
             left: None,
         });
-        let update = Update::View {
+        let update = Update::View(ViewStep {
             region: REGION,
             view: self.view,
             base: ViewNumber(0),
             removed: Vec::new(),
             leaving: Vec::new(),
             added: added.collect(),
-        };
+        });
         let groups = (0..self.groups).map(GroupId).collect();
         let region = Update::Region {
             region: REGION,
@@ -200,37 +206,55 @@ impl Cluster {
 
     pub(crate) fn run(&mut self, duration: Duration) {
         let end = self.now.after(duration);
+        // Each may have been told something since it last ran.
+        let mut touched: BTreeSet<u64> = self.nodes.keys().copied().collect();
+        let mut timers = BTreeMap::new();
         loop {
-            for node in self.nodes.keys().copied().collect::<Vec<_>>() {
+            for node in touched {
                 self.flush(node);
+                if let Some(endpoint) = self.nodes.get(&node) {
+                    timers.insert(node, endpoint.next_timeout().unwrap_or(Instant::NEVER));
+                }
             }
-            let timer = self.nodes.values().filter_map(Endpoint::next_timeout).min();
+            let timer = timers.values().min().copied();
             let arrival = self.queue.keys().next().map(|key| key.0);
-            let sessions = self
-                .sessions
-                .values()
-                .filter_map(Session::next_timeout)
-                .min();
-            let next = [timer, arrival, sessions].into_iter().flatten().min();
+            let sessions = self.sessions.values().filter_map(Session::next_timeout);
+            let next = timer.into_iter().chain(arrival).chain(sessions).min();
             let Some(next) = next.filter(|next| *next <= end) else {
                 break;
             };
             self.now = self.now.max(next);
-            while let Some(entry) = self.queue.first_entry() {
-                if entry.key().0 > self.now {
-                    break;
+            touched = self.arrivals();
+            touched.extend(
+                timers
+                    .iter()
+                    .filter(|(_, at)| **at <= self.now)
+                    .map(|(node, _)| *node),
+            );
+            for node in &touched {
+                if let Some(endpoint) = self.nodes.get_mut(node) {
+                    let got = self.got.entry(*node).or_default();
+                    endpoint.handle_timeout(self.now, &mut |m: Delivery<'_>| keep(got, m));
+                    endpoint.check_invariants();
                 }
-                let parcel = entry.remove();
-                self.arrive(&parcel);
-            }
-            for (node, endpoint) in &mut self.nodes {
-                let got = self.got.entry(*node).or_default();
-                endpoint.handle_timeout(self.now, &mut |m: Delivery<'_>| keep(got, m));
-                endpoint.check_invariants();
             }
             self.send_sessions();
         }
         self.now = end;
+    }
+
+    /// Lets everything arrive whose time has come; returns where.
+    fn arrivals(&mut self) -> BTreeSet<u64> {
+        let mut reached = BTreeSet::new();
+        while let Some(entry) = self.queue.first_entry() {
+            if entry.key().0 > self.now {
+                break;
+            }
+            let parcel = entry.remove();
+            self.arrive(&parcel);
+            reached.insert(parcel.to);
+        }
+        reached
     }
 
     /// Runs until all publishers know that everything is stable.
@@ -294,6 +318,9 @@ impl Cluster {
             if self.loses(from, target, bytes) {
                 continue;
             }
+            if Kind::peek(bytes) != Some(Kind::Data) {
+                self.note_talk(from, target, to == multicast());
+            }
             let jitter = self.random.below(nanoseconds(DELAY));
             let delay = DELAY + Duration::from_nanos(jitter) + self.lateness(target, bytes);
             let at = self.now.after(delay);
@@ -304,6 +331,13 @@ impl Cluster {
                 bytes: bytes.to_vec(),
             };
             self.queue.insert((at, self.order), parcel);
+        }
+    }
+
+    fn note_talk(&mut self, from: u64, to: u64, multicast: bool) {
+        self.peers.entry(to).or_default().insert(from);
+        if !multicast {
+            self.peers.entry(from).or_default().insert(to);
         }
     }
 
@@ -368,7 +402,7 @@ impl Cluster {
                 if let Some(session) = self.sessions.get_mut(&node) {
                     session.handle_heard(self.now, heard.heard_upto, false);
                     let mut outbox = Outbox::new();
-                    session.transmit_heard(&letterhead(node), &mut outbox);
+                    session.transmit_heard(&peer(node), &mut outbox);
                     self.post(node, outbox);
                 }
             }
@@ -386,7 +420,10 @@ impl Cluster {
                     term: 1,
                     heartbeat_ms: 200,
                 },
-                ToService::Enter { request, .. } => FromService::Done { request },
+                ToService::Enter { request, .. } => FromService::Answer(Answer {
+                    request,
+                    result: Ok(AnswerRows::None),
+                }),
                 _ => continue,
             };
             self.tell(node, &answer);
@@ -406,7 +443,7 @@ impl Cluster {
         for node in self.sessions.keys().copied().collect::<Vec<_>>() {
             let mut outbox = Outbox::new();
             let session = self.sessions.get_mut(&node).unwrap();
-            session.transmit(self.now, &letterhead(node), &mut outbox);
+            session.transmit(self.now, &peer(node), &mut outbox);
             self.post(node, outbox);
         }
     }
@@ -425,7 +462,7 @@ impl Cluster {
     }
 }
 
-fn letterhead(node: u64) -> Letterhead {
+fn peer(node: u64) -> SessionPeer {
     let header = Header {
         cluster: Config::new(NodeId(0), address(1)).cluster_number(),
         origin: Origin {
@@ -434,7 +471,7 @@ fn letterhead(node: u64) -> Letterhead {
         },
         hop: Hop::Direct,
     };
-    Letterhead {
+    SessionPeer {
         header,
         to: address(node),
     }

@@ -11,7 +11,7 @@ use super::networks::Way;
 use super::{Datagram, Engine, Happening};
 use crate::checkers::{cutoff, watermarks};
 use crate::machine::Machine;
-use crate::trace::Entry;
+use crate::trace::TraceEntry;
 use crate::violation::Violation;
 
 /// Trains that one input may cause before it counts as an endless loop.
@@ -97,7 +97,7 @@ impl Engine {
             self.samples.pop_front();
         }
         self.samples.push_back(Rc::clone(datagram));
-        let sent = Entry::Sent(Rc::clone(datagram));
+        let sent = TraceEntry::Sent(Rc::clone(datagram));
         self.trace.add(self.now, network.host_of(link), sent);
         let ports = network.has_ports();
         for (link, fate) in self.fates.drain(..) {
@@ -116,7 +116,8 @@ impl Engine {
                 }
                 Fate::Dropped(cause) => {
                     let copy = Rc::clone(datagram);
-                    self.trace.add(self.now, host, Entry::Dropped(cause, copy));
+                    self.trace
+                        .add(self.now, host, TraceEntry::Dropped(cause, copy));
                     continue;
                 }
             };
@@ -141,16 +142,19 @@ impl Engine {
         }
         if self.trace.is_on() {
             for event in &self.outputs.events {
-                let entry = Entry::Event(Box::new(event.clone()));
+                let entry = TraceEntry::Event(Box::new(event.clone()));
                 self.trace.add(self.now, host, entry);
             }
+        }
+        for (_, loss) in self.outputs.deliveries.losses() {
+            self.trace.add(self.now, host, TraceEntry::Lost(*loss));
         }
         for row in self.outputs.deliveries.rows() {
             self.digest.number(self.now.0 ^ ((host as u64) << 48));
             self.digest
                 .number(u64::from(row.group.0) ^ row.sender.node.0 ^ row.number);
             let length = self.outputs.deliveries.bytes(row).len();
-            let entry = Entry::Delivered(row.group, row.sender, row.number, length);
+            let entry = TraceEntry::Delivered(row.group, row.sender, row.number, length);
             self.trace.add(self.now, host, entry);
         }
     }
@@ -184,7 +188,8 @@ impl Engine {
             _ => Happening::Listen(host, process, address, on),
         };
         self.queue.push(self.now.after(at), happening);
-        self.trace.add(self.now, host, Entry::Listens(address, on));
+        self.trace
+            .add(self.now, host, TraceEntry::Listens(address, on));
         None
     }
 }

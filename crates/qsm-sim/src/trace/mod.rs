@@ -13,16 +13,17 @@ use qsm_wire::{GroupId, Origin};
 
 pub(crate) use self::describe::Names;
 use crate::engine::Datagram;
+use crate::machine::Loss;
 
 /// The last things that happened.
 #[derive(Debug)]
 pub(crate) struct Trace {
-    lines: VecDeque<(Instant, usize, Entry)>,
+    lines: VecDeque<(Instant, usize, TraceEntry)>,
     limit: usize,
 }
 
 #[derive(Debug)]
-pub(crate) enum Entry {
+pub(crate) enum TraceEntry {
     Sent(Rc<Datagram>),
     /// Will not arrive here.
     Dropped(Cause, Rc<Datagram>),
@@ -30,6 +31,7 @@ pub(crate) enum Entry {
     Overflowed(Rc<Datagram>),
     Delivered(GroupId, Origin, u64, usize),
     Event(Box<Event>),
+    Lost(Loss),
     Listens(SocketAddr, bool),
     Note(String),
 }
@@ -46,7 +48,7 @@ impl Trace {
         self.limit > 0
     }
 
-    pub(crate) fn add(&mut self, at: Instant, host: usize, entry: Entry) {
+    pub(crate) fn add(&mut self, at: Instant, host: usize, entry: TraceEntry) {
         if self.limit == 0 {
             return;
         }
@@ -167,10 +169,10 @@ impl fmt::Display for TraceRow {
     }
 }
 
-fn row(at: Instant, host: usize, entry: &Entry, names: &Names) -> TraceRow {
+fn row(at: Instant, host: usize, entry: &TraceEntry, names: &Names) -> TraceRow {
     let described = |datagram: &Datagram| describe::datagram(&datagram.bytes, names);
     let (step, text) = match entry {
-        Entry::Sent(sent) => {
+        TraceEntry::Sent(sent) => {
             let step = Step::Sends {
                 datagram: sent.serial,
                 to: names.host_at(sent.to),
@@ -178,7 +180,7 @@ fn row(at: Instant, host: usize, entry: &Entry, names: &Names) -> TraceRow {
             };
             (step, described(sent))
         }
-        Entry::Dropped(cause, sent) => {
+        TraceEntry::Dropped(cause, sent) => {
             let step = Step::Misses {
                 datagram: sent.serial,
                 from: names.host_at(sent.from),
@@ -186,7 +188,7 @@ fn row(at: Instant, host: usize, entry: &Entry, names: &Names) -> TraceRow {
             };
             (step, format!("{cause}: {}", described(sent)))
         }
-        Entry::Overflowed(sent) => {
+        TraceEntry::Overflowed(sent) => {
             let step = Step::Misses {
                 datagram: sent.serial,
                 from: names.host_at(sent.from),
@@ -194,7 +196,7 @@ fn row(at: Instant, host: usize, entry: &Entry, names: &Names) -> TraceRow {
             };
             (step, format!("receive buffer full: {}", described(sent)))
         }
-        Entry::Arrived(sent) => {
+        TraceEntry::Arrived(sent) => {
             let step = Step::Receives {
                 datagram: sent.serial,
                 from: names.host_at(sent.from),
@@ -202,15 +204,18 @@ fn row(at: Instant, host: usize, entry: &Entry, names: &Names) -> TraceRow {
             };
             (step, described(sent))
         }
-        Entry::Delivered(group, sender, number, length) => {
+        TraceEntry::Delivered(group, sender, number, length) => {
             let sender = names.node(*sender);
             let text = format!("{sender} {group}#{number} ({length} bytes)");
             (Step::Delivers, text)
         }
-        Entry::Event(event) => (Step::Event, format!("{event:?}")),
-        Entry::Listens(address, true) => (Step::Note, format!("listens to {address}")),
-        Entry::Listens(address, false) => (Step::Note, format!("no longer listens to {address}")),
-        Entry::Note(note) => (Step::Note, note.clone()),
+        TraceEntry::Event(event) => (Step::Event, format!("{event:?}")),
+        TraceEntry::Lost(loss) => (Step::Event, format!("lost: {loss:?}")),
+        TraceEntry::Listens(address, true) => (Step::Note, format!("listens to {address}")),
+        TraceEntry::Listens(address, false) => {
+            (Step::Note, format!("no longer listens to {address}"))
+        }
+        TraceEntry::Note(note) => (Step::Note, note.clone()),
     };
     TraceRow {
         at,
@@ -228,7 +233,7 @@ mod tests {
     fn a_trace_keeps_the_newest_lines() {
         let mut trace = Trace::new(2);
         for note in ["a", "b", "c"] {
-            trace.add(Instant(7), 1, Entry::Note(note.to_owned()));
+            trace.add(Instant(7), 1, TraceEntry::Note(note.to_owned()));
         }
         let rows = trace.rows(&Names::default());
         let notes: Vec<_> = rows.iter().map(|row| row.text.as_str()).collect();

@@ -59,69 +59,89 @@ impl fmt::Display for Cause {
     }
 }
 
-/// Counts of what the network has done.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct NetworkCounters {
-    /// Datagrams given to the network.
-    pub sent: u64,
-    /// Copies on their way to a host.
-    pub copies: u64,
+qsm_metrics::metrics! {
+    /// Counts of what the network has done.
+    #[derive(Copy)]
+    pub struct NetworkCounters of "network" {
+        /// Datagrams given to the network.
+        sent: counter(datagrams),
+        /// Copies on their way to a host.
+        copies: counter(copies),
+        /// Copies dropped, by [`Cause`].
+        dropped: group(DropCounters),
+        /// Datagrams larger than the MTU.
+        oversized: counter(datagrams),
+        /// Copies damaged or cut short.
+        damaged: counter(copies),
+        /// Copies doubled.
+        duplicated: counter(copies),
+        /// Copies held back so that others overtake them.
+        reordered: counter(copies),
+        /// Copies held up on a clogged link.
+        clogged: counter(copies),
+        /// Datagrams of the membership protocol held up.
+        lagged: counter(datagrams),
+        /// Copies dropped because the receiver's buffer was full.
+        overflowed: counter(copies),
+        /// Copies that came to a host that was asleep.
+        slept_through: counter(copies),
+        /// Of the copies that did not reach a running host: those of data packets.
+        data_lost: counter(copies),
+        /// Copies of data packets missed by hosts that wait for the switch to let them join.
+        data_unheard: counter(copies),
+        /// Copies of data packets so late that later ones may have come before.
+        data_late: counter(copies),
+    }
+}
+
+qsm_metrics::metrics! {
     /// Copies dropped, by [`Cause`].
-    pub dropped: [u64; Cause::ALL.len()],
-    /// Datagrams larger than the MTU.
-    pub oversized: u64,
-    /// Copies damaged or cut short.
-    pub damaged: u64,
-    /// Copies doubled.
-    pub duplicated: u64,
-    /// Copies held back so that others overtake them.
-    pub reordered: u64,
-    /// Copies held up on a clogged link.
-    pub clogged: u64,
-    /// Datagrams of the membership protocol held up.
-    pub lagged: u64,
-    /// Copies dropped because the receiver's buffer was full.
-    pub overflowed: u64,
-    /// Copies that came to a host that was asleep.
-    pub slept_through: u64,
-    /// Of the copies that did not reach a running host: those of data packets.
-    pub data_lost: u64,
-    /// Copies of data packets missed by hosts that wait for the switch to let them join.
-    pub data_unheard: u64,
-    /// Copies of data packets so late that later ones may have come before.
-    pub data_late: u64,
+    #[derive(Copy)]
+    pub struct DropCounters of "drop" {
+        /// At random, alone.
+        lost: counter(copies),
+        /// At random, with all others.
+        shared: counter(copies),
+        /// In a bad time of their receiver.
+        burst: counter(copies),
+        /// Doomed beforehand.
+        doomed: counter(copies),
+        /// The network was split.
+        split: counter(copies),
+        /// The receiver's port of the switch was full.
+        queue: counter(copies),
+        /// Between two places.
+        site: counter(copies),
+    }
+}
+
+impl DropCounters {
+    /// The count of this cause.
+    pub(crate) fn of(&mut self, cause: Cause) -> &mut u64 {
+        match cause {
+            Cause::Lost => &mut self.lost,
+            Cause::Shared => &mut self.shared,
+            Cause::Burst => &mut self.burst,
+            Cause::Doomed => &mut self.doomed,
+            Cause::Split => &mut self.split,
+            Cause::Queue => &mut self.queue,
+            Cause::Site => &mut self.site,
+        }
+    }
 }
 
 impl NetworkCounters {
     /// Copies dropped for this cause.
     #[must_use]
-    pub fn of(&self, cause: Cause) -> u64 {
-        self.dropped[cause as usize]
+    pub fn of(mut self, cause: Cause) -> u64 {
+        *self.dropped.of(cause)
     }
 
-    /// Copies lost at random, alone or with all others.
+    /// Copies lost on the way: dropped for any cause but a split.
     #[must_use]
     pub fn lost(&self) -> u64 {
-        self.dropped.iter().sum::<u64>() - self.of(Cause::Split)
-    }
-
-    /// Adds what another network has done.
-    pub fn add(&mut self, other: &Self) {
-        for (sum, more) in self.dropped.iter_mut().zip(other.dropped) {
-            *sum += more;
-        }
-        self.sent += other.sent;
-        self.copies += other.copies;
-        self.oversized += other.oversized;
-        self.damaged += other.damaged;
-        self.duplicated += other.duplicated;
-        self.reordered += other.reordered;
-        self.clogged += other.clogged;
-        self.lagged += other.lagged;
-        self.overflowed += other.overflowed;
-        self.slept_through += other.slept_through;
-        self.data_lost += other.data_lost;
-        self.data_unheard += other.data_unheard;
-        self.data_late += other.data_late;
+        let causes = Cause::ALL.into_iter();
+        let lost = causes.filter(|cause| *cause != Cause::Split);
+        lost.map(|cause| self.of(cause)).sum()
     }
 }

@@ -1,8 +1,8 @@
 //! Random membership messages of every variant.
 
 use qsm_wire::membership::{
-    FromService, GroupReport, GroupRow, Hello, Member, NodeRow, QueryKind, RegionReport, RegionRow,
-    Role, Sender, ToService, Update,
+    Answer, AnswerRows, FromService, GroupReport, GroupRow, Hello, Member, NodeRow, QueryKind,
+    RegionReport, RegionRow, Role, Sender, ToService, Update, ViewStep,
 };
 use qsm_wire::{ChannelId, GroupId, Incarnation, RegionId, ViewNumber};
 
@@ -99,30 +99,28 @@ pub fn from_service(dice: &mut Dice, variant: usize) -> FromService {
             number: dice.u64(),
             updates: dice.list(6, update),
         },
-        2 => FromService::Done {
-            request: dice.u32(),
-        },
-        3 => FromService::Refused {
-            request: dice.u32(),
-            reason: text(dice),
-        },
-        4 => FromService::Nodes {
-            request: dice.u32(),
-            rows: dice.list(4, node_row),
-        },
-        5 => FromService::Groups {
-            request: dice.u32(),
-            rows: dice.list(4, group_row),
-        },
-        6 => FromService::Regions {
-            request: dice.u32(),
-            rows: dice.list(4, region_row),
-        },
+        2 => answer(dice, |_| Ok(AnswerRows::None)),
+        3 => answer(dice, |dice| Err(text(dice))),
+        4 => answer(dice, |dice| Ok(AnswerRows::Nodes(dice.list(4, node_row)))),
+        5 => answer(dice, |dice| Ok(AnswerRows::Groups(dice.list(4, group_row)))),
+        6 => answer(dice, |dice| {
+            Ok(AnswerRows::Regions(dice.list(4, region_row)))
+        }),
         7 => FromService::Redirect {
             address: address(dice),
         },
         other => panic!("no variant {other}"),
     }
+}
+
+fn answer(
+    dice: &mut Dice,
+    result: impl FnOnce(&mut Dice) -> Result<AnswerRows, String>,
+) -> FromService {
+    FromService::Answer(Answer {
+        request: dice.u32(),
+        result: result(dice),
+    })
 }
 
 fn update(dice: &mut Dice) -> Update {
@@ -137,14 +135,14 @@ fn update(dice: &mut Dice) -> Update {
             address: address(dice),
             groups: dice.list(6, |dice| GroupId(dice.u32())),
         },
-        2 => Update::View {
+        2 => Update::View(ViewStep {
             region: RegionId(dice.u32()),
             view: ViewNumber(dice.u32()),
             base: ViewNumber(dice.u32()),
             removed: dice.list(3, origin),
             leaving: dice.list(3, origin),
             added: dice.list(3, member),
-        },
+        }),
         3 => Update::Closed {
             region: RegionId(dice.u32()),
         },

@@ -1,5 +1,6 @@
 //! An attached process: a handle, and a thread that reads what the engine says.
 
+use core::fmt;
 use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
@@ -7,9 +8,10 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use qsm_wire::NodeId;
-use qsm_wire::membership::{GROUP_NAME_BYTES_MAX, QueryKind};
+use qsm_wire::membership::{AnswerRows, GROUP_NAME_BYTES_MAX, QueryKind};
 
 use super::error::AttachError;
+use super::funnel::Funnel;
 use super::link::{Link, lock, unexpected};
 use super::publisher::AttachedPublisher;
 use super::requests::{Reply, Request, packets_of_names};
@@ -18,9 +20,9 @@ use super::subscription::{AttachedSubscription, AttachedUpcalls, Inbound};
 use super::tally::ClientRow;
 use crate::error::{CloseReason, RecvError, RequestError};
 use crate::handle::events::Events;
-use crate::handoff::command::{FLUSHING, Rows};
+use crate::handoff::command::FLUSHING;
 use crate::handoff::message::Overflow;
-use crate::handoff::received::Delivery;
+use crate::handoff::sleepers::Sleepers;
 
 /// How long entering groups may take: longer than the engine's own limit, which it answers with.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(120);
@@ -34,8 +36,14 @@ pub(crate) struct Attached {
     handle: Arc<Handle>,
 }
 
-struct Handle {
+/// Asks the engine. It does not keep the attachment from its end.
+#[derive(Clone)]
+pub(crate) struct Client {
     link: Arc<Link>,
+}
+
+struct Handle {
+    client: Client,
     listener: Mutex<Option<JoinHandle<()>>>,
 }
 
@@ -46,65 +54,14 @@ impl Attached {
         let thread = thread::Builder::new().name("qsm-attached".to_owned());
         let thread = thread.spawn(move || listening.listen());
         let thread = thread.map_err(|source| AttachError::of(path.to_owned(), source))?;
-        let listener = Mutex::new(Some(thread));
+        let (client, listener) = (Client { link }, Mutex::new(Some(thread)));
         Ok(Self {
-            handle: Arc::new(Handle { link, listener }),
+            handle: Arc::new(Handle { client, listener }),
         })
     }
 
     pub(crate) fn id(&self) -> NodeId {
         self.link().node
-    }
-
-    /// With a ring of so many bytes; `None`: what the engine gives.
-    pub(crate) fn subscribe(
-        &self,
-        names: Vec<Arc<str>>,
-        ring_bytes: Option<usize>,
-        overflow: Overflow,
-    ) -> Result<AttachedSubscription, RequestError> {
-        check(&names)?;
-        let link = self.link();
-        let mut names_sent = packets_of_names(&names);
-        let doing = "entering groups; is a membership service running and reachable?";
-        let answer = link.ask(doing, REQUEST_TIMEOUT, |id| {
-            let request = Request::Subscribe {
-                id,
-                ring_bytes: ring_bytes.map_or(0, |bytes| bytes.max(1) as u64),
-                overflow,
-            };
-            names_sent.push(request.encode());
-            core::mem::take(&mut names_sent)
-        })?;
-        let (reply, descriptors) = answer;
-        let Reply::Subscribed {
-            key,
-            rings,
-            ring_words,
-            ..
-        } = reply
-        else {
-            return Err(unexpected());
-        };
-        let opened = Inbound::open(names, descriptors, (rings, ring_words));
-        let inbound = opened.map_err(|error| RequestError::Refused {
-            reason: format!(
-                "cannot map the engine's memory: {error}; check `ulimit -v` and `ulimit -n`"
-            ),
-        });
-        // Made in any case, so that what cannot be mapped is left.
-        let subscription = AttachedSubscription::new(link, key, inbound)?;
-        link.list(&subscription.inbound.memory);
-        Ok(subscription)
-    }
-
-    pub(crate) fn subscribe_with(
-        &self,
-        names: Vec<Arc<str>>,
-        upcall: impl FnMut(Delivery<'_>) + Send + 'static,
-    ) -> Result<AttachedUpcalls, RequestError> {
-        let subscription = self.subscribe(names, None, Overflow::default())?;
-        AttachedUpcalls::start(subscription, upcall)
     }
 
     /// Publishers come in the order of the names.
@@ -163,17 +120,8 @@ impl Attached {
         }
     }
 
-    pub(crate) fn query(&self, kind: QueryKind) -> Result<Rows, RequestError> {
-        let doing = "asking the membership service; is one running and reachable?";
-        let ask = |id| vec![Request::Query { id, kind }.encode()];
-        match self.link().ask(doing, REQUEST_TIMEOUT, ask)? {
-            (Reply::Rows { words, .. }, memory) => rows::read(memory, words).ok_or_else(unexpected),
-            _ => Err(unexpected()),
-        }
-    }
-
     pub(crate) fn closed(&self) -> Option<CloseReason> {
-        self.link().closed().cloned()
+        self.client().closed()
     }
 
     pub(crate) fn shutdown(&self, timeout: Duration) -> Result<(), RequestError> {
@@ -185,14 +133,96 @@ impl Attached {
         flushed
     }
 
+    pub(crate) fn client(&self) -> &Client {
+        &self.handle.client
+    }
+
     fn link(&self) -> &Arc<Link> {
-        &self.handle.link
+        &self.handle.client.link
+    }
+}
+
+impl Client {
+    /// With a ring of so many bytes; `None`: what the engine gives.
+    pub(crate) fn subscribe(
+        &self,
+        names: Vec<Arc<str>>,
+        ring_bytes: Option<usize>,
+        overflow: Overflow,
+    ) -> Result<AttachedSubscription, RequestError> {
+        check(&names)?;
+        let link = &self.link;
+        let mut names_sent = packets_of_names(&names);
+        let doing = "entering groups; is a membership service running and reachable?";
+        let answer = link.ask(doing, REQUEST_TIMEOUT, |id| {
+            let request = Request::Subscribe {
+                id,
+                ring_bytes: ring_bytes.map_or(0, |bytes| bytes.max(1) as u64),
+                overflow,
+            };
+            names_sent.push(request.encode());
+            core::mem::take(&mut names_sent)
+        })?;
+        let (reply, descriptors) = answer;
+        let Reply::Subscribed {
+            key,
+            rings,
+            ring_words,
+            ..
+        } = reply
+        else {
+            return Err(unexpected());
+        };
+        let opened = Inbound::open(names, descriptors, (rings, ring_words));
+        let inbound = opened.map_err(|error| RequestError::Refused {
+            reason: format!(
+                "cannot map the engine's memory: {error}; check `ulimit -v` and `ulimit -n`"
+            ),
+        });
+        // Made in any case, so that what cannot be mapped is left.
+        let subscription = AttachedSubscription::new(link, key, inbound)?;
+        link.list(&subscription.inbound.memory);
+        Ok(subscription)
+    }
+
+    /// Subscribes, and reads the messages into a queue that other rings are read into as well.
+    pub(crate) fn subscribe_into(
+        &self,
+        names: Vec<Arc<str>>,
+        funnel: &Arc<Funnel>,
+    ) -> Result<AttachedUpcalls, RequestError> {
+        let subscription = self.subscribe(names, None, Overflow::default())?;
+        AttachedUpcalls::pump(subscription, funnel)
+    }
+
+    pub(crate) fn query(&self, kind: QueryKind) -> Result<AnswerRows, RequestError> {
+        let doing = "asking the membership service; is one running and reachable?";
+        let ask = |id| vec![Request::Query { id, kind }.encode()];
+        match self.link.ask(doing, REQUEST_TIMEOUT, ask)? {
+            (Reply::Rows { words, .. }, memory) => rows::read(memory, words).ok_or_else(unexpected),
+            _ => Err(unexpected()),
+        }
+    }
+
+    pub(crate) fn closed(&self) -> Option<CloseReason> {
+        self.link.closed().cloned()
+    }
+
+    /// Threads of this process that wait for their turn to ask; woken at the end too.
+    pub(crate) fn turns(&self) -> &Sleepers {
+        &self.link.turns
+    }
+}
+
+impl fmt::Debug for Client {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Client").field(&self.link).finish()
     }
 }
 
 impl Drop for Handle {
     fn drop(&mut self) {
-        self.link.close(CloseReason::ShutDown);
+        self.client.link.close(CloseReason::ShutDown);
         if let Some(listener) = lock(&self.listener).take() {
             // A panic there was told by the panic's own message.
             drop(listener.join());

@@ -55,7 +55,7 @@ pub(super) struct Link {
     pub(super) slots: AtomicU32,
     pending: Mutex<Pending>,
     /// Threads that wait until they may ask.
-    turns: Sleepers,
+    pub(super) turns: Sleepers,
     closed: OnceLock<CloseReason>,
     /// Memory of the subscriptions' rings.
     rings: Mutex<Vec<Weak<SharedMemory>>>,

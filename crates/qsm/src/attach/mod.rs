@@ -50,6 +50,7 @@
 mod bell;
 pub(crate) mod client;
 pub(crate) mod error;
+pub(crate) mod funnel;
 mod line;
 mod link;
 mod options;
@@ -68,4 +69,4 @@ mod watch;
 pub use error::{AttachError, CutReason, ShareError, ShareEvent};
 pub use options::ShareOptions;
 pub use share::Share;
-pub use tally::{ClientRow, ShareStats};
+pub use tally::{ClientRow, ClientStats, ShareStats};

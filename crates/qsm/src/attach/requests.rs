@@ -171,7 +171,9 @@ impl From<RequestError> for Failed {
                 after, outstanding, ..
             } => Self::Timeout { after, outstanding },
             RequestError::Refused { reason } => Self::Refused { reason },
-            RequestError::OnCoreThread | RequestError::NotAttached { .. } => Self::Refused {
+            RequestError::OnCoreThread
+            | RequestError::NotAttached { .. }
+            | RequestError::Pattern { .. } => Self::Refused {
                 reason: error.to_string(),
             },
             RequestError::Unconfirmed { mut ranges, more } => {

@@ -6,19 +6,15 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use qsm_net::SharedMemory;
-use qsm_wire::membership::{FromService, QueryKind};
+use qsm_wire::membership::{Answer, AnswerRows, FromService, QueryKind};
 
 use super::ring::{Reader, Writer, Written, memory_words, message_bytes_max};
-use crate::handoff::command::Rows;
 
 /// A memory that holds these rows, and its capacity in words.
-pub(super) fn write(rows: Rows) -> io::Result<(OwnedFd, u64)> {
+pub(super) fn write(rows: AnswerRows) -> io::Result<(OwnedFd, u64)> {
     let request = 0;
-    let answer = match rows {
-        Rows::Nodes(rows) => FromService::Nodes { request, rows },
-        Rows::Groups(rows) => FromService::Groups { request, rows },
-        Rows::Regions(rows) => FromService::Regions { request, rows },
-    };
+    let result = Ok(rows);
+    let answer = FromService::Answer(Answer { request, result });
     let mut bytes = Vec::new();
     answer.encode(&mut bytes);
     let words = bytes.len().div_ceil(size_of::<u64>()) + 1;
@@ -32,7 +28,7 @@ pub(super) fn write(rows: Rows) -> io::Result<(OwnedFd, u64)> {
 }
 
 /// The rows in a memory of so many words; `None` if there are none.
-pub(super) fn read(descriptors: Vec<OwnedFd>, words: u64) -> Option<Rows> {
+pub(super) fn read(descriptors: Vec<OwnedFd>, words: u64) -> Option<AnswerRows> {
     let [descriptor] = <[OwnedFd; 1]>::try_from(descriptors).ok()?;
     let capacity = usize::try_from(words)
         .ok()
@@ -42,9 +38,7 @@ pub(super) fn read(descriptors: Vec<OwnedFd>, words: u64) -> Option<Rows> {
     let record = reader.next().ok()??;
     debug_assert!(record.bytes.len() <= message_bytes_max(capacity, 0));
     match FromService::decode(record.bytes).ok()? {
-        FromService::Nodes { rows, .. } => Some(Rows::Nodes(rows)),
-        FromService::Groups { rows, .. } => Some(Rows::Groups(rows)),
-        FromService::Regions { rows, .. } => Some(Rows::Regions(rows)),
+        FromService::Answer(answer) => answer.result.ok(),
         _ => None,
     }
 }
@@ -81,9 +75,9 @@ mod tests {
             publishers: 3,
         };
         let rows: Vec<GroupRow> = (0..5000).map(row).collect();
-        let (descriptor, words) = write(Rows::Groups(rows.clone())).unwrap();
+        let (descriptor, words) = write(AnswerRows::Groups(rows.clone())).unwrap();
         let again = descriptor.try_clone().unwrap();
-        let Some(Rows::Groups(read_back)) = read(vec![descriptor], words) else {
+        let Some(AnswerRows::Groups(read_back)) = read(vec![descriptor], words) else {
             panic!("other rows");
         };
         assert!(read_back == rows);

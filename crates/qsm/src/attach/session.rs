@@ -29,9 +29,10 @@ use super::requests::{PACKET_BYTES_MAX, REQUESTS_AT_ONCE, RETIRE, RING_BYTES_MIN
 use super::ring::{Reader, Writer, memory_words, readers_bell, writers_bell};
 use super::rows;
 use super::sink::RingSink;
-use super::tally::{ClientRow, Tally};
+use super::tally::{ClientRow, ClientStats, Tally};
 use crate::error::RequestError;
-use crate::handle::own::{Membership, OwnNode};
+use crate::handle::cores::Membership;
+use crate::handle::own::OwnNode;
 use crate::handle::own_publisher::OwnPublisher;
 use crate::handoff::message::Overflow;
 use crate::handoff::sink::Sink;
@@ -140,14 +141,15 @@ impl Session {
 
     pub(super) fn row(&self) -> ClientRow {
         let table = self.table();
-        let row = ClientRow {
+        ClientRow {
             client: self.number,
             pid: self.peer.pid,
-            subscriptions: table.subscriptions.len() as u64,
-            publishers: table.publishers.len() as u64,
-            ..ClientRow::default()
-        };
-        row.count(&self.tally)
+            stats: ClientStats {
+                subscriptions: table.subscriptions.len() as u64,
+                publishers: table.publishers.len() as u64,
+                ..self.tally.read()
+            },
+        }
     }
 
     fn control(self: &Arc<Self>) {
@@ -259,7 +261,7 @@ impl Session {
     }
 
     fn query(&self, id: u32, kind: QueryKind) -> Result<(Reply, OwnedFd), RequestError> {
-        let written = rows::write(self.node.query(kind)?);
+        let written = rows::write(self.node.cores.query(kind)?);
         let (descriptor, words) = written.map_err(|error| {
             refused(format!(
                 "the engine cannot make shared memory: {error}; let it have more descriptors \
@@ -302,7 +304,7 @@ impl Session {
                           `Overflow::DropNewest` or `Overflow::Disconnect`";
             return Err(refused(reason.to_owned()));
         }
-        let shares = self.node.shares(&names);
+        let shares = self.node.cores.shards().split(&names);
         let rings = shares.len();
         let bytes = self.ring_bytes(ring_bytes, rings)?;
         self.reserve(names.len(), bytes * rings)?;
@@ -361,7 +363,7 @@ impl Session {
             let sink = RingSink::new(names, ring, overflow, &self.line, &self.tally);
             (share, Sink::Foreign(Box::new(sink)))
         });
-        let membership = self.node.enter(names.to_vec(), sinks)?;
+        let membership = self.node.cores.enter(names.to_vec(), sinks)?;
         Ok((membership, descriptor))
     }
 

@@ -17,11 +17,12 @@ use super::options::ShareOptions;
 use super::requests::{PACKET_BYTES_MAX, Reply, Request, VERSION, travels};
 use super::ring::{memory_words, message_bytes_max};
 use super::session::Session;
-use super::tally::{ClientRow, Count, ShareStats};
+use super::tally::{ClientRow, ShareStats, ShareTally};
 use crate::error::{CloseReason, RecvError};
 use crate::event::Event;
+use crate::handle::back::NodeBack;
 use crate::handle::events::Events;
-use crate::handle::node::{Node, NodeBack};
+use crate::handle::node::Node;
 use crate::handle::own::OwnNode;
 use crate::handoff::inbox::Inbox;
 
@@ -49,9 +50,7 @@ struct Hall {
     guests: Mutex<Guests>,
     /// Somebody has left.
     left: Condvar,
-    attached: Count,
-    refused: Count,
-    cut_off: Count,
+    tally: ShareTally,
 }
 
 #[derive(Default)]
@@ -85,9 +84,7 @@ impl Share {
             ended: AtomicBool::new(false),
             guests: Mutex::default(),
             left: Condvar::new(),
-            attached: Count::default(),
-            refused: Count::default(),
-            cut_off: Count::default(),
+            tally: ShareTally::default(),
         });
         let events = node.events();
         // Made first: if a thread cannot start, dropping it ends the others.
@@ -114,9 +111,7 @@ impl Share {
     pub fn stats(&self) -> ShareStats {
         ShareStats {
             clients: self.hall.guests().sessions.len() as u64,
-            attached: self.hall.attached.value(),
-            refused: self.hall.refused.value(),
-            cut_off: self.hall.cut_off.value(),
+            ..self.hall.tally.read()
         }
     }
 
@@ -256,7 +251,7 @@ impl Hall {
     }
 
     fn refuse(&self, pid: u32, reason: String) {
-        self.refused.add(1);
+        self.tally.refused.add(1);
         self.tell(&ShareEvent::Refused { pid, reason });
     }
 
@@ -268,11 +263,11 @@ impl Hall {
             Err(reason) => return hall.refuse(peer.pid, reason),
         };
         let (client, pid) = (session.number, peer.pid);
-        hall.attached.add(1);
+        hall.tally.attached.add(1);
         hall.tell(&ShareEvent::Attached { client, pid });
         session.run();
         if let Some(End::Cut(reason)) = session.line.ended() {
-            hall.cut_off.add(1);
+            hall.tally.cut_off.add(1);
             let reason = *reason;
             hall.tell(&ShareEvent::CutOff {
                 client,

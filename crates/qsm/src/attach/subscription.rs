@@ -9,6 +9,7 @@ use std::time::Instant;
 
 use qsm_net::SharedMemory;
 
+use super::funnel::Funnel;
 use super::link::{Link, lock};
 use super::record::Read;
 use super::requests::{EXTRA, Request};
@@ -285,6 +286,14 @@ fn own(taken: Taken<'_>) -> Received {
     }
 }
 
+fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> Result<(), RequestError> {
+    let started = thread::Builder::new().name(name.to_owned()).spawn(run);
+    let started = started.map_err(|error| RequestError::Refused {
+        reason: format!("cannot start a thread: {error}; check `ulimit -u`"),
+    });
+    started.map(drop)
+}
+
 /// Upcalls for some groups, on a thread of this process. Dropping it leaves the groups; an upcall
 /// that runs at that moment runs to its end.
 pub(crate) struct AttachedUpcalls {
@@ -293,15 +302,34 @@ pub(crate) struct AttachedUpcalls {
 
 impl AttachedUpcalls {
     /// Runs until this is dropped, or no more messages will come.
-    pub(super) fn start(
+    pub(crate) fn start(
         subscription: AttachedSubscription,
         mut upcall: impl FnMut(Delivery<'_>) + Send + 'static,
     ) -> Result<Self, RequestError> {
         let inbound = Arc::clone(&subscription.inbound);
-        let thread = thread::Builder::new().name("qsm-upcalls".to_owned());
-        let started = thread.spawn(move || while subscription.recv_with(&mut upcall).is_ok() {});
-        started.map_err(|error| RequestError::Refused {
-            reason: format!("cannot start a thread: {error}; check `ulimit -u`"),
+        spawn("qsm-upcalls", move || {
+            while subscription.recv_with(&mut upcall).is_ok() {}
+        })?;
+        Ok(Self { inbound })
+    }
+
+    /// Reads everything into a queue of this process, in the same way.
+    pub(super) fn pump(
+        subscription: AttachedSubscription,
+        funnel: &Arc<Funnel>,
+    ) -> Result<Self, RequestError> {
+        let inbound = Arc::clone(&subscription.inbound);
+        let funnel = Arc::clone(funnel);
+        spawn("qsm-follow", move || {
+            loop {
+                match subscription.wait(None) {
+                    Ok(received) => received.into_iter().for_each(|next| funnel.put(next)),
+                    Err(end) if subscription.link.closed().is_some() => {
+                        return funnel.tell_end(end);
+                    }
+                    Err(end) => return funnel.close(end),
+                }
+            }
         })?;
         Ok(Self { inbound })
     }

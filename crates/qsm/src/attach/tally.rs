@@ -1,33 +1,51 @@
 //! What is counted of each attached process.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use core::fmt;
 
-/// Counters of one attached process, written by whoever does what they count.
-#[derive(Debug, Default)]
-pub(super) struct Tally {
-    pub(super) delivered: Count,
-    pub(super) dropped: Count,
-    pub(super) wakes: Count,
-    pub(super) published: Count,
-    pub(super) doorbells: Count,
-    pub(super) events_dropped: Count,
+use qsm_metrics::{Object, Row};
+
+qsm_metrics::metrics! {
+    /// What an attached process has, and has done.
+    #[derive(Copy)]
+    #[non_exhaustive]
+    pub struct ClientStats of "client", counted in pub(super) Tally {
+        /// Subscriptions it has.
+        subscriptions: gauge(subscriptions),
+        /// Publishers it has.
+        publishers: gauge(publishers),
+        /// Messages put into its rings.
+        delivered: counter(messages),
+        /// Messages that found no room in them.
+        dropped: counter(messages),
+        /// Times it was woken for messages: at most once per turn of a core thread.
+        wakes: counter(times),
+        /// Messages taken from it.
+        published: counter(messages),
+        /// Times it has woken the engine for messages.
+        doorbells: counter(times),
+        /// Events that it was not told because it does not read them.
+        events_dropped: counter(events),
+    }
 }
 
-/// A counter that only grows, until it is read.
-#[derive(Debug, Default)]
-pub(super) struct Count(AtomicU64);
-
-impl Count {
-    pub(super) fn add(&self, more: u64) {
-        self.0.fetch_add(more, Ordering::Relaxed);
-    }
-
-    pub(super) fn value(&self) -> u64 {
-        self.0.load(Ordering::Relaxed)
+qsm_metrics::metrics! {
+    /// What a shared engine has done for others.
+    #[derive(Copy)]
+    #[non_exhaustive]
+    pub struct ShareStats of "share", counted in pub(super) ShareTally {
+        /// Processes attached now.
+        clients: gauge(processes),
+        /// Processes attached since the beginning.
+        attached: counter(processes),
+        /// Processes not let in.
+        refused: counter(processes),
+        /// Processes cut off for nonsense.
+        cut_off: counter(processes),
     }
 }
 
-/// An attached process as its engine sees it. Counters only grow.
+/// An attached process as its engine sees it. `Display` has a line for it and one for each metric
+/// that is not zero.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct ClientRow {
@@ -35,83 +53,48 @@ pub struct ClientRow {
     pub client: u32,
     /// Its process.
     pub pid: u32,
-    /// Subscriptions it has.
-    pub subscriptions: u64,
-    /// Publishers it has.
-    pub publishers: u64,
-    /// Messages put into its rings.
-    pub delivered: u64,
-    /// Messages that found no room in them.
-    pub dropped: u64,
-    /// Times it was woken for messages: at most once per turn of a core thread.
-    pub wakes: u64,
-    /// Messages taken from it.
-    pub published: u64,
-    /// Times it has woken the engine for messages.
-    pub doorbells: u64,
-    /// Events that it was not told because it does not read them.
-    pub events_dropped: u64,
+    /// What it has, and has done.
+    pub stats: ClientStats,
 }
 
 impl ClientRow {
+    /// The same as one JSON object, without line breaks.
+    #[must_use]
+    pub fn to_json(&self) -> String {
+        Object::new()
+            .count("client", self.client.into())
+            .count("pid", self.pid.into())
+            .metrics("stats", &self.stats)
+            .to_string()
+    }
+
     /// As they travel to the process itself.
     pub(super) fn values(&self) -> Vec<u64> {
-        vec![
-            u64::from(self.client),
-            u64::from(self.pid),
-            self.subscriptions,
-            self.publishers,
-            self.delivered,
-            self.dropped,
-            self.wakes,
-            self.published,
-            self.doorbells,
-            self.events_dropped,
-        ]
+        let who = [self.client, self.pid].map(u64::from);
+        let stats = self.stats.rows();
+        who.into_iter()
+            .chain(stats.iter().map(Row::number))
+            .collect()
     }
 
     /// Out of [`ClientRow::values`].
     pub(super) fn of_values(values: &[u64]) -> Self {
-        let at = |place: usize| values.get(place).copied().unwrap_or(0);
+        let mut values = values.iter().copied();
         // Both were 32 bits long.
-        let short = |place: usize| at(place) as u32;
+        let mut short = || values.next().unwrap_or_default() as u32;
         Self {
-            client: short(0),
-            pid: short(1),
-            subscriptions: at(2),
-            publishers: at(3),
-            delivered: at(4),
-            dropped: at(5),
-            wakes: at(6),
-            published: at(7),
-            doorbells: at(8),
-            events_dropped: at(9),
+            client: short(),
+            pid: short(),
+            stats: values.collect(),
         }
-    }
-
-    pub(super) fn count(mut self, tally: &Tally) -> Self {
-        self.delivered = tally.delivered.value();
-        self.dropped = tally.dropped.value();
-        self.wakes = tally.wakes.value();
-        self.published = tally.published.value();
-        self.doorbells = tally.doorbells.value();
-        self.events_dropped = tally.events_dropped.value();
-        self
     }
 }
 
-/// What a shared engine has done for others.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-#[non_exhaustive]
-pub struct ShareStats {
-    /// Processes attached now.
-    pub clients: u64,
-    /// Processes attached since the beginning.
-    pub attached: u64,
-    /// Processes not let in.
-    pub refused: u64,
-    /// Processes cut off for nonsense.
-    pub cut_off: u64,
+impl fmt::Display for ClientRow {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "attached process {}, pid {}:", self.client, self.pid)?;
+        self.stats.fmt(f)
+    }
 }
 
 #[cfg(test)]
@@ -123,5 +106,17 @@ mod tests {
         let values: Vec<u64> = (1..=10).collect();
         assert_eq!(ClientRow::of_values(&values).values(), values);
         assert_eq!(ClientRow::of_values(&[]), ClientRow::default());
+    }
+
+    #[test]
+    fn a_row_is_text_and_json() {
+        let row = ClientRow::of_values(&[1, 77, 0, 2, 300]);
+        let text = row.to_string();
+        assert!(text.starts_with("attached process 1, pid 77:\n"), "{text}");
+        assert!(text.ends_with("           300  delivered: Messages put into its rings.\n"));
+        assert!(!text.contains("subscriptions"), "{text}");
+        let json = row.to_json();
+        assert!(json.starts_with(r#"{"client":1,"pid":77,"stats":{"subscriptions":0,"#));
+        assert!(json.contains(r#""delivered":300,"#), "{json}");
     }
 }

@@ -182,7 +182,7 @@ impl Builder {
     /// Each has sockets and protocol state of its own, and the groups whose names fall to it
     /// ([`Node::core_of`](crate::Node::core_of)); nothing is shared, so that several do several times as much where the
     /// groups' traffic is spread well. To the cluster each is a node of its own: see
-    /// [`Node::nodes`](crate::Node::nodes), [`Node::ids`](crate::Node::ids), [`Node::core_stats`](crate::Node::core_stats). Within a group nothing changes, the
+    /// [`Node::list_nodes`](crate::Node::list_nodes), [`Node::ids`](crate::Node::ids), [`Node::core_stats`](crate::Node::core_stats). Within a group nothing changes, the
     /// order of messages included; a group cannot have more than one core.
     ///
     /// Give all nodes that have groups in common the same number. It works with any, but regions

@@ -13,6 +13,34 @@ use crate::handoff::message::{Capacity, Overflow};
 /// A reader of a node's events; made by [`Node::events`](crate::Node::events). Each reader gets
 /// all events from its making on. It keeps at most [`Events::CAPACITY`]; beyond that the oldest
 /// are dropped and counted.
+///
+/// It is an iterator, for a thread of its own, and a [`Stream`] for tasks.
+///
+/// ```
+/// use std::time::Duration;
+/// use qsm::{Event, Node};
+///
+/// let node = Node::builder()
+/// #   .cluster(format!("doc-events-{}", std::process::id()))
+/// #   .embedded_service(qsm::Embedded::Always)
+///     .interface("lo")
+///     .start()?;
+/// let events = node.events();
+/// let watcher = std::thread::spawn(move || {
+///     for event in events {
+///         match event {
+///             Event::Admitted { .. } => println!("a member of the cluster"),
+///             Event::Excluded => println!("taken for dead; back soon"),
+///             Event::ServiceLost => println!("nobody can join or leave for now"),
+///             other => println!("{other:?}"),
+///         }
+///     }
+/// });
+/// node.wait_admitted(Duration::from_secs(10))?;
+/// node.shutdown(Duration::from_secs(5))?;
+/// watcher.join().expect("it ends with the node");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug)]
 pub struct Events {
     pub(crate) mailbox: Mailbox<Event>,
@@ -43,6 +71,21 @@ impl Events {
     }
 
     /// Waits for the next event at most this long; `None` when none came.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let cluster = format!("doc-e-timeout-{}", std::process::id());
+    /// # let builder = qsm::Node::builder().cluster(cluster).interface("lo");
+    /// # let node = builder.embedded_service(qsm::Embedded::Always).start()?;
+    /// use std::time::Duration;
+    ///
+    /// let events = node.events();
+    /// while let Some(event) = events.recv_timeout(Duration::from_millis(10))? {
+    ///     println!("{event:?}");
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     /// As [`Events::try_recv`].

@@ -1,23 +1,22 @@
 use std::fmt;
 use std::path::Path;
-use std::sync::Arc;
 use std::time::Duration;
 
 use qsm_net::IoReport;
 use qsm_wire::NodeId;
-use qsm_wire::membership::{GroupRow, NodeRow, QueryKind, RegionRow};
+use qsm_wire::membership::{AnswerRows, GroupRow, NodeRow, QueryKind, RegionRow};
 
 use crate::attach::client::Attached;
 use crate::attach::error::AttachError;
 use crate::attach::tally::ClientRow;
 use crate::error::{CloseReason, RequestError, StartError};
+use crate::handle::back::NodeBack;
 use crate::handle::builder::Builder;
 use crate::handle::events::Events;
+use crate::handle::group::{Group, Groups};
 use crate::handle::own::OwnNode;
 use crate::handle::publisher::Publisher;
-use crate::handle::subscription::{SubscribeOptions, Subscription, SubscriptionBack, Upcalls};
-use crate::handoff::command::Rows;
-use crate::handoff::received::Delivery;
+use crate::handle::subscription::Subscription;
 use crate::report::CoreReport;
 use crate::runtime::core::{probe, start};
 use crate::snapshot::Snapshot;
@@ -35,16 +34,27 @@ use crate::snapshot::Snapshot;
 ///
 /// Calls that wait for a core thread cannot be made on one of the same node, that is, in upcalls
 /// and feeds; they return [`RequestError::OnCoreThread`] there.
+///
+/// ```
+/// use std::time::Duration;
+/// use qsm::Node;
+///
+/// let node = Node::builder()
+///     .name("desk")
+/// #   .cluster(format!("doc-node-{}", std::process::id()))
+/// #   .embedded_service(qsm::Embedded::Always)
+///     .interface("lo")
+///     .start()?;
+/// let orders = node.subscribe(["orders"])?;
+/// node.publisher("orders")?.send(b"100 at 1.0842")?;
+/// let order = orders.recv()?.into_message().expect("nothing is missing");
+/// assert_eq!(order.bytes(), b"100 at 1.0842");
+/// node.shutdown(Duration::from_secs(5))?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone)]
 pub struct Node {
     pub(crate) back: NodeBack,
-}
-
-/// The back-end that does the work.
-#[derive(Clone)]
-pub(crate) enum NodeBack {
-    Own(OwnNode),
-    Attached(Attached),
 }
 
 impl Node {
@@ -105,10 +115,65 @@ impl Node {
         }
     }
 
-    /// Receives the messages of these groups, in one request however many they are.
+    /// A group, to receive from or to send to, with options of its own.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let cluster = format!("doc-group-{}", std::process::id());
+    /// # let builder = qsm::Node::builder().cluster(cluster).interface("lo");
+    /// # let node = builder.embedded_service(qsm::Embedded::Always).start()?;
+    /// let orders = node.group("orders");
+    /// let subscription = orders.clone().capacity_bytes(1 << 20).subscribe()?;
+    /// orders.publisher()?.send(b"100 at 1.0842")?;
+    /// assert!(subscription.recv()?.into_message().is_some());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn group(&self, name: impl AsRef<str>) -> Group {
+        Group::new(&self.back, name.as_ref())
+    }
+
+    /// Several groups, to be entered in one request however many they are. A subscription to them
+    /// has one queue.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let cluster = format!("doc-groups-{}", std::process::id());
+    /// # let builder = qsm::Node::builder().cluster(cluster).interface("lo");
+    /// # let node = builder.embedded_service(qsm::Embedded::Always).start()?;
+    /// let prices = node.groups(["prices/eur", "prices/usd"]);
+    /// let subscription = prices.subscribe()?;
+    /// for publisher in prices.publishers()? {
+    ///     publisher.send(b"1.0842")?;
+    ///     let price = subscription.recv()?.into_message().expect("nothing is missing");
+    ///     assert_eq!(price.group(), publisher.group());
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn groups<I>(&self, names: I) -> Groups
+    where
+        I: IntoIterator<Item: AsRef<str>>,
+    {
+        Groups::new(&self.back, names)
+    }
+
+    /// Receives the messages of these groups, with default options: short for
+    /// [`Groups::subscribe`]. `"prices/*"` and `"*"` are [patterns](Group#patterns).
     ///
     /// Returns when the membership service has confirmed: from then on, whatever a sender
     /// publishes that knows of this node is received.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let cluster = format!("doc-subscribe-{}", std::process::id());
+    /// # let builder = qsm::Node::builder().cluster(cluster).interface("lo");
+    /// # let node = builder.embedded_service(qsm::Embedded::Always).start()?;
+    /// let prices = node.subscribe(["prices/*", "news"])?;
+    /// assert!(prices.groups().eq(["prices/*", "news"]));
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     /// [`RequestError`]: a name is refused, no membership service answers in time, or the node
@@ -117,86 +182,7 @@ impl Node {
     where
         I: IntoIterator<Item: AsRef<str>>,
     {
-        self.subscribe_queued(groups, SubscribeOptions::default())
-    }
-
-    /// As [`Node::subscribe`], with a queue of one's own choice.
-    ///
-    /// # Errors
-    /// As [`Node::subscribe`].
-    pub fn subscribe_queued<I>(
-        &self,
-        groups: I,
-        options: SubscribeOptions,
-    ) -> Result<Subscription, RequestError>
-    where
-        I: IntoIterator<Item: AsRef<str>>,
-    {
-        let names = names(groups);
-        let overflow = options.overflow;
-        let back = match &self.back {
-            NodeBack::Own(node) => {
-                let own = node.subscribe(names, options.capacity(), overflow)?;
-                SubscriptionBack::Own(own)
-            }
-            NodeBack::Attached(engine) => {
-                let attached = engine.subscribe(names, options.bytes, overflow)?;
-                SubscriptionBack::Attached(attached)
-            }
-        };
-        Ok(Subscription { back, ended: false })
-    }
-
-    /// As [`Node::subscribe`], but each message, and what is missing before it, is handed to
-    /// `upcall` on the core thread, at the moment it is delivered, and without being copied.
-    ///
-    /// The upcall must be short: while it runs, this node neither receives, sends nor
-    /// acknowledges. It must not panic; if it does, the node ends with
-    /// [`CloseReason::Panicked`].
-    ///
-    /// It runs on one core thread. For groups that lie on several, see
-    /// [`Node::subscribe_per_core`].
-    ///
-    /// Attached, it runs on a thread for this subscription, and may take its time: the queue fills
-    /// up meanwhile, and nothing else waits.
-    ///
-    /// # Errors
-    /// As [`Node::subscribe`]; [`RequestError::Refused`] if the groups lie on several core threads.
-    pub fn subscribe_with<I>(
-        &self,
-        groups: I,
-        upcall: impl FnMut(Delivery<'_>) + Send + 'static,
-    ) -> Result<Upcalls, RequestError>
-    where
-        I: IntoIterator<Item: AsRef<str>>,
-    {
-        let names = names(groups);
-        Ok(match &self.back {
-            NodeBack::Own(node) => Upcalls::own(node.subscribe_with(names, upcall)?),
-            NodeBack::Attached(engine) => Upcalls::attached(engine.subscribe_with(names, upcall)?),
-        })
-    }
-
-    /// As [`Node::subscribe_with`], with an upcall for each core thread that has some of the
-    /// groups: `make` is called here, with the place of each ([`Node::core_of`]), and what it
-    /// returns runs on that one only. So upcalls of several cores run at the same time.
-    ///
-    /// # Errors
-    /// As [`Node::subscribe`].
-    pub fn subscribe_per_core<I, U>(
-        &self,
-        groups: I,
-        mut make: impl FnMut(usize) -> U,
-    ) -> Result<Upcalls, RequestError>
-    where
-        I: IntoIterator<Item: AsRef<str>>,
-        U: FnMut(Delivery<'_>) + Send + 'static,
-    {
-        let names = names(groups);
-        Ok(match &self.back {
-            NodeBack::Own(node) => Upcalls::own(node.subscribe_per_core(names, make)?),
-            NodeBack::Attached(engine) => Upcalls::attached(engine.subscribe_with(names, make(0))?),
-        })
+        self.groups(groups).subscribe()
     }
 
     /// Stops receiving these groups, for all subscriptions of this node. Groups not subscribed
@@ -209,7 +195,7 @@ impl Node {
         I: IntoIterator<Item: AsRef<str>>,
     {
         match &self.back {
-            NodeBack::Own(node) => node.leave(&names(groups)),
+            NodeBack::Own(node) => node.leave(self.groups(groups).plain("leaving")?),
             NodeBack::Attached(_) => Err(RequestError::NotAttached {
                 what: "leaving groups that others may subscribe to",
                 remedy: "drop the subscriptions",
@@ -217,39 +203,25 @@ impl Node {
         }
     }
 
-    /// Prepares to send to a group; the node need not be a member of it.
+    /// Prepares to send to a group; the node need not be a member of it. Short for
+    /// [`Group::publisher`].
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let cluster = format!("doc-publisher-{}", std::process::id());
+    /// # let builder = qsm::Node::builder().cluster(cluster).interface("lo");
+    /// # let node = builder.embedded_service(qsm::Embedded::Always).start()?;
+    /// let publisher = node.publisher("news")?;
+    /// publisher.send(b"something new")?;
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     /// [`RequestError`]: the name is refused, no membership service answers in time, or the node
     /// has ended.
     pub fn publisher(&self, group: impl AsRef<str>) -> Result<Publisher, RequestError> {
-        let mut publishers = self.publishers([group])?;
-        // One name, one publisher; an answer without it could only come from a node that ended.
-        publishers
-            .pop()
-            .ok_or(RequestError::Closed(CloseReason::ShutDown))
-    }
-
-    /// Prepares to send to many groups, in one request; publishers come in the order of the
-    /// names.
-    ///
-    /// # Errors
-    /// As [`Node::publisher`].
-    pub fn publishers<I>(&self, groups: I) -> Result<Vec<Publisher>, RequestError>
-    where
-        I: IntoIterator<Item: AsRef<str>>,
-    {
-        let names = names(groups);
-        Ok(match &self.back {
-            NodeBack::Own(node) => {
-                let made = node.publishers(&names)?;
-                made.into_iter().map(Publisher::own).collect()
-            }
-            NodeBack::Attached(engine) => {
-                let made = engine.publishers(names)?;
-                made.into_iter().map(Publisher::attached).collect()
-            }
-        })
+        self.group(group).publisher()
     }
 
     /// Waits until the membership service has admitted this node. Not needed before other calls:
@@ -270,6 +242,20 @@ impl Node {
     /// Waits until everything accepted before this call is stable: every live member of its
     /// groups has it, and nobody needs to keep it. A group without members has nobody to wait for.
     ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let cluster = format!("doc-flush-{}", std::process::id());
+    /// # let builder = qsm::Node::builder().cluster(cluster).interface("lo");
+    /// # let node = builder.embedded_service(qsm::Embedded::Always).start()?;
+    /// use std::time::Duration;
+    ///
+    /// node.publisher("news")?.send(b"something new")?;
+    /// node.flush(Duration::from_secs(5))?;
+    /// // Now every receiver of the group has it.
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Errors
     /// [`RequestError`]: timeout (what was accepted is still being delivered), the node has ended,
     /// or [`RequestError::Unconfirmed`]: the node was excluded since the last flush, and these
@@ -282,6 +268,22 @@ impl Node {
     }
 
     /// A reader of all events from now on.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let cluster = format!("doc-events-{}", std::process::id());
+    /// # let builder = qsm::Node::builder().cluster(cluster).interface("lo");
+    /// # let node = builder.embedded_service(qsm::Embedded::Always).start()?;
+    /// use std::time::Duration;
+    /// use qsm::Event;
+    ///
+    /// let mut events = node.events();
+    /// node.subscribe(["news"])?;
+    /// node.shutdown(Duration::from_secs(5))?;
+    /// assert!(events.any(|event| matches!(event, Event::Closed { .. })));
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub fn events(&self) -> Events {
         match &self.back {
@@ -327,32 +329,50 @@ impl Node {
     ///
     /// # Errors
     /// [`RequestError`]: no membership service answers in time, or the node has ended.
-    pub fn nodes(&self) -> Result<Vec<NodeRow>, RequestError> {
+    pub fn list_nodes(&self) -> Result<Vec<NodeRow>, RequestError> {
         match self.query(QueryKind::Nodes)? {
-            Rows::Nodes(rows) => Ok(rows),
-            Rows::Groups(_) | Rows::Regions(_) => Err(mixed_up()),
+            AnswerRows::Nodes(rows) => Ok(rows),
+            AnswerRows::None | AnswerRows::Groups(_) | AnswerRows::Regions(_) => {
+                Err(RequestError::mixed_up())
+            }
         }
     }
 
     /// All groups of the cluster.
     ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let cluster = format!("doc-list-{}", std::process::id());
+    /// # let builder = qsm::Node::builder().cluster(cluster).interface("lo");
+    /// # let node = builder.embedded_service(qsm::Embedded::Always).start()?;
+    /// let publisher = node.publisher("news")?;
+    /// let groups = node.list_groups()?;
+    /// assert!(groups.iter().any(|group| group.name == "news" && group.publishers == 1));
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Errors
-    /// As [`Node::nodes`].
-    pub fn groups(&self) -> Result<Vec<GroupRow>, RequestError> {
+    /// As [`Node::list_nodes`].
+    pub fn list_groups(&self) -> Result<Vec<GroupRow>, RequestError> {
         match self.query(QueryKind::Groups)? {
-            Rows::Groups(rows) => Ok(rows),
-            Rows::Nodes(_) | Rows::Regions(_) => Err(mixed_up()),
+            AnswerRows::Groups(rows) => Ok(rows),
+            AnswerRows::None | AnswerRows::Nodes(_) | AnswerRows::Regions(_) => {
+                Err(RequestError::mixed_up())
+            }
         }
     }
 
     /// All regions of the cluster: nodes with the same groups.
     ///
     /// # Errors
-    /// As [`Node::nodes`].
-    pub fn regions(&self) -> Result<Vec<RegionRow>, RequestError> {
+    /// As [`Node::list_nodes`].
+    pub fn list_regions(&self) -> Result<Vec<RegionRow>, RequestError> {
         match self.query(QueryKind::Regions)? {
-            Rows::Regions(rows) => Ok(rows),
-            Rows::Nodes(_) | Rows::Groups(_) => Err(mixed_up()),
+            AnswerRows::Regions(rows) => Ok(rows),
+            AnswerRows::None | AnswerRows::Nodes(_) | AnswerRows::Groups(_) => {
+                Err(RequestError::mixed_up())
+            }
         }
     }
 
@@ -369,6 +389,24 @@ impl Node {
     /// goodbye to the cluster, and stops the core thread and the embedded service, if any. Attached,
     /// it waits until everything that this process has sent is stable, and detaches.
     ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let cluster = format!("doc-shutdown-{}", std::process::id());
+    /// # let builder = qsm::Node::builder().cluster(cluster).interface("lo");
+    /// # let node = builder.embedded_service(qsm::Embedded::Always).start()?;
+    /// use std::time::Duration;
+    /// use qsm::RequestError;
+    ///
+    /// match node.shutdown(Duration::from_secs(5)) {
+    ///     Ok(()) => println!("every receiver has everything"),
+    ///     // The text says how much is outstanding, and in which groups.
+    ///     Err(error @ RequestError::Timeout { .. }) => eprintln!("{}: {error}", error.code()),
+    ///     Err(error) => return Err(error.into()),
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Errors
     /// [`RequestError::Timeout`]: the node has ended, but some receivers may lack messages, or
     /// some peers the goodbye. [`RequestError::Unconfirmed`]: likewise, and these are the messages
@@ -380,10 +418,10 @@ impl Node {
         }
     }
 
-    fn query(&self, kind: QueryKind) -> Result<Rows, RequestError> {
+    fn query(&self, kind: QueryKind) -> Result<AnswerRows, RequestError> {
         match &self.back {
-            NodeBack::Own(node) => node.query(kind),
-            NodeBack::Attached(engine) => engine.query(kind),
+            NodeBack::Own(node) => node.cores.query(kind),
+            NodeBack::Attached(engine) => engine.client().query(kind),
         }
     }
 }
@@ -395,8 +433,8 @@ impl Builder {
     /// # Errors
     /// [`StartError`], whose text says what to do.
     pub fn start(self) -> Result<Node, StartError> {
-        let engines = Arc::new(start(self.settings)?);
-        let back = NodeBack::Own(OwnNode { engines });
+        let engines = start(self.settings)?;
+        let back = NodeBack::Own(OwnNode::new(engines));
         Ok(Node { back })
     }
 
@@ -420,26 +458,9 @@ impl fmt::Debug for Node {
     }
 }
 
-fn names<I>(groups: I) -> Vec<Arc<str>>
-where
-    I: IntoIterator<Item: AsRef<str>>,
-{
-    groups
-        .into_iter()
-        .map(|name| Arc::from(name.as_ref()))
-        .collect()
-}
-
 fn counters() -> RequestError {
     RequestError::NotAttached {
         what: "reading the engine's counters",
         remedy: "ask its process, or read what it counted of this one with `Node::attachment`",
-    }
-}
-
-fn mixed_up() -> RequestError {
-    RequestError::Refused {
-        reason: "the membership service answered another question; is it of the same version?"
-            .to_owned(),
     }
 }

@@ -7,59 +7,39 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use qsm_wire::NodeId;
-use qsm_wire::membership::QueryKind;
 
 use crate::error::{CloseReason, RecvError, RequestError};
+use crate::handle::cores::{Cores, Membership};
 use crate::handle::events::Events;
 use crate::handle::own_publisher::OwnPublisher;
-use crate::handoff::command::{Command, FLUSHING, Rows, Subscribe};
+use crate::handle::subscription::{Entry, QueuedSubscription};
+use crate::handoff::command::{Command, FLUSHING};
 use crate::handoff::mailbox::Mailbox;
 use crate::handoff::message::{Capacity, Overflow};
-use crate::handoff::received::{Delivery, Received};
+use crate::handoff::received::Delivery;
 use crate::handoff::reply::Answer;
-use crate::handoff::shared::Shared;
 use crate::handoff::sink::Sink;
 use crate::handoff::void::Told;
 use crate::runtime::engine::{Engine, Engines};
 use crate::shard::Share as CoreShare;
 use crate::snapshot::Snapshot;
 
-/// What a subscription and an upcall have in common: leaving when dropped.
-#[derive(Debug)]
-pub(crate) struct Membership {
-    /// The cores that have the groups, and the number of the subscription at each.
-    places: Vec<(Arc<Shared>, u64)>,
-    pub(crate) names: Box<[Arc<str>]>,
-}
-
-impl Drop for Membership {
-    fn drop(&mut self) {
-        for (shared, key) in &self.places {
-            shared.tell(Command::Unsubscribe { key: *key });
-        }
-    }
-}
-
-/// A subscription at the own core threads.
-#[derive(Debug)]
-pub(crate) struct OwnSubscription {
-    pub(crate) mailbox: Mailbox<Received>,
-    pub(crate) membership: Membership,
-}
-
-impl Drop for OwnSubscription {
-    fn drop(&mut self) {
-        self.mailbox.leave();
-    }
-}
-
 /// A node of this process.
 #[derive(Clone)]
 pub(crate) struct OwnNode {
-    pub(crate) engines: Arc<Engines>,
+    engines: Arc<Engines>,
+    pub(crate) cores: Cores,
 }
 
 impl OwnNode {
+    pub(crate) fn new(engines: Engines) -> Self {
+        let cores = engines.iter().map(|engine| Arc::clone(&engine.shared));
+        Self {
+            cores: Cores(cores.collect()),
+            engines: Arc::new(engines),
+        }
+    }
+
     pub(crate) fn id(&self) -> NodeId {
         self.engines.0[0].id
     }
@@ -69,7 +49,7 @@ impl OwnNode {
     }
 
     pub(crate) fn core_of(&self, group: &str) -> usize {
-        self.engines.shards().of(group)
+        self.cores.shards().of(group)
     }
 
     pub(crate) fn subscribe(
@@ -77,14 +57,14 @@ impl OwnNode {
         names: Vec<Arc<str>>,
         capacity: Capacity,
         overflow: Overflow,
-    ) -> Result<OwnSubscription, RequestError> {
-        let shares = self.shares(&names);
+    ) -> Result<QueuedSubscription, RequestError> {
+        let shares = self.cores.shards().split(&names);
         let mailbox = Mailbox::new(shares.len(), capacity, overflow);
         let sinks = mailbox.inboxes().map(Arc::clone).map(Sink::Queue);
-        let membership = self.enter(names, shares.into_iter().zip(sinks))?;
-        Ok(OwnSubscription {
+        let membership = self.cores.enter(names, shares.into_iter().zip(sinks))?;
+        Ok(QueuedSubscription {
             mailbox,
-            membership,
+            entry: Entry::Named(membership),
         })
     }
 
@@ -93,12 +73,12 @@ impl OwnNode {
         names: Vec<Arc<str>>,
         upcall: impl FnMut(Delivery<'_>) + Send + 'static,
     ) -> Result<Membership, RequestError> {
-        let shares = self.shares(&names);
+        let shares = self.cores.shards().split(&names);
         if shares.len() > 1 {
             return Err(several_cores(&shares));
         }
         let sink = Sink::Upcall(Box::new(upcall));
-        self.enter(names, shares.into_iter().zip([sink]))
+        self.cores.enter(names, shares.into_iter().zip([sink]))
     }
 
     pub(crate) fn subscribe_per_core<U>(
@@ -109,16 +89,16 @@ impl OwnNode {
     where
         U: FnMut(Delivery<'_>) + Send + 'static,
     {
-        let shares = self.shares(&names).into_iter().map(|share| {
+        let shares = self.cores.shards().split(&names).into_iter().map(|share| {
             let sink = Sink::Upcall(Box::new(make(share.core)));
             (share, sink)
         });
-        self.enter(names, shares)
+        self.cores.enter(names, shares)
     }
 
     pub(crate) fn leave(&self, names: &[Arc<str>]) -> Result<(), RequestError> {
         let mut answers = Vec::new();
-        for CoreShare { core, names } in self.shares(names) {
+        for CoreShare { core, names } in self.cores.shards().split(names) {
             let shared = &self.engines.at(core).shared;
             let leave = |reply, deadline| Command::Leave {
                 names,
@@ -269,11 +249,6 @@ impl OwnNode {
         told.map(Arc::new).collect()
     }
 
-    /// The groups of each core that has some of these.
-    pub(crate) fn shares(&self, names: &[Arc<str>]) -> Vec<CoreShare> {
-        self.engines.shards().split(names)
-    }
-
     /// Lets those who wait for room in publishers' queues look again.
     pub(crate) fn wake_publishers(&self) {
         for engine in self.engines.iter() {
@@ -284,48 +259,6 @@ impl OwnNode {
     pub(crate) fn message_bytes_max(&self) -> usize {
         self.engines.first().message_bytes_max
     }
-
-    /// Subscribes at each core that has some of the groups.
-    pub(crate) fn enter(
-        &self,
-        names: Vec<Arc<str>>,
-        shares: impl Iterator<Item = (CoreShare, Sink)>,
-    ) -> Result<Membership, RequestError> {
-        // Made before the requests: if one fails, dropping this withdraws them all.
-        let mut membership = Membership {
-            places: Vec::new(),
-            names: names.into(),
-        };
-        let doing = "entering groups; is a membership service running and reachable?";
-        let mut answers = Vec::new();
-        for (share, sink) in shares {
-            let shared = &self.engines.at(share.core).shared;
-            let (key, names) = (shared.key(), share.names.into());
-            membership.places.push((Arc::clone(shared), key));
-            let subscribe = |reply, deadline| {
-                Command::Subscribe(Subscribe {
-                    key,
-                    names,
-                    sink,
-                    deadline,
-                    reply,
-                })
-            };
-            answers.push(shared.request(doing, None, subscribe)?);
-        }
-        answers.into_iter().try_for_each(Answer::wait)?;
-        Ok(membership)
-    }
-
-    pub(crate) fn query(&self, kind: QueryKind) -> Result<Rows, RequestError> {
-        let doing = "asking the membership service; is one running and reachable?";
-        let query = |reply, deadline| Command::Query {
-            kind,
-            deadline,
-            reply,
-        };
-        self.engines.first().ask(doing, None, query)
-    }
 }
 
 fn several_cores(shares: &[CoreShare]) -> RequestError {
@@ -334,7 +267,7 @@ fn several_cores(shares: &[CoreShare]) -> RequestError {
     RequestError::Refused {
         reason: format!(
             "an upcall runs on one core thread, and these groups lie on {} ({}); give each core \
-             its own with `Node::subscribe_per_core`, or subscribe them apart",
+             its own with `Groups::subscribe_per_core`, or subscribe them apart",
             shares.len(),
             examples.join(", ")
         ),

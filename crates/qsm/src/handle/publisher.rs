@@ -21,6 +21,26 @@ use crate::handoff::feed::Feed;
 /// [`Node::shutdown`](crate::Node::shutdown) to be sure that it arrived.
 ///
 /// Attached, all publishers of a process share one queue to the engine, in shared memory.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// # let builder = qsm::Node::builder()
+/// #   .cluster(format!("doc-publisher-{}", std::process::id()))
+/// #   .interface("lo");
+/// # let first = builder.clone().embedded_service(qsm::Embedded::Always);
+/// # let receiver = first.start()?;
+/// # let news = receiver.subscribe(["news"])?;
+/// # let node = builder.start()?;
+/// let publisher = node.publisher("news")?;
+/// // What is sent before somebody listens is not heard by those who join later.
+/// publisher.wait_for_members(1, Duration::from_secs(10))?;
+/// publisher.send(b"something new")?;
+/// // Waits until all receivers have it.
+/// node.flush(Duration::from_secs(10))?;
+/// # assert!(news.recv()?.into_message().is_some());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug, Clone)]
 pub struct Publisher {
     back: PublisherBack,
@@ -48,6 +68,21 @@ impl Publisher {
     /// Accepted means: it will be sent, and every live member of the group will receive it,
     /// unless this process ends before. [`Node::flush`](crate::Node::flush) waits for that.
     ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let cluster = format!("doc-p-send-{}", std::process::id());
+    /// # let builder = qsm::Node::builder().cluster(cluster).interface("lo");
+    /// # let node = builder.embedded_service(qsm::Embedded::Always).start()?;
+    /// use qsm::SendError;
+    ///
+    /// let publisher = node.publisher("news")?;
+    /// publisher.send(b"something new")?;
+    /// # let too_long = vec![0; 100 << 20];
+    /// assert!(matches!(publisher.send(&too_long), Err(SendError::TooLarge { .. })));
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Errors
     /// [`SendError`]: closed, too large, or called on the core thread when there is no room.
     pub fn send(&self, message: &[u8]) -> Result<(), SendError> {
@@ -58,6 +93,23 @@ impl Publisher {
     }
 
     /// Queues a copy of the message if there is room.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let cluster = format!("doc-p-try-{}", std::process::id());
+    /// # let builder = qsm::Node::builder().cluster(cluster).interface("lo");
+    /// # let node = builder.embedded_service(qsm::Embedded::Always).start()?;
+    /// use qsm::SendError;
+    ///
+    /// let publisher = node.publisher("temperature")?;
+    /// match publisher.try_send(b"21.3") {
+    ///     // The next one will do as well.
+    ///     Ok(()) | Err(SendError::Full) => {}
+    ///     Err(error) => return Err(error.into()),
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     /// [`SendError`]: closed, full or too large.
@@ -70,6 +122,17 @@ impl Publisher {
 
     /// Queues a copy of the message; yields to other tasks while there is no room. Any executor
     /// will do. A future dropped before its end has queued nothing.
+    ///
+    /// ```no_run
+    /// # fn main() {
+    /// # async fn run(publisher: qsm::Publisher) -> Result<(), qsm::SendError> {
+    /// for number in 0_u32..1_000_000 {
+    ///     publisher.send_async(&number.to_le_bytes()).await?;
+    /// }
+    /// # Ok(())
+    /// # }
+    /// # }
+    /// ```
     ///
     /// # Errors
     /// [`SendError`]: closed or too large.
@@ -87,6 +150,36 @@ impl Publisher {
     ///
     /// The feed is asked at once, and after [`Pull::Idle`](crate::Pull::Idle) again when
     /// [`FeedHandle::wake`] was called; after [`Pull::At`](crate::Pull::At) at that time, too.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let cluster = format!("doc-p-feed-{}", std::process::id());
+    /// # let builder = qsm::Node::builder().cluster(cluster).interface("lo");
+    /// # let node = builder.embedded_service(qsm::Embedded::Always).start()?;
+    /// use std::sync::Arc;
+    /// use std::sync::atomic::{AtomicU64, Ordering};
+    /// use qsm::Pull;
+    ///
+    /// # let prices = node.subscribe(["prices/eur"])?;
+    /// let price = Arc::new(AtomicU64::new(0));
+    /// let newest = Arc::clone(&price);
+    /// let mut sent = 0;
+    /// let feed = node.publisher("prices/eur")?.feed(move |message: &mut Vec<u8>| {
+    ///     let price = newest.load(Ordering::Relaxed);
+    ///     if price == sent {
+    ///         return Pull::Idle;
+    ///     }
+    ///     sent = price;
+    ///     message.extend_from_slice(&price.to_le_bytes());
+    ///     Pull::Message
+    /// })?;
+    /// price.store(10_842, Ordering::Relaxed);
+    /// feed.wake();
+    /// # let message = prices.recv()?.into_message().expect("nothing is missing");
+    /// # assert_eq!(message.bytes(), 10_842_u64.to_le_bytes());
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     /// [`RequestError::Closed`]; [`RequestError::NotAttached`] of an attached node, whose core

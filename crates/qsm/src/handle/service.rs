@@ -92,15 +92,26 @@ impl fmt::Debug for ServiceBuilder {
 /// A membership service in a thread of its own: it knows which nodes are in which groups, and
 /// gives the groups' regions their views and addresses. Messages do not pass through it.
 ///
-/// ```no_run
-/// use qsm::Service;
+/// ```
+/// use std::time::Duration;
+/// use qsm::{NetworkOptions, Node, Service};
 ///
-/// let service = Service::builder().interface("eth0").start()?;
+/// # let cluster = format!("doc-service-{}", std::process::id());
+/// let network = NetworkOptions::new().interface("lo").unicast_port(0);
+/// let service = Service::builder()
+/// #   .cluster(&cluster)
+///     .network(network)
+///     .start()?;
 /// println!("nodes reach it at {}", service.address());
-/// while let Ok(event) = service.next_event() {
-///     println!("{event:?}");
-/// }
-/// # Ok::<(), qsm::StartError>(())
+///
+/// let node = Node::builder()
+/// #   .cluster(&cluster)
+///     .interface("lo")
+///     .service(service.address())
+///     .start()?;
+/// node.wait_admitted(Duration::from_secs(10))?;
+/// println!("{:?}", service.next_event()?);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
 /// When it ends, the nodes go on with what they know; a service started later takes them up as

@@ -1,4 +1,5 @@
 use core::fmt;
+use core::future::poll_fn;
 use core::pin::Pin;
 use core::task::{Context, Poll};
 use std::time::{Duration, Instant};
@@ -7,86 +8,15 @@ use futures_core::Stream;
 
 use crate::attach::subscription::{AttachedSubscription, AttachedUpcalls};
 use crate::error::{CloseReason, RecvError};
-use crate::handle::own::{Membership, OwnSubscription};
-use crate::handoff::message::{Capacity, Message, Overflow};
+use crate::handle::cores::Membership;
+use crate::handle::follow::{Followed, Follower};
+use crate::handoff::mailbox::Mailbox;
+use crate::handoff::message::Message;
 use crate::handoff::received::Received;
 
-/// How a subscription queues.
-///
-/// ```
-/// use qsm::{Overflow, SubscribeOptions};
-///
-/// let options = SubscribeOptions::default()
-///     .capacity_messages(1000)
-///     .capacity_bytes(1 << 20)
-///     .overflow(Overflow::DropOldest);
-/// # let _ = options;
-/// ```
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct SubscribeOptions {
-    messages: usize,
-    /// `None`: the default, or what the engine gives.
-    pub(crate) bytes: Option<usize>,
-    pub(crate) overflow: Overflow,
-}
-
-impl SubscribeOptions {
-    /// Default of [`SubscribeOptions::capacity_messages`]: a quarter of a second at 250,000 a
-    /// second.
-    pub const CAPACITY_MESSAGES: usize = 1 << 16;
-    /// Default of [`SubscribeOptions::capacity_bytes`]: four of the largest messages.
-    pub const CAPACITY_BYTES: usize = 64 << 20;
-
-    /// Most messages that wait to be read. Where the groups lie on several core threads
-    /// ([`Builder::cores`](crate::Builder::cores)), each has its share of this.
-    #[must_use]
-    pub fn capacity_messages(mut self, messages: usize) -> Self {
-        self.messages = messages.max(1);
-        self
-    }
-
-    /// Most bytes that wait to be read, shared in the same way. A larger message is taken when the
-    /// queue is empty.
-    ///
-    /// Attached, this is the ring, rounded up to a power of two, and the number of messages has no
-    /// limit. A message takes its length and 32 bytes; one that is longer than the ring is dropped.
-    /// The engine gives 4 MiB if not asked, at most
-    /// [`ring_bytes_max`](crate::attach::ShareOptions::ring_bytes_max).
-    #[must_use]
-    pub fn capacity_bytes(mut self, bytes: usize) -> Self {
-        self.bytes = Some(bytes);
-        self
-    }
-
-    /// Of a queue in this process.
-    pub(crate) fn capacity(&self) -> Capacity {
-        Capacity {
-            messages: self.messages,
-            bytes: self.bytes.unwrap_or(Self::CAPACITY_BYTES),
-        }
-    }
-
-    /// The policy for messages beyond that. Attached, [`Overflow::DropOldest`] is refused: what lies in the ring
-    /// belongs to the reader.
-    #[must_use]
-    pub fn overflow(mut self, overflow: Overflow) -> Self {
-        self.overflow = overflow;
-        self
-    }
-}
-
-impl Default for SubscribeOptions {
-    fn default() -> Self {
-        Self {
-            messages: Self::CAPACITY_MESSAGES,
-            bytes: None,
-            overflow: Overflow::default(),
-        }
-    }
-}
-
-/// Messages of some groups, and what is missing between them, queued for the application's own threads or tasks. Made by
-/// [`Node::subscribe`](crate::Node::subscribe); dropping it leaves those groups that no other
+/// Messages of some groups, and what is missing between them, queued for the application's own
+/// threads or tasks. Made by [`Node::subscribe`](crate::Node::subscribe) and
+/// [`Group::subscribe`](crate::Group::subscribe); dropping it leaves those groups that no other
 /// subscription of the node holds.
 ///
 /// Within a group, messages of one sender come in the order of their numbers, also of a node with
@@ -95,8 +25,27 @@ impl Default for SubscribeOptions {
 /// threads at once; each message, and each notice, goes to one of them.
 ///
 /// Three ways to read: [`recv`](Subscription::recv) and its like for those who handle losses,
-/// [`messages`](Subscription::messages) for those to whom a loss is an error, and [`Stream`] for
-/// tasks.
+/// [`messages`](Subscription::messages) for those to whom a loss is an error, and
+/// [`recv_async`](Subscription::recv_async) or [`Stream`] for tasks.
+///
+/// ```
+/// use qsm::{Node, Received};
+///
+/// let node = Node::builder()
+/// #   .cluster(format!("doc-subscription-{}", std::process::id()))
+/// #   .embedded_service(qsm::Embedded::Always)
+///     .interface("lo")
+///     .start()?;
+/// let news = node.subscribe(["news"])?;
+/// # node.publisher("news")?.send(b"something new")?;
+/// match news.recv()? {
+///     Received::Message(message) => println!("{:?}", message.bytes()),
+///     Received::Lost(lost) => println!("never to come: {lost}"),
+///     Received::Dropped(dropped) => println!("read too slowly for {}", dropped.messages),
+///     other => println!("{other}"),
+/// }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug)]
 pub struct Subscription {
     pub(crate) back: SubscriptionBack,
@@ -107,12 +56,49 @@ pub struct Subscription {
 /// Where it is queued.
 #[derive(Debug)]
 pub(crate) enum SubscriptionBack {
-    Own(OwnSubscription),
-    Attached(AttachedSubscription),
+    Queue(QueuedSubscription),
+    Ring(AttachedSubscription),
+}
+
+/// In a queue of this process.
+#[derive(Debug)]
+pub(crate) struct QueuedSubscription {
+    pub(crate) mailbox: Mailbox<Received>,
+    pub(crate) entry: Entry,
+}
+
+/// How groups were entered; dropping it leaves them.
+#[derive(Debug)]
+pub(crate) enum Entry {
+    Named(Membership),
+    Followed(Follower),
+}
+
+impl Drop for QueuedSubscription {
+    fn drop(&mut self) {
+        self.mailbox.leave();
+    }
 }
 
 impl Subscription {
     /// Waits for what comes next: a message, or what is missing before it.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let cluster = format!("doc-s-recv-{}", std::process::id());
+    /// # let builder = qsm::Node::builder().cluster(cluster).interface("lo");
+    /// # let node = builder.embedded_service(qsm::Embedded::Always).start()?;
+    /// use std::time::Duration;
+    /// use qsm::{CloseReason, RecvError};
+    ///
+    /// let news = node.subscribe(["news"])?;
+    /// node.publisher("news")?.send(b"something new")?;
+    /// assert!(news.recv()?.into_message().is_some());
+    /// node.shutdown(Duration::from_secs(5))?;
+    /// assert_eq!(news.recv(), Err(RecvError::Closed(CloseReason::ShutDown)));
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     /// [`RecvError`], after everything queued was taken, when no more will come.
@@ -127,6 +113,19 @@ impl Subscription {
 
     /// As [`Subscription::recv`], at most this long; `None` when nothing came.
     ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let cluster = format!("doc-s-timeout-{}", std::process::id());
+    /// # let builder = qsm::Node::builder().cluster(cluster).interface("lo");
+    /// # let node = builder.embedded_service(qsm::Embedded::Always).start()?;
+    /// use std::time::Duration;
+    ///
+    /// let news = node.subscribe(["news"])?;
+    /// assert_eq!(news.recv_timeout(Duration::from_millis(1))?, None);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Errors
     /// As [`Subscription::recv`].
     pub fn recv_timeout(&self, timeout: Duration) -> Result<Option<Received>, RecvError> {
@@ -139,17 +138,42 @@ impl Subscription {
     /// As [`Subscription::recv`].
     pub fn try_recv(&self) -> Result<Option<Received>, RecvError> {
         match &self.back {
-            SubscriptionBack::Own(own) => own.mailbox.try_recv(),
-            SubscriptionBack::Attached(attached) => attached.try_recv(),
+            SubscriptionBack::Queue(queue) => queue.mailbox.try_recv(),
+            SubscriptionBack::Ring(ring) => ring.try_recv(),
         }
+    }
+
+    /// As [`Subscription::recv`], for tasks: yields to others while nothing is there. Any executor
+    /// will do. A future dropped before its end has taken nothing.
+    ///
+    /// ```no_run
+    /// # fn main() {
+    /// # async fn run(news: qsm::Subscription) -> Result<(), qsm::RecvError> {
+    /// while let Some(message) = news.recv_async().await?.into_message() {
+    ///     println!("{:?}", message.bytes());
+    /// }
+    /// println!("something is missing here");
+    /// # Ok(())
+    /// # }
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Subscription::recv`].
+    pub async fn recv_async(&self) -> Result<Received, RecvError> {
+        poll_fn(|context| self.poll_recv(context)).await
     }
 
     /// Waits for messages, for those to whom anything missing is an error:
     ///
-    /// ```no_run
+    /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let node = qsm::Node::builder().start()?;
+    /// # let cluster = format!("doc-messages-{}", std::process::id());
+    /// # let builder = qsm::Node::builder().cluster(cluster).interface("lo");
+    /// # let node = builder.embedded_service(qsm::Embedded::Always).start()?;
     /// # let subscription = node.subscribe(["prices/eur"])?;
+    /// # node.publisher("prices/eur")?.send(b"1.0842")?;
+    /// # node.shutdown(std::time::Duration::from_secs(5))?;
     /// for message in subscription.messages() {
     ///     println!("{:?}", message?.bytes());
     /// }
@@ -169,21 +193,48 @@ impl Subscription {
         }
     }
 
-    /// The groups subscribed.
+    /// The groups subscribed, names and patterns as they were given.
     pub fn groups(&self) -> impl Iterator<Item = &str> {
         let names = match &self.back {
-            SubscriptionBack::Own(own) => &*own.membership.names,
-            SubscriptionBack::Attached(attached) => attached.names(),
+            SubscriptionBack::Queue(queue) => match &queue.entry {
+                Entry::Named(membership) => &*membership.names,
+                Entry::Followed(follower) => &*follower.names,
+            },
+            SubscriptionBack::Ring(ring) => ring.names(),
         };
         names.iter().map(|name| &**name)
+    }
+
+    /// The groups that patterns have found so far; `None` if all groups were named.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let cluster = format!("doc-s-followed-{}", std::process::id());
+    /// # let builder = qsm::Node::builder().cluster(cluster).interface("lo");
+    /// # let node = builder.embedded_service(qsm::Embedded::Always).start()?;
+    /// let prices = node.subscribe(["prices/*"])?;
+    /// let followed = prices.followed().expect("there is a pattern");
+    /// assert_eq!((followed.groups, followed.left_out), (0, 0));
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn followed(&self) -> Option<Followed> {
+        match &self.back {
+            SubscriptionBack::Queue(queue) => match &queue.entry {
+                Entry::Named(_) => None,
+                Entry::Followed(follower) => Some(follower.followed()),
+            },
+            SubscriptionBack::Ring(_) => None,
+        }
     }
 
     /// Messages that wait to be read; attached, see [`Subscription::queued_bytes`].
     #[must_use]
     pub fn queued(&self) -> usize {
         match &self.back {
-            SubscriptionBack::Own(own) => own.mailbox.messages(),
-            SubscriptionBack::Attached(attached) => usize::from(attached.queued_bytes() > 0),
+            SubscriptionBack::Queue(queue) => queue.mailbox.messages(),
+            SubscriptionBack::Ring(ring) => usize::from(ring.queued_bytes() > 0),
         }
     }
 
@@ -191,8 +242,8 @@ impl Subscription {
     #[must_use]
     pub fn queued_bytes(&self) -> usize {
         match &self.back {
-            SubscriptionBack::Own(own) => own.mailbox.bytes(),
-            SubscriptionBack::Attached(attached) => attached.queued_bytes(),
+            SubscriptionBack::Queue(queue) => queue.mailbox.bytes(),
+            SubscriptionBack::Ring(ring) => ring.queued_bytes(),
         }
     }
 
@@ -200,15 +251,22 @@ impl Subscription {
     #[must_use]
     pub fn dropped(&self) -> u64 {
         match &self.back {
-            SubscriptionBack::Own(own) => own.mailbox.dropped(),
-            SubscriptionBack::Attached(attached) => attached.dropped(),
+            SubscriptionBack::Queue(queue) => queue.mailbox.dropped(),
+            SubscriptionBack::Ring(ring) => ring.dropped(),
+        }
+    }
+
+    fn poll_recv(&self, context: &Context<'_>) -> Poll<Result<Received, RecvError>> {
+        match &self.back {
+            SubscriptionBack::Queue(queue) => queue.mailbox.poll_recv(context),
+            SubscriptionBack::Ring(ring) => ring.poll_recv(context),
         }
     }
 
     fn wait(&self, deadline: Option<Instant>) -> Result<Option<Received>, RecvError> {
         match &self.back {
-            SubscriptionBack::Own(own) => own.mailbox.recv(deadline),
-            SubscriptionBack::Attached(attached) => attached.wait(deadline),
+            SubscriptionBack::Queue(queue) => queue.mailbox.recv(deadline),
+            SubscriptionBack::Ring(ring) => ring.wait(deadline),
         }
     }
 }
@@ -300,16 +358,13 @@ impl Stream for Subscription {
         if self.ended {
             return Poll::Ready(None);
         }
-        let received = match &self.back {
-            SubscriptionBack::Own(own) => own.mailbox.poll_recv(context),
-            SubscriptionBack::Attached(attached) => attached.poll_recv(context),
-        };
+        let received = self.poll_recv(context);
         self.ended = matches!(received, Poll::Ready(Err(_)));
         received.map(Some)
     }
 }
 
-/// Upcalls for some groups; made by [`Node::subscribe_with`](crate::Node::subscribe_with).
+/// Upcalls for some groups; made by [`Group::subscribe_with`](crate::Group::subscribe_with).
 /// Dropping it leaves those groups that no subscription of the node holds; an upcall that runs
 /// at that moment runs to its end, and a few more may follow before the core thread has heard.
 #[derive(Debug)]

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Instant;
 
-use qsm_wire::membership::{GroupRow, NodeRow, QueryKind, RegionRow};
+use qsm_wire::membership::{AnswerRows, QueryKind};
 
 use crate::error::CloseReason;
 use crate::event::Event;
@@ -20,13 +20,6 @@ use crate::snapshot::Snapshot;
 /// What a flush waits for, and the remedy.
 pub(crate) const FLUSHING: &str = "waiting for all receivers to have everything; allow more time, \
                                    or find out which receiver is slow";
-
-/// The answer to a query.
-pub(crate) enum Rows {
-    Nodes(Vec<NodeRow>),
-    Groups(Vec<GroupRow>),
-    Regions(Vec<RegionRow>),
-}
 
 /// A feed's place in the core's table of sources.
 pub(crate) struct FeedPlace {
@@ -69,7 +62,7 @@ pub(crate) enum Command {
     Query {
         kind: QueryKind,
         deadline: Instant,
-        reply: Reply<Rows>,
+        reply: Reply<AnswerRows>,
     },
     Retire {
         slot: u32,

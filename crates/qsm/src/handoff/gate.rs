@@ -32,6 +32,7 @@ impl Gate {
         }
     }
 
+    #[cfg(test)]
     pub(crate) fn bytes(&self) -> usize {
         self.bytes_total.load(Ordering::Relaxed)
     }

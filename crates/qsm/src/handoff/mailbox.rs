@@ -39,6 +39,11 @@ impl<T: Item> Mailbox<T> {
         self.inboxes.iter()
     }
 
+    /// The only inbox of one core.
+    pub(crate) fn first(&self) -> &Arc<Inbox<T>> {
+        &self.inboxes[0]
+    }
+
     /// The next item, `None` when there is none yet. The error comes when all inboxes are closed
     /// and empty, or one is that has overflowed.
     pub(crate) fn try_recv(&self) -> Result<Option<T>, RecvError> {

@@ -1,6 +1,7 @@
 //! The membership service as a thread of its own, with its own sockets: a node's core is not
 //! delayed by it, and the same code serves `qsm gms` and embedding.
 
+use core::fmt;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,6 +12,8 @@ use std::time::Duration;
 
 use crossbeam_queue::SegQueue;
 use qsm_gms::{ServiceConfig, ServiceEvent, ServiceStats};
+use qsm_metrics::Object;
+use qsm_metrics::prometheus::Page;
 use qsm_net::{Affinity, Family, IoReport, PortCounters, Ports, Waker};
 use qsm_proto::{Seed, Transmit};
 use qsm_wire::NodeId;
@@ -25,6 +28,7 @@ use crate::runtime::network::{ChannelOptions, NetworkOptions};
 use crate::runtime::random::random;
 use crate::runtime::settings::check_name;
 use crate::runtime::transmit::{Poll, Transmitter};
+use crate::snapshot::write_part;
 
 impl Item for ServiceEvent {}
 
@@ -51,6 +55,36 @@ pub struct ServiceSnapshot {
     pub groups: Vec<GroupRow>,
     /// The regions.
     pub regions: Vec<RegionRow>,
+}
+
+impl ServiceSnapshot {
+    /// What it has done, and its sockets, as one JSON object without line breaks.
+    #[must_use]
+    pub fn to_json(&self) -> String {
+        Object::new()
+            .metrics("service", &self.stats)
+            .metrics("port", &self.port)
+            .to_string()
+    }
+
+    /// The same as text that Prometheus reads.
+    #[must_use]
+    pub fn to_prometheus(&self) -> String {
+        let mut page = Page::new();
+        page.add(&self.stats, &[]);
+        // Nodes have sockets too.
+        page.add_as("service_port", &self.port, &[]);
+        page.to_string()
+    }
+}
+
+/// One line for each fact, for people; metrics that are not zero.
+impl fmt::Display for ServiceSnapshot {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{}", self.io)?;
+        write_part(f, "service", &self.stats)?;
+        write_part(f, "port", &self.port)
+    }
 }
 
 /// Settings of a membership service.

@@ -7,7 +7,7 @@ use qsm_net::{Ports, SendError, Sent};
 use qsm_proto::{Destination, Endpoint, Instant, Transmit};
 
 use crate::runtime::tap::{Direction, Tap, Tapped};
-use crate::snapshot::RuntimeStats;
+use crate::stats::RuntimeStats;
 
 /// Datagrams or trains sent in one turn; then receiving goes first again. Trains of 64 KiB at
 /// 4 GB/s: 1 ms.
@@ -18,8 +18,7 @@ pub(crate) struct Transmitter {
     held: Vec<u8>,
     held_for: Option<(Destination, usize)>,
     more: bool,
-    blocked: u64,
-    failed: u64,
+    stats: RuntimeStats,
     tap: Option<Tap>,
 }
 
@@ -62,14 +61,14 @@ impl Transmitter {
                 Ok(_) => taken += bytes.len(),
                 Err(SendError::WouldBlock { sent }) => {
                     taken += sent.bytes;
-                    self.blocked += 1;
+                    self.stats.send_blocked += 1;
                     self.held.clear();
                     self.held.extend_from_slice(&bytes[sent.bytes..]);
                     self.held_for = Some((to, segment_bytes));
                     break;
                 }
                 // Lost, like a packet on the wire; the port counts by kind.
-                Err(_) => self.failed += 1,
+                Err(_) => self.stats.send_failed += 1,
             }
         }
         taken
@@ -80,9 +79,9 @@ impl Transmitter {
         self.more
     }
 
-    pub(crate) fn add_to(&self, stats: &mut RuntimeStats) {
-        stats.send_blocked = self.blocked;
-        stats.send_failed = self.failed;
+    /// What is counted here: sends that did not go at once.
+    pub(crate) fn stats(&self) -> RuntimeStats {
+        self.stats
     }
 
     fn send_held(&mut self, port: &mut Ports) -> bool {
@@ -99,7 +98,7 @@ impl Transmitter {
                 self.held.drain(..sent.bytes);
                 return false;
             }
-            Err(_) => self.failed += 1,
+            Err(_) => self.stats.send_failed += 1,
         }
         self.held_for = None;
         true

@@ -33,7 +33,7 @@ pub(crate) fn run(args: &NodesArgs) -> Result<(), Failure> {
         };
     }
     let args = &args.list;
-    let (mut rows, own) = ask(args, |node| Ok((node.nodes()?, node.ids().collect())))?;
+    let (mut rows, own) = ask(args, |node| Ok((node.list_nodes()?, node.ids().collect())))?;
     let own: Vec<NodeId> = own;
     rows.retain(|row| !own.contains(&row.origin.node));
     rows.sort_by(|a, b| (&a.name, a.origin).cmp(&(&b.name, b.origin)));

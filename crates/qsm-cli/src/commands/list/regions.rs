@@ -15,7 +15,7 @@ const MEMBERS_SHOWN: usize = 8;
 /// # Errors
 /// No service answers in time, or the output cannot be written.
 pub(crate) fn run(args: &ListArgs) -> Result<(), Failure> {
-    let mut rows = ask(args, Node::regions)?;
+    let mut rows = ask(args, Node::list_regions)?;
     rows.sort_by_key(|row| row.region);
     match args.json {
         true => write_json(rows.iter().map(region_json)),

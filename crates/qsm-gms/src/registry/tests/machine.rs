@@ -3,7 +3,7 @@
 use core::fmt::Debug;
 use std::panic::{UnwindSafe, catch_unwind};
 
-use qsm_wire::membership::{Hello, Role};
+use qsm_wire::membership::{Answer, Hello, Role, ToService};
 
 use super::super::transition::{State, seen};
 use super::reports::{hello, region_of_node_0};
@@ -96,8 +96,25 @@ fn some_hello(random: &mut Random, registry: &Registry, node: NodeId) -> Hello {
     }
 }
 
-/// A command that nodes could cause now, sense or nonsense.
-fn some_command(random: &mut Random, registry: &Registry, batch: u64) -> Command {
+/// One entry of the log of a replicated service.
+#[derive(Debug, Clone)]
+enum Input {
+    Command(Command),
+    Request(NodeId, ToService),
+}
+
+/// What follows from it.
+type Output = (Updates, Option<Answer>);
+
+fn take(registry: &mut Registry, at: Instant, input: Input) -> Output {
+    match input {
+        Input::Command(command) => (registry.apply(at, command), None),
+        Input::Request(node, message) => (Updates::default(), registry.request(at, node, message)),
+    }
+}
+
+/// An input that nodes could cause now, sense or nonsense.
+fn some_input(random: &mut Random, registry: &Registry, batch: u64) -> Input {
     let node = NodeId(random.below(6));
     let request = 1 + u32::try_from(random.below(9)).unwrap();
     let role = if random.below(2) == 0 {
@@ -105,7 +122,7 @@ fn some_command(random: &mut Random, registry: &Registry, batch: u64) -> Command
     } else {
         Role::Publisher
     };
-    match random.below(20) {
+    Input::Command(match random.below(20) {
         0 => Command::End {
             node,
             cause: EndCause::Silence,
@@ -114,18 +131,28 @@ fn some_command(random: &mut Random, registry: &Registry, batch: u64) -> Command
             node,
             hello: some_hello(random, registry, node),
         },
-        4..=7 => Command::Enter {
-            node,
-            request,
-            role,
-            names: some_names(random),
-        },
-        8..=10 => Command::Exit {
-            node,
-            request,
-            role,
-            names: some_names(random),
-        },
+        4..=7 => {
+            let names = some_names(random);
+            return Input::Request(
+                node,
+                ToService::Enter {
+                    request,
+                    role,
+                    names,
+                },
+            );
+        }
+        8..=10 => {
+            let names = some_names(random);
+            return Input::Request(
+                node,
+                ToService::Exit {
+                    request,
+                    role,
+                    names,
+                },
+            );
+        }
         11..=12 => {
             let departures = registry.nodes.iter().flat_map(|(id, node)| {
                 let departures = node.departures.iter();
@@ -136,16 +163,16 @@ fn some_command(random: &mut Random, registry: &Registry, batch: u64) -> Command
             let pick = usize::try_from(random.below(count + 1)).unwrap();
             let fallback = (node, RegionId(1), ViewNumber(1));
             let (node, region, view) = departures.get(pick).copied().unwrap_or(fallback);
-            Command::Drained { node, region, view }
+            return Input::Request(node, ToService::Drained { region, view });
         }
         13..=14 => Command::Confirm { node, batch },
         15 => Command::ExpireDrains,
         _ => Command::Batch,
-    }
+    })
 }
 
-/// A registry that has carried out drawn commands, what they were, and what it said.
-fn drawn(seed: u64) -> (Registry, Vec<(Instant, Command)>, Vec<Updates>) {
+/// A registry that has taken drawn inputs, what they were, and what it said.
+fn drawn(seed: u64) -> (Registry, Vec<(Instant, Input)>, Vec<Output>) {
     let mut random = Random::new(Seed(seed), "commands");
     let mut registry = registry(seed);
     let (mut log, mut said) = (Vec::new(), Vec::new());
@@ -166,20 +193,19 @@ fn drawn(seed: u64) -> (Registry, Vec<(Instant, Command)>, Vec<Updates>) {
         hellos.insert(NodeId(node), hello);
     }
     let mut at = NOW;
-    let mut command = Command::Open { hellos, era: 3 };
+    let mut input = Input::Command(Command::Open { hellos, era: 3 });
     for _ in 0..60 {
-        log.push((at, command.clone()));
-        said.push(registry.apply(command, at));
+        log.push((at, input.clone()));
+        said.push(take(&mut registry, at, input));
         at = at.after(Duration::from_secs(random.below(8)));
-        command = some_command(&mut random, &registry, registry.stats.batches);
+        input = some_input(&mut random, &registry, registry.batch);
     }
     (registry, log, said)
 }
 
-fn replay(registry: &mut Registry, log: &[(Instant, Command)]) -> Vec<Updates> {
+fn replay(registry: &mut Registry, log: &[(Instant, Input)]) -> Vec<Output> {
     let log = log.iter().cloned();
-    log.map(|(at, command)| registry.apply(command, at))
-        .collect()
+    log.map(|(at, input)| take(registry, at, input)).collect()
 }
 
 fn assert_same<T: PartialEq + Debug>(one: &T, other: &T, seed: u64) {

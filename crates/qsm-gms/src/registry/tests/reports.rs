@@ -69,11 +69,10 @@ fn a_role_that_others_know_to_be_granted_is_taken_up_although_its_node_has_not_h
     let name = "g".to_owned();
     let group = GroupId(3);
     assert_eq!(told[0], Update::Named { group, name });
-    assert!(
-        told.iter()
-            .any(|update| matches!(update, Update::View { view, added, .. }
-            if *view > ViewNumber(4) && *added == [member]))
-    );
+    assert!(told.iter().any(
+        |update| matches!(update, Update::View(ViewStep { view, added, .. })
+            if *view > ViewNumber(4) && *added == [member])
+    ));
     let dead = |update: &&Update| matches!(update, Update::Dead { .. });
     let dead: Vec<&Update> = told.iter().filter(dead).collect();
     let origin = origin(7);
@@ -119,7 +118,7 @@ fn a_former_publisher_is_asked_by_a_service_that_starts_for_what_it_still_has_on
     let region = RegionId(5);
     let asks =
         |update: &Update| matches!(update, Update::Region { groups, .. } if groups.is_empty());
-    let views = |update: &Update| matches!(update, Update::View { .. });
+    let views = |update: &Update| matches!(update, Update::View(_));
     let asked = told(true);
     assert!(
         asked.iter().any(asks) && asked.iter().any(views),

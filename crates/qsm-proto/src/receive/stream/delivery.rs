@@ -2,10 +2,10 @@
 
 use qsm_wire::{Chunk, ChunkIter, Data, Origin, Part};
 
-use super::{ReceiveStream, Slot};
+use super::{PacketState, ReceiveStream};
 use crate::history::{Duty, History};
-use crate::receive::{DeliveryContext, Place, Run, StreamContext, Verdict};
-use crate::{Delivery, Event, Instant, Miss};
+use crate::receive::{DeliveryContext, PacketPlace, Run, StreamContext, Verdict};
+use crate::{Delivery, Instant, Miss};
 
 /// Bytes of kept packets delivered in one go. One repair may let a whole window go on: without a
 /// break nothing would be read meanwhile, and no token or request answered. Twice as much as is
@@ -20,18 +20,18 @@ impl ReceiveStream {
         while self.delivered < self.contiguous {
             let sequence = self.delivered + 1;
             match self.slot(sequence) {
-                Slot::Kept(_) if bytes >= DELIVERED_IN_ONE_GO_BYTES => {
+                PacketState::Kept(_) if bytes >= DELIVERED_IN_ONE_GO_BYTES => {
                     self.interrupted = context.now;
                     return;
                 }
-                Slot::Kept(place) => {
+                PacketState::Kept(place) => {
                     bytes += context.store.packet(place).len();
                     if !self.deliver_kept(sequence, place, history, held, context) {
                         return;
                     }
                 }
-                Slot::Lost => self.reassembly.reset(),
-                Slot::Received | Slot::Missing => {}
+                PacketState::Lost => self.reassembly.reset(),
+                PacketState::Received | PacketState::Missing => {}
             }
             self.delivered = sequence;
         }
@@ -58,7 +58,7 @@ impl ReceiveStream {
     fn deliver_kept(
         &mut self,
         sequence: u64,
-        place: Place,
+        place: PacketPlace,
         history: &History,
         held: bool,
         context: &mut StreamContext<'_>,
@@ -77,7 +77,7 @@ impl ReceiveStream {
         }
         if sequence <= self.marks.stable_upto || !role.keeps {
             context.store.free(place);
-            self.set(sequence, Slot::Received);
+            self.set(sequence, PacketState::Received);
         }
         true
     }
@@ -144,35 +144,25 @@ fn deliver_message(
     delivery: &mut DeliveryContext<'_>,
 ) {
     let group = chunk.group;
-    let missing = |first, number: u64| Miss::Messages {
-        group,
-        sender,
-        first,
-        last: number - 1,
-    };
     let number = match delivery.cursors.take(sender, group, chunk.message) {
         Verdict::Deliver(number) => number,
         Verdict::DeliverAfterLoss { first, number } => {
             delivery.stats.messages_lost += number - first;
-            let last = number - 1;
-            delivery.events.push(Event::Lost {
+            delivery.out.miss(Miss::Messages {
                 group,
                 sender,
                 first,
-                last,
+                last: number - 1,
             });
-            delivery.out.miss(missing(first, number));
             number
         }
         Verdict::DeliverAfterAbsence { first, number } => {
-            let last = number - 1;
-            delivery.events.push(Event::Missed {
+            delivery.out.miss(Miss::Absence {
                 group,
                 sender,
                 first,
-                last,
+                last: number - 1,
             });
-            delivery.out.miss(missing(first, number));
             number
         }
         Verdict::Duplicate => {

@@ -3,10 +3,10 @@
 
 use qsm_wire::SeqRange;
 
-use super::{Datagram, ReceiveStream, Slot, StreamContext};
+use super::{Datagram, PacketState, ReceiveStream, StreamContext};
 use crate::Instant;
 use crate::history::History;
-use crate::receive::Place;
+use crate::receive::PacketPlace;
 
 impl ReceiveStream {
     /// Others say that the stream goes up to `highest` (G01).
@@ -48,7 +48,7 @@ impl ReceiveStream {
         datagram: Datagram<'_>,
         history: &History,
         context: &mut StreamContext<'_>,
-    ) -> Option<Place> {
+    ) -> Option<PacketPlace> {
         if let Some(place) = context.store.keep(datagram) {
             return Some(place);
         }
@@ -58,14 +58,14 @@ impl ReceiveStream {
             let mine = history.answers_for(self.view_of(top, history), top);
             let slot = self.slots.back().copied()?;
             // Others count on what has been reported as cached; what is lost stays lost.
-            if slot == Slot::Lost || (mine && top <= claimed) {
+            if slot == PacketState::Lost || (mine && top <= claimed) {
                 return None;
             }
             self.slots.pop_back();
             self.gaps.forget_from(top);
             self.highest = top - 1;
             self.announced = self.announced.max(top);
-            if let Slot::Kept(place) = slot {
+            if let PacketState::Kept(place) = slot {
                 context.store.free(place);
                 context.delivery.stats.discard_memory += 1;
                 // Freeing one of several packets in a lent buffer makes no room yet.

@@ -3,11 +3,11 @@ use qsm_wire::{
 };
 
 use super::super::Report;
-use super::super::gathered::{Entry, Gathered, capacity};
+use super::super::gathered::{Gathered, TokenEntry, capacity};
 use super::super::sets::NakSet;
 use super::network::{origin, sender};
 
-fn token(slots: Vec<Entry>, visited: u16) -> Gathered {
+fn token(slots: Vec<TokenEntry>, visited: u16) -> Gathered {
     let head = TokenHead {
         region: RegionId(1),
         view: ViewNumber(1),
@@ -28,8 +28,8 @@ fn token(slots: Vec<Entry>, visited: u16) -> Gathered {
 
 /// A slot opened at watermarks of 5, to which somebody who has everything up to `number` has
 /// contributed.
-fn entry(sender: Origin, number: u64) -> Entry {
-    let mut entry = Entry::new(sender, number, 5, 5);
+fn entry(sender: Origin, number: u64) -> TokenEntry {
+    let mut entry = TokenEntry::new(sender, number, 5, 5);
     entry.contribute(Some(Report {
         highest: number + 1,
         arrived: number + 1,
@@ -77,7 +77,7 @@ fn a_full_token_cuts_sets_but_leaves_no_stream_out() {
     // R069, G06.
     let ranges: Vec<SeqRange> = (1..=8).map(|at| SeqRange::one(2 * at)).collect();
     for limit in [496, 1456, 8956] {
-        let slots = (0..capacity(limit)).map(|number| Entry {
+        let slots = (0..capacity(limit)).map(|number| TokenEntry {
             naks: NakSet::new(&ranges, false),
             common: NakSet::new(&ranges, false),
             ..entry(sender(number as u64), 99)

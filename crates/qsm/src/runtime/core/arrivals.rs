@@ -13,12 +13,14 @@
 use qsm_net::Place;
 use qsm_proto::Priority;
 
+use crate::stats::RuntimeStats;
+
 /// Places of datagrams that have arrived and are not handled yet, by priority.
 #[derive(Debug)]
 pub(super) struct Arrivals<P = Place> {
     places: [Vec<P>; Priority::COUNT],
     /// Datagrams that have overtaken others.
-    overtook: u64,
+    stats: RuntimeStats,
 }
 
 /// Datagrams and bytes received.
@@ -37,7 +39,7 @@ impl<P: Copy> Arrivals<P> {
         let priority = Priority::of(datagram) as usize;
         self.places[priority].push(place);
         let less_urgent = &self.places[priority + 1..];
-        self.overtook += u64::from(less_urgent.iter().any(|places| !places.is_empty()));
+        self.stats.received_first += u64::from(less_urgent.iter().any(|places| !places.is_empty()));
     }
 
     /// Most urgent first; those of one priority as they came.
@@ -45,9 +47,9 @@ impl<P: Copy> Arrivals<P> {
         self.places.iter().flatten().copied()
     }
 
-    /// Datagrams that have been put before others that had come before them.
-    pub(super) fn overtook(&self) -> u64 {
-        self.overtook
+    /// What is counted here: datagrams that have overtaken others.
+    pub(super) fn stats(&self) -> RuntimeStats {
+        self.stats
     }
 }
 
@@ -55,7 +57,7 @@ impl<P> Default for Arrivals<P> {
     fn default() -> Self {
         Self {
             places: Default::default(),
-            overtook: 0,
+            stats: RuntimeStats::default(),
         }
     }
 }
@@ -89,7 +91,7 @@ mod tests {
             (Kind::Token, Hop::Direct),
         ];
         assert_eq!(order(&mut arrivals, &came), [3, 6, 2, 1, 5, 0, 4]);
-        assert_eq!(arrivals.overtook(), 5);
+        assert_eq!(arrivals.stats().received_first, 5);
     }
 
     #[test]
@@ -105,6 +107,6 @@ mod tests {
         for _ in 0..2 {
             assert_eq!(order(&mut arrivals, &came), [0, 1, 2, 3, 4]);
         }
-        assert_eq!(arrivals.overtook(), 0);
+        assert_eq!(arrivals.stats().received_first, 0);
     }
 }

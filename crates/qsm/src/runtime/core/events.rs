@@ -5,12 +5,12 @@ use std::sync::atomic::Ordering;
 
 use qsm_net::PortError;
 use qsm_proto::UnconfirmedCause;
+use qsm_wire::membership::{Answer, AnswerRows};
 
 use super::Core;
 use super::pending::Asked;
 use crate::error::{RequestError, Unconfirmed};
 use crate::event::Event;
-use crate::handoff::command::Rows;
 
 impl Core {
     pub(super) fn take_events(&mut self) {
@@ -26,15 +26,7 @@ impl Core {
     fn take_event(&mut self, event: qsm_proto::Event) {
         use qsm_proto::Event as Proto;
         match event {
-            Proto::Done { request } => self.request_done(request),
-            Proto::Refused { request, reason } => {
-                if let Some(asked) = self.pending.take(request) {
-                    self.give_up(asked, RequestError::Refused { reason });
-                }
-            }
-            Proto::Nodes { request, rows } => self.answer(request, Rows::Nodes(rows)),
-            Proto::Groups { request, rows } => self.answer(request, Rows::Groups(rows)),
-            Proto::Regions { request, rows } => self.answer(request, Rows::Regions(rows)),
+            Proto::Answer(answer) => self.answer(answer),
             Proto::Listen { address } => {
                 let joined = self.port.join(address);
                 self.listens(address, joined);
@@ -103,8 +95,7 @@ impl Core {
                 }
                 Event::Unconfirmed { messages, cause }
             }
-            // Losses were told to the subscriptions, in order. Events of later versions of the
-            // protocol crate say nothing to this one.
+            // Events of later versions of the protocol crate say nothing to this one.
             _ => return,
         };
         self.readers.tell(&event);
@@ -117,16 +108,28 @@ impl Core {
         }
     }
 
-    fn request_done(&mut self, request: u32) {
-        match self.pending.take(request) {
-            Some(Asked::Subscribe { names, reply, .. }) => {
+    /// Tells whoever asked.
+    fn answer(&mut self, answer: Answer) {
+        let Some(asked) = self.pending.take(answer.request) else {
+            return;
+        };
+        match answer.result {
+            Ok(rows) => self.carry_out(asked, rows),
+            Err(reason) => self.give_up(asked, RequestError::Refused { reason }),
+        }
+    }
+
+    /// The service has done what was asked; here what it is for follows.
+    fn carry_out(&mut self, asked: Asked, rows: AnswerRows) {
+        match asked {
+            Asked::Subscribe { names, reply, .. } => {
                 self.routes.bind(&self.endpoint, &names);
                 reply.answer(Ok(()));
             }
-            Some(Asked::Leave { reply }) => {
+            Asked::Leave { reply } => {
                 reply.answer(Ok(()));
             }
-            Some(Asked::Publish { names, reply }) => {
+            Asked::Publish { names, reply } => {
                 let outlets: Vec<_> = names
                     .iter()
                     .map(|name| self.sources.add_queue(name))
@@ -138,17 +141,14 @@ impl Core {
                     slots.into_iter().for_each(|slot| self.retire(slot));
                 }
             }
-            Some(asked @ Asked::Query { .. }) => {
-                let reason = "the membership service gave no answer; ask again".to_owned();
-                asked.fail(RequestError::Refused { reason });
+            Asked::Query { reply } => {
+                reply.answer(match rows {
+                    AnswerRows::None => Err(RequestError::Refused {
+                        reason: "the membership service gave no answer; ask again".to_owned(),
+                    }),
+                    rows => Ok(rows),
+                });
             }
-            None => {}
-        }
-    }
-
-    fn answer(&mut self, request: u32, rows: Rows) {
-        if let Some(Asked::Query { reply }) = self.pending.take(request) {
-            reply.answer(Ok(rows));
         }
     }
 

@@ -84,6 +84,7 @@ impl Core {
         self.transmitter
             .run(self.now, &mut self.endpoint, &mut self.port);
         self.sources.wake(&self.shared);
+        self.note_memory();
     }
 
     /// Whether the core thread has something to do before that time.

@@ -61,7 +61,8 @@ use crate::runtime::clock::Clock;
 use crate::runtime::embedding::Embedding;
 use crate::runtime::tap::Tap;
 use crate::runtime::transmit::Transmitter;
-use crate::snapshot::{Memory, RepairLatency, RuntimeStats, Snapshot};
+use crate::snapshot::Snapshot;
+use crate::stats::{Memory, RuntimeStats, TimerDelays};
 
 /// Bytes received or sent likewise.
 const BYTES_LOADED: usize = 16 << 10;
@@ -97,7 +98,10 @@ pub(crate) struct Core {
     siblings: Siblings,
     closing: Option<Closing>,
     about: About,
+    /// What is counted here; its parts count the rest of it.
     stats: RuntimeStats,
+    timers: TimerDelays,
+    memory: Memory,
     load: Load,
     /// It may be lent while its thread sleeps.
     lendable: bool,
@@ -146,8 +150,8 @@ impl Core {
         };
         // The first turn has nothing to be late for.
         if self.stats.turns > 1 {
-            let late = self.now.since(due);
-            self.stats.timer_late_max = self.stats.timer_late_max.max(late);
+            // Later than the turn's beginning by what was received in it.
+            self.timers.ran(self.clock.now(), due);
         }
         self.endpoint.handle_timeout(self.now, &mut self.routes);
         self.routes.settle(&self.endpoint);
@@ -201,15 +205,20 @@ impl Core {
         self.exit_publisher(gone.into_iter().collect());
     }
 
+    fn note_memory(&mut self) {
+        let (send_bytes, receive_bytes) = self.endpoint.memory_bytes();
+        self.memory.note(send_bytes, receive_bytes);
+    }
+
     fn snapshot(&mut self) -> Snapshot {
         self.port.refresh_drops();
+        self.note_memory();
         let mut runtime = self.stats;
-        runtime.received_first = self.arrivals.overtook();
-        self.routes.stats.add_to(&mut runtime);
-        self.transmitter.add_to(&mut runtime);
-        runtime.queued_bytes = self.shared.gate.bytes() as u64;
+        runtime.uptime = self.clock.uptime();
+        runtime += self.arrivals.stats();
+        runtime += self.routes.stats();
+        runtime += self.transmitter.stats();
         let incarnation = self.endpoint.origin().incarnation;
-        let (send_bytes, receive_bytes) = self.endpoint.memory_bytes();
         Snapshot {
             node: self.endpoint.origin().node,
             name: self.about.name.clone(),
@@ -217,8 +226,8 @@ impl Core {
             address: self.port.local_addr(),
             incarnation: (incarnation.0 != 0).then_some(incarnation),
             service: self.about.service,
-            uptime: self.clock.uptime(),
             protocol: self.endpoint.stats(),
+            times: self.endpoint.times(),
             port: self.port.counters(),
             io: self.port.report(),
             second: self.port.second_report(),
@@ -226,12 +235,8 @@ impl Core {
             runtime,
             thread: ThreadReport::current(),
             cores: 1,
-            repair: RepairLatency::of(&self.endpoint.repair_times().lasted),
-            repairs: self.endpoint.repair_times().lasted.clone(),
-            memory: Memory {
-                send_bytes,
-                receive_bytes,
-            },
+            timers: self.timers.stats(self.clock.now()),
+            memory: self.memory,
             subscriptions: self.routes.rows(),
             publishers: self.sources.rows(),
         }

@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use qsm_proto::{Endpoint, Instant};
 use qsm_wire::RegionId;
+use qsm_wire::membership::AnswerRows;
 
 use super::sources::Sources;
 use crate::error::{Outstanding, RequestError};
-use crate::handoff::command::Rows;
 use crate::handoff::outlet::Outlet;
 use crate::handoff::reply::Reply;
 use crate::handoff::void::{Told, Voids};
@@ -31,7 +31,7 @@ pub(super) enum Asked {
         reply: Reply<Vec<Arc<Outlet>>>,
     },
     Query {
-        reply: Reply<Rows>,
+        reply: Reply<AnswerRows>,
     },
 }
 

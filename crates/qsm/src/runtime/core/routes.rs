@@ -12,7 +12,8 @@ use crate::error::{CloseReason, RecvError};
 use crate::handoff::message::{Message, MessageRef};
 use crate::handoff::received::{Away, Delivery, Lost, LostPackets, Received};
 use crate::handoff::sink::Sink;
-use crate::snapshot::{RuntimeStats, SubscriptionRow};
+use crate::snapshot::SubscriptionRow;
+use crate::stats::{RuntimeStats, SubscriptionStats};
 
 /// Largest group number that the table has room for; the membership service numbers densely.
 const GROUPS_MAX: usize = 1 << 22;
@@ -70,24 +71,7 @@ pub(super) struct Routes {
     /// Subscribers whose queue has no room for all notices.
     behind: Vec<usize>,
     catch_up_at: Instant,
-    pub(super) stats: RouteStats,
-}
-
-#[derive(Debug, Clone, Copy, Default)]
-pub(super) struct RouteStats {
-    queued: u64,
-    upcalls: u64,
-    drops: u64,
-    unwanted: u64,
-}
-
-impl RouteStats {
-    pub(super) fn add_to(&self, stats: &mut RuntimeStats) {
-        stats.messages_queued = self.queued;
-        stats.upcalls = self.upcalls;
-        stats.slow_consumer_drops = self.drops;
-        stats.messages_unwanted = self.unwanted;
-    }
+    stats: RuntimeStats,
 }
 
 impl Routes {
@@ -169,7 +153,7 @@ impl Routes {
                 .group_name(group)
                 .is_some_and(|name| self.bind_one(group, name));
             match stashed {
-                Stashed::Message { .. } if !bound => self.stats.unwanted += 1,
+                Stashed::Message { .. } if !bound => self.stats.messages_unwanted += 1,
                 Stashed::Message {
                     group,
                     sender,
@@ -297,7 +281,7 @@ impl Routes {
         if self.stash.len() < STASH_MESSAGES_MAX {
             self.stash.push(stashed());
         } else {
-            self.stats.unwanted += 1;
+            self.stats.messages_unwanted += 1;
         }
     }
 
@@ -310,19 +294,30 @@ impl Routes {
         }
     }
 
+    /// What is counted here: the ways of messages to subscribers.
+    pub(super) fn stats(&self) -> RuntimeStats {
+        self.stats
+    }
+
     pub(super) fn rows(&self) -> Vec<SubscriptionRow> {
         let row = |subscriber: &Subscriber| {
-            let (queued_messages, queued_bytes, dropped) = match &subscriber.sink {
-                Sink::Queue(inbox) => (inbox.messages(), inbox.bytes(), inbox.dropped()),
-                Sink::Foreign(queue) => (0, queue.queued_bytes(), queue.dropped()),
-                Sink::Upcall(_) => (0, 0, 0),
-            };
+            let mut stats = SubscriptionStats::default();
+            match &subscriber.sink {
+                Sink::Queue(inbox) => {
+                    stats.queued_messages = inbox.messages() as u64;
+                    stats.queued_bytes = inbox.bytes() as u64;
+                    stats.dropped = inbox.dropped();
+                }
+                Sink::Foreign(queue) => {
+                    stats.queued_bytes = queue.queued_bytes() as u64;
+                    stats.dropped = queue.dropped();
+                }
+                Sink::Upcall(_) => {}
+            }
             SubscriptionRow {
                 groups: Arc::clone(&subscriber.names),
                 upcall: matches!(subscriber.sink, Sink::Upcall(_)),
-                queued_messages,
-                queued_bytes,
-                dropped,
+                stats,
             }
         };
         self.subscribers.iter().flatten().map(row).collect()
@@ -422,8 +417,8 @@ impl Deliver for Routes {
                 }
                 Sink::Foreign(queue) => queue.offer(lend(bound, message)),
             };
-            self.stats.drops += offered.dropped;
-            self.stats.queued += u64::from(offered.kept);
+            self.stats.slow_consumer_drops += offered.dropped;
+            self.stats.messages_queued += u64::from(offered.kept);
             // Readers are to hear of what was dropped, too.
             if (offered.kept || offered.dropped > 0) && !subscriber.touched {
                 subscriber.touched = true;
@@ -435,6 +430,12 @@ impl Deliver for Routes {
     fn miss(&mut self, miss: Miss<'_>) {
         match miss {
             Miss::Messages {
+                group,
+                sender,
+                first,
+                last,
+            }
+            | Miss::Absence {
                 group,
                 sender,
                 first,

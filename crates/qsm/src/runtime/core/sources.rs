@@ -19,7 +19,8 @@ use crate::handoff::outlet::Outlet;
 use crate::handoff::shared::Shared;
 use crate::handoff::signal::Signal;
 use crate::runtime::clock::Clock;
-use crate::snapshot::{PublisherRow, RuntimeStats};
+use crate::snapshot::PublisherRow;
+use crate::stats::{PublisherStats, RuntimeStats};
 
 /// Messages taken in one turn; then receiving goes first again. At 0.1 µs each, 100 µs, and at 100
 /// bytes a train and a half.
@@ -300,12 +301,15 @@ impl Sources {
                 Kind::Queue(outlet) => Some(outlet),
                 Kind::Feed(..) => None,
             };
+            let blocked = source.waiting.is_some() || (shut && !source.signal().is_idle());
             PublisherRow {
                 group: Arc::clone(&source.name),
                 feed: outlet.is_none(),
-                queued_messages: outlet.map_or(0, |outlet| outlet.messages()),
-                queued_bytes: outlet.map_or(0, |outlet| outlet.bytes()),
-                blocked: source.waiting.is_some() || (shut && !source.signal().is_idle()),
+                stats: PublisherStats {
+                    queued_messages: outlet.map_or(0, |outlet| outlet.messages() as u64),
+                    queued_bytes: outlet.map_or(0, |outlet| outlet.bytes() as u64),
+                    blocked: blocked.into(),
+                },
             }
         };
         self.table.iter().flatten().map(row).collect()

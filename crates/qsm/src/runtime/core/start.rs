@@ -31,7 +31,7 @@ use crate::runtime::settings::{NodeSettings, check_name};
 use crate::runtime::threads::ThreadOptions;
 use crate::runtime::transmit::Transmitter;
 use crate::shard::CORES_MAX;
-use crate::snapshot::RuntimeStats;
+use crate::stats::{Memory, RuntimeStats, TimerDelays};
 
 /// What Ethernet carries in one packet.
 const ETHERNET_BYTES: usize = 1500;
@@ -180,6 +180,8 @@ impl Plan {
             siblings: Siblings::new(all, place),
             closing: None,
             stats: RuntimeStats::default(),
+            timers: TimerDelays::default(),
+            memory: Memory::default(),
             load: Load::default(),
             lendable: threads.realtime.is_none() && network.busy_poll.is_none(),
             asleep_until: None,

@@ -51,6 +51,7 @@ impl Core {
         self.load.heavy |= sent >= BYTES_LOADED;
         let ended = self.go_on_closing();
         self.wake();
+        self.note_memory();
         self.done = self.clock.now();
         self.stats.turn_max = self.stats.turn_max.max(self.done.since(self.now));
         if self.load.heavy {

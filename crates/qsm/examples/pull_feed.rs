@@ -1,7 +1,8 @@
 //! A pull feed that sends the newest prices instead of queueing old ones, an upcall that receives
-//! them, and the counters. `cargo run -p qsm --example latest_price`
+//! them, and the counters. `cargo run -p qsm --example pull_feed`
 
 use std::error::Error;
+use std::process;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
@@ -11,12 +12,14 @@ use qsm::{Node, Pull};
 const UPDATES: u64 = 1_000_000;
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let patience = Duration::from_secs(5);
-    let market = Node::builder().name("market").interface("lo").start()?;
-    let trader = Node::builder().name("trader").interface("lo").start()?;
+    let patience = Duration::from_secs(10);
+    let cluster = format!("feed-{}", process::id());
+    let builder = Node::builder().cluster(cluster).interface("lo");
+    let market = builder.clone().name("market").start()?;
+    let trader = builder.name("trader").start()?;
 
     let (told, last) = mpsc::channel();
-    let _upcalls = trader.subscribe_with(["prices/eur"], move |delivery| {
+    let _upcalls = trader.group("prices/eur").subscribe_with(move |delivery| {
         // On the core thread, with borrowed bytes: short, and without blocking.
         let Some(message) = delivery.message() else {
             return;

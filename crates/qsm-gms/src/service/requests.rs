@@ -1,0 +1,86 @@
+use qsm_proto::Instant;
+use qsm_wire::NodeId;
+use qsm_wire::membership::{Answer, AnswerRows, FromService, QueryKind, ToService};
+
+use super::sessions::{SessionTable, Standing};
+use super::{Phase, Service};
+use crate::registry::{Command, EndCause};
+
+/// What nodes say in their sessions, and the answers.
+impl Service {
+    pub(super) fn take_messages(&mut self, now: Instant, node: NodeId) {
+        while let Some(bytes) = self.clients.poll_message(node) {
+            match ToService::decode(&bytes) {
+                Ok(message) => self.take_message(now, node, message),
+                Err(_) => self.stats.discard_message += 1,
+            }
+        }
+    }
+
+    fn take_message(&mut self, now: Instant, node: NodeId, message: ToService) {
+        if let Phase::Yielded { to } = self.phase {
+            self.tell(node, &FromService::Redirect { address: to });
+            return;
+        }
+        let admitted = self.clients.standing(node) == Some(Standing::Admitted);
+        match message {
+            ToService::Hello(hello) if !admitted => self.take_hello(now, node, hello),
+            ToService::Goodbye => self.take_goodbye(now, node),
+            _ if !admitted => self.stats.discard_message += 1,
+            ToService::Enter { .. } | ToService::Exit { .. } | ToService::Drained { .. } => {
+                if let Some(answer) = self.registry.request(now, node, message) {
+                    self.answer(node, answer);
+                }
+            }
+            ToService::Suspect { member } => {
+                if self.registry.origin(member.node) == Some(member) {
+                    self.detector.suspect(now, member.node);
+                }
+            }
+            ToService::Query { request, kind } => self.take_query(node, request, kind),
+            _ => self.stats.discard_message += 1,
+        }
+    }
+
+    fn take_query(&mut self, node: NodeId, request: u32, kind: QueryKind) {
+        let result = Ok(match kind {
+            QueryKind::Nodes => AnswerRows::Nodes(self.registry.node_rows()),
+            QueryKind::Groups => AnswerRows::Groups(self.registry.group_rows()),
+            QueryKind::Regions => AnswerRows::Regions(self.registry.region_rows()),
+        });
+        let answer = FromService::Answer(Answer { request, result });
+        if SessionTable::fits(&answer) {
+            self.tell(node, &answer);
+            return;
+        }
+        let reason = "the list is longer than one message; ask the service's own page for it";
+        let result = Err(reason.to_owned());
+        self.answer(node, Answer { request, result });
+    }
+
+    /// Tells a node what became of its request. Without a number there is nothing to tell.
+    pub(super) fn answer(&mut self, node: NodeId, answer: Answer) {
+        self.stats.refused += u64::from(answer.result.is_err());
+        if answer.request != 0 {
+            self.tell(node, &FromService::Answer(answer));
+        }
+    }
+
+    /// Queues a message; a session that cannot take it ends, and its node says hello again.
+    pub(super) fn tell(&mut self, node: NodeId, message: &FromService) {
+        if !self.clients.tell(node, message) {
+            self.stats.sessions_broken += 1;
+            self.clients.close(node, &mut self.outbox);
+        }
+    }
+
+    fn take_goodbye(&mut self, now: Instant, node: NodeId) {
+        if let Phase::Holding(hold) = &mut self.phase {
+            hold.forget(node);
+        }
+        self.detector.forget(node);
+        self.clients.close(node, &mut self.outbox);
+        let cause = EndCause::Goodbye;
+        self.command(now, Command::End { node, cause });
+    }
+}

@@ -1,0 +1,113 @@
+use core::time::Duration;
+
+use qsm_proto::{Destination, Instant, Reason};
+use qsm_wire::{Kind, NodeId, Probe};
+
+use super::rivals::BEACON_INTERVAL;
+use super::sessions::Standing;
+use super::{Phase, Service};
+use crate::registry::{Command, EndCause};
+
+/// How long a session may take to say hello.
+const GREETING_MAX: Duration = Duration::from_secs(10);
+
+/// What is due, and when.
+impl Service {
+    /// Does what is due; harmless when nothing is.
+    pub fn handle_timeout(&mut self, now: Instant) {
+        let now = self.advance(now);
+        self.step(now);
+    }
+
+    /// When [`Service::handle_timeout`] has something to do.
+    #[must_use]
+    pub fn next_timeout(&self) -> Option<Instant> {
+        let serving = matches!(self.phase, Phase::Open);
+        let hold = match &self.phase {
+            Phase::Holding(hold) => hold.until(),
+            _ => None,
+        };
+        let yielded = matches!(self.phase, Phase::Yielded { .. });
+        [
+            hold,
+            self.clients.next_timeout(),
+            (!yielded).then_some(self.beacon_at),
+            self.detector.next_timeout().filter(|_| serving),
+            self.registry.next_timeout().filter(|_| serving),
+            self.batch_at(),
+        ]
+        .into_iter()
+        .flatten()
+        .min()
+    }
+
+    /// Everything that is due, in one place.
+    pub(super) fn step(&mut self, now: Instant) {
+        if let Phase::Holding(hold) = &self.phase
+            && hold.until().is_some_and(|at| at <= now)
+        {
+            self.open(now);
+        }
+        if matches!(self.phase, Phase::Open) {
+            if self.registry.next_timeout().is_some_and(|at| at <= now) {
+                self.command(now, Command::ExpireDrains);
+            }
+            self.watch_lives(now);
+            if self.batch_at().is_some_and(|at| at <= now) {
+                self.run_batch(now);
+            }
+        }
+        if self.beacon_at <= now && !self.has_yielded() {
+            self.beaconed = now;
+            self.beacon_at = now.after(BEACON_INTERVAL);
+            self.announce(Destination::Group(self.config.discovery));
+            self.drop_silent_greetings(now);
+        }
+        self.clients.transmit(now, &mut self.outbox);
+    }
+
+    /// Asks the nodes that are in doubt; the life of one that has not answered is over.
+    fn watch_lives(&mut self, now: Instant) {
+        while let Some(doubt) = self.detector.poll(now) {
+            let node = doubt.node;
+            if let Some(nonce) = doubt.nonce {
+                self.probe(node, nonce);
+                continue;
+            }
+            self.clients.close(node, &mut self.outbox);
+            let cause = EndCause::Silence;
+            self.command(now, Command::End { node, cause });
+        }
+    }
+
+    fn probe(&mut self, node: NodeId, nonce: u64) {
+        let (Some(subject), Some(to)) = (self.registry.origin(node), self.registry.address(node))
+        else {
+            return;
+        };
+        self.stats.probes_sent += 1;
+        let header = self.header;
+        self.outbox
+            .push(Reason::Membership, Destination::Node(to), |out| {
+                Probe { subject, nonce }.encode(&header, Kind::Probe, out);
+            });
+    }
+
+    /// Sessions without a hello do not stay for ever.
+    fn drop_silent_greetings(&mut self, now: Instant) {
+        for node in self.clients.nodes() {
+            let waiting = match self.clients.standing(node) {
+                Some(Standing::Greeting) => true,
+                Some(Standing::Held) => matches!(self.phase, Phase::Holding(_)),
+                _ => false,
+            };
+            let heard = self.clients.heard_at(node).unwrap_or(now);
+            if waiting && now >= heard.after(GREETING_MAX) {
+                self.clients.close(node, &mut self.outbox);
+                if let Phase::Holding(hold) = &mut self.phase {
+                    hold.forget(node);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,197 @@
+//! Messages of the membership service, and what follows from them for streams and subscriptions.
+
+use std::sync::Arc;
+
+use qsm_wire::membership::{Answer, FromService, Role, Update};
+use qsm_wire::{Body, GroupId, Header, Incarnation, Origin};
+
+use super::Endpoint;
+use crate::view::RegionView;
+use crate::{Deliver, Event, Instant, Miss};
+
+impl Endpoint {
+    pub(super) fn on_membership(
+        &mut self,
+        header: &Header,
+        body: &Body<'_>,
+        out: &mut dyn Deliver,
+    ) {
+        let now = self.node.now;
+        self.membership.handle(now, header, body);
+        if let Some(round_trip) = self.membership.round_trip() {
+            self.node.repairs.assume(round_trip);
+        }
+        self.pass_events_on();
+        while let Some(message) = self.membership.poll_message(now) {
+            self.take_message(message, out);
+        }
+        self.membership.handle_timeout(now, &mut self.node.outbox);
+        self.pass_events_on();
+    }
+
+    /// What the membership client says of the service goes to the runtime.
+    pub(super) fn pass_events_on(&mut self) {
+        while let Some(event) = self.membership.poll_event() {
+            self.node.events.push(event);
+        }
+    }
+
+    fn take_message(&mut self, message: FromService, out: &mut dyn Deliver) {
+        match message {
+            FromService::Welcome { incarnation, .. } => self.welcome(incarnation, out),
+            FromService::Batch { updates, .. } => {
+                let fits = updates.into_iter().all(|update| self.take_update(update));
+                self.regions
+                    .end_batch(&mut self.node, &mut self.membership, out);
+                if !fits {
+                    self.membership.start_over(self.node.now);
+                }
+            }
+            FromService::Answer(answer) => {
+                if let Some(changes) = self.membership.settle(&answer) {
+                    let ended = changes.ended.into_iter();
+                    ended.for_each(|group| self.regions.routes.enter(group, false));
+                    let granted = changes.granted.into_iter();
+                    granted.for_each(|group| self.regions.routes.enter(group, true));
+                    self.take_answer(answer);
+                }
+            }
+            // The membership client's own affair.
+            _ => {}
+        }
+    }
+
+    /// `false` when the update does not fit what is known.
+    fn take_update(&mut self, update: Update) -> bool {
+        match update {
+            Update::Named { group, name } => {
+                if self.membership.name_group(group, &name) {
+                    self.former.recall(&mut self.node.cursors, group, &name);
+                    // A publisher that is not confirmed is not told of all regions of the group.
+                    let holds = self.membership.holds(Role::Publisher, &name);
+                    self.regions.routes.enter(group, holds);
+                }
+            }
+            Update::Region {
+                region,
+                channel,
+                address,
+                groups,
+            } => {
+                let channel = (channel, address);
+                self.membership.put_region(region, channel, &groups);
+                self.regions
+                    .set_groups(region, groups, &mut self.node, &mut self.membership);
+            }
+            Update::View(step) => {
+                let Some(view) = self.membership.next_view(step) else {
+                    return false;
+                };
+                self.regions
+                    .take_view(&view, &mut self.node, &mut self.membership);
+            }
+            Update::Closed { region } => {
+                if self.membership.close_region(region) {
+                    self.regions.close(region, &mut self.node, &self.membership);
+                }
+            }
+            Update::Dead { origin } => {
+                self.membership.note_death(origin);
+                let now = self.node.now;
+                let regions = self.regions.table.iter_mut();
+                regions.for_each(|region| region.sender_died(now, origin));
+            }
+            Update::Settled {
+                region,
+                view,
+                senders,
+            } => self.regions.settle(region, view, &senders),
+            Update::Sources { region, senders } => {
+                if let Some(region) = self.regions.table.get_mut(region) {
+                    let senders = senders.iter();
+                    region.set_sources(senders.map(|sender| sender.address).collect());
+                }
+            }
+            Update::Second { address, second } => {
+                if self.membership.has_second() {
+                    let event = Event::SecondAddress { address, second };
+                    self.node.events.push(event);
+                }
+            }
+            _ => return false,
+        }
+        true
+    }
+
+    /// Tells who asked; returns the number of the request.
+    pub(super) fn take_answer(&mut self, answer: Answer) -> u32 {
+        let request = answer.request;
+        if self.regions.subscriptions.end_exit(request) && answer.result.is_err() {
+            self.regions.subscribe(&mut self.node, &self.membership);
+        }
+        self.node.events.push(Event::Answer(answer));
+        request
+    }
+
+    /// Takes membership from somewhere else than the service: for nodes of a cluster whose
+    /// membership never changes, or thousands in one process, which then share their views. Each
+    /// view comes with the groups of its region that concern this node.
+    pub fn install(
+        &mut self,
+        now: Instant,
+        origin: Origin,
+        views: &[(Arc<RegionView>, Vec<GroupId>)],
+        out: &mut dyn Deliver,
+    ) {
+        self.advance(now);
+        self.admitted(origin, true);
+        for (view, groups) in views {
+            let groups = groups.clone();
+            self.regions
+                .set_groups(view.region(), groups, &mut self.node, &mut self.membership);
+            self.regions
+                .take_view(view, &mut self.node, &mut self.membership);
+        }
+        self.regions
+            .end_batch(&mut self.node, &mut self.membership, out);
+    }
+
+    /// This node may publish to these groups; after [`Endpoint::install`], where nobody confirms
+    /// a role.
+    pub fn install_publisher(&mut self, groups: impl IntoIterator<Item = GroupId>) {
+        for group in groups {
+            self.regions.routes.enter(group, true);
+        }
+    }
+
+    fn welcome(&mut self, incarnation: Incarnation, out: &mut dyn Deliver) {
+        let former = self.node.origin.incarnation;
+        let fresh = incarnation != former;
+        if fresh && former != Incarnation(0) {
+            self.node.events.push(Event::Excluded);
+            out.miss(Miss::Life {
+                incarnation: former,
+            });
+        }
+        let origin = Origin {
+            incarnation,
+            ..self.node.origin
+        };
+        self.admitted(origin, fresh);
+    }
+
+    /// A new life begins with nothing: the views, streams and numbers of the last one are void.
+    fn admitted(&mut self, origin: Origin, fresh: bool) {
+        if fresh {
+            let names = self.membership.take_former_names();
+            self.regions.end_life(&mut self.node, &names);
+            self.former.begin_life(&mut self.node.cursors, &names);
+            let wants = |name: &str| self.membership.wants(Role::Subscriber, name);
+            self.regions.subscriptions.begin_life(wants);
+        }
+        self.node.origin = origin;
+        self.node.events.push(Event::Admitted {
+            incarnation: origin.incarnation,
+        });
+    }
+}

@@ -1,0 +1,136 @@
+use qsm_wire::membership::{Answer, QueryKind, Role, ToService};
+use qsm_wire::{Origin, RegionId, ViewNumber};
+
+use super::{GOODBYE_MAX, Membership};
+use crate::{Instant, Outbox};
+
+/// What this node asks of the service, or tells it.
+impl Membership {
+    /// Takes up a role in these groups. Returns the number that the answer will bear.
+    ///
+    /// # Errors
+    /// The answer, if it is refused here already.
+    pub fn enter(
+        &mut self,
+        now: Instant,
+        role: Role,
+        names: Vec<String>,
+        outbox: &mut Outbox,
+    ) -> Result<u32, Answer> {
+        let request = self.requests.number();
+        if let Err(reason) = self.groups.want(role, &names, self.identity.groups_max) {
+            let result = Err(reason);
+            return Err(Answer { request, result });
+        }
+        self.published |= role == Role::Publisher;
+        let message = ToService::Enter {
+            request,
+            role,
+            names,
+        };
+        self.ask(now, request, message, outbox)
+    }
+
+    /// Gives up a role in these groups; unknown ones are ignored.
+    ///
+    /// # Errors
+    /// As [`Membership::enter`].
+    pub fn exit(
+        &mut self,
+        now: Instant,
+        role: Role,
+        names: Vec<String>,
+        outbox: &mut Outbox,
+    ) -> Result<u32, Answer> {
+        let request = self.requests.number();
+        self.groups.unwant(role, &names);
+        let message = ToService::Exit {
+            request,
+            role,
+            names,
+        };
+        self.ask(now, request, message, outbox)
+    }
+
+    /// Asks the service for a list.
+    ///
+    /// # Errors
+    /// As [`Membership::enter`].
+    pub fn query(
+        &mut self,
+        now: Instant,
+        kind: QueryKind,
+        outbox: &mut Outbox,
+    ) -> Result<u32, Answer> {
+        let request = self.requests.number();
+        let message = ToService::Query { request, kind };
+        self.ask(now, request, message, outbox)
+    }
+
+    /// Reports a member that does not answer its ring neighbour. Lost when there is no service.
+    pub fn suspect(&mut self, now: Instant, member: Origin, outbox: &mut Outbox) {
+        self.tell(&ToService::Suspect { member });
+        self.step(now, outbox);
+    }
+
+    /// Reports that this node has everything of a region it left before `view`, or that everybody
+    /// has what it has sent there. Repeated to every service until one has taken the node out.
+    pub fn drained(
+        &mut self,
+        now: Instant,
+        region: RegionId,
+        view: ViewNumber,
+        outbox: &mut Outbox,
+    ) {
+        self.drained.insert(region, view);
+        self.tell(&ToService::Drained { region, view });
+        self.step(now, outbox);
+    }
+
+    /// This node publishes to the region again.
+    pub fn not_drained(&mut self, region: RegionId) {
+        self.drained.remove(&region);
+    }
+
+    /// Leaves the cluster. [`Membership::is_gone`] says when the service knows.
+    pub fn goodbye(&mut self, now: Instant, outbox: &mut Outbox) {
+        if self.goodbye_until.is_none() {
+            self.goodbye_until = Some(now.after(GOODBYE_MAX));
+            self.reopen_at = None;
+            self.discovery.stop();
+            self.tell(&ToService::Goodbye);
+            self.step(now, outbox);
+        }
+    }
+
+    fn ask(
+        &mut self,
+        now: Instant,
+        request: u32,
+        message: ToService,
+        outbox: &mut Outbox,
+    ) -> Result<u32, Answer> {
+        let queued = self.requests.push(request, message);
+        self.step(now, outbox);
+        match queued {
+            Ok(()) => Ok(request),
+            Err(reason) => Err(Answer {
+                request,
+                result: Err(reason),
+            }),
+        }
+    }
+
+    /// Sends a message that nobody waits for, if there is a service to hear it.
+    pub(super) fn tell(&mut self, message: &ToService) {
+        if let Some(link) = self.link.as_mut().filter(|link| link.welcomed) {
+            link.tell(message);
+        }
+    }
+
+    pub(super) fn send_requests(&mut self) {
+        if let Some(link) = self.link.as_mut().filter(|link| link.welcomed) {
+            self.requests.send(|message| link.tell(message));
+        }
+    }
+}

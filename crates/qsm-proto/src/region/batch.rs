@@ -1,0 +1,42 @@
+use std::collections::{BTreeMap, BTreeSet};
+
+use qsm_wire::{GroupId, RegionId};
+
+use super::RegionTable;
+
+/// Changes of regions by a batch of the membership service that is not complete yet.
+#[derive(Debug, Default)]
+pub(crate) struct BatchChanges {
+    /// Groups of regions whose first view has not come yet.
+    announced: BTreeMap<RegionId, Vec<GroupId>>,
+    /// Regions with a new view.
+    touched: BTreeSet<RegionId>,
+}
+
+impl BatchChanges {
+    /// The groups of a region of which no view is known yet.
+    pub(crate) fn announce(&mut self, region: RegionId, groups: Vec<GroupId>) {
+        self.announced.insert(region, groups);
+    }
+
+    /// The groups that were announced for a region.
+    pub(crate) fn take_announced(&mut self, region: RegionId) -> Option<Vec<GroupId>> {
+        self.announced.remove(&region)
+    }
+
+    /// A region has changed.
+    pub(crate) fn touch(&mut self, region: RegionId) {
+        self.touched.insert(region);
+    }
+
+    /// The regions that have changed. Of two that are shown as left, the one that this node has
+    /// received in was left first: of the other it did not even hear in time.
+    pub(crate) fn take_touched(&mut self, regions: &RegionTable) -> Vec<RegionId> {
+        let mut touched: Vec<RegionId> = core::mem::take(&mut self.touched).into_iter().collect();
+        touched.sort_by_key(|id| {
+            let region = regions.get(*id);
+            !region.is_some_and(|region| region.history().has_received())
+        });
+        touched
+    }
+}

@@ -1,0 +1,255 @@
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use qsm_wire::membership::Sender;
+use qsm_wire::{GroupId, RegionId, ViewNumber};
+
+use super::batch::BatchChanges;
+use super::departures::PastDepartures;
+use super::table::RegionTable;
+use super::{Region, RegionCx};
+use crate::membership::Membership;
+use crate::node::NodeState;
+use crate::publication::Routes;
+use crate::send::{BlockPool, PastStreams};
+use crate::subscriptions::SubscriptionTable;
+use crate::unconfirmed::UnconfirmedNumbers;
+use crate::view::RegionView;
+use crate::{Deliver, UnconfirmedCause};
+
+/// All regions of a node, and what follows from them: where its messages go, what it delivers,
+/// and what it has left behind. Updates of the membership service take effect here.
+#[derive(Debug)]
+pub(crate) struct RegionSet {
+    pub(crate) table: RegionTable,
+    pub(crate) routes: Routes,
+    pub(crate) subscriptions: SubscriptionTable,
+    pub(crate) pool: BlockPool,
+    /// What was sent on channels that are not known any more.
+    pub(crate) pasts: PastStreams,
+    departures: PastDepartures,
+    batch: BatchChanges,
+}
+
+impl RegionSet {
+    /// No region, and so much memory for the streams that this node sends.
+    pub(crate) fn new(send_bytes: usize) -> Self {
+        Self {
+            table: RegionTable::default(),
+            routes: Routes::default(),
+            subscriptions: SubscriptionTable::default(),
+            pool: BlockPool::new(send_bytes),
+            pasts: PastStreams::default(),
+            departures: PastDepartures::default(),
+            batch: BatchChanges::default(),
+        }
+    }
+
+    /// A region, and what its decisions may see.
+    pub(crate) fn cx<'a>(
+        &'a mut self,
+        id: RegionId,
+        node: &'a mut NodeState,
+        membership: &'a mut Membership,
+    ) -> Option<RegionCx<'a>> {
+        Some(RegionCx {
+            region: self.table.get_mut(id)?,
+            node,
+            membership,
+            pool: &mut self.pool,
+        })
+    }
+
+    pub(crate) fn for_each(
+        &mut self,
+        node: &mut NodeState,
+        membership: &mut Membership,
+        mut step: impl FnMut(&mut RegionCx<'_>),
+    ) {
+        for region in self.table.iter_mut() {
+            step(&mut RegionCx {
+                region,
+                node: &mut *node,
+                membership: &mut *membership,
+                pool: &mut self.pool,
+            });
+        }
+    }
+
+    /// A region has these groups that concern this node.
+    pub(crate) fn set_groups(
+        &mut self,
+        id: RegionId,
+        groups: Vec<GroupId>,
+        node: &mut NodeState,
+        membership: &mut Membership,
+    ) {
+        match self.table.get(id) {
+            Some(region) => {
+                self.routes.replace(id, region.groups(), &groups);
+                if let Some(mut cx) = self.cx(id, node, membership) {
+                    cx.set_groups(groups);
+                }
+            }
+            None => {
+                self.routes.replace(id, &[], &groups);
+                self.batch.announce(id, groups);
+            }
+        }
+    }
+
+    /// A region's next view.
+    pub(crate) fn take_view(
+        &mut self,
+        view: &Arc<RegionView>,
+        node: &mut NodeState,
+        membership: &mut Membership,
+    ) {
+        let id = view.region();
+        self.table.push_view(view, node, &mut self.pasts);
+        let groups = self.batch.take_announced(id);
+        let region = self.table.get(id);
+        let left = region.and_then(|region| region.history().left());
+        let departed = self.departures.done(id, left);
+        let Some(mut cx) = self.cx(id, node, membership) else {
+            return;
+        };
+        if let Some(groups) = groups {
+            cx.set_groups(groups);
+        }
+        let unheard = cx.begin_view(view, departed);
+        self.report_unheard(id, unheard, node, membership);
+        if let Some(mut cx) = self.cx(id, node, membership) {
+            cx.release_packets();
+        }
+        self.batch.touch(id);
+    }
+
+    /// Everybody who may send to a region that this node leaves has that view.
+    pub(crate) fn settle(&mut self, id: RegionId, view: ViewNumber, senders: &[Sender]) {
+        if let Some(region) = self.table.get_mut(id) {
+            region.settle(view, senders);
+            self.batch.touch(id);
+        }
+    }
+
+    /// A region concerns this node no more.
+    pub(crate) fn close(&mut self, id: RegionId, node: &mut NodeState, membership: &Membership) {
+        self.report_unheard(id, Some(u64::MAX), node, membership);
+        self.remove(id, node);
+    }
+
+    /// All updates of a batch are in: subscriptions, addresses and deliveries follow, in this
+    /// order (R-VIEW-3): a message of a new group must find its subscription.
+    pub(crate) fn end_batch(
+        &mut self,
+        node: &mut NodeState,
+        membership: &mut Membership,
+        out: &mut dyn Deliver,
+    ) {
+        for id in self.batch.take_touched(&self.table) {
+            let turn = self.table.next_turn();
+            if let Some(mut cx) = self.cx(id, node, membership) {
+                cx.follow_departure(turn);
+            }
+        }
+        self.table.note_moving();
+        self.subscribe(node, membership);
+        self.subscriptions.listen(&self.table, node);
+        // Also in regions that are not touched: what was held may be free (R-VIEW-7).
+        self.table.deliver_all(node, out);
+    }
+
+    /// The groups that are delivered follow the regions and the application's wishes.
+    pub(crate) fn subscribe(&mut self, node: &mut NodeState, membership: &Membership) {
+        self.subscriptions
+            .subscribe(&mut self.table, membership, node);
+    }
+
+    /// The regions and streams of the life that has ended are void: tells what the streams still
+    /// had. The groups had these names.
+    pub(crate) fn end_life(&mut self, node: &mut NodeState, names: &BTreeMap<GroupId, Arc<str>>) {
+        let mut numbers = UnconfirmedNumbers::default();
+        for stream in self.table.iter().filter_map(Region::own_stream) {
+            numbers.add(stream, u64::MAX, &self.routes);
+        }
+        let incarnation = node.origin.incarnation;
+        let (events, cause) = (&mut node.events, UnconfirmedCause::NewLife);
+        numbers.tell(events, incarnation, cause, |group| {
+            names.get(&group).cloned()
+        });
+        for id in self.table.ids() {
+            self.remove(id, node);
+        }
+        self.routes.forget_numbers();
+        self.pasts.clear();
+        self.departures.clear();
+    }
+
+    /// Makes the requests for repair that are due in all regions.
+    pub(crate) fn make_requests(
+        &mut self,
+        node: &mut NodeState,
+        membership: &mut Membership,
+        out: &mut dyn Deliver,
+    ) {
+        let now = node.now;
+        if now < node.requests_from {
+            return;
+        }
+        let regions = self.table.iter();
+        let due = regions.filter(|region| region.requests_due(now));
+        let due: Vec<RegionId> = due.map(Region::id).collect();
+        if due.is_empty() {
+            return;
+        }
+        let retry = node.retry();
+        let streams = self.table.iter().flat_map(Region::streams);
+        let mut asked = streams.map(|stream| stream.gaps().asked(now, retry)).sum();
+        for id in due {
+            let Some(mut cx) = self.cx(id, node, membership) else {
+                continue;
+            };
+            for sender in cx.make_requests(&mut asked, out) {
+                self.table.deliver_waiting(node, id, sender, out);
+            }
+        }
+    }
+
+    /// Nobody is left who could say that he has the packets of this region up to that one.
+    fn report_unheard(
+        &self,
+        id: RegionId,
+        upto: Option<u64>,
+        node: &mut NodeState,
+        membership: &Membership,
+    ) {
+        let region = self.table.get(id);
+        let Some((stream, upto)) = region.and_then(Region::own_stream).zip(upto) else {
+            return;
+        };
+        let mut numbers = UnconfirmedNumbers::default();
+        numbers.add(stream, upto, &self.routes);
+        let incarnation = node.origin.incarnation;
+        let (events, cause) = (&mut node.events, UnconfirmedCause::NoReceivers);
+        numbers.tell(events, incarnation, cause, |group| {
+            membership.group_name(group).map(Arc::from)
+        });
+    }
+
+    fn remove(&mut self, id: RegionId, node: &mut NodeState) {
+        self.batch.take_announced(id);
+        let Some(mut region) = self.table.remove(id) else {
+            return;
+        };
+        region.add_counters(&mut node.stats);
+        self.routes.replace(id, region.groups(), &[]);
+        if let Some(view) = region.reported_as_left() {
+            self.departures.note(id, view);
+        }
+        region.release(node);
+        if let Some(past) = region.end_sending(&mut self.pool) {
+            self.pasts.keep(region.channel(), past);
+        }
+    }
+}

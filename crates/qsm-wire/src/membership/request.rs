@@ -1,0 +1,153 @@
+use core::net::SocketAddr;
+
+use super::field::{codec, message, record};
+use super::member::Member;
+use crate::{ChannelId, GroupId, Incarnation, Origin, RegionId, ViewNumber};
+
+/// What a node wants with a group.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Role {
+    /// Be a member: receive.
+    Subscriber,
+    /// Send without being a member.
+    Publisher,
+}
+
+/// What a node knows of its region when it meets a membership service that knows nothing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RegionReport {
+    /// The region.
+    pub region: RegionId,
+    /// Its newest view known here.
+    pub view: ViewNumber,
+    /// Its channel.
+    pub channel: ChannelId,
+    /// The channel's multicast address.
+    pub address: SocketAddr,
+    /// The members of that view.
+    pub members: Vec<Member>,
+}
+
+/// What a node knows of a group.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GroupReport {
+    /// The number it was given; `None`: it has asked for the role and not heard of it yet.
+    pub group: Option<GroupId>,
+    /// Its name.
+    pub name: String,
+    /// What this node does with it.
+    pub role: Role,
+}
+
+/// Which list a [`ToService::Query`] asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum QueryKind {
+    /// [`NodeRow`](super::NodeRow)s.
+    Nodes,
+    /// [`GroupRow`](super::GroupRow)s.
+    Groups,
+    /// [`RegionRow`](super::RegionRow)s.
+    Regions,
+}
+
+/// What a node says first in a session. A node that has been in reports what it knows, so that a
+/// service that has restarted can go on where the last one ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Hello {
+    /// A label for people; need not be unique.
+    pub name: String,
+    /// Where this node receives unicast.
+    pub address: SocketAddr,
+    /// Where it receives the same on a second network, if it is on two.
+    pub second: Option<SocketAddr>,
+    /// Its last incarnation, 0 if none.
+    pub incarnation: Incarnation,
+    /// The term of the service it last spoke to, 0 if none.
+    pub term: u64,
+    /// Its groups.
+    pub groups: Vec<GroupReport>,
+    /// Its regions.
+    pub regions: Vec<RegionReport>,
+    /// The highest number of a region it has heard of: such numbers are not given again.
+    pub region_last: RegionId,
+    /// The highest number of a channel it has heard of.
+    pub channel_last: ChannelId,
+    /// The highest incarnation of any node it has heard of.
+    pub incarnation_last: Incarnation,
+    /// Lives that it has been told are over, the newest if there are many: they stay over, also
+    /// for a service that did not see it.
+    pub dead: Vec<Origin>,
+    /// Lives that it receives from and has not been told to be over, the newest if there are
+    /// many: it must be told if they are.
+    pub senders: Vec<Origin>,
+    /// It is, or has been, a publisher: what it has sent may still be on its way.
+    pub published: bool,
+}
+
+/// From a node to the membership service.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ToService {
+    /// First message of a session: let me in.
+    Hello(Hello),
+    /// Take up a role in these groups (all in one request).
+    Enter {
+        /// Answered by an [`Answer`](super::Answer) with the same number.
+        request: u32,
+        /// Which role.
+        role: Role,
+        /// Group names.
+        names: Vec<String>,
+    },
+    /// Give up a role in these groups.
+    Exit {
+        /// As in `Enter`.
+        request: u32,
+        /// Which role.
+        role: Role,
+        /// Group names; unknown ones are ignored.
+        names: Vec<String>,
+    },
+    /// Of a region I have left: I have everything that was sent to me there before. Of one I do
+    /// not publish to any more: everybody has what I have sent there.
+    Drained {
+        /// The region.
+        region: RegionId,
+        /// The view that marked me as leaving; or the newest one that I know.
+        view: ViewNumber,
+    },
+    /// This member does not answer its ring neighbour.
+    Suspect {
+        /// Whom.
+        member: Origin,
+    },
+    /// What is there?
+    Query {
+        /// As in `Enter`.
+        request: u32,
+        /// Which list.
+        kind: QueryKind,
+    },
+    /// I am going; not a crash.
+    Goodbye,
+}
+
+record! { RegionReport { region, view, channel, address, members } }
+record! { GroupReport { group, name, role } }
+record! { Hello {
+    name, address, second, incarnation, term, groups, regions, region_last, channel_last,
+    incarnation_last, dead, senders, published
+} }
+
+message! { Role { 1 => Subscriber {}, 2 => Publisher {}, } }
+message! { QueryKind { 1 => Nodes {}, 2 => Groups {}, 3 => Regions {}, } }
+message! { ToService [1 => Hello] {
+    2 => Enter { request, role, names },
+    3 => Exit { request, role, names },
+    4 => Drained { region, view },
+    5 => Suspect { member },
+    6 => Query { request, kind },
+    7 => Goodbye {},
+} }
+
+codec!(ToService);

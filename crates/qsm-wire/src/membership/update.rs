@@ -1,0 +1,98 @@
+use core::net::SocketAddr;
+
+use super::field::{message, record};
+use super::member::{Member, Sender};
+use crate::{ChannelId, GroupId, Origin, RegionId, ViewNumber};
+
+/// A region's next view as a difference: the members of view `base` without `removed`, those in
+/// `leaving` marked, then `added` at the end.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ViewStep {
+    /// Which region.
+    pub region: RegionId,
+    /// Its new number.
+    pub view: ViewNumber,
+    /// The view this is a difference to; 0: from nothing.
+    pub base: ViewNumber,
+    /// Gone.
+    pub removed: Vec<Origin>,
+    /// Leaving from now on.
+    pub leaving: Vec<Origin>,
+    /// New.
+    pub added: Vec<Member>,
+}
+
+/// One change of what a node has to know. All updates of a batch take effect at once.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Update {
+    /// The number of a group that this node entered.
+    Named {
+        /// The number.
+        group: GroupId,
+        /// The name.
+        name: String,
+    },
+    /// A region with groups that concern this node: it is a member, or publishes to them. Also
+    /// sent again when the region's groups change as a whole; then it replaces them.
+    Region {
+        /// Which.
+        region: RegionId,
+        /// Where to send.
+        channel: ChannelId,
+        /// The channel's multicast address.
+        address: SocketAddr,
+        /// The region's groups that concern this node, ascending. None: the node is to say
+        /// [`ToService::Drained`](super::ToService::Drained) when all that it has sent there has arrived.
+        groups: Vec<GroupId>,
+    },
+    /// A region's next view.
+    View(ViewStep),
+    /// The region concerns this node no more.
+    Closed {
+        /// Which.
+        region: RegionId,
+    },
+    /// These senders are dead; what they sent is recovered among the receivers (R085).
+    Dead {
+        /// Whose streams end.
+        origin: Origin,
+    },
+    /// To a leaving member: everybody who may send to the region knows that it leaves.
+    Settled {
+        /// The region.
+        region: RegionId,
+        /// The view that marked it as leaving, or a later one.
+        view: ViewNumber,
+        /// Who may have sent something before. What others have sent, everybody has.
+        senders: Vec<Sender>,
+    },
+    /// A node that this batch names is on two networks: what is sent to its address is to be sent
+    /// to the other one as well.
+    Second {
+        /// Its address, as it is named elsewhere.
+        address: SocketAddr,
+        /// Its address on the second network.
+        second: SocketAddr,
+    },
+    /// To the members of a region whose address is source-specific: who else may send to it. It
+    /// replaces what was said before.
+    Sources {
+        /// The region.
+        region: RegionId,
+        /// Nodes that are not members.
+        senders: Vec<Sender>,
+    },
+}
+
+record! { ViewStep { region, view, base, removed, leaving, added } }
+
+message! { Update [3 => View] {
+    1 => Named { group, name },
+    2 => Region { region, channel, address, groups },
+    4 => Closed { region },
+    5 => Dead { origin },
+    6 => Settled { region, view, senders },
+    7 => Second { address, second },
+    8 => Sources { region, senders },
+} }

@@ -1,0 +1,42 @@
+//! A publisher and a subscriber as tasks of one thread: where a thread would wait, they yield.
+//! `cargo run -p qsm --example async_tokio`
+
+use std::error::Error;
+use std::process;
+
+use qsm::{Node, Publisher, Received, Subscription};
+
+const READINGS: u64 = 10_000;
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result<(), Box<dyn Error>> {
+    let cluster = format!("async-{}", process::id());
+    let node = Node::builder().cluster(cluster).interface("lo").start()?;
+    // These two wait for the membership service: before the tasks begin, or in `spawn_blocking`.
+    let readings = node.group("readings").subscribe()?;
+    let publisher = node.group("readings").publisher()?;
+
+    let (sum, ()) = tokio::try_join!(add_up(&readings), publish(&publisher))?;
+    println!("{READINGS} readings, sum {sum}");
+    Ok(())
+}
+
+/// Waits while the queue is full: receivers set the pace.
+async fn publish(publisher: &Publisher) -> Result<(), Box<dyn Error>> {
+    for reading in 1..=READINGS {
+        publisher.send_async(&reading.to_le_bytes()).await?;
+    }
+    Ok(())
+}
+
+/// A `Subscription` is a `futures::Stream` too.
+async fn add_up(readings: &Subscription) -> Result<u64, Box<dyn Error>> {
+    let mut sum = 0;
+    for _ in 0..READINGS {
+        match readings.recv_async().await? {
+            Received::Message(message) => sum += u64::from_le_bytes(message.bytes().try_into()?),
+            missing => return Err(missing.to_string().into()),
+        }
+    }
+    Ok(sum)
+}

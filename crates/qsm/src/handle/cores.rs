@@ -1,0 +1,84 @@
+//! The core threads of a node, as those see them who enter groups.
+
+use std::sync::Arc;
+
+use qsm_wire::membership::{AnswerRows, QueryKind};
+
+use crate::error::RequestError;
+use crate::handoff::command::{Command, Subscribe};
+use crate::handoff::reply::Answer;
+use crate::handoff::shared::Shared;
+use crate::handoff::sink::Sink;
+use crate::shard::{Shards, Share as CoreShare};
+
+/// What a subscription and an upcall have in common: leaving when dropped.
+#[derive(Debug)]
+pub(crate) struct Membership {
+    /// The cores that have the groups, and the number of the subscription at each.
+    places: Vec<(Arc<Shared>, u64)>,
+    pub(crate) names: Box<[Arc<str>]>,
+}
+
+impl Drop for Membership {
+    fn drop(&mut self) {
+        for (shared, key) in &self.places {
+            shared.tell(Command::Unsubscribe { key: *key });
+        }
+    }
+}
+
+/// What is shared with each core thread. It does not keep the node from its end.
+#[derive(Clone)]
+pub(crate) struct Cores(pub(crate) Arc<[Arc<Shared>]>);
+
+impl Cores {
+    pub(crate) fn count(&self) -> usize {
+        self.0.len()
+    }
+
+    pub(crate) fn shards(&self) -> Shards {
+        Shards(self.0.len())
+    }
+
+    /// Subscribes at each core that has some of the groups.
+    pub(crate) fn enter(
+        &self,
+        names: Vec<Arc<str>>,
+        shares: impl Iterator<Item = (CoreShare, Sink)>,
+    ) -> Result<Membership, RequestError> {
+        // Made before the requests: if one fails, dropping this withdraws them all.
+        let mut membership = Membership {
+            places: Vec::new(),
+            names: names.into(),
+        };
+        let doing = "entering groups; is a membership service running and reachable?";
+        let mut answers = Vec::new();
+        for (share, sink) in shares {
+            let shared = &self.0[share.core];
+            let (key, names) = (shared.key(), share.names.into());
+            membership.places.push((Arc::clone(shared), key));
+            let subscribe = |reply, deadline| {
+                Command::Subscribe(Subscribe {
+                    key,
+                    names,
+                    sink,
+                    deadline,
+                    reply,
+                })
+            };
+            answers.push(shared.request(doing, None, subscribe)?);
+        }
+        answers.into_iter().try_for_each(Answer::wait)?;
+        Ok(membership)
+    }
+
+    pub(crate) fn query(&self, kind: QueryKind) -> Result<AnswerRows, RequestError> {
+        let doing = "asking the membership service; is one running and reachable?";
+        let query = |reply, deadline| Command::Query {
+            kind,
+            deadline,
+            reply,
+        };
+        self.0[0].ask(doing, None, query)
+    }
+}

@@ -1,0 +1,99 @@
+use crate::handoff::message::{Capacity, Overflow};
+
+/// Options of a subscription to groups, as plain data: keep them, copy them, use them for many.
+///
+/// ```
+/// use qsm::{GroupOptions, Overflow};
+///
+/// let newest_only = GroupOptions::default()
+///     .capacity_messages(1000)
+///     .capacity_bytes(1 << 20)
+///     .overflow(Overflow::DropOldest);
+/// assert_ne!(newest_only, GroupOptions::default());
+/// ```
+///
+/// [`Group::options`](crate::Group::options) and [`Groups::options`](crate::Groups::options) take
+/// them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct GroupOptions {
+    messages: usize,
+    /// `None`: the default, or what the engine gives.
+    bytes: Option<usize>,
+    overflow: Overflow,
+    pub(crate) groups_max: usize,
+}
+
+impl GroupOptions {
+    /// Default of [`GroupOptions::capacity_messages`]: a quarter of a second at 250,000 a
+    /// second.
+    pub const CAPACITY_MESSAGES: usize = 1 << 16;
+    /// Default of [`GroupOptions::capacity_bytes`]: four of the largest messages.
+    pub const CAPACITY_BYTES: usize = 64 << 20;
+
+    /// Default of [`GroupOptions::groups_max`].
+    pub const GROUPS_MAX: usize = 1 << 16;
+
+    /// Most messages that wait to be read. Where the groups lie on several core threads
+    /// ([`Builder::cores`](crate::Builder::cores)), each has its share of this.
+    #[must_use]
+    pub fn capacity_messages(mut self, messages: usize) -> Self {
+        self.messages = messages.max(1);
+        self
+    }
+
+    /// Most bytes that wait to be read, shared in the same way. A larger message is taken when the
+    /// queue is empty.
+    ///
+    /// Attached, this is the ring (but with a pattern, see [`Group`](crate::Group#patterns)), rounded up to a power of two, and the number of messages has no
+    /// limit. A message takes its length and 32 bytes; one that is longer than the ring is dropped.
+    /// The engine gives 4 MiB if not asked, at most
+    /// [`ring_bytes_max`](crate::attach::ShareOptions::ring_bytes_max).
+    #[must_use]
+    pub fn capacity_bytes(mut self, bytes: usize) -> Self {
+        self.bytes = Some(bytes);
+        self
+    }
+
+    /// The policy for messages beyond that. Attached, [`Overflow::DropOldest`] is refused: what
+    /// lies in the ring belongs to the reader. The queue of a pattern takes it.
+    #[must_use]
+    pub fn overflow(mut self, overflow: Overflow) -> Self {
+        self.overflow = overflow;
+        self
+    }
+
+    /// Most groups that patterns are followed to; see [`Group`](crate::Group#patterns). When there
+    /// are more, [`Group::subscribe`](crate::Group::subscribe) is refused; those that appear later
+    /// are left out and counted
+    /// ([`Subscription::followed`](crate::Subscription::followed)).
+    #[must_use]
+    pub fn groups_max(mut self, groups: usize) -> Self {
+        self.groups_max = groups;
+        self
+    }
+
+    /// Of a queue in this process.
+    pub(crate) fn queue(&self) -> (Capacity, Overflow) {
+        let capacity = Capacity {
+            messages: self.messages,
+            bytes: self.bytes.unwrap_or(Self::CAPACITY_BYTES),
+        };
+        (capacity, self.overflow)
+    }
+
+    /// Of a ring of an engine, and its bytes if they were given.
+    pub(crate) fn ring(&self) -> (Option<usize>, Overflow) {
+        (self.bytes, self.overflow)
+    }
+}
+
+impl Default for GroupOptions {
+    fn default() -> Self {
+        Self {
+            messages: Self::CAPACITY_MESSAGES,
+            bytes: None,
+            overflow: Overflow::default(),
+            groups_max: Self::GROUPS_MAX,
+        }
+    }
+}
