@@ -67,7 +67,6 @@ fn without_loss_everybody_gets_everything_and_nobody_asks() {
     assert_eq!(cluster.total(|stats| stats.duplicates), 0);
 }
 
-// Two regions share a send memory of four blocks.
 #[test]
 fn a_sender_counts_what_is_pending_and_times_it() {
     let mut cluster = Cluster::new(8, &[1], |_| {});
@@ -94,6 +93,7 @@ fn a_sender_counts_what_is_pending_and_times_it() {
     );
 }
 
+// Two regions share a send memory of four blocks.
 #[test]
 fn a_message_that_never_fits_all_regions_is_too_large() {
     let mut cluster = Cluster::new(3, &[20], |config| config.limits.send_bytes = 4 << 16);
@@ -151,7 +151,7 @@ fn with_little_memory_what_is_next_always_finds_room() {
     let mut cluster = Cluster::new(6, &senders, |config| {
         config.limits.receive_bytes = 1 << 17;
     });
-    cluster.data_loss_ppm = 50_000;
+    cluster.flight.loss.data_ppm = 50_000;
     for sender in senders {
         publish(&mut cluster, sender, 1000, 1000);
     }
@@ -166,7 +166,7 @@ fn with_little_memory_what_is_next_always_finds_room() {
 #[test]
 fn with_loss_receivers_repair_each_other_and_the_sender_stays_out() {
     let mut cluster = Cluster::new(8, &[20], |_| {});
-    cluster.data_loss_ppm = 50_000;
+    cluster.flight.loss.data_ppm = 50_000;
     publish(&mut cluster, 20, 4000, 1000);
     cluster.settle(Duration::from_secs(5));
     check_all(&cluster, 20, 4000, 1000);
@@ -193,8 +193,8 @@ fn with_loss_receivers_repair_each_other_and_the_sender_stays_out() {
 #[test]
 fn who_asks_a_cacher_before_the_packet_reaches_it_need_not_ask_twice() {
     let mut cluster = Cluster::new(2, &[20], |_| {});
-    cluster.late = Some((2, Duration::from_micros(1200)));
-    cluster.data_loss_ppm = 20_000;
+    cluster.flight.late = Some((cluster::address(2), Duration::from_micros(1200)));
+    cluster.flight.loss.data_ppm = 20_000;
     publish(&mut cluster, 20, 4000, 1000);
     cluster.settle(Duration::from_secs(5));
     check_all(&cluster, 20, 4000, 1000);
@@ -211,7 +211,7 @@ fn the_repair_budget_grows_with_what_is_sent() {
         // Thirty packets; in a second all four members together repair 120.
         config.recovery.repair_bytes_per_second = 32_000;
     });
-    cluster.data_loss_ppm = 50_000;
+    cluster.flight.loss.data_ppm = 50_000;
     publish(&mut cluster, 20, 4000, 1000);
     cluster.run(Duration::from_secs(1));
     let repairs = cluster.total(|stats| stats.repairs_cacher_sent);
@@ -230,8 +230,8 @@ fn cachers(cluster: &Cluster, sequence: u64) -> impl Iterator<Item = u64> + '_ {
 #[test]
 fn control_packets_may_be_lost_too() {
     let mut cluster = Cluster::new(6, &[1, 20], |_| {});
-    cluster.data_loss_ppm = 100_000;
-    cluster.control_loss_ppm = 100_000;
+    cluster.flight.loss.data_ppm = 100_000;
+    cluster.flight.loss.control_ppm = 100_000;
     publish(&mut cluster, 1, 1000, 700);
     publish(&mut cluster, 20, 1000, 700);
     cluster.settle(Duration::from_secs(10));
@@ -244,9 +244,9 @@ fn a_packet_that_nobody_got_comes_from_the_sender() {
     let mut cluster = Cluster::new(8, &[20], |_| {});
     publish(&mut cluster, 20, 40, 1000);
     cluster.settle(Duration::from_secs(1));
-    cluster.data_loss_ppm = 1_000_000;
+    cluster.flight.loss.data_ppm = 1_000_000;
     cluster.publish(20, 0, &payload(40, 1000));
-    cluster.data_loss_ppm = 0;
+    cluster.flight.loss.data_ppm = 0;
     cluster.publish(20, 1, &payload(41, 1000));
     cluster.settle(Duration::from_secs(1));
     check_all(&cluster, 20, 42, 1000);
@@ -259,9 +259,9 @@ fn the_last_packet_is_missed_and_repaired_without_another_one_after_it() {
     let mut cluster = Cluster::new(8, &[20], |_| {});
     publish(&mut cluster, 20, 40, 1000);
     cluster.settle(Duration::from_secs(1));
-    cluster.data_loss_ppm = 1_000_000;
+    cluster.flight.loss.data_ppm = 1_000_000;
     cluster.publish(20, 0, &payload(40, 1000));
-    cluster.data_loss_ppm = 0;
+    cluster.flight.loss.data_ppm = 0;
     cluster.run(Duration::from_millis(10));
     assert!(
         cluster
@@ -274,7 +274,7 @@ fn the_last_packet_is_missed_and_repaired_without_another_one_after_it() {
 #[test]
 fn large_messages_are_put_together_again() {
     let mut cluster = Cluster::new(4, &[1], |_| {});
-    cluster.data_loss_ppm = 50_000;
+    cluster.flight.loss.data_ppm = 50_000;
     publish(&mut cluster, 1, 6, 300_000);
     cluster.settle(Duration::from_secs(5));
     check_all(&cluster, 1, 6, 300_000);
@@ -284,7 +284,7 @@ fn large_messages_are_put_together_again() {
 #[test]
 fn seed_faithful_mode_repairs_by_token_alone() {
     let mut cluster = Cluster::new(10, &[20], |config| *config = config.clone().seed_faithful());
-    cluster.data_loss_ppm = 50_000;
+    cluster.flight.loss.data_ppm = 50_000;
     publish(&mut cluster, 20, 500, 500);
     cluster.settle(Duration::from_secs(60));
     check_all(&cluster, 20, 500, 500);
@@ -296,7 +296,7 @@ fn seed_faithful_mode_repairs_by_token_alone() {
 #[test]
 fn survivors_agree_after_the_sender_dies_in_mid_stream() {
     let mut cluster = Cluster::new(8, &[20], |_| {});
-    cluster.data_loss_ppm = 200_000;
+    cluster.flight.loss.data_ppm = 200_000;
     publish(&mut cluster, 20, 500, 600);
     cluster.crash(20);
     cluster.batch(&[Update::Dead { origin: origin(20) }]);
@@ -311,7 +311,7 @@ fn survivors_agree_after_the_sender_dies_in_mid_stream() {
 #[test]
 fn members_that_die_do_not_stop_the_others() {
     let mut cluster = Cluster::new(8, &[20], |_| {});
-    cluster.data_loss_ppm = 50_000;
+    cluster.flight.loss.data_ppm = 50_000;
     publish(&mut cluster, 20, 500, 600);
     for dead in [1, 2] {
         cluster.crash(dead);
@@ -332,7 +332,7 @@ fn members_that_die_do_not_stop_the_others() {
 #[test]
 fn nothing_is_reported_lost_while_the_sender_lives() {
     let mut cluster = Cluster::new(5, &[20], |_| {});
-    cluster.data_loss_ppm = 300_000;
+    cluster.flight.loss.data_ppm = 300_000;
     publish(&mut cluster, 20, 1000, 400);
     cluster.settle(Duration::from_secs(10));
     let lost = cluster.total(|stats| stats.messages_lost + stats.packets_lost);
@@ -344,7 +344,7 @@ fn nothing_is_reported_lost_while_the_sender_lives() {
 /// many peers it has.
 fn control_of(groups: u32) -> Vec<(u64, u64, u64)> {
     let mut cluster = Cluster::with_groups(groups, 8, &[20], |_| {});
-    cluster.data_loss_ppm = 20_000;
+    cluster.flight.loss.data_ppm = 20_000;
     let counters = |cluster: &Cluster| -> Vec<(u64, u64, u64)> {
         let stats = cluster.nodes.values().map(Endpoint::stats);
         stats
@@ -401,8 +401,8 @@ fn under_loss_a_node_exchanges_control_with_one_member_of_each_partition_and_its
     // 63 members make rings of five and of six.
     for members in [60, 63] {
         let mut cluster = Cluster::new(members, &[80], |_| {});
-        cluster.data_loss_ppm = 50_000;
-        cluster.control_loss_ppm = 50_000;
+        cluster.flight.loss.data_ppm = 50_000;
+        cluster.flight.loss.control_ppm = 50_000;
         publish(&mut cluster, 80, 1000, 1000);
         cluster.settle(Duration::from_secs(20));
         check_all(&cluster, 80, 1000, 1000);
@@ -420,8 +420,8 @@ fn under_loss_a_node_exchanges_control_with_one_member_of_each_partition_and_its
 fn around_a_sender_and_a_dead_cacher_nobody_gets_more_peers() {
     let (sender, dead) = (4, 9);
     let mut cluster = Cluster::new(30, &[sender], |_| {});
-    cluster.data_loss_ppm = 20_000;
-    cluster.control_loss_ppm = 20_000;
+    cluster.flight.loss.data_ppm = 20_000;
+    cluster.flight.loss.control_ppm = 20_000;
     publish(&mut cluster, sender, 1000, 1000);
     cluster.crash(dead);
     cluster.members.retain(|member| *member != dead);

@@ -140,7 +140,7 @@ impl Picture {
         match row.step {
             Step::Sends { datagram, .. } => {
                 self.sent.insert(datagram, (place, y));
-                self.mark(x, y, ("#333", "#333"), &label)
+                self.mark(x, y, "#333", "#333", &label)
             }
             Step::Receives { datagram, .. } => match self.sent.get(&datagram).copied() {
                 Some((from, sent)) => {
@@ -151,11 +151,11 @@ impl Picture {
                          marker-end=\"url(#tip)\"/>"
                     )
                 }
-                None => self.mark(x, y, ("none", "#333"), &label),
+                None => self.mark(x, y, "none", "#333", &label),
             },
             Step::Misses { datagram, .. } => {
                 let Some((from, sent)) = self.sent.get(&datagram).copied() else {
-                    return self.mark(x, y, ("none", "#c00"), &label);
+                    return self.mark(x, y, "none", "#c00", &label);
                 };
                 // It ends before the host, with a cross.
                 let start = column(from);
@@ -168,19 +168,13 @@ impl Picture {
                     y + 4
                 )
             }
-            Step::Delivers => self.mark(x, y, ("#080", "#080"), &format!("delivers {label}")),
-            Step::Event => self.mark(x, y, ("#06c", "#06c"), &label),
-            Step::Note => self.mark(x, y, ("#c60", "#c60"), &label),
+            Step::Delivers => self.mark(x, y, "#080", "#080", &format!("delivers {label}")),
+            Step::Event => self.mark(x, y, "#06c", "#06c", &label),
+            Step::Note => self.mark(x, y, "#c60", "#c60", &label),
         }
     }
 
-    fn mark(
-        &mut self,
-        x: usize,
-        y: usize,
-        (fill, color): (&str, &str),
-        label: &str,
-    ) -> fmt::Result {
+    fn mark(&mut self, x: usize, y: usize, fill: &str, color: &str, label: &str) -> fmt::Result {
         writeln!(
             self.text,
             "<circle cx=\"{x}\" cy=\"{y}\" r=\"3\" fill=\"{fill}\" stroke=\"{color}\"/>"

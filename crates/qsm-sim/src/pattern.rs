@@ -70,7 +70,7 @@ impl GroupPlan {
 pub fn groups(pattern: Pattern, nodes: usize, groups: usize, seed: Seed) -> Vec<GroupPlan> {
     let sets = draw(&mut Random::new(seed, "sets"), 4) + 1;
     let mut random = Random::new(seed, "pattern");
-    let mut plans = members(pattern, nodes, (groups, sets), &mut random);
+    let mut plans = members(pattern, nodes, groups, sets, &mut random);
     for plan in &mut plans {
         for _ in 0..=draw(&mut random, 3) {
             plan.publishers.insert(draw(&mut random, nodes.max(1)) + 1);
@@ -90,7 +90,7 @@ pub fn layout(
     seed: Seed,
 ) -> Vec<GroupPlan> {
     let mut random = Random::new(seed, "pattern");
-    let mut plans = members(pattern, nodes, (groups, sets), &mut random);
+    let mut plans = members(pattern, nodes, groups, sets, &mut random);
     for plan in &mut plans {
         plan.publishers.extend(plan.subscribers.first().copied());
     }
@@ -100,7 +100,8 @@ pub fn layout(
 fn members(
     pattern: Pattern,
     nodes: usize,
-    (groups, sets): (usize, usize),
+    groups: usize,
+    sets: usize,
     random: &mut Random,
 ) -> Vec<GroupPlan> {
     let nodes = nodes.max(1);

@@ -366,7 +366,7 @@ impl Run {
             if !self.world.checkers.armed && self.world.engine.now() >= deadline {
                 return Ok(());
             }
-            self.wait((deadline, watch), "views", || difference)?;
+            self.wait(deadline, watch, "views", || difference)?;
         }
     }
 
@@ -378,7 +378,7 @@ impl Run {
                 && !self.world.publish(host, group)?
                 && self.world.checkers.armed
             {
-                self.wait((deadline, watch), "progress", || {
+                self.wait(deadline, watch, "progress", || {
                     format!("{origin} cannot publish to group {group}")
                 })?;
             }
@@ -398,7 +398,7 @@ impl Run {
             if !complete
                 && let Some(missing) = completeness::first_missing(&self.world.checkers.history)
             {
-                self.wait((deadline, watch), "completeness", || missing.to_string())?;
+                self.wait(deadline, watch, "completeness", || missing.to_string())?;
                 continue;
             }
             complete = true;
@@ -407,13 +407,13 @@ impl Run {
                 let Some(unsettled) = self.unsettled() else {
                     return Ok(());
                 };
-                self.wait((deadline, watch), unsettled.checker, || unsettled.message)?;
+                self.wait(deadline, watch, unsettled.checker, || unsettled.message)?;
                 continue;
             };
             if !self.world.checkers.armed && self.world.engine.now() >= deadline {
                 return Ok(());
             }
-            self.wait((deadline, watch), "rest", || {
+            self.wait(deadline, watch, "rest", || {
                 format!("datagrams of kind {reason:?} are still sent")
             })?;
         }
@@ -437,7 +437,8 @@ impl Run {
 
     fn wait(
         &mut self,
-        (deadline, watch): (Instant, Watch<'_>),
+        deadline: Instant,
+        watch: Watch<'_>,
         checker: &'static str,
         message: impl FnOnce() -> String,
     ) -> Result<(), Violation> {

@@ -356,11 +356,8 @@ impl World {
         self.checkers.step_done()?;
         self.sent(host, outputs)?;
         if let Some(machine) = self.engine.machine(host) {
-            memory::check(
-                self.apps[host].node,
-                &self.options.limits,
-                machine.memory_bytes(),
-            )?;
+            let (send, receive) = machine.memory_bytes();
+            memory::check(self.apps[host].node, &self.options.limits, send, receive)?;
         }
         let closed =
             self.apps[host].closing && self.engine.machine(host).is_some_and(Machine::is_closed);
@@ -381,7 +378,7 @@ impl World {
         let now = self.engine.now();
         for (to, packets) in &outputs.data {
             let pace = &self.options.pace;
-            self.checkers.rate.check(now, (host, *to), *packets, pace)?;
+            self.checkers.rate.check(now, host, *to, *packets, pace)?;
             if let Some(sender) = self.apps[host].origin {
                 self.stability.sent(now, sender, *packets);
             }
@@ -503,7 +500,7 @@ impl World {
             } => {
                 self.gave_up(host, sender)?;
                 if let Some(group) = self.group_of(host, group) {
-                    self.checkers.lost(receiver, group, sender, (first, last))?;
+                    self.checkers.lost(receiver, group, sender, first, last)?;
                 }
             }
             Loss::Packets { sender, packets } => {
@@ -540,7 +537,7 @@ impl World {
             }
             (Event::RegionView { region, view, .. }, Some(origin)) => {
                 self.refresh(host);
-                self.agree(host, (*region, *view))?;
+                self.agree(host, *region, *view)?;
                 let regions = self.engine.machine(host).map(Machine::regions);
                 for region in regions.into_iter().flatten() {
                     self.checkers.history.entered_region(origin, region, now);
@@ -551,18 +548,14 @@ impl World {
         Ok(())
     }
 
-    fn agree(
-        &mut self,
-        host: usize,
-        (region, view): (RegionId, ViewNumber),
-    ) -> Result<(), Violation> {
+    fn agree(&mut self, host: usize, region: RegionId, view: ViewNumber) -> Result<(), Violation> {
         let machine = self.engine.machine(host);
         let run = machine.and_then(Machine::service_run);
         let known = machine.and_then(|machine| machine.region(region)?.history().exact(view));
         match (self.apps[host].origin, run, known) {
             (Some(node), Some(run), Some(known)) if self.checkers.armed => {
                 let agreement = &mut self.checkers.agreement;
-                agreement.check(node, (region, view, run), known.members())
+                agreement.check(node, region, view, run, known.members())
             }
             _ => Ok(()),
         }

@@ -1,9 +1,10 @@
 use core::net::SocketAddr;
+use core::time::Duration;
 use std::rc::Rc;
 
-use qsm_wire::{Instant, Kind, Random, Seed};
+use qsm_wire::{Hop, Instant, Kind, Random, Seed};
 
-use crate::{Fate, Network, NetworkOptions, Queue, damaged};
+use crate::{Fate, Network, NetworkOptions, Queue, damaged, is_data};
 
 /// Loss of each copy by what the datagram is, parts per million, beside the network's own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -33,6 +34,8 @@ impl KindLoss {
 pub struct Arrival {
     /// Address of the host that has sent it.
     pub from: SocketAddr,
+    /// Address that it was sent to, of a host or group.
+    pub to: SocketAddr,
     /// Address of the host that it has reached, also if it was sent to a group.
     pub at: SocketAddr,
     /// The datagram.
@@ -46,6 +49,8 @@ pub struct Flight {
     pub network: Network,
     /// Loss by kind.
     pub loss: KindLoss,
+    /// A host that first transmissions of data reach so much later.
+    pub late: Option<(SocketAddr, Duration)>,
     /// Addresses by links.
     addresses: Vec<SocketAddr>,
     queue: Queue<Arrival>,
@@ -61,11 +66,22 @@ impl Flight {
         Self {
             network: Network::new(options, seed),
             loss: KindLoss::default(),
+            late: None,
             addresses: Vec::new(),
             queue: Queue::new(),
-            random: Random::new(seed, "loss by kind"),
+            random: Self::random(seed),
             fates: Vec::new(),
         }
+    }
+
+    fn random(seed: Seed) -> Random {
+        Random::new(seed, "loss by kind")
+    }
+
+    /// Draws from now on as a new one with this seed does, whatever has been sent before.
+    pub fn reseed(&mut self, seed: Seed) {
+        self.network.reseed(seed);
+        self.random = Self::random(seed);
     }
 
     /// Adds a host. One that is there already stays the same host.
@@ -100,6 +116,7 @@ impl Flight {
         self.network.send(now, sender, to, datagram, fates);
         let bytes: Rc<[u8]> = Rc::from(datagram);
         let loss_ppm = self.loss.of(datagram);
+        let first = is_data(datagram) && Hop::peek(datagram) == Some(Hop::Direct);
         for (link, fate) in self.fates.drain(..) {
             let (time, bytes) = match fate {
                 Fate::Arrives(time) => (time, Rc::clone(&bytes)),
@@ -108,7 +125,15 @@ impl Flight {
             };
             if !self.random.chance_ppm(loss_ppm) {
                 let at = self.addresses[link];
-                self.queue.push(time, Arrival { from, at, bytes });
+                let late = self.late.filter(|(host, _)| first && *host == at);
+                let time = late.map_or(time, |(_, by)| time.after(by));
+                let arrival = Arrival {
+                    from,
+                    to,
+                    at,
+                    bytes,
+                };
+                self.queue.push(time, arrival);
             }
         }
     }
@@ -139,6 +164,10 @@ mod tests {
 
     fn address(host: u8) -> SocketAddr {
         SocketAddr::from(([10, 0, 0, host], 1))
+    }
+
+    fn datagram(kind: Kind) -> [u8; 4] {
+        [1, kind as u8, 0, 0]
     }
 
     fn flight() -> Flight {
@@ -173,7 +202,6 @@ mod tests {
     fn loss_is_set_for_each_kind_apart() {
         let mut flight = flight();
         flight.loss.control_ppm = 1_000_000;
-        let datagram = |kind: Kind| [1, kind as u8, 0, 0];
         for kind in [Kind::Token, Kind::Data, Kind::Session] {
             flight.send(Instant(0), address(0), address(1), &datagram(kind));
         }
@@ -182,6 +210,36 @@ mod tests {
             .collect();
         assert_eq!(kinds.len(), 2);
         assert!(!kinds.contains(&Kind::Token));
+    }
+
+    #[test]
+    fn a_late_host_gets_first_transmissions_later_and_nothing_else() {
+        const BY: Duration = Duration::from_millis(5);
+        let mut flight = flight();
+        flight.late = Some((address(2), BY));
+        let mut data = datagram(Kind::Data);
+        flight.send(Instant(0), address(0), GROUP.into(), &data);
+        Hop::CacherRepair.stamp(&mut data);
+        flight.send(Instant(0), address(0), address(2), &data);
+        let early = arrive(&mut flight, Instant::default().after(BY));
+        assert_eq!(early, [address(1), address(2)]);
+        assert_eq!(arrive(&mut flight, Instant::NEVER), [address(2)]);
+    }
+
+    #[test]
+    fn draws_after_a_new_seed_do_not_depend_on_what_was_sent_before() {
+        let arrives = |before: usize, seed: u64| {
+            let mut flight = flight();
+            for _ in 0..before {
+                flight.send(Instant(0), address(0), address(1), &[1; 9]);
+            }
+            flight.retain(|_| false);
+            flight.reseed(Seed(seed));
+            flight.send(Instant(1_000_000), address(0), address(1), &[1; 9]);
+            flight.next_time()
+        };
+        assert_eq!(arrives(0, 5), arrives(7, 5));
+        assert_ne!(arrives(0, 5), arrives(0, 6));
     }
 
     #[test]

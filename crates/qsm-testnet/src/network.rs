@@ -113,7 +113,7 @@ impl Network {
         let sites = options.sites.count.max(1);
         Self {
             options,
-            random: Random::new(seed, "network"),
+            random: Self::random(seed),
             hosts: BTreeMap::new(),
             listeners: BTreeMap::new(),
             joining: BTreeMap::new(),
@@ -127,6 +127,10 @@ impl Network {
             narrow: None,
             counters: NetworkCounters::default(),
         }
+    }
+
+    fn random(seed: Seed) -> Random {
+        Random::new(seed, "network")
     }
 
     /// Time until a host hears a multicast address that it has joined, and until it no longer
@@ -145,6 +149,11 @@ impl Network {
     /// Its options for what is sent from now on; the number of places cannot change.
     pub fn options_mut(&mut self) -> &mut NetworkOptions {
         &mut self.options
+    }
+
+    /// Draws from now on as a new one with this seed does, whatever has been sent before.
+    pub fn reseed(&mut self, seed: Seed) {
+        self.random = Self::random(seed);
     }
 
     /// Puts an end to all randomness and splits; delays, rates and queues stay.

@@ -62,14 +62,14 @@ impl Factors {
     pub(super) fn short_of(&self, cell: Cell) -> Vec<String> {
         let any = self.best.zip(Some(GOAL));
         let multicast = self.best_multicast.zip(multicast_goal(cell));
-        let missed = |(best, goal)| self.short(cell, best, goal);
+        let missed = |((name, rate), goal)| self.short(cell, name, rate, goal);
         any.into_iter()
             .chain(multicast)
             .filter_map(missed)
             .collect()
     }
 
-    fn short(&self, cell: Cell, (name, rate): (&str, f64), goal: f64) -> Option<String> {
+    fn short(&self, cell: Cell, name: &str, rate: f64, goal: f64) -> Option<String> {
         let times = self.ours / rate;
         if times >= goal {
             return None;

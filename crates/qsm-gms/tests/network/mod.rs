@@ -9,7 +9,7 @@ use qsm_gms::{Service, ServiceConfig, ServiceEvent};
 use qsm_proto::membership::Membership;
 use qsm_proto::view::RegionView;
 use qsm_proto::{Config, Event, Instant, Outbox, Random, Seed, Transmit, mix};
-use qsm_testnet::{Arrival, Flight, NetworkOptions};
+use qsm_testnet::{Flight, NetworkOptions};
 use qsm_wire::membership::{Answer, AnswerRows, FromService, Role, Update};
 use qsm_wire::{Body, GroupId, Incarnation, Kind, NodeId, Origin, Packet, RegionId};
 
@@ -235,7 +235,8 @@ impl Cluster {
     }
 
     fn arrive(&mut self) {
-        while let Some(Arrival { from, at, bytes }) = self.flight.poll(self.now) {
+        while let Some(arrival) = self.flight.poll(self.now) {
+            let (from, at, bytes) = (arrival.from, arrival.at, arrival.bytes);
             let kind = Kind::peek(&bytes).unwrap();
             if (self.cut)(from, at, kind) {
                 continue;

@@ -1,36 +1,44 @@
-//! A handful of endpoints in one region on a small virtual network, with a scripted membership
-//! service. The simulator does all of this better; here one can see every packet of a case.
+//! A handful of endpoints in one region on a virtual network, with a scripted membership service.
+//! The simulator does all of this better; here one can see every packet of a case.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::net::SocketAddr;
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use qsm_proto::session::{Session, SessionPeer, frame_bytes};
-use qsm_proto::{
-    Config, Delivery, Endpoint, Event, Instant, Outbox, PublishError, Random, Seed, nanoseconds,
-};
+use qsm_proto::{Config, Delivery, Endpoint, Event, Instant, Outbox, PublishError, Seed};
+use qsm_testnet::{Arrival, Flight, NetworkOptions};
 use qsm_wire::membership::{
     Answer, AnswerRows, FromService, Member, Role, ToService, Update, ViewStep,
 };
 use qsm_wire::{
-    Body, ChannelId, GroupId, Header, Hop, Incarnation, Kind, NodeId, Origin, Packet, RegionId,
+    Body, ChannelId, GroupId, Header, Hop, Incarnation, NodeId, Origin, Packet, RegionId,
     ViewNumber,
 };
 
 const REGION: RegionId = RegionId(1);
 const CHANNEL: ChannelId = ChannelId(1);
-const DELAY: Duration = Duration::from_micros(50);
+/// Host of the membership service.
+const SERVICE: u64 = 0;
+const NETWORK: NetworkOptions = NetworkOptions {
+    jitter: Duration::from_micros(50),
+    uplink_bits_per_second: u64::MAX,
+    ..NetworkOptions::PERFECT
+};
 
 pub(crate) fn address(node: u64) -> SocketAddr {
     SocketAddr::from(([10, 0, 0, u8::try_from(node).unwrap()], 9))
 }
 
-fn multicast() -> SocketAddr {
-    SocketAddr::from(([239, 1, 1, 1], 9))
+fn node_at(address: SocketAddr) -> u64 {
+    let IpAddr::V4(ip) = address.ip() else {
+        unreachable!("all addresses are IPv4");
+    };
+    u64::from(ip.octets()[3])
 }
 
-fn service() -> SocketAddr {
-    SocketAddr::from(([10, 0, 1, 1], 9))
+fn multicast() -> SocketAddr {
+    SocketAddr::from(([239, 1, 1, 1], 9))
 }
 
 pub(crate) fn origin(node: u64) -> Origin {
@@ -43,23 +51,12 @@ pub(crate) fn origin(node: u64) -> Origin {
 /// A message as an application got it.
 pub(crate) type Got = (GroupId, Origin, u64, Vec<u8>);
 
-struct Parcel {
-    to: u64,
-    from: SocketAddr,
-    bytes: Vec<u8>,
-}
-
 pub(crate) struct Cluster {
     pub(crate) now: Instant,
     pub(crate) nodes: BTreeMap<u64, Endpoint>,
     pub(crate) got: BTreeMap<u64, Vec<Got>>,
     pub(crate) events: BTreeMap<u64, Vec<Event>>,
-    /// Loss of data packets at each receiver, parts per million.
-    pub(crate) data_loss_ppm: u32,
-    /// Loss of everything else but sessions.
-    pub(crate) control_loss_ppm: u32,
-    /// A member that what senders multicast reaches so much later.
-    pub(crate) late: Option<(u64, Duration)>,
+    pub(crate) flight: Flight,
     /// First transmissions that arrived: (receiver, sequence), to know who held what.
     pub(crate) arrived: BTreeSet<(u64, u64)>,
     /// Sequences that somebody asked the sender for, with the number of requests.
@@ -71,9 +68,6 @@ pub(crate) struct Cluster {
     batches: BTreeMap<u64, u64>,
     view: ViewNumber,
     pub(crate) members: Vec<u64>,
-    queue: BTreeMap<(Instant, u64), Parcel>,
-    order: u64,
-    random: Random,
     groups: u32,
 }
 
@@ -96,9 +90,7 @@ impl Cluster {
             nodes: BTreeMap::new(),
             got: BTreeMap::new(),
             events: BTreeMap::new(),
-            data_loss_ppm: 0,
-            control_loss_ppm: 0,
-            late: None,
+            flight: Flight::new(NETWORK, Seed(7)),
             arrived: BTreeSet::new(),
             asked: BTreeMap::new(),
             peers: BTreeMap::new(),
@@ -106,20 +98,20 @@ impl Cluster {
             batches: BTreeMap::new(),
             view: ViewNumber(0),
             members: (1..=members).collect(),
-            queue: BTreeMap::new(),
-            order: 0,
-            random: Random::new(Seed(7), "network"),
             groups,
         };
+        cluster.flight.add_host(address(SERVICE));
         let all: BTreeSet<u64> = (1..=members).chain(publishers.iter().copied()).collect();
         for node in all {
             let mut config = Config::new(NodeId(node), address(node));
-            config.service = Some(service());
+            config.service = Some(address(SERVICE));
             config.receive_buffer_bytes = 8 << 20;
             configure(&mut config);
             let mut endpoint = Endpoint::new(config, Seed(node), cluster.now).unwrap();
             let names: Vec<String> = cluster.names().collect();
+            cluster.flight.add_host(address(node));
             if cluster.members.contains(&node) {
+                cluster.flight.listen(address(node), multicast(), true);
                 endpoint.enter(cluster.now, Role::Subscriber, names.clone());
             }
             if publishers.contains(&node) {
@@ -130,7 +122,7 @@ impl Cluster {
         cluster.run(Duration::from_millis(50));
         cluster.change_view();
         cluster.run(Duration::from_millis(50));
-        cluster.random = Random::new(Seed(8), "network");
+        cluster.flight.reseed(Seed(8));
         cluster
     }
 
@@ -217,7 +209,7 @@ impl Cluster {
                 }
             }
             let timer = timers.values().min().copied();
-            let arrival = self.queue.keys().next().map(|key| key.0);
+            let arrival = self.flight.next_time();
             let sessions = self.sessions.values().filter_map(Session::next_timeout);
             let next = timer.into_iter().chain(arrival).chain(sessions).min();
             let Some(next) = next.filter(|next| *next <= end) else {
@@ -246,13 +238,9 @@ impl Cluster {
     /// Lets everything arrive whose time has come; returns where.
     fn arrivals(&mut self) -> BTreeSet<u64> {
         let mut reached = BTreeSet::new();
-        while let Some(entry) = self.queue.first_entry() {
-            if entry.key().0 > self.now {
-                break;
-            }
-            let parcel = entry.remove();
-            self.arrive(&parcel);
-            reached.insert(parcel.to);
+        while let Some(arrival) = self.flight.poll(self.now) {
+            reached.insert(node_at(arrival.at));
+            self.arrive(&arrival);
         }
         reached
     }
@@ -285,110 +273,46 @@ impl Cluster {
         let Some(endpoint) = self.nodes.get_mut(&node) else {
             return;
         };
-        let mut sent = VecDeque::new();
         while let Some(transmit) = endpoint.poll_transmit(self.now) {
+            let to = transmit.to.address();
             for datagram in transmit.bytes.chunks(transmit.segment_bytes) {
-                sent.push_back((transmit.to.address(), datagram.to_vec()));
+                note_request(&mut self.asked, to, datagram);
+                self.flight.send(self.now, address(node), to, datagram);
             }
         }
         let kept = self.events.entry(node).or_default();
         kept.extend(core::iter::from_fn(|| endpoint.poll_event()));
-        for (to, bytes) in sent {
-            self.send(node, to, &bytes);
-        }
     }
 
-    fn send(&mut self, from: u64, to: SocketAddr, bytes: &[u8]) {
-        let targets: Vec<u64> = if to == multicast() {
-            self.members
-                .iter()
-                .copied()
-                .filter(|node| *node != from)
-                .collect()
-        } else if to == service() {
-            vec![0]
-        } else {
-            self.nodes
-                .keys()
-                .copied()
-                .filter(|node| address(*node) == to)
-                .collect()
-        };
-        for target in targets {
-            if self.loses(from, target, bytes) {
-                continue;
-            }
-            if Kind::peek(bytes) != Some(Kind::Data) {
-                self.note_talk(from, target, to == multicast());
-            }
-            let jitter = self.random.below(nanoseconds(DELAY));
-            let delay = DELAY + Duration::from_nanos(jitter) + self.lateness(target, bytes);
-            let at = self.now.after(delay);
-            self.order += 1;
-            let parcel = Parcel {
-                to: target,
-                from: address(from),
-                bytes: bytes.to_vec(),
-            };
-            self.queue.insert((at, self.order), parcel);
-        }
-    }
-
-    fn note_talk(&mut self, from: u64, to: u64, multicast: bool) {
-        self.peers.entry(to).or_default().insert(from);
-        if !multicast {
-            self.peers.entry(from).or_default().insert(to);
-        }
-    }
-
-    fn lateness(&self, target: u64, bytes: &[u8]) -> Duration {
-        let header = Packet::decode(bytes).map(|packet| (packet.header.hop, packet.body));
-        let fresh = matches!(header, Ok((Hop::Direct, Body::Data(_))));
-        let late = self.late.filter(|(node, _)| fresh && *node == target);
-        late.map_or(Duration::ZERO, |(_, by)| by)
-    }
-
-    fn loses(&mut self, from: u64, target: u64, bytes: &[u8]) -> bool {
-        let packet = Packet::decode(bytes).unwrap();
-        let ppm = match packet.body {
-            Body::Session(_) | Body::SessionAck(_) => 0,
-            Body::Data(_) => self.data_loss_ppm,
-            _ => self.control_loss_ppm,
-        };
-        let lost = self.random.chance_ppm(ppm);
-        match packet.body {
-            Body::Data(data) if packet.header.hop == Hop::Direct && !lost => {
-                self.arrived.insert((target, data.head.sequence));
-            }
-            Body::Nak(request)
-                if request.head.stream.origin == origin(target) && from != target =>
-            {
-                for range in request.ranges.iter() {
-                    for sequence in range.first()..=range.last() {
-                        *self.asked.entry(sequence).or_insert(0) += 1;
-                    }
-                }
-            }
-            _ => {}
-        }
-        lost
-    }
-
-    fn arrive(&mut self, parcel: &Parcel) {
-        if parcel.to == 0 {
-            self.serve(parcel);
+    fn arrive(&mut self, arrival: &Arrival) {
+        let (from, at) = (node_at(arrival.from), node_at(arrival.at));
+        if at != SERVICE && !self.nodes.contains_key(&at) {
             return;
         }
-        if let Some(endpoint) = self.nodes.get_mut(&parcel.to) {
-            let got = self.got.entry(parcel.to).or_default();
+        let packet = Packet::decode(&arrival.bytes).unwrap();
+        match packet.body {
+            Body::Data(data) if packet.header.hop == Hop::Direct => {
+                self.arrived.insert((at, data.head.sequence));
+            }
+            Body::Data(_) => {}
+            _ => {
+                self.peers.entry(at).or_default().insert(from);
+                if arrival.to == arrival.at {
+                    self.peers.entry(from).or_default().insert(at);
+                }
+            }
+        }
+        if let Some(endpoint) = self.nodes.get_mut(&at) {
+            let got = self.got.entry(at).or_default();
             let mut out = |m: Delivery<'_>| keep(got, m);
-            endpoint.handle_datagram(self.now, parcel.from, parcel.bytes[..].into(), &mut out);
+            endpoint.handle_datagram(self.now, arrival.from, arrival.bytes[..].into(), &mut out);
+        } else {
+            self.serve(&packet);
         }
     }
 
     /// The scripted service: admits everybody, confirms every request.
-    fn serve(&mut self, parcel: &Parcel) {
-        let packet = Packet::decode(&parcel.bytes).unwrap();
+    fn serve(&mut self, packet: &Packet<'_>) {
         let node = packet.header.origin.node.0;
         match packet.body {
             Body::Session(frame) => {
@@ -403,7 +327,7 @@ impl Cluster {
                     session.handle_heard(self.now, heard.heard_upto, false);
                     let mut outbox = Outbox::new();
                     session.transmit_heard(&peer(node), &mut outbox);
-                    self.post(node, outbox);
+                    self.post(outbox);
                 }
             }
             _ => {}
@@ -444,20 +368,28 @@ impl Cluster {
             let mut outbox = Outbox::new();
             let session = self.sessions.get_mut(&node).unwrap();
             session.transmit(self.now, &peer(node), &mut outbox);
-            self.post(node, outbox);
+            self.post(outbox);
         }
     }
 
-    fn post(&mut self, node: u64, mut outbox: Outbox) {
+    fn post(&mut self, mut outbox: Outbox) {
         while let Some(transmit) = outbox.pop() {
-            self.order += 1;
-            let parcel = Parcel {
-                to: node,
-                from: service(),
-                bytes: transmit.bytes.to_vec(),
-            };
-            self.queue
-                .insert((self.now.after(DELAY), self.order), parcel);
+            let (from, to) = (address(SERVICE), transmit.to.address());
+            self.flight.send(self.now, from, to, transmit.bytes);
+        }
+    }
+}
+
+/// Counts what is asked of the sender itself.
+fn note_request(asked: &mut BTreeMap<u64, u32>, to: SocketAddr, datagram: &[u8]) {
+    let Body::Nak(request) = Packet::decode(datagram).unwrap().body else {
+        return;
+    };
+    if to == address(request.head.stream.origin.node.0) {
+        for range in request.ranges.iter() {
+            for sequence in range.first()..=range.last() {
+                *asked.entry(sequence).or_insert(0) += 1;
+            }
         }
     }
 }

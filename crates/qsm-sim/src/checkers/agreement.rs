@@ -35,7 +35,9 @@ impl Agreement {
     pub(crate) fn check(
         &mut self,
         node: Origin,
-        (region, view, service): (RegionId, ViewNumber, Origin),
+        region: RegionId,
+        view: ViewNumber,
+        service: Origin,
         members: &[Member],
     ) -> Result<(), Violation> {
         let key = (region, view, service);

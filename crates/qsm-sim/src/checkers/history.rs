@@ -253,7 +253,8 @@ impl History {
         receiver: Origin,
         group: usize,
         sender: Origin,
-        (first, last): (u64, u64),
+        first: u64,
+        last: u64,
     ) {
         let track = self.tracks.entry((receiver, group, sender)).or_default();
         track.lost.add(first, last);

@@ -25,8 +25,11 @@ pub(crate) fn check_delivery(history: &History, arrival: &Arrival<'_>) -> Result
 /// A loss names messages that were published and not delivered.
 pub(crate) fn check_report(
     history: &History,
-    (receiver, group, sender): (Origin, usize, Origin),
-    (first, last): (u64, u64),
+    receiver: Origin,
+    group: usize,
+    sender: Origin,
+    first: u64,
+    last: u64,
 ) -> Result<(), Violation> {
     let published = history.published(sender, group);
     let delivered = history

@@ -11,7 +11,8 @@ const SLACK_BYTES: usize = 1 << 17;
 pub(crate) fn check(
     node: NodeId,
     limits: &Limits,
-    (send, receive): (usize, usize),
+    send: usize,
+    receive: usize,
 ) -> Result<(), Violation> {
     if send > limits.send_bytes + SLACK_BYTES || receive > limits.receive_bytes + SLACK_BYTES {
         let message = format!(

@@ -117,13 +117,14 @@ impl Checkers {
         receiver: Origin,
         group: usize,
         sender: Origin,
-        range: (u64, u64),
+        first: u64,
+        last: u64,
     ) -> Result<(), Violation> {
         if !self.armed {
             return Ok(());
         }
-        loss::check_report(&self.history, (receiver, group, sender), range)?;
-        self.history.lose(receiver, group, sender, range);
+        loss::check_report(&self.history, receiver, group, sender, first, last)?;
+        self.history.lose(receiver, group, sender, first, last);
         Ok(())
     }
 

@@ -23,7 +23,8 @@ impl Rate {
     pub(crate) fn check(
         &mut self,
         now: Instant,
-        (host, to): (usize, SocketAddr),
+        host: usize,
+        to: SocketAddr,
         packets: u64,
         pace: &Pace,
     ) -> Result<(), Violation> {
@@ -73,7 +74,7 @@ mod tests {
             let (mut rate, mut now) = (Rate::default(), Instant(0));
             (0..3000).try_for_each(|_| {
                 now = now.after(gap);
-                rate.check(now, (1, to), 1, &pace)
+                rate.check(now, 1, to, 1, &pace)
             })
         };
         assert_eq!(send(Duration::from_millis(1)), Ok(()));

@@ -37,7 +37,7 @@ pub(crate) fn check(history: &History) -> Result<Survivors, Violation> {
             }
         }
         for receivers in regions.values() {
-            compare(history, (sender, group, sent), receivers, &mut survivors)?;
+            compare(history, sender, group, sent, receivers, &mut survivors)?;
         }
     }
     Ok(survivors)
@@ -51,7 +51,9 @@ fn only_region(life: &Life) -> Option<RegionId> {
 
 fn compare(
     history: &History,
-    (sender, group, sent): (Origin, usize, &Sent),
+    sender: Origin,
+    group: usize,
+    sent: &Sent,
     receivers: &[(Origin, u64, u64)],
     survivors: &mut Survivors,
 ) -> Result<(), Violation> {

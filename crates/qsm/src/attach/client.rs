@@ -173,7 +173,7 @@ impl Client {
         else {
             return Err(unexpected());
         };
-        let opened = Inbound::open(names, descriptors, (rings, ring_words));
+        let opened = Inbound::open(names, descriptors, rings, ring_words);
         let inbound = opened.map_err(|error| RequestError::Refused {
             reason: format!(
                 "cannot map the engine's memory: {error}; check `ulimit -v` and `ulimit -n`"

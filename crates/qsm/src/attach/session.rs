@@ -89,8 +89,10 @@ pub(super) struct Session {
 
 impl Session {
     pub(super) fn new(
-        (number, peer): (u32, Peer),
-        (node, options): (&OwnNode, &Arc<ShareOptions>),
+        number: u32,
+        peer: Peer,
+        node: &OwnNode,
+        options: &Arc<ShareOptions>,
         memory: &Arc<SharedMemory>,
         line: Line,
     ) -> Self {
@@ -359,8 +361,7 @@ impl Session {
         let memory = Arc::new(memory);
         let sinks = shares.into_iter().enumerate().map(|(number, share)| {
             let writer = Writer::new(Arc::clone(&memory), number, capacity);
-            let ring = (&memory, writer);
-            let sink = RingSink::new(names, ring, overflow, &self.line, &self.tally);
+            let sink = RingSink::new(names, &memory, writer, overflow, &self.line, &self.tally);
             (share, Sink::Foreign(Box::new(sink)))
         });
         let membership = self.node.cores.enter(names.to_vec(), sinks)?;

@@ -302,8 +302,9 @@ impl Hall {
             let number = guests.next;
             let line = Line::new(socket, doorbell);
             let memory = Arc::new(memory);
-            let with = (&self.node, &self.options);
-            let session = Arc::new(Session::new((number, peer), with, &memory, line));
+            let (node, options) = (&self.node, &self.options);
+            let session = Session::new(number, peer, node, options, &memory, line);
+            let session = Arc::new(session);
             guests.sessions.insert(number, Arc::clone(&session));
             session
         };

@@ -40,7 +40,8 @@ pub(super) struct RingSink {
 impl RingSink {
     pub(super) fn new(
         names: &Arc<[Arc<str>]>,
-        (memory, writer): (&Arc<SharedMemory>, Writer<EXTRA>),
+        memory: &Arc<SharedMemory>,
+        writer: Writer<EXTRA>,
         overflow: Overflow,
         line: &Arc<Line>,
         tally: &Arc<Tally>,

@@ -96,7 +96,8 @@ impl Inbound {
     pub(super) fn open(
         names: Vec<Arc<str>>,
         descriptors: Vec<OwnedFd>,
-        (rings, words): (u32, u64),
+        rings: u32,
+        words: u64,
     ) -> io::Result<Arc<Self>> {
         let invalid = || io::Error::from(io::ErrorKind::InvalidData);
         let [descriptor] = <[OwnedFd; 1]>::try_from(descriptors).map_err(|_| invalid())?;
@@ -376,9 +377,10 @@ mod tests {
         let memory = Arc::new(memory);
         let (socket, doorbell) = LocalSocket::pair().unwrap();
         let line = Arc::new(Line::new(socket, doorbell));
-        let ring = (&memory, Writer::new(Arc::clone(&memory), 0, WORDS));
-        let sink = RingSink::new(&names, ring, Overflow::DropNewest, &line, &Arc::default());
-        let inbound = Inbound::open(names.to_vec(), vec![descriptor], (1, WORDS as u64));
+        let writer = Writer::new(Arc::clone(&memory), 0, WORDS);
+        let (overflow, tally) = (Overflow::DropNewest, Arc::default());
+        let sink = RingSink::new(&names, &memory, writer, overflow, &line, &tally);
+        let inbound = Inbound::open(names.to_vec(), vec![descriptor], 1, WORDS as u64);
         (sink, inbound.unwrap())
     }
 

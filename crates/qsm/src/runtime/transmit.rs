@@ -57,7 +57,7 @@ impl Transmitter {
             };
             let to = transmit.to;
             let (bytes, segment_bytes) = (transmit.bytes, transmit.segment_bytes);
-            match hand_over(self.tap.as_ref(), port, to, (bytes, segment_bytes)) {
+            match hand_over(self.tap.as_ref(), port, to, bytes, segment_bytes) {
                 Ok(_) => taken += bytes.len(),
                 Err(SendError::WouldBlock { sent }) => {
                     taken += sent.bytes;
@@ -91,8 +91,7 @@ impl Transmitter {
         if !port.writable() {
             return false;
         }
-        let train = (&self.held[..], segment_bytes);
-        match hand_over(self.tap.as_ref(), port, to, train) {
+        match hand_over(self.tap.as_ref(), port, to, &self.held, segment_bytes) {
             Ok(_) => {}
             Err(SendError::WouldBlock { sent }) => {
                 self.held.drain(..sent.bytes);
@@ -110,7 +109,8 @@ fn hand_over(
     tap: Option<&Tap>,
     port: &mut Ports,
     to: Destination,
-    (bytes, segment_bytes): (&[u8], usize),
+    bytes: &[u8],
+    segment_bytes: usize,
 ) -> Result<Sent, SendError> {
     let Some(tap) = tap else {
         return port.send(to.address(), bytes, segment_bytes);

@@ -54,6 +54,13 @@ struct Source {
     due: Option<Instant>,
 }
 
+/// Messages given to the protocol in one turn of the core thread, and their bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Default)]
+struct Given {
+    messages: usize,
+    bytes: usize,
+}
+
 /// What happened when a source had its turn.
 enum Turn {
     /// It has nothing more, or nothing before then.
@@ -251,9 +258,9 @@ impl Sources {
     /// Gives messages to the protocol, from each active source in turn, up to the quantum.
     /// Returns the groups that no source is left for.
     pub(super) fn run(&mut self, shared: &Shared, mut output: Output<'_>) -> Vec<String> {
-        let (mut messages, mut bytes) = (0, 0);
+        let mut given = Given::default();
         let mut gone = Vec::new();
-        while messages < MESSAGES_PER_TURN && bytes < BYTES_PER_TURN {
+        while given.messages < MESSAGES_PER_TURN && given.bytes < BYTES_PER_TURN {
             let Some(slot) = self.active.next() else {
                 break;
             };
@@ -263,11 +270,11 @@ impl Sources {
             if let Some(due) = source.due.take() {
                 self.timed.remove(&(due, slot));
             }
-            let before = (messages, bytes);
+            let before = given;
             let message = &mut self.message;
-            let turn = source.turn(shared, &mut output, message, (&mut messages, &mut bytes));
+            let turn = source.turn(shared, &mut output, message, &mut given);
             output.routes.settle(output.endpoint);
-            self.released |= before != (messages, bytes);
+            self.released |= before != given;
             match turn {
                 Turn::Idle(due) => self.rest(slot, due),
                 Turn::More => self.activate(slot),
@@ -398,7 +405,7 @@ impl Source {
         shared: &Shared,
         output: &mut Output<'_>,
         message: &mut Vec<u8>,
-        (messages, bytes): (&mut usize, &mut usize),
+        given: &mut Given,
     ) -> Turn {
         self.signal().begin();
         if self.group.is_none() {
@@ -434,8 +441,8 @@ impl Source {
                 }
                 Ok(_) => {}
             }
-            *bytes += message.len();
-            *messages += 1;
+            given.bytes += message.len();
+            given.messages += 1;
             if let Kind::Queue(outlet) = &self.kind {
                 outlet.release(&shared.gate, message.len());
             } else {
