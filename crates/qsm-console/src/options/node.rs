@@ -3,7 +3,7 @@
 use std::hash::{BuildHasher, RandomState};
 
 use clap::Args;
-use qsm::{Builder, Embedded, FaultConfig, Node};
+use qsm::{Builder, DATA_HEADER_BYTES, Embedded, FaultConfig, Node};
 
 use super::address::Place;
 use super::network::NetworkOptions;
@@ -32,6 +32,9 @@ pub struct NodeOptions {
     /// Lose this share of what is received, at random, to try the repair
     #[arg(long, value_name = "PERCENT", default_value = "0", value_parser = loss_ppm)]
     pub loss: u32,
+    /// Change a bit in the header of this share of what is received, at random, to try checksums
+    #[arg(long, value_name = "PERCENT", default_value = "0", value_parser = loss_ppm)]
+    pub damage: u32,
     /// Run a membership service in this process, at once
     #[arg(long, conflicts_with = "no_embedded_gms")]
     pub embedded_gms: bool,
@@ -47,9 +50,11 @@ impl NodeOptions {
     /// The faults to inject, if any; each process has its own random sequence.
     #[must_use]
     pub fn fault(&self) -> Option<FaultConfig> {
-        (self.loss > 0).then(|| FaultConfig {
+        (self.loss > 0 || self.damage > 0).then(|| FaultConfig {
             seed: RandomState::new().hash_one(0),
             loss_ppm: self.loss,
+            damage_ppm: self.damage,
+            damage_bytes: DATA_HEADER_BYTES,
             ..FaultConfig::default()
         })
     }
