@@ -209,6 +209,7 @@ pub(crate) fn receive(options: &ReceiveOptions) -> Result<(), Failure> {
             seed: options.seed,
             duplicate_ppm: 0,
             reorder_ppm: 0,
+            ..FaultConfig::default()
         }));
     }
     let node = builder.start()?;

@@ -14,7 +14,7 @@ use std::net::SocketAddr;
 use qsm_gms::{Service, ServiceConfig};
 use qsm_proto::{Config, Delivery, Endpoint, Instant, Seed};
 use qsm_wire::membership::Role;
-use qsm_wire::{Header, Hop, Kind, NodeId};
+use qsm_wire::{Coverage, Header, Hop, Kind, NodeId, seal};
 
 const NODES: u64 = 2;
 const GROUP: &str = "g";
@@ -132,14 +132,13 @@ impl Cluster {
         let header = Header {
             cluster: config.cluster_number(),
             origin,
-            epoch: 0,
             hop: Hop::Direct,
         };
         let kind = Kind::ALL[usize::from(kind / 3) % Kind::ALL.len()];
         let mut datagram = Vec::new();
         header.encode(kind, &mut datagram);
         datagram.extend_from_slice(body);
-        self.receive(from, &datagram);
+        self.receive(from, datagram);
     }
 
     /// Repeats the packet of that number, counted from the last, with these changes: a place and
@@ -157,11 +156,14 @@ impl Cluster {
                 *byte ^= change[1];
             }
         }
-        self.receive(from, &bytes);
+        self.receive(from, bytes);
     }
 
-    fn receive(&mut self, from: SocketAddr, datagram: &[u8]) {
-        self.nodes[0].handle_datagram(self.now, from, datagram.into(), &mut ignore);
+    /// With a right checksum: what lies behind it is what is fuzzed.
+    fn receive(&mut self, from: SocketAddr, mut datagram: Vec<u8>) {
+        seal(&mut datagram, Coverage::Head);
+        let bytes = datagram.as_slice().into();
+        self.nodes[0].handle_datagram(self.now, from, bytes, &mut ignore);
         self.nodes[0].check_invariants();
     }
 }

@@ -99,6 +99,7 @@ fn act(arguments: &Arguments) -> Result<(), Failure> {
             loss_ppm: arguments.loss_ppm,
             duplicate_ppm: 0,
             reorder_ppm: 0,
+            ..FaultConfig::default()
         });
     }
     let node = Node::builder()

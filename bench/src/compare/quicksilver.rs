@@ -130,6 +130,7 @@ fn receive(options: &Options) -> Result<(), Failure> {
             seed: options.index as u64 + 1,
             duplicate_ppm: 0,
             reorder_ppm: 0,
+            ..FaultConfig::default()
         }));
     }
     let node = builder.start()?;

@@ -36,6 +36,8 @@ qsm_metrics::metrics! {
         resets_sent: counter(packets),
         /// Datagrams that are no packets of this protocol version.
         discard_malformed: counter(datagrams),
+        /// Whose checksum does not match: damaged or cut short in the network.
+        discard_damaged: counter(datagrams),
         /// Datagrams of another cluster.
         discard_cluster: counter(datagrams),
         /// Packets that a membership service has nothing to do with.

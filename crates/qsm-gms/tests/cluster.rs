@@ -9,7 +9,7 @@ use network::{Cluster, address, ms};
 use qsm_gms::{ServiceConfig, ServiceEvent};
 use qsm_proto::{Config, Event, Random, Seed};
 use qsm_wire::membership::{Answer, AnswerRows, QueryKind, Role, Update};
-use qsm_wire::{Header, Incarnation, Kind, NodeId, Origin};
+use qsm_wire::{Coverage, Header, Incarnation, Kind, NodeId, Origin, seal};
 
 const SERVICE: u64 = 1;
 
@@ -713,6 +713,7 @@ fn malformed_and_forged_datagrams_are_counted_and_harm_nobody() {
         let mut bytes = Vec::new();
         header.encode(kind, &mut bytes);
         bytes.extend((0..random.below(100)).map(|_| random.bits().to_le_bytes()[0]));
+        seal(&mut bytes, Coverage::Whole);
         if random.chance_ppm(100_000) {
             bytes.truncate(random.below(30) as usize);
         }
@@ -724,6 +725,7 @@ fn malformed_and_forged_datagrams_are_counted_and_harm_nobody() {
     cluster.run(ms(3000));
     cluster.check(service);
     let stats = cluster.services[&service].stats();
+    assert!(stats.discard_damaged > 0);
     assert!(stats.discard_malformed > 0);
     assert!(stats.discard_cluster > 0);
     assert!(stats.resets_sent > 0);

@@ -87,6 +87,8 @@ qsm_metrics::metrics! {
         duplicated: counter(datagrams),
         /// Datagrams delivered after their successor on purpose.
         reordered: counter(datagrams),
+        /// Datagrams in which a bit was changed on purpose.
+        damaged: counter(datagrams),
     }
 }
 

@@ -19,6 +19,10 @@ pub struct FaultConfig {
     pub duplicate_ppm: u32,
     /// Swapped with the next datagram of the batch; counts among those neither lost nor duplicated.
     pub reorder_ppm: u32,
+    /// One bit changed; counts among those not lost.
+    pub damage_ppm: u32,
+    /// Only within so many bytes from the first one on.
+    pub damage_bytes: usize,
 }
 
 #[derive(Debug)]
@@ -27,6 +31,15 @@ pub(crate) struct Injector {
     state: u64,
     order: Vec<Place>,
     held: Option<Place>,
+    damage: Vec<Damage>,
+}
+
+/// A bit that changes in a datagram.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Damage {
+    pub(crate) place: Place,
+    /// Drawn; which one it is depends on the datagram's length.
+    pub(crate) bit: u64,
 }
 
 impl Injector {
@@ -36,12 +49,18 @@ impl Injector {
             state: config.seed,
             order: Vec::new(),
             held: None,
+            damage: Vec::new(),
         }
     }
 
     /// What is to be delivered of the batch, in order.
     pub(crate) fn order(&self) -> &[Place] {
         &self.order
+    }
+
+    /// What changes in the batch, within the first bytes.
+    pub(crate) fn damage(&self) -> (&[Damage], usize) {
+        (&self.damage, self.config.damage_bytes)
     }
 
     /// Decides about a batch. Allocates only until the largest batch was seen.
@@ -51,14 +70,22 @@ impl Injector {
         counters: &mut FaultCounters,
     ) {
         self.order.clear();
+        self.damage.clear();
         for place in batch {
             // Always three draws, so that one rate does not change the fate decided by another.
             let lost = self.draw(self.config.loss_ppm);
             let duplicated = self.draw(self.config.duplicate_ppm);
             let reordered = self.draw(self.config.reorder_ppm);
+            // Drawn only where it is asked for: the others' draws are as they were.
+            let damaged = self.config.damage_ppm > 0 && self.draw(self.config.damage_ppm);
             if lost {
                 counters.lost += 1;
                 continue;
+            }
+            if damaged {
+                counters.damaged += 1;
+                let bit = self.next();
+                self.damage.push(Damage { place, bit });
             }
             if reordered && self.held.is_none() && !duplicated {
                 self.held = Some(place);
@@ -114,7 +141,23 @@ mod tests {
             loss_ppm,
             duplicate_ppm,
             reorder_ppm,
+            ..FaultConfig::default()
         }
+    }
+
+    #[test]
+    fn damage_changes_what_is_not_lost() {
+        let damaging = FaultConfig {
+            damage_ppm: 1_000_000,
+            ..config(0, 0, 0)
+        };
+        let (counters, all) = run(damaging, 64, 10);
+        assert_eq!((counters.damaged, all.len()), (640, 640));
+        let losing = FaultConfig {
+            loss_ppm: 1_000_000,
+            ..damaging
+        };
+        assert_eq!(run(losing, 64, 10).0.damaged, 0);
     }
 
     #[test]

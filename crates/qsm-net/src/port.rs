@@ -224,6 +224,10 @@ impl Port {
         self.more |= self.poller.has_pending_multicast();
         if let Some(injector) = &mut self.injector {
             injector.apply(self.ring.places(), &mut self.counters.faults);
+            let (damage, within) = injector.damage();
+            for damage in damage {
+                self.ring.flip(damage.place, damage.bit, within);
+            }
         }
         let after = self.counters.unicast.datagrams + self.counters.multicast.datagrams;
         Ok((after - before) as usize)

@@ -214,6 +214,19 @@ impl Ring {
         Ok(filled)
     }
 
+    /// Changes one bit of a datagram, which the number chooses among its first bytes.
+    pub(crate) fn flip(&mut self, place: Place, bit: u64, within: usize) {
+        let content = &self.slots[place.slot()];
+        let start = content.segment * place.index;
+        let length = content.segment.min(content.length - start) as usize;
+        let bits = 8 * length.min(within) as u64;
+        let Some(bit) = bit.checked_rem(bits) else {
+            return;
+        };
+        let at = start as usize + (bit / 8) as usize;
+        self.buffers.writable(place.slot())[at] ^= 1 << (bit % 8);
+    }
+
     /// Calls sources of the last batch by other names.
     pub(crate) fn rename(&mut self, mut name: impl FnMut(SocketAddr) -> SocketAddr) {
         for slot in &mut self.slots[self.kept..self.filled] {

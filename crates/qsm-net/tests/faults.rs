@@ -45,6 +45,7 @@ fn loss_hits_the_same_datagrams_with_and_without_trains() {
         loss_ppm: 10_000,
         duplicate_ppm: 20_000,
         reorder_ppm: 0,
+        ..FaultConfig::default()
     };
     let (with, port) = run(Offload::Auto, fault);
     let (without, _) = run(Offload::Off, fault);

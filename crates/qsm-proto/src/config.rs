@@ -1,7 +1,7 @@
 use core::time::Duration;
 use std::net::SocketAddr;
 
-use qsm_wire::{HeaderTemplate, NodeId};
+use qsm_wire::{Coverage, HeaderTemplate, NodeId};
 
 use crate::stats::RepairTimes;
 use crate::view::Layout;
@@ -30,6 +30,9 @@ pub struct Config {
     pub layout: Layout,
     /// Largest datagram, bytes: the interface's MTU less IP and UDP headers, at most 9000.
     pub datagram_bytes: usize,
+    /// Bytes of the data packets sent that their checksum covers. What others send is checked as
+    /// far as they cover it.
+    pub coverage: Coverage,
     /// The receive buffer that the kernel granted, bytes: receivers advertise it as credit (G15).
     pub receive_buffer_bytes: usize,
     /// Limits of memory.
@@ -172,6 +175,7 @@ impl Config {
             service: None,
             layout: Layout::default(),
             datagram_bytes: 1472,
+            coverage: Coverage::default(),
             receive_buffer_bytes: 212_992,
             limits: Limits::default(),
             recovery: Recovery::default(),

@@ -6,6 +6,8 @@
 
 use std::collections::VecDeque;
 
+use qsm_wire::{Coverage, seal};
+
 use crate::Destination;
 use crate::send::{TRAIN_BYTES_MAX, TRAIN_PACKETS_MAX};
 
@@ -90,7 +92,8 @@ impl Outbox {
         }
     }
 
-    /// Queues the datagram that `fill` writes into the given empty buffer.
+    /// Queues the datagram that `fill` writes into the given empty buffer. A repair keeps the
+    /// checksum that it has; others get theirs here.
     pub fn push(&mut self, reason: Reason, to: Destination, fill: impl FnOnce(&mut Vec<u8>)) {
         if self.queues[reason as usize].len() >= Self::QUEUE_MAX {
             self.dropped += 1;
@@ -99,6 +102,9 @@ impl Outbox {
         let mut bytes = self.spare.pop().unwrap_or_default();
         bytes.clear();
         fill(&mut bytes);
+        if reason != Reason::Repair {
+            seal(&mut bytes, Coverage::Whole);
+        }
         self.queues[reason as usize].push_back(QueuedDatagram { to, bytes });
     }
 

@@ -47,7 +47,8 @@ mod transmit;
 use core::time::Duration;
 
 use qsm_wire::{
-    ChannelId, DATA_HEADER_BYTES, GroupId, Header, Opening, StreamId, TAG_BYTES, ViewNumber,
+    ChannelId, Coverage, DATA_HEADER_BYTES, GroupId, Header, Opening, StreamId, TAG_BYTES,
+    ViewNumber,
 };
 
 pub use self::feedback::AckOutcome;
@@ -96,6 +97,8 @@ pub struct SendConfig {
     pub last_resort: Duration,
     /// From the last packet to the first heartbeat (G01).
     pub heartbeat_min: Duration,
+    /// Bytes of a packet that its checksum covers.
+    pub coverage: Coverage,
     /// Bounds of the rate.
     pub rate: RateConfig,
 }
@@ -116,6 +119,7 @@ impl SendConfig {
             batch_delay: config.pace.batch_delay,
             last_resort: rounds.max(Duration::from_secs(3)),
             heartbeat_min: config.pace.heartbeat_min,
+            coverage: config.coverage,
             rate: RateConfig::new(&config.pace),
         }
     }

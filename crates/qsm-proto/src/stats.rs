@@ -89,6 +89,8 @@ qsm_metrics::metrics! {
         unsent_bytes: gauge(bytes),
         /// Datagrams that are no packets of this protocol version.
         discard_malformed: counter(datagrams),
+        /// Whose checksum does not match: damaged or cut short in the network.
+        discard_damaged: counter(datagrams),
         /// Datagrams of an unknown version.
         discard_version: counter(datagrams),
         /// Datagrams of an unknown type.

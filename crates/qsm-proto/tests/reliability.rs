@@ -10,7 +10,8 @@ use cluster::{Cluster, origin};
 use qsm_proto::{Config, Delivery, Endpoint, Instant, PublishError, Seed};
 use qsm_wire::membership::{Member, Update, ViewStep};
 use qsm_wire::{
-    ChannelId, GroupId, Header, Hop, NodeId, Origin, RegionId, StreamQuery, ViewNumber,
+    ChannelId, Coverage, GroupId, Header, Hop, NodeId, Origin, RegionId, StreamQuery, ViewNumber,
+    seal,
 };
 
 fn payload(number: u64, length: usize) -> Vec<u8> {
@@ -448,7 +449,6 @@ fn other_clusters_and_ones_own_multicasts_are_dropped_before_anything_else() {
         let header = Header {
             cluster,
             origin: maker,
-            epoch: 0,
             hop: Hop::Direct,
         };
         let query = StreamQuery {
@@ -457,6 +457,7 @@ fn other_clusters_and_ones_own_multicasts_are_dropped_before_anything_else() {
         };
         let mut bytes = Vec::new();
         query.encode(&header, &mut bytes);
+        seal(&mut bytes, Coverage::Whole);
         let bytes = bytes.as_slice().into();
         node.handle_datagram(Instant(0), address, bytes, &mut |_: Delivery<'_>| {});
         let stats = node.stats();

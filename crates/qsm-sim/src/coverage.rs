@@ -55,6 +55,8 @@ qsm_metrics::metrics! {
         truncated: counter(datagrams),
         /// True packets with flipped bits.
         flipped: counter(datagrams),
+        /// Packets with a right checksum that are not well formed.
+        malformed: counter(datagrams),
         /// True packets of a version to come.
         future_version: counter(datagrams),
         /// True packets once more, at their destination.
@@ -75,6 +77,7 @@ impl GarbageCoverage {
             Garbage::Random => &mut self.random,
             Garbage::Truncated => &mut self.truncated,
             Garbage::Flipped => &mut self.flipped,
+            Garbage::Malformed => &mut self.malformed,
             Garbage::FutureVersion => &mut self.future_version,
             Garbage::Replayed => &mut self.replayed,
             Garbage::Strayed => &mut self.strayed,

@@ -3,7 +3,7 @@
 use core::time::Duration;
 
 use qsm_proto::{Random, Seed};
-use qsm_wire::{Packet, VERSION};
+use qsm_wire::{Coverage, HEADER_BYTES, Packet, VERSION, seal};
 
 /// Something that goes wrong at one moment.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -127,17 +127,20 @@ impl Fault {
 pub enum Garbage {
     /// Random bytes.
     Random,
-    /// The beginning of a true packet, if that is no packet itself.
+    /// The beginning of a true packet.
     Truncated,
-    /// A true packet with flipped bits, if that is no packet itself.
+    /// A true packet with flipped bits, where its checksum covers them.
     Flipped,
+    /// The header of a true packet, followed by random bytes, with a right checksum: what a node
+    /// with a fault of its own may send.
+    Malformed,
     /// A true packet of a version to come.
     FutureVersion,
     /// A true packet once more, at its destination.
     Replayed,
     /// A true packet at a host that it was not meant for.
     Strayed,
-    /// A changed packet that is well formed. Without authentication nobody can tell, so that only
+    /// A changed packet that is well formed, with a right checksum. Without authentication nobody can tell, so that only
     /// crashes and growth are checked from here on.
     Forged,
     /// A true packet in which a number has jumped to 2^63. As `Forged`.
@@ -146,10 +149,11 @@ pub enum Garbage {
 
 impl Garbage {
     /// All kinds.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Random,
         Self::Truncated,
         Self::Flipped,
+        Self::Malformed,
         Self::FutureVersion,
         Self::Replayed,
         Self::Strayed,
@@ -158,10 +162,11 @@ impl Garbage {
     ];
 
     /// The kinds that must change nothing.
-    pub const HARMLESS: [Self; 6] = [
+    pub const HARMLESS: [Self; 7] = [
         Self::Random,
         Self::Truncated,
         Self::Flipped,
+        Self::Malformed,
         Self::FutureVersion,
         Self::Replayed,
         Self::Strayed,
@@ -174,6 +179,7 @@ impl Garbage {
             Self::Random => "random",
             Self::Truncated => "truncated",
             Self::Flipped => "flipped",
+            Self::Malformed => "malformed",
             Self::FutureVersion => "future-version",
             Self::Replayed => "replayed",
             Self::Strayed => "strayed",
@@ -209,6 +215,11 @@ impl Garbage {
                     *bytes.get_mut(at)? ^= 1 << index(&mut random, 8);
                 }
             }
+            Self::Malformed => {
+                bytes.truncate(HEADER_BYTES);
+                let length = index(&mut random, 300);
+                bytes.extend((0..length).map(|_| byte(&mut random)));
+            }
             Self::FutureVersion => *bytes.first_mut()? = VERSION + 1 + byte(&mut random) % 100,
             Self::Jump => {
                 let words = bytes.len().checked_sub(32)? / 4;
@@ -219,8 +230,11 @@ impl Garbage {
                     .copy_from_slice(&jump.to_le_bytes());
             }
         }
-        let decodes = Packet::decode(&bytes).is_ok();
-        (decodes == self.is_forgery()).then_some(bytes)
+        if self.is_forgery() || self == Self::Malformed {
+            seal(&mut bytes, Coverage::Whole);
+        }
+        let believed = Packet::open(&bytes).is_ok();
+        (believed == self.is_forgery()).then_some(bytes)
     }
 }
 
@@ -244,6 +258,7 @@ mod tests {
         };
         let mut bytes = Vec::new();
         query.encode(&Header::default(), &mut bytes);
+        seal(&mut bytes, Coverage::Head);
         bytes
     }
 
@@ -251,12 +266,14 @@ mod tests {
     fn harmless_garbage_is_no_packet_and_forgery_is_one() {
         let model = query();
         for seed in 0..300 {
-            for kind in [Garbage::Random, Garbage::Truncated, Garbage::Flipped] {
+            let harmless = Garbage::HARMLESS.into_iter();
+            let true_ones = [Garbage::Replayed, Garbage::Strayed];
+            for kind in harmless.filter(|kind| !true_ones.contains(kind)) {
                 let made = kind.make(&model, Seed(seed));
-                assert!(made.is_none_or(|bytes| Packet::decode(&bytes).is_err()));
+                assert!(made.is_none_or(|bytes| Packet::open(&bytes).is_err()));
             }
             let forged = Garbage::Forged.make(&model, Seed(seed));
-            assert!(forged.is_none_or(|bytes| Packet::decode(&bytes).is_ok()));
+            assert!(forged.is_none_or(|bytes| Packet::open(&bytes).is_ok()));
         }
         assert!((0..50).any(|seed| Garbage::Jump.make(&model, Seed(seed)).is_some()));
         assert_eq!(Garbage::Replayed.make(&model, Seed(0)), Some(model));

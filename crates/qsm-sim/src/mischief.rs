@@ -8,8 +8,8 @@ use std::collections::BTreeSet;
 use qsm_proto::Reason;
 use qsm_wire::membership::{FromService, Update};
 use qsm_wire::{
-    Absent, Body, Chunk, Data, DataHeader, Frame, GroupId, Header, Hop, Origin, Packet, Part,
-    SeqRange, SlotHead, StreamId, Summary, SummarySlot, Token, TokenWriter,
+    Absent, Body, Chunk, Coverage, Data, DataHeader, Frame, GroupId, Header, Hop, Origin, Packet,
+    Part, SeqRange, SlotHead, StreamId, Summary, SummarySlot, Token, TokenWriter, is_intact, seal,
 };
 
 use crate::machine::Deliveries;
@@ -64,11 +64,13 @@ pub enum Mischief {
     DeadForgotten,
     /// Who is asked for a packet of a dead sender says that it has none.
     CopyDenied,
+    /// Checksums are not compared.
+    DamageBelieved,
 }
 
 impl Mischief {
     /// All bugs, with their names.
-    pub const ALL: [(&'static str, Self); 16] = [
+    pub const ALL: [(&'static str, Self); 17] = [
         ("drop", Self::Drop { every: 100 }),
         ("double", Self::Double { every: 100 }),
         ("swap", Self::Swap { every: 2 }),
@@ -85,6 +87,7 @@ impl Mischief {
         ("view-reordered", Self::ViewReordered),
         ("dead-forgotten", Self::DeadForgotten),
         ("copy-denied", Self::CopyDenied),
+        ("damage-believed", Self::DamageBelieved),
     ];
 
     /// Whether packets are touched, and not only deliveries or options.
@@ -100,6 +103,7 @@ impl Mischief {
                 | Self::TokenDropped
                 | Self::ViewReordered
                 | Self::CopyDenied
+                | Self::DamageBelieved
         )
     }
 }
@@ -140,20 +144,20 @@ impl Saboteur {
             (Mischief::RepairDropped, _) if reason == Reason::Repair => None,
             (Mischief::TokenDropped, Body::Token(_)) => None,
             (Mischief::StableEarly, Body::Summary(summary)) => {
-                Some(Cow::Owned(stable_early(&packet.header, &summary)))
+                Some(sealed(stable_early(&packet.header, &summary)))
             }
             (Mischief::CutoffNotLate, Body::Token(token)) => {
                 let changed = cutoff_not_late(&packet.header, &token, bytes.len());
-                Some(Cow::Owned(changed))
+                Some(sealed(changed))
             }
             (Mischief::ViewWithoutOpening, Body::Data(data)) => {
                 let changed = first_of_view(&packet.header, &data, bytes.len());
-                Some(Cow::Owned(changed))
+                Some(sealed(changed))
             }
             (Mischief::CopyDenied, Body::Data(data))
                 if self.dead.contains(&packet.header.origin) =>
             {
-                Some(Cow::Owned(denial(from, &packet.header, &data)))
+                Some(sealed(denial(from, &packet.header, &data)))
             }
             _ => Some(bytes.into()),
         }
@@ -171,8 +175,9 @@ impl Saboteur {
             (Mischief::NakIgnored, Body::Nak(_)) => None,
             (Mischief::ViewReordered, Body::Session(frame)) if host % 2 == 1 => {
                 let changed = view_reordered(&packet.header, &frame);
-                Some(changed.map_or_else(|| bytes.into(), Cow::Owned))
+                Some(changed.map_or_else(|| bytes.into(), sealed))
             }
+            (Mischief::DamageBelieved, _) if !is_intact(bytes) => Some(sealed(bytes.to_vec())),
             _ => Some(bytes.into()),
         }
     }
@@ -214,6 +219,12 @@ impl Saboteur {
     pub(crate) fn forget(&mut self, host: usize) {
         self.delivered.retain(|key| key.0 != host);
     }
+}
+
+/// A datagram that its receiver believes.
+fn sealed<'a>(mut datagram: Vec<u8>) -> Cow<'a, [u8]> {
+    seal(&mut datagram, Coverage::Head);
+    datagram.into()
 }
 
 /// What a cacher says that has nothing, in the place of a repair.
@@ -319,7 +330,6 @@ mod tests {
         Header {
             cluster: 0,
             origin: Origin::default(),
-            epoch: 0,
             hop: Hop::Direct,
         }
     }

@@ -20,6 +20,7 @@ const STEPS: &[Simplify] = &[
     |options| with_network(options, |network| network.burst = None),
     |options| with_network(options, |network| network.loss_ppm = 0),
     |options| with_network(options, |network| network.shared_loss_ppm = 0),
+    |options| with_network(options, |network| network.damage_ppm = 0),
     |options| with_network(options, |network| network.duplicate_ppm = 0),
     |options| with_network(options, |network| network.membership_lag_ppm = 0),
     |options| with_network(options, |network| network.loopback = false),

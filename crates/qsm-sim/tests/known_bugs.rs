@@ -33,6 +33,7 @@ const BUGS: &[(&str, &[&str], u64)] = &[
     ("view-reordered", &["agreement"], 5),
     ("dead-forgotten", &["survivors"], 30),
     ("copy-denied", &["copies"], 30),
+    ("damage-believed", &["completeness", "liveness", "rest"], 20),
 ];
 
 /// In place of all faults of the run: half of the others do not hear the first sender at first, and

@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use qsm_wire::{Hop, Instant, Kind, Random, Seed};
 
-use crate::{Fate, Network, NetworkOptions, Queue, is_data};
+use crate::{Fate, Network, NetworkOptions, Queue, damaged, is_data};
 
 /// Loss of each copy by what the datagram is, parts per million, beside the network's own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -118,18 +118,21 @@ impl Flight {
         let loss_ppm = self.loss.of(datagram);
         let first = is_data(datagram) && Hop::peek(datagram) == Some(Hop::Direct);
         for (link, fate) in self.fates.drain(..) {
-            if let Fate::Arrives(time) = fate
-                && !self.random.chance_ppm(loss_ppm)
-            {
+            let (time, bytes) = match fate {
+                Fate::Arrives(time) => (time, Rc::clone(&bytes)),
+                Fate::Damaged(time, seed) => (time, damaged(datagram, seed).into()),
+                Fate::Dropped(_) => continue,
+            };
+            if !self.random.chance_ppm(loss_ppm) {
                 let at = self.addresses[link];
+                let late = self.late.filter(|(host, _)| first && *host == at);
+                let time = late.map_or(time, |(_, by)| time.after(by));
                 let arrival = Arrival {
                     from,
                     to,
                     at,
-                    bytes: Rc::clone(&bytes),
+                    bytes,
                 };
-                let late = self.late.filter(|(host, _)| first && *host == at);
-                let time = late.map_or(time, |(_, by)| time.after(by));
                 self.queue.push(time, arrival);
             }
         }

@@ -20,6 +20,7 @@ mod queue;
 
 pub use flight::{Arrival, Flight, KindLoss};
 pub use network::{
-    Burst, Cause, DropCounters, Fate, Network, NetworkCounters, NetworkOptions, Sites, is_data,
+    Burst, Cause, DropCounters, Fate, Network, NetworkCounters, NetworkOptions, Sites, damaged,
+    is_data,
 };
 pub use queue::Queue;

@@ -10,9 +10,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use qsm_wire::{Instant, Kind, Random, Seed, nanoseconds};
 
+mod damage;
 mod fate;
 mod options;
 
+pub use damage::damaged;
 pub use fate::{Cause, DropCounters, Fate, NetworkCounters};
 pub use options::{Burst, NetworkOptions, Sites};
 
@@ -164,6 +166,7 @@ impl Network {
             loss_ppm: 0,
             shared_loss_ppm: 0,
             burst: None,
+            damage_ppm: 0,
             duplicate_ppm: 0,
             reorder_ppm: 0,
             membership_lag_ppm: 0,
@@ -462,7 +465,8 @@ impl Network {
             let there = *crossed[site].get_or_insert_with(|| self.cross(sending, site));
             match there.and_then(|at| self.reach(sending, *host, at)) {
                 Ok(at) => {
-                    fates.push((*host, Fate::Arrives(at)));
+                    let arrives = self.damage(at, sending.bytes);
+                    fates.push((*host, arrives));
                     if self.random.chance_ppm(self.options.duplicate_ppm) {
                         self.counters.duplicated += 1;
                         let again = self.arrives(at, sending.bytes);
@@ -535,6 +539,17 @@ impl Network {
         lost.or_else(|| burst.then_some(Cause::Burst))
     }
 
+    /// Draws what state a copy arrives in.
+    fn damage(&mut self, at: Instant, datagram: &[u8]) -> Fate {
+        let damage_ppm = self.options.damage_ppm;
+        if damage_ppm == 0 || !self.random.chance_ppm(damage_ppm) {
+            return Fate::Arrives(at);
+        }
+        self.counters.damaged += 1;
+        self.counters.data_lost += u64::from(is_data(datagram));
+        Fate::Damaged(at, Seed(self.random.bits()))
+    }
+
     /// Adds what is drawn for each copy.
     fn arrives(&mut self, at: Instant, datagram: &[u8]) -> Instant {
         let options = self.options;
@@ -605,7 +620,7 @@ mod tests {
         network.send(Instant(0), from, to, datagram, &mut fates);
         let arrivals = fates.into_iter().filter_map(|(host, fate)| match fate {
             Fate::Arrives(at) => Some((host, at)),
-            Fate::Dropped(_) => None,
+            Fate::Damaged(..) | Fate::Dropped(_) => None,
         });
         arrivals.collect()
     }

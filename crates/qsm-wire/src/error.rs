@@ -14,6 +14,8 @@ pub enum DecodeError {
     BadText,
     /// A field holds a value outside its set.
     BadValue,
+    /// The checksum does not match: damaged or cut short on its way.
+    Damaged,
     /// Bytes after the end of the message.
     TrailingBytes,
     /// The packet ends before its fields do.
@@ -32,6 +34,7 @@ impl fmt::Display for DecodeError {
             Self::BadRange => "empty or overflowing range",
             Self::BadText => "text is not UTF-8",
             Self::BadValue => "field value out of bounds",
+            Self::Damaged => "checksum does not match: damaged or cut short on its way",
             Self::TrailingBytes => "bytes after the end of the message",
             Self::Truncated => "packet ends too early",
             Self::UnknownKind => "unknown packet type",

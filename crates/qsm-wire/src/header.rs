@@ -1,3 +1,4 @@
+use crate::checksum::{WHOLE, is_intact};
 use crate::raw::Reader;
 use crate::{
     Absent, Ack, Beacon, Data, DecodeError, Frame, Heard, Heartbeat, Marks, Origin, Probe, Request,
@@ -5,7 +6,7 @@ use crate::{
 };
 
 /// The protocol version in the first byte of every datagram (R-PKT-2).
-pub const VERSION: u8 = 1;
+pub const VERSION: u8 = 2;
 /// Bytes of the header that every datagram begins with.
 pub const HEADER_BYTES: usize = 24;
 /// Bytes at the end of a datagram that a protected packet uses for its authentication tag.
@@ -125,16 +126,17 @@ impl Hop {
     }
 }
 
-/// The first 24 bytes of every datagram.
+/// The first 24 bytes of every datagram. [`seal`](crate::seal) adds the checksum and the flag that
+/// says what it covers.
 ///
 /// ```text
 ///  0        1        2        3        4                          8
 /// +--------+--------+--------+--------+--------------------------+
-/// |version |  kind  | flags 0|  hop   |   cluster                |
+/// |version |  kind  | flags  |  hop   |   cluster                |
 /// +--------+--------+--------+--------+--------------------------+
 /// |                       node (8 bytes)                         |
 /// +-----------------------------------+--------------------------+
-/// |   incarnation                     |   key epoch              |
+/// |   incarnation                     |   checksum               |
 /// +-----------------------------------+--------------------------+
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -143,8 +145,6 @@ pub struct Header {
     pub cluster: u32,
     /// Who made the packet (not: who repaired or forwarded it).
     pub origin: Origin,
-    /// Key epoch; 0 while packets are not protected.
-    pub epoch: u32,
     /// How it came here.
     pub hop: Hop,
 }
@@ -154,14 +154,13 @@ pub struct Header {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HeaderTemplate {
     cluster: u32,
-    epoch: u32,
 }
 
 impl HeaderTemplate {
-    /// A template for this cluster. Its packets are not protected: the key epoch is 0.
+    /// A template for this cluster.
     #[must_use]
     pub const fn new(cluster: u32) -> Self {
-        Self { cluster, epoch: 0 }
+        Self { cluster }
     }
 
     /// The cluster's number.
@@ -177,14 +176,13 @@ impl HeaderTemplate {
         Header {
             cluster: self.cluster,
             origin,
-            epoch: self.epoch,
             hop: Hop::Direct,
         }
     }
 }
 
 impl Header {
-    /// Appends the header of a packet of this kind.
+    /// Appends the header of a packet of this kind, with a 0 for the checksum.
     #[inline]
     pub fn encode(&self, kind: Kind, out: &mut Vec<u8>) {
         out.extend_from_slice(&self.to_bytes(kind));
@@ -197,7 +195,6 @@ impl Header {
         bytes[4..8].copy_from_slice(&self.cluster.to_le_bytes());
         bytes[8..16].copy_from_slice(&self.origin.node.0.to_le_bytes());
         bytes[16..20].copy_from_slice(&self.origin.incarnation.0.to_le_bytes());
-        bytes[20..].copy_from_slice(&self.epoch.to_le_bytes());
         bytes
     }
 
@@ -207,18 +204,18 @@ impl Header {
             return Err(DecodeError::UnknownVersion);
         }
         let kind = Kind::from_wire(reader.u8()?).ok_or(DecodeError::UnknownKind)?;
-        if reader.u8()? != 0 {
+        if reader.u8()? & !WHOLE != 0 {
             return Err(DecodeError::BadValue);
         }
         let hop = Hop::from_wire(reader.u8()?)?;
         let cluster = reader.u32()?;
         let origin = reader.origin()?;
-        let epoch = reader.u32()?;
+        // The checksum, which is looked at before anything else.
+        reader.u32()?;
         Ok((
             Self {
                 cluster,
                 origin,
-                epoch,
                 hop,
             },
             kind,
@@ -260,7 +257,21 @@ pub enum Body<'a> {
 }
 
 impl<'a> Packet<'a> {
-    /// Checks a whole datagram (R-PKT-1).
+    /// Takes a datagram from the network: nothing of it is looked at but its version until its
+    /// checksum has been compared (R-PKT-8).
+    ///
+    /// # Errors
+    /// [`DecodeError::Damaged`], or as [`Packet::decode`].
+    #[inline]
+    pub fn open(datagram: &'a [u8]) -> Result<Self, DecodeError> {
+        // Other versions may have other checksums.
+        if datagram.first() == Some(&VERSION) && !is_intact(datagram) {
+            return Err(DecodeError::Damaged);
+        }
+        Self::decode(datagram)
+    }
+
+    /// Checks every field of a datagram (R-PKT-1), whatever its checksum says.
     ///
     /// # Errors
     /// One [`DecodeError`] per reason; nothing of a rejected datagram may be used.

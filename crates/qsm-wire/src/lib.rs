@@ -2,14 +2,17 @@
 //!
 //! This crate knows bytes: no socket, no clock, no protocol state. Beside them stand the two values
 //! that all pure crates share, a point in time ([`Instant`]) and drawn numbers ([`Random`]). A datagram
-//! comes in as `&[u8]`; [`Packet::decode`] checks all of it once and hands out a view whose
+//! comes in as `&[u8]`; [`Packet::open`] checks all of it once and hands out a view whose
 //! fields and iterators cannot fail any more. Outgoing packets are appended to a buffer that the
 //! caller owns and reuses.
 //!
 //! ```text
-//!  &[u8] ── Packet::decode ──► Packet { header, body } ──► fields, chunks(), slots(), ranges()
+//!  &[u8] ── Packet::open ────► Packet { header, body } ──► fields, chunks(), slots(), ranges()
 //!  Vec<u8> ◄── encode ── the same structures
 //! ```
+//!
+//! [`seal`] gives a datagram that is complete its checksum, and [`Packet::open`] looks at nothing
+//! that has changed since.
 //!
 //! All integers are little-endian. Layouts are drawn in PROTOCOL.md.
 //!
@@ -17,7 +20,7 @@
 //! use qsm_wire::{Header, Hop, Incarnation, NodeId, Origin, Packet, Body, StreamQuery, ChannelId};
 //!
 //! let origin = Origin { node: NodeId(7), incarnation: Incarnation(1) };
-//! let header = Header { cluster: 42, origin, epoch: 0, hop: Hop::Direct };
+//! let header = Header { cluster: 42, origin, hop: Hop::Direct };
 //! let query = StreamQuery { channel: ChannelId(3), stream: origin };
 //! let mut bytes = Vec::new();
 //! query.encode(&header, &mut bytes);
@@ -32,6 +35,7 @@
 
 #![forbid(unsafe_code)]
 
+mod checksum;
 mod data;
 mod error;
 mod header;
@@ -47,6 +51,7 @@ mod status;
 mod time;
 mod token;
 
+pub use checksum::{Coverage, covered_bytes, is_intact, seal};
 pub use data::{
     CHUNK_HEADER_BYTES, CHUNK_LENGTH_MAX, Chunk, ChunkIter, DATA_HEADER_BYTES, Data, DataHeader,
     Part, TOTAL_LENGTH_BYTES,

@@ -174,7 +174,7 @@ fn foreign_versions_kinds_flags_and_hops_are_told_apart() {
     assert_eq!(with(&mut bytes, 0, VERSION), DecodeError::UnknownKind);
     assert_eq!(with(&mut bytes, 1, 18), DecodeError::UnknownKind);
     bytes[1] = Kind::Solicit as u8;
-    assert_eq!(with(&mut bytes, 2, 1), DecodeError::BadValue);
+    assert_eq!(with(&mut bytes, 2, 2), DecodeError::BadValue);
     bytes[2] = 0;
     assert_eq!(with(&mut bytes, 3, 5), DecodeError::BadValue);
     bytes[3] = 4;

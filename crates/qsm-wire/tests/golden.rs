@@ -13,9 +13,10 @@ use qsm_wire::membership::{
     RegionReport, RegionRow, Role, Sender, ToService, Update, ViewStep,
 };
 use qsm_wire::{
-    Ack, Beacon, ChannelId, Chunk, DataHeader, FrameHead, GroupId, Header, Heard, Hop, Incarnation,
-    Kind, MemberIndex, NodeId, Opening, Origin, Packet, Part, Probe, RegionId, RequestHead, Reset,
-    SeqRange, SlotHead, StreamId, StreamQuery, SummarySlot, TokenAck, TokenHead, ViewNumber,
+    Ack, Beacon, ChannelId, Chunk, Coverage, DataHeader, FrameHead, GroupId, Header, Heard, Hop,
+    Incarnation, Kind, MemberIndex, NodeId, Opening, Origin, Packet, Part, Probe, RegionId,
+    RequestHead, Reset, SeqRange, SlotHead, StreamId, StreamQuery, SummarySlot, TokenAck,
+    TokenHead, ViewNumber, seal,
 };
 use support::{Owned, OwnedChunk, OwnedRequest, OwnedSlot};
 
@@ -26,7 +27,6 @@ const SENDER: Origin = Origin {
 const HEADER: Header = Header {
     cluster: 0xc1c2_c3c4,
     origin: SENDER,
-    epoch: 0,
     hop: Hop::Direct,
 };
 const PEER: Origin = Origin {
@@ -38,7 +38,7 @@ const STREAM: StreamId = StreamId {
     channel: ChannelId(0x0a),
 };
 
-/// What all headers of [`HEADER`] end with: hop, cluster, node, incarnation, key epoch.
+/// What all headers of [`HEADER`] end with: hop, cluster, node, incarnation, checksum.
 const REST: &str = "00 c4c3c2c1 8877665544332211 03000000 00000000";
 /// [`STREAM`]: channel, node, incarnation.
 const STREAM_BYTES: &str = "0a000000 9900000000000000 02000000";
@@ -55,7 +55,7 @@ fn bytes_of(hex: &str) -> Vec<u8> {
 }
 
 fn assert_packet(kind: &str, body: &Owned, fields: &str) {
-    let expected = bytes_of(&format!("01 {kind} 00 {REST} {fields}"));
+    let expected = bytes_of(&format!("02 {kind} 00 {REST} {fields}"));
     assert_eq!(hex(&body.encode(&HEADER)), hex(&expected));
     let packet = Packet::decode(&expected).expect("legal");
     assert_eq!((packet.header, Owned::of(&packet)), (HEADER, body.clone()));
@@ -70,13 +70,12 @@ fn range(first: u64, last: u64) -> SeqRange {
 }
 
 #[test]
-fn header_with_a_hop_and_an_epoch() {
+fn header_with_a_hop() {
     let header = Header {
         hop: Hop::PullRepair,
-        epoch: 0x0403_0201,
         ..HEADER
     };
-    let expected = "01 0c 00 04 c4c3c2c1 8877665544332211 03000000 01020304";
+    let expected = "02 0c 00 04 c4c3c2c1 8877665544332211 03000000 00000000";
     assert_eq!(Owned::Solicit.encode(&header), bytes_of(expected));
     assert_eq!(Kind::peek(&bytes_of(expected)), Some(Kind::Solicit));
     assert_eq!(Hop::peek(&bytes_of(expected)), Some(Hop::PullRepair));
@@ -629,5 +628,42 @@ fn answers_to_queries() {
         &answer(Ok(AnswerRows::Regions(vec![region]))),
         "07 08000000 01000000 04000000 06000000 04 0a4e0001 8311 01000000
          01000000 9900000000000000 02000000 04 0a4e0001 8311 03000000 01 06000000",
+    );
+}
+
+/// Lower halves of XXH3-64, computed by other means: of the first 44 bytes with a hop of 0 and the
+/// length in the checksum's place; or of the first 24 with zeros for both, and of the rest.
+#[test]
+fn checksums() {
+    let head = DataHeader {
+        channel: ChannelId(0x0a),
+        view: ViewNumber(6),
+        sequence: 0x0102_0304_0506_0708,
+        view_age: 5,
+    };
+    let chunks = vec![OwnedChunk {
+        group: GroupId(7),
+        message: 1,
+        part: Part::Whole,
+        content: b"abc".to_vec(),
+    }];
+    let packet = Owned::Data { head, chunks }.encode(&HEADER);
+    for (coverage, flags, expected) in [
+        (Coverage::Head, 0, "9f751d54"),
+        (Coverage::Whole, 1, "88b83b3b"),
+    ] {
+        let mut sealed = packet.clone();
+        seal(&mut sealed, coverage);
+        assert_eq!(
+            (sealed[2], hex(&sealed[20..24]).as_str()),
+            (flags, expected)
+        );
+        assert!(Packet::decode(&sealed).is_ok());
+    }
+    let mut solicit = Owned::Solicit.encode(&HEADER);
+    seal(&mut solicit, Coverage::Head);
+    assert_eq!(
+        (solicit[2], hex(&solicit[20..24]).as_str()),
+        (1, "15bb985b")
     );
 }

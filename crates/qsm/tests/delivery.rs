@@ -65,6 +65,7 @@ fn losses_are_repaired() {
         loss_ppm: 50_000,
         duplicate_ppm: 10_000,
         reorder_ppm: 10_000,
+        ..FaultConfig::default()
     };
     let nodes = [1, 2, 3].map(|seed| {
         let network = site.network().fault(fault(seed));
@@ -84,6 +85,39 @@ fn losses_are_repaired() {
         .map(|node| node.stats().unwrap().port.faults.lost)
         .sum();
     assert!(lost > 0);
+}
+
+/// Of every hundred datagrams two have a changed bit, anywhere: without the checksum over messages
+/// the content would be wrong, without any, packets would say what nobody said.
+#[test]
+fn damage_is_found_and_repaired() {
+    let site = Site::new();
+    let _service = site.service().start().unwrap();
+    let fault = |seed| FaultConfig {
+        seed,
+        damage_ppm: 20_000,
+        damage_bytes: usize::MAX,
+        ..FaultConfig::default()
+    };
+    let nodes = [1, 2, 3].map(|seed| {
+        let network = site.network().fault(fault(seed));
+        let builder = site.builder("damaged").network(network);
+        common::admitted(builder.payload_checksums(true))
+    });
+    let subscriptions = nodes.each_ref().map(|node| node.subscribe(["x"]).unwrap());
+    let publisher = nodes[0].publisher("x").unwrap();
+    publisher.wait_for_members(2, PATIENCE).unwrap();
+    for number in 1..=5000 {
+        publisher.send(&pattern(number, 1000)).unwrap();
+    }
+    for subscription in &subscriptions {
+        expect_numbers(subscription, 1..=5000, |number| pattern(number, 1000));
+    }
+    for node in &nodes {
+        let stats = node.stats().unwrap();
+        assert!(stats.port.faults.damaged > 0);
+        assert!(stats.protocol.discard_damaged > 0);
+    }
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::hash::{BuildHasher, RandomState};
 
 use clap::Args;
-use qsm::{Builder, Embedded, FaultConfig, Node};
+use qsm::{Builder, DATA_HEADER_BYTES, Embedded, FaultConfig, Node};
 
 use super::address::Place;
 use super::network::NetworkOptions;
@@ -26,9 +26,15 @@ pub struct NodeOptions {
     /// Receive buffer of each socket, bytes; with suffix k or M [default: 32M]
     #[arg(long, value_name = "BYTES", value_parser = size)]
     pub receive_buffer: Option<usize>,
+    /// Let checksums cover messages too, not headers and control alone
+    #[arg(long)]
+    pub payload_checksums: bool,
     /// Lose this share of what is received, at random, to try the repair
     #[arg(long, value_name = "PERCENT", default_value = "0", value_parser = loss_ppm)]
     pub loss: u32,
+    /// Change a bit in the header of this share of what is received, at random, to try checksums
+    #[arg(long, value_name = "PERCENT", default_value = "0", value_parser = loss_ppm)]
+    pub damage: u32,
     /// Run a membership service in this process, at once
     #[arg(long, conflicts_with = "no_embedded_gms")]
     pub embedded_gms: bool,
@@ -44,9 +50,11 @@ impl NodeOptions {
     /// The faults to inject, if any; each process has its own random sequence.
     #[must_use]
     pub fn fault(&self) -> Option<FaultConfig> {
-        (self.loss > 0).then(|| FaultConfig {
+        (self.loss > 0 || self.damage > 0).then(|| FaultConfig {
             seed: RandomState::new().hash_one(0),
             loss_ppm: self.loss,
+            damage_ppm: self.damage,
+            damage_bytes: DATA_HEADER_BYTES,
             ..FaultConfig::default()
         })
     }
@@ -63,6 +71,7 @@ impl NodeOptions {
             .cluster(self.network.cluster.as_str())
             .network(self.sockets())
             .channels(self.network.channels())
+            .payload_checksums(self.payload_checksums)
             .embedded_service(embedded);
         if let Some(name) = &self.name {
             builder = builder.name(name.as_str());

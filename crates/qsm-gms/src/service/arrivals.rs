@@ -1,7 +1,7 @@
 use std::net::SocketAddr;
 
 use qsm_proto::{Destination, Instant, Reason};
-use qsm_wire::{Body, NodeId, Packet, Reset};
+use qsm_wire::{Body, DecodeError, NodeId, Packet, Reset};
 
 use super::Service;
 use super::rivals::BEACON_AGAIN;
@@ -13,9 +13,10 @@ impl Service {
     /// Takes a datagram.
     pub fn handle_datagram(&mut self, now: Instant, from: SocketAddr, datagram: &[u8]) {
         let now = self.advance(now);
-        let Ok(packet) = Packet::decode(datagram) else {
-            self.stats.discard_malformed += 1;
-            return;
+        let packet = match Packet::open(datagram) {
+            Ok(packet) => packet,
+            Err(DecodeError::Damaged) => return self.stats.discard_damaged += 1,
+            Err(_) => return self.stats.discard_malformed += 1,
         };
         if packet.header.cluster != self.header.cluster {
             self.stats.discard_cluster += 1;

@@ -101,7 +101,7 @@ impl Endpoint {
         out: &mut dyn Deliver,
     ) {
         self.advance(now);
-        let packet = match Packet::decode(datagram.bytes) {
+        let packet = match Packet::open(datagram.bytes) {
             Ok(packet) => packet,
             Err(error) => {
                 self.count_malformed(error);
@@ -413,6 +413,7 @@ impl Endpoint {
     fn count_malformed(&mut self, error: DecodeError) {
         let stats = &mut self.node.stats;
         let counter = match error {
+            DecodeError::Damaged => &mut stats.discard_damaged,
             DecodeError::UnknownVersion => &mut stats.discard_version,
             DecodeError::UnknownKind => &mut stats.discard_kind,
             _ => &mut stats.discard_malformed,

@@ -187,7 +187,8 @@ impl SendStream {
         if !self.store.is_open() {
             return;
         }
-        let length = self.store.close(padding, self.counters.messages);
+        let coverage = self.config.coverage;
+        let length = self.store.close(padding, self.counters.messages, coverage);
         self.closed_bytes += length;
         self.run.closed(length);
         self.counters.padding_bytes += wide(padding);

@@ -10,7 +10,7 @@
 
 use std::collections::VecDeque;
 
-use qsm_wire::{Chunk, DataHeader, Header};
+use qsm_wire::{Chunk, Coverage, DataHeader, Header, seal};
 
 use super::pool::BlockPool;
 use super::{TRAIN_BYTES_MAX, wide};
@@ -157,15 +157,17 @@ impl SendBuffer {
         }
     }
 
-    /// Closes the open packet after filling it up by `padding` bytes; `messages` of the stream end
-    /// in it or before. Returns its length.
-    pub(super) fn close(&mut self, padding: usize, messages: u64) -> usize {
+    /// Closes the open packet after filling it up by `padding` bytes, and seals it; `messages` of the
+    /// stream end in it or before. Returns its length.
+    pub(super) fn close(&mut self, padding: usize, messages: u64, coverage: Coverage) -> usize {
         let number = self.last_block();
         let (Some(open), Some(block)) = (self.open.take(), &mut self.last) else {
             return 0;
         };
         Chunk::pad(block, padding);
-        let length = block.len() - usize::from(open.offset);
+        let packet = &mut block[usize::from(open.offset)..];
+        seal(packet, coverage);
+        let length = packet.len();
         self.index.push_back(SentPacket {
             block: number,
             offset: open.offset,

@@ -401,7 +401,6 @@ fn peer(node: u64) -> SessionPeer {
             node: NodeId(999),
             incarnation: Incarnation(1),
         },
-        epoch: 0,
         hop: Hop::Direct,
     };
     SessionPeer {

@@ -32,6 +32,7 @@ pub fn draw(seed: u64, sizes: &SwarmOptions) -> SimOptions {
     let churn = churn(&mut dice, nodes, &groups, &mut flows, sizes);
     let faults = faults(&mut dice, nodes, sizes);
     let mut switches = Dice::of(Seed(seed), "switches");
+    let mut damage = Dice::of(Seed(seed), "damage");
     SimOptions {
         seed,
         nodes,
@@ -41,7 +42,10 @@ pub fn draw(seed: u64, sizes: &SwarmOptions) -> SimOptions {
         sizes: *dice.pick(&[Sizes::MIX, Sizes::MIX, Sizes::SMALL]),
         churn,
         faults,
-        network: network(&mut dice),
+        network: NetworkOptions {
+            damage_ppm: *damage.pick(&[0, 0, 1000, 10_000]),
+            ..network(&mut dice)
+        },
         drift_ppm_max: *dice.pick(&[0, 50, 500]),
         duration: sizes.duration,
         settle: Duration::from_secs(60),
@@ -149,6 +153,7 @@ fn network(dice: &mut Dice) -> NetworkOptions {
         loss_ppm: *dice.pick(&[0, 1000, 10_000, 50_000]),
         shared_loss_ppm: *dice.pick(&[0, 0, 1000, 10_000]),
         burst: dice.one_in(4).then_some(burst),
+        damage_ppm: 0,
         duplicate_ppm: *dice.pick(&[0, 0, 1000, 20_000]),
         reorder_ppm: *dice.pick(&[0, 0, 1000, 50_000]),
         reorder_delay: Duration::from_millis(5),

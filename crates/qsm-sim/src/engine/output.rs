@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::rc::Rc;
 
 use qsm_proto::{Event, Instant, Reason};
-use qsm_testnet::Fate;
+use qsm_testnet::{Fate, damaged};
 
 use super::networks::Way;
 use super::{Datagram, Engine, Happening};
@@ -101,16 +101,31 @@ impl Engine {
         self.trace.add(self.now, network.host_of(link), sent);
         let ports = network.has_ports();
         for (link, fate) in self.fates.drain(..) {
-            let copy = Rc::clone(datagram);
             let host = network.host_of(link);
-            match fate {
-                Fate::Arrives(at) if ports => self.queue.push(at, Happening::Port(link, copy)),
-                Fate::Arrives(at) => self.queue.push(at, Happening::Arrival(host, copy)),
+            let (at, copy) = match fate {
+                Fate::Arrives(at) => (at, Rc::clone(datagram)),
+                Fate::Damaged(at, seed) => {
+                    let bytes = damaged(&datagram.bytes, seed).into();
+                    (
+                        at,
+                        Rc::new(Datagram {
+                            bytes,
+                            ..**datagram
+                        }),
+                    )
+                }
                 Fate::Dropped(cause) => {
+                    let copy = Rc::clone(datagram);
                     self.trace
                         .add(self.now, host, TraceEntry::Dropped(cause, copy));
+                    continue;
                 }
-            }
+            };
+            let happens = match ports {
+                true => Happening::Port(link, copy),
+                false => Happening::Arrival(host, copy),
+            };
+            self.queue.push(at, happens);
         }
     }
 

@@ -14,7 +14,7 @@
 //! group members 1 2 3 publishers 1 5
 //! pattern exact groups 100 sets 4     (instead of groups; also: hierarchical, ...)
 //! flow host 1 group 0 start 1s interval 10ms burst 1 messages 300
-//! network loss 5%                     (also: shared-loss, duplicates, lag-chance)
+//! network loss 5%                     (also: shared-loss, damage, duplicates, lag-chance)
 //! network delay 50us                  (also: jitter, cpu, join, leave, lag)
 //! network reorder 1% 5ms              (held back, for how long at most)
 //! network mtu 1472                    (also: buffer, uplink, downlink, switch-queue)

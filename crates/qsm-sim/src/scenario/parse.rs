@@ -348,9 +348,10 @@ fn flow(options: &SimOptions, words: &mut Words<'_>) -> Result<Flow, Wrong> {
 }
 
 /// Properties of the network.
-const PROPERTIES: [(&str, Property); 19] = [
+const PROPERTIES: [(&str, Property); 20] = [
     ("loss", Property::Loss),
     ("shared-loss", Property::SharedLoss),
+    ("damage", Property::Damage),
     ("duplicates", Property::Duplicates),
     ("lag-chance", Property::LagChance),
     ("delay", Property::Delay),
@@ -374,6 +375,7 @@ const PROPERTIES: [(&str, Property); 19] = [
 enum Property {
     Loss,
     SharedLoss,
+    Damage,
     Duplicates,
     LagChance,
     Delay,
@@ -398,6 +400,7 @@ fn network(options: &mut SimOptions, words: &mut Words<'_>) -> Result<(), Wrong>
     match words.choice("a property of the network", &PROPERTIES)? {
         Property::Loss => network.loss_ppm = words.percent("loss")?,
         Property::SharedLoss => network.shared_loss_ppm = words.percent("loss")?,
+        Property::Damage => network.damage_ppm = words.percent("damage")?,
         Property::Duplicates => network.duplicate_ppm = words.percent("duplicates")?,
         Property::LagChance => network.membership_lag_ppm = words.percent("the chance")?,
         Property::Delay => network.delay = words.time("the delay")?,

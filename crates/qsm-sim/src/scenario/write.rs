@@ -97,6 +97,7 @@ fn write_network(options: &SimOptions, out: &mut String) -> fmt::Result {
     let chances = [
         ("loss", network.loss_ppm),
         ("shared-loss", network.shared_loss_ppm),
+        ("damage", network.damage_ppm),
         ("duplicates", network.duplicate_ppm),
         ("lag-chance", network.membership_lag_ppm),
     ];

@@ -1,12 +1,14 @@
 use core::fmt;
 
-use qsm_wire::Instant;
+use qsm_wire::{Instant, Seed};
 
 /// Fate of one copy of a datagram.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fate {
     /// It reaches its host then.
     Arrives(Instant),
+    /// It reaches its host then, as [`damaged`](crate::damaged) makes it by this seed.
+    Damaged(Instant, Seed),
     /// It does not.
     Dropped(Cause),
 }
@@ -69,6 +71,8 @@ qsm_metrics::metrics! {
         dropped: group(DropCounters),
         /// Datagrams larger than the MTU.
         oversized: counter(datagrams),
+        /// Copies damaged or cut short.
+        damaged: counter(copies),
         /// Copies doubled.
         duplicated: counter(copies),
         /// Copies held back so that others overtake them.

@@ -13,6 +13,8 @@ pub struct NetworkOptions {
     pub shared_loss_ppm: u32,
     /// Bursts of loss at single receivers (Gilbert-Elliott).
     pub burst: Option<Burst>,
+    /// A copy is damaged or cut short, where its checksum covers it.
+    pub damage_ppm: u32,
     /// A copy arrives twice.
     pub duplicate_ppm: u32,
     /// A copy is held back, so that later ones overtake it.
@@ -53,6 +55,7 @@ impl NetworkOptions {
         loss_ppm: 0,
         shared_loss_ppm: 0,
         burst: None,
+        damage_ppm: 0,
         duplicate_ppm: 0,
         reorder_ppm: 0,
         reorder_delay: Duration::ZERO,

@@ -23,7 +23,6 @@ pub fn header(dice: &mut Dice) -> Header {
     Header {
         cluster: dice.u32(),
         origin: origin(dice),
-        epoch: dice.u32(),
         hop: hops[dice.below(5)],
     }
 }

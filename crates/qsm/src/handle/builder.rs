@@ -3,6 +3,7 @@ use std::time::Duration;
 
 use qsm_proto::view::Layout;
 use qsm_proto::{Limits, Pace, Recovery};
+use qsm_wire::Coverage;
 
 use crate::handoff::gate::GateLimits;
 use crate::runtime::network::{ChannelOptions, NetworkOptions, plain};
@@ -44,6 +45,7 @@ impl Builder {
             network: NetworkOptions::default(),
             channels: ChannelOptions::default(),
             datagram_bytes: None,
+            coverage: Coverage::Head,
             layout: Layout::default(),
             limits: Limits::default(),
             recovery: Recovery::default(),
@@ -112,6 +114,16 @@ impl Builder {
     /// More needs jumbo frames on the whole path.
     pub fn datagram_bytes(mut self, bytes: usize) -> Self {
         self.settings.datagram_bytes = Some(bytes);
+        self
+    }
+
+    /// Lets the checksum of each packet sent cover the messages as well; if not given, it covers the
+    /// header of a data packet, and everything else that is sent. With it, a message that was
+    /// damaged in the network is repaired like one that was lost; without it, UDP's checksum is what
+    /// guards the content. Receivers check what there is. It costs a pass over each packet at the
+    /// sender and at each receiver.
+    pub fn payload_checksums(mut self, on: bool) -> Self {
+        self.settings.coverage = if on { Coverage::Whole } else { Coverage::Head };
         self
     }
 

@@ -3,6 +3,7 @@ use std::time::Duration;
 
 use qsm_proto::view::Layout;
 use qsm_proto::{Limits, Pace, Recovery};
+use qsm_wire::Coverage;
 
 use crate::error::StartError;
 use crate::handoff::gate::GateLimits;
@@ -36,6 +37,7 @@ pub(crate) struct NodeSettings {
     pub(crate) network: NetworkOptions,
     pub(crate) channels: ChannelOptions,
     pub(crate) datagram_bytes: Option<usize>,
+    pub(crate) coverage: Coverage,
     pub(crate) layout: Layout,
     pub(crate) limits: Limits,
     pub(crate) recovery: Recovery,
