@@ -10,10 +10,8 @@
 
 use xxhash_rust::xxh3::xxh3_64;
 
-use crate::{DATA_HEADER_BYTES, HEADER_BYTES, Kind};
-
-/// Flag of the header: the checksum covers the whole datagram.
-pub(crate) const WHOLE: u8 = 1;
+use crate::header::WHOLE;
+use crate::{DATA_HEADER_BYTES, DecodeError, HEADER_BYTES, Kind, Packet, VERSION};
 
 const KIND: usize = 1;
 const FLAGS: usize = 2;
@@ -52,6 +50,22 @@ pub fn seal(datagram: &mut [u8], coverage: Coverage) {
 #[inline]
 pub fn is_intact(datagram: &[u8]) -> bool {
     checksum(datagram).is_some_and(|sum| datagram[CHECKSUM] == sum.to_le_bytes())
+}
+
+impl<'a> Packet<'a> {
+    /// Takes a datagram from the network: nothing of it is looked at but its version until its
+    /// checksum has been compared (R-PKT-8).
+    ///
+    /// # Errors
+    /// [`DecodeError::Damaged`], or as [`Packet::decode`].
+    #[inline]
+    pub fn open(datagram: &'a [u8]) -> Result<Self, DecodeError> {
+        // Other versions may have other checksums.
+        if datagram.first() == Some(&VERSION) && !is_intact(datagram) {
+            return Err(DecodeError::Damaged);
+        }
+        Self::decode(datagram)
+    }
 }
 
 /// How many bytes of a sealed datagram its checksum covers, from the first one on.

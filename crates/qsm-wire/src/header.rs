@@ -1,4 +1,3 @@
-use crate::checksum::{WHOLE, is_intact};
 use crate::raw::Reader;
 use crate::{
     Absent, Ack, Beacon, Data, DecodeError, Frame, Heard, Heartbeat, Marks, Origin, Probe, Request,
@@ -12,6 +11,9 @@ pub const HEADER_BYTES: usize = 24;
 /// Bytes at the end of a datagram that a protected packet uses for its authentication tag.
 /// Senders leave them free in every packet, so that protection never changes the packet size.
 pub const TAG_BYTES: usize = 16;
+
+/// Flag: the checksum covers the whole datagram.
+pub(crate) const WHOLE: u8 = 1;
 
 macro_rules! kinds {
     ($($(#[$doc:meta])* $name:ident = $value:literal,)*) => {
@@ -257,20 +259,6 @@ pub enum Body<'a> {
 }
 
 impl<'a> Packet<'a> {
-    /// Takes a datagram from the network: nothing of it is looked at but its version until its
-    /// checksum has been compared (R-PKT-8).
-    ///
-    /// # Errors
-    /// [`DecodeError::Damaged`], or as [`Packet::decode`].
-    #[inline]
-    pub fn open(datagram: &'a [u8]) -> Result<Self, DecodeError> {
-        // Other versions may have other checksums.
-        if datagram.first() == Some(&VERSION) && !is_intact(datagram) {
-            return Err(DecodeError::Damaged);
-        }
-        Self::decode(datagram)
-    }
-
     /// Checks every field of a datagram (R-PKT-1), whatever its checksum says.
     ///
     /// # Errors
