@@ -22,7 +22,8 @@ const CHECKSUM: core::ops::Range<usize> = 20..24;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Coverage {
     /// The header of a data packet, and the length of the datagram: nothing is taken for another
-    /// packet, and none is cut short. Damage within a message goes unnoticed.
+    /// packet, and none is cut short. Damage behind the header goes unnoticed: in a message, or in
+    /// the words before it that say its group and number.
     #[default]
     Head,
     /// Everything.
