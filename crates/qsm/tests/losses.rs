@@ -5,7 +5,7 @@ mod common;
 use std::sync::mpsc::channel;
 
 use common::{PATIENCE, Place, Site, next};
-use qsm::{Node, Origin, Publisher, Received, Subscription};
+use qsm::{Delivery, Node, Origin, Publisher, Received, Subscription};
 
 /// Messages sent while the receiver is away.
 const MISSED: u64 = 10;
@@ -16,9 +16,12 @@ fn be_away(node: &Node, publisher: &Publisher, meanwhile: impl FnOnce()) {
     let ((held, is_held), (release, released)) = (channel(), channel::<()>());
     let _upcalls = node
         .group("brake")
-        .subscribe_with(move |_| {
-            held.send(()).unwrap();
-            released.recv_timeout(PATIENCE).unwrap();
+        .subscribe_with(move |delivery: Delivery<'_>| {
+            // Afterwards it is told that it was away.
+            if delivery.message().is_some() {
+                held.send(()).unwrap();
+                released.recv_timeout(PATIENCE).unwrap();
+            }
         })
         .unwrap();
     let brake = node.publisher("brake").unwrap();
