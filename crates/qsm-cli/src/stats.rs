@@ -1,4 +1,4 @@
-//! What was counted, said on stderr at the end.
+//! Counters, said on stderr at the end.
 
 use qsm::attach::{ClientRow, Share};
 use qsm::metrics::prometheus::Page;

@@ -1,4 +1,4 @@
-//! What commands say of what they counted, for programs to read.
+//! Counters of commands, for programs to read.
 
 #[path = "../../qsm-metrics/tests/exposition/mod.rs"]
 mod exposition;
@@ -24,7 +24,7 @@ fn json(output: &Output) -> Value {
     serde_json::from_str(line).unwrap()
 }
 
-/// What Prometheus would read of stderr: what else a command says begins neither with `qsm_`, nor
+/// The part of stderr that Prometheus would read: what else a command says begins neither with `qsm_`, nor
 /// with `#`.
 fn page(output: &Output) -> BTreeMap<String, Family> {
     let text = stderr(output);

@@ -21,7 +21,7 @@ pub struct FaultConfig {
     pub reorder_ppm: u32,
     /// One bit changed; counts among those not lost.
     pub damage_ppm: u32,
-    /// Only within so many bytes from the first one on.
+    /// Only within so many bytes from the first one on; with 0 nothing is damaged.
     pub damage_bytes: usize,
 }
 
@@ -58,7 +58,7 @@ impl Injector {
         &self.order
     }
 
-    /// What changes in the batch, within the first bytes.
+    /// Bits to change in the batch, and within how many first bytes.
     pub(crate) fn damage(&self) -> (&[Damage], usize) {
         (&self.damage, self.config.damage_bytes)
     }
@@ -77,7 +77,8 @@ impl Injector {
             let duplicated = self.draw(self.config.duplicate_ppm);
             let reordered = self.draw(self.config.reorder_ppm);
             // Drawn only where it is asked for: the others' draws are as they were.
-            let damaged = self.config.damage_ppm > 0 && self.draw(self.config.damage_ppm);
+            let damages = self.config.damage_ppm > 0 && self.config.damage_bytes > 0;
+            let damaged = damages && self.draw(self.config.damage_ppm);
             if lost {
                 counters.lost += 1;
                 continue;
@@ -149,6 +150,7 @@ mod tests {
     fn damage_changes_what_is_not_lost() {
         let damaging = FaultConfig {
             damage_ppm: 1_000_000,
+            damage_bytes: 1,
             ..config(0, 0, 0)
         };
         let (counters, all) = run(damaging, 64, 10);
@@ -158,6 +160,11 @@ mod tests {
             ..damaging
         };
         assert_eq!(run(losing, 64, 10).0.damaged, 0);
+        let nowhere = FaultConfig {
+            damage_bytes: 0,
+            ..damaging
+        };
+        assert_eq!(run(nowhere, 64, 10).0.damaged, 0);
     }
 
     #[test]

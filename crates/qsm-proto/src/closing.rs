@@ -5,7 +5,7 @@ use crate::Instant;
 /// How long a closing node waits for its messages to become stable.
 const CLOSE_PATIENCE: core::time::Duration = core::time::Duration::from_secs(10);
 
-/// How far a node has come with its end.
+/// Stages of a node's end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Closing {
     /// It goes on.
@@ -27,7 +27,7 @@ impl Closing {
         first
     }
 
-    /// Whether to say goodbye now; `stable`: all that was published has been received by all.
+    /// True if it is time to say goodbye; `stable`: all that was published has been received by all.
     pub(crate) fn is_due(&mut self, now: Instant, stable: bool) -> bool {
         let due = matches!(*self, Self::Waiting(until) if stable || now >= until);
         if due {

@@ -107,7 +107,7 @@ pub enum Event {
     /// No membership service is configured and none was heard of: the runtime may start one and
     /// name it by [`crate::Endpoint::set_service`]. Said again every few seconds.
     ServiceMissing,
-    /// What became of a request of this endpoint.
+    /// The outcome of a request of this endpoint.
     Answer(Answer),
     /// A region of this node has a new view.
     RegionView {

@@ -116,7 +116,7 @@ pub struct Membership {
     senders: Lives,
     /// Whether it has ever asked to publish.
     published: bool,
-    /// What the runtime has to know of the service.
+    /// News of the service, for the runtime.
     events: Events,
     /// Batches that did not fit what is known here; each costs a new session.
     misfits: u64,
@@ -266,7 +266,7 @@ impl Membership {
         self.run
     }
 
-    /// What the runtime has to know of the service next.
+    /// The next news of the service, for the runtime.
     pub fn poll_event(&mut self) -> Option<Event> {
         self.events.pop()
     }
@@ -522,7 +522,7 @@ impl Membership {
         }
     }
 
-    /// Whether this node is on two networks: who else is matters only to such. Rule R-MEM-12.
+    /// True if this node is on two networks: only to such nodes it matters who else is. Rule R-MEM-12.
     #[must_use]
     pub fn has_second(&self) -> bool {
         self.identity.second.is_some()

@@ -500,7 +500,7 @@ impl Deliveries {
 }
 
 impl Deliver for Deliveries {
-    /// What was sent in an absence is not lost.
+    /// Tells messages sent in an absence from lost ones.
     fn miss(&mut self, miss: Miss<'_>) {
         let loss = match miss {
             Miss::Messages {

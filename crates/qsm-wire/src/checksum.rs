@@ -45,7 +45,7 @@ pub fn seal(datagram: &mut [u8], coverage: Coverage) {
     datagram[CHECKSUM].copy_from_slice(&sum.to_le_bytes());
 }
 
-/// Whether a datagram is as it was when it was sealed, as far as its checksum covers it. The hop,
+/// True if a datagram is as it was when it was sealed, as far as its checksum covers it. The hop,
 /// which changes on the way, does not count.
 #[must_use]
 #[inline]
@@ -69,7 +69,7 @@ impl<'a> Packet<'a> {
     }
 }
 
-/// How many bytes of a sealed datagram its checksum covers, from the first one on.
+/// Number of bytes of a sealed datagram that its checksum covers, from the first one on.
 #[must_use]
 pub fn covered_bytes(datagram: &[u8]) -> usize {
     match covers_whole(datagram) {

@@ -1,4 +1,4 @@
-//! What was damaged on its way is found out before anything of it is looked at (R-PKT-8).
+//! Damage is found out before anything of a datagram is looked at (R-PKT-8).
 
 mod support;
 

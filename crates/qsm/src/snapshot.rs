@@ -61,7 +61,7 @@ pub struct Snapshot {
     pub cores: usize,
     /// What the core thread did.
     pub runtime: RuntimeStats,
-    /// How late the core thread ran timers.
+    /// Delays with which the core thread ran timers.
     pub timers: TimerStats,
     /// What the protocol holds in memory now.
     pub memory: Memory,

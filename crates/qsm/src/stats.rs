@@ -1,4 +1,4 @@
-//! What a core thread counts beside the protocol and the sockets.
+//! Counters of a core thread, beside those of the protocol and the sockets.
 
 use std::time::Duration;
 
@@ -53,7 +53,7 @@ qsm_metrics::metrics! {
 }
 
 qsm_metrics::metrics! {
-    /// How late a core thread ran the protocol's timers, since its start. Late timers mean that
+    /// Delays with which a core thread ran the protocol's timers, since its start. Late timers mean that
     /// the thread did not get its CPU, or had too much to do at once.
     #[non_exhaustive]
     pub struct TimerStats of "timer" {

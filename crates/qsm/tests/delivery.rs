@@ -56,20 +56,15 @@ fn a_publisher_need_not_be_a_member() {
     assert_eq!(publishing.stats().unwrap().protocol.messages_delivered, 0);
 }
 
-#[test]
-fn losses_are_repaired() {
+/// Three members of a group, with these faults and a random sequence each, after all of them have
+/// got everything that the first one published.
+fn nodes_with_faults(fault: FaultConfig, payload_checksums: bool) -> (Site, [Node; 3]) {
     let site = Site::new();
     let _service = site.service().start().unwrap();
-    let fault = |seed| FaultConfig {
-        seed,
-        loss_ppm: 50_000,
-        duplicate_ppm: 10_000,
-        reorder_ppm: 10_000,
-        ..FaultConfig::default()
-    };
     let nodes = [1, 2, 3].map(|seed| {
-        let network = site.network().fault(fault(seed));
-        common::admitted(site.builder("lossy").network(network))
+        let network = site.network().fault(FaultConfig { seed, ..fault });
+        let builder = site.builder("faulty").network(network);
+        common::admitted(builder.payload_checksums(payload_checksums))
     });
     let subscriptions = nodes.each_ref().map(|node| node.subscribe(["x"]).unwrap());
     let publisher = nodes[0].publisher("x").unwrap();
@@ -80,6 +75,18 @@ fn losses_are_repaired() {
     for subscription in &subscriptions {
         expect_numbers(subscription, 1..=5000, |number| pattern(number, 1000));
     }
+    (site, nodes)
+}
+
+#[test]
+fn losses_are_repaired() {
+    let fault = FaultConfig {
+        loss_ppm: 50_000,
+        duplicate_ppm: 10_000,
+        reorder_ppm: 10_000,
+        ..FaultConfig::default()
+    };
+    let (_site, nodes) = nodes_with_faults(fault, false);
     let lost: u64 = nodes
         .iter()
         .map(|node| node.stats().unwrap().port.faults.lost)
@@ -91,28 +98,12 @@ fn losses_are_repaired() {
 /// the content would be wrong, without any, packets would say what nobody said.
 #[test]
 fn damage_is_found_and_repaired() {
-    let site = Site::new();
-    let _service = site.service().start().unwrap();
-    let fault = |seed| FaultConfig {
-        seed,
+    let fault = FaultConfig {
         damage_ppm: 20_000,
         damage_bytes: usize::MAX,
         ..FaultConfig::default()
     };
-    let nodes = [1, 2, 3].map(|seed| {
-        let network = site.network().fault(fault(seed));
-        let builder = site.builder("damaged").network(network);
-        common::admitted(builder.payload_checksums(true))
-    });
-    let subscriptions = nodes.each_ref().map(|node| node.subscribe(["x"]).unwrap());
-    let publisher = nodes[0].publisher("x").unwrap();
-    publisher.wait_for_members(2, PATIENCE).unwrap();
-    for number in 1..=5000 {
-        publisher.send(&pattern(number, 1000)).unwrap();
-    }
-    for subscription in &subscriptions {
-        expect_numbers(subscription, 1..=5000, |number| pattern(number, 1000));
-    }
+    let (_site, nodes) = nodes_with_faults(fault, true);
     for node in &nodes {
         let stats = node.stats().unwrap();
         assert!(stats.port.faults.damaged > 0);

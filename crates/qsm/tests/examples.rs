@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::process::Command;
 
-/// What an example writes. Cargo builds the examples together with the tests.
+/// The output of an example. Cargo builds the examples together with the tests.
 fn output(example: &str) -> String {
     let test = std::env::current_exe().unwrap();
     let profile = test.ancestors().nth(2).unwrap();

@@ -1,4 +1,4 @@
-//! What a node has missed is told in its subscriptions, exactly and in its place.
+//! A missed range is told in the subscriptions, exactly and in its place.
 
 mod common;
 

@@ -48,7 +48,7 @@ pub(crate) struct EngineArgs {
     /// The node.
     #[command(flatten)]
     pub(crate) node: NodeOptions,
-    /// What it says at the end.
+    /// Counters to be said at the end.
     #[command(flatten)]
     pub(crate) stats: StatsOptions,
 }

@@ -32,7 +32,7 @@ pub(crate) struct GmsArgs {
     /// Write events as JSON lines
     #[arg(long)]
     pub(crate) json: bool,
-    /// What it says at the end.
+    /// Counters to be said at the end.
     #[command(flatten)]
     pub(crate) stats: StatsOptions,
     /// Where sockets are opened.

@@ -74,7 +74,7 @@ pub(crate) struct PubArgs {
     /// Or none.
     #[command(flatten)]
     pub(crate) attach: AttachOptions,
-    /// What it says at the end.
+    /// Counters to be said at the end.
     #[command(flatten)]
     pub(crate) stats: StatsOptions,
 }

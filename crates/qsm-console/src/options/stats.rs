@@ -2,7 +2,7 @@
 
 use clap::{Args, ValueEnum};
 
-/// What to say at the end of what was counted.
+/// Form in which counters are said at the end.
 #[derive(Debug, Clone, Copy, Args)]
 pub struct StatsOptions {
     /// Say on stderr at the end what was counted, in this format; --verbose alone means text

@@ -8,7 +8,7 @@ use qsm_wire::{NodeId, Origin};
 use super::Registry;
 use super::batch::Batch;
 
-/// What the service has the registry do, beside the requests of nodes. Two registries that begin
+/// Inputs of the registry from the service, beside the requests of nodes. Two registries that begin
 /// alike and take the same commands and requests, each at the same time, are equal and say the
 /// same: those are what a replicated service replicates.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -48,7 +48,7 @@ pub(crate) enum EndCause {
 pub(crate) struct Updates {
     /// Lives that are over.
     pub(crate) ended: Vec<(Origin, EndCause)>,
-    /// What changes for each node.
+    /// The changes, for each node.
     pub(crate) batch: Option<Batch>,
     /// A term has begun.
     pub(crate) opened: Option<TermStart>,
@@ -58,11 +58,11 @@ pub(crate) struct Updates {
     pub(crate) welcomed: Vec<Origin>,
     /// Nodes that there is no room for.
     pub(crate) full: Vec<NodeId>,
-    /// What is not possible of the groups that a hello names. It has no number: it is 0.
+    /// Refusals of groups that a hello names. Their request has no number: it is 0.
     pub(crate) refused: Vec<(NodeId, Answer)>,
 }
 
-/// How a term begins.
+/// Beginning of a term.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct TermStart {
     pub(crate) term: u64,

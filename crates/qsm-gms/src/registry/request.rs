@@ -22,7 +22,7 @@ pub(super) struct PendingRoles {
     pub(super) requests: Vec<u32>,
 }
 
-/// What nodes ask.
+/// Requests of nodes.
 impl Registry {
     /// Takes a request as it came. The answer is that it is not possible; of one that is, a batch
     /// answers. What does not fit the state of its node changes nothing.
@@ -62,10 +62,7 @@ impl Registry {
         role: Role,
         names: &[String],
     ) -> Result<(), String> {
-        let entry = self.nodes.get_mut(&node);
-        let Some(entry) = entry.filter(|entry| entry.life.is_running()) else {
-            return Err("the node is not admitted; say hello first".to_owned());
-        };
+        let entry = running(self.nodes.get_mut(&node))?;
         names.iter().try_for_each(|name| check_name(name))?;
         check_room(entry, names.len(), self.limits.roles_per_node)?;
         if self.groups.len() + names.len() > self.limits.groups {
@@ -99,10 +96,7 @@ impl Registry {
         role: Role,
         names: &[String],
     ) -> Result<(), String> {
-        let entry = self.nodes.get_mut(&node);
-        let Some(entry) = entry.filter(|entry| entry.life.is_running()) else {
-            return Err("the node is not admitted; say hello first".to_owned());
-        };
+        let entry = running(self.nodes.get_mut(&node))?;
         check_room(entry, 0, self.limits.roles_per_node)?;
         for name in names {
             let Some(id) = self.groups.find(name) else {
@@ -134,6 +128,12 @@ impl Registry {
 pub(super) fn refusal(request: u32, result: Result<(), String>) -> Option<Answer> {
     let result = Err(result.err()?);
     Some(Answer { request, result })
+}
+
+/// The node, if it may ask for something.
+fn running(node: Option<&mut Node>) -> Result<&mut Node, String> {
+    node.filter(|node| node.life.is_running())
+        .ok_or_else(|| "the node is not admitted; say hello first".to_owned())
 }
 
 fn check_room(node: &Node, names: usize, roles_max: usize) -> Result<(), String> {

@@ -8,7 +8,7 @@ use super::rivals::BEACON_AGAIN;
 use super::sessions::SessionError;
 use crate::registry::Command;
 
-/// What comes from the network.
+/// Datagrams from the network.
 impl Service {
     /// Takes a datagram.
     pub fn handle_datagram(&mut self, now: Instant, from: SocketAddr, datagram: &[u8]) {

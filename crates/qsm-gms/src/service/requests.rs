@@ -6,7 +6,7 @@ use super::sessions::{SessionTable, Standing};
 use super::{Phase, Service};
 use crate::registry::{Command, EndCause};
 
-/// What nodes say in their sessions, and the answers.
+/// Messages of nodes in their sessions, and the answers.
 impl Service {
     pub(super) fn take_messages(&mut self, now: Instant, node: NodeId) {
         while let Some(bytes) = self.clients.poll_message(node) {

@@ -11,7 +11,7 @@ use crate::registry::{Command, EndCause};
 /// How long a session may take to say hello.
 const GREETING_MAX: Duration = Duration::from_secs(10);
 
-/// What is due, and when.
+/// Timers: those that are due, and the next.
 impl Service {
     /// Does what is due; harmless when nothing is.
     pub fn handle_timeout(&mut self, now: Instant) {

@@ -7,7 +7,7 @@ use super::sessions::Standing;
 use crate::ServiceEvent;
 use crate::registry::{Command, EndCause};
 
-/// What follows from the commands of the registry for sessions, detector and events.
+/// Consequences of the registry's commands for sessions, detector and events.
 impl Service {
     /// Has the registry carry out a command, and tells whom it concerns.
     pub(super) fn command(&mut self, now: Instant, command: Command) {

@@ -29,7 +29,7 @@ pub(crate) fn address(host: u64) -> SocketAddr {
     SocketAddr::from(([10, 0, high, low], 4483))
 }
 
-/// What a member knows of a region, told by updates alone.
+/// A region as a member knows it from updates alone.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Known {
     pub(crate) address: SocketAddr,
@@ -332,7 +332,7 @@ impl Member {
         self.answers.contains(&answer)
     }
 
-    /// Whether it was ever taken for dead.
+    /// It was taken for dead once, at least.
     pub(crate) fn excluded(&self) -> bool {
         self.welcomed.windows(2).any(|lives| lives[0] != lives[1])
     }

@@ -29,7 +29,7 @@ impl Endpoint {
         self.pass_events_on();
     }
 
-    /// What the membership client says of the service goes to the runtime.
+    /// Hands the membership client's word on the service to the runtime.
     pub(super) fn pass_events_on(&mut self) {
         while let Some(event) = self.membership.poll_event() {
             self.node.events.push(event);

@@ -4,7 +4,7 @@ use qsm_wire::{Origin, RegionId, ViewNumber};
 use super::{GOODBYE_MAX, Membership};
 use crate::{Instant, Outbox};
 
-/// What this node asks of the service, or tells it.
+/// Requests and reports to the service.
 impl Membership {
     /// Takes up a role in these groups. Returns the number that the answer will bear.
     ///

@@ -18,11 +18,11 @@ pub struct RoleChanges {
     pub ended: Vec<GroupId>,
 }
 
-/// What the service says, and what the tables make of it.
+/// Messages of the service, and their effect on the tables.
 impl Membership {
     /// The next message of the service, as it came; one that makes no sense begins a new session.
-    /// What it means for the session, and for the life of this node, has happened; what updates
-    /// and answers mean has to be noted by the methods below, in their order.
+    /// Its effects on the session and on the life of this node have happened; those of updates and
+    /// answers have to be noted by the methods below, in their order.
     pub fn poll_message(&mut self, now: Instant) -> Option<FromService> {
         let link = self.link.as_mut()?;
         let Some(bytes) = link.session.poll_message() else {

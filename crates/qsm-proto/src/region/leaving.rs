@@ -143,7 +143,7 @@ impl Region {
         }
     }
 
-    /// Whether tokens have named all streams that others know of. None come where nobody else is.
+    /// True once tokens have named all streams that others know of. None come where nobody else is.
     fn has_looked(&self, leaving: &Leaving) -> bool {
         leaving.tokens >= 2 || self.history.size() == 1
     }

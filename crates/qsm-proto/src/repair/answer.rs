@@ -50,7 +50,7 @@ pub(crate) struct Answering<'a> {
     pub(crate) guard: Duration,
     /// Age at which repairs are forgotten.
     pub(crate) round_trip: Duration,
-    /// Whether requests are passed on at once, and how long silent cachers are passed over.
+    /// Says if requests are passed on at once, and how long silent cachers are passed over.
     pub(crate) recovery: Recovery,
 }
 
@@ -104,7 +104,7 @@ impl ReceivedRequest {
     }
 }
 
-/// What of a request cannot be answered with packets.
+/// The part of a request that cannot be answered with packets.
 #[derive(Debug, Default)]
 struct Unanswered {
     /// Given up here, or come and not kept.

@@ -24,7 +24,7 @@ pub enum RequestTarget {
 pub struct PlannedRequest {
     /// Whom.
     pub target: RequestTarget,
-    /// How soon the answer is wanted.
+    /// Urgency of the answer.
     pub urgency: RequestUrgency,
     /// The request's fixed part.
     pub head: RequestHead,

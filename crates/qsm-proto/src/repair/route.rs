@@ -7,7 +7,8 @@
 //! ```
 //!
 //! Neighbours are those in the ring of a node's own partition; its counterpart in another partition
-//! has the same place in the ring there; where that ring is shorter it may have none. Whoever has the packet sends it to all who wait for it.
+//! has the same place in the ring there, and where that ring is shorter there may be none. Whoever
+//! has the packet sends it to all who wait for it.
 
 use core::time::Duration;
 
@@ -36,7 +37,7 @@ pub(crate) struct RequestRoute<'a> {
     pub(crate) known_missing: u32,
     /// The time.
     pub(crate) now: Instant,
-    /// How long a member counts as silent.
+    /// Time for which a member counts as silent.
     pub(crate) give_up: Duration,
 }
 

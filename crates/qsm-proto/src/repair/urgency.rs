@@ -1,6 +1,6 @@
 use qsm_wire::{Hop, Kind};
 
-/// How a request wants to be treated where its packets are missing, from the plan to the repair.
+/// Treatment of a request where its packets are missing too, from the plan to the repair.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RequestUrgency {
     /// Passed on at once: the fast plane's.

@@ -86,7 +86,7 @@ impl IncomingFrames {
         self.ack_at
     }
 
-    /// Whether the peer broke the rules (a message without end).
+    /// True if the peer broke the rules (a message without end).
     pub(super) fn is_broken(&self) -> bool {
         self.broken
     }

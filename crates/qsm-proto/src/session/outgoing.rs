@@ -205,7 +205,7 @@ impl OutgoingFrames {
         self.frames.is_empty()
     }
 
-    /// How long a frame and its receipt take.
+    /// Time that a frame and its receipt take.
     pub(super) fn round_trip(&self) -> Option<Duration> {
         self.round_trip.smoothed()
     }

@@ -53,7 +53,7 @@ pub struct RegionRow {
     pub members: Vec<Member>,
 }
 
-/// What became of a request.
+/// The outcome of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Answer {
     /// Which request.
@@ -97,7 +97,7 @@ pub enum FromService {
         /// In this order.
         updates: Vec<Update>,
     },
-    /// What became of a request.
+    /// The outcome of a request.
     Answer(Answer),
     /// This service yields to another one.
     Redirect {

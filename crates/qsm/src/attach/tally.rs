@@ -5,7 +5,7 @@ use core::fmt;
 use qsm_metrics::{Object, Row};
 
 qsm_metrics::metrics! {
-    /// What an attached process has, and has done.
+    /// Counters of an attached process.
     #[derive(Copy)]
     #[non_exhaustive]
     pub struct ClientStats of "client", counted in pub(super) Tally {
@@ -53,7 +53,7 @@ pub struct ClientRow {
     pub client: u32,
     /// Its process.
     pub pid: u32,
-    /// What it has, and has done.
+    /// Its counters.
     pub stats: ClientStats,
 }
 

@@ -27,7 +27,7 @@ impl Drop for Membership {
     }
 }
 
-/// What is shared with each core thread. It does not keep the node from its end.
+/// The halves shared with each core thread. It does not keep the node from its end.
 #[derive(Clone)]
 pub(crate) struct Cores(pub(crate) Arc<[Arc<Shared>]>);
 

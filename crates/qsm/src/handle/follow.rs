@@ -49,7 +49,7 @@ pub(crate) struct Follower {
     progress: Arc<Progress>,
 }
 
-/// What the follower and its thread share.
+/// Shared by the follower and its thread.
 #[derive(Debug)]
 struct Progress {
     /// `None` once nothing is wanted any more.

@@ -67,7 +67,7 @@ pub(crate) struct QueuedSubscription {
     pub(crate) entry: Entry,
 }
 
-/// How groups were entered; dropping it leaves them.
+/// Entered groups; dropping it leaves them.
 #[derive(Debug)]
 pub(crate) enum Entry {
     Named(Membership),

@@ -58,7 +58,7 @@ pub struct ServiceSnapshot {
 }
 
 impl ServiceSnapshot {
-    /// What it has done, and its sockets, as one JSON object without line breaks.
+    /// Its counters, and those of its sockets, as one JSON object without line breaks.
     #[must_use]
     pub fn to_json(&self) -> String {
         Object::new()

@@ -79,7 +79,7 @@ impl Transmitter {
         self.more
     }
 
-    /// What is counted here: sends that did not go at once.
+    /// Counters of sends that did not go at once.
     pub(crate) fn stats(&self) -> RuntimeStats {
         self.stats
     }

@@ -103,7 +103,7 @@ enum Input {
     Request(NodeId, ToService),
 }
 
-/// What follows from it.
+/// The updates that follow from it.
 type Output = (Updates, Option<Answer>);
 
 fn take(registry: &mut Registry, at: Instant, input: Input) -> Output {

@@ -1,5 +1,5 @@
-//! What application threads and a core thread share: queues and flags, no protocol state. What
-//! each side does with it has a file of its own.
+//! Queues and flags that application threads and a core thread share; no protocol state. Each
+//! side's part has a file of its own.
 
 mod application;
 mod core;

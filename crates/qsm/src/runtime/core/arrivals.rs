@@ -47,7 +47,7 @@ impl<P: Copy> Arrivals<P> {
         self.places.iter().flatten().copied()
     }
 
-    /// What is counted here: datagrams that have overtaken others.
+    /// Counters of arrivals: datagrams that have overtaken others.
     pub(super) fn stats(&self) -> RuntimeStats {
         self.stats
     }

@@ -98,7 +98,7 @@ pub(crate) struct Core {
     siblings: Siblings,
     closing: Option<Closing>,
     about: About,
-    /// What is counted here; its parts count the rest of it.
+    /// Counters of the core itself; its parts count the rest.
     stats: RuntimeStats,
     timers: TimerDelays,
     memory: Memory,

@@ -294,7 +294,7 @@ impl Routes {
         }
     }
 
-    /// What is counted here: the ways of messages to subscribers.
+    /// Counters of the ways of messages to subscribers.
     pub(super) fn stats(&self) -> RuntimeStats {
         self.stats
     }
