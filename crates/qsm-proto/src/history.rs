@@ -45,8 +45,12 @@ impl Entry {
     /// Whether this node must cache that packet of this view.
     fn caches(&self, sequence: u64) -> bool {
         let view = &self.view;
-        self.me
-            .is_some_and(|me| view.partition_of(me) == view.caching_partition(sequence))
+        self.me.is_some_and(|me| view.is_cacher(me, sequence))
+    }
+
+    /// This node's place among those that take part.
+    fn live(&self) -> Option<MemberIndex> {
+        self.me.filter(|me| self.view.is_live(*me))
     }
 }
 
@@ -124,10 +128,17 @@ impl History {
         &self.entries[self.entries.len() - 1].view
     }
 
-    /// Members of the current view.
+    /// Live members of the current view.
     #[must_use]
     pub fn size(&self) -> usize {
-        self.newest().members().len()
+        self.newest().live_members().len()
+    }
+
+    /// Whether this node is a member of the current view that nobody waits for.
+    #[must_use]
+    pub fn is_away(&self) -> bool {
+        let newest = self.entries.back();
+        newest.is_some_and(|entry| entry.me.is_some() && entry.live().is_none())
     }
 
     /// This node's place in the current view.
@@ -253,13 +264,20 @@ impl History {
     #[must_use]
     pub fn my_rank(&self, number: ViewNumber) -> Option<usize> {
         let entry = self.entry(number);
-        entry.me.map(|me| entry.view.rank_of(me))
+        entry.live().map(|me| entry.view.rank_of(me))
     }
 
     /// Whether a member of an older view is one of the current view too.
     #[must_use]
     pub fn lives(&self, member: Origin) -> bool {
         self.newest().index_of(member).is_some()
+    }
+
+    /// Whether a member of an older view takes part in the current one.
+    #[must_use]
+    pub fn takes_part(&self, member: Origin) -> bool {
+        let newest = self.newest();
+        newest.index_of(member).is_some_and(|at| newest.is_live(at))
     }
 
     /// The oldest view still known of which another member is left; `None` if there are no others.
@@ -283,8 +301,9 @@ impl History {
         view.partition(view.caching_partition(sequence))
             .enumerate()
             .filter(|(_, index)| {
-                view.member(*index)
-                    .is_some_and(|member| member.origin != self.me && self.lives(member.origin))
+                view.member(*index).is_some_and(|member| {
+                    member.origin != self.me && self.takes_part(member.origin)
+                })
             })
     }
 
@@ -324,6 +343,7 @@ mod tests {
                 address,
                 joined: ViewNumber(if *leaving { 1 } else { number }),
                 left: leaving.then_some(ViewNumber(number)),
+                away: None,
             })
             .collect();
         let channel = (ChannelId(1), SocketAddr::from(([239, 0, 0, 1], 1)));

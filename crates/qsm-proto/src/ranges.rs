@@ -55,6 +55,7 @@ mod tests {
             address,
             joined: ViewNumber(1),
             left: None,
+            away: None,
         };
         let layout = Layout {
             replication: 3,

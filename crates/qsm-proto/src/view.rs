@@ -6,6 +6,9 @@
 //!  partition k mod p (R026)               0  1  0  1  0  1  0  1
 //!  block b of the stream (B packets)      cached by partition b mod p (R027, algorithms §0.7)
 //! ```
+//!
+//! Members that are away come last. They are receivers, and nothing else: partitions, cachers,
+//! leaders and rings are those of the live members before them (R-VIEW-12).
 
 use std::net::SocketAddr;
 
@@ -68,10 +71,12 @@ pub struct RegionView {
     channel: ChannelId,
     path: Path,
     members: Vec<Member>,
+    /// How many of them are not away; they come first.
+    live: usize,
     /// The members by identity, for look-ups.
     index: Vec<(Origin, MemberIndex)>,
     layout: Layout,
-    /// What the layout makes of so many members: asked for with every packet.
+    /// What the layout makes of so many live members: asked for with every packet.
     partitions: usize,
 }
 
@@ -86,6 +91,9 @@ impl RegionView {
         layout: Layout,
     ) -> Self {
         members.truncate(MEMBERS_MAX);
+        // Stable: live members keep the order that everybody knows.
+        members.sort_by_key(Member::is_away);
+        let live = members.partition_point(|member| !member.is_away());
         let mut index: Vec<_> = members
             .iter()
             .map(|member| member.origin)
@@ -97,8 +105,9 @@ impl RegionView {
             number,
             channel: channel.0,
             path: Path::Multicast(channel.1),
-            partitions: layout.partitions(members.len()),
+            partitions: layout.partitions(live),
             members,
+            live,
             index,
             layout,
         }
@@ -134,10 +143,28 @@ impl RegionView {
         self.path.listen_address()
     }
 
-    /// The members, in the order of the membership service.
+    /// The members, in the order of the membership service; those that are away come last.
     #[must_use]
     pub fn members(&self) -> &[Member] {
         &self.members
+    }
+
+    /// The members that take part: all that are not away.
+    #[must_use]
+    pub fn live_members(&self) -> &[Member] {
+        &self.members[..self.live]
+    }
+
+    /// The members that nobody waits for.
+    #[must_use]
+    pub fn away_members(&self) -> &[Member] {
+        &self.members[self.live..]
+    }
+
+    /// Whether the member at this index takes part.
+    #[must_use]
+    pub fn is_live(&self, index: MemberIndex) -> bool {
+        usize::from(index.0) < self.live
     }
 
     /// The layout it is cut by.
@@ -168,7 +195,7 @@ impl RegionView {
         self.partitions
     }
 
-    /// The partition of a member (R026, R-VIEW-1).
+    /// The partition of a live member (R026, R-VIEW-1).
     #[must_use]
     pub fn partition_of(&self, index: MemberIndex) -> usize {
         usize::from(index.0) % self.partitions()
@@ -186,6 +213,12 @@ impl RegionView {
         usize::try_from(block % partitions).unwrap_or(0)
     }
 
+    /// Whether the member at this index is a cacher of that packet.
+    #[must_use]
+    pub fn is_cacher(&self, index: MemberIndex, sequence: u64) -> bool {
+        self.is_live(index) && self.partition_of(index) == self.caching_partition(sequence)
+    }
+
     /// The next packet after this one that the same partition caches.
     #[must_use]
     pub fn next_cached(&self, sequence: u64) -> u64 {
@@ -201,7 +234,7 @@ impl RegionView {
 
     /// The members of a partition in the order of the view; their place here is their rank.
     pub fn partition(&self, partition: usize) -> impl Iterator<Item = MemberIndex> + '_ {
-        (partition..self.members.len())
+        (partition..self.live)
             .step_by(self.partitions())
             .filter_map(|at| u16::try_from(at).ok().map(MemberIndex))
     }
@@ -209,8 +242,7 @@ impl RegionView {
     /// How many members a partition has.
     #[must_use]
     pub fn partition_len(&self, partition: usize) -> usize {
-        (self.members.len() + self.partitions() - 1 - partition.min(self.members.len()))
-            / self.partitions()
+        (self.live + self.partitions() - 1 - partition.min(self.live)) / self.partitions()
     }
 
     /// The rank of a member in its partition.
@@ -223,7 +255,7 @@ impl RegionView {
     #[must_use]
     pub fn by_rank(&self, partition: usize, rank: usize) -> Option<MemberIndex> {
         let at = rank * self.partitions() + partition;
-        if at < self.members.len() {
+        if at < self.live {
             u16::try_from(at).ok().map(MemberIndex)
         } else {
             None
@@ -345,6 +377,7 @@ mod tests {
             address: SocketAddr::from(([10, 0, 0, 255 - u8::try_from(node).unwrap()], 1)),
             joined: ViewNumber(1),
             left: None,
+            away: None,
         };
         let members = (1..=members).map(member).collect();
         let channel = (ChannelId(1), SocketAddr::from(([239, 0, 0, 1], 1)));

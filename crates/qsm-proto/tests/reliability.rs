@@ -103,6 +103,7 @@ fn a_message_that_never_fits_all_regions_is_too_large() {
         address: cluster::address(9),
         joined: ViewNumber(1),
         left: None,
+        away: None,
     };
     cluster.batch(&[
         Update::Region {
@@ -117,6 +118,7 @@ fn a_message_that_never_fits_all_regions_is_too_large() {
             base: ViewNumber(0),
             removed: Vec::new(),
             leaving: Vec::new(),
+            changed: Vec::new(),
             added: vec![other],
         }),
     ]);

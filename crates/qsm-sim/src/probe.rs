@@ -308,6 +308,7 @@ impl<'a> Cluster<'a> {
                 address: address(node),
                 joined: ViewNumber(1),
                 left: None,
+                away: None,
             });
             let number = u32::try_from(region + 1).unwrap_or(u32::MAX);
             Arc::new(RegionView::new(

@@ -1,11 +1,11 @@
 use crate::raw::Reader;
 use crate::{
-    Absent, Ack, Beacon, Data, DecodeError, Frame, Heard, Heartbeat, Marks, Origin, Probe, Request,
-    Reset, StreamQuery, Summary, Token, TokenAck,
+    Absent, Ack, Beacon, CatchUp, Data, DecodeError, Frame, Heard, Heartbeat, Marks, Origin, Probe,
+    Request, Reset, StreamQuery, Summary, Token, TokenAck,
 };
 
 /// The protocol version in the first byte of every datagram (R-PKT-2).
-pub const VERSION: u8 = 2;
+pub const VERSION: u8 = 3;
 /// Bytes of the header that every datagram begins with.
 pub const HEADER_BYTES: usize = 24;
 /// Bytes at the end of a datagram that a protected packet uses for its authentication tag.
@@ -78,6 +78,9 @@ kinds! {
     SessionAck = 16,
     /// The membership service does not know this session.
     SessionReset = 17,
+    /// How far do your streams go? A member that was away asks one that was not; answered by a
+    /// Summary.
+    CatchUp = 18,
 }
 
 /// How a packet came to its present receiver. The only byte that may change on the way; it is
@@ -256,6 +259,7 @@ pub enum Body<'a> {
     Absent(Absent<'a>),
     SessionAck(Heard),
     SessionReset(Reset),
+    CatchUp(CatchUp),
 }
 
 impl<'a> Packet<'a> {
@@ -286,6 +290,7 @@ impl<'a> Packet<'a> {
             Kind::Absent => Body::Absent(Absent::read(r)?),
             Kind::SessionAck => Body::SessionAck(Heard::read(r)?),
             Kind::SessionReset => Body::SessionReset(Reset::read(r)?),
+            Kind::CatchUp => Body::CatchUp(CatchUp::read(r)?),
         };
         reader.end()?;
         Ok(Self { header, body })

@@ -68,6 +68,8 @@ pub use random::{Random, Seed, mix};
 pub use range::{Ranges, SeqRange};
 pub use repair::{Absent, Request, RequestHead};
 pub use session::{Frame, FrameHead, Heard, Reset};
-pub use status::{Ack, Beacon, Heartbeat, Opening, Probe, StreamQuery, Summary, SummarySlot};
+pub use status::{
+    Ack, Beacon, CatchUp, Heartbeat, Opening, Probe, StreamQuery, Summary, SummarySlot,
+};
 pub use time::{Instant, nanoseconds};
 pub use token::{Slot, SlotHead, Token, TokenAck, TokenHead, TokenWriter};

@@ -13,7 +13,7 @@ mod request;
 mod update;
 
 pub use self::answer::{Answer, AnswerRows, FromService, GroupRow, NodeRow, RegionRow};
-pub use self::member::{Member, Sender};
+pub use self::member::{AwayReason, Member, Sender};
 pub use self::request::{GroupReport, Hello, QueryKind, RegionReport, Role, ToService};
 pub use self::update::{Update, ViewStep};
 

@@ -113,6 +113,35 @@ impl StreamQuery {
     }
 }
 
+/// Asks how far the streams of a region go: from a member that was away to one that was not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CatchUp {
+    /// The region.
+    pub region: RegionId,
+    /// The newest view that the asker knows.
+    pub view: ViewNumber,
+    /// Ties the answer, a [`Summary`] with this number for its round, to the question.
+    pub nonce: u64,
+}
+
+impl CatchUp {
+    pub(crate) fn read(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        Ok(Self {
+            region: RegionId(reader.u32()?),
+            view: ViewNumber(reader.u32()?),
+            nonce: reader.u64()?,
+        })
+    }
+
+    /// Appends the packet.
+    pub fn encode(&self, header: &Header, out: &mut Vec<u8>) {
+        header.encode(Kind::CatchUp, out);
+        out.extend_from_slice(&self.region.0.to_le_bytes());
+        out.extend_from_slice(&self.view.0.to_le_bytes());
+        out.extend_from_slice(&self.nonce.to_le_bytes());
+    }
+}
+
 /// What one token round says to one sender (R091, X06).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ack {

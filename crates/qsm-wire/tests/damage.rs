@@ -148,7 +148,7 @@ fn random_bytes_behind_a_valid_header_are_rejected_or_reencode_equal() {
         let mut bytes = dice.bytes(length);
         if bytes.len() >= 4 {
             bytes[0] = VERSION;
-            bytes[1] = 1 + (bytes[1] % 17);
+            bytes[1] = 1 + (bytes[1] % 18);
             bytes[2] = 0;
             bytes[3] %= 5;
         }
@@ -172,7 +172,7 @@ fn foreign_versions_kinds_flags_and_hops_are_told_apart() {
         DecodeError::UnknownVersion
     );
     assert_eq!(with(&mut bytes, 0, VERSION), DecodeError::UnknownKind);
-    assert_eq!(with(&mut bytes, 1, 18), DecodeError::UnknownKind);
+    assert_eq!(with(&mut bytes, 1, 19), DecodeError::UnknownKind);
     bytes[1] = Kind::Solicit as u8;
     assert_eq!(with(&mut bytes, 2, 2), DecodeError::BadValue);
     bytes[2] = 0;

@@ -9,13 +9,13 @@ mod support;
 use std::net::SocketAddr;
 
 use qsm_wire::membership::{
-    Answer, AnswerRows, FromService, GroupReport, GroupRow, Hello, Member, NodeRow, QueryKind,
-    RegionReport, RegionRow, Role, Sender, ToService, Update, ViewStep,
+    Answer, AnswerRows, AwayReason, FromService, GroupReport, GroupRow, Hello, Member, NodeRow,
+    QueryKind, RegionReport, RegionRow, Role, Sender, ToService, Update, ViewStep,
 };
 use qsm_wire::{
-    Ack, Beacon, ChannelId, Chunk, Coverage, DataHeader, FrameHead, GroupId, Header, Heard, Hop,
-    Incarnation, Kind, MemberIndex, NodeId, Opening, Origin, Packet, Part, Probe, RegionId,
-    RequestHead, Reset, SeqRange, SlotHead, StreamId, StreamQuery, SummarySlot, TokenAck,
+    Ack, Beacon, CatchUp, ChannelId, Chunk, Coverage, DataHeader, FrameHead, GroupId, Header,
+    Heard, Hop, Incarnation, Kind, MemberIndex, NodeId, Opening, Origin, Packet, Part, Probe,
+    RegionId, RequestHead, Reset, SeqRange, SlotHead, StreamId, StreamQuery, SummarySlot, TokenAck,
     TokenHead, ViewNumber, seal,
 };
 use support::{Owned, OwnedChunk, OwnedRequest, OwnedSlot};
@@ -55,7 +55,7 @@ fn bytes_of(hex: &str) -> Vec<u8> {
 }
 
 fn assert_packet(kind: &str, body: &Owned, fields: &str) {
-    let expected = bytes_of(&format!("02 {kind} 00 {REST} {fields}"));
+    let expected = bytes_of(&format!("03 {kind} 00 {REST} {fields}"));
     assert_eq!(hex(&body.encode(&HEADER)), hex(&expected));
     let packet = Packet::decode(&expected).expect("legal");
     assert_eq!((packet.header, Owned::of(&packet)), (HEADER, body.clone()));
@@ -75,7 +75,7 @@ fn header_with_a_hop() {
         hop: Hop::PullRepair,
         ..HEADER
     };
-    let expected = "02 0c 00 04 c4c3c2c1 8877665544332211 03000000 00000000";
+    let expected = "03 0c 00 04 c4c3c2c1 8877665544332211 03000000 00000000";
     assert_eq!(Owned::Solicit.encode(&header), bytes_of(expected));
     assert_eq!(Kind::peek(&bytes_of(expected)), Some(Kind::Solicit));
     assert_eq!(Hop::peek(&bytes_of(expected)), Some(Hop::PullRepair));
@@ -386,6 +386,13 @@ fn probe_and_its_reply() {
     let fields = "9900000000000000 02000000 0102030405060708";
     assert_packet("0d", &Owned::Probe(probe), fields);
     assert_packet("0e", &Owned::ProbeReply(probe), fields);
+    let query = CatchUp {
+        region: RegionId(4),
+        view: ViewNumber(6),
+        nonce: 7,
+    };
+    let fields = "04000000 06000000 0700000000000000";
+    assert_packet("12", &Owned::CatchUp(query), fields);
 }
 
 #[test]
@@ -427,6 +434,7 @@ fn member() -> Member {
         address,
         joined: ViewNumber(3),
         left: Some(ViewNumber(6)),
+        away: Some(AwayReason::Unreachable),
     }
 }
 
@@ -462,7 +470,7 @@ fn hello() {
         "01 0200 6e31 04 0a4e0001 8311 01 04 0a4f0001 8311 02000000 0500000000000000
          01000000 01 07000000 0100 67 02
          01000000 04000000 06000000 0a000000 04 0a4e0001 8311
-         01000000 9900000000000000 02000000 04 0a4e0001 8311 03000000 01 06000000
+         01000000 9900000000000000 02000000 04 0a4e0001 8311 03000000 01 06000000 01 02
          09000000 0b000000 0c000000 01000000 9900000000000000 02000000
          01000000 8877665544332211 03000000 01",
     );
@@ -501,6 +509,11 @@ fn other_messages_to_the_service() {
         assert_to_service(&query, &format!("06 08000000 0{number}"));
     }
     assert_to_service(&ToService::Goodbye, "07");
+    let caught_up = ToService::CaughtUp {
+        region: RegionId(4),
+        view: ViewNumber(6),
+    };
+    assert_to_service(&caught_up, "08 04000000 06000000");
 }
 
 #[test]
@@ -522,6 +535,7 @@ fn a_batch_with_every_update() {
             base: ViewNumber(5),
             removed: vec![SENDER],
             leaving: vec![PEER],
+            changed: vec![member()],
             added: vec![member()],
         }),
         Update::Closed {
@@ -556,7 +570,8 @@ fn a_batch_with_every_update() {
          03 04000000 06000000 05000000
             01000000 8877665544332211 03000000
             01000000 9900000000000000 02000000
-            01000000 9900000000000000 02000000 04 0a4e0001 8311 03000000 01 06000000
+            01000000 9900000000000000 02000000 04 0a4e0001 8311 03000000 01 06000000 01 02
+            01000000 9900000000000000 02000000 04 0a4e0001 8311 03000000 01 06000000 01 02
          04 04000000
          05 9900000000000000 02000000
          06 04000000 06000000 01000000 9900000000000000 02000000 04 0a4e0001 8311
@@ -596,6 +611,7 @@ fn answers_to_queries() {
         region,
         subscriptions: 1,
         publications: 2,
+        away: region.map(|_| AwayReason::Silent),
     };
     assert_from_service(
         &answer(Ok(AnswerRows::Nodes(vec![
@@ -603,8 +619,8 @@ fn answers_to_queries() {
             node(None),
         ]))),
         "05 08000000 02000000
-         9900000000000000 02000000 0200 6e31 04 0a4e0001 8311 01 04000000 01000000 02000000
-         9900000000000000 02000000 0200 6e31 04 0a4e0001 8311 00 01000000 02000000",
+         9900000000000000 02000000 0200 6e31 04 0a4e0001 8311 01 04000000 01000000 02000000 01 01
+         9900000000000000 02000000 0200 6e31 04 0a4e0001 8311 00 01000000 02000000 00",
     );
     let group = GroupRow {
         group: GroupId(7),
@@ -627,7 +643,7 @@ fn answers_to_queries() {
     assert_from_service(
         &answer(Ok(AnswerRows::Regions(vec![region]))),
         "07 08000000 01000000 04000000 06000000 04 0a4e0001 8311 01000000
-         01000000 9900000000000000 02000000 04 0a4e0001 8311 03000000 01 06000000",
+         01000000 9900000000000000 02000000 04 0a4e0001 8311 03000000 01 06000000 01 02",
     );
 }
 
@@ -649,8 +665,8 @@ fn checksums() {
     }];
     let packet = Owned::Data { head, chunks }.encode(&HEADER);
     for (coverage, flags, expected) in [
-        (Coverage::Head, 0, "9f751d54"),
-        (Coverage::Whole, 1, "88b83b3b"),
+        (Coverage::Head, 0, "7a9075f0"),
+        (Coverage::Whole, 1, "9923ebaf"),
     ] {
         let mut sealed = packet.clone();
         seal(&mut sealed, coverage);
@@ -664,6 +680,6 @@ fn checksums() {
     seal(&mut solicit, Coverage::Head);
     assert_eq!(
         (solicit[2], hex(&solicit[20..24]).as_str()),
-        (1, "15bb985b")
+        (1, "83921bf2")
     );
 }

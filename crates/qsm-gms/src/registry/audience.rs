@@ -231,6 +231,7 @@ fn whole_view(id: RegionId, region: &Region) -> ViewStep {
         base: ViewNumber(0),
         removed: Vec::new(),
         leaving: Vec::new(),
+        changed: Vec::new(),
         added: region.members.clone(),
     }
 }

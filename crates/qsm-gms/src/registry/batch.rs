@@ -247,6 +247,7 @@ impl Registry {
                 base,
                 removed: change.removed.into_iter().collect(),
                 leaving: change.leaving.into_iter().collect(),
+                changed: Vec::new(),
                 added: change.added,
             };
             views.insert(id, step);

@@ -211,6 +211,7 @@ impl Registry {
             address: node.address,
             joined: region.next_view(),
             left: None,
+            away: None,
         });
         draft.checks.insert((target, id));
     }

@@ -18,6 +18,7 @@ impl Registry {
             region: node.home,
             subscriptions: number(node.groups.len()),
             publications: number(node.publishes.len()),
+            away: None,
         });
         rows.collect()
     }

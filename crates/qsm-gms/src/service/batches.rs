@@ -73,9 +73,10 @@ fn bytes_max(update: &Update) -> usize {
         Update::View(ViewStep {
             removed,
             leaving,
+            changed,
             added,
             ..
-        }) => 12 * (removed.len() + leaving.len()) + 32 * added.len(),
+        }) => 12 * (removed.len() + leaving.len()) + 33 * (changed.len() + added.len()),
         Update::Settled { senders, .. } | Update::Sources { senders, .. } => 32 * senders.len(),
         _ => 0,
     }

@@ -2,13 +2,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use qsm_wire::membership::{RegionReport, ViewStep};
+use qsm_wire::membership::{Member, RegionReport, ViewStep};
 use qsm_wire::{ChannelId, GroupId, Origin, RegionId, ViewNumber};
 
 use crate::view::{Layout, RegionView};
 
 /// Bytes of a member in a report, at most (IPv6).
-const MEMBER_BYTES_MAX: usize = 32;
+const MEMBER_BYTES_MAX: usize = 34;
 
 #[derive(Debug)]
 struct Region {
@@ -66,6 +66,12 @@ impl Regions {
         for member in &mut members {
             if leaving.contains(&member.origin) {
                 member.left.get_or_insert(step.view);
+            }
+        }
+        for member in &mut members {
+            let is = |changed: &&Member| changed.origin == member.origin;
+            if let Some(changed) = step.changed.iter().find(is) {
+                *member = *changed;
             }
         }
         members.extend(step.added);

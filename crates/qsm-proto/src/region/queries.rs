@@ -285,6 +285,7 @@ mod tests {
             address: address(*node),
             joined: ViewNumber(1),
             left: None,
+            away: None,
         });
         let channel = (ChannelId(1), SocketAddr::from(([239, 0, 0, 1], 1)));
         let view = RegionView::new(

@@ -89,7 +89,7 @@ impl ReceivedRequest {
                 .iter()
                 .next()
                 .map_or(0, |range| range.first());
-            if view.partition_of(asker) == view.caching_partition(first) {
+            if view.is_cacher(asker, first) {
                 tried |= bit(view.rank_of(asker));
             }
         }

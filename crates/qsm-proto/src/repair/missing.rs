@@ -19,8 +19,7 @@ pub(crate) fn note_missing(
     for part in missing_parts(stream, history, range) {
         let first = part.first();
         let view = history.nearest(stream.view_of(first, history));
-        let caches =
-            |index: &MemberIndex| view.partition_of(*index) == view.caching_partition(first);
+        let caches = |index: &MemberIndex| view.is_cacher(*index, first);
         let Some(index) = view.index_of(who).filter(caches) else {
             continue;
         };

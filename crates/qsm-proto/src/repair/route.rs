@@ -148,7 +148,7 @@ impl RequestRoute<'_> {
         ring.retain(|index| {
             let member = self.view.member(*index).map(|member| member.origin);
             *index != me
-                && member.is_some_and(|member| member != sender && self.history.lives(member))
+                && member.is_some_and(|member| member != sender && self.history.takes_part(member))
         });
         ring
     }
@@ -210,6 +210,7 @@ mod tests {
             address: SocketAddr::from(([10, 0, 0, u8::try_from(place).unwrap()], 1)),
             joined: ViewNumber(1),
             left: None,
+            away: None,
         };
         let members = (0..PARTITIONS * RING).map(member).collect();
         let channel = (ChannelId(1), SocketAddr::from(([239, 0, 0, 1], 1)));

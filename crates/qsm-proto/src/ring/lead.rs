@@ -65,7 +65,7 @@ impl RegionRing {
         let Some(senders) = self.flying.take() else {
             return;
         };
-        let complete = usize::from(result.head.visited) == place.view.members().len();
+        let complete = usize::from(result.head.visited) == place.view.live_members().len();
         self.fresh &= !complete;
         self.stats.rounds += 1;
         self.stats.rounds_incomplete += u64::from(!complete);
@@ -135,7 +135,7 @@ impl RegionRing {
     }
 
     fn summarise(&mut self, turn: &mut Turn<'_>, place: &RingPlace, result: &Gathered) {
-        if place.view.members().len() < 2 {
+        if place.view.live_members().len() < 2 {
             return;
         }
         let lines: Vec<SummarySlot> = result

@@ -317,7 +317,7 @@ impl RegionRing {
         let members = self
             .place
             .as_ref()
-            .map_or(0, |place| place.view.members().len());
+            .map_or(0, |place| place.view.live_members().len());
         let members = members.min(crate::view::MEMBERS_MAX) as u32;
         self.patience = Patience::new(MEMBER_PATIENCE * members * u32::from(self.config.in_turn));
         self.watch = Watch::new(self.config.token_max);

@@ -80,9 +80,9 @@ pub(super) struct RingPlace {
 }
 
 impl RingPlace {
-    /// `None` if the node is not in the view.
+    /// `None` if the node is not a live member of the view.
     pub(super) fn new(view: Arc<RegionView>, me: Origin) -> Option<Self> {
-        let index = view.index_of(me)?;
+        let index = view.index_of(me).filter(|at| view.is_live(*at))?;
         let leader = view.member(view.leader()?)?.origin;
         let size = view.layout().ring_max.max(2);
         let top = view.top_level();

@@ -138,6 +138,7 @@ impl Cluster {
             address: address(*node),
             joined: ViewNumber(1),
             left: None,
+            away: None,
         });
         let update = Update::View(ViewStep {
             region: REGION,
@@ -145,6 +146,7 @@ impl Cluster {
             base: ViewNumber(0),
             removed: Vec::new(),
             leaving: Vec::new(),
+            changed: Vec::new(),
             added: added.collect(),
         });
         let groups = (0..self.groups).map(GroupId).collect();

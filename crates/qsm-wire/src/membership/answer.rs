@@ -1,7 +1,7 @@
 use core::net::SocketAddr;
 
 use super::field::{Field, codec, record};
-use super::member::Member;
+use super::member::{AwayReason, Member};
 use super::update::Update;
 use crate::raw::Reader;
 use crate::{DecodeError, GroupId, Incarnation, Origin, RegionId, ViewNumber};
@@ -21,6 +21,8 @@ pub struct NodeRow {
     pub subscriptions: u32,
     /// Groups it publishes to without receiving them.
     pub publications: u32,
+    /// Set while nobody waits for it in its region.
+    pub away: Option<AwayReason>,
 }
 
 /// A line of `qsm groups`.
@@ -106,7 +108,7 @@ pub enum FromService {
     },
 }
 
-record! { NodeRow { origin, name, address, region, subscriptions, publications } }
+record! { NodeRow { origin, name, address, region, subscriptions, publications, away } }
 record! { GroupRow { group, name, members, regions, publishers } }
 record! { RegionRow { region, view, address, groups, members } }
 

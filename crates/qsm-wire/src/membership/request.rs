@@ -130,6 +130,14 @@ pub enum ToService {
     },
     /// I am going; not a crash.
     Goodbye,
+    /// Of a region in which I am away: I have all that members knew of a moment ago, and they have
+    /// answered me.
+    CaughtUp {
+        /// The region.
+        region: RegionId,
+        /// The newest view of it that I know.
+        view: ViewNumber,
+    },
 }
 
 record! { RegionReport { region, view, channel, address, members } }
@@ -148,6 +156,7 @@ message! { ToService [1 => Hello] {
     5 => Suspect { member },
     6 => Query { request, kind },
     7 => Goodbye {},
+    8 => CaughtUp { region, view },
 } }
 
 codec!(ToService);

@@ -5,7 +5,8 @@ use super::member::{Member, Sender};
 use crate::{ChannelId, GroupId, Origin, RegionId, ViewNumber};
 
 /// A region's next view as a difference: the members of view `base` without `removed`, those in
-/// `leaving` marked, then `added` at the end.
+/// `leaving` marked, those in `changed` as they are there, then `added` at the end, and those who
+/// are away behind all others.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ViewStep {
     /// Which region.
@@ -18,6 +19,8 @@ pub struct ViewStep {
     pub removed: Vec<Origin>,
     /// Leaving from now on.
     pub leaving: Vec<Origin>,
+    /// Away from now on, back, or at another address: what replaces their entries.
+    pub changed: Vec<Member>,
     /// New.
     pub added: Vec<Member>,
 }
@@ -85,7 +88,7 @@ pub enum Update {
     },
 }
 
-record! { ViewStep { region, view, base, removed, leaving, added } }
+record! { ViewStep { region, view, base, removed, leaving, changed, added } }
 
 message! { Update [3 => View] {
     1 => Named { group, name },

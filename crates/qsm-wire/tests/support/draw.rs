@@ -3,7 +3,7 @@
 use core::net::SocketAddr;
 
 use qsm_wire::{
-    Ack, Beacon, ChannelId, DataHeader, FrameHead, GroupId, Header, Heard, Heartbeat, Hop,
+    Ack, Beacon, CatchUp, ChannelId, DataHeader, FrameHead, GroupId, Header, Heard, Heartbeat, Hop,
     Incarnation, Kind, Marks, MemberIndex, NodeId, Opening, Origin, Part, Probe, Ranges, RegionId,
     Request, RequestHead, Reset, SeqRange, SlotHead, StreamId, StreamQuery, Summary, SummarySlot,
     Token, TokenAck, TokenHead, ViewNumber,
@@ -109,6 +109,11 @@ fn membership(dice: &mut Dice, kind: Kind) -> Owned {
         Kind::Solicit => Owned::Solicit,
         Kind::Probe => Owned::Probe(probe(dice)),
         Kind::ProbeReply => Owned::ProbeReply(probe(dice)),
+        Kind::CatchUp => Owned::CatchUp(CatchUp {
+            region: RegionId(dice.u32()),
+            view: ViewNumber(dice.u32()),
+            nonce: dice.u64(),
+        }),
         Kind::SessionAck => Owned::SessionAck(Heard {
             session: dice.u64(),
             heard_upto: dice.u64(),

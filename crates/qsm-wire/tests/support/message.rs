@@ -1,8 +1,8 @@
 //! Random membership messages of every variant.
 
 use qsm_wire::membership::{
-    Answer, AnswerRows, FromService, GroupReport, GroupRow, Hello, Member, NodeRow, QueryKind,
-    RegionReport, RegionRow, Role, Sender, ToService, Update, ViewStep,
+    Answer, AnswerRows, AwayReason, FromService, GroupReport, GroupRow, Hello, Member, NodeRow,
+    QueryKind, RegionReport, RegionRow, Role, Sender, ToService, Update, ViewStep,
 };
 use qsm_wire::{ChannelId, GroupId, Incarnation, RegionId, ViewNumber};
 
@@ -10,7 +10,7 @@ use super::dice::Dice;
 use super::draw::{address, origin};
 
 /// Variants of [`ToService`] that [`to_service`] draws.
-pub const TO_SERVICE: usize = 7;
+pub const TO_SERVICE: usize = 8;
 /// Variants of [`FromService`] that [`from_service`] draws.
 pub const FROM_SERVICE: usize = 8;
 
@@ -84,6 +84,10 @@ pub fn to_service(dice: &mut Dice, variant: usize) -> ToService {
             }
         }
         6 => ToService::Goodbye,
+        7 => ToService::CaughtUp {
+            region: RegionId(dice.u32()),
+            view: ViewNumber(dice.u32()),
+        },
         other => panic!("no variant {other}"),
     }
 }
@@ -141,6 +145,7 @@ fn update(dice: &mut Dice) -> Update {
             base: ViewNumber(dice.u32()),
             removed: dice.list(3, origin),
             leaving: dice.list(3, origin),
+            changed: dice.list(3, member),
             added: dice.list(3, member),
         }),
         3 => Update::Closed {
@@ -179,6 +184,7 @@ fn node_row(dice: &mut Dice) -> NodeRow {
         region: dice.flag().then(|| RegionId(dice.u32())),
         subscriptions: dice.u32(),
         publications: dice.u32(),
+        away: away(dice),
     }
 }
 
@@ -208,7 +214,17 @@ fn member(dice: &mut Dice) -> Member {
         address: address(dice),
         joined: ViewNumber(dice.u32()),
         left: dice.flag().then(|| ViewNumber(dice.u32())),
+        away: away(dice),
     }
+}
+
+fn away(dice: &mut Dice) -> Option<AwayReason> {
+    Some(match dice.below(6) {
+        0 => AwayReason::Silent,
+        1 => AwayReason::Unreachable,
+        2 => AwayReason::Unreported,
+        _ => return None,
+    })
 }
 
 fn role(dice: &mut Dice) -> Role {

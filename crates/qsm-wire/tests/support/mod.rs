@@ -15,10 +15,10 @@ pub mod draw;
 pub mod message;
 
 use qsm_wire::{
-    Absent, Ack, Beacon, Body, Chunk, Data, DataHeader, Frame, FrameHead, GroupId, Header, Heard,
-    Heartbeat, Kind, MemberIndex, Opening, Packet, Part, Probe, RegionId, Request, RequestHead,
-    Reset, SeqRange, SlotHead, StreamId, StreamQuery, Summary, SummarySlot, Token, TokenAck,
-    TokenHead, TokenWriter, ViewNumber,
+    Absent, Ack, Beacon, Body, CatchUp, Chunk, Data, DataHeader, Frame, FrameHead, GroupId, Header,
+    Heard, Heartbeat, Kind, MemberIndex, Opening, Packet, Part, Probe, RegionId, Request,
+    RequestHead, Reset, SeqRange, SlotHead, StreamId, StreamQuery, Summary, SummarySlot, Token,
+    TokenAck, TokenHead, TokenWriter, ViewNumber,
 };
 
 /// A chunk that owns its content.
@@ -84,6 +84,7 @@ pub enum Owned {
     Solicit,
     Probe(Probe),
     ProbeReply(Probe),
+    CatchUp(CatchUp),
     Absent {
         stream: StreamId,
         ranges: Vec<SeqRange>,
@@ -123,6 +124,7 @@ impl Owned {
             Body::Solicit => Self::Solicit,
             Body::Probe(probe) => Self::Probe(*probe),
             Body::ProbeReply(probe) => Self::ProbeReply(*probe),
+            Body::CatchUp(query) => Self::CatchUp(*query),
             Body::Absent(absent) => Self::Absent {
                 stream: absent.stream,
                 ranges: absent.ranges.iter().collect(),
@@ -190,6 +192,7 @@ impl Owned {
             Self::Solicit => header.encode(Kind::Solicit, &mut out),
             Self::Probe(probe) => probe.encode(header, Kind::Probe, &mut out),
             Self::ProbeReply(probe) => probe.encode(header, Kind::ProbeReply, &mut out),
+            Self::CatchUp(query) => query.encode(header, &mut out),
             Self::Absent { stream, ranges } => Absent::encode(header, *stream, ranges, &mut out),
             Self::SessionAck(heard) => heard.encode(header, &mut out),
             Self::SessionReset(reset) => reset.encode(header, &mut out),

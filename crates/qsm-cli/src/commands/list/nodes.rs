@@ -51,6 +51,7 @@ fn nodes_table(rows: &[NodeRow]) -> String {
         ("REGION", Align::Right),
         ("RECEIVES", Align::Right),
         ("PUBLISHES", Align::Right),
+        ("STATE", Align::Left),
     ]);
     for row in rows {
         table.row([
@@ -61,9 +62,16 @@ fn nodes_table(rows: &[NodeRow]) -> String {
                 .map_or_else(|| "-".to_owned(), |region| region.to_string()),
             row.subscriptions.to_string(),
             row.publications.to_string(),
+            state(row),
         ]);
     }
     table.render()
+}
+
+/// Live, or the reason for which nobody waits for it.
+fn state(row: &NodeRow) -> String {
+    row.away
+        .map_or_else(|| "live".to_owned(), |reason| format!("away: {reason}"))
 }
 
 fn node_json(row: &NodeRow) -> Value {
@@ -75,6 +83,7 @@ fn node_json(row: &NodeRow) -> Value {
         "region": row.region.map(|region| region.0),
         "receives": row.subscriptions,
         "publishes": row.publications,
+        "away": row.away.map(|reason| reason.to_string()),
     })
 }
 
@@ -95,6 +104,7 @@ mod tests {
             region: None,
             subscriptions: 0,
             publications: 12,
+            away: None,
         }
     }
 
@@ -102,14 +112,14 @@ mod tests {
     fn nodes_are_a_table_or_json() {
         assert_eq!(
             nodes_table(&[row()]),
-            "NAME    NODE  ADDRESS         REGION  RECEIVES  PUBLISHES\n\
-             ticker  1f.3  10.78.0.1:5000       -         0         12\n"
+            "NAME    NODE  ADDRESS         REGION  RECEIVES  PUBLISHES  STATE\n\
+             ticker  1f.3  10.78.0.1:5000       -         0         12  live\n"
         );
         assert_eq!(
             node_json(&row()),
             json!({ "name": "ticker", "node": "1f", "incarnation": 3,
                     "address": "10.78.0.1:5000", "region": null, "receives": 0,
-                    "publishes": 12 })
+                    "publishes": 12, "away": null })
         );
     }
 }

@@ -85,6 +85,7 @@ mod tests {
             address: std::net::SocketAddr::from(([10, 0, 0, at], 7)),
             joined: ViewNumber(1),
             left: None,
+            away: None,
         };
         let row = RegionRow {
             region: RegionId(2),

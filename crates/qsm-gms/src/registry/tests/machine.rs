@@ -185,6 +185,7 @@ fn drawn(seed: u64) -> (Registry, Vec<(Instant, Input)>, Vec<Output>) {
             address: hello.address,
             joined: ViewNumber(1),
             left: (node % 3 == 2).then_some(ViewNumber(1)),
+            away: None,
         };
         hello.regions = vec![RegionReport {
             members: (0..4).map(member).collect(),

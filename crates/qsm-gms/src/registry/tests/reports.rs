@@ -26,6 +26,7 @@ pub(super) fn region_of_node_0() -> RegionReport {
         address: SocketAddr::from(([10, 0, 0, 1], 1)),
         joined: ViewNumber(2),
         left: None,
+        away: None,
     };
     RegionReport {
         region: RegionId(5),
@@ -171,6 +172,7 @@ fn reports_that_contradict_each_other_still_make_one_consistent_membership() {
             address: SocketAddr::from(([10, 0, 0, 1], 1)),
             joined: ViewNumber(1),
             left: leaving.then_some(ViewNumber(1)),
+            away: None,
         };
         let mut reports = BTreeMap::new();
         for node in 0..5 {

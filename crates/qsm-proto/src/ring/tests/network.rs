@@ -42,6 +42,7 @@ pub(super) fn view(number: u32, nodes: &[u64], layout: Layout) -> Arc<RegionView
         address: address(*node),
         joined: ViewNumber(1),
         left: None,
+        away: None,
     });
     Arc::new(RegionView::new(
         RegionId(1),

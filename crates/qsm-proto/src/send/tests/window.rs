@@ -130,6 +130,7 @@ fn alone(nodes: u16) -> RegionView {
         address: SocketAddr::from(([10, 0, 0, 1], node)),
         joined: ViewNumber(1),
         left: None,
+        away: None,
     });
     let layout = Layout {
         replication: 1,
