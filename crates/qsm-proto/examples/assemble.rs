@@ -31,7 +31,7 @@ fn main() {
 
 /// Hundredths of nanoseconds per message.
 fn run(payload_bytes: usize) -> u64 {
-    let mut pool = BlockPool::new(64 << 20);
+    let mut pool = BlockPool::new(64 << 20, 0);
     let (mut stream, id) = stream();
     let payload = vec![7; payload_bytes];
     let mut number = 0;

@@ -51,6 +51,10 @@ pub struct Limits {
     /// Bytes of packets kept for repair or order, over all streams, in places of one datagram
     /// each; beyond it the packets farthest ahead are dropped and asked for again later.
     pub receive_bytes: usize,
+    /// Bytes kept for members that are away, at most: of own packets beside `send_bytes`; of
+    /// received ones within `receive_bytes`, of which they may take half (R-VIEW-13). 0: what is
+    /// stable is freed although somebody is away.
+    pub retention_bytes: usize,
     /// Sequence numbers a stream may run ahead of what is contiguous; beyond it they are dropped.
     pub ahead_packets: u64,
     /// Streams a node receives at once; packets of further ones are dropped.
@@ -252,6 +256,7 @@ impl Default for Limits {
         Self {
             send_bytes: 64 << 20,
             receive_bytes: 128 << 20,
+            retention_bytes: 64 << 20,
             ahead_packets: 1 << 16,
             streams: 1024,
             message_bytes: 16 << 20,

@@ -118,6 +118,17 @@ pub enum Event {
         /// Its members.
         members: u32,
     },
+    /// Nobody in the region waits for this node any more: the cluster has not heard it. What it
+    /// misses is kept for it for a while, and it is catching up.
+    Away {
+        /// The region.
+        region: RegionId,
+    },
+    /// This node has caught up, and the region waits for it again.
+    Back {
+        /// The region.
+        region: RegionId,
+    },
     /// Messages that this node has accepted, in that life, and that not all receivers are known to
     /// have. They are not sent any more; some or all of them may have arrived at some or all.
     Unconfirmed {

@@ -39,6 +39,7 @@ mod feedback;
 mod past;
 mod pool;
 pub mod rate;
+mod retained;
 mod status;
 mod store;
 mod timing;
@@ -336,6 +337,16 @@ impl SendStream {
             highest,
             openings: self.openings,
         }
+    }
+
+    /// Members are away: keeps what becomes stable from now on. Rule R-VIEW-13.
+    pub fn begin_retaining(&mut self) {
+        self.store.begin_retaining();
+    }
+
+    /// Nobody is away: returns the memory of what was kept for that.
+    pub fn end_retaining(&mut self, pool: &mut BlockPool) {
+        self.store.end_retaining(pool);
     }
 
     /// Which stream this is.

@@ -86,6 +86,7 @@ impl SimOptions {
             limits: Limits {
                 send_bytes: 1 << 20,
                 receive_bytes: 4 << 20,
+                retention_bytes: 2 << 20,
                 ahead_packets: 4096,
                 streams: 256,
                 message_bytes: 1 << 20,

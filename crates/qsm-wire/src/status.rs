@@ -265,6 +265,8 @@ pub struct Summary<'a> {
 impl<'a> Summary<'a> {
     /// Most slots of one packet; more streams mean more packets.
     pub const SLOTS_MAX: usize = 36;
+    /// Region, view, round, count.
+    const FIXED_BYTES: usize = 4 + 4 + 8 + 1;
 
     pub(crate) fn read(reader: &mut Reader<'a>) -> Result<Self, DecodeError> {
         let region = RegionId(reader.u32()?);
@@ -280,6 +282,13 @@ impl<'a> Summary<'a> {
             round,
             slots: reader.bytes(count * SummarySlot::BYTES)?,
         })
+    }
+
+    /// How many slots, at least one, fit into so many bytes.
+    #[must_use]
+    pub fn slots_within(bytes: usize) -> usize {
+        let room = bytes.saturating_sub(crate::HEADER_BYTES + Self::FIXED_BYTES);
+        (room / SummarySlot::BYTES).clamp(1, Self::SLOTS_MAX)
     }
 
     /// The streams.

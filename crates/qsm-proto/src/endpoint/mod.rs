@@ -49,7 +49,7 @@ impl Endpoint {
         config.check()?;
         Ok(Self {
             membership: Membership::new(&config, seed, now),
-            regions: RegionSet::new(config.limits.send_bytes),
+            regions: RegionSet::new(&config.limits),
             former: FormerPositions::default(),
             node: NodeState::new(config, seed, now),
             peers: BTreeSet::new(),
@@ -145,6 +145,7 @@ impl Endpoint {
         self.regions
             .make_requests(&mut self.node, &mut self.membership, out);
         self.regions.table.go_on_delivering(&mut self.node, out);
+        self.for_each_region(|cx| cx.return_from_absence());
         self.for_each_region(|cx| cx.ask_queries());
         self.for_each_region(|cx| cx.handle_sender_timeout());
         self.for_each_region(|cx| cx.leave_drained());
@@ -228,7 +229,8 @@ impl Endpoint {
     #[must_use]
     pub fn memory_bytes(&self) -> (usize, usize) {
         (
-            self.regions.pool.lent_blocks() * crate::send::BLOCK_BYTES,
+            (self.regions.pool.lent_blocks() + self.regions.pool.retained_blocks())
+                * crate::send::BLOCK_BYTES,
             self.node.store.used_bytes(),
         )
     }
@@ -348,6 +350,10 @@ impl Endpoint {
             }
             Body::Heartbeat(beat) => self.on_heartbeat(from, origin, beat, out),
             Body::StreamQuery(query) => self.on_query(from, query),
+            Body::CatchUp(question) => match self.region(question.region) {
+                Some(mut cx) => cx.take_catch_up(origin, question),
+                None => self.node.stats.discard_channel += 1,
+            },
             Body::Probe(probe) => {
                 let outbox = &mut self.node.outbox;
                 self.membership.answer_probe(from, *probe, outbox);

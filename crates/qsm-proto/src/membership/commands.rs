@@ -87,6 +87,19 @@ impl Membership {
         self.step(now, outbox);
     }
 
+    /// This node, which is away in the region, has what the others have. Not remembered: it is said
+    /// again if nothing comes of it.
+    pub fn caught_up(
+        &mut self,
+        now: Instant,
+        region: RegionId,
+        view: ViewNumber,
+        outbox: &mut Outbox,
+    ) {
+        self.tell(&ToService::CaughtUp { region, view });
+        self.step(now, outbox);
+    }
+
     /// This node publishes to the region again.
     pub fn not_drained(&mut self, region: RegionId) {
         self.drained.remove(&region);

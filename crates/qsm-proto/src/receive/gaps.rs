@@ -113,6 +113,13 @@ impl Gap {
         self.attempts = 0;
     }
 
+    /// It is to be asked for as if it had just been found: those asked so far were the wrong ones.
+    pub fn restart(&mut self, now: Instant) {
+        self.renew(now);
+        self.known_missing = 0;
+        self.due = now;
+    }
+
     /// This member is asked for it; `None`: the sender.
     pub fn ask(&mut self, now: Instant, of: Option<MemberIndex>) {
         self.asked_before = self.asked;

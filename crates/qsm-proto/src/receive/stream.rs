@@ -1,4 +1,5 @@
 mod delivery;
+mod retention;
 mod room;
 
 use core::time::Duration;
@@ -63,6 +64,9 @@ pub struct ReceiveStream {
     openings: Vec<Opening>,
     reassembly: Reassembly,
     marks: StreamMarks,
+    /// Somebody is away: what is cached here is kept from above this number on, though it is
+    /// stable.
+    retained_from: Option<u64>,
     /// From the first to the last packet that this node should cache and has no room for, until
     /// they are stable.
     uncached: Option<SeqRange>,
@@ -122,6 +126,7 @@ impl ReceiveStream {
             openings: Vec::new(),
             reassembly: Reassembly::default(),
             marks,
+            retained_from: None,
             uncached: None,
             announced: 0,
             sender: Sender::default(),
@@ -203,7 +208,8 @@ impl ReceiveStream {
     /// Whether the sender has been dead for that long and nothing is owed to anybody.
     #[must_use]
     pub fn over(&self, now: Instant, linger: Duration) -> bool {
-        self.sender.dead && self.settled() && now.since(self.sender.died) >= linger
+        let kept = self.retained_from.is_some();
+        self.sender.dead && !kept && self.settled() && now.since(self.sender.died) >= linger
     }
 
     /// Where the sender was last heard from.
@@ -319,7 +325,7 @@ impl ReceiveStream {
         };
         let in_order = ready && sequence == self.delivered + 1;
         let wanted = role.duty == Duty::Wait || role.keeps;
-        let caches = wanted && sequence > self.marks.stable_upto;
+        let caches = wanted && sequence > self.purgeable();
         let slot = if !in_order || caches {
             // Of a buffer whose packets are mostly others' to cache, little would be held.
             let lent = role.keeps_most;
@@ -368,26 +374,6 @@ impl ReceiveStream {
             Arrival::Taken
         } else {
             Arrival::Awaited(waiters)
-        }
-    }
-
-    /// The region's watermarks: what is stable is purged here, delivered or not needed.
-    pub fn note_marks(&mut self, news: StreamMarks, store: &mut PacketStore) {
-        let marks = &mut self.marks;
-        marks.stable_upto = marks.stable_upto.max(news.stable_upto);
-        marks.cached_upto = marks
-            .cached_upto
-            .max(news.cached_upto)
-            .max(marks.stable_upto);
-        self.uncached = self
-            .uncached
-            .filter(|range| range.last() > self.marks.stable_upto);
-        let purge = self.marks.stable_upto.min(self.delivered);
-        while self.base < purge {
-            if let Some(PacketState::Kept(place)) = self.slots.pop_front() {
-                store.free(place);
-            }
-            self.base += 1;
         }
     }
 
@@ -451,6 +437,14 @@ impl ReceiveStream {
         self.lookup(sequence) == Some(PacketState::Lost)
     }
 
+    /// The packets from this one on that have been freed here, because everybody has them or
+    /// nothing is kept any longer for members that are away.
+    #[must_use]
+    pub fn purged_from(&self, sequence: u64) -> Option<SeqRange> {
+        let first = Some(sequence).filter(|first| *first >= self.start)?;
+        SeqRange::new(first, self.base)
+    }
+
     /// Whether this packet has come and is not kept: there was no room, or it is others' to cache.
     #[must_use]
     pub fn has_let_go(&self, sequence: u64) -> bool {
@@ -512,6 +506,20 @@ impl ReceiveStream {
     pub fn refresh_due(&mut self) {
         let due = self.gaps.next_due().unwrap_or(Instant::NEVER);
         self.due = due.min(self.overtaken.due());
+    }
+
+    /// A view is known now that was not before: what is missing of it has been asked of members
+    /// that need not cache it.
+    pub fn restart_gaps(&mut self, now: Instant, view: ViewNumber) {
+        let opening = self.openings.iter().find(|opening| opening.view >= view);
+        let Some(start) = opening.map(|opening| opening.start) else {
+            return;
+        };
+        self.gaps.split_before(start);
+        for gap in self.gaps.iter_mut().filter(|gap| gap.last >= start) {
+            gap.restart(now);
+            self.due = self.due.min(now);
+        }
     }
 
     /// Lets be asked for again what was asked for before something that has come. Rule R-NAK-13.

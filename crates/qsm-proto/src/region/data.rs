@@ -220,6 +220,9 @@ impl RegionCx<'_> {
         if stable_upto < cutoff {
             stream.announce(self.node.now, cutoff);
         }
+        if self.region.retains {
+            stream.begin_retaining();
+        }
         self.region.streams.insert(sender, stream);
         self.node.streams += 1;
     }

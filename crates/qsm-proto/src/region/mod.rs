@@ -12,9 +12,11 @@
 //! | `tokens` | what a ring makes of a token, and what follows for streams |
 //! | `queries` | where streams begin, and who is asked for that |
 //! | `views` | a new view of one region |
+//! | `absence` | the way back of a member that nobody waits for |
 //! | `set` | updates of the membership service, in the order in which they take effect |
 //! | `leaving` | what a node that leaves still owes and still needs |
 
+mod absence;
 mod batch;
 mod data;
 mod departures;
@@ -37,6 +39,7 @@ pub(crate) use self::queries::extent_asked_for;
 pub(crate) use self::set::RegionSet;
 pub(crate) use self::table::{ReadyStream, RegionTable};
 
+use self::absence::Absence;
 use self::leaving::{Leaving, Settled};
 use self::queries::Query;
 use crate::history::History;
@@ -68,6 +71,10 @@ pub struct Region {
     queries: BTreeMap<Origin, Query>,
     /// Senders that have said, since this node left, that they have sent nothing here.
     silent: Vec<Origin>,
+    /// Set while this node is away.
+    absence: Option<Absence>,
+    /// Others are away: packets are kept for them.
+    retains: bool,
     /// Set while this node is leaving.
     leaving: Option<Leaving>,
     /// This node has left with everything before, and is only said to be still leaving.
@@ -104,6 +111,8 @@ impl Region {
             sources: Vec::new(),
             queries: BTreeMap::new(),
             silent: Vec::new(),
+            absence: None,
+            retains: false,
             leaving: None,
             departed: false,
             settled: None,
@@ -212,6 +221,7 @@ impl Region {
     ) -> (&mut SendStream, Option<&mut RegionRing>) {
         let member = self.history.me().is_some();
         let newest = self.history.newest();
+        let retains = self.retains;
         let stream = self.sender.get_or_insert_with(|| {
             let opening = Opening {
                 view: newest.number(),
@@ -221,14 +231,14 @@ impl Region {
                 highest: forgotten,
                 openings: vec![opening],
             };
-            resumed(node, newest.channel(), past)
+            resumed(node, newest.channel(), past, retains)
         });
         (stream, member.then_some(&mut self.ring))
     }
 
     /// Goes on with this node's stream where it ended.
     pub(crate) fn resume(&mut self, node: &NodeState, past: Past) {
-        self.sender = Some(resumed(node, self.channel(), past));
+        self.sender = Some(resumed(node, self.channel(), past, self.retains));
     }
 
     /// Whether something is ready to be sent on this node's stream.
@@ -303,6 +313,9 @@ impl Region {
         for query in self.queries.values() {
             next = next.min(query.due);
         }
+        if let Some(absence) = &self.absence {
+            next = next.min(absence.due());
+        }
         let sender = self.sender.as_ref().and_then(SendStream::next_timeout);
         sender.map_or(next, |at| next.min(at))
     }
@@ -350,10 +363,14 @@ impl RegionCx<'_> {
     }
 }
 
-fn resumed(node: &NodeState, channel: ChannelId, past: Past) -> SendStream {
+fn resumed(node: &NodeState, channel: ChannelId, past: Past, retains: bool) -> SendStream {
     let id = StreamId {
         origin: node.origin,
         channel,
     };
-    SendStream::resume(SendConfig::new(&node.config), node.header(), id, past)
+    let mut stream = SendStream::resume(SendConfig::new(&node.config), node.header(), id, past);
+    if retains {
+        stream.begin_retaining();
+    }
+    stream
 }

@@ -15,7 +15,7 @@ use crate::send::{BlockPool, PastStreams};
 use crate::subscriptions::SubscriptionTable;
 use crate::unconfirmed::UnconfirmedNumbers;
 use crate::view::RegionView;
-use crate::{Deliver, UnconfirmedCause};
+use crate::{Deliver, Limits, UnconfirmedCause};
 
 /// All regions of a node, and what follows from them: where its messages go, what it delivers,
 /// and what it has left behind. Updates of the membership service take effect here.
@@ -32,13 +32,13 @@ pub(crate) struct RegionSet {
 }
 
 impl RegionSet {
-    /// No region, and so much memory for the streams that this node sends.
-    pub(crate) fn new(send_bytes: usize) -> Self {
+    /// No region, and so much memory for the streams that this node sends as the limits say.
+    pub(crate) fn new(limits: &Limits) -> Self {
         Self {
             table: RegionTable::default(),
             routes: Routes::default(),
             subscriptions: SubscriptionTable::default(),
-            pool: BlockPool::new(send_bytes),
+            pool: BlockPool::new(limits.send_bytes, limits.retention_bytes),
             pasts: PastStreams::default(),
             departures: PastDepartures::default(),
             batch: BatchChanges::default(),

@@ -24,6 +24,11 @@ impl RegionCx<'_> {
 
     /// Takes the result of a round. Rule R-TOK-9.
     pub(crate) fn take_summary(&mut self, maker: Origin, summary: &Summary<'_>) {
+        if self.region.absence.is_some() {
+            // It is in no ring: this answers a question.
+            self.take_extents(maker, summary);
+            return;
+        }
         self.note_token();
         self.turn(|ring, turn| ring.handle_summary(turn, maker, summary));
     }
@@ -164,7 +169,10 @@ impl RegionCx<'_> {
             }
             return;
         };
+        let limits = &self.node.config.limits;
+        let retained = limits.retention_bytes.min(limits.receive_bytes / 2);
         stream.note_marks(marks, &mut self.node.store);
+        stream.limit_retained(&mut self.node.store, retained);
         stream.announce(self.node.now, cutoff);
     }
 }

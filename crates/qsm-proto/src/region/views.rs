@@ -27,6 +27,11 @@ impl RegionCx<'_> {
             view: view.number(),
             members,
         });
+        for stream in region.streams.values_mut() {
+            stream.restart_gaps(now, view.number());
+        }
+        self.follow_absence();
+        let region = &mut *self.region;
         let alive = region.history.oldest_alive();
         let sender = region.sender.as_mut()?;
         sender.open_view(now, view.number());

@@ -113,6 +113,14 @@ struct Unanswered {
     passed_on: Vec<PlannedRequest>,
 }
 
+impl Unanswered {
+    /// Whether this number, the highest so far, has been answered as absent with one before.
+    fn says_absent(&self, sequence: u64) -> bool {
+        let last = self.absent.last();
+        last.is_some_and(|range| sequence <= range.last())
+    }
+}
+
 impl Answering<'_> {
     /// Answers a member that misses packets and asks this node, from that address. Returns the
     /// requests that others have to answer instead.
@@ -213,10 +221,13 @@ impl Answering<'_> {
         };
         let numbers = numbers(ranges.iter(), numbers_max).filter(|sequence| wanted(*sequence));
         for sequence in numbers.take(PACKETS_PER_REQUEST) {
+            if unanswered.says_absent(sequence) {
+                continue;
+            }
             if let Some(packet) = sender.packet(sequence) {
                 self.repair_as_sender(asked, sequence, packet);
-            } else if sequence <= sender.highest() {
-                unanswered.absent.push(SeqRange::one(sequence));
+            } else if let Some(freed) = SeqRange::new(sequence, sender.freed_upto()) {
+                unanswered.absent.push(freed);
             }
         }
         unanswered
@@ -226,7 +237,9 @@ impl Answering<'_> {
     /// only one member could not be served otherwise, only that one gets it.
     fn repair_as_sender(&mut self, asked: &ReceivedRequest, sequence: u64, packet: &[u8]) {
         let view = self.history.nearest(asked.view);
-        let alone = asked.tried == 0 && asked.waiters.len() == 1;
+        // What all live members have is missing at one that was away.
+        let stable = self.own.is_some_and(|own| sequence <= own.stable_upto());
+        let alone = (asked.tried == 0 || stable) && asked.waiters.len() == 1;
         let (recipient, to) = match asked.waiters.first().and_then(|one| view.member(*one)) {
             Some(member) if alone => (
                 RepairRecipient::One(asked.waiters[0]),
@@ -268,8 +281,13 @@ impl Answering<'_> {
             let Some(stream) = self.streams.get(&asked.stream.origin) else {
                 break;
             };
+            if unanswered.says_absent(sequence) {
+                continue;
+            }
             if stream.packet(sequence, self.store).is_some() {
                 self.repair(asked.stream, sequence, hop, asked.view, &asked.waiters);
+            } else if let Some(purged) = stream.purged_from(sequence) {
+                unanswered.absent.push(purged);
             } else if stream.gave_up(sequence) {
                 unanswered.absent.push(SeqRange::one(sequence));
             } else if let Some(request) = self.pass_on(asked, sequence, stream) {

@@ -224,7 +224,7 @@ impl RequestPlanner<'_> {
             history: self.history,
             stream,
             view,
-            me: view.index_of(self.me),
+            me: view.index_of(self.me).filter(|_| !self.history.is_away()),
             sequence: gap.first,
             known_missing: gap.known_missing,
             now: self.now,

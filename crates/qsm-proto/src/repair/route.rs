@@ -56,7 +56,8 @@ impl RequestRoute<'_> {
     }
 
     /// The node to ask for the `attempts`-th time; if all are silent, the one that has been left
-    /// alone for longest. `None`: no cacher may have the packets.
+    /// alone for longest. A node that is away has no place, and asks cachers alone, by block.
+    /// `None`: no cacher may have the packets.
     pub(crate) fn next(&self, attempts: u8) -> Option<MemberIndex> {
         let open = self.open();
         let on_edge = self.me.and_then(|me| {
@@ -66,7 +67,10 @@ impl RequestRoute<'_> {
                 false => self.across(me, &open, attempts),
             }
         });
-        let longest_silent = || open.iter().copied().min_by_key(|index| self.silent(*index));
+        // A node without an edge, such as one that is away, spreads its requests.
+        let block = self.sequence / self.view.layout().block_packets.max(1);
+        let order = |index: &MemberIndex| (self.silent(*index), mix(block ^ u64::from(index.0)));
+        let longest_silent = || open.iter().copied().min_by_key(order);
         on_edge.or_else(longest_silent)
     }
 

@@ -1,16 +1,12 @@
 //! What only the region leader does: open rounds and draw their conclusions.
 
-use qsm_wire::{Ack, HEADER_BYTES, Origin, StreamId, Summary, SummarySlot, TokenHead};
+use qsm_wire::{Ack, Origin, StreamId, Summary, SummarySlot, TokenHead};
 
 use super::gathered::Gathered;
 use super::place::RingPlace;
 use super::round::Round;
 use super::{Action, CALL, RegionRing, Turn};
 use crate::{Instant, Reason, nanoseconds};
-
-/// Bytes of a summary besides its header and slots, and of a slot.
-const SUMMARY_FIXED_BYTES: usize = 4 + 4 + 8 + 1;
-const SUMMARY_SLOT_BYTES: usize = 36;
 
 impl RegionRing {
     /// Opens a round, if there is a stream that needs one or the view is fresh.
@@ -144,11 +140,7 @@ impl RegionRing {
             .filter_map(|entry| self.tracks.get(entry.head.origin))
             .map(super::tracks::Track::summary)
             .collect();
-        let room = self
-            .config
-            .limit_bytes()
-            .saturating_sub(HEADER_BYTES + SUMMARY_FIXED_BYTES);
-        let per_packet = (room / SUMMARY_SLOT_BYTES).clamp(1, Summary::SLOTS_MAX);
+        let per_packet = Summary::slots_within(self.config.limit_bytes());
         let header = self.header(place.me);
         let head = &result.head;
         for part in lines.chunks(per_packet) {

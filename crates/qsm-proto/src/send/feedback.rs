@@ -39,6 +39,10 @@ impl SendStream {
             self.counters.acks_malformed += 1;
             return AckOutcome::Malformed;
         }
+        if ack.view > self.view() {
+            // That view may have members that are away; this node will be told of it.
+            self.begin_retaining();
+        }
         let spoken_for = self.spoken_for(ack.view);
         let cached = ack.cached_upto.min(spoken_for);
         self.arrive(ack.arrived_upto.min(spoken_for));

@@ -13,16 +13,21 @@ pub const BLOCK_BYTES: usize = 1 << 16;
 pub struct BlockPool {
     limit: usize,
     lent: usize,
+    retained_limit: usize,
+    retained: usize,
     spare: Vec<Vec<u8>>,
 }
 
 impl BlockPool {
-    /// A pool of `limit_bytes`, rounded down to whole blocks, but of one block at least.
+    /// A pool of `limit_bytes`, rounded down to whole blocks, but of one block at least; and of
+    /// `retention_bytes` for blocks whose packets are only kept for members that are away.
     #[must_use]
-    pub fn new(limit_bytes: usize) -> Self {
+    pub fn new(limit_bytes: usize, retention_bytes: usize) -> Self {
         Self {
             limit: (limit_bytes / BLOCK_BYTES).max(1),
             lent: 0,
+            retained_limit: retention_bytes / BLOCK_BYTES,
+            retained: 0,
             spare: Vec::new(),
         }
     }
@@ -45,10 +50,32 @@ impl BlockPool {
         self.lent
     }
 
+    /// Blocks whose packets are kept for members that are away.
+    #[must_use]
+    pub fn retained_blocks(&self) -> usize {
+        self.retained
+    }
+
     /// Blocks that have been allocated and are kept, lent or not.
     #[must_use]
     pub fn allocated_blocks(&self) -> usize {
-        self.lent + self.spare.len()
+        self.lent + self.retained + self.spare.len()
+    }
+
+    /// A lent block is retained, if there is room for another one.
+    pub(super) fn retain(&mut self) -> bool {
+        let room = self.retained < self.retained_limit;
+        if room {
+            self.retained += 1;
+            self.lent = self.lent.saturating_sub(1);
+        }
+        room
+    }
+
+    /// Takes back a retained block. Its memory is freed: spare blocks are as many as were lent.
+    pub(super) fn give_retained(&mut self, block: Vec<u8>) {
+        self.retained = self.retained.saturating_sub(1);
+        drop(block);
     }
 
     pub(super) fn take(&mut self) -> Option<Vec<u8>> {

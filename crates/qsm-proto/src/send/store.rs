@@ -13,6 +13,7 @@ use std::collections::VecDeque;
 use qsm_wire::{Chunk, Coverage, DataHeader, Header, seal};
 
 use super::pool::BlockPool;
+use super::retained::RetainedPackets;
 use super::{TRAIN_BYTES_MAX, wide};
 use crate::Instant;
 
@@ -66,6 +67,8 @@ pub(super) struct SendBuffer {
     /// Messages that ended in them.
     trail_messages: u64,
     open: Option<Open>,
+    /// Set while members are away: packets up to the trail that are kept for them.
+    retained: Option<Box<RetainedPackets>>,
 }
 
 impl SendBuffer {
@@ -185,19 +188,48 @@ impl SendBuffer {
 
     /// The bytes from the start of this packet on, `bytes` long; `None` once they are freed.
     pub(super) fn bytes(&self, sequence: u64, bytes: usize) -> Option<&[u8]> {
-        let entry = self.entry(sequence)?;
+        self.bytes_at(self.entry(sequence)?, bytes)
+    }
+
+    /// A closed packet, also one that is only retained.
+    pub(super) fn packet(&self, sequence: u64) -> Option<&[u8]> {
+        let entry = self.entry(sequence);
+        let retained = || self.retained.as_ref()?.entry(sequence, self.trail);
+        let entry = entry.or_else(retained)?;
+        self.bytes_at(entry, entry.length())
+    }
+
+    /// Packets up to here are not even retained.
+    pub(super) fn freed_upto(&self) -> u64 {
+        let retained = self.retained.as_ref();
+        self.trail - retained.map_or(0, |retained| retained.packets())
+    }
+
+    fn bytes_at(&self, entry: SentPacket, bytes: usize) -> Option<&[u8]> {
         let block = usize::try_from(entry.block.wrapping_sub(self.first_block)).ok()?;
         let start = usize::from(entry.offset);
         let block = match self.full.len() {
             full if block == full => self.last.as_ref()?,
-            _ => &self.full.get(block)?.bytes,
+            full if block < full => &self.full[block].bytes,
+            _ => {
+                let before = self.first_block.wrapping_sub(entry.block);
+                self.retained.as_ref()?.block(before)?
+            }
         };
         block.get(start..start + bytes)
     }
 
-    /// A closed packet.
-    pub(super) fn packet(&self, sequence: u64) -> Option<&[u8]> {
-        self.bytes(sequence, self.entry(sequence)?.length())
+    /// Keeps what becomes stable from now on, for members that are away.
+    pub(super) fn begin_retaining(&mut self) {
+        self.retained.get_or_insert_default();
+    }
+
+    /// Returns the memory of what is only retained.
+    pub(super) fn end_retaining(&mut self, pool: &mut BlockPool) {
+        if let Some(retained) = self.retained.take() {
+            retained.end(pool);
+        }
+        self.release(self.trail, pool);
     }
 
     /// The packets above `trail` up to this one, in order; beyond the closed ones the open one.
@@ -224,9 +256,15 @@ impl SendBuffer {
             bytes += entry.length();
             self.trail += 1;
             self.trail_messages = entry.messages;
+            if let Some(retained) = &mut self.retained {
+                retained.note(entry);
+            }
         }
         while let Some(block) = self.take_released() {
-            pool.give(block);
+            match &mut self.retained {
+                Some(retained) => retained.take_block(self.first_block, block, pool),
+                None => pool.give(block),
+            }
             self.first_block = self.first_block.wrapping_add(1);
         }
         if self.index.is_empty() && self.index.capacity() > INDEX_KEPT {
@@ -241,6 +279,8 @@ impl SendBuffer {
             Some(front) if front.last > self.trail => None,
             Some(_) => self.full.pop_front().map(|block| block.bytes),
             None if self.open.is_some() || !self.index.is_empty() => None,
+            // It is filled up first: a trickle of messages would retain a block for each.
+            None if self.retained.is_some() => None,
             None => self.last.take(),
         }
     }
@@ -251,6 +291,7 @@ impl SendBuffer {
         // The number of an open packet has been shown to nobody and goes to the next one.
         self.open = None;
         let assembled = self.assembled();
+        self.end_retaining(pool);
         self.release(assembled, pool);
         self.trail_messages = messages;
     }
@@ -278,7 +319,7 @@ impl SendBuffer {
         for block in full.chain(&self.last) {
             assert!(block.len() <= TRAIN_BYTES_MAX, "a block is overfull");
         }
-        if self.index.is_empty() && self.open.is_none() {
+        if self.index.is_empty() && self.open.is_none() && self.retained.is_none() {
             let blocks = self.full.len() + usize::from(self.last.is_some());
             assert_eq!(blocks, 0, "an idle stream holds blocks");
         }

@@ -69,7 +69,7 @@ impl Bench {
         Self {
             now: Instant(1000),
             config,
-            pool: BlockPool::new(pool_bytes),
+            pool: BlockPool::new(pool_bytes, pool_bytes),
             stream: SendStream::new(config, header, id(), ViewNumber(1)),
             outbox: Outbox::new(),
             expected: VecDeque::new(),

@@ -138,6 +138,12 @@ impl SendStream {
         self.store.packet(sequence)
     }
 
+    /// Packets up to here are not kept any more.
+    #[must_use]
+    pub fn freed_upto(&self) -> u64 {
+        self.store.freed_upto()
+    }
+
     /// When to call [`SendStream::poll_train`] and [`SendStream::handle_timeout`] next, if
     /// nothing else happens before. What can be sent at once needs no timeout: poll until
     /// nothing comes.

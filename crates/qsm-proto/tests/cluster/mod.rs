@@ -3,13 +3,16 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
+use std::ops::Deref;
 use std::time::Duration;
 
 use qsm_proto::session::{Session, SessionPeer, frame_bytes};
-use qsm_proto::{Config, Delivery, Endpoint, Event, Instant, Outbox, PublishError, Seed};
+use qsm_proto::{
+    Config, Deliver, Delivery, Endpoint, Event, Instant, Miss, Outbox, PublishError, Seed,
+};
 use qsm_testnet::{Arrival, Flight, NetworkOptions};
 use qsm_wire::membership::{
-    Answer, AnswerRows, FromService, Member, Role, ToService, Update, ViewStep,
+    Answer, AnswerRows, AwayReason, FromService, Member, Role, ToService, Update, ViewStep,
 };
 use qsm_wire::{
     Body, ChannelId, GroupId, Header, Hop, Incarnation, NodeId, Origin, Packet, RegionId,
@@ -51,10 +54,40 @@ pub(crate) fn origin(node: u64) -> Origin {
 /// A message as an application got it.
 pub(crate) type Got = (GroupId, Origin, u64, Vec<u8>);
 
+/// What an application was given, and what it was told that it will not get.
+#[derive(Debug, Default)]
+pub(crate) struct Inbox {
+    messages: Vec<Got>,
+    /// First and last numbers.
+    pub(crate) missed: Vec<(u64, u64)>,
+}
+
+impl Deref for Inbox {
+    type Target = Vec<Got>;
+
+    fn deref(&self) -> &Vec<Got> {
+        &self.messages
+    }
+}
+
+impl Deliver for Inbox {
+    fn deliver(&mut self, message: Delivery<'_>) {
+        let bytes = message.bytes.to_vec();
+        self.messages
+            .push((message.group, message.sender, message.number, bytes));
+    }
+
+    fn miss(&mut self, miss: Miss<'_>) {
+        if let Miss::Messages { first, last, .. } = miss {
+            self.missed.push((first, last));
+        }
+    }
+}
+
 pub(crate) struct Cluster {
     pub(crate) now: Instant,
     pub(crate) nodes: BTreeMap<u64, Endpoint>,
-    pub(crate) got: BTreeMap<u64, Vec<Got>>,
+    pub(crate) got: BTreeMap<u64, Inbox>,
     pub(crate) events: BTreeMap<u64, Vec<Event>>,
     pub(crate) flight: Flight,
     /// First transmissions that arrived: (receiver, sequence), to know who held what.
@@ -68,6 +101,10 @@ pub(crate) struct Cluster {
     batches: BTreeMap<u64, u64>,
     view: ViewNumber,
     pub(crate) members: Vec<u64>,
+    /// Members that the next view marks as away.
+    pub(crate) away: BTreeSet<u64>,
+    /// Nodes that stand still: they hear and say nothing, and their time stands still.
+    pub(crate) paused: BTreeSet<u64>,
     groups: u32,
 }
 
@@ -98,6 +135,8 @@ impl Cluster {
             batches: BTreeMap::new(),
             view: ViewNumber(0),
             members: (1..=members).collect(),
+            away: BTreeSet::new(),
+            paused: BTreeSet::new(),
             groups,
         };
         cluster.flight.add_host(address(SERVICE));
@@ -138,7 +177,7 @@ impl Cluster {
             address: address(*node),
             joined: ViewNumber(1),
             left: None,
-            away: None,
+            away: self.away.contains(node).then_some(AwayReason::Silent),
         });
         let update = Update::View(ViewStep {
             region: REGION,
@@ -186,8 +225,7 @@ impl Cluster {
         loop {
             let got = self.got.entry(node).or_default();
             let endpoint = self.nodes.get_mut(&node).unwrap();
-            let mut out = |m: Delivery<'_>| keep(got, m);
-            match endpoint.publish(self.now, GroupId(group), payload, &mut out) {
+            match endpoint.publish(self.now, GroupId(group), payload, got) {
                 Ok(number) => {
                     self.flush(node);
                     return number;
@@ -206,7 +244,9 @@ impl Cluster {
         loop {
             for node in touched {
                 self.flush(node);
-                if let Some(endpoint) = self.nodes.get(&node) {
+                if self.paused.contains(&node) {
+                    timers.remove(&node);
+                } else if let Some(endpoint) = self.nodes.get(&node) {
                     timers.insert(node, endpoint.next_timeout().unwrap_or(Instant::NEVER));
                 }
             }
@@ -225,10 +265,11 @@ impl Cluster {
                     .filter(|(_, at)| **at <= self.now)
                     .map(|(node, _)| *node),
             );
+            touched.retain(|node| !self.paused.contains(node));
             for node in &touched {
                 if let Some(endpoint) = self.nodes.get_mut(node) {
                     let got = self.got.entry(*node).or_default();
-                    endpoint.handle_timeout(self.now, &mut |m: Delivery<'_>| keep(got, m));
+                    endpoint.handle_timeout(self.now, got);
                     endpoint.check_invariants();
                 }
             }
@@ -275,6 +316,9 @@ impl Cluster {
         let Some(endpoint) = self.nodes.get_mut(&node) else {
             return;
         };
+        if self.paused.contains(&node) {
+            return;
+        }
         while let Some(transmit) = endpoint.poll_transmit(self.now) {
             let to = transmit.to.address();
             for datagram in transmit.bytes.chunks(transmit.segment_bytes) {
@@ -288,7 +332,7 @@ impl Cluster {
 
     fn arrive(&mut self, arrival: &Arrival) {
         let (from, at) = (node_at(arrival.from), node_at(arrival.at));
-        if at != SERVICE && !self.nodes.contains_key(&at) {
+        if at != SERVICE && (!self.nodes.contains_key(&at) || self.paused.contains(&at)) {
             return;
         }
         let packet = Packet::decode(&arrival.bytes).unwrap();
@@ -306,8 +350,7 @@ impl Cluster {
         }
         if let Some(endpoint) = self.nodes.get_mut(&at) {
             let got = self.got.entry(at).or_default();
-            let mut out = |m: Delivery<'_>| keep(got, m);
-            endpoint.handle_datagram(self.now, arrival.from, arrival.bytes[..].into(), &mut out);
+            endpoint.handle_datagram(self.now, arrival.from, arrival.bytes[..].into(), got);
         } else {
             self.serve(&packet);
         }
@@ -346,6 +389,12 @@ impl Cluster {
                     term: 1,
                     heartbeat_ms: 200,
                 },
+                ToService::CaughtUp { view, .. } => {
+                    if view == self.view && self.away.remove(&node) {
+                        self.change_view();
+                    }
+                    continue;
+                }
                 ToService::Enter { request, .. } => FromService::Answer(Answer {
                     request,
                     result: Ok(AnswerRows::None),
@@ -409,13 +458,4 @@ fn peer(node: u64) -> SessionPeer {
         header,
         to: address(node),
     }
-}
-
-fn keep(got: &mut Vec<Got>, message: Delivery<'_>) {
-    got.push((
-        message.group,
-        message.sender,
-        message.number,
-        message.bytes.to_vec(),
-    ));
 }

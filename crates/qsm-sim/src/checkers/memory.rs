@@ -14,10 +14,11 @@ pub(crate) fn check(
     send: usize,
     receive: usize,
 ) -> Result<(), Violation> {
-    if send > limits.send_bytes + SLACK_BYTES || receive > limits.receive_bytes + SLACK_BYTES {
+    let sent = limits.send_bytes + limits.retention_bytes;
+    if send > sent + SLACK_BYTES || receive > limits.receive_bytes + SLACK_BYTES {
         let message = format!(
             "node {:x} holds {send} bytes to send of {} and {receive} bytes received of {}",
-            node.0, limits.send_bytes, limits.receive_bytes
+            node.0, sent, limits.receive_bytes
         );
         return Err(Violation::new("memory", message));
     }

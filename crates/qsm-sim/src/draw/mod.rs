@@ -190,6 +190,7 @@ fn limits(dice: &mut Dice) -> Limits {
     Limits {
         send_bytes: *dice.pick(&[4 << 20, 2 << 20]),
         receive_bytes: *dice.pick(&[4 << 20, 1 << 19]),
+        retention_bytes: 2 << 20,
         ahead_packets: *dice.pick(&[4096, 512]),
         streams: 256,
         message_bytes: 1 << 20,

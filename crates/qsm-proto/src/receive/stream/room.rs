@@ -17,6 +17,12 @@ impl ReceiveStream {
         }
     }
 
+    /// Highest number that exists, by what has come and by what others say.
+    #[must_use]
+    pub fn known_upto(&self) -> u64 {
+        self.sent().max(self.announced)
+    }
+
     /// Everything that has arrived has been read: what others have announced and is not here is
     /// missing, as far as there is room for it. The next packet in order needs none.
     pub fn extend(&mut self, context: &mut StreamContext<'_>) {

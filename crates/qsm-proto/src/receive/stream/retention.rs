@@ -1,0 +1,65 @@
+//! How long received packets are kept: until everybody has them, or longer for members that are
+//! away (R-VIEW-13).
+
+use super::{PacketState, ReceiveStream, StreamMarks};
+use crate::receive::PacketStore;
+
+impl ReceiveStream {
+    /// The region's watermarks: what is stable is purged here, delivered or not needed.
+    pub fn note_marks(&mut self, news: StreamMarks, store: &mut PacketStore) {
+        let marks = &mut self.marks;
+        marks.stable_upto = marks.stable_upto.max(news.stable_upto);
+        marks.cached_upto = marks
+            .cached_upto
+            .max(news.cached_upto)
+            .max(marks.stable_upto);
+        self.uncached = self
+            .uncached
+            .filter(|range| range.last() > self.marks.stable_upto);
+        self.purge(store);
+    }
+
+    /// Keeps what this node caches from now on, for members that are away. Rule R-VIEW-13.
+    pub fn begin_retaining(&mut self) {
+        self.retained_from.get_or_insert(self.marks.stable_upto);
+    }
+
+    /// Nobody is away: frees what was kept for that.
+    pub fn end_retaining(&mut self, store: &mut PacketStore) {
+        self.retained_from = None;
+        self.purge(store);
+    }
+
+    /// Frees the oldest packets that are only kept for members that are away, until the store
+    /// holds no more than this.
+    pub fn limit_retained(&mut self, store: &mut PacketStore, limit_bytes: usize) {
+        let Some(from) = self.retained_from else {
+            return;
+        };
+        let end = self.marks.stable_upto.min(self.delivered);
+        while self.base < end && store.used_bytes() > limit_bytes {
+            self.purge_first(store);
+        }
+        self.retained_from = Some(from.max(self.base));
+    }
+
+    /// Nothing up to here is kept once it has been delivered.
+    pub(super) fn purgeable(&self) -> u64 {
+        let stable = self.marks.stable_upto;
+        self.retained_from.map_or(stable, |from| stable.min(from))
+    }
+
+    fn purge(&mut self, store: &mut PacketStore) {
+        let end = self.purgeable().min(self.delivered);
+        while self.base < end {
+            self.purge_first(store);
+        }
+    }
+
+    fn purge_first(&mut self, store: &mut PacketStore) {
+        if let Some(PacketState::Kept(place)) = self.slots.pop_front() {
+            store.free(place);
+        }
+        self.base += 1;
+    }
+}

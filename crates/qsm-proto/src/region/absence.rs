@@ -1,0 +1,298 @@
+//! The way back of a member that is away (R-VIEW-14): it asks live members how far streams go,
+//! repairs what it has missed, and says so to the membership service.
+//!
+//! ```text
+//!               asks three             all have answered              has all that they named
+//!   Pausing ───────────────► Asking ─────────────────────► Repairing ────────────┬─► says CaughtUp
+//!      ▲               ▲       │ one stays silent                                │       │
+//!      │               └───────┴───────────────────────── it took too long ──────┘       │
+//!      └──────────────────────────── nothing comes of it ────────────────────────────────┘
+//! ```
+//!
+//! Whoever says CaughtUp is as far as the others were a moment ago, hears them, and is heard by
+//! them. Until its next view no member waits for it.
+
+use core::time::Duration;
+use std::collections::BTreeMap;
+
+use qsm_wire::{CatchUp, Origin, Summary, SummarySlot, TAG_BYTES};
+
+use super::RegionCx;
+use crate::{Destination, Event, Instant, Reason};
+
+/// Members asked at a time: one may be the only one that hears this node, and all are too many.
+const ASKED: usize = 3;
+/// Time after which those that have not answered are asked again.
+const ASK_AGAIN: Duration = Duration::from_millis(50);
+/// Questions to a member, after which others are asked.
+const QUESTIONS: u32 = 5;
+/// Age of an answer that still tells how far the others are.
+const FRESH: Duration = Duration::from_millis(200);
+/// Pause between two looks at what is still missing.
+const LOOK: Duration = Duration::from_millis(5);
+/// Pause before all begins again, if the membership service has not made it live.
+const REPEAT: Duration = Duration::from_millis(500);
+/// Questions are told from rounds, whose results come as the same packets.
+const NONCE_FIRST: u64 = 1 << 63;
+/// Streams of others remembered at once, as many as a node receives.
+const EXTENTS_MAX: usize = 1024;
+
+/// The search of a member that is away for what it has missed.
+#[derive(Debug)]
+pub(super) struct Absence {
+    step: ReturnStep,
+    due: Instant,
+    nonce: u64,
+    asked_at: Instant,
+    /// Members that have yet to answer.
+    silent: Vec<Origin>,
+    /// How far streams go, as those said that have answered.
+    extents: BTreeMap<Origin, u64>,
+}
+
+/// The picture of the [module](self) has these.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum ReturnStep {
+    /// Asks when it is due.
+    Pausing,
+    /// Has asked so many times.
+    Asking(u32),
+    /// Everybody has answered.
+    Repairing,
+}
+
+impl Absence {
+    fn new(now: Instant) -> Self {
+        Self {
+            step: ReturnStep::Pausing,
+            due: now,
+            nonce: NONCE_FIRST,
+            asked_at: now,
+            silent: Vec::new(),
+            extents: BTreeMap::new(),
+        }
+    }
+
+    /// When there is something to do.
+    pub(super) fn due(&self) -> Instant {
+        self.due
+    }
+
+    fn enter(&mut self, step: ReturnStep, due: Instant) {
+        (self.step, self.due) = (step, due);
+    }
+
+    fn heard(&mut self, now: Instant, member: Origin) {
+        let before = self.silent.len();
+        self.silent.retain(|origin| *origin != member);
+        if before > 0 && self.silent.is_empty() {
+            self.enter(ReturnStep::Repairing, now);
+        }
+    }
+
+    fn note(&mut self, slot: &SummarySlot) {
+        if self.extents.len() < EXTENTS_MAX {
+            let highest = self.extents.entry(slot.origin).or_default();
+            *highest = slot.cutoff.max(*highest);
+        }
+    }
+}
+
+impl RegionCx<'_> {
+    /// Follows a new view: this node may be away from now on, or back.
+    pub(super) fn follow_absence(&mut self) {
+        let now = self.node.now;
+        let region = self.region.id();
+        match (self.region.history.is_away(), &self.region.absence) {
+            (true, None) => {
+                self.region.absence = Some(Absence::new(now));
+                self.node.events.push(Event::Away { region });
+            }
+            (false, Some(_)) => {
+                self.region.absence = None;
+                self.node.events.push(Event::Back { region });
+            }
+            _ => {}
+        }
+        self.retain_for_others();
+    }
+
+    /// Keeps packets while members other than this one are away. Rule R-VIEW-13.
+    fn retain_for_others(&mut self) {
+        let region = &mut *self.region;
+        let away = region.history.newest().away_members();
+        let others = away.iter().any(|member| member.origin != self.node.origin);
+        region.retains = others && self.node.config.limits.retention_bytes > 0;
+        let streams = region.streams.values_mut();
+        match region.retains {
+            true => streams.for_each(|stream| stream.begin_retaining()),
+            false => streams.for_each(|stream| stream.end_retaining(&mut self.node.store)),
+        }
+        match &mut region.sender {
+            Some(sender) if region.retains => sender.begin_retaining(),
+            Some(sender) => sender.end_retaining(self.pool),
+            None => {}
+        }
+    }
+
+    /// Does what is due on the way back.
+    pub(crate) fn return_from_absence(&mut self) {
+        let now = self.node.now;
+        let due = self.region.absence.as_ref().filter(|one| one.due <= now);
+        let Some((step, age)) = due.map(|one| (one.step, now.since(one.asked_at))) else {
+            return;
+        };
+        match step {
+            ReturnStep::Asking(times) if times < QUESTIONS => self.ask_silent(times),
+            ReturnStep::Repairing if !self.has_caught_up() => {
+                self.enter(ReturnStep::Repairing, LOOK);
+            }
+            ReturnStep::Repairing if age <= FRESH => {
+                self.say_caught_up();
+                self.enter(ReturnStep::Pausing, REPEAT);
+            }
+            _ => self.begin_asking(),
+        }
+    }
+
+    fn enter(&mut self, step: ReturnStep, pause: Duration) {
+        let due = self.node.now.after(pause);
+        if let Some(absence) = &mut self.region.absence {
+            absence.enter(step, due);
+        }
+    }
+
+    /// Has everything that those who answered named, or given it up.
+    fn has_caught_up(&self) -> bool {
+        let region = &*self.region;
+        let Some(absence) = &region.absence else {
+            return true;
+        };
+        let waits = |(sender, highest): (&Origin, &u64)| match region.streams.get(sender) {
+            Some(stream) => stream.contiguous() < *highest,
+            None => region.queries.contains_key(sender),
+        };
+        !absence.extents.iter().any(waits)
+    }
+
+    fn say_caught_up(&mut self) {
+        let view = self.region.history.newest();
+        let (id, number) = (view.region(), view.number());
+        let now = self.node.now;
+        self.membership
+            .caught_up(now, id, number, &mut self.node.outbox);
+    }
+
+    /// Chooses the region's leader, and members that change with each choice; asks them.
+    fn begin_asking(&mut self) {
+        let now = self.node.now;
+        let view = self.region.history.newest();
+        let live = view.live_members();
+        let Some(absence) = &mut self.region.absence else {
+            return;
+        };
+        absence.nonce += 1;
+        absence.asked_at = now;
+        absence.extents.clear();
+        let leader = view.leader().map_or(0, |at| usize::from(at.0));
+        let turn = usize::try_from(absence.nonce - NONCE_FIRST).unwrap_or(0);
+        let others = (0..live.len()).map(|step| (turn + step) % live.len());
+        let others = others.filter(|at| *at != leader);
+        let asked = core::iter::once(leader).chain(others).take(ASKED);
+        let asked = asked.filter_map(|at| live.get(at));
+        absence.silent = asked.map(|member| member.origin).collect();
+        match absence.silent.is_empty() {
+            // Nobody is there who could know anything.
+            true => absence.enter(ReturnStep::Repairing, now),
+            false => self.ask_silent(0),
+        }
+    }
+
+    fn ask_silent(&mut self, times: u32) {
+        let header = self.node.header();
+        let view = self.region.history.newest();
+        let Some(absence) = &mut self.region.absence else {
+            return;
+        };
+        let question = CatchUp {
+            region: view.region(),
+            view: view.number(),
+            nonce: absence.nonce,
+        };
+        for origin in &absence.silent {
+            let member = view.index_of(*origin).and_then(|at| view.member(at));
+            let Some(to) = member.map(|member| Destination::Node(member.address)) else {
+                continue;
+            };
+            let outbox = &mut self.node.outbox;
+            outbox.push(Reason::Status, to, |bytes| question.encode(&header, bytes));
+        }
+        self.enter(ReturnStep::Asking(times + 1), ASK_AGAIN);
+    }
+
+    /// Tells a member that is away how far streams go, as a live one.
+    pub(crate) fn take_catch_up(&mut self, asker: Origin, question: &CatchUp) {
+        let region = &*self.region;
+        let view = region.history.newest();
+        let asker = view.index_of(asker).and_then(|at| view.member(at));
+        let Some(asker) = asker.filter(|_| region.member() && !region.history.is_away()) else {
+            self.node.stats.discard_stranger += 1;
+            return;
+        };
+        let known = region.streams.iter();
+        let known = known.map(|(sender, stream)| {
+            let ring = region.ring.cutoff(*sender);
+            (*sender, stream.known_upto().max(ring))
+        });
+        let own = region.sender.as_ref();
+        let own = own.map(|sender| (self.node.origin, sender.highest()));
+        let slots = known.chain(own).filter(|(_, highest)| *highest > 0);
+        let slots: Vec<SummarySlot> = slots.map(|(origin, cutoff)| slot(origin, cutoff)).collect();
+        let room = self.node.config.datagram_bytes.saturating_sub(TAG_BYTES);
+        let slots_max = Summary::slots_within(room);
+        let (header, to) = (self.node.header(), Destination::Node(asker.address));
+        // An answer without streams is one, too.
+        for part in slots
+            .chunks(slots_max)
+            .chain(slots.is_empty().then_some(&[][..]))
+        {
+            self.node.outbox.push(Reason::Status, to, |bytes| {
+                let slots = part.iter().copied();
+                let (id, number) = (question.region, view.number());
+                Summary::encode(&header, id, number, question.nonce, slots, bytes);
+            });
+        }
+    }
+
+    /// Takes the answer of a live member. A part of it that is lost is made up for by the next
+    /// question, or by what the streams themselves say.
+    pub(super) fn take_extents(&mut self, member: Origin, answer: &Summary<'_>) {
+        let now = self.node.now;
+        let Some(absence) = &mut self.region.absence else {
+            return;
+        };
+        if answer.round != absence.nonce {
+            return;
+        }
+        absence.heard(now, member);
+        for slot in answer.slots() {
+            absence.note(&slot);
+        }
+        let me = self.node.origin;
+        for slot in answer.slots().filter(|slot| slot.origin != me) {
+            match self.region.streams.get_mut(&slot.origin) {
+                Some(stream) => stream.announce(now, slot.cutoff),
+                None => self.place_unknown(slot.origin),
+            }
+        }
+    }
+}
+
+fn slot(origin: Origin, cutoff: u64) -> SummarySlot {
+    SummarySlot {
+        origin,
+        cutoff,
+        stable_upto: 0,
+        cached_upto: 0,
+    }
+}

@@ -1,0 +1,77 @@
+//! Packets that all live members have, kept for those that are away (R-VIEW-13).
+//!
+//! ```text
+//!   retained blocks        the store's blocks
+//!   [ 2 | 3 | 4 ][ 5 | 6 ] [ 7 | 8 | 9 ][ 10 | 11... open ]
+//!     ^ oldest                   ^ trail: everybody live has these
+//! ```
+//!
+//! Nothing is copied: a block whose packets are all stable moves here instead of going back to the
+//! pool, which counts how many blocks its streams may retain in all.
+
+use std::collections::VecDeque;
+
+use super::pool::BlockPool;
+use super::store::SentPacket;
+use super::wide;
+
+/// The newest stable packets of one stream.
+#[derive(Debug, Default)]
+pub(super) struct RetainedPackets {
+    /// Ends with the store's trail.
+    packets: VecDeque<SentPacket>,
+    /// Blocks before the store's first, without a break.
+    blocks: VecDeque<Vec<u8>>,
+}
+
+impl RetainedPackets {
+    /// Nobody is away any more: returns the memory.
+    pub(super) fn end(self, pool: &mut BlockPool) {
+        for block in self.blocks {
+            pool.give_retained(block);
+        }
+    }
+
+    /// A packet has become stable.
+    pub(super) fn note(&mut self, packet: SentPacket) {
+        self.packets.push_back(packet);
+    }
+
+    /// All packets of the store's first block, which has this number, have become stable. When
+    /// there is no room for another block, the stream's oldest gives way.
+    pub(super) fn take_block(&mut self, number: u32, block: Vec<u8>, pool: &mut BlockPool) {
+        if pool.retain() {
+            self.blocks.push_back(block);
+        } else {
+            self.blocks.push_back(block);
+            let before = u32::try_from(self.blocks.len() - 1).unwrap_or(u32::MAX);
+            let oldest = number.wrapping_sub(before);
+            while self.packets.front().is_some_and(|p| p.block == oldest) {
+                self.packets.pop_front();
+            }
+            self.blocks
+                .pop_front()
+                .into_iter()
+                .for_each(|block| pool.give(block));
+        }
+    }
+
+    /// How many packets are retained.
+    pub(super) fn packets(&self) -> u64 {
+        wide(self.packets.len())
+    }
+
+    /// The place of a packet up to `trail`.
+    pub(super) fn entry(&self, sequence: u64, trail: u64) -> Option<SentPacket> {
+        let before = usize::try_from(trail.checked_sub(sequence)?).ok()?;
+        let at = self.packets.len().checked_sub(before + 1)?;
+        self.packets.get(at).copied()
+    }
+
+    /// The block that lies so many before the store's first one, from 1.
+    pub(super) fn block(&self, before: u32) -> Option<&Vec<u8>> {
+        let before = usize::try_from(before).ok()?;
+        let at = self.blocks.len().checked_sub(before)?;
+        self.blocks.get(at)
+    }
+}
