@@ -260,6 +260,15 @@ impl Ports {
         }
     }
 
+    /// As [`Port::take_refusal`], of both networks: by the address on the first one, where [`Ports::learn`] was told of it.
+    pub fn take_refusal(&mut self) -> Option<SocketAddr> {
+        self.first.take_refusal().or_else(|| {
+            let second = self.second.as_deref_mut()?;
+            let refused = second.port.take_refusal()?;
+            Some(second.paths.first(refused))
+        })
+    }
+
     /// As [`Port::writable`], of a network that lacked room for what was sent last.
     #[must_use]
     pub fn writable(&self) -> bool {
