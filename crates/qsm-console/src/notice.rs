@@ -5,6 +5,7 @@ use std::time::{Duration, Instant, SystemTime};
 use qsm::{Event, Events, Received, UnconfirmedCause};
 
 use crate::absence::Absences;
+use crate::away::Away;
 use crate::table::printable;
 
 /// How often drops of one's own are told.
@@ -21,6 +22,7 @@ pub struct Notices {
     pub unheard: u64,
     /// When the node was excluded, and whose messages it may have missed.
     pub absences: Absences,
+    away: Away,
     /// Messages that were not read in time, as far as told.
     pub dropped: u64,
     /// Of these, not written yet.
@@ -38,6 +40,7 @@ impl Notices {
             lost: 0,
             unheard: 0,
             absences: Absences::new(SystemTime::now()),
+            away: Away::default(),
             dropped: 0,
             unsaid: 0,
             say_again: None,
@@ -91,11 +94,18 @@ impl Notices {
                 Event::Admitted { .. } => self.absences.end(now),
                 _ => {}
             }
+            let stalled = self.absences.stalled(now);
+            if let Some(line) = self.away.take(&event, now, stalled) {
+                eprintln!("qsm: {line}");
+            }
             if let Some((trouble, line)) = describe(&event)
                 && (trouble || self.verbose)
             {
                 eprintln!("qsm: {line}");
             }
+        }
+        if let Some(line) = self.away.look(now) {
+            eprintln!("qsm: {line}");
         }
     }
 }
@@ -148,6 +158,8 @@ fn describe(event: &Event) -> Option<(bool, String)> {
              what was sent meanwhile"
                 .to_owned(),
         ),
+        Event::Away { region } => news(format!("away in region {region}")),
+        Event::Back { region } => news(format!("back in region {region}")),
         Event::ServiceLost => trouble("the membership service does not answer".to_owned()),
         Event::ServiceNotEmbedded { reason } => {
             trouble(format!("no membership service of its own: {reason}"))

@@ -21,7 +21,7 @@ use std::time::Duration;
 
 use qsm_proto::UnconfirmedCause;
 use qsm_wire::membership::QueryKind;
-use qsm_wire::{Incarnation, NodeId};
+use qsm_wire::{Incarnation, NodeId, RegionId};
 
 use super::rows;
 use crate::error::{Outstanding, RequestError, Unconfirmed};
@@ -29,7 +29,7 @@ use crate::event::Event;
 use crate::handoff::message::Overflow;
 
 /// Version of the handshake, the requests and the rings. Both sides must have the same.
-pub(super) const VERSION: u32 = 2;
+pub(super) const VERSION: u32 = 3;
 /// Longest packet. A socket takes at least four of them.
 pub(super) const PACKET_BYTES_MAX: usize = 48 << 10;
 /// Bytes of names in one packet.
@@ -439,6 +439,8 @@ pub(super) fn travels(event: &Event) -> bool {
     matches!(
         event,
         Event::Admitted { .. }
+            | Event::Away { .. }
+            | Event::Back { .. }
             | Event::Excluded
             | Event::ServiceFound { .. }
             | Event::ServiceLost
@@ -457,6 +459,8 @@ fn encode_event(event: &Event) -> Writer {
             let new_life = *cause == UnconfirmedCause::NewLife;
             packet.u32(5).u32(u32::from(new_life)).unconfirmed(messages)
         }
+        Event::Away { region } => packet.u32(6).u32(region.0),
+        Event::Back { region } => packet.u32(7).u32(region.0),
         // See `travels`.
         _ => packet.u32(0),
     }
@@ -478,6 +482,12 @@ fn decode_event(rest: &mut Rest<'_>) -> Option<Event> {
                 _ => UnconfirmedCause::NewLife,
             },
             messages: rest.unconfirmed()?,
+        },
+        6 => Event::Away {
+            region: RegionId(rest.u32()?),
+        },
+        7 => Event::Back {
+            region: RegionId(rest.u32()?),
         },
         _ => return None,
     })

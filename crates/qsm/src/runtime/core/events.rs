@@ -56,6 +56,8 @@ impl Core {
                 self.sources.forget_numbers();
                 Event::Admitted { incarnation }
             }
+            Proto::Away { region } => Event::Away { region },
+            Proto::Back { region } => Event::Back { region },
             Proto::Excluded => Event::Excluded,
             Proto::ServiceLost => {
                 self.about.service = None;
