@@ -1,5 +1,6 @@
 //! The port: all sockets of one core thread.
 
+mod reopening;
 mod sources;
 
 use std::io;
@@ -8,6 +9,7 @@ use std::time::Duration;
 
 use crate::address::{self, Family};
 use crate::busy_poll::BusyPoll;
+use crate::changes::Changes;
 use crate::config::{Offload, PortConfig};
 use crate::counters::PortCounters;
 use crate::error::{GROUPS_MAX, PortError, SendError, Sent};
@@ -40,6 +42,8 @@ use crate::waker::Waker;
 pub struct Port {
     config: PortConfig,
     unicast: Socket,
+    /// Number of its port.
+    number: u16,
     /// Multicast sockets. Places of groups left are used again.
     groups: Vec<Option<Socket>>,
     poller: Poller,
@@ -47,6 +51,10 @@ pub struct Port {
     transmitter: Transmitter,
     injector: Option<Injector>,
     busy_poll: Option<BusyPoll>,
+    /// Word of the kernel about interfaces, if it can be had.
+    changes: Option<Changes>,
+    /// There was some since it was last asked for.
+    changed: bool,
     /// The pending list comes from a wait, and nothing was received since.
     fresh: bool,
     /// The last batch left something in the sockets.
@@ -73,7 +81,8 @@ impl Port {
             Offload::Auto if socket::kernel_has_gso(unicast.fd()) => Gso::On,
             Offload::Auto => Gso::OffByKernel,
         };
-        Ok(Self {
+        let mut port = Self {
+            number: unicast.address.port(),
             unicast,
             groups: Vec::new(),
             poller,
@@ -81,11 +90,15 @@ impl Port {
             transmitter: Transmitter::new(gso, &config.interface),
             injector: config.fault.map(Injector::new),
             busy_poll,
+            changes: None,
+            changed: false,
             fresh: false,
             more: false,
             counters: PortCounters::default(),
             config,
-        })
+        };
+        port.watch_changes();
+        Ok(port)
     }
 
     /// Address of the unicast socket: the source of everything sent. A link-local one is without scope.
@@ -191,6 +204,7 @@ impl Port {
             self.poller.look(self.unicast.fd(), Some(Duration::ZERO))?;
         }
         (self.fresh, self.more) = (false, false);
+        self.note_changes();
         // Control must not wait while a long list of busy groups is served, so then unicast is tried unasked.
         let unicast = self.poller.take_unicast();
         if unicast & libc::EPOLLERR as u32 != 0 {

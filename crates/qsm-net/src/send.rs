@@ -91,6 +91,14 @@ impl Transmitter {
         }
     }
 
+    /// Sends by another interface from now on.
+    pub(crate) fn follow(&mut self, interface: &Interface) {
+        *self = Self {
+            refusals: mem::take(&mut self.refusals),
+            ..Self::new(self.gso, interface)
+        };
+    }
+
     pub(crate) fn send(
         &mut self,
         fd: BorrowedFd<'_>,
