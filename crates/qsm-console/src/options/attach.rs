@@ -52,6 +52,7 @@ mod tests {
             "--name n",
             "--service 10.0.0.1:5",
             "--receive-buffer 4M",
+            "--retention 1M",
             "--loss 1",
             "--embedded-gms",
             "--no-embedded-gms",

@@ -139,6 +139,18 @@ impl Builder {
         self
     }
 
+    /// Bytes kept for members that are away ([`Event::Away`](crate::Event::Away)), for each core
+    /// thread: of what this node sends, beside its send windows, and as much again of what it
+    /// receives, of which it takes at most half of [`Limits::receive_bytes`]. 64 MiB if not given.
+    /// The oldest goes first when more is sent meanwhile, so a member that is away for `t` seconds
+    /// loses nothing while the region sends less than this divided by `t`. With 0 nothing is kept.
+    ///
+    /// A field of [`Builder::limits`], which sets it as well.
+    pub fn retention_bytes(mut self, bytes: usize) -> Self {
+        self.settings.limits.retention_bytes = bytes;
+        self
+    }
+
     /// How losses are found and repaired.
     pub fn recovery(mut self, recovery: Recovery) -> Self {
         self.settings.recovery = recovery;
