@@ -43,10 +43,13 @@ pub struct ServiceConfig {
     pub heartbeat: Duration,
     /// Missing heartbeats after which a node is probed.
     pub silence_heartbeats: u32,
-    /// Unanswered probes after which a node is excluded.
+    /// Unanswered probes after which a node is away: nobody waits for it any more.
     pub probes: u32,
     /// Time between two probes.
     pub probe_interval: Duration,
+    /// Silence after which a node that is away is gone: it is excluded, and what was kept for it is
+    /// freed (R-MEM-14). 0: nobody is ever away, and who answers no probe is gone.
+    pub gone_after: Duration,
     /// How long a leaving member may take to drain before it is taken out anyway.
     pub drain_max: Duration,
     /// Largest datagram, bytes.
@@ -152,8 +155,9 @@ impl ServiceConfig {
             plan,
             heartbeat: Duration::from_millis(200),
             silence_heartbeats: 3,
-            probes: 5,
-            probe_interval: Duration::from_millis(100),
+            probes: 3,
+            probe_interval: Duration::from_millis(50),
+            gone_after: Duration::from_secs(30),
             drain_max: Duration::from_secs(30),
             datagram_bytes,
             limits: ServiceLimits::default(),

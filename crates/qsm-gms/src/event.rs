@@ -1,5 +1,7 @@
+use core::time::Duration;
 use std::net::SocketAddr;
 
+use qsm_wire::membership::AwayReason;
 use qsm_wire::{NodeId, Origin};
 
 /// Something for the log, or for the runtime to act on.
@@ -22,6 +24,36 @@ pub enum ServiceEvent {
         name: String,
         /// Where it says it is.
         address: SocketAddr,
+    },
+    /// Nobody waits for a node any more; what it misses is kept for it.
+    Away {
+        /// Who.
+        origin: Origin,
+        /// What it calls itself.
+        name: String,
+        /// Why.
+        reason: AwayReason,
+    },
+    /// A node that was away has caught up, and is waited for again.
+    Back {
+        /// Who.
+        origin: Origin,
+        /// What it calls itself.
+        name: String,
+    },
+    /// The service itself did not run when it should have: it takes nobody for silent because of
+    /// that time.
+    Late {
+        /// By how much.
+        by: Duration,
+    },
+    /// So many nodes are silent at once that the service may be the one that is cut off: they are
+    /// away, and excluded later than a single one would be.
+    ManySilent {
+        /// How many are away.
+        silent: usize,
+        /// Of how many.
+        nodes: usize,
     },
     /// A node was declared dead because it answered no probe.
     Excluded {

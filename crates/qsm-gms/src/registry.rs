@@ -18,12 +18,15 @@
 //! [`departure::DepartureState`] of a node on its way out of a region. What a batch has yet to do
 //! is in one queue, [`work::Work`], in the order in which it does it.
 //!
+//! Whether a member is *away* is a mark of its entry in a view, see [`away`].
+//!
 //! Cost follows change. A node that moves between regions that exist touches only its own set
 //! and the two member lists; the index from groups to regions changes only when a region is made,
 //! closed or regrouped.
 
 mod admission;
 mod audience;
+mod away;
 mod batch;
 mod command;
 mod confirmations;
@@ -38,6 +41,7 @@ mod rows;
 #[cfg(test)]
 mod tests;
 mod transition;
+mod unreported;
 mod work;
 
 use core::time::Duration;
@@ -50,6 +54,7 @@ use qsm_wire::membership::Sender;
 use qsm_wire::{GroupId, Incarnation, NodeId, Origin, RegionId, ViewNumber};
 
 pub(crate) use self::admission::ERAS;
+use self::away::Absences;
 pub(crate) use self::batch::Batch;
 pub(crate) use self::command::{Command, EndCause};
 use self::confirmations::ViewConfirmations;
@@ -58,6 +63,7 @@ use self::groups::GroupTable;
 use self::life::{Life, LifeEvent, Reported};
 use self::request::PendingRoles;
 use self::transition::State as _;
+use self::unreported::UnreportedLives;
 use self::work::{Work, WorkQueue};
 use crate::plan::{AddressPlan, RegionTable, Signature, SignatureKey};
 use crate::{ServiceLimits, ServiceStats};
@@ -93,6 +99,8 @@ struct Node {
     pending: PendingRoles,
     /// Its change waits until it is out of a region it would move back to.
     blocked: bool,
+    /// Where nobody waits for it.
+    absences: Absences,
 }
 
 /// The cluster's membership.
@@ -115,6 +123,8 @@ pub(crate) struct Registry {
     batch: u64,
     /// Views that mark members as leaving, and who has not confirmed them.
     confirmations: ViewConfirmations,
+    /// Lives that a new service waits for.
+    unreported: UnreportedLives,
     /// When the time of departing nodes is over. An entry stays when its departure ends sooner;
     /// it counts for the departure with this deadline only.
     deadlines: BTreeSet<(Instant, RegionId, NodeId)>,
@@ -169,6 +179,7 @@ impl Registry {
     pub(crate) fn new(
         limits: ServiceLimits,
         drain_max: Duration,
+        gone_after: Duration,
         plan: AddressPlan,
         key: SignatureKey,
     ) -> Self {
@@ -185,6 +196,7 @@ impl Registry {
             work: WorkQueue::default(),
             batch: 0,
             confirmations: ViewConfirmations::default(),
+            unreported: UnreportedLives::new(gone_after),
             deadlines: BTreeSet::new(),
             stats: ServiceStats::default(),
         }
@@ -213,6 +225,19 @@ impl Registry {
         Some(self.nodes.get(&node)?.address)
     }
 
+    /// What a node calls itself.
+    pub(crate) fn name(&self, node: NodeId) -> String {
+        let node = self.nodes.get(&node);
+        node.map_or_else(String::new, |node| node.name.clone())
+    }
+
+    /// The node that lives at this address.
+    pub(crate) fn node_at(&self, address: SocketAddr) -> Option<NodeId> {
+        let mut running = self.nodes.values().filter(|node| node.life.is_running());
+        let at = |node: &&Node| node.address == address || node.second == Some(address);
+        Some(running.find(at)?.origin.node)
+    }
+
     /// A batch would do something.
     pub(crate) fn has_changes(&self) -> bool {
         !self.work.is_empty()
@@ -225,9 +250,14 @@ impl Registry {
         }
     }
 
-    /// The time at which a departing node is let go without its word.
+    /// The time at which a departing node is let go without its word, or a life is over that has
+    /// not reported.
     pub(crate) fn next_timeout(&self) -> Option<Instant> {
-        self.deadlines.first().map(|(at, ..)| *at)
+        let drains = self.deadlines.first().map(|(at, ..)| *at);
+        drains
+            .into_iter()
+            .chain(self.unreported.next_timeout())
+            .min()
     }
 
     /// Lets go the departing nodes whose time is over.
@@ -280,6 +310,7 @@ impl Registry {
                 streams: BTreeSet::new(),
                 pending: PendingRoles::default(),
                 blocked: false,
+                absences: Absences::default(),
             },
         );
         self.stats.admitted += 1;

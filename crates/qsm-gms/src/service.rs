@@ -7,6 +7,7 @@ mod requests;
 mod rivals;
 mod schedule;
 mod sessions;
+mod suspicions;
 mod timers;
 mod updates;
 
@@ -20,6 +21,7 @@ use qsm_wire::{Header, HeaderTemplate, Incarnation, NodeId, Origin};
 use self::detector::Detector;
 use self::hold::Hold;
 use self::sessions::SessionTable;
+use self::suspicions::Suspicions;
 use crate::plan::{AddressPlan, SignatureKey};
 use crate::registry::Registry;
 use crate::{ServiceConfig, ServiceConfigError, ServiceEvent, ServiceStats};
@@ -47,6 +49,7 @@ pub struct Service {
     registry: Registry,
     clients: SessionTable,
     detector: Detector,
+    suspicions: Suspicions,
     /// Where a cluster begins to count its lives, if nobody remembers.
     eras: Random,
     batched_at: Option<Instant>,
@@ -86,11 +89,13 @@ impl Service {
             registry: Registry::new(
                 config.limits,
                 config.drain_max,
+                config.gone_after,
                 AddressPlan::new(config.plan, config.cluster_number(), &[config.discovery]),
                 SignatureKey::new(&mut Random::new(seed, "signatures")),
             ),
             clients: SessionTable::new(header, config.datagram_bytes, config.limits.nodes),
             detector: Detector::new(&config, Random::new(seed, "probes")),
+            suspicions: Suspicions::default(),
             eras: Random::new(seed, "eras"),
             batched_at: None,
             beacon_at: now,

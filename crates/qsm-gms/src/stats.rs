@@ -22,6 +22,12 @@ qsm_metrics::metrics! {
         drains_expired: counter(nodes),
         /// Nodes admitted in a new life.
         admitted: counter(nodes),
+        /// Nodes that nobody waited for from some time on, counted each time.
+        away: counter(nodes),
+        /// Probes whose host said that no process is there, so that the node was excluded at once.
+        refused_probes: counter(packets),
+        /// Times at which the service itself had not run when it should have.
+        late: counter(times),
         /// Nodes excluded.
         excluded: counter(nodes),
         /// Probes sent.

@@ -15,8 +15,20 @@ const SERVICE: u64 = 1;
 
 /// A cluster with a service and members on hosts 10, 11, ...
 fn cluster(seed: u64, members: u64) -> Cluster {
+    cluster_of(Cluster::service_config(SERVICE), seed, members)
+}
+
+/// A service to which nobody is ever away: who answers no probe is excluded.
+fn impatient() -> ServiceConfig {
+    ServiceConfig {
+        gone_after: core::time::Duration::ZERO,
+        ..Cluster::service_config(SERVICE)
+    }
+}
+
+fn cluster_of(service: ServiceConfig, seed: u64, members: u64) -> Cluster {
     let mut cluster = Cluster::new(seed);
-    cluster.start_service(Cluster::service_config(SERVICE));
+    cluster.start_service(service);
     for host in 10..10 + members {
         cluster.start_member(host, Some(address(SERVICE)));
     }
@@ -71,7 +83,7 @@ fn same_seed_same_datagrams() {
 // Rule R-MEM-1.
 #[test]
 fn a_silent_node_is_excluded_when_it_answers_no_probe_and_comes_back_in_a_new_life() {
-    let mut cluster = cluster(1, 3);
+    let mut cluster = cluster_of(impatient(), 1, 3);
     for host in 10..13 {
         cluster.enter(address(host), Role::Subscriber, &["a"]);
     }
@@ -140,7 +152,7 @@ fn a_suspicion_is_cleared_by_the_answer_to_the_probe() {
 // R046, R-MEM-1, R-MEM-6
 #[test]
 fn what_ended_stays_over_under_a_new_service() {
-    let mut cluster = cluster(3, 3);
+    let mut cluster = cluster_of(impatient(), 3, 3);
     cluster.enter(address(10), Role::Subscriber, &["a"]);
     cluster.enter(address(11), Role::Publisher, &["a"]);
     cluster.enter(address(12), Role::Subscriber, &["b"]);
@@ -158,7 +170,7 @@ fn what_ended_stays_over_under_a_new_service() {
     // It meets a service that has not seen this.
     cluster.services.clear();
     cluster.cut = |_, _, _| false;
-    cluster.start_service(Cluster::service_config(SERVICE));
+    cluster.start_service(impatient());
     cluster.run(ms(5000));
     cluster.check(address(SERVICE));
     let member = cluster.member(address(10));
@@ -175,7 +187,7 @@ fn what_ended_stays_over_under_a_new_service() {
     cluster.run(ms(2000));
     cluster.services.clear();
     cluster.members.remove(&address(10));
-    cluster.start_service(Cluster::service_config(SERVICE));
+    cluster.start_service(impatient());
     cluster.run(ms(5000));
     cluster.start_member(10, Some(address(SERVICE)));
     cluster.run(ms(2000));
@@ -185,7 +197,7 @@ fn what_ended_stays_over_under_a_new_service() {
 
 #[test]
 fn a_new_service_goes_on_where_the_last_one_ended() {
-    let mut cluster = cluster(4, 4);
+    let mut cluster = cluster_of(impatient(), 4, 4);
     for (host, names) in [
         (10, &["a", "b"][..]),
         (11, &["a", "b"]),
@@ -207,7 +219,7 @@ fn a_new_service_goes_on_where_the_last_one_ended() {
     cluster.members.remove(&address(13));
     cluster.run(ms(2000));
     let request = cluster.enter(address(12), Role::Subscriber, &["d"]);
-    cluster.start_service(Cluster::service_config(SERVICE));
+    cluster.start_service(impatient());
     cluster.run(ms(4000));
     cluster.check(address(SERVICE));
 
@@ -273,14 +285,14 @@ fn a_service_that_restarts_in_the_middle_of_churn_ends_in_agreement() {
 
 #[test]
 fn a_node_that_missed_a_restart_begins_a_new_life() {
-    let mut cluster = cluster(5, 2);
+    let mut cluster = cluster_of(impatient(), 5, 2);
     cluster.enter(address(10), Role::Subscriber, &["a"]);
     cluster.enter(address(11), Role::Subscriber, &["a"]);
     cluster.run(ms(2000));
     let old = cluster.member(address(11)).origin();
     cluster.cut = |from, to, _| from == address(11) || to == address(11);
     cluster.services.clear();
-    cluster.start_service(Cluster::service_config(SERVICE));
+    cluster.start_service(impatient());
     cluster.run(ms(4000));
     cluster.cut = |_, _, _| false;
     cluster.run(ms(4000));

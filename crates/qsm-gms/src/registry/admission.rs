@@ -46,6 +46,8 @@ struct Reports {
     resuming: BTreeMap<NodeId, Hello>,
     /// All others.
     fresh: BTreeMap<NodeId, Hello>,
+    /// Lives that others have been told are over.
+    dead: BTreeSet<Origin>,
 }
 
 impl Reports {
@@ -77,6 +79,7 @@ impl Reports {
             incarnation_last: incarnation_last.unwrap_or_default(),
             resuming,
             fresh,
+            dead,
         }
     }
 }
@@ -112,7 +115,7 @@ impl Registry {
                 incarnation: hello.incarnation,
             });
         }
-        let absent = self.rebuild(at, reports.resuming);
+        let absent = self.rebuild(at, reports.resuming, &reports.dead);
         updates.opened = Some(TermStart {
             term: self.term,
             resumed,
@@ -128,6 +131,10 @@ impl Registry {
     pub(super) fn greet(&mut self, at: Instant, node: NodeId, hello: Hello, updates: &mut Updates) {
         let incarnation = hello.incarnation;
         let same = Origin { node, incarnation };
+        if self.unreported.contains(same) && hello.term > 0 {
+            self.welcome_back(at, same, hello, updates);
+            return;
+        }
         if hello.term != self.term || self.origin(node) != Some(same) {
             self.begin_life(at, node, hello, updates);
             return;
@@ -150,6 +157,7 @@ impl Registry {
             // The former life has to end before the next one begins.
             updates.batch = Some(self.batch(at));
         }
+        self.end_unreported(node);
         if hello.incarnation != Incarnation(0) {
             let incarnation = hello.incarnation;
             self.end_elsewhere(Origin { node, incarnation });

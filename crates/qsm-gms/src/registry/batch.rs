@@ -1,7 +1,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use qsm_proto::Instant;
-use qsm_wire::membership::{Member, Sender, Update, ViewStep};
+use qsm_wire::membership::{AwayReason, Member, Sender, Update, ViewStep};
 use qsm_wire::{GroupId, NodeId, Origin, RegionId, ViewNumber};
 
 use super::departure::{DepartureEvent, DepartureState};
@@ -10,6 +10,7 @@ use super::life::LifeEvent;
 use super::transition::State;
 use super::work::{Stage, Work};
 use super::{Node, Registry};
+use crate::plan::Region;
 
 /// Nodes whose last ended life is remembered; of others everybody is told again.
 const ENDED_MAX: usize = 1 << 16;
@@ -23,6 +24,8 @@ pub(crate) struct Batch {
     pub(crate) updates: BTreeMap<NodeId, Vec<Update>>,
     /// Requests that have been carried out.
     pub(crate) done: Vec<(NodeId, u32)>,
+    /// Members that were away and are live again.
+    pub(crate) back: Vec<Origin>,
 }
 
 impl Registry {
@@ -63,6 +66,7 @@ impl Registry {
             number: self.batch,
             updates: updates.collect(),
             done: draft.done,
+            back: draft.back,
         }
     }
 
@@ -82,6 +86,16 @@ impl Registry {
             }
             Work::MarkLeaving { region, member } => {
                 draft.change(region).leaving.insert(member);
+            }
+            Work::MarkAway {
+                region,
+                member,
+                reason,
+            } => {
+                draft.change(region).away.insert(member, Some(reason));
+            }
+            Work::MarkLive { region, member } => {
+                draft.change(region).away.insert(member, None);
             }
             Work::RemoveNode { node } => self.remove_node(node, draft),
             Work::Release { region, node } => self.release(region, node, draft),
@@ -207,6 +221,7 @@ impl Registry {
             return;
         }
         node.depart(region, DepartureEvent::Remove);
+        node.absences.regions.remove(&region);
         draft.change(region).removed.insert(node.origin);
         if core::mem::take(&mut node.blocked) {
             self.work.push(Work::Place { node: id });
@@ -228,7 +243,12 @@ impl Registry {
             for member in region.members.iter_mut().filter(leaves) {
                 member.left.get_or_insert(view);
             }
+            let live = change.away.iter().filter(|(_, away)| away.is_none());
+            draft.back.extend(live.map(|(origin, _)| *origin));
+            let changed = mark_away(&mut self.nodes, region, id, view, &change.away);
             region.members.extend(change.added.iter().copied());
+            // As everybody orders them.
+            region.members.sort_by_key(Member::is_away);
             if region.members.is_empty() {
                 self.close(now, id, draft);
                 continue;
@@ -247,7 +267,7 @@ impl Registry {
                 base,
                 removed: change.removed.into_iter().collect(),
                 leaving: change.leaving.into_iter().collect(),
-                changed: Vec::new(),
+                changed,
                 added: change.added,
             };
             views.insert(id, step);
@@ -268,6 +288,7 @@ impl Registry {
             if let Some(node) = self.nodes.get_mut(node) {
                 node.concerned.remove(&id);
                 node.departures.remove(&id);
+                node.absences.regions.remove(&id);
             }
             let closed = Update::Closed { region: id };
             draft.updates_of(*node).closed.push(closed);
@@ -331,6 +352,32 @@ impl Registry {
             }
         }
     }
+}
+
+/// Marks members of a region as away or live from this view on; returns their new entries.
+fn mark_away(
+    nodes: &mut BTreeMap<NodeId, Node>,
+    region: &mut Region,
+    id: RegionId,
+    view: ViewNumber,
+    marks: &BTreeMap<Origin, Option<AwayReason>>,
+) -> Vec<Member> {
+    let mut changed = Vec::new();
+    for member in &mut region.members {
+        let Some(away) = marks.get(&member.origin) else {
+            continue;
+        };
+        member.away = *away;
+        changed.push(*member);
+        let node = nodes.get_mut(&member.origin.node);
+        if let Some(node) = node.filter(|node| node.origin == member.origin) {
+            match away {
+                Some(_) => node.absences.regions.insert(id, view),
+                None => node.absences.regions.remove(&id),
+            };
+        }
+    }
+    changed
 }
 
 pub(super) fn count(groups: &[GroupId]) -> u64 {

@@ -2,7 +2,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
 use qsm_proto::Instant;
-use qsm_wire::membership::{Answer, Hello};
+use qsm_wire::membership::{Answer, AwayReason, Hello};
 use qsm_wire::{NodeId, Origin};
 
 use super::Registry;
@@ -22,12 +22,14 @@ pub(crate) enum Command {
     },
     /// A node has opened a session.
     Greet { node: NodeId, hello: Hello },
+    /// Nobody is to wait for a node any more.
+    SetAway { node: NodeId, reason: AwayReason },
     /// The present life of a node is over.
     End { node: NodeId, cause: EndCause },
     /// All that the node has been told up to this batch has arrived there.
     Confirm { node: NodeId, batch: u64 },
-    /// Let go the departing nodes whose time is over.
-    ExpireDrains,
+    /// Let go the departing nodes whose time is over, and the lives that have not reported.
+    Expire,
     /// Apply everything that is pending.
     Batch,
 }
@@ -48,6 +50,8 @@ pub(crate) enum EndCause {
 pub(crate) struct Updates {
     /// Lives that are over.
     pub(crate) ended: Vec<(Origin, EndCause)>,
+    /// A node that was waited for and is not any more.
+    pub(crate) away: Option<(Origin, AwayReason)>,
     /// The changes, for each node.
     pub(crate) batch: Option<Batch>,
     /// A term has begun.
@@ -68,7 +72,7 @@ pub(crate) struct TermStart {
     pub(crate) term: u64,
     /// Nodes taken up as they were.
     pub(crate) resumed: usize,
-    /// Members of reported views that did not report.
+    /// Members of reported views that did not report: they are waited for, or dead.
     pub(crate) absent: usize,
 }
 
@@ -87,12 +91,20 @@ impl Registry {
         match command {
             Command::Open { hellos, era } => self.open_term(at, hellos, era, &mut updates),
             Command::Greet { node, hello } => self.greet(at, node, hello, &mut updates),
+            Command::SetAway { node, reason } => {
+                let news = self.set_away(at, node, reason);
+                let origin = self.origin(node).filter(|_| news);
+                updates.away = origin.map(|origin| (origin, reason));
+            }
             Command::End { node, cause } => {
                 let origin = self.end(node);
                 updates.ended.extend(origin.map(|origin| (origin, cause)));
             }
             Command::Confirm { node, batch } => self.confirm(node, batch),
-            Command::ExpireDrains => self.expire_drains(at),
+            Command::Expire => {
+                self.expire_drains(at);
+                self.expire_unreported(at);
+            }
             Command::Batch => updates.batch = Some(self.batch(at)),
         }
         updates

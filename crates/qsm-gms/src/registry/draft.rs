@@ -1,6 +1,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 
-use qsm_wire::membership::{Member, Update};
+use qsm_wire::membership::{AwayReason, Member, Update};
 use qsm_wire::{NodeId, Origin, RegionId};
 
 /// The change of one region's members within a batch.
@@ -8,6 +8,8 @@ use qsm_wire::{NodeId, Origin, RegionId};
 pub(super) struct ViewChange {
     pub(super) removed: BTreeSet<Origin>,
     pub(super) leaving: BTreeSet<Origin>,
+    /// Members to be marked as away, or as live.
+    pub(super) away: BTreeMap<Origin, Option<AwayReason>>,
     pub(super) added: Vec<Member>,
 }
 
@@ -51,6 +53,8 @@ pub(super) struct Draft {
     pub(super) deaths: BTreeMap<Origin, DeathAudience>,
     pub(super) updates: BTreeMap<NodeId, NodeUpdates>,
     pub(super) done: Vec<(NodeId, u32)>,
+    /// Members that are live again.
+    pub(super) back: Vec<Origin>,
 }
 
 impl Draft {

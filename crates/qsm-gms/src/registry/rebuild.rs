@@ -21,9 +21,14 @@ impl Registry {
     /// a first batch that makes the views agree with it (R049: the service has no disk).
     ///
     /// Groups and regions keep their numbers, channels and addresses. Of each region the newest
-    /// reported view counts. Its members who have not reported are dead, and so are senders
-    /// that somebody names. How many members were, is returned.
-    pub(super) fn rebuild(&mut self, now: Instant, reports: BTreeMap<NodeId, Hello>) -> usize {
+    /// reported view counts. Its members who have not reported are away, and dead when nothing is
+    /// heard of them in time (R-MEM-6), and so are senders that somebody names. How many members were, is returned.
+    pub(super) fn rebuild(
+        &mut self,
+        now: Instant,
+        reports: BTreeMap<NodeId, Hello>,
+        dead: &BTreeSet<Origin>,
+    ) -> usize {
         let mut newest: BTreeMap<RegionId, RegionReport> = BTreeMap::new();
         let mut alive: BTreeSet<Origin> = BTreeSet::new();
         let mut senders: BTreeSet<Origin> = BTreeSet::new();
@@ -56,17 +61,21 @@ impl Registry {
             }
         }
         for origin in senders.difference(&alive).copied() {
-            self.work.push(Work::Announce { origin });
+            if dead.contains(&origin) {
+                self.work.push(Work::Announce { origin });
+            } else {
+                self.miss_sender(now, origin);
+            }
         }
         self.groups.rest_gaps(now);
         let mut absent = BTreeSet::new();
         for report in newest.into_values() {
-            absent.extend(self.take_up_region(now, report, &alive));
+            absent.extend(self.take_up_region(now, report, &alive, dead));
         }
         absent.len()
     }
 
-    fn take_up_groups(
+    pub(super) fn take_up_groups(
         &mut self,
         now: Instant,
         id: NodeId,
@@ -124,6 +133,7 @@ impl Registry {
         now: Instant,
         mut report: RegionReport,
         alive: &BTreeSet<Origin>,
+        ended: &BTreeSet<Origin>,
     ) -> Vec<Origin> {
         let id = report.region;
         let mut named = BTreeSet::new();
@@ -135,7 +145,10 @@ impl Registry {
         let gone: Vec<Origin> = dead.iter().map(|member| member.origin).collect();
         for member in gone.iter().copied() {
             // Of a region that nobody is left of, too: it may have sent elsewhere.
-            self.work.push(Work::DropMember { region: id, member });
+            match living.is_empty() || ended.contains(&member) {
+                true => self.work.push(Work::DropMember { region: id, member }),
+                false => self.miss_member(now, id, member),
+            }
         }
         if living.is_empty() {
             return gone;
@@ -185,7 +198,13 @@ impl Registry {
         )
     }
 
-    fn take_up_leaver(&mut self, now: Instant, id: RegionId, member: Origin, since: ViewNumber) {
+    pub(super) fn take_up_leaver(
+        &mut self,
+        now: Instant,
+        id: RegionId,
+        member: Origin,
+        since: ViewNumber,
+    ) {
         if let Some(node) = self.nodes.get_mut(&member.node) {
             let deadline = now.after(self.drain_max);
             let departure = Departure::leave(since, deadline);
@@ -198,7 +217,7 @@ impl Registry {
 
     /// Views of different age may show a node active in two regions: the one of its groups is
     /// its home, and it leaves the other in the first batch. `true`: this one is its home.
-    fn take_up_home(
+    pub(super) fn take_up_home(
         &mut self,
         now: Instant,
         id: RegionId,

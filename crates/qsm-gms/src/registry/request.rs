@@ -47,6 +47,10 @@ impl Registry {
                 self.drained(node, region, view);
                 return None;
             }
+            ToService::CaughtUp { region, view } => {
+                self.caught_up(at, node, region, view);
+                return None;
+            }
             // Of a session or of the detector, not of the membership.
             _ => return None,
         };

@@ -17,7 +17,13 @@ fn registry(seed: u64) -> Registry {
     let config = ServiceConfig::new(NodeId(1_000_000), address);
     let plan = AddressPlan::new(config.plan, config.cluster_number(), &[config.discovery]);
     let key = SignatureKey::new(&mut Random::new(Seed(seed), "registry"));
-    Registry::new(config.limits, config.drain_max, plan, key)
+    Registry::new(
+        config.limits,
+        config.drain_max,
+        config.gone_after,
+        plan,
+        key,
+    )
 }
 
 fn origin(node: u64) -> Origin {
@@ -114,9 +120,13 @@ fn check(registry: &Registry) {
         }
     }
     for (id, region) in registry.regions.iter() {
-        let active = region.members.iter().filter(|member| !member.leaving());
+        let waited_for = |member: &&Member| registry.unreported.contains(member.origin);
+        let members = region.members.iter();
+        assert!(members.clone().is_sorted_by_key(|member| member.is_away()));
+        let known = members.filter(|member| !waited_for(member));
+        let active = known.clone().filter(|member| !member.leaving());
         assert_eq!(active.count(), region.active);
-        for member in &region.members {
+        for member in known {
             let node = &registry.nodes[&member.origin.node];
             assert_eq!(member.leaving(), node.is_leaving(id));
             assert_eq!(!member.leaving(), node.home == Some(id));
@@ -140,10 +150,13 @@ fn check(registry: &Registry) {
     }
 }
 
-/// Sets of nodes by set of group names, from the registry's regions.
+/// Sets of nodes by set of group names, from the registry's regions. Those that wait for their
+/// members have the groups that these had.
 fn classes(registry: &Registry) -> BTreeMap<BTreeSet<String>, BTreeSet<u64>> {
     let mut classes = BTreeMap::new();
-    for (_, region) in registry.regions.iter() {
+    let waits = |member: &Member| registry.unreported.contains(member.origin);
+    let regions = registry.regions.iter();
+    for (_, region) in regions.filter(|(_, region)| !region.members.iter().all(waits)) {
         let name = |group: &GroupId| registry.groups.get(*group).unwrap().name.clone();
         let groups = region.groups.iter().map(name).collect();
         let nodes = region.members.iter().map(|member| member.origin.node.0);

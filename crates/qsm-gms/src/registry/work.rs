@@ -1,5 +1,6 @@
 use std::collections::BTreeSet;
 
+use qsm_wire::membership::AwayReason;
 use qsm_wire::{NodeId, Origin, RegionId, ViewNumber};
 
 /// Something that the next batch has to do. A batch does it in this order.
@@ -15,6 +16,14 @@ pub(super) enum Work {
     RenewView { region: RegionId },
     /// Mark a member as leaving that an inherited view shows as active.
     MarkLeaving { region: RegionId, member: Origin },
+    /// Nobody is to wait for a member any more.
+    MarkAway {
+        region: RegionId,
+        member: Origin,
+        reason: AwayReason,
+    },
+    /// A member that was away has caught up.
+    MarkLive { region: RegionId, member: Origin },
     /// Take an ended life out of everything.
     RemoveNode { node: NodeId },
     /// Let a node go whose departure is complete.
@@ -48,6 +57,8 @@ impl Work {
             | Self::DropMember { .. }
             | Self::RenewView { .. }
             | Self::MarkLeaving { .. }
+            | Self::MarkAway { .. }
+            | Self::MarkLive { .. }
             | Self::RemoveNode { .. }
             | Self::Release { .. }
             | Self::Place { .. } => Stage::Members,

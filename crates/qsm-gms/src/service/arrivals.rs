@@ -10,9 +10,23 @@ use crate::registry::Command;
 
 /// Datagrams from the network.
 impl Service {
+    /// The host at this address says that no process takes what is sent there. If the node is in
+    /// doubt its life is over; if not, it is from now on. Rule R-MEM-14.
+    pub fn handle_unreachable(&mut self, now: Instant, address: SocketAddr) {
+        let now = self.advance(now);
+        if let Some(node) = self.registry.node_at(address)
+            && self.detector.refused(now, node)
+        {
+            self.stats.refused_probes += 1;
+            self.end_silent(now, node);
+        }
+        self.step(now);
+    }
+
     /// Takes a datagram.
     pub fn handle_datagram(&mut self, now: Instant, from: SocketAddr, datagram: &[u8]) {
         let now = self.advance(now);
+        self.notice_lateness(now);
         let packet = match Packet::open(datagram) {
             Ok(packet) => packet,
             Err(DecodeError::Damaged) => return self.stats.discard_damaged += 1,

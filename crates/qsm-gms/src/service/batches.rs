@@ -3,6 +3,7 @@ use qsm_wire::membership::{Answer, AnswerRows, FromService, MESSAGE_BYTES_MAX, U
 
 use super::sessions::Standing;
 use super::{Phase, Service};
+use crate::ServiceEvent;
 use crate::registry::{Batch, Command};
 
 /// Bytes of updates in one message; half of what a message may have.
@@ -36,6 +37,10 @@ impl Service {
                 self.tell(node, &FromService::Batch { number, updates });
             }
             self.clients.note_batch(node, batch.number);
+        }
+        for origin in batch.back {
+            let name = self.registry.name(origin.node);
+            self.event(ServiceEvent::Back { origin, name });
         }
         for (node, request) in batch.done {
             if self.clients.standing(node) == Some(Standing::Admitted) {

@@ -1,6 +1,6 @@
 use qsm_proto::Instant;
 use qsm_wire::NodeId;
-use qsm_wire::membership::{Answer, AnswerRows, FromService, QueryKind, ToService};
+use qsm_wire::membership::{Answer, AnswerRows, AwayReason, FromService, QueryKind, ToService};
 
 use super::sessions::{SessionTable, Standing};
 use super::{Phase, Service};
@@ -27,19 +27,33 @@ impl Service {
             ToService::Hello(hello) if !admitted => self.take_hello(now, node, hello),
             ToService::Goodbye => self.take_goodbye(now, node),
             _ if !admitted => self.stats.discard_message += 1,
-            ToService::Enter { .. } | ToService::Exit { .. } | ToService::Drained { .. } => {
+            ToService::Enter { .. }
+            | ToService::Exit { .. }
+            | ToService::Drained { .. }
+            | ToService::CaughtUp { .. } => {
                 if let Some(answer) = self.registry.request(now, node, message) {
                     self.answer(node, answer);
                 }
             }
             ToService::Suspect { member } => {
                 if self.registry.origin(member.node) == Some(member) {
-                    self.detector.suspect(now, member.node);
+                    self.take_suspicion(now, node, member.node);
                 }
             }
             ToService::Query { request, kind } => self.take_query(node, request, kind),
             _ => self.stats.discard_message += 1,
         }
+    }
+
+    /// A member does not hear another one: it is asked, unless the service has found out before
+    /// that it hears both, and they not each other. Rule R-MEM-15.
+    fn take_suspicion(&mut self, now: Instant, reporter: NodeId, subject: NodeId) {
+        let heard = self.detector.is_quiet(reporter) && self.detector.is_quiet(subject);
+        if heard && let Some(node) = self.suspicions.note(now, reporter, subject) {
+            let reason = AwayReason::Unreachable;
+            self.command(now, Command::SetAway { node, reason });
+        }
+        self.detector.suspect(now, subject);
     }
 
     fn take_query(&mut self, node: NodeId, request: u32, kind: QueryKind) {

@@ -1,21 +1,40 @@
 use core::time::Duration;
 
 use qsm_proto::{Destination, Instant, Reason};
+use qsm_wire::membership::AwayReason;
 use qsm_wire::{Kind, NodeId, Probe};
 
+use super::detector::Verdict;
 use super::rivals::BEACON_INTERVAL;
 use super::sessions::Standing;
 use super::{Phase, Service};
+use crate::ServiceEvent;
 use crate::registry::{Command, EndCause};
 
 /// How long a session may take to say hello.
 const GREETING_MAX: Duration = Duration::from_secs(10);
 
+/// Lateness of the service's own timers from which on it takes itself for the one that stood still.
+const LATE: Duration = Duration::from_millis(100);
+
 /// Timers: those that are due, and the next.
 impl Service {
+    /// If the service has not run when it should have, nobody is judged by the silence of that
+    /// time. Rule R-MEM-14.
+    pub(super) fn notice_lateness(&mut self, now: Instant) {
+        let due = self.next_timeout().unwrap_or(now);
+        let by = now.since(due);
+        if by > LATE {
+            self.detector.forgive(now);
+            self.stats.late += 1;
+            self.event(ServiceEvent::Late { by });
+        }
+    }
+
     /// Does what is due; harmless when nothing is.
     pub fn handle_timeout(&mut self, now: Instant) {
         let now = self.advance(now);
+        self.notice_lateness(now);
         self.step(now);
     }
 
@@ -50,7 +69,7 @@ impl Service {
         }
         if matches!(self.phase, Phase::Open) {
             if self.registry.next_timeout().is_some_and(|at| at <= now) {
-                self.command(now, Command::ExpireDrains);
+                self.command(now, Command::Expire);
             }
             self.watch_lives(now);
             if self.batch_at().is_some_and(|at| at <= now) {
@@ -66,18 +85,28 @@ impl Service {
         self.clients.transmit(now, &mut self.outbox);
     }
 
-    /// Asks the nodes that are in doubt; the life of one that has not answered is over.
+    /// Asks the nodes that are in doubt; who does not answer is away, and later gone.
     fn watch_lives(&mut self, now: Instant) {
-        while let Some(doubt) = self.detector.poll(now) {
-            let node = doubt.node;
-            if let Some(nonce) = doubt.nonce {
-                self.probe(node, nonce);
-                continue;
+        while let Some(verdict) = self.detector.poll(now) {
+            match verdict {
+                Verdict::Ask { node, nonce } => self.probe(node, nonce),
+                Verdict::Away { node } => {
+                    let reason = AwayReason::Silent;
+                    self.command(now, Command::SetAway { node, reason });
+                }
+                Verdict::Gone { node } => self.end_silent(now, node),
             }
-            self.clients.close(node, &mut self.outbox);
-            let cause = EndCause::Silence;
-            self.command(now, Command::End { node, cause });
         }
+        if let Some((silent, nodes)) = self.detector.poll_crowd() {
+            self.event(ServiceEvent::ManySilent { silent, nodes });
+        }
+    }
+
+    /// The life of a node is over without its word.
+    pub(super) fn end_silent(&mut self, now: Instant, node: NodeId) {
+        self.clients.close(node, &mut self.outbox);
+        let cause = EndCause::Silence;
+        self.command(now, Command::End { node, cause });
     }
 
     fn probe(&mut self, node: NodeId, nonce: u64) {

@@ -15,6 +15,15 @@ impl Service {
         for (origin, cause) in updates.ended {
             self.note_end(origin, cause);
         }
+        if let Some((origin, reason)) = updates.away {
+            self.stats.away += 1;
+            let name = self.registry.name(origin.node);
+            self.event(ServiceEvent::Away {
+                origin,
+                name,
+                reason,
+            });
+        }
         if let Some(batch) = updates.batch {
             self.tell_batch(now, batch);
         }

@@ -166,7 +166,7 @@ fn some_input(random: &mut Random, registry: &Registry, batch: u64) -> Input {
             return Input::Request(node, ToService::Drained { region, view });
         }
         13..=14 => Command::Confirm { node, batch },
-        15 => Command::ExpireDrains,
+        15 => Command::Expire,
         _ => Command::Batch,
     })
 }

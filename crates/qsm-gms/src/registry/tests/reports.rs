@@ -62,7 +62,7 @@ fn a_role_that_others_know_to_be_granted_is_taken_up_although_its_node_has_not_h
         };
         (NodeId(node), hello)
     });
-    registry.rebuild(NOW, reports.into());
+    registry.rebuild(NOW, reports.into(), &BTreeSet::new());
     let batch = registry.batch(NOW);
     check(&registry);
     assert_eq!(registry.nodes[&NodeId(0)].home, Some(RegionId(5)));
@@ -75,6 +75,10 @@ fn a_role_that_others_know_to_be_granted_is_taken_up_although_its_node_has_not_h
             if *view > ViewNumber(4) && *added == [member])
     ));
     let dead = |update: &&Update| matches!(update, Update::Dead { .. });
+    assert_eq!(told.iter().filter(dead).count(), 0, "it may come yet");
+    registry.expire_unreported(NOW.after(Duration::from_secs(30)));
+    let batch = registry.batch(NOW);
+    let told = updates(&batch, 0);
     let dead: Vec<&Update> = told.iter().filter(dead).collect();
     let origin = origin(7);
     assert_eq!(
@@ -111,7 +115,7 @@ fn a_former_publisher_is_asked_by_a_service_that_starts_for_what_it_still_has_on
             };
             (NodeId(node), hello)
         });
-        registry.rebuild(NOW, reports.into());
+        registry.rebuild(NOW, reports.into(), &BTreeSet::new());
         let batch = registry.batch(NOW);
         check(&registry);
         updates(&batch, 1).to_vec()
@@ -150,7 +154,7 @@ fn a_member_that_a_report_names_twice_is_a_member_once() {
             regions: vec![region],
             ..hello()
         };
-        registry.rebuild(NOW, [(NodeId(0), hello)].into());
+        registry.rebuild(NOW, [(NodeId(0), hello)].into(), &BTreeSet::new());
         registry.batch(NOW);
         check(&registry);
         settle(&mut registry);
@@ -210,8 +214,13 @@ fn reports_that_contradict_each_other_still_make_one_consistent_membership() {
             };
             reports.insert(NodeId(node), hello);
         }
-        registry.rebuild(NOW, reports);
+        registry.rebuild(NOW, reports, &BTreeSet::new());
         settle(&mut registry);
         classes(&registry);
+        // Nobody of those who were waited for has come.
+        registry.expire_unreported(NOW.after(Duration::from_secs(30)));
+        settle(&mut registry);
+        classes(&registry);
+        assert_eq!(registry.unreported.next_timeout(), None);
     }
 }

@@ -1,0 +1,231 @@
+//! Nodes that are silent for a while, in their views and at the service: they keep their lives.
+
+#[expect(dead_code, reason = "other tests use the rest")]
+mod network;
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use network::{Cluster, address, ms};
+use qsm_gms::{ServiceConfig, ServiceEvent};
+use qsm_proto::view::RegionView;
+use qsm_wire::Origin;
+use qsm_wire::membership::{AwayReason, Role};
+
+const SERVICE: u64 = 1;
+
+/// A cluster in which four members receive one group, and the last one publishes to another.
+fn cluster(seed: u64) -> Cluster {
+    let mut cluster = Cluster::new(seed);
+    cluster.start_service(Cluster::service_config(SERVICE));
+    for host in 10..14 {
+        let at = cluster.start_member(host, Some(address(SERVICE)));
+        cluster.enter(at, Role::Subscriber, &["a"]);
+    }
+    cluster.enter(address(13), Role::Publisher, &["b"]);
+    cluster.run(ms(2000));
+    cluster
+}
+
+fn view(cluster: &Cluster, at: SocketAddr) -> &RegionView {
+    let member = cluster.member(at);
+    let region = &member.regions[&member.home().unwrap()];
+    region.view.as_ref().unwrap()
+}
+
+/// Members of the view that a node knows: live ones, and those that are away with the reason.
+fn members(cluster: &Cluster, at: SocketAddr) -> (usize, Vec<(Origin, AwayReason)>) {
+    let view = view(cluster, at);
+    let away = view.away_members().iter();
+    let away = away.filter_map(|member| Some((member.origin, member.away?)));
+    (view.live_members().len(), away.collect())
+}
+
+/// The node has caught up, and says so.
+fn catch_up(cluster: &mut Cluster, at: SocketAddr) {
+    let (region, view) = (view(cluster, at).region(), view(cluster, at).number());
+    cluster.with(at, |membership, now, outbox| {
+        membership.caught_up(now, region, view, outbox);
+    });
+    cluster.run(ms(500));
+}
+
+/// Nothing from or to host 12 arrives.
+fn cut(cluster: &mut Cluster) {
+    cluster.cut = |from, to, _| from == address(12) || to == address(12);
+}
+
+// Rule R-MEM-14.
+#[test]
+fn a_silent_node_is_away_and_comes_back_in_the_same_life() {
+    let mut cluster = cluster(1);
+    let origin = cluster.member(address(12)).origin();
+    cut(&mut cluster);
+    cluster.run(ms(1500));
+    let away = vec![(origin, AwayReason::Silent)];
+    assert_eq!(members(&cluster, address(10)), (3, away.clone()));
+    cluster.run(ms(20_000));
+    assert_eq!(members(&cluster, address(10)), (3, away.clone()));
+    cluster.cut = |_, _, _| false;
+    cluster.run(ms(3000));
+    // To be heard is not enough: it knows that it is away, and has yet to catch up.
+    assert_eq!(members(&cluster, address(12)), (3, away.clone()));
+    assert_eq!(members(&cluster, address(10)), (3, away));
+    catch_up(&mut cluster, address(12));
+    for host in 10..14 {
+        assert_eq!(members(&cluster, address(host)), (4, vec![]));
+        // Positions decide who caches what.
+        let own = view(&cluster, address(host)).members();
+        assert_eq!(own, view(&cluster, address(10)).members());
+    }
+    assert_eq!(cluster.member(address(12)).origin(), origin);
+    assert!(!cluster.member(address(12)).excluded());
+    let stats = cluster.services[&address(SERVICE)].stats();
+    assert_eq!((stats.away, stats.excluded), (1, 0));
+    cluster.check(address(SERVICE));
+}
+
+// Rule R-MEM-14.
+#[test]
+fn a_node_that_stays_silent_is_gone_in_the_end() {
+    let mut cluster = cluster(2);
+    let origin = cluster.member(address(12)).origin();
+    cut(&mut cluster);
+    cluster.run(ms(32_000));
+    let gone = ServiceEvent::Excluded { origin };
+    assert!(cluster.events.contains(&gone));
+    assert_eq!(members(&cluster, address(10)), (3, vec![]));
+}
+
+// Rule R-MEM-14: its host's word ends the life of a process that is in doubt, and of no other.
+#[test]
+fn a_crash_that_the_host_reports_counts_at_once() {
+    let mut cluster = cluster(3);
+    let origin = cluster.member(address(12)).origin();
+    let gone = ServiceEvent::Excluded { origin };
+    let report = |cluster: &mut Cluster| {
+        let now = cluster.now;
+        let service = cluster.services.get_mut(&address(SERVICE)).unwrap();
+        service.handle_unreachable(now, address(12));
+        cluster.run(ms(200));
+    };
+    report(&mut cluster);
+    assert!(!cluster.events.contains(&gone), "it answers");
+    cut(&mut cluster);
+    cluster.run(ms(650));
+    report(&mut cluster);
+    assert!(cluster.events.contains(&gone));
+    assert_eq!(members(&cluster, address(10)), (3, vec![]));
+}
+
+// Rule R-MEM-6.
+#[test]
+fn a_node_that_does_not_report_to_a_new_service_goes_on_when_it_does() {
+    let mut cluster = cluster(4);
+    let origins = [12, 13].map(|host| cluster.member(address(host)).origin());
+    cluster.services.clear();
+    cluster.cut = |from, to, _| {
+        let out = |at| at == address(12) || at == address(13);
+        out(from) || out(to)
+    };
+    cluster.start_service(Cluster::service_config(SERVICE));
+    cluster.run(ms(5000));
+    let away = origins.map(|origin| (origin, AwayReason::Unreported));
+    assert_eq!(members(&cluster, address(10)), (2, away.to_vec()));
+    cluster.cut = |_, _, _| false;
+    cluster.run(ms(5000));
+    for host in [12, 13] {
+        catch_up(&mut cluster, address(host));
+    }
+    for (host, origin) in [12, 13].into_iter().zip(origins) {
+        let member = cluster.member(address(host));
+        assert_eq!(member.origin(), origin);
+        assert!(!member.excluded());
+    }
+    assert_eq!(members(&cluster, address(10)), (4, vec![]));
+    cluster.check(address(SERVICE));
+}
+
+// Rule R-MEM-6.
+#[test]
+fn a_node_that_never_reports_to_a_new_service_is_dead() {
+    let mut cluster = cluster(5);
+    let origin = cluster.member(address(12)).origin();
+    cluster.services.clear();
+    cut(&mut cluster);
+    cluster.start_service(Cluster::service_config(SERVICE));
+    cluster.run(ms(36_000));
+    assert_eq!(members(&cluster, address(10)), (3, vec![]));
+    assert!(cluster.member(address(10)).dead.contains(&origin));
+    cluster.cut = |_, _, _| false;
+    cluster.run(ms(5000));
+    assert!(cluster.member(address(12)).excluded());
+    cluster.check(address(SERVICE));
+}
+
+// Rule R-MEM-15.
+#[test]
+fn a_node_that_members_do_not_hear_is_away_though_the_service_hears_it() {
+    let mut cluster = cluster(6);
+    let origin = cluster.member(address(11)).origin();
+    let suspect = |cluster: &mut Cluster| {
+        for _ in 0..8 {
+            cluster.with(address(10), |membership, now, outbox| {
+                membership.suspect(now, origin, outbox);
+            });
+            cluster.run(ms(100));
+        }
+    };
+    suspect(&mut cluster);
+    let away = vec![(origin, AwayReason::Unreachable)];
+    assert_eq!(members(&cluster, address(10)), (3, away.clone()));
+    let told = |cluster: &Cluster| {
+        let events = cluster.events.iter();
+        events
+            .filter(|event| matches!(event, ServiceEvent::Away { reason, .. } if *reason == AwayReason::Unreachable))
+            .count()
+    };
+    assert_eq!(told(&cluster), 1);
+    catch_up(&mut cluster, address(11));
+    assert_eq!(members(&cluster, address(10)), (4, vec![]));
+    // The second time in a minute it is believed a second later only.
+    suspect(&mut cluster);
+    catch_up(&mut cluster, address(11));
+    assert_eq!(members(&cluster, address(10)), (3, away));
+    cluster.run(Duration::from_secs(1));
+    catch_up(&mut cluster, address(11));
+    assert_eq!(members(&cluster, address(10)), (4, vec![]));
+}
+
+// Rule R-MEM-14: of many at once the service does not say that they are gone.
+#[test]
+fn a_service_that_is_cut_off_excludes_nobody() {
+    let mut cluster = cluster(7);
+    cluster.cut = |from, to, _| from == address(SERVICE) || to == address(SERVICE);
+    cluster.run(ms(60_000));
+    let many = ServiceEvent::ManySilent {
+        silent: 2,
+        nodes: 4,
+    };
+    assert!(cluster.events.contains(&many), "{:?}", cluster.events);
+    assert_eq!(cluster.services[&address(SERVICE)].stats().excluded, 0);
+    cluster.cut = |_, _, _| false;
+    cluster.run(ms(3000));
+    (10..14).for_each(|host| catch_up(&mut cluster, address(host)));
+    assert_eq!(members(&cluster, address(10)), (4, vec![]));
+    cluster.check(address(SERVICE));
+}
+
+#[test]
+fn a_configuration_that_never_waits_excludes_at_once() {
+    let mut cluster = Cluster::new(8);
+    cluster.start_service(ServiceConfig {
+        gone_after: Duration::ZERO,
+        ..Cluster::service_config(SERVICE)
+    });
+    cluster.start_member(10, Some(address(SERVICE)));
+    cluster.run(ms(1000));
+    cluster.cut = |from, _, _| from == address(10);
+    cluster.run(ms(1000));
+    assert_eq!(cluster.services[&address(SERVICE)].stats().excluded, 1);
+}
