@@ -84,6 +84,9 @@ impl NodeOptions {
         if let Some(service) = &self.service {
             builder = builder.service(service.address);
         }
+        if let Some(silence) = self.network.gone_after {
+            builder = builder.gone_after(silence);
+        }
         if let Some(bytes) = self.retention {
             builder = builder.retention_bytes(bytes);
         }

@@ -44,6 +44,7 @@ impl Builder {
             embedded: Embedded::default(),
             network: NetworkOptions::default(),
             channels: ChannelOptions::default(),
+            gone_after: None,
             datagram_bytes: None,
             coverage: Coverage::Head,
             layout: Layout::default(),
@@ -91,6 +92,13 @@ impl Builder {
     /// Multicast addresses that an embedded service gives to regions.
     pub fn channels(mut self, channels: ChannelOptions) -> Self {
         self.settings.channels = channels;
+        self
+    }
+
+    /// Silence after which an embedded service excludes a node, as
+    /// [`ServiceBuilder::gone_after`](crate::ServiceBuilder::gone_after).
+    pub fn gone_after(mut self, silence: Duration) -> Self {
+        self.settings.gone_after = Some(silence);
         self
     }
 

@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use qsm_net::Affinity;
 
@@ -17,6 +18,7 @@ pub(crate) struct Embedding {
     network: NetworkOptions,
     cluster: String,
     channels: ChannelOptions,
+    gone_after: Option<Duration>,
     /// Where its thread is to run, if that is not where this one does.
     affinity: Option<Affinity>,
     service: Option<RunningService>,
@@ -32,6 +34,7 @@ impl Embedding {
             },
             cluster: settings.cluster.clone(),
             channels: settings.channels,
+            gone_after: settings.gone_after,
             affinity: settings.threads.affinity_of_others(),
             service: None,
         }
@@ -57,6 +60,7 @@ impl Embedding {
         };
         let settings = ServiceSettings {
             affinity: self.affinity,
+            gone_after: self.gone_after,
             on_yield: Some(Box::new(yielded)),
             ..ServiceSettings::embedded(&self.network, &self.cluster, self.channels)
         };

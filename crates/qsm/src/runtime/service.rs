@@ -94,6 +94,7 @@ pub(crate) struct ServiceSettings {
     pub(crate) channels: ChannelOptions,
     pub(crate) embedded: bool,
     pub(crate) batch_interval: Option<Duration>,
+    pub(crate) gone_after: Option<Duration>,
     /// Where its thread runs; where the calling one does if `None`.
     pub(crate) affinity: Option<Affinity>,
     /// To be called when an embedded service has given way to another one.
@@ -117,6 +118,7 @@ impl ServiceSettings {
             channels,
             embedded: true,
             batch_interval: None,
+            gone_after: None,
             affinity: None,
             on_yield: None,
         }
@@ -144,6 +146,9 @@ pub(crate) fn start(settings: ServiceSettings) -> Result<RunningService, StartEr
     }
     if let Some(interval) = settings.batch_interval {
         config.batch_interval = interval;
+    }
+    if let Some(silence) = settings.gone_after {
+        config.gone_after = silence;
     }
     let clock = Clock::start();
     let machine =
@@ -292,6 +297,10 @@ impl Thread {
                 let from = datagram.source;
                 self.machine.handle_datagram(now, from, datagram.bytes);
             }
+        }
+        // A process that is gone while its host lives: nobody has to wait for it.
+        while let Some(address) = self.port.take_refusal() {
+            self.machine.handle_unreachable(now, address);
         }
         self.machine.handle_timeout(now);
         self.transmitter.run(now, &mut self.machine, &mut self.port);
