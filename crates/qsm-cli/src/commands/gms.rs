@@ -1,10 +1,12 @@
 //! `qsm gms`: the membership service on its own.
 
+mod events;
+
 use std::io::{self, Write};
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use qsm::{Family, RecvError, Service, ServiceEvent};
+use qsm::{Family, RecvError, Service};
 use qsm_console::after_help;
 use qsm_console::failure::Failure;
 use qsm_console::options::{NetworkOptions, Place, StatsOptions};
@@ -12,6 +14,7 @@ use qsm_console::stop::Stop;
 use qsm_console::table::printable;
 use serde_json::{Value, json};
 
+use self::events::Phrases;
 use crate::stats;
 
 /// How often signals are looked at.
@@ -47,6 +50,7 @@ pub(crate) struct GmsArgs {
 pub(crate) fn run(args: &GmsArgs) -> Result<(), Failure> {
     let stop = Stop::on_signals()?;
     let service = start(args)?;
+    let mut phrases = Phrases::default();
     let log = Log {
         json: args.json,
         start: Instant::now(),
@@ -63,7 +67,7 @@ pub(crate) fn run(args: &GmsArgs) -> Result<(), Failure> {
     while !stop.is_asked() {
         match service.next_event_timeout(LOOK) {
             Ok(Some(event)) => {
-                let (text, value) = describe(&event);
+                let (text, value) = phrases.of(&event);
                 log.line(&text, &value)?;
             }
             Ok(None) => {}
@@ -84,10 +88,13 @@ pub(crate) fn run(args: &GmsArgs) -> Result<(), Failure> {
 
 fn start(args: &GmsArgs) -> Result<Service, Failure> {
     let network = &args.network;
-    let builder = Service::builder()
+    let mut builder = Service::builder()
         .cluster(network.cluster.as_str())
         .network(sockets(args))
         .channels(network.channels());
+    if let Some(silence) = network.gone_after {
+        builder = builder.gone_after(silence);
+    }
     Ok(builder.start()?)
 }
 
@@ -116,7 +123,7 @@ fn family(args: &GmsArgs) -> Option<Family> {
     args.network.ipv6.then_some(Family::V6).or(listened)
 }
 
-/// Lines on stdout, at once, so that whoever started this can read on.
+/// Lines on stdout with the time since the start, at once, so that whoever started this can read on.
 struct Log {
     json: bool,
     start: Instant,
@@ -125,87 +132,17 @@ struct Log {
 impl Log {
     fn line(&self, text: &str, value: &Value) -> Result<(), Failure> {
         let mut stdout = io::stdout().lock();
+        let elapsed = self.start.elapsed();
         let written = match self.json {
-            true => writeln!(stdout, "{value}"),
-            false => writeln!(
-                stdout,
-                "{:>9.3} s  {text}",
-                self.start.elapsed().as_secs_f64()
-            ),
+            true => {
+                let mut value = value.clone();
+                value["ms"] = json!(u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX));
+                writeln!(stdout, "{value}")
+            }
+            false => writeln!(stdout, "{:>9.3} s  {text}", elapsed.as_secs_f64()),
         };
         written
             .and_then(|()| stdout.flush())
             .map_err(|error| Failure::io("write to stdout", &error))
-    }
-}
-
-fn describe(event: &ServiceEvent) -> (String, Value) {
-    match event {
-        ServiceEvent::Admitted {
-            origin,
-            name,
-            address,
-        } => (
-            format!("admitted {} ({origin}) at {address}", printable(name)),
-            json!({ "event": "admitted", "node": origin.to_string(), "name": name,
-                    "address": address }),
-        ),
-        ServiceEvent::Excluded { origin } => (
-            format!("excluded {origin}: it did not answer"),
-            json!({ "event": "excluded", "node": origin.to_string() }),
-        ),
-        ServiceEvent::OtherFamily { name, address } => (
-            format!(
-                "NOT ADMITTED: {} at {address} is of the other family; start it with an interface \
-                 of the service's",
-                printable(name)
-            ),
-            json!({ "event": "other_family", "name": name, "address": address }),
-        ),
-        ServiceEvent::Left { origin } => (
-            format!("left {origin}"),
-            json!({ "event": "left", "node": origin.to_string() }),
-        ),
-        ServiceEvent::Opened {
-            term,
-            resumed,
-            absent,
-        } => (
-            format!("open, term {term}: {resumed} nodes taken up, {absent} gone"),
-            json!({ "event": "opened", "term": term, "resumed": resumed, "absent": absent }),
-        ),
-        ServiceEvent::Conflict { node, address } => (
-            format!(
-                "CONFLICT: another service ({:x}) of this cluster runs at {address}; stop one of \
-                 them",
-                node.0
-            ),
-            json!({ "event": "conflict", "address": address }),
-        ),
-        ServiceEvent::Yielded { to } => (
-            format!("gave way to {to}"),
-            json!({ "event": "yielded", "address": to }),
-        ),
-        other => (
-            format!("{other:?}"),
-            json!({ "event": "other", "text": format!("{other:?}") }),
-        ),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_in_the_log_cannot_steer_the_terminal() {
-        let event = ServiceEvent::Admitted {
-            origin: qsm::Origin::default(),
-            name: "a\u{1b}b".to_owned(),
-            address: "10.0.0.1:7".parse().unwrap(),
-        };
-        let (text, value) = describe(&event);
-        assert_eq!(text, "admitted a\\u{1b}b (0.0) at 10.0.0.1:7");
-        assert_eq!(value["event"], "admitted");
     }
 }
