@@ -110,10 +110,16 @@ impl Cluster {
 
     /// With a service that listens.
     pub(crate) fn new() -> Self {
+        Self::with_service(&[])
+    }
+
+    /// With a service that has these options as well.
+    pub(crate) fn with_service(options: &[&str]) -> Self {
         let mut cluster = Self::without_service();
         let mut command = Command::new(QSM);
         command
             .args(["gms", "--json", "--listen", "127.0.0.1:0"])
+            .args(options)
             .args(&cluster.options);
         let mut gms = Running(command.stdout(Stdio::piped()).spawn().unwrap());
         let mut line = String::new();
