@@ -158,6 +158,9 @@ fn describe(event: &Event) -> Option<(bool, String)> {
              what was sent meanwhile"
                 .to_owned(),
         ),
+        Event::AddressLost { reason } => trouble(format!("NO ADDRESS: {reason}; trying again")),
+        Event::Moved { from, to } if from == to => trouble(format!("the address {to} is back")),
+        Event::Moved { from, to } => trouble(format!("moved from {from} to {to}")),
         Event::Away { region } => news(format!("away in region {region}")),
         Event::Back { region } => news(format!("back in region {region}")),
         Event::ServiceLost => trouble("the membership service does not answer".to_owned()),

@@ -15,6 +15,12 @@ use crate::handoff::aside::Item;
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Event {
+    /// An interface of this node has no address any more, or is down, for a second so far. The node
+    /// hears nobody by it, and goes on trying; [`Event::Moved`] says when there is an address again.
+    AddressLost {
+        /// Which interface, and what to do.
+        reason: String,
+    },
     /// The node is a member of the cluster; after [`Event::Excluded`], again, in a new life.
     Admitted {
         /// Its incarnation.
@@ -50,6 +56,14 @@ pub enum Event {
     /// new life, and misses what was sent meanwhile. Its subscriptions are told by
     /// [`Received::Away`](crate::Received::Away).
     Excluded,
+    /// The sockets of this node have another address on the same interface. It goes on in the same
+    /// life, and others send to the new address as soon as the membership service has told them.
+    Moved {
+        /// The former address.
+        from: SocketAddr,
+        /// The new one; after [`Event::AddressLost`] perhaps the former one again.
+        to: SocketAddr,
+    },
     /// A multicast address of the cluster cannot be received; the messages sent to it will not
     /// arrive here.
     NotListening {

@@ -5,7 +5,7 @@
 //!
 //! 1. **Receive**: drain the sockets (R124), every datagram into the protocol, the most urgent of
 //!    those that have come together first (`arrivals`). The clock is read once, before.
-//! 2. **Timers** that are due.
+//! 2. **Timers** that are due. The sockets follow an interface to another address (`addresses`).
 //! 3. **Commands** of the application, all of them: they are few.
 //! 4. **Messages** from publishers and feeds, in turn, up to a quantum.
 //! 5. **Events** of the protocol: to the sockets, the application, or pending requests.
@@ -22,6 +22,7 @@
 //! Everything received comes before anything sent (R122); every step is bounded, so that none
 //! starves another (R120).
 
+mod addresses;
 mod arrivals;
 mod closing;
 mod commands;
@@ -45,6 +46,7 @@ use qsm_net::{Ports, ThreadReport};
 use qsm_proto::{Endpoint, Instant};
 use qsm_wire::membership::Role;
 
+use self::addresses::Addresses;
 use self::arrivals::Arrivals;
 pub(crate) use self::loan::CoreLoan;
 use self::pending::Pending;
@@ -87,6 +89,7 @@ pub(crate) struct Core {
     slice: Slice,
     endpoint: Endpoint,
     port: Ports,
+    addresses: Addresses,
     routes: Routes,
     sources: Sources,
     pending: Pending,
@@ -137,6 +140,7 @@ impl Core {
             self.sources.next_timeout(),
             self.pending.next_timeout(),
             self.routes.next_timeout(),
+            self.addresses.next_timeout(),
             self.closing.as_ref().map(|closing| closing.deadline),
         ]
         .into_iter()

@@ -10,6 +10,7 @@ use qsm_net::{Interface, Ports, ThreadReport};
 use qsm_proto::{Config, Endpoint, Seed};
 use qsm_wire::NodeId;
 
+use super::addresses::Addresses;
 use super::arrivals::Arrivals;
 use super::loan::CoreLoan;
 use super::pending::Pending;
@@ -168,6 +169,7 @@ impl Plan {
             slice: Slice::new(threads.spin),
             endpoint,
             port,
+            addresses: Addresses::default(),
             routes: Routes::default(),
             sources: Sources::default(),
             pending: Pending::default(),
