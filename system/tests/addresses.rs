@@ -107,3 +107,23 @@ fn moves(node: usize) {
 fn a_publisher_may_change_its_address() {
     moves(PUBLISHER);
 }
+
+/// It goes on as a service without memory, which the nodes find by its beacons.
+#[test]
+fn the_membership_service_may_change_its_address() {
+    const SERVICE: usize = PUBLISHER + 1;
+    let Some(mut scene) = Scene::new() else {
+        return;
+    };
+    scene.publish_and(|stage| {
+        stage.ip(SERVICE, "addr del 10.78.0.5/16 dev eth0");
+        stage.ip(SERVICE, "addr add 10.78.9.5/16 dev eth0");
+    });
+    scene.nothing_is_lost();
+    // Only a service can answer this.
+    scene
+        .stage
+        .subscribe(0, &vec![("another".to_owned(), vec![0])]);
+    scene.publish_and(|_| {});
+    scene.nothing_is_lost();
+}

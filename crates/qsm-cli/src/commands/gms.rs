@@ -64,7 +64,15 @@ pub(crate) fn run(args: &GmsArgs) -> Result<(), Failure> {
         ),
         &json!({ "event": "listening", "address": service.address(), "cluster": cluster }),
     )?;
+    let mut address = service.address();
     while !stop.is_asked() {
+        if service.address() != address {
+            address = service.address();
+            log.line(
+                &format!("moved to {address}: begins anew, nodes report what they know"),
+                &json!({ "event": "moved_itself", "address": address }),
+            )?;
+        }
         match service.next_event_timeout(LOOK) {
             Ok(Some(event)) => {
                 let (text, value) = phrases.of(&event);

@@ -33,6 +33,7 @@ impl ServiceBuilder {
             gone_after: None,
             affinity: None,
             on_yield: None,
+            on_move: None,
         };
         Self { settings }
     }
@@ -142,10 +143,11 @@ impl Service {
         ServiceBuilder::new()
     }
 
-    /// Where nodes reach it.
+    /// Where nodes reach it. If its interface gets another address it goes on there, as a service
+    /// that starts without memory: nodes find it by multicast and report what they know.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
-        self.running.address
+        self.running.address()
     }
 
     /// What it knows and has done.
@@ -205,7 +207,7 @@ impl Service {
 impl fmt::Debug for Service {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Service")
-            .field("address", &self.running.address)
+            .field("address", &self.running.address())
             .finish_non_exhaustive()
     }
 }
