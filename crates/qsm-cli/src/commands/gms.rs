@@ -3,12 +3,13 @@
 mod events;
 
 use std::io::{self, Write};
+use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use qsm::{Family, RecvError, Service};
+use qsm::{Family, RecvError, Service, ServiceEvent};
 use qsm_console::after_help;
-use qsm_console::failure::Failure;
+use qsm_console::failure::{Code, Failure};
 use qsm_console::options::{NetworkOptions, Place, StatsOptions};
 use qsm_console::stop::Stop;
 use qsm_console::table::printable;
@@ -46,11 +47,11 @@ pub(crate) struct GmsArgs {
 /// Runs the command, until a signal.
 ///
 /// # Errors
-/// It cannot start, or its sockets fail.
+/// It cannot start, its sockets fail, or another service of the cluster goes before it.
 pub(crate) fn run(args: &GmsArgs) -> Result<(), Failure> {
     let stop = Stop::on_signals()?;
     let service = start(args)?;
-    let mut phrases = Phrases::default();
+    let (mut phrases, mut rival) = (Phrases::default(), Rival::default());
     let log = Log {
         json: args.json,
         start: Instant::now(),
@@ -77,21 +78,67 @@ pub(crate) fn run(args: &GmsArgs) -> Result<(), Failure> {
             Ok(Some(event)) => {
                 let (text, value) = phrases.of(&event);
                 log.line(&text, &value)?;
+                rival.note(&event);
             }
             Ok(None) => {}
+            Err(RecvError::Closed(_)) if rival.follows.is_some() => break,
             Err(RecvError::Closed(reason)) => {
                 return Err(Failure::failed(reason.to_string(), "start it again"));
             }
             Err(other) => return Err(other.into()),
         }
     }
+    say_stats(args, &service);
+    service.shutdown();
+    log.line("stopped", &json!({ "event": "stopped" }))?;
+    rival.end(cluster)
+}
+
+/// What is known of another service of the same cluster, by mistake. One of the two gives way.
+#[derive(Debug, Default)]
+struct Rival {
+    /// Where the one is that this one gives way to.
+    follows: Option<SocketAddr>,
+}
+
+impl Rival {
+    /// Says on stderr that there are two.
+    fn note(&mut self, event: &ServiceEvent) {
+        match event {
+            ServiceEvent::Conflict { address, .. } => eprintln!(
+                "qsm: CONFLICT: another membership service of this cluster runs at {address}; one \
+                 of them gives way"
+            ),
+            ServiceEvent::Yielded { to } => {
+                self.follows = Some(*to);
+                eprintln!(
+                    "qsm: this service gives way to the one at {to} and sends its nodes there"
+                );
+            }
+            _ => {}
+        }
+    }
+
+    /// The end of this service.
+    fn end(&self, cluster: &str) -> Result<(), Failure> {
+        let Some(to) = self.follows else {
+            return Ok(());
+        };
+        let cause = format!(
+            "the cluster {} has another membership service, at {to}; this one gave way",
+            printable(cluster)
+        );
+        let remedy = "start only one, or give each a cluster of its own with --cluster";
+        Err(Failure::new(Code::Superseded, cause, remedy))
+    }
+}
+
+fn say_stats(args: &GmsArgs, service: &Service) {
     if let Some(format) = args.stats.format(args.network.verbose)
         && let Ok(snapshot) = service.snapshot()
     {
         stats::of_service(&snapshot, format);
     }
-    service.shutdown();
-    log.line("stopped", &json!({ "event": "stopped" }))
 }
 
 fn start(args: &GmsArgs) -> Result<Service, Failure> {
