@@ -5,7 +5,7 @@
 //!
 //! 1. **Receive**: drain the sockets (R124), every datagram into the protocol, the most urgent of
 //!    those that have come together first (`arrivals`). The clock is read once, before.
-//! 2. **Timers** that are due. The sockets follow an interface to another address (`addresses`).
+//! 2. **Timers** that are due. The sockets follow an interface to another address (`following`).
 //! 3. **Commands** of the application, all of them: they are few.
 //! 4. **Messages** from publishers and feeds, in turn, up to a quantum.
 //! 5. **Events** of the protocol: to the sockets, the application, or pending requests.
@@ -15,8 +15,8 @@
 //!    With work left over, or soon after much was received or sent, do not wait: give the CPU to
 //!    others on this host and go on (`slice`).
 //!
-//! The state and its steps are here; `turn` has the loop over them, `commands`, `events`, `embed` and
-//! `closing` the steps that decide, `loan` what borrowers do. These know the state, and it none of
+//! The state and its steps are here; `turn` has the loop over them, `commands`, `events`, `embed`,
+//! `following` and `closing` the steps that decide, `loan` what borrowers do. These know the state, and it none of
 //! them.
 //!
 //! Everything received comes before anything sent (R122); every step is bounded, so that none
@@ -28,6 +28,7 @@ mod closing;
 mod commands;
 mod embed;
 mod events;
+mod following;
 mod lanes;
 mod loan;
 mod pending;
