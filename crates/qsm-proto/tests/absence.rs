@@ -79,6 +79,7 @@ fn a_member_that_pauses_misses_nothing_and_delays_nobody() {
             assert_eq!(told.map(|is| counted(&cluster, paused, is)), [1, 1]);
             let excluded = |event: &Event| matches!(event, Event::Excluded);
             assert_eq!(counted(&cluster, paused, excluded), 0);
+            cluster.run(5 * SECOND);
             let kept: usize = cluster
                 .nodes
                 .values()

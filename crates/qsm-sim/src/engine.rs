@@ -21,6 +21,7 @@ use std::rc::Rc;
 
 use qsm_proto::{Event, Instant, Reason, Seed};
 use qsm_testnet::{Cause, Fate, Network, NetworkCounters, NetworkOptions, Queue};
+use qsm_wire::Kind;
 
 pub use self::capture::Capture;
 use self::networks::Second;
@@ -34,6 +35,8 @@ use crate::mischief::{Mischief, Saboteur};
 use crate::trace::{Trace, TraceEntry};
 use crate::violation::Violation;
 
+/// Way of the word that no process is there.
+const REFUSAL_DELAY: Duration = Duration::from_micros(100);
 /// Timers fire at this granularity, like those of a kernel.
 const TIMER_SLACK: Duration = Duration::from_micros(1);
 /// Timeouts of one host in a row that change nothing before it counts as an endless loop.
@@ -126,6 +129,8 @@ enum Happening {
     Listen(usize, u32, SocketAddr, bool),
     ListenTo(usize, u32, SocketAddr, BTreeSet<SocketAddr>),
     Thaw(usize),
+    /// The host is told that nobody is at this address.
+    Refused(usize, SocketAddr),
     Task(Task),
 }
 
@@ -172,6 +177,8 @@ pub(crate) struct EngineOptions {
     pub(crate) invariants_every: u64,
     /// Lines of trace to keep.
     pub(crate) trace_lines: usize,
+    /// Hosts whose process has died say so to who probes it.
+    pub(crate) refusals: bool,
 }
 
 #[derive(Debug)]
@@ -192,6 +199,7 @@ pub(crate) struct Engine {
     /// The current second, and how many inputs there were before it.
     second: (u64, u64),
     invariants_every: u64,
+    refusals: bool,
 }
 
 impl Engine {
@@ -215,6 +223,7 @@ impl Engine {
             inputs: 0,
             second: (0, 0),
             invariants_every: options.invariants_every,
+            refusals: options.refusals,
         }
     }
 
@@ -476,6 +485,12 @@ impl Engine {
                 Ok(None)
             }
             Happening::Thaw(host) => self.thaw(host),
+            Happening::Refused(host, address) => {
+                self.drive(host, |machine, now, _| {
+                    machine.handle_unreachable(now, address)
+                })?;
+                Ok(None)
+            }
             _ => Ok(None),
         }
     }
@@ -496,6 +511,7 @@ impl Engine {
         let limit = self.network.options().receive_buffer_bytes;
         let state = &mut self.hosts[host];
         if state.machine.is_none() {
+            self.refuse(host, &datagram);
             return Ok(None);
         }
         state.capture.receive(&datagram);
@@ -526,6 +542,24 @@ impl Engine {
             return Ok(None);
         }
         self.serve(host)
+    }
+
+    /// A probe has come to a host without a process: its kernel says so, if hosts do, and if the way
+    /// back is open.
+    fn refuse(&mut self, host: usize, datagram: &Datagram) {
+        let address = self.hosts[host].address;
+        let probe = Kind::peek(&datagram.bytes) == Some(Kind::Probe) && datagram.to == address;
+        let asker = self
+            .hosts
+            .iter()
+            .position(|other| other.address == datagram.from);
+        let Some(asker) = asker.filter(|_| self.refusals && probe) else {
+            return;
+        };
+        if !self.network.parted(host, asker) {
+            let at = self.now.after(REFUSAL_DELAY);
+            self.queue.push(at, Happening::Refused(asker, address));
+        }
     }
 
     /// Handles the oldest datagram that waits, once the host has time.

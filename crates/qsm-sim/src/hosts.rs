@@ -111,6 +111,7 @@ impl SimOptions {
             second: node.second,
             embedded: plan.role == HostRole::EmbeddedService,
             datagram_bytes: node.datagram_bytes,
+            gone_after: self.gone_after,
             ..ServiceConfig::new(node.node, node.address)
         };
         if self.source_specific {

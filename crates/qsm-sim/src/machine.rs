@@ -44,6 +44,13 @@ impl Machine {
         }
     }
 
+    /// The host at this address has said that no process is there.
+    pub(crate) fn handle_unreachable(&mut self, now: Instant, address: SocketAddr) {
+        if let Self::Service(service) = self {
+            service.handle_unreachable(now, address);
+        }
+    }
+
     /// Whether datagrams wait that the machine has not seen.
     pub(crate) fn set_backlog(&mut self, backlog: bool) {
         if let Self::Node(node) = self {

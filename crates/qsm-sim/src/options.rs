@@ -49,6 +49,11 @@ pub struct SimOptions {
     pub recovery: Recovery,
     /// Pace of every node.
     pub pace: Pace,
+    /// Silence after which services take a node that is away for gone; zero: nobody is ever away,
+    /// and who answers no probe is excluded.
+    pub gone_after: Duration,
+    /// Hosts whose process has died say so to who probes it.
+    pub refusals: bool,
     /// How regions are cut.
     pub layout: Layout,
     /// What the work of nodes costs; `None`: no time but the network's `cpu_per_datagram`.
@@ -94,6 +99,8 @@ impl SimOptions {
             },
             recovery: Recovery::default(),
             pace: Pace::default(),
+            gone_after: Duration::ZERO,
+            refusals: false,
             layout: Layout::default(),
             costs: None,
             invariants_every: 1,

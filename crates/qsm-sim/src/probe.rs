@@ -264,6 +264,7 @@ impl<'a> Cluster<'a> {
             network: options.network,
             mischief: Mischief::None,
             invariants_every: 0,
+            refusals: false,
             trace_lines: 0,
         };
         let mut cluster = Self {

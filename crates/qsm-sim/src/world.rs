@@ -77,6 +77,7 @@ impl World {
             mischief: options.mischief,
             invariants_every: options.invariants_every,
             trace_lines: options.trace_lines,
+            refusals: options.refusals,
         };
         let mut world = Self {
             engine: Engine::new(engine, seed),

@@ -167,6 +167,11 @@ impl Registry {
             sources: (0, Vec::new()),
         };
         for member in &living {
+            if member.is_away()
+                && let Some(node) = self.nodes.get_mut(&member.origin.node)
+            {
+                node.absences.regions.insert(id, report.view);
+            }
             if let Some(since) = member.left {
                 self.take_up_leaver(now, id, member.origin, since);
             } else if self.take_up_home(now, id, signature, member.origin) {

@@ -1,5 +1,6 @@
 mod ended;
 
+use core::time::Duration;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::SocketAddr;
 
@@ -10,6 +11,9 @@ use qsm_wire::{Frame, Header, Heard, NodeId};
 
 use self::ended::Ended;
 use super::timers::Timers;
+
+/// Silence after which a session is believed to have ended if another one begins.
+const SILENT: Duration = Duration::from_millis(500);
 
 /// How far a client has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -106,9 +110,9 @@ impl SessionTable {
         from: SocketAddr,
         frame: &Frame<'_>,
     ) -> Result<(), SessionError> {
-        let known = self.clients.get(&node).map(|client| client.session.id());
-        if known != Some(frame.head.session) {
-            self.open(now, node, from, frame, known)?;
+        let known = self.clients.get(&node);
+        if known.map(|client| client.session.id()) != Some(frame.head.session) {
+            self.open(now, node, from, frame)?;
         }
         if let Some(client) = self.clients.get_mut(&node) {
             client.address = from;
@@ -125,10 +129,13 @@ impl SessionTable {
         node: NodeId,
         address: SocketAddr,
         frame: &Frame<'_>,
-        known: Option<u64>,
     ) -> Result<(), SessionError> {
-        // Ids of a node's sessions grow: a smaller one is an echo of an earlier session.
-        let older = known.is_some_and(|known| frame.head.session < known);
+        // Ids of a node's sessions grow: a smaller one is an echo of an earlier session, unless
+        // that is silent. Then another process of the node may begin anywhere.
+        let known = self.clients.get(&node);
+        let known = known.map(|client| (client.session.id(), client.heard_at));
+        let older = known
+            .is_some_and(|(id, heard_at)| frame.head.session < id && now.since(heard_at) < SILENT);
         let echo = self.ended.contains(node, frame.head.session);
         if older || echo || frame.head.heard_upto > 0 {
             return Err(SessionError::Reset);

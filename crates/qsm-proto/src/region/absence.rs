@@ -18,6 +18,7 @@ use std::collections::BTreeMap;
 use qsm_wire::{CatchUp, Origin, Summary, SummarySlot, TAG_BYTES};
 
 use super::RegionCx;
+use crate::receive::ReceiveStream;
 use crate::{Destination, Event, Instant, Reason};
 
 /// Members asked at a time: one may be the only one that hears this node, and all are too many.
@@ -32,6 +33,9 @@ const FRESH: Duration = Duration::from_millis(200);
 const LOOK: Duration = Duration::from_millis(5);
 /// Pause before all begins again, if the membership service has not made it live.
 const REPEAT: Duration = Duration::from_millis(500);
+/// Time after the last return for which packets are kept all the same: who came back has nearly all
+/// that was stable, and asks for the rest.
+const LINGER: Duration = Duration::from_secs(5);
 /// Questions are told from rounds, whose results come as the same packets.
 const NONCE_FIRST: u64 = 1 << 63;
 /// Streams of others remembered at once, as many as a node receives.
@@ -117,21 +121,40 @@ impl RegionCx<'_> {
         self.retain_for_others();
     }
 
-    /// Keeps packets while members other than this one are away. Rule R-VIEW-13.
+    /// Keeps packets while members other than this one are away, and for a while after. Rule
+    /// R-VIEW-13.
     fn retain_for_others(&mut self) {
         let region = &mut *self.region;
         let away = region.history.newest().away_members();
         let others = away.iter().any(|member| member.origin != self.node.origin);
-        region.retains = others && self.node.config.limits.retention_bytes > 0;
-        let streams = region.streams.values_mut();
-        match region.retains {
-            true => streams.for_each(|stream| stream.begin_retaining()),
-            false => streams.for_each(|stream| stream.end_retaining(&mut self.node.store)),
+        if others && self.node.config.limits.retention_bytes > 0 {
+            region.retains_until = Some(Instant::NEVER);
+            let streams = region.streams.values_mut();
+            streams.for_each(ReceiveStream::begin_retaining);
+            if let Some(sender) = &mut region.sender {
+                sender.begin_retaining();
+            }
+        } else if region.retains_until == Some(Instant::NEVER) {
+            region.retains_until = Some(self.node.now.after(LINGER));
+        } else if region.retains_until.is_none() {
+            self.end_retaining();
         }
-        match &mut region.sender {
-            Some(sender) if region.retains => sender.begin_retaining(),
-            Some(sender) => sender.end_retaining(self.pool),
-            None => {}
+    }
+
+    /// Frees what was kept for members that were away, when nobody needs it any more.
+    pub(crate) fn forget_retained(&mut self) {
+        let until = self.region.retains_until;
+        if until.is_some_and(|until| until <= self.node.now) {
+            self.region.retains_until = None;
+            self.end_retaining();
+        }
+    }
+
+    fn end_retaining(&mut self) {
+        let streams = self.region.streams.values_mut();
+        streams.for_each(|stream| stream.end_retaining(&mut self.node.store));
+        if let Some(sender) = &mut self.region.sender {
+            sender.end_retaining(self.pool);
         }
     }
 
@@ -145,6 +168,7 @@ impl RegionCx<'_> {
         match step {
             ReturnStep::Asking(times) if times < QUESTIONS => self.ask_silent(times),
             ReturnStep::Repairing if !self.has_caught_up() => {
+                self.ask_without_ring();
                 self.enter(ReturnStep::Repairing, LOOK);
             }
             ReturnStep::Repairing if age <= FRESH => {
@@ -159,6 +183,17 @@ impl RegionCx<'_> {
         let due = self.node.now.after(pause);
         if let Some(absence) = &mut self.region.absence {
             absence.enter(step, due);
+        }
+    }
+
+    /// Without the fast plane the rings bring what is missing, and this node is in none.
+    fn ask_without_ring(&mut self) {
+        if self.node.fast() {
+            return;
+        }
+        let senders: Vec<Origin> = self.region.streams.keys().copied().collect();
+        for sender in senders {
+            self.ask_around(sender, u64::MAX);
         }
     }
 

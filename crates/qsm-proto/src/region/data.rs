@@ -220,7 +220,7 @@ impl RegionCx<'_> {
         if stable_upto < cutoff {
             stream.announce(self.node.now, cutoff);
         }
-        if self.region.retains {
+        if self.region.retains_until.is_some() {
             stream.begin_retaining();
         }
         self.region.streams.insert(sender, stream);

@@ -73,8 +73,8 @@ pub struct Region {
     silent: Vec<Origin>,
     /// Set while this node is away.
     absence: Option<Absence>,
-    /// Others are away: packets are kept for them.
-    retains: bool,
+    /// Others are away, or were a moment ago: packets are kept for them until then.
+    retains_until: Option<Instant>,
     /// Set while this node is leaving.
     leaving: Option<Leaving>,
     /// This node has left with everything before, and is only said to be still leaving.
@@ -112,7 +112,7 @@ impl Region {
             queries: BTreeMap::new(),
             silent: Vec::new(),
             absence: None,
-            retains: false,
+            retains_until: None,
             leaving: None,
             departed: false,
             settled: None,
@@ -221,7 +221,7 @@ impl Region {
     ) -> (&mut SendStream, Option<&mut RegionRing>) {
         let member = self.history.me().is_some();
         let newest = self.history.newest();
-        let retains = self.retains;
+        let retains = self.retains_until.is_some();
         let stream = self.sender.get_or_insert_with(|| {
             let opening = Opening {
                 view: newest.number(),
@@ -238,7 +238,12 @@ impl Region {
 
     /// Goes on with this node's stream where it ended.
     pub(crate) fn resume(&mut self, node: &NodeState, past: Past) {
-        self.sender = Some(resumed(node, self.channel(), past, self.retains));
+        self.sender = Some(resumed(
+            node,
+            self.channel(),
+            past,
+            self.retains_until.is_some(),
+        ));
     }
 
     /// Whether something is ready to be sent on this node's stream.
@@ -316,6 +321,7 @@ impl Region {
         if let Some(absence) = &self.absence {
             next = next.min(absence.due());
         }
+        next = next.min(self.retains_until.unwrap_or(Instant::NEVER));
         let sender = self.sender.as_ref().and_then(SendStream::next_timeout);
         sender.map_or(next, |at| next.min(at))
     }

@@ -257,7 +257,8 @@ impl RegionCx<'_> {
             .pieces(cutoff, history)
             .take(PIECES_PER_TOKEN)
             .filter(|piece| {
-                stream.sender_dead() || stream.view_of(piece.first(), history) != current
+                let older = stream.view_of(piece.first(), history) != current;
+                older || stream.sender_dead() || history.is_away()
             })
             .collect();
         for piece in pieces {

@@ -76,8 +76,9 @@ impl Track {
             stable,
             losers: head.losers,
         };
-        // The round that carried the final watermark to everybody is the last one (R064, R092).
-        let told = complete && head.cutoff >= top && head.stable_upto >= top;
+        // The round that carried the final watermark to everybody is the last one (R064, R092). A
+        // member that was away may lack what was stable before.
+        let told = complete && head.cutoff >= top && head.stable_upto >= top && stable >= top;
         // What nobody has heard of, nobody can give to anybody.
         let heard = !complete || head.highest > 0;
         let open = top > 0 && !told && heard;

@@ -69,6 +69,9 @@ pub(crate) struct Watermarks {
     /// The highest `cached_upto` judged so far. What was cached once may be freed when it has
     /// become stable, and may die with its cachers.
     judged: BTreeMap<(RegionId, Origin), u64>,
+    /// The highest `stable_upto` judged so far. A member that was away comes back when it has
+    /// nearly all; what was stable before, it may still be asking for.
+    stable: BTreeMap<(RegionId, Origin), u64>,
 }
 
 impl Watermarks {
@@ -84,7 +87,8 @@ impl Watermarks {
         };
         let members: Vec<(Origin, &Machine, &Region)> = live
             .iter()
-            .filter(|(origin, _)| *origin != claim.sender && view.index_of(*origin).is_some())
+            .filter(|(origin, _)| *origin != claim.sender)
+            .filter(|(origin, _)| view.index_of(*origin).is_some_and(|at| view.is_live(at)))
             .filter_map(|(origin, machine)| {
                 Some((*origin, *machine, machine.region(claim.region)?))
             })
@@ -93,7 +97,11 @@ impl Watermarks {
             let stream = region.stream(claim.sender);
             stream.map(qsm_proto::receive::ReceiveStream::contiguous)
         };
-        for (member, _, region) in &members {
+        let key = (claim.region, claim.sender);
+        let stable = self.stable.entry(key).or_default();
+        let news = claim.stable_upto > *stable;
+        *stable = claim.stable_upto.max(*stable);
+        for (member, _, region) in members.iter().filter(|_| news) {
             if let Some(has) = contiguous(region).filter(|has| *has < claim.stable_upto) {
                 let message = format!(
                     "{member} has {} only up to #{has} in {:?}, but stable is said to be #{}",
@@ -107,7 +115,7 @@ impl Watermarks {
         if stream.is_some_and(qsm_proto::receive::ReceiveStream::sender_dead) {
             return Ok(());
         }
-        let judged = self.judged.entry((claim.region, claim.sender)).or_default();
+        let judged = self.judged.entry(key).or_default();
         let fresh = *judged + 1..=claim.cached_upto;
         *judged = claim.cached_upto.max(*judged);
         for sequence in fresh {

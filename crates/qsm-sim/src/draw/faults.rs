@@ -67,6 +67,32 @@ pub(super) fn faults(dice: &mut Dice, nodes: usize, sizes: &SwarmOptions) -> Vec
     faults
 }
 
+/// Adds hosts that stand still, for 10 ms to a minute, the service's among them: their processes
+/// are stopped, or the whole machines with their clocks.
+pub(super) fn add_pauses(
+    dice: &mut Dice,
+    nodes: usize,
+    mut faults: Vec<Timed>,
+    sizes: &SwarmOptions,
+) -> Vec<Timed> {
+    if sizes.faults_max == 0 || dice.one_in(3) {
+        return faults;
+    }
+    for _ in 0..dice.range(1, 3) {
+        let host = dice.range(0, nodes);
+        let longest = *dice.pick(&[100, 400, 1000, 5000, 20_000, 60_000]);
+        let least = Duration::from_millis(10);
+        let time = least + dice.moment(Duration::from_millis(longest));
+        let pause = match dice.one_in(3) {
+            true => Fault::Sleep { host, time },
+            false => Fault::Freeze { host, time },
+        };
+        faults.push((dice.moment(sizes.duration), pause));
+    }
+    reconcile(&mut faults, nodes, sizes.duration);
+    faults
+}
+
 fn crash(dice: &mut Dice, at: Occasion, faults: &mut Vec<Timed>) {
     let Occasion {
         host, same_node, ..

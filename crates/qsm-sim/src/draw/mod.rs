@@ -12,7 +12,7 @@ use qsm_testnet::{Burst, NetworkOptions, Sites};
 use qsm_wire::membership::Role;
 
 use self::dice::Dice;
-use self::faults::faults;
+use self::faults::{add_pauses, faults};
 use crate::content::Sizes;
 use crate::mischief::Mischief;
 use crate::options::SimOptions;
@@ -33,6 +33,8 @@ pub fn draw(seed: u64, sizes: &SwarmOptions) -> SimOptions {
     let faults = faults(&mut dice, nodes, sizes);
     let mut switches = Dice::of(Seed(seed), "switches");
     let mut damage = Dice::of(Seed(seed), "damage");
+    let mut pauses = Dice::of(Seed(seed), "pauses");
+    let faults = add_pauses(&mut pauses, nodes, faults, sizes);
     SimOptions {
         seed,
         nodes,
@@ -63,6 +65,8 @@ pub fn draw(seed: u64, sizes: &SwarmOptions) -> SimOptions {
             batch_delay: *dice.pick(&[Duration::ZERO, Duration::from_millis(1)]),
             ..Pace::default()
         },
+        gone_after: *pauses.pick(&[Duration::ZERO, SHORT_GONE, LONG_GONE, LONG_GONE]),
+        refusals: pauses.one_in(2),
         costs: None,
         layout: Layout {
             replication: *dice.pick(&[0, 0, 1, 2, 5]),
@@ -75,6 +79,11 @@ pub fn draw(seed: u64, sizes: &SwarmOptions) -> SimOptions {
         groups,
     }
 }
+
+/// Times after which nodes that are away are gone. A crowd is waited for four times as long, and
+/// must be gone before a run is judged.
+const SHORT_GONE: Duration = Duration::from_secs(2);
+const LONG_GONE: Duration = Duration::from_secs(10);
 
 fn flows(dice: &mut Dice, groups: &[GroupPlan], sizes: &SwarmOptions) -> Vec<Flow> {
     let mut flows = Vec::new();

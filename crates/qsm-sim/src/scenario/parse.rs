@@ -67,7 +67,7 @@ pub(super) fn parse(text: &str) -> Result<Scenario, ScenarioError> {
 }
 
 /// How statements begin.
-const VERBS: [(&str, Verb); 26] = [
+const VERBS: [(&str, Verb); 29] = [
     ("scenario", Verb::Version),
     ("seed", Verb::Seed),
     ("nodes", Verb::Nodes),
@@ -87,6 +87,9 @@ const VERBS: [(&str, Verb); 26] = [
     ("network", Verb::Network),
     ("layout", Verb::Layout),
     ("limits", Verb::Limits),
+    ("retention", Verb::Retention),
+    ("gone-after", Verb::GoneAfter),
+    ("refusals", Verb::Switch(|options| options.refusals = true)),
     ("budget", Verb::Budget),
     (
         "token-plane-only",
@@ -133,6 +136,8 @@ enum Verb {
     Network,
     Layout,
     Limits,
+    Retention,
+    GoneAfter,
     Budget,
     RateMax,
     BatchDelay,
@@ -189,6 +194,8 @@ impl Reader {
                 options.limits.receive_bytes = words.named("receive")?;
                 options.limits.ahead_packets = words.named("ahead")?;
             }
+            Verb::Retention => options.limits.retention_bytes = words.number("bytes")?,
+            Verb::GoneAfter => options.gone_after = words.time("the silence")?,
             Verb::Budget => {
                 options.recovery.repair_bytes_per_second = words.named("repairs")?;
                 options.recovery.requests_per_second = words.named("requests")?;

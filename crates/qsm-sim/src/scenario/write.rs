@@ -162,6 +162,8 @@ fn write_node(options: &SimOptions, out: &mut String) -> fmt::Result {
         "limits send {} receive {} ahead {}",
         limits.send_bytes, limits.receive_bytes, limits.ahead_packets
     )?;
+    writeln!(out, "retention {}", limits.retention_bytes)?;
+    writeln!(out, "gone-after {}", Time(options.gone_after))?;
     let recovery = options.recovery;
     let budget = (
         recovery.repair_bytes_per_second,
@@ -177,6 +179,7 @@ fn write_node(options: &SimOptions, out: &mut String) -> fmt::Result {
         ("faithful-rate", options.pace.faithful_rate),
         ("rings-in-turn", options.pace.rings_in_turn),
         ("partition-feedback", options.pace.partition_feedback),
+        ("refusals", options.refusals),
     ];
     for (name, _) in switches.into_iter().filter(|switch| switch.1) {
         writeln!(out, "{name}")?;
