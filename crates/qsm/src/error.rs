@@ -432,8 +432,8 @@ impl std::error::Error for RequestError {}
 pub enum SendError {
     /// The node has ended.
     Closed(CloseReason),
-    /// The queue is full: receivers, or the network, are slower than this publisher. Never
-    /// returned by calls that wait.
+    /// The queue is full: receiving nodes, or the network, are slower than this publisher. Programs
+    /// that read slowly fill no publisher's queue. Never returned by calls that wait.
     Full,
     /// The queue is full, and waiting for the core thread on itself would never end.
     OnCoreThread,

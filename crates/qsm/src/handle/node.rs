@@ -241,6 +241,8 @@ impl Node {
 
     /// Waits until everything accepted before this call is stable: every live member of its
     /// groups has it, and nobody needs to keep it. A group without members has nobody to wait for.
+    /// Members are nodes: a program may still have to read what its node has
+    /// ([`Overflow`](crate::Overflow) says what becomes of it if it does not).
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
