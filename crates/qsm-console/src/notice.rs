@@ -72,7 +72,8 @@ impl Notices {
             return;
         }
         eprintln!(
-            "qsm: SLOW: {} messages dropped because they were not read in time, {} in all",
+            "qsm: SLOW: {} messages dropped because they came faster than they were taken, {} in \
+             all; a larger --queue holds more",
             self.unsaid, self.dropped
         );
         self.unsaid = 0;
