@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use cluster::{Cluster, origin};
-use qsm_proto::{Config, Delivery, Endpoint, Instant, PublishError, Seed};
+use qsm_proto::{Config, Delivery, Endpoint, Event, Instant, PublishError, Seed};
 use qsm_wire::membership::{Member, Update, ViewStep};
 use qsm_wire::{
     ChannelId, Coverage, GroupId, Header, Hop, NodeId, Origin, RegionId, StreamQuery, ViewNumber,
@@ -306,6 +306,69 @@ fn survivors_agree_after_the_sender_dies_in_mid_stream() {
     for member in &cluster.members {
         assert_eq!(cluster.got[member].len(), first.len(), "member {member}");
     }
+}
+
+/// Who has gone, and the messages that they may lack.
+type Unserved = (Vec<u64>, Vec<(u64, u64)>);
+
+/// Receivers that a publisher says are gone.
+fn unserved(cluster: &Cluster, publisher: u64) -> Vec<Unserved> {
+    let events = cluster.events.get(&publisher).into_iter().flatten();
+    let unserved = events.filter_map(|event| match event {
+        Event::Unserved {
+            receivers,
+            messages,
+            ..
+        } => Some((
+            receivers.iter().map(|gone| gone.node.0).collect(),
+            messages.iter().map(|it| (it.first, it.last)).collect(),
+        )),
+        _ => None,
+    });
+    unserved.collect()
+}
+
+#[test]
+fn members_that_vanish_before_they_have_acknowledged_are_named_with_what_they_may_lack() {
+    for left in [3, 1] {
+        let mut cluster = Cluster::new(5, &[20], |_| {});
+        publish(&mut cluster, 20, 40, 600);
+        cluster.settle(Duration::from_secs(5));
+        (left + 1..=5).for_each(|dead| cluster.crash(dead));
+        // Twenty in each of the two groups have arrived everywhere, and ten do not.
+        publish(&mut cluster, 20, 20, 600);
+        cluster.run(Duration::from_millis(20));
+        assert_eq!(unserved(&cluster, 20), []);
+        cluster.members.retain(|member| *member <= left);
+        cluster.change_view();
+        cluster.run(Duration::from_millis(5));
+        publish(&mut cluster, 20, 20, 600);
+        cluster.settle(Duration::from_secs(5));
+        let gone = (left + 1..=5).collect::<Vec<_>>();
+        assert_eq!(unserved(&cluster, 20), [(gone, vec![(21, 30), (21, 30)])]);
+    }
+}
+
+// Rule R-MEM-14.
+#[test]
+fn members_that_say_goodbye_have_acknowledged_what_they_have_received() {
+    let mut cluster = Cluster::new(3, &[20], |_| {});
+    publish(&mut cluster, 20, 40, 600);
+    cluster.run(Duration::from_micros(500));
+    assert!(!cluster.nodes[&20].is_stable(), "not acknowledged yet");
+    let now = cluster.now;
+    cluster.nodes.get_mut(&3).unwrap().close(now);
+    // The service learns of it, and has it no more.
+    while !cluster.nodes[&3].is_closed() {
+        cluster.run(Duration::from_millis(1));
+        let latest = now.after(Duration::from_millis(900));
+        assert!(cluster.now < latest, "too long");
+    }
+    cluster.members.retain(|member| *member != 3);
+    cluster.crash(3);
+    cluster.change_view();
+    cluster.settle(Duration::from_secs(5));
+    assert_eq!(unserved(&cluster, 20), []);
 }
 
 #[test]

@@ -1,4 +1,5 @@
 mod delivery;
+mod receipt;
 mod room;
 
 use core::time::Duration;
@@ -77,6 +78,8 @@ pub struct ReceiveStream {
     overtaken: Overtaken,
     /// When delivery was interrupted that can go on; [`Instant::NEVER`]: it was not.
     interrupted: Instant,
+    /// Had arrived when this node began to close.
+    closed_at: u64,
 }
 
 /// How far a region has got with a stream, as its tokens say.
@@ -128,6 +131,7 @@ impl ReceiveStream {
             due: Instant::NEVER,
             overtaken: Overtaken::default(),
             interrupted: Instant::NEVER,
+            closed_at: 0,
         }
     }
 
