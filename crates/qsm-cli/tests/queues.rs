@@ -45,7 +45,8 @@ fn a_burst_of_short_lines_waits_for_a_slow_output() {
 #[test]
 fn a_full_queue_drops_as_many_as_it_says_and_names_the_remedy() {
     let cluster = Cluster::new();
-    let sub = unread(&cluster, &["--queue", "1M", "--until-idle", "2"]);
+    let sub = unread(&cluster, &["--queue", "1M", "--drain-timeout", "60"]);
+    sub.terminate();
     let received = sub.output();
     let told = stderr(&received);
     assert_code(&received, 4);
@@ -59,7 +60,7 @@ fn a_full_queue_drops_as_many_as_it_says_and_names_the_remedy() {
 fn messages_that_do_not_come_because_they_were_dropped_are_missing_not_late() {
     let cluster = Cluster::new();
     let count = LINES.to_string();
-    let words = ["--queue", "1M", "--until-idle", "2", "--count", &count];
+    let words = ["--queue", "1M", "--until-idle", "5", "--count", &count];
     assert_code(&unread(&cluster, &words).output(), 4);
 }
 
@@ -80,8 +81,8 @@ fn a_queue_takes_as_much_memory_as_it_is_given() {
     // What the C library keeps in reserve is not known; a message counted by its length only would
     // take 13 times as much.
     assert!((QUEUE / 2..QUEUE * 2).contains(&more), "{more}");
-    for sub in [small, large] {
-        sub.terminate();
+    for (sub, signal) in [(small, "-TERM"), (large, "-INT")] {
+        sub.signal(signal);
         let mut rest = Vec::new();
         let mut sub = sub;
         sub.0.stdout.take().unwrap().read_to_end(&mut rest).unwrap();

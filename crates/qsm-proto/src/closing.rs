@@ -7,7 +7,7 @@ const CLOSE_PATIENCE: core::time::Duration = core::time::Duration::from_secs(10)
 
 /// How long it waits until senders know what it has received from them (R-MEM-14). A few rounds of tokens; more
 /// only where other receivers hang.
-const RECEIPT_PATIENCE: core::time::Duration = core::time::Duration::from_secs(1);
+const RECEIPT_PATIENCE: core::time::Duration = core::time::Duration::from_millis(500);
 
 /// Stages of a node's end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

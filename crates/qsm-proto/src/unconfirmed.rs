@@ -13,11 +13,16 @@ use crate::{Event, Events, MessageRange, UnconfirmedCause};
 
 /// Message numbers of groups, each a list of runs. Messages of one stream come in order, so a
 /// stream makes one run per group; another region's copies are joined to it at the end.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct UnconfirmedNumbers(BTreeMap<GroupId, Vec<(u64, u64)>>);
 
 impl UnconfirmedNumbers {
-    fn note(&mut self, group: GroupId, number: u64) {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Adds a message.
+    pub(crate) fn note(&mut self, group: GroupId, number: u64) {
         let runs = self.0.entry(group).or_default();
         match runs.last_mut() {
             Some((_, last)) if *last == number || *last + 1 == number => *last = number,
@@ -40,6 +45,15 @@ impl UnconfirmedNumbers {
     ) {
         for (group, low) in stream.unstable(after, upto) {
             self.note(group, extend(routes.next_number(group), low));
+        }
+    }
+
+    /// Adds runs that have only the low 32 bits of their numbers.
+    pub(crate) fn add_low(&mut self, low: Self, routes: &Routes) {
+        for (group, first, last) in low.runs() {
+            let whole = |low: u64| extend(routes.next_number(group), low as u32);
+            let run = (whole(first), whole(last));
+            self.0.entry(group).or_default().push(run);
         }
     }
 

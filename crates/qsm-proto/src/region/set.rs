@@ -260,9 +260,11 @@ impl RegionSet {
             mut receivers,
             after,
             upto,
+            released,
         } in unserved
         {
             let mut numbers = UnconfirmedNumbers::default();
+            numbers.add_low(released, &self.routes);
             numbers.add_range(stream, after, upto, &self.routes);
             let name = |group| membership.group_name(group).map(Arc::from);
             let (messages, messages_more) = numbers.ranges(UNSERVED_RANGES_MAX, name);
