@@ -276,7 +276,14 @@ impl Region {
 
     /// Whether all that this node has published here has been received by all.
     pub(crate) fn stable(&self) -> bool {
-        self.sender.as_ref().is_none_or(SendStream::is_idle)
+        self.sender.as_ref().is_none_or(SendStream::is_idle) && self.knows_receivers()
+    }
+
+    /// Whether the views are known here in which this node's packets were acknowledged. If not, it is
+    /// still to come who has vanished without them.
+    #[must_use]
+    pub fn knows_receivers(&self) -> bool {
+        self.served.knows_views()
     }
 
     /// Names those who may send here without being members.

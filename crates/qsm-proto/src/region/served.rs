@@ -73,6 +73,11 @@ impl Served {
         }
     }
 
+    /// Whether the views of all who have acknowledged something are known.
+    pub(super) fn knows_views(&self) -> bool {
+        self.released.is_empty()
+    }
+
     /// Hands out the receivers found.
     pub(super) fn take(&mut self) -> Vec<Unserved> {
         core::mem::take(&mut self.unserved)

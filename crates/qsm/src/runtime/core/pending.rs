@@ -250,15 +250,14 @@ impl Mark {
     fn is_stable(&mut self, endpoint: &Endpoint) -> bool {
         let mut regions = endpoint.regions();
         let region = regions.find(|region| region.id() == self.region);
-        let Some(sender) = region.and_then(|region| region.own_stream()) else {
+        let Some((region, sender)) = region.and_then(|it| Some((it, it.own_stream()?))) else {
             return true;
         };
         if self.highest.is_none() && sender.counters().bytes >= self.sent_bytes {
             self.highest = Some(sender.highest());
         }
-        sender.is_idle()
-            || self
-                .highest
-                .is_some_and(|highest| sender.stable_upto() >= highest)
+        let highest = self.highest;
+        let stable = highest.is_some_and(|highest| sender.stable_upto() >= highest);
+        (sender.is_idle() || stable) && region.knows_receivers()
     }
 }
