@@ -78,8 +78,7 @@ pub struct ReceiveStream {
     overtaken: Overtaken,
     /// When delivery was interrupted that can go on; [`Instant::NEVER`]: it was not.
     interrupted: Instant,
-    /// Had arrived when this node began to close.
-    closed_at: u64,
+    contiguous_at_close: u64,
 }
 
 /// How far a region has got with a stream, as its tokens say.
@@ -131,7 +130,7 @@ impl ReceiveStream {
             due: Instant::NEVER,
             overtaken: Overtaken::default(),
             interrupted: Instant::NEVER,
-            closed_at: 0,
+            contiguous_at_close: 0,
         }
     }
 
