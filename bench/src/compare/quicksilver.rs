@@ -105,7 +105,8 @@ impl Sender for Load {
     }
 
     fn flush(&mut self) -> Result<(), Failure> {
-        Ok(self.node.flush(PATIENCE)?)
+        self.node.flush(PATIENCE)?;
+        Ok(())
     }
 
     fn flood(&mut self, phase: u64, time: Duration) -> Result<Option<u64>, Failure> {

@@ -10,6 +10,7 @@
 
 #![forbid(unsafe_code)]
 
+mod audience;
 mod base64;
 mod commands;
 mod frames;

@@ -2,11 +2,15 @@
 
 use std::time::{Duration, Instant, SystemTime};
 
-use qsm::{Event, Events, Received, UnconfirmedCause};
+use qsm::{Event, Events, Received, UnconfirmedCause, Unserved};
 
 use crate::absence::Absences;
 use crate::away::Away;
 use crate::table::printable;
+
+/// Vanished receivers that are kept, those of one view together; further ones are counted with the
+/// last of them.
+const UNSERVED_MAX: usize = 4096;
 
 /// How often drops of one's own are told.
 const SLOW: Duration = Duration::from_secs(1);
@@ -20,6 +24,10 @@ pub struct Notices {
     pub lost: u64,
     /// Messages of this node that nobody was left to have.
     pub unheard: u64,
+    /// Receivers that have gone without being known to have everything.
+    pub unserved: Vec<Unserved>,
+    /// Views of regions so far.
+    pub views: u64,
     /// When the node was excluded, and whose messages it may have missed.
     pub absences: Absences,
     away: Away,
@@ -39,6 +47,8 @@ impl Notices {
             verbose,
             lost: 0,
             unheard: 0,
+            unserved: Vec::new(),
+            views: 0,
             absences: Absences::new(SystemTime::now()),
             away: Away::default(),
             dropped: 0,
@@ -69,13 +79,24 @@ impl Notices {
         }
     }
 
+    fn keep(&mut self, unserved: &Unserved) {
+        let full = self.unserved.len() >= UNSERVED_MAX;
+        match self.unserved.last_mut() {
+            Some(last) if full => {
+                last.receivers_more += unserved.receivers();
+            }
+            _ => self.unserved.push(unserved.clone()),
+        }
+    }
+
     fn say_dropped(&mut self) {
         let now = Instant::now();
         if self.unsaid == 0 || self.say_again.is_some_and(|at| now < at) {
             return;
         }
         eprintln!(
-            "qsm: SLOW: {} messages dropped because they were not read in time, {} in all",
+            "qsm: SLOW: {} messages dropped because they came faster than they were taken, {} in \
+             all; a larger --queue holds more",
             self.unsaid, self.dropped
         );
         self.unsaid = 0;
@@ -92,6 +113,8 @@ impl Notices {
             match &event {
                 Event::Excluded => self.absences.begin(now),
                 Event::Admitted { .. } => self.absences.end(now),
+                Event::RegionView { .. } => self.views += 1,
+                Event::Unserved(unserved) => self.keep(unserved),
                 _ => {}
             }
             let stalled = self.absences.stalled(now);
@@ -164,6 +187,7 @@ fn describe(event: &Event) -> Option<(bool, String)> {
         Event::Away { region } => news(format!("away in region {region}")),
         Event::Back { region } => news(format!("back in region {region}")),
         Event::ServiceLost => trouble("the membership service does not answer".to_owned()),
+        Event::Unserved(unserved) => news(unserved.to_string()),
         Event::ServiceNotEmbedded { reason } => {
             trouble(format!("no membership service of its own: {reason}"))
         }

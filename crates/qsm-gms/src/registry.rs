@@ -341,7 +341,10 @@ impl Registry {
     /// A node that is known has a new session: all it has been told may be lost, but for these
     /// views. It may not have heard that some of these senders are dead.
     fn resume(&mut self, node: NodeId, views: BTreeMap<RegionId, ViewNumber>, senders: &[Origin]) {
-        let dead = |sender: &&Origin| self.origin(sender.node) != Some(**sender);
+        let lives = |sender: &Origin| {
+            self.origin(sender.node) == Some(*sender) || self.unreported.contains(*sender)
+        };
+        let dead = |sender: &&Origin| !lives(sender);
         let dead: Vec<Origin> = senders.iter().filter(dead).copied().collect();
         let Some(entry) = self.nodes.get_mut(&node) else {
             return;

@@ -55,7 +55,7 @@ fn cut(cluster: &mut Cluster) {
     cluster.cut = |from, to, _| from == address(12) || to == address(12);
 }
 
-// Rule R-MEM-14.
+// Rule R-MEM-15.
 #[test]
 fn a_silent_node_is_away_and_comes_back_in_the_same_life() {
     let mut cluster = cluster(1);
@@ -85,7 +85,7 @@ fn a_silent_node_is_away_and_comes_back_in_the_same_life() {
     cluster.check(address(SERVICE));
 }
 
-// Rule R-MEM-14.
+// Rule R-MEM-15.
 #[test]
 fn a_node_that_stays_silent_is_gone_in_the_end() {
     let mut cluster = cluster(2);
@@ -97,7 +97,7 @@ fn a_node_that_stays_silent_is_gone_in_the_end() {
     assert_eq!(members(&cluster, address(10)), (3, vec![]));
 }
 
-// Rule R-MEM-14: its host's word ends the life of a process that is in doubt, and of no other.
+// Rule R-MEM-15: its host's word ends the life of a process that is in doubt, and of no other.
 #[test]
 fn a_crash_that_the_host_reports_counts_at_once() {
     let mut cluster = cluster(3);
@@ -163,7 +163,7 @@ fn a_node_that_never_reports_to_a_new_service_is_dead() {
     cluster.check(address(SERVICE));
 }
 
-// Rule R-MEM-15.
+// Rule R-MEM-16.
 #[test]
 fn a_node_that_members_do_not_hear_is_away_though_the_service_hears_it() {
     let mut cluster = cluster(6);
@@ -197,7 +197,7 @@ fn a_node_that_members_do_not_hear_is_away_though_the_service_hears_it() {
     assert_eq!(members(&cluster, address(10)), (4, vec![]));
 }
 
-// Rule R-MEM-14: of many at once the service does not say that they are gone.
+// Rule R-MEM-15: of many at once the service does not say that they are gone.
 #[test]
 fn a_service_that_is_cut_off_excludes_nobody() {
     let mut cluster = cluster(7);

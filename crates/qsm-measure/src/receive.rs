@@ -445,13 +445,12 @@ impl Timing {
 
     fn time(&mut self, stamp: &Stamp, arrivals: Option<&Arrivals>) -> Result<(), String> {
         let now = self.clock.now();
-        let Some(latency) = now.checked_sub(stamp.intended) else {
-            return Err(format!(
-                "a message came {} ns before it was sent: the hosts' clocks differ; synchronise \
-                 them (PTP, chrony), or measure with --round-trip and --echo",
-                stamp.intended - now
-            ));
-        };
+        let latency = self.clock.since(stamp.intended, now).map_err(|early| {
+            format!(
+                "a message came {early} ns before it was sent: the hosts' clocks differ; \
+                 synchronise them (PTP, chrony), or measure with --round-trip and --echo"
+            )
+        })?;
         self.latency.record(latency);
         if arrivals.is_some_and(|arrivals| arrivals.deliver(stamp, now)) {
             self.repaired.record(latency);

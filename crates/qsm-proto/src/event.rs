@@ -143,6 +143,20 @@ pub enum Event {
         /// Why they are given up.
         cause: UnconfirmedCause,
     },
+    /// These receivers left or died, and are not known to have messages that this node had sent
+    /// them. Others may be left, and have them; those who are gone do not get them any more.
+    Unserved {
+        /// Who, each in the life that has ended.
+        receivers: Vec<Origin>,
+        /// Number of further ones.
+        receivers_more: u64,
+        /// The life that numbers the messages.
+        incarnation: Incarnation,
+        /// Which messages, by group.
+        messages: Vec<MessageRange>,
+        /// Number of messages in further ranges.
+        messages_more: u64,
+    },
     /// Receive this multicast address from now on.
     Listen {
         /// The address.
@@ -169,6 +183,17 @@ pub enum Event {
         /// Where it is on a second network.
         second: SocketAddr,
     },
+}
+
+/// Messages of this node to a group.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MessageRange {
+    /// The group's name; empty if this node has left it.
+    pub group: Arc<str>,
+    /// First message.
+    pub first: u64,
+    /// Last message.
+    pub last: u64,
 }
 
 /// Why messages are not sent any more although not all receivers are known to have them.

@@ -62,7 +62,9 @@ pub mod view;
 pub use channel::{Destination, Path};
 pub use config::{Config, ConfigError, Limits, Pace, Recovery};
 pub use endpoint::Endpoint;
-pub use event::{Deliver, Delivery, Event, Events, Miss, PublishError, UnconfirmedCause};
+pub use event::{
+    Deliver, Delivery, Event, Events, MessageRange, Miss, PublishError, UnconfirmedCause,
+};
 pub use outbox::{Outbox, Reason, Transmit};
 pub use priority::Priority;
 pub use publication::Publication;

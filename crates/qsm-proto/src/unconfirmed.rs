@@ -9,15 +9,20 @@ use qsm_wire::{GroupId, Incarnation};
 use crate::publication::Routes;
 use crate::receive::extend;
 use crate::send::SendStream;
-use crate::{Event, Events, UnconfirmedCause};
+use crate::{Event, Events, MessageRange, UnconfirmedCause};
 
 /// Message numbers of groups, each a list of runs. Messages of one stream come in order, so a
 /// stream makes one run per group; another region's copies are joined to it at the end.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct UnconfirmedNumbers(BTreeMap<GroupId, Vec<(u64, u64)>>);
 
 impl UnconfirmedNumbers {
-    fn note(&mut self, group: GroupId, number: u64) {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Adds a message.
+    pub(crate) fn note(&mut self, group: GroupId, number: u64) {
         let runs = self.0.entry(group).or_default();
         match runs.last_mut() {
             Some((_, last)) if *last == number || *last + 1 == number => *last = number,
@@ -27,9 +32,47 @@ impl UnconfirmedNumbers {
 
     /// Adds what is not stable of a stream, up to that packet.
     pub(crate) fn add(&mut self, stream: &SendStream, upto: u64, routes: &Routes) {
-        for (group, low) in stream.unstable(upto) {
+        self.add_range(stream, 0, upto, routes);
+    }
+
+    /// The same of packets above `after` only.
+    pub(crate) fn add_range(
+        &mut self,
+        stream: &SendStream,
+        after: u64,
+        upto: u64,
+        routes: &Routes,
+    ) {
+        for (group, low) in stream.unstable(after, upto) {
             self.note(group, extend(routes.next_number(group), low));
         }
+    }
+
+    /// Adds runs that have only the low 32 bits of their numbers.
+    pub(crate) fn add_low(&mut self, low: Self, routes: &Routes) {
+        for (group, first, last) in low.runs() {
+            let whole = |low: u64| extend(routes.next_number(group), low as u32);
+            let run = (whole(first), whole(last));
+            self.0.entry(group).or_default().push(run);
+        }
+    }
+
+    /// The first runs, and how many messages are in the others.
+    pub(crate) fn ranges(
+        self,
+        most: usize,
+        name: impl Fn(GroupId) -> Option<Arc<str>>,
+    ) -> (Vec<MessageRange>, u64) {
+        let (mut ranges, mut more) = (Vec::new(), 0);
+        for (group, first, last) in self.runs() {
+            if ranges.len() == most {
+                more += last - first + 1;
+                continue;
+            }
+            let group = name(group).unwrap_or_else(|| Arc::from(""));
+            ranges.push(MessageRange { group, first, last });
+        }
+        (ranges, more)
     }
 
     /// All runs, joined where they touch.

@@ -6,8 +6,8 @@ mod cluster;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use cluster::{Cluster, origin};
-use qsm_proto::{Config, Delivery, Endpoint, Instant, PublishError, Seed};
+use cluster::{Cluster, address, origin};
+use qsm_proto::{Config, Delivery, Endpoint, Event, Instant, PublishError, Seed};
 use qsm_wire::membership::{Member, Update, ViewStep};
 use qsm_wire::{
     ChannelId, Coverage, GroupId, Header, Hop, NodeId, Origin, RegionId, StreamQuery, ViewNumber,
@@ -100,7 +100,7 @@ fn a_message_that_never_fits_all_regions_is_too_large() {
     let region = RegionId(77);
     let other = Member {
         origin: origin(9),
-        address: cluster::address(9),
+        address: address(9),
         joined: ViewNumber(1),
         left: None,
         away: None,
@@ -195,7 +195,7 @@ fn with_loss_receivers_repair_each_other_and_the_sender_stays_out() {
 #[test]
 fn who_asks_a_cacher_before_the_packet_reaches_it_need_not_ask_twice() {
     let mut cluster = Cluster::new(2, &[20], |_| {});
-    cluster.flight.late = Some((cluster::address(2), Duration::from_micros(1200)));
+    cluster.flight.late = Some((address(2), Duration::from_micros(1200)));
     cluster.flight.loss.data_ppm = 20_000;
     publish(&mut cluster, 20, 4000, 1000);
     cluster.settle(Duration::from_secs(5));
@@ -308,6 +308,98 @@ fn survivors_agree_after_the_sender_dies_in_mid_stream() {
     for member in &cluster.members {
         assert_eq!(cluster.got[member].len(), first.len(), "member {member}");
     }
+}
+
+/// Who has gone, and the messages that they may lack.
+type Unserved = (Vec<u64>, Vec<(u64, u64)>);
+
+/// Receivers that a publisher says are gone.
+fn unserved(cluster: &Cluster, publisher: u64) -> Vec<Unserved> {
+    let events = cluster.events.get(&publisher).into_iter().flatten();
+    let unserved = events.filter_map(|event| match event {
+        Event::Unserved {
+            receivers,
+            messages,
+            ..
+        } => Some((
+            receivers.iter().map(|gone| gone.node.0).collect(),
+            messages.iter().map(|it| (it.first, it.last)).collect(),
+        )),
+        _ => None,
+    });
+    unserved.collect()
+}
+
+#[test]
+fn members_that_vanish_before_they_have_acknowledged_are_named_with_what_they_may_lack() {
+    for left in [3, 1] {
+        let mut cluster = Cluster::new(5, &[20], |_| {});
+        publish(&mut cluster, 20, 40, 600);
+        cluster.settle(Duration::from_secs(5));
+        (left + 1..=5).for_each(|dead| cluster.crash(dead));
+        // Twenty in each of the two groups have arrived everywhere, and ten do not.
+        publish(&mut cluster, 20, 20, 600);
+        cluster.run(Duration::from_millis(20));
+        assert_eq!(unserved(&cluster, 20), []);
+        cluster.members.retain(|member| *member <= left);
+        cluster.change_view();
+        cluster.run(Duration::from_millis(5));
+        publish(&mut cluster, 20, 20, 600);
+        cluster.settle(Duration::from_secs(5));
+        let gone = (left + 1..=5).collect::<Vec<_>>();
+        assert_eq!(unserved(&cluster, 20), [(gone, vec![(21, 30), (21, 30)])]);
+    }
+}
+
+#[test]
+fn members_that_vanish_are_named_also_when_the_others_know_of_it_before_the_sender() {
+    let mut cluster = Cluster::new(5, &[20], |_| {});
+    publish(&mut cluster, 20, 40, 600);
+    cluster.settle(Duration::from_secs(5));
+    cluster.crash(5);
+    publish(&mut cluster, 20, 20, 600);
+    cluster.run(Duration::from_millis(20));
+    cluster.members.retain(|member| *member < 5);
+    cluster.change_view();
+    // The sender's copy is lost, and the others acknowledge before it is sent again.
+    let sender = address(20);
+    cluster.flight.retain(|arrival| arrival.to != sender);
+    let idle = |node: &Endpoint| {
+        let mut streams = node.regions().filter_map(|region| region.own_stream());
+        streams.all(|stream| stream.is_idle())
+    };
+    while !idle(&cluster.nodes[&20]) {
+        cluster.run(Duration::from_millis(1));
+    }
+    assert_eq!(unserved(&cluster, 20), [], "it knows of no new view yet");
+    assert!(!cluster.nodes[&20].is_stable());
+    cluster.settle(Duration::from_secs(5));
+    assert_eq!(
+        unserved(&cluster, 20),
+        [(vec![5], vec![(21, 30), (21, 30)])]
+    );
+}
+
+// Rule R-MEM-14.
+#[test]
+fn members_that_say_goodbye_have_acknowledged_what_they_have_received() {
+    let mut cluster = Cluster::new(3, &[20], |_| {});
+    publish(&mut cluster, 20, 40, 600);
+    cluster.run(Duration::from_micros(500));
+    assert!(!cluster.nodes[&20].is_stable(), "not acknowledged yet");
+    let now = cluster.now;
+    cluster.nodes.get_mut(&3).unwrap().close(now);
+    // The service learns of it, and has it no more.
+    while !cluster.nodes[&3].is_closed() {
+        cluster.run(Duration::from_millis(1));
+        let latest = now.after(Duration::from_millis(400));
+        assert!(cluster.now < latest, "too long");
+    }
+    cluster.members.retain(|member| *member != 3);
+    cluster.crash(3);
+    cluster.change_view();
+    cluster.settle(Duration::from_secs(5));
+    assert_eq!(unserved(&cluster, 20), []);
 }
 
 #[test]
@@ -509,7 +601,7 @@ fn what_waited_behind_a_gap_is_delivered_a_mebibyte_at_a_time_and_others_come_be
         sent.extend(packets(publisher, cluster.now));
     }
     let now = cluster.now;
-    let from = cluster::address(20);
+    let from = address(20);
     let member = cluster.nodes.get_mut(&1).unwrap();
     let mut hear = |packet: Option<&Vec<u8>>| {
         let mut delivered = 0;

@@ -105,7 +105,8 @@ fn read_by_node(cluster: &str) -> Outcome<()> {
     let before = ready()?;
     tell(&mut end.recv()?, before)?;
     drop(upcalls);
-    Ok(node.shutdown(PATIENCE)?)
+    node.shutdown(PATIENCE)?;
+    Ok(())
 }
 
 fn read_attached(path: &str) -> Outcome<()> {
@@ -125,7 +126,8 @@ fn share(cluster: &str, path: &str) -> Outcome<()> {
     stdin().read_line(&mut String::new())?;
     tell(&mut [0], before)?;
     drop(share);
-    Ok(node.shutdown(PATIENCE)?)
+    node.shutdown(PATIENCE)?;
+    Ok(())
 }
 
 fn node(cluster: &str) -> Builder {

@@ -33,7 +33,10 @@ fn main() -> Result<(), Box<dyn Error>> {
 
     // First the sender, which waits until all receivers have everything.
     match sender.shutdown(PATIENCE) {
-        Ok(()) => println!("{sent} sent, and all receivers have them"),
+        Ok(flushed) if flushed.is_complete() => {
+            println!("{sent} sent, and all receivers have them");
+        }
+        Ok(flushed) => println!("{sent} sent, and some receivers left: {flushed:?}"),
         // These name what is missing, and where.
         Err(error @ (RequestError::Timeout { .. } | RequestError::Unconfirmed { .. })) => {
             println!("{sent} sent, but: {error}");

@@ -7,7 +7,7 @@ use std::time::Duration;
 use qsm_gms::ServiceConfigError;
 use qsm_net::{Interface, InterfaceError, PortError, ThreadError};
 use qsm_proto::ConfigError;
-use qsm_wire::Incarnation;
+use qsm_wire::{Incarnation, Origin};
 
 use crate::shard::CORES_MAX;
 
@@ -248,6 +248,82 @@ impl fmt::Display for Unconfirmed {
     }
 }
 
+/// Receivers that left or died and are not known to have messages that this node had sent them. Who
+/// is left may have them; those who are gone do not get them any more.
+///
+/// Of some of them it may be that they have everything: acknowledgements are for all receivers of a
+/// group together. [`Node::list_nodes`](crate::Node::list_nodes) has names of those who are there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Unserved {
+    /// Who, each in the life that has ended; of many at once the first.
+    pub receivers: Vec<Origin>,
+    /// Number of further ones.
+    pub receivers_more: u64,
+    /// Which messages they may lack, by group; of many ranges the first.
+    pub messages: Vec<Unconfirmed>,
+    /// Number of messages in further ranges.
+    pub messages_more: u64,
+}
+
+impl Unserved {
+    /// Number of messages that each of them may lack.
+    #[must_use]
+    pub fn messages(&self) -> u64 {
+        let named = self.messages.iter().map(Unconfirmed::messages);
+        named.sum::<u64>() + self.messages_more
+    }
+
+    /// Number of receivers.
+    #[must_use]
+    pub fn receivers(&self) -> u64 {
+        self.receivers.len() as u64 + self.receivers_more
+    }
+}
+
+impl fmt::Display for Unserved {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names = self.receivers.iter().map(Origin::to_string);
+        write!(
+            f,
+            "{} receivers left without having acknowledged {} messages: {}",
+            self.receivers(),
+            self.messages(),
+            names.take(RANGES_SHOWN).collect::<Vec<_>>().join(", ")
+        )
+    }
+}
+
+/// The outcome of [`Node::flush`](crate::Node::flush) and
+/// [`Node::shutdown`](crate::Node::shutdown): every receiver that is there has everything. Who has
+/// left or died since the flush before, and is not known to have everything, is named.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub struct Flushed {
+    /// Receivers that are gone. Attached, none: [`Event::Unserved`](crate::Event::Unserved) tells.
+    pub unserved: Vec<Unserved>,
+    /// Number of receivers gone earlier, of whom nothing exact is kept: there were too many.
+    pub more: u64,
+}
+
+impl Flushed {
+    /// Whether every receiver is known to have everything, those that are gone included.
+    #[must_use]
+    pub fn is_complete(&self) -> bool {
+        self.unserved.is_empty() && self.more == 0
+    }
+
+    /// Of several cores.
+    pub(crate) fn join(all: Vec<Self>) -> Self {
+        let mut joined = Self::default();
+        for flushed in all {
+            joined.unserved.extend(flushed.unserved);
+            joined.more += flushed.more;
+        }
+        joined
+    }
+}
+
 /// Ranges that a text names; the rest is counted.
 const RANGES_SHOWN: usize = 16;
 
@@ -432,8 +508,8 @@ impl std::error::Error for RequestError {}
 pub enum SendError {
     /// The node has ended.
     Closed(CloseReason),
-    /// The queue is full: receivers, or the network, are slower than this publisher. Never
-    /// returned by calls that wait.
+    /// The queue is full: receiving nodes, or the network, are slower than this publisher. Programs
+    /// that read slowly fill no publisher's queue. Never returned by calls that wait.
     Full,
     /// The queue is full, and waiting for the core thread on itself would never end.
     OnCoreThread,

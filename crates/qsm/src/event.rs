@@ -3,7 +3,7 @@ use std::net::SocketAddr;
 use qsm_proto::UnconfirmedCause;
 use qsm_wire::{Incarnation, RegionId, ViewNumber};
 
-use crate::error::{CloseReason, Unconfirmed};
+use crate::error::{CloseReason, Unconfirmed, Unserved};
 use crate::handoff::aside::Item;
 
 /// Something that happened to a node. What happens to messages, losses as well, is told to the
@@ -111,6 +111,9 @@ pub enum Event {
         /// nobody left to have them.
         cause: UnconfirmedCause,
     },
+    /// Receivers left or died, and are not known to have everything that this node had sent them.
+    /// The next [`Node::flush`](crate::Node::flush) names them too.
+    Unserved(Unserved),
 }
 
 impl Item for Event {}

@@ -74,7 +74,8 @@ mod stats;
 
 pub use code::ErrorCode;
 pub use error::{
-    CloseReason, Outstanding, RecvError, RequestError, SendError, StartError, Unconfirmed,
+    CloseReason, Flushed, Outstanding, RecvError, RequestError, SendError, StartError, Unconfirmed,
+    Unserved,
 };
 pub use event::Event;
 pub use handle::builder::Builder;

@@ -10,7 +10,7 @@ use std::time::Duration;
 use common::{PATIENCE, Site, admitted, expect_numbers, next, pattern};
 use lab::Lab;
 use qsm::{
-    Affinity, Builder, CloseReason, Delivery, Embedded, Event, GroupOptions, Message,
+    Affinity, Builder, CloseReason, Delivery, Embedded, Event, Flushed, GroupOptions, Message,
     NetworkOptions, Node, Overflow, Pull, RecvError, RequestError, SendError, StartError,
     ThreadError, ThreadReport,
 };
@@ -230,7 +230,7 @@ fn the_service_lasts_as_long_as_any_core_of_its_node() {
     // The first core has said goodbye; it keeps the service for the second.
     b.subscribe(["x"]).unwrap();
     go_on.send(()).unwrap();
-    assert_eq!(ending.join().unwrap(), Ok(()));
+    assert_eq!(ending.join().unwrap(), Ok(Flushed::default()));
 }
 
 #[test]

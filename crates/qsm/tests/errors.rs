@@ -219,13 +219,13 @@ fn messages_that_a_receiver_does_not_take_are_waited_for_as_long_as_was_asked() 
     publisher.send(b"go").unwrap();
     heard.recv_timeout(PATIENCE).unwrap();
     assert_timeout(
-        publishing.flush(BRIEF),
+        publishing.flush(BRIEF).map(drop),
         "no success within 200ms: waiting for all receivers to have everything; allow more time, or \
          find out which receiver is slow (messages queued: 0, unconfirmed: 1, in regions: 1, \
          groups: x)",
     );
     assert_timeout(
-        publishing.shutdown(BRIEF),
+        publishing.shutdown(BRIEF).map(drop),
         "no success within 200ms: delivering everything before the end; some receivers may lack \
          messages (messages queued: 0, unconfirmed: 1, in regions: 1, groups: x)",
     );

@@ -181,11 +181,11 @@ fn the_end_of_the_node_is_told_also_while_no_group_is_found() {
     let (client, other) = (place.attach(), place.attach());
     let shut_down = CloseReason::ShutDown;
     let of_client = client.subscribe(["none/*"]).unwrap();
-    let end = || client.shutdown(PATIENCE).unwrap();
+    let end = || drop(client.shutdown(PATIENCE).unwrap());
     reads_to_the_end(of_client, end, &shut_down);
     let of_other = other.subscribe(["none/*"]).unwrap();
     let own = engine.subscribe(["none/*"]).unwrap();
-    let end = || engine.shutdown(PATIENCE).unwrap();
+    let end = || drop(engine.shutdown(PATIENCE).unwrap());
     reads_to_the_end(own, end, &shut_down);
     let why = of_other.recv().unwrap_err();
     assert_eq!(why.code(), ErrorCode::ClosedEngineGone);

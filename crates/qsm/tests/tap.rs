@@ -75,7 +75,7 @@ fn a_tap_that_panics_on_a_publishers_thread_ends_the_node_and_says_why() {
         }
         // So that the core thread has time to fall asleep.
         match a.flush(PATIENCE) {
-            Ok(()) => {}
+            Ok(_) => {}
             Err(RequestError::Closed(reason)) => break reason,
             Err(error) => panic!("{error}"),
         }

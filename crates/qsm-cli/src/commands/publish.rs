@@ -17,6 +17,7 @@ use qsm_console::options::{AttachOptions, NodeOptions, StatsOptions, seconds};
 use qsm_console::progress::Progress;
 use qsm_console::stop::Stop;
 
+use crate::audience::{Audience, Gone};
 use crate::frames::{Framing, Reader};
 use crate::group_name::check_name;
 use crate::node;
@@ -93,13 +94,15 @@ pub(crate) fn run(args: &PubArgs) -> Result<(), Failure> {
     let mut notices = Notices::new(node.events(), args.node.network.verbose);
     let publishers = node.groups(&args.groups).publishers()?;
     wait_for_members(args, &publishers, &stop)?;
+    let mut audience = Audience::new(&node)?;
     let batches = read_in_background(Reader::new(BufReader::new(input), framing))?;
     let mut work = Work::new(args, &publishers);
-    let outcome = work.all(&batches, &stop, &mut notices);
+    let outcome = work.all(&batches, &stop, &mut notices, &mut audience);
     work.progress.clear();
     // What was accepted gets through also when reading has failed.
     let delivered = deliver(&node, args.flush_timeout);
     let deserted = deserted(&publishers);
+    let members = publishers.first().map(Publisher::members);
     // An engine tells only those who are attached.
     if let Some(format) = args.stats.format(args.node.network.verbose) {
         stats::of_node(&node, format);
@@ -108,9 +111,16 @@ pub(crate) fn run(args: &PubArgs) -> Result<(), Failure> {
     node::shut_down(&node, Duration::from_secs(2));
     notices.drain();
     outcome.and(delivered)?;
-    let reached = reached(args, deserted, notices.unheard);
-    eprintln!("{}; {reached}", work.summary());
-    Ok(())
+    let gone = audience.gone(&notices.unserved);
+    let reach = Reach {
+        args,
+        deserted,
+        members: members.and_then(Result::ok).unwrap_or(0).into(),
+        unheard: notices.unheard,
+        gone: &gone,
+    };
+    eprintln!("{}; {}", work.summary(), reach.sentence());
+    gone.complete()
 }
 
 impl PubArgs {
@@ -161,7 +171,7 @@ fn too_few(args: &PubArgs, publisher: &Publisher) -> Failure {
 }
 
 fn deliver(node: &Node, timeout: Duration) -> Result<(), Failure> {
-    node.flush(timeout).map_err(|error| match error {
+    node.flush(timeout).map(drop).map_err(|error| match error {
         RequestError::Timeout { .. } => Failure {
             remedy: "look for receivers that hang or lose too much, or give a longer \
                      --flush-timeout"
@@ -178,30 +188,65 @@ fn deserted(publishers: &[Publisher]) -> usize {
     publishers.iter().filter(empty).count()
 }
 
-/// Who has what was published, after a flush that found nothing wrong.
-fn reached(args: &PubArgs, deserted: usize, unheard: u64) -> String {
-    let whose = match (deserted, args.groups.len()) {
-        (0, _) if unheard > 0 => {
-            return format!(
+/// What was published has reached, after a flush that found nothing wrong.
+struct Reach<'a> {
+    args: &'a PubArgs,
+    /// Groups without receivers.
+    deserted: usize,
+    /// Receivers of the first group.
+    members: u64,
+    /// Messages that nobody was left to have.
+    unheard: u64,
+    gone: &'a Gone,
+}
+
+impl Reach<'_> {
+    fn sentence(&self) -> String {
+        let there = match self.deserted {
+            0 => self.served(),
+            _ => self.nobody(),
+        };
+        match self.gone.count() {
+            0 => there,
+            _ => format!("{there}; {}", self.gone.sentence()),
+        }
+    }
+
+    /// Each group has receivers.
+    fn served(&self) -> String {
+        match (self.gone.count(), self.unheard) {
+            (0, 0) => "all receivers have everything".to_owned(),
+            (gone, 0) if self.args.groups.len() == 1 => format!(
+                "{} of {} receivers have everything",
+                figures::count(self.members),
+                figures::count(self.members + gone)
+            ),
+            (_, 0) => "all receivers that are there have everything".to_owned(),
+            (_, unheard) => format!(
                 "all receivers that are there have everything, and {} messages are not known to \
                  have reached those that left",
                 figures::count(unheard)
-            );
+            ),
         }
-        (0, _) => return "all receivers have everything".to_owned(),
-        (_, 1) => String::new(),
-        (some, all) => format!(" in {some} of {all} groups"),
-    };
-    let had = args.wait_members > 0 || unheard > 0;
-    let there = if had { "left" } else { "there" };
-    let unknown = match unheard {
-        0 => String::new(),
-        some => {
-            let some = figures::count(some);
-            format!(", and {some} messages are not known to have reached any")
-        }
-    };
-    format!("no receiver is {there}{whose}{unknown}")
+    }
+
+    /// Some groups have none.
+    fn nobody(&self) -> String {
+        let whose = match self.args.groups.len() {
+            1 => String::new(),
+            all => format!(" in {} of {all} groups", self.deserted),
+        };
+        let had = self.args.wait_members > 0 || self.unheard > 0 || self.gone.count() > 0;
+        let there = if had { "left" } else { "there" };
+        let unknown = match self.unheard {
+            0 => String::new(),
+            some => {
+                let some = figures::count(some);
+                format!(", and {some} messages are not known to have reached any")
+            }
+        };
+        format!("no receiver is {there}{whose}{unknown}")
+    }
 }
 
 /// Messages, or why there are no more.
@@ -279,6 +324,7 @@ impl<'a> Work<'a> {
         batches: &Receiver<Batch>,
         stop: &Stop,
         notices: &mut Notices,
+        audience: &mut Audience,
     ) -> Result<(), Failure> {
         while !stop.is_asked() {
             match batches.recv_timeout(LOOK) {
@@ -288,6 +334,7 @@ impl<'a> Work<'a> {
                 Err(RecvTimeoutError::Disconnected) => break,
             }
             notices.drain();
+            audience.look(notices.views);
             if self.progress.is_due() {
                 self.progress.show(&self.figures());
             }

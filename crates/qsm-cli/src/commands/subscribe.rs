@@ -27,6 +27,9 @@ const LOOK: Duration = Duration::from_millis(100);
 /// Bytes collected for one write to stdout.
 const OUT_BYTES: usize = 64 << 10;
 
+/// Memory for messages that wait to be written, bytes: nearly two million short ones.
+const QUEUE_BYTES: usize = 256 << 20;
+
 /// How long saying goodbye may take.
 const GOODBYE: Duration = Duration::from_secs(2);
 
@@ -71,8 +74,10 @@ pub(crate) struct SubArgs {
     /// End when nothing has come for this long; before --count messages that is a timeout
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     pub(crate) until_idle: Option<Duration>,
-    /// Bytes that may wait to be written, with suffix k or M; beyond it the newest are dropped
-    /// [default: 64M; with --attach what the engine gives, 4M]
+    /// Memory for messages that wait to be written, with suffix k, M or G; each takes its length and
+    /// 128 bytes, with --attach 32. Senders do not wait for this program: beyond it the newest are
+    /// dropped, counted, and the exit code is 4 [default: 256M; with --attach what the engine
+    /// gives, 4M]
     #[arg(long, value_name = "BYTES", value_parser = size)]
     pub(crate) queue: Option<usize>,
     /// Once asked to end by SIGTERM or Ctrl-C: how long what has been received may take to be
@@ -127,33 +132,54 @@ pub(crate) fn run(args: &SubArgs) -> Result<(), Failure> {
     }
     // Everything received is written, or is not going to be.
     node::shut_down(&node, GOODBYE);
-    outcome.and(unread).and(written)?;
-    let missing = notices.lost + notices.dropped.max(dropped);
-    complete(missing, unwritten, &notices)
+    let missing = Missing {
+        lost: notices.lost,
+        dropped: notices.dropped.max(dropped),
+        unwritten,
+    };
+    let complete = missing.tell(&notices);
+    unread.and(written)?;
+    match outcome {
+        // What did not come in time is missing, and it is known why.
+        Err(failure) if failure.code == Code::Timeout => complete.and(Err(failure)),
+        outcome => outcome.and(complete),
+    }
 }
 
-/// Fails if something is missing, and says what.
-fn complete(missing: u64, unwritten: u64, notices: &Notices) -> Result<(), Failure> {
-    let mut causes = Vec::new();
-    if missing > 0 {
-        causes.push(format!("{missing} messages were lost or dropped"));
+/// Messages that are not in the output.
+struct Missing {
+    /// Between senders and here.
+    lost: u64,
+    /// For lack of room in the queue.
+    dropped: u64,
+    unwritten: u64,
+}
+
+impl Missing {
+    /// Fails if something is missing, and says what.
+    fn tell(&self, notices: &Notices) -> Result<(), Failure> {
+        let causes = [
+            (self.lost, "were lost between their senders and here"),
+            (
+                self.dropped,
+                "were dropped here, because they came faster than they were written",
+            ),
+            (self.unwritten, "were received and not written"),
+        ];
+        let causes = causes.into_iter().filter(|(messages, _)| *messages > 0);
+        let causes = causes.map(|(messages, cause)| format!("{messages} messages {cause}"));
+        let causes: Vec<_> = causes.chain(notices.absences.tell()).collect();
+        if causes.is_empty() {
+            return Ok(());
+        }
+        Err(Failure::new(
+            Code::Incomplete,
+            causes.join("; "),
+            "against losses a larger --receive-buffer may help, against drops a larger --queue, a \
+             faster output or a publisher's --rate, against exclusion a host that does not pause, \
+             against unwritten messages a longer --drain-timeout",
+        ))
     }
-    if unwritten > 0 {
-        causes.push(format!(
-            "{unwritten} messages were received and not written"
-        ));
-    }
-    causes.extend(notices.absences.tell());
-    if causes.is_empty() {
-        return Ok(());
-    }
-    Err(Failure::new(
-        Code::Incomplete,
-        causes.join("; "),
-        "see the lines above: LOST is between sender and here, SLOW is this program's output; \
-         a larger --queue or --receive-buffer may help, against exclusion a host that does not \
-         pause, against unwritten messages a longer --drain-timeout",
-    ))
 }
 
 /// Writes what has been received and not read, until there is no time left. Returns how many
@@ -251,8 +277,10 @@ struct Source {
 
 impl Source {
     fn new(node: &Node, args: &SubArgs) -> Result<Self, Failure> {
+        let attached = args.attach.attach.is_some();
+        let own = (!attached).then_some(QUEUE_BYTES);
         let mut options = GroupOptions::default();
-        if let Some(bytes) = args.queue {
+        if let Some(bytes) = args.queue.or(own) {
             options = options.capacity_bytes(bytes);
         }
         // In the order given, and each once.
@@ -261,7 +289,7 @@ impl Source {
         let subscription = node.groups(names).options(options).subscribe()?;
         Ok(Self {
             subscription,
-            attached: args.attach.attach.is_some(),
+            attached,
             told_left_out: 0,
         })
     }

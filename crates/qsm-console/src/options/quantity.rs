@@ -32,7 +32,7 @@ pub fn loss_ppm(text: &str) -> Result<u32, String> {
     Ok((number * 1e4).round() as u32)
 }
 
-/// Bytes, with suffix k (1024) or M (1024 k).
+/// Bytes, with suffix k (1024), M (1024 k) or G (1024 M).
 ///
 /// # Errors
 /// Not such a number.
@@ -40,6 +40,7 @@ pub fn size(text: &str) -> Result<usize, String> {
     let (digits, shift) = match text.char_indices().last() {
         Some((at, 'k' | 'K')) => (&text[..at], 10),
         Some((at, 'm' | 'M')) => (&text[..at], 20),
+        Some((at, 'g' | 'G')) => (&text[..at], 30),
         _ => (text, 0),
     };
     let number: usize = digits
@@ -57,6 +58,7 @@ mod tests {
     #[test]
     fn quantities_are_read_with_their_units() {
         assert_eq!(size("8M"), Ok(8 << 20));
+        assert_eq!(size("3G"), Ok(3 << 30));
         assert_eq!(size("64k"), Ok(64 << 10));
         assert_eq!(size("17"), Ok(17));
         assert!(size("x").is_err() && size("").is_err());

@@ -1,4 +1,4 @@
-//! Members that nobody waits for (R-MEM-14).
+//! Members that nobody waits for (R-MEM-15).
 //!
 //! ```text
 //!             the detector's word              CaughtUp, not before the pause is over

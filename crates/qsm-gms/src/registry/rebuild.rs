@@ -22,7 +22,8 @@ impl Registry {
     ///
     /// Groups and regions keep their numbers, channels and addresses. Of each region the newest
     /// reported view counts. Its members who have not reported are away, and dead when nothing is
-    /// heard of them in time (R-MEM-6), and so are senders that somebody names. How many members were, is returned.
+    /// heard of them in time (R-MEM-6), and so are senders that somebody names. Returns how many
+    /// members have not reported.
     pub(super) fn rebuild(
         &mut self,
         now: Instant,
@@ -30,6 +31,7 @@ impl Registry {
         dead: &BTreeSet<Origin>,
     ) -> usize {
         let mut newest: BTreeMap<RegionId, RegionReport> = BTreeMap::new();
+        let mut published: BTreeMap<RegionId, BTreeSet<GroupId>> = BTreeMap::new();
         let mut alive: BTreeSet<Origin> = BTreeSet::new();
         let mut senders: BTreeSet<Origin> = BTreeSet::new();
         let numbered = reports.values().flat_map(|report| &report.groups);
@@ -54,6 +56,8 @@ impl Registry {
             }
             self.work.push(Work::Place { node });
             for region in report.regions {
+                let groups = published.entry(region.region).or_default();
+                groups.extend(&region.groups);
                 let known = newest.get(&region.region).map_or(ViewNumber(0), |r| r.view);
                 if region.view > known {
                     newest.insert(region.region, region);
@@ -69,7 +73,9 @@ impl Registry {
         }
         self.groups.rest_gaps(now);
         let mut absent = BTreeSet::new();
-        for report in newest.into_values() {
+        for mut report in newest.into_values() {
+            let groups = published.remove(&report.region).unwrap_or_default();
+            report.groups = groups.into_iter().collect();
             absent.extend(self.take_up_region(now, report, &alive, dead));
         }
         absent.len()
@@ -126,8 +132,9 @@ impl Registry {
         node.signature = self.key.set(node.groups.iter().copied());
     }
 
-    /// Takes up a region if at least one of its members lives; returns those who do not. Of a
-    /// member that is named twice the first entry counts.
+    /// Takes up a region if at least one of its members lives, or is waited for and somebody
+    /// publishes to it; returns those who have not reported. Of a member that is named twice the
+    /// first entry counts.
     fn take_up_region(
         &mut self,
         now: Instant,
@@ -143,17 +150,25 @@ impl Registry {
             .iter()
             .partition(|member| alive.contains(&member.origin));
         let gone: Vec<Origin> = dead.iter().map(|member| member.origin).collect();
+        let (groups, signature) = match living.is_empty() {
+            true => self.known_groups(&report.groups),
+            false => self.common_groups(&living),
+        };
+        let waits = !living.is_empty() || !groups.is_empty();
         for member in gone.iter().copied() {
-            // Of a region that nobody is left of, too: it may have sent elsewhere.
-            match living.is_empty() || ended.contains(&member) {
-                true => self.work.push(Work::DropMember { region: id, member }),
-                false => self.miss_member(now, id, member),
+            if ended.contains(&member) {
+                self.work.push(Work::DropMember { region: id, member });
+            } else if !waits {
+                // Nobody sends there; it may have sent elsewhere.
+                self.miss_sender(now, member);
+            } else {
+                self.miss_member(now, id, member);
             }
         }
-        if living.is_empty() {
+        let waited_for = |member: &Member| self.unreported.contains(member.origin);
+        if !waits || (living.is_empty() && !report.members.iter().any(waited_for)) {
             return gone;
         }
-        let (groups, signature) = self.common_groups(&living);
         let mut region = Region {
             view: report.view,
             inherited: true,
@@ -184,6 +199,16 @@ impl Registry {
         self.regions.adopt(now, id, region);
         self.work.push(Work::RenewView { region: id });
         gone
+    }
+
+    /// Those of these groups that nodes have named.
+    fn known_groups(&self, groups: &[GroupId]) -> (Arc<[GroupId]>, Signature) {
+        let groups = groups.iter().copied();
+        let groups: Arc<[GroupId]> = groups
+            .filter(|group| self.groups.get(*group).is_some())
+            .collect();
+        let signature = self.key.set(groups.iter().copied());
+        (groups, signature)
     }
 
     /// The groups that most of the active members have.

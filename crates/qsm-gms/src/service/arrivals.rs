@@ -11,7 +11,7 @@ use crate::registry::Command;
 /// Datagrams from the network.
 impl Service {
     /// The host at this address says that no process takes what is sent there. If the node is in
-    /// doubt its life is over; if not, it is from now on. Rule R-MEM-14.
+    /// doubt its life is over; if not, it is from now on. Rule R-MEM-15.
     pub fn handle_unreachable(&mut self, now: Instant, address: SocketAddr) {
         let now = self.advance(now);
         if let Some(node) = self.registry.node_at(address)

@@ -70,7 +70,7 @@ pub(crate) enum Verdict {
     },
 }
 
-// Rules R-MEM-4, R-MEM-14.
+// Rules R-MEM-4, R-MEM-15.
 #[derive(Debug)]
 pub(crate) struct Detector {
     silence: Duration,
@@ -322,7 +322,7 @@ mod tests {
         matches!(verdict, Verdict::Gone { .. })
     }
 
-    // Rule R-MEM-14.
+    // Rule R-MEM-15.
     #[test]
     fn a_silent_node_is_away_soon_and_gone_late() {
         let verdicts = run(&mut detector(1, Duration::from_secs(30)), 100_000);
@@ -344,7 +344,7 @@ mod tests {
         );
     }
 
-    // Rule R-MEM-14.
+    // Rule R-MEM-15.
     #[test]
     fn a_suspected_node_is_away_after_150_ms_and_comes_back_by_any_word() {
         let mut detector = detector(1, Duration::from_secs(30));
@@ -369,7 +369,7 @@ mod tests {
         assert_eq!(run(&mut detector, 600), []);
     }
 
-    // Rule R-MEM-14.
+    // Rule R-MEM-15.
     #[test]
     fn what_its_host_says_of_a_node_in_doubt_ends_its_life_at_once() {
         let mut detector = detector(1, Duration::from_secs(30));
@@ -379,7 +379,7 @@ mod tests {
         assert_eq!(run(&mut detector, 100_000), []);
     }
 
-    // Rule R-MEM-14.
+    // Rule R-MEM-15.
     #[test]
     fn a_service_that_did_not_run_takes_nobody_for_silent() {
         let mut detector = detector(3, Duration::from_secs(30));
@@ -389,7 +389,7 @@ mod tests {
         assert_eq!(times(&run(&mut detector, 9800), away), [9750; 3]);
     }
 
-    // Rule R-MEM-14.
+    // Rule R-MEM-15.
     #[test]
     fn a_crowd_that_is_silent_at_once_is_waited_for_longer() {
         let mut detector = detector(10, Duration::from_secs(30));

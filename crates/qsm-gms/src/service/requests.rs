@@ -46,7 +46,7 @@ impl Service {
     }
 
     /// A member does not hear another one: it is asked, unless the service has found out before
-    /// that it hears both, and they not each other. Rule R-MEM-15.
+    /// that it hears both, and they not each other. Rule R-MEM-16.
     fn take_suspicion(&mut self, now: Instant, reporter: NodeId, subject: NodeId) {
         let heard = self.detector.is_quiet(reporter) && self.detector.is_quiet(subject);
         if heard && let Some(node) = self.suspicions.note(now, reporter, subject) {

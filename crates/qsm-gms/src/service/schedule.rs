@@ -20,7 +20,7 @@ const LATE: Duration = Duration::from_millis(100);
 /// Timers: those that are due, and the next.
 impl Service {
     /// If the service has not run when it should have, nobody is judged by the silence of that
-    /// time. Rule R-MEM-14.
+    /// time. Rule R-MEM-15.
     pub(super) fn notice_lateness(&mut self, now: Instant) {
         let due = self.next_timeout().unwrap_or(now);
         let by = now.since(due);

@@ -23,7 +23,7 @@ struct Suspicion {
     reports: u32,
 }
 
-/// Members that do not hear each other although the service hears both (R-MEM-15): something
+/// Members that do not hear each other although the service hears both (R-MEM-16): something
 /// between them, such as a firewall, keeps them apart.
 ///
 /// Members are the nodes of a graph whose edges are suspicions. When one of them has lasted, the one
@@ -104,7 +104,7 @@ mod tests {
         })
     }
 
-    // Rule R-MEM-15.
+    // Rule R-MEM-16.
     #[test]
     fn a_suspicion_that_lasts_names_the_one_with_most_of_them() {
         assert_eq!(report(&[(1, 2)]), Some((500, NodeId(2))));

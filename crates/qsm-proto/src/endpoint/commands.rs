@@ -156,8 +156,12 @@ impl Endpoint {
     }
 
     pub(super) fn go_on_closing(&mut self) {
+        if self.closing == Closing::No || self.closing == Closing::Said {
+            return;
+        }
         let (now, stable) = (self.node.now, self.is_stable());
-        if self.closing.is_due(now, stable) {
+        let receipted = self.regions.table.iter().all(Region::receipted);
+        if self.closing.is_due(now, stable, receipted) {
             self.membership.goodbye(now, &mut self.node.outbox);
         }
     }

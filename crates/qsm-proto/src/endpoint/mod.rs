@@ -193,7 +193,7 @@ impl Endpoint {
             next = next.min(region.next_timeout(from));
             next = next.min(region.leave_timeout(now).unwrap_or(Instant::NEVER));
         }
-        next = next.min(self.closing.timeout().unwrap_or(Instant::NEVER));
+        next = next.min(self.closing.timeout(now).unwrap_or(Instant::NEVER));
         (next < Instant::NEVER).then_some(next)
     }
 

@@ -103,7 +103,9 @@ impl Regions {
         let (mine, others): (Vec<_>, Vec<_>) = self.views().partition(is_own);
         let mut reports = Vec::new();
         for view in mine.into_iter().chain(others) {
-            let bytes = MEMBER_BYTES_MAX * (view.members().len() + 2);
+            let known = self.groups(view.region()).filter(|_| !is_own(&view));
+            let groups = known.unwrap_or_default().to_vec();
+            let bytes = MEMBER_BYTES_MAX * (view.members().len() + 2) + 4 * groups.len();
             if bytes > room_bytes {
                 continue;
             }
@@ -114,6 +116,7 @@ impl Regions {
                 channel: view.channel(),
                 address: view.address(),
                 members: view.members().to_vec(),
+                groups,
             });
         }
         reports

@@ -1,4 +1,5 @@
 mod delivery;
+mod receipt;
 mod retention;
 mod room;
 
@@ -81,6 +82,7 @@ pub struct ReceiveStream {
     overtaken: Overtaken,
     /// When delivery was interrupted that can go on; [`Instant::NEVER`]: it was not.
     interrupted: Instant,
+    contiguous_at_close: u64,
 }
 
 /// How far a region has got with a stream, as its tokens say.
@@ -133,6 +135,7 @@ impl ReceiveStream {
             due: Instant::NEVER,
             overtaken: Overtaken::default(),
             interrupted: Instant::NEVER,
+            contiguous_at_close: 0,
         }
     }
 

@@ -13,6 +13,7 @@
 //! | `queries` | where streams begin, and who is asked for that |
 //! | `views` | a new view of one region |
 //! | `absence` | the way back of a member that nobody waits for |
+//! | `served` | receivers that vanish without having acknowledged |
 //! | `set` | updates of the membership service, in the order in which they take effect |
 //! | `leaving` | what a node that leaves still owes and still needs |
 
@@ -23,6 +24,7 @@ mod departures;
 mod leaving;
 mod queries;
 mod requests;
+mod served;
 mod set;
 mod streams;
 mod table;
@@ -42,6 +44,7 @@ pub(crate) use self::table::{ReadyStream, RegionTable};
 use self::absence::Absence;
 use self::leaving::{Leaving, Settled};
 use self::queries::Query;
+use self::served::{Served, Unserved};
 use crate::history::History;
 use crate::membership::Membership;
 use crate::node::NodeState;
@@ -87,6 +90,8 @@ pub struct Region {
     receivers: usize,
     /// How widespread losses are.
     backoff: RequestBackoff,
+    /// Receivers of this node's stream.
+    served: Served,
 }
 
 /// State that a decision of one region may see and change. Made once per input.
@@ -119,6 +124,7 @@ impl Region {
             parted: false,
             receivers: 0,
             backoff: RequestBackoff::default(),
+            served: Served::default(),
         }
     }
 
@@ -252,11 +258,18 @@ impl Region {
         sender.is_some_and(|sender| sender.unsent_bytes() > 0 && sender.can_send(now))
     }
 
-    /// Nothing more will be published.
+    /// Nothing more will be published, and this node is about to go.
     pub(crate) fn finish(&mut self, now: Instant) {
         if let Some(sender) = &mut self.sender {
             sender.finish(now);
         }
+        self.streams.values_mut().for_each(ReceiveStream::close);
+    }
+
+    /// Whether senders know what this node had received when it began to close, as far as it can
+    /// tell them: one that is no member any more has done so.
+    pub(crate) fn receipted(&self) -> bool {
+        !self.member() || self.streams().all(ReceiveStream::receipted)
     }
 
     /// Ends this node's stream.
@@ -264,9 +277,28 @@ impl Region {
         self.sender.take().map(|sender| sender.end(pool))
     }
 
+    /// The region ends for this node, `me`: nobody of it will acknowledge any more.
+    pub(crate) fn end_serving(&mut self, me: Origin) {
+        if let Some(sender) = &self.sender {
+            self.served.end(me, sender);
+        }
+    }
+
+    /// Receivers found to be gone that are not known to have everything.
+    pub(crate) fn take_unserved(&mut self) -> Vec<Unserved> {
+        self.served.take()
+    }
+
     /// Whether all that this node has published here has been received by all.
     pub(crate) fn stable(&self) -> bool {
-        self.sender.as_ref().is_none_or(SendStream::is_idle)
+        self.sender.as_ref().is_none_or(SendStream::is_idle) && self.knows_receivers()
+    }
+
+    /// Whether the views are known here in which this node's packets were acknowledged. If not, it is
+    /// still to come who has vanished without them.
+    #[must_use]
+    pub fn knows_receivers(&self) -> bool {
+        self.served.knows_views()
     }
 
     /// Names those who may send here without being members.

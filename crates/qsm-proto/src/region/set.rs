@@ -6,6 +6,7 @@ use qsm_wire::{GroupId, RegionId, ViewNumber};
 
 use super::batch::BatchChanges;
 use super::departures::PastDepartures;
+use super::served::Unserved;
 use super::table::RegionTable;
 use super::{Region, RegionCx};
 use crate::membership::Membership;
@@ -15,7 +16,12 @@ use crate::send::{BlockPool, PastStreams};
 use crate::subscriptions::SubscriptionTable;
 use crate::unconfirmed::UnconfirmedNumbers;
 use crate::view::RegionView;
-use crate::{Deliver, Limits, UnconfirmedCause};
+use crate::{Deliver, Event, Limits, UnconfirmedCause};
+
+/// Ranges of messages that an event about vanished receivers names; the rest is counted.
+const UNSERVED_RANGES_MAX: usize = 64;
+/// Receivers that it names.
+const UNSERVED_RECEIVERS_MAX: usize = 256;
 
 /// All regions of a node, and what follows from them: where its messages go, what it delivers,
 /// and what it has left behind. Updates of the membership service take effect here.
@@ -118,6 +124,7 @@ impl RegionSet {
             cx.set_groups(groups);
         }
         let unheard = cx.begin_view(view, departed);
+        self.report_unserved(id, node, membership);
         self.report_unheard(id, unheard, node, membership);
         if let Some(mut cx) = self.cx(id, node, membership) {
             cx.release_packets();
@@ -135,6 +142,10 @@ impl RegionSet {
 
     /// A region concerns this node no more.
     pub(crate) fn close(&mut self, id: RegionId, node: &mut NodeState, membership: &Membership) {
+        if let Some(region) = self.table.get_mut(id) {
+            region.end_serving(node.origin);
+        }
+        self.report_unserved(id, node, membership);
         self.report_unheard(id, Some(u64::MAX), node, membership);
         self.remove(id, node);
     }
@@ -235,6 +246,40 @@ impl RegionSet {
         numbers.tell(events, incarnation, cause, |group| {
             membership.group_name(group).map(Arc::from)
         });
+    }
+
+    /// Tells of receivers that have gone without being known to have everything.
+    fn report_unserved(&mut self, id: RegionId, node: &mut NodeState, membership: &Membership) {
+        let region = self.table.get_mut(id);
+        let unserved = region.map(Region::take_unserved).unwrap_or_default();
+        let region = self.table.get(id);
+        let Some(stream) = region.and_then(Region::own_stream) else {
+            return;
+        };
+        for Unserved {
+            mut receivers,
+            after,
+            upto,
+            released,
+        } in unserved
+        {
+            let mut numbers = UnconfirmedNumbers::default();
+            numbers.add_low(released, &self.routes);
+            numbers.add_range(stream, after, upto, &self.routes);
+            let name = |group| membership.group_name(group).map(Arc::from);
+            let (messages, messages_more) = numbers.ranges(UNSERVED_RANGES_MAX, name);
+            let receivers_more = receivers.len().saturating_sub(UNSERVED_RECEIVERS_MAX) as u64;
+            receivers.truncate(UNSERVED_RECEIVERS_MAX);
+            if !messages.is_empty() {
+                node.events.push(Event::Unserved {
+                    receivers,
+                    receivers_more,
+                    incarnation: node.origin.incarnation,
+                    messages,
+                    messages_more,
+                });
+            }
+        }
     }
 
     fn remove(&mut self, id: RegionId, node: &mut NodeState) {

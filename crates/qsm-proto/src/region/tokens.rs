@@ -58,6 +58,7 @@ impl RegionCx<'_> {
             return;
         }
         if let Some(sender) = &mut region.sender {
+            region.served.note_ack(ack, sender);
             self.node.stats.acks_received += 1;
             let times = &mut self.node.times.stable;
             let outcome = sender.handle_ack(self.node.now, self.pool, ack, times);

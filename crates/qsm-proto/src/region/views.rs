@@ -33,8 +33,11 @@ impl RegionCx<'_> {
         self.follow_absence();
         let region = &mut *self.region;
         let alive = region.history.oldest_alive();
-        let sender = region.sender.as_mut()?;
-        sender.open_view(now, view.number());
+        if let Some(sender) = &mut region.sender {
+            sender.open_view(now, view.number());
+        }
+        region.served.follow(view, me, region.sender.as_ref());
+        let sender = region.sender.as_ref()?;
         alive.map_or(Some(u64::MAX), |view| sender.last_before(view))
     }
 

@@ -132,12 +132,12 @@ impl SendStream {
         }
     }
 
-    /// The messages in packets up to this one that not everybody is known to have, sent or not, in
-    /// the order of the packets: group, and the low 32 bits of the number. A message that lies in
-    /// several packets comes several times. They are read from the packets, so that taking a
-    /// message costs nothing for it.
-    pub fn unstable(&self, upto: u64) -> impl Iterator<Item = (GroupId, u32)> {
-        let packets = self.store.kept(upto).filter_map(Data::read_again);
+    /// The messages in packets above `after` up to `upto` that not everybody is known to have, sent
+    /// or not, in the order of the packets: group, and the low 32 bits of the number. A message
+    /// that lies in several packets comes several times. They are read from the packets, so that
+    /// taking a message costs nothing for it.
+    pub fn unstable(&self, after: u64, upto: u64) -> impl Iterator<Item = (GroupId, u32)> {
+        let packets = self.store.kept(after, upto).filter_map(Data::read_again);
         packets.flat_map(|packet| packet.chunks().map(|chunk| (chunk.group, chunk.message)))
     }
 

@@ -26,6 +26,9 @@ pub struct RegionReport {
     pub address: SocketAddr,
     /// The members of that view.
     pub members: Vec<Member>,
+    /// Its groups that this node publishes to, if it is none of them: all that is known of the groups
+    /// of a region whose members do not report.
+    pub groups: Vec<GroupId>,
 }
 
 /// What a node knows of a group.
@@ -140,7 +143,7 @@ pub enum ToService {
     },
 }
 
-record! { RegionReport { region, view, channel, address, members } }
+record! { RegionReport { region, view, channel, address, members, groups } }
 record! { GroupReport { group, name, role } }
 record! { Hello {
     name, address, second, incarnation, term, groups, regions, region_last, channel_last,

@@ -51,6 +51,7 @@ pub fn to_service(dice: &mut Dice, variant: usize) -> ToService {
                 channel: ChannelId(dice.u32()),
                 address: address(dice),
                 members: dice.list(4, member),
+                groups: dice.list(3, |dice| GroupId(dice.u32())),
             }),
             region_last: RegionId(dice.u32()),
             channel_last: ChannelId(dice.u32()),

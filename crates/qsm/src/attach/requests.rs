@@ -21,10 +21,10 @@ use std::time::Duration;
 
 use qsm_proto::UnconfirmedCause;
 use qsm_wire::membership::QueryKind;
-use qsm_wire::{Incarnation, NodeId, RegionId};
+use qsm_wire::{Incarnation, NodeId, Origin, RegionId};
 
 use super::rows;
-use crate::error::{Outstanding, RequestError, Unconfirmed};
+use crate::error::{Outstanding, RequestError, Unconfirmed, Unserved};
 use crate::event::Event;
 use crate::handoff::message::Overflow;
 
@@ -445,6 +445,7 @@ pub(super) fn travels(event: &Event) -> bool {
             | Event::ServiceFound { .. }
             | Event::ServiceLost
             | Event::Unconfirmed { .. }
+            | Event::Unserved(_)
     )
 }
 
@@ -459,8 +460,9 @@ fn encode_event(event: &Event) -> Writer {
             let new_life = *cause == UnconfirmedCause::NewLife;
             packet.u32(5).u32(u32::from(new_life)).unconfirmed(messages)
         }
-        Event::Away { region } => packet.u32(6).u32(region.0),
-        Event::Back { region } => packet.u32(7).u32(region.0),
+        Event::Unserved(unserved) => packet.u32(6).unserved(unserved),
+        Event::Away { region } => packet.u32(7).u32(region.0),
+        Event::Back { region } => packet.u32(8).u32(region.0),
         // See `travels`.
         _ => packet.u32(0),
     }
@@ -483,10 +485,11 @@ fn decode_event(rest: &mut Rest<'_>) -> Option<Event> {
             },
             messages: rest.unconfirmed()?,
         },
-        6 => Event::Away {
+        6 => Event::Unserved(rest.unserved()?),
+        7 => Event::Away {
             region: RegionId(rest.u32()?),
         },
-        7 => Event::Back {
+        8 => Event::Back {
             region: RegionId(rest.u32()?),
         },
         _ => return None,
@@ -565,6 +568,20 @@ impl Writer {
             .cut(&messages.group)
     }
 
+    fn unserved(self, unserved: &Unserved) -> Self {
+        let count = |many: usize| u32::try_from(many).unwrap_or(u32::MAX);
+        let packet = self
+            .u64(unserved.receivers_more)
+            .u64(unserved.messages_more)
+            .u32(count(unserved.receivers.len()))
+            .u32(count(unserved.messages.len()));
+        // The core names so few that they fit.
+        let packet = unserved.receivers.iter().fold(packet, |packet, receiver| {
+            packet.u64(receiver.node.0).u32(receiver.incarnation.0)
+        });
+        unserved.messages.iter().fold(packet, Self::unconfirmed)
+    }
+
     fn text(&mut self, text: &str) {
         // A name of a group longer than that is refused by the node, and so it may be cut.
         let length = u16::try_from(text.len()).unwrap_or(u16::MAX);
@@ -589,6 +606,25 @@ impl<'a> Rest<'a> {
             first: self.u64()?,
             last: self.u64()?,
             group: Arc::from(self.text()?),
+        })
+    }
+
+    fn unserved(&mut self) -> Option<Unserved> {
+        let (receivers_more, messages_more) = (self.u64()?, self.u64()?);
+        let (receivers, messages) = (self.u32()?, self.u32()?);
+        let receivers = (0..receivers).map(|_| {
+            Some(Origin {
+                node: NodeId(self.u64()?),
+                incarnation: Incarnation(self.u32()?),
+            })
+        });
+        let receivers = receivers.collect::<Option<_>>()?;
+        let messages = (0..messages).map(|_| self.unconfirmed());
+        Some(Unserved {
+            receivers,
+            receivers_more,
+            messages: messages.collect::<Option<_>>()?,
+            messages_more,
         })
     }
 

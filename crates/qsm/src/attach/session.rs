@@ -442,7 +442,7 @@ impl Session {
             .flush_unless(left, &self.told, || self.line.is_void())
         {
             Err(RequestError::Timeout { outstanding, .. }) => Err(late(outstanding)),
-            other => other.map(|()| Reply::Done { id }),
+            other => other.map(|_| Reply::Done { id }),
         }
     }
 

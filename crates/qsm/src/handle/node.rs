@@ -9,7 +9,7 @@ use qsm_wire::membership::{AnswerRows, GroupRow, NodeRow, QueryKind, RegionRow};
 use crate::attach::client::Attached;
 use crate::attach::error::AttachError;
 use crate::attach::tally::ClientRow;
-use crate::error::{CloseReason, RequestError, StartError};
+use crate::error::{CloseReason, Flushed, RequestError, StartError};
 use crate::handle::back::NodeBack;
 use crate::handle::builder::Builder;
 use crate::handle::events::Events;
@@ -241,6 +241,9 @@ impl Node {
 
     /// Waits until everything accepted before this call is stable: every live member of its
     /// groups has it, and nobody needs to keep it. A group without members has nobody to wait for.
+    /// Receivers that left or died meanwhile, or since the flush before, without being known to have
+    /// everything, are named in what it returns. Members are nodes: a program may still have to read what its node has
+    /// ([`Overflow`](crate::Overflow) says what becomes of it if it does not).
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -260,10 +263,10 @@ impl Node {
     /// [`RequestError`]: timeout (what was accepted is still being delivered), the node has ended,
     /// or [`RequestError::Unconfirmed`]: the node was excluded since the last flush, and these
     /// messages may be missing at receivers.
-    pub fn flush(&self, timeout: Duration) -> Result<(), RequestError> {
+    pub fn flush(&self, timeout: Duration) -> Result<Flushed, RequestError> {
         match &self.back {
             NodeBack::Own(node) => node.flush(timeout),
-            NodeBack::Attached(engine) => engine.flush(timeout),
+            NodeBack::Attached(engine) => engine.flush(timeout).map(|()| Flushed::default()),
         }
     }
 
@@ -398,7 +401,9 @@ impl Node {
     /// use qsm::RequestError;
     ///
     /// match node.shutdown(Duration::from_secs(5)) {
-    ///     Ok(()) => println!("every receiver has everything"),
+    ///     Ok(flushed) if flushed.is_complete() => println!("every receiver has everything"),
+    ///     // They are gone, and may not have had everything before.
+    ///     Ok(flushed) => println!("{:?}", flushed.unserved),
     ///     // The text says how much is outstanding, and in which groups.
     ///     Err(error @ RequestError::Timeout { .. }) => eprintln!("{}: {error}", error.code()),
     ///     Err(error) => return Err(error.into()),
@@ -411,10 +416,10 @@ impl Node {
     /// [`RequestError::Timeout`]: the node has ended, but some receivers may lack messages, or
     /// some peers the goodbye. [`RequestError::Unconfirmed`]: likewise, and these are the messages
     /// that no flush has told of before. [`RequestError::Closed`]: it had ended before, for another reason.
-    pub fn shutdown(&self, timeout: Duration) -> Result<(), RequestError> {
+    pub fn shutdown(&self, timeout: Duration) -> Result<Flushed, RequestError> {
         match &self.back {
             NodeBack::Own(node) => node.shutdown(timeout),
-            NodeBack::Attached(engine) => engine.shutdown(timeout),
+            NodeBack::Attached(engine) => engine.shutdown(timeout).map(|()| Flushed::default()),
         }
     }
 

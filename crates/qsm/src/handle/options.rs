@@ -1,4 +1,6 @@
+use crate::handoff::aside::Item;
 use crate::handoff::message::{Capacity, Overflow};
+use crate::handoff::received::Received;
 
 /// Options of a subscription to groups, as plain data: keep them, copy them, use them for many.
 ///
@@ -24,16 +26,20 @@ pub struct GroupOptions {
 }
 
 impl GroupOptions {
-    /// Default of [`GroupOptions::capacity_messages`]: a quarter of a second at 250,000 a
-    /// second.
-    pub const CAPACITY_MESSAGES: usize = 1 << 16;
-    /// Default of [`GroupOptions::capacity_bytes`]: four of the largest messages.
+    /// Default of [`GroupOptions::capacity_messages`]: no limit but that of memory.
+    pub const CAPACITY_MESSAGES: usize = usize::MAX;
+    /// Default of [`GroupOptions::capacity_bytes`]: almost half a million short messages, or three
+    /// of the largest.
     pub const CAPACITY_BYTES: usize = 64 << 20;
+    /// Memory that a message takes in a queue beside its length, at most. In a ring of an engine
+    /// it is 32 bytes.
+    pub const MESSAGE_OVERHEAD: usize = <Received as Item>::OVERHEAD;
 
-    /// Default of [`GroupOptions::groups_max`].
-    pub const GROUPS_MAX: usize = 1 << 16;
+    /// Default of [`GroupOptions::groups_max`]: as many as a node enters
+    /// ([`Limits::groups`](crate::Limits::groups)).
+    pub const GROUPS_MAX: usize = 1 << 17;
 
-    /// Most messages that wait to be read. Where the groups lie on several core threads
+    /// Most messages that wait to be read, if that is fewer than fit into the memory. Where the groups lie on several core threads
     /// ([`Builder::cores`](crate::Builder::cores)), each has its share of this.
     #[must_use]
     pub fn capacity_messages(mut self, messages: usize) -> Self {
@@ -41,8 +47,9 @@ impl GroupOptions {
         self
     }
 
-    /// Most bytes that wait to be read, shared in the same way. A larger message is taken when the
-    /// queue is empty.
+    /// Most memory of messages that wait to be read, bytes, shared in the same way: each takes its
+    /// length and [`GroupOptions::MESSAGE_OVERHEAD`]. A larger message is taken when the queue is
+    /// empty. Memory is in use only while messages wait.
     ///
     /// Attached, this is the ring (but with a pattern, see [`Group`](crate::Group#patterns)), rounded up to a power of two, and the number of messages has no
     /// limit. A message takes its length and 32 bytes; one that is longer than the ring is dropped.

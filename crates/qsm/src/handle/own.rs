@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use qsm_wire::NodeId;
 
-use crate::error::{CloseReason, RecvError, RequestError};
+use crate::error::{CloseReason, Flushed, RecvError, RequestError};
 use crate::handle::cores::{Cores, Membership};
 use crate::handle::events::Events;
 use crate::handle::own_publisher::OwnPublisher;
@@ -151,7 +151,7 @@ impl OwnNode {
             .map(drop)
     }
 
-    pub(crate) fn flush(&self, timeout: Duration) -> Result<(), RequestError> {
+    pub(crate) fn flush(&self, timeout: Duration) -> Result<Flushed, RequestError> {
         let told = self
             .engines
             .iter()
@@ -203,7 +203,7 @@ impl OwnNode {
         self.engines.closed().cloned()
     }
 
-    pub(crate) fn shutdown(&self, timeout: Duration) -> Result<(), RequestError> {
+    pub(crate) fn shutdown(&self, timeout: Duration) -> Result<Flushed, RequestError> {
         let doing = "delivering everything before the end; some receivers may lack messages";
         let shut_down = |reply, deadline| Command::Shutdown {
             deadline,
@@ -211,11 +211,12 @@ impl OwnNode {
             reply: Some(reply),
         };
         let answer = self.engines.ask_all(doing, Some(timeout), shut_down);
-        if answer != Err(RequestError::OnCoreThread) {
+        if !matches!(answer, Err(RequestError::OnCoreThread)) {
             self.engines.join();
         }
         match answer {
-            Ok(_) | Err(RequestError::Closed(CloseReason::ShutDown)) => Ok(()),
+            Ok(flushed) => Ok(Flushed::join(flushed)),
+            Err(RequestError::Closed(CloseReason::ShutDown)) => Ok(Flushed::default()),
             Err(other) => Err(other),
         }
     }
@@ -227,7 +228,7 @@ impl OwnNode {
         timeout: Duration,
         told: &[Told],
         over: impl Fn() -> bool,
-    ) -> Result<(), RequestError> {
+    ) -> Result<Flushed, RequestError> {
         let requests = self.engines.iter().zip(told).map(|(engine, told)| {
             let told = Arc::clone(told);
             let flush = |reply, deadline| Command::Flush {
@@ -239,7 +240,7 @@ impl OwnNode {
         });
         let answers = requests.collect::<Result<Vec<_>, _>>()?;
         let answers = answers.into_iter().map(|answer| answer.wait_unless(&over));
-        RequestError::join(answers).map(drop)
+        RequestError::join(answers).map(Flushed::join)
     }
 
     /// What one who flushes from now on need not be told of, for each core.

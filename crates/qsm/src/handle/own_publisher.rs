@@ -130,14 +130,16 @@ impl OwnPublisher {
     ) -> Result<(), RequestError> {
         let name = Arc::clone(&self.outlet.name);
         let doing = "waiting for members of the group; check with `qsm nodes` that they are there";
-        self.shared.ask(doing, Some(timeout), |reply, deadline| {
-            Command::WaitMembers {
-                name,
-                count,
-                deadline,
-                reply,
-            }
-        })
+        self.shared
+            .ask(doing, Some(timeout), |reply, deadline| {
+                Command::WaitMembers {
+                    name,
+                    count,
+                    deadline,
+                    reply,
+                }
+            })
+            .map(drop)
     }
 
     pub(crate) fn members(&self) -> Result<u32, RequestError> {

@@ -12,9 +12,16 @@ use crate::handoff::feed::Feed;
 /// Messages wait in a bounded queue of this publisher until the core thread may send them, which
 /// it does for all publishers in turn. While it sleeps, and the last message is some time ago, the
 /// caller sends the message himself, which takes a few microseconds and spares the message the
-/// time until the core thread is awake. When receivers are slower than the publisher, the queue
-/// fills up, and [`send`](Publisher::send) waits: memory stays bounded (R139). For data that is
-/// better made at the last moment than queued, see [`Publisher::feed`].
+/// time until the core thread is awake. When the network or the nodes that receive are slower than
+/// the publisher, the queue fills up, and [`send`](Publisher::send) waits: memory stays bounded
+/// (R139). For data that is better made at the last moment than queued, see [`Publisher::feed`].
+///
+/// No publisher waits for the programs behind those nodes. A node takes in what comes as fast as it
+/// can, and puts it into the queues of its subscriptions; a program that reads one more slowly
+/// misses what its queue has no room for ([`Overflow`](crate::Overflow)), and is told how much. A
+/// reader that must not miss anything at any rate needs an agreement with its publishers, such as
+/// answers that they wait for, or takes messages by an upcall
+/// ([`Group::subscribe_with`](crate::Group::subscribe_with)), which its node waits for.
 ///
 /// Clones are the same publisher, with the same queue, and cheap. Dropping the last one gives up
 /// the role of publisher after what is queued was sent. Shut the node down with
@@ -65,8 +72,9 @@ impl Publisher {
 
     /// Queues a copy of the message; waits while there is no room.
     ///
-    /// Accepted means: it will be sent, and every live member of the group will receive it,
-    /// unless this process ends before. [`Node::flush`](crate::Node::flush) waits for that.
+    /// Accepted means: it will be sent, and every live member of the group, that is its node, will
+    /// receive it, unless this process ends before. [`Node::flush`](crate::Node::flush) waits for
+    /// that.
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {

@@ -2,7 +2,7 @@
 //! the queue, so that none is ever dropped, and each has its place in the order of the items.
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Notices that wait for one reader, each told exactly; more are counted.
@@ -13,6 +13,9 @@ pub(crate) const NOTHING: u64 = u64::MAX;
 
 /// A type that an inbox carries: items, and notices of those that are missing.
 pub(crate) trait Item: Sized {
+    /// Memory that an item takes beside its content, bytes; 0: only contents count.
+    const OVERHEAD: usize = 0;
+
     /// A notice that so many were dropped; `None`: readers of these look at the count.
     fn dropped(_items: u64) -> Option<Self> {
         None
@@ -47,6 +50,8 @@ pub(crate) struct Aside<T> {
     order: Mutex<Order<T>>,
     /// Nothing is aside that has an earlier place than this.
     from: AtomicU64,
+    /// Items are aside that readers have taken.
+    holds: AtomicBool,
 }
 
 /// An item, and its place.
@@ -114,6 +119,7 @@ impl<T> Default for Aside<T> {
         Self {
             order: Mutex::default(),
             from: AtomicU64::new(NOTHING),
+            holds: AtomicBool::new(false),
         }
     }
 }
@@ -123,6 +129,13 @@ impl<T: Item> Aside<T> {
     /// writer did before it pushed it, or before it dropped an older one, is seen.
     pub(crate) fn from(&self) -> u64 {
         self.from.load(Ordering::SeqCst)
+    }
+
+    /// Items are aside: they come before those of the queue, and no more are to be taken from it
+    /// until they have been read. Else the queue, and with it the number of notices between items,
+    /// would be as long as what its limits keep out.
+    pub(crate) fn holds(&self) -> bool {
+        self.holds.load(Ordering::Relaxed)
     }
 
     /// Adds a notice in its place.
@@ -156,12 +169,17 @@ impl<T: Item> Aside<T> {
         oldest: impl FnOnce() -> Option<Placed<T>>,
     ) -> (Option<T>, bool) {
         let mut order = self.lock();
-        // One that was pushed before the notice comes before it.
-        if let Some((place, item)) = item.or_else(oldest) {
+        // One that was pushed before the notice comes before it, and after those held.
+        let item = match item {
+            None if !order.holds() => oldest(),
+            item => item,
+        };
+        if let Some((place, item)) = item {
             order.hold(place, item);
         }
         let next = order.next();
         self.from.store(order.first(), Ordering::SeqCst);
+        self.holds.store(order.holds(), Ordering::Relaxed);
         (next, order.holds())
     }
 

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use qsm_wire::membership::{AnswerRows, QueryKind};
 
-use crate::error::CloseReason;
+use crate::error::{CloseReason, Flushed};
 use crate::event::Event;
 use crate::handoff::feed::Feed;
 use crate::handoff::inbox::Inbox;
@@ -43,7 +43,7 @@ pub(crate) enum Command {
         deadline: Instant,
         /// Ranges that the one who flushes has been told of.
         told: Told,
-        reply: Reply<()>,
+        reply: Reply<Flushed>,
     },
     Leave {
         names: Vec<Arc<str>>,
@@ -80,7 +80,7 @@ pub(crate) enum Command {
         deadline: Instant,
         /// What handles will be told.
         reason: CloseReason,
-        reply: Option<Reply<()>>,
+        reply: Option<Reply<Flushed>>,
     },
     Snapshot {
         reply: Reply<Snapshot>,
@@ -91,13 +91,13 @@ pub(crate) enum Command {
     },
     WaitAdmitted {
         deadline: Instant,
-        reply: Reply<()>,
+        reply: Reply<Flushed>,
     },
     WaitMembers {
         name: Arc<str>,
         count: u32,
         deadline: Instant,
-        reply: Reply<()>,
+        reply: Reply<Flushed>,
     },
 }
 

@@ -5,9 +5,11 @@ use std::sync::Arc;
 
 use qsm_wire::{GroupId, Origin};
 
-/// What happens when a subscription's queue is full, that is, when its reader is slower than the
-/// messages come (R128). Whatever is chosen, other subscriptions, other nodes and the senders are
-/// not slowed down; drops are counted ([`Subscription::dropped`]) and told in the subscription,
+/// The policy of a subscription whose queue is full
+/// ([`GroupOptions::capacity_bytes`](crate::GroupOptions::capacity_bytes)), that is, whose reader is
+/// slower than the messages come (R128). Whatever is chosen, other subscriptions, other nodes and
+/// the senders are not slowed down: [`Publisher::send`](crate::Publisher::send) does not wait for
+/// this reader. Drops are counted ([`Subscription::dropped`]) and told in the subscription,
 /// where the messages are missing ([`Received::Dropped`](crate::Received::Dropped)).
 ///
 /// [`Subscription::dropped`]: crate::Subscription::dropped
@@ -29,6 +31,7 @@ pub enum Overflow {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Capacity {
     pub(crate) messages: usize,
+    /// Of memory: what each item takes beside its content included.
     pub(crate) bytes: usize,
 }
 

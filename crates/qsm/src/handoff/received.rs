@@ -6,7 +6,12 @@ use std::sync::Arc;
 use qsm_wire::{Incarnation, Origin};
 
 use crate::handoff::aside::{Item, NOTICES_MAX};
+use crate::handoff::inbox::ENTRY_BYTES;
 use crate::handoff::message::{Message, MessageRef};
+
+/// Memory that the C library takes for a message beside its length, at most: 8 bytes of its own,
+/// rounded up to 16, and 32 at least.
+const HEAP_BYTES: usize = 32;
 
 /// An item of a subscription. Notices of missing messages come in the order of the messages: after
 /// those that came before, and before those that follow.
@@ -231,6 +236,8 @@ impl<'a> From<&'a Received> for Delivery<'a> {
 }
 
 impl Item for Received {
+    const OVERHEAD: usize = size_of::<Self>() + ENTRY_BYTES + HEAP_BYTES;
+
     fn dropped(items: u64) -> Option<Self> {
         Some(Self::Dropped(Dropped { messages: items }))
     }

@@ -1,54 +1,103 @@
-//! Messages that former lives of the node left unconfirmed, until those who flush have been told.
+//! Messages that former lives of the node left unconfirmed, and receivers that vanished, until those
+//! who flush have been told.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::error::{RequestError, Unconfirmed};
+use crate::error::{Flushed, RequestError, Unconfirmed, Unserved};
 
 /// Ranges kept; of older ones only the number of messages.
 const RANGES_MAX: usize = 4096;
 
-/// Number of ranges that a flushing caller has been told of, at one core. The caller keeps it; the
+/// Vanished receivers kept likewise, those of one view and region together.
+const UNSERVED_MAX: usize = 256;
+
+/// Number of entries that a flushing caller has been told of, at one core. The caller keeps it; the
 /// core counts on.
 pub(crate) type Told = Arc<AtomicU64>;
 
-/// Ranges in the order in which they were given up, numbered from 0.
+/// The newest of some entries, numbered, and a sum over the others.
+#[derive(Debug)]
+struct Newest<T> {
+    entries: VecDeque<(u64, T)>,
+    /// Number behind the last one forgotten.
+    from: u64,
+    /// What those forgotten add up to.
+    forgotten: u64,
+}
+
+impl<T> Default for Newest<T> {
+    fn default() -> Self {
+        Self {
+            entries: VecDeque::new(),
+            from: 0,
+            forgotten: 0,
+        }
+    }
+}
+
+impl<T: Clone> Newest<T> {
+    fn add(&mut self, number: u64, entry: T, most: usize, count: impl Fn(&T) -> u64) {
+        self.entries.push_back((number, entry));
+        if self.entries.len() > most
+            && let Some((number, oldest)) = self.entries.pop_front()
+        {
+            self.from = number + 1;
+            self.forgotten += count(&oldest);
+        }
+    }
+
+    /// Those from this number on.
+    fn since(&self, from: u64) -> Vec<T> {
+        let entries = self.entries.iter().filter(|(number, _)| *number >= from);
+        entries.map(|(_, entry)| entry.clone()).collect()
+    }
+
+    /// What those forgotten add up to, if there are some from this number on.
+    fn forgotten_since(&self, from: u64) -> u64 {
+        if from < self.from { self.forgotten } else { 0 }
+    }
+}
+
+/// Ranges in the order in which they were given up, and receivers in the order in which they
+/// vanished, numbered together from 0.
 #[derive(Debug, Default)]
 pub(crate) struct Voids {
-    ranges: VecDeque<Unconfirmed>,
-    /// Number of the first one kept.
-    first: u64,
-    /// Messages of those before it.
-    forgotten: u64,
+    ranges: Newest<Unconfirmed>,
+    unserved: Newest<Unserved>,
+    next: u64,
 }
 
 impl Voids {
     pub(crate) fn add(&mut self, messages: Unconfirmed) {
-        self.ranges.push_back(messages);
-        if self.ranges.len() > RANGES_MAX
-            && let Some(oldest) = self.ranges.pop_front()
-        {
-            self.first += 1;
-            self.forgotten += oldest.messages();
-        }
+        let count = Unconfirmed::messages;
+        self.ranges.add(self.next, messages, RANGES_MAX, count);
+        self.next += 1;
+    }
+
+    pub(crate) fn add_unserved(&mut self, unserved: Unserved) {
+        let count = Unserved::receivers;
+        self.unserved.add(self.next, unserved, UNSERVED_MAX, count);
+        self.next += 1;
     }
 
     /// Number of the next one.
     pub(crate) fn next(&self) -> u64 {
-        self.first + self.ranges.len() as u64
+        self.next
     }
 
     /// Tells those from this number on, if there are any.
-    pub(crate) fn tell(&self, from: u64, told: &Told) -> Result<(), RequestError> {
-        told.fetch_max(self.next(), Ordering::SeqCst);
-        if from >= self.next() {
-            return Ok(());
+    pub(crate) fn tell(&self, from: u64, told: &Told) -> Result<Flushed, RequestError> {
+        told.fetch_max(self.next, Ordering::SeqCst);
+        let ranges = self.ranges.since(from);
+        let more = self.ranges.forgotten_since(from);
+        if !ranges.is_empty() || more > 0 {
+            return Err(RequestError::Unconfirmed { ranges, more });
         }
-        let skip = usize::try_from(from.saturating_sub(self.first)).unwrap_or(usize::MAX);
-        Err(RequestError::Unconfirmed {
-            ranges: self.ranges.iter().skip(skip).cloned().collect(),
-            more: if from < self.first { self.forgotten } else { 0 },
+        Ok(Flushed {
+            unserved: self.unserved.since(from),
+            more: self.unserved.forgotten_since(from),
         })
     }
 }
@@ -56,7 +105,7 @@ impl Voids {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use qsm_wire::Incarnation;
+    use qsm_wire::{Incarnation, NodeId, Origin};
 
     fn range(first: u64) -> Unconfirmed {
         Unconfirmed {
@@ -72,14 +121,14 @@ mod tests {
         let mut voids = Voids::default();
         let (one, other) = (Told::default(), Told::default());
         let tell = |voids: &Voids, told: &Told| voids.tell(told.load(Ordering::SeqCst), told);
-        assert_eq!(tell(&voids, &one), Ok(()));
+        assert_eq!(tell(&voids, &one), Ok(Flushed::default()));
         voids.add(range(1));
         let (ranges, more) = (vec![range(1)], 0);
         assert_eq!(
             tell(&voids, &one),
             Err(RequestError::Unconfirmed { ranges, more })
         );
-        assert_eq!(tell(&voids, &one), Ok(()));
+        assert_eq!(tell(&voids, &one), Ok(Flushed::default()));
         voids.add(range(5));
         let ranges = vec![range(1), range(5)];
         assert_eq!(
@@ -104,5 +153,32 @@ mod tests {
         };
         assert_eq!((ranges.len(), more), (RANGES_MAX, 6));
         assert_eq!(ranges[0], range(30));
+    }
+
+    fn gone(node: u64) -> Unserved {
+        Unserved {
+            receivers: vec![Origin {
+                node: NodeId(node),
+                incarnation: Incarnation(1),
+            }],
+            receivers_more: 0,
+            messages: vec![range(node)],
+            messages_more: 0,
+        }
+    }
+
+    #[test]
+    fn a_flush_names_receivers_that_have_gone_since_the_one_before() {
+        let mut voids = Voids::default();
+        let told = Told::default();
+        let tell = |voids: &Voids| voids.tell(told.load(Ordering::SeqCst), &told);
+        voids.add_unserved(gone(1));
+        let (unserved, more) = (vec![gone(1)], 0);
+        assert_eq!(tell(&voids), Ok(Flushed { unserved, more }));
+        assert!(tell(&voids).unwrap().is_complete());
+        (0..UNSERVED_MAX as u64 + 2).for_each(|node| voids.add_unserved(gone(node)));
+        let flushed = tell(&voids).unwrap();
+        assert_eq!((flushed.unserved.len(), flushed.more), (UNSERVED_MAX, 3));
+        assert_eq!(flushed.unserved[0], gone(2));
     }
 }

@@ -76,6 +76,7 @@ fn some_hello(random: &mut Random, registry: &Registry, node: NodeId) -> Hello {
         channel: qsm_wire::ChannelId(row.region.0),
         address: row.address,
         members: row.members.clone(),
+        groups: Vec::new(),
     });
     let regions: Vec<RegionReport> = regions.collect();
     let groups = some_names(random).into_iter();

@@ -34,6 +34,7 @@ pub(super) fn region_of_node_0() -> RegionReport {
         channel: qsm_wire::ChannelId(6),
         address: SocketAddr::from(([239, 192, 1, 1], 4484)),
         members: vec![member],
+        groups: Vec::new(),
     }
 }
 
@@ -203,6 +204,7 @@ fn reports_that_contradict_each_other_still_make_one_consistent_membership() {
                     channel: ChannelId(region),
                     address: SocketAddr::from(([239, 192, 1, 1], 4484)),
                     members,
+                    groups: (0..random.below(3)).map(|_| GroupId(1)).collect(),
                 }
             });
             let regions = regions.collect();

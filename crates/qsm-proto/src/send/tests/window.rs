@@ -431,7 +431,7 @@ fn packets_are_timed_from_first_sending_to_stability() {
 
 /// What [`SendStream::unstable`] says, without repetitions.
 fn unstable(bench: &Bench, upto: u64) -> Vec<(u32, u32)> {
-    let all = bench.stream.unstable(upto);
+    let all = bench.stream.unstable(0, upto);
     let mut all: Vec<_> = all.map(|(group, low)| (group.0, low)).collect();
     all.dedup();
     all

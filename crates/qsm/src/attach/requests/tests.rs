@@ -40,6 +40,20 @@ fn unconfirmed() -> Unconfirmed {
     }
 }
 
+fn unserved() -> Unserved {
+    Unserved {
+        receivers: [7, 9]
+            .map(|node| Origin {
+                node: NodeId(node),
+                incarnation: Incarnation(2),
+            })
+            .to_vec(),
+        receivers_more: 3,
+        messages: vec![unconfirmed(), unconfirmed()],
+        messages_more: 5,
+    }
+}
+
 fn replies() -> Vec<Reply> {
     let failed = |error| Reply::Failed { id: 1, error };
     let mut replies = vec![
@@ -103,6 +117,7 @@ fn replies() -> Vec<Reply> {
             messages: unconfirmed(),
             cause: UnconfirmedCause::NewLife,
         },
+        Event::Unserved(unserved()),
     ];
     assert!(events.iter().all(travels));
     replies.extend(events.map(Reply::Event));

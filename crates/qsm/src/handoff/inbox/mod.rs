@@ -48,6 +48,10 @@ impl Readership {
     }
 }
 
+/// Memory of an item's place in the queue, beside the item: its length, its place, and the word by
+/// which the queue tells whether it is there.
+pub(crate) const ENTRY_BYTES: usize = size_of::<Entry<()>>() + size_of::<usize>();
+
 #[derive(Debug)]
 struct Entry<T> {
     item: T,
@@ -133,6 +137,7 @@ mod tests {
     use std::thread;
 
     use super::*;
+    use crate::handoff::received::Received;
 
     fn inbox(overflow: Overflow) -> Inbox<usize> {
         let (messages, bytes) = (3, 100);
@@ -170,6 +175,18 @@ mod tests {
         assert!(inbox.offer(60, || 3).kept);
         assert!(!inbox.offer(41, || 4).kept);
         assert!(inbox.offer(40, || 5).kept);
+    }
+
+    #[test]
+    fn the_memory_of_short_messages_counts_and_not_their_number() {
+        let (messages, bytes) = (usize::MAX, 1 << 20);
+        let inbox = Inbox::<Received>::new(Capacity { messages, bytes }, Overflow::DropNewest);
+        let dropped = || Received::dropped(1).unwrap_or_else(|| unreachable!());
+        while inbox.offer(10, dropped).kept {}
+        let kept = (1 << 20) / (10 + Received::OVERHEAD);
+        assert_eq!((inbox.messages(), inbox.bytes()), (kept, 10 * kept));
+        // As much as the help text of `qsm sub` says.
+        assert_eq!(Received::OVERHEAD, 128);
     }
 
     #[test]
@@ -242,6 +259,27 @@ mod tests {
             assert_eq!(next, NUMBERS + 1);
             assert_eq!((inbox.messages(), inbox.bytes()), (0, 0));
         }
+    }
+
+    #[test]
+    fn a_reader_has_one_item_at_most_that_the_queue_does_not_count() {
+        let inbox = Inbox::new(
+            Capacity {
+                messages: 5,
+                bytes: 1000,
+            },
+            Overflow::DropOldest,
+        );
+        let mut read = 0;
+        for number in 1..=10_000 {
+            inbox.offer(1, || Told::Number(number));
+            inbox.tell(Told::Missing(1));
+            read += u64::from(number % 3 == 0 && inbox.try_recv().unwrap().is_some());
+        }
+        let told: Vec<_> = std::iter::from_fn(|| inbox.try_recv().unwrap()).collect();
+        let is_item = |told: &&Told| matches!(told, Told::Number(_));
+        assert!(told.iter().filter(is_item).count() <= 6, "{}", told.len());
+        assert!(read > 3000 && told.len() < 20);
     }
 
     /// A lost wake-up leaves the reader asleep for ever.

@@ -34,13 +34,20 @@ impl<T: Item> Inbox<T> {
 
     /// The next item or notice.
     fn take(&self) -> Option<T> {
+        if self.aside.holds() {
+            return self.take_aside(None);
+        }
         let entry = self.pop();
         let from = self.aside.from();
         match entry {
-            Some(entry) if entry.place < from => return Some(entry.item),
-            None if from == NOTHING => return None,
-            _ => {}
+            Some(entry) if entry.place < from => Some(entry.item),
+            None if from == NOTHING => None,
+            entry => self.take_aside(entry),
         }
+    }
+
+    /// The next item or notice, one of which may be aside.
+    fn take_aside(&self, entry: Option<Entry<T>>) -> Option<T> {
         let placed = |entry: Entry<T>| (entry.place, entry.item);
         let oldest = || self.pop().map(placed);
         let (next, left) = self.aside.take(entry.map(placed), oldest);

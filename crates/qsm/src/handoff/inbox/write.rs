@@ -67,8 +67,8 @@ impl<T: Item> Inbox<T> {
     /// An item larger than the whole queue fits when the queue is empty.
     fn fits(&self, bytes: usize) -> bool {
         let messages = self.messages();
-        messages == 0
-            || (messages < self.capacity.messages && self.bytes() + bytes <= self.capacity.bytes)
+        let memory = self.bytes() + bytes + (messages + 1) * T::OVERHEAD;
+        messages == 0 || (messages < self.capacity.messages && memory <= self.capacity.bytes)
     }
 
     /// True if there was one.

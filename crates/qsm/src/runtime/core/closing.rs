@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 
 use super::pending::outstanding;
 use super::{Closing, Core};
-use crate::error::CloseReason;
+use crate::error::{CloseReason, Flushed};
 use crate::handoff::reply::Reply;
 
 impl Core {
@@ -12,7 +12,7 @@ impl Core {
         &mut self,
         deadline: std::time::Instant,
         reason: CloseReason,
-        reply: Option<Reply<()>>,
+        reply: Option<Reply<Flushed>>,
     ) {
         if self.closing.is_some() {
             // The first one decides; this one learns of the end when its place is dropped.

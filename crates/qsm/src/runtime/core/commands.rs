@@ -7,6 +7,7 @@ use qsm_wire::membership::Role;
 
 use super::Core;
 use super::pending::{Asked, Condition, Flush, Wait};
+use crate::error::Flushed;
 use crate::event::Event;
 use crate::handoff::command::{Command, FeedPlace, Subscribe};
 use crate::handoff::feed::Feed;
@@ -90,7 +91,7 @@ impl Core {
         }
     }
 
-    fn flush(&mut self, deadline: std::time::Instant, told: Told, reply: Reply<()>) {
+    fn flush(&mut self, deadline: std::time::Instant, told: Told, reply: Reply<Flushed>) {
         // What was announced before this command counts as well.
         self.sources.collect(self.now, &self.shared);
         let condition = Condition::Flushed {
@@ -136,7 +137,12 @@ impl Core {
             .ask(request, self.clock.at(deadline), Asked::Leave { reply });
     }
 
-    fn wait_for(&mut self, deadline: std::time::Instant, condition: Condition, reply: Reply<()>) {
+    fn wait_for(
+        &mut self,
+        deadline: std::time::Instant,
+        condition: Condition,
+        reply: Reply<Flushed>,
+    ) {
         self.pending.wait(Wait {
             deadline: self.clock.at(deadline),
             condition,

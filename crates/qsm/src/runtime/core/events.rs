@@ -4,12 +4,12 @@ use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
 
 use qsm_net::PortError;
-use qsm_proto::UnconfirmedCause;
+use qsm_proto::{MessageRange, UnconfirmedCause};
 use qsm_wire::membership::{Answer, AnswerRows};
 
 use super::Core;
 use super::pending::Asked;
-use crate::error::{RequestError, Unconfirmed};
+use crate::error::{RequestError, Unconfirmed, Unserved};
 use crate::event::Event;
 
 impl Core {
@@ -91,16 +91,27 @@ impl Core {
                 };
                 if cause != UnconfirmedCause::NoReceivers {
                     self.pending.voids.add(messages.clone());
-                    self.shared
-                        .voids
-                        .store(self.pending.voids.next(), Ordering::SeqCst);
+                    self.count_voids();
                 }
                 Event::Unconfirmed { messages, cause }
+            }
+            Proto::Unserved { .. } => {
+                let Some(unserved) = unserved(event) else {
+                    return;
+                };
+                self.pending.voids.add_unserved(unserved.clone());
+                self.count_voids();
+                Event::Unserved(unserved)
             }
             // Events of later versions of the protocol crate say nothing to this one.
             _ => return,
         };
         self.readers.tell(&event);
+    }
+
+    fn count_voids(&self) {
+        let next = self.pending.voids.next();
+        self.shared.voids.store(next, Ordering::SeqCst);
     }
 
     fn listens(&mut self, address: SocketAddr, joined: Result<(), PortError>) {
@@ -166,4 +177,30 @@ impl Core {
         }
         asked.fail(error);
     }
+}
+
+/// The same for the application.
+fn unserved(event: qsm_proto::Event) -> Option<Unserved> {
+    let qsm_proto::Event::Unserved {
+        receivers,
+        receivers_more,
+        incarnation,
+        messages,
+        messages_more,
+    } = event
+    else {
+        return None;
+    };
+    let range = |range: MessageRange| Unconfirmed {
+        group: range.group,
+        incarnation,
+        first: range.first,
+        last: range.last,
+    };
+    Some(Unserved {
+        receivers,
+        receivers_more,
+        messages: messages.into_iter().map(range).collect(),
+        messages_more,
+    })
 }

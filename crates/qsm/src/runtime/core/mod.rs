@@ -57,7 +57,7 @@ use self::siblings::Siblings;
 use self::slice::Slice;
 use self::sources::{Output, Sources};
 pub(crate) use self::start::{probe, start};
-use crate::error::CloseReason;
+use crate::error::{CloseReason, Flushed};
 use crate::handoff::reply::Reply;
 use crate::handoff::shared::Shared;
 use crate::runtime::clock::Clock;
@@ -75,7 +75,7 @@ struct Closing {
     deadline: Instant,
     /// What the handles will be told.
     reason: CloseReason,
-    reply: Option<Reply<()>>,
+    reply: Option<Reply<Flushed>>,
     /// Queues are empty, and the protocol finishes its streams and says goodbye.
     finishing: bool,
 }

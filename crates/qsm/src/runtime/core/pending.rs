@@ -8,7 +8,7 @@ use qsm_wire::RegionId;
 use qsm_wire::membership::AnswerRows;
 
 use super::sources::Sources;
-use crate::error::{Outstanding, RequestError};
+use crate::error::{Flushed, Outstanding, RequestError};
 use crate::handoff::outlet::Outlet;
 use crate::handoff::reply::Reply;
 use crate::handoff::void::{Told, Voids};
@@ -39,7 +39,8 @@ pub(super) enum Asked {
 pub(super) struct Wait {
     pub(super) deadline: Instant,
     pub(super) condition: Condition,
-    pub(super) reply: Reply<()>,
+    /// Vanished receivers are named to those who flush.
+    pub(super) reply: Reply<Flushed>,
 }
 
 pub(super) enum Condition {
@@ -118,7 +119,7 @@ impl Pending {
             let met = wait.condition.is_met(endpoint, sources);
             let answer = match &wait.condition {
                 Condition::Flushed { from, told, .. } if met => voids.tell(*from, told),
-                _ if met => Ok(()),
+                _ if met => Ok(Flushed::default()),
                 Condition::Flushed { flush, .. } => {
                     let left = flush.outstanding(endpoint, sources);
                     Err(wait.reply.timed_out_with(left))
@@ -249,15 +250,14 @@ impl Mark {
     fn is_stable(&mut self, endpoint: &Endpoint) -> bool {
         let mut regions = endpoint.regions();
         let region = regions.find(|region| region.id() == self.region);
-        let Some(sender) = region.and_then(|region| region.own_stream()) else {
+        let Some((region, sender)) = region.and_then(|it| Some((it, it.own_stream()?))) else {
             return true;
         };
         if self.highest.is_none() && sender.counters().bytes >= self.sent_bytes {
             self.highest = Some(sender.highest());
         }
-        sender.is_idle()
-            || self
-                .highest
-                .is_some_and(|highest| sender.stable_upto() >= highest)
+        let highest = self.highest;
+        let stable = highest.is_some_and(|highest| sender.stable_upto() >= highest);
+        (sender.is_idle() || stable) && region.knows_receivers()
     }
 }

@@ -1,0 +1,260 @@
+//! The receivers of a publisher: names of those who are there, and what those lack who have gone.
+
+use std::collections::BTreeMap;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use qsm::{Node, Origin, Unconfirmed, Unserved};
+use qsm_console::failure::{Code, Failure};
+use qsm_console::figures;
+use qsm_console::table::printable;
+
+/// Shortest time between two questions who is there.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// Names kept; of further receivers the number is shown.
+const NAMES_MAX: usize = 1 << 16;
+
+/// Receivers, and groups of each, that a line names.
+const SHOWN: usize = 4;
+
+type Names = Arc<Mutex<BTreeMap<Origin, String>>>;
+
+/// Names of receivers. Who has gone is in no list any more, so they are learnt while they are there.
+pub(crate) struct Audience {
+    names: Names,
+    questions: SyncSender<()>,
+    /// Views seen when it was asked last, and the time.
+    views: u64,
+    asked: Instant,
+}
+
+impl Audience {
+    /// Of those who are there now. A service that does not answer only costs the names.
+    ///
+    /// # Errors
+    /// There is no thread for it.
+    pub(crate) fn new(node: &Node) -> Result<Self, Failure> {
+        let names = Names::default();
+        learn(node, &names);
+        let (questions, asked) = sync_channel(1);
+        let (node, known) = (node.clone(), Arc::clone(&names));
+        thread::Builder::new()
+            .name("names".to_owned())
+            .spawn(move || answer(&asked, &node, &known))
+            .map_err(|error| Failure::io("start a thread", &error))?;
+        Ok(Self {
+            names,
+            questions,
+            views: 0,
+            asked: Instant::now(),
+        })
+    }
+
+    /// Asks again, without waiting, if there have been views since; so many there have been in all.
+    pub(crate) fn look(&mut self, views: u64) {
+        if views != self.views && self.asked.elapsed() >= PAUSE {
+            (self.views, self.asked) = (views, Instant::now());
+            // If the last question is still waiting, it will do.
+            let _asked = self.questions.try_send(());
+        }
+    }
+
+    /// Those who have gone, each with all that it may lack.
+    #[must_use]
+    pub(crate) fn gone(&self, unserved: &[Unserved]) -> Gone {
+        let names = lock(&self.names);
+        let mut lacking: BTreeMap<Origin, Vec<Unconfirmed>> = BTreeMap::new();
+        for unserved in unserved {
+            for receiver in &unserved.receivers {
+                let ranges = lacking.entry(*receiver).or_default();
+                ranges.extend(unserved.messages.iter().cloned());
+            }
+        }
+        let name = |origin: &Origin| match names.get(origin) {
+            Some(name) => printable(name),
+            None => format!("node {origin}"),
+        };
+        let receivers = lacking.into_iter().map(|(origin, ranges)| GoneReceiver {
+            name: name(&origin),
+            ranges,
+        });
+        Gone {
+            receivers: receivers.collect(),
+            more: unserved
+                .iter()
+                .map(|unserved| unserved.receivers_more)
+                .sum(),
+        }
+    }
+}
+
+fn answer(asked: &Receiver<()>, node: &Node, names: &Names) {
+    while asked.recv().is_ok() {
+        learn(node, names);
+    }
+}
+
+fn learn(node: &Node, names: &Names) {
+    let Ok(rows) = node.list_nodes() else {
+        return;
+    };
+    let mut names = lock(names);
+    for row in rows {
+        if names.len() < NAMES_MAX {
+            names.insert(row.origin, row.name);
+        }
+    }
+}
+
+fn lock(names: &Names) -> MutexGuard<'_, BTreeMap<Origin, String>> {
+    names.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Receivers that have gone without being known to have everything.
+pub(crate) struct Gone {
+    receivers: Vec<GoneReceiver>,
+    /// Number of further ones.
+    more: u64,
+}
+
+struct GoneReceiver {
+    name: String,
+    /// Messages that it may lack.
+    ranges: Vec<Unconfirmed>,
+}
+
+impl Gone {
+    /// How many.
+    #[must_use]
+    pub(crate) fn count(&self) -> u64 {
+        self.receivers.len() as u64 + self.more
+    }
+
+    /// Each with the message at which it left: `host-2 left at 4,801`.
+    #[must_use]
+    pub(crate) fn sentence(&self) -> String {
+        let receivers = self.receivers.iter().map(GoneReceiver::sentence);
+        let shown: Vec<_> = receivers.take(SHOWN).collect();
+        match self.count() - shown.len() as u64 {
+            0 => shown.join("; "),
+            more => format!(
+                "{}; and {} more left",
+                shown.join("; "),
+                figures::count(more)
+            ),
+        }
+    }
+
+    /// Fails if there are some, and says exactly what they may lack.
+    ///
+    /// # Errors
+    /// [`Code::Incomplete`].
+    pub(crate) fn complete(&self) -> Result<(), Failure> {
+        if self.count() == 0 {
+            return Ok(());
+        }
+        let receivers = self.receivers.iter().map(GoneReceiver::account);
+        let shown: Vec<_> = receivers.take(SHOWN).collect();
+        let more = match self.count() - shown.len() as u64 {
+            0 => String::new(),
+            more => format!(", and {} more", figures::count(more)),
+        };
+        Err(Failure::new(
+            Code::Incomplete,
+            format!(
+                "receivers left and are not known to have everything: {}{more}",
+                shown.join(", ")
+            ),
+            "end receivers after their publishers; send these messages again to whom they matter",
+        ))
+    }
+}
+
+impl GoneReceiver {
+    fn sentence(&self) -> String {
+        let mut firsts: BTreeMap<&str, u64> = BTreeMap::new();
+        for range in &self.ranges {
+            let first = firsts.entry(&range.group).or_insert(range.first);
+            *first = range.first.min(*first);
+        }
+        let alone = firsts.len() == 1;
+        let groups = firsts.iter().take(SHOWN).map(|(group, first)| match alone {
+            true => figures::count(*first),
+            false => format!("{} of {}", figures::count(*first), printable(group)),
+        });
+        let shown: Vec<_> = groups.collect();
+        let more = match firsts.len() - shown.len() {
+            0 => String::new(),
+            more => format!(" and of {more} more groups"),
+        };
+        format!("{} left at {}{more}", self.name, shown.join(", "))
+    }
+
+    fn account(&self) -> String {
+        let ranges = self.ranges.iter().take(SHOWN).map(Unconfirmed::to_string);
+        let ranges: Vec<_> = ranges.map(|range| printable(&range)).collect();
+        let more = match self.ranges.len() - ranges.len() {
+            0 => "",
+            _ => ", and more",
+        };
+        format!("{} ({}{more})", self.name, ranges.join(", "))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use qsm::Incarnation;
+
+    use super::*;
+
+    fn range(group: &str, first: u64) -> Unconfirmed {
+        Unconfirmed {
+            group: group.into(),
+            incarnation: Incarnation(1),
+            first,
+            last: 9999,
+        }
+    }
+
+    fn gone(receivers: usize, groups: &[&str]) -> Gone {
+        let firsts = (4801..).step_by(10);
+        let ranges = groups.iter().zip(firsts);
+        let ranges: Vec<_> = ranges.map(|(group, first)| range(group, first)).collect();
+        let receiver = |index| GoneReceiver {
+            name: format!("host-{index}"),
+            ranges: ranges.clone(),
+        };
+        Gone {
+            receivers: (0..receivers).map(receiver).collect(),
+            more: 0,
+        }
+    }
+
+    #[test]
+    fn who_has_gone_is_named_with_the_message_at_which_it_left() {
+        assert_eq!(gone(1, &["news"]).sentence(), "host-0 left at 4,801");
+        assert_eq!(
+            gone(2, &["news", "sport"]).sentence(),
+            "host-0 left at 4,801 of news, 4,811 of sport; \
+             host-1 left at 4,801 of news, 4,811 of sport"
+        );
+        let many = gone(6, &["a", "b", "c", "d", "e", "f"]).sentence();
+        assert!(
+            many.contains("4,831 of d and of 2 more groups; host-1"),
+            "{many}"
+        );
+        assert!(many.ends_with("; and 2 more left"), "{many}");
+    }
+
+    #[test]
+    fn what_the_gone_lack_is_incomplete_and_named_exactly() {
+        assert_eq!(gone(0, &[]).complete(), Ok(()));
+        let failure = gone(1, &["news"]).complete().unwrap_err();
+        assert_eq!(failure.code, Code::Incomplete);
+        let part = "host-0 (group news 4801..=9999 of life 1)";
+        assert!(failure.cause.ends_with(part), "{}", failure.cause);
+    }
+}
