@@ -65,6 +65,26 @@ const DOUBLINGS_MAX: u8 = 6;
 /// node would give up on them after a handful of requests.
 const RETRY_MAX: Duration = Duration::from_millis(500);
 
+/// Time from one request for a packet to the next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RetryInterval {
+    /// After the first.
+    pub first: Duration,
+    /// Requests from which on it doubles: fewer are lost in the usual course of things, and do not
+    /// show that nobody answers.
+    pub steady: u8,
+}
+
+impl RetryInterval {
+    /// The interval after so many requests.
+    #[must_use]
+    pub fn after(self, requests: u8) -> Duration {
+        let doublings = requests.saturating_sub(self.steady).min(DOUBLINGS_MAX);
+        let doubled = self.first.saturating_mul(1 << doublings);
+        doubled.min(RETRY_MAX).max(self.first)
+    }
+}
+
 /// A run of missing packets with one history.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Gap {
@@ -87,6 +107,8 @@ pub struct Gap {
     pub asked_before: Instant,
     /// Requests made so far.
     pub attempts: u8,
+    /// Of these, made early because whom was asked has answered others since: no sign of silence.
+    pub hastened: u8,
     /// Bit r: the cacher of rank r is known to miss it (ranks of the packets' own view).
     pub known_missing: u32,
     /// Others that wait for it here.
@@ -94,23 +116,22 @@ pub struct Gap {
 }
 
 impl Gap {
-    /// When it may be asked for again, if `retry` is the time to the first retry; doubled with
-    /// each (R-NAK-5).
+    /// When it may be asked for again (R-NAK-5).
     #[must_use]
-    pub fn next_request(&self, retry: Duration) -> Instant {
-        match self.attempts.checked_sub(1) {
-            Some(repeated) => {
-                let doubled = retry.saturating_mul(1 << repeated.min(DOUBLINGS_MAX));
-                self.asked.after(doubled.min(RETRY_MAX).max(retry))
+    pub fn next_request(&self, retry: RetryInterval) -> Instant {
+        match self.attempts {
+            0 => self.found,
+            attempts => {
+                let unheeded = attempts.saturating_sub(self.hastened).max(1);
+                self.asked.after(retry.after(unheeded))
             }
-            None => self.found,
         }
     }
 
     /// Only its cachers are left: they get their time from now on, however long ago it was found.
     pub fn renew(&mut self, now: Instant) {
         self.silent_since = now;
-        self.attempts = 0;
+        (self.attempts, self.hastened) = (0, 0);
     }
 
     /// This member is asked for it; `None`: the sender.
@@ -214,6 +235,7 @@ impl Gaps {
             asked_of: None,
             asked_before: now,
             attempts: 0,
+            hastened: 0,
             known_missing: 0,
             waiters: Waiters::default(),
         });

@@ -90,9 +90,10 @@ impl Overtaken {
         let last = latest.map_or(now, |latest| latest.after(self.age));
         self.due = if last > now { last } else { Instant::NEVER };
         for gap in gaps.iter_mut() {
-            let hastened = (1..=HASTENED_MAX).contains(&gap.attempts);
-            if hastened && gap.asked.after(self.age) <= now && self.is_overtaken(gap) {
-                gap.due = gap.due.min(now);
+            let hastens = (1..=HASTENED_MAX).contains(&gap.attempts) && gap.due > now;
+            if hastens && gap.asked.after(self.age) <= now && self.is_overtaken(gap) {
+                gap.due = now;
+                gap.hastened += 1;
             }
         }
     }
