@@ -109,6 +109,8 @@ pub struct Gap {
     pub attempts: u8,
     /// Of these, made early because whom was asked has answered others since: no sign of silence.
     pub hastened: u8,
+    /// The next one is such a request.
+    pub early: bool,
     /// Bit r: the cacher of rank r is known to miss it (ranks of the packets' own view).
     pub known_missing: u32,
     /// Others that wait for it here.
@@ -131,7 +133,9 @@ impl Gap {
     /// Only its cachers are left: they get their time from now on, however long ago it was found.
     pub fn renew(&mut self, now: Instant) {
         self.silent_since = now;
-        (self.attempts, self.hastened) = (0, 0);
+        self.attempts = 0;
+        self.hastened = 0;
+        self.early = false;
     }
 
     /// This member is asked for it; `None`: the sender.
@@ -140,6 +144,7 @@ impl Gap {
         self.asked = now;
         self.asked_of = of;
         self.attempts = self.attempts.saturating_add(1);
+        self.hastened += u8::from(core::mem::take(&mut self.early));
     }
 
     /// The numbers.
@@ -236,6 +241,7 @@ impl Gaps {
             asked_before: now,
             attempts: 0,
             hastened: 0,
+            early: false,
             known_missing: 0,
             waiters: Waiters::default(),
         });
@@ -332,6 +338,31 @@ mod tests {
 
     fn numbers(gaps: &Gaps) -> BTreeSet<u64> {
         gaps.iter().flat_map(|gap| gap.first..=gap.last).collect()
+    }
+
+    // Rule R-NAK-13.
+    #[test]
+    fn requests_made_early_do_not_make_the_next_ones_rarer() {
+        let retry = RetryInterval {
+            first: Duration::from_millis(2),
+            steady: 1,
+        };
+        let mut gaps = Gaps::default();
+        gaps.append(SeqRange::one(1), Instant(0), Instant(0));
+        let gap = gaps.find_mut(1).unwrap();
+        gap.ask(Instant(0), None);
+        for _ in 0..3 {
+            gap.early = true;
+            gap.ask(Instant(0), None);
+            assert_eq!(gap.next_request(retry), Instant(2_000_000));
+        }
+        gap.ask(Instant(0), None);
+        assert_eq!(gap.next_request(retry), Instant(4_000_000));
+        let unsteady = RetryInterval { steady: 3, ..retry };
+        assert_eq!(gap.next_request(unsteady), Instant(2_000_000));
+        gap.renew(Instant(7));
+        gap.ask(Instant(7), None);
+        assert_eq!(gap.next_request(retry), Instant(2_000_007));
     }
 
     // Rule R-NAK-10.

@@ -93,7 +93,7 @@ impl Overtaken {
             let hastens = (1..=HASTENED_MAX).contains(&gap.attempts) && gap.due > now;
             if hastens && gap.asked.after(self.age) <= now && self.is_overtaken(gap) {
                 gap.due = now;
-                gap.hastened += 1;
+                gap.early = true;
             }
         }
     }
@@ -156,6 +156,7 @@ mod tests {
         assert!(due(&gaps, at(3)).is_empty());
         overtaken.hasten(at(4), &mut gaps);
         assert_eq!(due(&gaps, at(4)), [10], "30 was asked for later");
+        assert!(gaps.find_mut(10).unwrap().early);
         assert_eq!(overtaken.due(), Instant::NEVER);
     }
 
