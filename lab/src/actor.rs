@@ -3,7 +3,7 @@
 
 use std::fmt;
 use std::io::{BufRead, BufReader, Write};
-use std::process::{Child, ChildStdin, Command, Stdio};
+use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
 
@@ -170,6 +170,31 @@ impl Actor {
     pub fn ask(&mut self, line: &str, word: &str) -> Result<String, ActorError> {
         self.tell(line)?;
         self.expect(word)
+    }
+
+    /// Waits until it has ended, without another word, and returns how.
+    ///
+    /// # Errors
+    /// It says something, or goes on for too long.
+    pub fn wait_end(&mut self) -> Result<ExitStatus, ActorError> {
+        let name = self.name.clone();
+        let expected = String::from("nothing more");
+        match self.lines.recv_timeout(self.patience) {
+            Ok(line) => Err(ActorError::Said {
+                name,
+                line,
+                expected,
+            }),
+            Err(RecvTimeoutError::Timeout) => Err(ActorError::Silent {
+                name,
+                expected,
+                patience: self.patience,
+            }),
+            Err(RecvTimeoutError::Disconnected) => {
+                let ended = self.child.wait();
+                ended.map_err(|cause| ActorError::Io { name, cause })
+            }
+        }
     }
 
     /// SIGKILL, and waits until it is gone.

@@ -6,6 +6,7 @@
 //! | `publish FILE` | `publishing` when they are entered as publisher |
 //! | `members` | `members` when each of these groups has the other receivers that the file says |
 //! | `send COUNT BYTES` | `sent` when so many messages are accepted, over the groups in turn |
+//! | `pace COUNT BYTES RATE` | the same, at so many messages a second |
 //! | `flush` | `flushed MILLISECONDS` when all of them are stable everywhere |
 //! | `await COUNT` | `got COUNT` when so many messages have been delivered |
 //! | `settle` | `settled COUNT` when nothing has been delivered for half a second |
@@ -172,6 +173,7 @@ impl Actor {
                 "members".to_owned()
             }
             "send" => self.send(number(1)?, usize::try_from(number(2)?)?)?,
+            "pace" => self.pace(number(1)?, usize::try_from(number(2)?)?, number(3)?)?,
             "flush" => {
                 let start = Instant::now();
                 self.node.flush(PATIENCE)?;
@@ -203,6 +205,16 @@ impl Actor {
             );
             publisher.send(&message)?;
             self.sent += 1;
+        }
+        Ok("sent".to_owned())
+    }
+
+    fn pace(&mut self, count: u64, bytes: usize, rate: u64) -> Result<String, Failure> {
+        let start = Instant::now();
+        for sent in 0..count {
+            let due = start + Duration::from_micros(sent * 1_000_000 / rate.max(1));
+            std::thread::sleep(due.saturating_duration_since(Instant::now()));
+            self.send(1, bytes)?;
         }
         Ok("sent".to_owned())
     }

@@ -49,6 +49,7 @@ mod ranges;
 pub mod receive;
 pub mod region;
 pub mod repair;
+mod repetition;
 pub mod ring;
 pub mod send;
 pub mod session;

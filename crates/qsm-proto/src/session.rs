@@ -13,7 +13,7 @@
 //!
 //! Loss is repaired as in `NewReno` (RFC 6582) without its congestion window, since a window of
 //! 64 small frames needs none: three equal receipts, or the timeout of RFC 6298, resend the first
-//! missing frame; as long as receipts then move on but not past what was sent before, the next
+//! missing frame, and where frames usually take several sendings as many in all; as long as receipts then move on but not past what was sent before, the next
 //! first missing frame is resent at once.
 //!
 //! The two directions are apart: `session/outgoing.rs` cuts messages into frames and repeats them,

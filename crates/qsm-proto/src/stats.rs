@@ -4,6 +4,8 @@ use core::time::Duration;
 
 pub use qsm_metrics::Histogram;
 
+use crate::repetition::{Answer, Repetition};
+
 qsm_metrics::metrics! {
     /// Counters of a node since its start.
     #[derive(Copy)]
@@ -173,8 +175,6 @@ qsm_metrics::metrics! {
 const ROUND_TRIP_START: Duration = Duration::from_micros(200);
 /// The longest round trip that is assumed, or learned from repairs that took several requests.
 const ROUND_TRIP_MAX: Duration = Duration::from_millis(100);
-/// From so many repairs in a row on that took several requests, retries come too soon.
-const RETRIED_MAX: u32 = 16;
 /// What disorder is believed as long as the round trip is not known.
 const DISORDER_MAX: Duration = Duration::from_millis(2);
 
@@ -187,8 +187,8 @@ pub struct RepairTimes {
     disorder_ns: u64,
     /// What a round trip is taken for before the first repair; zero: nothing is known.
     assumed: Duration,
-    /// So many of the latest repairs in a row took several requests.
-    retried: u32,
+    /// Requests that repairs have taken.
+    requests: Repetition,
 }
 
 impl RepairTimes {
@@ -239,14 +239,13 @@ impl RepairTimes {
 
     /// A repair came so long after the last of several requests and the one before; which one it
     /// answers cannot be told (Karn). Were the one before believed, each that is lost would make the
-    /// next retry later; were the last one, a round trip longer than the first retry would never be
-    /// measured, and everything asked for several times. So it is the last one, unless the repair
-    /// came too soon for that, or every packet is asked for again: then retries come too soon. What
-    /// took longer than any round trip was an outage.
-    pub fn note_retried(&mut self, [last, before]: [Duration; 2]) {
-        self.retried = self.retried.saturating_add(1);
-        let slow = self.retried >= RETRIED_MAX || last * 2 < self.round_trip();
-        let sample = if slow { before } else { last };
+    /// next retry later, and that the next sample longer; were the last one, a round trip longer than
+    /// the first retry would never be measured, and everything asked for several times. So it is the
+    /// last one if that agrees with what is known, or neither; and the one before if no packet comes
+    /// for a single request any more: then retries come too soon. What took longer than any round
+    /// trip was an outage.
+    pub fn note_retried(&mut self, requests: u8, [last, before]: [Duration; 2]) {
+        let sample = self.note_answer(requests.into(), last, before);
         if sample <= ROUND_TRIP_MAX {
             self.smooth(sample);
         }
@@ -254,8 +253,25 @@ impl RepairTimes {
 
     /// A repair came that long after the only request for it.
     pub fn note_round_trip(&mut self, sample: Duration) {
-        self.retried = 0;
+        self.note_answer(1, sample, sample);
         self.smooth(sample);
+    }
+
+    fn note_answer(&mut self, sendings: u32, last: Duration, earlier: Duration) -> Duration {
+        let answer = Answer {
+            sendings,
+            last,
+            earlier,
+        };
+        let known = Duration::from_nanos(self.round_trip_ns);
+        self.requests.note(known, answer)
+    }
+
+    /// Requests for a packet that are no sign of silence: about twice as many as repairs have
+    /// lately taken.
+    #[must_use]
+    pub fn steady(&self) -> u8 {
+        u8::try_from(self.requests.steady()).unwrap_or(u8::MAX)
     }
 
     /// Smooths one sample in, with a weight of an eighth.
@@ -284,7 +300,7 @@ mod tests {
         assert!(disorder > Duration::from_micros(1900) && disorder < Duration::from_millis(2));
         (0..1000).for_each(|_| times.note_disorder(Duration::from_micros(10)));
         assert!(times.disorder() < Duration::from_micros(20));
-        (0..20).for_each(|_| times.note_retried([Duration::from_millis(4); 2]));
+        (0..20).for_each(|_| times.note_retried(2, [Duration::from_millis(4); 2]));
         times.note_disorder(Duration::from_secs(1));
         assert_eq!(times.disorder(), Duration::from_millis(4));
     }
@@ -296,11 +312,11 @@ mod tests {
         let [fast, slow] = [1, 50].map(Duration::from_millis);
         (0..100).for_each(|_| times.note_round_trip(fast));
         for _ in 0..10 {
-            times.note_retried([fast, fast * 4]);
+            times.note_retried(2, [fast, fast * 4]);
             times.note_round_trip(fast);
         }
         assert_eq!(times.round_trip(), fast);
-        (0..100).for_each(|_| times.note_retried([fast, slow]));
+        (0..100).for_each(|_| times.note_retried(2, [fast, slow]));
         assert!(times.round_trip() > slow * 9 / 10);
     }
 

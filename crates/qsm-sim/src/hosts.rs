@@ -22,6 +22,25 @@ pub enum HostRole {
     EmbeddedService,
 }
 
+/// Patience of membership services with silent nodes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ServicePatience {
+    /// Missing heartbeats after which a node is probed.
+    pub heartbeats: u32,
+    /// Unanswered probes after which it is excluded.
+    pub probes: u32,
+}
+
+impl Default for ServicePatience {
+    fn default() -> Self {
+        let usual = ServiceConfig::new(NodeId(0), address(0, false, 0));
+        Self {
+            heartbeats: usual.silence_heartbeats,
+            probes: usual.probes,
+        }
+    }
+}
+
 /// Properties of a host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HostPlan {
@@ -112,6 +131,8 @@ impl SimOptions {
             embedded: plan.role == HostRole::EmbeddedService,
             datagram_bytes: node.datagram_bytes,
             gone_after: self.gone_after,
+            silence_heartbeats: self.patience.heartbeats,
+            probes: self.patience.probes,
             ..ServiceConfig::new(node.node, node.address)
         };
         if self.source_specific {

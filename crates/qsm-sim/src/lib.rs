@@ -58,7 +58,7 @@ pub use checkers::survivors::Survivors;
 pub use coverage::Coverage;
 pub use draw::draw;
 pub use faults::{Fault, Garbage};
-pub use hosts::{HostPlan, HostRole};
+pub use hosts::{HostPlan, HostRole, ServicePatience};
 pub use latency::Latency;
 pub use mischief::Mischief;
 pub use options::SimOptions;

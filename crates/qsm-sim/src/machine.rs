@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 use qsm_gms::{Service, ServiceConfig, ServiceEvent};
 use qsm_metrics::Row;
 use qsm_proto::region::Region;
+use qsm_proto::stats::Histogram;
 use qsm_proto::{
     Config, Deliver, Delivery, Endpoint, Event, Instant, Miss, PublishError, Seed, Stats, Transmit,
 };
@@ -262,6 +263,16 @@ impl Machine {
             Self::Service(_) => None,
             #[cfg(test)]
             Self::Toy(_) => None,
+        }
+    }
+
+    /// From finding packets missing to having them.
+    pub(crate) fn repairs(&self) -> Histogram {
+        match self {
+            Self::Node(node) => node.repair_times().lasted.clone(),
+            Self::Service(_) => Histogram::new(),
+            #[cfg(test)]
+            Self::Toy(_) => Histogram::new(),
         }
     }
 

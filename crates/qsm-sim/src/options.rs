@@ -8,7 +8,7 @@ use qsm_testnet::NetworkOptions;
 use crate::content::Sizes;
 use crate::cost::CostModel;
 use crate::faults::Fault;
-use crate::hosts::HostPlan;
+use crate::hosts::{HostPlan, ServicePatience};
 use crate::mischief::Mischief;
 use crate::pattern::GroupPlan;
 use crate::workload::{Churn, Flow};
@@ -25,6 +25,8 @@ pub struct SimOptions {
     pub hosts: BTreeMap<usize, HostPlan>,
     /// Services give regions source-specific addresses.
     pub source_specific: bool,
+    /// Patience of services with silent nodes.
+    pub patience: ServicePatience,
     /// The groups, their first members and publishers.
     pub groups: Vec<GroupPlan>,
     /// Who publishes how much.
@@ -79,6 +81,7 @@ impl SimOptions {
             nodes,
             hosts: BTreeMap::new(),
             source_specific: false,
+            patience: ServicePatience::default(),
             groups: vec![group],
             flows: vec![Flow::new(1, 0)],
             sizes: Sizes::MIX,

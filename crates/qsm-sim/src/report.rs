@@ -1,7 +1,9 @@
 use core::fmt;
+use core::time::Duration;
 use std::collections::BTreeMap;
 
-use qsm_proto::{Instant, Reason};
+use qsm_proto::stats::Histogram;
+use qsm_proto::{Instant, Reason, nanoseconds};
 use qsm_testnet::{Cause, NetworkCounters};
 
 use crate::checkers::survivors::Survivors;
@@ -40,6 +42,8 @@ pub struct Report {
     /// From sending until the sender knows that everybody has it. Measured only while machines'
     /// invariants are checked.
     pub stable: Latency,
+    /// From finding packets missing to having them, of all nodes and lives.
+    pub repairs: Histogram,
     /// Duration of the longest round among the last ones of all regions, nanoseconds.
     pub round_ns: u64,
     /// Fresh data packets, and control packets, that hosts with flows have sent.
@@ -88,6 +92,9 @@ impl Report {
             ("network_overflowed", network.overflowed),
             ("network_data_lost", network.data_lost),
             ("stable_max_us", self.stable.max_ns / 1000),
+            ("repair_p50_us", micros(self.repairs.quantile(500))),
+            ("repair_p99_us", micros(self.repairs.quantile(990))),
+            ("repair_max_us", micros(self.repairs.quantile(1000))),
             ("round_us", self.round_ns / 1000),
             ("settled_ms", self.settled_ns / 1_000_000),
         ]);
@@ -118,6 +125,10 @@ impl fmt::Display for Report {
         }
         Ok(())
     }
+}
+
+fn micros(duration: Duration) -> u64 {
+    nanoseconds(duration) / 1000
 }
 
 /// A broken promise and all that is needed to understand it.

@@ -493,6 +493,7 @@ impl Run {
             survivors: Survivors::default(),
             network: world.engine.network_counters(),
             stable: world.stability.latency(),
+            repairs: world.repairs(),
             round_ns: world.round_ns(),
             senders: world.sender_packets(),
             coverage: world.coverage,

@@ -4,6 +4,7 @@
 use core::time::Duration;
 use std::collections::{BTreeMap, BTreeSet};
 
+use qsm_proto::stats::Histogram;
 use qsm_proto::{Config, Event, Instant, PublishError, Random, Seed, mix};
 use qsm_wire::membership::{Answer, Role};
 use qsm_wire::{GroupId, NodeId, Origin, RegionId, ViewNumber};
@@ -61,6 +62,8 @@ pub(crate) struct World {
     pub(crate) stability: Stability,
     /// Counters of processes that have ended, by host.
     ended: Vec<Counters>,
+    /// Their times of repairs.
+    ended_repairs: Histogram,
     node_kind: NodeKind,
     payload: Vec<u8>,
     /// What a sender had published to a group before the group had this number. A group that
@@ -90,6 +93,7 @@ impl World {
             coverage: Coverage::default(),
             stability: Stability::default(),
             ended: vec![Counters::new(); options.nodes + 1],
+            ended_repairs: Histogram::new(),
             node_kind,
             payload: Vec::new(),
             bases: BTreeMap::new(),
@@ -208,6 +212,7 @@ impl World {
     pub(crate) fn stop(&mut self, host: usize) {
         if let Some(machine) = self.engine.machine(host) {
             add(&mut self.ended[host], machine.counters());
+            self.ended_repairs += machine.repairs();
         }
         self.engine.stop(host);
         if let Some(origin) = self.apps[host].origin.take() {
@@ -681,6 +686,14 @@ impl World {
             }
         }
         totals
+    }
+
+    /// Times of repairs, of all nodes and lives.
+    pub(crate) fn repairs(&self) -> Histogram {
+        let machines = (0..self.apps.len()).filter_map(|host| self.engine.machine(host));
+        let mut repairs = self.ended_repairs.clone();
+        machines.for_each(|machine| repairs += machine.repairs());
+        repairs
     }
 
     /// Duration of the longest of the last rounds of all regions.

@@ -179,6 +179,14 @@ impl Stage {
         self.ask(node, "members", "members");
     }
 
+    /// Lets a node shut down; it has to succeed.
+    pub(crate) fn quit(&mut self, node: usize) {
+        let mut actor = self.nodes.remove(&node).unwrap();
+        actor.tell("quit").unwrap();
+        let status = actor.wait_end().unwrap();
+        assert!(status.success(), "node {node}: {status}");
+    }
+
     /// A node's counters by name.
     pub(crate) fn report(&mut self, node: usize) -> BTreeMap<String, u64> {
         let line = self.ask(node, "report", "report");

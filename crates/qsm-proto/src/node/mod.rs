@@ -9,7 +9,9 @@ use qsm_wire::{Header, HeaderTemplate, Origin};
 pub(crate) use self::meter::ReceiveMeter;
 
 use crate::outbox::Outbox;
-use crate::receive::{Cursors, DeliveryContext, PacketStore, RequestTiming, StreamContext};
+use crate::receive::{
+    Cursors, DeliveryContext, PacketStore, RequestTiming, RetryInterval, StreamContext,
+};
 use crate::repair::{
     REQUEST_COST, RateBudget, RecentRepairs, RepairSender, RequestBackoff, RequestWindow,
 };
@@ -110,6 +112,14 @@ impl NodeState {
     /// Time to the first retry of a request.
     pub(crate) fn retry(&self) -> Duration {
         self.config.recovery.retry(&self.repairs)
+    }
+
+    /// Time from one request for a packet to the next.
+    pub(crate) fn retry_interval(&self) -> RetryInterval {
+        RetryInterval {
+            first: self.retry(),
+            steady: self.repairs.steady(),
+        }
     }
 
     /// Whether there is room for another stream.

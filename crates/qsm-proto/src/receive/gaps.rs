@@ -65,6 +65,26 @@ const DOUBLINGS_MAX: u8 = 6;
 /// node would give up on them after a handful of requests.
 const RETRY_MAX: Duration = Duration::from_millis(500);
 
+/// Time from one request for a packet to the next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RetryInterval {
+    /// After the first.
+    pub first: Duration,
+    /// Requests from which on it doubles: fewer are lost in the usual course of things, and do not
+    /// show that nobody answers.
+    pub steady: u8,
+}
+
+impl RetryInterval {
+    /// The interval after so many requests.
+    #[must_use]
+    pub fn after(self, requests: u8) -> Duration {
+        let doublings = requests.saturating_sub(self.steady).min(DOUBLINGS_MAX);
+        let doubled = self.first.saturating_mul(1 << doublings);
+        doubled.min(RETRY_MAX).max(self.first)
+    }
+}
+
 /// A run of missing packets with one history.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Gap {
@@ -87,6 +107,10 @@ pub struct Gap {
     pub asked_before: Instant,
     /// Requests made so far.
     pub attempts: u8,
+    /// Of these, made early because whom was asked has answered others since: no sign of silence.
+    pub hastened: u8,
+    /// The next one is such a request.
+    pub early: bool,
     /// Bit r: the cacher of rank r is known to miss it (ranks of the packets' own view).
     pub known_missing: u32,
     /// Others that wait for it here.
@@ -94,16 +118,15 @@ pub struct Gap {
 }
 
 impl Gap {
-    /// When it may be asked for again, if `retry` is the time to the first retry; doubled with
-    /// each (R-NAK-5).
+    /// When it may be asked for again (R-NAK-5).
     #[must_use]
-    pub fn next_request(&self, retry: Duration) -> Instant {
-        match self.attempts.checked_sub(1) {
-            Some(repeated) => {
-                let doubled = retry.saturating_mul(1 << repeated.min(DOUBLINGS_MAX));
-                self.asked.after(doubled.min(RETRY_MAX).max(retry))
+    pub fn next_request(&self, retry: RetryInterval) -> Instant {
+        match self.attempts {
+            0 => self.found,
+            attempts => {
+                let unheeded = attempts.saturating_sub(self.hastened).max(1);
+                self.asked.after(retry.after(unheeded))
             }
-            None => self.found,
         }
     }
 
@@ -111,6 +134,8 @@ impl Gap {
     pub fn renew(&mut self, now: Instant) {
         self.silent_since = now;
         self.attempts = 0;
+        self.hastened = 0;
+        self.early = false;
     }
 
     /// It is to be asked for as if it had just been found: those asked so far were the wrong ones.
@@ -126,6 +151,7 @@ impl Gap {
         self.asked = now;
         self.asked_of = of;
         self.attempts = self.attempts.saturating_add(1);
+        self.hastened += u8::from(core::mem::take(&mut self.early));
     }
 
     /// The numbers.
@@ -221,6 +247,8 @@ impl Gaps {
             asked_of: None,
             asked_before: now,
             attempts: 0,
+            hastened: 0,
+            early: false,
             known_missing: 0,
             waiters: Waiters::default(),
         });
@@ -317,6 +345,31 @@ mod tests {
 
     fn numbers(gaps: &Gaps) -> BTreeSet<u64> {
         gaps.iter().flat_map(|gap| gap.first..=gap.last).collect()
+    }
+
+    // Rule R-NAK-13.
+    #[test]
+    fn requests_made_early_do_not_make_the_next_ones_rarer() {
+        let retry = RetryInterval {
+            first: Duration::from_millis(2),
+            steady: 1,
+        };
+        let mut gaps = Gaps::default();
+        gaps.append(SeqRange::one(1), Instant(0), Instant(0));
+        let gap = gaps.find_mut(1).unwrap();
+        gap.ask(Instant(0), None);
+        for _ in 0..3 {
+            gap.early = true;
+            gap.ask(Instant(0), None);
+            assert_eq!(gap.next_request(retry), Instant(2_000_000));
+        }
+        gap.ask(Instant(0), None);
+        assert_eq!(gap.next_request(retry), Instant(4_000_000));
+        let unsteady = RetryInterval { steady: 3, ..retry };
+        assert_eq!(gap.next_request(unsteady), Instant(2_000_000));
+        gap.renew(Instant(7));
+        gap.ask(Instant(7), None);
+        assert_eq!(gap.next_request(retry), Instant(2_000_007));
     }
 
     // Rule R-NAK-10.

@@ -26,7 +26,7 @@ pub use context::{DeliveryContext, RequestTiming, StreamContext};
 pub(crate) use cursor::extend;
 pub use cursor::{Cursors, Verdict};
 pub use datagram::{Datagram, Incoming, SEQUENCE_MAX};
-pub use gaps::{Gap, Gaps, Waiters};
+pub use gaps::{Gap, Gaps, RetryInterval, Waiters};
 pub use overtaken::Overtaken;
 pub use run::Run;
 pub use store::{PacketPlace, PacketStore};

@@ -90,9 +90,10 @@ impl Overtaken {
         let last = latest.map_or(now, |latest| latest.after(self.age));
         self.due = if last > now { last } else { Instant::NEVER };
         for gap in gaps.iter_mut() {
-            let hastened = (1..=HASTENED_MAX).contains(&gap.attempts);
-            if hastened && gap.asked.after(self.age) <= now && self.is_overtaken(gap) {
-                gap.due = gap.due.min(now);
+            let hastens = (1..=HASTENED_MAX).contains(&gap.attempts) && gap.due > now;
+            if hastens && gap.asked.after(self.age) <= now && self.is_overtaken(gap) {
+                gap.due = now;
+                gap.early = true;
             }
         }
     }
@@ -155,6 +156,7 @@ mod tests {
         assert!(due(&gaps, at(3)).is_empty());
         overtaken.hasten(at(4), &mut gaps);
         assert_eq!(due(&gaps, at(4)), [10], "30 was asked for later");
+        assert!(gaps.find_mut(10).unwrap().early);
         assert_eq!(overtaken.due(), Instant::NEVER);
     }
 

@@ -13,7 +13,7 @@ use super::early::Early;
 use super::reassembly::Reassembly;
 use super::{
     Datagram, Gap, Gaps, Incoming, Overtaken, PacketPlace, PacketStore, RequestTiming,
-    StreamContext, Waiters,
+    RetryInterval, StreamContext, Waiters,
 };
 use crate::history::{Duty, History};
 use crate::ranges::append_own;
@@ -486,7 +486,7 @@ impl ReceiveStream {
 
     /// Lets these missing packets be asked for at the next opportunity, unless they have been
     /// asked for lately; `retry`: as for [`Gap::next_request`].
-    pub fn make_due(&mut self, now: Instant, piece: SeqRange, retry: Duration) {
+    pub fn make_due(&mut self, now: Instant, piece: SeqRange, retry: RetryInterval) {
         self.gaps.cut_out(piece);
         if let Some(gap) = self.gaps.find_mut(piece.first())
             && gap.next_request(retry) <= now
@@ -498,7 +498,7 @@ impl ReceiveStream {
 
     /// Whether these missing packets may be asked for now, because they have not been lately; then
     /// they count as asked. `retry`: as for [`Gap::next_request`].
-    pub fn asks_again(&mut self, now: Instant, piece: SeqRange, retry: Duration) -> bool {
+    pub fn asks_again(&mut self, now: Instant, piece: SeqRange, retry: RetryInterval) -> bool {
         self.gaps.cut_out(piece);
         let gap = self.gaps.find_mut(piece.first());
         let gap = gap.filter(|gap| gap.next_request(retry) <= now);
@@ -707,9 +707,14 @@ impl ReceiveStream {
         count_repair(hop, context.delivery.stats);
         note_times(gap, hop, context);
         let RequestTiming { recovery, .. } = context.timing;
-        if recovery.fast && gap.attempts == 1 && is_answer(hop) {
+        if recovery.fast && gap.attempts > 0 && is_answer(hop) {
             let retry = recovery.retry(context.repairs);
-            self.overtaken.note(gap.asked_of, gap.asked, retry);
+            // Of several requests an earlier one may have been answered.
+            let asked = match gap.attempts {
+                1 => gap.asked,
+                _ => gap.asked_before,
+            };
+            self.overtaken.note(gap.asked_of, asked, retry);
             self.due = self.due.min(self.overtaken.due());
         }
     }
@@ -782,7 +787,7 @@ fn note_times(gap: &Gap, hop: Hop, context: &mut StreamContext<'_>) {
             .note_round_trip(context.now.since(gap.asked));
     } else if is_answer(hop) && gap.attempts > 1 {
         let times = [gap.asked, gap.asked_before].map(|asked| context.now.since(asked));
-        context.repairs.note_retried(times);
+        context.repairs.note_retried(gap.attempts, times);
     } else if hop == Hop::Direct {
         context.repairs.note_disorder(context.now.since(gap.found));
     }

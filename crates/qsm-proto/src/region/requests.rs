@@ -80,7 +80,7 @@ impl RegionCx<'_> {
             history: &self.region.history,
             me: self.node.origin,
             now,
-            retry: self.node.retry(),
+            retry: self.node.retry_interval(),
             recovery: self.node.config.recovery,
         };
         let mut allowance = RequestAllowance {
@@ -219,7 +219,7 @@ impl RegionCx<'_> {
     /// Asks a stream's sender for what a whole partition misses, as its leader (R079), if nobody
     /// here has lately: rounds may be shorter than the way to the sender and back (R-TOK-7).
     pub(super) fn ask_sender(&mut self, sender: Origin, ranges: &[SeqRange]) {
-        let (now, retry) = (self.node.now, self.node.retry());
+        let (now, retry) = (self.node.now, self.node.retry_interval());
         let history = &self.region.history;
         let stream = self.region.streams.get_mut(&sender);
         let Some(stream) = stream.filter(|stream| !stream.sender_dead()) else {
@@ -247,7 +247,7 @@ impl RegionCx<'_> {
     /// older view or because its sender is dead, is asked of its cachers one by one, at most once
     /// per token. So they learn who misses it, and in the end that nobody has it (R-TOK-8).
     pub(super) fn ask_around(&mut self, sender: Origin, cutoff: u64) {
-        let (now, retry) = (self.node.now, self.node.retry());
+        let (now, retry) = (self.node.now, self.node.retry_interval());
         let history = &self.region.history;
         let Some(stream) = self.region.streams.get_mut(&sender) else {
             return;

@@ -5,7 +5,7 @@ use qsm_wire::{MemberIndex, Origin, Ranges, Request, RequestHead, SeqRange, View
 use super::route::RequestRoute;
 use super::{RateBudget, RequestUrgency, RequestWindow};
 use crate::history::History;
-use crate::receive::{Gap, ReceiveStream};
+use crate::receive::{Gap, ReceiveStream, RetryInterval};
 use crate::{Instant, Recovery};
 
 /// Whom to ask.
@@ -43,8 +43,8 @@ pub struct RequestPlanner<'a> {
     pub me: Origin,
     /// The time.
     pub now: Instant,
-    /// Time to the first retry; doubled with each.
-    pub retry: Duration,
+    /// Time to the next retry.
+    pub retry: RetryInterval,
     /// Whether gaps have times of their own or wait for tokens, and how long cachers that do not
     /// answer are waited for: a dead one is excluded before that.
     pub recovery: Recovery,
@@ -156,7 +156,7 @@ impl RequestPlanner<'_> {
         if gap.attempts > 0 {
             allowance
                 .request_window
-                .timed_out(self.now, self.retry, allowance.received);
+                .timed_out(self.now, self.retry.first, allowance.received);
         }
         let count = gap.last - gap.first + 1;
         let room = allowance.request_window.room(allowance.asked).min(count);
@@ -167,7 +167,7 @@ impl RequestPlanner<'_> {
         let rest = gap.first + room;
         stream.gaps_mut().split_before(rest);
         if let Some(rest) = stream.gaps_mut().find_mut(rest) {
-            rest.due = self.now.after(self.retry);
+            rest.due = self.now.after(self.retry.first);
         }
         (room > 0).then(|| Gap {
             last: rest - 1,

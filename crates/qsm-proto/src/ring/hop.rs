@@ -6,6 +6,7 @@ use core::time::Duration;
 use qsm_wire::MemberIndex;
 
 use super::gathered::Gathered;
+use crate::repetition::{Answer, Repetition};
 use crate::{Instant, nanoseconds};
 
 /// Shortest wait for a receipt before the token is sent again: one that is lost for nothing stops
@@ -27,20 +28,18 @@ const PATIENCE_WITH_SILENT: u32 = 1;
 const WAIT_MAX: u32 = 8;
 /// Doublings that reach that from any wait.
 const DOUBLINGS_MAX: u32 = 16;
-/// From so many hops in a row on that took more than one sending, hops are slow, and tokens not
-/// lost.
-const REPEATED_MAX: u32 = 3;
 /// How often a member is reported as long as it stays silent.
 const REPORT_INTERVAL: Duration = Duration::from_secs(1);
 /// How long after a view's installation silence is no reason for a report: the silent one may not
 /// have the view yet.
 const SETTLING: Duration = Duration::from_millis(500);
 
-/// When a token was sent to a neighbour: for the first and for the last time.
+/// When a token was sent to a neighbour: for the first and for the last time, and how often.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Sendings {
     first: Instant,
     last: Instant,
+    count: u32,
 }
 
 /// A token on its way to a ring neighbour.
@@ -52,7 +51,6 @@ pub(super) struct Passing {
     pub(super) to: MemberIndex,
     pub(super) sent: Sendings,
     pub(super) deadline: Instant,
-    repetitions: u32,
 }
 
 /// A time that is measured again and again (RFC 6298).
@@ -84,8 +82,8 @@ pub(super) struct Hops {
     hop: Smoothed,
     /// From the sending that was answered: when a token is sent again.
     receipt: Smoothed,
-    /// So many of the latest hops in a row took more than one sending.
-    repeated: u32,
+    /// Sendings that hops have taken.
+    sendings: Repetition,
     /// Members passed over here and not heard since.
     silent: Vec<MemberIndex>,
     /// Members reported, and when last.
@@ -118,9 +116,9 @@ impl Hops {
             sent: Sendings {
                 first: now,
                 last: now,
+                count: 1,
             },
             deadline: now.after(self.timeout()),
-            repetitions: 0,
         }
     }
 
@@ -137,9 +135,10 @@ impl Hops {
         if now >= end {
             return false;
         }
-        passing.repetitions += 1;
+        passing.sent.count += 1;
         passing.sent.last = now;
-        let wait = self.timeout() * (1 << passing.repetitions.min(DOUBLINGS_MAX));
+        let doublings = passing.sent.count.saturating_sub(self.sendings.steady());
+        let wait = self.timeout() * (1 << doublings.min(DOUBLINGS_MAX));
         passing.deadline = now.after(wait.min(hop * WAIT_MAX)).min(end);
         true
     }
@@ -148,8 +147,8 @@ impl Hops {
     /// told (Karn). How long a hop takes counts from the first one: were only those counted that
     /// were sent once, or in time, a hop that always takes longer would never be measured, and
     /// always be passed over. How long a receipt takes counts from the last one, or each token that
-    /// is lost would make the next loss cost more; unless several hops in a row took several
-    /// sendings, which no losses do. Returns how long the hop took.
+    /// is lost would make the next loss cost more; if that agrees with what is known, and from the
+    /// first one if no hop takes a single sending any more. Returns how long the hop took.
     pub(super) fn receipted(
         &mut self,
         now: Instant,
@@ -157,15 +156,15 @@ impl Hops {
         sent: Sendings,
     ) -> Duration {
         self.alive(member);
-        self.repeated = match sent.first == sent.last {
-            true => 0,
-            false => self.repeated.saturating_add(1),
-        };
-        let slow = self.repeated >= REPEATED_MAX;
-        let answered = if slow { sent.first } else { sent.last };
-        let took = now.since(sent.first);
+        let (took, last) = (now.since(sent.first), now.since(sent.last));
         self.hop.note(took);
-        self.receipt.note(now.since(answered));
+        let known = Duration::from_nanos(self.receipt.mean_ns);
+        let answer = Answer {
+            sendings: sent.count,
+            last,
+            earlier: took,
+        };
+        self.receipt.note(self.sendings.note(known, answer));
         took
     }
 
@@ -270,7 +269,12 @@ mod tests {
         // A token that is lost among them makes the next wait no longer.
         let before = hops.timeout();
         let (first, last) = (Instant(0), Instant(0).after(before));
-        hops.receipted(last.after(took), MemberIndex(1), Sendings { first, last });
+        let count = 2;
+        hops.receipted(
+            last.after(took),
+            MemberIndex(1),
+            Sendings { first, last, count },
+        );
         assert!(hops.timeout() <= before);
     }
 }

@@ -54,7 +54,7 @@ struct OutgoingFrame {
     content: Vec<u8>,
     more: bool,
     sent_at: Instant,
-    resent: bool,
+    sendings: u32,
 }
 
 /// What this end sends. Invariant: `first <= next <= first + frames.len()`,
@@ -114,7 +114,7 @@ impl OutgoingFrames {
                 content: message[index * frame_bytes..end].to_vec(),
                 more: index + 1 < count,
                 sent_at: Instant(0),
-                resent: false,
+                sendings: 0,
             });
         }
         Ok(())
@@ -136,6 +136,7 @@ impl OutgoingFrames {
         let mut sent = false;
         if core::mem::take(&mut self.resend_first) && !self.frames.is_empty() {
             self.emit(now, 0, receipt, peer, outbox);
+            self.resend_others(now, receipt, peer, outbox);
             sent = true;
             self.timer = Some(now.after(self.round_trip.timeout()));
         }
@@ -154,6 +155,25 @@ impl OutgoingFrames {
         sent
     }
 
+    /// Sends those after the first again that have had as long as an answer takes. As many frames
+    /// in all as one frame usually takes sendings: where those are lost that often, so are these, and
+    /// one after the other would take as many timeouts.
+    fn resend_others(
+        &mut self,
+        now: Instant,
+        receipt: Heard,
+        peer: &SessionPeer,
+        outbox: &mut Outbox,
+    ) {
+        let sent = usize::try_from(self.next - self.first).unwrap_or(0);
+        for index in 1..sent.min(self.round_trip.steady()) {
+            let sent_at = self.frames.get(index).map_or(now, |frame| frame.sent_at);
+            if sent_at.after(self.round_trip.usual()) <= now {
+                self.emit(now, index, receipt, peer, outbox);
+            }
+        }
+    }
+
     fn emit(
         &mut self,
         now: Instant,
@@ -166,10 +186,8 @@ impl OutgoingFrames {
             return;
         };
         let number = self.first + u64::try_from(index).unwrap_or(0);
-        if number < self.next {
-            frame.resent = true;
-            self.retransmitted += 1;
-        }
+        self.retransmitted += u64::from(number < self.next);
+        frame.sendings = frame.sendings.saturating_add(1);
         frame.sent_at = now;
         let packet = Frame {
             head: FrameHead {
@@ -243,19 +261,22 @@ impl OutgoingFrames {
             }
             return;
         }
+        let mut sendings = 0;
         while self.first <= heard_upto {
             let Some(frame) = self.frames.pop_front() else {
                 break;
             };
             self.bytes -= frame.content.len();
-            // Karn: a repeated frame's receipt may be for either copy.
-            if self.first == heard_upto && !frame.resent {
+            sendings = sendings.max(frame.sendings);
+            // Karn: a repeated frame's receipt may be for either copy, and that of those behind it
+            // has waited for it.
+            if self.first == heard_upto && sendings == 1 {
                 self.round_trip.sample(now.since(frame.sent_at));
             }
             self.first += 1;
         }
         self.repeats = 0;
-        self.round_trip.progress();
+        self.round_trip.progress(sendings);
         self.resend_first = self.first <= self.recover_upto;
         self.timer = (self.next > self.first).then(|| now.after(self.round_trip.timeout()));
     }

@@ -1,10 +1,14 @@
 use core::time::Duration;
 
+use crate::repetition::Repetition;
+
 /// Shortest retransmission timeout: ten times the receipt delay, so that no delayed receipt
 /// looks like a loss.
 const TIMEOUT_MIN: Duration = Duration::from_millis(20);
 /// Longest one: the silence after which a service is declared lost.
 const TIMEOUT_MAX: Duration = Duration::from_secs(1);
+/// Doublings that reach it from any timeout.
+const DOUBLINGS_MAX: u32 = 8;
 /// Before the first measurement.
 const TIMEOUT_START: Duration = Duration::from_millis(100);
 
@@ -13,8 +17,10 @@ const TIMEOUT_START: Duration = Duration::from_millis(100);
 pub(super) struct RoundTrip {
     smoothed: Option<Duration>,
     variation: Duration,
-    /// Doublings since the last progress.
-    back_off: u32,
+    /// Sendings of the first frame since the last progress.
+    sendings: u32,
+    /// Sendings that progress has taken.
+    repetition: Repetition,
 }
 
 impl Default for RoundTrip {
@@ -22,7 +28,8 @@ impl Default for RoundTrip {
         Self {
             smoothed: None,
             variation: Duration::ZERO,
-            back_off: 0,
+            sendings: 1,
+            repetition: Repetition::default(),
         }
     }
 }
@@ -47,19 +54,32 @@ impl RoundTrip {
     }
 
     pub(super) fn back_off(&mut self) {
-        self.back_off = (self.back_off + 1).min(8);
+        self.sendings = self.sendings.saturating_add(1);
     }
 
-    pub(super) fn progress(&mut self) {
-        self.back_off = 0;
+    /// Frames were acknowledged, one of them sent so often.
+    pub(super) fn progress(&mut self, sendings: u32) {
+        self.repetition.count(sendings);
+        self.sendings = 1;
     }
 
-    /// Between 20 ms and 1 s.
+    /// Sendings of a frame that are no sign of silence.
+    pub(super) fn steady(&self) -> usize {
+        usize::try_from(self.repetition.steady()).unwrap_or(usize::MAX)
+    }
+
+    /// Between 20 ms and 1 s; doubled with each sending beyond the usual.
     pub(super) fn timeout(&self) -> Duration {
+        let doublings = self.sendings.saturating_sub(self.repetition.steady());
+        (self.usual() * (1 << doublings.min(DOUBLINGS_MAX))).min(TIMEOUT_MAX)
+    }
+
+    /// The timeout without doublings.
+    pub(super) fn usual(&self) -> Duration {
         let base = self
             .smoothed
             .map_or(TIMEOUT_START, |smoothed| smoothed + self.variation * 4);
-        (base.clamp(TIMEOUT_MIN, TIMEOUT_MAX) * (1 << self.back_off)).min(TIMEOUT_MAX)
+        base.clamp(TIMEOUT_MIN, TIMEOUT_MAX)
     }
 }
 
@@ -81,7 +101,7 @@ mod tests {
             trip.back_off();
         }
         assert_eq!(trip.timeout(), TIMEOUT_MAX);
-        trip.progress();
+        trip.progress(1);
         assert_eq!(trip.timeout(), TIMEOUT_MIN);
     }
 

@@ -245,3 +245,36 @@ fn a_full_outbox_delays_frames_without_losing_them() {
     session.transmit(Instant(1_000_000), &peer(), &mut outbox);
     assert_eq!(outbox.waiting(Reason::Membership), 1);
 }
+
+/// How long messages of that many bytes, in frames of 100, take on average.
+fn mean_time(loss_ppm: u32, bytes: usize) -> Duration {
+    const SEEDS: u32 = 20;
+    const MESSAGES: u32 = 20;
+    let mut total = Duration::ZERO;
+    for seed in 0..SEEDS {
+        let mut pair = Pair::new(seed.into(), loss_ppm, 100);
+        for _ in 0..MESSAGES {
+            let (start, before) = (pair.now, pair.received[1].len());
+            pair.ends[0].send(&vec![5; bytes]).unwrap();
+            while pair.received[1].len() == before {
+                pair.step();
+            }
+            total += pair.now.since(start);
+            pair.settle();
+        }
+    }
+    total / (SEEDS * MESSAGES)
+}
+
+// Rule R-MEM-3.
+#[test]
+fn messages_take_time_in_proportion_to_the_sendings_that_losses_cost() {
+    let [single, many] = [90, 3000];
+    let millis = Duration::from_millis;
+    assert!(mean_time(50_000, many) <= millis(10));
+    assert!(mean_time(200_000, many) <= millis(80));
+    assert!(mean_time(400_000, single) <= millis(30));
+    assert!(mean_time(400_000, many) <= millis(250));
+    assert!(mean_time(600_000, single) <= millis(120));
+    assert!(mean_time(600_000, many) <= millis(700));
+}

@@ -14,6 +14,7 @@ use qsm_wire::membership::Role;
 use self::dice::Dice;
 use self::faults::{add_pauses, faults};
 use crate::content::Sizes;
+use crate::hosts::ServicePatience;
 use crate::mischief::Mischief;
 use crate::options::SimOptions;
 use crate::pattern::{GroupPlan, Pattern, groups};
@@ -40,6 +41,7 @@ pub fn draw(seed: u64, sizes: &SwarmOptions) -> SimOptions {
         nodes,
         hosts: BTreeMap::new(),
         source_specific: false,
+        patience: ServicePatience::default(),
         flows,
         sizes: *dice.pick(&[Sizes::MIX, Sizes::MIX, Sizes::SMALL]),
         churn,

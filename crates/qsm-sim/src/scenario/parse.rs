@@ -67,7 +67,7 @@ pub(super) fn parse(text: &str) -> Result<Scenario, ScenarioError> {
 }
 
 /// How statements begin.
-const VERBS: [(&str, Verb); 29] = [
+const VERBS: [(&str, Verb); 30] = [
     ("scenario", Verb::Version),
     ("seed", Verb::Seed),
     ("nodes", Verb::Nodes),
@@ -76,6 +76,7 @@ const VERBS: [(&str, Verb); 29] = [
         "source-specific",
         Verb::Switch(|options| options.source_specific = true),
     ),
+    ("patience", Verb::Patience),
     ("duration", Verb::Duration),
     ("settle", Verb::Settle),
     ("drift", Verb::Drift),
@@ -125,6 +126,7 @@ enum Verb {
     Host,
     /// A word that turns something on.
     Switch(fn(&mut SimOptions)),
+    Patience,
     Duration,
     Settle,
     Drift,
@@ -166,6 +168,10 @@ impl Reader {
                 self.hosts = Some(place);
             }
             Verb::Switch(turn_on) => turn_on(options),
+            Verb::Patience => {
+                options.patience.heartbeats = words.named("heartbeats")?;
+                options.patience.probes = words.named("probes")?;
+            }
             Verb::Duration => options.duration = words.time("how long faults last")?,
             Verb::Settle => options.settle = words.time("how long everything may take to rest")?,
             Verb::Drift => {

@@ -8,7 +8,7 @@ use qsm_wire::membership::Role;
 use super::VERSION;
 use crate::content::Sizes;
 use crate::faults::Fault;
-use crate::hosts::HostRole;
+use crate::hosts::{HostRole, ServicePatience};
 use crate::options::SimOptions;
 use crate::workload::Churn;
 
@@ -88,6 +88,10 @@ fn write_hosts(options: &SimOptions, out: &mut String) -> fmt::Result {
     }
     if options.source_specific {
         writeln!(out, "source-specific")?;
+    }
+    let ServicePatience { heartbeats, probes } = options.patience;
+    if options.patience != ServicePatience::default() {
+        writeln!(out, "patience heartbeats {heartbeats} probes {probes}")?;
     }
     Ok(())
 }
