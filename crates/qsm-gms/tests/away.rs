@@ -169,11 +169,11 @@ fn a_node_that_members_do_not_hear_is_away_though_the_service_hears_it() {
     let mut cluster = cluster(6);
     let origin = cluster.member(address(11)).origin();
     let suspect = |cluster: &mut Cluster| {
-        for _ in 0..8 {
+        for second in 0..3 {
             cluster.with(address(10), |membership, now, outbox| {
-                membership.suspect(now, origin, outbox);
+                membership.suspect(now, origin, Duration::from_secs(second), outbox);
             });
-            cluster.run(ms(100));
+            cluster.run(ms(300));
         }
     };
     suspect(&mut cluster);
@@ -226,6 +226,6 @@ fn a_configuration_that_never_waits_excludes_at_once() {
     cluster.start_member(10, Some(address(SERVICE)));
     cluster.run(ms(1000));
     cluster.cut = |from, _, _| from == address(10);
-    cluster.run(ms(1000));
+    cluster.run(ms(1500));
     assert_eq!(cluster.services[&address(SERVICE)].stats().excluded, 1);
 }

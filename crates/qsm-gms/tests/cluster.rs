@@ -140,7 +140,7 @@ fn a_suspicion_is_cleared_by_the_answer_to_the_probe() {
     cluster.run(ms(1500));
     let suspect = cluster.member(address(11)).origin();
     cluster.with(address(10), |m, now, outbox| {
-        m.suspect(now, suspect, outbox);
+        m.suspect(now, suspect, core::time::Duration::ZERO, outbox);
     });
     cluster.run(ms(3000));
     let stats = cluster.services[&address(SERVICE)].stats();

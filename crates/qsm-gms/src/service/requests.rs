@@ -1,3 +1,5 @@
+use core::time::Duration;
+
 use qsm_proto::Instant;
 use qsm_wire::NodeId;
 use qsm_wire::membership::{Answer, AnswerRows, AwayReason, FromService, QueryKind, ToService};
@@ -35,9 +37,10 @@ impl Service {
                     self.answer(node, answer);
                 }
             }
-            ToService::Suspect { member } => {
+            ToService::Suspect { member, silent_ms } => {
                 if self.registry.origin(member.node) == Some(member) {
-                    self.take_suspicion(now, node, member.node);
+                    let silent = Duration::from_millis(u64::from(silent_ms));
+                    self.take_suspicion(now, node, member.node, silent);
                 }
             }
             ToService::Query { request, kind } => self.take_query(node, request, kind),
@@ -47,9 +50,18 @@ impl Service {
 
     /// A member does not hear another one: it is asked, unless the service has found out before
     /// that it hears both, and they not each other. Rule R-MEM-16.
-    fn take_suspicion(&mut self, now: Instant, reporter: NodeId, subject: NodeId) {
-        let heard = self.detector.is_quiet(reporter) && self.detector.is_quiet(subject);
-        if heard && let Some(node) = self.suspicions.note(now, reporter, subject) {
+    fn take_suspicion(
+        &mut self,
+        now: Instant,
+        reporter: NodeId,
+        subject: NodeId,
+        silent: Duration,
+    ) {
+        let hears = |node| self.detector.is_quiet(node) && !self.config.gone_after.is_zero();
+        if hears(reporter)
+            && hears(subject)
+            && let Some(node) = self.suspicions.note(now, reporter, subject, silent)
+        {
             let reason = AwayReason::Unreachable;
             self.command(now, Command::SetAway { node, reason });
         }

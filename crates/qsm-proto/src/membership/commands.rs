@@ -1,3 +1,5 @@
+use core::time::Duration;
+
 use std::net::SocketAddr;
 
 use qsm_wire::membership::{Answer, QueryKind, Role, ToService};
@@ -89,8 +91,9 @@ impl Membership {
     }
 
     /// Reports a member that does not answer its ring neighbour. Lost when there is no service.
-    pub fn suspect(&mut self, now: Instant, member: Origin, outbox: &mut Outbox) {
-        self.tell(&ToService::Suspect { member });
+    pub fn suspect(&mut self, now: Instant, member: Origin, silent: Duration, outbox: &mut Outbox) {
+        let silent_ms = u32::try_from(silent.as_millis()).unwrap_or(u32::MAX);
+        self.tell(&ToService::Suspect { member, silent_ms });
         self.step(now, outbox);
     }
 

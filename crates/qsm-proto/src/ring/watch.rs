@@ -17,6 +17,10 @@ const SILENT_INTERVALS: u32 = 3;
 /// Shortest silence after which the leader is told what there is.
 const TELL_MIN: Duration = Duration::from_millis(100);
 
+/// Shortest silence after which a leader that has been told is suspected. Whoever suspects has it
+/// asked whether it lives, no more.
+const ANSWER_MIN: Duration = Duration::from_millis(200);
+
 /// Most streams that the leader is told of at once.
 const TOLD_MAX: usize = 16;
 
@@ -25,6 +29,8 @@ pub(super) struct Watch {
     patience: Duration,
     /// Since when a round would be wanted; `None` if none is.
     since: Option<Instant>,
+    /// Since when none has come that would have been wanted.
+    silent_since: Option<Instant>,
     /// How long leaders are usually silent while streams are open: the longest time of late.
     usual: Duration,
     /// The leader has been told, and did nothing yet.
@@ -36,6 +42,7 @@ impl Watch {
         Self {
             patience: token_max.saturating_mul(SILENT_INTERVALS),
             since: None,
+            silent_since: None,
             usual: Duration::ZERO,
             told: false,
         }
@@ -44,6 +51,7 @@ impl Watch {
     /// There is traffic.
     pub(super) fn note(&mut self, now: Instant) {
         self.since.get_or_insert(now);
+        self.silent_since.get_or_insert(now);
     }
 
     /// A sign of life from a leader; `open`: with streams in it.
@@ -52,6 +60,7 @@ impl Watch {
             self.usual = now.since(since).max(self.usual - self.usual / 8);
         }
         self.since = open.then_some(now);
+        self.silent_since = self.since;
         self.told = false;
     }
 
@@ -60,7 +69,7 @@ impl Watch {
     pub(super) fn deadline(&self, turn: u32) -> Instant {
         let silence = match self.told {
             false => TELL_MIN.max(self.usual * 2).min(self.patience),
-            true => self.patience,
+            true => ANSWER_MIN.max(self.usual * 4).min(self.patience),
         };
         self.since.map_or(Instant::NEVER, |since| {
             since.after(silence.saturating_mul(turn))
@@ -82,13 +91,16 @@ impl RegionRing {
         turn.streams.active(&mut active);
         if active.is_empty() {
             self.watch.since = None;
+            self.watch.silent_since = None;
             return;
         }
         self.watch.told = !self.watch.told;
         if !self.watch.told {
             self.watch.since = Some(turn.now);
+            let since = self.watch.silent_since.unwrap_or(turn.now);
             turn.actions.push(Action::Suspect {
                 member: place.leader,
+                silent: turn.now.since(since),
             });
             return;
         }
