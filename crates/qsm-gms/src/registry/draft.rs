@@ -1,6 +1,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 
-use qsm_wire::membership::{AwayReason, Member, Update};
+use qsm_wire::membership::{Member, Update};
 use qsm_wire::{NodeId, Origin, RegionId};
 
 /// The change of one region's members within a batch.
@@ -8,8 +8,8 @@ use qsm_wire::{NodeId, Origin, RegionId};
 pub(super) struct ViewChange {
     pub(super) removed: BTreeSet<Origin>,
     pub(super) leaving: BTreeSet<Origin>,
-    /// Members to be marked as away, or as live.
-    pub(super) away: BTreeMap<Origin, Option<AwayReason>>,
+    /// Members whose entries are made anew.
+    pub(super) renewed: BTreeSet<Origin>,
     pub(super) added: Vec<Member>,
 }
 
@@ -53,7 +53,7 @@ pub(super) struct Draft {
     pub(super) deaths: BTreeMap<Origin, DeathAudience>,
     pub(super) updates: BTreeMap<NodeId, NodeUpdates>,
     pub(super) done: Vec<(NodeId, u32)>,
-    /// Members that are live again.
+    /// Nodes whose absence is over.
     pub(super) back: Vec<Origin>,
 }
 

@@ -1,6 +1,6 @@
 use qsm_proto::Instant;
 use qsm_wire::Origin;
-use qsm_wire::membership::FromService;
+use qsm_wire::membership::{AwayReason, FromService};
 
 use super::Service;
 use super::sessions::Standing;
@@ -15,17 +15,19 @@ impl Service {
         for (origin, cause) in updates.ended {
             self.note_end(origin, cause);
         }
-        if let Some((origin, reason)) = updates.away {
-            self.stats.away += 1;
+        for (origin, reason) in updates.away {
+            if self.registry.origin(origin.node) != Some(origin) {
+                continue;
+            }
+            if reason == AwayReason::Unreported {
+                self.detector.expect(now, origin.node);
+            }
             let name = self.registry.name(origin.node);
             self.event(ServiceEvent::Away {
                 origin,
                 name,
                 reason,
             });
-        }
-        if let Some(batch) = updates.batch {
-            self.tell_batch(now, batch);
         }
         if let Some(start) = updates.opened {
             self.event(ServiceEvent::Opened {
@@ -43,6 +45,9 @@ impl Service {
         }
         for origin in updates.welcomed {
             self.welcome(now, origin);
+        }
+        for batch in updates.batches {
+            self.tell_batch(now, batch);
         }
         for node in updates.full {
             self.stats.discard_nodes += 1;
@@ -73,6 +78,10 @@ impl Service {
             }
             EndCause::Silence => self.stats.excluded += 1,
             EndCause::NewLife => self.detector.forget(origin.node),
+            EndCause::Elsewhere => {
+                self.detector.forget(origin.node);
+                self.clients.close(origin.node, &mut self.outbox);
+            }
         }
         self.event(ServiceEvent::Excluded { origin });
     }

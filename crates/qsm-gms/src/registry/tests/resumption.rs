@@ -1,0 +1,1 @@
+//! Nodes that come from another service.
