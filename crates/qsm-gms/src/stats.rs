@@ -28,6 +28,10 @@ qsm_metrics::metrics! {
         returned: counter(nodes),
         /// Words of nodes that they have caught up, too soon after they had been back before.
         returns_too_soon: counter(requests),
+        /// Nodes that other members did not reach although the service heard them, each time.
+        unreachable: counter(nodes),
+        /// Times at which so many nodes were silent at once that none of them was excluded.
+        many_silent: counter(times),
         /// Probes whose host said that no process is there, so that the node was excluded at once.
         refused_probes: counter(packets),
         /// Times at which the service itself had not run when it should have.

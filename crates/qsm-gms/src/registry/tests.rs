@@ -1,6 +1,7 @@
 mod absence;
 mod machine;
 mod reports;
+mod resumption;
 
 use super::*;
 

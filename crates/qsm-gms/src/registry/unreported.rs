@@ -161,7 +161,8 @@ impl Registry {
 
     /// The first of its active members has said which groups a provisional region has.
     pub(super) fn complete_region(&mut self, id: NodeId, draft: &mut super::draft::Draft) {
-        let Some(node) = self.nodes.get(&id) else {
+        let node = self.nodes.get(&id);
+        let Some(node) = node.filter(|node| !node.unreported) else {
             return;
         };
         let home = node
