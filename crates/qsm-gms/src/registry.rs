@@ -38,6 +38,7 @@ mod late;
 mod life;
 mod placement;
 mod rebuild;
+mod relocation;
 mod request;
 mod resumption;
 mod rows;

@@ -40,6 +40,8 @@ qsm_metrics::metrics! {
         unreported: counter(nodes),
         /// Nodes that went on in lives that another service knew.
         resumed: counter(nodes),
+        /// Nodes that went on at another address.
+        relocated: counter(nodes),
         /// Nodes excluded.
         excluded: counter(nodes),
         /// Probes sent.

@@ -147,6 +147,7 @@ impl Registry {
         }
         let views = hello.regions.iter();
         let views = views.map(|report| (report.region, report.view)).collect();
+        self.note_addresses(same, hello.address, hello.second, updates);
         self.resume(node, views, &hello.senders);
         let unnamed = hello.groups.iter().filter(|report| report.group.is_none());
         self.enter_again(at, node, unnamed, updates);

@@ -96,6 +96,7 @@ impl Registry {
                 draft.change(region).renewed.insert(member);
             }
             Work::Return { node } => self.end_absence(now, node, draft),
+            Work::TellSecond { node } => self.tell_second(node, draft),
             Work::RemoveNode { node } => self.remove_node(node, draft),
             Work::Release { region, node } => self.release(region, node, draft),
             Work::Place { node } => draft.placing.push(node),

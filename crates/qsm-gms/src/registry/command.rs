@@ -54,6 +54,8 @@ pub(crate) struct Updates {
     pub(crate) ended: Vec<(Origin, EndCause)>,
     /// Nodes that nobody waits for any more, or for another reason than before.
     pub(crate) away: Vec<(Origin, AwayReason)>,
+    /// Nodes that are at another address than before.
+    pub(crate) relocated: Vec<AddressChange>,
     /// The changes, for each node. Who is welcomed is told so before.
     pub(crate) batches: Vec<Batch>,
     /// A term has begun.
@@ -76,6 +78,14 @@ pub(crate) struct TermStart {
     pub(crate) resumed: usize,
     /// Members of reported views that did not report: they are away, or dead.
     pub(crate) absent: usize,
+}
+
+/// A node at another address.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct AddressChange {
+    pub(crate) origin: Origin,
+    pub(crate) from: SocketAddr,
+    pub(crate) to: SocketAddr,
 }
 
 /// A node that begins a life.

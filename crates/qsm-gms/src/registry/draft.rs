@@ -16,6 +16,7 @@ pub(super) struct ViewChange {
 /// One node's updates, sorted by kind.
 #[derive(Debug, Default)]
 pub(super) struct NodeUpdates {
+    pub(super) seconds: Vec<Update>,
     pub(super) named: Vec<Update>,
     pub(super) regions: Vec<Update>,
     pub(super) views: Vec<Update>,
@@ -75,6 +76,7 @@ impl Draft {
 impl NodeUpdates {
     fn is_empty(&self) -> bool {
         let lists = [
+            &self.seconds,
             &self.named,
             &self.regions,
             &self.views,
@@ -88,8 +90,9 @@ impl NodeUpdates {
 
     /// All of them, in the order in which to tell them.
     pub(super) fn into_updates(self) -> Vec<Update> {
-        let mut updates = self.named;
+        let mut updates = self.seconds;
         for mut more in [
+            self.named,
             self.regions,
             self.views,
             self.sources,

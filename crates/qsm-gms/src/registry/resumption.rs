@@ -110,6 +110,7 @@ impl Registry {
             self.stats.admitted -= 1;
         } else {
             self.clear_roles(node, name);
+            self.note_addresses(origin, hello.address, hello.second, updates);
         }
         for report in &hello.groups {
             if let Some(group) = report.group.filter(|_| check_name(&report.name).is_ok()) {

@@ -1,5 +1,6 @@
 mod absence;
 mod machine;
+mod relocation;
 mod reports;
 mod resumption;
 

@@ -19,6 +19,8 @@ pub(super) enum Work {
     RenewMember { region: RegionId, member: Origin },
     /// End an absence of which no mark is left.
     Return { node: NodeId },
+    /// Tell others where a node is on the second network.
+    TellSecond { node: NodeId },
     /// Take an ended life out of everything.
     RemoveNode { node: NodeId },
     /// Let a node go whose departure is complete.
@@ -54,6 +56,7 @@ impl Work {
             | Self::MarkLeaving { .. }
             | Self::RenewMember { .. }
             | Self::Return { .. }
+            | Self::TellSecond { .. }
             | Self::RemoveNode { .. }
             | Self::Release { .. }
             | Self::Place { .. } => Stage::Members,

@@ -43,6 +43,14 @@ impl Service {
                 address: admission.address,
             });
         }
+        for change in updates.relocated {
+            self.event(ServiceEvent::Moved {
+                origin: change.origin,
+                name: self.registry.name(change.origin.node),
+                from: change.from,
+                to: change.to,
+            });
+        }
         for origin in updates.welcomed {
             self.welcome(now, origin);
         }

@@ -1,4 +1,4 @@
-//! Nodes that come from another service, and lives of which others have spoken.
+//! Nodes that come from another service or another address, and lives of which others have spoken.
 
 use qsm_wire::membership::{AwayReason, ToService};
 
