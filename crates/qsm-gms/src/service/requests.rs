@@ -18,7 +18,7 @@ impl Service {
     }
 
     fn take_message(&mut self, now: Instant, node: NodeId, message: ToService) {
-        if let Phase::Yielded { to } = self.phase {
+        if let Phase::Yielded { to, .. } = self.phase {
             self.tell(node, &FromService::Redirect { address: to });
             return;
         }
