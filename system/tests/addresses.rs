@@ -104,6 +104,11 @@ fn moves(node: usize) {
 }
 
 #[test]
+fn a_receiver_may_change_its_address() {
+    moves(1);
+}
+
+#[test]
 fn a_publisher_may_change_its_address() {
     moves(PUBLISHER);
 }

@@ -106,8 +106,8 @@ impl Rival {
     fn note(&mut self, event: &ServiceEvent) {
         match event {
             ServiceEvent::Conflict { address, .. } => eprintln!(
-                "qsm: CONFLICT: another membership service of this cluster runs at {address}; one \
-                 of them gives way"
+                "qsm: CONFLICT: another membership service of this cluster was started at {address}; \
+                 it gives way to this one; start only one"
             ),
             ServiceEvent::Yielded { to } => {
                 self.follows = Some(*to);

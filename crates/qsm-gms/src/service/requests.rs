@@ -20,7 +20,7 @@ impl Service {
     }
 
     fn take_message(&mut self, now: Instant, node: NodeId, message: ToService) {
-        if let Phase::Yielded { to } = self.phase {
+        if let Phase::Yielded { to, .. } = self.phase {
             self.tell(node, &FromService::Redirect { address: to });
             return;
         }
@@ -62,6 +62,7 @@ impl Service {
             && hears(subject)
             && let Some(node) = self.suspicions.note(now, reporter, subject, silent)
         {
+            self.stats.unreachable += 1;
             let reason = AwayReason::Unreachable;
             self.command(now, Command::SetAway { node, reason });
         }

@@ -36,10 +36,12 @@ impl Suspicions {
         silent: Duration,
     ) -> Option<NodeId> {
         self.edges.retain(|_, last| now.since(*last) < FRESH);
-        if reporter == subject || silent < SILENT || self.edges.len() >= SUSPICIONS_MAX {
+        let ends = (reporter, subject);
+        let full = self.edges.len() >= SUSPICIONS_MAX && !self.edges.contains_key(&ends);
+        if reporter == subject || silent < SILENT || full {
             return None;
         }
-        self.edges.insert((reporter, subject), now);
+        self.edges.insert(ends, now);
         if silent < LASTING {
             return None;
         }
@@ -114,5 +116,8 @@ mod tests {
             suspicions.note(at(0), NodeId(node), NodeId(node + 1), SILENT);
         }
         assert_eq!(suspicions.edges.len(), SUSPICIONS_MAX);
+        // Those that are kept are judged.
+        let word = suspicions.note(at(100), NodeId(5), NodeId(6), LASTING);
+        assert_eq!(word, Some(NodeId(6)));
     }
 }

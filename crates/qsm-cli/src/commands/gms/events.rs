@@ -57,6 +57,16 @@ impl Phrases {
                 format!("back {} ({origin}): it has caught up", printable(name)),
                 json!({ "event": "back", "node": origin.to_string(), "name": name }),
             ),
+            ServiceEvent::Moved {
+                origin,
+                name,
+                from,
+                to,
+            } => (
+                format!("moved {} ({origin}) from {from} to {to}", printable(name)),
+                json!({ "event": "moved", "node": origin.to_string(), "name": name, "from": from,
+                        "to": to }),
+            ),
             ServiceEvent::Excluded { origin } => {
                 let name = self.0.remove(origin);
                 (
@@ -121,8 +131,8 @@ fn of_service(event: &ServiceEvent) -> Option<(String, Value)> {
         ),
         ServiceEvent::Conflict { node, address } => (
             format!(
-                "CONFLICT: another service ({:x}) of this cluster runs at {address}; stop one of \
-                 them",
+                "CONFLICT: another service ({:x}) of this cluster was started at {address}; it gives \
+                 way to this one",
                 node.0
             ),
             json!({ "event": "conflict", "address": address }),
