@@ -109,6 +109,11 @@ fn a_receiver_may_change_its_address() {
 }
 
 #[test]
+fn the_leader_may_change_its_address() {
+    moves(0);
+}
+
+#[test]
 fn a_publisher_may_change_its_address() {
     moves(PUBLISHER);
 }

@@ -45,6 +45,7 @@ use std::sync::Arc;
 
 use qsm_net::{Ports, ThreadReport};
 use qsm_proto::{Endpoint, Instant};
+use qsm_wire::Incarnation;
 use qsm_wire::membership::Role;
 
 use self::addresses::Addresses;
@@ -120,6 +121,7 @@ struct About {
     name: String,
     cluster: String,
     service: Option<std::net::SocketAddr>,
+    life: Option<Incarnation>,
 }
 
 #[derive(Default)]

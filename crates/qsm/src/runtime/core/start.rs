@@ -156,6 +156,7 @@ impl Plan {
             name: config.name.clone(),
             cluster: self.settings.cluster.clone(),
             service: None,
+            life: None,
         };
         let endpoint = Endpoint::new(config, Seed(random()), now)?;
         let NodeSettings {
