@@ -82,7 +82,7 @@ pub enum ServiceEvent {
         term: u64,
         /// Nodes taken up as they were.
         resumed: usize,
-        /// Members of reported views that did not report, now dead.
+        /// Members of reported views that did not report: they are away, or dead if that is known.
         absent: usize,
     },
     /// This service has sent its nodes to a better one and does nothing more; the runtime may drop

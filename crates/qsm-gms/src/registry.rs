@@ -125,6 +125,8 @@ pub(crate) struct Registry {
     nodes: BTreeMap<NodeId, Node>,
     /// Of each node the last life that ended here.
     ended: BTreeMap<NodeId, Incarnation>,
+    /// Of each node the last life that another service has declared dead.
+    dead_elsewhere: BTreeMap<NodeId, Incarnation>,
     /// What the next batch has to do.
     work: WorkQueue,
     /// The last batch.
@@ -202,6 +204,7 @@ impl Registry {
             regions: RegionTable::new(plan),
             nodes: BTreeMap::new(),
             ended: BTreeMap::new(),
+            dead_elsewhere: BTreeMap::new(),
             work: WorkQueue::default(),
             batch: 0,
             confirmations: ViewConfirmations::default(),
@@ -341,7 +344,7 @@ impl Registry {
     /// streams of it must know.
     fn end_elsewhere(&mut self, origin: Origin) {
         if self.life(origin) == Life::Unknown {
-            self.work.push(Work::Announce { origin });
+            self.declare_dead(origin);
         }
     }
 

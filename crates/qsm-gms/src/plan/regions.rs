@@ -92,6 +92,8 @@ struct GivenNumbers {
     ranges: Vec<(u32, u32)>,
 }
 
+/// Regions taken over beyond which none is that a node reports late.
+const ADOPTED_MAX: usize = 1 << 16;
 /// Ranges of numbers kept. Another one begins only when a node has reported a higher number.
 const RANGES_MAX: usize = 1024;
 
@@ -214,7 +216,7 @@ impl RegionTable {
     /// A region of this number, reported now, can only be one of a former service that this one
     /// has not heard of.
     pub(crate) fn may_adopt(&self, id: RegionId) -> bool {
-        !self.is_own(id) && !self.adopted.contains(&id)
+        !self.is_own(id) && !self.adopted.contains(&id) && self.adopted.len() < ADOPTED_MAX
     }
 
     /// Numbers up to here are used.

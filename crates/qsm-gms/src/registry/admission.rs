@@ -8,7 +8,6 @@ use super::command::{Admission, EndCause, TermStart, Updates};
 use super::life::Life;
 use super::request::refusal;
 use super::unreported::FormerLives;
-use super::work::Work;
 use super::{NUMBER_MAX, Node, Registry};
 
 /// Incarnations from which a term begins to count: nobody who is left may have heard of the
@@ -123,6 +122,7 @@ impl Registry {
                 incarnation: hello.incarnation,
             });
         }
+        self.note_dead(reports.former.dead.iter().copied());
         let absent = self.rebuild(at, reports.resuming, &reports.former, updates);
         updates.opened = Some(TermStart {
             term: self.term,
@@ -170,9 +170,7 @@ impl Registry {
             // The former life has to end before the next one begins.
             updates.batches.push(self.batch(at));
         }
-        if let Some(origin) = self.late.take(node) {
-            self.work.push(Work::Announce { origin });
-        }
+        self.end_late(node, None);
         if hello.incarnation != Incarnation(0) {
             let incarnation = hello.incarnation;
             self.end_elsewhere(Origin { node, incarnation });

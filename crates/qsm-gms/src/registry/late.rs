@@ -46,6 +46,12 @@ impl LateSenders {
         life.is_some_and(|life| life.incarnation == origin.incarnation)
     }
 
+    /// No later life of the node is waited for.
+    pub(super) fn is_newest(&self, origin: Origin) -> bool {
+        let life = self.lives.get(&origin.node);
+        life.is_none_or(|life| life.incarnation <= origin.incarnation)
+    }
+
     /// Waits no more for a life of this node; returns it.
     pub(super) fn take(&mut self, node: NodeId) -> Option<Origin> {
         let LateSender { incarnation, until } = self.lives.remove(&node)?;

@@ -70,7 +70,7 @@ impl Registry {
         }
         for origin in senders.difference(&alive).copied() {
             if former.contains(origin) {
-                self.work.push(Work::Announce { origin });
+                self.declare_dead(origin);
             } else if self.origin(origin.node) != Some(origin) {
                 self.miss_sender(now, origin);
             }
@@ -154,7 +154,7 @@ impl Registry {
         let (over, elsewhere) = (of(MemberStanding::Over), of(MemberStanding::Elsewhere));
         for member in over.iter().map(|member| member.origin) {
             // Of a region that nobody is left of, too: it may have sent elsewhere.
-            self.work.push(Work::DropMember { region: id, member });
+            self.drop_member(id, member);
         }
         let absent = missing.iter().chain(&over).map(|member| member.origin);
         let absent = absent.collect();

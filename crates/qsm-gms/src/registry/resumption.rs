@@ -2,10 +2,10 @@
 //! before this, or from one that served the other side of a broken network.
 //!
 //! ```text
-//!                    known here, or waited for?      its report fits what is known here?
-//!   Hello of such ──────────────┬─────────────────────────────┬───────────► goes on
-//!   a node                      │ no                          │ no
-//!                               └─────────────────────────────┴───────────► begins a new life
+//!                    known to be over here?      its report fits what is known here?
+//!   Hello of such ─────────────┬─────────────────────────────┬───────────► goes on
+//!   a node                     │ yes                         │ no
+//!                              └─────────────────────────────┴───────────► begins a new life
 //! ```
 //!
 //! Its roles are those that it reports, and it is told everything anew: the other service may have
@@ -30,6 +30,9 @@ use super::unreported::FormerLives;
 use super::work::Work;
 use super::{Registry, life::Life};
 
+/// Nodes of which a life is remembered that another service has declared dead, the last one of each.
+const DEAD_MAX: usize = 1 << 16;
+
 impl Registry {
     /// A node says hello that has been with another service, or has not been in.
     pub(super) fn greet_stranger(
@@ -40,12 +43,32 @@ impl Registry {
         updates: &mut Updates,
     ) {
         let agrees = self.heed(origin.node, &hello, updates);
-        let known = self.origin(origin.node) == Some(origin) || self.late.contains(origin);
         let former = hello.term > 0 && origin.incarnation != Incarnation(0);
-        if former && known && agrees && self.fits(origin, &hello) {
+        if former && agrees && self.may_go_on(origin) && self.fits(origin, &hello) {
             self.go_on(at, origin, hello, updates);
         } else {
             self.begin_life(at, origin.node, hello, updates);
+        }
+    }
+
+    /// The life is not over, as far as is known here.
+    fn may_go_on(&self, origin: Origin) -> bool {
+        if self.nodes.contains_key(&origin.node) {
+            return self.origin(origin.node) == Some(origin);
+        }
+        let room = self.nodes.len() < self.limits.nodes;
+        let waits = !self.gone_after.is_zero() && self.late.is_newest(origin);
+        room && waits && !self.has_ended(origin)
+    }
+
+    /// Lives that another service has declared dead.
+    pub(super) fn note_dead(&mut self, dead: impl IntoIterator<Item = Origin>) {
+        for origin in dead {
+            let last = self.dead_elsewhere.entry(origin.node).or_default();
+            *last = origin.incarnation.max(*last);
+        }
+        while self.dead_elsewhere.len() > DEAD_MAX {
+            self.dead_elsewhere.pop_first();
         }
     }
 
@@ -54,11 +77,11 @@ impl Registry {
     fn heed(&mut self, node: NodeId, hello: &Hello, updates: &mut Updates) -> bool {
         self.reserve(hello.region_last, hello.channel_last);
         self.incarnation_last = self.incarnation_last.max(hello.incarnation_last.0);
+        self.note_dead(hello.dead.iter().copied());
         let mut agrees = true;
         for origin in hello.dead.iter().filter(|origin| origin.node != node) {
             if self.late.contains(*origin) {
-                self.late.take(origin.node);
-                self.work.push(Work::Announce { origin: *origin });
+                self.end_late(origin.node, None);
             }
             let entry = self.nodes.get(&origin.node);
             let Some(entry) = entry.filter(|_| self.origin(origin.node) == Some(*origin)) else {
@@ -105,12 +128,13 @@ impl Registry {
         let node = origin.node;
         self.stats.resumed += 1;
         let name = core::mem::take(&mut hello.name);
-        if self.late.take(node).is_some() {
-            self.admit(origin, name, hello.address, hello.second);
-            self.stats.admitted -= 1;
-        } else {
+        self.end_late(node, Some(origin));
+        if self.nodes.contains_key(&node) {
             self.clear_roles(node, name);
             self.note_addresses(origin, hello.address, hello.second, updates);
+        } else {
+            self.admit(origin, name, hello.address, hello.second);
+            self.stats.admitted -= 1;
         }
         for report in &hello.groups {
             if let Some(group) = report.group.filter(|_| check_name(&report.name).is_ok()) {
@@ -245,9 +269,12 @@ impl Registry {
         dead
     }
 
-    /// This life has ended here.
+    /// This life has ended, here or elsewhere.
     pub(super) fn has_ended(&self, origin: Origin) -> bool {
-        matches!(self.life(origin), Life::Ending | Life::Ended)
+        let last = [&self.ended, &self.dead_elsewhere];
+        let last = last.into_iter().filter_map(|ended| ended.get(&origin.node));
+        let before = |last: &Incarnation| origin.incarnation <= *last;
+        last.max().is_some_and(before) || self.life(origin) == Life::Ending
     }
 }
 

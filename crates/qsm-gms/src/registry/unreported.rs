@@ -87,12 +87,11 @@ impl Registry {
     ) {
         let origin = entry.origin;
         if self.nodes.len() >= self.limits.nodes && !self.nodes.contains_key(&origin.node) {
-            let member = origin;
-            self.work.push(Work::DropMember { region: id, member });
+            self.drop_member(id, origin);
             return;
         }
         if !self.nodes.contains_key(&origin.node) {
-            self.late.take(origin.node);
+            self.end_late(origin.node, Some(origin));
             self.incarnation_last = self.incarnation_last.max(origin.incarnation.0);
             self.admit(origin, String::new(), entry.address, None);
             self.stats.admitted -= 1;
@@ -148,14 +147,34 @@ impl Registry {
     pub(super) fn miss_sender(&mut self, now: Instant, origin: Origin) {
         let other_life = self.nodes.contains_key(&origin.node) || self.has_ended(origin);
         if other_life || !self.late.wait_for(now, origin, self.gone_after) {
-            self.work.push(Work::Announce { origin });
+            self.declare_dead(origin);
+        }
+    }
+
+    /// A life is over of which nothing else is known.
+    pub(super) fn declare_dead(&mut self, origin: Origin) {
+        self.note_dead([origin]);
+        self.work.push(Work::Announce { origin });
+    }
+
+    /// The same of a member of an inherited region.
+    pub(super) fn drop_member(&mut self, region: RegionId, member: Origin) {
+        self.note_dead([member]);
+        self.work.push(Work::DropMember { region, member });
+    }
+
+    /// Waits no more for a sender. If another life of its node goes on, that one is over.
+    pub(super) fn end_late(&mut self, node: NodeId, present: Option<Origin>) {
+        let late = self.late.take(node);
+        if let Some(origin) = late.filter(|late| Some(*late) != present) {
+            self.declare_dead(origin);
         }
     }
 
     /// The time is over for senders that have not said hello.
     pub(super) fn expire_senders(&mut self, now: Instant) {
         while let Some(origin) = self.late.take_expired(now) {
-            self.work.push(Work::Announce { origin });
+            self.declare_dead(origin);
         }
     }
 

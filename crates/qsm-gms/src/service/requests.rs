@@ -62,7 +62,7 @@ impl Service {
             && hears(subject)
             && let Some(node) = self.suspicions.note(now, reporter, subject, silent)
         {
-            self.stats.unreachable += 1;
+            self.stats.kept_apart += 1;
             let reason = AwayReason::Unreachable;
             self.command(now, Command::SetAway { node, reason });
         }

@@ -411,6 +411,48 @@ fn a_sender_that_has_not_reported_keeps_its_life_if_it_comes_in_time() {
     assert!(registry.late.contains(late));
 }
 
+// Rules R-MEM-1, R-MEM-6.
+#[test]
+fn a_life_that_nobody_speaks_of_goes_on_unless_it_is_over() {
+    let stranger = |incarnation: u32| {
+        let mut stranger = member_hello(8, &region_of([8]));
+        (stranger.regions, stranger.groups) = (Vec::new(), Vec::new());
+        stranger.incarnation = Incarnation(incarnation);
+        stranger
+    };
+    let life = |incarnation| Origin {
+        node: NodeId(8),
+        incarnation: Incarnation(incarnation),
+    };
+    let lives = |registry: &mut Registry, incarnation| {
+        greet(registry, 8, stranger(incarnation)).welcomed == [life(incarnation)]
+    };
+    assert!(lives(&mut opened([0, 1]).0, 5));
+    // Somebody who has reported knew its end, or somebody who came later.
+    let mut knows = member_hello(0, &region_of([0]));
+    knows.dead = vec![life(5)];
+    let hellos = [(NodeId(0), knows.clone())].into();
+    let mut registry = registry(46);
+    registry.apply(NOW, Command::Open { hellos, era: 3 });
+    assert!(!lives(&mut registry, 5));
+    let (mut registry, _) = opened([1, 2]);
+    greet(&mut registry, 0, knows);
+    assert!(!lives(&mut registry, 4), "older than one that is over");
+    // It has been waited for, and was too late; another life of it is no excuse.
+    let (mut registry, _) = opened([0, 1]);
+    let mut receives = member_hello(2, &region_of(0..4));
+    receives.senders = vec![life(5)];
+    greet(&mut registry, 2, receives);
+    let mut late = registry.clone();
+    late.expire_senders(NOW.after(late.gone_after));
+    assert!(!lives(&mut late, 5));
+    assert!(!lives(&mut registry.clone(), 4));
+    assert!(lives(&mut registry.clone(), 5));
+    assert!(lives(&mut registry, 6));
+    assert_eq!(dead(&registry.batch(NOW), 2), [life(5)]);
+    check(&registry);
+}
+
 // Rule R-MEM-6.
 #[test]
 fn a_region_of_which_no_member_has_reported_waits_as_its_senders_know_it() {
