@@ -57,10 +57,16 @@ impl Service {
         subject: NodeId,
         silent: Duration,
     ) {
+        // Rings are led by those with the smallest addresses.
+        let address = |node| self.registry.address(node);
+        let minor = match address(reporter) > address(subject) {
+            true => reporter,
+            false => subject,
+        };
         let hears = |node| self.detector.is_quiet(node) && !self.config.gone_after.is_zero();
         if hears(reporter)
             && hears(subject)
-            && let Some(node) = self.suspicions.note(now, reporter, subject, silent)
+            && let Some(node) = self.suspicions.note(now, reporter, subject, silent, minor)
         {
             self.stats.kept_apart += 1;
             let reason = AwayReason::Unreachable;

@@ -1,3 +1,4 @@
+use core::cmp::Ordering;
 use core::time::Duration;
 use std::collections::BTreeMap;
 
@@ -18,7 +19,8 @@ const SUSPICIONS_MAX: usize = 1024;
 /// between them, such as a firewall, keeps them apart.
 ///
 /// Members are the nodes of a graph whose edges are suspicions. When one of them has lasted, the one
-/// of its ends with more edges is cut off from the others.
+/// of its ends with more edges is cut off from the others; if both have as many, the one that is less
+/// likely to lead rings.
 #[derive(Debug, Default)]
 pub(crate) struct Suspicions {
     /// When it was reported last, by who reports and of whom.
@@ -26,14 +28,15 @@ pub(crate) struct Suspicions {
 }
 
 impl Suspicions {
-    /// Notes that `reporter` has not heard `subject` for so long. Returns the one of the two that is
-    /// cut off, if that has lasted.
+    /// Notes that `reporter` has not heard `subject` for so long; `minor` is the one of the two that
+    /// is less likely to lead. Returns the one of the two that is cut off, if that has lasted.
     pub(crate) fn note(
         &mut self,
         now: Instant,
         reporter: NodeId,
         subject: NodeId,
         silent: Duration,
+        minor: NodeId,
     ) -> Option<NodeId> {
         self.edges.retain(|_, last| now.since(*last) < FRESH);
         let ends = (reporter, subject);
@@ -45,9 +48,10 @@ impl Suspicions {
         if silent < LASTING {
             return None;
         }
-        let cut_off = match self.degree(reporter) > self.degree(subject) {
-            true => reporter,
-            false => subject,
+        let cut_off = match self.degree(reporter).cmp(&self.degree(subject)) {
+            Ordering::Greater => reporter,
+            Ordering::Equal => minor,
+            Ordering::Less => subject,
         };
         self.forget(cut_off);
         Some(cut_off)
@@ -81,7 +85,8 @@ mod tests {
             let silent = Duration::from_secs(second);
             let cut_off = edges.iter().map(|(reporter, subject)| {
                 let (reporter, subject) = (NodeId(*reporter), NodeId(*subject));
-                suspicions.note(at(second * 1000), reporter, subject, silent)
+                let minor = reporter.max(subject);
+                suspicions.note(at(second * 1000), reporter, subject, silent, minor)
             });
             let cut_off: Vec<_> = cut_off.flatten().collect();
             cut_off.first().map(|node| (second, *node))
@@ -92,6 +97,8 @@ mod tests {
     #[test]
     fn a_silence_that_lasts_names_the_one_that_fewer_hear() {
         assert_eq!(report(&[(1, 2)]), Some((2, NodeId(2))));
+        // One that hears neither its neighbour nor the leader, which is that neighbour.
+        assert_eq!(report(&[(3, 1), (1, 3)]), Some((2, NodeId(3))));
         // A leader that hears nobody, and one of those, who does not hear it.
         let leader = [(9, 1), (9, 2), (9, 3), (1, 9)];
         assert_eq!(report(&leader), Some((2, NodeId(9))));
@@ -103,7 +110,8 @@ mod tests {
         for second in 0..20 {
             for silent in [0, 70, 400, 1400] {
                 let silent = Duration::from_millis(silent);
-                let word = suspicions.note(at(second * 1000), NodeId(1), NodeId(2), silent);
+                let word =
+                    suspicions.note(at(second * 1000), NodeId(1), NodeId(2), silent, NodeId(2));
                 assert_eq!(word, None);
             }
         }
@@ -113,11 +121,11 @@ mod tests {
     fn suspicions_are_limited() {
         let mut suspicions = Suspicions::default();
         for node in 0..2000 {
-            suspicions.note(at(0), NodeId(node), NodeId(node + 1), SILENT);
+            suspicions.note(at(0), NodeId(node), NodeId(node + 1), SILENT, NodeId(node));
         }
         assert_eq!(suspicions.edges.len(), SUSPICIONS_MAX);
         // Those that are kept are judged.
-        let word = suspicions.note(at(100), NodeId(5), NodeId(6), LASTING);
+        let word = suspicions.note(at(100), NodeId(5), NodeId(6), LASTING, NodeId(6));
         assert_eq!(word, Some(NodeId(6)));
     }
 }
