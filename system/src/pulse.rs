@@ -178,6 +178,8 @@ impl Record {
                 stream.follow(lost.first, lost.last);
                 stream.lost.push((lost.first, lost.last));
             }
+            // Which messages they held is told before the next one.
+            Delivery::LostPackets(_) => {}
             other => eprintln!("[{}] {other:?}", std::process::id()),
         }
     }
