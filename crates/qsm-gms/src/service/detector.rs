@@ -113,6 +113,14 @@ impl Detector {
         self.timers.set(node, Some(now.after(self.silence)));
     }
 
+    /// Watches a node from now on that others have spoken of: it is away.
+    pub(crate) fn expect(&mut self, now: Instant, node: NodeId) {
+        self.watch(now, node);
+        let nonce = self.random.bits();
+        self.enter(node, WatchState::Away { nonce });
+        self.timers.set(node, Some(now));
+    }
+
     pub(crate) fn forget(&mut self, node: NodeId) {
         self.enter(node, WatchState::Quiet);
         self.watched.remove(&node);

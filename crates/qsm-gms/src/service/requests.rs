@@ -18,7 +18,7 @@ impl Service {
     }
 
     fn take_message(&mut self, now: Instant, node: NodeId, message: ToService) {
-        if let Phase::Yielded { to } = self.phase {
+        if let Phase::Yielded { to, .. } = self.phase {
             self.tell(node, &FromService::Redirect { address: to });
             return;
         }
@@ -50,6 +50,7 @@ impl Service {
     fn take_suspicion(&mut self, now: Instant, reporter: NodeId, subject: NodeId) {
         let heard = self.detector.is_quiet(reporter) && self.detector.is_quiet(subject);
         if heard && let Some(node) = self.suspicions.note(now, reporter, subject) {
+            self.stats.unreachable += 1;
             let reason = AwayReason::Unreachable;
             self.command(now, Command::SetAway { node, reason });
         }

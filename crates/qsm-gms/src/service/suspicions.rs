@@ -44,10 +44,12 @@ impl Suspicions {
         subject: NodeId,
     ) -> Option<NodeId> {
         self.edges.retain(|_, edge| now.since(edge.last) < FRESH);
-        if reporter == subject || self.edges.len() >= SUSPICIONS_MAX {
+        let ends = (reporter, subject);
+        let full = self.edges.len() >= SUSPICIONS_MAX && !self.edges.contains_key(&ends);
+        if reporter == subject || full {
             return None;
         }
-        let edge = self.edges.entry((reporter, subject)).or_insert(Suspicion {
+        let edge = self.edges.entry(ends).or_insert(Suspicion {
             first: now,
             last: now,
             reports: 0,
@@ -129,5 +131,8 @@ mod tests {
             suspicions.note(at(0), NodeId(node), NodeId(node + 1));
         }
         assert_eq!(suspicions.edges.len(), SUSPICIONS_MAX);
+        // Those that are kept are judged.
+        let word = (1..9).find_map(|step| suspicions.note(at(step * 100), NodeId(5), NodeId(6)));
+        assert_eq!(word, Some(NodeId(6)));
     }
 }

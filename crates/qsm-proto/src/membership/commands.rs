@@ -1,3 +1,5 @@
+use std::net::SocketAddr;
+
 use qsm_wire::membership::{Answer, QueryKind, Role, ToService};
 use qsm_wire::{Origin, RegionId, ViewNumber};
 
@@ -65,6 +67,25 @@ impl Membership {
         let request = self.requests.number();
         let message = ToService::Query { request, kind };
         self.ask(now, request, message, outbox)
+    }
+
+    /// This node is at another address now. A new session tells the service, in the same life; and
+    /// what it says from now on, it says there.
+    pub fn move_to(
+        &mut self,
+        now: Instant,
+        address: SocketAddr,
+        second: Option<SocketAddr>,
+        outbox: &mut Outbox,
+    ) {
+        if (self.identity.address, self.identity.second) == (address, second) {
+            return;
+        }
+        (self.identity.address, self.identity.second) = (address, second);
+        if let Some(service) = self.service() {
+            self.connect(now, service);
+            self.step(now, outbox);
+        }
     }
 
     /// Reports a member that does not answer its ring neighbour. Lost when there is no service.
