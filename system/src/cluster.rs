@@ -32,7 +32,7 @@ pub struct Plan {
     /// The service has a host of its own; otherwise the last receiver embeds it, and others follow
     /// if need be.
     pub own_service: bool,
-    /// Options of the service.
+    /// Options of the service, or of all nodes where it is embedded.
     pub service_options: Vec<String>,
     /// Options of the last receiver.
     pub last_options: Vec<String>,
@@ -152,6 +152,9 @@ impl Cluster {
         if index + 1 == self.plan.receivers {
             command.args(&self.plan.last_options);
             command.args((!self.plan.own_service).then_some("--embed"));
+        }
+        if !self.plan.own_service {
+            command.args(&self.plan.service_options);
         }
         let actor = Actor::start(format!("node {index}"), command, PATIENCE)?;
         let id = actor.expect("ready")?.parse()?;

@@ -77,6 +77,9 @@ struct Arguments {
     damage_ppm: u32,
     #[arg(long, default_value_t = 40)]
     damage_bytes: usize,
+    /// Seconds of silence after which a node is gone, of the service or an embedded one.
+    #[arg(long, default_value_t = 30.0)]
+    gone_after: f64,
 }
 
 fn main() -> ExitCode {
@@ -106,6 +109,7 @@ fn serve(arguments: &Arguments) -> Result<(), Failure> {
         .cluster(&arguments.cluster)
         .network(network)
         .channels(channels)
+        .gone_after(Duration::from_secs_f64(arguments.gone_after))
         .start()?;
     println!("serving {}", service.address());
     let diary = Diary::default();
@@ -165,7 +169,10 @@ fn act(arguments: &Arguments) -> Result<(), Failure> {
             ..FaultConfig::default()
         });
     }
-    let node = Node::builder().cluster(&arguments.cluster).network(network);
+    let node = Node::builder()
+        .cluster(&arguments.cluster)
+        .gone_after(Duration::from_secs_f64(arguments.gone_after))
+        .network(network);
     let node = match arguments.service {
         Some(service) => node.service(service).embedded_service(Embedded::Never),
         None if arguments.embed => node.embedded_service(Embedded::Always),

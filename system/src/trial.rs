@@ -12,6 +12,8 @@ use crate::cluster::{Cluster, Failure, Phase, Plan, Scope, SenderTotal};
 const WARM_UP: Duration = Duration::from_secs(1);
 /// Time after the fault that is measured with it.
 const AFTER: Duration = Duration::from_secs(1);
+/// Time after the beginning of a fault within which the others must be as fast as before.
+const SETTLE: Duration = Duration::from_secs(3);
 /// Longest time for the victim to have what the others have.
 const RETURN_MAX: Duration = Duration::from_secs(60);
 /// Pause between two looks.
@@ -68,9 +70,22 @@ pub enum Fault {
     Blackout,
     /// Its interface is down.
     LinkDown,
+    /// It reaches the service, and no node.
+    Firewall,
+    /// It reaches the service, and no node hears it.
+    Mute,
 }
 
 impl Fault {
+    /// All of them.
+    pub const ALL: [Self; 5] = [
+        Self::Pause,
+        Self::Blackout,
+        Self::LinkDown,
+        Self::Firewall,
+        Self::Mute,
+    ];
+
     /// Its name in tables and options.
     #[must_use]
     pub fn name(self) -> &'static str {
@@ -78,6 +93,8 @@ impl Fault {
             Self::Pause => "pause",
             Self::Blackout => "blackout",
             Self::LinkDown => "link-down",
+            Self::Firewall => "firewall",
+            Self::Mute => "mute",
         }
     }
 }
@@ -106,6 +123,8 @@ pub struct Trial {
     pub receivers: usize,
     /// Undisturbed time before, to compare with.
     pub calm: Duration,
+    /// Options of the service, or of the node that embeds it.
+    pub service_options: Vec<String>,
 }
 
 /// What came of it.
@@ -119,7 +138,10 @@ pub struct Outcome {
     pub untold: u64,
     /// Nodes that began a new life.
     pub new_lives: u64,
-    /// Messages delivered a second of an undisturbed sender, before and during the fault.
+    /// What the service and the victim have said, but for views.
+    pub events: Events,
+    /// Messages delivered a second of an undisturbed sender, before the fault, and during it from
+    /// 3 s on, if it lasts longer.
     pub rates: [u64; 2],
     /// Longest time without a message of an undisturbed sender at an undisturbed receiver, before
     /// the fault and during it.
@@ -130,7 +152,35 @@ pub struct Outcome {
     pub returned: Duration,
 }
 
+/// What has been said.
+#[derive(Debug, Clone, Default)]
+pub struct Events {
+    /// By the service, if it has a host of its own.
+    pub service: String,
+    /// By the victim.
+    pub victim: String,
+}
+
+fn events(cluster: &mut Cluster, victim: Option<usize>) -> Result<Events, Failure> {
+    let victim = victim.map(|node| cluster.ask(node, "events", "events"));
+    Ok(Events {
+        service: cluster.service_events().unwrap_or_default(),
+        victim: victim.transpose()?.unwrap_or_default(),
+    })
+}
+
+fn per_second(messages: u64, time: Duration) -> u64 {
+    let millis = u64::try_from(time.as_millis()).unwrap_or(u64::MAX).max(1);
+    messages * 1000 / millis
+}
+
 impl Outcome {
+    /// Others are as fast as before, or nearly.
+    #[must_use]
+    pub fn is_undisturbed(&self) -> bool {
+        self.rates[1] * 100 >= self.rates[0] * 95
+    }
+
     /// Nothing is missing, and everybody is who he was.
     #[must_use]
     pub fn is_whole(&self) -> bool {
@@ -148,9 +198,9 @@ impl fmt::Display for Outcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "lost {} {:?} untold {} new lives {} rate {:?} gap {:?} p99 {:?} ratio {:.2} back after {:?}",
+            "lost {} in {} ranges, untold {} new lives {} rate {:?} gap {:?} p99 {:?} ratio {:.2} back after {:?}",
             self.lost,
-            self.ranges,
+            self.ranges.len(),
             self.untold,
             self.new_lives,
             self.rates,
@@ -171,6 +221,7 @@ impl Trial {
         let mut plan = Plan::new(program, self.receivers);
         plan.own_service = self.role != Role::Embedded;
         plan.publishers = 1 + usize::from(self.role == Role::Sender);
+        plan.service_options.clone_from(&self.service_options);
         let mut cluster = Cluster::start(plan)?;
         let lives = lives(&mut cluster)?;
         cluster.publish(self.load.bytes, self.load.rate)?;
@@ -179,23 +230,47 @@ impl Trial {
         self.measure(&mut cluster)?;
         std::thread::sleep(self.calm);
         let calm = self.measure(&mut cluster)?;
-        self.set_fault(&cluster, true)?;
-        std::thread::sleep(self.lasts);
-        self.set_fault(&cluster, false)?;
-        outcome.returned = self.await_return(&mut cluster)?;
-        std::thread::sleep(AFTER);
-        let disturbed = self.measure(&mut cluster)?;
+        let disturbed = self.disturb(&mut cluster, &mut outcome)?;
         for (at, phase) in [calm, disturbed].into_iter().enumerate() {
             outcome.gaps[at] = phase.gap;
             outcome.p99[at] = phase.p99;
-            outcome.rates[at] = phase.messages;
         }
+        outcome.rates[0] = per_second(calm.messages, self.calm);
         compare(&mut cluster, &mut outcome)?;
         let after = self::lives(&mut cluster)?;
         let changed = lives.iter().zip(&after).filter(|(one, other)| one != other);
         outcome.new_lives = changed.count() as u64;
         cluster.quit()?;
         Ok(outcome)
+    }
+
+    /// Lets the fault happen, and the victim return; measures both.
+    fn disturb(&self, cluster: &mut Cluster, outcome: &mut Outcome) -> Result<Phase, Failure> {
+        let first = SETTLE.min(self.lasts);
+        self.set_fault(cluster, true)?;
+        std::thread::sleep(first);
+        let mut phases = vec![self.measure(cluster)?];
+        let mut rated = first;
+        if first < self.lasts {
+            rated = self.lasts - first;
+            std::thread::sleep(rated);
+            phases.push(self.measure(cluster)?);
+        }
+        let last = phases.last().map_or(0, |phase| phase.messages);
+        outcome.rates[1] = per_second(last, rated);
+        self.set_fault(cluster, false)?;
+        outcome.returned = self.await_return(cluster)?;
+        std::thread::sleep(AFTER);
+        phases.push(self.measure(cluster)?);
+        outcome.events = events(cluster, self.victim())?;
+        Ok(phases
+            .into_iter()
+            .fold(Phase::default(), |one, other| Phase {
+                messages: one.messages + other.messages,
+                gap: one.gap.max(other.gap),
+                p50: one.p50.max(other.p50),
+                p99: one.p99.max(other.p99),
+            }))
     }
 
     /// The node that is disturbed; `None`: the service.
@@ -238,7 +313,9 @@ impl Trial {
             Fault::Pause if on => cluster.actor(victim)?.freeze()?,
             Fault::Pause => cluster.actor(victim)?.thaw()?,
             Fault::Blackout if on => cluster.cut(&[host], Scope::All)?,
-            Fault::Blackout => cluster.lab().heal()?,
+            Fault::Firewall if on => cluster.cut(&[host], Scope::Nodes)?,
+            Fault::Mute if on => cluster.cut(&[host], Scope::Muted)?,
+            Fault::Blackout | Fault::Firewall | Fault::Mute => cluster.lab().heal()?,
             Fault::LinkDown => cluster.lab().set_link(host, !on)?,
         }
         Ok(())

@@ -23,6 +23,7 @@ fn nothing_is_lost(role: Role, fault: Fault, seconds: u64) {
         },
         receivers: 4,
         calm: Duration::from_millis(500),
+        service_options: Vec::new(),
     };
     let program = Path::new(env!("CARGO_BIN_EXE_system-node"));
     let outcome = trial.run(program).unwrap();

@@ -23,6 +23,8 @@ struct Arguments {
     bytes: usize,
     #[arg(long, default_value_t = 4)]
     receivers: usize,
+    #[arg(long, default_value_t = 30.0)]
+    gone_after: f64,
 }
 
 fn main() -> ExitCode {
@@ -33,7 +35,7 @@ fn main() -> ExitCode {
     let roles = Role::ALL.into_iter();
     let mut failed = false;
     for role in roles.filter(|role| wanted(&arguments.roles, role.name())) {
-        let faults = [Fault::Pause, Fault::Blackout].into_iter();
+        let faults = Fault::ALL.into_iter();
         for fault in faults.filter(|fault| wanted(&arguments.faults, fault.name())) {
             for seconds in &arguments.seconds {
                 failed |= !tried(&arguments, role, fault, *seconds, &program);
@@ -55,6 +57,7 @@ fn tried(arguments: &Arguments, role: Role, fault: Fault, seconds: f64, program:
         },
         receivers: arguments.receivers,
         calm: Duration::from_secs_f64(seconds.max(2.0)),
+        service_options: vec![format!("--gone-after={}", arguments.gone_after)],
     };
     let outcome = trial.run(program);
     let (role, fault) = (role.name(), fault.name());

@@ -10,16 +10,13 @@ use crate::Instant;
 use super::place::RingPlace;
 use super::{Action, RegionRing, Turn};
 
-/// Intervals without a round before the region leader is suspected. Open streams get a round in
-/// every `token_max`, so that one lost or abandoned round is no reason yet.
+/// Intervals without a round before the region leader is suspected at the latest. Open streams get
+/// a round in every `token_max`, so that one lost or abandoned round is no reason yet.
 const SILENT_INTERVALS: u32 = 3;
 
-/// Shortest silence after which the leader is told what there is.
+/// Shortest silence after which the leader is told what there is; after twice that it is suspected,
+/// which costs it the answer to a probe: senders may not go on for much longer without it.
 const TELL_MIN: Duration = Duration::from_millis(100);
-
-/// Shortest silence after which a leader that has been told is suspected. Whoever suspects has it
-/// asked whether it lives, no more.
-const ANSWER_MIN: Duration = Duration::from_millis(200);
 
 /// Most streams that the leader is told of at once.
 const TOLD_MAX: usize = 16;
@@ -67,10 +64,12 @@ impl Watch {
     /// When this node, at this turn of the watch, has waited long enough: first to tell, then to
     /// suspect.
     pub(super) fn deadline(&self, turn: u32) -> Instant {
+        let silence = TELL_MIN.max(self.usual * 2);
         let silence = match self.told {
-            false => TELL_MIN.max(self.usual * 2).min(self.patience),
-            true => ANSWER_MIN.max(self.usual * 4).min(self.patience),
+            false => silence,
+            true => silence * 2,
         };
+        let silence = silence.min(self.patience);
         self.since.map_or(Instant::NEVER, |since| {
             since.after(silence.saturating_mul(turn))
         })
