@@ -26,6 +26,8 @@ pub(crate) struct Region {
     /// It was taken over from a former service, which may have made views that nobody who is left
     /// has heard of: their numbers are passed over.
     pub(crate) inherited: bool,
+    /// The newest view in which no member was live; 0: there was none.
+    pub(crate) deserted: ViewNumber,
     pub(crate) channel: ChannelId,
     pub(crate) address: SocketAddr,
     /// The groups, ascending; shared with the nodes that have them.
@@ -51,6 +53,18 @@ impl Region {
     pub(crate) fn next_view(&self) -> ViewNumber {
         let step = if self.inherited { VIEWS_UNHEARD } else { 1 };
         ViewNumber(self.view.0.saturating_add(step))
+    }
+
+    /// Notes that no member is live in the present view, if that is so.
+    pub(crate) fn note_deserted(&mut self) {
+        if self.members.iter().all(Member::is_away) {
+            self.deserted = self.view;
+        }
+    }
+
+    /// Whether a member of that view had nobody to catch up with, and would have now.
+    pub(crate) fn is_repopulated_since(&self, view: ViewNumber) -> bool {
+        view <= self.deserted && !self.members.iter().all(Member::is_away)
     }
 }
 
@@ -121,6 +135,7 @@ impl RegionTable {
         let region = Region {
             view: ViewNumber(0),
             inherited: false,
+            deserted: ViewNumber(0),
             channel: ChannelId(self.channel_last),
             address,
             groups,

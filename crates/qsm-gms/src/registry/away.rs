@@ -20,6 +20,7 @@ use qsm_wire::membership::AwayReason;
 use qsm_wire::{NodeId, RegionId, ViewNumber};
 
 use super::Registry;
+use super::draft::Draft;
 use super::work::Work;
 
 /// Pause before a node that was back shortly before may come back once more.
@@ -87,7 +88,9 @@ impl Registry {
         news
     }
 
-    /// The node has caught up in a region, under that view. Repeated and late words change nothing.
+    /// The node has caught up in a region, under that view. Repeated and late words change nothing,
+    /// nor does the word of a view without live members, once there is one: who gave it has asked
+    /// nobody.
     pub(super) fn caught_up(
         &mut self,
         now: Instant,
@@ -99,10 +102,26 @@ impl Registry {
             return;
         };
         let since = node.absences.regions.get(&region);
-        if since.is_some_and(|since| *since <= view) && now >= node.absences.ends() {
+        let away = since.is_some_and(|since| *since <= view);
+        let entry = self.regions.get(region);
+        let asked = entry.is_some_and(|entry| !entry.is_repopulated_since(view));
+        if away && asked && now >= node.absences.ends() {
             let member = node.origin;
             self.work.push(Work::MarkLive { region, member });
         }
+    }
+
+    /// The reason for which nobody waits for a node in some region, or will not with this batch. It
+    /// is away in every region that it enters, too.
+    pub(super) fn absence_of(&self, id: NodeId, draft: &Draft) -> Option<AwayReason> {
+        let node = self.nodes.get(&id)?;
+        let regions = node.absences.regions.keys();
+        let regions = regions.filter_map(|region| self.regions.get(*region));
+        let mut members = regions.flat_map(|region| &region.members);
+        let member = members.find(|member| member.origin == node.origin && member.is_away());
+        let mut changes = draft.changes.values();
+        let begins = || changes.find_map(|change| *change.away.get(&node.origin)?);
+        member.map_or_else(begins, |member| member.away)
     }
 
     /// The reason for which nobody waits for a node in its home region.

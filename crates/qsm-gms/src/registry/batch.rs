@@ -255,9 +255,12 @@ impl Registry {
             }
             region.view = view;
             region.inherited = false;
+            region.note_deserted();
             self.stats.views += 1;
             if !change.leaving.is_empty() {
-                let audience = region.audience.keys().copied().collect();
+                let audience = region.audience.keys().copied();
+                // Those may send there, too, and will be told when they report.
+                let audience = audience.chain(self.unreported.nodes()).collect();
                 let batch = self.batch;
                 self.confirmations.open(id, region.view, batch, audience);
             }
@@ -299,7 +302,8 @@ impl Registry {
     /// told of them now.
     fn await_view(&mut self, id: RegionId, view: ViewNumber) {
         if let Some(region) = self.regions.get(id) {
-            let audience = region.audience.keys().copied().collect();
+            let audience = region.audience.keys().copied();
+            let audience = audience.chain(self.unreported.nodes()).collect();
             let batch = self.batch;
             self.confirmations.open(id, view, batch, audience);
         }

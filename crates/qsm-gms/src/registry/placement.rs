@@ -200,18 +200,22 @@ impl Registry {
     }
 
     fn settle_in(&mut self, id: NodeId, target: RegionId, draft: &mut Draft) {
+        let away = self.absence_of(id, draft);
         let (Some(node), Some(region)) = (self.nodes.get_mut(&id), self.regions.get_mut(target))
         else {
             return;
         };
         node.home = Some(target);
         region.active += 1;
+        if away.is_some() {
+            node.absences.regions.insert(target, region.next_view());
+        }
         draft.change(target).added.push(Member {
             origin: node.origin,
             address: node.address,
             joined: region.next_view(),
             left: None,
-            away: None,
+            away,
         });
         draft.checks.insert((target, id));
     }

@@ -30,6 +30,7 @@ impl Registry {
         reports: BTreeMap<NodeId, Hello>,
         dead: &BTreeSet<Origin>,
     ) -> usize {
+        self.unreported.note_dead(dead.iter().copied());
         let mut newest: BTreeMap<RegionId, RegionReport> = BTreeMap::new();
         let mut published: BTreeMap<RegionId, BTreeSet<GroupId>> = BTreeMap::new();
         let mut alive: BTreeSet<Origin> = BTreeSet::new();
@@ -172,6 +173,7 @@ impl Registry {
         let mut region = Region {
             view: report.view,
             inherited: true,
+            deserted: ViewNumber(0),
             channel: report.channel,
             address: report.address,
             groups: Arc::clone(&groups),
@@ -181,6 +183,7 @@ impl Registry {
             audience: BTreeMap::new(),
             sources: (0, Vec::new()),
         };
+        region.note_deserted();
         for member in &living {
             if member.is_away()
                 && let Some(node) = self.nodes.get_mut(&member.origin.node)

@@ -4,7 +4,7 @@
 //! the time is over.
 
 use core::time::Duration;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use qsm_proto::Instant;
 use qsm_wire::membership::{AwayReason, Hello};
@@ -31,6 +31,8 @@ pub(super) struct UnreportedLife {
 pub(super) struct UnreportedLives {
     patience: Duration,
     lives: BTreeMap<NodeId, UnreportedLife>,
+    /// Lives that are over, which those who report later may not have heard.
+    dead: BTreeSet<Origin>,
 }
 
 impl UnreportedLives {
@@ -38,7 +40,21 @@ impl UnreportedLives {
         Self {
             patience,
             lives: BTreeMap::new(),
+            dead: BTreeSet::new(),
         }
+    }
+
+    /// Notes lives that are over.
+    pub(super) fn note_dead(&mut self, dead: impl IntoIterator<Item = Origin>) {
+        self.dead.extend(dead);
+        while self.dead.len() > UNREPORTED_MAX {
+            self.dead.pop_first();
+        }
+    }
+
+    /// The nodes whose lives are waited for.
+    pub(super) fn nodes(&self) -> impl Iterator<Item = NodeId> + '_ {
+        self.lives.keys().copied()
     }
 
     /// Waits for a life; `false`: there is no time or room for it.
@@ -122,6 +138,8 @@ impl Registry {
     }
 
     fn bury(&mut self, member: Origin, life: UnreportedLife) {
+        self.unreported.note_dead([member]);
+        self.confirm(member.node, u64::MAX);
         self.work.push(Work::Announce { origin: member });
         for region in life.regions {
             self.work.push(Work::DropMember { region, member });
@@ -145,14 +163,33 @@ impl Registry {
         self.take_up_groups(now, node, &hello.groups, hello.published);
         let views = hello.regions.iter();
         let views = views.map(|report| (report.region, report.view)).collect();
+        let dead = self.deaths_unheard(&hello.senders);
         if let Some(entry) = self.nodes.get_mut(&node) {
             entry.reported.views = views;
+            entry.reported.dead = dead;
         }
         for region in life.regions {
             self.take_up_member(now, region, origin);
         }
         self.work.push(Work::Place { node });
         updates.welcomed.push(origin);
+    }
+
+    /// Lives that are over, which somebody who receives from these has not been told: it was not
+    /// there when the others were.
+    fn deaths_unheard(&self, senders: &[Origin]) -> Vec<Origin> {
+        let ended = self.ended.iter();
+        let ended = ended.map(|(node, incarnation)| Origin {
+            node: *node,
+            incarnation: *incarnation,
+        });
+        let lives = |sender: &&Origin| {
+            self.origin(sender.node) == Some(**sender) || self.unreported.contains(**sender)
+        };
+        let gone = senders.iter().filter(|sender| !lives(sender)).copied();
+        let dead: BTreeSet<Origin> = self.unreported.dead.iter().copied().collect();
+        let dead: BTreeSet<Origin> = dead.into_iter().chain(ended).chain(gone).collect();
+        dead.into_iter().collect()
     }
 
     fn take_up_member(&mut self, now: Instant, id: RegionId, member: Origin) {

@@ -49,7 +49,11 @@ impl Service {
     /// that it hears both, and they not each other. Rule R-MEM-16.
     fn take_suspicion(&mut self, now: Instant, reporter: NodeId, subject: NodeId) {
         let heard = self.detector.is_quiet(reporter) && self.detector.is_quiet(subject);
-        if heard && let Some(node) = self.suspicions.note(now, reporter, subject) {
+        let sets_aside = !self.config.gone_after.is_zero();
+        if sets_aside
+            && heard
+            && let Some(node) = self.suspicions.note(now, reporter, subject)
+        {
             let reason = AwayReason::Unreachable;
             self.command(now, Command::SetAway { node, reason });
         }
