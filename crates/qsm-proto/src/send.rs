@@ -365,11 +365,18 @@ impl SendStream {
             return;
         }
         self.close_packet(0);
-        if self.openings.len() == OPENINGS_MAX {
-            self.openings.remove(0);
-        }
         let start = self.store.assembled() + 1;
         self.openings.push(Opening { view, start });
+        if let [.., oldest, between, _] = self.openings[..]
+            && oldest.start == between.start
+            && between.start == start
+        {
+            // Of views that begin at the same packet the first and the last say all.
+            self.openings.remove(self.openings.len() - 2);
+        }
+        if self.openings.len() > OPENINGS_MAX {
+            self.openings.remove(0);
+        }
         if self.marks.highest > 0 {
             self.alarms.announce(now, view);
         }

@@ -32,18 +32,14 @@ impl UnconfirmedNumbers {
 
     /// Adds what is not stable of a stream, up to that packet.
     pub(crate) fn add(&mut self, stream: &SendStream, upto: u64, routes: &Routes) {
-        self.add_range(stream, 0, upto, routes);
+        for (group, low) in stream.unstable(0, upto) {
+            self.note(group, extend(routes.next_number(group), low));
+        }
     }
 
-    /// The same of packets above `after` only.
-    pub(crate) fn add_range(
-        &mut self,
-        stream: &SendStream,
-        after: u64,
-        upto: u64,
-        routes: &Routes,
-    ) {
-        for (group, low) in stream.unstable(after, upto) {
+    /// Adds what is there of a stream above `after`, up to that packet, stable or not.
+    pub(crate) fn add_kept(&mut self, stream: &SendStream, after: u64, upto: u64, routes: &Routes) {
+        for (group, low) in stream.kept(after, upto) {
             self.note(group, extend(routes.next_number(group), low));
         }
     }

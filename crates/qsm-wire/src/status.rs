@@ -28,8 +28,8 @@ pub struct Heartbeat<'a> {
 }
 
 impl<'a> Heartbeat<'a> {
-    /// Most openings a heartbeat carries: as many views as may be undrained, twice.
-    pub const OPENINGS_MAX: usize = 8;
+    /// Most openings a heartbeat carries: of half as many views in a row each may begin elsewhere.
+    pub const OPENINGS_MAX: usize = 32;
 
     pub(crate) fn read(reader: &mut Reader<'a>) -> Result<Self, DecodeError> {
         let channel = ChannelId(reader.u32()?);

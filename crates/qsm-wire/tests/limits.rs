@@ -91,9 +91,9 @@ fn ranges_that_are_empty_overlap_or_overflow_are_rejected() {
 }
 
 #[test]
-fn heartbeats_carry_the_newest_eight_openings() {
-    let openings = (0..20).map(|n| Opening {
-        view: ViewNumber(20 - n),
+fn heartbeats_carry_the_newest_openings() {
+    let openings = (0..50).map(|n| Opening {
+        view: ViewNumber(50 - n),
         start: 1,
     });
     let mut bytes = Vec::new();
@@ -103,7 +103,7 @@ fn heartbeats_carry_the_newest_eight_openings() {
         panic!("not a heartbeat")
     };
     assert_eq!(openings.len(), Heartbeat::OPENINGS_MAX);
-    assert_eq!(openings[0].view, ViewNumber(20));
+    assert_eq!(openings[0].view, ViewNumber(50));
     assert_bounded(&bytes, 49);
 }
 

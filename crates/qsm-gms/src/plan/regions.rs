@@ -31,6 +31,8 @@ pub(crate) struct Region {
     pub(crate) provisional: bool,
     /// The highest number of a view of another service that a node has reported.
     pub(crate) heard: ViewNumber,
+    /// The newest view in which no member was live; 0: there was none.
+    pub(crate) deserted: ViewNumber,
     pub(crate) channel: ChannelId,
     pub(crate) address: SocketAddr,
     /// The groups, ascending; shared with the nodes that have them.
@@ -66,6 +68,18 @@ impl Region {
             self.inherited = true;
         }
         newer
+    }
+
+    /// Notes that no member is live in the present view, if that is so.
+    pub(crate) fn note_deserted(&mut self) {
+        if self.members.iter().all(Member::is_away) {
+            self.deserted = self.view;
+        }
+    }
+
+    /// Whether a member of that view had nobody to catch up with, and would have now.
+    pub(crate) fn is_repopulated_since(&self, view: ViewNumber) -> bool {
+        view <= self.deserted && !self.members.iter().all(Member::is_away)
     }
 }
 
@@ -175,6 +189,7 @@ impl RegionTable {
             inherited: false,
             provisional: false,
             heard: ViewNumber(0),
+            deserted: ViewNumber(0),
             channel: ChannelId(self.channel_last),
             address,
             groups,

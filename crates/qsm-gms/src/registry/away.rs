@@ -75,7 +75,9 @@ impl Registry {
             return;
         };
         let since = node.absences.since(region);
-        if since.is_none_or(|since| since > view) {
+        let entry = self.regions.get(region);
+        let asked = entry.is_some_and(|entry| !entry.is_repopulated_since(view));
+        if !asked || since.is_none_or(|since| since > view) {
             return;
         }
         if now < node.absences.ends() {

@@ -268,6 +268,7 @@ impl Registry {
             }
             region.view = view;
             region.inherited = false;
+            region.note_deserted();
             self.stats.views += 1;
             if !change.leaving.is_empty() {
                 let audience = region.audience.keys().copied().collect();

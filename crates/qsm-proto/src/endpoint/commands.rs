@@ -162,6 +162,7 @@ impl Endpoint {
         let (now, stable) = (self.node.now, self.is_stable());
         let receipted = self.regions.table.iter().all(Region::receipted);
         if self.closing.is_due(now, stable, receipted) {
+            self.regions.leave_absent(&mut self.node, &self.membership);
             self.membership.goodbye(now, &mut self.node.outbox);
         }
     }

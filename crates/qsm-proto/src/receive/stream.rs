@@ -103,7 +103,7 @@ struct Sender {
 }
 
 /// Openings remembered per stream.
-const OPENINGS_MAX: usize = 16;
+const OPENINGS_MAX: usize = 64;
 /// Steps that a walk over the blocks of gaps may take before it settles for less.
 const WALK_MAX: usize = 4096;
 

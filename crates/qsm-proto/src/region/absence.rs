@@ -13,7 +13,7 @@
 //! them. Until its next view no member waits for it.
 
 use core::time::Duration;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use qsm_wire::{CatchUp, Origin, Summary, SummarySlot, TAG_BYTES};
 
@@ -23,11 +23,13 @@ use crate::{Destination, Event, Instant, Reason};
 
 /// Members asked at a time: one may be the only one that hears this node, and all are too many.
 const ASKED: usize = 3;
-/// Time after which those that have not answered are asked again.
+/// Time after which those that have not answered are asked again, or the first retry of a request
+/// if that is longer.
 const ASK_AGAIN: Duration = Duration::from_millis(50);
 /// Questions to a member, after which others are asked.
 const QUESTIONS: u32 = 5;
-/// Age of an answer that still tells how far the others are.
+/// Age of an answer that still tells how far the others are; where they are far away, twice the
+/// first retry of a request.
 const FRESH: Duration = Duration::from_millis(200);
 /// Pause between two looks at what is still missing.
 const LOOK: Duration = Duration::from_millis(5);
@@ -52,6 +54,11 @@ pub(super) struct Absence {
     silent: Vec<Origin>,
     /// How far streams go, as those said that have answered.
     extents: BTreeMap<Origin, u64>,
+    /// Streams all of which, up to here, was sent before this node came.
+    foreign: BTreeMap<Origin, u64>,
+    /// Senders that alone have something of theirs, while nobody knows here where they are. They say
+    /// it when this node is live again.
+    unheard: BTreeSet<Origin>,
 }
 
 /// The picture of the [module](self) has these.
@@ -74,6 +81,8 @@ impl Absence {
             asked_at: now,
             silent: Vec::new(),
             extents: BTreeMap::new(),
+            foreign: BTreeMap::new(),
+            unheard: BTreeSet::new(),
         }
     }
 
@@ -95,6 +104,10 @@ impl Absence {
     }
 
     fn note(&mut self, slot: &SummarySlot) {
+        let foreign = self.foreign.get(&slot.origin);
+        if foreign.is_some_and(|upto| slot.cutoff <= *upto) {
+            return;
+        }
         if self.extents.len() < EXTENTS_MAX {
             let highest = self.extents.entry(slot.origin).or_default();
             *highest = slot.cutoff.max(*highest);
@@ -136,7 +149,7 @@ impl RegionCx<'_> {
             }
         } else if region.retains_until == Some(Instant::NEVER) {
             region.retains_until = Some(self.node.now.after(LINGER));
-        } else if region.retains_until.is_none() {
+        } else if region.retains_until.is_none() && region.served.knows(region.history.newest()) {
             self.end_retaining();
         }
     }
@@ -171,11 +184,39 @@ impl RegionCx<'_> {
                 self.ask_without_ring();
                 self.enter(ReturnStep::Repairing, LOOK);
             }
-            ReturnStep::Repairing if age <= FRESH => {
+            ReturnStep::Repairing if age <= FRESH.max(2 * self.node.retry()) => {
                 self.say_caught_up();
                 self.enter(ReturnStep::Pausing, REPEAT);
             }
             _ => self.begin_asking(),
+        }
+    }
+
+    /// Passes over a stream without a packet for this node: those up to `highest` were sent before
+    /// it came, and it has none of them to catch up with.
+    pub(super) fn pass_over_foreign(&mut self, sender: Origin, highest: u64) {
+        let Some(absence) = &mut self.region.absence else {
+            return;
+        };
+        if absence.foreign.len() < EXTENTS_MAX {
+            absence.foreign.insert(sender, highest);
+        }
+        if absence
+            .extents
+            .get(&sender)
+            .is_some_and(|extent| *extent <= highest)
+        {
+            absence.extents.remove(&sender);
+            self.region.queries.remove(&sender);
+        }
+    }
+
+    /// Passes over what only this sender can repair, whose address is not known.
+    pub(super) fn pass_over_unheard(&mut self, sender: Origin) {
+        if let Some(absence) = &mut self.region.absence
+            && absence.unheard.len() < EXTENTS_MAX
+        {
+            absence.unheard.insert(sender);
         }
     }
 
@@ -204,6 +245,9 @@ impl RegionCx<'_> {
             return true;
         };
         let waits = |(sender, highest): (&Origin, &u64)| match region.streams.get(sender) {
+            Some(stream) if absence.unheard.contains(sender) => {
+                stream.contiguous() < *highest && stream.sender_address().is_some()
+            }
             Some(stream) => stream.contiguous() < *highest,
             None => region.queries.contains_key(sender),
         };
@@ -262,7 +306,8 @@ impl RegionCx<'_> {
             let outbox = &mut self.node.outbox;
             outbox.push(Reason::Status, to, |bytes| question.encode(&header, bytes));
         }
-        self.enter(ReturnStep::Asking(times + 1), ASK_AGAIN);
+        let again = ASK_AGAIN.max(self.node.retry());
+        self.enter(ReturnStep::Asking(times + 1), again);
     }
 
     /// Tells a member that is away how far streams go, as a live one.
@@ -315,11 +360,17 @@ impl RegionCx<'_> {
         }
         let me = self.node.origin;
         for slot in answer.slots().filter(|slot| slot.origin != me) {
-            match self.region.streams.get_mut(&slot.origin) {
-                Some(stream) => stream.announce(now, slot.cutoff),
-                None => self.place_unknown(slot.origin),
+            if let Some(stream) = self.region.streams.get_mut(&slot.origin) {
+                stream.announce(now, slot.cutoff);
+            } else if self.waits_for(slot.origin) {
+                self.place_unknown(slot.origin);
             }
         }
+    }
+
+    fn waits_for(&self, sender: Origin) -> bool {
+        let absence = self.region.absence.as_ref();
+        absence.is_some_and(|absence| absence.extents.contains_key(&sender))
     }
 }
 

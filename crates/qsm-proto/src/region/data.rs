@@ -111,10 +111,18 @@ impl RegionCx<'_> {
         } else if !self.region.streams.contains_key(&sender)
             && (word.witness || !dead)
             && self.node.has_room_for_stream()
-            && let Some(start) = self.region.start_by(beat, over)
         {
-            self.membership.heard_sender(sender);
-            self.add_stream(sender, start);
+            match self.region.start_by(beat, over) {
+                Some(start) => {
+                    self.membership.heard_sender(sender);
+                    self.add_stream(sender, start);
+                }
+                // Who has all of it knows of no packet in a view that this node is in.
+                None if beat.openings().next().is_some() => {
+                    self.pass_over_foreign(sender, beat.highest);
+                }
+                None => {}
+            }
         }
         self.follow(from, beat, word);
         true

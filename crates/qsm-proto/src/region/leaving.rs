@@ -76,7 +76,11 @@ impl Region {
 
     /// A sender is dead: nothing more will be heard of it.
     pub(crate) fn sender_died(&mut self, now: Instant, sender: Origin) {
-        self.queries.remove(&sender);
+        match self.queries.get_mut(&sender) {
+            // It has heard how far the stream goes, and others know where it begins.
+            Some(query) if self.absence.is_some() => (query.due, query.attempts) = (now, 0),
+            _ => _ = self.queries.remove(&sender),
+        }
         if let Some(settled) = &mut self.settled {
             settled.senders.remove(&sender);
         }
@@ -210,7 +214,9 @@ impl Region {
     /// Whether this node, which has nothing to do with this region any more, owes it nothing.
     fn can_part(&self) -> bool {
         let idle = self.sender.as_ref().is_none_or(SendStream::is_idle);
-        !self.parted && !self.member() && self.groups.is_empty() && idle
+        // What it has sent may be kept for members that are away (R-VIEW-13).
+        let keeps = self.retains_until.is_some();
+        !self.parted && !self.member() && self.groups.is_empty() && idle && !keeps
     }
 }
 

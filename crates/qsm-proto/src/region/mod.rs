@@ -192,6 +192,18 @@ impl Region {
         self.ring.stats()
     }
 
+    /// Packets of that stream up to here are known to be in the region.
+    #[must_use]
+    pub fn cutoff(&self, sender: Origin) -> u64 {
+        self.ring.cutoff(sender)
+    }
+
+    /// Packets of that stream up to here are known to be stable.
+    #[must_use]
+    pub fn stable_upto(&self, sender: Origin) -> u64 {
+        self.ring.watermarks(sender).0
+    }
+
     /// Whether this node takes part in its recovery.
     #[must_use]
     pub fn member(&self) -> bool {
@@ -281,6 +293,13 @@ impl Region {
     pub(crate) fn end_serving(&mut self, me: Origin) {
         if let Some(sender) = &self.sender {
             self.served.end(me, sender);
+        }
+    }
+
+    /// This node's life ends in order, while members may be away.
+    pub(crate) fn leave_absent(&mut self, me: Origin) {
+        if let Some(sender) = &self.sender {
+            self.served.leave(me, sender);
         }
     }
 

@@ -108,7 +108,12 @@ impl RegionCx<'_> {
             }
             RequestTarget::Nobody => None,
         };
-        let Some(to) = to else { return };
+        let Some(to) = to else {
+            if ask.target == RequestTarget::Sender {
+                self.pass_over_unheard(sender);
+            }
+            return;
+        };
         let to_sender = ask.target == RequestTarget::Sender;
         let stats = &mut self.node.stats;
         if to_sender {

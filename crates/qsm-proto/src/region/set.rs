@@ -150,6 +150,16 @@ impl RegionSet {
         self.remove(id, node);
     }
 
+    /// This node is about to say goodbye: tells of members that are away and lack something.
+    pub(crate) fn leave_absent(&mut self, node: &mut NodeState, membership: &Membership) {
+        for id in self.table.ids() {
+            if let Some(region) = self.table.get_mut(id) {
+                region.leave_absent(node.origin);
+            }
+            self.report_unserved(id, node, membership);
+        }
+    }
+
     /// All updates of a batch are in: subscriptions, addresses and deliveries follow, in this
     /// order (R-VIEW-3): a message of a new group must find its subscription.
     pub(crate) fn end_batch(
@@ -265,7 +275,7 @@ impl RegionSet {
         {
             let mut numbers = UnconfirmedNumbers::default();
             numbers.add_low(released, &self.routes);
-            numbers.add_range(stream, after, upto, &self.routes);
+            numbers.add_kept(stream, after, upto, &self.routes);
             let name = |group| membership.group_name(group).map(Arc::from);
             let (messages, messages_more) = numbers.ranges(UNSERVED_RANGES_MAX, name);
             let receivers_more = receivers.len().saturating_sub(UNSERVED_RECEIVERS_MAX) as u64;

@@ -137,6 +137,11 @@ impl SendStream {
     /// that lies in several packets comes several times. They are read from the packets, so that
     /// taking a message costs nothing for it.
     pub fn unstable(&self, after: u64, upto: u64) -> impl Iterator<Item = (GroupId, u32)> {
+        self.kept(after.max(self.stable_upto()), upto)
+    }
+
+    /// The same, with packets that are stable and kept for members that are away.
+    pub fn kept(&self, after: u64, upto: u64) -> impl Iterator<Item = (GroupId, u32)> {
         let packets = self.store.kept(after, upto).filter_map(Data::read_again);
         packets.flat_map(|packet| packet.chunks().map(|chunk| (chunk.group, chunk.message)))
     }

@@ -232,10 +232,10 @@ impl SendBuffer {
         self.release(self.trail, pool);
     }
 
-    /// The packets above `trail` and this one, up to that one, in order; beyond the closed ones the
-    /// open one.
+    /// The packets above this one that are there, up to that one, in order; beyond the closed ones
+    /// the open one.
     pub(super) fn kept(&self, after: u64, upto: u64) -> impl Iterator<Item = &[u8]> {
-        let closed = (self.trail.max(after) + 1..=upto.min(self.assembled()))
+        let closed = (self.freed_upto().max(after) + 1..=upto.min(self.assembled()))
             .filter_map(|sequence| self.packet(sequence));
         let open = self.open.filter(|_| upto > self.assembled());
         let open = open.zip(self.last.as_deref());

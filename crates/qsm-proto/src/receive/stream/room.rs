@@ -84,8 +84,12 @@ impl ReceiveStream {
         None
     }
 
-    /// A packet is delivered and there is no room to cache it: others must not count on it here.
+    /// A packet is delivered and there is no room to cache it: others must not count on it here, but
+    /// those that are away, for whom no watermark speaks.
     pub(super) fn note_uncached(&mut self, sequence: u64) {
+        if sequence <= self.marks.stable_upto {
+            return;
+        }
         let first = self.uncached.map_or(sequence, |range| range.first());
         self.uncached = SeqRange::new(first, sequence);
     }

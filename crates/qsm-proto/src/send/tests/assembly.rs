@@ -258,14 +258,26 @@ fn messages_keep_the_view_they_were_pushed_in() {
 }
 
 #[test]
-fn the_newest_eight_openings_are_kept() {
+fn the_newest_openings_are_kept() {
     let mut bench = Bench::new(&base());
-    for view in 2..=20 {
+    for view in 2..=50 {
         bench.push(0, b"x").expect("room");
         bench.stream.open_view(bench.now, ViewNumber(view));
     }
     let views: Vec<u32> = bench.stream.openings().iter().map(|o| o.view.0).collect();
-    assert_eq!(views, (13..=20).collect::<Vec<_>>());
+    assert_eq!(views, (19..=50).collect::<Vec<_>>());
+}
+
+// Rule R-VIEW-6.
+#[test]
+fn of_views_that_begin_at_the_same_packet_the_first_and_the_last_are_kept() {
+    let mut bench = Bench::new(&base());
+    bench.push(0, b"x").expect("room");
+    for view in 2..=50 {
+        bench.stream.open_view(bench.now, ViewNumber(view));
+    }
+    let views: Vec<u32> = bench.stream.openings().iter().map(|o| o.view.0).collect();
+    assert_eq!(views, [1, 2, 50]);
 }
 
 #[test]
