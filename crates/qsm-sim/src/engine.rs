@@ -487,7 +487,7 @@ impl Engine {
             Happening::Thaw(host) => self.thaw(host),
             Happening::Refused(host, address) => {
                 self.drive(host, |machine, now, _| {
-                    machine.handle_unreachable(now, address)
+                    machine.handle_unreachable(now, address);
                 })?;
                 Ok(None)
             }
