@@ -1,11 +1,13 @@
 //! Hosts of a run: the part that each plays, and where it is on the network.
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use core::time::Duration;
 
 use qsm_gms::{DISCOVERY_V4, DISCOVERY_V6, ServiceConfig};
 use qsm_proto::{Config, mix};
 use qsm_wire::NodeId;
 
+use crate::mischief::Mischief;
 use crate::options::SimOptions;
 
 pub(crate) const PORT: u16 = 4484;
@@ -130,9 +132,15 @@ impl SimOptions {
             second: node.second,
             embedded: plan.role == HostRole::EmbeddedService,
             datagram_bytes: node.datagram_bytes,
-            gone_after: self.gone_after,
+            gone_after: match self.mischief {
+                Mischief::AwayExcluded => Duration::ZERO,
+                _ => self.gone_after,
+            },
             silence_heartbeats: self.patience.heartbeats,
-            probes: self.patience.probes,
+            probes: match self.mischief {
+                Mischief::SilenceIgnored => u32::MAX,
+                _ => self.patience.probes,
+            },
             ..ServiceConfig::new(node.node, node.address)
         };
         if self.source_specific {

@@ -32,6 +32,7 @@ mod draw;
 mod engine;
 mod faults;
 mod hosts;
+mod inspect;
 mod latency;
 mod machine;
 mod mischief;

@@ -184,6 +184,18 @@ impl Machine {
         }
     }
 
+    /// Whether the node says that everybody has what it has published.
+    pub(crate) fn is_stable(&self) -> bool {
+        matches!(self, Self::Node(node) if node.is_stable())
+    }
+
+    /// Members that are away in the views that the node knows.
+    pub(crate) fn away_members(&self) -> BTreeSet<Origin> {
+        let views = self.all_regions().map(Region::view);
+        let away = views.flat_map(|view| view.away_members());
+        away.map(|member| member.origin).collect()
+    }
+
     /// The run of the service that has made the node's newest views.
     pub(crate) fn service_run(&self) -> Option<Origin> {
         match self {

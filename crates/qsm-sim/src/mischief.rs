@@ -66,11 +66,19 @@ pub enum Mischief {
     CopyDenied,
     /// Checksums are not compared.
     DamageBelieved,
+    /// Services exclude who answers no probe, instead of setting it aside.
+    AwayExcluded,
+    /// Services never give up a node that answers no probe.
+    SilenceIgnored,
+    /// Nodes free what is stable also while members are away.
+    NothingRetained,
+    /// Who comes back believes that there is nothing to catch up with.
+    CaughtUpUnasked,
 }
 
 impl Mischief {
     /// All bugs, with their names.
-    pub const ALL: [(&'static str, Self); 17] = [
+    pub const ALL: [(&'static str, Self); 21] = [
         ("drop", Self::Drop { every: 100 }),
         ("double", Self::Double { every: 100 }),
         ("swap", Self::Swap { every: 2 }),
@@ -88,6 +96,10 @@ impl Mischief {
         ("dead-forgotten", Self::DeadForgotten),
         ("copy-denied", Self::CopyDenied),
         ("damage-believed", Self::DamageBelieved),
+        ("away-excluded", Self::AwayExcluded),
+        ("silence-ignored", Self::SilenceIgnored),
+        ("nothing-retained", Self::NothingRetained),
+        ("caught-up-unasked", Self::CaughtUpUnasked),
     ];
 
     /// Whether packets are touched, and not only deliveries or options.
@@ -104,6 +116,7 @@ impl Mischief {
                 | Self::ViewReordered
                 | Self::CopyDenied
                 | Self::DamageBelieved
+                | Self::CaughtUpUnasked
         )
     }
 }
@@ -176,6 +189,18 @@ impl Saboteur {
             (Mischief::ViewReordered, Body::Session(frame)) if host % 2 == 1 => {
                 let changed = view_reordered(&packet.header, &frame);
                 Some(changed.map_or_else(|| bytes.into(), sealed))
+            }
+            // Questions of those who come back are told by their numbers.
+            (Mischief::CaughtUpUnasked, Body::Summary(summary)) if summary.round >> 63 == 1 => {
+                let Summary {
+                    region,
+                    view,
+                    round,
+                    ..
+                } = summary;
+                let (mut changed, slots) = (Vec::new(), core::iter::empty());
+                Summary::encode(&packet.header, region, view, round, slots, &mut changed);
+                Some(sealed(changed))
             }
             (Mischief::DamageBelieved, _) if !is_intact(bytes) => Some(sealed(bytes.to_vec())),
             _ => Some(bytes.into()),

@@ -118,9 +118,14 @@ impl SimOptions {
             Mischief::MemoryIgnored => 4,
             _ => 1,
         };
+        let retained = match self.mischief {
+            Mischief::NothingRetained => 0,
+            _ => self.limits.retention_bytes,
+        };
         Limits {
             send_bytes: self.limits.send_bytes * factor,
             receive_bytes: self.limits.receive_bytes * factor,
+            retention_bytes: retained,
             ..self.limits
         }
     }

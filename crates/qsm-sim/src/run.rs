@@ -190,6 +190,7 @@ impl Run {
         while self.world.engine.now() < until {
             let say_at = self.world.engine.now().after(SAY_EVERY);
             self.go_on_silently(until.min(say_at))?;
+            self.world.inspect()?;
             if watch(&self.progress()).is_break() {
                 return Err(Violation::new(STOPPED, "before its end".to_owned()));
             }

@@ -9,7 +9,7 @@ use qsm_proto::{Config, Event, Instant, PublishError, Random, Seed, mix};
 use qsm_wire::membership::{Answer, Role};
 use qsm_wire::{GroupId, NodeId, Origin, RegionId, ViewNumber};
 
-use crate::checkers::{Arrival, Checkers, memory, views};
+use crate::checkers::{Arrival, Checkers, memory, pauses, views};
 use crate::clock::Clock;
 use crate::content;
 use crate::coverage::Coverage;
@@ -99,6 +99,7 @@ impl World {
             bases: BTreeMap::new(),
             options,
         };
+        world.checkers.history.retention_bytes = world.options.limits.retention_bytes as u64;
         world.add_hosts();
         world.plan_roles();
         for host in 0..=world.options.nodes {
@@ -312,7 +313,7 @@ impl World {
             Some(Ok(given)) if base + given == number || !self.checkers.armed => {
                 self.checkers
                     .history
-                    .publish(origin, group, self.engine.now());
+                    .publish(origin, group, self.engine.now(), self.payload.len());
                 self.published += 1;
                 true
             }
@@ -369,7 +370,9 @@ impl World {
             self.apps[host].closing && self.engine.machine(host).is_some_and(Machine::is_closed);
         if closed {
             if let Some(origin) = self.apps[host].origin {
-                self.checkers.history.close(origin, self.engine.now());
+                let without = self.engine.machine(host).map(Machine::away_members);
+                let (now, without) = (self.engine.now(), without.unwrap_or_default());
+                self.checkers.history.close(origin, now, without);
             }
             self.stop(host);
         }
@@ -529,7 +532,15 @@ impl World {
                 };
                 self.admitted(host, origin);
             }
+            (Event::Away { .. }, Some(origin)) => self.checkers.history.set_away(origin),
+            (Event::Back { region }, Some(origin)) => {
+                self.checkers.history.set_back(origin, now);
+                self.judge_return(host, *region)?;
+            }
             (Event::Excluded, Some(origin)) => {
+                if self.checkers.armed {
+                    pauses::check(&self.options, host)?;
+                }
                 self.checkers.history.end(origin, now);
                 self.apps[host].origin = None;
             }
@@ -544,6 +555,9 @@ impl World {
             (Event::RegionView { region, view, .. }, Some(origin)) => {
                 self.refresh(host);
                 self.agree(host, *region, *view)?;
+                if let Some(region) = self.engine.machine(host).and_then(|m| m.region(*region)) {
+                    self.checkers.follow(region);
+                }
                 let regions = self.engine.machine(host).map(Machine::regions);
                 for region in regions.into_iter().flatten() {
                     self.checkers.history.entered_region(origin, region, now);

@@ -4,11 +4,20 @@
 use core::time::Duration;
 use std::thread;
 
-use qsm_sim::{Fault, Mischief, SimOptions, SwarmOptions, draw, run};
+use qsm_proto::{Pace, Recovery};
+use qsm_sim::{Fault, Flow, Mischief, NetworkOptions, SimOptions, SwarmOptions, draw, run};
 
 /// Bugs that show only where a sender dies while others still miss some of its packets. The swarm
 /// draws that too seldom: these runs are drawn with another fault, see [`death`].
 const DEATHS: &[&str] = &["dead-forgotten", "copy-denied"];
+
+/// Bugs that show where a receiver stands still for a while, and nothing else is wrong: see [`pause`].
+const PAUSES: &[&str] = &[
+    "away-excluded",
+    "silence-ignored",
+    "nothing-retained",
+    "caught-up-unasked",
+];
 
 /// A bug, the checkers that may notice it, and the number of seeds within which one of them does.
 const BUGS: &[(&str, &[&str], u64)] = &[
@@ -34,6 +43,10 @@ const BUGS: &[(&str, &[&str], u64)] = &[
     ("dead-forgotten", &["survivors"], 30),
     ("copy-denied", &["copies"], 30),
     ("damage-believed", &["completeness", "liveness", "rest"], 20),
+    ("away-excluded", &["pauses"], 5),
+    ("silence-ignored", &["delays"], 20),
+    ("nothing-retained", &["flush"], 20),
+    ("caught-up-unasked", &["flush"], 60),
 ];
 
 /// In place of all faults of the run: half of the others do not hear the first sender at first, and
@@ -54,11 +67,45 @@ fn death(options: SimOptions) -> SimOptions {
     SimOptions { faults, ..options }
 }
 
+/// In place of all faults, changes and defects of the run: while the first sender publishes, a member
+/// of its group begins to sleep for nine seconds, half of the time that it may be away.
+fn pause(options: SimOptions) -> SimOptions {
+    let Some(flow) = options.flows.first().copied() else {
+        return options;
+    };
+    let members = &options.groups[flow.group].subscribers;
+    let Some(host) = members.iter().copied().find(|host| *host != flow.host) else {
+        return options;
+    };
+    let flow = Flow {
+        messages: flow.messages.min(50),
+        interval: Duration::from_millis(20),
+        start: Duration::from_secs(1),
+        ..flow
+    };
+    let time = Duration::from_secs(9);
+    SimOptions {
+        flows: vec![flow],
+        churn: Vec::new(),
+        faults: vec![(Duration::from_millis(1100), Fault::Sleep { host, time })],
+        network: NetworkOptions::PERFECT,
+        recovery: Recovery::default(),
+        pace: Pace::default(),
+        duration: Duration::from_secs(15),
+        gone_after: Duration::from_secs(18),
+        ..options
+    }
+}
+
 /// The first seed that fails with the bug and not without it, and what is said of it.
-fn caught(mischief: Mischief, seeds: u64, dying: bool) -> Option<(u64, String)> {
+fn caught(name: &str, mischief: Mischief, seeds: u64) -> Option<(u64, String)> {
     (0..seeds).find_map(|seed| {
         let drawn = draw(seed, &SwarmOptions::default());
-        let drawn = if dying { death(drawn) } else { drawn };
+        let drawn = match name {
+            _ if DEATHS.contains(&name) => death(drawn),
+            _ if PAUSES.contains(&name) => pause(drawn),
+            _ => drawn,
+        };
         let sound = SimOptions {
             trace_lines: 0,
             ..drawn
@@ -79,7 +126,7 @@ fn every_known_bug_is_caught_within_its_number_of_seeds() {
     assert_eq!(BUGS.len(), Mischief::ALL.len(), "a bug is in no list");
     let judge = move |(name, checkers, seeds): &(&str, &[&str], u64)| {
         let (_, mischief) = named(name).expect("the bug has this name");
-        match caught(*mischief, *seeds, DEATHS.contains(name)) {
+        match caught(name, *mischief, *seeds) {
             None => Some(format!("{name} is not caught within {seeds} seeds")),
             Some((seed, said)) => {
                 println!("{name}: seed {seed}, {said}");

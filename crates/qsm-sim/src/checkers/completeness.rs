@@ -33,7 +33,9 @@ impl fmt::Display for Missing {
 /// Nothing is required of a node that left and came back while the sender's knowledge was older
 /// than the answer to its return: such a message counts for the first stay (R-MEM-9).
 /// Nor of a sender that has closed in order, for nodes that the service had taken out of its
-/// views: it could not know that they live, and nobody is left to name them dead (R-MEM-1).
+/// views: it could not know that they live, and nobody is left to name them dead (R-MEM-1); nor for
+/// those that were away then: it has named them as not known to have everything (R-VIEW-13). Who was
+/// away while a sender published more than it keeps for that may have been told of a loss instead.
 pub(crate) fn first_missing(history: &History) -> Option<Missing> {
     history
         .sent()
@@ -70,13 +72,16 @@ fn missing_of(history: &History, sender: Origin, group: usize, sent: &Sent) -> O
     let published = sent.times.len() as u64;
     let nothing = Runs::default();
     let alive = history.alive(sender);
-    let mut owed =
-        obliged(history, sender, group, sent).filter(|(.., stay)| alive || stay.last.is_none());
+    let mut owed = obliged(history, sender, group, sent)
+        .filter(|(.., stay)| alive || stay.last.is_none())
+        .filter(|(receiver, ..)| history.reliable_to(sender, *receiver));
     owed.find_map(|(receiver, host, stay)| {
         let last = stay.last.unwrap_or(published);
         let track = history.track(receiver, group, sender);
         let delivered = track.map_or(&nothing, |track| &track.delivered);
-        let number = delivered.first_missing(&nothing, stay.first, last)?;
+        let told = track.filter(|_| history.may_lose(sender, receiver));
+        let lost = told.map_or(&nothing, |track| &track.lost);
+        let number = delivered.first_missing(lost, stay.first, last)?;
         Some(Missing {
             receiver,
             host,

@@ -1,5 +1,6 @@
 use std::collections::BTreeMap;
 
+use qsm_proto::region::Region;
 use qsm_wire::{Body, Kind, Origin, Packet, RegionId, ViewNumber};
 
 use crate::violation::Violation;
@@ -54,13 +55,14 @@ pub(crate) fn said(datagram: &[u8]) -> Vec<Said> {
 
 /// What counts as missing in a round is what somebody had in an earlier one, so that packets on
 /// their way are not asked for (R074, R-TOK-5). Judged within a view: a node that was alone before
-/// has had its rounds with itself.
+/// has had its rounds with itself, and what it found there may be named first in a later round of the
+/// view, when a member has come back that lacks it (R-VIEW-12).
 #[derive(Debug, Default)]
 pub(crate) struct Cutoff {
     streams: BTreeMap<(RegionId, Origin), Seen>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Seen {
     view: ViewNumber,
     round: (Origin, u64),
@@ -70,6 +72,15 @@ struct Seen {
 }
 
 impl Cutoff {
+    /// A member that was the only live one has the next view: what it found in rounds with itself
+    /// was said to nobody.
+    pub(crate) fn follow(&mut self, member: &Region, senders: &[Origin]) {
+        for sender in senders {
+            let seen = self.streams.entry((member.id(), *sender)).or_default();
+            seen.before = seen.before.max(member.cutoff(*sender));
+        }
+    }
+
     /// A token has been sent.
     pub(crate) fn check(&mut self, said: &Said) -> Result<(), Violation> {
         let key = (said.region, said.sender);

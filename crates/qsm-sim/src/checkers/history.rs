@@ -13,6 +13,8 @@ pub(crate) struct History {
     sent: BTreeMap<(Origin, usize), Sent>,
     /// By receiver, group and sender.
     tracks: BTreeMap<(Origin, usize, Origin), Track>,
+    /// Bytes that nodes keep of their own packets for members that are away.
+    pub(crate) retention_bytes: u64,
     /// Gaps seen in the present step; losses may still explain them.
     gaps: Vec<Gap>,
 }
@@ -26,6 +28,8 @@ pub(crate) struct Life {
     pub(crate) ended: Option<Instant>,
     /// Whether it ended after it had handed over everything: then it owes as much as the living.
     pub(crate) closed: bool,
+    /// Members that were away when it ended so, in views that it knew.
+    pub(crate) closed_without: BTreeSet<Origin>,
     /// Groups its application wants to receive, and since when; never, while it has taken one up
     /// again and that has not been answered.
     pub(crate) wants: BTreeMap<usize, Instant>,
@@ -33,6 +37,13 @@ pub(crate) struct Life {
     left: BTreeSet<usize>,
     /// Regions it has been in, and since when.
     pub(crate) regions: BTreeMap<RegionId, Instant>,
+    /// Nobody waits for it, as far as it knows.
+    pub(crate) away: bool,
+    /// When it was live again last.
+    pub(crate) back_at: Option<Instant>,
+    /// Bytes that it has published, and when it did so last.
+    pub(crate) published_bytes: u64,
+    published_at: Instant,
     /// Packets it was told it lost, by sender.
     pub(crate) lost_packets: BTreeMap<Origin, u64>,
 }
@@ -91,9 +102,14 @@ impl History {
             host,
             ended: None,
             closed: false,
+            closed_without: BTreeSet::new(),
             wants,
             left: BTreeSet::new(),
             regions: BTreeMap::new(),
+            away: false,
+            back_at: None,
+            published_bytes: 0,
+            published_at: Instant(0),
             lost_packets: BTreeMap::new(),
         });
     }
@@ -104,11 +120,12 @@ impl History {
         }
     }
 
-    /// The life ends in order: the node has said goodbye.
-    pub(crate) fn close(&mut self, origin: Origin, now: Instant) {
+    /// The life ends in order: the node has said goodbye, while these members were away.
+    pub(crate) fn close(&mut self, origin: Origin, now: Instant, without: BTreeSet<Origin>) {
         self.end(origin, now);
         if let Some(life) = self.lives.get_mut(&origin) {
             life.closed = true;
+            life.closed_without = without;
         }
     }
 
@@ -159,9 +176,62 @@ impl History {
         self.lives.get(&origin)
     }
 
+    /// The node learns that nobody waits for it.
+    pub(crate) fn set_away(&mut self, origin: Origin) {
+        if let Some(life) = self.lives.get_mut(&origin) {
+            life.away = true;
+        }
+    }
+
+    /// The node learns that it is live again.
+    pub(crate) fn set_back(&mut self, origin: Origin, now: Instant) {
+        if let Some(life) = self.lives.get_mut(&origin) {
+            (life.away, life.back_at) = (false, Some(now));
+        }
+    }
+
+    /// When a sender has published last.
+    pub(crate) fn published_at(&self, sender: Origin) -> Instant {
+        self.life(sender)
+            .map_or(Instant(0), |life| life.published_at)
+    }
+
+    /// Whether a sender has published so much that it need not have kept all for those that were
+    /// away. It keeps whole blocks of packets.
+    pub(crate) fn may_overflow(&self, sender: Origin) -> bool {
+        let life = self.life(sender);
+        life.is_some_and(|life| life.published_bytes >= self.retention_bytes / 2)
+    }
+
+    /// Whether that receiver was away, and may have been told that it lost something of this sender.
+    pub(crate) fn may_lose(&self, sender: Origin, receiver: Origin) -> bool {
+        let life = self.life(receiver);
+        let was_away = life.is_some_and(|life| life.away || life.back_at.is_some());
+        was_away && self.may_overflow(sender)
+    }
+
     /// Whether the node lives, in this life.
     pub(crate) fn alive(&self, origin: Origin) -> bool {
         self.life(origin).is_some_and(|life| life.ended.is_none())
+    }
+
+    /// Whether nothing that it has sent to that receiver may be lost: not if it has closed, in order,
+    /// while the receiver was away or had been taken out of its views. Then it has named it as one
+    /// that lacks something (R-VIEW-13, R-MEM-14).
+    pub(crate) fn reliable_to(&self, origin: Origin, receiver: Origin) -> bool {
+        let Some(life) = self.life(origin) else {
+            return false;
+        };
+        let here = life.closed && !life.closed_without.contains(&receiver);
+        life.ended.is_none() || here && self.serves(origin, receiver)
+    }
+
+    /// Whether the sender knew that receiver to the last.
+    fn serves(&self, sender: Origin, receiver: Origin) -> bool {
+        let groups = (sender, 0)..=(sender, usize::MAX);
+        let mut sent = self.sent.range(groups).map(|(_, sent)| sent);
+        let last = |sent: &Sent| Some(sent.audience.get(&receiver)?.last()?.last.is_none());
+        sent.any(|sent| last(sent) == Some(true))
     }
 
     /// Whether nothing that it has sent may be lost.
@@ -182,7 +252,11 @@ impl History {
             .map_or(0, |sent| sent.times.len() as u64)
     }
 
-    pub(crate) fn publish(&mut self, sender: Origin, group: usize, now: Instant) {
+    pub(crate) fn publish(&mut self, sender: Origin, group: usize, now: Instant, bytes: usize) {
+        if let Some(life) = self.lives.get_mut(&sender) {
+            life.published_bytes += bytes as u64;
+            life.published_at = now;
+        }
         self.sent
             .entry((sender, group))
             .or_default()

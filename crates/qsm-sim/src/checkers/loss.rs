@@ -49,10 +49,14 @@ pub(crate) fn check_report(
 
 /// Nothing of a sender that still lives is lost: the sender keeps what is not stable (R003, R080).
 /// Judged at the end, because the cluster may know of a death before the dead node does; and only
-/// for receivers that live, because one that was excluded is right to say what it misses.
+/// for receivers that live, because one that was excluded is right to say what it misses. Of what a
+/// receiver missed while it was away only as much is kept as was configured (R-VIEW-13): it is told of
+/// the rest exactly, as [`super::completeness`] and [`super::order`] see.
 pub(crate) fn check_end(history: &History) -> Result<(), Violation> {
     for ((receiver, group, sender), track) in history.tracks() {
-        let owed = history.alive(receiver) && history.reliable(sender);
+        let owed = history.alive(receiver)
+            && history.reliable_to(sender, receiver)
+            && !history.may_lose(sender, receiver);
         if let Some(first) = track.lost.first().filter(|_| owed) {
             return Err(Violation::new(
                 "loss",
@@ -72,7 +76,8 @@ pub(crate) fn check_end(history: &History) -> Result<(), Violation> {
         if let Some((sender, packets)) = life
             .lost_packets
             .iter()
-            .find(|(sender, _)| history.reliable(**sender))
+            .filter(|(sender, _)| history.reliable_to(**sender, *receiver))
+            .find(|(sender, _)| !history.may_lose(**sender, *receiver))
         {
             let message =
                 format!("{receiver} lost {packets} packets of {sender}, but the sender lives");

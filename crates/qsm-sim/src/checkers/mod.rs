@@ -15,6 +15,9 @@
 //! | [`views`] | in the end everybody sees the same members | R037, R047 |
 //! | [`liveness`] | tokens go round while something is not stable | R072, R073 |
 //! | [`cutoff`] | packets on their way do not count as missing | R074, R-TOK-5 |
+//! | [`pauses`] | who is silent for less than `gone_after` keeps its life | R-MEM-15 |
+//! | [`delays`] | a silent member delays nobody for long | R-VIEW-12 |
+//! | [`flush`] | what a sender takes for stable, live receivers have, and it keeps it for the others | R-VIEW-13, R-MEM-14 |
 //! | [`planes`] | the fast plane repairs most | R084, R-NAK-9 |
 //! | [`rate`] | no stream is faster than the operator allows | R113 |
 //! | [`traffic`] | repairs, requests and tokens stay in proportion to losses, rounds and time | R073, R074, R209-R211 |
@@ -26,12 +29,15 @@ pub(crate) mod completeness;
 pub(crate) mod copies;
 pub(crate) mod creation;
 pub(crate) mod cutoff;
+pub(crate) mod delays;
 pub(crate) mod duplicate;
+pub(crate) mod flush;
 pub(crate) mod history;
 pub(crate) mod liveness;
 pub(crate) mod loss;
 pub(crate) mod memory;
 pub(crate) mod order;
+pub(crate) mod pauses;
 pub(crate) mod planes;
 pub(crate) mod rate;
 pub(crate) mod survivors;
@@ -39,11 +45,13 @@ pub(crate) mod traffic;
 pub(crate) mod views;
 pub(crate) mod watermarks;
 
-use qsm_wire::Origin;
+use qsm_proto::region::Region;
+use qsm_wire::{Origin, ViewNumber};
 
 use self::agreement::Agreement;
 use self::copies::Copies;
 use self::cutoff::Cutoff;
+use self::delays::Delays;
 use self::history::History;
 use self::liveness::Liveness;
 use self::rate::Rate;
@@ -68,6 +76,7 @@ pub(crate) struct Checkers {
     pub(crate) agreement: Agreement,
     pub(crate) copies: Copies,
     pub(crate) cutoff: Cutoff,
+    pub(crate) delays: Delays,
     pub(crate) liveness: Liveness,
     pub(crate) rate: Rate,
     pub(crate) watermarks: Watermarks,
@@ -85,6 +94,7 @@ impl Checkers {
             agreement: Agreement::default(),
             copies: Copies::default(),
             cutoff: Cutoff::default(),
+            delays: Delays::default(),
             liveness: Liveness::default(),
             rate: Rate::default(),
             watermarks: Watermarks::default(),
@@ -126,6 +136,21 @@ impl Checkers {
         loss::check_report(&self.history, receiver, group, sender, first, last)?;
         self.history.lose(receiver, group, sender, first, last);
         Ok(())
+    }
+
+    /// A member has the next view of a region. If it was the only live one in the view before, it
+    /// has had its rounds with itself, and nobody has seen what came of them.
+    pub(crate) fn follow(&mut self, member: &Region) {
+        let view = member.view().number();
+        let before = member.history().nearest(ViewNumber(view.0 - 1));
+        if before.live_members().len() > 1 {
+            return;
+        }
+        let received = member.streams().map(|stream| stream.id().origin);
+        let own = member.own_stream().map(|own| own.id().origin);
+        let senders: Vec<Origin> = received.chain(own).collect();
+        self.cutoff.follow(member, &senders);
+        self.watermarks.follow(member, &senders);
     }
 
     /// After all outputs of one input have been seen.

@@ -69,12 +69,22 @@ pub(crate) struct Watermarks {
     /// The highest `cached_upto` judged so far. What was cached once may be freed when it has
     /// become stable, and may die with its cachers.
     judged: BTreeMap<(RegionId, Origin), u64>,
-    /// The highest `stable_upto` judged so far. A member that was away comes back when it has
+    /// The highest `stable_upto` known so far. A member that was away comes back when it has
     /// nearly all; what was stable before, it may still be asking for.
     stable: BTreeMap<(RegionId, Origin), u64>,
 }
 
 impl Watermarks {
+    /// A member that was the only live one has the next view: what it found stable in rounds with
+    /// itself was said to nobody. It is no news when it names it now, and who is back may be asking
+    /// for it.
+    pub(crate) fn follow(&mut self, member: &Region, senders: &[Origin]) {
+        for sender in senders {
+            let stable = self.stable.entry((member.id(), *sender)).or_default();
+            *stable = member.stable_upto(*sender).max(*stable);
+        }
+    }
+
     /// `leader` has said it; `live` are the members of the view that run, and the sender.
     pub(crate) fn check(
         &mut self,

@@ -1,0 +1,60 @@
+use qsm_proto::region::Region;
+use qsm_wire::Origin;
+
+use crate::machine::Machine;
+use crate::violation::Violation;
+
+/// One receiver of a stream, as it is.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Served<'a> {
+    pub(crate) origin: Origin,
+    pub(crate) machine: &'a Machine,
+    /// It was away so lately that it may be asking for the rest still.
+    pub(crate) returning: bool,
+}
+
+/// A sender says that everything it has sent is stable, and that is so (R091, R-VIEW-13): every live
+/// receiver in its view has it, and of what receivers that are away lack the sender has every packet,
+/// unless that is more than it has to keep. Receivers that are gone it has named (R-MEM-14).
+pub(crate) fn check(
+    sender: Origin,
+    region: &Region,
+    receivers: &[Served<'_>],
+    keeps_all: bool,
+) -> Result<(), Violation> {
+    let (Some(own), view) = (region.own_stream(), region.view()) else {
+        return Ok(());
+    };
+    for receiver in receivers {
+        let Some(index) = view.index_of(receiver.origin) else {
+            continue;
+        };
+        let Some(member) = view.member(index).filter(|member| !member.leaving()) else {
+            continue;
+        };
+        let stream = receiver.machine.region(region.id());
+        let stream = stream.and_then(|region| region.stream(sender));
+        let has = stream.map_or(0, qsm_proto::receive::ReceiveStream::contiguous);
+        let has = has.max(own.last_before(member.joined).unwrap_or(0));
+        let (live, highest) = (view.is_live(index), own.highest());
+        // Who knows nothing of the stream may have joined after all of it was sent.
+        if live && stream.is_some() && !receiver.returning && has < highest {
+            let message = format!(
+                "{sender} takes #{highest} in region {} for stable, but {} has only #{has}",
+                region.id(),
+                receiver.origin
+            );
+            return Err(Violation::new("flush", message));
+        }
+        let freed = (has + 1..=highest).find(|sequence| own.packet(*sequence).is_none());
+        if let Some(sequence) = freed.filter(|_| keeps_all && !live) {
+            let message = format!(
+                "{sender} has let #{sequence} in region {} go, which {} lacks, that is away",
+                region.id(),
+                receiver.origin
+            );
+            return Err(Violation::new("flush", message));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,175 @@
+//! Looks at all nodes from outside, at regular times: what their senders say of themselves is
+//! compared with what receivers have.
+
+use core::time::Duration;
+
+use qsm_proto::receive::ReceiveStream;
+use qsm_proto::region::Region;
+use qsm_wire::{Origin, RegionId, ViewNumber};
+
+use crate::checkers::flush::{self, Served};
+use crate::faults::Fault;
+use crate::hosts::ServicePatience;
+use crate::machine::Machine;
+use crate::options::SimOptions;
+use crate::violation::Violation;
+use crate::world::World;
+
+/// Time after its return in which a member asks for the rest of what it has missed: as long as the
+/// others keep it.
+const RETURNING: Duration = Duration::from_secs(5);
+/// Time before its return from which on a member need not have everything: until its word and the
+/// next view have come, with repetitions.
+const LONG_BEFORE: Duration = Duration::from_secs(5);
+/// Loss up to which a view and a round are sure to come through in time.
+const LOSS_MAX_PPM: u32 = 10_000;
+
+impl World {
+    /// Judges what every sender says of itself at this moment.
+    pub(crate) fn inspect(&mut self) -> Result<(), Violation> {
+        if !self.checkers.armed || self.options.gone_after.is_zero() {
+            return Ok(());
+        }
+        for host in 0..self.apps.len() {
+            self.judge_flush(host)?;
+        }
+        self.judge_delays()
+    }
+
+    fn judge_flush(&self, host: usize) -> Result<(), Violation> {
+        let machine = self.engine.machine(host).filter(|one| one.is_stable());
+        let (Some(sender), Some(machine)) = (self.apps[host].origin, machine) else {
+            return Ok(());
+        };
+        for region in machine.all_regions() {
+            let members = region.view().members().iter();
+            let members = members.filter(|member| member.origin != sender);
+            let served = members.filter_map(|member| self.served(member.origin));
+            let served: Vec<Served<'_>> = served.collect();
+            let keeps_all = !self.checkers.history.may_overflow(sender);
+            flush::check(sender, region, &served, keeps_all)?;
+        }
+        Ok(())
+    }
+
+    /// A member is live again: it has what was sent long before it can have said that it has caught
+    /// up (R-VIEW-14). Where nobody else was live there was nobody to ask.
+    pub(crate) fn judge_return(&self, host: usize, id: RegionId) -> Result<(), Violation> {
+        let machine = self.engine.machine(host);
+        let region = machine.and_then(|machine| machine.region(id));
+        let (Some(me), Some(region)) = (self.apps[host].origin, region) else {
+            return Ok(());
+        };
+        let before = ViewNumber(region.view().number().0.saturating_sub(1));
+        let asked = region.history().nearest(before).live_members();
+        if !self.checkers.armed || asked.iter().all(|member| member.origin == me) {
+            return Ok(());
+        }
+        let (now, history) = (self.engine.now(), &self.checkers.history);
+        for (sender, app) in self.apps.iter().enumerate() {
+            let origin = app.origin.filter(|_| self.engine.is_running(sender));
+            let quiet = |origin| now.since(history.published_at(origin)) >= LONG_BEFORE;
+            let Some(origin) = origin.filter(|origin| *origin != me && quiet(*origin)) else {
+                continue;
+            };
+            let theirs = self.engine.machine(sender).and_then(|one| one.region(id));
+            let own = theirs.and_then(Region::own_stream);
+            let Some(own) = own.filter(|own| own.stable_upto() == own.highest()) else {
+                continue;
+            };
+            // Of a sender that it has not heard it cannot ask what nobody else has.
+            let stream = region.stream(origin);
+            let stream = stream.filter(|stream| stream.sender_address().is_some());
+            let has = stream.map(ReceiveStream::contiguous);
+            if has.is_some_and(|has| has < own.highest()) && !history.may_overflow(origin) {
+                let message = format!(
+                    "{me} is live again in region {id}, but has of {origin} only {has:?} of {},                      sent long before",
+                    own.highest()
+                );
+                return Err(Violation::new("flush", message));
+            }
+        }
+        Ok(())
+    }
+
+    fn served(&self, origin: Origin) -> Option<Served<'_>> {
+        let life = self.checkers.history.life(origin)?;
+        let here = self.apps[life.host].origin == Some(origin);
+        let machine = self.engine.machine(life.host).filter(|_| here)?;
+        let now = self.engine.now();
+        let back = life.back_at.is_some_and(|at| now.since(at) < RETURNING);
+        Some(Served {
+            origin,
+            machine,
+            returning: back || life.away,
+        })
+    }
+
+    fn judge_delays(&mut self) -> Result<(), Violation> {
+        let now = self.engine.now();
+        let hosts = 0..self.apps.len();
+        let silent: Vec<usize> = hosts
+            .filter(|host| !self.engine.is_running(*host))
+            .collect();
+        self.checkers.delays.note_silent(now, &silent);
+        if !is_calm(&self.options) {
+            return Ok(());
+        }
+        for host in 0..self.apps.len() {
+            let Some(sender) = self.apps[host].origin.filter(|_| !silent.contains(&host)) else {
+                continue;
+            };
+            let regions = self.engine.machine(host).into_iter();
+            let waits: Vec<_> = regions
+                .flat_map(Machine::all_regions)
+                .filter_map(|region| Some((region.id(), self.waits_for(sender, region)?)))
+                .collect();
+            for (region, (stable, behind)) in waits {
+                let stream = (region, sender);
+                self.checkers.delays.check(now, stream, stable, &behind)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// How far a node's own stream is stable, and the hosts of members that have no more, if it goes
+    /// further. Where nobody else is live there is nobody to delay.
+    fn waits_for(&self, sender: Origin, region: &Region) -> Option<(u64, Vec<usize>)> {
+        let own = region.own_stream()?;
+        let stable = own.stable_upto();
+        let mut live = region.view().live_members().iter();
+        let others = live.any(|member| {
+            let life = self.checkers.history.life(member.origin);
+            life.is_some_and(|life| self.engine.is_running(life.host))
+        });
+        if stable >= own.highest() || !others {
+            return Some((stable, Vec::new()));
+        }
+        let members = region.view().members().iter();
+        let members = members.filter(|member| member.origin != sender);
+        let behind = members.filter_map(|member| {
+            let life = self.checkers.history.life(member.origin)?;
+            let machine = self.engine.machine(life.host);
+            let part = machine.and_then(|machine| machine.region(region.id()));
+            let stream = part.and_then(|part| part.stream(sender));
+            let has = stream.map_or(0, ReceiveStream::contiguous);
+            (has <= stable).then_some(life.host)
+        });
+        Some((stable, behind.collect()))
+    }
+}
+
+/// Whether nothing but nodes that stand still can delay anybody.
+fn is_calm(options: &SimOptions) -> bool {
+    let services: Vec<usize> = options.services().collect();
+    let harmless = |fault: &Fault| match fault {
+        Fault::Freeze { host, .. } | Fault::Sleep { host, .. } => !services.contains(host),
+        _ => false,
+    };
+    let network = &options.network;
+    let lossy = network.loss_ppm + network.shared_loss_ppm + network.damage_ppm > LOSS_MAX_PPM;
+    let slow = network.membership_lag_ppm > 0 || network.burst.is_some() || network.sites.count > 1;
+    let patient = options.patience != ServicePatience::default();
+    let calm = options.faults.iter().all(|(_, fault)| harmless(fault));
+    calm && options.recovery.fast && !options.pace.rings_in_turn && !lossy && !slow && !patient
+}
