@@ -197,6 +197,34 @@ impl Actor {
         }
     }
 
+    /// Stops it (SIGSTOP), as a host that hangs.
+    ///
+    /// # Errors
+    /// It cannot be signalled.
+    pub fn freeze(&self) -> Result<(), ActorError> {
+        self.signal(libc::SIGSTOP)
+    }
+
+    /// Lets it go on (SIGCONT).
+    ///
+    /// # Errors
+    /// It cannot be signalled.
+    pub fn thaw(&self) -> Result<(), ActorError> {
+        self.signal(libc::SIGCONT)
+    }
+
+    fn signal(&self, signal: i32) -> Result<(), ActorError> {
+        let pid = self.child.id().cast_signed();
+        // SAFETY: two integers; the child has not been waited for, so that the id is still its own.
+        match unsafe { libc::kill(pid, signal) } {
+            0 => Ok(()),
+            _ => Err(ActorError::Io {
+                name: self.name.clone(),
+                cause: std::io::Error::last_os_error(),
+            }),
+        }
+    }
+
     /// SIGKILL, and waits until it is gone.
     pub fn kill(&mut self) {
         // Both fail only if it has ended already, which is what is wanted.

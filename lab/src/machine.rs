@@ -237,6 +237,31 @@ impl Lab {
         }
     }
 
+    /// Sets the interfaces of a host down or up, as an administrator, or a driver that resets its
+    /// card. Down loses the routes; those to multicast are there again when it is up.
+    ///
+    /// # Errors
+    ///
+    /// [`LabError::ForeignHost`] or [`LabError::Command`].
+    pub fn set_link(&self, id: HostId, up: bool) -> Result<(), LabError> {
+        let host = self.find(id)?;
+        let state = if up { "up" } else { "down" };
+        let mut batch = String::new();
+        for network in &host.networks {
+            batch += &format!("link set {} {state}\n", network.interface());
+        }
+        if up {
+            batch += &format!("route add 224.0.0.0/4 dev {}\n", host.interface());
+        }
+        IP.run(Some(&host.namespace), &["-batch", "-"], &batch)?;
+        let networks = host.networks.iter().filter(|_| up);
+        for network in networks {
+            host.namespace.await_link(network.interface())?;
+            self.switch.await_link(&network.port(&host.name))?;
+        }
+        Ok(())
+    }
+
     /// Removes the labs of processes that have ended without doing so; returns their prefixes. Labs
     /// of living processes, this one included, are left alone.
     ///

@@ -13,12 +13,21 @@
 //! | `address` | `address ADDRESS:PORT`: the multicast address of the cluster's first region |
 //! | `digest` | `digest NUMBER`: of everything delivered, order within groups included |
 //! | `report` | `report NAME=VALUE ...` |
+//! | `watch GROUP` | `watching` when the group is joined; its messages are written down |
+//! | `pulse GROUP MEMBERS BYTES RATE` | `pulsing` when there are so many other receivers; publishes until `stop` |
+//! | `stop` | `stopped COUNT`: so many messages were published |
+//! | `known COUNT` | `known COUNT` when at least so many have come, or are told to be lost |
+//! | `now` | `now COUNT`: so many have come, or are told to be lost |
+//! | `phase` | `phase SENDER=MESSAGES,GAP,P50,P99 ...` since the last time, microseconds |
+//! | `totals` | `totals SENDER=LIFE,FIRST,NEXT,MESSAGES,DISORDER,LOST[,FROM-TO ...] ...` |
+//! | `events` | `events EVENT; ...`: what has happened so far, but for views; of the service too |
 //! | `quit` | none: shuts down |
 //!
 //! Every delivery is checked: numbers of a sender in a group are consecutive, and the content is
 //! that which the number demands. A wrong one ends the process.
 
 mod check;
+mod pulse;
 
 use std::net::SocketAddr;
 use std::process::ExitCode;
@@ -28,6 +37,7 @@ use std::time::{Duration, Instant};
 
 use check::{Checked, checker, content};
 use clap::Parser;
+use pulse::{Pulse, Record};
 use qsm::{
     ChannelOptions, Embedded, Event, Family, FaultConfig, NetworkOptions, Node, Publisher, Service,
     Upcalls,
@@ -46,8 +56,12 @@ struct Arguments {
     interface: Vec<String>,
     #[arg(long)]
     cluster: String,
+    /// Without it the service is looked for, and embedded if there is none.
     #[arg(long)]
-    service: SocketAddr,
+    service: Option<SocketAddr>,
+    /// Embed a service at once.
+    #[arg(long)]
+    embed: bool,
     /// Give source-specific addresses to regions.
     #[arg(long)]
     source_specific: bool,
@@ -58,6 +72,14 @@ struct Arguments {
     loss_ppm: u32,
     #[arg(long, default_value_t = 1)]
     seed: u64,
+    /// Damages so many of a million packets received, within their first bytes.
+    #[arg(long, default_value_t = 0)]
+    damage_ppm: u32,
+    #[arg(long, default_value_t = 40)]
+    damage_bytes: usize,
+    /// Seconds of silence after which a node is gone, of the service or an embedded one.
+    #[arg(long, default_value_t = 30.0)]
+    gone_after: f64,
 }
 
 fn main() -> ExitCode {
@@ -77,38 +99,86 @@ fn main() -> ExitCode {
 }
 
 fn serve(arguments: &Arguments) -> Result<(), Failure> {
+    let address = arguments.service.ok_or("--serve needs --service")?;
     let network = NetworkOptions::new()
         .interfaces(&arguments.interface)
-        .family(Family::of(arguments.service.ip()))
-        .unicast_port(arguments.service.port());
+        .family(Family::of(address.ip()))
+        .unicast_port(address.port());
     let channels = ChannelOptions::new().source_specific(arguments.source_specific);
     let service = Service::builder()
         .cluster(&arguments.cluster)
         .network(network)
         .channels(channels)
+        .gone_after(Duration::from_secs_f64(arguments.gone_after))
         .start()?;
     println!("serving {}", service.address());
-    while hear()? != "quit" {}
-    Ok(())
+    let diary = Diary::default();
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while let Ok(event) = service.next_event() {
+                diary.note(&event);
+            }
+        });
+        let result = answer_until_quit(&diary);
+        service.shutdown();
+        result
+    })
+}
+
+fn answer_until_quit(diary: &Diary) -> Result<(), Failure> {
+    loop {
+        match hear()?.as_str() {
+            "quit" => return Ok(()),
+            _ => println!("{}", diary.line()),
+        }
+    }
+}
+
+/// What has happened to a node or service so far; also said on standard error, for a test that
+/// fails.
+#[derive(Debug, Default)]
+struct Diary(std::sync::Mutex<Vec<String>>);
+
+impl Diary {
+    fn note(&self, event: &dyn std::fmt::Debug) {
+        eprintln!("[{}] {event:?}", std::process::id());
+        let mut events = self
+            .0
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner);
+        events.push(format!("{event:?}"));
+    }
+
+    fn line(&self) -> String {
+        let events = self
+            .0
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner);
+        format!("events {}", events.join("; "))
+    }
 }
 
 fn act(arguments: &Arguments) -> Result<(), Failure> {
     let mut network = NetworkOptions::new().interfaces(&arguments.interface);
-    if arguments.loss_ppm > 0 {
+    if arguments.loss_ppm > 0 || arguments.damage_ppm > 0 {
         network = network.fault(FaultConfig {
             seed: arguments.seed,
             loss_ppm: arguments.loss_ppm,
-            duplicate_ppm: 0,
-            reorder_ppm: 0,
+            damage_ppm: arguments.damage_ppm,
+            damage_bytes: arguments.damage_bytes,
             ..FaultConfig::default()
         });
     }
     let node = Node::builder()
         .cluster(&arguments.cluster)
-        .network(network)
-        .service(arguments.service)
-        .embedded_service(Embedded::Never)
-        .start()?;
+        .gone_after(Duration::from_secs_f64(arguments.gone_after))
+        .network(network);
+    let node = match arguments.service {
+        Some(service) => node.service(service).embedded_service(Embedded::Never),
+        None if arguments.embed => node.embedded_service(Embedded::Always),
+        None => node,
+    };
+    let node = node.start()?;
     let mut actor = Actor {
         node,
         checked: Arc::new(Checked::default()),
@@ -116,11 +186,15 @@ fn act(arguments: &Arguments) -> Result<(), Failure> {
         publishers: Vec::new(),
         members: Vec::new(),
         sent: 0,
+        record: Arc::new(Record::default()),
+        pulse: None,
+        diary: Arc::new(Diary::default()),
     };
     let events = actor.node.events();
-    std::thread::spawn(move || events.for_each(|event| log(&event)));
+    let diary = actor.diary.clone();
+    std::thread::spawn(move || events.for_each(|event| log(&event, &diary)));
     actor.node.wait_admitted(PATIENCE)?;
-    println!("ready");
+    println!("ready {}", actor.node.id().0);
     loop {
         let line = hear()?;
         if line == "quit" {
@@ -131,10 +205,9 @@ fn act(arguments: &Arguments) -> Result<(), Failure> {
     }
 }
 
-/// Says on standard error what happens to the node, for a test that fails.
-fn log(event: &Event) {
+fn log(event: &Event, diary: &Diary) {
     if !matches!(event, Event::RegionView { .. }) {
-        eprintln!("[{}] {event:?}", std::process::id());
+        diary.note(event);
     }
 }
 
@@ -146,6 +219,9 @@ struct Actor {
     /// Receivers that each group shall have, besides this node.
     members: Vec<u32>,
     sent: u64,
+    record: Arc<Record>,
+    pulse: Option<Pulse>,
+    diary: Arc<Diary>,
 }
 
 impl Actor {
@@ -179,7 +255,11 @@ impl Actor {
                 self.node.flush(PATIENCE)?;
                 format!("flushed {}", start.elapsed().as_millis())
             }
-            "await" => self.wait_for(number(1)?)?,
+            "await" => {
+                let delivered = || self.checked.messages.load(Ordering::Acquire);
+                wait_for(number(1)?, delivered)?;
+                format!("got {}", number(1)?)
+            }
             "settle" => self.settle(),
             "address" => {
                 let regions = self.node.list_regions()?;
@@ -188,6 +268,31 @@ impl Actor {
             }
             "digest" => format!("digest {}", self.checked.digest()),
             "report" => self.report()?,
+            "watch" => {
+                let upcalls = self.node.groups([words[1]]);
+                self.upcalls
+                    .push(upcalls.subscribe_with(self.record.upcall())?);
+                "watching".to_owned()
+            }
+            "pulse" => {
+                let publisher = self.node.publisher(words[1])?;
+                publisher.wait_for_members(u32::try_from(number(2)?)?, PATIENCE)?;
+                let bytes = usize::try_from(number(3)?)?;
+                self.pulse = Some(Pulse::start(publisher, bytes, number(4)?));
+                "pulsing".to_owned()
+            }
+            "stop" => {
+                let pulse = self.pulse.take().ok_or("nothing is published")?;
+                format!("stopped {}", pulse.stop()?)
+            }
+            "known" => {
+                let known = || self.record.known();
+                format!("known {}", wait_for(number(1)?, known)?)
+            }
+            "events" => self.diary.line(),
+            "now" => format!("now {}", self.record.known()),
+            "phase" => format!("phase{}", self.record.phase()),
+            "totals" => format!("totals{}", self.record.totals()),
             other => return Err(format!("unknown command {other}").into()),
         })
     }
@@ -217,18 +322,6 @@ impl Actor {
             self.send(1, bytes)?;
         }
         Ok("sent".to_owned())
-    }
-
-    fn wait_for(&self, count: u64) -> Result<String, Failure> {
-        let deadline = Instant::now() + PATIENCE;
-        while self.checked.messages.load(Ordering::Acquire) < count {
-            if Instant::now() > deadline {
-                let got = self.checked.messages.load(Ordering::Acquire);
-                return Err(format!("{got} of {count} messages within {PATIENCE:?}").into());
-            }
-            std::thread::sleep(Duration::from_millis(2));
-        }
-        Ok(format!("got {count}"))
     }
 
     fn settle(&self) -> String {
@@ -264,6 +357,21 @@ impl Actor {
             snapshot.protocol.peers,
         );
         Ok(line)
+    }
+}
+
+/// Waits until `have` says so many; returns what it says.
+fn wait_for(count: u64, have: impl Fn() -> u64) -> Result<u64, Failure> {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let got = have();
+        if got >= count {
+            return Ok(got);
+        }
+        if Instant::now() > deadline {
+            return Err(format!("{got} of {count} messages within {PATIENCE:?}").into());
+        }
+        std::thread::sleep(Duration::from_millis(2));
     }
 }
 

@@ -1,4 +1,5 @@
-//! What publishers and receivers say when they were excluded, and receivers when they are to end.
+//! What publishers and receivers say when they were away or excluded, and receivers when they are to
+//! end.
 
 mod support;
 
@@ -13,6 +14,11 @@ use support::{Cluster, Running, assert_code, stderr};
 
 /// More than a slow machine needs; a test that waits so long has failed.
 const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Seconds of silence after which nodes are excluded, where that is what is tested.
+const SOON: &str = "1";
+/// The same where nobody is to be excluded for silence.
+const NEVER: &str = "3600";
 
 /// Lines of a pipe, as they come.
 fn lines(pipe: impl Read + Send + 'static) -> Receiver<String> {
@@ -38,16 +44,22 @@ fn wait_for(service: &Receiver<String>, event: &str, node: &str) {
     loop {
         let left = until.saturating_duration_since(Instant::now());
         let line = json(&service.recv_timeout(left).expect(event));
-        let of_node = line["name"] == node || line["node"].as_str().unwrap().starts_with(node);
+        // Events of the service itself name no node.
+        let identity = line["node"].as_str().unwrap_or_default();
+        let of_node = line["name"] == node || identity.starts_with(node);
         if line["event"] == event && of_node {
             return;
         }
+        assert!(
+            !of_node || line["event"] != "excluded",
+            "excluded, and not {event}"
+        );
     }
 }
 
-/// A cluster, and what its service says.
-fn cluster() -> (Cluster, Running, Receiver<String>) {
-    let mut cluster = Cluster::new();
+/// A cluster, and what its service says. Who is silent for so many seconds is excluded.
+fn cluster(gone_after: &str) -> (Cluster, Running, Receiver<String>) {
+    let mut cluster = Cluster::with_service(&["--gone-after", gone_after]);
     let mut gms = cluster.take_gms();
     let said = lines(gms.0.stdout.take().unwrap());
     (cluster, gms, said)
@@ -65,10 +77,15 @@ fn identity(service: &Receiver<String>, name: &str) -> String {
     }
 }
 
+/// Stands still until the service says this of it.
+fn freeze_until(process: &Running, service: &Receiver<String>, event: &str, node: &str) {
+    process.signal("-STOP");
+    wait_for(service, event, node);
+}
+
 /// Stands still until the service has taken it for dead.
 fn freeze(process: &Running, service: &Receiver<String>, node: &str) {
-    process.signal("-STOP");
-    wait_for(service, "excluded", node);
+    freeze_until(process, service, "excluded", node);
 }
 
 /// Goes on, until it has been admitted again.
@@ -104,7 +121,7 @@ fn ranges(text: &str) -> Vec<(u64, u64)> {
 fn a_publisher_that_was_excluded_names_every_message_that_may_be_missing() {
     const COUNT: u64 = 40_000;
     const AHEAD: u64 = 1500;
-    let (cluster, _gms, service) = cluster();
+    let (cluster, _gms, service) = cluster(SOON);
     // A small receive buffer, so that little may be under way.
     let words = ["sub", "news", "--json", "--queue", "512M"];
     let mut sub = cluster.start(&[&words[..], &["--receive-buffer", "64k"]].concat());
@@ -170,7 +187,7 @@ fn a_publisher_that_was_excluded_names_every_message_that_may_be_missing() {
 
 #[test]
 fn a_receiver_that_was_excluded_says_exactly_what_it_missed() {
-    let (cluster, _gms, service) = cluster();
+    let (cluster, _gms, service) = cluster(SOON);
     let mut sub = cluster.start(&["sub", "news", "--json", "--name", "sleeper"]);
     let node = identity(&service, "sleeper");
     let received = lines(sub.0.stdout.take().unwrap());
@@ -221,7 +238,7 @@ fn a_receiver_that_was_excluded_says_exactly_what_it_missed() {
 
 #[test]
 fn a_receiver_that_hears_nothing_after_its_exclusion_says_whose_messages_may_be_missing() {
-    let (cluster, _gms, service) = cluster();
+    let (cluster, _gms, service) = cluster(SOON);
     let mut sub = cluster.start(&["sub", "news", "--json", "--name", "sleeper"]);
     let node = identity(&service, "sleeper");
     let received = lines(sub.0.stdout.take().unwrap());
@@ -241,6 +258,57 @@ fn a_receiver_that_hears_nothing_after_its_exclusion_says_whose_messages_may_be_
         sender.as_str().unwrap()
     );
     assert!(rest.iter().any(|line| line.contains(&whose)), "{rest:?}");
+}
+
+#[test]
+fn a_receiver_that_stood_still_misses_nothing_and_says_for_how_long() {
+    let (cluster, _gms, service) = cluster(NEVER);
+    let mut sub = cluster.start(&["sub", "news", "--json", "--name", "sleeper"]);
+    let node = identity(&service, "sleeper");
+    let received = lines(sub.0.stdout.take().unwrap());
+    let said = lines(sub.0.stderr.take().unwrap());
+    let mut publisher = cluster.command(&["pub", "news", "--wait-members", "1"]);
+    let mut publisher = Running(publisher.stdin(Stdio::piped()).spawn().unwrap());
+    let mut stdin = publisher.0.stdin.take().unwrap();
+    write_lines(&mut stdin, 1..101);
+    let mut numbers = received.iter().map(|line| index(&json(&line)));
+    assert!(numbers.by_ref().take(100).eq(1..101));
+    freeze_until(&sub, &service, "away", &node);
+    write_lines(&mut stdin, 101..5001);
+    drop(stdin);
+    sub.signal("-CONT");
+    wait_for(&service, "back", &node);
+    assert!(numbers.take(4900).eq(101..5001));
+    let back = said.recv_timeout(PATIENCE).unwrap();
+    assert!(
+        back.contains("was away for ") && back.contains("has caught up"),
+        "{back}"
+    );
+    let published = publisher.output();
+    assert_code(&published, 0);
+    assert!(
+        stderr(&published).contains("all receivers have everything"),
+        "{}",
+        stderr(&published)
+    );
+    sub.terminate();
+    assert_code(&sub.output(), 0);
+}
+
+/// Its host says that the process is not there any more.
+#[test]
+fn a_process_that_was_killed_is_not_waited_for() {
+    let (cluster, _gms, service) = cluster(NEVER);
+    let sub = cluster.start(&["sub", "news", "--name", "victim"]);
+    let node = identity(&service, "victim");
+    sub.signal("-KILL");
+    wait_for(&service, "excluded", &node);
+    // Also one that was away already.
+    let sub = cluster.start(&["sub", "news", "--name", "second"]);
+    let node = identity(&service, "second");
+    freeze_until(&sub, &service, "away", &node);
+    sub.signal("-KILL");
+    wait_for(&service, "excluded", &node);
 }
 
 /// Publishes lines to a receiver whose stdout nobody reads, until it has received them all.

@@ -106,12 +106,18 @@ impl Absences {
         self.looked_at = now;
     }
 
+    /// Since when this process stood still, if it has just gone on.
+    #[must_use]
+    pub fn stalled(&self, now: SystemTime) -> Option<SystemTime> {
+        let since = now.duration_since(self.stall.1).unwrap_or_default();
+        let stalled = self.stall.0 != self.stall.1 && since < 4 * STALL;
+        stalled.then_some(self.stall.0)
+    }
+
     /// The node learns that it was excluded: it has missed what was sent since it stood still, or
     /// since the last message.
     pub fn begin(&mut self, now: SystemTime) {
-        let since = now.duration_since(self.stall.1).unwrap_or_default();
-        let stalled = self.stall.0 != self.stall.1 && since < 4 * STALL;
-        let from = if stalled { self.stall.0 } else { self.heard_at };
+        let from = self.stalled(now).unwrap_or(self.heard_at);
         self.spans.push((from, None));
         for (sender, groups) in core::mem::take(&mut self.heard) {
             self.unheard.entry(sender).or_default().extend(groups);

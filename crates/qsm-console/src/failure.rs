@@ -19,6 +19,8 @@ pub enum Code {
     Timeout = 3,
     /// The command ended well, but messages were lost or dropped.
     Incomplete = 4,
+    /// Another process does already what this one was started for.
+    Superseded = 5,
 }
 
 /// Why a command failed.

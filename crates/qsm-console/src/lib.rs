@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 pub mod absence;
+mod away;
 pub mod digest;
 pub mod failure;
 pub mod figures;

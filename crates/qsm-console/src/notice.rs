@@ -5,6 +5,7 @@ use std::time::{Duration, Instant, SystemTime};
 use qsm::{Event, Events, Received, UnconfirmedCause, Unserved};
 
 use crate::absence::Absences;
+use crate::away::Away;
 use crate::table::printable;
 
 /// Vanished receivers that are kept, those of one view together; further ones are counted with the
@@ -29,6 +30,7 @@ pub struct Notices {
     pub views: u64,
     /// When the node was excluded, and whose messages it may have missed.
     pub absences: Absences,
+    away: Away,
     /// Messages that were not read in time, as far as told.
     pub dropped: u64,
     /// Of these, not written yet.
@@ -48,6 +50,7 @@ impl Notices {
             unserved: Vec::new(),
             views: 0,
             absences: Absences::new(SystemTime::now()),
+            away: Away::default(),
             dropped: 0,
             unsaid: 0,
             say_again: None,
@@ -114,11 +117,18 @@ impl Notices {
                 Event::Unserved(unserved) => self.keep(unserved),
                 _ => {}
             }
+            let stalled = self.absences.stalled(now);
+            if let Some(line) = self.away.take(&event, now, stalled) {
+                eprintln!("qsm: {line}");
+            }
             if let Some((trouble, line)) = describe(&event)
                 && (trouble || self.verbose)
             {
                 eprintln!("qsm: {line}");
             }
+        }
+        if let Some(line) = self.away.look(now) {
+            eprintln!("qsm: {line}");
         }
     }
 }
@@ -171,6 +181,11 @@ fn describe(event: &Event) -> Option<(bool, String)> {
              what was sent meanwhile"
                 .to_owned(),
         ),
+        Event::AddressLost { reason } => trouble(format!("NO ADDRESS: {reason}; trying again")),
+        Event::Moved { from, to } if from == to => trouble(format!("the address {to} is back")),
+        Event::Moved { from, to } => trouble(format!("moved from {from} to {to}")),
+        Event::Away { region } => news(format!("away in region {region}")),
+        Event::Back { region } => news(format!("back in region {region}")),
         Event::ServiceLost => trouble("the membership service does not answer".to_owned()),
         Event::Unserved(unserved) => news(unserved.to_string()),
         Event::ServiceNotEmbedded { reason } => {

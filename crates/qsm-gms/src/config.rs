@@ -48,7 +48,8 @@ pub struct ServiceConfig {
     /// Time between two probes.
     pub probe_interval: Duration,
     /// Silence after which a node that is away is gone: it is excluded, and what was kept for it is
-    /// freed (R-MEM-15). 0: nobody is ever away, and who answers no probe is gone.
+    /// freed (R-MEM-15). 0: nobody is ever away, and who does not answer four times as many probes is
+    /// gone.
     pub gone_after: Duration,
     /// How long a leaving member may take to drain before it is taken out anyway.
     pub drain_max: Duration,

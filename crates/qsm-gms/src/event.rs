@@ -41,6 +41,17 @@ pub enum ServiceEvent {
         /// What it calls itself.
         name: String,
     },
+    /// A node goes on at another address: its host has got another one.
+    Moved {
+        /// Who.
+        origin: Origin,
+        /// What it calls itself.
+        name: String,
+        /// Where it was.
+        from: SocketAddr,
+        /// Where it is.
+        to: SocketAddr,
+    },
     /// The service itself did not run when it should have: it takes nobody for silent because of
     /// that time.
     Late {
@@ -71,11 +82,11 @@ pub enum ServiceEvent {
         term: u64,
         /// Nodes taken up as they were.
         resumed: usize,
-        /// Members of reported views that did not report, now dead.
+        /// Members of reported views that did not report: they are away, or dead if that is known.
         absent: usize,
     },
-    /// This embedded service has sent its nodes to a better one and does nothing more; the
-    /// runtime may drop it after a second.
+    /// This service has sent its nodes to a better one and does nothing more; the runtime may drop
+    /// it after a second.
     Yielded {
         /// Where the other one is.
         to: SocketAddr,
@@ -88,8 +99,8 @@ pub enum ServiceEvent {
         /// Its address on the second network.
         second: SocketAddr,
     },
-    /// Another service of the same cluster is running although this one is not embedded:
-    /// somebody must stop one of them.
+    /// Another service of the same cluster was started that is not embedded, and has yielded to
+    /// this one: somebody must stop one of them.
     Conflict {
         /// Who.
         node: NodeId,

@@ -18,6 +18,8 @@
 //! |---|---|
 //! | `registry` | the membership, as a deterministic machine: commands in, `Updates` out |
 //! | `registry::{life, departure}` | the states of a node and of its way out of a region, as tables |
+//! | `registry::{away, absences}` | members that nobody waits for |
+//! | `registry::{rebuild, unreported, resumption}` | what a service without memory makes of reports, early and late |
 //! | `registry::groups` | names and numbers |
 //! | [`plan`] | regions by number and by exact set of groups; which multicast address each gets |
 //! | `service` | turns datagrams into requests and commands, and updates into messages |
@@ -25,7 +27,8 @@
 //! | `service::{schedule, batches}` | what is due, and batches when they are |
 //! | `service::sessions` | one reliable session per node |
 //! | `service::hold` | hellos in the time after a start, before anything is decided |
-//! | `service::detector` | who is alive, in doubt, or dead |
+//! | `service::detector` | who is heard, in doubt, away, or gone |
+//! | `service::suspicions` | members that do not hear each other |
 //!
 //! ```
 //! use qsm_gms::{Service, ServiceConfig};

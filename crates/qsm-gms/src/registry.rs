@@ -24,6 +24,7 @@
 //! and the two member lists; the index from groups to regions changes only when a region is made,
 //! closed or regrouped.
 
+mod absences;
 mod admission;
 mod audience;
 mod away;
@@ -33,10 +34,13 @@ mod confirmations;
 mod departure;
 mod draft;
 mod groups;
+mod late;
 mod life;
 mod placement;
 mod rebuild;
+mod relocation;
 mod request;
+mod resumption;
 mod rows;
 #[cfg(test)]
 mod tests;
@@ -53,17 +57,17 @@ use qsm_proto::Instant;
 use qsm_wire::membership::Sender;
 use qsm_wire::{GroupId, Incarnation, NodeId, Origin, RegionId, ViewNumber};
 
+use self::absences::Absences;
 pub(crate) use self::admission::ERAS;
-use self::away::Absences;
 pub(crate) use self::batch::Batch;
 pub(crate) use self::command::{Command, EndCause};
 use self::confirmations::ViewConfirmations;
 use self::departure::{Departure, DepartureEvent, DepartureState};
 use self::groups::GroupTable;
+use self::late::LateSenders;
 use self::life::{Life, LifeEvent, Reported};
 use self::request::PendingRoles;
 use self::transition::State as _;
-use self::unreported::UnreportedLives;
 use self::work::{Work, WorkQueue};
 use crate::plan::{AddressPlan, RegionTable, Signature, SignatureKey};
 use crate::{ServiceLimits, ServiceStats};
@@ -101,6 +105,8 @@ struct Node {
     blocked: bool,
     /// Where nobody waits for it.
     absences: Absences,
+    /// It was taken up by what others say of it, and has not said hello.
+    unreported: bool,
 }
 
 /// The cluster's membership.
@@ -108,6 +114,8 @@ struct Node {
 pub(crate) struct Registry {
     limits: ServiceLimits,
     drain_max: Duration,
+    /// Time for which a silent life is waited for; 0: for none.
+    gone_after: Duration,
     key: SignatureKey,
     /// The term it serves in; 0: it is not open yet.
     term: u64,
@@ -117,14 +125,16 @@ pub(crate) struct Registry {
     nodes: BTreeMap<NodeId, Node>,
     /// Of each node the last life that ended here.
     ended: BTreeMap<NodeId, Incarnation>,
+    /// Of each node the last life that another service has declared dead.
+    dead_elsewhere: BTreeMap<NodeId, Incarnation>,
     /// What the next batch has to do.
     work: WorkQueue,
     /// The last batch.
     batch: u64,
     /// Views that mark members as leaving, and who has not confirmed them.
     confirmations: ViewConfirmations,
-    /// Lives that a new service waits for.
-    unreported: UnreportedLives,
+    /// Senders that a new service waits for.
+    late: LateSenders,
     /// When the time of departing nodes is over. An entry stays when its departure ends sooner;
     /// it counts for the departure with this deadline only.
     deadlines: BTreeSet<(Instant, RegionId, NodeId)>,
@@ -186,6 +196,7 @@ impl Registry {
         Self {
             limits,
             drain_max,
+            gone_after,
             key,
             term: 0,
             incarnation_last: 0,
@@ -193,10 +204,11 @@ impl Registry {
             regions: RegionTable::new(plan),
             nodes: BTreeMap::new(),
             ended: BTreeMap::new(),
+            dead_elsewhere: BTreeMap::new(),
             work: WorkQueue::default(),
             batch: 0,
             confirmations: ViewConfirmations::default(),
-            unreported: UnreportedLives::new(gone_after),
+            late: LateSenders::default(),
             deadlines: BTreeSet::new(),
             stats: ServiceStats::default(),
         }
@@ -250,14 +262,11 @@ impl Registry {
         }
     }
 
-    /// The time at which a departing node is let go without its word, or a life is over that has
+    /// The time at which a departing node is let go without its word, or a sender is dead that has
     /// not reported.
     pub(crate) fn next_timeout(&self) -> Option<Instant> {
         let drains = self.deadlines.first().map(|(at, ..)| *at);
-        drains
-            .into_iter()
-            .chain(self.unreported.next_timeout())
-            .min()
+        drains.into_iter().chain(self.late.next_timeout()).min()
     }
 
     /// Lets go the departing nodes whose time is over.
@@ -311,6 +320,7 @@ impl Registry {
                 pending: PendingRoles::default(),
                 blocked: false,
                 absences: Absences::default(),
+                unreported: false,
             },
         );
         self.stats.admitted += 1;
@@ -334,17 +344,16 @@ impl Registry {
     /// streams of it must know.
     fn end_elsewhere(&mut self, origin: Origin) {
         if self.life(origin) == Life::Unknown {
-            self.work.push(Work::Announce { origin });
+            self.declare_dead(origin);
         }
     }
 
     /// A node that is known has a new session: all it has been told may be lost, but for these
     /// views. It may not have heard that some of these senders are dead.
     fn resume(&mut self, node: NodeId, views: BTreeMap<RegionId, ViewNumber>, senders: &[Origin]) {
-        let lives = |sender: &Origin| {
-            self.origin(sender.node) == Some(*sender) || self.unreported.contains(*sender)
+        let dead = |sender: &&Origin| {
+            self.origin(sender.node) != Some(**sender) && !self.late.contains(**sender)
         };
-        let dead = |sender: &&Origin| !lives(sender);
         let dead: Vec<Origin> = senders.iter().filter(dead).copied().collect();
         let Some(entry) = self.nodes.get_mut(&node) else {
             return;

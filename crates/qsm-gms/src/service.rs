@@ -16,7 +16,7 @@ use std::net::SocketAddr;
 
 use qsm_proto::{Instant, Outbox, Random, Seed, Transmit};
 use qsm_wire::membership::{GroupRow, NodeRow, RegionRow};
-use qsm_wire::{Header, HeaderTemplate, Incarnation, NodeId, Origin};
+use qsm_wire::{Beacon, Header, HeaderTemplate, Incarnation, NodeId, Origin};
 
 use self::detector::Detector;
 use self::hold::Hold;
@@ -37,7 +37,11 @@ enum Phase {
     /// Serving.
     Open,
     /// Yielded to a better service.
-    Yielded { to: SocketAddr },
+    Yielded {
+        to: SocketAddr,
+        /// Its last beacon.
+        farewell: Beacon,
+    },
 }
 
 /// The membership service as a pure state machine; the module page tells what it does.

@@ -24,10 +24,24 @@ qsm_metrics::metrics! {
         admitted: counter(nodes),
         /// Nodes that nobody waited for from some time on, counted each time.
         away: counter(nodes),
+        /// Nodes that were away and are waited for again, counted each time.
+        returned: counter(nodes),
+        /// Words of nodes that they have caught up, too soon after they had been back before.
+        returns_too_soon: counter(requests),
+        /// Nodes that other members did not reach although the service heard them, each time.
+        kept_apart: counter(nodes),
+        /// Times at which so many nodes were silent at once that none of them was excluded.
+        many_silent: counter(times),
         /// Probes whose host said that no process is there, so that the node was excluded at once.
         refused_probes: counter(packets),
         /// Times at which the service itself had not run when it should have.
         late: counter(times),
+        /// Nodes taken up as members that are away because others have reported them.
+        unreported: counter(nodes),
+        /// Nodes that went on in lives that another service knew.
+        resumed: counter(nodes),
+        /// Nodes that went on at another address.
+        relocated: counter(nodes),
         /// Nodes excluded.
         excluded: counter(nodes),
         /// Probes sent.

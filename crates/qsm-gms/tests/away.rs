@@ -6,9 +6,10 @@ mod network;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use network::{Cluster, address, ms};
+use network::{Cluster, Cut, address, ms};
 use qsm_gms::{ServiceConfig, ServiceEvent};
 use qsm_proto::view::RegionView;
+use qsm_proto::{Random, Seed};
 use qsm_wire::Origin;
 use qsm_wire::membership::{AwayReason, Role};
 
@@ -146,6 +147,52 @@ fn a_node_that_does_not_report_to_a_new_service_goes_on_when_it_does() {
     cluster.check(address(SERVICE));
 }
 
+// Rules R-MEM-6, R-MEM-15.
+#[test]
+fn a_node_that_died_with_the_service_is_found_dead_by_the_word_of_its_host() {
+    let mut cluster = cluster(9);
+    let origin = cluster.member(address(12)).origin();
+    cluster.services.clear();
+    cluster.members.remove(&address(12));
+    cluster.start_service(Cluster::service_config(SERVICE));
+    cluster.run(ms(5000));
+    let (name, reason) = (String::new(), AwayReason::Unreported);
+    let away = ServiceEvent::Away {
+        origin,
+        name,
+        reason,
+    };
+    assert!(cluster.events.contains(&away));
+    let rows = cluster.services[&address(SERVICE)].rows().nodes;
+    let row = rows.iter().find(|row| row.origin == origin).unwrap();
+    assert_eq!((row.address, row.away), (address(12), Some(reason)));
+    // It is asked twice a second, and its host answers.
+    let asked = cluster.services[&address(SERVICE)].stats().probes_sent;
+    assert!((2..20).contains(&asked), "{asked}");
+    let service = cluster.services.get_mut(&address(SERVICE)).unwrap();
+    service.handle_unreachable(cluster.now, address(12));
+    cluster.run(ms(500));
+    assert!(cluster.events.contains(&ServiceEvent::Excluded { origin }));
+    assert_eq!(members(&cluster, address(10)), (3, vec![]));
+    assert!(cluster.member(address(10)).dead.contains(&origin));
+    cluster.check(address(SERVICE));
+}
+
+// Rule R-MEM-15.
+#[test]
+fn a_service_that_stood_still_says_so_and_takes_nobody_for_silent() {
+    let mut cluster = cluster(10);
+    let service = cluster.services.remove(&address(SERVICE)).unwrap();
+    cluster.run(ms(5000));
+    cluster.services.insert(address(SERVICE), service);
+    cluster.run(ms(3000));
+    let late = |event: &&ServiceEvent| matches!(event, ServiceEvent::Late { .. });
+    assert_eq!(cluster.events.iter().filter(late).count(), 1);
+    let stats = cluster.services[&address(SERVICE)].stats();
+    assert_eq!((stats.late, stats.away, stats.excluded), (1, 0, 0));
+    assert_eq!(members(&cluster, address(10)), (4, vec![]));
+}
+
 // Rule R-MEM-6.
 #[test]
 fn a_node_that_never_reports_to_a_new_service_is_dead() {
@@ -169,11 +216,11 @@ fn a_node_that_members_do_not_hear_is_away_though_the_service_hears_it() {
     let mut cluster = cluster(6);
     let origin = cluster.member(address(11)).origin();
     let suspect = |cluster: &mut Cluster| {
-        for _ in 0..8 {
+        for second in 0..3 {
             cluster.with(address(10), |membership, now, outbox| {
-                membership.suspect(now, origin, outbox);
+                membership.suspect(now, origin, Duration::from_secs(second), outbox);
             });
-            cluster.run(ms(100));
+            cluster.run(ms(300));
         }
     };
     suspect(&mut cluster);
@@ -226,6 +273,94 @@ fn a_configuration_that_never_waits_excludes_at_once() {
     cluster.start_member(10, Some(address(SERVICE)));
     cluster.run(ms(1000));
     cluster.cut = |from, _, _| from == address(10);
-    cluster.run(ms(1000));
+    cluster.run(ms(1500));
     assert_eq!(cluster.services[&address(SERVICE)].stats().excluded, 1);
+}
+
+/// Networks without one of the hosts, and a whole one.
+const CUTS: [Cut; 4] = [
+    |from, to, _| [from, to].contains(&address(10)),
+    |from, to, _| [from, to].contains(&address(11)),
+    |from, to, _| [from, to].contains(&address(12)),
+    |_, _, _| false,
+];
+
+/// Members that see that they are away say that they have caught up, twice a second.
+fn catch_up_all(cluster: &mut Cluster, seconds: u64) {
+    for _ in 0..2 * seconds {
+        let members = cluster.members.iter();
+        let away = members.flat_map(|(at, member)| {
+            let views = member
+                .regions
+                .values()
+                .filter_map(|known| known.view.clone());
+            let origin = member.origin();
+            let away = views.filter(move |view| {
+                let mut away = view.away_members().iter();
+                away.any(|member| member.origin == origin)
+            });
+            away.map(|view| (*at, view.region(), view.number()))
+        });
+        let away: Vec<_> = away.collect();
+        for (at, region, number) in away {
+            cluster.with(at, |membership, now, outbox| {
+                membership.caught_up(now, region, number, outbox);
+            });
+        }
+        cluster.run(ms(500));
+    }
+}
+
+/// Roles change while nodes are cut off by turns, and the service is restarted twice.
+fn churn(seed: u64) -> Cluster {
+    let mut cluster = cluster(seed);
+    cluster.lose(20_000);
+    let mut random = Random::new(Seed(seed), "churn");
+    let mut draw = |below: usize| usize::try_from(random.below(below as u64)).unwrap();
+    for round in 0..60 {
+        let at = address(10 + draw(4) as u64);
+        let role = [Role::Subscriber, Role::Publisher][draw(2)];
+        let name = ["a", "b", "c"][draw(3)];
+        match draw(3) {
+            0 => cluster.exit(at, role, &[name]),
+            _ => cluster.enter(at, role, &[name]),
+        };
+        cluster.cut = CUTS[draw(4)];
+        cluster.run(ms(draw(1500) as u64));
+        if round % 20 == 15 {
+            cluster.services.clear();
+            cluster.start_service(Cluster::service_config(SERVICE));
+        }
+        if draw(3) == 0 {
+            catch_up_all(&mut cluster, 1);
+        }
+    }
+    cluster.lose(0);
+    cluster.cut = CUTS[3];
+    cluster.run(ms(5000));
+    catch_up_all(&mut cluster, 70);
+    cluster
+}
+
+// Rules R-MEM-6, R-MEM-15.
+#[test]
+fn after_any_absences_all_live_in_their_former_lives_and_know_what_the_service_knows() {
+    let mut away = 0;
+    for seed in 0..30 {
+        let cluster = churn(seed);
+        cluster.check(address(SERVICE));
+        let rows = cluster.services[&address(SERVICE)].rows();
+        assert!(
+            rows.nodes.iter().all(|row| row.away.is_none()),
+            "seed {seed}"
+        );
+        for member in cluster.members.values() {
+            assert!(!member.excluded(), "seed {seed}");
+        }
+        let events = cluster.events.iter();
+        away += events
+            .filter(|event| matches!(event, ServiceEvent::Away { .. }))
+            .count();
+    }
+    assert!(away > 100, "{away}");
 }

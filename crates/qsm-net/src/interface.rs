@@ -45,6 +45,32 @@ impl Interface {
     pub fn family(&self) -> Family {
         Family::of(self.addr)
     }
+
+    /// The interface of this name as it is now: with the same address if it has that still, else with another one of
+    /// the family, which is link-local only if this one is: others may be beyond the link.
+    ///
+    /// # Errors
+    /// [`InterfaceError`]: it is gone, down, or without such an address, or cannot be listed.
+    pub fn again(&self) -> Result<Self, InterfaceError> {
+        again(&system::links()?, self)
+    }
+}
+
+fn again(links: &[Link], former: &Interface) -> Result<Interface, InterfaceError> {
+    let family = former.family();
+    let (now, _) = choose_requested(links, &former.name, Some(family))?;
+    let entries = links.iter().filter(|link| link.name == former.name);
+    let same = entries
+        .flat_map(Link::entries)
+        .find(|entry| entry.addr == former.addr);
+    let now = same.unwrap_or(now);
+    if is_link_local(now.addr) && !is_link_local(former.addr) {
+        return Err(InterfaceError::NoAddress {
+            name: now.name,
+            family: Some(family),
+        });
+    }
+    Ok(now)
 }
 
 /// Its name and address, for example `eth0 (10.0.0.1)`.

@@ -48,6 +48,7 @@
 mod address;
 mod buffers;
 mod busy_poll;
+mod changes;
 mod clock;
 mod config;
 mod counters;

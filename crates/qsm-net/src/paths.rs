@@ -74,6 +74,11 @@ impl Paths {
         source
     }
 
+    /// The first address of whom this is the second of, or the same.
+    pub(crate) fn first(&self, second: SocketAddr) -> SocketAddr {
+        self.first_of.get(&second).copied().unwrap_or(second)
+    }
+
     /// How to reach an address. Multicast goes the same way on both networks.
     pub(crate) fn way(&self, to: SocketAddr) -> Way {
         if to.ip().is_multicast() {

@@ -20,6 +20,7 @@ const TOKEN_UNICAST: u64 = u64::MAX;
 const TOKEN_WAKER: u64 = u64::MAX - 1;
 /// Another poller, see [`Poller::watch`].
 const TOKEN_OTHER: u64 = u64::MAX - 2;
+const TOKEN_CHANGES: u64 = u64::MAX - 3;
 
 /// Why a wait ended; none of the three means that the time passed, or a signal came.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -42,6 +43,8 @@ pub(crate) struct Poller {
     blocked: bool,
     /// Events of the unicast socket found and not served yet (`EPOLLIN`, `EPOLLERR`).
     unicast: u32,
+    /// The socket that tells of changes has something.
+    changes: bool,
     /// Slots of multicast sockets found readable and not served yet, the next one last.
     pending: Vec<u32>,
 }
@@ -97,6 +100,7 @@ impl Poller {
             precise: true,
             blocked: false,
             unicast: 0,
+            changes: false,
             pending,
         })
     }
@@ -114,6 +118,36 @@ impl Poller {
             libc::EPOLLIN,
             u64::from(slot),
         )
+    }
+
+    /// Watches another socket in the place of the unicast socket, which is then closed.
+    pub(crate) fn replace_unicast(&mut self, unicast: BorrowedFd<'_>) -> io::Result<()> {
+        sys::epoll_set(
+            self.epoll.as_fd(),
+            libc::EPOLL_CTL_ADD,
+            unicast,
+            libc::EPOLLIN,
+            TOKEN_UNICAST,
+        )?;
+        // Whoever waits for room tries again.
+        (self.unicast, self.blocked) = (0, false);
+        Ok(())
+    }
+
+    /// Watches the socket that tells of changes.
+    pub(crate) fn add_changes(&self, socket: BorrowedFd<'_>) -> io::Result<()> {
+        sys::epoll_set(
+            self.epoll.as_fd(),
+            libc::EPOLL_CTL_ADD,
+            socket,
+            libc::EPOLLIN,
+            TOKEN_CHANGES,
+        )
+    }
+
+    /// True once after that socket was seen to have something.
+    pub(crate) fn take_changes(&mut self) -> bool {
+        std::mem::take(&mut self.changes)
     }
 
     /// Has [`Poller::wait`] end when there is something for another poller, which is asked itself what that is.
@@ -224,6 +258,7 @@ impl Poller {
             match token {
                 TOKEN_WAKER => ready.woken = self.waker.clear(),
                 TOKEN_OTHER => ready.readable = true,
+                TOKEN_CHANGES => (self.changes, ready.readable) = (true, true),
                 TOKEN_UNICAST => {
                     self.unicast = flags & !(libc::EPOLLOUT as u32);
                     ready.writable = self.blocked && flags & libc::EPOLLOUT as u32 != 0;

@@ -1,5 +1,6 @@
 //! The port: all sockets of one core thread.
 
+mod reopening;
 mod sources;
 
 use std::io;
@@ -8,11 +9,12 @@ use std::time::Duration;
 
 use crate::address::{self, Family};
 use crate::busy_poll::BusyPoll;
+use crate::changes::Changes;
 use crate::config::{Offload, PortConfig};
 use crate::counters::PortCounters;
 use crate::error::{GROUPS_MAX, PortError, SendError, Sent};
 use crate::fault::Injector;
-use crate::icmp;
+use crate::icmp::{self, Refusals};
 use crate::poller::{Poller, Ready, Sleeper};
 use crate::receive::{BATCH, Datagram, Datagrams, Place, Ring};
 use crate::report::{self, IoReport};
@@ -40,6 +42,8 @@ use crate::waker::Waker;
 pub struct Port {
     config: PortConfig,
     unicast: Socket,
+    /// Number of its port.
+    number: u16,
     /// Multicast sockets. Places of groups left are used again.
     groups: Vec<Option<Socket>>,
     poller: Poller,
@@ -47,6 +51,10 @@ pub struct Port {
     transmitter: Transmitter,
     injector: Option<Injector>,
     busy_poll: Option<BusyPoll>,
+    /// Word of the kernel about interfaces, if it can be had.
+    changes: Option<Changes>,
+    /// There was some since it was last asked for.
+    changed: bool,
     /// The pending list comes from a wait, and nothing was received since.
     fresh: bool,
     /// The last batch left something in the sockets.
@@ -73,7 +81,8 @@ impl Port {
             Offload::Auto if socket::kernel_has_gso(unicast.fd()) => Gso::On,
             Offload::Auto => Gso::OffByKernel,
         };
-        Ok(Self {
+        let mut port = Self {
+            number: unicast.address.port(),
             unicast,
             groups: Vec::new(),
             poller,
@@ -81,11 +90,15 @@ impl Port {
             transmitter: Transmitter::new(gso, &config.interface),
             injector: config.fault.map(Injector::new),
             busy_poll,
+            changes: None,
+            changed: false,
             fresh: false,
             more: false,
             counters: PortCounters::default(),
             config,
-        })
+        };
+        port.watch_changes();
+        Ok(port)
     }
 
     /// Address of the unicast socket: the source of everything sent. A link-local one is without scope.
@@ -191,10 +204,15 @@ impl Port {
             self.poller.look(self.unicast.fd(), Some(Duration::ZERO))?;
         }
         (self.fresh, self.more) = (false, false);
+        self.note_changes();
         // Control must not wait while a long list of busy groups is served, so then unicast is tried unasked.
         let unicast = self.poller.take_unicast();
         if unicast & libc::EPOLLERR as u32 != 0 {
-            icmp::drain(self.unicast.fd(), &mut self.counters.sent.errors);
+            let (errors, refusals) = (
+                &mut self.counters.sent.errors,
+                &mut self.transmitter.refusals,
+            );
+            icmp::drain(self.unicast.fd(), errors, refusals);
         }
         if unicast != 0 || continued {
             // Half of the batch while multicast waits too, so that neither starves.
@@ -208,7 +226,10 @@ impl Port {
                 None,
                 share,
                 &mut self.ring,
-                &mut self.counters,
+                Accounts {
+                    counters: &mut self.counters,
+                    refusals: &mut self.transmitter.refusals,
+                },
             )?;
         }
         while self.ring.room() > 0 {
@@ -217,8 +238,11 @@ impl Port {
             };
             if let Some(Some(socket)) = self.groups.get_mut(slot as usize) {
                 let group = Some(socket.address);
-                self.more |=
-                    receive_from(socket, group, BATCH, &mut self.ring, &mut self.counters)?;
+                let accounts = Accounts {
+                    counters: &mut self.counters,
+                    refusals: &mut self.transmitter.refusals,
+                };
+                self.more |= receive_from(socket, group, BATCH, &mut self.ring, accounts)?;
             }
         }
         self.more |= self.poller.has_pending_multicast();
@@ -284,6 +308,18 @@ impl Port {
                 })?;
         }
         result
+    }
+
+    /// An address at which nobody listens, as its host has answered to something sent there: the process that had it is
+    /// gone, while its host lives (ICMP and `ICMPv6`, "port unreachable"). Each is named once until it refuses again; at
+    /// most 64 wait to be asked for, the newest. [`receive`](Self::receive) takes them from the kernel, and a
+    /// [`wait`](Self::wait) ends when there is one.
+    ///
+    /// None does not mean that somebody listens. A host that is off says nothing, a firewall may drop what is sent or
+    /// the answer, and Linux answers another host once a second, after six times without limit. A firewall on the way that
+    /// rejects in the name of others is not believed; one on the host itself cannot be told from a dead process.
+    pub fn take_refusal(&mut self) -> Option<SocketAddr> {
+        self.transmitter.refusals.take()
     }
 
     /// False from a [`SendError::WouldBlock`] until [`wait`](Self::wait) or [`receive`](Self::receive) saw room in the send
@@ -399,20 +435,29 @@ impl Port {
     }
 }
 
+/// What comes with receiving beside datagrams.
+struct Accounts<'a> {
+    counters: &'a mut PortCounters,
+    refusals: &'a mut Refusals,
+}
+
 /// Returns whether it took as many as it could, so that the socket may have more.
 fn receive_from(
     socket: &mut Socket,
     group: Option<SocketAddr>,
     limit: usize,
     ring: &mut Ring,
-    counters: &mut PortCounters,
+    Accounts { counters, refusals }: Accounts<'_>,
 ) -> io::Result<bool> {
     let limit = limit.min(ring.room());
     let mut repeats = icmp::REPEATS;
     let filled = loop {
         match ring.fill(socket.fd(), group, limit) {
             // The kernel reports what ICMP said about a datagram sent earlier by failing this call.
-            Err(_) if repeats > 0 && icmp::drain(socket.fd(), &mut counters.sent.errors) > 0 => {
+            Err(_)
+                if repeats > 0
+                    && icmp::drain(socket.fd(), &mut counters.sent.errors, refusals) > 0 =>
+            {
                 repeats -= 1;
             }
             other => break other?,

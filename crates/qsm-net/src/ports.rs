@@ -260,6 +260,34 @@ impl Ports {
         }
     }
 
+    /// As [`Port::take_refusal`], of both networks: by the address on the first one, where [`Ports::learn`] was told of it.
+    pub fn take_refusal(&mut self) -> Option<SocketAddr> {
+        self.first.take_refusal().or_else(|| {
+            let second = self.second.as_deref_mut()?;
+            let refused = second.port.take_refusal()?;
+            Some(second.paths.first(refused))
+        })
+    }
+
+    /// As [`Port::take_change`].
+    pub fn take_change(&mut self) -> bool {
+        let second = self.second.as_mut();
+        let second = second.is_some_and(|second| second.port.take_change());
+        self.first.take_change() || second
+    }
+
+    /// As [`Port::follow_address`], on both networks; one of them may have succeeded when the other fails.
+    ///
+    /// # Errors
+    /// As [`Port::follow_address`].
+    pub fn follow_addresses(&mut self) -> Result<(), PortError> {
+        let first = self.first.follow_address();
+        if let Some(second) = &mut self.second {
+            second.port.follow_address()?;
+        }
+        first
+    }
+
     /// As [`Port::writable`], of a network that lacked room for what was sent last.
     #[must_use]
     pub fn writable(&self) -> bool {

@@ -17,7 +17,7 @@ use std::ptr;
 use crate::address::{Family, Raw};
 use crate::counters::SendCounters;
 use crate::error::{SendError, SendFailure, Sent};
-use crate::icmp;
+use crate::icmp::{self, Refusals};
 use crate::interface::Interface;
 
 /// Most datagrams of a train: what every kernel with GSO takes (`UDP_MAX_SEGMENTS`; 128 since Linux 6.11).
@@ -43,6 +43,8 @@ pub enum Gso {
 #[derive(Debug)]
 pub(crate) struct Transmitter {
     pub(crate) gso: Gso,
+    /// Who refused what was sent.
+    pub(crate) refusals: Refusals,
     family: Family,
     /// Index of the interface.
     interface: u32,
@@ -82,10 +84,19 @@ impl Transmitter {
     pub(crate) fn new(gso: Gso, interface: &Interface) -> Self {
         Self {
             gso,
+            refusals: Refusals::default(),
             family: interface.family(),
             interface: interface.index,
             mtu: interface.mtu as usize,
         }
+    }
+
+    /// Sends by another interface from now on.
+    pub(crate) fn follow(&mut self, interface: &Interface) {
+        *self = Self {
+            refusals: mem::take(&mut self.refusals),
+            ..Self::new(self.gso, interface)
+        };
     }
 
     pub(crate) fn send(
@@ -152,7 +163,11 @@ impl Transmitter {
                 // The path is narrower than the interface: a matter of this destination, not of the device.
                 Some(libc::EMSGSIZE) if train => cut = Cut::single(segment_bytes),
                 // The kernel reports what ICMP said about an earlier datagram by failing this one.
-                _ if repeats > 0 && icmp::drain(fd, &mut counters.errors) > 0 => repeats -= 1,
+                _ if repeats > 0
+                    && icmp::drain(fd, &mut counters.errors, &mut self.refusals) > 0 =>
+                {
+                    repeats -= 1;
+                }
                 _ => return Err(failed(error, to, sent, counters)),
             }
         }

@@ -72,6 +72,8 @@ fn refusals_are_counted_and_disturb_nothing() {
         assert!(port.wait(Some(common::PATIENCE)).unwrap().readable);
         assert_eq!(port.receive().unwrap(), 0);
         assert_eq!(port.counters().sent.errors.refused, 1);
+        assert_eq!(port.take_refusal(), Some(nobody));
+        assert_eq!(port.take_refusal(), None);
         assert_eq!(
             port.wait(Some(std::time::Duration::ZERO)).unwrap(),
             Ready::default()
@@ -82,7 +84,18 @@ fn refusals_are_counted_and_disturb_nothing() {
         assert_eq!(common::collect(&mut port, 3).len(), 3);
         assert_eq!(port.counters().sent.errors.refused, 2);
         assert_eq!(port.counters().sent.errors.trains_refused, 0);
+        // Also when it came to light while something else was sent.
+        assert_eq!(port.take_refusal(), Some(nobody));
     }
+}
+
+#[test]
+fn who_listens_does_not_refuse() {
+    let (mut port, mut other) = (open(Offload::Auto), open(Offload::Auto));
+    port.send(other.local_addr(), b"hello", 5).unwrap();
+    common::collect(&mut other, 1);
+    assert_eq!(port.receive().unwrap(), 0);
+    assert_eq!(port.take_refusal(), None);
 }
 
 #[test]

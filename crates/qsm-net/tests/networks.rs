@@ -198,3 +198,37 @@ fn two_interfaces_must_be_two_of_one_family() {
     assert_eq!(Ports::open(config(), None).unwrap().second_addr(), None);
     assert!(lo().loopback);
 }
+
+/// Waits until somebody has refused.
+#[track_caller]
+fn refusal(ports: &mut Ports) -> SocketAddr {
+    loop {
+        let ready = ports.wait(Some(PATIENCE)).unwrap();
+        assert!(ready.readable, "nobody has refused");
+        while ports.receive().unwrap() > 0 {}
+        if let Some(address) = ports.take_refusal() {
+            return address;
+        }
+    }
+}
+
+/// A process that is gone is known to be gone, by its first address, whichever network works.
+#[test]
+fn a_host_without_the_process_refuses_by_either_network() {
+    let Some((lab, hosts)) = lab(2) else {
+        return;
+    };
+    for family in [Family::V4, Family::V6] {
+        for cut in [Network::Second, Network::First] {
+            let mut sender = open(&lab, hosts[0], family);
+            let gone = open(&lab, hosts[1], family);
+            let (first, second) = (gone.local_addr(), gone.second_addr().unwrap());
+            sender.learn(first, second);
+            drop(gone);
+            lab.set_network(cut, false).unwrap();
+            sender.send(first, b"there?", 6).unwrap();
+            assert_eq!(refusal(&mut sender), first, "{family}, without {cut:?}");
+            lab.set_network(cut, true).unwrap();
+        }
+    }
+}

@@ -404,6 +404,10 @@ impl Membership {
         }
         self.session_last += 1;
         self.reopen_at = None;
+        if self.contact == Contact::Found && self.service() != Some(address) {
+            // That one is still to be found.
+            self.contact = Contact::None;
+        }
         if self.contact == Contact::None {
             self.discovery.stop();
         }

@@ -499,8 +499,11 @@ fn other_messages_to_the_service() {
     };
     assert_to_service(&drained, "04 04000000 06000000");
     assert_to_service(
-        &ToService::Suspect { member: PEER },
-        "05 9900000000000000 02000000",
+        &ToService::Suspect {
+            member: PEER,
+            silent_ms: 300,
+        },
+        "05 9900000000000000 02000000 2c010000",
     );
     for (kind, number) in [
         (QueryKind::Nodes, 1),

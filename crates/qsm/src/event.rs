@@ -15,20 +15,55 @@ use crate::handoff::aside::Item;
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Event {
+    /// An interface of this node has no address any more, or is down, for a second so far. The node
+    /// hears nobody by it, and goes on trying; [`Event::Moved`] says when there is an address again.
+    AddressLost {
+        /// Which interface, and what to do.
+        reason: String,
+    },
     /// The node is a member of the cluster; after [`Event::Excluded`], again, in a new life.
     Admitted {
         /// Its incarnation.
         incarnation: Incarnation,
+    },
+    /// Nobody in a region of this node waits for it any more, because the cluster does not hear it:
+    /// it stood still, or the network did not carry what it says. It goes on in the same life, as
+    /// fast as it can.
+    ///
+    /// What it misses is kept for it: the live members keep what they cache and senders what they
+    /// have sent, up to their [`retention_bytes`](qsm_proto::Limits::retention_bytes) in the region
+    /// ([`Builder::retention_bytes`](crate::Builder::retention_bytes)), the newest. So it loses
+    /// nothing, unless more than that is sent meanwhile: then its subscriptions are told what is
+    /// missing. After `gone_after` of the membership service
+    /// ([`ServiceBuilder::gone_after`](crate::ServiceBuilder::gone_after)), 30 seconds if not
+    /// given, it is excluded instead: [`Event::Excluded`].
+    Away {
+        /// The region.
+        region: RegionId,
+    },
+    /// After [`Event::Away`]: this node has what the others have, and the region waits for it again.
+    Back {
+        /// The region.
+        region: RegionId,
     },
     /// The node has ended, with all its cores. The last event.
     Closed {
         /// Why.
         reason: CloseReason,
     },
-    /// The cluster took this node for dead: it was silent too long. It comes back by itself, in a
+    /// The cluster took this node for dead: it was silent for longer than it is waited for
+    /// ([`Event::Away`]). It comes back by itself, in a
     /// new life, and misses what was sent meanwhile. Its subscriptions are told by
     /// [`Received::Away`](crate::Received::Away).
     Excluded,
+    /// The sockets of this node have another address on the same interface. It goes on in the same
+    /// life, and others send to the new address as soon as the membership service has told them.
+    Moved {
+        /// The former address.
+        from: SocketAddr,
+        /// The new one; after [`Event::AddressLost`] perhaps the former one again.
+        to: SocketAddr,
+    },
     /// A multicast address of the cluster cannot be received; the messages sent to it will not
     /// arrive here.
     NotListening {

@@ -111,7 +111,9 @@ pub use qsm_net::{
 };
 pub use qsm_proto::view::Layout;
 pub use qsm_proto::{ConfigError, Limits, Pace, Recovery, Stats, Times, UnconfirmedCause};
-pub use qsm_wire::membership::{GROUP_NAME_BYTES_MAX, GroupRow, Member, NodeRow, RegionRow};
+pub use qsm_wire::membership::{
+    AwayReason, GROUP_NAME_BYTES_MAX, GroupRow, Member, NodeRow, RegionRow,
+};
 pub use qsm_wire::{
     ChannelId, DATA_HEADER_BYTES, GroupId, Incarnation, NodeId, Origin, RegionId, ViewNumber,
 };

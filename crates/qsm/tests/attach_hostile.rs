@@ -32,7 +32,7 @@ struct Raw {
 impl Raw {
     fn connect(place: &Place) -> Self {
         let socket = LocalSocket::connect(&place.path()).unwrap();
-        socket.send(&hello(3)).unwrap();
+        socket.send(&hello(VERSION)).unwrap();
         let (_, descriptors) = receive(&socket);
         let [memory, doorbell] = <[OwnedFd; 2]>::try_from(descriptors).unwrap();
         let words = HEADER_WORDS + ShareOptions::PUBLISH_RING_BYTES / 8;
@@ -60,6 +60,9 @@ impl Raw {
         receive(&self.socket).1
     }
 }
+
+/// Of the handshake.
+const VERSION: u32 = 3;
 
 fn hello(version: u32) -> Vec<u8> {
     let mut packet = vec![HELLO];
@@ -211,10 +214,10 @@ fn who_says_no_hello_or_one_of_another_version_is_not_let_in() {
     socket.send(b"GET / HTTP/1.1").unwrap();
     assert!(receive(&socket).0.is_empty());
     let socket = LocalSocket::connect(&scene.place.path()).unwrap();
-    socket.send(&hello(2)).unwrap();
+    socket.send(&hello(VERSION + 1)).unwrap();
     // It is told the engine's version, in a place that never changes.
     let (welcome, _) = receive(&socket);
-    assert_eq!(welcome[1..5], 3_u32.to_le_bytes());
+    assert_eq!(welcome[1..5], VERSION.to_le_bytes());
     assert!(receive(&socket).0.is_empty());
     scene.is_well(1);
     assert_eq!(

@@ -59,6 +59,14 @@ impl Stage {
         self.lab.set_network(network, works).unwrap();
     }
 
+    /// Runs `ip` with these words on the host of this node, which need not run.
+    #[track_caller]
+    pub(crate) fn ip(&self, node: usize, words: &str) {
+        let mut command = self.lab.command(self.hosts[node], "ip");
+        let status = command.args(words.split(' ')).status().unwrap();
+        assert!(status.success(), "ip {words}: {status}");
+    }
+
     /// The same, all over IPv6.
     pub(crate) fn with_ipv6(hosts: usize) -> Option<Self> {
         Self::of(hosts, Lab::with_ipv6, &[])

@@ -1,17 +1,21 @@
 //! `qsm gms`: the membership service on its own.
 
+mod events;
+
 use std::io::{self, Write};
+use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use clap::Args;
 use qsm::{Family, RecvError, Service, ServiceEvent};
 use qsm_console::after_help;
-use qsm_console::failure::Failure;
+use qsm_console::failure::{Code, Failure};
 use qsm_console::options::{NetworkOptions, Place, StatsOptions};
 use qsm_console::stop::Stop;
 use qsm_console::table::printable;
 use serde_json::{Value, json};
 
+use self::events::Phrases;
 use crate::stats;
 
 /// How often signals are looked at.
@@ -43,10 +47,11 @@ pub(crate) struct GmsArgs {
 /// Runs the command, until a signal.
 ///
 /// # Errors
-/// It cannot start, or its sockets fail.
+/// It cannot start, its sockets fail, or another service of the cluster goes before it.
 pub(crate) fn run(args: &GmsArgs) -> Result<(), Failure> {
     let stop = Stop::on_signals()?;
     let service = start(args)?;
+    let (mut phrases, mut rival) = (Phrases::default(), Rival::default());
     let log = Log {
         json: args.json,
         start: Instant::now(),
@@ -60,34 +65,91 @@ pub(crate) fn run(args: &GmsArgs) -> Result<(), Failure> {
         ),
         &json!({ "event": "listening", "address": service.address(), "cluster": cluster }),
     )?;
+    let mut address = service.address();
     while !stop.is_asked() {
+        if service.address() != address {
+            address = service.address();
+            log.line(
+                &format!("moved to {address}: begins anew, nodes report what they know"),
+                &json!({ "event": "moved_itself", "address": address }),
+            )?;
+        }
         match service.next_event_timeout(LOOK) {
             Ok(Some(event)) => {
-                let (text, value) = describe(&event);
+                let (text, value) = phrases.of(&event);
                 log.line(&text, &value)?;
+                rival.note(&event);
             }
             Ok(None) => {}
+            Err(RecvError::Closed(_)) if rival.follows.is_some() => break,
             Err(RecvError::Closed(reason)) => {
                 return Err(Failure::failed(reason.to_string(), "start it again"));
             }
             Err(other) => return Err(other.into()),
         }
     }
+    say_stats(args, &service);
+    service.shutdown();
+    log.line("stopped", &json!({ "event": "stopped" }))?;
+    rival.end(cluster)
+}
+
+/// What is known of another service of the same cluster, by mistake. One of the two gives way.
+#[derive(Debug, Default)]
+struct Rival {
+    /// Where the one is that this one gives way to.
+    follows: Option<SocketAddr>,
+}
+
+impl Rival {
+    /// Says on stderr that there are two.
+    fn note(&mut self, event: &ServiceEvent) {
+        match event {
+            ServiceEvent::Conflict { address, .. } => eprintln!(
+                "qsm: CONFLICT: another membership service of this cluster was started at {address}; \
+                 it gives way to this one; start only one"
+            ),
+            ServiceEvent::Yielded { to } => {
+                self.follows = Some(*to);
+                eprintln!(
+                    "qsm: this service gives way to the one at {to} and sends its nodes there"
+                );
+            }
+            _ => {}
+        }
+    }
+
+    /// The end of this service.
+    fn end(&self, cluster: &str) -> Result<(), Failure> {
+        let Some(to) = self.follows else {
+            return Ok(());
+        };
+        let cause = format!(
+            "the cluster {} has another membership service, at {to}; this one gave way",
+            printable(cluster)
+        );
+        let remedy = "start only one, or give each a cluster of its own with --cluster";
+        Err(Failure::new(Code::Superseded, cause, remedy))
+    }
+}
+
+fn say_stats(args: &GmsArgs, service: &Service) {
     if let Some(format) = args.stats.format(args.network.verbose)
         && let Ok(snapshot) = service.snapshot()
     {
         stats::of_service(&snapshot, format);
     }
-    service.shutdown();
-    log.line("stopped", &json!({ "event": "stopped" }))
 }
 
 fn start(args: &GmsArgs) -> Result<Service, Failure> {
     let network = &args.network;
-    let builder = Service::builder()
+    let mut builder = Service::builder()
         .cluster(network.cluster.as_str())
         .network(sockets(args))
         .channels(network.channels());
+    if let Some(silence) = network.gone_after {
+        builder = builder.gone_after(silence);
+    }
     Ok(builder.start()?)
 }
 
@@ -116,7 +178,7 @@ fn family(args: &GmsArgs) -> Option<Family> {
     args.network.ipv6.then_some(Family::V6).or(listened)
 }
 
-/// Lines on stdout, at once, so that whoever started this can read on.
+/// Lines on stdout with the time since the start, at once, so that whoever started this can read on.
 struct Log {
     json: bool,
     start: Instant,
@@ -125,87 +187,17 @@ struct Log {
 impl Log {
     fn line(&self, text: &str, value: &Value) -> Result<(), Failure> {
         let mut stdout = io::stdout().lock();
+        let elapsed = self.start.elapsed();
         let written = match self.json {
-            true => writeln!(stdout, "{value}"),
-            false => writeln!(
-                stdout,
-                "{:>9.3} s  {text}",
-                self.start.elapsed().as_secs_f64()
-            ),
+            true => {
+                let mut value = value.clone();
+                value["ms"] = json!(u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX));
+                writeln!(stdout, "{value}")
+            }
+            false => writeln!(stdout, "{:>9.3} s  {text}", elapsed.as_secs_f64()),
         };
         written
             .and_then(|()| stdout.flush())
             .map_err(|error| Failure::io("write to stdout", &error))
-    }
-}
-
-fn describe(event: &ServiceEvent) -> (String, Value) {
-    match event {
-        ServiceEvent::Admitted {
-            origin,
-            name,
-            address,
-        } => (
-            format!("admitted {} ({origin}) at {address}", printable(name)),
-            json!({ "event": "admitted", "node": origin.to_string(), "name": name,
-                    "address": address }),
-        ),
-        ServiceEvent::Excluded { origin } => (
-            format!("excluded {origin}: it did not answer"),
-            json!({ "event": "excluded", "node": origin.to_string() }),
-        ),
-        ServiceEvent::OtherFamily { name, address } => (
-            format!(
-                "NOT ADMITTED: {} at {address} is of the other family; start it with an interface \
-                 of the service's",
-                printable(name)
-            ),
-            json!({ "event": "other_family", "name": name, "address": address }),
-        ),
-        ServiceEvent::Left { origin } => (
-            format!("left {origin}"),
-            json!({ "event": "left", "node": origin.to_string() }),
-        ),
-        ServiceEvent::Opened {
-            term,
-            resumed,
-            absent,
-        } => (
-            format!("open, term {term}: {resumed} nodes taken up, {absent} gone"),
-            json!({ "event": "opened", "term": term, "resumed": resumed, "absent": absent }),
-        ),
-        ServiceEvent::Conflict { node, address } => (
-            format!(
-                "CONFLICT: another service ({:x}) of this cluster runs at {address}; stop one of \
-                 them",
-                node.0
-            ),
-            json!({ "event": "conflict", "address": address }),
-        ),
-        ServiceEvent::Yielded { to } => (
-            format!("gave way to {to}"),
-            json!({ "event": "yielded", "address": to }),
-        ),
-        other => (
-            format!("{other:?}"),
-            json!({ "event": "other", "text": format!("{other:?}") }),
-        ),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_in_the_log_cannot_steer_the_terminal() {
-        let event = ServiceEvent::Admitted {
-            origin: qsm::Origin::default(),
-            name: "a\u{1b}b".to_owned(),
-            address: "10.0.0.1:7".parse().unwrap(),
-        };
-        let (text, value) = describe(&event);
-        assert_eq!(text, "admitted a\\u{1b}b (0.0) at 10.0.0.1:7");
-        assert_eq!(value["event"], "admitted");
     }
 }

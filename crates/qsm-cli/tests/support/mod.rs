@@ -110,21 +110,40 @@ impl Cluster {
 
     /// With a service that listens.
     pub(crate) fn new() -> Self {
+        Self::with_service(&[])
+    }
+
+    /// With a service that has these options as well.
+    pub(crate) fn with_service(options: &[&str]) -> Self {
         let mut cluster = Self::without_service();
+        let (gms, address) = cluster.start_gms(options, Stdio::inherit());
+        cluster.use_service(&address);
+        cluster.gms = Some(gms);
+        cluster
+    }
+
+    /// A service of this cluster, and where it listens.
+    pub(crate) fn start_gms(&self, options: &[&str], stderr: Stdio) -> (Running, String) {
         let mut command = Command::new(QSM);
         command
             .args(["gms", "--json", "--listen", "127.0.0.1:0"])
-            .args(&cluster.options);
-        let mut gms = Running(command.stdout(Stdio::piped()).spawn().unwrap());
+            .args(options)
+            .args(&self.options);
+        command.stdout(Stdio::piped()).stderr(stderr);
+        let mut gms = Running(command.spawn().unwrap());
         let mut line = String::new();
         BufReader::new(gms.0.stdout.as_mut().unwrap())
             .read_line(&mut line)
             .unwrap();
         let line: serde_json::Value = serde_json::from_str(&line).unwrap();
-        cluster.service = line["address"].as_str().map(str::to_owned);
-        assert!(cluster.service.is_some(), "{line}");
-        cluster.gms = Some(gms);
-        cluster
+        let address = line["address"].as_str();
+        let address = address.unwrap_or_else(|| panic!("{line}"));
+        (gms, address.to_owned())
+    }
+
+    /// Commands from now on are told of the service at this address.
+    pub(crate) fn use_service(&mut self, address: &str) {
+        self.service = Some(address.to_owned());
     }
 
     /// A command of a node in this cluster.

@@ -52,6 +52,8 @@ mod tests {
             "--name n",
             "--service 10.0.0.1:5",
             "--receive-buffer 4M",
+            "--retention 1M",
+            "--gone-after 5",
             "--loss 1",
             "--embedded-gms",
             "--no-embedded-gms",

@@ -1,11 +1,13 @@
 //! The options of everything that opens sockets.
 
 use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use qsm::{ChannelOptions, DATA_PORT, Family};
 
 use super::address::Place;
+use super::quantity::seconds;
 
 /// Help of `--discovery`: in a doc comment the address would be taken for a link.
 const DISCOVERY_HELP: &str = "Multicast address at which membership services are announced and \
@@ -41,6 +43,11 @@ pub struct NetworkOptions {
     /// 239.192.0.0/14, with IPv6 ff15::/64]
     #[arg(long, value_name = "ADDRESS/LENGTH", value_parser = range)]
     pub data_range: Option<(IpAddr, u8)>,
+    /// Exclude a node when it has been silent for so long. Until then it is away: nobody waits for
+    /// it, and what it misses is kept for it (--retention). 0: at once. For a membership service,
+    /// and all nodes that may run one [default: 30]
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    pub gone_after: Option<Duration>,
     /// Say on stderr what happens, and at the end what was counted
     #[arg(long, short)]
     pub verbose: bool,

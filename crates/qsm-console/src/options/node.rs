@@ -26,6 +26,11 @@ pub struct NodeOptions {
     /// Receive buffer of each socket, bytes; with suffix k or M [default: 32M]
     #[arg(long, value_name = "BYTES", value_parser = size)]
     pub receive_buffer: Option<usize>,
+    /// Keep so much for members that are away, bytes; with suffix k or M: of what this node sends,
+    /// and as much of what it caches for others. Of more than that the oldest goes, and is lost to
+    /// them; 0: nothing is kept [default: 64M]
+    #[arg(long, value_name = "BYTES", value_parser = size)]
+    pub retention: Option<usize>,
     /// Let checksums cover messages too, not headers and control alone
     #[arg(long)]
     pub payload_checksums: bool,
@@ -78,6 +83,12 @@ impl NodeOptions {
         }
         if let Some(service) = &self.service {
             builder = builder.service(service.address);
+        }
+        if let Some(silence) = self.network.gone_after {
+            builder = builder.gone_after(silence);
+        }
+        if let Some(bytes) = self.retention {
+            builder = builder.retention_bytes(bytes);
         }
         self.threads.apply(builder)
     }

@@ -1,4 +1,4 @@
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -23,11 +23,16 @@ pub(crate) struct Knowledge {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Region {
     pub(crate) view: ViewNumber,
-    /// It was taken over from a former service, which may have made views that nobody who is left
-    /// has heard of: their numbers are passed over.
+    /// It was taken over from a former service, or another one has made views of it, of which
+    /// there may be some that nobody who is left has heard of: their numbers are passed over.
     pub(crate) inherited: bool,
+    /// None of its active members has reported: of its groups those are known that others publish
+    /// to, and nobody else is put there.
+    pub(crate) provisional: bool,
     /// The newest view in which no member was live; 0: there was none.
     pub(crate) deserted: ViewNumber,
+    /// The highest number of a view of another service that a node has reported.
+    pub(crate) heard: ViewNumber,
     pub(crate) channel: ChannelId,
     pub(crate) address: SocketAddr,
     /// The groups, ascending; shared with the nodes that have them.
@@ -52,7 +57,7 @@ impl Region {
     /// The number of its next view.
     pub(crate) fn next_view(&self) -> ViewNumber {
         let step = if self.inherited { VIEWS_UNHEARD } else { 1 };
-        ViewNumber(self.view.0.saturating_add(step))
+        ViewNumber(self.view.max(self.heard).0.saturating_add(step))
     }
 
     /// Notes that no member is live in the present view, if that is so.
@@ -66,6 +71,16 @@ impl Region {
     pub(crate) fn is_repopulated_since(&self, view: ViewNumber) -> bool {
         view <= self.deserted && !self.members.iter().all(Member::is_away)
     }
+
+    /// A node has a view of another service. `true`: only the next view is newer than that.
+    pub(crate) fn hear(&mut self, view: ViewNumber) -> bool {
+        let newer = view >= self.view;
+        if newer {
+            self.heard = self.heard.max(view);
+            self.inherited = true;
+        }
+        newer
+    }
 }
 
 /// The regions, found by number or by their exact set of groups.
@@ -78,11 +93,47 @@ pub(crate) struct RegionTable {
     pub(crate) plan: AddressPlan,
     id_last: u32,
     channel_last: u32,
+    own: GivenNumbers,
+    /// Numbers of regions that were taken over, since when they are not again.
+    adopted: BTreeSet<RegionId>,
+}
+
+/// Numbers of regions that this service has given, as ranges. If there are too many, the oldest two
+/// become one, with the numbers between them.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+struct GivenNumbers {
+    /// First and last number of each range, ascending.
+    ranges: Vec<(u32, u32)>,
+}
+
+/// Regions taken over beyond which none is that a node reports late.
+const ADOPTED_MAX: usize = 1 << 16;
+/// Ranges of numbers kept. Another one begins only when a node has reported a higher number.
+const RANGES_MAX: usize = 1024;
+
+impl GivenNumbers {
+    fn insert(&mut self, id: u32) {
+        match self.ranges.last_mut() {
+            Some((_, last)) if last.checked_add(1) == Some(id) => *last = id,
+            _ => self.ranges.push((id, id)),
+        }
+        if self.ranges.len() > RANGES_MAX {
+            let (first, _) = self.ranges.remove(0);
+            self.ranges[0].0 = first;
+        }
+    }
+
+    fn contains(&self, id: u32) -> bool {
+        let at = self.ranges.partition_point(|(_, last)| *last < id);
+        self.ranges.get(at).is_some_and(|(first, _)| *first <= id)
+    }
 }
 
 impl RegionTable {
     pub(crate) fn new(plan: AddressPlan) -> Self {
         Self {
+            own: GivenNumbers::default(),
+            adopted: BTreeSet::new(),
             regions: BTreeMap::new(),
             by_signature: BTreeMap::new(),
             plan,
@@ -130,12 +181,15 @@ impl RegionTable {
     ) -> (RegionId, bool) {
         self.id_last += 1;
         self.channel_last += 1;
+        self.own.insert(self.id_last);
         let id = RegionId(self.id_last);
         let (address, shared) = self.plan.take(now);
         let region = Region {
             view: ViewNumber(0),
             inherited: false,
+            provisional: false,
             deserted: ViewNumber(0),
+            heard: ViewNumber(0),
             channel: ChannelId(self.channel_last),
             address,
             groups,
@@ -150,21 +204,35 @@ impl RegionTable {
         (id, shared)
     }
 
-    /// Takes up a region of a former service. A region with groups becomes findable unless
-    /// another one has the same.
+    /// Takes up a region of a former service. A region whose groups are known becomes findable
+    /// unless another one has the same.
     pub(crate) fn adopt(&mut self, now: Instant, id: RegionId, mut region: Region) {
         self.id_last = self.id_last.max(id.0);
         self.channel_last = self.channel_last.max(region.channel.0);
+        region.note_deserted();
+        self.adopted.insert(id);
         if !self.plan.adopt(region.address) {
             region.address = self.plan.take(now).0;
         }
-        if !region.groups.is_empty() && self.find(region.signature, &region.groups).is_none() {
+        let complete = !region.provisional && !region.groups.is_empty();
+        if complete && self.find(region.signature, &region.groups).is_none() {
             self.by_signature
                 .entry(region.signature)
                 .or_default()
                 .push(id);
         }
         self.regions.insert(id, region);
+    }
+
+    /// This service has made the region of this number, if there is or was one.
+    pub(crate) fn is_own(&self, id: RegionId) -> bool {
+        self.own.contains(id.0)
+    }
+
+    /// A region of this number, reported now, can only be one of a former service that this one
+    /// has not heard of.
+    pub(crate) fn may_adopt(&self, id: RegionId) -> bool {
+        !self.is_own(id) && !self.adopted.contains(&id) && self.adopted.len() < ADOPTED_MAX
     }
 
     /// Numbers up to here are used.
@@ -186,6 +254,7 @@ impl RegionTable {
         match self.regions.get_mut(&id) {
             Some(region) => {
                 region.signature = signature;
+                region.provisional = false;
                 core::mem::replace(&mut region.groups, groups)
             }
             None => groups,
@@ -216,6 +285,18 @@ impl RegionTable {
 mod tests {
     use super::*;
     use crate::PlanConfig;
+
+    #[test]
+    fn numbers_given_are_told_from_those_of_others() {
+        let mut given = GivenNumbers::default();
+        [4, 5, 6, 9].into_iter().for_each(|id| given.insert(id));
+        let contained: Vec<u32> = (0..12).filter(|id| given.contains(*id)).collect();
+        assert_eq!(contained, [4, 5, 6, 9]);
+        (10..5000).step_by(2).for_each(|id| given.insert(id));
+        assert_eq!(given.ranges.len(), RANGES_MAX);
+        assert!(given.contains(4) && given.contains(4998) && !given.contains(4999));
+        assert!(!given.contains(3));
+    }
 
     #[test]
     fn two_sets_with_one_signature_stay_two_regions() {

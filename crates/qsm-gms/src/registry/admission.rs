@@ -7,7 +7,8 @@ use qsm_wire::{ChannelId, Incarnation, NodeId, Origin, RegionId};
 use super::command::{Admission, EndCause, TermStart, Updates};
 use super::life::Life;
 use super::request::refusal;
-use super::{NUMBER_MAX, Registry};
+use super::unreported::FormerLives;
+use super::{NUMBER_MAX, Node, Registry};
 
 /// Incarnations from which a term begins to count: nobody who is left may have heard of the
 /// highest ones of the term before.
@@ -46,15 +47,15 @@ struct Reports {
     resuming: BTreeMap<NodeId, Hello>,
     /// All others.
     fresh: BTreeMap<NodeId, Hello>,
-    /// Lives that others have been told are over.
-    dead: BTreeSet<Origin>,
+    /// Lives that are over.
+    former: FormerLives,
 }
 
 impl Reports {
     /// What the hellos say together.
     ///
-    /// Nodes of an older term were absent when the last service began: to it they were dead. So
-    /// are those whose deaths others have been told of (R046).
+    /// Nodes of an older term were absent when the last service began: it has waited for them, or
+    /// they were dead. Dead are those of whose deaths others have been told (R046).
     fn new(hellos: BTreeMap<NodeId, Hello>) -> Self {
         let all = hellos.values();
         let term = all.clone().map(|hello| hello.term).max().unwrap_or(0);
@@ -71,6 +72,12 @@ impl Reports {
             let known = hello.term > 0 && hello.incarnation != Incarnation(0);
             known && hello.term == term && !dead.contains(&origin)
         };
+        let present = hellos.iter();
+        let present = present.map(|(node, hello)| (*node, hello.incarnation));
+        let former = FormerLives {
+            present: present.collect(),
+            dead: dead.clone(),
+        };
         let (resuming, fresh) = hellos.into_iter().partition(resumes);
         Self {
             term,
@@ -79,7 +86,7 @@ impl Reports {
             incarnation_last: incarnation_last.unwrap_or_default(),
             resuming,
             fresh,
-            dead,
+            former,
         }
     }
 }
@@ -115,32 +122,32 @@ impl Registry {
                 incarnation: hello.incarnation,
             });
         }
-        let absent = self.rebuild(at, reports.resuming, &reports.dead);
+        self.note_dead(reports.former.dead.iter().copied());
+        let absent = self.rebuild(at, reports.resuming, &reports.former, updates);
         updates.opened = Some(TermStart {
             term: self.term,
             resumed,
             absent,
         });
         for (node, hello) in reports.fresh {
-            self.begin_life(at, node, hello, updates);
+            self.greet(at, node, hello, updates);
         }
     }
 
     /// A known node with a new session keeps its life and is told everything again; any other
-    /// begins one.
+    /// begins one, or goes on in one that another service knew.
     pub(super) fn greet(&mut self, at: Instant, node: NodeId, hello: Hello, updates: &mut Updates) {
         let incarnation = hello.incarnation;
         let same = Origin { node, incarnation };
-        if self.unreported.contains(same) && hello.term > 0 {
-            self.welcome_back(at, same, hello, updates);
-            return;
-        }
-        if hello.term != self.term || self.origin(node) != Some(same) {
-            self.begin_life(at, node, hello, updates);
+        let told = |node: &Node| node.origin == same && !node.unreported;
+        let here = self.nodes.get(&node).is_some_and(told) && self.origin(node).is_some();
+        if !here || hello.term != self.term {
+            self.greet_stranger(at, same, hello, updates);
             return;
         }
         let views = hello.regions.iter();
         let views = views.map(|report| (report.region, report.view)).collect();
+        self.note_addresses(same, hello.address, hello.second, updates);
         self.resume(node, views, &hello.senders);
         let unnamed = hello.groups.iter().filter(|report| report.group.is_none());
         self.enter_again(at, node, unnamed, updates);
@@ -148,16 +155,22 @@ impl Registry {
     }
 
     /// Begins a new life for a node; its groups are entered again.
-    fn begin_life(&mut self, at: Instant, node: NodeId, hello: Hello, updates: &mut Updates) {
+    pub(super) fn begin_life(
+        &mut self,
+        at: Instant,
+        node: NodeId,
+        hello: Hello,
+        updates: &mut Updates,
+    ) {
         if let Some(origin) = self.end(node) {
             updates.ended.push((origin, EndCause::NewLife));
         }
         let former = self.nodes.get(&node).map(|node| node.life);
         if former == Some(Life::Ending) {
             // The former life has to end before the next one begins.
-            updates.batch = Some(self.batch(at));
+            updates.batches.push(self.batch(at));
         }
-        self.end_unreported(node);
+        self.end_late(node, None);
         if hello.incarnation != Incarnation(0) {
             let incarnation = hello.incarnation;
             self.end_elsewhere(Origin { node, incarnation });

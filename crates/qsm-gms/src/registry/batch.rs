@@ -1,7 +1,8 @@
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use qsm_proto::Instant;
-use qsm_wire::membership::{AwayReason, Member, Sender, Update, ViewStep};
+use qsm_wire::membership::{Member, Sender, Update, ViewStep};
 use qsm_wire::{GroupId, NodeId, Origin, RegionId, ViewNumber};
 
 use super::departure::{DepartureEvent, DepartureState};
@@ -10,7 +11,6 @@ use super::life::LifeEvent;
 use super::transition::State;
 use super::work::{Stage, Work};
 use super::{Node, Registry};
-use crate::plan::Region;
 
 /// Nodes whose last ended life is remembered; of others everybody is told again.
 const ENDED_MAX: usize = 1 << 16;
@@ -24,7 +24,7 @@ pub(crate) struct Batch {
     pub(crate) updates: BTreeMap<NodeId, Vec<Update>>,
     /// Requests that have been carried out.
     pub(crate) done: Vec<(NodeId, u32)>,
-    /// Members that were away and are live again.
+    /// Nodes that were away and are live again.
     pub(crate) back: Vec<Origin>,
 }
 
@@ -35,7 +35,7 @@ impl Registry {
         self.batch += 1;
         self.stats.batches += 1;
         while let Some(work) = self.work.next(Stage::Members) {
-            self.change_members(work, &mut draft);
+            self.change_members(now, work, &mut draft);
         }
         self.place(now, &mut draft);
         let views = self.make_views(now, &mut draft);
@@ -71,7 +71,7 @@ impl Registry {
     }
 
     /// One piece of work that changes who is a member of what, or what a node knows.
-    fn change_members(&mut self, work: Work, draft: &mut Draft) {
+    fn change_members(&mut self, now: Instant, work: Work, draft: &mut Draft) {
         match work {
             Work::Resync { node } => self.resync(node, draft),
             Work::Announce { origin } => {
@@ -83,20 +83,20 @@ impl Registry {
             }
             Work::RenewView { region } => {
                 draft.change(region);
+                let groups = self
+                    .regions
+                    .get(region)
+                    .map(|entry| Arc::clone(&entry.groups));
+                self.check_audience(region, &groups.unwrap_or_default(), draft);
             }
             Work::MarkLeaving { region, member } => {
                 draft.change(region).leaving.insert(member);
             }
-            Work::MarkAway {
-                region,
-                member,
-                reason,
-            } => {
-                draft.change(region).away.insert(member, Some(reason));
+            Work::RenewMember { region, member } => {
+                draft.change(region).renewed.insert(member);
             }
-            Work::MarkLive { region, member } => {
-                draft.change(region).away.insert(member, None);
-            }
+            Work::Return { node } => self.end_absence(now, node, draft),
+            Work::TellSecond { node } => self.tell_second(node, draft),
             Work::RemoveNode { node } => self.remove_node(node, draft),
             Work::Release { region, node } => self.release(region, node, draft),
             Work::Place { node } => draft.placing.push(node),
@@ -105,8 +105,18 @@ impl Registry {
         }
     }
 
+    fn end_absence(&mut self, now: Instant, id: NodeId, draft: &mut Draft) {
+        if let Some(node) = self.nodes.get_mut(&id)
+            && node.absences.end(now)
+        {
+            draft.back.push(node.origin);
+            self.stats.returned += 1;
+        }
+    }
+
     /// A node with a new session knows what it says it knows, and nothing else.
     fn resync(&mut self, id: NodeId, draft: &mut Draft) {
+        self.complete_region(id, draft);
         let Some(node) = self.nodes.get_mut(&id) else {
             return;
         };
@@ -178,8 +188,13 @@ impl Registry {
         }
         self.confirm(id, u64::MAX);
         self.release_roles(&node);
-        let streams = node.streams;
-        let audience = DeathAudience::Concerned { streams, knew };
+        let audience = match node.unreported {
+            true => DeathAudience::Everybody,
+            false => DeathAudience::Concerned {
+                streams: node.streams,
+                knew,
+            },
+        };
         draft.deaths.insert(node.origin, audience);
     }
 
@@ -190,7 +205,7 @@ impl Registry {
         }
     }
 
-    fn release_roles(&mut self, node: &Node) {
+    pub(super) fn release_roles(&mut self, node: &Node) {
         for group in &node.publishes {
             if let Some(group) = self.groups.get_mut(*group) {
                 group.publishers.remove(&node.origin.node);
@@ -221,7 +236,7 @@ impl Registry {
             return;
         }
         node.depart(region, DepartureEvent::Remove);
-        node.absences.regions.remove(&region);
+        node.absences.unmark(region);
         draft.change(region).removed.insert(node.origin);
         if core::mem::take(&mut node.blocked) {
             self.work.push(Work::Place { node: id });
@@ -243,9 +258,7 @@ impl Registry {
             for member in region.members.iter_mut().filter(leaves) {
                 member.left.get_or_insert(view);
             }
-            let live = change.away.iter().filter(|(_, away)| away.is_none());
-            draft.back.extend(live.map(|(origin, _)| *origin));
-            let changed = mark_away(&mut self.nodes, region, id, view, &change.away);
+            let changed = renew_members(&self.nodes, id, &mut region.members, &change.renewed);
             region.members.extend(change.added.iter().copied());
             // As everybody orders them.
             region.members.sort_by_key(Member::is_away);
@@ -258,9 +271,7 @@ impl Registry {
             region.note_deserted();
             self.stats.views += 1;
             if !change.leaving.is_empty() {
-                let audience = region.audience.keys().copied();
-                // Those may send there, too, and will be told when they report.
-                let audience = audience.chain(self.unreported.nodes()).collect();
+                let audience = region.audience.keys().copied().collect();
                 let batch = self.batch;
                 self.confirmations.open(id, region.view, batch, audience);
             }
@@ -291,7 +302,7 @@ impl Registry {
             if let Some(node) = self.nodes.get_mut(node) {
                 node.concerned.remove(&id);
                 node.departures.remove(&id);
-                node.absences.regions.remove(&id);
+                node.absences.unmark(id);
             }
             let closed = Update::Closed { region: id };
             draft.updates_of(*node).closed.push(closed);
@@ -302,8 +313,7 @@ impl Registry {
     /// told of them now.
     fn await_view(&mut self, id: RegionId, view: ViewNumber) {
         if let Some(region) = self.regions.get(id) {
-            let audience = region.audience.keys().copied();
-            let audience = audience.chain(self.unreported.nodes()).collect();
+            let audience = region.audience.keys().copied().collect();
             let batch = self.batch;
             self.confirmations.open(id, view, batch, audience);
         }
@@ -358,27 +368,28 @@ impl Registry {
     }
 }
 
-/// Marks members of a region as away or live from this view on; returns their new entries.
-fn mark_away(
-    nodes: &mut BTreeMap<NodeId, Node>,
-    region: &mut Region,
-    id: RegionId,
-    view: ViewNumber,
-    marks: &BTreeMap<Origin, Option<AwayReason>>,
+/// Makes these members' entries anew from what is known of their nodes; returns those that differ.
+fn renew_members(
+    nodes: &BTreeMap<NodeId, Node>,
+    region: RegionId,
+    members: &mut [Member],
+    renewed: &BTreeSet<Origin>,
 ) -> Vec<Member> {
     let mut changed = Vec::new();
-    for member in &mut region.members {
-        let Some(away) = marks.get(&member.origin) else {
+    let renewed = |member: &&mut Member| renewed.contains(&member.origin);
+    for member in members.iter_mut().filter(renewed) {
+        let node = nodes.get(&member.origin.node);
+        let Some(node) = node.filter(|node| node.origin == member.origin) else {
             continue;
         };
-        member.away = *away;
-        changed.push(*member);
-        let node = nodes.get_mut(&member.origin.node);
-        if let Some(node) = node.filter(|node| node.origin == member.origin) {
-            match away {
-                Some(_) => node.absences.regions.insert(id, view),
-                None => node.absences.regions.remove(&id),
-            };
+        let entry = Member {
+            address: node.address,
+            away: node.absences.reason_in(region),
+            ..*member
+        };
+        if entry != *member {
+            *member = entry;
+            changed.push(entry);
         }
     }
     changed

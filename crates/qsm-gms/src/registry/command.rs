@@ -28,7 +28,7 @@ pub(crate) enum Command {
     End { node: NodeId, cause: EndCause },
     /// All that the node has been told up to this batch has arrived there.
     Confirm { node: NodeId, batch: u64 },
-    /// Let go the departing nodes whose time is over, and the lives that have not reported.
+    /// Let go the departing nodes whose time is over, and the senders that have not reported.
     Expire,
     /// Apply everything that is pending.
     Batch,
@@ -43,6 +43,8 @@ pub(crate) enum EndCause {
     Silence,
     /// It came back in another life.
     NewLife,
+    /// Another service has told nodes that it is over.
+    Elsewhere,
 }
 
 /// The consequences of a command.
@@ -50,10 +52,12 @@ pub(crate) enum EndCause {
 pub(crate) struct Updates {
     /// Lives that are over.
     pub(crate) ended: Vec<(Origin, EndCause)>,
-    /// A node that was waited for and is not any more.
-    pub(crate) away: Option<(Origin, AwayReason)>,
-    /// The changes, for each node.
-    pub(crate) batch: Option<Batch>,
+    /// Nodes that nobody waits for any more, or for another reason than before.
+    pub(crate) away: Vec<(Origin, AwayReason)>,
+    /// Nodes that are at another address than before.
+    pub(crate) relocated: Vec<AddressChange>,
+    /// The changes, for each node. Who is welcomed is told so before.
+    pub(crate) batches: Vec<Batch>,
     /// A term has begun.
     pub(crate) opened: Option<TermStart>,
     /// Nodes that begin a life.
@@ -72,8 +76,16 @@ pub(crate) struct TermStart {
     pub(crate) term: u64,
     /// Nodes taken up as they were.
     pub(crate) resumed: usize,
-    /// Members of reported views that did not report: they are waited for, or dead.
+    /// Members of reported views that did not report: they are away, or dead.
     pub(crate) absent: usize,
+}
+
+/// A node at another address.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct AddressChange {
+    pub(crate) origin: Origin,
+    pub(crate) from: SocketAddr,
+    pub(crate) to: SocketAddr,
 }
 
 /// A node that begins a life.
@@ -94,7 +106,7 @@ impl Registry {
             Command::SetAway { node, reason } => {
                 let news = self.set_away(at, node, reason);
                 let origin = self.origin(node).filter(|_| news);
-                updates.away = origin.map(|origin| (origin, reason));
+                updates.away.extend(origin.map(|origin| (origin, reason)));
             }
             Command::End { node, cause } => {
                 let origin = self.end(node);
@@ -103,9 +115,9 @@ impl Registry {
             Command::Confirm { node, batch } => self.confirm(node, batch),
             Command::Expire => {
                 self.expire_drains(at);
-                self.expire_unreported(at);
+                self.expire_senders(at);
             }
-            Command::Batch => updates.batch = Some(self.batch(at)),
+            Command::Batch => updates.batches.push(self.batch(at)),
         }
         updates
     }

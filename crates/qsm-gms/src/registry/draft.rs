@@ -1,6 +1,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 
-use qsm_wire::membership::{AwayReason, Member, Update};
+use qsm_wire::membership::{Member, Update};
 use qsm_wire::{NodeId, Origin, RegionId};
 
 /// The change of one region's members within a batch.
@@ -8,14 +8,15 @@ use qsm_wire::{NodeId, Origin, RegionId};
 pub(super) struct ViewChange {
     pub(super) removed: BTreeSet<Origin>,
     pub(super) leaving: BTreeSet<Origin>,
-    /// Members to be marked as away, or as live.
-    pub(super) away: BTreeMap<Origin, Option<AwayReason>>,
+    /// Members whose entries are made anew.
+    pub(super) renewed: BTreeSet<Origin>,
     pub(super) added: Vec<Member>,
 }
 
 /// One node's updates, sorted by kind.
 #[derive(Debug, Default)]
 pub(super) struct NodeUpdates {
+    pub(super) seconds: Vec<Update>,
     pub(super) named: Vec<Update>,
     pub(super) regions: Vec<Update>,
     pub(super) views: Vec<Update>,
@@ -53,7 +54,7 @@ pub(super) struct Draft {
     pub(super) deaths: BTreeMap<Origin, DeathAudience>,
     pub(super) updates: BTreeMap<NodeId, NodeUpdates>,
     pub(super) done: Vec<(NodeId, u32)>,
-    /// Members that are live again.
+    /// Nodes whose absence is over.
     pub(super) back: Vec<Origin>,
 }
 
@@ -75,6 +76,7 @@ impl Draft {
 impl NodeUpdates {
     fn is_empty(&self) -> bool {
         let lists = [
+            &self.seconds,
             &self.named,
             &self.regions,
             &self.views,
@@ -88,8 +90,9 @@ impl NodeUpdates {
 
     /// All of them, in the order in which to tell them.
     pub(super) fn into_updates(self) -> Vec<Update> {
-        let mut updates = self.named;
+        let mut updates = self.seconds;
         for mut more in [
+            self.named,
             self.regions,
             self.views,
             self.sources,

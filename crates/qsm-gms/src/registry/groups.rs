@@ -1,5 +1,5 @@
 use core::time::Duration;
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use qsm_proto::{Instant, mix};
 use qsm_wire::membership::GROUP_NAME_BYTES_MAX;
@@ -27,10 +27,21 @@ pub(crate) struct GroupTable {
     groups: Vec<Option<Group>>,
     /// By a hash of the name, which is cheaper to search than names.
     by_name: BTreeSet<(u64, GroupId)>,
+    /// Numbers that rest, in the order in which they may be given again; those count that
+    /// `rests` has with the same time.
     resting: VecDeque<(Instant, GroupId)>,
+    rests: BTreeMap<GroupId, Rest>,
     count: usize,
     /// Groups that lost their last hold or region; freed at the end of the batch.
     idle: Vec<GroupId>,
+}
+
+/// Time in which a number is not given.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Rest {
+    until: Instant,
+    /// Hash of the name that the number was given; `None`: it is not known.
+    name: Option<u64>,
 }
 
 /// Why a name is not one.
@@ -98,8 +109,25 @@ impl GroupTable {
         if self.groups.len() <= index {
             self.groups.resize_with(index + 1, || None);
         }
+        self.rests.remove(&id);
         self.put(id, name);
         Some(id)
+    }
+
+    /// The number is that of this name, or may be: nothing here contradicts it.
+    pub(crate) fn fits(&self, id: GroupId, name: &str, count_max: usize) -> bool {
+        if let Some(known) = self.find(name) {
+            return known == id;
+        }
+        let index = usize::try_from(id.0).unwrap_or(usize::MAX);
+        match self.groups.get(index) {
+            Some(Some(_)) => false,
+            Some(None) => {
+                let rest = self.rests.get(&id);
+                rest.is_some_and(|rest| rest.name.is_none_or(|former| former == hash(name)))
+            }
+            None => index < count_max,
+        }
     }
 
     /// Numbers below the highest adopted one that nobody reported rest like freed ones: nodes
@@ -109,6 +137,29 @@ impl GroupTable {
         let gaps = numbered.filter(|(_, group)| group.is_none());
         let until = now.after(QUARANTINE);
         self.resting = gaps.map(|(id, _)| (until, id)).collect();
+        let rest = Rest { until, name: None };
+        self.rests = self.resting.iter().map(|(_, id)| (*id, rest)).collect();
+    }
+
+    fn rest(&mut self, now: Instant, id: GroupId, name: u64) {
+        let until = now.after(QUARANTINE);
+        let name = Some(name);
+        self.resting.push_back((until, id));
+        self.rests.insert(id, Rest { until, name });
+    }
+
+    /// The next number that has rested.
+    fn take_rested(&mut self, now: Instant) -> Option<GroupId> {
+        while let Some((until, id)) = self.resting.front().copied()
+            && until <= now
+        {
+            self.resting.pop_front();
+            if self.rests.get(&id).is_some_and(|rest| rest.until == until) {
+                self.rests.remove(&id);
+                return Some(id);
+            }
+        }
+        None
     }
 
     pub(crate) fn hold(&mut self, id: GroupId) {
@@ -178,24 +229,15 @@ impl GroupTable {
                 *slot = None;
             }
             self.count -= 1;
-            self.resting.push_back((now.after(QUARANTINE), id));
+            self.rest(now, id, key.0);
         }
     }
 
     fn create(&mut self, now: Instant, name: &str) -> GroupId {
-        let rested = self.resting.front().is_some_and(|(until, _)| *until <= now);
-        let reused = if rested {
-            self.resting.pop_front()
-        } else {
-            None
-        };
-        let id = reused.map_or_else(
-            || {
-                self.groups.push(None);
-                GroupId(u32::try_from(self.groups.len() - 1).unwrap_or(u32::MAX))
-            },
-            |(_, id)| id,
-        );
+        let id = self.take_rested(now).unwrap_or_else(|| {
+            self.groups.push(None);
+            GroupId(u32::try_from(self.groups.len() - 1).unwrap_or(u32::MAX))
+        });
         self.put(id, name);
         id
     }
@@ -256,5 +298,27 @@ mod tests {
         table.rest_gaps(Instant(0));
         assert_eq!(table.intern(Instant(0), "c"), GroupId(6));
         assert_eq!(table.intern(Instant(0).after(QUARANTINE), "d"), GroupId(0));
+    }
+
+    // Rule R-MEM-6.
+    #[test]
+    fn a_number_that_is_reported_late_fits_unless_it_may_have_been_given_for_another_name() {
+        let mut table = GroupTable::default();
+        let later = Instant(0).after(QUARANTINE);
+        assert_eq!(table.adopt(GroupId(3), "a", 10), Some(GroupId(3)));
+        table.rest_gaps(Instant(0));
+        let own = table.intern(Instant(0), "b");
+        assert_eq!(own, GroupId(4));
+        table.release(own);
+        table.free_idle(Instant(0));
+        let fits = |table: &GroupTable, id, name| table.fits(GroupId(id), name, 10);
+        assert!(fits(&table, 3, "a") && !fits(&table, 3, "z") && !fits(&table, 5, "a"));
+        assert!(fits(&table, 0, "z") && fits(&table, 9, "z") && !fits(&table, 10, "z"));
+        assert!(fits(&table, 4, "b") && !fits(&table, 4, "z"));
+        // Who takes a number that rests has it alone.
+        assert_eq!(table.adopt(GroupId(0), "late", 10), Some(GroupId(0)));
+        let given = ["c", "d", "e"].map(|name| table.intern(later, name));
+        assert_eq!(given, [GroupId(1), GroupId(2), GroupId(4)]);
+        assert!(!fits(&table, 1, "z"));
     }
 }

@@ -110,7 +110,7 @@ impl Registry {
     }
 
     /// Moves the index from the former groups of a region to its new ones.
-    fn relink(&mut self, id: RegionId, former: &[GroupId], groups: &[GroupId]) {
+    pub(super) fn relink(&mut self, id: RegionId, former: &[GroupId], groups: &[GroupId]) {
         for group in former {
             if groups.binary_search(group).is_err() {
                 self.groups.unlink(*group, id);
@@ -126,7 +126,7 @@ impl Registry {
     }
 
     /// Everybody who is told of a region, or will have to be.
-    fn check_audience(&self, id: RegionId, groups: &[GroupId], draft: &mut Draft) {
+    pub(super) fn check_audience(&self, id: RegionId, groups: &[GroupId], draft: &mut Draft) {
         let audience = self.regions.get(id).map(|region| region.audience.keys());
         let known = audience.into_iter().flatten();
         draft.checks.extend(known.map(|node| (id, *node)));
@@ -200,22 +200,20 @@ impl Registry {
     }
 
     fn settle_in(&mut self, id: NodeId, target: RegionId, draft: &mut Draft) {
-        let away = self.absence_of(id, draft);
         let (Some(node), Some(region)) = (self.nodes.get_mut(&id), self.regions.get_mut(target))
         else {
             return;
         };
         node.home = Some(target);
         region.active += 1;
-        if away.is_some() {
-            node.absences.regions.insert(target, region.next_view());
-        }
+        let joined = region.next_view();
+        node.absences.mark(target, joined);
         draft.change(target).added.push(Member {
             origin: node.origin,
             address: node.address,
-            joined: region.next_view(),
+            joined,
             left: None,
-            away,
+            away: node.absences.reason_in(target),
         });
         draft.checks.insert((target, id));
     }

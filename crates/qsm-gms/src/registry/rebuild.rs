@@ -2,12 +2,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use qsm_proto::Instant;
-use qsm_wire::membership::{GroupReport, Hello, Member, RegionReport, Role};
+use qsm_wire::membership::{AwayReason, GroupReport, Hello, Member, RegionReport, Role};
 use qsm_wire::{ChannelId, GroupId, NodeId, Origin, RegionId, ViewNumber};
 
 use super::Registry;
+use super::command::Updates;
 use super::departure::Departure;
 use super::groups::check_name;
+use super::unreported::{FormerLives, MemberStanding};
 use super::work::Work;
 use crate::plan::{Region, Signature};
 
@@ -21,20 +23,15 @@ impl Registry {
     /// a first batch that makes the views agree with it (R049: the service has no disk).
     ///
     /// Groups and regions keep their numbers, channels and addresses. Of each region the newest
-    /// reported view counts. Its members who have not reported are away, and dead when nothing is
-    /// heard of them in time (R-MEM-6), and so are senders that somebody names. Returns how many
-    /// members have not reported.
+    /// reported view counts. Its members who have not reported are away until they do, or gone
+    /// (R-MEM-6); how many they are is returned. Senders that somebody names are waited for as long.
     pub(super) fn rebuild(
         &mut self,
         now: Instant,
         reports: BTreeMap<NodeId, Hello>,
-        dead: &BTreeSet<Origin>,
+        former: &FormerLives,
+        updates: &mut Updates,
     ) -> usize {
-        self.unreported.note_dead(dead.iter().copied());
-        let mut newest: BTreeMap<RegionId, RegionReport> = BTreeMap::new();
-        let mut published: BTreeMap<RegionId, BTreeSet<GroupId>> = BTreeMap::new();
-        let mut alive: BTreeSet<Origin> = BTreeSet::new();
-        let mut senders: BTreeSet<Origin> = BTreeSet::new();
         let numbered = reports.values().flat_map(|report| &report.groups);
         for report in numbered.filter(|report| check_name(&report.name).is_ok()) {
             let count_max = self.limits.groups.saturating_mul(2);
@@ -42,6 +39,9 @@ impl Registry {
                 self.groups.adopt(group, &report.name, count_max);
             }
         }
+        let newest = newest_views(&reports);
+        let mut alive: BTreeSet<Origin> = BTreeSet::new();
+        let mut senders: BTreeSet<Origin> = BTreeSet::new();
         for (node, report) in reports {
             let incarnation = report.incarnation;
             let origin = Origin { node, incarnation };
@@ -50,35 +50,34 @@ impl Registry {
             self.admit(origin, report.name, report.address, report.second);
             self.stats.admitted -= 1;
             self.take_up_groups(now, node, &report.groups, report.published);
-            let views = report.regions.iter().map(|r| (r.region, r.view));
-            let views = views.collect();
+            // Two services that have divided a cluster may have given one number to two views.
+            let known = |report: RegionReport| {
+                let newest = newest.get(&report.region);
+                let same = newest.is_some_and(|newest| is_same_view(newest, &report));
+                let view = if same { report.view } else { ViewNumber(0) };
+                (report.region, view)
+            };
+            let views = report.regions.into_iter().map(known).collect();
             if let Some(entry) = self.nodes.get_mut(&node) {
                 entry.reported.views = views;
             }
             self.work.push(Work::Place { node });
-            for region in report.regions {
-                let groups = published.entry(region.region).or_default();
-                groups.extend(&region.groups);
-                let known = newest.get(&region.region).map_or(ViewNumber(0), |r| r.view);
-                if region.view > known {
-                    newest.insert(region.region, region);
-                }
-            }
-        }
-        for origin in senders.difference(&alive).copied() {
-            if dead.contains(&origin) {
-                self.work.push(Work::Announce { origin });
-            } else {
-                self.miss_sender(now, origin);
-            }
         }
         self.groups.rest_gaps(now);
         let mut absent = BTreeSet::new();
-        for mut report in newest.into_values() {
-            let groups = published.remove(&report.region).unwrap_or_default();
-            report.groups = groups.into_iter().collect();
-            absent.extend(self.take_up_region(now, report, &alive, dead));
+        for report in newest.into_values() {
+            absent.extend(self.take_up_region(now, report, &alive, former));
         }
+        for origin in senders.difference(&alive).copied() {
+            if former.contains(origin) {
+                self.declare_dead(origin);
+            } else if self.origin(origin.node) != Some(origin) {
+                self.miss_sender(now, origin);
+            }
+        }
+        let away = self.nodes.values().filter(|node| node.unreported);
+        let away = away.map(|node| (node.origin, AwayReason::Unreported));
+        updates.away.extend(away);
         absent.len()
     }
 
@@ -133,85 +132,85 @@ impl Registry {
         node.signature = self.key.set(node.groups.iter().copied());
     }
 
-    /// Takes up a region if at least one of its members lives, or is waited for and somebody
-    /// publishes to it; returns those who have not reported. Of a member that is named twice the
-    /// first entry counts.
-    fn take_up_region(
+    /// Takes up a region if at least one of its members lives or is waited for; returns those that
+    /// have not reported. Of a member that is named twice the first entry counts.
+    pub(super) fn take_up_region(
         &mut self,
         now: Instant,
-        mut report: RegionReport,
+        report: RegionReport,
         alive: &BTreeSet<Origin>,
-        ended: &BTreeSet<Origin>,
+        former: &FormerLives,
     ) -> Vec<Origin> {
         let id = report.region;
-        let mut named = BTreeSet::new();
-        report.members.retain(|member| named.insert(member.origin));
-        let (living, dead): (Vec<Member>, Vec<Member>) = report
-            .members
-            .iter()
-            .partition(|member| alive.contains(&member.origin));
-        let gone: Vec<Origin> = dead.iter().map(|member| member.origin).collect();
-        let (groups, signature) = match living.is_empty() {
-            true => self.known_groups(&report.groups),
-            false => self.common_groups(&living),
-        };
-        let waits = !living.is_empty() || !groups.is_empty();
-        for member in gone.iter().copied() {
-            if ended.contains(&member) {
-                self.work.push(Work::DropMember { region: id, member });
-            } else if !waits {
-                // Nobody sends there; it may have sent elsewhere.
-                self.miss_sender(now, member);
-            } else {
-                self.miss_member(now, id, member);
-            }
+        let published = self.known_groups(&report.groups);
+        let mut region = inherited_region(report);
+        let mut sorted: BTreeMap<MemberStanding, Vec<Member>> = BTreeMap::new();
+        for member in &region.members {
+            let standing = self.standing(member, &region, alive, former);
+            sorted.entry(standing).or_default().push(*member);
         }
-        let waited_for = |member: &Member| self.unreported.contains(member.origin);
-        if !waits || (living.is_empty() && !report.members.iter().any(waited_for)) {
-            return gone;
+        let mut of = |standing| sorted.remove(&standing).unwrap_or_default();
+        let (living, missing) = (of(MemberStanding::Reported), of(MemberStanding::Missing));
+        let (over, elsewhere) = (of(MemberStanding::Over), of(MemberStanding::Elsewhere));
+        for member in over.iter().map(|member| member.origin) {
+            // Of a region that nobody is left of, too: it may have sent elsewhere.
+            self.drop_member(id, member);
         }
-        let mut region = Region {
-            view: report.view,
-            inherited: true,
-            deserted: ViewNumber(0),
-            channel: report.channel,
-            address: report.address,
-            groups: Arc::clone(&groups),
-            signature,
-            members: report.members,
-            active: 0,
-            audience: BTreeMap::new(),
-            sources: (0, Vec::new()),
-        };
-        region.note_deserted();
-        for member in &living {
-            if member.is_away()
-                && let Some(node) = self.nodes.get_mut(&member.origin.node)
-            {
-                node.absences.regions.insert(id, report.view);
-            }
-            if let Some(since) = member.left {
-                self.take_up_leaver(now, id, member.origin, since);
-            } else if self.take_up_home(now, id, signature, member.origin) {
-                region.active += 1;
-            }
+        let absent = missing.iter().chain(&over).map(|member| member.origin);
+        let absent = absent.collect();
+        if living.is_empty() && missing.is_empty() {
+            return absent;
         }
+        region.members.retain(|member| !elsewhere.contains(member));
+        let (mut groups, mut signature) = self.common_groups(&living);
+        if groups.is_empty() {
+            region.provisional = true;
+            (groups, signature) = published;
+        }
+        (region.groups, region.signature) = (Arc::clone(&groups), signature);
         for group in groups.iter() {
             self.groups.link(*group, id);
         }
         self.regions.adopt(now, id, region);
+        for entry in &living {
+            self.take_up_member(now, id, entry, signature);
+            if let Some(reason) = entry.away {
+                self.mark_inherited(now, id, entry.origin, reason);
+            }
+        }
+        for entry in &missing {
+            self.take_up_missing(now, id, entry, &groups, signature);
+        }
         self.work.push(Work::RenewView { region: id });
-        gone
+        absent
+    }
+
+    /// Takes up a member of an inherited region; `true`: this is its home.
+    pub(super) fn take_up_member(
+        &mut self,
+        now: Instant,
+        id: RegionId,
+        entry: &Member,
+        signature: Signature,
+    ) -> bool {
+        if let Some(since) = entry.left {
+            self.take_up_leaver(now, id, entry.origin, since);
+            return false;
+        }
+        if let Some(region) = self.regions.get_mut(id) {
+            region.active += 1;
+        }
+        self.take_up_home(now, id, signature, entry.origin)
     }
 
     /// Those of these groups that nodes have named.
     fn known_groups(&self, groups: &[GroupId]) -> (Arc<[GroupId]>, Signature) {
         let groups = groups.iter().copied();
-        let groups: Arc<[GroupId]> = groups
+        let groups: BTreeSet<GroupId> = groups
             .filter(|group| self.groups.get(*group).is_some())
             .collect();
         let signature = self.key.set(groups.iter().copied());
-        (groups, signature)
+        (groups.into_iter().collect(), signature)
     }
 
     /// The groups that most of the active members have.
@@ -231,13 +230,7 @@ impl Registry {
         )
     }
 
-    pub(super) fn take_up_leaver(
-        &mut self,
-        now: Instant,
-        id: RegionId,
-        member: Origin,
-        since: ViewNumber,
-    ) {
+    fn take_up_leaver(&mut self, now: Instant, id: RegionId, member: Origin, since: ViewNumber) {
         if let Some(node) = self.nodes.get_mut(&member.node) {
             let deadline = now.after(self.drain_max);
             let departure = Departure::leave(since, deadline);
@@ -250,7 +243,7 @@ impl Registry {
 
     /// Views of different age may show a node active in two regions: the one of its groups is
     /// its home, and it leaves the other in the first batch. `true`: this one is its home.
-    pub(super) fn take_up_home(
+    fn take_up_home(
         &mut self,
         now: Instant,
         id: RegionId,
@@ -277,5 +270,56 @@ impl Registry {
             self.take_up_leaver(now, stale, member, since);
         }
         is_home
+    }
+}
+
+/// Of each region the report of its newest view, the first one if there are several, with the
+/// groups that all together know.
+fn newest_views(reports: &BTreeMap<NodeId, Hello>) -> BTreeMap<RegionId, RegionReport> {
+    let mut newest: BTreeMap<RegionId, &RegionReport> = BTreeMap::new();
+    let mut published: BTreeMap<RegionId, BTreeSet<GroupId>> = BTreeMap::new();
+    for report in reports.values().flat_map(|hello| &hello.regions) {
+        let known = newest.entry(report.region).or_insert(report);
+        if report.view > known.view {
+            *known = report;
+        }
+        let groups = published.entry(report.region).or_default();
+        groups.extend(&report.groups);
+    }
+    let whole = |(id, report): (RegionId, &RegionReport)| {
+        let groups = published.remove(&id).unwrap_or_default();
+        let groups = groups.into_iter().collect();
+        let report = report.clone();
+        (id, RegionReport { groups, ..report })
+    };
+    newest.into_iter().map(whole).collect()
+}
+
+fn is_same_view(one: &RegionReport, other: &RegionReport) -> bool {
+    let name = |report: &RegionReport| (report.view, report.channel, report.address);
+    name(one) == name(other) && one.members == other.members
+}
+
+/// A region as it was reported, before anything is known of its groups.
+fn inherited_region(report: RegionReport) -> Region {
+    let mut named = BTreeSet::new();
+    let mut members = report.members;
+    members.retain(|member| named.insert(member.origin));
+    // As who reported it orders them.
+    members.sort_by_key(Member::is_away);
+    Region {
+        view: report.view,
+        inherited: true,
+        provisional: false,
+        deserted: ViewNumber(0),
+        heard: report.view,
+        channel: report.channel,
+        address: report.address,
+        groups: Arc::new([]),
+        signature: 0,
+        members,
+        active: 0,
+        audience: BTreeMap::new(),
+        sources: (0, Vec::new()),
     }
 }

@@ -89,6 +89,7 @@ impl Registry {
         }
         entry.pending.request(request);
         self.work.push(Work::Place { node });
+        self.end_unmarked_absence(node);
         Ok(())
     }
 

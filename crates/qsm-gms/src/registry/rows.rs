@@ -18,7 +18,7 @@ impl Registry {
             region: node.home,
             subscriptions: number(node.groups.len()),
             publications: number(node.publishes.len()),
-            away: self.away_reason(node.origin.node),
+            away: node.away(),
         });
         rows.collect()
     }

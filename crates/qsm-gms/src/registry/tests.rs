@@ -1,5 +1,8 @@
+mod absence;
 mod machine;
+mod relocation;
 mod reports;
+mod resumption;
 
 use super::*;
 
@@ -120,16 +123,16 @@ fn check(registry: &Registry) {
         }
     }
     for (id, region) in registry.regions.iter() {
-        let waited_for = |member: &&Member| registry.unreported.contains(member.origin);
         let members = region.members.iter();
         assert!(members.clone().is_sorted_by_key(|member| member.is_away()));
-        let known = members.filter(|member| !waited_for(member));
-        let active = known.clone().filter(|member| !member.leaving());
+        let active = members.clone().filter(|member| !member.leaving());
         assert_eq!(active.count(), region.active);
-        for member in known {
+        for member in members {
             let node = &registry.nodes[&member.origin.node];
             assert_eq!(member.leaving(), node.is_leaving(id));
             assert_eq!(!member.leaving(), node.home == Some(id));
+            assert_eq!(member.away, node.absences.reason_in(id));
+            assert_eq!(member.address, node.address);
             assert!(node.concerned.contains(&id));
         }
         for group in region.groups.iter() {
@@ -154,7 +157,7 @@ fn check(registry: &Registry) {
 /// members have the groups that these had.
 fn classes(registry: &Registry) -> BTreeMap<BTreeSet<String>, BTreeSet<u64>> {
     let mut classes = BTreeMap::new();
-    let waits = |member: &Member| registry.unreported.contains(member.origin);
+    let waits = |member: &Member| registry.nodes[&member.origin.node].unreported;
     let regions = registry.regions.iter();
     for (_, region) in regions.filter(|(_, region)| !region.members.iter().all(waits)) {
         let name = |group: &GroupId| registry.groups.get(*group).unwrap().name.clone();

@@ -1,215 +1,210 @@
 //! Lives that somebody has reported to a service without memory, and that have not reported
-//! themselves (R-MEM-6): they may be on the other side of a broken network, or stand still. As
-//! members they are away; who says hello in time goes on in its life, and all others are dead when
-//! the time is over.
+//! themselves (R-MEM-6): they may be on the other side of a broken network, or stand still.
+//!
+//! Members of reported views are taken up as nodes that are away, with the groups of their region,
+//! and are gone when the detector says so. Of senders nothing is known but the life: they are
+//! waited for as long, and dead when they have not said hello. [`resumption`](super::resumption)
+//! lets both go on in their lives.
 
-use core::time::Duration;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use qsm_proto::Instant;
-use qsm_wire::membership::{AwayReason, Hello};
-use qsm_wire::{Incarnation, NodeId, Origin, RegionId};
+use qsm_wire::membership::{AwayReason, Member};
+use qsm_wire::{GroupId, Incarnation, NodeId, Origin, RegionId};
 
-use super::Registry;
-use super::command::Updates;
 use super::work::Work;
+use super::{NUMBER_MAX, Registry};
+use crate::plan::{Region, Signature};
 
-/// Lives kept; of others everybody is told that they are over.
-const UNREPORTED_MAX: usize = 1 << 16;
-
-/// A life of which others have spoken.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct UnreportedLife {
-    incarnation: Incarnation,
-    until: Instant,
-    /// Where it is a member.
-    regions: Vec<RegionId>,
+/// Lives that are over, whoever still speaks of them.
+#[derive(Debug, Default)]
+pub(super) struct FormerLives {
+    /// Lives that nodes have been told are over.
+    pub(super) dead: BTreeSet<Origin>,
+    /// Nodes that have said hello, and in which life.
+    pub(super) present: BTreeMap<NodeId, Incarnation>,
 }
 
-/// Those lives, the newest of each node.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct UnreportedLives {
-    patience: Duration,
-    lives: BTreeMap<NodeId, UnreportedLife>,
-    /// Lives that are over, which those who report later may not have heard.
-    dead: BTreeSet<Origin>,
-}
-
-impl UnreportedLives {
-    pub(super) fn new(patience: Duration) -> Self {
-        Self {
-            patience,
-            lives: BTreeMap::new(),
-            dead: BTreeSet::new(),
-        }
-    }
-
-    /// Notes lives that are over.
-    pub(super) fn note_dead(&mut self, dead: impl IntoIterator<Item = Origin>) {
-        self.dead.extend(dead);
-        while self.dead.len() > UNREPORTED_MAX {
-            self.dead.pop_first();
-        }
-    }
-
-    /// The nodes whose lives are waited for.
-    pub(super) fn nodes(&self) -> impl Iterator<Item = NodeId> + '_ {
-        self.lives.keys().copied()
-    }
-
-    /// Waits for a life; `false`: there is no time or room for it.
-    fn wait_for(&mut self, now: Instant, origin: Origin, region: Option<RegionId>) -> bool {
-        let Origin { node, incarnation } = origin;
-        let known = self.lives.get(&node).map(|life| life.incarnation);
-        let full = self.lives.len() >= UNREPORTED_MAX && known.is_none();
-        if self.patience.is_zero() || full || known.is_some_and(|known| known != incarnation) {
-            return false;
-        }
-        let life = self.lives.entry(node).or_insert_with(|| UnreportedLife {
-            incarnation,
-            until: now.after(self.patience),
-            regions: Vec::new(),
-        });
-        life.regions.extend(region);
-        true
-    }
-
-    pub(super) fn next_timeout(&self) -> Option<Instant> {
-        self.lives.values().map(|life| life.until).min()
-    }
-
+impl FormerLives {
     pub(super) fn contains(&self, origin: Origin) -> bool {
-        let life = self.lives.get(&origin.node);
-        life.is_some_and(|life| life.incarnation == origin.incarnation)
+        let present = self.present.get(&origin.node);
+        self.dead.contains(&origin) || present.is_some_and(|life| *life != origin.incarnation)
     }
+}
 
-    fn take(&mut self, origin: Origin) -> Option<UnreportedLife> {
-        self.contains(origin)
-            .then(|| self.lives.remove(&origin.node))?
-    }
-
-    fn take_expired(&mut self, now: Instant) -> Option<(Origin, UnreportedLife)> {
-        let mut lives = self.lives.iter();
-        let (node, life) = lives.find(|(_, life)| life.until <= now)?;
-        let (node, incarnation) = (*node, life.incarnation);
-        let origin = Origin { node, incarnation };
-        Some((origin, self.take(origin)?))
-    }
+/// What is known of a member that a report names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum MemberStanding {
+    /// It has reported.
+    Reported,
+    /// It has not, and is waited for.
+    Missing,
+    /// It has reported elsewhere, and is not a member here.
+    Elsewhere,
+    /// Its life is over.
+    Over,
 }
 
 impl Registry {
-    /// A member of an inherited region has not reported: it is away, or dead if it is not waited
-    /// for.
-    pub(super) fn miss_member(&mut self, now: Instant, region: RegionId, member: Origin) {
-        let other_life = self.nodes.contains_key(&member.node);
-        let waits = !other_life && self.unreported.wait_for(now, member, Some(region));
-        self.work.push(match waits {
-            true => Work::MarkAway {
-                region,
-                member,
-                reason: AwayReason::Unreported,
-            },
-            false => Work::DropMember { region, member },
-        });
+    /// Classifies a member of a reported region.
+    pub(super) fn standing(
+        &self,
+        member: &Member,
+        region: &Region,
+        alive: &BTreeSet<Origin>,
+        former: &FormerLives,
+    ) -> MemberStanding {
+        let origin = member.origin;
+        if alive.contains(&origin) {
+            return MemberStanding::Reported;
+        }
+        if let Some(node) = self.nodes.get(&origin.node) {
+            return match node.origin == origin && node.life.is_running() {
+                true if node.unreported => MemberStanding::Missing,
+                true => MemberStanding::Elsewhere,
+                false => MemberStanding::Over,
+            };
+        }
+        let credible = origin.incarnation.0 <= NUMBER_MAX
+            && member.address.is_ipv4() == region.address.is_ipv4();
+        let ended = former.contains(origin) || self.has_ended(origin);
+        let room = !self.gone_after.is_zero() && self.nodes.len() < self.limits.nodes;
+        match credible && !ended && room {
+            true => MemberStanding::Missing,
+            false => MemberStanding::Over,
+        }
+    }
+
+    /// A member of an inherited region has not reported: it is away until it does.
+    pub(super) fn take_up_missing(
+        &mut self,
+        now: Instant,
+        id: RegionId,
+        entry: &Member,
+        groups: &Arc<[GroupId]>,
+        signature: Signature,
+    ) {
+        let origin = entry.origin;
+        if self.nodes.len() >= self.limits.nodes && !self.nodes.contains_key(&origin.node) {
+            self.drop_member(id, origin);
+            return;
+        }
+        if !self.nodes.contains_key(&origin.node) {
+            self.end_late(origin.node, Some(origin));
+            self.incarnation_last = self.incarnation_last.max(origin.incarnation.0);
+            self.admit(origin, String::new(), entry.address, None);
+            self.stats.admitted -= 1;
+            self.stats.unreported += 1;
+            if let Some(node) = self.nodes.get_mut(&origin.node) {
+                node.unreported = true;
+                // It may have sent something that is still on its way.
+                node.published = true;
+            }
+        }
+        if self.take_up_member(now, id, entry, signature) {
+            self.assume_groups(origin.node, groups, signature);
+        }
+        self.mark_inherited(now, id, origin, AwayReason::Unreported);
+    }
+
+    /// A node has these groups, by what is known of its region.
+    pub(super) fn assume_groups(
+        &mut self,
+        id: NodeId,
+        groups: &Arc<[GroupId]>,
+        signature: Signature,
+    ) {
+        let Some(node) = self.nodes.get_mut(&id) else {
+            return;
+        };
+        for group in groups.iter() {
+            self.groups.hold(*group);
+        }
+        let former = core::mem::replace(&mut node.groups, Arc::clone(groups));
+        node.signature = signature;
+        for group in former.iter() {
+            self.groups.release(*group);
+        }
+    }
+
+    /// An inherited region marks a member as away, or has to.
+    pub(super) fn mark_inherited(
+        &mut self,
+        now: Instant,
+        region: RegionId,
+        member: Origin,
+        reason: AwayReason,
+    ) {
+        let view = self.regions.get(region).map(Region::next_view);
+        if let (Some(view), Some(node)) = (view, self.nodes.get_mut(&member.node)) {
+            node.absences.inherit(now, reason, region, view);
+            self.work.push(Work::RenewMember { region, member });
+        }
     }
 
     /// A sender has not reported. Who receives from it waits for it, or knows that it is dead.
     pub(super) fn miss_sender(&mut self, now: Instant, origin: Origin) {
-        let other_life = self.nodes.contains_key(&origin.node);
-        let waits = !other_life && self.unreported.wait_for(now, origin, None);
-        if !waits {
-            self.work.push(Work::Announce { origin });
+        let other_life = self.nodes.contains_key(&origin.node) || self.has_ended(origin);
+        if other_life || !self.late.wait_for(now, origin, self.gone_after) {
+            self.declare_dead(origin);
         }
     }
 
-    /// The time is over for those who have not said hello.
-    pub(super) fn expire_unreported(&mut self, now: Instant) {
-        while let Some((origin, life)) = self.unreported.take_expired(now) {
-            self.bury(origin, life);
+    /// A life is over of which nothing else is known.
+    pub(super) fn declare_dead(&mut self, origin: Origin) {
+        self.note_dead([origin]);
+        self.work.push(Work::Announce { origin });
+    }
+
+    /// The same of a member of an inherited region.
+    pub(super) fn drop_member(&mut self, region: RegionId, member: Origin) {
+        self.note_dead([member]);
+        self.work.push(Work::DropMember { region, member });
+    }
+
+    /// Waits no more for a sender. If another life of its node goes on, that one is over.
+    pub(super) fn end_late(&mut self, node: NodeId, present: Option<Origin>) {
+        let late = self.late.take(node);
+        if let Some(origin) = late.filter(|late| Some(*late) != present) {
+            self.declare_dead(origin);
         }
     }
 
-    /// A node that has not reported has another life.
-    pub(super) fn end_unreported(&mut self, node: NodeId) {
-        if let Some(life) = self.unreported.lives.remove(&node) {
-            let incarnation = life.incarnation;
-            self.bury(Origin { node, incarnation }, life);
+    /// The time is over for senders that have not said hello.
+    pub(super) fn expire_senders(&mut self, now: Instant) {
+        while let Some(origin) = self.late.take_expired(now) {
+            self.declare_dead(origin);
         }
     }
 
-    fn bury(&mut self, member: Origin, life: UnreportedLife) {
-        self.unreported.note_dead([member]);
-        self.confirm(member.node, u64::MAX);
-        self.work.push(Work::Announce { origin: member });
-        for region in life.regions {
-            self.work.push(Work::DropMember { region, member });
-        }
-    }
-
-    /// A life that was waited for says hello: it goes on, with the roles and views that it reports.
-    pub(super) fn welcome_back(
-        &mut self,
-        now: Instant,
-        origin: Origin,
-        hello: Hello,
-        updates: &mut Updates,
-    ) {
-        let Some(life) = self.unreported.take(origin) else {
+    /// The first of its active members has said which groups a provisional region has.
+    pub(super) fn complete_region(&mut self, id: NodeId, draft: &mut super::draft::Draft) {
+        let node = self.nodes.get(&id);
+        let Some(node) = node.filter(|node| !node.unreported) else {
             return;
         };
-        let node = origin.node;
-        self.admit(origin, hello.name, hello.address, hello.second);
-        self.stats.admitted -= 1;
-        self.take_up_groups(now, node, &hello.groups, hello.published);
-        let views = hello.regions.iter();
-        let views = views.map(|report| (report.region, report.view)).collect();
-        let dead = self.deaths_unheard(&hello.senders);
-        if let Some(entry) = self.nodes.get_mut(&node) {
-            entry.reported.views = views;
-            entry.reported.dead = dead;
-        }
-        for region in life.regions {
-            self.take_up_member(now, region, origin);
-        }
-        self.work.push(Work::Place { node });
-        updates.welcomed.push(origin);
-    }
-
-    /// Lives that are over, which somebody who receives from these has not been told: it was not
-    /// there when the others were.
-    fn deaths_unheard(&self, senders: &[Origin]) -> Vec<Origin> {
-        let ended = self.ended.iter();
-        let ended = ended.map(|(node, incarnation)| Origin {
-            node: *node,
-            incarnation: *incarnation,
-        });
-        let lives = |sender: &&Origin| {
-            self.origin(sender.node) == Some(**sender) || self.unreported.contains(**sender)
-        };
-        let gone = senders.iter().filter(|sender| !lives(sender)).copied();
-        let dead: BTreeSet<Origin> = self.unreported.dead.iter().copied().collect();
-        let dead: BTreeSet<Origin> = dead.into_iter().chain(ended).chain(gone).collect();
-        dead.into_iter().collect()
-    }
-
-    fn take_up_member(&mut self, now: Instant, id: RegionId, member: Origin) {
-        let Some(region) = self.regions.get(id) else {
+        let home = node
+            .home
+            .and_then(|home| Some((home, self.regions.get(home)?)));
+        let Some((home, region)) = home.filter(|(_, region)| region.provisional) else {
             return;
         };
-        let (signature, view) = (region.signature, region.view);
-        let entry = region.members.iter().find(|entry| entry.origin == member);
-        let Some(left) = entry.map(|entry| entry.left) else {
+        let (groups, signature) = (Arc::clone(&node.groups), node.signature);
+        if groups.is_empty() {
             return;
-        };
-        if let Some(node) = self.nodes.get_mut(&member.node) {
-            node.absences.regions.insert(id, view);
         }
-        if let Some(since) = left {
-            self.take_up_leaver(now, id, member, since);
-        } else if self.take_up_home(now, id, signature, member)
-            && let Some(region) = self.regions.get_mut(id)
-        {
-            region.active += 1;
+        let active = region.members.iter().filter(|member| !member.leaving());
+        let others: Vec<NodeId> = active.map(|member| member.origin.node).collect();
+        let former = self.regions.regroup(home, signature, Arc::clone(&groups));
+        self.relink(home, &former, &groups);
+        for other in others {
+            let node = self.nodes.get(&other);
+            if node.is_some_and(|node| node.unreported && node.home == Some(home)) {
+                self.assume_groups(other, &groups, signature);
+            }
         }
+        draft.change(home);
+        self.check_audience(home, &groups, draft);
     }
 }

@@ -1,6 +1,5 @@
 use std::collections::BTreeSet;
 
-use qsm_wire::membership::AwayReason;
 use qsm_wire::{NodeId, Origin, RegionId, ViewNumber};
 
 /// Something that the next batch has to do. A batch does it in this order.
@@ -16,14 +15,12 @@ pub(super) enum Work {
     RenewView { region: RegionId },
     /// Mark a member as leaving that an inherited view shows as active.
     MarkLeaving { region: RegionId, member: Origin },
-    /// Nobody is to wait for a member any more.
-    MarkAway {
-        region: RegionId,
-        member: Origin,
-        reason: AwayReason,
-    },
-    /// A member that was away has caught up.
-    MarkLive { region: RegionId, member: Origin },
+    /// Make a member's entry in the view anew from what is known of its node.
+    RenewMember { region: RegionId, member: Origin },
+    /// End an absence of which no mark is left.
+    Return { node: NodeId },
+    /// Tell others where a node is on the second network.
+    TellSecond { node: NodeId },
     /// Take an ended life out of everything.
     RemoveNode { node: NodeId },
     /// Let a node go whose departure is complete.
@@ -57,8 +54,9 @@ impl Work {
             | Self::DropMember { .. }
             | Self::RenewView { .. }
             | Self::MarkLeaving { .. }
-            | Self::MarkAway { .. }
-            | Self::MarkLive { .. }
+            | Self::RenewMember { .. }
+            | Self::Return { .. }
+            | Self::TellSecond { .. }
             | Self::RemoveNode { .. }
             | Self::Release { .. }
             | Self::Place { .. } => Stage::Members,

@@ -20,7 +20,7 @@ impl Service {
 
     pub(super) fn run_batch(&mut self, now: Instant) {
         let updates = self.registry.apply(now, Command::Batch);
-        if let Some(batch) = updates.batch {
+        for batch in updates.batches {
             self.tell_batch(now, batch);
         }
     }

@@ -1,3 +1,5 @@
+use core::time::Duration;
+
 use qsm_proto::Instant;
 use qsm_wire::NodeId;
 use qsm_wire::membership::{Answer, AnswerRows, AwayReason, FromService, QueryKind, ToService};
@@ -18,7 +20,7 @@ impl Service {
     }
 
     fn take_message(&mut self, now: Instant, node: NodeId, message: ToService) {
-        if let Phase::Yielded { to } = self.phase {
+        if let Phase::Yielded { to, .. } = self.phase {
             self.tell(node, &FromService::Redirect { address: to });
             return;
         }
@@ -35,9 +37,10 @@ impl Service {
                     self.answer(node, answer);
                 }
             }
-            ToService::Suspect { member } => {
+            ToService::Suspect { member, silent_ms } => {
                 if self.registry.origin(member.node) == Some(member) {
-                    self.take_suspicion(now, node, member.node);
+                    let silent = Duration::from_millis(u64::from(silent_ms));
+                    self.take_suspicion(now, node, member.node, silent);
                 }
             }
             ToService::Query { request, kind } => self.take_query(node, request, kind),
@@ -47,13 +50,25 @@ impl Service {
 
     /// A member does not hear another one: it is asked, unless the service has found out before
     /// that it hears both, and they not each other. Rule R-MEM-16.
-    fn take_suspicion(&mut self, now: Instant, reporter: NodeId, subject: NodeId) {
-        let heard = self.detector.is_quiet(reporter) && self.detector.is_quiet(subject);
-        let sets_aside = !self.config.gone_after.is_zero();
-        if sets_aside
-            && heard
-            && let Some(node) = self.suspicions.note(now, reporter, subject)
+    fn take_suspicion(
+        &mut self,
+        now: Instant,
+        reporter: NodeId,
+        subject: NodeId,
+        silent: Duration,
+    ) {
+        // Rings are led by those with the smallest addresses.
+        let address = |node| self.registry.address(node);
+        let minor = match address(reporter) > address(subject) {
+            true => reporter,
+            false => subject,
+        };
+        let hears = |node| self.detector.is_quiet(node) && !self.config.gone_after.is_zero();
+        if hears(reporter)
+            && hears(subject)
+            && let Some(node) = self.suspicions.note(now, reporter, subject, silent, minor)
         {
+            self.stats.kept_apart += 1;
             let reason = AwayReason::Unreachable;
             self.command(now, Command::SetAway { node, reason });
         }

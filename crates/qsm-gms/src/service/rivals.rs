@@ -1,4 +1,5 @@
 use core::time::Duration;
+use std::net::SocketAddr;
 
 use qsm_proto::{Destination, Reason};
 use qsm_wire::membership::FromService;
@@ -35,29 +36,53 @@ impl Service {
         }
     }
 
-    /// Another service of this cluster: the lesser one yields if it is embedded (R-MEM-7).
+    /// Another service of this cluster: the lesser one yields, whether it is embedded or not. Both
+    /// ends say so where nobody expects a second one. Rule R-MEM-7.
     pub(super) fn meet(&mut self, node: NodeId, beacon: Beacon) {
+        // Of a former run at this address.
+        if beacon.address == self.config.address {
+            return;
+        }
         let rank =
             |beacon: &Beacon, node| (!beacon.embedded, beacon.term, core::cmp::Reverse(node));
         let other = rank(&beacon, node);
         let own = rank(&self.beacon(), self.config.node);
-        if self.has_yielded() {
+        if let Phase::Yielded { to, farewell } = self.phase {
+            if to == beacon.address {
+                self.farewell(to, farewell);
+            }
+        } else if other > own {
+            self.give_way(beacon.address);
+        } else if !beacon.embedded {
+            self.report_rival(node, beacon.address);
+        }
+    }
+
+    fn report_rival(&mut self, node: NodeId, address: SocketAddr) {
+        if self.rivals.len() < EVENTS_MAX && self.rivals.insert(node) {
+            self.event(ServiceEvent::Conflict { node, address });
+        }
+    }
+
+    fn give_way(&mut self, to: SocketAddr) {
+        let farewell = self.beacon();
+        self.phase = Phase::Yielded { to, farewell };
+        self.farewell(to, farewell);
+        for node in self.clients.nodes() {
+            self.tell(node, &FromService::Redirect { address: to });
+        }
+        self.event(ServiceEvent::Yielded { to });
+    }
+
+    /// Lets the other service know that this one was there, which may not have heard it before.
+    fn farewell(&mut self, to: SocketAddr, beacon: Beacon) {
+        if beacon.embedded {
             return;
         }
-        if !self.config.embedded {
-            if self.rivals.len() < EVENTS_MAX && !beacon.embedded && self.rivals.insert(node) {
-                let address = beacon.address;
-                self.event(ServiceEvent::Conflict { node, address });
-            }
-            return;
-        }
-        if other > own {
-            let to = beacon.address;
-            self.phase = Phase::Yielded { to };
-            for node in self.clients.nodes() {
-                self.tell(node, &FromService::Redirect { address: to });
-            }
-            self.event(ServiceEvent::Yielded { to });
-        }
+        let header = self.header;
+        let to = Destination::Node(to);
+        self.outbox.push(Reason::Membership, to, |out| {
+            beacon.encode(&header, out);
+        });
     }
 }

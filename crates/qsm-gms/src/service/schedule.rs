@@ -98,6 +98,7 @@ impl Service {
             }
         }
         if let Some((silent, nodes)) = self.detector.poll_crowd() {
+            self.stats.many_silent += 1;
             self.event(ServiceEvent::ManySilent { silent, nodes });
         }
     }

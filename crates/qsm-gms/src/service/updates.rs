@@ -1,6 +1,6 @@
 use qsm_proto::Instant;
 use qsm_wire::Origin;
-use qsm_wire::membership::FromService;
+use qsm_wire::membership::{AwayReason, FromService};
 
 use super::Service;
 use super::sessions::Standing;
@@ -15,17 +15,19 @@ impl Service {
         for (origin, cause) in updates.ended {
             self.note_end(origin, cause);
         }
-        if let Some((origin, reason)) = updates.away {
-            self.stats.away += 1;
+        for (origin, reason) in updates.away {
+            if self.registry.origin(origin.node) != Some(origin) {
+                continue;
+            }
+            if reason == AwayReason::Unreported {
+                self.detector.expect(now, origin.node);
+            }
             let name = self.registry.name(origin.node);
             self.event(ServiceEvent::Away {
                 origin,
                 name,
                 reason,
             });
-        }
-        if let Some(batch) = updates.batch {
-            self.tell_batch(now, batch);
         }
         if let Some(start) = updates.opened {
             self.event(ServiceEvent::Opened {
@@ -41,8 +43,19 @@ impl Service {
                 address: admission.address,
             });
         }
+        for change in updates.relocated {
+            self.event(ServiceEvent::Moved {
+                origin: change.origin,
+                name: self.registry.name(change.origin.node),
+                from: change.from,
+                to: change.to,
+            });
+        }
         for origin in updates.welcomed {
             self.welcome(now, origin);
+        }
+        for batch in updates.batches {
+            self.tell_batch(now, batch);
         }
         for node in updates.full {
             self.stats.discard_nodes += 1;
@@ -66,6 +79,7 @@ impl Service {
     }
 
     fn note_end(&mut self, origin: Origin, cause: EndCause) {
+        self.suspicions.forget(origin.node);
         match cause {
             EndCause::Goodbye => {
                 self.event(ServiceEvent::Left { origin });
@@ -73,6 +87,10 @@ impl Service {
             }
             EndCause::Silence => self.stats.excluded += 1,
             EndCause::NewLife => self.detector.forget(origin.node),
+            EndCause::Elsewhere => {
+                self.detector.forget(origin.node);
+                self.clients.close(origin.node, &mut self.outbox);
+            }
         }
         self.event(ServiceEvent::Excluded { origin });
     }

@@ -214,3 +214,27 @@ fn the_host_has_a_loopback_interface() {
     assert_eq!(lo.addr, IpAddr::from(Ipv4Addr::LOCALHOST));
     assert!(lo.index > 0 && lo.mtu >= 1500);
 }
+
+#[test]
+fn an_interface_keeps_its_address_while_it_has_it() {
+    let mut links = sample();
+    let former = links[2].entries().nth(1).unwrap();
+    assert_eq!(again(&links, &former).unwrap(), former);
+    links[2].addrs.remove(1);
+    let now = again(&links, &former).unwrap();
+    assert_eq!(now.to_string(), "gate (10.1.0.1)");
+    links[2].addrs.remove(0);
+    let error = again(&links, &former).unwrap_err();
+    assert!(matches!(error, InterfaceError::NoAddress { .. }));
+    links.remove(2);
+    let error = again(&links, &former).unwrap_err();
+    assert!(matches!(error, InterfaceError::Unknown { .. }));
+    let mut modern = vec![link("modern", UP | MULTICAST, &["fd00::9", "fe80::2"])];
+    let former = modern[0].entries().next().unwrap();
+    modern[0].addrs.remove(0);
+    let error = again(&modern, &former).unwrap_err();
+    assert!(
+        matches!(error, InterfaceError::NoAddress { .. }),
+        "others may be beyond the link"
+    );
+}

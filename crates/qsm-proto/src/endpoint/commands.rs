@@ -1,5 +1,7 @@
 //! The application's commands: entering groups, publishing, closing.
 
+use std::net::SocketAddr;
+
 use qsm_wire::GroupId;
 use qsm_wire::membership::{QueryKind, Role};
 
@@ -119,6 +121,15 @@ impl Endpoint {
         let regions = self.regions.routes.regions(group);
         let (table, pool) = (&self.regions.table, &self.regions.pool);
         table.room_bytes(regions, pool, &self.node.config)
+    }
+
+    /// This node is at another address now, on the same network, and perhaps at another one on a
+    /// second network. It goes on in the same life: the membership service hears of it at once, and
+    /// the others with the next views.
+    pub fn move_to(&mut self, now: Instant, address: SocketAddr, second: Option<SocketAddr>) {
+        let now = self.advance(now);
+        self.membership
+            .move_to(now, address, second, &mut self.node.outbox);
     }
 
     /// Leaves the cluster once all that was published is stable, or after ten seconds.

@@ -1,3 +1,7 @@
+use core::time::Duration;
+
+use std::net::SocketAddr;
+
 use qsm_wire::membership::{Answer, QueryKind, Role, ToService};
 use qsm_wire::{Origin, RegionId, ViewNumber};
 
@@ -67,9 +71,29 @@ impl Membership {
         self.ask(now, request, message, outbox)
     }
 
+    /// This node is at another address now. A new session tells the service, in the same life; and
+    /// what it says from now on, it says there.
+    pub fn move_to(
+        &mut self,
+        now: Instant,
+        address: SocketAddr,
+        second: Option<SocketAddr>,
+        outbox: &mut Outbox,
+    ) {
+        if (self.identity.address, self.identity.second) == (address, second) {
+            return;
+        }
+        (self.identity.address, self.identity.second) = (address, second);
+        if let Some(service) = self.service() {
+            self.connect(now, service);
+            self.step(now, outbox);
+        }
+    }
+
     /// Reports a member that does not answer its ring neighbour. Lost when there is no service.
-    pub fn suspect(&mut self, now: Instant, member: Origin, outbox: &mut Outbox) {
-        self.tell(&ToService::Suspect { member });
+    pub fn suspect(&mut self, now: Instant, member: Origin, silent: Duration, outbox: &mut Outbox) {
+        let silent_ms = u32::try_from(silent.as_millis()).unwrap_or(u32::MAX);
+        self.tell(&ToService::Suspect { member, silent_ms });
         self.step(now, outbox);
     }
 

@@ -111,6 +111,8 @@ pub struct Gap {
     pub hastened: u8,
     /// The next one is such a request.
     pub early: bool,
+    /// Whom it was asked of last has said that it misses it too: no repair is on its way.
+    pub refused: bool,
     /// Bit r: the cacher of rank r is known to miss it (ranks of the packets' own view).
     pub known_missing: u32,
     /// Others that wait for it here.
@@ -136,6 +138,7 @@ impl Gap {
         self.attempts = 0;
         self.hastened = 0;
         self.early = false;
+        self.refused = false;
     }
 
     /// It is to be asked for as if it had just been found: those asked so far were the wrong ones.
@@ -150,6 +153,7 @@ impl Gap {
         self.asked_before = self.asked;
         self.asked = now;
         self.asked_of = of;
+        self.refused = false;
         self.attempts = self.attempts.saturating_add(1);
         self.hastened += u8::from(core::mem::take(&mut self.early));
     }
@@ -218,7 +222,8 @@ impl Gaps {
     #[must_use]
     pub fn asked(&self, now: Instant, retry: Duration) -> u64 {
         let asked = self.gaps.iter();
-        let asked = asked.filter(|gap| gap.attempts > 0 && gap.asked.after(retry) > now);
+        let waits = |gap: &&Gap| gap.attempts > 0 && !gap.refused && gap.asked.after(retry) > now;
+        let asked = asked.filter(waits);
         asked.map(|gap| gap.last - gap.first + 1).sum()
     }
 
@@ -249,6 +254,7 @@ impl Gaps {
             attempts: 0,
             hastened: 0,
             early: false,
+            refused: false,
             known_missing: 0,
             waiters: Waiters::default(),
         });
@@ -345,6 +351,23 @@ mod tests {
 
     fn numbers(gaps: &Gaps) -> BTreeSet<u64> {
         gaps.iter().flat_map(|gap| gap.first..=gap.last).collect()
+    }
+
+    // Rule R-NAK-10.
+    #[test]
+    fn what_was_refused_is_not_on_its_way() {
+        let (now, retry) = (Instant(5_000_000), Duration::from_millis(2));
+        let mut gaps = Gaps::default();
+        gaps.append(SeqRange::one(7), now, now);
+        let asked = |gaps: &Gaps| gaps.asked(now, retry);
+        gaps.iter_mut()
+            .for_each(|gap| gap.ask(now, Some(MemberIndex(1))));
+        assert_eq!(asked(&gaps), 1);
+        gaps.iter_mut().for_each(|gap| gap.refused = true);
+        assert_eq!(asked(&gaps), 0);
+        gaps.iter_mut()
+            .for_each(|gap| gap.ask(now, Some(MemberIndex(2))));
+        assert_eq!(asked(&gaps), 1, "another one may have it");
     }
 
     // Rule R-NAK-13.

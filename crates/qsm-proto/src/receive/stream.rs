@@ -440,14 +440,6 @@ impl ReceiveStream {
         self.lookup(sequence) == Some(PacketState::Lost)
     }
 
-    /// The packets from this one on that have been freed here, because everybody has them or
-    /// nothing is kept any longer for members that are away.
-    #[must_use]
-    pub fn purged_from(&self, sequence: u64) -> Option<SeqRange> {
-        let first = Some(sequence).filter(|first| *first >= self.start)?;
-        SeqRange::new(first, self.base)
-    }
-
     /// Whether this packet has come and is not kept: there was no room, or it is others' to cache.
     #[must_use]
     pub fn has_let_go(&self, sequence: u64) -> bool {

@@ -188,11 +188,11 @@ impl RegionCx<'_> {
                 return false;
             }
         }
-        let lost: Vec<SeqRange> = absent
-            .ranges
-            .iter()
-            .flat_map(|range| missing_everywhere(stream, &region.history, range))
-            .collect();
+        let mut lost: Vec<SeqRange> = Vec::new();
+        for range in absent.ranges.iter() {
+            let parts = missing_everywhere(stream, &region.history, range);
+            parts.into_iter().for_each(|part| join(&mut lost, part));
+        }
         self.lose(sender, &lost, out);
         true
     }
@@ -361,6 +361,21 @@ impl Region {
             }
         }
         requests
+    }
+}
+
+/// Adds a range above all others, so that what is lost together is told at once.
+fn join(ranges: &mut Vec<SeqRange>, range: SeqRange) {
+    let joined = ranges.last().and_then(|last| {
+        let next = last.last() + 1 == range.first();
+        SeqRange::new(last.first(), range.last()).filter(|_| next)
+    });
+    match joined {
+        Some(joined) if joined.last() == range.last() => {
+            ranges.pop();
+            ranges.push(joined);
+        }
+        _ => ranges.push(range),
     }
 }
 

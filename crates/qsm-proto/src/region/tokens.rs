@@ -154,9 +154,10 @@ impl RegionCx<'_> {
             }
             Action::Acknowledge { sender, ack, marks } => self.acknowledge(sender, &ack, &marks),
             Action::Tell { member, sender } => self.tell_extent(member, sender),
-            Action::Suspect { member } => {
+            Action::Suspect { member, silent } => {
+                let outbox = &mut self.node.outbox;
                 self.membership
-                    .suspect(self.node.now, member, &mut self.node.outbox);
+                    .suspect(self.node.now, member, silent, outbox);
             }
         }
     }

@@ -29,6 +29,7 @@ pub(crate) fn note_missing(
             && part.covers(gap.range())
         {
             gap.known_missing |= bit(view.rank_of(index));
+            gap.refused |= gap.attempts > 0 && gap.asked_of == Some(index);
             gap.due = gap.due.min(now);
         }
     }

@@ -153,7 +153,7 @@ impl RequestPlanner<'_> {
         if !self.recovery.fast {
             return Some(gap);
         }
-        if gap.attempts > 0 {
+        if gap.attempts > 0 && !gap.refused {
             allowance
                 .request_window
                 .timed_out(self.now, self.retry.first, allowance.received);

@@ -84,8 +84,8 @@ pub(super) struct Hops {
     receipt: Smoothed,
     /// Sendings that hops have taken.
     sendings: Repetition,
-    /// Members passed over here and not heard since.
-    silent: Vec<MemberIndex>,
+    /// Members passed over here and not heard since, and when the first token was sent there in vain.
+    silent: Vec<(MemberIndex, Instant)>,
     /// Members reported, and when last.
     reported: Vec<(MemberIndex, Instant)>,
     /// When the view was installed here.
@@ -124,7 +124,7 @@ impl Hops {
 
     /// Counts a repetition; `false` if the neighbour has had its chances.
     pub(super) fn again(&self, now: Instant, passing: &mut Passing) -> bool {
-        let silent = self.silent.contains(&passing.to);
+        let silent = self.is_silent(passing.to);
         let hops = match (self.waiting, silent) {
             (true, _) => PATIENCE_WAITING,
             (false, true) => PATIENCE_WITH_SILENT,
@@ -170,13 +170,24 @@ impl Hops {
 
     /// The member has been heard.
     pub(super) fn alive(&mut self, member: MemberIndex) {
-        self.silent.retain(|silent| *silent != member);
+        self.silent.retain(|(silent, _)| *silent != member);
+    }
+
+    fn is_silent(&self, member: MemberIndex) -> bool {
+        self.silent.iter().any(|(silent, _)| *silent == member)
+    }
+
+    /// For how long a member has not been heard that was passed over here; zero if it was not.
+    pub(super) fn silent_for(&self, now: Instant, member: MemberIndex) -> Duration {
+        let mut silent = self.silent.iter();
+        let since = silent.find(|(silent, _)| *silent == member);
+        since.map_or(Duration::ZERO, |(_, since)| now.since(*since))
     }
 
     /// The member was passed over.
-    pub(super) fn passed_over(&mut self, member: MemberIndex) {
-        if !self.silent.contains(&member) {
-            self.silent.push(member);
+    pub(super) fn passed_over(&mut self, member: MemberIndex, sent: Sendings) {
+        if !self.is_silent(member) {
+            self.silent.push((member, sent.first));
         }
     }
 

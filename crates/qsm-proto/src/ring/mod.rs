@@ -202,6 +202,8 @@ pub enum Action {
     Suspect {
         /// The member.
         member: Origin,
+        /// For how long this node has not heard it; zero if others say so.
+        silent: Duration,
     },
 }
 

@@ -380,7 +380,7 @@ impl RegionRing {
             return;
         }
         self.stats.tokens_bypassed += 1;
-        self.hops.passed_over(passing.to);
+        self.hops.passed_over(passing.to, passing.sent);
         let stage = &mut self.rounds[at].stages[level];
         stage.passed_over.push((passing.to, passing.sent));
         self.suspect(turn, place, passing.to);
@@ -425,7 +425,9 @@ impl RegionRing {
             && origin != place.me
             && self.hops.report(turn.now, member)
         {
-            turn.actions.push(Action::Suspect { member: origin });
+            let silent = self.hops.silent_for(turn.now, member);
+            let member = origin;
+            turn.actions.push(Action::Suspect { member, silent });
         }
     }
 

@@ -123,6 +123,9 @@ pub enum ToService {
     Suspect {
         /// Whom.
         member: Origin,
+        /// For how long this node has not heard it although it should have, milliseconds; 0 if that is
+        /// another's word.
+        silent_ms: u32,
     },
     /// What is there?
     Query {
@@ -156,7 +159,7 @@ message! { ToService [1 => Hello] {
     2 => Enter { request, role, names },
     3 => Exit { request, role, names },
     4 => Drained { region, view },
-    5 => Suspect { member },
+    5 => Suspect { member, silent_ms },
     6 => Query { request, kind },
     7 => Goodbye {},
     8 => CaughtUp { region, view },

@@ -76,6 +76,7 @@ pub fn to_service(dice: &mut Dice, variant: usize) -> ToService {
         },
         4 => ToService::Suspect {
             member: origin(dice),
+            silent_ms: dice.u32(),
         },
         5 => {
             let kinds = [QueryKind::Nodes, QueryKind::Groups, QueryKind::Regions];

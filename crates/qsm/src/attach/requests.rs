@@ -21,7 +21,7 @@ use std::time::Duration;
 
 use qsm_proto::UnconfirmedCause;
 use qsm_wire::membership::QueryKind;
-use qsm_wire::{Incarnation, NodeId, Origin};
+use qsm_wire::{Incarnation, NodeId, Origin, RegionId};
 
 use super::rows;
 use crate::error::{Outstanding, RequestError, Unconfirmed, Unserved};
@@ -439,6 +439,8 @@ pub(super) fn travels(event: &Event) -> bool {
     matches!(
         event,
         Event::Admitted { .. }
+            | Event::Away { .. }
+            | Event::Back { .. }
             | Event::Excluded
             | Event::ServiceFound { .. }
             | Event::ServiceLost
@@ -459,6 +461,8 @@ fn encode_event(event: &Event) -> Writer {
             packet.u32(5).u32(u32::from(new_life)).unconfirmed(messages)
         }
         Event::Unserved(unserved) => packet.u32(6).unserved(unserved),
+        Event::Away { region } => packet.u32(7).u32(region.0),
+        Event::Back { region } => packet.u32(8).u32(region.0),
         // See `travels`.
         _ => packet.u32(0),
     }
@@ -482,6 +486,12 @@ fn decode_event(rest: &mut Rest<'_>) -> Option<Event> {
             messages: rest.unconfirmed()?,
         },
         6 => Event::Unserved(rest.unserved()?),
+        7 => Event::Away {
+            region: RegionId(rest.u32()?),
+        },
+        8 => Event::Back {
+            region: RegionId(rest.u32()?),
+        },
         _ => return None,
     })
 }

@@ -44,6 +44,7 @@ impl Builder {
             embedded: Embedded::default(),
             network: NetworkOptions::default(),
             channels: ChannelOptions::default(),
+            gone_after: None,
             datagram_bytes: None,
             coverage: Coverage::Head,
             layout: Layout::default(),
@@ -94,6 +95,13 @@ impl Builder {
         self
     }
 
+    /// Silence after which an embedded service excludes a node, as
+    /// [`ServiceBuilder::gone_after`](crate::ServiceBuilder::gone_after).
+    pub fn gone_after(mut self, silence: Duration) -> Self {
+        self.settings.gone_after = Some(silence);
+        self
+    }
+
     /// Where the membership service is. If not given, it is looked for by multicast.
     pub fn service(mut self, address: SocketAddr) -> Self {
         self.settings.service = Some(plain(address));
@@ -136,6 +144,18 @@ impl Builder {
     /// Limits of memory, for each core thread.
     pub fn limits(mut self, limits: Limits) -> Self {
         self.settings.limits = limits;
+        self
+    }
+
+    /// Bytes kept for members that are away ([`Event::Away`](crate::Event::Away)), for each core
+    /// thread: of what this node sends, beside its send windows, and as much again of what it
+    /// receives, of which it takes at most half of [`Limits::receive_bytes`]. 64 MiB if not given.
+    /// The oldest goes first when more is sent meanwhile, so a member that is away for `t` seconds
+    /// loses nothing while the region sends less than this divided by `t`. With 0 nothing is kept.
+    ///
+    /// A field of [`Builder::limits`], which sets it as well.
+    pub fn retention_bytes(mut self, bytes: usize) -> Self {
+        self.settings.limits.retention_bytes = bytes;
         self
     }
 

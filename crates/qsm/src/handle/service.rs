@@ -30,8 +30,10 @@ impl ServiceBuilder {
             channels: ChannelOptions::default(),
             embedded: false,
             batch_interval: None,
+            gone_after: None,
             affinity: None,
             on_yield: None,
+            on_move: None,
         };
         Self { settings }
     }
@@ -65,6 +67,18 @@ impl ServiceBuilder {
     /// Shortest time between two changes of views: longer puts more changes into one.
     pub fn batch_interval(mut self, interval: Duration) -> Self {
         self.settings.batch_interval = Some(interval);
+        self
+    }
+
+    /// Silence after which a node is excluded; 30 seconds if not given. Before that it is away: its
+    /// regions do not wait for it, and what it misses is kept for it
+    /// ([`Event::Away`](crate::Event::Away)). A node whose process has ended is excluded at once, if
+    /// its host says so. With 0 nobody is away, and who answers no probe is excluded, as after a
+    /// second of standing still.
+    ///
+    /// All services of a cluster should have the same.
+    pub fn gone_after(mut self, silence: Duration) -> Self {
+        self.settings.gone_after = Some(silence);
         self
     }
 
@@ -129,10 +143,11 @@ impl Service {
         ServiceBuilder::new()
     }
 
-    /// Where nodes reach it.
+    /// Where nodes reach it. If its interface gets another address it goes on there, as a service
+    /// that starts without memory: nodes find it by multicast and report what they know.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
-        self.running.address
+        self.running.address()
     }
 
     /// What it knows and has done.
@@ -192,7 +207,7 @@ impl Service {
 impl fmt::Debug for Service {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Service")
-            .field("address", &self.running.address)
+            .field("address", &self.running.address())
             .finish_non_exhaustive()
     }
 }

@@ -71,6 +71,10 @@ pub(crate) enum Command {
     Service {
         address: SocketAddr,
     },
+    /// The node's own service is there now.
+    ServiceMoved {
+        address: SocketAddr,
+    },
     ServiceYielded,
     Shutdown {
         deadline: Instant,

@@ -1,7 +1,8 @@
 //! The membership service within the node's process, when there is no other.
 
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
 
 use qsm_net::Affinity;
 
@@ -17,6 +18,7 @@ pub(crate) struct Embedding {
     network: NetworkOptions,
     cluster: String,
     channels: ChannelOptions,
+    gone_after: Option<Duration>,
     /// Where its thread is to run, if that is not where this one does.
     affinity: Option<Affinity>,
     service: Option<RunningService>,
@@ -32,6 +34,7 @@ impl Embedding {
             },
             cluster: settings.cluster.clone(),
             channels: settings.channels,
+            gone_after: settings.gone_after,
             affinity: settings.threads.affinity_of_others(),
             service: None,
         }
@@ -43,25 +46,33 @@ impl Embedding {
 
     /// Where the embedded service is, if it runs.
     pub(crate) fn address(&self) -> Option<SocketAddr> {
-        self.service.as_ref().map(|service| service.address)
+        self.service.as_ref().map(RunningService::address)
     }
 
-    /// Starts the service and says where it is. If it gives way to another one, it tells the core
-    /// that `shared` leads to.
+    /// Starts the service and says where it is. If it gives way to another one, or goes on at another
+    /// address, it tells the core that `shared` leads to.
     pub(crate) fn start(&mut self, shared: &Arc<Shared>) -> Result<SocketAddr, StartError> {
         let shared = Arc::downgrade(shared);
+        let core = Weak::clone(&shared);
         let yielded = move || {
             if let Some(shared) = shared.upgrade() {
                 shared.tell(Command::ServiceYielded);
             }
         };
+        let moved = move |address| {
+            if let Some(core) = core.upgrade() {
+                core.tell(Command::ServiceMoved { address });
+            }
+        };
         let settings = ServiceSettings {
             affinity: self.affinity,
+            gone_after: self.gone_after,
             on_yield: Some(Box::new(yielded)),
+            on_move: Some(Box::new(moved)),
             ..ServiceSettings::embedded(&self.network, &self.cluster, self.channels)
         };
         let service = start(settings)?;
-        let address = service.address;
+        let address = service.address();
         self.service = Some(service);
         Ok(address)
     }

@@ -36,6 +36,8 @@ impl Item for ServiceEvent {}
 pub(crate) const SERVICE_EVENTS: usize = 4096;
 /// How long a service that has yielded still shows its nodes the way.
 const YIELD_LINGER: Duration = Duration::from_secs(1);
+/// Pause before an interface without an address is looked at again.
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
 /// Datagrams in one turn, as in a node.
 const DATAGRAMS_PER_TURN: usize = 4096;
 
@@ -94,10 +96,13 @@ pub(crate) struct ServiceSettings {
     pub(crate) channels: ChannelOptions,
     pub(crate) embedded: bool,
     pub(crate) batch_interval: Option<Duration>,
+    pub(crate) gone_after: Option<Duration>,
     /// Where its thread runs; where the calling one does if `None`.
     pub(crate) affinity: Option<Affinity>,
     /// To be called when an embedded service has given way to another one.
     pub(crate) on_yield: Option<Box<dyn FnOnce() + Send>>,
+    /// To be called when the service goes on at another address.
+    pub(crate) on_move: Option<Box<dyn Fn(SocketAddr) + Send>>,
 }
 
 impl ServiceSettings {
@@ -117,8 +122,10 @@ impl ServiceSettings {
             channels,
             embedded: true,
             batch_interval: None,
+            gone_after: None,
             affinity: None,
             on_yield: None,
+            on_move: None,
         }
     }
 }
@@ -145,9 +152,12 @@ pub(crate) fn start(settings: ServiceSettings) -> Result<RunningService, StartEr
     if let Some(interval) = settings.batch_interval {
         config.batch_interval = interval;
     }
+    if let Some(silence) = settings.gone_after {
+        config.gone_after = silence;
+    }
     let clock = Clock::start();
-    let machine =
-        qsm_gms::Service::new(config, Seed(random()), clock.now()).map_err(StartError::Service)?;
+    let machine = qsm_gms::Service::new(config.clone(), Seed(random()), clock.now())
+        .map_err(StartError::Service)?;
     let capacity = Capacity {
         messages: SERVICE_EVENTS,
         bytes: usize::MAX,
@@ -156,16 +166,19 @@ pub(crate) fn start(settings: ServiceSettings) -> Result<RunningService, StartEr
         stop: AtomicBool::new(false),
         questions: SegQueue::new(),
         events: Inbox::new(capacity, Overflow::DropOldest),
+        address: Mutex::new(port.local_addr()),
         waker: port.waker(),
     });
-    let address = port.local_addr();
     let thread = Thread {
         shared: Arc::clone(&shared),
         clock,
+        config,
         machine,
         port,
         transmitter: Transmitter::default(),
         on_yield: settings.on_yield,
+        on_move: settings.on_move,
+        look_at: None,
         ends_at: None,
     };
     let affinity = settings.affinity;
@@ -182,7 +195,6 @@ pub(crate) fn start(settings: ServiceSettings) -> Result<RunningService, StartEr
         })?;
     Ok(RunningService {
         shared,
-        address,
         thread: Mutex::new(Some(thread)),
     })
 }
@@ -190,11 +202,16 @@ pub(crate) fn start(settings: ServiceSettings) -> Result<RunningService, StartEr
 /// A service that runs until it is stopped or dropped.
 pub(crate) struct RunningService {
     pub(crate) shared: Arc<ServiceShared>,
-    pub(crate) address: SocketAddr,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
 impl RunningService {
+    /// Where nodes reach it.
+    pub(crate) fn address(&self) -> SocketAddr {
+        let address = self.shared.address.lock();
+        *address.unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Ends it, at once.
     pub(crate) fn stop(&self) {
         self.shared.stop.store(true, Ordering::SeqCst);
@@ -222,16 +239,21 @@ pub(crate) struct ServiceShared {
     stop: AtomicBool,
     pub(crate) questions: SegQueue<SyncSender<ServiceSnapshot>>,
     pub(crate) events: Inbox<ServiceEvent>,
+    address: Mutex<SocketAddr>,
     pub(crate) waker: Waker,
 }
 
 struct Thread {
     shared: Arc<ServiceShared>,
     clock: Clock,
+    config: ServiceConfig,
     machine: qsm_gms::Service,
     port: Ports,
     transmitter: Transmitter,
     on_yield: Option<Box<dyn FnOnce() + Send>>,
+    on_move: Option<Box<dyn Fn(SocketAddr) + Send>>,
+    /// When an interface that has no address is to be looked at again.
+    look_at: Option<qsm_proto::Instant>,
     /// Set when it has yielded.
     ends_at: Option<qsm_proto::Instant>,
 }
@@ -293,6 +315,11 @@ impl Thread {
                 self.machine.handle_datagram(now, from, datagram.bytes);
             }
         }
+        self.follow_addresses(now);
+        // A process that is gone while its host lives: nobody has to wait for it.
+        while let Some(address) = self.port.take_refusal() {
+            self.machine.handle_unreachable(now, address);
+        }
         self.machine.handle_timeout(now);
         self.transmitter.run(now, &mut self.machine, &mut self.port);
         self.take_events(now);
@@ -309,9 +336,42 @@ impl Thread {
             .next_timeout()
             .into_iter()
             .chain(self.ends_at)
+            .chain(self.look_at)
             .min();
         let left = due.map(|due| due.since(self.clock.now()));
         self.port.wait(left).map(|_| ())
+    }
+
+    /// Has the sockets follow their interfaces. At another address it begins anew, without memory:
+    /// nodes hear its Beacon there, and report what they know (R-MEM-6).
+    fn follow_addresses(&mut self, now: qsm_proto::Instant) {
+        if !self.port.take_change() && self.look_at.is_none_or(|at| now < at) {
+            return;
+        }
+        let followed = self.port.follow_addresses();
+        self.look_at = followed.is_err().then(|| now.after(LOOK_AGAIN));
+        let (address, second) = (self.port.local_addr(), self.port.second_addr());
+        if (address, second) == (self.config.address, self.config.second) {
+            return;
+        }
+        self.config = ServiceConfig {
+            node: NodeId(random()),
+            address,
+            second,
+            ..self.config.clone()
+        };
+        // It was valid at the former address, which was of the same family.
+        if let Ok(machine) = qsm_gms::Service::new(self.config.clone(), Seed(random()), now) {
+            self.machine = machine;
+        }
+        *self
+            .shared
+            .address
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner) = address;
+        if let Some(call) = &self.on_move {
+            call(address);
+        }
     }
 
     fn take_events(&mut self, now: qsm_proto::Instant) {

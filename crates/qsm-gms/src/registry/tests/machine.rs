@@ -3,7 +3,7 @@
 use core::fmt::Debug;
 use std::panic::{UnwindSafe, catch_unwind};
 
-use qsm_wire::membership::{Answer, Hello, Role, ToService};
+use qsm_wire::membership::{Answer, AwayReason, Hello, Role, ToService};
 
 use super::super::transition::{State, seen};
 use super::reports::{hello, region_of_node_0};
@@ -87,25 +87,45 @@ fn some_hello(random: &mut Random, registry: &Registry, node: NodeId) -> Hello {
     });
     let groups: Vec<GroupReport> = groups.skip(usize::from(random.below(2) == 0)).collect();
     let incarnation = u32::try_from(random.below(4)).unwrap();
+    let elsewhere = random.below(3);
+    let dead = (random.below(8) == 0).then(|| origin(random.below(9)));
     Hello {
         incarnation: present.map_or(Incarnation(incarnation), |origin| origin.incarnation),
-        term: present.map_or(0, |_| registry.term()),
+        // Of this service, or of another one.
+        term: present.map_or(0, |_| registry.term() + elsewhere.saturating_sub(1)),
         groups,
         regions,
+        dead: dead.into_iter().collect(),
         senders: vec![origin(random.below(9))],
         ..hello()
     }
 }
 
+/// Says of a node that it is away, or has the node say that it is not.
+fn some_absence(random: &mut Random, registry: &Registry, node: NodeId) -> Input {
+    let reasons = [AwayReason::Silent, AwayReason::Unreachable];
+    let home = registry.nodes.get(&node).and_then(|node| node.home);
+    let region = home.filter(|_| random.below(4) > 0).unwrap_or(RegionId(1));
+    let view = registry.regions.get(region).map(|region| region.view);
+    let view = view.filter(|_| random.below(4) > 0).unwrap_or_default();
+    match random.below(2) {
+        0 => Input::Request(node, ToService::CaughtUp { region, view }),
+        _ => Input::Command(Command::SetAway {
+            node,
+            reason: reasons[usize::from(random.below(2) == 0)],
+        }),
+    }
+}
+
 /// One entry of the log of a replicated service.
 #[derive(Debug, Clone)]
-enum Input {
+pub(super) enum Input {
     Command(Command),
     Request(NodeId, ToService),
 }
 
 /// The updates that follow from it.
-type Output = (Updates, Option<Answer>);
+pub(super) type Output = (Updates, Option<Answer>);
 
 fn take(registry: &mut Registry, at: Instant, input: Input) -> Output {
     match input {
@@ -123,7 +143,7 @@ fn some_input(random: &mut Random, registry: &Registry, batch: u64) -> Input {
     } else {
         Role::Publisher
     };
-    Input::Command(match random.below(20) {
+    Input::Command(match random.below(25) {
         0 => Command::End {
             node,
             cause: EndCause::Silence,
@@ -168,12 +188,21 @@ fn some_input(random: &mut Random, registry: &Registry, batch: u64) -> Input {
         }
         13..=14 => Command::Confirm { node, batch },
         15 => Command::Expire,
+        16..=20 => return some_absence(random, registry, node),
         _ => Command::Batch,
     })
 }
 
 /// A registry that has taken drawn inputs, what they were, and what it said.
 fn drawn(seed: u64) -> (Registry, Vec<(Instant, Input)>, Vec<Output>) {
+    drawn_before(seed, |_, _, _| {})
+}
+
+/// The same before a witness of each input and what it leads to.
+pub(super) fn drawn_before(
+    seed: u64,
+    mut witness: impl FnMut(&Registry, &Input, &Output),
+) -> (Registry, Vec<(Instant, Input)>, Vec<Output>) {
     let mut random = Random::new(Seed(seed), "commands");
     let mut registry = registry(seed);
     let (mut log, mut said) = (Vec::new(), Vec::new());
@@ -186,7 +215,7 @@ fn drawn(seed: u64) -> (Registry, Vec<(Instant, Input)>, Vec<Output>) {
             address: hello.address,
             joined: ViewNumber(1),
             left: (node % 3 == 2).then_some(ViewNumber(1)),
-            away: None,
+            away: (node % 4 == 1).then_some(AwayReason::Silent),
         };
         hello.regions = vec![RegionReport {
             members: (0..4).map(member).collect(),
@@ -198,7 +227,9 @@ fn drawn(seed: u64) -> (Registry, Vec<(Instant, Input)>, Vec<Output>) {
     let mut input = Input::Command(Command::Open { hellos, era: 3 });
     for _ in 0..60 {
         log.push((at, input.clone()));
-        said.push(take(&mut registry, at, input));
+        let output = take(&mut registry, at, input.clone());
+        witness(&registry, &input, &output);
+        said.push(output);
         at = at.after(Duration::from_secs(random.below(8)));
         input = some_input(&mut random, &registry, registry.batch);
     }

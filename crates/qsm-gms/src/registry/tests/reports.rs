@@ -1,4 +1,6 @@
 use super::*;
+use crate::registry::command::Updates;
+use crate::registry::unreported::FormerLives;
 
 /// A node in its first life that knows nothing.
 pub(super) fn hello() -> Hello {
@@ -38,6 +40,23 @@ pub(super) fn region_of_node_0() -> RegionReport {
     }
 }
 
+/// A service that begins without memory hears these.
+pub(super) fn rebuild(registry: &mut Registry, reports: BTreeMap<NodeId, Hello>) -> Updates {
+    let mut updates = Updates::default();
+    registry.rebuild(NOW, reports, &FormerLives::default(), &mut updates);
+    updates
+}
+
+/// Nobody of those that a new service waits for has come in time.
+pub(super) fn forget_missing(registry: &mut Registry) {
+    registry.expire_senders(NOW.after(registry.gone_after));
+    let missing = registry.nodes.values().filter(|node| node.unreported);
+    let missing: Vec<NodeId> = missing.map(|node| node.origin.node).collect();
+    for node in missing {
+        registry.end(node);
+    }
+}
+
 // Rule R-MEM-6.
 #[test]
 fn a_role_that_others_know_to_be_granted_is_taken_up_although_its_node_has_not_heard() {
@@ -63,7 +82,7 @@ fn a_role_that_others_know_to_be_granted_is_taken_up_although_its_node_has_not_h
         };
         (NodeId(node), hello)
     });
-    registry.rebuild(NOW, reports.into(), &BTreeSet::new());
+    rebuild(&mut registry, reports.into());
     let batch = registry.batch(NOW);
     check(&registry);
     assert_eq!(registry.nodes[&NodeId(0)].home, Some(RegionId(5)));
@@ -77,7 +96,7 @@ fn a_role_that_others_know_to_be_granted_is_taken_up_although_its_node_has_not_h
     ));
     let dead = |update: &&Update| matches!(update, Update::Dead { .. });
     assert_eq!(told.iter().filter(dead).count(), 0, "it may come yet");
-    registry.expire_unreported(NOW.after(Duration::from_secs(30)));
+    forget_missing(&mut registry);
     let batch = registry.batch(NOW);
     let told = updates(&batch, 0);
     let dead: Vec<&Update> = told.iter().filter(dead).collect();
@@ -116,7 +135,7 @@ fn a_former_publisher_is_asked_by_a_service_that_starts_for_what_it_still_has_on
             };
             (NodeId(node), hello)
         });
-        registry.rebuild(NOW, reports.into(), &BTreeSet::new());
+        rebuild(&mut registry, reports.into());
         let batch = registry.batch(NOW);
         check(&registry);
         updates(&batch, 1).to_vec()
@@ -155,7 +174,7 @@ fn a_member_that_a_report_names_twice_is_a_member_once() {
             regions: vec![region],
             ..hello()
         };
-        registry.rebuild(NOW, [(NodeId(0), hello)].into(), &BTreeSet::new());
+        rebuild(&mut registry, [(NodeId(0), hello)].into());
         registry.batch(NOW);
         check(&registry);
         settle(&mut registry);
@@ -216,13 +235,14 @@ fn reports_that_contradict_each_other_still_make_one_consistent_membership() {
             };
             reports.insert(NodeId(node), hello);
         }
-        registry.rebuild(NOW, reports, &BTreeSet::new());
+        rebuild(&mut registry, reports);
         settle(&mut registry);
         classes(&registry);
         // Nobody of those who were waited for has come.
-        registry.expire_unreported(NOW.after(Duration::from_secs(30)));
+        forget_missing(&mut registry);
         settle(&mut registry);
         classes(&registry);
-        assert_eq!(registry.unreported.next_timeout(), None);
+        assert_eq!(registry.late.next_timeout(), None);
+        assert!(registry.nodes.values().all(|node| !node.unreported));
     }
 }

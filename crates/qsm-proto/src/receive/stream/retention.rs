@@ -1,6 +1,8 @@
 //! How long received packets are kept: until everybody has them, or longer for members that are
 //! away (R-VIEW-13).
 
+use qsm_wire::SeqRange;
+
 use super::{PacketState, ReceiveStream, StreamMarks};
 use crate::receive::PacketStore;
 
@@ -41,6 +43,14 @@ impl ReceiveStream {
             self.purge_first(store);
         }
         self.retained_from = Some(from.max(self.base));
+    }
+
+    /// The packets from this one on that have been freed here, because everybody has them or
+    /// nothing is kept any longer for members that are away.
+    #[must_use]
+    pub fn purged_from(&self, sequence: u64) -> Option<SeqRange> {
+        let first = Some(sequence).filter(|first| *first >= self.start)?;
+        SeqRange::new(first, self.base)
     }
 
     /// Nothing up to here is kept once it has been delivered.

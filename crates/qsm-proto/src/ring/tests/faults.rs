@@ -21,7 +21,7 @@ fn nodes(count: u64) -> Vec<u64> {
 
 fn suspects(net: &Network, by: u64) -> Vec<u64> {
     let of = |(node, action): &(u64, Action)| match action {
-        Action::Suspect { member } if *node == by => Some(member.node.0),
+        Action::Suspect { member, .. } if *node == by => Some(member.node.0),
         _ => None,
     };
     net.actions.iter().filter_map(of).collect()
@@ -186,7 +186,7 @@ fn a_dead_region_leader_is_suspected_and_the_next_view_has_another() {
         for node in 1..count {
             net.receive(node, sender(1), 4);
         }
-        net.run(Duration::from_secs(4));
+        net.run(Duration::from_millis(350));
         let watchers = (1..count).filter(|node| suspects(&net, *node).contains(&0));
         let watchers: Vec<u64> = watchers.collect();
         // The next one in the leader's partition and the other partition leaders.

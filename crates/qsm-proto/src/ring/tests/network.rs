@@ -475,7 +475,7 @@ impl Network {
                 self.check(node, *sender, ack.stable_upto, ack.cached_upto);
                 self.check_marks(*sender, marks);
             }
-            Action::Tell { member, .. } | Action::Suspect { member } => {
+            Action::Tell { member, .. } | Action::Suspect { member, .. } => {
                 assert_ne!(*member, origin(node), "suspects itself");
             }
             _ if !self.repair => {}

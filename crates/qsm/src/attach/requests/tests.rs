@@ -102,6 +102,12 @@ fn replies() -> Vec<Reply> {
     let incarnation = Incarnation(8);
     let events = [
         Event::Admitted { incarnation },
+        Event::Away {
+            region: RegionId(9),
+        },
+        Event::Back {
+            region: RegionId(9),
+        },
         Event::Excluded,
         Event::ServiceFound {
             address: "[fd00::1]:7".parse().unwrap(),

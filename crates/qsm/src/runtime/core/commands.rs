@@ -64,6 +64,7 @@ impl Core {
             }
             Command::Retire { slot } => self.retire(slot),
             Command::Service { address } => self.endpoint.set_service(self.now, address),
+            Command::ServiceMoved { address } => self.lead_to(address),
             Command::ServiceYielded => {
                 self.embedding.stop();
                 self.readers.tell(&Event::ServiceYielded);

@@ -52,7 +52,7 @@ impl Core {
     }
 
     /// All cores of this node are to use the service there.
-    fn lead_to(&mut self, address: SocketAddr) {
+    pub(super) fn lead_to(&mut self, address: SocketAddr) {
         self.endpoint.set_service(self.now, address);
         self.siblings.tell(|| Command::Service { address });
     }

@@ -52,10 +52,15 @@ impl Core {
         use qsm_proto::Event as Proto;
         let event = match event {
             Proto::Admitted { incarnation } => {
-                self.routes.forget_numbers();
-                self.sources.forget_numbers();
+                // In the same life groups keep their numbers, and messages come meanwhile.
+                if self.about.life.replace(incarnation) != Some(incarnation) {
+                    self.routes.forget_numbers();
+                    self.sources.forget_numbers();
+                }
                 Event::Admitted { incarnation }
             }
+            Proto::Away { region } => Event::Away { region },
+            Proto::Back { region } => Event::Back { region },
             Proto::Excluded => Event::Excluded,
             Proto::ServiceLost => {
                 self.about.service = None;

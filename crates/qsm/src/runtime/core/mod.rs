@@ -5,7 +5,7 @@
 //!
 //! 1. **Receive**: drain the sockets (R124), every datagram into the protocol, the most urgent of
 //!    those that have come together first (`arrivals`). The clock is read once, before.
-//! 2. **Timers** that are due.
+//! 2. **Timers** that are due. The sockets follow an interface to another address (`following`).
 //! 3. **Commands** of the application, all of them: they are few.
 //! 4. **Messages** from publishers and feeds, in turn, up to a quantum.
 //! 5. **Events** of the protocol: to the sockets, the application, or pending requests.
@@ -15,18 +15,20 @@
 //!    With work left over, or soon after much was received or sent, do not wait: give the CPU to
 //!    others on this host and go on (`slice`).
 //!
-//! The state and its steps are here; `turn` has the loop over them, `commands`, `events`, `embed` and
-//! `closing` the steps that decide, `loan` what borrowers do. These know the state, and it none of
+//! The state and its steps are here; `turn` has the loop over them, `commands`, `events`, `embed`,
+//! `following` and `closing` the steps that decide, `loan` what borrowers do. These know the state, and it none of
 //! them.
 //!
 //! Everything received comes before anything sent (R122); every step is bounded, so that none
 //! starves another (R120).
 
+mod addresses;
 mod arrivals;
 mod closing;
 mod commands;
 mod embed;
 mod events;
+mod following;
 mod lanes;
 mod loan;
 mod pending;
@@ -43,8 +45,10 @@ use std::sync::Arc;
 
 use qsm_net::{Ports, ThreadReport};
 use qsm_proto::{Endpoint, Instant};
+use qsm_wire::Incarnation;
 use qsm_wire::membership::Role;
 
+use self::addresses::Addresses;
 use self::arrivals::Arrivals;
 pub(crate) use self::loan::CoreLoan;
 use self::pending::Pending;
@@ -87,6 +91,7 @@ pub(crate) struct Core {
     slice: Slice,
     endpoint: Endpoint,
     port: Ports,
+    addresses: Addresses,
     routes: Routes,
     sources: Sources,
     pending: Pending,
@@ -116,6 +121,7 @@ struct About {
     name: String,
     cluster: String,
     service: Option<std::net::SocketAddr>,
+    life: Option<Incarnation>,
 }
 
 #[derive(Default)]
@@ -137,6 +143,7 @@ impl Core {
             self.sources.next_timeout(),
             self.pending.next_timeout(),
             self.routes.next_timeout(),
+            self.addresses.next_timeout(),
             self.closing.as_ref().map(|closing| closing.deadline),
         ]
         .into_iter()

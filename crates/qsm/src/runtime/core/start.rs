@@ -10,6 +10,7 @@ use qsm_net::{Interface, Ports, ThreadReport};
 use qsm_proto::{Config, Endpoint, Seed};
 use qsm_wire::NodeId;
 
+use super::addresses::Addresses;
 use super::arrivals::Arrivals;
 use super::loan::CoreLoan;
 use super::pending::Pending;
@@ -155,6 +156,7 @@ impl Plan {
             name: config.name.clone(),
             cluster: self.settings.cluster.clone(),
             service: None,
+            life: None,
         };
         let endpoint = Endpoint::new(config, Seed(random()), now)?;
         let NodeSettings {
@@ -168,6 +170,7 @@ impl Plan {
             slice: Slice::new(threads.spin),
             endpoint,
             port,
+            addresses: Addresses::default(),
             routes: Routes::default(),
             sources: Sources::default(),
             pending: Pending::default(),

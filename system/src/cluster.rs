@@ -1,0 +1,395 @@
+//! A cluster of `system-node` processes on hosts of a lab of its own.
+
+use std::collections::BTreeMap;
+use std::error::Error;
+use std::net::SocketAddr;
+use std::ops::Range;
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::Duration;
+
+use lab::{Actor, Direction, HostId, Lab};
+
+/// How long an answer may take.
+const PATIENCE: Duration = Duration::from_secs(120);
+const SERVICE_PORT: u16 = 4481;
+const GROUP: &str = "pulse";
+
+/// Anything that ends an experiment.
+pub type Failure = Box<dyn Error + Send + Sync>;
+
+/// A cluster to be.
+#[derive(Debug, Clone)]
+pub struct Plan {
+    /// The program `system-node`.
+    pub program: PathBuf,
+    /// Nodes that receive.
+    pub receivers: usize,
+    /// Nodes that publish and receive nothing.
+    pub publishers: usize,
+    /// Nodes that publish besides receiving: the first ones.
+    pub both: usize,
+    /// The service has a host of its own; otherwise the last receiver embeds it, and others follow
+    /// if need be.
+    pub own_service: bool,
+    /// Options of the service, or of all nodes where it is embedded.
+    pub service_options: Vec<String>,
+    /// Options of the last receiver.
+    pub last_options: Vec<String>,
+}
+
+impl Plan {
+    /// So many receivers, a publisher, and a service on a host of its own.
+    #[must_use]
+    pub fn new(program: impl Into<PathBuf>, receivers: usize) -> Self {
+        Self {
+            program: program.into(),
+            receivers,
+            publishers: 1,
+            both: 0,
+            own_service: true,
+            service_options: Vec::new(),
+            last_options: Vec::new(),
+        }
+    }
+}
+
+/// What has come of one sender, at one receiver.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Total {
+    /// The sender's life.
+    pub life: u64,
+    /// Number of its first message here.
+    pub first: u64,
+    /// The number after the last one that came or is told to be lost.
+    pub next: u64,
+    /// Messages delivered.
+    pub messages: u64,
+    /// Messages that were not the next ones: missing without a word, out of order, or twice.
+    pub disorder: u64,
+    /// Messages told to be lost.
+    pub lost: u64,
+    /// Ranges of them.
+    pub ranges: Vec<String>,
+}
+
+/// One phase of one sender, at one receiver.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Phase {
+    /// Messages delivered.
+    pub messages: u64,
+    /// Longest time without one.
+    pub gap: Duration,
+    /// Median time from publishing to delivery.
+    pub p50: Duration,
+    /// 99th percentile of that.
+    pub p99: Duration,
+}
+
+/// Running processes. Dropping it ends them, and removes their hosts.
+#[derive(Debug)]
+pub struct Cluster {
+    plan: Plan,
+    nodes: Vec<Actor>,
+    /// Their identities, by index.
+    ids: Vec<u64>,
+    service: Option<Actor>,
+    hosts: Vec<HostId>,
+    lab: Lab,
+}
+
+impl Cluster {
+    /// Starts everything; all receivers are in one region, its leader first.
+    ///
+    /// # Errors
+    /// Hosts cannot be made, or a process fails.
+    pub fn start(plan: Plan) -> Result<Self, Failure> {
+        let mut lab = Lab::new()?;
+        let hosts = lab.add_hosts(plan.receivers + plan.publishers + 1)?;
+        let mut cluster = Self {
+            plan,
+            nodes: Vec::new(),
+            ids: Vec::new(),
+            service: None,
+            hosts,
+            lab,
+        };
+        if cluster.plan.own_service {
+            cluster.start_service()?;
+        }
+        cluster.start_nodes()?;
+        Ok(cluster)
+    }
+
+    fn start_service(&mut self) -> Result<(), Failure> {
+        let mut command = self.command(self.service_host());
+        command.arg("--serve").args(&self.plan.service_options);
+        let actor = Actor::start("service", command, PATIENCE)?;
+        actor.expect("serving")?;
+        self.service = Some(actor);
+        Ok(())
+    }
+
+    fn start_nodes(&mut self) -> Result<(), Failure> {
+        let last = self.plan.receivers - 1;
+        let count = last + 1 + self.plan.publishers;
+        let embedding = (!self.plan.own_service).then(|| self.start_node(last));
+        let mut embedding = embedding.transpose()?;
+        for index in 0..count {
+            let early = embedding.take_if(|_| index == last);
+            let mut actor = early.map_or_else(|| self.start_node(index), Ok)?;
+            if index <= last {
+                actor.actor.ask(&format!("watch {GROUP}"), "watching")?;
+            }
+            self.nodes.push(actor.actor);
+            self.ids.push(actor.id);
+        }
+        Ok(())
+    }
+
+    fn start_node(&self, index: usize) -> Result<Started, Failure> {
+        let mut command = self.command(self.hosts[index]);
+        if index + 1 == self.plan.receivers {
+            command.args(&self.plan.last_options);
+            command.args((!self.plan.own_service).then_some("--embed"));
+        }
+        if !self.plan.own_service {
+            command.args(&self.plan.service_options);
+        }
+        let actor = Actor::start(format!("node {index}"), command, PATIENCE)?;
+        let id = actor.expect("ready")?.parse()?;
+        Ok(Started { actor, id })
+    }
+
+    fn service_host(&self) -> HostId {
+        self.hosts[self.hosts.len() - 1]
+    }
+
+    fn command(&self, host: HostId) -> Command {
+        let mut command = self.lab.command(host, &self.plan.program);
+        let interface = self.lab.host(host).interface();
+        command.args(["--interface", interface, "--cluster", "system"]);
+        if self.plan.own_service {
+            let address = self.lab.host(self.service_host()).address();
+            let address = SocketAddr::from((address, SERVICE_PORT));
+            command.args(["--service", &address.to_string()]);
+        }
+        command
+    }
+
+    /// The nodes that receive.
+    #[must_use]
+    pub fn receivers(&self) -> Range<usize> {
+        0..self.plan.receivers
+    }
+
+    /// The nodes that publish.
+    pub fn senders(&self) -> impl Iterator<Item = usize> + use<> {
+        let alone = self.plan.receivers..self.plan.receivers + self.plan.publishers;
+        (0..self.plan.both).chain(alone)
+    }
+
+    /// The identity of a node.
+    #[must_use]
+    pub fn id(&self, node: usize) -> u64 {
+        self.ids[node]
+    }
+
+    /// Tells a node something and returns the rest of its answer.
+    ///
+    /// # Errors
+    /// It says something else, or nothing.
+    pub fn ask(&mut self, node: usize, line: &str, word: &str) -> Result<String, Failure> {
+        Ok(self.nodes[node].ask(line, word)?)
+    }
+
+    /// Asks the service, on a host of its own, what has happened.
+    ///
+    /// # Errors
+    /// It does not answer, or there is none.
+    pub fn service_events(&mut self) -> Result<String, Failure> {
+        let service = self.service.as_mut().ok_or("there is no such service")?;
+        Ok(service.ask("events", "events")?)
+    }
+
+    /// Lets all senders publish, so many messages a second each; with 0 as fast as they can.
+    ///
+    /// # Errors
+    /// A node fails.
+    pub fn publish(&mut self, bytes: usize, rate: u64) -> Result<(), Failure> {
+        for node in self.senders() {
+            let others = self.plan.receivers - usize::from(node < self.plan.receivers);
+            let line = format!("pulse {GROUP} {others} {bytes} {rate}");
+            self.ask(node, &line, "pulsing")?;
+        }
+        Ok(())
+    }
+
+    /// Ends publishing; returns how many messages each sender has published.
+    ///
+    /// # Errors
+    /// A node fails.
+    pub fn stop(&mut self) -> Result<BTreeMap<usize, u64>, Failure> {
+        let mut counts = BTreeMap::new();
+        for node in self.senders() {
+            counts.insert(node, self.ask(node, "stop", "stopped")?.parse()?);
+        }
+        Ok(counts)
+    }
+
+    /// Begins a new phase at a receiver; returns the former one, by sender's identity.
+    ///
+    /// # Errors
+    /// It fails.
+    pub fn phase(&mut self, node: usize) -> Result<BTreeMap<u64, Phase>, Failure> {
+        let line = self.ask(node, "phase", "phase")?;
+        line.split_whitespace().map(read_phase).collect()
+    }
+
+    /// All that has come at a receiver, for every life of a sender.
+    ///
+    /// # Errors
+    /// It fails.
+    pub fn totals(&mut self, node: usize) -> Result<Vec<SenderTotal>, Failure> {
+        let line = self.ask(node, "totals", "totals")?;
+        line.split_whitespace().map(read_total).collect()
+    }
+
+    /// One of a node's counters.
+    ///
+    /// # Errors
+    /// It fails.
+    pub fn counter(&mut self, node: usize, name: &str) -> Result<u64, Failure> {
+        let line = self.ask(node, "report", "report")?;
+        let mut pairs = line.split(' ').filter_map(|pair| pair.split_once('='));
+        let value = pairs
+            .find(|(key, _)| *key == name)
+            .ok_or("no such counter")?;
+        Ok(value.1.parse()?)
+    }
+
+    /// The process of a node, or of the service.
+    ///
+    /// # Errors
+    /// There is no such service.
+    pub fn actor(&self, node: Option<usize>) -> Result<&Actor, Failure> {
+        let actor = match node {
+            Some(node) => self.nodes.get(node),
+            None => self.service.as_ref(),
+        };
+        Ok(actor.ok_or("there is no such process")?)
+    }
+
+    /// The host of a node, or of the service.
+    #[must_use]
+    pub fn host(&self, node: Option<usize>) -> HostId {
+        node.map_or_else(|| self.service_host(), |node| self.hosts[node])
+    }
+
+    /// The lab that they are in.
+    #[must_use]
+    pub fn lab(&self) -> &Lab {
+        &self.lab
+    }
+
+    /// Cuts off these hosts from all others, or from the other nodes alone.
+    ///
+    /// # Errors
+    /// The lab cannot do it.
+    pub fn cut(&self, hosts: &[HostId], scope: Scope) -> Result<(), Failure> {
+        let service = self.service_host();
+        let others = self.hosts.iter().copied();
+        let others = others.filter(|host| !hosts.contains(host));
+        let others: Vec<HostId> = others
+            .filter(|host| scope == Scope::All || *host != service)
+            .collect();
+        let direction = match scope {
+            Scope::Muted => Direction::AToB,
+            Scope::All | Scope::Nodes => Direction::Both,
+        };
+        Ok(self.lab.split(hosts, &others, direction)?)
+    }
+
+    /// Ends all processes in order.
+    ///
+    /// # Errors
+    /// One does not end with success.
+    pub fn quit(mut self) -> Result<(), Failure> {
+        // Receivers first would be missed by the senders.
+        for mut actor in self.nodes.drain(..).rev().chain(self.service.take()) {
+            actor.tell("quit")?;
+            let status = actor.wait_end()?;
+            if !status.success() {
+                return Err(format!("a process ended with {status}").into());
+            }
+        }
+        Ok(())
+    }
+}
+
+struct Started {
+    actor: Actor,
+    id: u64,
+}
+
+/// Those whom a host does not reach any more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Scope {
+    /// Everybody, both ways.
+    All,
+    /// All nodes, both ways; the service is reached.
+    Nodes,
+    /// The nodes do not hear the host, but it hears them; the service is reached.
+    Muted,
+}
+
+/// What has come of a sender.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SenderTotal {
+    /// Its identity.
+    pub sender: u64,
+    /// What has come.
+    pub total: Total,
+}
+
+fn numbers(text: &str) -> Result<Vec<u64>, Failure> {
+    let words = text.split(',').filter(|word| !word.contains('-'));
+    Ok(words.map(str::parse).collect::<Result<_, _>>()?)
+}
+
+fn entry(word: &str) -> Result<(u64, &str), Failure> {
+    let (sender, values) = word.split_once('=').ok_or("not an entry")?;
+    Ok((sender.parse()?, values))
+}
+
+fn read_phase(word: &str) -> Result<(u64, Phase), Failure> {
+    let (sender, values) = entry(word)?;
+    let [messages, gap, p50, p99] = numbers(values)?[..] else {
+        return Err("not a phase".into());
+    };
+    let phase = Phase {
+        messages,
+        gap: Duration::from_micros(gap),
+        p50: Duration::from_micros(p50),
+        p99: Duration::from_micros(p99),
+    };
+    Ok((sender, phase))
+}
+
+fn read_total(word: &str) -> Result<SenderTotal, Failure> {
+    let (sender, values) = entry(word)?;
+    let [life, first, next, messages, disorder, lost] = numbers(values)?[..] else {
+        return Err("not a total".into());
+    };
+    let ranges = values.split(',').filter(|word| word.contains('-'));
+    let total = Total {
+        life,
+        first,
+        next,
+        messages,
+        disorder,
+        lost,
+        ranges: ranges.map(str::to_owned).collect(),
+    };
+    Ok(SenderTotal { sender, total })
+}
