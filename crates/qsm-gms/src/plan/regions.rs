@@ -29,10 +29,10 @@ pub(crate) struct Region {
     /// None of its active members has reported: of its groups those are known that others publish
     /// to, and nobody else is put there.
     pub(crate) provisional: bool,
-    /// The newest view in which no member was live; 0: there was none.
-    pub(crate) deserted: ViewNumber,
     /// The highest number of a view of another service that a node has reported.
     pub(crate) heard: ViewNumber,
+    /// The newest view in which no member was live; 0: there was none.
+    pub(crate) deserted: ViewNumber,
     pub(crate) channel: ChannelId,
     pub(crate) address: SocketAddr,
     /// The groups, ascending; shared with the nodes that have them.
@@ -60,6 +60,16 @@ impl Region {
         ViewNumber(self.view.max(self.heard).0.saturating_add(step))
     }
 
+    /// A node has a view of another service. `true`: only the next view is newer than that.
+    pub(crate) fn hear(&mut self, view: ViewNumber) -> bool {
+        let newer = view >= self.view;
+        if newer {
+            self.heard = self.heard.max(view);
+            self.inherited = true;
+        }
+        newer
+    }
+
     /// Notes that no member is live in the present view, if that is so.
     pub(crate) fn note_deserted(&mut self) {
         if self.members.iter().all(Member::is_away) {
@@ -70,16 +80,6 @@ impl Region {
     /// Whether a member of that view had nobody to catch up with, and would have now.
     pub(crate) fn is_repopulated_since(&self, view: ViewNumber) -> bool {
         view <= self.deserted && !self.members.iter().all(Member::is_away)
-    }
-
-    /// A node has a view of another service. `true`: only the next view is newer than that.
-    pub(crate) fn hear(&mut self, view: ViewNumber) -> bool {
-        let newer = view >= self.view;
-        if newer {
-            self.heard = self.heard.max(view);
-            self.inherited = true;
-        }
-        newer
     }
 }
 
@@ -188,8 +188,8 @@ impl RegionTable {
             view: ViewNumber(0),
             inherited: false,
             provisional: false,
-            deserted: ViewNumber(0),
             heard: ViewNumber(0),
+            deserted: ViewNumber(0),
             channel: ChannelId(self.channel_last),
             address,
             groups,
@@ -209,7 +209,6 @@ impl RegionTable {
     pub(crate) fn adopt(&mut self, now: Instant, id: RegionId, mut region: Region) {
         self.id_last = self.id_last.max(id.0);
         self.channel_last = self.channel_last.max(region.channel.0);
-        region.note_deserted();
         self.adopted.insert(id);
         if !self.plan.adopt(region.address) {
             region.address = self.plan.take(now).0;

@@ -62,9 +62,7 @@ impl Registry {
         news
     }
 
-    /// The node has caught up in a region, under that view. Repeated and late words change nothing,
-    /// nor does the word of a view without live members, once there is one: who gave it has asked
-    /// nobody.
+    /// The node has caught up in a region, under that view. Repeated and late words change nothing.
     pub(super) fn caught_up(
         &mut self,
         now: Instant,
@@ -77,11 +75,9 @@ impl Registry {
             return;
         };
         let since = node.absences.since(region);
-        if since.is_none_or(|since| since > view) {
-            return;
-        }
         let entry = self.regions.get(region);
-        if entry.is_some_and(|entry| entry.is_repopulated_since(view)) {
+        let asked = entry.is_some_and(|entry| !entry.is_repopulated_since(view));
+        if !asked || since.is_none_or(|since| since > view) {
             return;
         }
         if now < node.absences.ends() {

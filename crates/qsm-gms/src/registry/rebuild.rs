@@ -307,11 +307,11 @@ fn inherited_region(report: RegionReport) -> Region {
     members.retain(|member| named.insert(member.origin));
     // As who reported it orders them.
     members.sort_by_key(Member::is_away);
-    Region {
+    let mut region = Region {
         view: report.view,
         inherited: true,
-        provisional: false,
         deserted: ViewNumber(0),
+        provisional: false,
         heard: report.view,
         channel: report.channel,
         address: report.address,
@@ -321,5 +321,7 @@ fn inherited_region(report: RegionReport) -> Region {
         active: 0,
         audience: BTreeMap::new(),
         sources: (0, Vec::new()),
-    }
+    };
+    region.note_deserted();
+    region
 }
