@@ -5,13 +5,13 @@ use std::path::Path;
 use std::time::Duration;
 
 use lab::Lab;
-use qsm_system::trial::{Fault, Load, Role, Trial};
+use qsm_system::trial::{Events, Fault, Load, Outcome, Role, Trial};
 
-/// Rules R-VIEW-12, R-VIEW-13, R-VIEW-14, R-MEM-15.
-fn nothing_is_lost(role: Role, fault: Fault, seconds: u64) {
+/// Lets it happen, at the usual load; `None` where there can be no lab.
+fn tried(role: Role, fault: Fault, seconds: u64, gone_after: &str) -> Option<Outcome> {
     if let Err(reason) = Lab::available() {
         eprintln!("skipped: {reason}");
-        return;
+        return None;
     }
     let trial = Trial {
         role,
@@ -23,16 +23,53 @@ fn nothing_is_lost(role: Role, fault: Fault, seconds: u64) {
         },
         receivers: 4,
         calm: Duration::from_millis(500),
-        service_options: Vec::new(),
+        service_options: vec![format!("--gone-after={gone_after}")],
     };
     let program = Path::new(env!("CARGO_BIN_EXE_system-node"));
     let outcome = trial.run(program).unwrap();
-    assert!(outcome.is_whole(), "{outcome}");
-    // Without rates nothing would have been tried.
-    assert!(
-        outcome.rates.iter().all(|messages| *messages > 100),
-        "{outcome}"
-    );
+    // Without any nothing would have been tried.
+    let published = outcome.rates.iter().all(|rate| *rate > 100);
+    assert!(published, "{outcome}");
+    Some(outcome)
+}
+
+/// Rules R-VIEW-12, R-VIEW-13, R-VIEW-14, R-MEM-15.
+fn nothing_is_lost(role: Role, fault: Fault, seconds: u64) {
+    let Some(outcome) = tried(role, fault, seconds, "30") else {
+        return;
+    };
+    assert!(outcome.is_whole(), "{outcome} {:?}", outcome.ranges);
+}
+
+/// Rule R-MEM-16.
+fn is_named(role: Role, fault: Fault) {
+    let Some(outcome) = tried(role, fault, 6, "30") else {
+        return;
+    };
+    let Events { service, victim } = &outcome.events;
+    assert!(outcome.is_whole() && outcome.is_undisturbed(), "{outcome}");
+    let named = service.contains("Away {") && service.contains("reason: Unreachable");
+    assert!(named, "the service has said: {service}");
+    assert!(victim.contains("Away {"), "the node has said: {victim}");
+}
+
+#[test]
+fn a_receiver_that_reaches_the_service_alone_holds_nobody_up_and_is_named() {
+    is_named(Role::Receiver, Fault::Firewall);
+}
+
+#[test]
+fn a_receiver_that_no_member_hears_holds_nobody_up_and_is_named() {
+    is_named(Role::Receiver, Fault::Mute);
+}
+
+#[test]
+fn a_receiver_that_is_gone_is_told_exactly_what_it_misses() {
+    let Some(outcome) = tried(Role::Receiver, Fault::Pause, 5, "2") else {
+        return;
+    };
+    assert!(outcome.lost > 0 && outcome.untold == 0, "{outcome}");
+    assert_eq!(outcome.new_lives, 1, "{outcome}");
 }
 
 #[test]
