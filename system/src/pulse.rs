@@ -9,6 +9,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use qsm::{Delivery, Origin, Publisher};
+use rustix::time::{ClockId, clock_gettime};
 
 use crate::Failure;
 
@@ -19,14 +20,9 @@ const NAP: Duration = Duration::from_micros(200);
 /// Latencies kept of one sender and phase.
 const SAMPLES_MAX: usize = 1 << 22;
 
-/// A time of day that all processes of the machine share, nanoseconds.
+/// A time that all processes of the machine share, nanoseconds.
 fn clock() -> u64 {
-    let mut time = libc::timespec {
-        tv_sec: 0,
-        tv_nsec: 0,
-    };
-    // SAFETY: the pointer is to a timespec that we own.
-    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut time) };
+    let time = clock_gettime(ClockId::Monotonic);
     let [seconds, nanos] = [time.tv_sec, time.tv_nsec].map(i64::cast_unsigned);
     seconds * 1_000_000_000 + nanos
 }
