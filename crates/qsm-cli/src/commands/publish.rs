@@ -125,7 +125,8 @@ pub(crate) fn run(args: &PubArgs) -> Result<(), Failure> {
         away: AwayReceivers(&flushed.away),
     };
     eprintln!("{}; {}", work.summary(), reach.sentence());
-    gone.complete().and(reach.away.complete())
+    gone.complete()?;
+    reach.away.complete()
 }
 
 /// What a flush has told, and what the end of the node has told after it: who is gone is told once, and

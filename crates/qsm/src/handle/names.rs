@@ -33,8 +33,11 @@ impl Names {
             Ok(done) => done.receivers(),
             Err(error) => error.receivers(),
         };
-        let unknown = |receiver: &&mut Receiver| !self.lock().contains_key(&receiver.origin);
-        if receivers.iter().any(|receiver| unknown(&receiver)) {
+        let known = self.lock();
+        let mut origins = receivers.iter().map(|receiver| &receiver.origin);
+        let all = origins.all(|origin| known.contains_key(origin));
+        drop(known);
+        if !all {
             self.learn(cores);
         }
         let names = self.lock();
