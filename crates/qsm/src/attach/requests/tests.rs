@@ -76,28 +76,34 @@ fn lacking() -> Lacking {
     }
 }
 
-fn replies() -> Vec<Reply> {
+fn events() -> Vec<Event> {
+    let incarnation = Incarnation(8);
+    vec![
+        Event::Admitted { incarnation },
+        Event::Away {
+            region: RegionId(9),
+        },
+        Event::Back {
+            region: RegionId(9),
+            away: Duration::from_millis(3200),
+        },
+        Event::Dropped { events: 5 },
+        Event::Excluded,
+        Event::ServiceFound {
+            address: "[fd00::1]:7".parse().unwrap(),
+        },
+        Event::ServiceLost,
+        Event::Unconfirmed {
+            messages: unconfirmed(),
+            cause: UnconfirmedCause::NewLife,
+        },
+        Event::Unserved(unserved()),
+    ]
+}
+
+fn failures() -> Vec<Reply> {
     let failed = |error| Reply::Failed { id: 1, error };
-    let mut replies = vec![
-        Reply::Welcome {
-            version: VERSION,
-            client: 4,
-            node: NodeId(u64::MAX),
-            message_bytes_max: 5,
-            ring_words: 6,
-        },
-        Reply::Done { id: 1 },
-        Reply::Subscribed {
-            id: 1,
-            key: 2,
-            rings: 3,
-            ring_words: 512,
-        },
-        Reply::Members { id: 1, count: 2 },
-        Reply::Stats {
-            id: 1,
-            values: vec![1, 2, 3],
-        },
+    vec![
         failed(Failed::Closed { cause: "x".into() }),
         failed(Failed::Refused { reason: "y".into() }),
         failed(Failed::Timeout {
@@ -130,6 +136,30 @@ fn replies() -> Vec<Reply> {
                 away_more: 2,
             }),
         }),
+    ]
+}
+
+fn replies() -> Vec<Reply> {
+    let mut replies = vec![
+        Reply::Welcome {
+            version: VERSION,
+            client: 4,
+            node: NodeId(u64::MAX),
+            message_bytes_max: 5,
+            ring_words: 6,
+        },
+        Reply::Done { id: 1 },
+        Reply::Subscribed {
+            id: 1,
+            key: 2,
+            rings: 3,
+            ring_words: 512,
+        },
+        Reply::Members { id: 1, count: 2 },
+        Reply::Stats {
+            id: 1,
+            values: vec![1, 2, 3],
+        },
         Reply::Flushed {
             id: 7,
             flushed: Flushed {
@@ -142,30 +172,10 @@ fn replies() -> Vec<Reply> {
         Reply::Rows { id: 9, words: 64 },
         Reply::Closed { cause: "z".into() },
     ];
-    let incarnation = Incarnation(8);
-    let events = [
-        Event::Admitted { incarnation },
-        Event::Away {
-            region: RegionId(9),
-        },
-        Event::Back {
-            region: RegionId(9),
-            away: Duration::from_millis(3200),
-        },
-        Event::Dropped { events: 5 },
-        Event::Excluded,
-        Event::ServiceFound {
-            address: "[fd00::1]:7".parse().unwrap(),
-        },
-        Event::ServiceLost,
-        Event::Unconfirmed {
-            messages: unconfirmed(),
-            cause: UnconfirmedCause::NewLife,
-        },
-        Event::Unserved(unserved()),
-    ];
+    replies.extend(failures());
+    let events = events();
     assert!(events.iter().all(travels));
-    replies.extend(events.map(Reply::Event));
+    replies.extend(events.into_iter().map(Reply::Event));
     replies
 }
 
