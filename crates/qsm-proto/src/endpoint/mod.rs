@@ -146,7 +146,6 @@ impl Endpoint {
             .make_requests(&mut self.node, &mut self.membership, out);
         self.regions.table.go_on_delivering(&mut self.node, out);
         self.for_each_region(|cx| cx.return_from_absence());
-        self.for_each_region(|cx| cx.forget_retained());
         self.for_each_region(|cx| cx.ask_queries());
         self.for_each_region(|cx| cx.handle_sender_timeout());
         self.for_each_region(|cx| cx.leave_drained());
@@ -234,6 +233,12 @@ impl Endpoint {
                 * crate::send::BLOCK_BYTES,
             self.node.store.used_bytes(),
         )
+    }
+
+    /// Memory of own packets that are kept only for members that are away, or were, bytes.
+    #[must_use]
+    pub fn retained_bytes(&self) -> usize {
+        self.regions.pool.retained_blocks() * crate::send::BLOCK_BYTES
     }
 
     /// Bytes of the packets received and kept, without the room around them.
