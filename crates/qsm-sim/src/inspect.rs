@@ -8,6 +8,7 @@ use qsm_proto::region::Region;
 use qsm_wire::{Origin, RegionId, ViewNumber};
 
 use crate::checkers::flush::{self, Served};
+use crate::checkers::retention;
 use crate::faults::Fault;
 use crate::hosts::ServicePatience;
 use crate::machine::Machine;
@@ -15,9 +16,6 @@ use crate::options::SimOptions;
 use crate::violation::Violation;
 use crate::world::World;
 
-/// Time after its return in which a member asks for the rest of what it has missed: as long as the
-/// others keep it.
-const RETURNING: Duration = Duration::from_secs(5);
 /// Time before its return from which on a member need not have everything: until its word and the
 /// next view have come, with repetitions.
 const LONG_BEFORE: Duration = Duration::from_secs(5);
@@ -46,8 +44,7 @@ impl World {
             let members = members.filter(|member| member.origin != sender);
             let served = members.filter_map(|member| self.served(member.origin));
             let served: Vec<Served<'_>> = served.collect();
-            let keeps_all = !self.checkers.history.may_overflow(sender);
-            flush::check(sender, region, &served, keeps_all)?;
+            flush::check(sender, region, &served)?;
         }
         Ok(())
     }
@@ -81,7 +78,7 @@ impl World {
             let stream = region.stream(origin);
             let stream = stream.filter(|stream| stream.sender_address().is_some());
             let has = stream.map(ReceiveStream::contiguous);
-            if has.is_some_and(|has| has < own.highest()) && !history.may_overflow(origin) {
+            if has.is_some_and(|has| has < own.highest()) && !history.may_lose(origin, me) {
                 let message = format!(
                     "{me} is live again in region {id}, but has of {origin} only {has:?} of {},                      sent long before",
                     own.highest()
@@ -96,13 +93,45 @@ impl World {
         let life = self.checkers.history.life(origin)?;
         let here = self.apps[life.host].origin == Some(origin);
         let machine = self.engine.machine(life.host).filter(|_| here)?;
-        let now = self.engine.now();
-        let back = life.back_at.is_some_and(|at| now.since(at) < RETURNING);
         Some(Served {
             origin,
             machine,
-            returning: back || life.away,
+            away: life.away,
         })
+    }
+
+    /// Notes who lacks packets that a sender has just freed for want of room, and judges whether it
+    /// keeps as much as it should (R-VIEW-13).
+    pub(crate) fn note_overruns(&mut self, host: usize) -> Result<(), Violation> {
+        let (Some(sender), Some(machine)) = (self.apps[host].origin, self.engine.machine(host))
+        else {
+            return Ok(());
+        };
+        if !self.checkers.armed || self.options.gone_after.is_zero() {
+            return Ok(());
+        }
+        let streams = machine.all_regions();
+        let overruns = streams.filter_map(|region| Some((region, region.own_stream()?.overrun())));
+        let mut lacking: Vec<Origin> = Vec::new();
+        for (region, overrun) in overruns.filter(|(_, overrun)| *overrun > 0) {
+            let key = (sender, region.id());
+            if self.overruns.insert(key, overrun) == Some(overrun) {
+                continue;
+            }
+            retention::check(sender, machine, &self.options)?;
+            let members = region.view().members().iter();
+            let lacks = members.filter(|member| {
+                let life = self.checkers.history.life(member.origin);
+                let machine = life.and_then(|life| self.engine.machine(life.host));
+                let stream = machine.and_then(|one| one.region(region.id())?.stream(sender));
+                stream.map_or(0, ReceiveStream::contiguous) < overrun
+            });
+            lacking.extend(lacks.map(|member| member.origin));
+        }
+        for receiver in lacking {
+            self.checkers.history.note_overrun(sender, receiver);
+        }
+        Ok(())
     }
 
     fn judge_delays(&mut self) -> Result<(), Violation> {

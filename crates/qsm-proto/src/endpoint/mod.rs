@@ -221,6 +221,12 @@ impl Endpoint {
         )
     }
 
+    /// Memory of own packets that are kept only for members that are away, or were, bytes.
+    #[must_use]
+    pub fn retained_bytes(&self) -> usize {
+        self.regions.pool.retained_blocks() * crate::send::BLOCK_BYTES
+    }
+
     /// Bytes of the packets received and kept, without the room around them.
     #[must_use]
     pub fn kept_bytes(&self) -> usize {

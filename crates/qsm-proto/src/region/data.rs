@@ -228,7 +228,7 @@ impl RegionCx<'_> {
         if stable_upto < cutoff {
             stream.announce(self.node.now, cutoff);
         }
-        if self.region.retains_until.is_some() {
+        if self.region.others_away {
             stream.begin_retaining();
         }
         self.region.streams.insert(sender, stream);

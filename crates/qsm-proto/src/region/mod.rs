@@ -81,8 +81,8 @@ pub struct Region {
     silent: Vec<Origin>,
     /// Set while this node is away.
     absence: Option<Absence>,
-    /// Others are away, or were a moment ago: packets are kept for them until then.
-    retains_until: Option<Instant>,
+    /// Others are away, for whom packets are kept.
+    others_away: bool,
     /// Set while this node is leaving.
     leaving: Option<Leaving>,
     /// This node has left with everything before, and is only said to be still leaving.
@@ -122,7 +122,7 @@ impl Region {
             queries: BTreeMap::new(),
             silent: Vec::new(),
             absence: None,
-            retains_until: None,
+            others_away: false,
             leaving: None,
             departed: false,
             settled: None,
@@ -244,7 +244,7 @@ impl Region {
     ) -> (&mut SendStream, Option<&mut RegionRing>) {
         let member = self.history.me().is_some();
         let newest = self.history.newest();
-        let retains = self.retains_until.is_some();
+        let retains = self.others_away;
         let stream = self.sender.get_or_insert_with(|| {
             let opening = Opening {
                 view: newest.number(),
@@ -261,12 +261,7 @@ impl Region {
 
     /// Goes on with this node's stream where it ended.
     pub(crate) fn resume(&mut self, node: &NodeState, past: Past) {
-        self.sender = Some(resumed(
-            node,
-            self.channel(),
-            past,
-            self.retains_until.is_some(),
-        ));
+        self.sender = Some(resumed(node, self.channel(), past, self.others_away));
     }
 
     /// Whether something is ready to be sent on this node's stream.
@@ -329,11 +324,13 @@ impl Region {
         self.sender.as_ref().is_none_or(SendStream::is_idle) && self.knows_receivers()
     }
 
-    /// Whether the views are known here in which this node's packets were acknowledged. If not, it is
-    /// still to come who has vanished without them.
+    /// Whether the views are known here in which this node's packets were acknowledged, and who was
+    /// away has confirmed them since its return. If not, it is still to come who has vanished without
+    /// them.
     #[must_use]
     pub fn knows_receivers(&self) -> bool {
-        self.served.knows_views()
+        let sender = self.sender.as_ref();
+        self.served.knows_views() && !sender.is_some_and(SendStream::confirms)
     }
 
     /// Names those who may send here without being members.
@@ -388,7 +385,6 @@ impl Region {
         if let Some(absence) = &self.absence {
             next = next.min(absence.due());
         }
-        next = next.min(self.retains_until.unwrap_or(Instant::NEVER));
         let sender = self.sender.as_ref().and_then(SendStream::next_timeout);
         sender.map_or(next, |at| next.min(at))
     }

@@ -120,7 +120,7 @@ impl SendStream {
             out.push(Reason::Status, channel, |bytes| self.heartbeat(bytes));
             self.counters.heartbeats += 1;
             // The last word of a finished stream that everybody has.
-            if self.stable_upto() == self.marks.highest {
+            if self.stable_upto() == self.marks.highest && !self.confirms {
                 self.alarms.announced_enough();
                 self.alarms.all_stable();
             }

@@ -18,6 +18,7 @@
 //! | [`pauses`] | who is silent for less than `gone_after` keeps its life | R-MEM-15 |
 //! | [`delays`] | a silent member delays nobody for long | R-VIEW-12 |
 //! | [`flush`] | what a sender takes for stable, live receivers have, and it keeps it for the others | R-VIEW-13, R-MEM-14 |
+//! | [`retention`] | a sender frees what members that are away lack only when it keeps as much as it may | R-VIEW-13 |
 //! | [`planes`] | the fast plane repairs most | R084, R-NAK-9 |
 //! | [`rate`] | no stream is faster than the operator allows | R113 |
 //! | [`traffic`] | repairs, requests and tokens stay in proportion to losses, rounds and time | R073, R074, R209-R211 |
@@ -40,6 +41,7 @@ pub(crate) mod order;
 pub(crate) mod pauses;
 pub(crate) mod planes;
 pub(crate) mod rate;
+pub(crate) mod retention;
 pub(crate) mod survivors;
 pub(crate) mod traffic;
 pub(crate) mod views;
@@ -150,7 +152,6 @@ impl Checkers {
         let own = member.own_stream().map(|own| own.id().origin);
         let senders: Vec<Origin> = received.chain(own).collect();
         self.cutoff.follow(member, &senders);
-        self.watermarks.follow(member, &senders);
     }
 
     /// After all outputs of one input have been seen.
