@@ -45,6 +45,7 @@ pub mod membership;
 mod random;
 mod range;
 mod raw;
+mod reach;
 mod repair;
 mod session;
 mod status;
@@ -66,6 +67,7 @@ pub use id::{
 pub use marks::Marks;
 pub use random::{Random, Seed, mix};
 pub use range::{Ranges, SeqRange};
+pub use reach::{Hearing, Reach, ReachReply};
 pub use repair::{Absent, Request, RequestHead};
 pub use session::{Frame, FrameHead, Heard, Reset};
 pub use status::{

@@ -1,6 +1,6 @@
 use std::net::SocketAddr;
 
-use qsm_proto::UnconfirmedCause;
+use qsm_proto::{Deafness, UnconfirmedCause};
 use qsm_wire::{Incarnation, RegionId, ViewNumber};
 
 use crate::error::{CloseReason, Unconfirmed, Unserved};
@@ -51,6 +51,16 @@ pub enum Event {
         /// Why.
         reason: CloseReason,
     },
+    /// Multicast does not reach a member of a region, although unicast does: this node does not hear
+    /// another one ([`Deafness::here`]), or is not heard by another one. A firewall, or a switch that
+    /// snoops IGMP where nobody asks who listens, keeps it back. What the member misses is repaired
+    /// by unicast, as far as the others have it, at a small part of the rate.
+    ///
+    /// Told within three seconds of the first traffic, once for each pair, until [`Event::Hears`].
+    Deaf(Deafness),
+    /// After [`Event::Deaf`]: multicast reaches the member again, for two seconds or, if that happens
+    /// again and again, for longer; or one of the two is gone.
+    Hears(Deafness),
     /// The cluster took this node for dead: it was silent for longer than it is waited for
     /// ([`Event::Away`]). It comes back by itself, in a
     /// new life, and misses what was sent meanwhile. Its subscriptions are told by
@@ -81,10 +91,13 @@ pub enum Event {
         /// Its members.
         members: u32,
     },
-    /// This node's own membership service runs, because no other was found, or always.
+    /// This node's own membership service runs, because no other was found, or always. If there are
+    /// other nodes, multicast does not pass between them and this one.
     ServiceEmbedded {
         /// Where.
         address: SocketAddr,
+        /// The multicast address at which no other has answered.
+        discovery: Option<SocketAddr>,
     },
     /// The membership service answers: for the first time, again, or another one.
     ServiceFound {

@@ -147,6 +147,7 @@ impl Endpoint {
         self.regions.table.go_on_delivering(&mut self.node, out);
         self.for_each_region(|cx| cx.return_from_absence());
         self.for_each_region(|cx| cx.forget_retained());
+        self.for_each_region(|cx| cx.listen());
         self.for_each_region(|cx| cx.ask_queries());
         self.for_each_region(|cx| cx.handle_sender_timeout());
         self.for_each_region(|cx| cx.leave_drained());
@@ -353,6 +354,14 @@ impl Endpoint {
             Body::StreamQuery(query) => self.on_query(from, query),
             Body::CatchUp(question) => match self.region(question.region) {
                 Some(mut cx) => cx.take_catch_up(origin, question),
+                None => self.node.stats.discard_channel += 1,
+            },
+            Body::Reach(question) => match self.region(question.region) {
+                Some(mut cx) => cx.take_reach(origin, question),
+                None => self.node.stats.discard_channel += 1,
+            },
+            Body::ReachReply(reply) => match self.region(reply.region) {
+                Some(mut cx) => cx.take_reach_reply(from, origin, reply),
                 None => self.node.stats.discard_channel += 1,
             },
             Body::Probe(probe) => {

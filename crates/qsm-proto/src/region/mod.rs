@@ -13,6 +13,7 @@
 //! | `queries` | where streams begin, and who is asked for that |
 //! | `views` | a new view of one region |
 //! | `absence` | the way back of a member that nobody waits for |
+//! | `hearing` | multicast that does not arrive |
 //! | `served` | receivers that vanish without having acknowledged |
 //! | `set` | updates of the membership service, in the order in which they take effect |
 //! | `leaving` | what a node that leaves still owes and still needs |
@@ -21,6 +22,7 @@ mod absence;
 mod batch;
 mod data;
 mod departures;
+mod hearing;
 mod leaving;
 mod queries;
 mod requests;
@@ -42,6 +44,7 @@ pub(crate) use self::set::RegionSet;
 pub(crate) use self::table::{ReadyStream, RegionTable};
 
 use self::absence::Absence;
+use self::hearing::Earshot;
 use self::leaving::{Leaving, Settled};
 use self::queries::Query;
 use self::served::{Served, Unserved};
@@ -74,6 +77,8 @@ pub struct Region {
     queries: BTreeMap<Origin, Query>,
     /// Senders that have said, since this node left, that they have sent nothing here.
     silent: Vec<Origin>,
+    /// Who is heard by multicast.
+    earshot: Earshot,
     /// Set while this node is away.
     absence: Option<Absence>,
     /// Others are away, or were a moment ago: packets are kept for them until then.
@@ -116,6 +121,7 @@ impl Region {
             sources: Vec::new(),
             queries: BTreeMap::new(),
             silent: Vec::new(),
+            earshot: Earshot::default(),
             absence: None,
             retains_until: None,
             leaving: None,
@@ -372,6 +378,7 @@ impl Region {
         if let Some(absence) = &self.absence {
             next = next.min(absence.due());
         }
+        next = next.min(self.earshot.due());
         next = next.min(self.retains_until.unwrap_or(Instant::NEVER));
         let sender = self.sender.as_ref().and_then(SendStream::next_timeout);
         sender.map_or(next, |at| next.min(at))
@@ -416,6 +423,9 @@ impl RegionCx<'_> {
         let (now, to) = (self.node.now, self.region.path().destination());
         if let Some(sender) = &mut self.region.sender {
             sender.handle_timeout(now, to, &mut self.node.outbox);
+            if sender.is_unanswered(now) {
+                self.tell_some();
+            }
         }
     }
 }

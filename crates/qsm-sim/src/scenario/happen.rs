@@ -11,7 +11,7 @@ pub(super) enum Happens {
     Churn(Churn),
 }
 
-const VERBS: [(&str, Verb); 16] = [
+const VERBS: [(&str, Verb); 17] = [
     ("crash", Verb::Crash),
     ("restart", Verb::Restart),
     ("close", Verb::Close),
@@ -22,6 +22,7 @@ const VERBS: [(&str, Verb); 16] = [
     ("cut", Verb::Cut),
     ("heal", Verb::Heal),
     ("clog", Verb::Clog),
+    ("filter", Verb::Filter),
     ("narrow", Verb::Narrow),
     ("outage", Verb::Outage),
     ("doom", Verb::Doom),
@@ -42,6 +43,7 @@ enum Verb {
     Cut,
     Heal,
     Clog,
+    Filter,
     Narrow,
     Outage,
     Doom,
@@ -84,6 +86,14 @@ pub(super) fn happens(words: &mut Words<'_>, options: &SimOptions) -> Result<Hap
         Verb::Clog => {
             let time = words.time("for how long")?;
             Fault::Clog {
+                time,
+                from: words.hosts("to", nodes)?,
+                to: words.hosts("", nodes)?,
+            }
+        }
+        Verb::Filter => {
+            let time = words.time("for how long")?;
+            Fault::Filter {
                 time,
                 from: words.hosts("to", nodes)?,
                 to: words.hosts("", nodes)?,

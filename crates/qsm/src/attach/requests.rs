@@ -19,7 +19,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use qsm_proto::UnconfirmedCause;
+use qsm_proto::{Deafness, UnconfirmedCause};
 use qsm_wire::membership::QueryKind;
 use qsm_wire::{Incarnation, NodeId, Origin, RegionId};
 
@@ -29,7 +29,7 @@ use crate::event::Event;
 use crate::handoff::message::Overflow;
 
 /// Version of the handshake, the requests and the rings. Both sides must have the same.
-pub(super) const VERSION: u32 = 3;
+pub(super) const VERSION: u32 = 4;
 /// Longest packet. A socket takes at least four of them.
 pub(super) const PACKET_BYTES_MAX: usize = 48 << 10;
 /// Bytes of names in one packet.
@@ -441,6 +441,8 @@ pub(super) fn travels(event: &Event) -> bool {
         Event::Admitted { .. }
             | Event::Away { .. }
             | Event::Back { .. }
+            | Event::Deaf(_)
+            | Event::Hears(_)
             | Event::Excluded
             | Event::ServiceFound { .. }
             | Event::ServiceLost
@@ -463,6 +465,8 @@ fn encode_event(event: &Event) -> Writer {
         Event::Unserved(unserved) => packet.u32(6).unserved(unserved),
         Event::Away { region } => packet.u32(7).u32(region.0),
         Event::Back { region } => packet.u32(8).u32(region.0),
+        Event::Deaf(deafness) => packet.u32(9).deafness(deafness),
+        Event::Hears(deafness) => packet.u32(10).deafness(deafness),
         // See `travels`.
         _ => packet.u32(0),
     }
@@ -492,6 +496,8 @@ fn decode_event(rest: &mut Rest<'_>) -> Option<Event> {
         8 => Event::Back {
             region: RegionId(rest.u32()?),
         },
+        9 => Event::Deaf(rest.deafness()?),
+        10 => Event::Hears(rest.deafness()?),
         _ => return None,
     })
 }
@@ -576,10 +582,25 @@ impl Writer {
             .u32(count(unserved.receivers.len()))
             .u32(count(unserved.messages.len()));
         // The core names so few that they fit.
-        let packet = unserved.receivers.iter().fold(packet, |packet, receiver| {
-            packet.u64(receiver.node.0).u32(receiver.incarnation.0)
-        });
+        let packet = unserved
+            .receivers
+            .iter()
+            .fold(packet, |packet, receiver| packet.origin(*receiver));
         unserved.messages.iter().fold(packet, Self::unconfirmed)
+    }
+
+    fn deafness(self, deafness: &Deafness) -> Self {
+        let peer = deafness.peer.map(|peer| peer.to_string());
+        self.u32(deafness.region.0)
+            .u32(u32::from(deafness.here))
+            .origin(deafness.listener)
+            .origin(deafness.speaker)
+            .cut(&deafness.address.to_string())
+            .cut(&peer.unwrap_or_default())
+    }
+
+    fn origin(self, origin: Origin) -> Self {
+        self.u64(origin.node.0).u32(origin.incarnation.0)
     }
 
     fn text(&mut self, text: &str) {
@@ -612,12 +633,7 @@ impl<'a> Rest<'a> {
     fn unserved(&mut self) -> Option<Unserved> {
         let (receivers_more, messages_more) = (self.u64()?, self.u64()?);
         let (receivers, messages) = (self.u32()?, self.u32()?);
-        let receivers = (0..receivers).map(|_| {
-            Some(Origin {
-                node: NodeId(self.u64()?),
-                incarnation: Incarnation(self.u32()?),
-            })
-        });
+        let receivers = (0..receivers).map(|_| self.origin());
         let receivers = receivers.collect::<Option<_>>()?;
         let messages = (0..messages).map(|_| self.unconfirmed());
         Some(Unserved {
@@ -625,6 +641,29 @@ impl<'a> Rest<'a> {
             receivers_more,
             messages: messages.collect::<Option<_>>()?,
             messages_more,
+        })
+    }
+
+    fn origin(&mut self) -> Option<Origin> {
+        Some(Origin {
+            node: NodeId(self.u64()?),
+            incarnation: Incarnation(self.u32()?),
+        })
+    }
+
+    fn deafness(&mut self) -> Option<Deafness> {
+        let (region, here) = (RegionId(self.u32()?), self.u32()? != 0);
+        let (listener, speaker) = (self.origin()?, self.origin()?);
+        Some(Deafness {
+            region,
+            address: self.text()?.parse().ok()?,
+            listener,
+            speaker,
+            peer: match self.text()? {
+                "" => None,
+                peer => Some(peer.parse().ok()?),
+            },
+            here,
         })
     }
 

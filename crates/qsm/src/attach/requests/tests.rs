@@ -40,6 +40,21 @@ fn unconfirmed() -> Unconfirmed {
     }
 }
 
+fn deafness(peer: Option<&str>) -> Deafness {
+    let origin = |node| Origin {
+        node: NodeId(node),
+        incarnation: Incarnation(2),
+    };
+    Deafness {
+        region: RegionId(9),
+        address: "239.192.0.1:4482".parse().unwrap(),
+        listener: origin(1),
+        speaker: origin(2),
+        peer: peer.map(|peer| peer.parse().unwrap()),
+        here: peer.is_some(),
+    }
+}
+
 fn unserved() -> Unserved {
     Unserved {
         receivers: [7, 9]
@@ -118,6 +133,8 @@ fn replies() -> Vec<Reply> {
             cause: UnconfirmedCause::NewLife,
         },
         Event::Unserved(unserved()),
+        Event::Deaf(deafness(None)),
+        Event::Hears(deafness(Some("10.0.0.1:7"))),
     ];
     assert!(events.iter().all(travels));
     replies.extend(events.map(Reply::Event));

@@ -61,6 +61,8 @@ impl Core {
             }
             Proto::Away { region } => Event::Away { region },
             Proto::Back { region } => Event::Back { region },
+            Proto::Deaf(deafness) => Event::Deaf(deafness),
+            Proto::Hears(deafness) => Event::Hears(deafness),
             Proto::Excluded => Event::Excluded,
             Proto::ServiceLost => {
                 self.about.service = None;
