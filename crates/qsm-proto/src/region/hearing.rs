@@ -35,9 +35,9 @@ const SPEAK: Duration = Duration::from_millis(30);
 /// Answers by unicast without one by multicast that make a member deaf: where six of ten packets are
 /// lost, that happens once in 200,000 times.
 const ANSWERS: u32 = 24;
-/// Questions after which a speaker that does not answer is not asked any more: it is not reached by
-/// unicast either, which is another matter (R-MEM-16).
-const QUESTIONS_MAX: u32 = 250;
+/// Time without an answer after which a speaker counts as gone: it is not reached by unicast either,
+/// which is another matter (R-MEM-16).
+const GONE: Duration = Duration::from_secs(10);
 /// Pause between two questions to a speaker that is not heard, and between two looks at it.
 const DEAF: Duration = Duration::from_secs(1);
 /// Silence of a speaker that was heard again, after which it counts as not heard.
@@ -83,11 +83,12 @@ struct Speaker {
     due: Instant,
     /// Highest packet that had come from itself.
     arrived: u64,
-    questions: u32,
     /// Answers by unicast, each of another answer by multicast.
     answers: u32,
     /// Newest answer by multicast that one by unicast has told of.
     spoken: u32,
+    /// When it answered last, or was heard.
+    answered_at: Instant,
 }
 
 /// The picture of the [module](self) has these.
@@ -109,14 +110,15 @@ impl Speaker {
             step: Step::Doubted,
             due: now.after(DOUBT),
             arrived,
-            questions: 0,
             answers: 0,
             spoken: 0,
+            answered_at: now,
         }
     }
 
     /// It is heard by multicast; `true`: it is not in doubt any more.
     fn heard(&mut self, now: Instant) -> bool {
+        self.answered_at = now;
         let Step::Deaf { heard, .. } = &mut self.step else {
             return true;
         };
@@ -126,7 +128,8 @@ impl Speaker {
     }
 
     /// Counts an answer by unicast.
-    fn answered(&mut self, reply: &ReachReply) {
+    fn answered(&mut self, now: Instant, reply: &ReachReply) {
+        self.answered_at = now;
         if self.answers == 0 || reply.spoken > self.spoken {
             self.answers += 1;
             self.spoken = reply.spoken;
@@ -258,7 +261,7 @@ impl RegionCx<'_> {
     fn look_at(&mut self, origin: Origin) {
         let now = self.node.now;
         let arrived = self.region.arrived_of(origin);
-        let there = self.region.speaks(origin);
+        let speaks = self.region.speaks(origin);
         let objects = self.node.meter.objects(now);
         let Some(speaker) = self.region.earshot.speakers.get_mut(&origin) else {
             return;
@@ -273,16 +276,16 @@ impl RegionCx<'_> {
             // What the kernel has dropped may have been what is waited for.
             speaker.answers = 0;
         }
+        let there = speaks && now.since(speaker.answered_at) < GONE;
         match speaker.step {
             Step::Deaf { heard, tell_at } => self.look_at_unheard(origin, there, heard, tell_at),
-            _ if !there || speaker.questions >= QUESTIONS_MAX => {
+            _ if !there => {
                 self.region.earshot.speakers.remove(&origin);
             }
             _ if speaker.answers >= ANSWERS => self.become_deaf(origin),
             _ => {
                 speaker.step = Step::Asked;
                 speaker.due = now.after(ASK);
-                speaker.questions += 1;
                 self.ask(origin, Hearing::Unsure);
             }
         }
@@ -463,7 +466,7 @@ impl RegionCx<'_> {
         if reply.multicast {
             self.hear(speaker);
         } else if let Some(known) = self.region.earshot.speakers.get_mut(&speaker) {
-            known.answered(reply);
+            known.answered(self.node.now, reply);
             if let Some(stream) = self.region.streams.get_mut(&speaker) {
                 stream.heard_from(from);
             }

@@ -105,7 +105,9 @@ pub(crate) fn is_filtered(
     options.faults.iter().any(|(at, fault)| match fault {
         Fault::Filter { from, to, time } => {
             let concerned = from.contains(&speaker) && to.contains(&listener);
-            concerned && *at <= now && now <= *at + *time + after
+            // After that the network has no faults any more.
+            let ends = (*at + *time).min(options.duration);
+            concerned && *at <= now && now <= ends + after
         }
         _ => false,
     })
