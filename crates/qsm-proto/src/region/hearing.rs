@@ -523,3 +523,80 @@ impl Region {
         self.address_of(speaker).or_else(others)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use qsm_wire::{Incarnation, NodeId, RegionId};
+
+    use super::*;
+
+    const SPEAKER: Origin = Origin {
+        node: NodeId(7),
+        incarnation: Incarnation(1),
+    };
+
+    fn at(seconds: u64) -> Instant {
+        Instant(seconds * 1_000_000_000)
+    }
+
+    fn deaf(now: Instant) -> Speaker {
+        let mut speaker = Speaker::new(now, 0);
+        speaker.step = Step::Deaf {
+            heard: None,
+            tell_at: now,
+        };
+        speaker
+    }
+
+    // Rule R-REACH-1.
+    #[test]
+    fn each_multicast_that_does_not_come_counts_once() {
+        let mut speaker = Speaker::new(at(0), 0);
+        for (nonce, spoken) in [(1, 5), (2, 5), (3, 6), (4, 6), (2, 5), (5, 9)] {
+            speaker.answered(
+                at(1),
+                &ReachReply {
+                    region: RegionId(1),
+                    nonce,
+                    spoken,
+                    multicast: false,
+                },
+            );
+        }
+        assert_eq!(speaker.answers, 3);
+    }
+
+    // Rule R-REACH-1.
+    #[test]
+    fn who_is_heard_is_in_doubt_no_longer() {
+        let mut earshot = Earshot::default();
+        earshot.doubt(at(0), SPEAKER, 3);
+        assert_eq!(earshot.due(), at(0).after(DOUBT));
+        earshot.doubt(at(9), SPEAKER, 4);
+        assert_eq!(earshot.due(), at(0).after(DOUBT));
+        earshot.hear(at(10), SPEAKER);
+        assert_eq!(earshot.due(), Instant::NEVER);
+    }
+
+    // Rule R-REACH-3.
+    #[test]
+    fn who_was_not_heard_is_watched_longer_each_time() {
+        let mut earshot = Earshot::default();
+        let mut holds = Vec::new();
+        for second in 0..8 {
+            earshot.count(at(second), SPEAKER);
+            holds.push(earshot.hold(SPEAKER).as_secs());
+        }
+        assert_eq!(holds, [2, 4, 8, 16, 32, 64, 64, 64]);
+        earshot.count(at(8).after(FORGIVEN), SPEAKER);
+        assert_eq!(earshot.hold(SPEAKER), HOLD);
+        // Heard again, it stays known as long as it is watched.
+        earshot.speakers.insert(SPEAKER, deaf(at(0)));
+        earshot.hear(at(1), SPEAKER);
+        earshot.hear(at(2), SPEAKER);
+        let Step::Deaf { heard, .. } = earshot.speakers[&SPEAKER].step else {
+            panic!("it is not watched any more");
+        };
+        assert_eq!(heard, Some((at(1), at(2))));
+    }
+}
