@@ -1,3 +1,5 @@
+use core::time::Duration;
+
 use crate::receive::Run;
 use qsm_wire::membership::Answer;
 use qsm_wire::{GroupId, Incarnation, Origin, RegionId, ViewNumber};
@@ -128,6 +130,9 @@ pub enum Event {
     Back {
         /// The region.
         region: RegionId,
+        /// Time since it was heard last, as far as it knows: since the membership service fell
+        /// silent, or since it learnt that it was away.
+        away: Duration,
     },
     /// Multicast does not reach a member of the region: this node, or a member to which this node
     /// speaks.
@@ -148,7 +153,7 @@ pub enum Event {
         /// Why they are given up.
         cause: UnconfirmedCause,
     },
-    /// These receivers left or died, and are not known to have messages that this node had sent
+    /// These receivers left or died, or are away while this node ends, and are not known to have messages that this node had sent
     /// them. Others may be left, and have them; those who are gone do not get them any more.
     Unserved {
         /// Who, each in the life that has ended.
@@ -161,6 +166,8 @@ pub enum Event {
         messages: Vec<MessageRange>,
         /// Number of messages in further ranges.
         messages_more: u64,
+        /// They are away, and this node ends before they are back.
+        away: bool,
     },
     /// Receive this multicast address from now on.
     Listen {

@@ -3,6 +3,7 @@
 
 use core::time::Duration;
 
+use qsm_proto::Instant;
 use qsm_proto::receive::ReceiveStream;
 use qsm_proto::region::Region;
 use qsm_wire::{Origin, RegionId, ViewNumber};
@@ -198,27 +199,38 @@ impl World {
                 continue;
             };
             for region in machine.all_regions() {
-                let Some(own) = region.own_stream() else {
-                    continue;
-                };
-                for member in region.view().members() {
-                    let life = self.checkers.history.life(member.origin);
-                    let other = life.map_or(host, |life| life.host);
-                    if other == host || member.leaving() || member.is_away() {
-                        continue;
-                    }
-                    let hosts = [other, host];
-                    pairs.push(Pair {
-                        region: region.id(),
-                        listener: member.origin,
-                        speaker,
-                        sent: own.highest(),
-                        filtered: is_filtered(&self.options, now, hosts, Duration::ZERO),
-                    });
-                }
+                self.add_pairs(now, host, speaker, region, &mut pairs);
             }
         }
         pairs
+    }
+
+    /// A sender on that host, and the other receivers of one of its regions.
+    fn add_pairs(
+        &self,
+        now: Instant,
+        host: usize,
+        speaker: Origin,
+        region: &Region,
+        pairs: &mut Vec<Pair>,
+    ) {
+        let Some(own) = region.own_stream() else {
+            return;
+        };
+        let members = region.view().live_members().iter();
+        for member in members.filter(|member| !member.leaving()) {
+            let life = self.checkers.history.life(member.origin);
+            let other = life.map_or(host, |life| life.host);
+            if other != host {
+                pairs.push(Pair {
+                    region: region.id(),
+                    listener: member.origin,
+                    speaker,
+                    sent: own.highest(),
+                    filtered: is_filtered(&self.options, now, [other, host], Duration::ZERO),
+                });
+            }
+        }
     }
 }
 

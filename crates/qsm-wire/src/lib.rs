@@ -45,7 +45,6 @@ pub mod membership;
 mod random;
 mod range;
 mod raw;
-mod reach;
 mod repair;
 mod session;
 mod status;
@@ -67,11 +66,11 @@ pub use id::{
 pub use marks::Marks;
 pub use random::{Random, Seed, mix};
 pub use range::{Ranges, SeqRange};
-pub use reach::{Hearing, Reach, ReachReply};
 pub use repair::{Absent, Request, RequestHead};
 pub use session::{Frame, FrameHead, Heard, Reset};
 pub use status::{
-    Ack, Beacon, CatchUp, Heartbeat, Opening, Probe, StreamQuery, Summary, SummarySlot,
+    Ack, Beacon, CatchUp, Hearing, Heartbeat, Opening, Probe, Reach, ReachReply, StreamQuery,
+    Summary, SummarySlot,
 };
 pub use time::{Instant, nanoseconds};
 pub use token::{Slot, SlotHead, Token, TokenAck, TokenHead, TokenWriter};
