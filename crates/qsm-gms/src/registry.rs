@@ -242,6 +242,11 @@ impl Registry {
         Some(self.nodes.get(&node)?.address)
     }
 
+    /// The multicast address of a region.
+    pub(crate) fn region_address(&self, region: RegionId) -> Option<SocketAddr> {
+        Some(self.regions.get(region)?.address)
+    }
+
     /// What a node calls itself.
     pub(crate) fn name(&self, node: NodeId) -> String {
         let node = self.nodes.get(&node);

@@ -3,10 +3,12 @@
 
 use core::time::Duration;
 
+use qsm_proto::Instant;
 use qsm_proto::receive::ReceiveStream;
 use qsm_proto::region::Region;
 use qsm_wire::{Origin, RegionId, ViewNumber};
 
+use crate::checkers::deafness::{Pair, is_filtered};
 use crate::checkers::flush::{self, Served};
 use crate::checkers::retention;
 use crate::faults::Fault;
@@ -31,7 +33,8 @@ impl World {
         for host in 0..self.apps.len() {
             self.judge_flush(host)?;
         }
-        self.judge_delays()
+        self.judge_delays()?;
+        self.judge_hearing()
     }
 
     fn judge_flush(&self, host: usize) -> Result<(), Violation> {
@@ -186,6 +189,89 @@ impl World {
         });
         Some((stable, behind.collect()))
     }
+}
+
+impl World {
+    /// A node says that multicast does not reach a member.
+    pub(crate) fn said_deaf(&mut self, word: &qsm_proto::Deafness) -> Result<(), Violation> {
+        let host = |origin| self.checkers.history.life(origin).map(|life| life.host);
+        let (Some(listener), Some(speaker)) = (host(word.listener), host(word.speaker)) else {
+            return Ok(());
+        };
+        if !self.checkers.armed {
+            return Ok(());
+        }
+        let (now, hosts) = (self.engine.now(), [listener, speaker]);
+        let deafness = &mut self.checkers.deafness;
+        deafness.begin(&self.options, now, word, hosts)
+    }
+
+    /// Where nothing but filters goes wrong, what they keep back is named.
+    fn judge_hearing(&mut self) -> Result<(), Violation> {
+        if !is_only_filtered(&self.options) {
+            return Ok(());
+        }
+        let now = self.engine.now();
+        for pair in self.pairs() {
+            self.checkers.deafness.check(now, pair)?;
+        }
+        Ok(())
+    }
+
+    /// All senders and the receivers of their regions.
+    fn pairs(&self) -> Vec<Pair> {
+        let now = self.engine.now();
+        let mut pairs = Vec::new();
+        for (host, app) in self.apps.iter().enumerate() {
+            let machine = self.engine.machine(host);
+            let (Some(speaker), Some(machine)) = (app.origin, machine) else {
+                continue;
+            };
+            for region in machine.all_regions() {
+                self.add_pairs(now, host, speaker, region, &mut pairs);
+            }
+        }
+        pairs
+    }
+
+    /// A sender on that host, and the other receivers of one of its regions.
+    fn add_pairs(
+        &self,
+        now: Instant,
+        host: usize,
+        speaker: Origin,
+        region: &Region,
+        pairs: &mut Vec<Pair>,
+    ) {
+        let Some(own) = region.own_stream() else {
+            return;
+        };
+        let members = region.view().live_members().iter();
+        for member in members.filter(|member| !member.leaving()) {
+            let life = self.checkers.history.life(member.origin);
+            let other = life.map_or(host, |life| life.host);
+            if other != host {
+                pairs.push(Pair {
+                    region: region.id(),
+                    listener: member.origin,
+                    speaker,
+                    sent: own.highest(),
+                    filtered: is_filtered(&self.options, now, [other, host], Duration::ZERO),
+                });
+            }
+        }
+    }
+}
+
+/// Whether nothing goes wrong but multicast that does not pass, on a network that loses little.
+fn is_only_filtered(options: &SimOptions) -> bool {
+    let network = &options.network;
+    let lossy = network.loss_ppm + network.shared_loss_ppm + network.damage_ppm > LOSS_MAX_PPM;
+    let slow = network.membership_lag_ppm > 0 || network.burst.is_some() || network.sites.count > 1;
+    let mut faults = options.faults.iter();
+    let filters = faults.all(|(_, fault)| matches!(fault, Fault::Filter { .. }));
+    let settled = options.churn.is_empty() && options.recovery.reach;
+    filters && settled && !lossy && !slow && !options.pace.rings_in_turn
 }
 
 /// Whether nothing but nodes that stand still can delay anybody.

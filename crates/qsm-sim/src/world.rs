@@ -540,6 +540,8 @@ impl World {
                 self.checkers.history.set_back(origin);
                 self.judge_return(host, *region)?;
             }
+            (Event::Deaf(word), _) => self.said_deaf(word)?,
+            (Event::Hears(word), _) => self.checkers.deafness.end(word),
             (Event::Excluded, Some(origin)) => {
                 if self.checkers.armed {
                     pauses::check(&self.options, host)?;

@@ -346,6 +346,14 @@ impl Endpoint {
                 Some(mut cx) => cx.take_catch_up(origin, question),
                 None => self.node.stats.discard_channel += 1,
             },
+            Body::Reach(question) => match self.region(question.region) {
+                Some(mut cx) => cx.take_reach(origin, question),
+                None => self.node.stats.discard_channel += 1,
+            },
+            Body::ReachReply(reply) => match self.region(reply.region) {
+                Some(mut cx) => cx.take_reach_reply(from, origin, reply),
+                None => self.node.stats.discard_channel += 1,
+            },
             Body::Probe(probe) => {
                 let outbox = &mut self.node.outbox;
                 self.membership.answer_probe(from, *probe, outbox);

@@ -13,6 +13,7 @@
 //! | `queries` | where streams begin, and who is asked for that |
 //! | `views` | a new view of one region |
 //! | `absence` | the way back of a member that nobody waits for |
+//! | `hearing` | multicast that does not arrive |
 //! | `served` | receivers that vanish without having acknowledged |
 //! | `lacking` | receivers that are there and have not acknowledged |
 //! | `set` | updates of the membership service, in the order in which they take effect |
@@ -23,6 +24,7 @@ mod answers;
 mod batch;
 mod data;
 mod departures;
+mod hearing;
 mod lacking;
 mod leaving;
 mod queries;
@@ -45,6 +47,7 @@ pub(crate) use self::set::RegionSet;
 pub(crate) use self::table::{ReadyStream, RegionTable};
 
 use self::absence::Absence;
+use self::hearing::Earshot;
 pub use self::lacking::Lacking;
 use self::leaving::{Leaving, Settled};
 use self::queries::Query;
@@ -79,6 +82,8 @@ pub struct Region {
     queries: BTreeMap<Origin, Query>,
     /// Senders that have said, since this node left, that they have sent nothing here.
     silent: Vec<Origin>,
+    /// Who is heard by multicast.
+    earshot: Earshot,
     /// Set while this node is away.
     absence: Option<Absence>,
     /// Others are away, for whom packets are kept.
@@ -121,6 +126,7 @@ impl Region {
             sources: Vec::new(),
             queries: BTreeMap::new(),
             silent: Vec::new(),
+            earshot: Earshot::default(),
             absence: None,
             others_away: false,
             leaving: None,
@@ -385,6 +391,7 @@ impl Region {
         if let Some(absence) = &self.absence {
             next = next.min(absence.due());
         }
+        next = next.min(self.earshot.due());
         let sender = self.sender.as_ref().and_then(SendStream::next_timeout);
         sender.map_or(next, |at| next.min(at))
     }
@@ -428,6 +435,9 @@ impl RegionCx<'_> {
         let (now, to) = (self.node.now, self.region.path().destination());
         if let Some(sender) = &mut self.region.sender {
             sender.handle_timeout(now, to, &mut self.node.outbox);
+            if sender.is_unanswered(now) {
+                self.tell_some();
+            }
         }
     }
 }

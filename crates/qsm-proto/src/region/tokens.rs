@@ -18,6 +18,9 @@ impl RegionCx<'_> {
         if token.head.level != CALL {
             self.note_token();
             self.note_losers(token);
+            self.doubt_leader(token);
+        } else if maker == token.head.leader {
+            self.hear_call(maker, token.head.round);
         }
         self.turn(|ring, turn| ring.handle_token(turn, maker, token));
     }
@@ -30,6 +33,7 @@ impl RegionCx<'_> {
             return;
         }
         self.note_token();
+        self.hear_summary(maker, summary);
         self.turn(|ring, turn| ring.handle_summary(turn, maker, summary));
     }
 
@@ -183,5 +187,6 @@ impl RegionCx<'_> {
         }
         stream.limit_retained(&mut self.node.store, retained);
         stream.announce(self.node.now, cutoff);
+        self.doubt_sender(sender);
     }
 }

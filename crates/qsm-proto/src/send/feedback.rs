@@ -48,6 +48,8 @@ impl SendStream {
         self.arrive(ack.arrived_upto.min(spoken_for));
         let before = self.stable_upto();
         self.advance(now, pool, cached, ack.stable_upto.min(spoken_for));
+        let outstanding = self.stable_upto() < self.marks.highest;
+        self.alarms.answered(now, outstanding);
         let stable = before..self.stable_upto();
         if let Some(sendings) = &mut self.sendings {
             sendings.settle(now, stable, times);

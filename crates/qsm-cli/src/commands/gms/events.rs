@@ -1,8 +1,10 @@
 //! Events of the membership service as lines for people and as JSON.
 
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 
 use qsm::{AwayReason, Origin, ServiceEvent};
+use qsm_console::reach;
 use qsm_console::table::printable;
 use serde_json::{Value, json};
 
@@ -56,6 +58,23 @@ impl Phrases {
             ServiceEvent::Back { origin, name } => (
                 format!("back {} ({origin}): it has caught up", printable(name)),
                 json!({ "event": "back", "node": origin.to_string(), "name": name }),
+            ),
+            ServiceEvent::Deaf {
+                origin,
+                name,
+                speaker,
+                speaker_name,
+                address,
+            } => {
+                self.note(*origin, name);
+                deaf(*origin, name, *speaker, speaker_name, *address)
+            }
+            ServiceEvent::Hears { origin, name } => (
+                format!(
+                    "hears {} ({origin}): multicast reaches it again",
+                    printable(name)
+                ),
+                json!({ "event": "hears", "node": origin.to_string(), "name": name }),
             ),
             ServiceEvent::Moved {
                 origin,
@@ -143,6 +162,27 @@ fn of_service(event: &ServiceEvent) -> Option<(String, Value)> {
         ),
         _ => return None,
     })
+}
+
+/// Multicast does not reach a member.
+fn deaf(
+    origin: Origin,
+    name: &str,
+    speaker: Origin,
+    speaker_name: &str,
+    address: Option<SocketAddr>,
+) -> (String, Value) {
+    let to = address.map_or_else(String::new, |address| format!(" to {address}"));
+    let text = format!(
+        "DEAF {} ({origin}): multicast of {} ({speaker}){to} does not reach it; {}",
+        printable(name),
+        printable(speaker_name),
+        reach::REMEDY
+    );
+    let value = json!({ "event": "deaf", "node": origin.to_string(), "name": name,
+                        "speaker": speaker.to_string(), "speaker_name": speaker_name,
+                        "address": address });
+    (text, value)
 }
 
 /// Name and identity of a node.
