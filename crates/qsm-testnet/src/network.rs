@@ -705,17 +705,23 @@ mod tests {
 
     #[test]
     fn a_filter_holds_multicast_back_one_way_and_for_a_time() {
-        let mut network = network(NetworkOptions::default(), 3);
+        let mut network = network(NetworkOptions::PERFECT, 3);
         network.filter(&[0], &[2], Instant(1_000));
-        assert_eq!(receivers(&mut network, 0, DATA), [1]);
-        assert_eq!(receivers(&mut network, 2, DATA), [0, 1]);
+        assert_eq!(receivers(&mut network, 0, &[1; 9]), [1]);
+        assert_eq!(receivers(&mut network, 2, &[1; 9]), [0, 1]);
         assert_eq!(network.counters().of(Cause::Filtered), 1);
         let to = SocketAddr::from(([10, 0, 0, 2], 1));
         let mut fates = Vec::new();
-        network.send(Instant(0), 0, to, DATA, &mut fates);
+        network.send(Instant(0), 0, to, &[1; 9], &mut fates);
         assert!(matches!(fates[..], [(2, Fate::Arrives(_))]), "{fates:?}");
         fates.clear();
-        network.send(Instant(1_000), 0, GROUP, DATA, &mut fates);
+        network.send(
+            Instant(1_000),
+            0,
+            SocketAddr::from(GROUP),
+            &[1; 9],
+            &mut fates,
+        );
         assert_eq!(fates.len(), 2);
     }
 
