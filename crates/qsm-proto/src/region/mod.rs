@@ -434,8 +434,7 @@ impl RegionCx<'_> {
     pub(crate) fn handle_sender_timeout(&mut self) {
         let (now, to) = (self.node.now, self.region.path().destination());
         if let Some(sender) = &mut self.region.sender {
-            sender.handle_timeout(now, to, &mut self.node.outbox);
-            if sender.is_unanswered(now) {
+            if sender.handle_timeout(now, to, &mut self.node.outbox) {
                 self.tell_some();
             }
         }
