@@ -10,7 +10,7 @@ use crate::work::Work;
 /// Units of work of an entry in a map.
 const MAP_UNITS: usize = 16;
 
-/// What a region, or several, have of a bundle.
+/// The part of a bundle that a region, or several, have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Share {
     pub(crate) bundle: u32,

@@ -1,4 +1,4 @@
-//! Who subscribes to what: the exact classes (algorithms (a), step 1).
+//! Subscriptions and their exact classes (algorithms (a), step 1).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -98,7 +98,7 @@ impl Census {
         self.nodes.get(&node).map_or(0, |node| node.domain)
     }
 
-    /// Whether more than one node wants a group.
+    /// Returns whether more than one node wants a group.
     pub(crate) fn is_shared(&self, group: GroupId) -> bool {
         self.wanted_by
             .get(group.0 as usize)

@@ -1,4 +1,4 @@
-//! Which of the merged regions take the place of the present ones.
+//! Decides which of the merged regions take the place of the present ones.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -29,7 +29,7 @@ pub(crate) struct Comparison<'a> {
     pub(crate) forced: bool,
     pub(crate) units: &'a [Unit],
     pub(crate) homes: &'a BTreeMap<NodeId, RegionId>,
-    /// What each present region costs.
+    /// Cost of each present region.
     pub(crate) former: &'a BTreeMap<RegionId, Cost>,
     pub(crate) parts: &'a [Part],
 }
@@ -215,7 +215,8 @@ impl Comparison<'_> {
         Outline { id, part, members }
     }
 
-    /// Whether the parts of a component cost so much less than its regions that nodes may move.
+    /// Returns whether the parts of a component cost so much less than its regions that nodes may
+    /// move.
     fn gains(&self, component: &Component) -> bool {
         if self.forced || component.former.is_empty() {
             return true;

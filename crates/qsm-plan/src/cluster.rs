@@ -5,7 +5,7 @@ use qsm_wire::GroupId;
 use crate::rates::Rates;
 use crate::settings::Settings;
 
-/// What a plan or a part of it costs: nanoseconds of CPU time in 1000 seconds.
+/// Cost of a plan or a part of it: nanoseconds of CPU time in 1000 seconds.
 pub type Cost = i128;
 
 /// Seconds that a cost is for.
@@ -19,7 +19,7 @@ pub(crate) struct Cluster {
     counts: Counts,
 }
 
-/// How many nodes want each group; groups ascend.
+/// Number of nodes that want each group; groups ascend.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Counts {
     /// All nodes want all of these.
@@ -55,7 +55,7 @@ impl Cluster {
         (0..self.len()).filter_map(|at| self.at(at))
     }
 
-    /// How many nodes want this group.
+    /// Number of nodes that want this group.
     pub(crate) fn count(&self, group: GroupId) -> u32 {
         match &self.counts {
             Counts::Same(groups) => match groups.binary_search(&group) {
@@ -163,7 +163,7 @@ impl Model<'_> {
         }
     }
 
-    /// Whether a region's channel carries a group that `count` of its nodes want: otherwise they
+    /// Returns whether a region's channel carries a group that `count` of its nodes want: else they
     /// are residue.
     #[inline]
     pub(crate) fn carries(&self, size: u32, count: u32) -> bool {

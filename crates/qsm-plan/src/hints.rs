@@ -1,4 +1,4 @@
-//! What the designer knows better than a cost model (R021).
+//! Hints: the designer knows better than a cost model (R021).
 
 use std::collections::BTreeMap;
 
@@ -17,7 +17,7 @@ pub trait Names {
 pub struct Pin {
     /// The channel's name.
     pub name: String,
-    /// Where the file says so.
+    /// The line that says so.
     pub line: usize,
     /// The groups.
     pub groups: Vec<GroupId>,
@@ -41,21 +41,21 @@ pub struct Hints {
 pub enum HintError {
     /// A line is none of the four kinds, or names nothing.
     Syntax {
-        /// Which line.
+        /// The line.
         line: usize,
-        /// What it says.
+        /// Its text.
         text: String,
     },
     /// No node has this name.
     Node {
-        /// Which line.
+        /// The line.
         line: usize,
         /// The name.
         name: String,
     },
     /// No group has this name.
     Group {
-        /// Which line.
+        /// The line.
         line: usize,
         /// The name.
         name: String,
@@ -64,7 +64,7 @@ pub enum HintError {
     PinnedTwice {
         /// The group.
         group: String,
-        /// Which lines.
+        /// The lines.
         lines: [usize; 2],
     },
     /// Two nodes are to be together and apart.
@@ -85,7 +85,7 @@ pub enum HintError {
     TwoDomains {
         /// The node.
         node: String,
-        /// Which lines.
+        /// The lines.
         lines: [usize; 2],
     },
 }

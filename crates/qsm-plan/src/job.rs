@@ -18,7 +18,7 @@ use crate::sketch::Hashes;
 use crate::tree::Tree;
 use crate::work::Work;
 
-/// What a job sees of the planner.
+/// The planner's state, as a job sees it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct View<'a> {
     pub(crate) model: Model<'a>,
@@ -26,7 +26,7 @@ pub(crate) struct View<'a> {
     pub(crate) hints: &'a Hints,
 }
 
-/// What changes outside of a job while it runs.
+/// State outside of a job that it changes.
 #[derive(Debug)]
 pub(crate) struct Outside<'a> {
     /// Since when a region would gain by a change.
@@ -35,7 +35,34 @@ pub(crate) struct Outside<'a> {
     pub(crate) channel_next: &'a mut u32,
 }
 
-/// Where a job is.
+/// Memory of a job that is over, and of the plan before: freed in slices, as all of it at once
+/// takes long.
+#[derive(Debug, Default)]
+pub(crate) struct Remains {
+    pub(crate) table: Table,
+    units: Vec<Unit>,
+    homes: BTreeMap<NodeId, RegionId>,
+}
+
+impl Remains {
+    /// Frees some of it. `true`: nothing is left.
+    pub(crate) fn free(&mut self, work: &mut Work) -> bool {
+        while !work.is_spent() {
+            let unit = self.units.pop().is_some();
+            let home = self.homes.pop_first().is_some();
+            if !self.table.free_one() && !unit && !home {
+                return true;
+            }
+            work.spend(REMAINS_UNITS);
+        }
+        false
+    }
+}
+
+/// Units of work of a node or region that is freed.
+const REMAINS_UNITS: usize = 128;
+
+/// Stages of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stage {
     Tally(usize),
@@ -47,6 +74,7 @@ enum Stage {
     Build(usize),
     Refused(usize),
     Bundle,
+    Leaf(usize),
     Tree,
     Select,
     Reach,
@@ -63,7 +91,7 @@ pub(crate) struct Job {
     /// Changes need not have been worth it for long.
     forced: bool,
     units: Vec<Unit>,
-    /// Where nodes were when it began, and the channels then.
+    /// Regions of nodes when it began, and the channels then.
     homes: BTreeMap<NodeId, RegionId>,
     former_reach: Reach,
     classes: Vec<u8>,
@@ -135,6 +163,7 @@ impl Job {
                 Stage::Build(at) => self.build(at, view, work),
                 Stage::Refused(at) => self.note_refused(at, work),
                 Stage::Bundle => self.bundle(view, work),
+                Stage::Leaf(at) => self.leaf(at, view, work),
                 Stage::Tree => self.grow(view, work),
                 Stage::Select => self.select(view, work),
                 Stage::Reach => self.link(view, out, work),
@@ -154,15 +183,22 @@ impl Job {
             Stage::Merge => "merges regions",
             Stage::Former(_) | Stage::Price | Stage::Compare => "compares with the present plan",
             Stage::Build(_) | Stage::Refused(_) => "makes regions",
-            Stage::Bundle | Stage::Tree | Stage::Select | Stage::Reach => "chooses channels",
+            Stage::Bundle | Stage::Leaf(_) | Stage::Tree | Stage::Select | Stage::Reach => {
+                "chooses channels"
+            }
             Stage::Count(_) | Stage::Fill(_) | Stage::Appraise(_) => "compares channels",
             Stage::Done => "is done",
         }
     }
 
-    /// The regions and channels.
-    pub(crate) fn outcome(self) -> (Table, Reach) {
-        (self.table, self.reach)
+    /// The regions and channels, and what is not needed any more.
+    pub(crate) fn outcome(self) -> (Table, Reach, Remains) {
+        let remains = Remains {
+            table: Table::default(),
+            units: self.units,
+            homes: self.homes,
+        };
+        (self.table, self.reach, remains)
     }
 
     /// Lends the regions and channels, so that nodes that changed meanwhile are placed.
@@ -375,21 +411,22 @@ impl Job {
         if !done {
             return;
         }
-        let leaves = self
-            .table
-            .iter()
-            .zip(&self.bundles.shares)
-            .map(|((_, region), shares)| {
-                (
-                    u64::from(region.cluster.size),
-                    region.domain,
-                    shares.clone(),
-                )
-            });
-        let tree = Tree::new(leaves.collect(), &self.bundles.rates, &view.model);
-        work.spend(regions.len() * 64);
-        self.tree = Some(tree);
-        self.stage = Stage::Tree;
+        self.tree = Some(Tree::new());
+        self.stage = Stage::Leaf(0);
+    }
+
+    fn leaf(&mut self, at: usize, view: &View<'_>, work: &mut Work) {
+        let region = self.table.iter().nth(at);
+        let (Some(tree), Some((_, region))) = (&mut self.tree, region) else {
+            self.stage = Stage::Tree;
+            return;
+        };
+        self.stage = Stage::Leaf(at + 1);
+        let shares = &self.bundles.shares[at];
+        work.spend(shares.len() * 4 + at + 1);
+        let size = u64::from(region.cluster.size);
+        let rates = &self.bundles.rates;
+        tree.plant(size, region.domain, shares, rates, &view.model);
     }
 
     fn grow(&mut self, view: &View<'_>, work: &mut Work) {
@@ -498,7 +535,8 @@ impl Job {
         numbered.collect()
     }
 
-    /// Whether the present channels could stay: they serve each region that would get an address.
+    /// Returns whether the present channels could stay: they serve each region that would get an
+    /// address.
     fn could_stay(&self) -> bool {
         let own = |reach: &Reach| -> BTreeSet<RegionId> {
             let own = reach

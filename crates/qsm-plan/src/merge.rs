@@ -16,7 +16,7 @@ const HEAP_UNITS: usize = 32;
 /// Units of work of a group that enters a sketch.
 const SKETCH_UNITS: usize = 4;
 
-/// What the decisions are made with.
+/// The basis of decisions.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Sight<'a> {
     pub(crate) model: Model<'a>,
@@ -36,7 +36,7 @@ pub(crate) struct Part {
     pub(crate) apart: Vec<u32>,
     /// The clusters it was made of, by their number at the start.
     pub(crate) units: Vec<u32>,
-    /// What its merges have saved.
+    /// Savings of its merges.
     pub(crate) gained: Cost,
     /// The cluster that it was nearest to being merged with, and what that would have saved.
     pub(crate) refused: Option<(u32, Cost)>,
@@ -184,7 +184,7 @@ impl Merge {
         }
     }
 
-    /// What the sketches promise at most: every group that both have saves a packet.
+    /// Savings that the sketches promise at most: every group that both have saves a packet.
     fn promise(&self, one: u32, two: u32, sight: &Sight<'_>) -> Cost {
         let (first, second) = (&self.sketches[one as usize], &self.sketches[two as usize]);
         let matches = Cost::from(first.matches(second));
@@ -264,7 +264,7 @@ impl Merge {
         }
     }
 
-    /// What one region instead of two saves.
+    /// Savings of one region instead of two.
     fn gain(&self, one: u32, two: u32, sight: &Sight<'_>) -> Cost {
         match (&self.parts[one as usize], &self.parts[two as usize]) {
             (Some(first), Some(second)) => {

@@ -16,32 +16,32 @@ pub enum Move {
     Open(RegionId),
     /// A channel begins: the nodes of these regions listen to it.
     Listen {
-        /// Which channel.
+        /// The channel.
         channel: ChannelId,
-        /// Which regions, that did not yet.
+        /// Regions that did not listen yet.
         regions: Vec<RegionId>,
     },
     /// A node changes its region, or has one for the first time, or none any more.
     Relocate {
-        /// Which node.
+        /// The node.
         node: NodeId,
-        /// Where it was.
+        /// Its former region.
         from: Option<RegionId>,
-        /// Where it will be.
+        /// Its next region.
         to: Option<RegionId>,
     },
     /// A group's messages go another way.
     Reroute {
-        /// Which group.
+        /// The group.
         group: GroupId,
         /// The new way; `None`: nobody wants it any more.
         path: Option<Path>,
     },
     /// The nodes of these regions leave a channel.
     Mute {
-        /// Which channel.
+        /// The channel.
         channel: ChannelId,
-        /// Which regions.
+        /// The regions.
         regions: Vec<RegionId>,
     },
     /// A region ends.

@@ -6,7 +6,7 @@ use qsm_wire::{ChannelId, GroupId, NodeId, RegionId};
 
 use crate::cluster::Cost;
 
-/// How a message of a group gets to its subscribers.
+/// The way of a message to the subscribers of its group.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Path {
     /// One packet on each of these channels, which together have all subscribers.
@@ -17,7 +17,7 @@ pub enum Path {
     Mixed {
         /// The channels.
         channels: Vec<ChannelId>,
-        /// Who gets a copy.
+        /// Nodes that get a copy.
         residue: Vec<NodeId>,
     },
 }
@@ -40,7 +40,7 @@ impl Path {
         }
     }
 
-    /// Who gets a copy.
+    /// Nodes that get a copy.
     #[must_use]
     pub fn copies(&self) -> &[NodeId] {
         match self {
@@ -67,7 +67,7 @@ pub struct PlannedRegion {
     pub carried: usize,
     /// Groups of single nodes: pairs of a group and a node that wants it.
     pub residue: usize,
-    /// What merging its classes saves.
+    /// Savings of merging its classes.
     pub gained: Cost,
     /// The region that it is nearest to being merged with, and what that would save: less than
     /// nothing.
@@ -79,7 +79,7 @@ pub struct PlannedRegion {
 pub struct PlannedChannel {
     /// The regions whose nodes listen to it, ascending.
     pub regions: Vec<RegionId>,
-    /// How many nodes that are.
+    /// Number of those nodes.
     pub nodes: u64,
     /// The name in the hints, if only pinned groups use it.
     pub pin: Option<String>,
@@ -88,7 +88,7 @@ pub struct PlannedChannel {
 /// A group's path and what it costs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PlannedGroup {
-    /// How its messages go.
+    /// The way of its messages.
     pub path: Path,
     /// Nodes that want it.
     pub subscribers: u64,
@@ -161,15 +161,15 @@ pub struct Plan {
     pub totals: Totals,
 }
 
-/// Why a group goes as it does.
+/// Reasons for a group's path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Why {
-    /// What was chosen.
+    /// The path that was chosen.
     pub chosen: PlannedGroup,
     /// The regions with subscribers: their nodes, how many want the group, and whether it is one
     /// of the region's own groups.
     pub regions: Vec<WhyRegion>,
-    /// What else there is.
+    /// The other ways.
     pub alternatives: Vec<Alternative>,
     /// The name of the pinned channel, if hints decide.
     pub pin: Option<String>,
@@ -178,7 +178,7 @@ pub struct Why {
 /// A region that has subscribers of a group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WhyRegion {
-    /// Which.
+    /// Its number, or its kind.
     pub region: RegionId,
     /// Its nodes.
     pub nodes: u32,
@@ -191,7 +191,7 @@ pub struct WhyRegion {
 /// Another way to send a group's messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Alternative {
-    /// Which.
+    /// Its number, or its kind.
     pub way: Way,
     /// Packets for a message, copies included.
     pub packets: u64,

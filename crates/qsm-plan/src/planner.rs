@@ -8,7 +8,7 @@ use qsm_wire::{GroupId, Instant, NodeId, Random, RegionId};
 use crate::census::{Census, Unit};
 use crate::cluster::Model;
 use crate::hints::Hints;
-use crate::job::{Job, Outside, View};
+use crate::job::{Job, Outside, Remains, View};
 use crate::plan::{
     Alternative, Path, Plan, PlannedChannel, PlannedGroup, PlannedRegion, Way, Why, WhyRegion,
 };
@@ -40,7 +40,7 @@ pub enum PlanError {
     PinAcrossDomains {
         /// The channel's name.
         pin: String,
-        /// Where the hints pin it.
+        /// The line of the hints that pins it.
         line: usize,
     },
 }
@@ -64,7 +64,7 @@ impl core::fmt::Display for PlanError {
 
 impl core::error::Error for PlanError {}
 
-/// How far planning is.
+/// Progress of planning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Progress {
     /// There is nothing to do.
@@ -78,9 +78,9 @@ pub enum Progress {
 /// A node's new place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Placement {
-    /// Where it was.
+    /// Its former region.
     pub from: Option<RegionId>,
-    /// Where it is.
+    /// Its present region.
     pub to: Option<RegionId>,
 }
 
@@ -103,6 +103,7 @@ pub struct Planner {
     job: Option<Job>,
     /// Nodes that changed since the job began, or have no place yet.
     changed: BTreeSet<NodeId>,
+    remains: Remains,
     /// Hints changed: what they forbid must not stay.
     forced: bool,
 }
@@ -131,6 +132,7 @@ impl Planner {
             channel_next: 0,
             job: None,
             changed: BTreeSet::new(),
+            remains: Remains::default(),
             forced: false,
         })
     }
@@ -245,10 +247,16 @@ impl Planner {
     /// Goes on planning for so many units of work; [`SLICE`] is one to two milliseconds. Nodes may
     /// join and leave between slices.
     pub fn step(&mut self, units: u64) -> Progress {
+        let mut work = Work::new(units);
+        let freed = self.remains.free(&mut work);
         let Some(mut job) = self.job.take() else {
             return Progress::Idle;
         };
-        let mut work = Work::new(units);
+        if !freed {
+            let doing = job.doing();
+            self.job = Some(job);
+            return Progress::Busy(doing);
+        }
         let view = View {
             model: Model {
                 settings: &self.settings,
@@ -268,7 +276,10 @@ impl Planner {
             self.job = Some(job);
             return Progress::Busy(doing);
         }
-        (self.table, self.reach) = job.outcome();
+        let (table, reach, mut remains) = job.outcome();
+        remains.table = core::mem::replace(&mut self.table, table);
+        self.reach = reach;
+        self.remains = remains;
         self.forced = false;
         Progress::Done
     }
@@ -344,7 +355,7 @@ impl Planner {
         Placement { from, to }
     }
 
-    /// Whether a plan is being made.
+    /// Returns whether a plan is being made.
     #[must_use]
     pub fn is_planning(&self) -> bool {
         self.job.is_some()

@@ -16,7 +16,7 @@ pub(crate) struct Channel {
     pub(crate) size: u64,
     /// The smallest channel that contains it.
     pub(crate) parent: Option<usize>,
-    /// How many contain it.
+    /// Number of channels that contain it.
     pub(crate) depth: usize,
     /// Only the groups pinned to it use it: the name in the hints.
     pub(crate) pin: Option<u32>,
@@ -34,7 +34,7 @@ pub(crate) struct Reach {
     pub(crate) pins: BTreeMap<GroupId, usize>,
 }
 
-/// What a region has of a group.
+/// A region's subscribers of a group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Part {
     pub(crate) region: RegionId,
@@ -42,7 +42,7 @@ pub(crate) struct Part {
     pub(crate) count: u32,
 }
 
-/// How one message of a group gets to its members.
+/// The way of one message to a group's members.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Cover {
     /// A packet on each of these, by their place.

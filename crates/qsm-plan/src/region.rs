@@ -24,7 +24,7 @@ pub(crate) struct Region {
     /// Hints that keep its members apart from others, with how many.
     pub(crate) apart: BTreeMap<u32, u32>,
     pub(crate) sketch: Sketch,
-    /// What merging has saved, and what would have been merged next.
+    /// Savings of its merges, and the merge that was refused last.
     pub(crate) gained: Cost,
     pub(crate) refused: Option<(RegionId, Cost)>,
 }
@@ -49,7 +49,7 @@ pub(crate) struct Table {
     buckets: BTreeMap<(u32, usize, u64), BTreeSet<RegionId>>,
 }
 
-/// Where a node was and where it is.
+/// A node's former and present region.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Placed {
     pub(crate) from: Option<RegionId>,
@@ -77,6 +77,14 @@ impl Table {
 
     pub(crate) fn homes(&self) -> &BTreeMap<NodeId, RegionId> {
         &self.homes
+    }
+
+    /// Forgets a region or a node, whichever is left, of a table that is not used any more.
+    pub(crate) fn free_one(&mut self) -> bool {
+        let region = self.regions.pop_first().is_some();
+        let home = self.homes.pop_first().is_some();
+        let bucket = self.buckets.pop_first().is_some();
+        region || home || bucket
     }
 
     /// Says which region this one was nearest to being merged with.

@@ -1,4 +1,4 @@
-//! Which nodes of the tree get an address: those that save most (algorithms (a), step 5).
+//! Gives addresses to the nodes of the tree that save most (algorithms (a), step 5).
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -10,6 +10,9 @@ use crate::work::Work;
 
 /// Nodes looked at for each address, on average and at most.
 const LOOKS_MAX: usize = 64;
+
+/// Bundles looked at at a time.
+const CHUNK: usize = 4096;
 
 /// The tree and what its leaves carry.
 #[derive(Debug, Clone, Copy)]
@@ -41,6 +44,12 @@ struct Look {
     wanted: Vec<Cost>,
     below: Vec<Cost>,
     touched: Vec<u32>,
+    /// The same in order.
+    entries: Vec<Entry>,
+    /// Nodes with an address above it, nearest first.
+    above: Vec<u32>,
+    /// Savings of an address for it.
+    value: Cost,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,6 +57,9 @@ enum Stage {
     Regions(usize),
     Pick,
     Collect,
+    Order,
+    Value(usize),
+    Choose(usize),
     Done,
 }
 
@@ -60,7 +72,7 @@ pub(crate) struct Select {
     chosen: BTreeMap<u32, Vec<Entry>>,
     /// By leaf: nodes chosen above it.
     above: Vec<usize>,
-    /// What a node saved when it was looked at last, and how many were chosen then.
+    /// Savings of a node when it was looked at last, and the number of those chosen then.
     queue: BinaryHeap<(Cost, Reverse<u32>, usize)>,
     look: Look,
     /// The node looked at gets an address in any case.
@@ -102,6 +114,9 @@ impl Select {
                 Stage::Regions(at) => self.region(at, ground, work),
                 Stage::Pick => self.pick(ground, work),
                 Stage::Collect => self.collect(ground, work),
+                Stage::Order => self.order(ground, work),
+                Stage::Value(from) => self.value(from, work),
+                Stage::Choose(from) => self.choose(from, ground, work),
                 Stage::Done => return true,
             }
         }
@@ -151,7 +166,7 @@ impl Select {
         self.stage = Stage::Collect;
     }
 
-    /// Whether a region below has as many channels above it as it may.
+    /// Returns whether a region below has as many channels above it as it may.
     fn is_full(&self, node: u32, ground: &Ground<'_>, work: &mut Work) -> bool {
         let most = ground.model.settings.ancestors;
         let mut stack = vec![node];
@@ -168,7 +183,7 @@ impl Select {
 
     fn collect(&mut self, ground: &Ground<'_>, work: &mut Work) {
         let Some(at) = self.look.stack.pop() else {
-            self.decide(ground, work);
+            self.stage = Stage::Order;
             return;
         };
         work.spend(1);
@@ -192,30 +207,66 @@ impl Select {
         }
     }
 
-    /// Gives the node an address, or puts it back with what it would save now.
-    fn decide(&mut self, ground: &Ground<'_>, work: &mut Work) {
-        self.stage = Stage::Pick;
-        let at = self.look.node;
-        let size = ground.nodes[at as usize].size;
+    /// Brings the bundles collected in order.
+    fn order(&mut self, ground: &Ground<'_>, work: &mut Work) {
+        let size = ground.nodes[self.look.node as usize].size;
         let mut entries = self.look.take(size, ground);
-        work.spend(entries.len() * 8);
+        work.spend(entries.len() * 16 + 1);
         entries.sort_unstable_by_key(|entry| entry.share.bundle);
-        let above = self.chosen_above(at, ground);
-        let value: Cost = entries
+        self.look.entries = entries;
+        self.look.above = self.chosen_above(self.look.node, ground);
+        self.look.value = 0;
+        self.stage = Stage::Value(0);
+    }
+
+    /// Adds up what an address would save, some bundles at a time.
+    fn value(&mut self, from: usize, work: &mut Work) {
+        let entries = &self.look.entries[from..];
+        if entries.is_empty() {
+            self.decide();
+            return;
+        }
+        let some = &entries[..entries.len().min(CHUNK)];
+        let next = from + some.len();
+        work.spend(some.len() * 16);
+        let above = &self.look.above;
+        let saved = some
             .iter()
-            .map(|entry| self.savings(entry, &above, |_, _, _| {}))
-            .sum();
+            .map(|entry| self.savings(entry, above, |_, _, _| {}));
+        let saved: Cost = saved.sum();
+        self.look.value += saved;
+        self.stage = Stage::Value(next);
+    }
+
+    /// Gives the node an address, or puts it back with what it would save now.
+    fn decide(&mut self) {
+        let (node, value) = (self.look.node, self.look.value);
         let best = self.queue.peek().is_none_or(|(next, ..)| value >= *next);
-        if value <= 0 {
+        self.stage = Stage::Pick;
+        if value > 0 && (best || self.certain) {
+            self.stage = Stage::Choose(0);
+        } else if value > 0 {
+            self.queue.push((value, Reverse(node), self.chosen.len()));
+        }
+    }
+
+    /// Lets the chosen nodes above know what costs less now, some bundles at a time.
+    fn choose(&mut self, from: usize, ground: &Ground<'_>, work: &mut Work) {
+        let entries = &self.look.entries[from..];
+        if entries.is_empty() {
+            let entries = core::mem::take(&mut self.look.entries);
+            self.chosen.insert(self.look.node, entries);
+            self.left -= 1;
+            self.count_above(self.look.node, ground);
+            self.stage = Stage::Pick;
             return;
         }
-        if !best && !self.certain {
-            self.queue.push((value, Reverse(at), self.chosen.len()));
-            return;
-        }
+        let some = &entries[..entries.len().min(CHUNK)];
+        let next = from + some.len();
+        work.spend(some.len() * 32);
         let mut less = Vec::new();
-        for entry in &entries {
-            self.savings(entry, &above, |node, bundle, cost| {
+        for entry in some {
+            self.savings(entry, &self.look.above, |node, bundle, cost| {
                 less.push((node, bundle, cost));
             });
         }
@@ -224,9 +275,7 @@ impl Select {
                 entry.below -= cost;
             }
         }
-        self.chosen.insert(at, entries);
-        self.left -= 1;
-        self.count_above(at, ground);
+        self.stage = Stage::Choose(next);
     }
 
     fn count_above(&mut self, at: u32, ground: &Ground<'_>) {
@@ -253,7 +302,7 @@ impl Select {
         above
     }
 
-    /// What a bundle costs less in all if this node has an address; calls with each node above
+    /// Savings in all for a bundle if this node has an address; calls with each node above
     /// below which it costs less.
     fn savings(&self, entry: &Entry, above: &[u32], mut less: impl FnMut(u32, u32, Cost)) -> Cost {
         let bundle = entry.share.bundle;
@@ -310,7 +359,7 @@ impl Look {
         self.below[at] += cost;
     }
 
-    /// What was collected; nothing is left.
+    /// Takes out all that was collected.
     fn take(&mut self, size: u64, ground: &Ground<'_>) -> Vec<Entry> {
         let touched = core::mem::take(&mut self.touched);
         let entries = touched.into_iter().map(|bundle| {

@@ -31,7 +31,7 @@ impl Default for Costs {
 /// Everything that a planner can be told at its start.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
-    /// What things cost.
+    /// Costs of packets, copies, regions.
     pub costs: Costs,
     /// Odd groups of a node are served by copies. Without, whoever is in a region receives all
     /// that is sent to it.
@@ -41,9 +41,9 @@ pub struct Settings {
     pub addresses: usize,
     /// Channels of several regions that a node is in, beside its region's own.
     pub ancestors: usize,
-    /// What a change of regions must save of their cost, percent.
+    /// Least savings of a change of regions, percent of their cost.
     pub hysteresis: u32,
-    /// How long it must have been able to save that.
+    /// Time for which it must have been able to save that.
     pub hold: Duration,
 }
 
@@ -70,14 +70,14 @@ pub enum SettingsError {
     /// A packet, a copy or a region costs nothing, so that any plan is as good as another, or more
     /// than a second.
     Cost {
-        /// Which cost.
+        /// The cost's name.
         name: &'static str,
-        /// What was given, nanoseconds.
+        /// The value given, nanoseconds.
         got: u32,
     },
     /// No change can save this much.
     Hysteresis {
-        /// What was given, percent.
+        /// The value given, percent.
         got: u32,
     },
 }

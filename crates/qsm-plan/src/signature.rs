@@ -4,7 +4,7 @@ use qsm_wire::{GroupId, Random, mix};
 /// or leaving a group is one operation (R041, algorithms (a) step 1).
 pub type Signature = u128;
 
-/// What makes the values unpredictable from outside. Two sets with one signature are told apart
+/// A key that makes the values unpredictable from outside. Two sets with one signature are told apart
 /// by comparing them; the key only keeps that from being provoked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SignatureKey {

@@ -19,7 +19,7 @@ pub(crate) struct Node {
     pub(crate) domain: u32,
     pub(crate) children: Option<(u32, u32)>,
     pub(crate) parent: Option<u32>,
-    /// What an address for it saves if nothing else has one.
+    /// Savings of an address for it if nothing else has one.
     pub(crate) value: Cost,
 }
 
@@ -43,13 +43,13 @@ pub(crate) struct Tree {
     sketches: Vec<Sketch>,
     shares: Vec<Vec<Share>>,
     band: Vec<(u32, u64, u32)>,
-    /// How similar two subtrees are, by their place among the live ones.
+    /// Similarity of two subtrees, by their place among the live ones.
     pairs: Vec<(Cost, Reverse<(u32, u32)>)>,
     matched: Vec<(u32, u32)>,
     stage: Stage,
 }
 
-/// What of a message rate is saved by a channel instead of copies.
+/// Savings of a channel instead of copies.
 pub(crate) fn saved(share: &Share, rate: Cost, size: u64, model: &Model<'_>) -> Cost {
     let costs = &model.settings.costs;
     let copies = Cost::from(costs.copy) * share.wanted;
@@ -83,29 +83,33 @@ fn similarity(one: &[Share], two: &[Share], rates: &[Cost]) -> Cost {
 }
 
 impl Tree {
-    /// Leaves: each region's nodes, domain and shares.
-    pub(crate) fn new(
-        leaves: Vec<(u64, u32, Vec<Share>)>,
-        rates: &[Cost],
-        model: &Model<'_>,
-    ) -> Self {
-        let mut nodes = Vec::with_capacity(leaves.len() * 2);
-        let mut shares = Vec::with_capacity(leaves.len());
-        for (size, domain, leaf) in leaves {
-            nodes.push(node(size, domain, &leaf, rates, model));
-            shares.push(leaf);
-        }
-        let live = (0..).take(nodes.len()).collect();
+    /// A tree of nothing.
+    pub(crate) fn new() -> Self {
         Self {
-            nodes,
-            live,
+            nodes: Vec::new(),
+            live: Vec::new(),
             sketches: Vec::new(),
-            shares,
+            shares: Vec::new(),
             band: Vec::new(),
             pairs: Vec::new(),
             matched: Vec::new(),
             stage: Stage::Sketch(0),
         }
+    }
+
+    /// A leaf: a region's nodes, its domain and its shares. All of them come before the first step.
+    pub(crate) fn plant(
+        &mut self,
+        size: u64,
+        domain: u32,
+        shares: &[Share],
+        rates: &[Cost],
+        model: &Model<'_>,
+    ) {
+        self.live
+            .push(u32::try_from(self.nodes.len()).unwrap_or(u32::MAX));
+        self.nodes.push(node(size, domain, shares, rates, model));
+        self.shares.push(shares.to_vec());
     }
 
     /// Goes on for a slice. `true`: done.

@@ -1,4 +1,4 @@
-/// How much of a slice of work is left. Work is counted in units of a few nanoseconds, so that
+/// The rest of a slice of work. Work is counted in units of a few nanoseconds, so that
 /// slices are the same on every machine and no clock is asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Work {

@@ -1,4 +1,4 @@
-//! What every plan promises, over many small systems drawn at random.
+//! Promises of every plan, over many small systems drawn at random.
 
 use std::collections::{BTreeMap, BTreeSet};
 
