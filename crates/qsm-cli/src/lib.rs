@@ -266,7 +266,7 @@ mod tests {
                 ErrorKind::ArgumentConflict,
             ),
             ("qsm plan --layout rings:3", ErrorKind::ValueValidation),
-            ("qsm plan f --check", ErrorKind::MissingRequiredArgument),
+            ("qsm plan f --check", ErrorKind::ArgumentConflict),
             ("qsm lab run", ErrorKind::MissingRequiredArgument),
             ("qsm lab run --hosts 0 -- true", ErrorKind::ValueValidation),
         ] {

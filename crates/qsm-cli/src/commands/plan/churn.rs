@@ -15,7 +15,7 @@ const SECONDS: u64 = 60;
 /// Seconds between two plans.
 const PLAN_EVERY: u64 = 30;
 
-/// What churn did.
+/// Consequences of churn.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Churn {
     /// Regions that began or ended in the worst minute.
@@ -26,8 +26,8 @@ pub(super) struct Churn {
     pub(super) slice: Duration,
 }
 
-/// Moves nodes to the groups of others, a hundred a second for a minute, plans twice meanwhile,
-/// and counts regions that began or ended.
+/// Lets nodes change places with others, a hundred moves a second for a minute, plans twice
+/// meanwhile, and counts regions that began or ended.
 ///
 /// # Errors
 /// Hints cannot be followed.
@@ -40,16 +40,17 @@ pub(super) fn run(planner: &mut Planner, sets: &mut [Vec<GroupId>]) -> Result<Ch
         if second % PLAN_EVERY == 0 {
             planner.start(Instant((1000 + second) * 1_000_000_000))?;
         }
-        for _ in 0..MOVES {
-            let (from, to) = (random.below(nodes) as usize, random.below(nodes) as usize);
-            let next = sets[to].clone();
-            let start = Stopwatch::start();
-            planner.join(NodeId(from as u64), &next, &sets[from]);
-            churn.longest = churn.longest.max(start.elapsed());
-            sets[from] = next;
-            let start = Stopwatch::start();
-            planner.step(SLICE);
-            churn.slice = churn.slice.max(start.elapsed());
+        for _ in 0..MOVES / 2 {
+            let (one, two) = (random.below(nodes) as usize, random.below(nodes) as usize);
+            for (node, other) in [(one, two), (two, one)] {
+                let start = Stopwatch::start();
+                planner.join(NodeId(node as u64), &sets[other], &sets[node]);
+                churn.longest = churn.longest.max(start.elapsed());
+                let start = Stopwatch::start();
+                planner.step(SLICE);
+                churn.slice = churn.slice.max(start.elapsed());
+            }
+            sets.swap(one, two);
         }
     }
     while matches!(planner.step(SLICE), Progress::Busy(_)) {}

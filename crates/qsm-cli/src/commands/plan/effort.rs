@@ -36,7 +36,7 @@ impl Drop for Line {
     }
 }
 
-/// How long planning took.
+/// Times of planning.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Effort {
     pub(super) all: Duration,

@@ -7,7 +7,7 @@ use qsm_plan::layouts::Layout;
 use qsm_plan::{Names, Planner};
 use qsm_wire::{GroupId, NodeId, Seed};
 
-use super::PlanNames;
+use super::names::PlanNames;
 
 /// Nodes, their groups, and what is known of rates.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -84,7 +84,7 @@ impl Subscriptions {
     /// Reads a file.
     ///
     /// # Errors
-    /// What is wrong, and in which line.
+    /// A line cannot be understood, or lines contradict each other.
     pub(super) fn parse(text: &str) -> Result<Self, FileError> {
         let mut nodes: BTreeMap<&str, (usize, BTreeSet<&str>)> = BTreeMap::new();
         let mut rates: Vec<(usize, &str, u32)> = Vec::new();

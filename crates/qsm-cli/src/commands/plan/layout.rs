@@ -8,7 +8,7 @@ const MOST: u32 = 1_000_000;
 /// Reads a layout: its name, a colon, and its numbers.
 ///
 /// # Errors
-/// What is wrong with it.
+/// It is no layout, or its numbers are wrong.
 pub(super) fn parse(text: &str) -> Result<Layout, String> {
     let (kind, rest) = text.split_once(':').unwrap_or((text, ""));
     let shape = match kind {

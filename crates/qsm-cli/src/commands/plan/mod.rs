@@ -5,6 +5,7 @@ mod churn;
 mod effort;
 mod file;
 mod layout;
+mod names;
 mod show;
 mod stopwatch;
 mod svg;
@@ -17,8 +18,8 @@ use clap::Args;
 use qsm_console::after_help;
 use qsm_console::failure::Failure;
 use qsm_plan::layouts::Layout;
-use qsm_plan::{Hints, Plan, Planner, Settings};
-use qsm_wire::{Instant, NodeId, Random, Seed};
+use qsm_plan::{Hints, Planner, Settings};
+use qsm_wire::{Instant, Random, Seed};
 
 use self::effort::{Effort, Line};
 use self::file::Subscriptions;
@@ -64,7 +65,7 @@ pub(crate) struct PlanArgs {
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
     /// Measure planning, joins and churn, and judge time, memory and quality by their limits
-    #[arg(long, requires = "layout", conflicts_with_all = ["json", "why", "hints"])]
+    #[arg(long, conflicts_with_all = ["file", "json", "why", "hints"])]
     check: bool,
 }
 
@@ -133,31 +134,4 @@ fn unusable(file: &Path, text: &str) -> Failure {
         .rsplit_once("; ")
         .unwrap_or((text, "see `qsm help plan`"));
     Failure::failed(format!("{}, {cause}", file.display()), remedy)
-}
-
-/// The names of nodes, by number.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct PlanNames {
-    nodes: Vec<String>,
-    groups: Vec<String>,
-}
-
-impl PlanNames {
-    fn node(&self, node: NodeId) -> &str {
-        let at = usize::try_from(node.0).unwrap_or(usize::MAX);
-        self.nodes.get(at).map_or("?", String::as_str)
-    }
-
-    fn group(&self, group: qsm_wire::GroupId) -> &str {
-        self.groups
-            .get(group.0 as usize)
-            .map_or("?", String::as_str)
-    }
-}
-
-/// A group with many packets, for warnings.
-fn widest(plan: &Plan) -> Option<(qsm_wire::GroupId, usize)> {
-    let groups = plan.groups.iter();
-    let packets = groups.map(|(id, group)| (*id, group.path.packets()));
-    packets.max_by_key(|(id, packets)| (*packets, std::cmp::Reverse(*id)))
 }

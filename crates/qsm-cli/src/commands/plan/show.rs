@@ -6,9 +6,10 @@ use std::io::{self, ErrorKind, Write as _};
 use qsm_console::failure::Failure;
 use qsm_console::table::{Align, Table, printable};
 use qsm_plan::{Path, Plan};
+use qsm_wire::GroupId;
 use serde_json::{Value, json};
 
-use super::{PlanNames, widest};
+use super::names::PlanNames;
 
 /// Rows of a table; `--json` has all.
 const ROWS: usize = 20;
@@ -48,7 +49,7 @@ fn ratio(part: u128, whole: u128) -> f64 {
     part as f64 / whole.max(1) as f64
 }
 
-/// What the plan comes to, its regions and its channels.
+/// Sums of a plan, its regions and its channels.
 pub(super) fn summary(plan: &Plan, names: &PlanNames, addresses: usize) -> String {
     let totals = &plan.totals;
     let mut text = format!(
@@ -85,6 +86,13 @@ pub(super) fn summary(plan: &Plan, names: &PlanNames, addresses: usize) -> Strin
     text.push('\n');
     text.push_str(&channels(plan));
     text
+}
+
+/// The group with most packets for a message.
+fn widest(plan: &Plan) -> Option<(GroupId, usize)> {
+    let groups = plan.groups.iter();
+    let packets = groups.map(|(id, group)| (*id, group.path.packets()));
+    packets.max_by_key(|(id, packets)| (*packets, std::cmp::Reverse(*id)))
 }
 
 fn regions(plan: &Plan, names: &PlanNames) -> String {

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use qsm_plan::{Plan, PlannedChannel, PlannedRegion};
 use qsm_wire::{ChannelId, GroupId, NodeId, RegionId};
 
-use super::PlanNames;
+use super::names::PlanNames;
 
 /// Rows and columns drawn; what is left out is said.
 const ROWS: usize = 40;
@@ -18,8 +18,8 @@ const ROW: usize = 56;
 const BOX: usize = 380;
 const COLUMN: usize = 52;
 const COPIES: usize = 360;
-/// Letters of a list that fit its place.
-const LETTERS: usize = 54;
+/// Letters of a list that fit its place, with room for what is said of the rest.
+const LETTERS: usize = 38;
 /// Colours of domains, told apart also by those who see few colours.
 const COLOURS: [&str; 6] = [
     "#1f618d", "#b9770e", "#6c3483", "#117864", "#943126", "#5d6d7e",
@@ -195,7 +195,7 @@ impl Drawing<'_> {
             &name,
         );
         let small = format!("{middle} font-size=\"10\" fill=\"#555\"");
-        self.write(x, TOP - 27, &small, &format!("{groups} groups"));
+        self.write(x, TOP - 27, &small, &groups.to_string());
         let y = |row: usize| TOP + row * ROW + 22;
         if let (Some(first), Some(last)) = (rows.first(), rows.last()) {
             _ = writeln!(
@@ -229,10 +229,10 @@ impl Drawing<'_> {
         let address = match own.next() {
             Some((channel, _)) => {
                 let groups = self.used.get(channel).copied().unwrap_or(0);
-                format!("own address ch {}: {groups} groups", channel.0)
+                format!("ch {}: {groups} groups", channel.0)
             }
             None if region.members.len() == 1 => "one node: copies".to_owned(),
-            None => "no address of its own".to_owned(),
+            None => "no own address".to_owned(),
         };
         let head = format!(
             "region {} · {} nodes · {address}",
@@ -265,18 +265,17 @@ impl Drawing<'_> {
 
     fn legend(&mut self, height: usize) {
         let mut legend = String::from(
-            "● the region listens to the channel. A group uses the fewest channels that have all its \
-             subscribers; what is left gets copies.",
+            "● the region listens to the channel; a channel\u{2019}s number of groups is below its name.",
         );
         let rows = self.plan.regions.len() - self.regions.len();
         if rows > 0 {
-            _ = write!(legend, " {rows} regions are left out.");
+            _ = write!(legend, " Regions left out: {rows}.");
         }
         let several = self.plan.channels.values();
         let several = several.filter(|channel| channel.regions.len() > 1 || channel.pin.is_some());
         let columns = several.count() - self.channels.len();
         if columns > 0 {
-            _ = write!(legend, " {columns} channels are left out.");
+            _ = write!(legend, " Channels left out: {columns}.");
         }
         self.write(LEFT, height - 24, "fill=\"#555\"", &legend);
     }

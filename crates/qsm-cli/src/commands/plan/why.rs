@@ -1,4 +1,4 @@
-//! Why a group goes as it does.
+//! Explains a group's path.
 
 use std::fmt::Write as _;
 
@@ -7,7 +7,7 @@ use qsm_console::table::{Align, Table, printable};
 use qsm_plan::{Path, Plan, Planner, Way, Why};
 use qsm_wire::GroupId;
 
-use super::PlanNames;
+use super::names::PlanNames;
 use super::show::some;
 
 /// Explains a group's path.
