@@ -588,3 +588,42 @@ fn nodes_that_move_between_regions_change_no_region() {
     let kept: Vec<_> = planner.plan().channels.into_keys().collect();
     assert_eq!(channels, kept);
 }
+
+#[test]
+fn a_thousand_joins_delay_a_plan_by_their_own_work_only() {
+    const UNITS: u64 = 20_000;
+    let layout = Layout::Planted {
+        nodes: 250,
+        groups: 2500,
+        extras: 2,
+    };
+    let sets = layout.draw(Seed(3));
+    let mut one = planned(layout, Settings::default());
+    one.start(Instant(20 * SECOND)).unwrap();
+    let mut alone = 1;
+    while one.step(UNITS) != Progress::Done {
+        alone += 1;
+    }
+    let mut two = planned(layout, Settings::default());
+    two.start(Instant(20 * SECOND)).unwrap();
+    let (mut joins, mut steps) = (0, 1);
+    while two.step(UNITS) != Progress::Done {
+        steps += 1;
+        if joins < 1000 {
+            two.join(NodeId(joins % 250), &[GroupId(joins as u32 % 2500)], &[]);
+            joins += 1;
+        }
+    }
+    // Each slice places at least one node.
+    assert!(steps <= alone + 1000 + 250, "{steps} steps, {alone} alone");
+    let mut expected: Sets = (0..)
+        .map(NodeId)
+        .zip(sets.into_iter().map(BTreeSet::from_iter))
+        .collect();
+    for join in 0..joins {
+        let set = expected.get_mut(&NodeId(join % 250)).unwrap();
+        set.insert(GroupId(join as u32 % 2500));
+    }
+    assert!(joins > 50, "the plan took {joins} slices only");
+    check(&two.plan(), &expected, &Settings::default());
+}
