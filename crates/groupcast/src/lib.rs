@@ -47,7 +47,7 @@
 //!    neighbour is still being looked for.
 //! 6. Nothing is left in the kernel when a [`Sender`] is dropped or its process is killed.
 //!
-//! How it works, what it costs and when not to use it: `docs/groupcast.md` of the repository.
+//! How it works, what it costs and when not to use it: `docs/guides/groupcast.md` of the repository.
 //! `examples/rtp_live` is a live RTP server; `examples/c` shows `sendgroup()` in C ([`capi`]).
 
 mod backend;
