@@ -13,8 +13,8 @@ use crate::handoff::feed::Feed;
 /// it does for all publishers in turn. While it sleeps, and the last message is some time ago, the
 /// caller sends the message himself, which takes a few microseconds and spares the message the
 /// time until the core thread is awake. When the network or the nodes that receive are slower than
-/// the publisher, the queue fills up, and [`send`](Publisher::send) waits: memory stays bounded
-/// (R139). For data that is better made at the last moment than queued, see [`Publisher::feed`].
+/// the publisher, the queue fills up, and [`send`](Publisher::send) waits: memory stays bounded.
+/// For data that is better made at the last moment than queued, see [`Publisher::feed`].
 ///
 /// No publisher waits for the programs behind those nodes. A node takes in what comes as fast as it
 /// can, and puts it into the queues of its subscriptions; a program that reads one more slowly
@@ -151,8 +151,8 @@ impl Publisher {
         }
     }
 
-    /// Lets the core thread pull messages from a feed of the application whenever it may send
-    /// (R131, R135): nothing is queued, messages are made when there is room for them, and the
+    /// Lets the core thread pull messages from a feed of the application whenever it may
+    /// send: nothing is queued, messages are made when there is room for them, and the
     /// newest state can be sent instead of old ones. A publisher may have several feeds, and be
     /// sent to as well; all take turns.
     ///
