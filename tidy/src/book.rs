@@ -1,5 +1,3 @@
-use std::fmt::Write as _;
-
 use crate::{Markdown, Repository};
 
 /// The folder of the book's pages.
@@ -95,7 +93,7 @@ impl<'r> Book<'r> {
             linked.push_str(before);
             match self.target(page, origin, target) {
                 Some(Target::Link(target)) => {
-                    let _ = write!(linked, "[{label}]({target})");
+                    linked.push_str(&format!("[{label}]({target})"));
                 }
                 Some(Target::Outside(file)) => linked.push_str(&named(label, &file)),
                 None => faults.push(format!("{origin}: {target} leads nowhere")),
@@ -124,7 +122,7 @@ impl<'r> Book<'r> {
         };
         let mut target = relative(page, &within);
         if !anchor.is_empty() {
-            let _ = write!(target, "#{anchor}");
+            target.push_str(&format!("#{anchor}"));
         }
         Some(Target::Link(target))
     }
