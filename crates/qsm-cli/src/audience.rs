@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use qsm::{Node, Origin, Unconfirmed, Unserved};
+use qsm::{Flushed, Lacking, Node, Origin, Unconfirmed};
 use qsm_console::failure::{Code, Failure};
 use qsm_console::figures;
 use qsm_console::table::printable;
@@ -64,7 +64,8 @@ impl Audience {
 
     /// Those who have gone, each with all that it may lack.
     #[must_use]
-    pub(crate) fn gone(&self, unserved: &[Unserved]) -> Gone {
+    pub(crate) fn gone(&self, flushed: &Flushed) -> Gone {
+        let unserved = &flushed.unserved;
         let names = lock(&self.names);
         let mut lacking: BTreeMap<Origin, Vec<Unconfirmed>> = BTreeMap::new();
         for unserved in unserved {
@@ -86,7 +87,8 @@ impl Audience {
             more: unserved
                 .iter()
                 .map(|unserved| unserved.receivers_more)
-                .sum(),
+                .sum::<u64>()
+                + flushed.more,
         }
     }
 }
@@ -194,14 +196,91 @@ impl GoneReceiver {
     }
 
     fn account(&self) -> String {
-        let ranges = self.ranges.iter().take(SHOWN).map(Unconfirmed::to_string);
-        let ranges: Vec<_> = ranges.map(|range| printable(&range)).collect();
-        let more = match self.ranges.len() - ranges.len() {
-            0 => "",
-            _ => ", and more",
-        };
-        format!("{} ({}{more})", self.name, ranges.join(", "))
+        format!("{} ({})", self.name, ranges_of(&self.ranges))
     }
+}
+
+/// Receivers that are away and lack something, which is kept for them.
+pub(crate) struct AwayReceivers<'a>(pub(crate) &'a [Lacking]);
+
+impl AwayReceivers<'_> {
+    /// How many.
+    #[must_use]
+    pub(crate) fn count(&self) -> u64 {
+        self.0.iter().map(Lacking::receivers).sum()
+    }
+
+    /// Each with what is kept for it: `host-2 is away for 3.2 s, and 4,900 messages are kept for it`.
+    #[must_use]
+    pub(crate) fn sentence(&self) -> String {
+        let sentence = |lacking: &Lacking| {
+            let one = lacking.receivers() == 1;
+            let (is, it) = if one { ("is", "it") } else { ("are", "them") };
+            let kept = match lacking.kept {
+                true => "are kept",
+                false => "are more than is kept",
+            };
+            format!(
+                "{} {is} away for {:.1} s, and {} messages {kept} for {it}",
+                names_of(lacking),
+                lacking.away.unwrap_or_default().as_secs_f64(),
+                figures::count(lacking.messages()),
+            )
+        };
+        let shown: Vec<_> = self.0.iter().take(SHOWN).map(sentence).collect();
+        match self.0.iter().skip(SHOWN).map(Lacking::receivers).sum() {
+            0 => shown.join("; "),
+            more => format!(
+                "{}; and {} more are away",
+                shown.join("; "),
+                figures::count(more)
+            ),
+        }
+    }
+
+    /// Fails if there are some, and says exactly what they do not have yet.
+    ///
+    /// # Errors
+    /// [`Code::Incomplete`].
+    pub(crate) fn complete(&self) -> Result<(), Failure> {
+        if self.0.is_empty() {
+            return Ok(());
+        }
+        let account = |lacking: &Lacking| {
+            let ranges = ranges_of(&lacking.messages);
+            format!("{} ({ranges})", names_of(lacking))
+        };
+        let shown: Vec<_> = self.0.iter().take(SHOWN).map(account).collect();
+        Err(Failure::new(
+            Code::Incomplete,
+            format!(
+                "receivers are away and are not known to have everything: {}",
+                shown.join(", ")
+            ),
+            "nothing, if they are back soon: other receivers keep it for them, and tell them of what \
+             they have not; see who is away with `qsm nodes`",
+        ))
+    }
+}
+
+fn names_of(lacking: &Lacking) -> String {
+    let receivers = lacking.receivers.iter().take(SHOWN);
+    let names = receivers.map(|receiver| printable(&receiver.to_string()));
+    let names: Vec<_> = names.collect();
+    match lacking.receivers() - names.len() as u64 {
+        0 => names.join(", "),
+        more => format!("{} and {} more", names.join(", "), figures::count(more)),
+    }
+}
+
+fn ranges_of(ranges: &[Unconfirmed]) -> String {
+    let shown = ranges.iter().take(SHOWN).map(Unconfirmed::to_string);
+    let shown: Vec<_> = shown.map(|range| printable(&range)).collect();
+    let more = match ranges.len() - shown.len() {
+        0 => "",
+        _ => ", and more",
+    };
+    format!("{}{more}", shown.join(", "))
 }
 
 #[cfg(test)]

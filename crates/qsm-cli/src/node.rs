@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use qsm::{Embedded, Node};
+use qsm::{Embedded, Flushed, Node};
 use qsm_console::failure::Failure;
 use qsm_console::options::{AttachOptions, NodeOptions};
 
@@ -18,7 +18,8 @@ pub(crate) fn start(node: &NodeOptions, attach: &AttachOptions) -> Result<Node, 
     })
 }
 
-/// Ends it; a goodbye that nobody heard changes nothing.
-pub(crate) fn shut_down(node: &Node, timeout: Duration) {
-    drop(node.shutdown(timeout));
+/// Ends it; a goodbye that nobody heard changes nothing. Returns what the node knew of its receivers
+/// then; `None` if it could not tell.
+pub(crate) fn shut_down(node: &Node, timeout: Duration) -> Option<Flushed> {
+    node.shutdown(timeout).ok()
 }

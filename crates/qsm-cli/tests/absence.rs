@@ -295,6 +295,107 @@ fn a_receiver_that_stood_still_misses_nothing_and_says_for_how_long() {
     assert_code(&sub.output(), 0);
 }
 
+/// What it said ends with these two parts of its last lines.
+#[track_caller]
+fn assert_says(told: &str, parts: &[&str]) {
+    for part in parts {
+        assert!(told.contains(part), "no {part:?} in: {told}");
+    }
+}
+
+#[test]
+fn a_publisher_names_receivers_that_are_away_and_what_is_kept_for_them() {
+    let (cluster, _gms, service) = cluster(NEVER);
+    let mut sub = cluster.start(&["sub", "news", "--json", "--name", "sleeper"]);
+    let node = identity(&service, "sleeper");
+    let received = lines(sub.0.stdout.take().unwrap());
+    let mut witness = cluster.start(&["sub", "news", "--json"]);
+    let witnessed = lines(witness.0.stdout.take().unwrap());
+    let mut publisher = cluster.command(&["pub", "news", "--wait-members", "2"]);
+    let mut publisher = Running(publisher.stdin(Stdio::piped()).spawn().unwrap());
+    let mut stdin = publisher.0.stdin.take().unwrap();
+    write_lines(&mut stdin, 1..101);
+    let mut numbers = received.iter().map(|line| index(&json(&line)));
+    assert!(numbers.by_ref().take(100).eq(1..101));
+    freeze_until(&sub, &service, "away", &node);
+    write_lines(&mut stdin, 101..1001);
+    drop(stdin);
+    assert_eq!(witnessed.iter().take(1000).count(), 1000);
+    // It does not wait for the one that is away.
+    let published = publisher.output();
+    assert_code(&published, 4);
+    let told = stderr(&published);
+    assert_says(
+        &told,
+        &[
+            "; 1 of 2 receivers have everything; sleeper is away for ",
+            " messages are kept for it\n",
+            "receivers are away and are not known to have everything: sleeper (group news ",
+            "..=1000 of life ",
+        ],
+    );
+    assert!(!told.contains("left"), "{told}");
+    let (first, last) = ranges(told.lines().find(|line| line.contains("error")).unwrap())[0];
+    assert!(first <= 101 && last == 1000, "{told}");
+    sub.signal("-CONT");
+    wait_for(&service, "back", &node);
+    assert!(numbers.take(900).eq(101..1001));
+    sub.terminate();
+    assert_code(&sub.output(), 0);
+}
+
+#[test]
+fn a_publisher_whose_time_is_over_names_who_lacks_what() {
+    let (cluster, _gms, service) = cluster(NEVER);
+    let sub = cluster.start(&["sub", "news", "--name", "sleeper"]);
+    let node = identity(&service, "sleeper");
+    let words = ["pub", "news", "--flush-timeout", "1"];
+    let mut publisher = cluster.command(&words);
+    let mut publisher = Running(publisher.stdin(Stdio::piped()).spawn().unwrap());
+    let mut stdin = publisher.0.stdin.take().unwrap();
+    // It has seen its receiver when it reads more than a pipe holds.
+    write_lines(&mut stdin, 1..2001);
+    freeze_until(&sub, &service, "away", &node);
+    write_lines(&mut stdin, 2001..2011);
+    drop(stdin);
+    let published = publisher.output();
+    assert_code(&published, 4);
+    let told = stderr(&published);
+    assert_says(
+        &told,
+        &[
+            "waiting for all receivers to have everything: ",
+            "sleeper, away for ",
+            "..=2010 of life ",
+            "), which are kept for it until it is back or gone\n",
+            "wait for those that are away",
+        ],
+    );
+}
+
+#[test]
+fn a_publisher_without_enough_receivers_names_those_that_are_there_and_those_that_are_away() {
+    let (cluster, _gms, service) = cluster(NEVER);
+    let sub = cluster.start(&["sub", "news", "--name", "sleeper"]);
+    let node = identity(&service, "sleeper");
+    let _awake = cluster.start(&["sub", "news", "--name", "awake"]);
+    identity(&service, "awake");
+    // A publisher sees both before one of them goes.
+    let published = cluster.run(&["pub", "news", "--wait-members", "2"], b"1\n");
+    assert_code(&published, 0);
+    freeze_until(&sub, &service, "away", &node);
+    let words = ["pub", "news", "--wait-members", "3", "--wait-timeout", "1"];
+    let published = cluster.run(&words, b"1\n");
+    assert_code(&published, 3);
+    assert_says(
+        &stderr(&published),
+        &[
+            "group news has 2 receivers, not 3, ",
+            ": awake, away: sleeper\n",
+        ],
+    );
+}
+
 /// Its host says that the process is not there any more.
 #[test]
 fn a_process_that_was_killed_is_not_waited_for() {

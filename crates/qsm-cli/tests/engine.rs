@@ -2,7 +2,7 @@
 
 mod support;
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Write};
 use std::process::{Command, Stdio};
 
 use support::{Cluster, QSM, Running, assert_code, stderr, text};
@@ -94,4 +94,60 @@ fn a_path_in_use_is_refused_to_a_second_engine() {
     let second = cluster.run(&["engine", "--at", &path], b"");
     assert_code(&second, 1);
     assert!(stderr(&second).contains("shared at"), "{}", stderr(&second));
+}
+
+/// Waits until a line of the service has all these parts.
+fn wait_for_line(service: &mut impl BufRead, parts: &[&str]) {
+    let mut line = String::new();
+    while !parts.iter().all(|part| line.contains(part)) {
+        line.clear();
+        let read = service.read_line(&mut line).unwrap();
+        assert!(read > 0, "the service has ended");
+    }
+}
+
+/// Two processes publish by one engine; the receiver of one of them dies without having had
+/// everything.
+#[test]
+fn an_attached_publisher_is_told_what_receivers_lack_of_its_own_groups() {
+    let mut cluster = Cluster::with_service(&["--gone-after", "3600"]);
+    let mut gms = cluster.take_gms();
+    let mut service = BufReader::new(gms.0.stdout.take().unwrap());
+    let path = text(&cluster.folder.join("engine"));
+    let _engine = engine(&cluster, &path);
+    let victim = cluster.start(&["sub", "news", "--name", "victim"]);
+    let mut healthy = cluster.start(&["sub", "sport", "--name", "healthy"]);
+    let publisher = |group| {
+        let mut command = attached(&["pub", group], &path);
+        Running(command.stdin(Stdio::piped()).spawn().unwrap())
+    };
+    let (mut news, mut sport) = (publisher("news"), publisher("sport"));
+    let mut stdin = news.0.stdin.take().unwrap();
+    let mut other = sport.0.stdin.take().unwrap();
+    other.write_all(b"1\n").unwrap();
+    let mut line = String::new();
+    let mut stdout = BufReader::new(healthy.0.stdout.take().unwrap());
+    stdout.read_line(&mut line).unwrap();
+    // The receiver stands still before it can acknowledge anything, and dies.
+    wait_for_line(&mut service, &["\"admitted\"", "\"victim\""]);
+    victim.signal("-STOP");
+    wait_for_line(&mut service, &["\"away\"", "\"victim\""]);
+    for number in 1..=100 {
+        writeln!(stdin, "{number}").unwrap();
+    }
+    drop(stdin);
+    // While it is away the publisher waits; it is told when it is gone.
+    victim.signal("-KILL");
+    let ended = news.output();
+    assert_code(&ended, 4);
+    let told = stderr(&ended);
+    assert!(
+        told.contains("not known to have everything: victim (group news 1..=100 of life "),
+        "{told}"
+    );
+    drop(other);
+    let ended = sport.output();
+    assert_code(&ended, 0);
+    let told = stderr(&ended);
+    assert!(told.contains("all receivers have everything"), "{told}");
 }

@@ -7,48 +7,32 @@ use qsm::{Event, RegionId};
 
 /// A node that is back sooner is told of once.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// Who hears of it so long after the service was found again was silent since the service was lost.
-const RECENT: Duration = Duration::from_secs(5);
 
-/// The regions in which a node is away, and since when.
+/// The regions in which a node is away, and for how long it was in those that it is back in.
 #[derive(Debug, Default)]
 pub(crate) struct Away {
     regions: BTreeSet<RegionId>,
-    from: Option<SystemTime>,
+    longest: Duration,
     /// When this is to be said.
     say_at: Option<SystemTime>,
-    /// When the membership service was lost last, and found again.
-    lost: Option<SystemTime>,
-    found: Option<SystemTime>,
 }
 
 impl Away {
-    /// Takes note of what happened. `stalled` is since when this process stood still, if it has just
-    /// gone on. Returns a line when the node is back in all its regions.
-    pub(crate) fn take(
-        &mut self,
-        event: &Event,
-        now: SystemTime,
-        stalled: Option<SystemTime>,
-    ) -> Option<String> {
+    /// Takes note of what happened. Returns a line when the node is back in all its regions.
+    pub(crate) fn take(&mut self, event: &Event, now: SystemTime) -> Option<String> {
         match event {
-            Event::ServiceLost => (self.lost, self.found) = (Some(now), None),
-            Event::ServiceFound { .. } => self.found = Some(now),
             Event::Away { region } => {
                 self.regions.insert(*region);
-                let from = stalled.or_else(|| self.unserved(now)).unwrap_or(now);
-                self.from.get_or_insert(from);
                 self.say_at.get_or_insert(now + PATIENCE);
             }
-            Event::Back { region } => {
-                self.regions.remove(region);
-                let from = self.from.filter(|_| self.regions.is_empty())?;
-                let away = now.duration_since(from).unwrap_or_default();
+            Event::Back { region, away } => {
+                self.longest = self.longest.max(*away);
+                if !self.regions.remove(region) || !self.regions.is_empty() {
+                    return None;
+                }
+                let away = self.longest.as_secs_f64();
                 self.end();
-                return Some(format!(
-                    "was away for {:.1} s; has caught up",
-                    away.as_secs_f64()
-                ));
+                return Some(format!("was away for {away:.1} s; has caught up"));
             }
             // Another line says so.
             Event::Excluded => self.end(),
@@ -57,15 +41,8 @@ impl Away {
         None
     }
 
-    /// Since when there was no service, until now or a moment ago.
-    fn unserved(&self, now: SystemTime) -> Option<SystemTime> {
-        let recent = |at: SystemTime| now.duration_since(at).unwrap_or_default() < RECENT;
-        self.lost.filter(|_| self.found.is_none_or(recent))
-    }
-
     fn end(&mut self) {
-        self.regions.clear();
-        (self.from, self.say_at) = (None, None);
+        *self = Self::default();
     }
 
     /// A line, once, for a node that has been away for a while.
@@ -90,19 +67,21 @@ mod tests {
         Event::Away { region }
     }
 
-    fn back(region: u32) -> Event {
-        let region = RegionId(region);
-        Event::Back { region }
+    fn back(region: u32, milliseconds: u64) -> Event {
+        Event::Back {
+            region: RegionId(region),
+            away: Duration::from_millis(milliseconds),
+        }
     }
 
     #[test]
     fn who_stood_still_says_once_that_it_is_back_everywhere_and_for_how_long_it_was_not() {
         let mut one = Away::default();
-        assert_eq!(one.take(&away(1), at(5000), Some(at(2000))), None);
-        assert_eq!(one.take(&away(2), at(5001), None), None);
-        assert_eq!(one.take(&back(1), at(5100), None), None);
+        assert_eq!(one.take(&away(1), at(5000)), None);
+        assert_eq!(one.take(&away(2), at(5001)), None);
+        assert_eq!(one.take(&back(1, 3100), at(5100)), None);
         assert_eq!(one.look(at(5100)), None);
-        let told = one.take(&back(2), at(5200), None);
+        let told = one.take(&back(2, 3200), at(5200));
         assert_eq!(told.as_deref(), Some("was away for 3.2 s; has caught up"));
         assert_eq!(one.look(at(9000)), None);
     }
@@ -110,20 +89,19 @@ mod tests {
     #[test]
     fn who_is_not_back_soon_says_so_meanwhile() {
         let mut one = Away::default();
-        one.take(&Event::ServiceLost, at(1000), None);
-        one.take(&away(1), at(3000), None);
+        one.take(&away(1), at(3000));
         assert!(one.look(at(4000)).is_some_and(|line| line.contains("kept")));
         assert_eq!(one.look(at(9000)), None);
-        let told = one.take(&back(1), at(9000), None);
+        let told = one.take(&back(1, 8000), at(9000));
         assert_eq!(told.as_deref(), Some("was away for 8.0 s; has caught up"));
     }
 
     #[test]
     fn an_exclusion_ends_it() {
         let mut one = Away::default();
-        one.take(&away(1), at(1000), None);
-        one.take(&Event::Excluded, at(1500), None);
+        one.take(&away(1), at(1000));
+        one.take(&Event::Excluded, at(1500));
         assert_eq!(one.look(at(9000)), None);
-        assert_eq!(one.take(&back(1), at(9000), None), None);
+        assert_eq!(one.take(&back(1, 500), at(9000)), None);
     }
 }

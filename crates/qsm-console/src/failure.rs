@@ -114,7 +114,7 @@ impl From<StartError> for Failure {
 impl From<RequestError> for Failure {
     fn from(error: RequestError) -> Self {
         let code = match error {
-            RequestError::Timeout { .. } => Code::Timeout,
+            RequestError::Timeout { .. } | RequestError::TooFewReceivers { .. } => Code::Timeout,
             RequestError::Unconfirmed { .. } => Code::Incomplete,
             _ => Code::Failure,
         };

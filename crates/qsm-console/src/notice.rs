@@ -1,16 +1,14 @@
 //! What happens to a node, as lines on stderr.
 
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
-use qsm::{Event, Events, Received, UnconfirmedCause, Unserved};
+use qsm::{Event, Events, Received, UnconfirmedCause};
 
 use crate::absence::Absences;
 use crate::away::Away;
 use crate::table::printable;
-
-/// Vanished receivers that are kept, those of one view together; further ones are counted with the
-/// last of them.
-const UNSERVED_MAX: usize = 4096;
 
 /// How often drops of one's own are told.
 const SLOW: Duration = Duration::from_secs(1);
@@ -22,10 +20,8 @@ pub struct Notices {
     verbose: bool,
     /// Messages lost, as far as known; of lost packets, packets.
     pub lost: u64,
-    /// Messages of this node that nobody was left to have.
-    pub unheard: u64,
-    /// Receivers that have gone without being known to have everything.
-    pub unserved: Vec<Unserved>,
+    /// Messages of this node that nobody was left to have, by group.
+    unheard: BTreeMap<Arc<str>, u64>,
     /// Views of regions so far.
     pub views: u64,
     /// When the node was excluded, and whose messages it may have missed.
@@ -46,8 +42,7 @@ impl Notices {
             events,
             verbose,
             lost: 0,
-            unheard: 0,
-            unserved: Vec::new(),
+            unheard: BTreeMap::new(),
             views: 0,
             absences: Absences::new(SystemTime::now()),
             away: Away::default(),
@@ -68,7 +63,7 @@ impl Notices {
             other => {
                 match other {
                     Received::Lost(lost) => self.absences.lost(lost.sender, &lost.group),
-                    Received::Away(_) => self.absences.returned(),
+                    Received::Excluded(_) => self.absences.returned(),
                     _ => {}
                 }
                 self.lost += other.missing();
@@ -79,14 +74,23 @@ impl Notices {
         }
     }
 
-    fn keep(&mut self, unserved: &Unserved) {
-        let full = self.unserved.len() >= UNSERVED_MAX;
-        match self.unserved.last_mut() {
-            Some(last) if full => {
-                last.receivers_more += unserved.receivers();
-            }
-            _ => self.unserved.push(unserved.clone()),
+    fn note_unheard(&mut self, event: &Event) {
+        if let Event::Unconfirmed {
+            messages,
+            cause: UnconfirmedCause::NoReceivers,
+        } = event
+        {
+            let unheard = self.unheard.entry(Arc::clone(&messages.group));
+            *unheard.or_default() += messages.messages();
         }
+    }
+
+    /// Messages of this node to these groups that nobody was left to have.
+    #[must_use]
+    pub fn unheard_in(&self, groups: &[String]) -> u64 {
+        let of = |group: &String| self.unheard.get(group.as_str());
+        let groups: BTreeSet<&String> = groups.iter().collect();
+        groups.into_iter().filter_map(of).sum()
     }
 
     fn say_dropped(&mut self) {
@@ -109,16 +113,14 @@ impl Notices {
         let now = SystemTime::now();
         self.absences.look(now);
         while let Ok(Some(event)) = self.events.try_recv() {
-            self.unheard += unheard(&event);
+            self.note_unheard(&event);
             match &event {
                 Event::Excluded => self.absences.begin(now),
                 Event::Admitted { .. } => self.absences.end(now),
                 Event::RegionView { .. } => self.views += 1,
-                Event::Unserved(unserved) => self.keep(unserved),
                 _ => {}
             }
-            let stalled = self.absences.stalled(now);
-            if let Some(line) = self.away.take(&event, now, stalled) {
+            if let Some(line) = self.away.take(&event, now) {
                 eprintln!("qsm: {line}");
             }
             if let Some((trouble, line)) = describe(&event)
@@ -149,17 +151,6 @@ pub fn loss(missing: &Received) -> Option<String> {
     }
 }
 
-/// Messages of this node that nobody was left to have.
-fn unheard(event: &Event) -> u64 {
-    match event {
-        Event::Unconfirmed {
-            messages,
-            cause: UnconfirmedCause::NoReceivers,
-        } => messages.messages(),
-        _ => 0,
-    }
-}
-
 /// Whether it means trouble, and a line.
 fn describe(event: &Event) -> Option<(bool, String)> {
     let trouble = |line: String| Some((true, line));
@@ -185,7 +176,14 @@ fn describe(event: &Event) -> Option<(bool, String)> {
         Event::Moved { from, to } if from == to => trouble(format!("the address {to} is back")),
         Event::Moved { from, to } => trouble(format!("moved from {from} to {to}")),
         Event::Away { region } => news(format!("away in region {region}")),
-        Event::Back { region } => news(format!("back in region {region}")),
+        Event::Back { region, away } => news(format!(
+            "back in region {region} after {:.1} s",
+            away.as_secs_f64()
+        )),
+        Event::Dropped { events } => trouble(format!(
+            "MISSED: {events} events of this node came faster than they were read; what they told \
+             is not known here"
+        )),
         Event::ServiceLost => trouble("the membership service does not answer".to_owned()),
         Event::Unserved(unserved) => news(unserved.to_string()),
         Event::ServiceNotEmbedded { reason } => {

@@ -13,6 +13,7 @@ use qsm_console::failure::Failure;
 use qsm_console::notice::Notices;
 use qsm_console::options::{NodeOptions, seconds};
 use qsm_console::stop::Stop;
+use qsm_console::table::printable;
 
 use crate::clock::Clock;
 use crate::echo::Echoes;
@@ -433,8 +434,14 @@ fn interrupted() -> Failure {
 
 fn too_few(args: &SendArgs, error: RequestError) -> Failure {
     match error {
-        RequestError::Timeout { .. } => Failure::timeout(
-            format!("there are not {} receivers of all groups", args.receivers),
+        RequestError::TooFewReceivers {
+            group, receivers, ..
+        } => Failure::timeout(
+            format!(
+                "there are not {} receivers of all groups; of {}: {receivers}",
+                args.receivers,
+                printable(&group)
+            ),
             "start `qsm bench receive` on the receiving hosts with the same --groups and \
              --cluster, see with `qsm nodes` which are there, or give a longer --patience",
         ),

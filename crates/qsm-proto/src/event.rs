@@ -1,3 +1,5 @@
+use core::time::Duration;
+
 use crate::receive::Run;
 use qsm_wire::membership::Answer;
 use qsm_wire::{GroupId, Incarnation, Origin, RegionId, ViewNumber};
@@ -128,6 +130,9 @@ pub enum Event {
     Back {
         /// The region.
         region: RegionId,
+        /// Time since it was heard last, as far as it knows: since the membership service fell
+        /// silent, or since it learnt that it was away.
+        away: Duration,
     },
     /// Messages that this node has accepted, in that life, and that not all receivers are known to
     /// have. They are not sent any more; some or all of them may have arrived at some or all.
@@ -143,7 +148,7 @@ pub enum Event {
         /// Why they are given up.
         cause: UnconfirmedCause,
     },
-    /// These receivers left or died, and are not known to have messages that this node had sent
+    /// These receivers left or died, or are away while this node ends, and are not known to have messages that this node had sent
     /// them. Others may be left, and have them; those who are gone do not get them any more.
     Unserved {
         /// Who, each in the life that has ended.
@@ -156,6 +161,8 @@ pub enum Event {
         messages: Vec<MessageRange>,
         /// Number of messages in further ranges.
         messages_more: u64,
+        /// They are away, and this node ends before they are back.
+        away: bool,
     },
     /// Receive this multicast address from now on.
     Listen {

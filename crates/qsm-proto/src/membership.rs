@@ -54,6 +54,10 @@ use crate::{Config, Destination, Event, Events, Instant, Outbox, Random, Reason,
 
 /// Silence of the service after which it counts as lost: five heartbeats (R-MEM-5).
 const SERVICE_SILENCE: Duration = Duration::from_secs(1);
+/// Silence of the service that is remembered when it has ended: two heartbeats were missed.
+const NOTABLE_SILENCE: Duration = Duration::from_millis(500);
+/// Age up to which the end of such a silence explains why this node was not heard either.
+const RECENT_SILENCE: Duration = Duration::from_secs(5);
 /// Heartbeat interval until the service has told its own.
 const HEARTBEAT_START: Duration = Duration::from_millis(200);
 /// First pause before a session that was never welcomed is opened again; it doubles.
@@ -100,6 +104,8 @@ pub struct Membership {
     run: Option<Origin>,
     contact: Contact,
     link: Option<Link>,
+    /// Since when, and until when, the service was silent last.
+    silence: Option<(Instant, Instant)>,
     /// Session ids grow, so that a service can tell a new session from an old one's echo.
     session_last: u64,
     reopen_at: Option<Instant>,
@@ -148,6 +154,7 @@ impl Membership {
             run: None,
             contact: Contact::None,
             link: None,
+            silence: None,
             session_last,
             reopen_at: None,
             reopen_pause: REOPEN_MIN,
@@ -476,6 +483,12 @@ impl Membership {
         same
     }
 
+    /// Since when this node and the service have not heard each other, if that has just ended.
+    pub(crate) fn silent_since(&self, now: Instant) -> Option<Instant> {
+        let (from, until) = self.silence?;
+        (now.since(until) <= RECENT_SILENCE).then_some(from)
+    }
+
     /// Notes a sign of life; `false` when it is of another session.
     fn heard_from_service(&mut self, now: Instant, session: u64) -> bool {
         let Some(link) = &mut self.link else {
@@ -483,6 +496,9 @@ impl Membership {
         };
         if link.session.id() != session {
             return false;
+        }
+        if now.since(link.heard_at) >= NOTABLE_SILENCE {
+            self.silence = Some((link.heard_at, now));
         }
         link.heard_at = now;
         if self.contact != Contact::Found {

@@ -30,6 +30,11 @@ impl UnconfirmedNumbers {
         }
     }
 
+    /// Adds messages that follow each other.
+    pub(crate) fn note_run(&mut self, group: GroupId, first: u64, last: u64) {
+        self.0.entry(group).or_default().push((first, last));
+    }
+
     /// Adds what is not stable of a stream, up to that packet.
     pub(crate) fn add(&mut self, stream: &SendStream, upto: u64, routes: &Routes) {
         for (group, low) in stream.unstable(0, upto) {
@@ -51,6 +56,15 @@ impl UnconfirmedNumbers {
             let run = (whole(first), whole(last));
             self.0.entry(group).or_default().push(run);
         }
+    }
+
+    /// The first number of each group.
+    pub(crate) fn firsts(self) -> BTreeMap<GroupId, u64> {
+        let mut firsts = BTreeMap::new();
+        for (group, first, _) in self.runs() {
+            firsts.entry(group).or_insert(first);
+        }
+        firsts
     }
 
     /// The first runs, and how many messages are in the others.

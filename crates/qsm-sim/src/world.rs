@@ -533,7 +533,7 @@ impl World {
                 self.admitted(host, origin);
             }
             (Event::Away { .. }, Some(origin)) => self.checkers.history.set_away(origin),
-            (Event::Back { region }, Some(origin)) => {
+            (Event::Back { region, .. }, Some(origin)) => {
                 self.checkers.history.set_back(origin, now);
                 self.judge_return(host, *region)?;
             }

@@ -32,9 +32,15 @@ async fn publish(publisher: &Publisher) -> Result<(), Box<dyn Error>> {
 /// A `Subscription` is a `futures::Stream` too.
 async fn add_up(readings: &Subscription) -> Result<u64, Box<dyn Error>> {
     let mut sum = 0;
-    for _ in 0..READINGS {
+    let mut count = 0;
+    while count < READINGS {
         match readings.recv_async().await? {
-            Received::Message(message) => sum += u64::from_le_bytes(message.bytes().try_into()?),
+            Received::Message(message) => {
+                sum += u64::from_le_bytes(message.bytes().try_into()?);
+                count += 1;
+            }
+            // A pause that cost nothing.
+            Received::Back(_) => {}
             missing => return Err(missing.to_string().into()),
         }
     }

@@ -36,6 +36,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         Ok(flushed) if flushed.is_complete() => {
             println!("{sent} sent, and all receivers have them");
         }
+        // Others keep what those miss that are away.
+        Ok(flushed) if flushed.unserved.is_empty() => println!("{sent} sent: {:?}", flushed.away),
         Ok(flushed) => println!("{sent} sent, and some receivers left: {flushed:?}"),
         // These name what is missing, and where.
         Err(error @ (RequestError::Timeout { .. } | RequestError::Unconfirmed { .. })) => {

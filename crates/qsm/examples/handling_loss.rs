@@ -49,9 +49,11 @@ fn follow(
         match changes.recv()? {
             Received::Message(message) if message.bytes() == b"+" => state += 1,
             Received::Message(message) => state = str::from_utf8(message.bytes())?.parse()?,
+            // The node was away for a while, and has caught up: nothing is missing.
+            Received::Back(back) => println!("after {state} changes: {back}"),
             // The own queue was too small (`Dropped`), a sender died with messages that nobody else
-            // has (`Lost`, `LostPackets`), or the cluster took this node for dead (`Away`): here, in
-            // the order of the messages, something is missing.
+            // has (`Lost`, `LostPackets`), or the cluster took this node for dead (`Excluded`): here,
+            // in the order of the messages, something is missing.
             missing => {
                 println!("after {state} changes: {missing}");
                 wish.send(b"all of it, please")?;

@@ -21,6 +21,7 @@ async fn read(subscription: Subscription) -> Result<u64, RecvError> {
                 let text = String::from_utf8_lossy(message.bytes()).into_owned();
                 println!("{} #{}: {text}", message.group(), message.number());
             }
+            Ok(Received::Back(back)) => println!("{back}"),
             // In the place where it is missing, with sender and numbers where they are known.
             Ok(missing) => println!("to be asked for again: {missing}"),
             Err(RecvError::Closed(CloseReason::ShutDown)) => return Ok(count),

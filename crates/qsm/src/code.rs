@@ -99,6 +99,8 @@ codes! {
         "Do as the text says.";
     RequestPattern = 1206, "A pattern such as `prices/*` was used where groups must be named.",
         "Name each group; to receive from all, use `subscribe`.";
+    RequestTooFewReceivers = 1207, "The group had too few receivers until the time was over.",
+        "Start receivers, check with `qsm nodes` that they are seen, or allow more time.";
     SendTooLarge = 1301, "The message is longer than the limit.",
         "Cut it, or raise `Limits::message_bytes` and `Limits::send_bytes`.";
     SendFull = 1302, "The publisher's queue is full.",
@@ -193,6 +195,7 @@ impl RequestError {
             Self::Pattern { .. } => ErrorCode::RequestPattern,
             Self::Refused { .. } => ErrorCode::RequestRefused,
             Self::Timeout { .. } => ErrorCode::RequestTimeout,
+            Self::TooFewReceivers { .. } => ErrorCode::RequestTooFewReceivers,
             Self::Unconfirmed { .. } => ErrorCode::RequestUnconfirmed,
         }
     }

@@ -7,9 +7,12 @@ use std::time::Duration;
 use qsm_gms::ServiceConfigError;
 use qsm_net::{Interface, InterfaceError, PortError, ThreadError};
 use qsm_proto::ConfigError;
-use qsm_wire::{Incarnation, Origin};
+use qsm_wire::Origin;
 
+use crate::receivers::{Lacking, Receivers};
 use crate::shard::CORES_MAX;
+use crate::unconfirmed::RANGES_SHOWN;
+pub use crate::unconfirmed::Unconfirmed;
 
 /// Why a node or a service could not be started. Each text ends with the remedy.
 #[derive(Debug)]
@@ -214,42 +217,9 @@ impl fmt::Display for CloseReason {
     }
 }
 
-/// Messages of one group that a node accepted in one of its lives and that not all receivers are
-/// known to have. Some or all of them may have arrived at some or all.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Unconfirmed {
-    /// The group's name; empty if the node has left it.
-    pub group: Arc<str>,
-    /// The life that they were accepted in, and that numbers them.
-    pub incarnation: Incarnation,
-    /// Number of the first message.
-    pub first: u64,
-    /// Number of the last message.
-    pub last: u64,
-}
-
-impl Unconfirmed {
-    /// Number of messages.
-    #[must_use]
-    pub fn messages(&self) -> u64 {
-        self.last.saturating_sub(self.first) + 1
-    }
-}
-
-impl fmt::Display for Unconfirmed {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self {
-            group,
-            incarnation,
-            first,
-            last,
-        } = self;
-        write!(f, "group {group} {first}..={last} of life {incarnation}")
-    }
-}
-
-/// Receivers that left or died and are not known to have messages that this node had sent them. Who
-/// is left may have them; those who are gone do not get them any more.
+/// Receivers that left or died, or were away when this node ended, and are not known to have messages
+/// that this node had sent them. Who is left may have them; those who are gone do not get them any
+/// more.
 ///
 /// Of some of them it may be that they have everything: acknowledgements are for all receivers of a
 /// group together. [`Node::list_nodes`](crate::Node::list_nodes) has names of those who are there.
@@ -264,6 +234,9 @@ pub struct Unserved {
     pub messages: Vec<Unconfirmed>,
     /// Number of messages in further ranges.
     pub messages_more: u64,
+    /// They are away, and this node ends before they are back: they get what live receivers have
+    /// kept for them. `false`: they are gone.
+    pub away: bool,
 }
 
 impl Unserved {
@@ -286,8 +259,9 @@ impl fmt::Display for Unserved {
         let names = self.receivers.iter().map(Origin::to_string);
         write!(
             f,
-            "{} receivers left without having acknowledged {} messages: {}",
+            "{} receivers {} without having acknowledged {} messages: {}",
             self.receivers(),
+            if self.away { "are away" } else { "left" },
             self.messages(),
             names.take(RANGES_SHOWN).collect::<Vec<_>>().join(", ")
         )
@@ -295,22 +269,32 @@ impl fmt::Display for Unserved {
 }
 
 /// The outcome of [`Node::flush`](crate::Node::flush) and
-/// [`Node::shutdown`](crate::Node::shutdown): every receiver that is there has everything. Who has
-/// left or died since the flush before, and is not known to have everything, is named.
+/// [`Node::shutdown`](crate::Node::shutdown): every receiver that is waited for has everything. Who is
+/// away now and lacks something is named, and so is who has left or died since the flush before
+/// without being known to have everything.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct Flushed {
-    /// Receivers that are gone. Attached, none: [`Event::Unserved`](crate::Event::Unserved) tells.
+    /// Receivers that are gone.
     pub unserved: Vec<Unserved>,
     /// Number of receivers gone earlier, of whom nothing exact is kept: there were too many.
     pub more: u64,
+    /// Receivers that are away, with what is kept for them. They have it when they are back, or are
+    /// named in `unserved` by a later flush when they are gone. After
+    /// [`Node::shutdown`](crate::Node::shutdown) live receivers keep it for them, and nobody tells
+    /// this program any more.
+    pub away: Vec<Lacking>,
+    /// Attached: messages are numbered by the engine, for all its processes together. Only groups that
+    /// this process has published to are named; if other processes publish to them too, theirs are
+    /// counted with its own.
+    pub of_engine: bool,
 }
 
 impl Flushed {
-    /// Whether every receiver is known to have everything, those that are gone included.
+    /// Whether every receiver is known to have everything, those that are away or gone included.
     #[must_use]
     pub fn is_complete(&self) -> bool {
-        self.unserved.is_empty() && self.more == 0
+        self.unserved.is_empty() && self.more == 0 && self.away.is_empty()
     }
 
     /// Of several cores.
@@ -319,13 +303,15 @@ impl Flushed {
         for flushed in all {
             joined.unserved.extend(flushed.unserved);
             joined.more += flushed.more;
+            joined.away.extend(flushed.away);
+            joined.of_engine |= flushed.of_engine;
         }
         joined
     }
 }
 
-/// Ranges that a text names; the rest is counted.
-const RANGES_SHOWN: usize = 16;
+/// Entries about receivers that a text shows; the rest is counted.
+const LACKING_SHOWN: usize = 4;
 
 /// Why a request to a node failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -362,6 +348,17 @@ pub enum RequestError {
         after: Duration,
         /// Of a flush or a shutdown: what receivers were not known to have.
         outstanding: Option<Box<Outstanding>>,
+    },
+    /// The group had too few receivers until the time was over.
+    TooFewReceivers {
+        /// The group.
+        group: Arc<str>,
+        /// How many were waited for.
+        wanted: u32,
+        /// How long.
+        after: Duration,
+        /// Those that are known: who is there, and who of them is away.
+        receivers: Box<Receivers>,
     },
     /// The cluster took this node for dead, and it came back in a new life. Its old streams are
     /// void, so these messages, accepted before, are not sent any more, and not all receivers are
@@ -427,6 +424,28 @@ pub struct Outstanding {
     pub groups: Vec<Arc<str>>,
     /// Number of further groups.
     pub groups_more: u64,
+    /// Who lacks what: live receivers that are waited for, and those that are away.
+    pub lacking: Vec<Lacking>,
+}
+
+impl Outstanding {
+    /// `waiting …: slow lacks …; remedy`, of a text with cause and remedy.
+    fn explain(&self, f: &mut fmt::Formatter<'_>, doing: &str) -> fmt::Result {
+        let (cause, remedy) = doing.split_once("; ").unwrap_or((doing, ""));
+        f.write_str(cause)?;
+        let shown = self.lacking.iter().take(LACKING_SHOWN);
+        for (at, lacking) in shown.clone().enumerate() {
+            write!(f, "{}{lacking}", if at == 0 { ": " } else { ", and " })?;
+        }
+        match self.lacking.len() - shown.len() {
+            0 => {}
+            more => write!(f, ", and {more} more such receivers")?,
+        }
+        match remedy {
+            "" => write!(f, " ({self})"),
+            remedy => write!(f, "; {remedy} ({self})"),
+        }
+    }
 }
 
 impl fmt::Display for Outstanding {
@@ -437,6 +456,7 @@ impl fmt::Display for Outstanding {
             regions,
             groups,
             groups_more,
+            lacking: _,
         } = self;
         write!(
             f,
@@ -472,12 +492,23 @@ impl fmt::Display for RequestError {
                 after,
                 outstanding,
             } => {
-                write!(f, "no success within {after:?}: {doing}")?;
+                write!(f, "no success within {after:?}: ")?;
                 match outstanding {
-                    Some(outstanding) => write!(f, " ({outstanding})"),
-                    None => Ok(()),
+                    Some(outstanding) => outstanding.explain(f, doing),
+                    None => f.write_str(doing),
                 }
             }
+            Self::TooFewReceivers {
+                group,
+                wanted,
+                after,
+                receivers,
+            } => write!(
+                f,
+                "group {group} has {} receivers, not {wanted}, after {after:?}: {receivers}; start \
+                 receivers, check with `qsm nodes` that they are seen, or allow more time",
+                receivers.count()
+            ),
             Self::Unconfirmed { ranges, more } => {
                 let messages: u64 = ranges.iter().map(Unconfirmed::messages).sum();
                 write!(

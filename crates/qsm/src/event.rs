@@ -1,4 +1,5 @@
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use qsm_proto::UnconfirmedCause;
 use qsm_wire::{Incarnation, RegionId, ViewNumber};
@@ -42,19 +43,30 @@ pub enum Event {
         region: RegionId,
     },
     /// After [`Event::Away`]: this node has what the others have, and the region waits for it again.
+    /// Its subscriptions are told in their order, by [`Received::Back`](crate::Received::Back).
     Back {
         /// The region.
         region: RegionId,
+        /// Time since this node was heard last, as far as it knows.
+        away: Duration,
     },
     /// The node has ended, with all its cores. The last event.
     Closed {
         /// Why.
         reason: CloseReason,
     },
+    /// Events that this reader did not take in time, in the place where they would have come: see
+    /// [`Events::CAPACITY`](crate::Events::CAPACITY). Whoever keeps account of events, such as
+    /// [`Event::Unserved`], asks again by other means, such as
+    /// [`Node::flush`](crate::Node::flush).
+    Dropped {
+        /// How many.
+        events: u64,
+    },
     /// The cluster took this node for dead: it was silent for longer than it is waited for
     /// ([`Event::Away`]). It comes back by itself, in a
     /// new life, and misses what was sent meanwhile. Its subscriptions are told by
-    /// [`Received::Away`](crate::Received::Away).
+    /// [`Received::Excluded`](crate::Received::Excluded).
     Excluded,
     /// The sockets of this node have another address on the same interface. It goes on in the same
     /// life, and others send to the new address as soon as the membership service has told them.
@@ -111,9 +123,31 @@ pub enum Event {
         /// nobody left to have them.
         cause: UnconfirmedCause,
     },
-    /// Receivers left or died, and are not known to have everything that this node had sent them.
+    /// Receivers left or died, or are away while this node ends, and are not known to have everything
+    /// that this node had sent them.
     /// The next [`Node::flush`](crate::Node::flush) names them too.
     Unserved(Unserved),
 }
 
-impl Item for Event {}
+impl Item for Event {
+    fn dropped(items: u64) -> Option<Self> {
+        Some(Self::Dropped { events: items })
+    }
+
+    fn missing(&self) -> u64 {
+        match self {
+            Self::Dropped { events } => *events,
+            _ => 0,
+        }
+    }
+
+    fn join(&mut self, next: Self) -> Result<(), Self> {
+        match (self, next) {
+            (Self::Dropped { events }, Self::Dropped { events: next }) => {
+                *events = next.saturating_add(*events);
+                Ok(())
+            }
+            (_, next) => Err(next),
+        }
+    }
+}

@@ -66,11 +66,13 @@ mod error;
 mod event;
 mod handle;
 mod handoff;
+mod receivers;
 mod report;
 mod runtime;
 mod shard;
 mod snapshot;
 mod stats;
+mod unconfirmed;
 
 pub use code::ErrorCode;
 pub use error::{
@@ -90,7 +92,8 @@ pub use handle::service::{SERVICE_PORT, Service, ServiceBuilder};
 pub use handle::subscription::{Messages, MessagesError, Subscription, Upcalls};
 pub use handoff::feed::{Feed, Pull};
 pub use handoff::message::{Message, MessageRef, Overflow};
-pub use handoff::received::{Away, Delivery, Dropped, Lost, LostPackets, Received};
+pub use handoff::received::{Back, Delivery, Dropped, Excluded, Lost, LostPackets, Received};
+pub use receivers::{Lacking, Receiver, Receivers};
 pub use report::CoreReport;
 pub use runtime::network::{ChannelOptions, DATA_PORT, NetworkOptions};
 pub use runtime::service::ServiceSnapshot;

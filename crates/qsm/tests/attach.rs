@@ -546,5 +546,5 @@ fn limits_and_paths_have_errors_that_say_what_to_do() {
         .wait_for_members(9, Duration::from_millis(1))
         .unwrap_err();
     let after = Duration::from_millis(1);
-    assert!(matches!(timeout, RequestError::Timeout { after: told, .. } if told == after));
+    assert!(matches!(timeout, RequestError::TooFewReceivers { after: told, .. } if told == after));
 }

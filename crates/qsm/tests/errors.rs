@@ -193,11 +193,14 @@ fn a_timeout_names_the_time_and_the_remedy_of_the_caller() {
          reachable?",
     );
     let node = Site::new().first("a");
-    assert_timeout(
-        node.publisher("x").unwrap().wait_for_members(1, BRIEF),
-        "no success within 200ms: waiting for members of the group; check with `qsm nodes` that \
-         they are there",
+    let waited = node.publisher("x").unwrap().wait_for_members(1, BRIEF);
+    let error = waited.expect_err("nobody is there");
+    assert_eq!(
+        error.to_string(),
+        "group x has 0 receivers, not 1, after 200ms: nobody is there; start receivers, check with \
+         `qsm nodes` that they are seen, or allow more time"
     );
+    assert_eq!(error.code().to_string(), "QSM-1207");
 }
 
 #[test]
@@ -218,16 +221,24 @@ fn messages_that_a_receiver_does_not_take_are_waited_for_as_long_as_was_asked() 
     publisher.wait_for_members(1, PATIENCE).unwrap();
     publisher.send(b"go").unwrap();
     heard.recv_timeout(PATIENCE).unwrap();
+    let nodes = publishing.list_nodes().unwrap();
+    let own = nodes.iter().find(|row| row.origin.node == publishing.id());
+    let life = own.unwrap().origin.incarnation;
+    let lacks = format!("a lacks 1 message (group x 1..=1 of life {life})");
     assert_timeout(
         publishing.flush(BRIEF).map(drop),
-        "no success within 200ms: waiting for all receivers to have everything; allow more time, or \
-         find out which receiver is slow (messages queued: 0, unconfirmed: 1, in regions: 1, \
-         groups: x)",
+        &format!(
+            "no success within 200ms: waiting for all receivers to have everything: {lacks}; allow \
+             more time, or find out which receiver is slow (messages queued: 0, unconfirmed: 1, in \
+             regions: 1, groups: x)"
+        ),
     );
     assert_timeout(
         publishing.shutdown(BRIEF).map(drop),
-        "no success within 200ms: delivering everything before the end; some receivers may lack \
-         messages (messages queued: 0, unconfirmed: 1, in regions: 1, groups: x)",
+        &format!(
+            "no success within 200ms: delivering everything before the end: {lacks}; some receivers \
+             may lack messages (messages queued: 0, unconfirmed: 1, in regions: 1, groups: x)"
+        ),
     );
     drop(end);
 }

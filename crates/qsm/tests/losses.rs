@@ -45,7 +45,7 @@ fn expect(subscription: &Subscription, sender: Origin) {
     let first = next(subscription);
     assert_eq!((first.number(), first.sender()), (1, sender));
     let receive = || subscription.recv_timeout(PATIENCE).unwrap().unwrap();
-    let Received::Away(_) = receive() else {
+    let Received::Excluded(_) = receive() else {
         panic!("first of all, that something may be missing");
     };
     let Received::Lost(lost) = receive() else {
@@ -127,10 +127,15 @@ fn a_node_that_is_waited_for_misses_nothing_and_is_told_of_its_absence() {
     for subscription in [&own, &attached] {
         let numbers = (0..MISSED).map(|_| next(subscription).number());
         assert!(numbers.eq(1..=MISSED));
+        // Behind what was sent meanwhile, and as long as nobody was heard of it.
+        let Some(Received::Back(back)) = subscription.recv_timeout(PATIENCE).unwrap() else {
+            panic!("not told that it was away");
+        };
+        assert!(back.away >= Duration::from_millis(500), "{back:?}");
     }
     for events in events {
         let told = absence(&events);
-        let [Event::Away { region }, Event::Back { region: back }] = told[..] else {
+        let [Event::Away { region }, Event::Back { region: back, .. }] = told[..] else {
             panic!("{told:?}");
         };
         assert_eq!(region, back);

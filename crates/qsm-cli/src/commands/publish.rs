@@ -8,16 +8,17 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use qsm::{Node, Publisher, RequestError};
+use qsm::{Flushed, Node, Publisher, Receivers, RequestError};
 use qsm_console::after_help;
-use qsm_console::failure::Failure;
+use qsm_console::failure::{Code, Failure};
 use qsm_console::figures;
 use qsm_console::notice::Notices;
 use qsm_console::options::{AttachOptions, NodeOptions, StatsOptions, seconds};
 use qsm_console::progress::Progress;
 use qsm_console::stop::Stop;
+use qsm_console::table::printable;
 
-use crate::audience::{Audience, Gone};
+use crate::audience::{Audience, AwayReceivers, Gone};
 use crate::frames::{Framing, Reader};
 use crate::group_name::check_name;
 use crate::node;
@@ -66,7 +67,9 @@ pub(crate) struct PubArgs {
     /// Most messages read per second [default: as fast as receivers take them]
     #[arg(long, value_name = "MESSAGES", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) rate: Option<u32>,
-    /// How long all receivers may take, at the end, to have everything
+    /// How long live receivers may take, at the end, to have everything; for those that are away it
+    /// is kept, and nobody waits for them while others are live. What is missing then is named,
+    /// with who lacks it, and the exit code is 4
     #[arg(long, value_name = "SECONDS", default_value = "60", value_parser = seconds)]
     pub(crate) flush_timeout: Duration,
     /// The node.
@@ -108,19 +111,33 @@ pub(crate) fn run(args: &PubArgs) -> Result<(), Failure> {
         stats::of_node(&node, format);
     }
     // It ends in any case; what matters was told by the flush.
-    node::shut_down(&node, Duration::from_secs(2));
+    let ended = node::shut_down(&node, Duration::from_secs(2));
     notices.drain();
-    outcome.and(delivered)?;
-    let gone = audience.gone(&notices.unserved);
+    outcome?;
+    let flushed = since_flush(delivered?, ended);
+    let gone = audience.gone(&flushed);
     let reach = Reach {
         args,
         deserted,
         members: members.and_then(Result::ok).unwrap_or(0).into(),
-        unheard: notices.unheard,
+        unheard: notices.unheard_in(&args.groups),
         gone: &gone,
+        away: AwayReceivers(&flushed.away),
     };
     eprintln!("{}; {}", work.summary(), reach.sentence());
-    gone.complete()
+    gone.complete()?;
+    reach.away.complete()
+}
+
+/// What a flush has told, and what the end of the node has told after it: who is gone is told once, and
+/// who is away anew.
+fn since_flush(mut flushed: Flushed, ended: Option<Flushed>) -> Flushed {
+    if let Some(ended) = ended {
+        flushed.unserved.extend(ended.unserved);
+        flushed.more += ended.more;
+        flushed.away = ended.away;
+    }
+    flushed
 }
 
 impl PubArgs {
@@ -144,38 +161,49 @@ impl PubArgs {
 fn wait_for_members(args: &PubArgs, publishers: &[Publisher], stop: &Stop) -> Result<(), Failure> {
     let deadline = Instant::now() + args.wait_timeout;
     for publisher in publishers.iter().filter(|_| args.wait_members > 0) {
-        while publisher.members()? < args.wait_members {
+        loop {
             let left = deadline.saturating_duration_since(Instant::now());
-            if stop.is_asked() || left.is_zero() {
-                return Err(too_few(args, publisher));
-            }
             // In short waits, to hear signals. A wait that was too short is no failure.
-            drop(publisher.wait_for_members(args.wait_members, left.min(LOOK)));
+            let waited = publisher.wait_for_members(args.wait_members, left.min(LOOK));
+            match waited {
+                Ok(()) => break,
+                Err(RequestError::TooFewReceivers { receivers, .. })
+                    if stop.is_asked() || left.is_zero() =>
+                {
+                    return Err(too_few(args, publisher, &receivers));
+                }
+                Err(RequestError::TooFewReceivers { .. } | RequestError::Timeout { .. }) => {}
+                Err(error) => return Err(error.into()),
+            }
         }
     }
     Ok(())
 }
 
-fn too_few(args: &PubArgs, publisher: &Publisher) -> Failure {
-    let have = publisher.members().unwrap_or(0);
+fn too_few(args: &PubArgs, publisher: &Publisher, receivers: &Receivers) -> Failure {
     Failure::timeout(
         format!(
-            "group {} has {have} receivers, not {}, after {}",
+            "group {} has {} receivers, not {}, after {}: {}",
             publisher.group(),
+            receivers.count(),
             args.wait_members,
-            figures::duration(args.wait_timeout)
+            figures::duration(args.wait_timeout),
+            printable(&receivers.to_string())
         ),
         "start receivers with `qsm sub`, check with `qsm nodes` that they are seen, or give \
          --wait-members 0 or a longer --wait-timeout",
     )
 }
 
-fn deliver(node: &Node, timeout: Duration) -> Result<(), Failure> {
-    node.flush(timeout).map(drop).map_err(|error| match error {
+fn deliver(node: &Node, timeout: Duration) -> Result<Flushed, Failure> {
+    node.flush(timeout).map_err(|error| match error {
+        // What receivers lack is not sent any more when this program ends.
         RequestError::Timeout { .. } => Failure {
-            remedy: "look for receivers that hang or lose too much, or give a longer \
-                     --flush-timeout"
-                .to_owned(),
+            code: Code::Incomplete,
+            remedy:
+                "look for receivers that hang or lose too much, wait for those that are away, or \
+                     give a longer --flush-timeout"
+                    .to_owned(),
             ..Failure::from(error)
         },
         error => error.into(),
@@ -198,6 +226,7 @@ struct Reach<'a> {
     /// Messages that nobody was left to have.
     unheard: u64,
     gone: &'a Gone,
+    away: AwayReceivers<'a>,
 }
 
 impl Reach<'_> {
@@ -206,24 +235,25 @@ impl Reach<'_> {
             0 => self.served(),
             _ => self.nobody(),
         };
-        match self.gone.count() {
-            0 => there,
-            _ => format!("{there}; {}", self.gone.sentence()),
-        }
+        let gone = (self.gone.count() > 0).then(|| self.gone.sentence());
+        let away = (self.away.count() > 0).then(|| self.away.sentence());
+        let parts = [Some(there), gone, away].into_iter().flatten();
+        parts.collect::<Vec<_>>().join("; ")
     }
 
     /// Each group has receivers.
     fn served(&self) -> String {
-        match (self.gone.count(), self.unheard) {
+        let lacking = self.gone.count() + self.away.count();
+        match (lacking, self.unheard) {
             (0, 0) => "all receivers have everything".to_owned(),
-            (gone, 0) if self.args.groups.len() == 1 => format!(
+            (_, 0) if self.args.groups.len() == 1 => format!(
                 "{} of {} receivers have everything",
-                figures::count(self.members),
-                figures::count(self.members + gone)
+                figures::count(self.members.saturating_sub(self.away.count())),
+                figures::count(self.members + self.gone.count())
             ),
-            (_, 0) => "all receivers that are there have everything".to_owned(),
+            (_, 0) => "all receivers that are live have everything".to_owned(),
             (_, unheard) => format!(
-                "all receivers that are there have everything, and {} messages are not known to \
+                "all receivers that are live have everything, and {} messages are not known to \
                  have reached those that left",
                 figures::count(unheard)
             ),

@@ -131,7 +131,7 @@ pub(crate) fn run(args: &SubArgs) -> Result<(), Failure> {
         stats::of_node(&node, format);
     }
     // Everything received is written, or is not going to be.
-    node::shut_down(&node, GOODBYE);
+    drop(node::shut_down(&node, GOODBYE));
     let missing = Missing {
         lost: notices.lost,
         dropped: notices.dropped.max(dropped),

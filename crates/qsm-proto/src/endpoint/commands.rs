@@ -2,13 +2,13 @@
 
 use std::net::SocketAddr;
 
-use qsm_wire::GroupId;
 use qsm_wire::membership::{QueryKind, Role};
+use qsm_wire::{GroupId, Origin};
 
 use super::Endpoint;
 use crate::closing::Closing;
 use crate::publication::{Publication, PublicationLanes};
-use crate::region::Region;
+use crate::region::{Lacking, Region};
 use crate::{Deliver, Instant, PublishError};
 
 impl Endpoint {
@@ -68,6 +68,24 @@ impl Endpoint {
         self.regions
             .table
             .receivers(self.regions.routes.regions(group))
+    }
+
+    /// The receivers of a group other than this node, and whether each is away: nobody waits for it,
+    /// and what it misses is kept.
+    pub fn receivers(&self, group: GroupId) -> impl Iterator<Item = (Origin, bool)> + '_ {
+        let me = self.node.origin;
+        let regions = self.regions.routes.regions(group).iter();
+        let regions = regions.filter_map(|id| self.regions.table.get(*id));
+        let members = regions.flat_map(|region| region.history().newest().members());
+        let members = members.filter(move |member| !member.leaving() && member.origin != me);
+        members.map(|member| (member.origin, member.is_away()))
+    }
+
+    /// Receivers that are there and are not known to have messages of this node: those that are
+    /// waited for, and those that are away.
+    #[must_use]
+    pub fn lacking(&self) -> Vec<Lacking> {
+        self.regions.lacking(&self.membership, self.node.origin)
     }
 
     /// Multicasts a message to a group. It has been put into packets when this returns; returns

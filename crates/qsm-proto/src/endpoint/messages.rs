@@ -97,9 +97,8 @@ impl Endpoint {
             }
             Update::Dead { origin } => {
                 self.membership.note_death(origin);
-                let now = self.node.now;
-                let regions = self.regions.table.iter_mut();
-                regions.for_each(|region| region.sender_died(now, origin));
+                self.regions
+                    .note_death(origin, &mut self.node, &self.membership);
             }
             Update::Settled {
                 region,

@@ -184,6 +184,12 @@ impl Endpoint {
         self.node.events.pop()
     }
 
+    /// Events that were dropped because too many came between two polls.
+    #[must_use]
+    pub fn events_dropped(&self) -> u64 {
+        self.node.events.dropped()
+    }
+
     /// When to call [`Endpoint::handle_timeout`] next if nothing else happens before.
     #[must_use]
     pub fn next_timeout(&self) -> Option<Instant> {

@@ -48,6 +48,8 @@ const EXTENTS_MAX: usize = 1024;
 pub(super) struct Absence {
     step: ReturnStep,
     due: Instant,
+    /// When this node was heard last, as far as it knows.
+    since: Instant,
     nonce: u64,
     asked_at: Instant,
     /// Members that have yet to answer.
@@ -73,10 +75,11 @@ enum ReturnStep {
 }
 
 impl Absence {
-    fn new(now: Instant) -> Self {
+    fn new(now: Instant, since: Instant) -> Self {
         Self {
             step: ReturnStep::Pausing,
             due: now,
+            since,
             nonce: NONCE_FIRST,
             asked_at: now,
             silent: Vec::new(),
@@ -122,12 +125,14 @@ impl RegionCx<'_> {
         let region = self.region.id();
         match (self.region.history.is_away(), &self.region.absence) {
             (true, None) => {
-                self.region.absence = Some(Absence::new(now));
+                let since = self.membership.silent_since(now).unwrap_or(now);
+                self.region.absence = Some(Absence::new(now, since));
                 self.node.events.push(Event::Away { region });
             }
-            (false, Some(_)) => {
+            (false, Some(absence)) => {
+                let away = now.since(absence.since);
                 self.region.absence = None;
-                self.node.events.push(Event::Back { region });
+                self.node.events.push(Event::Back { region, away });
             }
             _ => {}
         }

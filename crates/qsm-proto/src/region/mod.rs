@@ -14,6 +14,7 @@
 //! | `views` | a new view of one region |
 //! | `absence` | the way back of a member that nobody waits for |
 //! | `served` | receivers that vanish without having acknowledged |
+//! | `lacking` | receivers that are there and have not acknowledged |
 //! | `set` | updates of the membership service, in the order in which they take effect |
 //! | `leaving` | what a node that leaves still owes and still needs |
 
@@ -21,6 +22,7 @@ mod absence;
 mod batch;
 mod data;
 mod departures;
+mod lacking;
 mod leaving;
 mod queries;
 mod requests;
@@ -42,12 +44,14 @@ pub(crate) use self::set::RegionSet;
 pub(crate) use self::table::{ReadyStream, RegionTable};
 
 use self::absence::Absence;
+pub use self::lacking::Lacking;
 use self::leaving::{Leaving, Settled};
 use self::queries::Query;
 use self::served::{Served, Unserved};
 use crate::history::History;
 use crate::membership::Membership;
 use crate::node::NodeState;
+use crate::publication::Routes;
 use crate::receive::{PacketStore, ReceiveStream};
 use crate::repair::RequestBackoff;
 use crate::ring::{RegionRing, RingConfig};
@@ -301,6 +305,17 @@ impl Region {
         if let Some(sender) = &self.sender {
             self.served.leave(me, sender);
         }
+    }
+
+    /// Notes which messages members lack first that have gone away.
+    pub(crate) fn note_away(&mut self, routes: &Routes) {
+        let (stream, groups) = (self.sender.as_ref(), &self.groups);
+        self.served.note_firsts(stream, groups, routes);
+    }
+
+    /// Takes the word that a receiver has died, after the view without it.
+    pub(crate) fn receiver_died(&mut self, receiver: Origin) {
+        self.served.note_death(receiver);
     }
 
     /// Receivers found to be gone that are not known to have everything.

@@ -2,7 +2,8 @@
 //!
 //! Acknowledgements are the region's: they say what all members have, and who of them has more is
 //! not known. So what is not stable when a member vanishes counts as not received by it. A member
-//! that is leaving is passed over: it is taken out when it has said that it has everything.
+//! that is leaving is taken out when it has said that it has everything, or when it dies: the word
+//! of its death, which comes after the view, tells which.
 //!
 //! Acknowledgements do not speak for members that are away. They have what was stable when they
 //! went, and nothing is known of the rest until they are live again.
@@ -11,11 +12,18 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use qsm_wire::membership::Member;
-use qsm_wire::{Ack, Origin, ViewNumber};
+use qsm_wire::{Ack, GroupId, Origin, ViewNumber};
 
+use crate::Instant;
+use crate::publication::Routes;
 use crate::send::SendStream;
 use crate::unconfirmed::UnconfirmedNumbers;
 use crate::view::RegionView;
+
+/// Ranges of messages that an event about vanished receivers names; the rest is counted.
+pub(super) const UNSERVED_RANGES_MAX: usize = 64;
+/// Receivers that it names.
+pub(super) const UNSERVED_RECEIVERS_MAX: usize = 256;
 
 /// Receivers that vanished together, and the packets that they are not known to have: those above
 /// `after`, up to `upto`.
@@ -26,6 +34,19 @@ pub(crate) struct Unserved {
     pub(crate) upto: u64,
     /// Messages of packets before, with the low 32 bits of their numbers.
     pub(crate) released: UnconfirmedNumbers,
+}
+
+/// A member that is away.
+#[derive(Debug)]
+pub(super) struct AwayReceiver {
+    /// How far the stream was stable when it went.
+    pub(super) stable: u64,
+    /// The last packet that it has, or that was not for it.
+    after: u64,
+    /// When this node learnt of it.
+    pub(super) since: Instant,
+    /// The first message of each group that it is not known to have.
+    pub(super) firsts: BTreeMap<GroupId, u64>,
 }
 
 /// The receivers of a region, view by view.
@@ -39,10 +60,13 @@ pub(super) struct Served {
     released_in: ViewNumber,
     /// How far the stream was stable before they acknowledged anything.
     stable_before: u64,
-    /// Members that are away, and how far the stream was stable when they went.
-    away: BTreeMap<Origin, u64>,
+    /// Members that are away.
+    away: BTreeMap<Origin, AwayReceiver>,
     /// Found at the latest view, and not reported yet.
     unserved: Vec<Unserved>,
+    /// Members that were leaving and are not in the latest view any more: they lack something if
+    /// they are dead.
+    leavers: Vec<Unserved>,
 }
 
 impl Served {
@@ -62,17 +86,20 @@ impl Served {
     pub(super) fn follow(
         &mut self,
         view: &Arc<RegionView>,
+        now: Instant,
         me: Origin,
         stream: Option<&SendStream>,
     ) {
         let before = self.view.replace(Arc::clone(view));
-        self.follow_away(view, stream);
+        self.leavers.clear();
+        self.follow_away(view, now, stream);
         let (Some(before), Some(stream)) = (before, stream) else {
             return;
         };
         if let Some(upto) = stream.last_before(view.number()) {
             let gone = |origin| view.index_of(origin).is_none();
             self.unserved = self.unserved_in(&before, me, stream, upto, gone);
+            self.leavers = self.leavers_in(&before, me, stream, gone);
         }
         self.away
             .retain(|origin, _| view.index_of(*origin).is_some());
@@ -82,7 +109,7 @@ impl Served {
     }
 
     /// Notes who is away now. Who is not in the view any more is looked at after this.
-    fn follow_away(&mut self, view: &RegionView, stream: Option<&SendStream>) {
+    fn follow_away(&mut self, view: &RegionView, now: Instant, stream: Option<&SendStream>) {
         let live = |origin: &Origin| view.index_of(*origin).is_some_and(|at| view.is_live(at));
         self.away.retain(|origin, _| !live(origin));
         let stable = match self.released.is_empty() {
@@ -90,7 +117,57 @@ impl Served {
             false => self.stable_before,
         };
         for member in view.away_members() {
-            self.away.entry(member.origin).or_insert(stable);
+            let joined = stream.and_then(|stream| stream.last_before(member.joined));
+            let gone = || AwayReceiver {
+                stable,
+                after: stable.max(joined.unwrap_or(0)),
+                since: now,
+                firsts: BTreeMap::new(),
+            };
+            self.away.entry(member.origin).or_insert_with(gone);
+        }
+    }
+
+    /// Notes which messages to these groups are the first that members lack that have just gone
+    /// away: of the groups known before those that are not stable, of others the next.
+    pub(super) fn note_firsts(
+        &mut self,
+        stream: Option<&SendStream>,
+        groups: &[GroupId],
+        routes: &Routes,
+    ) {
+        for away in self.away.values_mut() {
+            if away.firsts.is_empty() {
+                let mut numbers = UnconfirmedNumbers::default();
+                numbers.add_low(self.released.clone(), routes);
+                if let Some(stream) = stream {
+                    numbers.add_kept(stream, away.after, u64::MAX, routes);
+                }
+                away.firsts = numbers.firsts();
+            }
+            for group in groups {
+                let next = || routes.next_number(*group);
+                away.firsts.entry(*group).or_insert_with(next);
+            }
+        }
+    }
+
+    /// Members that are away.
+    pub(super) fn away(&self) -> &BTreeMap<Origin, AwayReceiver> {
+        &self.away
+    }
+
+    /// Takes the word that a member has died: if it was leaving, it did not have everything.
+    pub(super) fn note_death(&mut self, origin: Origin) {
+        for leaver in &mut self.leavers {
+            if leaver.receivers.contains(&origin) {
+                leaver.receivers.retain(|receiver| *receiver != origin);
+                self.unserved.push(Unserved {
+                    receivers: vec![origin],
+                    released: leaver.released.clone(),
+                    ..*leaver
+                });
+            }
         }
     }
 
@@ -98,7 +175,7 @@ impl Served {
     /// here any more.
     pub(super) fn leave(&mut self, me: Origin, stream: &SendStream) {
         if let Some(view) = self.view.take() {
-            let away = |origin| self.away.contains_key(&origin);
+            let away = |origin: Origin| self.away.contains_key(&origin);
             self.unserved = self.unserved_in(&view, me, stream, u64::MAX, away);
         }
     }
@@ -148,7 +225,7 @@ impl Served {
         for member in members.filter(|member| gone(member.origin)).filter(lacks) {
             // What was sent before it joined was not for it.
             let joined = stream.last_before(member.joined).unwrap_or(0);
-            let has = self.away.get(&member.origin).copied();
+            let has = self.away.get(&member.origin).map(|away| away.stable);
             let after = joined.max(has.unwrap_or(stable));
             match all.iter_mut().find(|unserved| unserved.after == after) {
                 Some(unserved) => unserved.receivers.push(member.origin),
@@ -161,5 +238,156 @@ impl Served {
             }
         }
         all
+    }
+
+    /// Members of a view that were leaving and are `gone`, with what is not stable of that which was
+    /// sent before they left.
+    fn leavers_in(
+        &self,
+        view: &RegionView,
+        me: Origin,
+        stream: &SendStream,
+        gone: impl Fn(Origin) -> bool,
+    ) -> Vec<Unserved> {
+        let stable = match self.released.is_empty() {
+            true => stream.stable_upto(),
+            false => self.stable_before,
+        };
+        let members = view.members().iter();
+        let members = members.filter(|member| member.origin != me && gone(member.origin));
+        let lacking = members.filter_map(|member| {
+            let upto = stream.last_before(member.left?)?;
+            let joined = stream.last_before(member.joined).unwrap_or(0);
+            let has = self.away.get(&member.origin).map(|away| away.stable);
+            let after = joined.max(has.unwrap_or(stable));
+            (upto > after).then(|| Unserved {
+                receivers: vec![member.origin],
+                after,
+                upto,
+                released: self.released.clone(),
+            })
+        });
+        lacking.collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::SocketAddr;
+
+    use qsm_wire::{ChannelId, Header, Incarnation, NodeId, RegionId, StreamId};
+
+    use super::*;
+    use crate::Config;
+    use crate::send::{BlockPool, Message, SendConfig};
+    use crate::view::Layout;
+
+    const NOW: Instant = Instant(1000);
+
+    fn origin(node: u64) -> Origin {
+        Origin {
+            node: NodeId(node),
+            incarnation: Incarnation(1),
+        }
+    }
+
+    fn member(node: u64, left: Option<u32>) -> Member {
+        Member {
+            origin: origin(node),
+            address: SocketAddr::from(([10, 0, 0, 1], u16::try_from(node).unwrap())),
+            joined: ViewNumber(1),
+            left: left.map(ViewNumber),
+            away: None,
+        }
+    }
+
+    fn view(number: u32, members: Vec<Member>) -> Arc<RegionView> {
+        let channel = (ChannelId(9), SocketAddr::from(([239, 0, 0, 1], 7)));
+        let (region, number) = (RegionId(1), ViewNumber(number));
+        Arc::new(RegionView::new(
+            region,
+            number,
+            channel,
+            members,
+            Layout::default(),
+        ))
+    }
+
+    /// A sender's stream to a region, and its receivers.
+    struct Bench {
+        served: Served,
+        pool: BlockPool,
+        stream: SendStream,
+    }
+
+    impl Bench {
+        fn new() -> Self {
+            let config = Config::new(NodeId(1), SocketAddr::from(([127, 0, 0, 1], 1)));
+            let id = StreamId {
+                origin: origin(1),
+                channel: ChannelId(9),
+            };
+            let header = Header {
+                origin: origin(1),
+                ..Header::default()
+            };
+            let config = SendConfig::new(&config);
+            Self {
+                served: Served::default(),
+                pool: BlockPool::new(1 << 20, 1 << 20),
+                stream: SendStream::new(config, header, id, ViewNumber(1)),
+            }
+        }
+
+        fn follow(&mut self, view: &Arc<RegionView>) {
+            self.stream.open_view(NOW, view.number());
+            self.served.follow(view, NOW, origin(1), Some(&self.stream));
+        }
+
+        /// A message that fills a packet.
+        fn push(&mut self, number: u64) {
+            let message = Message {
+                group: GroupId(1),
+                number,
+                payload: &[1; 1200],
+            };
+            self.stream.push(NOW, &mut self.pool, message).unwrap();
+        }
+
+        /// Who is reported, and up to which packet.
+        fn reported(&mut self) -> Vec<(Vec<Origin>, u64)> {
+            let unserved = self.served.take().into_iter();
+            unserved.map(|it| (it.receivers, it.upto)).collect()
+        }
+    }
+
+    /// Sends two messages, of which the second is not for member 2, which leaves before it.
+    fn leaving() -> Bench {
+        let mut bench = Bench::new();
+        bench.follow(&view(1, vec![member(2, None), member(3, None)]));
+        bench.push(1);
+        bench.follow(&view(2, vec![member(2, Some(2)), member(3, None)]));
+        bench.push(2);
+        bench
+    }
+
+    #[test]
+    fn a_member_that_dies_while_it_leaves_is_reported_with_what_was_sent_before_it_left() {
+        let mut bench = leaving();
+        bench.follow(&view(3, vec![member(3, None)]));
+        assert_eq!(bench.reported(), []);
+        bench.served.note_death(origin(2));
+        assert_eq!(bench.reported(), [(vec![origin(2)], 1)]);
+        bench.served.note_death(origin(2));
+        assert_eq!(bench.reported(), [], "once");
+    }
+
+    #[test]
+    fn a_member_that_has_left_with_everything_is_not_reported_when_it_dies_later() {
+        let mut bench = leaving();
+        bench.follow(&view(3, vec![member(3, None)]));
+        bench.follow(&view(4, vec![member(3, None), member(4, None)]));
+        bench.served.note_death(origin(2));
+        assert_eq!(bench.reported(), []);
     }
 }

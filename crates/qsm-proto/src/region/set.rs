@@ -2,11 +2,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use qsm_wire::membership::Sender;
-use qsm_wire::{GroupId, RegionId, ViewNumber};
+use qsm_wire::{GroupId, Origin, RegionId, ViewNumber};
 
 use super::batch::BatchChanges;
 use super::departures::PastDepartures;
-use super::served::Unserved;
+use super::lacking::Lacking;
+use super::served::{UNSERVED_RANGES_MAX, UNSERVED_RECEIVERS_MAX, Unserved};
 use super::table::RegionTable;
 use super::{Region, RegionCx};
 use crate::membership::Membership;
@@ -17,11 +18,6 @@ use crate::subscriptions::SubscriptionTable;
 use crate::unconfirmed::UnconfirmedNumbers;
 use crate::view::RegionView;
 use crate::{Deliver, Event, Limits, UnconfirmedCause};
-
-/// Ranges of messages that an event about vanished receivers names; the rest is counted.
-const UNSERVED_RANGES_MAX: usize = 64;
-/// Receivers that it names.
-const UNSERVED_RECEIVERS_MAX: usize = 256;
 
 /// All regions of a node, and what follows from them: where its messages go, what it delivers,
 /// and what it has left behind. Updates of the membership service take effect here.
@@ -96,6 +92,7 @@ impl RegionSet {
                 if let Some(mut cx) = self.cx(id, node, membership) {
                     cx.set_groups(groups);
                 }
+                self.note_away(id);
             }
             None => {
                 self.routes.replace(id, &[], &groups);
@@ -124,12 +121,44 @@ impl RegionSet {
             cx.set_groups(groups);
         }
         let unheard = cx.begin_view(view, departed);
+        self.note_away(id);
         self.report_unserved(id, node, membership);
         self.report_unheard(id, unheard, node, membership);
         if let Some(mut cx) = self.cx(id, node, membership) {
             cx.release_packets();
         }
         self.batch.touch(id);
+    }
+
+    /// Notes what members lack that have just gone away.
+    fn note_away(&mut self, id: RegionId) {
+        if let Some(region) = self.table.get_mut(id) {
+            region.note_away(&self.routes);
+        }
+    }
+
+    /// A node has died, which the views of its regions have shown before.
+    pub(crate) fn note_death(
+        &mut self,
+        origin: Origin,
+        node: &mut NodeState,
+        membership: &Membership,
+    ) {
+        for id in self.table.ids() {
+            if let Some(region) = self.table.get_mut(id) {
+                region.sender_died(node.now, origin);
+                region.receiver_died(origin);
+            }
+            self.report_unserved(id, node, membership);
+        }
+    }
+
+    /// Receivers that are there and are not known to have messages of this node, region by region.
+    pub(crate) fn lacking(&self, membership: &Membership, me: Origin) -> Vec<Lacking> {
+        let name = |group| membership.group_name(group).map(Arc::from);
+        let regions = self.table.iter();
+        let lacking = regions.flat_map(|region| region.lacking(me, &self.routes, &name));
+        lacking.collect()
     }
 
     /// Everybody who may send to a region that this node leaves has that view.
@@ -156,7 +185,7 @@ impl RegionSet {
             if let Some(region) = self.table.get_mut(id) {
                 region.leave_absent(node.origin);
             }
-            self.report_unserved(id, node, membership);
+            self.report(id, true, node, membership);
         }
     }
 
@@ -260,6 +289,11 @@ impl RegionSet {
 
     /// Tells of receivers that have gone without being known to have everything.
     fn report_unserved(&mut self, id: RegionId, node: &mut NodeState, membership: &Membership) {
+        self.report(id, false, node, membership);
+    }
+
+    /// The same, or of those that are away.
+    fn report(&mut self, id: RegionId, away: bool, node: &mut NodeState, membership: &Membership) {
         let region = self.table.get_mut(id);
         let unserved = region.map(Region::take_unserved).unwrap_or_default();
         let region = self.table.get(id);
@@ -287,6 +321,7 @@ impl RegionSet {
                     incarnation: node.origin.incarnation,
                     messages,
                     messages_more,
+                    away,
                 });
             }
         }

@@ -36,7 +36,7 @@ impl RegionCx<'_> {
         if let Some(sender) = &mut region.sender {
             sender.open_view(now, view.number());
         }
-        region.served.follow(view, me, region.sender.as_ref());
+        region.served.follow(view, now, me, region.sender.as_ref());
         let sender = region.sender.as_ref()?;
         alive.map_or(Some(u64::MAX), |view| sender.last_before(view))
     }

@@ -18,7 +18,7 @@ use super::requests::{Reply, Request, packets_of_names};
 use super::rows;
 use super::subscription::{AttachedSubscription, AttachedUpcalls, Inbound};
 use super::tally::ClientRow;
-use crate::error::{CloseReason, RecvError, RequestError};
+use crate::error::{CloseReason, Flushed, RecvError, RequestError};
 use crate::handle::events::Events;
 use crate::handoff::command::FLUSHING;
 use crate::handoff::message::Overflow;
@@ -98,7 +98,7 @@ impl Attached {
         events
     }
 
-    pub(crate) fn flush(&self, timeout: Duration) -> Result<(), RequestError> {
+    pub(crate) fn flush(&self, timeout: Duration) -> Result<Flushed, RequestError> {
         let link = self.link();
         let position = lock(&link.waiting).position();
         let answer = link.ask(FLUSHING, timeout, |id| {
@@ -109,7 +109,10 @@ impl Attached {
             };
             vec![request.encode()]
         });
-        answer.map(drop)
+        match answer? {
+            (Reply::Flushed { flushed, .. }, _) => Ok(flushed),
+            _ => Err(unexpected()),
+        }
     }
 
     pub(crate) fn stats(&self) -> Result<ClientRow, RequestError> {
@@ -124,9 +127,9 @@ impl Attached {
         self.client().closed()
     }
 
-    pub(crate) fn shutdown(&self, timeout: Duration) -> Result<(), RequestError> {
+    pub(crate) fn shutdown(&self, timeout: Duration) -> Result<Flushed, RequestError> {
         let flushed = match self.closed() {
-            Some(CloseReason::ShutDown) => Ok(()),
+            Some(CloseReason::ShutDown) => Ok(Flushed::default()),
             _ => self.flush(timeout),
         };
         self.link().close(CloseReason::ShutDown);

@@ -15,9 +15,8 @@ use qsm_net::{LocalSocket, SharedMemory};
 use qsm_wire::NodeId;
 
 use super::error::AttachError;
-use super::requests::{
-    Failed, PACKET_BYTES_MAX, REQUESTS_AT_ONCE, RETIRE, Reply, Request, VERSION,
-};
+use super::outcome::Failed;
+use super::requests::{PACKET_BYTES_MAX, REQUESTS_AT_ONCE, RETIRE, Reply, Request, VERSION};
 use super::ring::{Writer, Written, memory_words, readers_bell, writers_bell};
 use super::watch::{Sleep, Watch};
 use crate::error::{CloseReason, RecvError, RequestError, SendError};
@@ -316,6 +315,17 @@ impl Link {
                 outstanding,
             },
             Failed::Unconfirmed { ranges, more } => RequestError::Unconfirmed { ranges, more },
+            Failed::TooFewReceivers {
+                group,
+                wanted,
+                after,
+                receivers,
+            } => RequestError::TooFewReceivers {
+                group,
+                wanted,
+                after,
+                receivers,
+            },
         }
     }
 
@@ -348,6 +358,7 @@ impl Link {
 
     fn answered(&self, reply: Reply, descriptors: Vec<OwnedFd>) {
         let (Reply::Done { id }
+        | Reply::Flushed { id, .. }
         | Reply::Subscribed { id, .. }
         | Reply::Members { id, .. }
         | Reply::Stats { id, .. }

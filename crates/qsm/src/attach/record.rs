@@ -7,13 +7,14 @@
 //! ```
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use qsm_wire::{GroupId, Incarnation, NodeId, Origin};
 
 use super::requests::EXTRA;
 use super::ring::Record;
 use crate::handoff::message::MessageRef;
-use crate::handoff::received::{Away, Lost, LostPackets};
+use crate::handoff::received::{Back, Excluded, Lost, LostPackets};
 
 /// Bits of a tag that are the place of a name.
 const PLACE_BITS: u32 = 28;
@@ -26,7 +27,8 @@ const MESSAGE: u32 = 0;
 const LOST: u32 = 1;
 const LOST_PACKETS: u32 = 2;
 const DROPPED: u32 = 3;
-const AWAY: u32 = 4;
+const EXCLUDED: u32 = 4;
+const BACK: u32 = 5;
 
 /// A record as it is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -72,12 +74,21 @@ impl Written {
         }
     }
 
-    pub(super) fn away(away: Away) -> Self {
+    pub(super) fn excluded(excluded: Excluded) -> Self {
         let node = NodeId(0);
-        let incarnation = away.incarnation;
+        let incarnation = excluded.incarnation;
         Self {
-            tag: tag(AWAY, 0),
+            tag: tag(EXCLUDED, 0),
             extra: extra(0, Origin { node, incarnation }, 0),
+            last: None,
+        }
+    }
+
+    pub(super) fn back(back: Back) -> Self {
+        let nanoseconds = u64::try_from(back.away.as_nanos()).unwrap_or(u64::MAX);
+        Self {
+            tag: tag(BACK, 0),
+            extra: extra(0, Origin::default(), nanoseconds),
             last: None,
         }
     }
@@ -91,7 +102,8 @@ pub(super) enum Read<'a> {
     LostPackets(LostPackets),
     /// In all, up to here.
     Dropped(u64),
-    Away(Away),
+    Back(Back),
+    Excluded(Excluded),
 }
 
 impl<'a> Read<'a> {
@@ -128,8 +140,11 @@ impl<'a> Read<'a> {
                 packets: number,
             }),
             DROPPED => Self::Dropped(number),
-            AWAY => Self::Away(Away {
+            EXCLUDED => Self::Excluded(Excluded {
                 incarnation: sender.incarnation,
+            }),
+            BACK => Self::Back(Back {
+                away: Duration::from_nanos(number),
             }),
             _ => return None,
         })
@@ -192,14 +207,17 @@ mod tests {
         assert_eq!(read(Written::lost_packets(packets), b"", &names), expected);
         let expected = Some(Read::Dropped(17));
         assert_eq!(read(Written::dropped(17), b"", &names), expected);
-        let away = Away {
+        let excluded = Excluded {
             incarnation: Incarnation(4),
         };
-        assert_eq!(
-            read(Written::away(away), b"", &names),
-            Some(Read::Away(away))
-        );
-        for kind in 5..16 {
+        let expected = Some(Read::Excluded(excluded));
+        assert_eq!(read(Written::excluded(excluded), b"", &names), expected);
+        let back = Back {
+            away: Duration::from_millis(1500),
+        };
+        let expected = Some(Read::Back(back));
+        assert_eq!(read(Written::back(back), b"", &names), expected);
+        for kind in 6..16 {
             let written = Written {
                 tag: tag(kind, 0),
                 ..written

@@ -21,21 +21,21 @@ use std::time::Duration;
 
 use qsm_proto::UnconfirmedCause;
 use qsm_wire::membership::QueryKind;
-use qsm_wire::{Incarnation, NodeId, Origin, RegionId};
+use qsm_wire::{Incarnation, NodeId, RegionId};
 
+use super::outcome::Failed;
+use super::packet::{Rest, Writer};
 use super::rows;
-use crate::error::{Outstanding, RequestError, Unconfirmed, Unserved};
+use crate::error::Flushed;
 use crate::event::Event;
 use crate::handoff::message::Overflow;
 
 /// Version of the handshake, the requests and the rings. Both sides must have the same.
-pub(super) const VERSION: u32 = 3;
+pub(super) const VERSION: u32 = 4;
 /// Longest packet. A socket takes at least four of them.
 pub(super) const PACKET_BYTES_MAX: usize = 48 << 10;
 /// Bytes of names in one packet.
 const NAMES_BYTES: usize = 32 << 10;
-/// Longest text of an error.
-const TEXT_BYTES_MAX: usize = 2000;
 /// In the tag of a record: the publisher is given up.
 pub(super) const RETIRE: u32 = 1 << 31;
 /// Smallest ring, bytes.
@@ -132,58 +132,14 @@ pub(super) enum Reply {
         id: u32,
         error: Failed,
     },
+    Flushed {
+        id: u32,
+        flushed: Flushed,
+    },
     Event(Event),
     Closed {
         cause: String,
     },
-}
-
-/// A [`RequestError`] as it travels.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Failed {
-    Closed {
-        cause: String,
-    },
-    Refused {
-        reason: String,
-    },
-    Timeout {
-        after: Duration,
-        outstanding: Option<Box<Outstanding>>,
-    },
-    /// As many ranges as a packet holds; how many more messages.
-    Unconfirmed {
-        ranges: Vec<Unconfirmed>,
-        more: u64,
-    },
-}
-
-/// Ranges in a packet: each has a name, at most 255 bytes long.
-const RANGES_MAX: usize = 128;
-
-impl From<RequestError> for Failed {
-    fn from(error: RequestError) -> Self {
-        match error {
-            RequestError::Closed(reason) => Self::Closed {
-                cause: reason.to_string(),
-            },
-            RequestError::Timeout {
-                after, outstanding, ..
-            } => Self::Timeout { after, outstanding },
-            RequestError::Refused { reason } => Self::Refused { reason },
-            RequestError::OnCoreThread
-            | RequestError::NotAttached { .. }
-            | RequestError::Pattern { .. } => Self::Refused {
-                reason: error.to_string(),
-            },
-            RequestError::Unconfirmed { mut ranges, more } => {
-                let rest = ranges.split_off(ranges.len().min(RANGES_MAX));
-                let rest: u64 = rest.iter().map(Unconfirmed::messages).sum();
-                let more = more + rest;
-                Self::Unconfirmed { ranges, more }
-            }
-        }
-    }
 }
 
 /// Names in as many packets as they need.
@@ -219,6 +175,7 @@ const FAILED: u8 = 70;
 const EVENT: u8 = 71;
 const CLOSED: u8 = 72;
 const ROWS: u8 = 73;
+const FLUSHED: u8 = 74;
 
 impl Request {
     pub(super) fn encode(&self) -> Vec<u8> {
@@ -344,26 +301,8 @@ impl Reply {
                     .0
             }
             Self::Rows { id, words } => Writer::new(ROWS).u32(*id).u64(*words).0,
-            Self::Failed { id, error } => {
-                let packet = Writer::new(FAILED).u32(*id);
-                match error {
-                    Failed::Closed { cause } => packet.u32(0).cut(cause).0,
-                    Failed::Refused { reason } => packet.u32(1).cut(reason).0,
-                    Failed::Timeout { after, outstanding } => {
-                        let packet = packet.u32(2).duration(*after);
-                        match outstanding {
-                            None => packet.u32(0).0,
-                            Some(left) => packet.u32(1).outstanding(left).0,
-                        }
-                    }
-                    Failed::Unconfirmed { ranges, more } => {
-                        // No more than fit into a packet.
-                        let count = u32::try_from(ranges.len()).unwrap_or(u32::MAX);
-                        let packet = packet.u32(3).u64(*more).u32(count);
-                        ranges.iter().fold(packet, Writer::unconfirmed).0
-                    }
-                }
-            }
+            Self::Failed { id, error } => Writer::new(FAILED).u32(*id).failed(error).0,
+            Self::Flushed { id, flushed } => Writer::new(FLUSHED).u32(*id).flushed(flushed).0,
             Self::Event(event) => encode_event(event).0,
             Self::Closed { cause } => Writer::new(CLOSED).cut(cause).0,
         }
@@ -401,28 +340,11 @@ impl Reply {
             },
             FAILED => Self::Failed {
                 id: rest.u32()?,
-                error: match rest.u32()? {
-                    0 => Failed::Closed {
-                        cause: rest.text()?.to_owned(),
-                    },
-                    1 => Failed::Refused {
-                        reason: rest.text()?.to_owned(),
-                    },
-                    2 => Failed::Timeout {
-                        after: rest.duration()?,
-                        outstanding: match rest.u32()? {
-                            0 => None,
-                            _ => Some(Box::new(rest.outstanding()?)),
-                        },
-                    },
-                    3 => {
-                        let (more, count) = (rest.u64()?, rest.u32()?);
-                        let ranges = (0..count).map(|_| rest.unconfirmed());
-                        let ranges = ranges.collect::<Option<_>>()?;
-                        Failed::Unconfirmed { ranges, more }
-                    }
-                    _ => return None,
-                },
+                error: rest.failed()?,
+            },
+            FLUSHED => Self::Flushed {
+                id: rest.u32()?,
+                flushed: rest.flushed()?,
             },
             EVENT => Self::Event(decode_event(&mut rest)?),
             CLOSED => Self::Closed {
@@ -441,6 +363,7 @@ pub(super) fn travels(event: &Event) -> bool {
         Event::Admitted { .. }
             | Event::Away { .. }
             | Event::Back { .. }
+            | Event::Dropped { .. }
             | Event::Excluded
             | Event::ServiceFound { .. }
             | Event::ServiceLost
@@ -462,7 +385,8 @@ fn encode_event(event: &Event) -> Writer {
         }
         Event::Unserved(unserved) => packet.u32(6).unserved(unserved),
         Event::Away { region } => packet.u32(7).u32(region.0),
-        Event::Back { region } => packet.u32(8).u32(region.0),
+        Event::Back { region, away } => packet.u32(8).u32(region.0).duration(*away),
+        Event::Dropped { events } => packet.u32(9).u64(*events),
         // See `travels`.
         _ => packet.u32(0),
     }
@@ -491,6 +415,10 @@ fn decode_event(rest: &mut Rest<'_>) -> Option<Event> {
         },
         8 => Event::Back {
             region: RegionId(rest.u32()?),
+            away: rest.duration()?,
+        },
+        9 => Event::Dropped {
+            events: rest.u64()?,
         },
         _ => return None,
     })
@@ -512,157 +440,6 @@ fn overflow_of(code: u32) -> Option<Overflow> {
     ]
     .into_iter()
     .find(|overflow| overflow_code(*overflow) == code)
-}
-
-/// A packet being written.
-struct Writer(Vec<u8>);
-
-impl Writer {
-    fn new(kind: u8) -> Self {
-        Self(vec![kind])
-    }
-
-    fn u32(mut self, value: u32) -> Self {
-        self.0.extend(value.to_le_bytes());
-        self
-    }
-
-    fn u64(mut self, value: u64) -> Self {
-        self.0.extend(value.to_le_bytes());
-        self
-    }
-
-    fn duration(self, value: Duration) -> Self {
-        self.u64(u64::try_from(value.as_nanos()).unwrap_or(u64::MAX))
-    }
-
-    fn outstanding(self, left: &Outstanding) -> Self {
-        // The core names a few.
-        let count = u32::try_from(left.groups.len()).unwrap_or(u32::MAX);
-        let numbers = [
-            left.queued,
-            left.unconfirmed,
-            left.regions,
-            left.groups_more,
-        ];
-        let packet = numbers.into_iter().fold(self, Self::u64).u32(count);
-        let groups = left.groups.iter();
-        groups.fold(packet, |packet, group| packet.cut(group))
-    }
-
-    /// A text, cut where it is longer than any that is of use.
-    fn cut(mut self, text: &str) -> Self {
-        let mut end = text.len().min(TEXT_BYTES_MAX);
-        while !text.is_char_boundary(end) {
-            end -= 1;
-        }
-        self.text(&text[..end]);
-        self
-    }
-
-    fn unconfirmed(self, messages: &Unconfirmed) -> Self {
-        let packet = self.u32(messages.incarnation.0);
-        packet
-            .u64(messages.first)
-            .u64(messages.last)
-            .cut(&messages.group)
-    }
-
-    fn unserved(self, unserved: &Unserved) -> Self {
-        let count = |many: usize| u32::try_from(many).unwrap_or(u32::MAX);
-        let packet = self
-            .u64(unserved.receivers_more)
-            .u64(unserved.messages_more)
-            .u32(count(unserved.receivers.len()))
-            .u32(count(unserved.messages.len()));
-        // The core names so few that they fit.
-        let packet = unserved.receivers.iter().fold(packet, |packet, receiver| {
-            packet.u64(receiver.node.0).u32(receiver.incarnation.0)
-        });
-        unserved.messages.iter().fold(packet, Self::unconfirmed)
-    }
-
-    fn text(&mut self, text: &str) {
-        // A name of a group longer than that is refused by the node, and so it may be cut.
-        let length = u16::try_from(text.len()).unwrap_or(u16::MAX);
-        self.0.extend(length.to_le_bytes());
-        self.0.extend(&text.as_bytes()[..usize::from(length)]);
-    }
-}
-
-/// What is left of a packet being read.
-struct Rest<'a>(&'a [u8]);
-
-impl<'a> Rest<'a> {
-    fn take<const N: usize>(&mut self) -> Option<[u8; N]> {
-        let (first, rest) = self.0.split_first_chunk()?;
-        self.0 = rest;
-        Some(*first)
-    }
-
-    fn unconfirmed(&mut self) -> Option<Unconfirmed> {
-        Some(Unconfirmed {
-            incarnation: Incarnation(self.u32()?),
-            first: self.u64()?,
-            last: self.u64()?,
-            group: Arc::from(self.text()?),
-        })
-    }
-
-    fn unserved(&mut self) -> Option<Unserved> {
-        let (receivers_more, messages_more) = (self.u64()?, self.u64()?);
-        let (receivers, messages) = (self.u32()?, self.u32()?);
-        let receivers = (0..receivers).map(|_| {
-            Some(Origin {
-                node: NodeId(self.u64()?),
-                incarnation: Incarnation(self.u32()?),
-            })
-        });
-        let receivers = receivers.collect::<Option<_>>()?;
-        let messages = (0..messages).map(|_| self.unconfirmed());
-        Some(Unserved {
-            receivers,
-            receivers_more,
-            messages: messages.collect::<Option<_>>()?,
-            messages_more,
-        })
-    }
-
-    fn outstanding(&mut self) -> Option<Outstanding> {
-        let (queued, unconfirmed) = (self.u64()?, self.u64()?);
-        let (regions, groups_more) = (self.u64()?, self.u64()?);
-        let groups = (0..self.u32()?).map(|_| self.text().map(Arc::from));
-        Some(Outstanding {
-            queued,
-            unconfirmed,
-            regions,
-            groups: groups.collect::<Option<_>>()?,
-            groups_more,
-        })
-    }
-
-    fn u8(&mut self) -> Option<u8> {
-        self.take().map(u8::from_le_bytes)
-    }
-
-    fn u32(&mut self) -> Option<u32> {
-        self.take().map(u32::from_le_bytes)
-    }
-
-    fn u64(&mut self) -> Option<u64> {
-        self.take().map(u64::from_le_bytes)
-    }
-
-    fn duration(&mut self) -> Option<Duration> {
-        self.u64().map(Duration::from_nanos)
-    }
-
-    fn text(&mut self) -> Option<&'a str> {
-        let length = usize::from(u16::from_le_bytes(self.take()?));
-        let (text, rest) = self.0.split_at_checked(length)?;
-        self.0 = rest;
-        core::str::from_utf8(text).ok()
-    }
 }
 
 #[cfg(test)]

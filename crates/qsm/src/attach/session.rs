@@ -25,6 +25,8 @@ use qsm_wire::membership::QueryKind;
 use super::error::CutReason;
 use super::line::{End, Line};
 use super::options::ShareOptions;
+use super::outcome::fit_flushed;
+use super::published::Published;
 use super::requests::{PACKET_BYTES_MAX, REQUESTS_AT_ONCE, RETIRE, RING_BYTES_MIN, Reply, Request};
 use super::ring::{Reader, Writer, memory_words, readers_bell, writers_bell};
 use super::rows;
@@ -62,6 +64,7 @@ struct Table {
     subscriptions: BTreeMap<u32, Held>,
     publishers: HashMap<u32, Arc<OwnPublisher>>,
     next_key: u32,
+    published: Published,
     /// Groups of subscriptions and publishers, counted with each, those being entered included.
     groups: usize,
     /// Of rings, likewise.
@@ -288,6 +291,7 @@ impl Session {
         }
         let made = made?;
         if self.line.ended().is_none() {
+            table.published.add(names);
             let made = made.into_iter().map(Arc::new);
             table.publishers.extend((slot..).zip(made));
         }
@@ -434,15 +438,24 @@ impl Session {
         if taken.is_none() {
             return Err(late(None));
         }
-        let left = deadline.saturating_duration_since(Instant::now());
         // Until it is stable it counts as a request of the process, also when that is gone: so a
         // core thread has no more of them to look after than processes and requests are allowed.
-        match self
-            .node
-            .flush_unless(left, &self.told, || self.line.is_void())
-        {
+        let own = loop {
+            let left = deadline.saturating_duration_since(Instant::now());
+            let over = || self.line.is_void();
+            let flushed = self.node.flush_unless(left, &self.told, over);
+            // What other processes have lost is told once, and then what is of this one.
+            if let Some(own) = self.table().published.own(flushed) {
+                break own;
+            }
+        };
+        match own {
             Err(RequestError::Timeout { outstanding, .. }) => Err(late(outstanding)),
-            other => other.map(|_| Reply::Done { id }),
+            Err(error) => Err(error),
+            Ok(flushed) => {
+                let flushed = fit_flushed(flushed);
+                Ok(Reply::Flushed { id, flushed })
+            }
         }
     }
 
@@ -460,14 +473,22 @@ impl Session {
         // In short waits, to see the end of the process.
         while count > 0 && self.line.ended().is_none() {
             let left = deadline.saturating_duration_since(Instant::now());
-            match publisher.wait_for_members(count, left.min(LOOK)) {
-                Err(RequestError::Timeout { .. }) if left > LOOK => {}
-                Err(RequestError::Timeout { doing, .. }) => {
-                    return Err(RequestError::Timeout {
-                        doing,
+            match publisher.wait_for_unnamed(count, left.min(LOOK)) {
+                Err(RequestError::TooFewReceivers { .. }) if left > LOOK => {}
+                Err(RequestError::TooFewReceivers {
+                    group,
+                    wanted,
+                    receivers,
+                    ..
+                }) => {
+                    let error = RequestError::TooFewReceivers {
+                        group,
+                        wanted,
                         after,
-                        outstanding: None,
-                    });
+                        receivers,
+                    };
+                    let named = self.node.names.add(Err(error), &self.node.cores);
+                    return named.map(|()| Reply::Done { id });
                 }
                 other => {
                     other?;

@@ -28,6 +28,8 @@ use crate::handoff::inbox::Inbox;
 
 /// How long a process may take to say hello.
 const HELLO_TIMEOUT: Duration = Duration::from_secs(5);
+/// Pause between two attempts to tell a process that it has missed events.
+const TELL_AGAIN: Duration = Duration::from_millis(100);
 /// Pause after the system could not let a process in.
 const PAUSE: Duration = Duration::from_millis(100);
 /// A node being shared. It is a handle of the node; dropping it ends the sharing: all attached
@@ -339,21 +341,26 @@ impl Hall {
 
     /// Tells all processes what happens to the node, until it ends.
     fn herald(&self, events: Events) {
-        for event in events {
-            if let Event::Closed { reason } = &event {
-                self.end(&reason.to_string());
-                return;
-            }
-            if !travels(&event) {
-                continue;
-            }
-            let packet = Reply::Event(event.clone()).encode();
+        let mut all_told = true;
+        loop {
+            let patience = if all_told { Duration::MAX } else { TELL_AGAIN };
+            let event = match events.recv_timeout(patience) {
+                Err(_) => return,
+                Ok(Some(Event::Closed { reason })) => return self.end(&reason.to_string()),
+                Ok(event) => event.filter(travels),
+            };
+            let packet = event.map(|event| Reply::Event(event).encode());
             let sessions: Vec<_> = self.guests().sessions.values().cloned().collect();
+            all_told = true;
             for session in sessions {
-                // It never waits for a process that does not read.
-                if session.line.socket.try_send(&packet).is_err() {
+                let line = &session.line;
+                if packet
+                    .as_ref()
+                    .is_some_and(|packet| !line.tell_event(packet))
+                {
                     session.tally.events_dropped.add(1);
                 }
+                all_told &= line.tell_missed();
             }
         }
     }

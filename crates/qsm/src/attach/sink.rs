@@ -108,7 +108,8 @@ impl RingSink {
             Received::Lost(lost) => record::Written::lost(*self.places.get(&lost.group)?, lost),
             Received::LostPackets(lost) => record::Written::lost_packets(*lost),
             Received::Dropped(_) => record::Written::dropped(self.writer.dropped()),
-            Received::Away(away) => record::Written::away(*away),
+            Received::Back(back) => record::Written::back(*back),
+            Received::Excluded(excluded) => record::Written::excluded(*excluded),
             Received::Message(_) => return None,
         })
     }

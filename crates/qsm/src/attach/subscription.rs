@@ -73,7 +73,8 @@ impl Reading {
                 }
                 Read::Lost(lost) => Some(Received::Lost(lost)),
                 Read::LostPackets(lost) => Some(Received::LostPackets(lost)),
-                Read::Away(away) => Some(Received::Away(away)),
+                Read::Back(back) => Some(Received::Back(back)),
+                Read::Excluded(excluded) => Some(Received::Excluded(excluded)),
                 Read::Dropped(total) => dropped(total),
             };
             if let Some(notice) = notice {
@@ -366,7 +367,7 @@ mod tests {
     use super::super::sink::RingSink;
     use super::*;
     use crate::handoff::message::Overflow;
-    use crate::handoff::received::{Away, Lost, LostPackets};
+    use crate::handoff::received::{Excluded, Lost, LostPackets};
     use crate::handoff::sink::ForeignQueue;
 
     /// A ring of 4 KiB, both ends.
@@ -427,10 +428,10 @@ mod tests {
             packets: 3,
         });
         sink.tell(packets.clone());
-        let away = Received::Away(Away {
+        let excluded = Received::Excluded(Excluded {
             incarnation: Incarnation(2),
         });
-        sink.tell(away.clone());
+        sink.tell(excluded.clone());
         assert_eq!(next(&inbound), Some(lost(1, 2)));
         assert_eq!(number(next(&inbound)), 3);
         // There is room for what is missing, and one more.
@@ -447,7 +448,7 @@ mod tests {
         ];
         assert_eq!(
             told.map(Option::unwrap),
-            [dropped(2), lost(8, 9), packets, away]
+            [dropped(2), lost(8, 9), packets, excluded]
         );
         assert_eq!(number(next(&inbound)), 10);
         // Nothing was written after it, and it is told all the same, once.

@@ -1,6 +1,7 @@
 //! The core threads of a node, as those see them who enter groups.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use qsm_wire::membership::{AnswerRows, QueryKind};
 
@@ -28,7 +29,7 @@ impl Drop for Membership {
 }
 
 /// The halves shared with each core thread. It does not keep the node from its end.
-#[derive(Clone)]
+#[derive(Debug, Clone)]
 pub(crate) struct Cores(pub(crate) Arc<[Arc<Shared>]>);
 
 impl Cores {
@@ -73,12 +74,21 @@ impl Cores {
     }
 
     pub(crate) fn query(&self, kind: QueryKind) -> Result<AnswerRows, RequestError> {
+        self.query_within(kind, None)
+    }
+
+    /// The same, in so much time.
+    pub(crate) fn query_within(
+        &self,
+        kind: QueryKind,
+        timeout: Option<Duration>,
+    ) -> Result<AnswerRows, RequestError> {
         let doing = "asking the membership service; is one running and reachable?";
         let query = |reply, deadline| Command::Query {
             kind,
             deadline,
             reply,
         };
-        self.0[0].ask(doing, None, query)
+        self.0[0].ask(doing, timeout, query)
     }
 }

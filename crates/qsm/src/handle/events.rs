@@ -12,7 +12,7 @@ use crate::handoff::message::{Capacity, Overflow};
 
 /// A reader of a node's events; made by [`Node::events`](crate::Node::events). Each reader gets
 /// all events from its making on. It keeps at most [`Events::CAPACITY`]; beyond that the oldest
-/// are dropped and counted.
+/// are dropped, and [`Event::Dropped`] says in their place how many.
 ///
 /// It is an iterator, for a thread of its own, and a [`Stream`] for tasks.
 ///
@@ -94,7 +94,7 @@ impl Events {
         received.or_else(|end| self.tell(end))
     }
 
-    /// Events dropped because nobody read them in time.
+    /// Events dropped because nobody read them in time; [`Event::Dropped`] tells them one by one.
     #[must_use]
     pub fn dropped(&self) -> u64 {
         self.mailbox.dropped()
@@ -142,5 +142,30 @@ impl Stream for Events {
 impl Drop for Events {
     fn drop(&mut self) {
         self.mailbox.leave();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn events_that_nobody_took_in_time_are_told_in_their_place() {
+        let events = Events::new(1);
+        let inbox = events.mailbox.first();
+        let offer = |event: &Event| _ = inbox.offer(0, || event.clone());
+        let excess = 5;
+        (0..Events::CAPACITY + excess).for_each(|_| offer(&Event::ServiceLost));
+        let dropped = excess as u64;
+        assert_eq!(
+            events.try_recv(),
+            Ok(Some(Event::Dropped { events: dropped }))
+        );
+        for _ in 0..Events::CAPACITY {
+            assert_eq!(events.try_recv(), Ok(Some(Event::ServiceLost)));
+        }
+        offer(&Event::Excluded);
+        assert_eq!(events.try_recv(), Ok(Some(Event::Excluded)));
+        assert_eq!((events.try_recv(), events.dropped()), (Ok(None), dropped));
     }
 }

@@ -241,9 +241,15 @@ impl Node {
 
     /// Waits until everything accepted before this call is stable: every live member of its
     /// groups has it, and nobody needs to keep it. A group without members has nobody to wait for.
-    /// Receivers that left or died meanwhile, or since the flush before, without being known to have
-    /// everything, are named in what it returns. Members are nodes: a program may still have to read what its node has
-    /// ([`Overflow`](crate::Overflow) says what becomes of it if it does not).
+    ///
+    /// [`Flushed`] names receivers that are away now, with what is kept for them, and those that left
+    /// or died meanwhile, or since the flush before, without being known to have everything. It does
+    /// not wait for those that are away, unless all are.
+    ///
+    /// Members are nodes: a program may still have to read what its node has
+    /// ([`Overflow`](crate::Overflow) says what becomes of it if it does not). Attached, it waits for
+    /// all that the engine has accepted, and tells of the groups that this process has published to
+    /// ([`Flushed::of_engine`]).
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -254,19 +260,20 @@ impl Node {
     ///
     /// node.publisher("news")?.send(b"something new")?;
     /// node.flush(Duration::from_secs(5))?;
-    /// // Now every receiver of the group has it.
+    /// // Now every live receiver of the group has it.
     /// # Ok(())
     /// # }
     /// ```
     ///
     /// # Errors
-    /// [`RequestError`]: timeout (what was accepted is still being delivered), the node has ended,
+    /// [`RequestError`]: timeout (what was accepted is still being delivered;
+    /// [`Outstanding::lacking`](crate::Outstanding::lacking) says who lacks what), the node has ended,
     /// or [`RequestError::Unconfirmed`]: the node was excluded since the last flush, and these
     /// messages may be missing at receivers.
     pub fn flush(&self, timeout: Duration) -> Result<Flushed, RequestError> {
         match &self.back {
             NodeBack::Own(node) => node.flush(timeout),
-            NodeBack::Attached(engine) => engine.flush(timeout).map(|()| Flushed::default()),
+            NodeBack::Attached(engine) => engine.flush(timeout),
         }
     }
 
@@ -402,9 +409,9 @@ impl Node {
     ///
     /// match node.shutdown(Duration::from_secs(5)) {
     ///     Ok(flushed) if flushed.is_complete() => println!("every receiver has everything"),
-    ///     // They are gone, and may not have had everything before.
-    ///     Ok(flushed) => println!("{:?}", flushed.unserved),
-    ///     // The text says how much is outstanding, and in which groups.
+    ///     // Some are away, and get it later; some are gone, and may not have had everything before.
+    ///     Ok(flushed) => println!("{:?} {:?}", flushed.away, flushed.unserved),
+    ///     // The text says who lacks what.
     ///     Err(error @ RequestError::Timeout { .. }) => eprintln!("{}: {error}", error.code()),
     ///     Err(error) => return Err(error.into()),
     /// }
@@ -419,7 +426,7 @@ impl Node {
     pub fn shutdown(&self, timeout: Duration) -> Result<Flushed, RequestError> {
         match &self.back {
             NodeBack::Own(node) => node.shutdown(timeout),
-            NodeBack::Attached(engine) => engine.shutdown(timeout).map(|()| Flushed::default()),
+            NodeBack::Attached(engine) => engine.shutdown(timeout),
         }
     }
 

@@ -11,6 +11,7 @@ use qsm_wire::NodeId;
 use crate::error::{CloseReason, Flushed, RecvError, RequestError};
 use crate::handle::cores::{Cores, Membership};
 use crate::handle::events::Events;
+use crate::handle::names::Names;
 use crate::handle::own_publisher::OwnPublisher;
 use crate::handle::subscription::{Entry, QueuedSubscription};
 use crate::handoff::command::{Command, FLUSHING};
@@ -19,7 +20,7 @@ use crate::handoff::message::{Capacity, Overflow};
 use crate::handoff::received::Delivery;
 use crate::handoff::reply::Answer;
 use crate::handoff::sink::Sink;
-use crate::handoff::void::Told;
+use crate::handoff::void::{Told, ToldUpto};
 use crate::runtime::engine::{Engine, Engines};
 use crate::shard::Share as CoreShare;
 use crate::snapshot::Snapshot;
@@ -29,6 +30,7 @@ use crate::snapshot::Snapshot;
 pub(crate) struct OwnNode {
     engines: Arc<Engines>,
     pub(crate) cores: Cores,
+    pub(crate) names: Arc<Names>,
 }
 
 impl OwnNode {
@@ -37,6 +39,7 @@ impl OwnNode {
         Self {
             cores: Cores(cores.collect()),
             engines: Arc::new(engines),
+            names: Arc::default(),
         }
     }
 
@@ -130,6 +133,8 @@ impl OwnNode {
                 outlet,
                 shared: Arc::clone(&engine.shared),
                 loan: Arc::clone(&engine.loan),
+                cores: self.cores.clone(),
+                names: Arc::clone(&self.names),
             };
             Ok(answer.wait()?.into_iter().map(publisher).collect())
         });
@@ -214,8 +219,9 @@ impl OwnNode {
         if !matches!(answer, Err(RequestError::OnCoreThread)) {
             self.engines.join();
         }
-        match answer {
-            Ok(flushed) => Ok(Flushed::join(flushed)),
+        // The service cannot be asked any more.
+        match self.names.add(answer.map(Flushed::join), &self.cores) {
+            Ok(flushed) => Ok(flushed),
             Err(RequestError::Closed(CloseReason::ShutDown)) => Ok(Flushed::default()),
             Err(other) => Err(other),
         }
@@ -240,14 +246,15 @@ impl OwnNode {
         });
         let answers = requests.collect::<Result<Vec<_>, _>>()?;
         let answers = answers.into_iter().map(|answer| answer.wait_unless(&over));
-        RequestError::join(answers).map(Flushed::join)
+        let flushed = RequestError::join(answers).map(Flushed::join);
+        self.names.add(flushed, &self.cores)
     }
 
     /// What one who flushes from now on need not be told of, for each core.
     pub(crate) fn told(&self) -> Vec<Told> {
         let voids = |engine: &Engine| engine.shared.voids.load(Ordering::SeqCst);
-        let told = self.engines.iter().map(|engine| voids(engine).into());
-        told.map(Arc::new).collect()
+        let engines = self.engines.iter();
+        engines.map(|engine| ToldUpto::all(voids(engine))).collect()
     }
 
     /// Lets those who wait for room in publishers' queues look again.

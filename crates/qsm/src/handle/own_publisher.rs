@@ -6,6 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::error::{RequestError, SendError};
+use crate::handle::cores::Cores;
+use crate::handle::names::Names;
 use crate::handoff::command::{Command, FeedPlace};
 use crate::handoff::feed::Feed;
 use crate::handoff::outlet::Outlet;
@@ -19,6 +21,9 @@ pub(crate) struct OwnPublisher {
     pub(crate) outlet: Arc<Outlet>,
     pub(crate) shared: Arc<Shared>,
     pub(crate) loan: Arc<CoreLoan>,
+    /// For the names of receivers.
+    pub(crate) cores: Cores,
+    pub(crate) names: Arc<Names>,
 }
 
 /// A feed's place in a core. Dropping it drops the feed.
@@ -124,6 +129,16 @@ impl OwnPublisher {
     }
 
     pub(crate) fn wait_for_members(
+        &self,
+        count: u32,
+        timeout: Duration,
+    ) -> Result<(), RequestError> {
+        let waited = self.wait_for_unnamed(count, timeout);
+        self.names.add(waited, &self.cores)
+    }
+
+    /// The same, without asking for the names of those that are there.
+    pub(crate) fn wait_for_unnamed(
         &self,
         count: u32,
         timeout: Duration,

@@ -12,9 +12,10 @@ use crate::handoff::feed::Feed;
 /// Messages wait in a bounded queue of this publisher until the core thread may send them, which
 /// it does for all publishers in turn. While it sleeps, and the last message is some time ago, the
 /// caller sends the message himself, which takes a few microseconds and spares the message the
-/// time until the core thread is awake. When the network or the nodes that receive are slower than
-/// the publisher, the queue fills up, and [`send`](Publisher::send) waits: memory stays bounded.
-/// For data that is better made at the last moment than queued, see [`Publisher::feed`].
+/// time until the core thread is awake. When the network, or a receiving node that is live, is
+/// slower than the publisher, the queue fills up, and [`send`](Publisher::send) waits: memory stays
+/// bounded. For nodes that are away nobody waits, unless all receivers are. For data that is better
+/// made at the last moment than queued, see [`Publisher::feed`].
 ///
 /// No publisher waits for the programs behind those nodes. A node takes in what comes as fast as it
 /// can, and puts it into the queues of its subscriptions; a program that reads one more slowly
@@ -203,10 +204,12 @@ impl Publisher {
     }
 
     /// Waits until the group has at least `count` receivers known to this node, not counting this
-    /// node itself. Messages sent earlier than that do not reach those who join later.
+    /// node itself. Messages sent earlier than that do not reach those who join later. Receivers that
+    /// are away count: they get what is sent when they are back.
     ///
     /// # Errors
-    /// [`RequestError`]: timeout, closed, or called on the core thread.
+    /// [`RequestError::TooFewReceivers`] names who is there and who of them is away; closed, or called
+    /// on the core thread.
     pub fn wait_for_members(&self, count: u32, timeout: Duration) -> Result<(), RequestError> {
         match &self.back {
             PublisherBack::Own(own) => own.wait_for_members(count, timeout),
@@ -214,7 +217,8 @@ impl Publisher {
         }
     }
 
-    /// How many receivers of the group are known here now, not counting this node itself.
+    /// How many receivers of the group are known here now, not counting this node itself; those that
+    /// are away included.
     ///
     /// # Errors
     /// [`RequestError`]: closed, or called on the core thread.

@@ -42,6 +42,8 @@ use crate::handoff::received::Received;
 ///     Received::Message(message) => println!("{:?}", message.bytes()),
 ///     Received::Lost(lost) => println!("never to come: {lost}"),
 ///     Received::Dropped(dropped) => println!("read too slowly for {}", dropped.messages),
+///     // It was away for a while, and has caught up.
+///     Received::Back(back) => println!("{back}"),
 ///     other => println!("{other}"),
 /// }
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -149,10 +151,13 @@ impl Subscription {
     /// ```no_run
     /// # fn main() {
     /// # async fn run(news: qsm::Subscription) -> Result<(), qsm::RecvError> {
-    /// while let Some(message) = news.recv_async().await?.into_message() {
-    ///     println!("{:?}", message.bytes());
+    /// loop {
+    ///     match news.recv_async().await? {
+    ///         qsm::Received::Message(message) => println!("{:?}", message.bytes()),
+    ///         other => println!("{other}"),
+    ///     }
     /// }
-    /// println!("something is missing here");
+    /// # #[allow(unreachable_code)]
     /// # Ok(())
     /// # }
     /// # }
@@ -181,7 +186,8 @@ impl Subscription {
     /// # }
     /// ```
     ///
-    /// It ends when this process has shut the node down. Any other end, and whatever is missing,
+    /// A pause of the node that cost nothing ([`Received::Back`]) is passed over. It ends when this
+    /// process has shut the node down. Any other end, and whatever is missing,
     /// comes as an error; after what is missing it can go on, and with
     /// [`Messages::skipping_losses`] it does by itself.
     pub fn messages(&self) -> Messages<'_> {
@@ -326,6 +332,8 @@ impl Iterator for Messages<'_> {
         while !self.ended {
             match self.subscription.recv() {
                 Ok(Received::Message(message)) => return Some(Ok(message)),
+                // Nothing is missing there.
+                Ok(Received::Back(_)) => {}
                 Ok(missing) if self.skip => self.skipped += missing.missing(),
                 Ok(missing) => return Some(Err(MessagesError::Missing(missing))),
                 Err(end) => {

@@ -26,6 +26,11 @@ pub(crate) trait Item: Sized {
         0
     }
 
+    /// A notice that others are not to be told as one across, if there is room.
+    fn divides(&self) -> bool {
+        false
+    }
+
     /// Takes in a notice of what is missing next to what this one says, or returns it.
     fn join(&mut self, next: Self) -> Result<(), Self> {
         Err(next)
@@ -76,7 +81,7 @@ impl<T: Item> Notices<T> {
     /// Adds one; beyond the limit only how much it says is missing.
     pub(crate) fn add(&mut self, notice: T) {
         match self.0.len() < NOTICES_MAX {
-            true => self.join(notice),
+            true => self.join(notice, true),
             false => self.count(notice),
         }
     }
@@ -84,7 +89,7 @@ impl<T: Item> Notices<T> {
     /// Adds how much it says is missing, if it says so.
     fn count(&mut self, notice: T) {
         let missing = Some(notice.missing()).filter(|missing| *missing > 0);
-        self.join(missing.and_then(T::dropped).unwrap_or(notice));
+        self.join(missing.and_then(T::dropped).unwrap_or(notice), false);
     }
 
     pub(crate) fn front(&self) -> Option<&T> {
@@ -103,11 +108,14 @@ impl<T: Item> Notices<T> {
         self.0.len()
     }
 
-    fn join(&mut self, mut notice: T) {
+    fn join(&mut self, mut notice: T, in_order: bool) {
         for earlier in self.0.iter_mut().rev() {
             match earlier.join(notice) {
                 Ok(()) => return,
                 Err(back) => notice = back,
+            }
+            if in_order && earlier.divides() {
+                break;
             }
         }
         self.0.push_back(notice);
@@ -291,7 +299,7 @@ mod tests {
     use qsm_wire::{Incarnation, Origin};
 
     use super::*;
-    use crate::handoff::received::{Away, Dropped, Lost, Received};
+    use crate::handoff::received::{Dropped, Excluded, Lost, Received};
 
     impl Item for usize {}
 
@@ -338,6 +346,19 @@ mod tests {
     }
 
     #[test]
+    fn losses_are_not_told_as_one_across_an_exclusion() {
+        let mut aside = Order::default();
+        let excluded = Received::Excluded(Excluded {
+            incarnation: Incarnation(7),
+        });
+        let told = [lost(1, 2), excluded, lost(3, 4)];
+        for (place, notice) in (0..).zip(told.clone()) {
+            aside.put(place, notice);
+        }
+        assert_eq!(rest(&mut aside), told);
+    }
+
+    #[test]
     fn items_held_come_in_their_places() {
         let mut aside = Order::default();
         aside.put(3, dropped(1));
@@ -355,10 +376,11 @@ mod tests {
             aside.put(2 * at, lost(2 * at + 1, 2 * at + 1));
         }
         let incarnation = Incarnation(7);
-        aside.put(2 * many, Received::Away(Away { incarnation }));
+        let excluded = Received::Excluded(Excluded { incarnation });
+        aside.put(2 * many, excluded.clone());
         let told = rest(&mut aside);
         assert!(told.len() <= NOTICES_MAX + 2);
         assert_eq!(told.iter().map(Received::missing).sum::<u64>(), many);
-        assert!(told.contains(&Received::Away(Away { incarnation })));
+        assert!(told.contains(&excluded));
     }
 }

@@ -2,6 +2,7 @@
 
 use core::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use qsm_wire::{Incarnation, Origin};
 
@@ -26,13 +27,17 @@ pub enum Received {
     LostPackets(LostPackets),
     /// Messages that this subscription's own queue had no room for.
     Dropped(Dropped),
-    /// The cluster took this node for dead, and it has come back.
-    Away(Away),
+    /// This node was away for a while, and has caught up: nothing is missing here. Its node tells
+    /// the same as [`Event::Back`](crate::Event::Back).
+    Back(Back),
+    /// This node was away for too long and has begun a new life: something may be missing here. Its
+    /// node tells the same as [`Event::Excluded`](crate::Event::Excluded).
+    Excluded(Excluded),
 }
 
 /// Messages that will never be delivered here: numbers `first..=last` of this sender in this group.
 /// They were lost with a sender that died, or were sent while this node was excluded
-/// ([`Received::Away`]): then this comes before the first message that the sender sends afterwards.
+/// ([`Received::Excluded`]): then this comes before the first message that the sender sends afterwards.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Lost {
@@ -72,12 +77,45 @@ impl Dropped {
     pub const NOTICES: usize = NOTICES_MAX;
 }
 
+/// This node was away: the cluster did not hear it, and nobody waited for it. It has caught up, in
+/// the same life, and is waited for again. What was sent while it was away has come before this, or
+/// is told by [`Lost`] in its place; messages go on behind it.
+///
+/// It is told to the subscriptions with a group of the region that the node was away in. If the node
+/// is away for too long, [`Excluded`] comes instead.
+///
+/// ```
+/// use qsm::{Node, Received};
+///
+/// # let node = Node::builder()
+/// #   .cluster(format!("doc-back-{}", std::process::id()))
+/// #   .embedded_service(qsm::Embedded::Always)
+/// #   .interface("lo")
+/// #   .start()?;
+/// let news = node.subscribe(["news"])?;
+/// # node.publisher("news")?.send(b"something new")?;
+/// match news.recv()? {
+///     Received::Message(message) => println!("{:?}", message.bytes()),
+///     Received::Back(back) => println!("late by up to {:?}, and complete", back.away),
+///     Received::Excluded(_) => println!("what follows does not join what came before"),
+///     missing => println!("{missing}"),
+/// }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Back {
+    /// Time since the node was heard last, as far as it knows. What came before this was sent at
+    /// most so long before it came, and a moment.
+    pub away: Duration,
+}
+
 /// The cluster took this node for dead, because it was silent too long. It has come back in a new
 /// life, and misses what was sent meanwhile: of a node with several core threads, in the groups of
 /// one of them. What it has missed of a sender, [`Lost`] says before the sender's next message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Away {
+pub struct Excluded {
     /// The life that the cluster has ended.
     pub incarnation: Incarnation,
 }
@@ -93,11 +131,11 @@ impl Received {
     }
 
     /// Number of messages missing here, as far as known; of lost packets, the number of packets.
-    /// Nothing is known of [`Received::Away`].
+    /// 0 of [`Received::Back`], where nothing is, and of [`Received::Excluded`], where nothing is known.
     #[must_use]
     pub fn missing(&self) -> u64 {
         match self {
-            Self::Message(_) | Self::Away(_) => 0,
+            Self::Message(_) | Self::Back(_) | Self::Excluded(_) => 0,
             Self::Lost(lost) => lost.messages(),
             Self::LostPackets(lost) => lost.packets,
             Self::Dropped(dropped) => dropped.messages,
@@ -139,7 +177,8 @@ impl fmt::Display for Received {
             Self::Lost(lost) => lost.fmt(f),
             Self::LostPackets(lost) => lost.fmt(f),
             Self::Dropped(dropped) => dropped.fmt(f),
-            Self::Away(away) => away.fmt(f),
+            Self::Back(back) => back.fmt(f),
+            Self::Excluded(excluded) => excluded.fmt(f),
         }
     }
 }
@@ -179,7 +218,17 @@ impl fmt::Display for Dropped {
     }
 }
 
-impl fmt::Display for Away {
+impl fmt::Display for Back {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "this node was away for {:.1} s and has caught up",
+            self.away.as_secs_f64()
+        )
+    }
+}
+
+impl fmt::Display for Excluded {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
@@ -202,8 +251,10 @@ pub enum Delivery<'a> {
     LostPackets(&'a LostPackets),
     /// See [`Received::Dropped`]. An upcall of a node has no queue, and drops nothing.
     Dropped(&'a Dropped),
-    /// See [`Received::Away`].
-    Away(&'a Away),
+    /// See [`Received::Back`].
+    Back(&'a Back),
+    /// See [`Received::Excluded`].
+    Excluded(&'a Excluded),
 }
 
 impl<'a> Delivery<'a> {
@@ -230,7 +281,8 @@ impl<'a> From<&'a Received> for Delivery<'a> {
             Received::Lost(lost) => Self::Lost(lost),
             Received::LostPackets(lost) => Self::LostPackets(lost),
             Received::Dropped(dropped) => Self::Dropped(dropped),
-            Received::Away(away) => Self::Away(away),
+            Received::Back(back) => Self::Back(back),
+            Received::Excluded(excluded) => Self::Excluded(excluded),
         }
     }
 }
@@ -244,6 +296,10 @@ impl Item for Received {
 
     fn missing(&self) -> u64 {
         Self::missing(self)
+    }
+
+    fn divides(&self) -> bool {
+        matches!(self, Self::Back(_) | Self::Excluded(_))
     }
 
     fn join(&mut self, next: Self) -> Result<(), Self> {
@@ -261,7 +317,8 @@ impl Item for Received {
             (Self::Dropped(dropped), Self::Dropped(next)) => {
                 dropped.messages = dropped.messages.saturating_add(next.messages);
             }
-            (Self::Away(away), Self::Away(next)) => *away = next,
+            (Self::Back(back), Self::Back(next)) => back.away = next.away.max(back.away),
+            (Self::Excluded(excluded), Self::Excluded(next)) => *excluded = next,
             (_, next) => return Err(next),
         }
         Ok(())

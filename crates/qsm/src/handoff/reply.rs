@@ -77,6 +77,11 @@ impl<T> Reply<T> {
         waiting
     }
 
+    /// Time that the caller allowed.
+    pub(crate) fn after(&self) -> Duration {
+        self.0.after
+    }
+
     /// The error of a request whose time is over.
     pub(crate) fn timed_out(&self) -> RequestError {
         self.0.timed_out()

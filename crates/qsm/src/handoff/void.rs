@@ -13,9 +13,41 @@ const RANGES_MAX: usize = 4096;
 /// Vanished receivers kept likewise, those of one view and region together.
 const UNSERVED_MAX: usize = 256;
 
-/// Number of entries that a flushing caller has been told of, at one core. The caller keeps it; the
-/// core counts on.
-pub(crate) type Told = Arc<AtomicU64>;
+/// Numbers behind the last entries that a flushing caller has been told of, at one core. The caller
+/// keeps it; the core counts on. An error tells ranges only: receivers are told by the next flush.
+#[derive(Debug, Default)]
+pub(crate) struct ToldUpto {
+    ranges: AtomicU64,
+    unserved: AtomicU64,
+}
+
+/// One that the caller and the core share.
+pub(crate) type Told = Arc<ToldUpto>;
+
+/// What a flush need not tell, as it was when the flush began.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct ToldBefore {
+    ranges: u64,
+    unserved: u64,
+}
+
+impl ToldUpto {
+    /// All entries so far, of which there are so many.
+    pub(crate) fn all(next: u64) -> Told {
+        Arc::new(Self {
+            ranges: next.into(),
+            unserved: next.into(),
+        })
+    }
+
+    /// What has been told by now.
+    pub(crate) fn before(&self) -> ToldBefore {
+        ToldBefore {
+            ranges: self.ranges.load(Ordering::SeqCst),
+            unserved: self.unserved.load(Ordering::SeqCst),
+        }
+    }
+}
 
 /// The newest of some entries, numbered, and a sum over the others.
 #[derive(Debug)]
@@ -87,17 +119,19 @@ impl Voids {
         self.next
     }
 
-    /// Tells those from this number on, if there are any.
-    pub(crate) fn tell(&self, from: u64, told: &Told) -> Result<Flushed, RequestError> {
-        told.fetch_max(self.next, Ordering::SeqCst);
-        let ranges = self.ranges.since(from);
-        let more = self.ranges.forgotten_since(from);
+    /// Tells what had not been told before, if there is something.
+    pub(crate) fn tell(&self, before: ToldBefore, told: &Told) -> Result<Flushed, RequestError> {
+        told.ranges.fetch_max(self.next, Ordering::SeqCst);
+        let ranges = self.ranges.since(before.ranges);
+        let more = self.ranges.forgotten_since(before.ranges);
         if !ranges.is_empty() || more > 0 {
             return Err(RequestError::Unconfirmed { ranges, more });
         }
+        told.unserved.fetch_max(self.next, Ordering::SeqCst);
         Ok(Flushed {
-            unserved: self.unserved.since(from),
-            more: self.unserved.forgotten_since(from),
+            unserved: self.unserved.since(before.unserved),
+            more: self.unserved.forgotten_since(before.unserved),
+            ..Flushed::default()
         })
     }
 }
@@ -120,7 +154,7 @@ mod tests {
     fn each_who_flushes_is_told_once_and_of_all_that_came_since() {
         let mut voids = Voids::default();
         let (one, other) = (Told::default(), Told::default());
-        let tell = |voids: &Voids, told: &Told| voids.tell(told.load(Ordering::SeqCst), told);
+        let tell = |voids: &Voids, told: &Told| voids.tell(told.before(), told);
         assert_eq!(tell(&voids, &one), Ok(Flushed::default()));
         voids.add(range(1));
         let (ranges, more) = (vec![range(1)], 0);
@@ -129,6 +163,7 @@ mod tests {
             Err(RequestError::Unconfirmed { ranges, more })
         );
         assert_eq!(tell(&voids, &one), Ok(Flushed::default()));
+        let early = one.before();
         voids.add(range(5));
         let ranges = vec![range(1), range(5)];
         assert_eq!(
@@ -138,7 +173,7 @@ mod tests {
         // It began before another one was told.
         let ranges = vec![range(5)];
         assert_eq!(
-            voids.tell(1, &one),
+            voids.tell(early, &one),
             Err(RequestError::Unconfirmed { ranges, more })
         );
     }
@@ -147,7 +182,8 @@ mod tests {
     fn of_too_many_the_oldest_are_only_counted() {
         let mut voids = Voids::default();
         (0..RANGES_MAX as u64 + 3).for_each(|number| voids.add(range(10 * number)));
-        let Err(RequestError::Unconfirmed { ranges, more }) = voids.tell(0, &Told::default())
+        let Err(RequestError::Unconfirmed { ranges, more }) =
+            voids.tell(ToldBefore::default(), &Told::default())
         else {
             panic!("nothing told");
         };
@@ -164,6 +200,7 @@ mod tests {
             receivers_more: 0,
             messages: vec![range(node)],
             messages_more: 0,
+            away: false,
         }
     }
 
@@ -171,14 +208,27 @@ mod tests {
     fn a_flush_names_receivers_that_have_gone_since_the_one_before() {
         let mut voids = Voids::default();
         let told = Told::default();
-        let tell = |voids: &Voids| voids.tell(told.load(Ordering::SeqCst), &told);
+        let tell = |voids: &Voids| voids.tell(told.before(), &told);
         voids.add_unserved(gone(1));
         let (unserved, more) = (vec![gone(1)], 0);
-        assert_eq!(tell(&voids), Ok(Flushed { unserved, more }));
+        let flushed = tell(&voids).unwrap();
+        assert_eq!((flushed.unserved, flushed.more), (unserved, more));
         assert!(tell(&voids).unwrap().is_complete());
         (0..UNSERVED_MAX as u64 + 2).for_each(|node| voids.add_unserved(gone(node)));
         let flushed = tell(&voids).unwrap();
         assert_eq!((flushed.unserved.len(), flushed.more), (UNSERVED_MAX, 3));
         assert_eq!(flushed.unserved[0], gone(2));
+    }
+
+    #[test]
+    fn receivers_are_told_by_the_flush_after_one_that_failed() {
+        let mut voids = Voids::default();
+        let told = Told::default();
+        voids.add_unserved(gone(1));
+        voids.add(range(1));
+        assert!(voids.tell(told.before(), &told).is_err());
+        let flushed = voids.tell(told.before(), &told).unwrap();
+        assert_eq!(flushed.unserved, [gone(1)]);
+        assert!(voids.tell(told.before(), &told).unwrap().is_complete());
     }
 }

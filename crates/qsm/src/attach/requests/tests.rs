@@ -1,4 +1,8 @@
+use qsm_wire::Origin;
+
 use super::*;
+use crate::error::{Outstanding, RequestError, Unconfirmed, Unserved};
+use crate::receivers::{Lacking, Receiver, Receivers};
 
 fn requests() -> Vec<Request> {
     let (id, timeout) = (7, Duration::from_millis(1500));
@@ -51,11 +55,91 @@ fn unserved() -> Unserved {
         receivers_more: 3,
         messages: vec![unconfirmed(), unconfirmed()],
         messages_more: 5,
+        away: true,
     }
 }
 
-fn replies() -> Vec<Reply> {
+fn lacking() -> Lacking {
+    Lacking {
+        receivers: vec![
+            Receiver::of(Origin::default()),
+            Receiver {
+                name: Some("sleeper".into()),
+                ..Receiver::of(Origin::default())
+            },
+        ],
+        receivers_more: 1,
+        away: Some(Duration::from_millis(3200)),
+        messages: vec![unconfirmed()],
+        messages_more: 2,
+        kept: true,
+    }
+}
+
+fn events() -> Vec<Event> {
+    let incarnation = Incarnation(8);
+    vec![
+        Event::Admitted { incarnation },
+        Event::Away {
+            region: RegionId(9),
+        },
+        Event::Back {
+            region: RegionId(9),
+            away: Duration::from_millis(3200),
+        },
+        Event::Dropped { events: 5 },
+        Event::Excluded,
+        Event::ServiceFound {
+            address: "[fd00::1]:7".parse().unwrap(),
+        },
+        Event::ServiceLost,
+        Event::Unconfirmed {
+            messages: unconfirmed(),
+            cause: UnconfirmedCause::NewLife,
+        },
+        Event::Unserved(unserved()),
+    ]
+}
+
+fn failures() -> Vec<Reply> {
     let failed = |error| Reply::Failed { id: 1, error };
+    vec![
+        failed(Failed::Closed { cause: "x".into() }),
+        failed(Failed::Refused { reason: "y".into() }),
+        failed(Failed::Timeout {
+            after: Duration::from_secs(3),
+            outstanding: None,
+        }),
+        failed(Failed::Timeout {
+            after: Duration::from_secs(4),
+            outstanding: Some(Box::new(Outstanding {
+                queued: 1,
+                unconfirmed: 2,
+                regions: 3,
+                groups: vec!["a".into(), "b".into()],
+                groups_more: 4,
+                lacking: vec![lacking()],
+            })),
+        }),
+        failed(Failed::Unconfirmed {
+            ranges: vec![unconfirmed(), unconfirmed()],
+            more: 6,
+        }),
+        failed(Failed::TooFewReceivers {
+            group: "g".into(),
+            wanted: 3,
+            after: Duration::from_secs(5),
+            receivers: Box::new(Receivers {
+                live: lacking().receivers,
+                live_more: 1,
+                away: lacking().receivers,
+                away_more: 2,
+            }),
+        }),
+    ]
+}
+
+fn replies() -> Vec<Reply> {
     let mut replies = vec![
         Reply::Welcome {
             version: VERSION,
@@ -76,51 +160,22 @@ fn replies() -> Vec<Reply> {
             id: 1,
             values: vec![1, 2, 3],
         },
-        failed(Failed::Closed { cause: "x".into() }),
-        failed(Failed::Refused { reason: "y".into() }),
-        failed(Failed::Timeout {
-            after: Duration::from_secs(3),
-            outstanding: None,
-        }),
-        failed(Failed::Timeout {
-            after: Duration::from_secs(4),
-            outstanding: Some(Box::new(Outstanding {
-                queued: 1,
-                unconfirmed: 2,
-                regions: 3,
-                groups: vec!["a".into(), "b".into()],
-                groups_more: 4,
-            })),
-        }),
-        failed(Failed::Unconfirmed {
-            ranges: vec![unconfirmed(), unconfirmed()],
-            more: 6,
-        }),
+        Reply::Flushed {
+            id: 7,
+            flushed: Flushed {
+                unserved: vec![unserved(), unserved()],
+                more: 3,
+                away: vec![lacking()],
+                of_engine: true,
+            },
+        },
         Reply::Rows { id: 9, words: 64 },
         Reply::Closed { cause: "z".into() },
     ];
-    let incarnation = Incarnation(8);
-    let events = [
-        Event::Admitted { incarnation },
-        Event::Away {
-            region: RegionId(9),
-        },
-        Event::Back {
-            region: RegionId(9),
-        },
-        Event::Excluded,
-        Event::ServiceFound {
-            address: "[fd00::1]:7".parse().unwrap(),
-        },
-        Event::ServiceLost,
-        Event::Unconfirmed {
-            messages: unconfirmed(),
-            cause: UnconfirmedCause::NewLife,
-        },
-        Event::Unserved(unserved()),
-    ];
+    replies.extend(failures());
+    let events = events();
     assert!(events.iter().all(travels));
-    replies.extend(events.map(Reply::Event));
+    replies.extend(events.into_iter().map(Reply::Event));
     replies
 }
 
@@ -188,4 +243,66 @@ fn many_names_take_several_packets_and_a_long_text_is_cut() {
     let cause = "€".repeat(5000);
     let packet = Reply::Closed { cause }.encode();
     assert!(packet.len() < 2100 && Reply::decode(&packet).is_some());
+}
+
+/// As much as a core may tell.
+fn long() -> Flushed {
+    let range = Unconfirmed {
+        group: "g".repeat(255).into(),
+        ..unconfirmed()
+    };
+    let name = Some("n".repeat(64).into());
+    let receiver = || Receiver {
+        name: name.clone(),
+        ..Receiver::of(Origin::default())
+    };
+    Flushed {
+        unserved: vec![
+            Unserved {
+                receivers: vec![Origin::default(); 256],
+                messages: vec![range.clone(); 64],
+                ..unserved()
+            };
+            300
+        ],
+        more: 1,
+        away: vec![
+            Lacking {
+                receivers: (0..64).map(|_| receiver()).collect(),
+                messages: vec![range; 32],
+                ..lacking()
+            };
+            64
+        ],
+        of_engine: true,
+    }
+}
+
+#[test]
+fn an_outcome_fits_into_a_packet_and_counts_what_it_does_not_name() {
+    let receivers = |flushed: &Flushed| {
+        let unserved = flushed.unserved.iter().map(Unserved::receivers);
+        let away = flushed.away.iter().map(Lacking::receivers);
+        (unserved.sum::<u64>() + flushed.more, away.sum::<u64>())
+    };
+    let flushed = super::super::outcome::fit_flushed(long());
+    assert_eq!(receivers(&flushed), receivers(&long()));
+    assert_eq!(
+        flushed.unserved[0].messages(),
+        long().unserved[0].messages()
+    );
+    assert_eq!(flushed.away[0].messages(), long().away[0].messages());
+    let reply = Reply::Flushed { id: 1, flushed };
+    assert!(reply.encode().len() <= PACKET_BYTES_MAX);
+    let left = Outstanding {
+        lacking: long().away,
+        ..Outstanding::default()
+    };
+    let error = RequestError::Timeout {
+        doing: "",
+        after: Duration::ZERO,
+        outstanding: Some(Box::new(left)),
+    };
+    let error = error.into();
+    assert!(Reply::Failed { id: 1, error }.encode().len() <= PACKET_BYTES_MAX);
 }

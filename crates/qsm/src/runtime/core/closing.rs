@@ -1,8 +1,6 @@
 //! The end of a core: nothing more is accepted, what was accepted is delivered, everybody is told.
 
-use std::sync::atomic::Ordering;
-
-use super::pending::outstanding;
+use super::pending::{outstanding, with_away};
 use super::{Closing, Core};
 use crate::error::{CloseReason, Flushed};
 use crate::handoff::reply::Reply;
@@ -47,9 +45,10 @@ impl Core {
         if let Some(reply) = closing.reply.take() {
             let answer = if done {
                 let told = &self.shared.told;
-                self.pending.voids.tell(told.load(Ordering::SeqCst), told)
+                let flushed = self.pending.voids.tell(told.before(), told);
+                flushed.map(|flushed| with_away(flushed, self.now, &self.endpoint))
             } else {
-                let left = outstanding(&self.endpoint, &self.sources, |_| true);
+                let left = outstanding(self.now, &self.endpoint, &self.sources, |_| true);
                 Err(reply.timed_out_with(left))
             };
             reply.answer(answer);

@@ -1,7 +1,6 @@
 //! What the application wants, beside sending.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use qsm_wire::membership::Role;
 
@@ -96,7 +95,7 @@ impl Core {
         self.sources.collect(self.now, &self.shared);
         let condition = Condition::Flushed {
             flush: Flush::new(&self.sources),
-            from: told.load(Ordering::SeqCst),
+            before: told.before(),
             told,
         };
         self.wait_for(deadline, condition, reply);

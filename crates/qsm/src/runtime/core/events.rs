@@ -17,6 +17,12 @@ impl Core {
         while let Some(event) = self.endpoint.poll_event() {
             self.take_event(event);
         }
+        let dropped = self.endpoint.events_dropped();
+        if dropped > self.load.events_dropped {
+            let events = dropped - self.load.events_dropped;
+            self.load.events_dropped = dropped;
+            self.readers.tell(&Event::Dropped { events });
+        }
         for asked in self.pending.expired(self.now) {
             let error = asked.timed_out();
             self.give_up(asked, error);
@@ -60,7 +66,12 @@ impl Core {
                 Event::Admitted { incarnation }
             }
             Proto::Away { region } => Event::Away { region },
-            Proto::Back { region } => Event::Back { region },
+            Proto::Back { region, away } => {
+                let groups = self.endpoint.regions().find(|it| it.id() == region);
+                let groups = groups.map_or(Vec::new(), |region| region.groups().to_vec());
+                self.routes.back(&groups, away);
+                Event::Back { region, away }
+            }
             Proto::Excluded => Event::Excluded,
             Proto::ServiceLost => {
                 self.about.service = None;
@@ -102,8 +113,11 @@ impl Core {
                 let Some(unserved) = unserved(event) else {
                     return;
                 };
-                self.pending.voids.add_unserved(unserved.clone());
-                self.count_voids();
+                // Who is only away is told of beside them.
+                if !unserved.away {
+                    self.pending.voids.add_unserved(unserved.clone());
+                    self.count_voids();
+                }
                 Event::Unserved(unserved)
             }
             // Events of later versions of the protocol crate say nothing to this one.
@@ -190,6 +204,7 @@ fn unserved(event: qsm_proto::Event) -> Option<Unserved> {
         incarnation,
         messages,
         messages_more,
+        away,
     } = event
     else {
         return None;
@@ -205,5 +220,6 @@ fn unserved(event: qsm_proto::Event) -> Option<Unserved> {
         receivers_more,
         messages: messages.into_iter().map(range).collect(),
         messages_more,
+        away,
     })
 }

@@ -29,6 +29,7 @@ mod commands;
 mod embed;
 mod events;
 mod following;
+mod lacking;
 mod lanes;
 mod loan;
 mod pending;
@@ -132,6 +133,8 @@ struct Load {
     awake_until: Instant,
     /// Receiving was cut short: do not wait.
     cut: bool,
+    /// Events of the protocol that it had no room for, as far as the application was told.
+    events_dropped: u64,
     /// Packets that the kernel dropped, as far as the protocol was told.
     drops: u64,
 }

@@ -7,11 +7,12 @@ use qsm_proto::{Endpoint, Instant};
 use qsm_wire::RegionId;
 use qsm_wire::membership::AnswerRows;
 
+use super::lacking::{lacking, receivers};
 use super::sources::Sources;
 use crate::error::{Flushed, Outstanding, RequestError};
 use crate::handoff::outlet::Outlet;
 use crate::handoff::reply::Reply;
-use crate::handoff::void::{Told, Voids};
+use crate::handoff::void::{Told, ToldBefore, Voids};
 
 /// Groups that an error names.
 const GROUPS_NAMED: usize = 8;
@@ -51,8 +52,8 @@ pub(super) enum Condition {
     },
     Flushed {
         flush: Flush,
-        /// The first range that the one who flushes has not been told of.
-        from: u64,
+        /// What the one who flushes has been told of.
+        before: ToldBefore,
         told: Told,
     },
 }
@@ -118,13 +119,22 @@ impl Pending {
         for mut wait in self.waits.extract_if(.., over) {
             let met = wait.condition.is_met(endpoint, sources);
             let answer = match &wait.condition {
-                Condition::Flushed { from, told, .. } if met => voids.tell(*from, told),
+                Condition::Flushed { before, told, .. } if met => {
+                    let flushed = voids.tell(*before, told);
+                    flushed.map(|flushed| with_away(flushed, now, endpoint))
+                }
                 _ if met => Ok(Flushed::default()),
                 Condition::Flushed { flush, .. } => {
-                    let left = flush.outstanding(endpoint, sources);
+                    let left = flush.outstanding(now, endpoint, sources);
                     Err(wait.reply.timed_out_with(left))
                 }
-                Condition::Admitted | Condition::Members { .. } => Err(wait.reply.timed_out()),
+                Condition::Members { name, count } => Err(RequestError::TooFewReceivers {
+                    group: Arc::clone(name),
+                    wanted: *count,
+                    after: wait.reply.after(),
+                    receivers: Box::new(receivers(name, endpoint)),
+                }),
+                Condition::Admitted => Err(wait.reply.timed_out()),
             };
             wait.reply.answer(answer);
         }
@@ -195,6 +205,7 @@ impl Flush {
 
 /// Messages that this node has accepted and its receivers are not known to have, in these regions.
 pub(super) fn outstanding(
+    now: Instant,
     endpoint: &Endpoint,
     sources: &Sources,
     concerns: impl Fn(RegionId) -> bool,
@@ -217,9 +228,17 @@ pub(super) fn outstanding(
             group.is_some_and(|group| region.groups().binary_search(&group).is_ok())
         }));
     }
+    left.lacking = lacking(now, endpoint, &concerns);
     left.groups_more = groups.len().saturating_sub(GROUPS_NAMED) as u64;
     left.groups = groups.into_iter().take(GROUPS_NAMED).collect();
     left
+}
+
+/// Names those, too, that are away now and lack something.
+pub(super) fn with_away(flushed: Flushed, now: Instant, endpoint: &Endpoint) -> Flushed {
+    let mut away = lacking(now, endpoint, |_| true);
+    away.retain(|lacking| lacking.away.is_some());
+    Flushed { away, ..flushed }
 }
 
 fn marks(endpoint: &Endpoint) -> Vec<Mark> {
@@ -236,8 +255,8 @@ fn marks(endpoint: &Endpoint) -> Vec<Mark> {
 
 impl Flush {
     /// Messages that it still waits for.
-    fn outstanding(&self, endpoint: &Endpoint, sources: &Sources) -> Outstanding {
-        outstanding(endpoint, sources, |region| match self {
+    fn outstanding(&self, now: Instant, endpoint: &Endpoint, sources: &Sources) -> Outstanding {
+        outstanding(now, endpoint, sources, |region| match self {
             Self::Taken(_) => true,
             Self::Stable(marks) => marks.iter().any(|mark| mark.region == region),
         })

@@ -10,7 +10,7 @@ use qsm_wire::{GroupId, Origin};
 
 use crate::error::{CloseReason, RecvError};
 use crate::handoff::message::{Message, MessageRef};
-use crate::handoff::received::{Away, Delivery, Lost, LostPackets, Received};
+use crate::handoff::received::{Back, Delivery, Excluded, Lost, LostPackets, Received};
 use crate::handoff::sink::Sink;
 use crate::snapshot::SubscriptionRow;
 use crate::stats::{RuntimeStats, SubscriptionStats};
@@ -243,6 +243,13 @@ impl Routes {
         self.touch(place);
     }
 
+    /// This node was away so long in the region with these groups, and has caught up.
+    pub(super) fn back(&mut self, groups: &[GroupId], away: Duration) {
+        for place in self.subscribers_of(groups) {
+            self.tell(place, Received::Back(Back { away }));
+        }
+    }
+
     /// These messages will not come.
     fn lose(&mut self, group: GroupId, sender: Origin, first: u64, last: u64) {
         let Some(Some(bound)) = self.table.get(index(group)) else {
@@ -453,7 +460,7 @@ impl Deliver for Routes {
             }
             Miss::Life { incarnation } => {
                 for place in 0..self.subscribers.len() {
-                    self.tell(place, Received::Away(Away { incarnation }));
+                    self.tell(place, Received::Excluded(Excluded { incarnation }));
                 }
             }
         }
@@ -539,7 +546,8 @@ mod tests {
             Received::Lost(lost) => format!("-{}{}..{}", lost.group, lost.first, lost.last),
             Received::LostPackets(lost) => format!("-{} packets", lost.packets),
             Received::Dropped(dropped) => format!("-{}", dropped.messages),
-            Received::Away(away) => format!("away {}", away.incarnation.0),
+            Received::Back(back) => format!("back {:?}", back.away),
+            Received::Excluded(excluded) => format!("excluded {}", excluded.incarnation.0),
         };
         received.map(short).collect()
     }
@@ -583,8 +591,20 @@ mod tests {
         routes.miss(Miss::Life {
             incarnation: Incarnation(4),
         });
-        assert_eq!(yields(&inboxes[0]), ["-3 packets", "away 4"]);
-        assert_eq!(yields(&inboxes[1]), ["away 4"]);
+        assert_eq!(yields(&inboxes[0]), ["-3 packets", "excluded 4"]);
+        assert_eq!(yields(&inboxes[1]), ["excluded 4"]);
+    }
+
+    #[test]
+    fn a_return_is_told_to_subscriptions_of_its_region_in_order() {
+        let (mut routes, inboxes) = routes(&[&["x", "y"], &["z"]], 2);
+        deliver(&mut routes, 1, 1);
+        deliver(&mut routes, 2, 1);
+        routes.back(&[GroupId(1), GroupId(2)], Duration::from_secs(3));
+        assert_eq!(yields(&inboxes[0]), ["x1", "y1", "back 3s"]);
+        deliver(&mut routes, 1, 2);
+        assert_eq!(yields(&inboxes[0]), ["x2"]);
+        assert!(yields(&inboxes[1]).is_empty());
     }
 
     #[test]
