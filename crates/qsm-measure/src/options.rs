@@ -6,12 +6,39 @@ use std::time::Duration;
 use clap::Args;
 use qsm::Family;
 use qsm_console::failure::Failure;
-use qsm_console::options::{cores, loss_ppm, seconds, size};
+use qsm_console::options::{NodeOptions, cores, loss_ppm, seconds, size};
 
+use crate::clock::Clock;
 use crate::message::{PLAIN_BYTES, STAMPED_BYTES};
 
 /// Longest message, as the library has it by default.
 const PAYLOAD_BYTES_MAX: usize = 16 << 20;
+
+/// The process at one end, sender or receiver.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct EndOptions {
+    /// Write the result as JSON, in one line
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// The other end is on this host and uses the monotonic clock
+    #[arg(long, hide = true)]
+    same_host: bool,
+    /// The node.
+    #[command(flatten)]
+    pub(crate) node: NodeOptions,
+}
+
+impl EndOptions {
+    /// The clock that both ends read.
+    #[must_use]
+    pub(crate) fn clock(&self) -> Clock {
+        if self.same_host {
+            Clock::monotonic()
+        } else {
+            Clock::wall()
+        }
+    }
+}
 
 /// What is sent.
 #[derive(Debug, Clone, Args)]

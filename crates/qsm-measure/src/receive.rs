@@ -11,7 +11,7 @@ use qsm_console::after_help;
 use qsm_console::failure::Failure;
 use qsm_console::figures;
 use qsm_console::notice::Notices;
-use qsm_console::options::{NodeOptions, seconds};
+use qsm_console::options::seconds;
 use qsm_console::progress::Progress;
 use qsm_console::stop::Stop;
 
@@ -20,6 +20,7 @@ use crate::clock::Clock;
 use crate::latencies::Latencies;
 use crate::message::{Kind, Stamp};
 use crate::names;
+use crate::options::EndOptions;
 use crate::report::{BenchReport, Received, say};
 use crate::show;
 use crate::stages::Arrivals;
@@ -40,7 +41,6 @@ const GOODBYE: Duration = Duration::from_secs(1);
     "qsm bench receive --groups 1000 --senders 2   as the senders are called"
     "qsm bench receive --echo                      on one host, for send --round-trip"
 ))]
-#[expect(clippy::struct_excessive_bools, reason = "flags of a command line")]
 pub(crate) struct ReceiveArgs {
     /// Senders to wait for
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
@@ -60,15 +60,9 @@ pub(crate) struct ReceiveArgs {
     /// Never sleep: lowest latency, for a whole CPU
     #[arg(long)]
     pub(crate) spin: bool,
-    /// Write the result as JSON, in one line
-    #[arg(long)]
-    pub(crate) json: bool,
-    /// The sender is on this host and uses the monotonic clock
-    #[arg(long, hide = true)]
-    pub(crate) same_host: bool,
-    /// The node.
+    /// This process.
     #[command(flatten)]
-    pub(crate) node: NodeOptions,
+    pub(crate) end: EndOptions,
 }
 
 /// Runs the command.
@@ -76,7 +70,7 @@ pub(crate) struct ReceiveArgs {
 /// # Errors
 /// Something is missing or wrong, or the node fails.
 pub(crate) fn run(args: &ReceiveArgs) -> Result<(), Failure> {
-    let cores = args.node.threads.cores;
+    let cores = args.end.node.threads.cores;
     if args.stages && cores > 1 {
         return Err(Failure::usage(
             "stages cannot be told apart where several core threads are at work",
@@ -84,20 +78,16 @@ pub(crate) fn run(args: &ReceiveArgs) -> Result<(), Failure> {
         ));
     }
     let stop = Stop::on_signals()?;
-    let clock = if args.same_host {
-        Clock::monotonic()
-    } else {
-        Clock::wall()
-    };
+    let clock = args.end.clock();
     let arrivals = args
         .stages
         .then(|| Arc::new(Arrivals::new(clock, args.groups)));
-    let mut builder = args.node.builder(Embedded::IfNoneFound).spin(args.spin);
+    let mut builder = args.end.node.builder(Embedded::IfNoneFound).spin(args.spin);
     if let Some(arrivals) = arrivals.clone() {
         builder = builder.tap(move |tapped| arrivals.see(&tapped));
     }
     let node = builder.start()?;
-    let mut notices = Notices::new(node.events(), args.node.network.verbose);
+    let mut notices = Notices::new(node.events(), args.end.node.network.verbose);
     let echo = match args.echo {
         true => {
             let echo = node.publisher(names::ECHO)?;
@@ -137,10 +127,10 @@ pub(crate) fn run(args: &ReceiveArgs) -> Result<(), Failure> {
     received.count(&node.stats()?);
     let goodbye = node.shutdown(GOODBYE);
     notices.drain();
-    if args.node.network.verbose && goodbye.is_err() {
+    if args.end.node.network.verbose && goodbye.is_err() {
         eprintln!("qsm: the cluster did not hear the goodbye");
     }
-    if args.json {
+    if args.end.json {
         say(&BenchReport::Received(Box::new(received)))
     } else {
         show::print(&show::received(&received))

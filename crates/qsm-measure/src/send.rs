@@ -11,7 +11,7 @@ use qsm::{Embedded, FeedHandle, Node, Publisher, Pull, RequestError};
 use qsm_console::after_help;
 use qsm_console::failure::Failure;
 use qsm_console::notice::Notices;
-use qsm_console::options::{NodeOptions, seconds};
+use qsm_console::options::seconds;
 use qsm_console::stop::Stop;
 use qsm_console::table::printable;
 
@@ -20,7 +20,7 @@ use crate::echo::Echoes;
 use crate::latencies::Latencies;
 use crate::message::{self, Noise, Stamp};
 use crate::names;
-use crate::options::LoadOptions;
+use crate::options::{EndOptions, LoadOptions};
 use crate::pace::{Pace, wait_until};
 use crate::report::{BenchReport, Sent, say, wait_for_start};
 use crate::show;
@@ -39,7 +39,6 @@ const GOODBYE: Duration = Duration::from_secs(1);
     "qsm bench send --rate 1000 --payload 100      timed; hosts' clocks must be synchronised"
     "qsm bench send --rate 1000 --round-trip       timed there and back; they need not be"
 ))]
-#[expect(clippy::struct_excessive_bools, reason = "flags of a command line")]
 pub(crate) struct SendArgs {
     /// What is sent.
     #[command(flatten)]
@@ -59,15 +58,9 @@ pub(crate) struct SendArgs {
     /// Say when ready, and begin when a line comes on stdin: so several senders begin at once
     #[arg(long)]
     pub(crate) start_on_input: bool,
-    /// Write the result as JSON, in one line
-    #[arg(long)]
-    pub(crate) json: bool,
-    /// The receivers are on this host and use the monotonic clock
-    #[arg(long, hide = true)]
-    pub(crate) same_host: bool,
-    /// The node.
+    /// This process.
     #[command(flatten)]
-    pub(crate) node: NodeOptions,
+    pub(crate) end: EndOptions,
 }
 
 /// Runs the command.
@@ -76,20 +69,17 @@ pub(crate) struct SendArgs {
 /// Receivers do not appear or do not get everything, or the node fails.
 pub(crate) fn run(args: &SendArgs) -> Result<(), Failure> {
     args.load.check(args.rate.is_some())?;
-    if args.rate.is_some() && args.node.threads.cores > 1 {
+    if args.rate.is_some() && args.end.node.threads.cores > 1 {
         return Err(Failure::usage(
             "messages are timed at one core thread",
             "leave out --rate, or give --cores 1",
         ));
     }
     let stop = Stop::on_signals()?;
-    let clock = if args.same_host {
-        Clock::monotonic()
-    } else {
-        Clock::wall()
-    };
+    let clock = args.end.clock();
     let departures = Arc::new(Departures::new(clock));
     let mut builder = args
+        .end
         .node
         .builder(Embedded::IfNoneFound)
         .spin(args.load.spin);
@@ -98,7 +88,7 @@ pub(crate) fn run(args: &SendArgs) -> Result<(), Failure> {
         builder = builder.tap(move |tapped| departures.see(&tapped));
     }
     let node = builder.start()?;
-    let mut notices = Notices::new(node.events(), args.node.network.verbose);
+    let mut notices = Notices::new(node.events(), args.end.node.network.verbose);
     let sender = Sender::new(args, &node)?;
     let load = match args.rate {
         None => Load::Flood(sender.register()?),
@@ -124,7 +114,7 @@ pub(crate) fn run(args: &SendArgs) -> Result<(), Failure> {
     // Everything has arrived; a goodbye unheard changes nothing.
     drop(node.shutdown(GOODBYE));
     notices.drain();
-    if args.json {
+    if args.end.json {
         say(&BenchReport::Sent(Box::new(sent)))
     } else {
         show::print(&show::sent(&sent))

@@ -46,6 +46,7 @@
 //! IPv4 and IPv6: a port speaks the family of its interface's address, and refuses the other.
 
 mod address;
+mod arrivals;
 mod buffers;
 mod busy_poll;
 mod changes;
@@ -72,6 +73,7 @@ mod thread;
 mod waker;
 
 pub use address::Family;
+pub use arrivals::{Amount, CLASSES, Gathered};
 pub use busy_poll::BusyPoll;
 pub use clock::{monotonic_nanos, process_cpu_time};
 pub use config::{
@@ -85,7 +87,7 @@ pub use local::{LocalListener, LocalSocket, Peer, effective_user};
 pub use poller::{Ready, Sleeper};
 pub use port::Port;
 pub use ports::Ports;
-pub use receive::{Datagram, Datagrams, Place};
+pub use receive::{Datagram, Datagrams};
 pub use report::IoReport;
 pub use send::Gso;
 pub use shared_memory::{SharedMemory, futex_wait, futex_wake};

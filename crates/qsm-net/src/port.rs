@@ -176,14 +176,13 @@ impl Port {
     ///
     /// # Errors
     /// As [`receive`](Self::receive).
-    pub fn receive_more(&mut self) -> io::Result<usize> {
+    pub(crate) fn receive_more(&mut self) -> io::Result<usize> {
         self.ring.keep();
         self.receive_batch()
     }
 
     /// The last batch was cut short by its own length, and there is room for another one besides it.
-    #[must_use]
-    pub fn has_more(&self) -> bool {
+    pub(crate) fn has_more(&self) -> bool {
         self.more && self.ring.has_room()
     }
 
@@ -265,8 +264,7 @@ impl Port {
     }
 
     /// A datagram of a batch that is not forgotten.
-    #[must_use]
-    pub fn datagram(&self, place: Place) -> Datagram<'_> {
+    pub(crate) fn datagram(&self, place: Place) -> Datagram<'_> {
         self.ring.datagram(place)
     }
 

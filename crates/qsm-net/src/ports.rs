@@ -13,13 +13,14 @@ use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use crate::arrivals::{Arrivals, Gathered};
 use crate::config::PortConfig;
 use crate::counters::PortCounters;
 use crate::error::{PortError, SendError, Sent};
 use crate::paths::{Paths, Way};
 use crate::poller::{Ready, Sleeper};
 use crate::port::Port;
-use crate::receive::{Datagram, Datagrams, Place};
+use crate::receive::{Datagrams, Place};
 use crate::report::IoReport;
 use crate::waker::Waker;
 
@@ -28,6 +29,7 @@ use crate::waker::Waker;
 pub struct Ports {
     first: Port,
     second: Option<Box<Second>>,
+    arrivals: Arrivals,
 }
 
 #[derive(Debug)]
@@ -64,7 +66,11 @@ impl Ports {
                 blocked: [false; 2],
             })
         });
-        Ok(Self { first, second })
+        Ok(Self {
+            first,
+            second,
+            arrivals: Arrivals::default(),
+        })
     }
 
     /// Whoever is at the address `first` is at `second` as well: what is sent to the one goes to the other by the second
@@ -167,11 +173,44 @@ impl Ports {
         self.receive_more()
     }
 
-    /// As [`Port::receive_more`], from the networks in turn.
+    /// Receives until nothing is known to wait, the port has no room, or there are `bytes_max`, and yields all of it by
+    /// class: the lowest first (one of [`CLASSES`](crate::CLASSES)), those of one class as they came. So what comes alone
+    /// is handled at once. Forgets what was received before.
     ///
     /// # Errors
     /// As [`Port::receive`].
-    pub fn receive_more(&mut self) -> io::Result<usize> {
+    pub fn gather(
+        &mut self,
+        bytes_max: usize,
+        class: impl Fn(&[u8]) -> usize,
+    ) -> io::Result<Gathered<'_>> {
+        self.arrivals.clear();
+        let mut received = self.receive()?;
+        while received > 0 {
+            self.sort(&class);
+            if !self.has_more() || self.arrivals.amount().bytes >= bytes_max {
+                break;
+            }
+            received = self.receive_more()?;
+        }
+        let second = self.second.as_ref().map(|second| &second.port);
+        Ok(Gathered::new(&self.first, second, &self.arrivals))
+    }
+
+    /// Notes where the datagrams of the last batch are.
+    fn sort(&mut self, class: impl Fn(&[u8]) -> usize) {
+        let second = self.second.as_ref().filter(|second| second.current);
+        let port = second.map_or(&self.first, |second| &second.port);
+        for (place, datagram) in port.datagrams().placed() {
+            let second = second.is_some();
+            let bytes = datagram.bytes;
+            self.arrivals
+                .add(Place { second, ..place }, class(bytes), bytes.len());
+        }
+    }
+
+    /// As [`Port::receive_more`], from the networks in turn.
+    fn receive_more(&mut self) -> io::Result<usize> {
         let Some(second) = &mut self.second else {
             return self.first.receive_more();
         };
@@ -194,8 +233,7 @@ impl Ports {
     }
 
     /// As [`Port::has_more`], of one of the networks, and with room on both.
-    #[must_use]
-    pub fn has_more(&self) -> bool {
+    fn has_more(&self) -> bool {
         match &self.second {
             None => self.first.has_more(),
             Some(second) => {
@@ -203,22 +241,6 @@ impl Ports {
                 ports.iter().any(|port| port.has_more()) && ports.iter().all(|port| port.has_room())
             }
         }
-    }
-
-    /// As [`Port::datagram`].
-    #[must_use]
-    pub fn datagram(&self, place: Place) -> Datagram<'_> {
-        match &self.second {
-            Some(second) if place.second => second.port.datagram(place),
-            _ => self.first.datagram(place),
-        }
-    }
-
-    /// The datagrams of the last batch with their places.
-    pub fn placed(&self) -> impl Iterator<Item = (Place, Datagram<'_>)> {
-        let second = self.second.as_ref().is_some_and(|second| second.current);
-        let placed = self.datagrams().placed();
-        placed.map(move |(place, datagram)| (Place { second, ..place }, datagram))
     }
 
     /// As [`Port::datagrams`].

@@ -57,7 +57,7 @@ pub struct Datagram<'a> {
 
 /// Where a port has a datagram, until it forgets it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
+pub(crate) struct Place {
     pub(crate) slot: u16,
     /// Of the second network's port.
     pub(crate) second: bool,
@@ -309,8 +309,8 @@ impl<'a> Datagrams<'a> {
     }
 
     /// Each with its place, to be found again after other batches have been received
-    /// ([`Port::receive_more`](crate::Port::receive_more)).
-    pub fn placed(mut self) -> impl Iterator<Item = (Place, Datagram<'a>)> {
+    /// (`Port::receive_more`).
+    pub(crate) fn placed(mut self) -> impl Iterator<Item = (Place, Datagram<'a>)> {
         core::iter::from_fn(move || {
             let place = self.next_place()?;
             Some((place, self.ring.datagram(place)))

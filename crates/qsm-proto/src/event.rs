@@ -33,6 +33,10 @@ pub trait Deliver {
         run.for_each(|message| self.deliver(message));
     }
 
+    /// A group of this node has this number from now on; called before anything of it is delivered
+    /// or missed under that number. A new life ([`Miss::Life`]) voids all numbers.
+    fn name_group(&mut self, _group: GroupId, _name: &str) {}
+
     /// Something that will never be delivered; called before what follows it. No event says the
     /// same.
     fn miss(&mut self, _miss: Miss<'_>) {}

@@ -44,7 +44,7 @@ use qsm_wire::{
 use self::discovery::Discovery;
 use self::groups::Groups;
 use self::link::Link;
-use self::lives::Lives;
+use self::lives::LifeTable;
 pub use self::messages::RoleChanges;
 use self::regions::Regions;
 use self::requests::Requests;
@@ -117,9 +117,9 @@ pub struct Membership {
     requests: Requests,
     /// Regions that this node has left and is done with.
     drained: BTreeMap<RegionId, ViewNumber>,
-    dead: Lives,
+    dead: LifeTable,
     /// Lives that this node receives from, unless they are dead.
-    senders: Lives,
+    senders: LifeTable,
     /// Whether it has ever asked to publish.
     published: bool,
     /// News of the service, for the runtime.
@@ -164,8 +164,8 @@ impl Membership {
             regions: Regions::default(),
             requests: Requests::default(),
             drained: BTreeMap::new(),
-            dead: Lives::default(),
-            senders: Lives::default(),
+            dead: LifeTable::default(),
+            senders: LifeTable::default(),
             published: false,
             events: Events::default(),
             misfits: 0,

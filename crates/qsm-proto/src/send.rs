@@ -60,7 +60,7 @@ pub use self::transmit::Train;
 use self::rate::{Pacer, RateConfig};
 use self::status::Alarms;
 use self::store::SendBuffer;
-use self::timing::Sendings;
+use self::timing::PacketTimes;
 use crate::{Config, Instant};
 
 /// Most bytes of a train: what one UDP send may carry (65,507), with some room. A block is filled
@@ -284,7 +284,7 @@ pub struct SendStream {
     alarms: Alarms,
     counters: SendCounters,
     /// Sendings of packets that are not stable yet; none before the first.
-    sendings: Option<Box<Sendings>>,
+    sendings: Option<Box<PacketTimes>>,
     finished: bool,
 }
 

@@ -78,7 +78,7 @@ qsm_metrics::metrics! {
         control_sent: counter(packets),
         /// Control packets received.
         control_received: counter(packets),
-        /// Nodes that control packets have come from.
+        /// Nodes that control packets have come from since the newest view.
         peers: gauge(nodes),
         /// Messages accepted and not known to have reached everybody. A message to a group in
         /// several regions counts in each.

@@ -508,6 +508,36 @@ fn under_loss_a_node_exchanges_control_with_one_member_of_each_partition_and_its
     }
 }
 
+// Rules R-NAK-2, R-VIEW-3; R011.
+#[test]
+fn under_loss_peers_are_bounded_in_each_view_and_counted_anew_with_it() {
+    let mut cluster = Cluster::new(64, &[80], |_| {});
+    cluster.flight.loss.data_ppm = 50_000;
+    cluster.flight.loss.control_ppm = 50_000;
+    // Each view makes other rings. The last one has 60 members.
+    for dead in [9, 17, 33, 60] {
+        cluster.crash(dead);
+        cluster.members.retain(|member| *member != dead);
+        cluster.change_view();
+        // It is lost on the way to some, and what was sent in the view before is still coming.
+        cluster.run(Duration::from_millis(300));
+        cluster.peers.clear();
+        let heard = cluster
+            .members
+            .iter()
+            .map(|member| cluster.nodes[member].stats().peers);
+        assert!(heard.max() <= Some(12 + 4), "counted since the view before");
+        publish(&mut cluster, 80, 500, 1000);
+        cluster.settle(Duration::from_secs(20));
+        check_peers(&cluster, 12);
+        for member in &cluster.members {
+            let peers = cluster.nodes[member].stats().peers;
+            assert!(peers <= 12 + 4, "{member}: {peers}");
+        }
+    }
+    assert!(cluster.total(|stats| stats.repaired_by_cacher) > 2000);
+}
+
 // Rule R-NAK-2; R011. A member that sends is asked for nothing as a cacher, and neither is a dead
 // one after a while: what their partition caches comes another way.
 #[test]

@@ -40,8 +40,7 @@ qsm_metrics::metrics! {
         upcalls: counter(calls),
         /// Messages dropped because a subscription's queue was full.
         slow_consumer_drops: counter(messages),
-        /// Messages that no subscription wanted any more, or that came faster than the names of
-        /// their groups.
+        /// Messages that no subscription wanted any more.
         messages_unwanted: counter(messages),
         /// Times that the send buffer was full and sending went on later.
         send_blocked: counter(times),

@@ -40,7 +40,9 @@ impl Endpoint {
         match message {
             FromService::Welcome { incarnation, .. } => self.welcome(incarnation, out),
             FromService::Batch { updates, .. } => {
-                let fits = updates.into_iter().all(|update| self.take_update(update));
+                let fits = updates
+                    .into_iter()
+                    .all(|update| self.take_update(update, out));
                 self.regions
                     .end_batch(&mut self.node, &mut self.membership, out);
                 if !fits {
@@ -62,10 +64,11 @@ impl Endpoint {
     }
 
     /// `false` when the update does not fit what is known.
-    fn take_update(&mut self, update: Update) -> bool {
+    fn take_update(&mut self, update: Update, out: &mut dyn Deliver) -> bool {
         match update {
             Update::Named { group, name } => {
                 if self.membership.name_group(group, &name) {
+                    out.name_group(group, &name);
                     self.former.recall(&mut self.node.cursors, group, &name);
                     // A publisher that is not confirmed is not told of all regions of the group.
                     let holds = self.membership.holds(Role::Publisher, &name);
@@ -87,6 +90,7 @@ impl Endpoint {
                 let Some(view) = self.membership.next_view(step) else {
                     return false;
                 };
+                self.peers.clear();
                 self.regions
                     .take_view(&view, &mut self.node, &mut self.membership);
             }

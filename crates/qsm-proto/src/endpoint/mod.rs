@@ -2,6 +2,7 @@
 
 mod commands;
 mod messages;
+mod timeouts;
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -33,7 +34,7 @@ pub struct Endpoint {
     membership: Membership,
     regions: RegionSet,
     former: FormerPositions,
-    /// Whom control packets have come from (R011).
+    /// Whom control packets have come from since the newest view (R011).
     peers: BTreeSet<NodeId>,
     closing: Closing,
     /// The runtime has not read all that has arrived.
@@ -131,28 +132,6 @@ impl Endpoint {
             self.peers.insert(header.origin.node);
         }
         self.on_control(from, &header, &packet.body, out);
-    }
-
-    /// Does what is due. Early and repeated calls do nothing.
-    pub fn handle_timeout(&mut self, now: Instant, out: &mut dyn Deliver) {
-        let now = self.advance(now);
-        self.membership.handle_timeout(now, &mut self.node.outbox);
-        self.pass_events_on();
-        if !self.backlog {
-            self.for_each_region(|cx| cx.extend_streams(out));
-        }
-        self.for_each_region(|cx| cx.run_ring());
-        self.regions
-            .make_requests(&mut self.node, &mut self.membership, out);
-        self.regions.table.go_on_delivering(&mut self.node, out);
-        self.for_each_region(|cx| cx.return_from_absence());
-        self.for_each_region(|cx| cx.forget_retained());
-        self.for_each_region(|cx| cx.ask_queries());
-        self.for_each_region(|cx| cx.handle_sender_timeout());
-        self.for_each_region(|cx| cx.leave_drained());
-        self.for_each_region(|cx| cx.part());
-        self.for_each_region(|cx| cx.forget_ended());
-        self.go_on_closing();
     }
 
     /// The next datagrams to send: control first, then streams in turn. `None`: nothing now.

@@ -32,7 +32,7 @@ pub(super) struct Discovery {
 
 /// What the search wants done now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) struct Wish {
+pub(super) struct DiscoveryAction {
     pub(super) solicit: bool,
     pub(super) missing: bool,
 }
@@ -95,8 +95,8 @@ impl Discovery {
             .min()
     }
 
-    pub(super) fn handle_timeout(&mut self, now: Instant, random: &mut Random) -> Wish {
-        let mut wish = Wish::default();
+    pub(super) fn handle_timeout(&mut self, now: Instant, random: &mut Random) -> DiscoveryAction {
+        let mut wish = DiscoveryAction::default();
         if self.solicit_at.is_some_and(|at| at <= now) {
             wish.solicit = true;
             self.solicit_at = Some(now.after(self.interval));

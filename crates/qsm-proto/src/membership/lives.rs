@@ -5,7 +5,7 @@ use qsm_wire::Origin;
 /// Lives, such as those that are over by the word of the membership service; those that came
 /// first are forgotten if there are too many.
 #[derive(Debug, Default)]
-pub(super) struct Lives {
+pub(super) struct LifeTable {
     all: BTreeSet<Origin>,
     order: VecDeque<Origin>,
 }
@@ -13,7 +13,7 @@ pub(super) struct Lives {
 /// Lives remembered.
 const LIVES_MAX: usize = 1024;
 
-impl Lives {
+impl LifeTable {
     pub(super) fn insert(&mut self, origin: Origin) {
         if !self.all.insert(origin) {
             return;
@@ -59,7 +59,7 @@ mod tests {
 
     #[test]
     fn the_newest_lives_are_remembered() {
-        let mut dead = Lives::default();
+        let mut dead = LifeTable::default();
         // The highest number first: age counts, not order.
         for incarnation in (0..=1024).rev() {
             dead.insert(origin(incarnation));

@@ -10,7 +10,7 @@ use super::Waiters;
 
 /// A packet that others wait for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Awaited {
+pub(super) struct AwaitedPacket {
     pub(super) sequence: u64,
     /// Bit r: the cacher of rank r is known to miss it.
     pub(super) known_missing: u32,
@@ -19,11 +19,11 @@ pub(super) struct Awaited {
 
 /// Packets above the highest one seen, ascending.
 #[derive(Debug, Default)]
-pub(super) struct Early {
-    awaited: Vec<Awaited>,
+pub(super) struct EarlyPackets {
+    awaited: Vec<AwaitedPacket>,
 }
 
-impl Early {
+impl EarlyPackets {
     /// Most packets remembered; requests for more are not, and come again as retries.
     pub(super) const MAX: usize = 256;
 
@@ -41,7 +41,7 @@ impl Early {
             let waiters = Waiters::default();
             self.awaited.insert(
                 at,
-                Awaited {
+                AwaitedPacket {
                     sequence,
                     known_missing: 0,
                     waiters,
@@ -54,7 +54,7 @@ impl Early {
     }
 
     /// Forgets and returns those up to this packet.
-    pub(super) fn take_upto(&mut self, sequence: u64) -> impl Iterator<Item = Awaited> + '_ {
+    pub(super) fn take_upto(&mut self, sequence: u64) -> impl Iterator<Item = AwaitedPacket> + '_ {
         let count = self.awaited.partition_point(|one| one.sequence <= sequence);
         self.awaited.drain(..count)
     }
@@ -78,7 +78,7 @@ impl Early {
 mod tests {
     use super::*;
 
-    fn members(one: &Awaited) -> Vec<u16> {
+    fn members(one: &AwaitedPacket) -> Vec<u16> {
         one.waiters
             .members()
             .iter()
@@ -89,14 +89,14 @@ mod tests {
     // Rule R-NAK-11.
     #[test]
     fn requests_for_one_packet_add_up_until_it_comes() {
-        let mut early = Early::default();
+        let mut early = EarlyPackets::default();
         early.add(9, 0b10, &[MemberIndex(1)]);
         early.add(7, 0, &[MemberIndex(3)]);
         early.add(9, 0b01, &[MemberIndex(2), MemberIndex(1)]);
         assert!(early.take(6).is_empty());
-        let passed: Vec<Awaited> = early.take_upto(8).collect();
+        let passed: Vec<AwaitedPacket> = early.take_upto(8).collect();
         assert_eq!((passed[0].sequence, members(&passed[0])), (7, vec![3]));
-        let [nine] = early.take_upto(9).collect::<Vec<Awaited>>()[..] else {
+        let [nine] = early.take_upto(9).collect::<Vec<AwaitedPacket>>()[..] else {
             panic!("one packet is awaited");
         };
         assert_eq!((nine.known_missing, members(&nine)), (0b11, vec![1, 2]));
@@ -105,10 +105,10 @@ mod tests {
 
     #[test]
     fn no_more_are_remembered_than_there_are_places() {
-        let mut early = Early::default();
-        for sequence in (0..2 * Early::MAX as u64).rev() {
+        let mut early = EarlyPackets::default();
+        for sequence in (0..2 * EarlyPackets::MAX as u64).rev() {
             early.add(sequence, 0, &[MemberIndex(1)]);
         }
-        assert_eq!(early.take_upto(u64::MAX).count(), Early::MAX);
+        assert_eq!(early.take_upto(u64::MAX).count(), EarlyPackets::MAX);
     }
 }

@@ -27,7 +27,7 @@ pub(crate) use cursor::extend;
 pub use cursor::{Cursors, Verdict};
 pub use datagram::{Datagram, Incoming, SEQUENCE_MAX};
 pub use gaps::{Gap, Gaps, RetryInterval, Waiters};
-pub use overtaken::Overtaken;
+pub use overtaken::OvertakenRequests;
 pub use run::Run;
 pub use store::{PacketPlace, PacketStore};
 pub use stream::{Arrival, ReceiveStream, StreamMarks};

@@ -13,7 +13,7 @@ type SentRequest = (Option<MemberIndex>, Instant);
 /// request or its repair is probably lost. It need not wait until a retry would be due if nobody
 /// answered. Rule R-NAK-13.
 #[derive(Debug)]
-pub struct Overtaken {
+pub struct OvertakenRequests {
     /// Of those who answer, the latest request that each has answered.
     answered: Vec<SentRequest>,
     /// So old is what is asked for again.
@@ -33,7 +33,7 @@ const SILENT_MIN: u8 = 3;
 /// Answers remembered: more than the cachers that a node asks while one request is on its way.
 const ANSWERED_MAX: usize = 16;
 
-impl Overtaken {
+impl OvertakenRequests {
     /// What was asked for then has come; `retry`: the time to the first retry. Those who answer
     /// remember for two thirds of it that they have (R-NAK-5).
     pub fn note(&mut self, of: Option<MemberIndex>, asked: Instant, retry: Duration) {
@@ -75,7 +75,7 @@ impl Overtaken {
         found.map(|(_, at)| *at)
     }
 
-    /// When to call [`Overtaken::hasten`].
+    /// When to call [`OvertakenRequests::hasten`].
     #[must_use]
     pub fn due(&self) -> Instant {
         self.due
@@ -104,7 +104,7 @@ impl Overtaken {
     }
 }
 
-impl Default for Overtaken {
+impl Default for OvertakenRequests {
     fn default() -> Self {
         Self {
             answered: Vec::new(),
@@ -147,7 +147,7 @@ mod tests {
     // Rule R-NAK-13.
     #[test]
     fn what_was_asked_for_before_something_that_has_come_is_due_after_two_round_trips() {
-        let (mut gaps, mut overtaken) = (gaps(), Overtaken::default());
+        let (mut gaps, mut overtaken) = (gaps(), OvertakenRequests::default());
         assert_eq!(overtaken.due(), Instant::NEVER);
         let answered = gaps.fill(20).unwrap();
         overtaken.note(None, answered.asked, RETRY);
@@ -162,7 +162,7 @@ mod tests {
 
     #[test]
     fn answers_that_come_meanwhile_are_looked_at_in_time() {
-        let (mut gaps, mut overtaken) = (gaps(), Overtaken::default());
+        let (mut gaps, mut overtaken) = (gaps(), OvertakenRequests::default());
         overtaken.note(None, at(2), RETRY);
         overtaken.note(None, at(4), RETRY);
         overtaken.note(None, at(3), RETRY);
@@ -175,7 +175,7 @@ mod tests {
 
     #[test]
     fn what_nobody_may_have_is_not_hastened_for_ever() {
-        let (mut gaps, mut overtaken) = (gaps(), Overtaken::default());
+        let (mut gaps, mut overtaken) = (gaps(), OvertakenRequests::default());
         let gap = gaps.find_mut(10).unwrap();
         (0..HASTENED_MAX).for_each(|_| gap.ask(at(1), None));
         overtaken.note(None, at(3), RETRY);
@@ -186,7 +186,7 @@ mod tests {
     // Rule R-NAK-2.
     #[test]
     fn who_answers_nothing_is_silent_until_it_does() {
-        let (cacher, mut overtaken) = (MemberIndex(7), Overtaken::default());
+        let (cacher, mut overtaken) = (MemberIndex(7), OvertakenRequests::default());
         let mut gaps = gaps();
         let gap = gaps.find_mut(10).unwrap();
         while gap.attempts < SILENT_MIN - 1 {
@@ -207,7 +207,7 @@ mod tests {
 
     #[test]
     fn nobody_is_overtaken_by_another() {
-        let (mut gaps, mut overtaken) = (gaps(), Overtaken::default());
+        let (mut gaps, mut overtaken) = (gaps(), OvertakenRequests::default());
         overtaken.note(Some(MemberIndex(7)), at(3), RETRY);
         overtaken.hasten(at(9), &mut gaps);
         assert!(due(&gaps, at(9)).is_empty());

@@ -9,10 +9,10 @@ use std::net::SocketAddr;
 
 use qsm_wire::{Data, GroupId, Hop, MemberIndex, Opening, SeqRange, StreamId, ViewNumber};
 
-use super::early::Early;
+use super::early::EarlyPackets;
 use super::reassembly::Reassembly;
 use super::{
-    Datagram, Gap, Gaps, Incoming, Overtaken, PacketPlace, PacketStore, RequestTiming,
+    Datagram, Gap, Gaps, Incoming, OvertakenRequests, PacketPlace, PacketStore, RequestTiming,
     RetryInterval, StreamContext, Waiters,
 };
 use crate::history::{Duty, History};
@@ -60,7 +60,7 @@ pub struct ReceiveStream {
     slots: VecDeque<PacketState>,
     gaps: Gaps,
     /// Who waits here for packets above `highest`.
-    early: Early,
+    early: EarlyPackets,
     /// Where views begin, ascending; the newest few.
     openings: Vec<Opening>,
     reassembly: Reassembly,
@@ -79,7 +79,7 @@ pub struct ReceiveStream {
     /// Earliest time at which a gap may be due; may be too early, never too late.
     due: Instant,
     /// What has been answered, and what that says of what has not.
-    overtaken: Overtaken,
+    overtaken: OvertakenRequests,
     /// When delivery was interrupted that can go on; [`Instant::NEVER`]: it was not.
     interrupted: Instant,
     contiguous_at_close: u64,
@@ -124,7 +124,7 @@ impl ReceiveStream {
             arrived: before,
             slots: VecDeque::new(),
             gaps: Gaps::default(),
-            early: Early::default(),
+            early: EarlyPackets::default(),
             openings: Vec::new(),
             reassembly: Reassembly::default(),
             marks,
@@ -133,7 +133,7 @@ impl ReceiveStream {
             announced: 0,
             sender: Sender::default(),
             due: Instant::NEVER,
-            overtaken: Overtaken::default(),
+            overtaken: OvertakenRequests::default(),
             interrupted: Instant::NEVER,
             contiguous_at_close: 0,
         }
@@ -592,7 +592,7 @@ impl ReceiveStream {
         self.delivered = self.highest;
         self.contiguous = self.highest;
         self.gaps = Gaps::default();
-        self.early = Early::default();
+        self.early = EarlyPackets::default();
     }
 
     /// Panics if the state contradicts itself.

@@ -19,6 +19,7 @@
 //! | `leaving` | what a node that leaves still owes and still needs |
 
 mod absence;
+mod answers;
 mod batch;
 mod data;
 mod departures;

@@ -9,8 +9,8 @@ use super::{Region, RegionCx};
 use crate::ranges::{append, append_own};
 use crate::receive::ReceiveStream;
 use crate::repair::{
-    Answering, PlannedRequest, REQUEST_COST, RequestAllowance, RequestPlanner, RequestTarget,
-    RequestUrgency, missing_everywhere, missing_parts, note_missing,
+    PlannedRequest, RequestAllowance, RequestPlanner, RequestTarget, RequestUrgency,
+    missing_everywhere, missing_parts, note_missing,
 };
 use crate::{Deliver, Destination, Instant, Reason};
 
@@ -18,46 +18,6 @@ use crate::{Deliver, Destination, Instant, Reason};
 const PIECES_PER_TOKEN: usize = 1024;
 
 impl RegionCx<'_> {
-    /// Lends what answering requests takes.
-    pub(crate) fn answering(&mut self) -> Answering<'_> {
-        let (header, guard, recovery) = (
-            self.node.header(),
-            self.node.guard(),
-            self.node.config.recovery,
-        );
-        let round_trip = self.node.repairs.round_trip();
-        let path = self.region.path();
-        let (repairs, store) = self.node.repairs();
-        Answering {
-            history: &self.region.history,
-            path,
-            own: self.region.sender.as_ref(),
-            streams: &mut self.region.streams,
-            store,
-            repairs,
-            header,
-            guard,
-            round_trip,
-            recovery,
-        }
-    }
-
-    /// Answers a request for packets, or passes it on as far as there is budget for that.
-    pub(crate) fn take_request(
-        &mut self,
-        from: SocketAddr,
-        asker: Origin,
-        request: &Request<'_>,
-        urgency: RequestUrgency,
-    ) {
-        let passed_on = self.answering().answer(from, asker, request, urgency);
-        for request in &passed_on {
-            if self.node.request_budget.take(self.node.now, REQUEST_COST) {
-                self.send_request(request);
-            }
-        }
-    }
-
     /// Makes the requests that are due; `asked`: how many packets have been asked for, in all
     /// regions. Returns the senders of which packets were given up instead, because nobody has them.
     pub(crate) fn make_requests(&mut self, asked: &mut u64, out: &mut dyn Deliver) -> Vec<Origin> {
@@ -97,7 +57,7 @@ impl RegionCx<'_> {
         asks
     }
 
-    fn send_request(&mut self, ask: &PlannedRequest) {
+    pub(super) fn send_request(&mut self, ask: &PlannedRequest) {
         let sender = ask.head.stream.origin;
         let view = self.region.history.nearest(ask.head.view);
         let to = match ask.target {

@@ -36,7 +36,7 @@ const SETTLING: Duration = Duration::from_millis(500);
 
 /// When a token was sent to a neighbour: for the first and for the last time, and how often.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Sendings {
+pub(super) struct HopSendings {
     first: Instant,
     last: Instant,
     count: u32,
@@ -44,24 +44,24 @@ pub(super) struct Sendings {
 
 /// A token on its way to a ring neighbour.
 #[derive(Debug)]
-pub(super) struct Passing {
+pub(super) struct TokenHop {
     pub(super) token: Gathered,
     /// The neighbour's place in the ring.
     pub(super) position: usize,
     pub(super) to: MemberIndex,
-    pub(super) sent: Sendings,
+    pub(super) sent: HopSendings,
     pub(super) deadline: Instant,
 }
 
 /// A time that is measured again and again (RFC 6298).
 #[derive(Debug, Default)]
-struct Smoothed {
+struct SmoothedTime {
     mean_ns: u64,
     /// Smoothed distance from it.
     deviation_ns: u64,
 }
 
-impl Smoothed {
+impl SmoothedTime {
     fn note(&mut self, sample: Duration) {
         let sample = nanoseconds(sample);
         let off = self.mean_ns.abs_diff(sample);
@@ -79,9 +79,9 @@ impl Smoothed {
 #[derive(Debug, Default)]
 pub(super) struct Hops {
     /// From the first sending of a token to its receipt: how long members are waited for.
-    hop: Smoothed,
+    hop: SmoothedTime,
     /// From the sending that was answered: when a token is sent again.
-    receipt: Smoothed,
+    receipt: SmoothedTime,
     /// Sendings that hops have taken.
     sendings: Repetition,
     /// Members passed over here and not heard since, and when the first token was sent there in vain.
@@ -108,12 +108,12 @@ impl Hops {
         token: Gathered,
         position: usize,
         to: MemberIndex,
-    ) -> Passing {
-        Passing {
+    ) -> TokenHop {
+        TokenHop {
             token,
             position,
             to,
-            sent: Sendings {
+            sent: HopSendings {
                 first: now,
                 last: now,
                 count: 1,
@@ -123,7 +123,7 @@ impl Hops {
     }
 
     /// Counts a repetition; `false` if the neighbour has had its chances.
-    pub(super) fn again(&self, now: Instant, passing: &mut Passing) -> bool {
+    pub(super) fn again(&self, now: Instant, passing: &mut TokenHop) -> bool {
         let silent = self.is_silent(passing.to);
         let hops = match (self.waiting, silent) {
             (true, _) => PATIENCE_WAITING,
@@ -153,7 +153,7 @@ impl Hops {
         &mut self,
         now: Instant,
         member: MemberIndex,
-        sent: Sendings,
+        sent: HopSendings,
     ) -> Duration {
         self.alive(member);
         let (took, last) = (now.since(sent.first), now.since(sent.last));
@@ -185,7 +185,7 @@ impl Hops {
     }
 
     /// The member was passed over.
-    pub(super) fn passed_over(&mut self, member: MemberIndex, sent: Sendings) {
+    pub(super) fn passed_over(&mut self, member: MemberIndex, sent: HopSendings) {
         if !self.is_silent(member) {
             self.silent.push((member, sent.first));
         }
@@ -221,7 +221,7 @@ impl Hops {
     /// The first wait for a receipt: a token sent once too often is a small packet, one that is
     /// missed for long stops all senders of the region.
     fn timeout(&self) -> Duration {
-        let Smoothed {
+        let SmoothedTime {
             mean_ns,
             deviation_ns,
         } = self.receipt;
@@ -284,7 +284,7 @@ mod tests {
         hops.receipted(
             last.after(took),
             MemberIndex(1),
-            Sendings { first, last, count },
+            HopSendings { first, last, count },
         );
         assert!(hops.timeout() <= before);
     }

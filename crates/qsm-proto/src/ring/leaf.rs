@@ -9,7 +9,7 @@ use super::{Action, Report, Turn};
 
 /// Where the token is in its course around the partition.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Stop {
+pub(super) enum TokenPosition {
     /// The partition leader sends it off.
     Start,
     /// It has come from this member and goes on.
@@ -20,7 +20,7 @@ pub(super) enum Stop {
     Complete(Option<MemberIndex>),
 }
 
-impl Stop {
+impl TokenPosition {
     /// Whether the token has been around.
     pub(super) fn returned(self) -> bool {
         matches!(self, Self::End(_) | Self::Complete(_))
@@ -28,7 +28,12 @@ impl Stop {
 }
 
 /// Lets this node take part in a token of its partition.
-pub(super) fn visit(token: &mut Gathered, stop: Stop, turn: &mut Turn<'_>, capacity: usize) {
+pub(super) fn visit(
+    token: &mut Gathered,
+    stop: TokenPosition,
+    turn: &mut Turn<'_>,
+    capacity: usize,
+) {
     let returned = stop.returned();
     if !returned {
         token.visit(turn.streams);
@@ -41,21 +46,21 @@ pub(super) fn visit(token: &mut Gathered, stop: Stop, turn: &mut Turn<'_>, capac
     }
 }
 
-fn stream(entry: &mut TokenEntry, stop: Stop, turn: &mut Turn<'_>) {
+fn stream(entry: &mut TokenEntry, stop: TokenPosition, turn: &mut Turn<'_>) {
     let sender = entry.head.origin;
     let report = turn.streams.report(sender);
     let own = own_naks(entry, report.is_some(), turn);
     let predecessor = match stop {
-        Stop::Start => None,
-        Stop::Way(from) => Some(from),
-        Stop::End(from) | Stop::Complete(from) => from,
+        TokenPosition::Start => None,
+        TokenPosition::Way(from) => Some(from),
+        TokenPosition::End(from) | TokenPosition::Complete(from) => from,
     };
     if let (Some(predecessor), Some(report)) = (predecessor, report) {
         compare(entry, &own, report, predecessor, turn);
     }
     entry.common = match stop {
-        Stop::Start => own,
-        Stop::Way(_) | Stop::End(_) | Stop::Complete(_) => {
+        TokenPosition::Start => own,
+        TokenPosition::Way(_) | TokenPosition::End(_) | TokenPosition::Complete(_) => {
             entry.common.common(&own, entry.head.cutoff)
         }
     };
@@ -63,7 +68,7 @@ fn stream(entry: &mut TokenEntry, stop: Stop, turn: &mut Turn<'_>) {
     if stop.returned() {
         // What every member of the partition misses, only the sender can send (R079). One that
         // did not answer may have it: it will answer, or be excluded.
-        if matches!(stop, Stop::Complete(_)) && !entry.common.ranges.is_empty() {
+        if matches!(stop, TokenPosition::Complete(_)) && !entry.common.ranges.is_empty() {
             turn.actions.push(Action::AskSender {
                 sender,
                 ranges: entry.common.ranges,

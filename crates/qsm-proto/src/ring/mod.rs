@@ -74,11 +74,11 @@ use gathered::Gathered;
 use hop::Hops;
 use pace::RoundPace;
 use place::RingPlace;
-use round::{Patience, Round};
+use round::{Round, RoundPatience};
 pub use sets::RangeSet;
 use tracks::Tracks;
-use vouched::Vouched;
-use watch::Watch;
+use vouched::PartitionReports;
+use watch::LeaderWatch;
 
 /// The level of a call: a token that travels no ring but announces a round to all (R-TOK-2).
 pub const CALL: u8 = u8::MAX;
@@ -271,10 +271,10 @@ pub struct RegionRing {
     place: Option<Arc<RingPlace>>,
     rounds: Vec<Round>,
     tracks: Tracks,
-    vouched: Vouched,
+    vouched: PartitionReports,
     hops: Hops,
-    patience: Patience,
-    watch: Watch,
+    patience: RoundPatience,
+    watch: LeaderWatch,
     pace: RoundPace,
     /// The newest round opened here.
     number: u64,
@@ -296,10 +296,10 @@ impl RegionRing {
             place: None,
             rounds: Vec::new(),
             tracks: Tracks::new(config.streams),
-            vouched: Vouched::new(config.streams),
+            vouched: PartitionReports::new(config.streams),
             hops: Hops::new(config.in_turn),
-            patience: Patience::default(),
-            watch: Watch::new(config.token_max),
+            patience: RoundPatience::default(),
+            watch: LeaderWatch::new(config.token_max),
             pace: RoundPace::new(config.token_min, config.token_max),
             number: 0,
             flying: None,
@@ -321,8 +321,9 @@ impl RegionRing {
             .as_ref()
             .map_or(0, |place| place.view.live_members().len());
         let members = members.min(crate::view::MEMBERS_MAX) as u32;
-        self.patience = Patience::new(MEMBER_PATIENCE * members * u32::from(self.config.in_turn));
-        self.watch = Watch::new(self.config.token_max);
+        self.patience =
+            RoundPatience::new(MEMBER_PATIENCE * members * u32::from(self.config.in_turn));
+        self.watch = LeaderWatch::new(self.config.token_max);
         self.fresh = self.place.is_some();
         if self.fresh {
             self.pace.note(now, 0);

@@ -3,15 +3,15 @@
 use qsm_wire::{MemberIndex, Origin, SummarySlot, Token, TokenAck};
 
 use super::gathered::Gathered;
-use super::leaf::{self, Stop};
-use super::place::{Leap, RingPlace};
+use super::leaf::{self, TokenPosition};
+use super::place::{RingPlace, SkippedMembers};
 use super::round::Round;
 use super::{Action, LEADERS_MAX, RegionRing, Turn};
 use crate::{Instant, Reason};
 
 /// Something that has waited too long: in the ring of that level of that round.
 #[derive(Debug, Clone, Copy)]
-enum Expired {
+enum ExpiredHop {
     Hop { at: usize, level: usize },
     Ring { at: usize, level: usize },
 }
@@ -85,7 +85,10 @@ impl RegionRing {
             return;
         };
         let leaps = seat.leaps(position, token);
-        let Some(from) = seat.member(position).filter(|_| leaps != Leap::Strays) else {
+        let Some(from) = seat
+            .member(position)
+            .filter(|_| leaps != SkippedMembers::Strays)
+        else {
             self.stats.strangers += 1;
             return;
         };
@@ -107,13 +110,13 @@ impl RegionRing {
         }
         stage.taken = true;
         let mut token = Gathered::from_wire(token);
-        if leaps == Leap::Unknown {
+        if leaps == SkippedMembers::Unknown {
             token.no_progress();
         }
         if seat.leads() {
             self.came_back(turn, place, at, level, Some(from), token);
         } else if level == 0 {
-            let token = self.at_leaf(turn, place, Stop::Way(from), token);
+            let token = self.at_leaf(turn, place, TokenPosition::Way(from), token);
             self.pass(turn, place, at, level, seat.position, token);
         } else {
             self.rounds[at].stages[level].held = Some(token.clone());
@@ -198,7 +201,7 @@ impl RegionRing {
                 head.cached_upto,
             );
         }
-        let token = self.at_leaf(turn, place, Stop::Start, token);
+        let token = self.at_leaf(turn, place, TokenPosition::Start, token);
         self.open_ring(turn, place, at, 0, token);
     }
 
@@ -206,7 +209,7 @@ impl RegionRing {
         &mut self,
         turn: &mut Turn<'_>,
         place: &RingPlace,
-        stop: Stop,
+        stop: TokenPosition,
         mut token: Gathered,
     ) -> Gathered {
         if !stop.returned() {
@@ -273,9 +276,9 @@ impl RegionRing {
         if level == 0 {
             let all = place.seats[0].len() == usize::from(token.head.visited);
             let stop = if all {
-                Stop::Complete(from)
+                TokenPosition::Complete(from)
             } else {
-                Stop::End(from)
+                TokenPosition::End(from)
             };
             token = self.at_leaf(turn, place, stop, token);
             if all {
@@ -333,7 +336,7 @@ impl RegionRing {
     fn deadlines<'a>(
         &'a self,
         place: &'a RingPlace,
-    ) -> impl Iterator<Item = (Instant, Expired)> + use<'a> {
+    ) -> impl Iterator<Item = (Instant, ExpiredHop)> + use<'a> {
         let rounds = self.rounds.iter().enumerate();
         rounds.flat_map(move |(at, round)| {
             let stages = round.stages.iter().enumerate();
@@ -341,11 +344,14 @@ impl RegionRing {
                 let hop = stage
                     .passing
                     .as_ref()
-                    .map(|passing| (passing.deadline, Expired::Hop { at, level }));
+                    .map(|passing| (passing.deadline, ExpiredHop::Hop { at, level }));
                 let top = round.leader == place.me && level + 1 == place.seats.len();
                 let ring = stage.waiting().then(|| {
                     let patience = self.patience.timeout(level, top);
-                    (round.started.after(patience), Expired::Ring { at, level })
+                    (
+                        round.started.after(patience),
+                        ExpiredHop::Ring { at, level },
+                    )
                 });
                 hop.into_iter().chain(ring)
             })
@@ -362,8 +368,8 @@ impl RegionRing {
             };
             drop(due);
             match expired {
-                Expired::Hop { at, level } => self.hop_expired(turn, place, at, level),
-                Expired::Ring { at, level } => self.ring_expired(turn, place, at, level),
+                ExpiredHop::Hop { at, level } => self.hop_expired(turn, place, at, level),
+                ExpiredHop::Ring { at, level } => self.ring_expired(turn, place, at, level),
             }
         }
     }

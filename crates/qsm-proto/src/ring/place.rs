@@ -39,28 +39,28 @@ impl RingSeat {
 
     /// How a token came here from the member at `from`. A host that has restarted may have the
     /// address of a member that is not excluded yet: what is meant for that one is not taken.
-    pub(super) fn leaps(&self, from: usize, token: &Token<'_>) -> Leap {
+    pub(super) fn leaps(&self, from: usize, token: &Token<'_>) -> SkippedMembers {
         if from == self.position {
-            return Leap::Strays;
+            return SkippedMembers::Strays;
         }
         let mut at = self.after(from);
         while at != self.position {
             let named = |index| token.suspects().any(|suspect| suspect == index);
             if !self.member(at).is_some_and(named) {
                 return match token.suspects().count() < Token::SUSPECTS_MAX {
-                    true => Leap::Strays,
-                    false => Leap::Unknown,
+                    true => SkippedMembers::Strays,
+                    false => SkippedMembers::Unknown,
                 };
             }
             at = self.after(at);
         }
-        Leap::Named
+        SkippedMembers::Named
     }
 }
 
 /// Whether a token has been passed over members on its way to a place in the ring (R-TOK-3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Leap {
+pub(super) enum SkippedMembers {
     /// Only over those that it names.
     Named,
     /// It names as many as it can, and there may be more.

@@ -13,7 +13,7 @@ use core::time::Duration;
 use qsm_wire::{MemberIndex, Origin};
 
 use super::gathered::Gathered;
-use super::hop::{Passing, Sendings};
+use super::hop::{HopSendings, TokenHop};
 use super::place::RingPlace;
 use crate::{Instant, nanoseconds};
 
@@ -39,9 +39,9 @@ pub(super) struct Stage {
     /// As a member of a ring of leaders: the token, waiting for the ring below.
     pub(super) held: Option<Gathered>,
     /// The token on its way to the successor.
-    pub(super) passing: Option<Passing>,
+    pub(super) passing: Option<TokenHop>,
     /// Those passed over, and when the token was sent to them: their receipts may still come.
-    pub(super) passed_over: Vec<(MemberIndex, Sendings)>,
+    pub(super) passed_over: Vec<(MemberIndex, HopSendings)>,
 }
 
 impl Stage {
@@ -50,7 +50,7 @@ impl Stage {
         &mut self,
         place: &RingPlace,
         from: Origin,
-    ) -> Option<(MemberIndex, Sendings)> {
+    ) -> Option<(MemberIndex, HopSendings)> {
         let is = |to: MemberIndex| place.origin(to) == Some(from);
         if let Some(passing) = self.passing.take_if(|passing| is(passing.to)) {
             return Some((passing.to, passing.sent));
@@ -90,13 +90,13 @@ impl Round {
 
 /// How long rings have taken lately, per level; decides when a token counts as lost.
 #[derive(Debug, Default)]
-pub(super) struct Patience {
+pub(super) struct RoundPatience {
     longest_ns: Vec<u64>,
     /// A round takes so long at least, however fast it was so far.
     least: Duration,
 }
 
-impl Patience {
+impl RoundPatience {
     pub(super) fn new(least: Duration) -> Self {
         Self {
             longest_ns: Vec::new(),

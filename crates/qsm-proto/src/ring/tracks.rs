@@ -18,14 +18,14 @@ pub(super) struct Track {
     open: bool,
     /// The round that last had a slot for it.
     served: u64,
-    last: Gained,
+    last: RoundProgress,
     /// The last word to the sender, in case it got lost.
     pub(super) ack: Option<Ack>,
 }
 
 /// What a round found; as long as it changes, the next round is worth its cost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-struct Gained {
+struct RoundProgress {
     highest: u64,
     cached: u64,
     stable: u64,
@@ -34,7 +34,7 @@ struct Gained {
 
 /// What a round changed for one stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Outcome {
+pub(super) struct StreamProgress {
     /// Cutoff or watermarks grew: everyone should know.
     pub(super) news: bool,
     /// The round found something else than the one before, or closed the stream.
@@ -50,7 +50,7 @@ impl Track {
             cached_upto: 0,
             open: false,
             served: 0,
-            last: Gained::default(),
+            last: RoundProgress::default(),
             ack: None,
         }
     }
@@ -64,13 +64,13 @@ impl Track {
     }
 
     /// Takes over the result of a round. `complete`: everybody has seen its token.
-    pub(super) fn conclude(&mut self, entry: &TokenEntry, complete: bool) -> Outcome {
+    pub(super) fn conclude(&mut self, entry: &TokenEntry, complete: bool) -> StreamProgress {
         let head = &entry.head;
         let top = self.cutoff.max(head.highest);
         // Somebody who has all it must have says u64::MAX; nothing beyond `top` exists here.
         let (stable, cached) = (head.stable.min(top), head.cached.min(top));
         let news = self.raise(top, stable, cached);
-        let gained = Gained {
+        let gained = RoundProgress {
             highest: head.highest,
             cached,
             stable,
@@ -85,7 +85,7 @@ impl Track {
         let changed = gained != self.last || open != self.open;
         self.last = gained;
         self.open = open;
-        Outcome { news, changed }
+        StreamProgress { news, changed }
     }
 
     /// Its line in a summary.

@@ -9,7 +9,7 @@ use super::gathered::Gathered;
 
 /// One stream.
 #[derive(Debug, Clone, Copy)]
-struct Word {
+struct StreamReport {
     sender: Origin,
     cached: u64,
     stable: u64,
@@ -17,12 +17,12 @@ struct Word {
 
 /// The partition's word on each stream, in one view, bounded.
 #[derive(Debug)]
-pub(super) struct Vouched {
-    words: Vec<Word>,
+pub(super) struct PartitionReports {
+    words: Vec<StreamReport>,
     max: usize,
 }
 
-impl Vouched {
+impl PartitionReports {
     pub(super) fn new(max: usize) -> Self {
         Self {
             words: Vec::new(),
@@ -52,7 +52,7 @@ impl Vouched {
                     if self.words.len() >= self.max {
                         self.words.remove(0);
                     }
-                    self.words.push(Word {
+                    self.words.push(StreamReport {
                         sender,
                         cached,
                         stable,

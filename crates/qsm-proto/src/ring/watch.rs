@@ -22,7 +22,7 @@ const TELL_MIN: Duration = Duration::from_millis(100);
 const TOLD_MAX: usize = 16;
 
 #[derive(Debug)]
-pub(super) struct Watch {
+pub(super) struct LeaderWatch {
     patience: Duration,
     /// Since when a round would be wanted; `None` if none is.
     since: Option<Instant>,
@@ -34,7 +34,7 @@ pub(super) struct Watch {
     told: bool,
 }
 
-impl Watch {
+impl LeaderWatch {
     pub(super) fn new(token_max: Duration) -> Self {
         Self {
             patience: token_max.saturating_mul(SILENT_INTERVALS),

@@ -25,12 +25,12 @@ struct Mark {
 
 /// When packets that are not stable yet were sent first.
 #[derive(Debug, Default)]
-pub(super) struct Sendings {
+pub(super) struct PacketTimes {
     /// In the order of sending.
     marks: VecDeque<Mark>,
 }
 
-impl Sendings {
+impl PacketTimes {
     /// Packets up to this one have been sent.
     pub(super) fn note(&mut self, now: Instant, last: u64) {
         match self.marks.back_mut() {
@@ -102,7 +102,7 @@ mod tests {
 
     #[test]
     fn packets_are_timed_from_their_own_sending() {
-        let mut sendings = Sendings::default();
+        let mut sendings = PacketTimes::default();
         let mut times = Histogram::new();
         sendings.note(at(0), 10);
         sendings.note(at(1000), 20);
@@ -116,7 +116,7 @@ mod tests {
 
     #[test]
     fn what_is_forgotten_is_not_timed() {
-        let mut sendings = Sendings::default();
+        let mut sendings = PacketTimes::default();
         let mut times = Histogram::new();
         sendings.note(at(0), 10);
         sendings.note(at(1000), 20);
@@ -127,7 +127,7 @@ mod tests {
 
     #[test]
     fn marks_are_few_however_many_trains_and_times_right_to_the_step() {
-        let mut sendings = Sendings::default();
+        let mut sendings = PacketTimes::default();
         let mut times = Histogram::new();
         // A train each 10 us, stable 5 ms after, told each 1 ms.
         let (mut sent, mut stable) = (0, 0);
@@ -150,7 +150,7 @@ mod tests {
 
     #[test]
     fn a_stream_that_hears_nothing_keeps_its_bound() {
-        let mut sendings = Sendings::default();
+        let mut sendings = PacketTimes::default();
         let mut times = Histogram::new();
         for step in 1..1000 {
             sendings.note(at(step * 1000), step);

@@ -60,6 +60,8 @@ pub(crate) struct Inbox {
     messages: Vec<Got>,
     /// First and last numbers.
     pub(crate) missed: Vec<(u64, u64)>,
+    /// Groups whose names it knows in this life.
+    named: BTreeMap<GroupId, String>,
 }
 
 impl Deref for Inbox {
@@ -72,16 +74,28 @@ impl Deref for Inbox {
 
 impl Deliver for Inbox {
     fn deliver(&mut self, message: Delivery<'_>) {
+        let name = self.named.get(&message.group).map(String::as_str);
+        assert_eq!(name, Some(&*group_name(message.group.0)));
         let bytes = message.bytes.to_vec();
         self.messages
             .push((message.group, message.sender, message.number, bytes));
     }
 
+    fn name_group(&mut self, group: GroupId, name: &str) {
+        self.named.insert(group, name.to_owned());
+    }
+
     fn miss(&mut self, miss: Miss<'_>) {
-        if let Miss::Messages { first, last, .. } = miss {
-            self.missed.push((first, last));
+        match miss {
+            Miss::Messages { first, last, .. } => self.missed.push((first, last)),
+            Miss::Life { .. } => self.named.clear(),
+            Miss::Absence { .. } | Miss::Packets { .. } => {}
         }
     }
+}
+
+fn group_name(group: u32) -> String {
+    format!("group/{group}")
 }
 
 pub(crate) struct Cluster {
@@ -166,7 +180,7 @@ impl Cluster {
     }
 
     fn names(&self) -> impl Iterator<Item = String> + use<> {
-        (0..self.groups).map(|group| format!("group/{group}"))
+        (0..self.groups).map(group_name)
     }
 
     /// Sends the next view, of the present `members`, to everybody.

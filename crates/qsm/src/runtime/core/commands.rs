@@ -119,8 +119,9 @@ impl Core {
         let texts = names.iter().map(|name| name.to_string()).collect();
         // First, so that nothing is missed that arrives with the confirmation.
         self.routes.add(key, &names, sink);
+        self.routes.bind(&self.endpoint, &names);
         let request = self.endpoint.enter(self.now, Role::Subscriber, texts);
-        let asked = Asked::Subscribe { key, names, reply };
+        let asked = Asked::Subscribe { key, reply };
         self.pending.ask(request, self.clock.at(deadline), asked);
     }
 

@@ -60,7 +60,6 @@ impl Core {
             Proto::Admitted { incarnation } => {
                 // In the same life groups keep their numbers, and messages come meanwhile.
                 if self.about.life.replace(incarnation) != Some(incarnation) {
-                    self.routes.forget_numbers();
                     self.sources.forget_numbers();
                 }
                 Event::Admitted { incarnation }
@@ -152,11 +151,7 @@ impl Core {
     /// The service has done what was asked; here what it is for follows.
     fn carry_out(&mut self, asked: Asked, rows: AnswerRows) {
         match asked {
-            Asked::Subscribe { names, reply, .. } => {
-                self.routes.bind(&self.endpoint, &names);
-                reply.answer(Ok(()));
-            }
-            Asked::Leave { reply } => {
+            Asked::Subscribe { reply, .. } | Asked::Leave { reply } => {
                 reply.answer(Ok(()));
             }
             Asked::Publish { names, reply } => {

@@ -4,7 +4,7 @@
 //! Each turn of its thread's loop:
 //!
 //! 1. **Receive**: drain the sockets (R124), every datagram into the protocol, the most urgent of
-//!    those that have come together first (`arrivals`). The clock is read once, before.
+//!    those that have come together first. The clock is read once, before.
 //! 2. **Timers** that are due. The sockets follow an interface to another address (`following`).
 //! 3. **Commands** of the application, all of them: they are few.
 //! 4. **Messages** from publishers and feeds, in turn, up to a quantum.
@@ -23,7 +23,6 @@
 //! starves another (R120).
 
 mod addresses;
-mod arrivals;
 mod closing;
 mod commands;
 mod embed;
@@ -50,7 +49,6 @@ use qsm_wire::Incarnation;
 use qsm_wire::membership::Role;
 
 use self::addresses::Addresses;
-use self::arrivals::Arrivals;
 pub(crate) use self::loan::CoreLoan;
 use self::pending::Pending;
 use self::readers::Readers;
@@ -98,7 +96,6 @@ pub(crate) struct Core {
     pending: Pending,
     readers: Readers,
     transmitter: Transmitter,
-    arrivals: Arrivals,
     tap: Option<Tap>,
     embedding: Embedding,
     siblings: Siblings,
@@ -164,7 +161,6 @@ impl Core {
             self.timers.ran(self.clock.now(), due);
         }
         self.endpoint.handle_timeout(self.now, &mut self.routes);
-        self.routes.settle(&self.endpoint);
         self.sources.unblock();
     }
 
@@ -225,7 +221,6 @@ impl Core {
         self.note_memory();
         let mut runtime = self.stats;
         runtime.uptime = self.clock.uptime();
-        runtime += self.arrivals.stats();
         runtime += self.routes.stats();
         runtime += self.transmitter.stats();
         let incarnation = self.endpoint.origin().incarnation;

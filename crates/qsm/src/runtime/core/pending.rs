@@ -21,7 +21,6 @@ const GROUPS_NAMED: usize = 8;
 pub(super) enum Asked {
     Subscribe {
         key: u64,
-        names: Arc<[Arc<str>]>,
         reply: Reply<()>,
     },
     Leave {

@@ -1,12 +1,15 @@
-//! Datagrams of the sockets, gathered and given to the protocol in the order of their priority.
+//! Datagrams of the sockets, given to the protocol in the order of their priority (R121, R122).
 
 use std::io;
+use std::time::Instant;
 
-use qsm_proto::Datagram;
+use qsm_net::Datagram;
+use qsm_proto::Priority;
 
-use super::arrivals::Amount;
 use super::{BYTES_LOADED, Core};
-use crate::runtime::tap::{Direction, Tapped};
+use crate::runtime::tap::{Direction, Tap, Tapped};
+
+const _: () = assert!(qsm_net::CLASSES == Priority::COUNT);
 
 /// Datagrams received in one turn before timers and sending get theirs: about 1 ms at 4 million
 /// a second.
@@ -22,13 +25,27 @@ impl Core {
         let (mut datagrams, mut bytes) = (0, 0);
         self.load.cut = false;
         loop {
-            let amount = self.gather(BYTES_PER_TURN - bytes)?;
+            let class = |datagram: &[u8]| Priority::of(datagram) as usize;
+            let gathered = self.port.gather(BYTES_PER_TURN - bytes, class)?;
+            let amount = gathered.amount();
             if amount.datagrams == 0 {
                 break;
             }
-            self.handle_arrivals();
+            let tap = self.tap.as_ref().map(|tap| (tap, Instant::now()));
+            for datagram in gathered {
+                if let Some((tap, at)) = tap {
+                    show(tap, at, &datagram);
+                }
+                self.endpoint.handle_datagram(
+                    self.now,
+                    datagram.source,
+                    lent(&datagram),
+                    &mut self.routes,
+                );
+            }
             datagrams += amount.datagrams;
             bytes += amount.bytes;
+            self.stats.received_first += amount.overtaking;
             if datagrams >= DATAGRAMS_PER_TURN || bytes >= BYTES_PER_TURN {
                 self.load.cut = true;
                 self.stats.receive_cut += 1;
@@ -52,53 +69,25 @@ impl Core {
             self.load.drops = drops;
         }
     }
+}
 
-    /// Reads what waits in the sockets until nothing is known to wait, the port has no room, or
-    /// there are `bytes_max`; so what comes alone is handled at once.
-    fn gather(&mut self, bytes_max: usize) -> io::Result<Amount> {
-        let mut amount = Amount::default();
-        self.arrivals.clear();
-        let mut received = self.port.receive()?;
-        while received > 0 {
-            amount.datagrams += received;
-            for (place, datagram) in self.port.placed() {
-                amount.bytes += datagram.bytes.len();
-                self.arrivals.add(place, datagram.bytes);
-            }
-            if !self.port.has_more() || amount.bytes >= bytes_max {
-                break;
-            }
-            received = self.port.receive_more()?;
+/// The same for the protocol.
+fn lent<'a>(datagram: &Datagram<'a>) -> qsm_proto::Datagram<'a> {
+    match datagram.home {
+        Some((buffer, start)) => {
+            qsm_proto::Datagram::lent(buffer, start..start + datagram.bytes.len())
         }
-        Ok(amount)
+        None => datagram.bytes.into(),
     }
+}
 
-    /// Gives what has been gathered to the protocol.
-    fn handle_arrivals(&mut self) {
-        let tap = self.tap.as_ref();
-        let tap = tap.map(|tap| (tap, std::time::Instant::now()));
-        for place in self.arrivals.in_order() {
-            let datagram = self.port.datagram(place);
-            let from = datagram.source;
-            if let Some((tap, at)) = tap {
-                tap.tell(Tapped {
-                    at,
-                    direction: Direction::Received,
-                    peer: from,
-                    group: datagram.group,
-                    bytes: datagram.bytes,
-                    segment_bytes: datagram.bytes.len(),
-                });
-            }
-            let datagram = match datagram.home {
-                Some((buffer, start)) => {
-                    Datagram::lent(buffer, start..start + datagram.bytes.len())
-                }
-                None => datagram.bytes.into(),
-            };
-            self.endpoint
-                .handle_datagram(self.now, from, datagram, &mut self.routes);
-            self.routes.settle(&self.endpoint);
-        }
-    }
+fn show(tap: &Tap, at: Instant, datagram: &Datagram<'_>) {
+    tap.tell(Tapped {
+        at,
+        direction: Direction::Received,
+        peer: datagram.source,
+        group: datagram.group,
+        bytes: datagram.bytes,
+        segment_bytes: datagram.bytes.len(),
+    });
 }

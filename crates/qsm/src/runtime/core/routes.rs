@@ -17,8 +17,6 @@ use crate::stats::{RuntimeStats, SubscriptionStats};
 
 /// Largest group number that the table has room for; the membership service numbers densely.
 const GROUPS_MAX: usize = 1 << 22;
-/// Messages that may wait, within one call of the protocol, for the names of their groups.
-const STASH_MESSAGES_MAX: usize = 1024;
 /// How often it is looked whether a foreign queue has room for notices.
 const CATCH_UP: Duration = Duration::from_millis(100);
 
@@ -41,22 +39,6 @@ struct Bound {
     subscribers: Vec<usize>,
 }
 
-/// What came of a group whose number is not known here yet.
-enum Stashed {
-    Message {
-        group: GroupId,
-        sender: Origin,
-        number: u64,
-        bytes: Vec<u8>,
-    },
-    Lost {
-        group: GroupId,
-        sender: Origin,
-        first: u64,
-        last: u64,
-    },
-}
-
 /// Who gets what.
 #[derive(Default)]
 pub(super) struct Routes {
@@ -64,8 +46,6 @@ pub(super) struct Routes {
     names: HashMap<Arc<str>, Name>,
     /// Places are used again.
     subscribers: Vec<Option<Subscriber>>,
-    /// In the order it came.
-    stash: Vec<Stashed>,
     /// Subscribers with something new for their readers.
     touched: Vec<usize>,
     /// Subscribers whose queue has no room for all notices.
@@ -127,51 +107,17 @@ impl Routes {
     }
 
     /// Group numbers are void: the node has begun a new life.
-    pub(super) fn forget_numbers(&mut self) {
+    fn forget_numbers(&mut self) {
         self.table.clear();
         self.names.values_mut().for_each(|name| name.group = None);
     }
 
-    /// Learns the numbers of these groups.
+    /// Learns the numbers of these groups that are known already; others come by
+    /// [`Deliver::name_group`].
     pub(super) fn bind(&mut self, endpoint: &Endpoint, names: &[Arc<str>]) {
         for name in names {
             if let Some(group) = endpoint.group(name) {
                 self.bind_one(group, name);
-            }
-        }
-    }
-
-    /// Delivers what came before its group's number was known here. To be called after each call
-    /// of the endpoint that delivers.
-    pub(super) fn settle(&mut self, endpoint: &Endpoint) {
-        if self.stash.is_empty() {
-            return;
-        }
-        for stashed in core::mem::take(&mut self.stash) {
-            let (Stashed::Message { group, .. } | Stashed::Lost { group, .. }) = stashed;
-            let bound = endpoint
-                .group_name(group)
-                .is_some_and(|name| self.bind_one(group, name));
-            match stashed {
-                Stashed::Message { .. } if !bound => self.stats.messages_unwanted += 1,
-                Stashed::Message {
-                    group,
-                    sender,
-                    number,
-                    bytes,
-                } => self.deliver(qsm_proto::Delivery {
-                    group,
-                    sender,
-                    number,
-                    bytes: &bytes,
-                }),
-                Stashed::Lost { .. } if !bound => {}
-                Stashed::Lost {
-                    group,
-                    sender,
-                    first,
-                    last,
-                } => self.lose(group, sender, first, last),
             }
         }
     }
@@ -253,12 +199,7 @@ impl Routes {
     /// These messages will not come.
     fn lose(&mut self, group: GroupId, sender: Origin, first: u64, last: u64) {
         let Some(Some(bound)) = self.table.get(index(group)) else {
-            return self.stash(|| Stashed::Lost {
-                group,
-                sender,
-                first,
-                last,
-            });
+            return;
         };
         let lost = Lost {
             group: Arc::clone(&bound.name),
@@ -282,14 +223,6 @@ impl Routes {
         places.sort_unstable();
         places.dedup();
         places
-    }
-
-    fn stash(&mut self, stashed: impl FnOnce() -> Stashed) {
-        if self.stash.len() < STASH_MESSAGES_MAX {
-            self.stash.push(stashed());
-        } else {
-            self.stats.messages_unwanted += 1;
-        }
     }
 
     /// Ends all subscriptions.
@@ -355,23 +288,22 @@ impl Routes {
         empty
     }
 
-    /// Notes a group's number; false if nobody here subscribes to it.
-    fn bind_one(&mut self, group: GroupId, name: &str) -> bool {
-        let Some((name, _)) = self.names.get_key_value(name) else {
-            return false;
+    /// Notes a group's number if somebody here subscribes to it.
+    fn bind_one(&mut self, group: GroupId, name: &str) {
+        let known = self.names.get_key_value(name);
+        let Some(name) = known.map(|(name, _)| Arc::clone(name)) else {
+            return;
         };
-        let name = Arc::clone(name);
-        let Some(entry) = self
-            .names
-            .get_mut(&name)
-            .filter(|_| index(group) < GROUPS_MAX)
-        else {
-            return false;
+        if index(group) >= GROUPS_MAX {
+            return;
+        }
+        self.unbind(group);
+        let Some(entry) = self.names.get_mut(&name) else {
+            return;
         };
-        if let Some(old) = entry.group.filter(|old| *old != group) {
+        if let Some(old) = entry.group.replace(group) {
             self.table[index(old)] = None;
         }
-        entry.group = Some(group);
         if self.table.len() <= index(group) {
             self.table.resize_with(index(group) + 1, || None);
         }
@@ -379,7 +311,14 @@ impl Routes {
             name,
             subscribers: entry.subscribers.clone(),
         });
-        true
+    }
+
+    /// No group has this number any more.
+    fn unbind(&mut self, group: GroupId) {
+        let bound = self.table.get_mut(index(group)).and_then(Option::take);
+        if let Some(entry) = bound.and_then(|bound| self.names.get_mut(&bound.name)) {
+            entry.group = None;
+        }
     }
 }
 
@@ -401,12 +340,8 @@ impl Deliver for Routes {
 
     fn deliver(&mut self, message: qsm_proto::Delivery<'_>) {
         let Some(Some(bound)) = self.table.get(index(message.group)) else {
-            return self.stash(|| Stashed::Message {
-                group: message.group,
-                sender: message.sender,
-                number: message.number,
-                bytes: message.bytes.to_vec(),
-            });
+            self.stats.messages_unwanted += 1;
+            return;
         };
         for place in &bound.subscribers {
             let Some(subscriber) = &mut self.subscribers[*place] else {
@@ -434,6 +369,10 @@ impl Deliver for Routes {
         }
     }
 
+    fn name_group(&mut self, group: GroupId, name: &str) {
+        self.bind_one(group, name);
+    }
+
     fn miss(&mut self, miss: Miss<'_>) {
         match miss {
             Miss::Messages {
@@ -459,6 +398,7 @@ impl Deliver for Routes {
                 }
             }
             Miss::Life { incarnation } => {
+                self.forget_numbers();
                 for place in 0..self.subscribers.len() {
                     self.tell(place, Received::Excluded(Excluded { incarnation }));
                 }
@@ -563,6 +503,28 @@ mod tests {
         assert_eq!(yields(&inboxes[0]), ["x1", "-x2..6", "x7"]);
         assert_eq!(yields(&inboxes[1]), ["x1", "y1", "-x2..6", "x7"]);
         assert_eq!(yields(&inboxes[2]), ["y1"]);
+    }
+
+    #[test]
+    fn a_number_belongs_to_the_group_that_it_was_told_of_last() {
+        let (mut routes, inboxes) = routes(&[&["x"], &["y"]], 100);
+        routes.name_group(GroupId(1), "y");
+        deliver(&mut routes, 1, 7);
+        deliver(&mut routes, 2, 1);
+        routes.name_group(GroupId(9), "nobody's");
+        routes.name_group(GroupId(2), "x");
+        deliver(&mut routes, 2, 2);
+        assert_eq!(yields(&inboxes[0]), ["x2"]);
+        assert_eq!(yields(&inboxes[1]), ["y7"]);
+        assert_eq!(routes.stats().messages_unwanted, 1);
+        routes.miss(Miss::Life {
+            incarnation: Incarnation(1),
+        });
+        deliver(&mut routes, 1, 8);
+        routes.name_group(GroupId(3), "y");
+        deliver(&mut routes, 3, 1);
+        assert_eq!(yields(&inboxes[1]), ["away 1", "y1"]);
+        assert_eq!(routes.stats().messages_unwanted, 2);
     }
 
     #[test]

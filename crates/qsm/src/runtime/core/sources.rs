@@ -273,7 +273,6 @@ impl Sources {
             let before = given;
             let message = &mut self.message;
             let turn = source.turn(shared, &mut output, message, &mut given);
-            output.routes.settle(output.endpoint);
             self.released |= before != given;
             match turn {
                 Turn::Idle(due) => self.rest(slot, due),

@@ -11,7 +11,6 @@ use qsm_proto::{Config, Endpoint, Seed};
 use qsm_wire::NodeId;
 
 use super::addresses::Addresses;
-use super::arrivals::Arrivals;
 use super::loan::CoreLoan;
 use super::pending::Pending;
 use super::readers::Readers;
@@ -176,7 +175,6 @@ impl Plan {
             pending: Pending::default(),
             readers: Readers::default(),
             transmitter: Transmitter::new(self.settings.tap.clone()),
-            arrivals: Arrivals::default(),
             tap: self.settings.tap.clone(),
             about,
             embedding: Embedding::new(&self.settings),

@@ -1,0 +1,50 @@
+//! Requests of others: answered, or passed on.
+
+use std::net::SocketAddr;
+
+use qsm_wire::{Origin, Request};
+
+use super::RegionCx;
+use crate::repair::{Answering, REQUEST_COST, RequestUrgency};
+
+impl RegionCx<'_> {
+    /// Lends what answering requests takes.
+    pub(crate) fn answering(&mut self) -> Answering<'_> {
+        let (header, guard, recovery) = (
+            self.node.header(),
+            self.node.guard(),
+            self.node.config.recovery,
+        );
+        let round_trip = self.node.repairs.round_trip();
+        let path = self.region.path();
+        let (repairs, store) = self.node.repairs();
+        Answering {
+            history: &self.region.history,
+            path,
+            own: self.region.sender.as_ref(),
+            streams: &mut self.region.streams,
+            store,
+            repairs,
+            header,
+            guard,
+            round_trip,
+            recovery,
+        }
+    }
+
+    /// Answers a request for packets, or passes it on as far as there is budget for that.
+    pub(crate) fn take_request(
+        &mut self,
+        from: SocketAddr,
+        asker: Origin,
+        request: &Request<'_>,
+        urgency: RequestUrgency,
+    ) {
+        let passed_on = self.answering().answer(from, asker, request, urgency);
+        for request in &passed_on {
+            if self.node.request_budget.take(self.node.now, REQUEST_COST) {
+                self.send_request(request);
+            }
+        }
+    }
+}
