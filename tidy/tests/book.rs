@@ -143,7 +143,9 @@ fn documents_say_requirements_in_words() {
     for path in documents {
         let text = repository.text(path);
         for id in requirement_ids(&text) {
-            if !id.starts_with('E') && !(path == "CONTRIBUTING.md" && id == "R053") {
+            // The one that says what such a number looks like.
+            let example = path == "CONTRIBUTING.md" && id == "R053";
+            if !example && !id.starts_with('E') {
                 faults.push(format!("{path}: {id}"));
             }
         }
