@@ -2,25 +2,20 @@
 
 use std::collections::BTreeMap;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use qsm::{Flushed, Lacking, Node, Origin, Unconfirmed};
 use qsm_console::failure::{Code, Failure};
 use qsm_console::figures;
+use qsm_console::reach::Names;
 use qsm_console::table::printable;
 
 /// Shortest time between two questions who is there.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// Names kept; of further receivers the number is shown.
-const NAMES_MAX: usize = 1 << 16;
-
 /// Receivers, and groups of each, that a line names.
 const SHOWN: usize = 4;
-
-type Names = Arc<Mutex<BTreeMap<Origin, String>>>;
 
 /// Names of receivers. Who has gone is in no list any more, so they are learnt while they are there.
 pub(crate) struct Audience {
@@ -36,11 +31,10 @@ impl Audience {
     ///
     /// # Errors
     /// There is no thread for it.
-    pub(crate) fn new(node: &Node) -> Result<Self, Failure> {
-        let names = Names::default();
+    pub(crate) fn new(node: &Node, names: Names) -> Result<Self, Failure> {
         learn(node, &names);
         let (questions, asked) = sync_channel(1);
-        let (node, known) = (node.clone(), Arc::clone(&names));
+        let (node, known) = (node.clone(), names.clone());
         thread::Builder::new()
             .name("names".to_owned())
             .spawn(move || answer(&asked, &node, &known))
@@ -66,7 +60,6 @@ impl Audience {
     #[must_use]
     pub(crate) fn gone(&self, flushed: &Flushed) -> Gone {
         let unserved = &flushed.unserved;
-        let names = lock(&self.names);
         let mut lacking: BTreeMap<Origin, Vec<Unconfirmed>> = BTreeMap::new();
         for unserved in unserved {
             for receiver in &unserved.receivers {
@@ -74,12 +67,8 @@ impl Audience {
                 ranges.extend(unserved.messages.iter().cloned());
             }
         }
-        let name = |origin: &Origin| match names.get(origin) {
-            Some(name) => printable(name),
-            None => format!("node {origin}"),
-        };
         let receivers = lacking.into_iter().map(|(origin, ranges)| GoneReceiver {
-            name: name(&origin),
+            name: self.names.of(origin),
             ranges,
         });
         Gone {
@@ -103,16 +92,9 @@ fn learn(node: &Node, names: &Names) {
     let Ok(rows) = node.list_nodes() else {
         return;
     };
-    let mut names = lock(names);
     for row in rows {
-        if names.len() < NAMES_MAX {
-            names.insert(row.origin, row.name);
-        }
+        names.learn(row.origin, row.name);
     }
-}
-
-fn lock(names: &Names) -> MutexGuard<'_, BTreeMap<Origin, String>> {
-    names.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Receivers that have gone without being known to have everything.

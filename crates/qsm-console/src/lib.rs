@@ -13,5 +13,6 @@ pub mod figures;
 pub mod notice;
 pub mod options;
 pub mod progress;
+pub mod reach;
 pub mod stop;
 pub mod table;

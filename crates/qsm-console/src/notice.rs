@@ -1,6 +1,7 @@
 //! What happens to a node, as lines on stderr.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
@@ -8,6 +9,7 @@ use qsm::{Event, Events, Received, UnconfirmedCause};
 
 use crate::absence::Absences;
 use crate::away::Away;
+use crate::reach::{self, Names, Unheard};
 use crate::table::printable;
 
 /// How often drops of one's own are told.
@@ -27,6 +29,8 @@ pub struct Notices {
     /// When the node was excluded, and whose messages it may have missed.
     pub absences: Absences,
     away: Away,
+    deaf: Unheard,
+    names: Names,
     /// Messages that were not read in time, as far as told.
     pub dropped: u64,
     /// Of these, not written yet.
@@ -46,10 +50,23 @@ impl Notices {
             views: 0,
             absences: Absences::new(SystemTime::now()),
             away: Away::default(),
+            deaf: Unheard::default(),
+            names: Names::default(),
             dropped: 0,
             unsaid: 0,
             say_again: None,
         }
+    }
+
+    /// Calls nodes by these names.
+    pub fn call_by(&mut self, names: Names) {
+        self.names = names;
+    }
+
+    /// The members that multicast of this node does not reach now.
+    #[must_use]
+    pub fn unreached(&self) -> Option<String> {
+        self.deaf.sentence(&self.names)
     }
 
     /// Writes and counts what a subscription says is missing.
@@ -118,6 +135,14 @@ impl Notices {
                 Event::Excluded => self.absences.begin(now),
                 Event::Admitted { .. } => self.absences.end(now),
                 Event::RegionView { .. } => self.views += 1,
+                Event::Deaf(deafness) => {
+                    self.deaf.begin(deafness);
+                    eprintln!("qsm: {}", reach::deaf(deafness, &self.names));
+                }
+                Event::Hears(deafness) => {
+                    self.deaf.end(deafness);
+                    eprintln!("qsm: {}", reach::hears(deafness, &self.names));
+                }
                 _ => {}
             }
             if let Some(line) = self.away.take(&event, now) {
@@ -190,9 +215,7 @@ fn describe(event: &Event) -> Option<(bool, String)> {
             trouble(format!("no membership service of its own: {reason}"))
         }
         Event::ServiceFound { address } => news(format!("membership service at {address}")),
-        Event::ServiceEmbedded { address } => news(format!(
-            "no membership service found, so this node runs one, at {address}"
-        )),
+        Event::ServiceEmbedded { address, discovery } => Some(alone(*address, *discovery)),
         Event::ServiceYielded => news("own membership service gave way to another".to_owned()),
         Event::Admitted { incarnation } => news(format!("admitted, life {incarnation}")),
         Event::RegionView {
@@ -201,6 +224,25 @@ fn describe(event: &Event) -> Option<(bool, String)> {
             members,
         } => news(format!("region {region}, view {view}: {members} members")),
         _ => None,
+    }
+}
+
+/// A node runs a service of its own. If it looked for one in vain, multicast may be why.
+fn alone(address: SocketAddr, discovery: Option<SocketAddr>) -> (bool, String) {
+    match discovery {
+        Some(discovery) => (
+            true,
+            format!(
+                "ALONE so far: no membership service answered at {discovery}, so this node runs one, \
+                 at {address}. If others are running, multicast does not pass between them and this \
+                 node: {}, or start `qsm gms` and name it with --service",
+                reach::REMEDY
+            ),
+        ),
+        None => (
+            false,
+            format!("this node runs a membership service, at {address}"),
+        ),
     }
 }
 

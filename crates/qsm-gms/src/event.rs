@@ -41,6 +41,27 @@ pub enum ServiceEvent {
         /// What it calls itself.
         name: String,
     },
+    /// The multicast of another node does not reach a member: it lives on repairs. Said of the first
+    /// speaker that it does not hear.
+    Deaf {
+        /// Who does not hear it.
+        origin: Origin,
+        /// What it calls itself.
+        name: String,
+        /// Whom it does not hear.
+        speaker: Origin,
+        /// What that calls itself; empty if it is not known here.
+        speaker_name: String,
+        /// The multicast address.
+        address: Option<SocketAddr>,
+    },
+    /// A member that was deaf hears everybody again, or those it did not hear are gone.
+    Hears {
+        /// Who.
+        origin: Origin,
+        /// What it calls itself.
+        name: String,
+    },
     /// A node goes on at another address: its host has got another one.
     Moved {
         /// Who.

@@ -46,6 +46,7 @@ mod rows;
 mod tests;
 mod transition;
 mod unreported;
+mod unsettled;
 mod work;
 
 use core::time::Duration;
@@ -68,6 +69,7 @@ use self::late::LateSenders;
 use self::life::{Life, LifeEvent, Reported};
 use self::request::PendingRoles;
 use self::transition::State as _;
+use self::unsettled::UnsettledViews;
 use self::work::{Work, WorkQueue};
 use crate::plan::{AddressPlan, RegionTable, Signature, SignatureKey};
 use crate::{ServiceLimits, ServiceStats};
@@ -135,6 +137,8 @@ pub(crate) struct Registry {
     confirmations: ViewConfirmations,
     /// Senders that a new service waits for.
     late: LateSenders,
+    /// Views that senders may not know which have not reported.
+    unsettled: UnsettledViews,
     /// When the time of departing nodes is over. An entry stays when its departure ends sooner;
     /// it counts for the departure with this deadline only.
     deadlines: BTreeSet<(Instant, RegionId, NodeId)>,
@@ -209,6 +213,7 @@ impl Registry {
             batch: 0,
             confirmations: ViewConfirmations::default(),
             late: LateSenders::default(),
+            unsettled: UnsettledViews::default(),
             deadlines: BTreeSet::new(),
             stats: ServiceStats::default(),
         }
@@ -237,6 +242,11 @@ impl Registry {
         Some(self.nodes.get(&node)?.address)
     }
 
+    /// The multicast address of a region.
+    pub(crate) fn region_address(&self, region: RegionId) -> Option<SocketAddr> {
+        Some(self.regions.get(region)?.address)
+    }
+
     /// What a node calls itself.
     pub(crate) fn name(&self, node: NodeId) -> String {
         let node = self.nodes.get(&node);
@@ -262,11 +272,16 @@ impl Registry {
         }
     }
 
-    /// The time at which a departing node is let go without its word, or a sender is dead that has
-    /// not reported.
+    /// The time at which a departing node is let go without its word, a sender is dead that has
+    /// not reported, or views are known to all who may come back.
     pub(crate) fn next_timeout(&self) -> Option<Instant> {
         let drains = self.deadlines.first().map(|(at, ..)| *at);
-        drains.into_iter().chain(self.late.next_timeout()).min()
+        let others = self.late.next_timeout().into_iter();
+        drains
+            .into_iter()
+            .chain(others)
+            .chain(self.unsettled.next_timeout())
+            .min()
     }
 
     /// Lets go the departing nodes whose time is over.

@@ -1,6 +1,7 @@
 mod admission;
 mod arrivals;
 mod batches;
+mod deafness;
 mod detector;
 mod hold;
 mod requests;
@@ -18,6 +19,7 @@ use qsm_proto::{Instant, Outbox, Random, Seed, Transmit};
 use qsm_wire::membership::{GroupRow, NodeRow, RegionRow};
 use qsm_wire::{Beacon, Header, HeaderTemplate, Incarnation, NodeId, Origin};
 
+use self::deafness::Deafness;
 use self::detector::Detector;
 use self::hold::Hold;
 use self::sessions::SessionTable;
@@ -54,6 +56,7 @@ pub struct Service {
     clients: SessionTable,
     detector: Detector,
     suspicions: Suspicions,
+    deafness: Deafness,
     /// Where a cluster begins to count its lives, if nobody remembers.
     eras: Random,
     batched_at: Option<Instant>,
@@ -100,6 +103,7 @@ impl Service {
             clients: SessionTable::new(header, config.datagram_bytes, config.limits.nodes),
             detector: Detector::new(&config, Random::new(seed, "probes")),
             suspicions: Suspicions::default(),
+            deafness: Deafness::default(),
             eras: Random::new(seed, "eras"),
             batched_at: None,
             beacon_at: now,
@@ -147,7 +151,7 @@ impl Service {
     #[must_use]
     pub fn rows(&self) -> Rows {
         Rows {
-            nodes: self.registry.node_rows(),
+            nodes: self.node_rows(),
             groups: self.registry.group_rows(),
             regions: self.registry.region_rows(),
         }

@@ -86,6 +86,8 @@ pub struct Recovery {
     /// How long cachers that do not answer are waited for before a missing packet is asked of its
     /// sender, or, if that is dead, declared lost. Longer than it takes to exclude a dead member.
     pub give_up: Duration,
+    /// Members find out whose multicast does not reach them (R-REACH-1). Off in seed-faithful mode.
+    pub reach: bool,
 }
 
 /// Token interval, rate control and windows.
@@ -193,6 +195,7 @@ impl Config {
     pub fn seed_faithful(mut self) -> Self {
         self.recovery.fast = false;
         self.recovery.pull_late = true;
+        self.recovery.reach = false;
         self.layout.replication = 5;
         self.layout.block_packets = 1;
         self.pace = Pace {
@@ -288,6 +291,7 @@ impl Default for Recovery {
             repair_bytes_per_second: 64 << 20,
             requests_per_second: 10_000,
             give_up: Duration::from_secs(2),
+            reach: true,
         }
     }
 }

@@ -138,6 +138,11 @@ pub enum Event {
         /// silent, or since it learnt that it was away.
         away: Duration,
     },
+    /// Multicast does not reach a member of the region: this node, or a member to which this node
+    /// speaks.
+    Deaf(Deafness),
+    /// After [`Event::Deaf`]: it does again, or one of the two is gone.
+    Hears(Deafness),
     /// Messages that this node has accepted, in that life, and that not all receivers are known to
     /// have. They are not sent any more; some or all of them may have arrived at some or all.
     Unconfirmed {
@@ -194,6 +199,24 @@ pub enum Event {
         /// Where it is on a second network.
         second: SocketAddr,
     },
+}
+
+/// The multicast of a node to a region that does not reach one of its members, although unicast
+/// does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Deafness {
+    /// The region.
+    pub region: RegionId,
+    /// The multicast address.
+    pub address: SocketAddr,
+    /// The member that does not hear it.
+    pub listener: Origin,
+    /// Whom it does not hear.
+    pub speaker: Origin,
+    /// Where the other one of the two is, as far as this node knows.
+    pub peer: Option<SocketAddr>,
+    /// This node is the one that does not hear; else the one that is not heard.
+    pub here: bool,
 }
 
 /// Messages of this node to a group.

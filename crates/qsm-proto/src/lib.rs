@@ -64,7 +64,7 @@ pub use channel::{Destination, Path};
 pub use config::{Config, ConfigError, Limits, Pace, Recovery};
 pub use endpoint::Endpoint;
 pub use event::{
-    Deliver, Delivery, Event, Events, MessageRange, Miss, PublishError, UnconfirmedCause,
+    Deafness, Deliver, Delivery, Event, Events, MessageRange, Miss, PublishError, UnconfirmedCause,
 };
 pub use outbox::{Outbox, Reason, Transmit};
 pub use priority::Priority;

@@ -286,6 +286,8 @@ pub struct SendStream {
     /// Sendings of packets that are not stable yet; none before the first.
     sendings: Option<Box<PacketTimes>>,
     finished: bool,
+    /// Members that were away have not said yet that they have what is retained.
+    confirms: bool,
 }
 
 impl SendStream {
@@ -311,6 +313,7 @@ impl SendStream {
             counters: SendCounters::default(),
             sendings: None,
             finished: false,
+            confirms: false,
         }
     }
 
@@ -344,9 +347,37 @@ impl SendStream {
         self.store.begin_retaining();
     }
 
-    /// Nobody is away: returns the memory of what was kept for that.
-    pub fn end_retaining(&mut self, pool: &mut BlockPool) {
-        self.store.end_retaining(pool);
+    /// Members that were away are live in the newest view: they have yet to say that they have what
+    /// is kept for them.
+    pub fn await_returned(&mut self) {
+        self.confirms = self.store.freed_upto() < self.store.trail();
+    }
+
+    /// All live members of the newest view have everything up to here; `away`: there are others.
+    pub fn confirm_retained(&mut self, pool: &mut BlockPool, stable_upto: u64, away: bool) {
+        self.confirms &= stable_upto < self.store.trail();
+        if !self.confirms && !away && self.retains() {
+            self.store.end_retaining(pool);
+        }
+    }
+
+    /// Whether packets are kept of which members that were away have yet to say that they have them.
+    #[must_use]
+    pub fn confirms(&self) -> bool {
+        self.confirms
+    }
+
+    /// Whether packets are kept for members that are away, or were.
+    #[must_use]
+    pub fn retains(&self) -> bool {
+        self.store.retains()
+    }
+
+    /// Packets up to here were freed while members were away, because what is kept for these was
+    /// as much as may be.
+    #[must_use]
+    pub fn overrun(&self) -> u64 {
+        self.store.overrun()
     }
 
     /// Which stream this is.

@@ -162,6 +162,13 @@ impl Session {
         smoothed.map(|smoothed| smoothed.saturating_sub(ACK_DELAY))
     }
 
+    /// How long an answer of the peer may take: the way there and back, or more where it was not
+    /// measured yet because everything had to be sent more than once, or before its receipt came.
+    #[must_use]
+    pub fn answers_in(&self) -> Duration {
+        self.outgoing.receipted_in()
+    }
+
     /// Whether the peer broke the rules (a message without end); the session is of no use then.
     #[must_use]
     pub fn is_broken(&self) -> bool {

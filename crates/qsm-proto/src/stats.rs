@@ -74,6 +74,16 @@ qsm_metrics::metrics! {
         heartbeats_sent: counter(packets),
         /// Stream queries sent.
         queries_sent: counter(packets),
+        /// Speakers whose multicast did not reach this node although unicast did, each time.
+        deaf: counter(nodes),
+        /// Of these, those that were heard again, or were gone.
+        hears_again: counter(nodes),
+        /// Members that this node's multicast did not reach, each time.
+        unheard: counter(nodes),
+        /// Questions whether multicast reaches this node.
+        reach_asked: counter(packets),
+        /// Answers to such questions, by multicast and by unicast.
+        reach_answered: counter(packets),
         /// Control packets sent: all but data and repairs.
         control_sent: counter(packets),
         /// Control packets received.

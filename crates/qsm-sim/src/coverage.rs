@@ -32,6 +32,8 @@ qsm_metrics::metrics! {
         heals: counter(faults),
         /// Links clogged.
         clogs: counter(faults),
+        /// Times in which multicast did not pass.
+        filters: counter(faults),
         /// Times in which the path was narrow.
         narrows: counter(faults),
         /// Packets doomed.
@@ -114,6 +116,7 @@ impl Coverage {
             Fault::Sleep { .. } => &mut self.sleeps,
             Fault::Slow { .. } => &mut self.slowdowns,
             Fault::Clog { .. } => &mut self.clogs,
+            Fault::Filter { .. } => &mut self.filters,
             Fault::Narrow { .. } => &mut self.narrows,
             Fault::Split {
                 both_ways: true, ..

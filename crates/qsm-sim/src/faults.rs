@@ -81,6 +81,15 @@ pub enum Fault {
         /// For how long.
         time: Duration,
     },
+    /// Multicast of these hosts does not reach those, although unicast does.
+    Filter {
+        /// From here.
+        from: Vec<usize>,
+        /// To there.
+        to: Vec<usize>,
+        /// For how long.
+        time: Duration,
+    },
     /// All splits end.
     Heal,
     /// The next data packets of this host are lost for all receivers.
@@ -114,9 +123,9 @@ impl Fault {
             | Self::Slow { host, .. }
             | Self::Doom { host, .. }
             | Self::Garbage { host, .. } => *host == which,
-            Self::Split { from, to, .. } | Self::Clog { from, to, .. } => {
-                from.contains(&which) || to.contains(&which)
-            }
+            Self::Split { from, to, .. }
+            | Self::Clog { from, to, .. }
+            | Self::Filter { from, to, .. } => from.contains(&which) || to.contains(&which),
             Self::Heal | Self::Narrow { .. } | Self::Outage { .. } => false,
         }
     }

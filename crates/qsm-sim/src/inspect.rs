@@ -3,11 +3,14 @@
 
 use core::time::Duration;
 
+use qsm_proto::Instant;
 use qsm_proto::receive::ReceiveStream;
 use qsm_proto::region::Region;
 use qsm_wire::{Origin, RegionId, ViewNumber};
 
+use crate::checkers::deafness::{Pair, is_filtered};
 use crate::checkers::flush::{self, Served};
+use crate::checkers::retention;
 use crate::faults::Fault;
 use crate::hosts::ServicePatience;
 use crate::machine::Machine;
@@ -15,9 +18,6 @@ use crate::options::SimOptions;
 use crate::violation::Violation;
 use crate::world::World;
 
-/// Time after its return in which a member asks for the rest of what it has missed: as long as the
-/// others keep it.
-const RETURNING: Duration = Duration::from_secs(5);
 /// Time before its return from which on a member need not have everything: until its word and the
 /// next view have come, with repetitions.
 const LONG_BEFORE: Duration = Duration::from_secs(5);
@@ -33,7 +33,8 @@ impl World {
         for host in 0..self.apps.len() {
             self.judge_flush(host)?;
         }
-        self.judge_delays()
+        self.judge_delays()?;
+        self.judge_hearing()
     }
 
     fn judge_flush(&self, host: usize) -> Result<(), Violation> {
@@ -46,8 +47,7 @@ impl World {
             let members = members.filter(|member| member.origin != sender);
             let served = members.filter_map(|member| self.served(member.origin));
             let served: Vec<Served<'_>> = served.collect();
-            let keeps_all = !self.checkers.history.may_overflow(sender);
-            flush::check(sender, region, &served, keeps_all)?;
+            flush::check(sender, region, &served)?;
         }
         Ok(())
     }
@@ -81,7 +81,7 @@ impl World {
             let stream = region.stream(origin);
             let stream = stream.filter(|stream| stream.sender_address().is_some());
             let has = stream.map(ReceiveStream::contiguous);
-            if has.is_some_and(|has| has < own.highest()) && !history.may_overflow(origin) {
+            if has.is_some_and(|has| has < own.highest()) && !history.may_lose(origin, me) {
                 let message = format!(
                     "{me} is live again in region {id}, but has of {origin} only {has:?} of {},                      sent long before",
                     own.highest()
@@ -96,13 +96,45 @@ impl World {
         let life = self.checkers.history.life(origin)?;
         let here = self.apps[life.host].origin == Some(origin);
         let machine = self.engine.machine(life.host).filter(|_| here)?;
-        let now = self.engine.now();
-        let back = life.back_at.is_some_and(|at| now.since(at) < RETURNING);
         Some(Served {
             origin,
             machine,
-            returning: back || life.away,
+            away: life.away,
         })
+    }
+
+    /// Notes who lacks packets that a sender has just freed for want of room, and judges whether it
+    /// keeps as much as it should (R-VIEW-13).
+    pub(crate) fn note_overruns(&mut self, host: usize) -> Result<(), Violation> {
+        let (Some(sender), Some(machine)) = (self.apps[host].origin, self.engine.machine(host))
+        else {
+            return Ok(());
+        };
+        if !self.checkers.armed || self.options.gone_after.is_zero() {
+            return Ok(());
+        }
+        let streams = machine.all_regions();
+        let overruns = streams.filter_map(|region| Some((region, region.own_stream()?.overrun())));
+        let mut lacking: Vec<Origin> = Vec::new();
+        for (region, overrun) in overruns.filter(|(_, overrun)| *overrun > 0) {
+            let key = (sender, region.id());
+            if self.overruns.insert(key, overrun) == Some(overrun) {
+                continue;
+            }
+            retention::check(sender, machine, &self.options)?;
+            let members = region.view().members().iter();
+            let lacks = members.filter(|member| {
+                let life = self.checkers.history.life(member.origin);
+                let machine = life.and_then(|life| self.engine.machine(life.host));
+                let stream = machine.and_then(|one| one.region(region.id())?.stream(sender));
+                stream.map_or(0, ReceiveStream::contiguous) < overrun
+            });
+            lacking.extend(lacks.map(|member| member.origin));
+        }
+        for receiver in lacking {
+            self.checkers.history.note_overrun(sender, receiver);
+        }
+        Ok(())
     }
 
     fn judge_delays(&mut self) -> Result<(), Violation> {
@@ -157,6 +189,89 @@ impl World {
         });
         Some((stable, behind.collect()))
     }
+}
+
+impl World {
+    /// A node says that multicast does not reach a member.
+    pub(crate) fn said_deaf(&mut self, word: &qsm_proto::Deafness) -> Result<(), Violation> {
+        let host = |origin| self.checkers.history.life(origin).map(|life| life.host);
+        let (Some(listener), Some(speaker)) = (host(word.listener), host(word.speaker)) else {
+            return Ok(());
+        };
+        if !self.checkers.armed {
+            return Ok(());
+        }
+        let (now, hosts) = (self.engine.now(), [listener, speaker]);
+        let deafness = &mut self.checkers.deafness;
+        deafness.begin(&self.options, now, word, hosts)
+    }
+
+    /// Where nothing but filters goes wrong, what they keep back is named.
+    fn judge_hearing(&mut self) -> Result<(), Violation> {
+        if !is_only_filtered(&self.options) {
+            return Ok(());
+        }
+        let now = self.engine.now();
+        for pair in self.pairs() {
+            self.checkers.deafness.check(now, pair)?;
+        }
+        Ok(())
+    }
+
+    /// All senders and the receivers of their regions.
+    fn pairs(&self) -> Vec<Pair> {
+        let now = self.engine.now();
+        let mut pairs = Vec::new();
+        for (host, app) in self.apps.iter().enumerate() {
+            let machine = self.engine.machine(host);
+            let (Some(speaker), Some(machine)) = (app.origin, machine) else {
+                continue;
+            };
+            for region in machine.all_regions() {
+                self.add_pairs(now, host, speaker, region, &mut pairs);
+            }
+        }
+        pairs
+    }
+
+    /// A sender on that host, and the other receivers of one of its regions.
+    fn add_pairs(
+        &self,
+        now: Instant,
+        host: usize,
+        speaker: Origin,
+        region: &Region,
+        pairs: &mut Vec<Pair>,
+    ) {
+        let Some(own) = region.own_stream() else {
+            return;
+        };
+        let members = region.view().live_members().iter();
+        for member in members.filter(|member| !member.leaving()) {
+            let life = self.checkers.history.life(member.origin);
+            let other = life.map_or(host, |life| life.host);
+            if other != host {
+                pairs.push(Pair {
+                    region: region.id(),
+                    listener: member.origin,
+                    speaker,
+                    sent: own.highest(),
+                    filtered: is_filtered(&self.options, now, [other, host], Duration::ZERO),
+                });
+            }
+        }
+    }
+}
+
+/// Whether nothing goes wrong but multicast that does not pass, on a network that loses little.
+fn is_only_filtered(options: &SimOptions) -> bool {
+    let network = &options.network;
+    let lossy = network.loss_ppm + network.shared_loss_ppm + network.damage_ppm > LOSS_MAX_PPM;
+    let slow = network.membership_lag_ppm > 0 || network.burst.is_some() || network.sites.count > 1;
+    let mut faults = options.faults.iter();
+    let filters = faults.all(|(_, fault)| matches!(fault, Fault::Filter { .. }));
+    let settled = options.churn.is_empty() && options.recovery.reach;
+    filters && settled && !lossy && !slow && !options.pace.rings_in_turn
 }
 
 /// Whether nothing but nodes that stand still can delay anybody.

@@ -189,6 +189,16 @@ impl Machine {
         matches!(self, Self::Node(node) if node.is_stable())
     }
 
+    /// Memory of own packets that are kept only for members that are away, or were.
+    pub(crate) fn retained_bytes(&self) -> usize {
+        match self {
+            Self::Node(node) => node.retained_bytes(),
+            Self::Service(_) => 0,
+            #[cfg(test)]
+            Self::Toy(_) => 0,
+        }
+    }
+
     /// Members that are away in the views that the node knows.
     pub(crate) fn away_members(&self) -> BTreeSet<Origin> {
         let views = self.all_regions().map(Region::view);

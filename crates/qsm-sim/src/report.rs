@@ -83,6 +83,7 @@ impl Report {
             ("network_split", network.of(Cause::Split)),
             ("network_queue_full", network.of(Cause::Queue)),
             ("network_between_sites", network.of(Cause::Site)),
+            ("network_filtered", network.of(Cause::Filtered)),
             ("network_duplicated", network.duplicated),
             ("network_reordered", network.reordered),
             ("network_clogged", network.clogged),

@@ -307,6 +307,10 @@ impl Run {
                 let until = world.engine.now().after(time);
                 world.engine.network().fail(network, until);
             }
+            Fault::Filter { from, to, time } => {
+                let until = world.engine.now().after(time);
+                world.engine.network().filter(&from, &to, until);
+            }
             Fault::Heal => world.engine.network().heal(),
             Fault::Doom { host, packets } => world.engine.network().doom(host, packets),
             Fault::Garbage { host, kind, count } => self.garbage(host, kind, count),

@@ -66,7 +66,10 @@ fn step(fault: &Fault, states: &mut [State], split: &mut bool) -> Result<(), Str
         }
         Fault::Heal if !*split => return Err("there is no split to heal".to_owned()),
         Fault::Heal => *split = false,
-        Fault::Narrow { .. } | Fault::Outage { .. } | Fault::Garbage { .. } => {}
+        Fault::Filter { .. }
+        | Fault::Narrow { .. }
+        | Fault::Outage { .. }
+        | Fault::Garbage { .. } => {}
     }
     Ok(())
 }

@@ -69,6 +69,8 @@ pub(crate) struct World {
     /// What a sender had published to a group before the group had this number. A group that
     /// everybody has left gets a new one, and messages are numbered from 1 again.
     bases: BTreeMap<(Origin, GroupId), u64>,
+    /// Packets of streams up to here were freed although members lacked them.
+    pub(crate) overruns: BTreeMap<(Origin, RegionId), u64>,
 }
 
 impl World {
@@ -97,9 +99,9 @@ impl World {
             node_kind,
             payload: Vec::new(),
             bases: BTreeMap::new(),
+            overruns: BTreeMap::new(),
             options,
         };
-        world.checkers.history.retention_bytes = world.options.limits.retention_bytes as u64;
         world.add_hosts();
         world.plan_roles();
         for host in 0..=world.options.nodes {
@@ -313,7 +315,7 @@ impl World {
             Some(Ok(given)) if base + given == number || !self.checkers.armed => {
                 self.checkers
                     .history
-                    .publish(origin, group, self.engine.now(), self.payload.len());
+                    .publish(origin, group, self.engine.now());
                 self.published += 1;
                 true
             }
@@ -362,6 +364,7 @@ impl World {
         }
         self.checkers.step_done()?;
         self.sent(host, outputs)?;
+        self.note_overruns(host)?;
         if let Some(machine) = self.engine.machine(host) {
             let (send, receive) = machine.memory_bytes();
             memory::check(self.apps[host].node, &self.options.limits, send, receive)?;
@@ -534,9 +537,11 @@ impl World {
             }
             (Event::Away { .. }, Some(origin)) => self.checkers.history.set_away(origin),
             (Event::Back { region, .. }, Some(origin)) => {
-                self.checkers.history.set_back(origin, now);
+                self.checkers.history.set_back(origin);
                 self.judge_return(host, *region)?;
             }
+            (Event::Deaf(word), _) => self.said_deaf(word)?,
+            (Event::Hears(word), _) => self.checkers.deafness.end(word),
             (Event::Excluded, Some(origin)) => {
                 if self.checkers.armed {
                     pauses::check(&self.options, host)?;

@@ -30,6 +30,14 @@ struct Split {
     clogged_until: Option<Instant>,
 }
 
+/// Multicast of a host of one set does not reach a host of the other, though unicast does.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Filter {
+    from: Vec<usize>,
+    to: Vec<usize>,
+    until: Instant,
+}
+
 /// Something that carries one datagram after the other.
 #[derive(Debug, Clone, Copy, Default)]
 struct Line {
@@ -76,6 +84,7 @@ struct Sending<'a> {
     gone: Option<Cause>,
     /// Whether it does not come back to its sender.
     outwards: bool,
+    multicast: bool,
 }
 
 /// The network between the hosts, which are known by their numbers. There may be a second one
@@ -101,6 +110,7 @@ pub struct Network {
     /// Emptied list for reuse.
     crossed: Vec<Option<Result<Instant, Cause>>>,
     splits: Vec<Split>,
+    filters: Vec<Filter>,
     /// For a while larger datagrams vanish.
     narrow: Option<(usize, Instant)>,
     counters: NetworkCounters,
@@ -124,6 +134,7 @@ impl Network {
             crossings: vec![Line::default(); sites * sites],
             crossed: Vec::new(),
             splits: Vec::new(),
+            filters: Vec::new(),
             narrow: None,
             counters: NetworkCounters::default(),
         }
@@ -159,6 +170,7 @@ impl Network {
     /// Puts an end to all randomness and splits; delays, rates and queues stay.
     pub fn repair(&mut self) {
         self.splits.clear();
+        self.filters.clear();
         self.failed_until = [Instant::default(); 2];
         self.narrow = None;
         self.links.iter_mut().for_each(|link| link.doomed = 0);
@@ -322,6 +334,15 @@ impl Network {
         self.splits.clear();
     }
 
+    /// Until then multicast of these hosts does not reach those.
+    pub fn filter(&mut self, from: &[usize], to: &[usize], until: Instant) {
+        self.filters.push(Filter {
+            from: from.to_vec(),
+            to: to.to_vec(),
+            until,
+        });
+    }
+
     /// Until then this network, 0 or 1, carries nothing.
     pub fn fail(&mut self, network: usize, until: Instant) {
         self.failed_until[network] = until;
@@ -385,6 +406,7 @@ impl Network {
             bytes: datagram,
             now,
             outwards: unicast.is_none() && !self.options.loopback,
+            multicast: unicast.is_none(),
             leaves: self.leaves(now, from, datagram.len()),
             gone: if doomed {
                 Some(Cause::Doomed)
@@ -513,6 +535,13 @@ impl Network {
             if split.from[from.host] && split.to[self.links[to].host] {
                 clogged = clogged.max(Some(split.clogged_until.ok_or(Cause::Split)?));
             }
+        }
+        self.filters.retain(|filter| filter.until > sending.now);
+        let (speaker, listener) = (from.host, self.links[to].host);
+        let filters =
+            |filter: &Filter| filter.from.contains(&speaker) && filter.to.contains(&listener);
+        if sending.multicast && self.filters.iter().any(filters) {
+            return Err(Cause::Filtered);
         }
         if let Some(cause) = sending.gone.or_else(|| self.loses(to)) {
             return Err(cause);
@@ -672,6 +701,28 @@ mod tests {
         assert_eq!(receivers(&mut network, 0, &[1, 2, 0, 0]).len(), 2);
         assert!(receivers(&mut network, 0, &[1, 1, 0, 0]).is_empty());
         assert_eq!(receivers(&mut network, 0, &[1, 1, 0, 0]).len(), 2);
+    }
+
+    #[test]
+    fn a_filter_holds_multicast_back_one_way_and_for_a_time() {
+        let mut network = network(NetworkOptions::PERFECT, 3);
+        network.filter(&[0], &[2], Instant(1_000));
+        assert_eq!(receivers(&mut network, 0, &[1; 9]), [1]);
+        assert_eq!(receivers(&mut network, 2, &[1; 9]), [0, 1]);
+        assert_eq!(network.counters().of(Cause::Filtered), 1);
+        let to = SocketAddr::from(([10, 0, 0, 2], 1));
+        let mut fates = Vec::new();
+        network.send(Instant(0), 0, to, &[1; 9], &mut fates);
+        assert!(matches!(fates[..], [(2, Fate::Arrives(_))]), "{fates:?}");
+        fates.clear();
+        network.send(
+            Instant(1_000),
+            0,
+            SocketAddr::from(GROUP),
+            &[1; 9],
+            &mut fates,
+        );
+        assert_eq!(fates.len(), 2);
     }
 
     #[test]

@@ -1,11 +1,11 @@
 use crate::raw::Reader;
 use crate::{
     Absent, Ack, Beacon, CatchUp, Data, DecodeError, Frame, Heard, Heartbeat, Marks, Origin, Probe,
-    Request, Reset, StreamQuery, Summary, Token, TokenAck,
+    Reach, ReachReply, Request, Reset, StreamQuery, Summary, Token, TokenAck,
 };
 
 /// The protocol version in the first byte of every datagram (R-PKT-2).
-pub const VERSION: u8 = 3;
+pub const VERSION: u8 = 4;
 /// Bytes of the header that every datagram begins with.
 pub const HEADER_BYTES: usize = 24;
 /// Bytes at the end of a datagram that a protected packet uses for its authentication tag.
@@ -81,6 +81,10 @@ kinds! {
     /// How far do your streams go? A member that was away asks one that was not; answered by a
     /// Summary.
     CatchUp = 18,
+    /// Does your multicast reach me? From a member that has not heard a speaker lately.
+    Reach = 19,
+    /// The answer, by multicast and by unicast.
+    ReachReply = 20,
 }
 
 /// How a packet came to its present receiver. The only byte that may change on the way; it is
@@ -260,6 +264,8 @@ pub enum Body<'a> {
     SessionAck(Heard),
     SessionReset(Reset),
     CatchUp(CatchUp),
+    Reach(Reach),
+    ReachReply(ReachReply),
 }
 
 impl<'a> Packet<'a> {
@@ -291,6 +297,8 @@ impl<'a> Packet<'a> {
             Kind::SessionAck => Body::SessionAck(Heard::read(r)?),
             Kind::SessionReset => Body::SessionReset(Reset::read(r)?),
             Kind::CatchUp => Body::CatchUp(CatchUp::read(r)?),
+            Kind::Reach => Body::Reach(Reach::read(r)?),
+            Kind::ReachReply => Body::ReachReply(ReachReply::read(r)?),
         };
         reader.end()?;
         Ok(Self { header, body })

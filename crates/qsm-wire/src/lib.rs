@@ -69,7 +69,8 @@ pub use range::{Ranges, SeqRange};
 pub use repair::{Absent, Request, RequestHead};
 pub use session::{Frame, FrameHead, Heard, Reset};
 pub use status::{
-    Ack, Beacon, CatchUp, Heartbeat, Opening, Probe, StreamQuery, Summary, SummarySlot,
+    Ack, Beacon, CatchUp, Hearing, Heartbeat, Opening, Probe, Reach, ReachReply, StreamQuery,
+    Summary, SummarySlot,
 };
 pub use time::{Instant, nanoseconds};
 pub use token::{Slot, SlotHead, Token, TokenAck, TokenHead, TokenWriter};

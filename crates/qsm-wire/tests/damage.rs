@@ -172,7 +172,7 @@ fn foreign_versions_kinds_flags_and_hops_are_told_apart() {
         DecodeError::UnknownVersion
     );
     assert_eq!(with(&mut bytes, 0, VERSION), DecodeError::UnknownKind);
-    assert_eq!(with(&mut bytes, 1, 19), DecodeError::UnknownKind);
+    assert_eq!(with(&mut bytes, 1, 99), DecodeError::UnknownKind);
     bytes[1] = Kind::Solicit as u8;
     assert_eq!(with(&mut bytes, 2, 2), DecodeError::BadValue);
     bytes[2] = 0;

@@ -14,9 +14,9 @@ use qsm_wire::membership::{
 };
 use qsm_wire::{
     Ack, Beacon, CatchUp, ChannelId, Chunk, Coverage, DataHeader, FrameHead, GroupId, Header,
-    Heard, Hop, Incarnation, Kind, MemberIndex, NodeId, Opening, Origin, Packet, Part, Probe,
-    RegionId, RequestHead, Reset, SeqRange, SlotHead, StreamId, StreamQuery, SummarySlot, TokenAck,
-    TokenHead, ViewNumber, seal,
+    Heard, Hearing, Hop, Incarnation, Kind, MemberIndex, NodeId, Opening, Origin, Packet, Part,
+    Probe, Reach, ReachReply, RegionId, RequestHead, Reset, SeqRange, SlotHead, StreamId,
+    StreamQuery, SummarySlot, TokenAck, TokenHead, ViewNumber, seal,
 };
 use support::{Owned, OwnedChunk, OwnedRequest, OwnedSlot};
 
@@ -55,7 +55,7 @@ fn bytes_of(hex: &str) -> Vec<u8> {
 }
 
 fn assert_packet(kind: &str, body: &Owned, fields: &str) {
-    let expected = bytes_of(&format!("03 {kind} 00 {REST} {fields}"));
+    let expected = bytes_of(&format!("04 {kind} 00 {REST} {fields}"));
     assert_eq!(hex(&body.encode(&HEADER)), hex(&expected));
     let packet = Packet::decode(&expected).expect("legal");
     assert_eq!((packet.header, Owned::of(&packet)), (HEADER, body.clone()));
@@ -75,7 +75,7 @@ fn header_with_a_hop() {
         hop: Hop::PullRepair,
         ..HEADER
     };
-    let expected = "03 0c 00 04 c4c3c2c1 8877665544332211 03000000 00000000";
+    let expected = "04 0c 00 04 c4c3c2c1 8877665544332211 03000000 00000000";
     assert_eq!(Owned::Solicit.encode(&header), bytes_of(expected));
     assert_eq!(Kind::peek(&bytes_of(expected)), Some(Kind::Solicit));
     assert_eq!(Hop::peek(&bytes_of(expected)), Some(Hop::PullRepair));
@@ -396,6 +396,42 @@ fn probe_and_its_reply() {
 }
 
 #[test]
+fn reach_and_its_replies() {
+    let question = Reach {
+        region: RegionId(4),
+        speaker: PEER,
+        nonce: 6,
+        hearing: Hearing::Deaf,
+        relayed: true,
+    };
+    let fields = "04000000 9900000000000000 02000000 06000000 01 01";
+    assert_packet("13", &Owned::Reach(question), fields);
+    for (hearing, byte) in [(Hearing::Unsure, "00"), (Hearing::Hears, "02")] {
+        let question = Reach {
+            hearing,
+            relayed: false,
+            ..question
+        };
+        let fields = format!("04000000 9900000000000000 02000000 06000000 {byte} 00");
+        assert_packet("13", &Owned::Reach(question), &fields);
+    }
+    let reply = ReachReply {
+        region: RegionId(4),
+        nonce: 6,
+        spoken: 9,
+        multicast: false,
+    };
+    let fields = "04000000 06000000 09000000 00";
+    assert_packet("14", &Owned::ReachReply(reply), fields);
+    let spoken = ReachReply {
+        multicast: true,
+        ..reply
+    };
+    let fields = "04000000 06000000 09000000 01";
+    assert_packet("14", &Owned::ReachReply(spoken), fields);
+}
+
+#[test]
 fn absent() {
     let body = Owned::Absent {
         stream: STREAM,
@@ -519,6 +555,12 @@ fn other_messages_to_the_service() {
         view: ViewNumber(6),
     };
     assert_to_service(&caught_up, "08 04000000 06000000");
+    let deaf = ToService::Deaf {
+        region: RegionId(4),
+        speaker: PEER,
+        deaf: true,
+    };
+    assert_to_service(&deaf, "09 04000000 9900000000000000 02000000 01");
 }
 
 #[test]
@@ -617,6 +659,7 @@ fn answers_to_queries() {
         subscriptions: 1,
         publications: 2,
         away: region.map(|_| AwayReason::Silent),
+        deaf: region.is_some(),
     };
     assert_from_service(
         &answer(Ok(AnswerRows::Nodes(vec![
@@ -624,8 +667,8 @@ fn answers_to_queries() {
             node(None),
         ]))),
         "05 08000000 02000000
-         9900000000000000 02000000 0200 6e31 04 0a4e0001 8311 01 04000000 01000000 02000000 01 01
-         9900000000000000 02000000 0200 6e31 04 0a4e0001 8311 00 01000000 02000000 00",
+         9900000000000000 02000000 0200 6e31 04 0a4e0001 8311 01 04000000 01000000 02000000 01 01 01
+         9900000000000000 02000000 0200 6e31 04 0a4e0001 8311 00 01000000 02000000 00 00",
     );
     let group = GroupRow {
         group: GroupId(7),
@@ -670,8 +713,8 @@ fn checksums() {
     }];
     let packet = Owned::Data { head, chunks }.encode(&HEADER);
     for (coverage, flags, expected) in [
-        (Coverage::Head, 0, "7a9075f0"),
-        (Coverage::Whole, 1, "9923ebaf"),
+        (Coverage::Head, 0, "60db8fa4"),
+        (Coverage::Whole, 1, "74ee33c0"),
     ] {
         let mut sealed = packet.clone();
         seal(&mut sealed, coverage);
@@ -685,6 +728,6 @@ fn checksums() {
     seal(&mut solicit, Coverage::Head);
     assert_eq!(
         (solicit[2], hex(&solicit[20..24]).as_str()),
-        (1, "83921bf2")
+        (1, "c5fb7ba6")
     );
 }

@@ -1,7 +1,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use qsm_proto::UnconfirmedCause;
+use qsm_proto::{Deafness, UnconfirmedCause};
 use qsm_wire::{Incarnation, RegionId, ViewNumber};
 
 use crate::error::{CloseReason, Unconfirmed, Unserved};
@@ -55,6 +55,16 @@ pub enum Event {
         /// Why.
         reason: CloseReason,
     },
+    /// Multicast does not reach a member of a region, although unicast does: this node does not hear
+    /// another one ([`Deafness::here`]), or is not heard by another one. A firewall, or a switch that
+    /// snoops IGMP where nobody asks who listens, keeps it back. What the member misses is repaired
+    /// by unicast, as far as the others have it, at a small part of the rate.
+    ///
+    /// Told within three seconds of the first traffic, once for each pair, until [`Event::Hears`].
+    Deaf(Deafness),
+    /// After [`Event::Deaf`]: multicast reaches the member again, for two seconds or, if that happens
+    /// again and again, for longer; or one of the two is gone.
+    Hears(Deafness),
     /// Events that this reader did not take in time, in the place where they would have come: see
     /// [`Events::CAPACITY`](crate::Events::CAPACITY). Whoever keeps account of events, such as
     /// [`Event::Unserved`], asks again by other means, such as
@@ -93,10 +103,13 @@ pub enum Event {
         /// Its members.
         members: u32,
     },
-    /// This node's own membership service runs, because no other was found, or always.
+    /// This node's own membership service runs, because no other was found, or always. If there are
+    /// other nodes, multicast does not pass between them and this one.
     ServiceEmbedded {
         /// Where.
         address: SocketAddr,
+        /// The multicast address at which no other has answered.
+        discovery: Option<SocketAddr>,
     },
     /// The membership service answers: for the first time, again, or another one.
     ServiceFound {

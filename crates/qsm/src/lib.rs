@@ -113,7 +113,9 @@ pub use qsm_net::{
     ThreadError, ThreadReport, choose_interface, interfaces,
 };
 pub use qsm_proto::view::Layout;
-pub use qsm_proto::{ConfigError, Limits, Pace, Recovery, Stats, Times, UnconfirmedCause};
+pub use qsm_proto::{
+    ConfigError, Deafness, Limits, Pace, Recovery, Stats, Times, UnconfirmedCause,
+};
 pub use qsm_wire::membership::{
     AwayReason, GROUP_NAME_BYTES_MAX, GroupRow, Member, NodeRow, RegionRow,
 };

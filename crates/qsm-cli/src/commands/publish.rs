@@ -3,18 +3,21 @@
 use std::fs::File;
 use std::io::{self, BufReader, Read};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
-use std::thread;
+use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use qsm::{Flushed, Node, Publisher, Receivers, RequestError};
+use qsm::{Flushed, Publisher, Receivers, RequestError};
 use qsm_console::after_help;
 use qsm_console::failure::{Code, Failure};
 use qsm_console::figures;
 use qsm_console::notice::Notices;
 use qsm_console::options::{AttachOptions, NodeOptions, StatsOptions, seconds};
 use qsm_console::progress::Progress;
+use qsm_console::reach::{self, Names};
 use qsm_console::stop::Stop;
 use qsm_console::table::printable;
 
@@ -95,15 +98,18 @@ pub(crate) fn run(args: &PubArgs) -> Result<(), Failure> {
     let stop = Stop::on_signals()?;
     let node = node::start(&args.node, &args.attach)?;
     let mut notices = Notices::new(node.events(), args.node.network.verbose);
+    let names = Names::default();
+    notices.call_by(names.clone());
+    let observer = Observer::start(notices)?;
     let publishers = node.groups(&args.groups).publishers()?;
     wait_for_members(args, &publishers, &stop)?;
-    let mut audience = Audience::new(&node)?;
+    let mut audience = Audience::new(&node, names)?;
     let batches = read_in_background(Reader::new(BufReader::new(input), framing))?;
     let mut work = Work::new(args, &publishers);
-    let outcome = work.all(&batches, &stop, &mut notices, &mut audience);
+    let outcome = work.all(&batches, &stop, || audience.look(observer.views()));
     work.progress.clear();
     // What was accepted gets through also when reading has failed.
-    let delivered = deliver(&node, args.flush_timeout);
+    let delivered = node.flush(args.flush_timeout);
     let deserted = deserted(&publishers);
     let members = publishers.first().map(Publisher::members);
     // An engine tells only those who are attached.
@@ -112,7 +118,8 @@ pub(crate) fn run(args: &PubArgs) -> Result<(), Failure> {
     }
     // It ends in any case; what matters was told by the flush.
     let ended = node::shut_down(&node, Duration::from_secs(2));
-    notices.drain();
+    let notices = observer.end()?;
+    let delivered = delivered.map_err(|error| undelivered(error, notices.unreached()));
     outcome?;
     let flushed = since_flush(delivered?, ended);
     let gone = audience.gone(&flushed);
@@ -191,23 +198,80 @@ fn too_few(args: &PubArgs, publisher: &Publisher, receivers: &Receivers) -> Fail
             printable(&receivers.to_string())
         ),
         "start receivers with `qsm sub`, check with `qsm nodes` that they are seen, or give \
-         --wait-members 0 or a longer --wait-timeout",
+         --wait-members 0 or a longer --wait-timeout; if they run and are not seen, multicast may \
+         not pass between the hosts, so that each finds itself alone: start `qsm gms` and name it \
+         with --service (docs/operate/multicast.md)",
     )
 }
 
-fn deliver(node: &Node, timeout: Duration) -> Result<Flushed, Failure> {
-    node.flush(timeout).map_err(|error| match error {
-        // What receivers lack is not sent any more when this program ends.
-        RequestError::Timeout { .. } => Failure {
-            code: Code::Incomplete,
-            remedy:
-                "look for receivers that hang or lose too much, wait for those that are away, or \
-                     give a longer --flush-timeout"
-                    .to_owned(),
-            ..Failure::from(error)
+/// Tells what happens to the node, also while the rest of the program waits for receivers.
+struct Observer {
+    /// Views of regions so far.
+    views: Arc<AtomicU64>,
+    end: SyncSender<()>,
+    thread: JoinHandle<Notices>,
+}
+
+impl Observer {
+    fn start(mut notices: Notices) -> Result<Self, Failure> {
+        let (end, ended) = sync_channel(1);
+        let views = Arc::new(AtomicU64::new(0));
+        let seen = Arc::clone(&views);
+        let watch = move || {
+            loop {
+                notices.drain();
+                seen.store(notices.views, Ordering::Relaxed);
+                if ended.recv_timeout(LOOK) != Err(RecvTimeoutError::Timeout) {
+                    notices.drain();
+                    return notices;
+                }
+            }
+        };
+        let thread = thread::Builder::new()
+            .name("notices".to_owned())
+            .spawn(watch)
+            .map_err(|error| Failure::io("start a thread", &error))?;
+        Ok(Self { views, end, thread })
+    }
+
+    fn views(&self) -> u64 {
+        self.views.load(Ordering::Relaxed)
+    }
+
+    /// What it has seen.
+    fn end(self) -> Result<Notices, Failure> {
+        // It listens until then.
+        let _asked = self.end.send(());
+        self.thread.join().map_err(|_| {
+            let cause = "the thread that tells what happens has panicked";
+            Failure::new(Code::Failure, cause, "report it with what it has written")
+        })
+    }
+}
+
+/// Receivers lack something; `unreached`: those that multicast does not reach.
+fn undelivered(error: RequestError, unreached: Option<String>) -> Failure {
+    if !matches!(error, RequestError::Timeout { .. }) {
+        return error.into();
+    }
+    // What receivers lack is not sent any more when this program ends.
+    let failure = Failure {
+        code: Code::Incomplete,
+        ..Failure::from(error)
+    };
+    match unreached {
+        Some(unreached) => Failure {
+            cause: format!("{}; {unreached}", failure.cause),
+            remedy: reach::REMEDY.to_owned(),
+            ..failure
         },
-        error => error.into(),
-    })
+        None => Failure {
+            remedy: "look for receivers that hang or lose too much, wait for those that are away, \
+                     or give a longer --flush-timeout"
+                .to_owned(),
+            ..failure
+        },
+    }
 }
 
 /// How many of the groups have no receiver now. Of a node that has ended none is known.
@@ -349,12 +413,12 @@ impl<'a> Work<'a> {
         }
     }
 
+    /// Publishes everything, and does `meanwhile` now and then.
     fn all(
         &mut self,
         batches: &Receiver<Batch>,
         stop: &Stop,
-        notices: &mut Notices,
-        audience: &mut Audience,
+        mut meanwhile: impl FnMut(),
     ) -> Result<(), Failure> {
         while !stop.is_asked() {
             match batches.recv_timeout(LOOK) {
@@ -363,8 +427,7 @@ impl<'a> Work<'a> {
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => break,
             }
-            notices.drain();
-            audience.look(notices.views);
+            meanwhile();
             if self.progress.is_due() {
                 self.progress.show(&self.figures());
             }

@@ -123,6 +123,7 @@ impl Registry {
             });
         }
         self.note_dead(reports.former.dead.iter().copied());
+        self.unsettled.begin(at, self.gone_after);
         let absent = self.rebuild(at, reports.resuming, &reports.former, updates);
         updates.opened = Some(TermStart {
             term: self.term,

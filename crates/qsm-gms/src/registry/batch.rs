@@ -46,7 +46,9 @@ impl Registry {
         self.tell_sources(concerned, &mut draft);
         self.tell_deaths(&mut draft);
         while let Some(Work::Settle { region, view }) = self.work.next(Stage::Messages) {
-            self.tell_settled(region, view, &mut draft);
+            if !self.holds_settled(now, region, view) {
+                self.tell_settled(region, view, &mut draft);
+            }
         }
         self.groups.free_idle(now);
         for id in core::mem::take(&mut draft.resynced) {

@@ -116,6 +116,7 @@ impl Registry {
             Command::Expire => {
                 self.expire_drains(at);
                 self.expire_senders(at);
+                self.expire_unsettled(at);
             }
             Command::Batch => updates.batches.push(self.batch(at)),
         }

@@ -19,6 +19,7 @@ impl Registry {
             subscriptions: number(node.groups.len()),
             publications: number(node.publishes.len()),
             away: node.away(),
+            deaf: false,
         });
         rows.collect()
     }

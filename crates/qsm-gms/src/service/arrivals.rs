@@ -90,6 +90,9 @@ impl Service {
             }
         }
         self.detector.heard(now, node);
+        if let Some(round_trip) = self.clients.answers_in(node) {
+            self.detector.note_round_trip(node, round_trip);
+        }
         if let Some(batch) = self.clients.poll_confirmed(node) {
             self.command(now, Command::Confirm { node, batch });
         }

@@ -32,6 +32,8 @@ const AWAY_INTERVAL: Duration = Duration::from_millis(500);
 /// How many times more probes it takes where nobody is ever away: to be away costs little, to be dead
 /// much.
 const PROBES_BEFORE_DEATH: u32 = 4;
+/// An answer that has not come after so many round trips is not on its way.
+const ANSWER_ROUND_TRIPS: u32 = 2;
 /// Of so many nodes one may be silent without being a crowd, and of fewer than this no number is.
 const CROWD_ONE_IN: usize = 5;
 const CROWD_NODES_MIN: usize = 4;
@@ -41,6 +43,10 @@ const CROWD_PATIENCE: u32 = 4;
 #[derive(Debug)]
 struct Watch {
     heard_at: Instant,
+    /// When it was last doubted.
+    doubted_at: Instant,
+    /// The way there and back, as far as that is known.
+    round_trip: Duration,
     state: WatchState,
 }
 
@@ -113,6 +119,8 @@ impl Detector {
         self.forget(node);
         let watch = Watch {
             heard_at: now,
+            doubted_at: now,
+            round_trip: Duration::ZERO,
             state: WatchState::Quiet,
         };
         self.watched.insert(node, watch);
@@ -156,6 +164,13 @@ impl Detector {
         }
     }
 
+    /// How far away a node is: its answers take that long.
+    pub(crate) fn note_round_trip(&mut self, node: NodeId, round_trip: Duration) {
+        if let Some(watch) = self.watched.get_mut(&node) {
+            watch.round_trip = round_trip;
+        }
+    }
+
     /// The answer to a probe; one that nobody asked for counts for nothing.
     pub(crate) fn answered(&mut self, now: Instant, node: NodeId, answer: u64) {
         let asked = match self.watched.get(&node).map(|watch| watch.state) {
@@ -169,8 +184,9 @@ impl Detector {
 
     /// A member doubts another one.
     pub(crate) fn suspect(&mut self, now: Instant, node: NodeId) {
-        let quiet = |watch: &Watch| watch.state == WatchState::Quiet;
-        if self.watched.get(&node).is_some_and(quiet) {
+        let watch = self.watched.get_mut(&node);
+        if let Some(watch) = watch.filter(|watch| watch.state == WatchState::Quiet) {
+            watch.doubted_at = now;
             let nonce = self.random.bits();
             self.enter(node, WatchState::Probing { sent: 0, nonce });
             self.timers.set(node, Some(now));
@@ -233,13 +249,13 @@ impl Detector {
     /// The next thing to do, until there is none.
     pub(crate) fn poll(&mut self, now: Instant) -> Option<Verdict> {
         while let Some(node) = self.timers.pop(now) {
-            let Some((heard_at, state)) = self
-                .watched
-                .get(&node)
-                .map(|watch| (watch.heard_at, watch.state))
-            else {
+            let Some(watch) = self.watched.get(&node) else {
                 continue;
             };
+            let (heard_at, state) = (watch.heard_at, watch.state);
+            let answered_by = watch
+                .doubted_at
+                .after(watch.round_trip * ANSWER_ROUND_TRIPS);
             match state {
                 WatchState::Quiet => {
                     let silent_at = heard_at.after(self.silence);
@@ -254,6 +270,10 @@ impl Detector {
                     self.enter(node, WatchState::Probing { sent, nonce });
                     self.timers.set(node, Some(now.after(self.interval)));
                     return Some(Verdict::Ask { node, nonce });
+                }
+                // Its answer may be on its way.
+                WatchState::Probing { .. } if answered_by > now => {
+                    self.timers.set(node, Some(answered_by));
                 }
                 WatchState::Probing { .. } if self.gone_after.is_zero() => {
                     self.forget(node);
@@ -381,6 +401,17 @@ mod tests {
         assert_eq!(run(&mut detector, 60).len(), 1);
         detector.answered(Instant(60 * MS), NODE, nonce);
         assert_eq!(run(&mut detector, 600), []);
+    }
+
+    // Rule R-MEM-4.
+    #[test]
+    fn a_far_node_is_away_only_when_its_answer_would_have_come() {
+        let mut detector = detector(1, Duration::from_secs(30));
+        detector.note_round_trip(NODE, Duration::from_millis(300));
+        detector.suspect(Instant(100 * MS), NODE);
+        let verdicts = run(&mut detector, 1000);
+        assert_eq!(times(&verdicts, asks)[..3], [100, 150, 200]);
+        assert_eq!(times(&verdicts, away), [700]);
     }
 
     // Rule R-MEM-15.

@@ -43,6 +43,11 @@ impl Service {
                     self.take_suspicion(now, node, member.node, silent);
                 }
             }
+            ToService::Deaf {
+                region,
+                speaker,
+                deaf,
+            } => self.take_deafness(now, node, region, speaker, deaf),
             ToService::Query { request, kind } => self.take_query(node, request, kind),
             _ => self.stats.discard_message += 1,
         }
@@ -77,7 +82,7 @@ impl Service {
 
     fn take_query(&mut self, node: NodeId, request: u32, kind: QueryKind) {
         let result = Ok(match kind {
-            QueryKind::Nodes => AnswerRows::Nodes(self.registry.node_rows()),
+            QueryKind::Nodes => AnswerRows::Nodes(self.node_rows()),
             QueryKind::Groups => AnswerRows::Groups(self.registry.group_rows()),
             QueryKind::Regions => AnswerRows::Regions(self.registry.region_rows()),
         });

@@ -97,6 +97,11 @@ impl SessionTable {
         }
     }
 
+    /// How long an answer of a client may take.
+    pub(crate) fn answers_in(&self, node: NodeId) -> Option<Duration> {
+        Some(self.clients.get(&node)?.session.answers_in())
+    }
+
     /// When a client was last heard.
     pub(crate) fn heard_at(&self, node: NodeId) -> Option<Instant> {
         Some(self.clients.get(&node)?.heard_at)

@@ -221,6 +221,12 @@ impl Endpoint {
         )
     }
 
+    /// Memory of own packets that are kept only for members that are away, or were, bytes.
+    #[must_use]
+    pub fn retained_bytes(&self) -> usize {
+        self.regions.pool.retained_blocks() * crate::send::BLOCK_BYTES
+    }
+
     /// Bytes of the packets received and kept, without the room around them.
     #[must_use]
     pub fn kept_bytes(&self) -> usize {
@@ -338,6 +344,14 @@ impl Endpoint {
             Body::StreamQuery(query) => self.on_query(from, query),
             Body::CatchUp(question) => match self.region(question.region) {
                 Some(mut cx) => cx.take_catch_up(origin, question),
+                None => self.node.stats.discard_channel += 1,
+            },
+            Body::Reach(question) => match self.region(question.region) {
+                Some(mut cx) => cx.take_reach(origin, question),
+                None => self.node.stats.discard_channel += 1,
+            },
+            Body::ReachReply(reply) => match self.region(reply.region) {
+                Some(mut cx) => cx.take_reach_reply(from, origin, reply),
                 None => self.node.stats.discard_channel += 1,
             },
             Body::Probe(probe) => {

@@ -17,7 +17,7 @@ impl Endpoint {
             .make_requests(&mut self.node, &mut self.membership, out);
         self.regions.table.go_on_delivering(&mut self.node, out);
         self.for_each_region(|cx| cx.return_from_absence());
-        self.for_each_region(|cx| cx.forget_retained());
+        self.for_each_region(|cx| cx.listen());
         self.for_each_region(|cx| cx.ask_queries());
         self.for_each_region(|cx| cx.handle_sender_timeout());
         self.for_each_region(|cx| cx.leave_drained());

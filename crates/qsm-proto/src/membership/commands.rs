@@ -124,6 +124,24 @@ impl Membership {
         self.step(now, outbox);
     }
 
+    /// Reports that the multicast of a speaker to a region does not reach this node, or does again.
+    /// Lost when there is no service.
+    pub fn deaf(
+        &mut self,
+        now: Instant,
+        region: RegionId,
+        speaker: Origin,
+        deaf: bool,
+        outbox: &mut Outbox,
+    ) {
+        self.tell(&ToService::Deaf {
+            region,
+            speaker,
+            deaf,
+        });
+        self.step(now, outbox);
+    }
+
     /// This node publishes to the region again.
     pub fn not_drained(&mut self, region: RegionId) {
         self.drained.remove(&region);

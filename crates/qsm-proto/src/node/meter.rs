@@ -44,6 +44,11 @@ impl ReceiveMeter {
         self.objects_until = now.after(OBJECTION);
     }
 
+    /// Whether the kernel has dropped packets lately.
+    pub(crate) fn objects(&self, now: Instant) -> bool {
+        now < self.objects_until
+    }
+
     /// What to say in the token, packets per second; `u32::MAX` for no objection (R-RATE-2).
     pub(crate) fn advertised(&mut self, now: Instant) -> u32 {
         self.close_intervals(now);

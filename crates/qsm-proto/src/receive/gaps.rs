@@ -115,6 +115,9 @@ pub struct Gap {
     pub refused: bool,
     /// Bit r: the cacher of rank r is known to miss it (ranks of the packets' own view).
     pub known_missing: u32,
+    /// A cacher has said that it does not have it, though what all live members have is kept for
+    /// those that lack it: others are not reached by way of it, but asked themselves.
+    pub let_go: bool,
     /// Others that wait for it here.
     pub waiters: Waiters,
 }
@@ -145,6 +148,7 @@ impl Gap {
     pub fn restart(&mut self, now: Instant) {
         self.renew(now);
         self.known_missing = 0;
+        self.let_go = false;
         self.due = now;
     }
 
@@ -256,6 +260,7 @@ impl Gaps {
             early: false,
             refused: false,
             known_missing: 0,
+            let_go: false,
             waiters: Waiters::default(),
         });
     }

@@ -1,4 +1,5 @@
 mod delivery;
+mod reach;
 mod receipt;
 mod retention;
 mod room;
@@ -100,6 +101,8 @@ struct Sender {
     dead: bool,
     died: Instant,
     ended_at: Option<u64>,
+    /// Its multicast was heard when it had sent so many packets.
+    heard: u64,
 }
 
 /// Openings remembered per stream.

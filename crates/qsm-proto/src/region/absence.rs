@@ -18,26 +18,22 @@ use std::collections::{BTreeMap, BTreeSet};
 use qsm_wire::{CatchUp, Origin, Summary, SummarySlot, TAG_BYTES};
 
 use super::RegionCx;
-use crate::receive::ReceiveStream;
 use crate::{Destination, Event, Instant, Reason};
 
 /// Members asked at a time: one may be the only one that hears this node, and all are too many.
 const ASKED: usize = 3;
-/// Time after which those that have not answered are asked again, or the first retry of a request
-/// if that is longer.
+/// Time after which those that have not answered are asked again, doubling, or the first retry of a
+/// request if that is longer.
 const ASK_AGAIN: Duration = Duration::from_millis(50);
 /// Questions to a member, after which others are asked.
 const QUESTIONS: u32 = 5;
 /// Age of an answer that still tells how far the others are; where they are far away, twice the
-/// first retry of a request.
+/// time that the answers took.
 const FRESH: Duration = Duration::from_millis(200);
 /// Pause between two looks at what is still missing.
 const LOOK: Duration = Duration::from_millis(5);
 /// Pause before all begins again, if the membership service has not made it live.
 const REPEAT: Duration = Duration::from_millis(500);
-/// Time after the last return for which packets are kept all the same: who came back has nearly all
-/// that was stable, and asks for the rest.
-const LINGER: Duration = Duration::from_secs(5);
 /// Questions are told from rounds, whose results come as the same packets.
 const NONCE_FIRST: u64 = 1 << 63;
 /// Streams of others remembered at once, as many as a node receives.
@@ -52,6 +48,8 @@ pub(super) struct Absence {
     since: Instant,
     nonce: u64,
     asked_at: Instant,
+    /// How long the last answer took.
+    answered_in: Duration,
     /// Members that have yet to answer.
     silent: Vec<Origin>,
     /// How far streams go, as those said that have answered.
@@ -82,6 +80,7 @@ impl Absence {
             since,
             nonce: NONCE_FIRST,
             asked_at: now,
+            answered_in: Duration::ZERO,
             silent: Vec::new(),
             extents: BTreeMap::new(),
             foreign: BTreeMap::new(),
@@ -94,6 +93,11 @@ impl Absence {
         self.due
     }
 
+    /// Whether the answers still tell how far the others are.
+    fn is_fresh(&self, now: Instant) -> bool {
+        now.since(self.asked_at) <= FRESH.max(2 * self.answered_in)
+    }
+
     fn enter(&mut self, step: ReturnStep, due: Instant) {
         (self.step, self.due) = (step, due);
     }
@@ -102,6 +106,7 @@ impl Absence {
         let before = self.silent.len();
         self.silent.retain(|origin| *origin != member);
         if before > 0 && self.silent.is_empty() {
+            self.answered_in = now.since(self.asked_at);
             self.enter(ReturnStep::Repairing, now);
         }
     }
@@ -119,8 +124,9 @@ impl Absence {
 }
 
 impl RegionCx<'_> {
-    /// Follows a new view: this node may be away from now on, or back.
-    pub(super) fn follow_absence(&mut self) {
+    /// Follows a new view: this node may be away from now on, or back; `returned`: members are live
+    /// in it that were not before.
+    pub(super) fn follow_absence(&mut self, returned: bool) {
         let now = self.node.now;
         let region = self.region.id();
         match (self.region.history.is_away(), &self.region.absence) {
@@ -136,43 +142,37 @@ impl RegionCx<'_> {
             }
             _ => {}
         }
-        self.retain_for_others();
+        self.retain_for_others(returned);
     }
 
-    /// Keeps packets while members other than this one are away, and for a while after. Rule
-    /// R-VIEW-13.
-    fn retain_for_others(&mut self) {
+    /// Keeps packets while members other than this one are away, and then until rounds in which
+    /// all take part say that everybody has them. Rule R-VIEW-13.
+    fn retain_for_others(&mut self, returned: bool) {
         let region = &mut *self.region;
-        let away = region.history.newest().away_members();
+        let view = region.history.newest();
+        let away = view.away_members();
         let others = away.iter().any(|member| member.origin != self.node.origin);
-        if others && self.node.config.limits.retention_bytes > 0 {
-            region.retains_until = Some(Instant::NEVER);
-            let streams = region.streams.values_mut();
-            streams.for_each(ReceiveStream::begin_retaining);
-            if let Some(sender) = &mut region.sender {
-                sender.begin_retaining();
+        region.others_away = others && self.node.config.limits.retention_bytes > 0;
+        for (sender, stream) in &mut region.streams {
+            if region.others_away {
+                stream.begin_retaining();
+            } else {
+                let (stable_upto, _) = region.ring.watermarks(*sender);
+                stream.release_retained(stable_upto, &mut self.node.store);
             }
-        } else if region.retains_until == Some(Instant::NEVER) {
-            region.retains_until = Some(self.node.now.after(LINGER));
-        } else if region.retains_until.is_none() && region.served.knows(region.history.newest()) {
-            self.end_retaining();
         }
-    }
-
-    /// Frees what was kept for members that were away, when nobody needs it any more.
-    pub(crate) fn forget_retained(&mut self) {
-        let until = self.region.retains_until;
-        if until.is_some_and(|until| until <= self.node.now) {
-            self.region.retains_until = None;
-            self.end_retaining();
+        let known = region.served.knows(view);
+        let Some(sender) = &mut region.sender else {
+            return;
+        };
+        if region.others_away {
+            sender.begin_retaining();
         }
-    }
-
-    fn end_retaining(&mut self) {
-        let streams = self.region.streams.values_mut();
-        streams.for_each(|stream| stream.end_retaining(&mut self.node.store));
-        if let Some(sender) = &mut self.region.sender {
-            sender.end_retaining(self.pool);
+        if returned || !region.others_away && known {
+            sender.await_returned();
+        }
+        if !region.others_away && known {
+            sender.confirm_retained(self.pool, 0, false);
         }
     }
 
@@ -180,7 +180,7 @@ impl RegionCx<'_> {
     pub(crate) fn return_from_absence(&mut self) {
         let now = self.node.now;
         let due = self.region.absence.as_ref().filter(|one| one.due <= now);
-        let Some((step, age)) = due.map(|one| (one.step, now.since(one.asked_at))) else {
+        let Some((step, fresh)) = due.map(|one| (one.step, one.is_fresh(now))) else {
             return;
         };
         match step {
@@ -189,7 +189,7 @@ impl RegionCx<'_> {
                 self.ask_without_ring();
                 self.enter(ReturnStep::Repairing, LOOK);
             }
-            ReturnStep::Repairing if age <= FRESH.max(2 * self.node.retry()) => {
+            ReturnStep::Repairing if fresh => {
                 self.say_caught_up();
                 self.enter(ReturnStep::Pausing, REPEAT);
             }
@@ -287,7 +287,10 @@ impl RegionCx<'_> {
         absence.silent = asked.map(|member| member.origin).collect();
         match absence.silent.is_empty() {
             // Nobody is there who could know anything.
-            true => absence.enter(ReturnStep::Repairing, now),
+            true => {
+                absence.answered_in = Duration::ZERO;
+                absence.enter(ReturnStep::Repairing, now);
+            }
             false => self.ask_silent(0),
         }
     }
@@ -311,7 +314,7 @@ impl RegionCx<'_> {
             let outbox = &mut self.node.outbox;
             outbox.push(Reason::Status, to, |bytes| question.encode(&header, bytes));
         }
-        let again = ASK_AGAIN.max(self.node.retry());
+        let again = (ASK_AGAIN * (1 << times)).max(self.node.retry());
         self.enter(ReturnStep::Asking(times + 1), again);
     }
 

@@ -141,12 +141,14 @@ impl RegionCx<'_> {
             stream.note_opening(opening);
         }
         stream.announce(now, beat.highest);
+        let (known, contiguous) = (beat.highest, stream.contiguous());
         if word.over && word.own {
             stream.ended(beat.highest);
         } else if word.over {
             stream.sender_died(now);
         }
-        if beat.highest > stream.contiguous() {
+        self.doubt_sender(sender);
+        if known > contiguous {
             self.region.ring.note_traffic(now, 0);
         }
         if word.own {
@@ -228,7 +230,7 @@ impl RegionCx<'_> {
         if stable_upto < cutoff {
             stream.announce(self.node.now, cutoff);
         }
-        if self.region.retains_until.is_some() {
+        if self.region.others_away {
             stream.begin_retaining();
         }
         self.region.streams.insert(sender, stream);

@@ -215,7 +215,8 @@ impl Region {
     fn can_part(&self) -> bool {
         let idle = self.sender.as_ref().is_none_or(SendStream::is_idle);
         // What it has sent may be kept for members that are away (R-VIEW-13).
-        let keeps = self.retains_until.is_some();
+        let kept = self.sender.as_ref().is_some_and(SendStream::retains);
+        let keeps = self.others_away || kept;
         !self.parted && !self.member() && self.groups.is_empty() && idle && !keeps
     }
 }

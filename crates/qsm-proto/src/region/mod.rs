@@ -13,6 +13,7 @@
 //! | `queries` | where streams begin, and who is asked for that |
 //! | `views` | a new view of one region |
 //! | `absence` | the way back of a member that nobody waits for |
+//! | `hearing` | multicast that does not arrive |
 //! | `served` | receivers that vanish without having acknowledged |
 //! | `lacking` | receivers that are there and have not acknowledged |
 //! | `set` | updates of the membership service, in the order in which they take effect |
@@ -23,6 +24,7 @@ mod answers;
 mod batch;
 mod data;
 mod departures;
+mod hearing;
 mod lacking;
 mod leaving;
 mod queries;
@@ -45,6 +47,7 @@ pub(crate) use self::set::RegionSet;
 pub(crate) use self::table::{ReadyStream, RegionTable};
 
 use self::absence::Absence;
+use self::hearing::Earshot;
 pub use self::lacking::Lacking;
 use self::leaving::{Leaving, Settled};
 use self::queries::Query;
@@ -79,10 +82,12 @@ pub struct Region {
     queries: BTreeMap<Origin, Query>,
     /// Senders that have said, since this node left, that they have sent nothing here.
     silent: Vec<Origin>,
+    /// Who is heard by multicast.
+    earshot: Earshot,
     /// Set while this node is away.
     absence: Option<Absence>,
-    /// Others are away, or were a moment ago: packets are kept for them until then.
-    retains_until: Option<Instant>,
+    /// Others are away, for whom packets are kept.
+    others_away: bool,
     /// Set while this node is leaving.
     leaving: Option<Leaving>,
     /// This node has left with everything before, and is only said to be still leaving.
@@ -121,8 +126,9 @@ impl Region {
             sources: Vec::new(),
             queries: BTreeMap::new(),
             silent: Vec::new(),
+            earshot: Earshot::default(),
             absence: None,
-            retains_until: None,
+            others_away: false,
             leaving: None,
             departed: false,
             settled: None,
@@ -244,7 +250,7 @@ impl Region {
     ) -> (&mut SendStream, Option<&mut RegionRing>) {
         let member = self.history.me().is_some();
         let newest = self.history.newest();
-        let retains = self.retains_until.is_some();
+        let retains = self.others_away;
         let stream = self.sender.get_or_insert_with(|| {
             let opening = Opening {
                 view: newest.number(),
@@ -261,12 +267,7 @@ impl Region {
 
     /// Goes on with this node's stream where it ended.
     pub(crate) fn resume(&mut self, node: &NodeState, past: Past) {
-        self.sender = Some(resumed(
-            node,
-            self.channel(),
-            past,
-            self.retains_until.is_some(),
-        ));
+        self.sender = Some(resumed(node, self.channel(), past, self.others_away));
     }
 
     /// Whether something is ready to be sent on this node's stream.
@@ -329,11 +330,13 @@ impl Region {
         self.sender.as_ref().is_none_or(SendStream::is_idle) && self.knows_receivers()
     }
 
-    /// Whether the views are known here in which this node's packets were acknowledged. If not, it is
-    /// still to come who has vanished without them.
+    /// Whether the views are known here in which this node's packets were acknowledged, and who was
+    /// away has confirmed them since its return. If not, it is still to come who has vanished without
+    /// them.
     #[must_use]
     pub fn knows_receivers(&self) -> bool {
-        self.served.knows_views()
+        let sender = self.sender.as_ref();
+        self.served.knows_views() && !sender.is_some_and(SendStream::confirms)
     }
 
     /// Names those who may send here without being members.
@@ -388,7 +391,7 @@ impl Region {
         if let Some(absence) = &self.absence {
             next = next.min(absence.due());
         }
-        next = next.min(self.retains_until.unwrap_or(Instant::NEVER));
+        next = next.min(self.earshot.due());
         let sender = self.sender.as_ref().and_then(SendStream::next_timeout);
         sender.map_or(next, |at| next.min(at))
     }
@@ -432,6 +435,9 @@ impl RegionCx<'_> {
         let (now, to) = (self.node.now, self.region.path().destination());
         if let Some(sender) = &mut self.region.sender {
             sender.handle_timeout(now, to, &mut self.node.outbox);
+            if sender.is_unanswered(now) {
+                self.tell_some();
+            }
         }
     }
 }

@@ -173,7 +173,7 @@ impl RegionCx<'_> {
 
 impl Region {
     /// The extent of this node's own stream.
-    fn own_extent(&self) -> StreamExtent {
+    pub(super) fn own_extent(&self) -> StreamExtent {
         match &self.sender {
             Some(sender) => StreamExtent {
                 highest: sender.highest(),

@@ -31,9 +31,11 @@ impl Streams for RegionStreams<'_> {
     fn active(&self, into: &mut Vec<Origin>) {
         let own = self
             .sender
-            .filter(|sender| !sender.is_idle())
+            .filter(|sender| !sender.is_idle() || sender.confirms())
             .map(|_| self.me);
-        let others = self.streams.values().filter(|stream| !stream.settled());
+        let away = !self.history.newest().away_members().is_empty();
+        let waits = |stream: &&ReceiveStream| !stream.settled() || stream.retains() && !away;
+        let others = self.streams.values().filter(waits);
         into.extend(others.map(|stream| stream.id().origin).chain(own));
         into.sort_unstable();
     }

@@ -18,6 +18,9 @@ impl RegionCx<'_> {
         if token.head.level != CALL {
             self.note_token();
             self.note_losers(token);
+            self.doubt_leader(token);
+        } else if maker == token.head.leader {
+            self.hear_call(maker, token.head.round);
         }
         self.turn(|ring, turn| ring.handle_token(turn, maker, token));
     }
@@ -30,6 +33,7 @@ impl RegionCx<'_> {
             return;
         }
         self.note_token();
+        self.hear_summary(maker, summary);
         self.turn(|ring, turn| ring.handle_summary(turn, maker, summary));
     }
 
@@ -63,6 +67,10 @@ impl RegionCx<'_> {
             let times = &mut self.node.times.stable;
             let outcome = sender.handle_ack(self.node.now, self.pool, ack, times);
             let view = region.history.newest();
+            if outcome != AckOutcome::Malformed && ack.view == view.number() {
+                let away = region.others_away || !region.served.knows(view);
+                sender.confirm_retained(self.pool, ack.stable_upto, away);
+            }
             if outcome == AckOutcome::Applied && ack.view == view.number() {
                 sender.handle_marks(view, marks);
             }
@@ -174,7 +182,11 @@ impl RegionCx<'_> {
         let limits = &self.node.config.limits;
         let retained = limits.retention_bytes.min(limits.receive_bytes / 2);
         stream.note_marks(marks, &mut self.node.store);
+        if !self.region.others_away {
+            stream.release_retained(marks.stable_upto, &mut self.node.store);
+        }
         stream.limit_retained(&mut self.node.store, retained);
         stream.announce(self.node.now, cutoff);
+        self.doubt_sender(sender);
     }
 }

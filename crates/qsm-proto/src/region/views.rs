@@ -16,7 +16,7 @@ impl RegionCx<'_> {
         let (now, me) = (self.node.now, self.node.origin);
         let region = &mut *self.region;
         region.note_departed(departed);
-        region.ring.set_view(now, view.clone(), me);
+        let returned = region.ring.set_view(now, view.clone(), me);
         let members = view.members().iter();
         region.receivers = members
             .filter(|member| !member.leaving() && member.origin != me)
@@ -30,7 +30,7 @@ impl RegionCx<'_> {
         for stream in region.streams.values_mut() {
             stream.restart_gaps(now, view.number());
         }
-        self.follow_absence();
+        self.follow_absence(returned);
         let region = &mut *self.region;
         let alive = region.history.oldest_alive();
         if let Some(sender) = &mut region.sender {

@@ -8,7 +8,7 @@ use crate::history::History;
 use crate::receive::ReceiveStream;
 
 /// Notes that this member misses what is missing here too in this range: somebody else can be
-/// asked.
+/// asked, at once if that is news.
 pub(crate) fn note_missing(
     now: Instant,
     stream: &mut ReceiveStream,
@@ -28,9 +28,13 @@ pub(crate) fn note_missing(
         if let Some(gap) = stream.gaps_mut().find_mut(first)
             && part.covers(gap.range())
         {
-            gap.known_missing |= bit(view.rank_of(index));
+            let rank = bit(view.rank_of(index));
             gap.refused |= gap.attempts > 0 && gap.asked_of == Some(index);
-            gap.due = gap.due.min(now);
+            gap.let_go = true;
+            if gap.known_missing & rank == 0 {
+                gap.known_missing |= rank;
+                gap.due = gap.due.min(now);
+            }
         }
     }
 }

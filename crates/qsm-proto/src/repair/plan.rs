@@ -224,7 +224,9 @@ impl RequestPlanner<'_> {
             history: self.history,
             stream,
             view,
-            me: view.index_of(self.me).filter(|_| !self.history.is_away()),
+            me: view
+                .index_of(self.me)
+                .filter(|_| !self.history.is_away() && !gap.let_go),
             sequence: gap.first,
             known_missing: gap.known_missing,
             now: self.now,

@@ -284,6 +284,8 @@ pub struct RegionRing {
     /// knows of no stream, so that others can say what they know: a newcomer may hold packets that
     /// became stable in the view before.
     fresh: bool,
+    /// Members that nobody waits for in the present view.
+    away: Vec<Origin>,
     stats: RingStats,
 }
 
@@ -304,13 +306,20 @@ impl RegionRing {
             number: 0,
             flying: None,
             fresh: false,
+            away: Vec::new(),
             stats: RingStats::default(),
         }
     }
 
     /// Takes part in another view from now on, or in none if `me` is not a member of it. Tokens of
-    /// the old view are abandoned; watermarks stay, round numbers go on.
-    pub fn set_view(&mut self, now: Instant, view: Arc<RegionView>, me: Origin) {
+    /// the old view are abandoned, round numbers go on. Watermarks stay, but for what became stable
+    /// without a member that is back: that is found anew. Returns whether one is.
+    pub fn set_view(&mut self, now: Instant, view: Arc<RegionView>, me: Origin) -> bool {
+        let live = |origin: &Origin| view.index_of(*origin).is_some_and(|at| view.is_live(at));
+        let returned = self.away.iter().any(live);
+        let away = view.away_members().iter().map(|member| member.origin);
+        self.away = away.collect();
+        self.tracks.follow(!self.away.is_empty(), returned);
         self.place = RingPlace::new(view, me).map(Arc::new);
         self.rounds.clear();
         self.vouched.clear();
@@ -328,6 +337,7 @@ impl RegionRing {
         if self.fresh {
             self.pace.note(now, 0);
         }
+        returned
     }
 
     /// Packets of that many bytes have arrived on the region's streams, or a stream has become

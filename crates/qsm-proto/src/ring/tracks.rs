@@ -1,5 +1,6 @@
 //! What this node knows of each stream from tokens: the cutoff and the two watermarks (X06). They
-//! only grow, whoever says them. The region leader also remembers here which streams are open and
+//! grow, whoever says them; only what is stable falls back when a member returns that nobody has
+//! waited for, to what all had before it went (R-VIEW-13). The region leader also remembers here which streams are open and
 //! whose turn it is when not all fit into a token (G06).
 
 use qsm_wire::{Ack, Origin, SummarySlot};
@@ -14,6 +15,8 @@ pub(super) struct Track {
     pub(super) cutoff: u64,
     pub(super) stable_upto: u64,
     pub(super) cached_upto: u64,
+    /// What was stable when the first member went away; `None` while nobody is.
+    with_all: Option<u64>,
     /// Whether a round is still needed for it (R064).
     open: bool,
     /// The round that last had a slot for it.
@@ -42,12 +45,13 @@ pub(super) struct StreamProgress {
 }
 
 impl Track {
-    fn new(sender: Origin) -> Self {
+    fn new(sender: Origin, with_all: Option<u64>) -> Self {
         Self {
             sender,
             cutoff: 0,
             stable_upto: 0,
             cached_upto: 0,
+            with_all,
             open: false,
             served: 0,
             last: RoundProgress::default(),
@@ -61,6 +65,15 @@ impl Track {
         self.stable_upto = self.stable_upto.max(stable_upto);
         self.cached_upto = self.cached_upto.max(cached_upto).max(self.stable_upto);
         before != (self.cutoff, self.stable_upto, self.cached_upto)
+    }
+
+    /// Takes the next view. Who has returned may lack what became stable without it.
+    fn follow(&mut self, away: bool, returned: bool) {
+        if returned && let Some(before) = self.with_all.filter(|at| *at < self.stable_upto) {
+            self.stable_upto = before;
+            self.open = true;
+        }
+        self.with_all = away.then(|| self.with_all.unwrap_or(self.stable_upto));
     }
 
     /// Takes over the result of a round. `complete`: everybody has seen its token.
@@ -104,6 +117,8 @@ impl Track {
 pub(super) struct Tracks {
     rows: Vec<Track>,
     max: usize,
+    /// Members are away.
+    away: bool,
 }
 
 impl Tracks {
@@ -111,6 +126,7 @@ impl Tracks {
         Self {
             rows: Vec::new(),
             max,
+            away: false,
         }
     }
 
@@ -131,11 +147,21 @@ impl Tracks {
         let at = match place {
             Ok(at) => at,
             Err(at) => {
-                self.rows.insert(at, Track::new(sender));
+                let with_all = self.away.then_some(0);
+                self.rows.insert(at, Track::new(sender, with_all));
                 at
             }
         };
         self.rows.get_mut(at)
+    }
+
+    /// Takes the next view: whether members are away in it, and whether some that were are not.
+    /// Rule R-VIEW-13.
+    pub(super) fn follow(&mut self, away: bool, returned: bool) {
+        self.away = away;
+        self.rows
+            .iter_mut()
+            .for_each(|row| row.follow(away, returned));
     }
 
     /// The next round is to speak of this stream.
@@ -212,10 +238,36 @@ impl Tracks {
 mod tests {
     use super::*;
 
+    // Rule R-VIEW-13.
+    #[test]
+    fn what_became_stable_without_a_member_is_found_anew_when_it_is_back() {
+        let mut tracks = Tracks::new(8);
+        let said = |cutoff, stable_upto| SummarySlot {
+            origin: Origin::default(),
+            cutoff,
+            stable_upto,
+            cached_upto: cutoff,
+        };
+        let stable = |tracks: &Tracks| tracks.get(Origin::default()).unwrap().stable_upto;
+        tracks.learn(&said(5, 5));
+        tracks.follow(true, false);
+        tracks.learn(&said(9, 9));
+        assert!(stable(&tracks) == 9 && !tracks.open());
+        // Another one goes as the first comes back.
+        tracks.follow(true, true);
+        assert!(stable(&tracks) == 5 && tracks.open());
+        tracks.learn(&said(9, 9));
+        tracks.follow(false, true);
+        assert_eq!(stable(&tracks), 5);
+        tracks.learn(&said(9, 9));
+        tracks.follow(false, false);
+        assert_eq!(stable(&tracks), 9);
+    }
+
     #[test]
     fn a_stream_that_nobody_has_heard_of_needs_no_rounds() {
         let sender = Origin::default();
-        let mut track = Track::new(sender);
+        let mut track = Track::new(sender, None);
         let mut entry = TokenEntry::new(sender, 7, 3, 3);
         track.raise(7, 3, 3);
         entry.contribute(None);

@@ -48,6 +48,8 @@ impl SendStream {
         self.arrive(ack.arrived_upto.min(spoken_for));
         let before = self.stable_upto();
         self.advance(now, pool, cached, ack.stable_upto.min(spoken_for));
+        let outstanding = self.stable_upto() < self.marks.highest;
+        self.alarms.answered(now, outstanding);
         let stable = before..self.stable_upto();
         if let Some(sendings) = &mut self.sendings {
             sendings.settle(now, stable, times);
@@ -64,7 +66,7 @@ impl SendStream {
         let credit = usize::try_from(ack.credit_bytes).unwrap_or(usize::MAX);
         self.window_bytes = credit.min(self.config.window_bytes);
         self.pacer.advise(now, ack.rate_packets);
-        if self.stable_upto() == self.marks.highest {
+        if ack.stable_upto >= self.marks.highest {
             self.alarms.heard_by(ack.view);
         }
         AckOutcome::Applied
@@ -191,6 +193,7 @@ impl SendStream {
     /// memory. Numbers already given are not given again.
     pub fn no_receivers(&mut self, pool: &mut BlockPool) {
         self.store.clear(pool, self.counters.messages);
+        self.confirms = false;
         let all = self.store.assembled();
         self.sendings = None;
         self.marks.highest = all;

@@ -22,6 +22,8 @@ pub(super) struct RetainedPackets {
     packets: VecDeque<SentPacket>,
     /// Blocks before the store's first, without a break.
     blocks: VecDeque<Vec<u8>>,
+    /// Packets up to here were freed for want of room.
+    overrun: u64,
 }
 
 impl RetainedPackets {
@@ -38,12 +40,12 @@ impl RetainedPackets {
     }
 
     /// All packets of the store's first block, which has this number, have become stable. When
-    /// there is no room for another block, the stream's oldest gives way.
-    pub(super) fn take_block(&mut self, number: u32, block: Vec<u8>, pool: &mut BlockPool) {
-        if pool.retain() {
-            self.blocks.push_back(block);
-        } else {
-            self.blocks.push_back(block);
+    /// there is no room for another block, the stream's oldest gives way. Returns whether there
+    /// was room.
+    pub(super) fn take_block(&mut self, number: u32, block: Vec<u8>, pool: &mut BlockPool) -> bool {
+        let room = pool.retain();
+        self.blocks.push_back(block);
+        if !room {
             let before = u32::try_from(self.blocks.len() - 1).unwrap_or(u32::MAX);
             let oldest = number.wrapping_sub(before);
             while self.packets.front().is_some_and(|p| p.block == oldest) {
@@ -54,6 +56,17 @@ impl RetainedPackets {
                 .into_iter()
                 .for_each(|block| pool.give(block));
         }
+        room
+    }
+
+    /// There was no room: what is up to `trail` and not retained has been freed.
+    pub(super) fn note_overrun(&mut self, trail: u64) {
+        self.overrun = trail - self.packets();
+    }
+
+    /// Packets up to here were freed for want of room.
+    pub(super) fn overrun(&self) -> u64 {
+        self.overrun
     }
 
     /// How many packets are retained.

@@ -14,7 +14,12 @@ const LAST_RESORT_PACKETS: u64 = 8;
 /// The time to the next last resort doubles up to this many times the first.
 const LAST_RESORT_FACTOR_MAX: u32 = 8;
 
-/// The two timers, and why they run.
+/// Time without an acknowledgement after which members are told by unicast how far the stream goes.
+const UNANSWERED: Duration = Duration::from_millis(500);
+/// Longest time between two times that they are told.
+const UNANSWERED_MAX: Duration = Duration::from_secs(4);
+
+/// The timers, and why they run.
 #[derive(Debug, Default)]
 pub(super) struct Alarms {
     heartbeat: Option<Instant>,
@@ -23,6 +28,9 @@ pub(super) struct Alarms {
     announced: Option<ViewNumber>,
     last_resort: Option<Instant>,
     last_resort_delay: Duration,
+    /// When nobody will have acknowledged anything for long.
+    unanswered: Option<Instant>,
+    unanswered_delay: Duration,
     /// From the last data to the first heartbeat.
     heartbeat_min: Duration,
 }
@@ -36,7 +44,8 @@ impl Alarms {
     }
 
     pub(super) fn next_timeout(&self) -> Option<Instant> {
-        self.heartbeat.into_iter().chain(self.last_resort).min()
+        let timers = [self.heartbeat, self.last_resort, self.unanswered];
+        timers.into_iter().flatten().min()
     }
 
     /// Data left: it says what a heartbeat would.
@@ -49,6 +58,25 @@ impl Alarms {
         if self.last_resort.is_none() {
             self.progress(now, last_resort, true);
         }
+        if self.unanswered.is_none() {
+            self.answered(now, true);
+        }
+    }
+
+    /// Somebody has acknowledged something, or there is something new to acknowledge.
+    pub(super) fn answered(&mut self, now: Instant, outstanding: bool) {
+        self.unanswered = outstanding.then(|| now.after(UNANSWERED));
+        self.unanswered_delay = UNANSWERED;
+    }
+
+    // Rule R-REACH-2.
+    fn take_unanswered(&mut self, now: Instant, outstanding: bool) -> bool {
+        if self.unanswered.is_none_or(|at| at > now) {
+            return false;
+        }
+        self.unanswered = outstanding.then(|| now.after(self.unanswered_delay));
+        self.unanswered_delay = (self.unanswered_delay * 2).min(UNANSWERED_MAX);
+        outstanding
     }
 
     pub(super) fn heartbeat_now(&mut self, now: Instant) {
@@ -120,7 +148,7 @@ impl SendStream {
             out.push(Reason::Status, channel, |bytes| self.heartbeat(bytes));
             self.counters.heartbeats += 1;
             // The last word of a finished stream that everybody has.
-            if self.stable_upto() == self.marks.highest {
+            if self.stable_upto() == self.marks.highest && !self.confirms {
                 self.alarms.announced_enough();
                 self.alarms.all_stable();
             }
@@ -139,6 +167,13 @@ impl SendStream {
             }
             self.counters.last_resort += last + 1 - first;
         }
+    }
+
+    /// Whether nobody has acknowledged anything for long, although packets are out: it is time to
+    /// tell members how far the stream goes by another way than multicast.
+    pub fn is_unanswered(&mut self, now: Instant) -> bool {
+        let outstanding = self.stable_upto() < self.marks.highest;
+        self.alarms.take_unanswered(now, outstanding)
     }
 
     /// Appends a heartbeat: on its own timer, and in answer to a stream query.

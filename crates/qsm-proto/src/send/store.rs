@@ -205,6 +205,12 @@ impl SendBuffer {
         self.trail - retained.map_or(0, |retained| retained.packets())
     }
 
+    /// Packets up to here were freed for want of room while members were away.
+    pub(super) fn overrun(&self) -> u64 {
+        let retained = self.retained.as_ref();
+        retained.map_or(0, |retained| retained.overrun())
+    }
+
     fn bytes_at(&self, entry: SentPacket, bytes: usize) -> Option<&[u8]> {
         let block = usize::try_from(entry.block.wrapping_sub(self.first_block)).ok()?;
         let start = usize::from(entry.offset);
@@ -217,6 +223,11 @@ impl SendBuffer {
             }
         };
         block.get(start..start + bytes)
+    }
+
+    /// Whether packets are kept for members that are away, or were.
+    pub(super) fn retains(&self) -> bool {
+        self.retained.is_some()
     }
 
     /// Keeps what becomes stable from now on, for members that are away.
@@ -263,7 +274,11 @@ impl SendBuffer {
         }
         while let Some(block) = self.take_released() {
             match &mut self.retained {
-                Some(retained) => retained.take_block(self.first_block, block, pool),
+                Some(retained) => {
+                    if !retained.take_block(self.first_block, block, pool) {
+                        retained.note_overrun(self.trail);
+                    }
+                }
                 None => pool.give(block),
             }
             self.first_block = self.first_block.wrapping_add(1);

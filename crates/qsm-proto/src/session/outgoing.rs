@@ -54,6 +54,7 @@ struct OutgoingFrame {
     content: Vec<u8>,
     more: bool,
     sent_at: Instant,
+    first_sent_at: Instant,
     sendings: u32,
 }
 
@@ -68,6 +69,8 @@ pub(super) struct OutgoingFrames {
     next: u64,
     bytes: usize,
     timer: Option<Instant>,
+    /// From the first sending of the last frame that was receipted to its receipt.
+    receipted_in: Duration,
     retry_at: Option<Instant>,
     round_trip: RoundTrip,
     repeats: u32,
@@ -85,6 +88,7 @@ impl Default for OutgoingFrames {
             next: 1,
             bytes: 0,
             timer: None,
+            receipted_in: Duration::ZERO,
             retry_at: None,
             round_trip: RoundTrip::default(),
             repeats: 0,
@@ -114,6 +118,7 @@ impl OutgoingFrames {
                 content: message[index * frame_bytes..end].to_vec(),
                 more: index + 1 < count,
                 sent_at: Instant(0),
+                first_sent_at: Instant(0),
                 sendings: 0,
             });
         }
@@ -187,6 +192,9 @@ impl OutgoingFrames {
         };
         let number = self.first + u64::try_from(index).unwrap_or(0);
         self.retransmitted += u64::from(number < self.next);
+        if frame.sendings == 0 {
+            frame.first_sent_at = now;
+        }
         frame.sendings = frame.sendings.saturating_add(1);
         frame.sent_at = now;
         let packet = Frame {
@@ -221,6 +229,11 @@ impl OutgoingFrames {
     /// Whether everything sent has been acknowledged.
     pub(super) fn is_empty(&self) -> bool {
         self.frames.is_empty()
+    }
+
+    /// Time in which a frame is receipted, with its repetitions if none has come without.
+    pub(super) fn receipted_in(&self) -> Duration {
+        self.round_trip().unwrap_or(self.receipted_in)
     }
 
     /// Time that a frame and its receipt take.
@@ -273,6 +286,7 @@ impl OutgoingFrames {
             if self.first == heard_upto && sendings == 1 {
                 self.round_trip.sample(now.since(frame.sent_at));
             }
+            self.receipted_in = now.since(frame.first_sent_at);
             self.first += 1;
         }
         self.repeats = 0;

@@ -9,18 +9,18 @@ use crate::violation::Violation;
 pub(crate) struct Served<'a> {
     pub(crate) origin: Origin,
     pub(crate) machine: &'a Machine,
-    /// It was away so lately that it may be asking for the rest still.
-    pub(crate) returning: bool,
+    /// It is away, as far as it knows.
+    pub(crate) away: bool,
 }
 
 /// A sender says that everything it has sent is stable, and that is so (R091, R-VIEW-13): every live
 /// receiver in its view has it, and of what receivers that are away lack the sender has every packet,
-/// unless that is more than it has to keep. Receivers that are gone it has named (R-MEM-14).
+/// but for those that it has freed when it kept as much as it may. Receivers that are gone it has
+/// named (R-MEM-14).
 pub(crate) fn check(
     sender: Origin,
     region: &Region,
     receivers: &[Served<'_>],
-    keeps_all: bool,
 ) -> Result<(), Violation> {
     let (Some(own), view) = (region.own_stream(), region.view()) else {
         return Ok(());
@@ -38,7 +38,7 @@ pub(crate) fn check(
         let has = has.max(own.last_before(member.joined).unwrap_or(0));
         let (live, highest) = (view.is_live(index), own.highest());
         // Who knows nothing of the stream may have joined after all of it was sent.
-        if live && stream.is_some() && !receiver.returning && has < highest {
+        if live && stream.is_some() && !receiver.away && has < highest {
             let message = format!(
                 "{sender} takes #{highest} in region {} for stable, but {} has only #{has}",
                 region.id(),
@@ -46,8 +46,9 @@ pub(crate) fn check(
             );
             return Err(Violation::new("flush", message));
         }
-        let freed = (has + 1..=highest).find(|sequence| own.packet(*sequence).is_none());
-        if let Some(sequence) = freed.filter(|_| keeps_all && !live) {
+        let mut owed = has.max(own.overrun()) + 1..=highest;
+        let freed = owed.find(|at| own.packet(*at).is_none());
+        if let Some(sequence) = freed.filter(|_| !live || receiver.away) {
             let message = format!(
                 "{sender} has let #{sequence} in region {} go, which {} lacks, that is away",
                 region.id(),

@@ -13,8 +13,8 @@ pub(crate) struct History {
     sent: BTreeMap<(Origin, usize), Sent>,
     /// By receiver, group and sender.
     tracks: BTreeMap<(Origin, usize, Origin), Track>,
-    /// Bytes that nodes keep of their own packets for members that are away.
-    pub(crate) retention_bytes: u64,
+    /// Senders, and receivers that lacked packets which the sender freed for want of room.
+    overruns: BTreeSet<(Origin, Origin)>,
     /// Gaps seen in the present step; losses may still explain them.
     gaps: Vec<Gap>,
 }
@@ -39,10 +39,7 @@ pub(crate) struct Life {
     pub(crate) regions: BTreeMap<RegionId, Instant>,
     /// Nobody waits for it, as far as it knows.
     pub(crate) away: bool,
-    /// When it was live again last.
-    pub(crate) back_at: Option<Instant>,
-    /// Bytes that it has published, and when it did so last.
-    pub(crate) published_bytes: u64,
+    /// When it has published last.
     published_at: Instant,
     /// Packets it was told it lost, by sender.
     pub(crate) lost_packets: BTreeMap<Origin, u64>,
@@ -107,8 +104,6 @@ impl History {
             left: BTreeSet::new(),
             regions: BTreeMap::new(),
             away: false,
-            back_at: None,
-            published_bytes: 0,
             published_at: Instant(0),
             lost_packets: BTreeMap::new(),
         });
@@ -184,9 +179,9 @@ impl History {
     }
 
     /// The node learns that it is live again.
-    pub(crate) fn set_back(&mut self, origin: Origin, now: Instant) {
+    pub(crate) fn set_back(&mut self, origin: Origin) {
         if let Some(life) = self.lives.get_mut(&origin) {
-            (life.away, life.back_at) = (false, Some(now));
+            life.away = false;
         }
     }
 
@@ -196,18 +191,15 @@ impl History {
             .map_or(Instant(0), |life| life.published_at)
     }
 
-    /// Whether a sender has published so much that it need not have kept all for those that were
-    /// away. It keeps whole blocks of packets.
-    pub(crate) fn may_overflow(&self, sender: Origin) -> bool {
-        let life = self.life(sender);
-        life.is_some_and(|life| life.published_bytes >= self.retention_bytes / 2)
+    /// The receiver, which was away, lacks packets that the sender has freed: it keeps no more than
+    /// was configured.
+    pub(crate) fn note_overrun(&mut self, sender: Origin, receiver: Origin) {
+        self.overruns.insert((sender, receiver));
     }
 
-    /// Whether that receiver was away, and may have been told that it lost something of this sender.
+    /// Whether that receiver may have been told that it lost something of this sender.
     pub(crate) fn may_lose(&self, sender: Origin, receiver: Origin) -> bool {
-        let life = self.life(receiver);
-        let was_away = life.is_some_and(|life| life.away || life.back_at.is_some());
-        was_away && self.may_overflow(sender)
+        self.overruns.contains(&(sender, receiver))
     }
 
     /// Whether the node lives, in this life.
@@ -252,9 +244,8 @@ impl History {
             .map_or(0, |sent| sent.times.len() as u64)
     }
 
-    pub(crate) fn publish(&mut self, sender: Origin, group: usize, now: Instant, bytes: usize) {
+    pub(crate) fn publish(&mut self, sender: Origin, group: usize, now: Instant) {
         if let Some(life) = self.lives.get_mut(&sender) {
-            life.published_bytes += bytes as u64;
             life.published_at = now;
         }
         self.sent

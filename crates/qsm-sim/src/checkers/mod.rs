@@ -16,8 +16,10 @@
 //! | [`liveness`] | tokens go round while something is not stable | R072, R073 |
 //! | [`cutoff`] | packets on their way do not count as missing | R074, R-TOK-5 |
 //! | [`pauses`] | who is silent for less than `gone_after` keeps its life | R-MEM-15 |
+//! | [`deafness`] | multicast that does not arrive is named within three seconds, and no other | R-REACH-1, R-REACH-2 |
 //! | [`delays`] | a silent member delays nobody for long | R-VIEW-12 |
 //! | [`flush`] | what a sender takes for stable, live receivers have, and it keeps it for the others | R-VIEW-13, R-MEM-14 |
+//! | [`retention`] | a sender frees what members that are away lack only when it keeps as much as it may | R-VIEW-13 |
 //! | [`planes`] | the fast plane repairs most | R084, R-NAK-9 |
 //! | [`rate`] | no stream is faster than the operator allows | R113 |
 //! | [`traffic`] | repairs, requests and tokens stay in proportion to losses, rounds and time | R073, R074, R209-R211 |
@@ -29,6 +31,7 @@ pub(crate) mod completeness;
 pub(crate) mod copies;
 pub(crate) mod creation;
 pub(crate) mod cutoff;
+pub(crate) mod deafness;
 pub(crate) mod delays;
 pub(crate) mod duplicate;
 pub(crate) mod flush;
@@ -40,6 +43,7 @@ pub(crate) mod order;
 pub(crate) mod pauses;
 pub(crate) mod planes;
 pub(crate) mod rate;
+pub(crate) mod retention;
 pub(crate) mod survivors;
 pub(crate) mod traffic;
 pub(crate) mod views;
@@ -51,6 +55,7 @@ use qsm_wire::{Origin, ViewNumber};
 use self::agreement::Agreement;
 use self::copies::Copies;
 use self::cutoff::Cutoff;
+use self::deafness::Deafness;
 use self::delays::Delays;
 use self::history::History;
 use self::liveness::Liveness;
@@ -76,6 +81,7 @@ pub(crate) struct Checkers {
     pub(crate) agreement: Agreement,
     pub(crate) copies: Copies,
     pub(crate) cutoff: Cutoff,
+    pub(crate) deafness: Deafness,
     pub(crate) delays: Delays,
     pub(crate) liveness: Liveness,
     pub(crate) rate: Rate,
@@ -94,6 +100,7 @@ impl Checkers {
             agreement: Agreement::default(),
             copies: Copies::default(),
             cutoff: Cutoff::default(),
+            deafness: Deafness::default(),
             delays: Delays::default(),
             liveness: Liveness::default(),
             rate: Rate::default(),
@@ -150,7 +157,6 @@ impl Checkers {
         let own = member.own_stream().map(|own| own.id().origin);
         let senders: Vec<Origin> = received.chain(own).collect();
         self.cutoff.follow(member, &senders);
-        self.watermarks.follow(member, &senders);
     }
 
     /// After all outputs of one input have been seen.

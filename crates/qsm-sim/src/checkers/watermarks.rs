@@ -69,22 +69,9 @@ pub(crate) struct Watermarks {
     /// The highest `cached_upto` judged so far. What was cached once may be freed when it has
     /// become stable, and may die with its cachers.
     judged: BTreeMap<(RegionId, Origin), u64>,
-    /// The highest `stable_upto` known so far. A member that was away comes back when it has
-    /// nearly all; what was stable before, it may still be asking for.
-    stable: BTreeMap<(RegionId, Origin), u64>,
 }
 
 impl Watermarks {
-    /// A member that was the only live one has the next view: what it found stable in rounds with
-    /// itself was said to nobody. It is no news when it names it now, and who is back may be asking
-    /// for it.
-    pub(crate) fn follow(&mut self, member: &Region, senders: &[Origin]) {
-        for sender in senders {
-            let stable = self.stable.entry((member.id(), *sender)).or_default();
-            *stable = member.stable_upto(*sender).max(*stable);
-        }
-    }
-
     /// `leader` has said it; `live` are the members of the view that run, and the sender.
     pub(crate) fn check(
         &mut self,
@@ -108,10 +95,7 @@ impl Watermarks {
             stream.map(qsm_proto::receive::ReceiveStream::contiguous)
         };
         let key = (claim.region, claim.sender);
-        let stable = self.stable.entry(key).or_default();
-        let news = claim.stable_upto > *stable;
-        *stable = claim.stable_upto.max(*stable);
-        for (member, _, region) in members.iter().filter(|_| news) {
+        for (member, _, region) in &members {
             if let Some(has) = contiguous(region).filter(|has| *has < claim.stable_upto) {
                 let message = format!(
                     "{member} has {} only up to #{has} in {:?}, but stable is said to be #{}",

@@ -93,6 +93,39 @@ pub(super) fn add_pauses(
     faults
 }
 
+/// Lets multicast not pass for a time: from all to one host, from one to all, or not at all. In half
+/// of such runs nothing else goes wrong.
+pub(super) fn add_filters(
+    dice: &mut Dice,
+    nodes: usize,
+    mut faults: Vec<Timed>,
+    sizes: &SwarmOptions,
+) -> Vec<Timed> {
+    if sizes.faults_max == 0 || !dice.one_in(8) {
+        return faults;
+    }
+    if dice.one_in(2) {
+        faults.clear();
+    }
+    let all: Vec<usize> = (0..=nodes).collect();
+    for _ in 0..dice.range(1, 2) {
+        let host = dice.range(1, nodes);
+        let others: Vec<usize> = all.iter().copied().filter(|one| *one != host).collect();
+        let (from, to) = match dice.number(4) {
+            0 => (all.clone(), all.clone()),
+            1 => (vec![host], others),
+            _ => (others, vec![host]),
+        };
+        let time = Duration::from_secs(1) + dice.moment(Duration::from_secs(8));
+        faults.push((
+            dice.moment(sizes.duration),
+            Fault::Filter { from, to, time },
+        ));
+    }
+    reconcile(&mut faults, nodes, sizes.duration);
+    faults
+}
+
 fn crash(dice: &mut Dice, at: Occasion, faults: &mut Vec<Timed>) {
     let Occasion {
         host, same_node, ..

@@ -12,7 +12,7 @@ use qsm_testnet::{Burst, NetworkOptions, Sites};
 use qsm_wire::membership::Role;
 
 use self::dice::Dice;
-use self::faults::{add_pauses, faults};
+use self::faults::{add_filters, add_pauses, faults};
 use crate::content::Sizes;
 use crate::hosts::ServicePatience;
 use crate::mischief::Mischief;
@@ -36,6 +36,8 @@ pub fn draw(seed: u64, sizes: &SwarmOptions) -> SimOptions {
     let mut damage = Dice::of(Seed(seed), "damage");
     let mut pauses = Dice::of(Seed(seed), "pauses");
     let faults = add_pauses(&mut pauses, nodes, faults, sizes);
+    let mut filters = Dice::of(Seed(seed), "filters");
+    let faults = add_filters(&mut filters, nodes, faults, sizes);
     SimOptions {
         seed,
         nodes,

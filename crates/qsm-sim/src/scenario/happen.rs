@@ -1,3 +1,5 @@
+use core::time::Duration;
+
 use super::parse::ROLES;
 use super::words::{Words, Wrong};
 use crate::faults::{Fault, Garbage};
@@ -11,7 +13,7 @@ pub(super) enum Happens {
     Churn(Churn),
 }
 
-const VERBS: [(&str, Verb); 16] = [
+const VERBS: [(&str, Verb); 17] = [
     ("crash", Verb::Crash),
     ("restart", Verb::Restart),
     ("close", Verb::Close),
@@ -22,6 +24,7 @@ const VERBS: [(&str, Verb); 16] = [
     ("cut", Verb::Cut),
     ("heal", Verb::Heal),
     ("clog", Verb::Clog),
+    ("filter", Verb::Filter),
     ("narrow", Verb::Narrow),
     ("outage", Verb::Outage),
     ("doom", Verb::Doom),
@@ -42,6 +45,7 @@ enum Verb {
     Cut,
     Heal,
     Clog,
+    Filter,
     Narrow,
     Outage,
     Doom,
@@ -82,12 +86,12 @@ pub(super) fn happens(words: &mut Words<'_>, options: &SimOptions) -> Result<Hap
         Verb::Cut => split(words.hosts("to", nodes)?, words.hosts("", nodes)?, false),
         Verb::Heal => Fault::Heal,
         Verb::Clog => {
-            let time = words.time("for how long")?;
-            Fault::Clog {
-                time,
-                from: words.hosts("to", nodes)?,
-                to: words.hosts("", nodes)?,
-            }
+            let (time, from, to) = obstruction(words, nodes)?;
+            Fault::Clog { from, to, time }
+        }
+        Verb::Filter => {
+            let (time, from, to) = obstruction(words, nodes)?;
+            Fault::Filter { from, to, time }
         }
         Verb::Narrow => {
             let bytes = words.bounded("the largest datagram in bytes", 0..=65_000)?;
@@ -117,6 +121,15 @@ pub(super) fn happens(words: &mut Words<'_>, options: &SimOptions) -> Result<Hap
         },
     };
     Ok(Happens::Fault(fault))
+}
+
+/// How long something is held back, from which hosts, and to which.
+fn obstruction(
+    words: &mut Words<'_>,
+    nodes: usize,
+) -> Result<(Duration, Vec<usize>, Vec<usize>), Wrong> {
+    let time = words.time("for how long")?;
+    Ok((time, words.hosts("to", nodes)?, words.hosts("", nodes)?))
 }
 
 fn split(from: Vec<usize>, to: Vec<usize>, both_ways: bool) -> Fault {

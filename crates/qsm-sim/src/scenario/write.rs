@@ -275,6 +275,9 @@ impl fmt::Display for Happens<'_> {
             Fault::Clog { from, to, time } => {
                 write!(f, "clog {}{} to{}", Time(*time), Hosts(from), Hosts(to))
             }
+            Fault::Filter { from, to, time } => {
+                write!(f, "filter {}{} to{}", Time(*time), Hosts(from), Hosts(to))
+            }
             Fault::Narrow { bytes, time } => write!(f, "narrow {bytes} {}", Time(*time)),
             Fault::Outage { network, time } => write!(f, "outage {} {}", network + 1, Time(*time)),
             Fault::Heal => f.write_str("heal"),

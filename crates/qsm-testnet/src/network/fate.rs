@@ -30,11 +30,13 @@ pub enum Cause {
     Queue,
     /// Between two places.
     Site,
+    /// It was multicast, which does not pass there.
+    Filtered,
 }
 
 impl Cause {
     /// All causes.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Lost,
         Self::Shared,
         Self::Burst,
@@ -42,6 +44,7 @@ impl Cause {
         Self::Split,
         Self::Queue,
         Self::Site,
+        Self::Filtered,
     ];
 }
 
@@ -55,6 +58,7 @@ impl fmt::Display for Cause {
             Self::Split => "split",
             Self::Queue => "switch queue full",
             Self::Site => "lost between places",
+            Self::Filtered => "multicast filtered",
         })
     }
 }
@@ -112,6 +116,8 @@ qsm_metrics::metrics! {
         queue: counter(copies),
         /// Between two places.
         site: counter(copies),
+        /// Multicast where only unicast passed.
+        filtered: counter(copies),
     }
 }
 
@@ -126,6 +132,7 @@ impl DropCounters {
             Cause::Split => &mut self.split,
             Cause::Queue => &mut self.queue,
             Cause::Site => &mut self.site,
+            Cause::Filtered => &mut self.filtered,
         }
     }
 }

@@ -23,6 +23,8 @@ pub struct NodeRow {
     pub publications: u32,
     /// Set while nobody waits for it in its region.
     pub away: Option<AwayReason>,
+    /// Multicast of others does not reach it.
+    pub deaf: bool,
 }
 
 /// A line of `qsm groups`.
@@ -108,7 +110,7 @@ pub enum FromService {
     },
 }
 
-record! { NodeRow { origin, name, address, region, subscriptions, publications, away } }
+record! { NodeRow { origin, name, address, region, subscriptions, publications, away, deaf } }
 record! { GroupRow { group, name, members, regions, publishers } }
 record! { RegionRow { region, view, address, groups, members } }
 

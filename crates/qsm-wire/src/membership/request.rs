@@ -144,6 +144,16 @@ pub enum ToService {
         /// The newest view of it that I know.
         view: ViewNumber,
     },
+    /// The multicast of a node to the region does not reach me, or does again. Said again from time
+    /// to time as long as it does not.
+    Deaf {
+        /// The region.
+        region: RegionId,
+        /// Whose multicast.
+        speaker: Origin,
+        /// It does not.
+        deaf: bool,
+    },
 }
 
 record! { RegionReport { region, view, channel, address, members, groups } }
@@ -163,6 +173,7 @@ message! { ToService [1 => Hello] {
     6 => Query { request, kind },
     7 => Goodbye {},
     8 => CaughtUp { region, view },
+    9 => Deaf { region, speaker, deaf },
 } }
 
 codec!(ToService);

@@ -3,10 +3,10 @@
 use core::net::SocketAddr;
 
 use qsm_wire::{
-    Ack, Beacon, CatchUp, ChannelId, DataHeader, FrameHead, GroupId, Header, Heard, Heartbeat, Hop,
-    Incarnation, Kind, Marks, MemberIndex, NodeId, Opening, Origin, Part, Probe, Ranges, RegionId,
-    Request, RequestHead, Reset, SeqRange, SlotHead, StreamId, StreamQuery, Summary, SummarySlot,
-    Token, TokenAck, TokenHead, ViewNumber,
+    Ack, Beacon, CatchUp, ChannelId, DataHeader, FrameHead, GroupId, Header, Heard, Hearing,
+    Heartbeat, Hop, Incarnation, Kind, Marks, MemberIndex, NodeId, Opening, Origin, Part, Probe,
+    Ranges, Reach, ReachReply, RegionId, Request, RequestHead, Reset, SeqRange, SlotHead, StreamId,
+    StreamQuery, Summary, SummarySlot, Token, TokenAck, TokenHead, ViewNumber,
 };
 
 use super::dice::Dice;
@@ -113,6 +113,19 @@ fn membership(dice: &mut Dice, kind: Kind) -> Owned {
             region: RegionId(dice.u32()),
             view: ViewNumber(dice.u32()),
             nonce: dice.u64(),
+        }),
+        Kind::Reach => Owned::Reach(Reach {
+            region: RegionId(dice.u32()),
+            speaker: origin(dice),
+            nonce: dice.u32(),
+            hearing: [Hearing::Unsure, Hearing::Deaf, Hearing::Hears][dice.below(3)],
+            relayed: dice.flag(),
+        }),
+        Kind::ReachReply => Owned::ReachReply(ReachReply {
+            region: RegionId(dice.u32()),
+            nonce: dice.u32(),
+            spoken: dice.u32(),
+            multicast: dice.flag(),
         }),
         Kind::SessionAck => Owned::SessionAck(Heard {
             session: dice.u64(),

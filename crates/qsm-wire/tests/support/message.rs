@@ -10,7 +10,7 @@ use super::dice::Dice;
 use super::draw::{address, origin};
 
 /// Variants of [`ToService`] that [`to_service`] draws.
-pub const TO_SERVICE: usize = 8;
+pub const TO_SERVICE: usize = 9;
 /// Variants of [`FromService`] that [`from_service`] draws.
 pub const FROM_SERVICE: usize = 8;
 
@@ -89,6 +89,11 @@ pub fn to_service(dice: &mut Dice, variant: usize) -> ToService {
         7 => ToService::CaughtUp {
             region: RegionId(dice.u32()),
             view: ViewNumber(dice.u32()),
+        },
+        8 => ToService::Deaf {
+            region: RegionId(dice.u32()),
+            speaker: origin(dice),
+            deaf: dice.flag(),
         },
         other => panic!("no variant {other}"),
     }
@@ -187,6 +192,7 @@ fn node_row(dice: &mut Dice) -> NodeRow {
         subscriptions: dice.u32(),
         publications: dice.u32(),
         away: away(dice),
+        deaf: dice.flag(),
     }
 }
 

@@ -16,9 +16,9 @@ pub mod message;
 
 use qsm_wire::{
     Absent, Ack, Beacon, Body, CatchUp, Chunk, Data, DataHeader, Frame, FrameHead, GroupId, Header,
-    Heard, Heartbeat, Kind, MemberIndex, Opening, Packet, Part, Probe, RegionId, Request,
-    RequestHead, Reset, SeqRange, SlotHead, StreamId, StreamQuery, Summary, SummarySlot, Token,
-    TokenAck, TokenHead, TokenWriter, ViewNumber,
+    Heard, Heartbeat, Kind, MemberIndex, Opening, Packet, Part, Probe, Reach, ReachReply, RegionId,
+    Request, RequestHead, Reset, SeqRange, SlotHead, StreamId, StreamQuery, Summary, SummarySlot,
+    Token, TokenAck, TokenHead, TokenWriter, ViewNumber,
 };
 
 /// A chunk that owns its content.
@@ -85,6 +85,8 @@ pub enum Owned {
     Probe(Probe),
     ProbeReply(Probe),
     CatchUp(CatchUp),
+    Reach(Reach),
+    ReachReply(ReachReply),
     Absent {
         stream: StreamId,
         ranges: Vec<SeqRange>,
@@ -125,6 +127,8 @@ impl Owned {
             Body::Probe(probe) => Self::Probe(*probe),
             Body::ProbeReply(probe) => Self::ProbeReply(*probe),
             Body::CatchUp(query) => Self::CatchUp(*query),
+            Body::Reach(question) => Self::Reach(*question),
+            Body::ReachReply(reply) => Self::ReachReply(*reply),
             Body::Absent(absent) => Self::Absent {
                 stream: absent.stream,
                 ranges: absent.ranges.iter().collect(),
@@ -193,6 +197,8 @@ impl Owned {
             Self::Probe(probe) => probe.encode(header, Kind::Probe, &mut out),
             Self::ProbeReply(probe) => probe.encode(header, Kind::ProbeReply, &mut out),
             Self::CatchUp(query) => query.encode(header, &mut out),
+            Self::Reach(question) => question.encode(header, &mut out),
+            Self::ReachReply(reply) => reply.encode(header, &mut out),
             Self::Absent { stream, ranges } => Absent::encode(header, *stream, ranges, &mut out),
             Self::SessionAck(heard) => heard.encode(header, &mut out),
             Self::SessionReset(reset) => reset.encode(header, &mut out),

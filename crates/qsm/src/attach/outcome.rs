@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use qsm_wire::{Incarnation, NodeId, Origin};
+use qsm_wire::Origin;
 
 use super::packet::{Rest, Writer};
 use crate::error::{Flushed, Outstanding, RequestError, Unconfirmed, Unserved};
@@ -322,13 +322,6 @@ impl Rest<'_> {
         Some(Receiver {
             origin,
             name: (!name.is_empty()).then(|| Arc::from(name)),
-        })
-    }
-
-    fn origin(&mut self) -> Option<Origin> {
-        Some(Origin {
-            node: NodeId(self.u64()?),
-            incarnation: Incarnation(self.u32()?),
         })
     }
 

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use qsm_wire::Incarnation;
+use qsm_proto::Deafness;
+use qsm_wire::{Incarnation, NodeId, Origin, RegionId};
 
 use crate::error::Unconfirmed;
 
@@ -16,6 +17,20 @@ pub(super) struct Writer(pub(super) Vec<u8>);
 impl Writer {
     pub(super) fn new(kind: u8) -> Self {
         Self(vec![kind])
+    }
+
+    pub(super) fn origin(self, origin: Origin) -> Self {
+        self.u64(origin.node.0).u32(origin.incarnation.0)
+    }
+
+    pub(super) fn deafness(self, deafness: &Deafness) -> Self {
+        let peer = deafness.peer.map(|peer| peer.to_string());
+        self.u32(deafness.region.0)
+            .u32(u32::from(deafness.here))
+            .origin(deafness.listener)
+            .origin(deafness.speaker)
+            .cut(&deafness.address.to_string())
+            .cut(&peer.unwrap_or_default())
     }
 
     pub(super) fn u32(mut self, value: u32) -> Self {
@@ -79,6 +94,29 @@ impl<'a> Rest<'a> {
 
     pub(super) fn u8(&mut self) -> Option<u8> {
         self.take().map(u8::from_le_bytes)
+    }
+
+    pub(super) fn origin(&mut self) -> Option<Origin> {
+        Some(Origin {
+            node: NodeId(self.u64()?),
+            incarnation: Incarnation(self.u32()?),
+        })
+    }
+
+    pub(super) fn deafness(&mut self) -> Option<Deafness> {
+        let (region, here) = (RegionId(self.u32()?), self.u32()? != 0);
+        let (listener, speaker) = (self.origin()?, self.origin()?);
+        Some(Deafness {
+            region,
+            address: self.text()?.parse().ok()?,
+            listener,
+            speaker,
+            peer: match self.text()? {
+                "" => None,
+                peer => Some(peer.parse().ok()?),
+            },
+            here,
+        })
     }
 
     pub(super) fn u32(&mut self) -> Option<u32> {

@@ -31,7 +31,7 @@ use crate::event::Event;
 use crate::handoff::message::Overflow;
 
 /// Version of the handshake, the requests and the rings. Both sides must have the same.
-pub(super) const VERSION: u32 = 4;
+pub(super) const VERSION: u32 = 5;
 /// Longest packet. A socket takes at least four of them.
 pub(super) const PACKET_BYTES_MAX: usize = 48 << 10;
 /// Bytes of names in one packet.
@@ -363,6 +363,8 @@ pub(super) fn travels(event: &Event) -> bool {
         Event::Admitted { .. }
             | Event::Away { .. }
             | Event::Back { .. }
+            | Event::Deaf(_)
+            | Event::Hears(_)
             | Event::Dropped { .. }
             | Event::Excluded
             | Event::ServiceFound { .. }
@@ -387,6 +389,8 @@ fn encode_event(event: &Event) -> Writer {
         Event::Away { region } => packet.u32(7).u32(region.0),
         Event::Back { region, away } => packet.u32(8).u32(region.0).duration(*away),
         Event::Dropped { events } => packet.u32(9).u64(*events),
+        Event::Deaf(deafness) => packet.u32(10).deafness(deafness),
+        Event::Hears(deafness) => packet.u32(11).deafness(deafness),
         // See `travels`.
         _ => packet.u32(0),
     }
@@ -420,6 +424,8 @@ fn decode_event(rest: &mut Rest<'_>) -> Option<Event> {
         9 => Event::Dropped {
             events: rest.u64()?,
         },
+        10 => Event::Deaf(rest.deafness()?),
+        11 => Event::Hears(rest.deafness()?),
         _ => return None,
     })
 }

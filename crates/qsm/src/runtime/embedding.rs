@@ -77,6 +77,11 @@ impl Embedding {
         Ok(address)
     }
 
+    /// The multicast address at which services are looked for.
+    pub(crate) fn discovery(&self) -> Option<SocketAddr> {
+        self.network.discovery
+    }
+
     pub(crate) fn is_discovery(&self, address: SocketAddr) -> bool {
         self.network.discovery == Some(address)
     }

@@ -1,8 +1,10 @@
 //! Events of the membership service as lines for people and as JSON.
 
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 
 use qsm::{AwayReason, Origin, ServiceEvent};
+use qsm_console::reach;
 use qsm_console::table::printable;
 use serde_json::{Value, json};
 
@@ -16,7 +18,8 @@ pub(super) struct Phrases(BTreeMap<Origin, String>);
 impl Phrases {
     /// A line and a JSON object.
     pub(super) fn of(&mut self, event: &ServiceEvent) -> (String, Value) {
-        self.of_node(event)
+        self.of_life(event)
+            .or_else(|| self.of_state(event))
             .or_else(|| of_service(event))
             .unwrap_or_else(|| {
                 let text = format!("{event:?}");
@@ -25,8 +28,8 @@ impl Phrases {
             })
     }
 
-    /// Of a node's life.
-    fn of_node(&mut self, event: &ServiceEvent) -> Option<(String, Value)> {
+    /// Of the beginning of a node's life, its address and its end.
+    fn of_life(&mut self, event: &ServiceEvent) -> Option<(String, Value)> {
         Some(match event {
             ServiceEvent::Admitted {
                 origin,
@@ -40,23 +43,6 @@ impl Phrases {
                             "address": address }),
                 )
             }
-            ServiceEvent::Away {
-                origin,
-                name,
-                reason,
-            } => {
-                self.note(*origin, name);
-                let (key, why) = reason_of(*reason);
-                (
-                    format!("away {} ({origin}): {why}", printable(name)),
-                    json!({ "event": "away", "node": origin.to_string(), "name": name,
-                            "reason": key }),
-                )
-            }
-            ServiceEvent::Back { origin, name } => (
-                format!("back {} ({origin}): it has caught up", printable(name)),
-                json!({ "event": "back", "node": origin.to_string(), "name": name }),
-            ),
             ServiceEvent::Moved {
                 origin,
                 name,
@@ -91,6 +77,47 @@ impl Phrases {
                     printable(name)
                 ),
                 json!({ "event": "other_family", "name": name, "address": address }),
+            ),
+            _ => return None,
+        })
+    }
+
+    /// Of a node that is away or deaf, or not any more.
+    fn of_state(&mut self, event: &ServiceEvent) -> Option<(String, Value)> {
+        Some(match event {
+            ServiceEvent::Away {
+                origin,
+                name,
+                reason,
+            } => {
+                self.note(*origin, name);
+                let (key, why) = reason_of(*reason);
+                (
+                    format!("away {} ({origin}): {why}", printable(name)),
+                    json!({ "event": "away", "node": origin.to_string(), "name": name,
+                            "reason": key }),
+                )
+            }
+            ServiceEvent::Back { origin, name } => (
+                format!("back {} ({origin}): it has caught up", printable(name)),
+                json!({ "event": "back", "node": origin.to_string(), "name": name }),
+            ),
+            ServiceEvent::Deaf {
+                origin,
+                name,
+                speaker,
+                speaker_name,
+                address,
+            } => {
+                self.note(*origin, name);
+                deaf(*origin, name, *speaker, speaker_name, *address)
+            }
+            ServiceEvent::Hears { origin, name } => (
+                format!(
+                    "hears {} ({origin}): multicast reaches it again",
+                    printable(name)
+                ),
+                json!({ "event": "hears", "node": origin.to_string(), "name": name }),
             ),
             _ => return None,
         })
@@ -143,6 +170,27 @@ fn of_service(event: &ServiceEvent) -> Option<(String, Value)> {
         ),
         _ => return None,
     })
+}
+
+/// Multicast does not reach a member.
+fn deaf(
+    origin: Origin,
+    name: &str,
+    speaker: Origin,
+    speaker_name: &str,
+    address: Option<SocketAddr>,
+) -> (String, Value) {
+    let to = address.map_or_else(String::new, |address| format!(" to {address}"));
+    let text = format!(
+        "DEAF {} ({origin}): multicast of {} ({speaker}){to} does not reach it; {}",
+        printable(name),
+        printable(speaker_name),
+        reach::REMEDY
+    );
+    let value = json!({ "event": "deaf", "node": origin.to_string(), "name": name,
+                        "speaker": speaker.to_string(), "speaker_name": speaker_name,
+                        "address": address });
+    (text, value)
 }
 
 /// Name and identity of a node.

@@ -70,8 +70,13 @@ fn nodes_table(rows: &[NodeRow]) -> String {
 
 /// Live, or the reason for which nobody waits for it.
 fn state(row: &NodeRow) -> String {
-    row.away
-        .map_or_else(|| "live".to_owned(), |reason| format!("away: {reason}"))
+    let state = row
+        .away
+        .map_or_else(|| "live".to_owned(), |reason| format!("away: {reason}"));
+    match row.deaf {
+        true => format!("{state}, deaf: multicast does not reach it"),
+        false => state,
+    }
 }
 
 fn node_json(row: &NodeRow) -> Value {
@@ -84,6 +89,7 @@ fn node_json(row: &NodeRow) -> Value {
         "receives": row.subscriptions,
         "publishes": row.publications,
         "away": row.away.map(|reason| reason.to_string()),
+        "deaf": row.deaf,
     })
 }
 
@@ -105,6 +111,7 @@ mod tests {
             subscriptions: 0,
             publications: 12,
             away: None,
+            deaf: false,
         }
     }
 
@@ -119,7 +126,12 @@ mod tests {
             node_json(&row()),
             json!({ "name": "ticker", "node": "1f", "incarnation": 3,
                     "address": "10.78.0.1:5000", "region": null, "receives": 0,
-                    "publishes": 12, "away": null })
+                    "publishes": 12, "away": null, "deaf": false })
         );
+        let deaf = NodeRow {
+            deaf: true,
+            ..row()
+        };
+        assert_eq!(state(&deaf), "live, deaf: multicast does not reach it");
     }
 }

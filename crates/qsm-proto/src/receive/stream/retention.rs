@@ -26,10 +26,20 @@ impl ReceiveStream {
         self.retained_from.get_or_insert(self.marks.stable_upto);
     }
 
-    /// Nobody is away: frees what was kept for that.
-    pub fn end_retaining(&mut self, store: &mut PacketStore) {
-        self.retained_from = None;
-        self.purge(store);
+    /// Nobody is away, and all members have everything up to here: frees what was kept up to
+    /// there for those that were away.
+    pub fn release_retained(&mut self, upto: u64, store: &mut PacketStore) {
+        if let Some(from) = self.retained_from {
+            let from = Some(from.max(upto));
+            self.retained_from = from.filter(|from| *from < self.marks.stable_upto);
+            self.purge(store);
+        }
+    }
+
+    /// Whether packets are kept for members that are away, or were.
+    #[must_use]
+    pub fn retains(&self) -> bool {
+        self.retained_from.is_some()
     }
 
     /// Frees the oldest packets that are only kept for members that are away, until the store

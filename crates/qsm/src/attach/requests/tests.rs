@@ -1,4 +1,5 @@
-use qsm_wire::Origin;
+use qsm_proto::Deafness;
+use qsm_wire::{NodeId, Origin};
 
 use super::*;
 use crate::error::{Outstanding, RequestError, Unconfirmed, Unserved};
@@ -41,6 +42,21 @@ fn unconfirmed() -> Unconfirmed {
         incarnation: Incarnation(3),
         first: 4,
         last: 5,
+    }
+}
+
+fn deafness(peer: Option<&str>) -> Deafness {
+    let origin = |node| Origin {
+        node: NodeId(node),
+        incarnation: Incarnation(2),
+    };
+    Deafness {
+        region: RegionId(9),
+        address: "239.192.0.1:4482".parse().unwrap(),
+        listener: origin(1),
+        speaker: origin(2),
+        peer: peer.map(|peer| peer.parse().unwrap()),
+        here: peer.is_some(),
     }
 }
 
@@ -87,6 +103,8 @@ fn events() -> Vec<Event> {
             region: RegionId(9),
             away: Duration::from_millis(3200),
         },
+        Event::Deaf(deafness(None)),
+        Event::Hears(deafness(Some("10.0.0.1:7"))),
         Event::Dropped { events: 5 },
         Event::Excluded,
         Event::ServiceFound {

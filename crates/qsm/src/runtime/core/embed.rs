@@ -43,7 +43,9 @@ impl Core {
         match self.embedding.start(&self.shared) {
             Ok(address) => {
                 self.lead_to(address);
-                self.readers.tell(&Event::ServiceEmbedded { address });
+                let discovery = self.embedding.discovery();
+                self.readers
+                    .tell(&Event::ServiceEmbedded { address, discovery });
             }
             Err(error) => self.readers.tell(&Event::ServiceNotEmbedded {
                 reason: error.to_string(),

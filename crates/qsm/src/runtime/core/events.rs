@@ -65,6 +65,8 @@ impl Core {
                 Event::Admitted { incarnation }
             }
             Proto::Away { region } => Event::Away { region },
+            Proto::Deaf(deafness) => Event::Deaf(deafness),
+            Proto::Hears(deafness) => Event::Hears(deafness),
             Proto::Back { region, away } => {
                 let groups = self.endpoint.regions().find(|it| it.id() == region);
                 let groups = groups.map_or(Vec::new(), |region| region.groups().to_vec());

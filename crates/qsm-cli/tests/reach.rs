@@ -1,0 +1,224 @@
+//! Multicast that does not pass between hosts of a lab is named at all three ends.
+
+mod support;
+
+use std::collections::BTreeSet;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::process::{Child, ChildStdin, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use lab::{HostId, Lab, Traffic};
+use serde_json::Value;
+use support::{QSM, Running};
+
+/// More than a slow machine needs; a test that waits so long has failed.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// Loss of everything.
+const ALL: u32 = 1_000_000;
+const PORT: &str = "4480";
+
+/// Hosts of a lab and the processes on them.
+struct Stage {
+    lab: Lab,
+    hosts: Vec<HostId>,
+}
+
+impl Stage {
+    /// `None` where there can be no lab.
+    fn new(hosts: usize) -> Option<Self> {
+        if let Err(why) = Lab::available() {
+            eprintln!("skipped: {why}");
+            return None;
+        }
+        let mut lab = Lab::new().unwrap();
+        let hosts = lab.add_hosts(hosts).unwrap();
+        Some(Self { lab, hosts })
+    }
+
+    fn address(&self, host: usize) -> String {
+        self.lab.host(self.hosts[host]).address().to_string()
+    }
+
+    /// Multicast does not reach the host, or does again.
+    fn filter(&self, host: usize, on: bool) {
+        let loss = if on { ALL } else { 0 };
+        let multicast = Traffic::Multicast;
+        self.lab
+            .set_loss(self.hosts[host], loss, multicast)
+            .unwrap();
+    }
+
+    /// Starts a command on a host, with these words.
+    fn start(&self, host: usize, words: &[&str]) -> Running {
+        let mut command = self.lab.command(self.hosts[host], QSM);
+        command.args(words);
+        command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        Running(command.spawn().unwrap())
+    }
+
+    fn start_service(&self) -> (Running, Lines) {
+        let listen = format!("{}:{PORT}", self.address(0));
+        let mut gms = self.start(0, &["gms", "--json", "--listen", &listen]);
+        let said = Lines::of(gms.0.stdout.take().unwrap());
+        said.wait("that it listens", |line| line.contains("address"));
+        (gms, said)
+    }
+
+    /// Starts a node's command, which is told of the service.
+    fn start_node(&self, host: usize, words: &[&str]) -> Running {
+        let service = format!("{}:{PORT}", self.address(0));
+        let own = self.address(host);
+        let options = ["--interface", own.as_str(), "--service", service.as_str()];
+        self.start(host, &[words, &options].concat())
+    }
+}
+
+/// Lines of a pipe, as they come.
+struct Lines(Receiver<String>);
+
+impl Lines {
+    fn of(pipe: impl Read + Send + 'static) -> Self {
+        let (sender, receiver) = channel();
+        thread::spawn(move || {
+            for line in BufReader::new(pipe).lines().map_while(Result::ok) {
+                if sender.send(line).is_err() {
+                    return;
+                }
+            }
+        });
+        Self(receiver)
+    }
+
+    fn of_stderr(process: &mut Child) -> Self {
+        Self::of(process.stderr.take().unwrap())
+    }
+
+    /// Waits for a line.
+    #[track_caller]
+    fn wait(&self, what: &str, is: impl Fn(&str) -> bool) -> String {
+        let until = Instant::now() + PATIENCE;
+        let mut before = Vec::new();
+        loop {
+            let left = until.saturating_duration_since(Instant::now());
+            let Ok(line) = self.0.recv_timeout(left) else {
+                panic!("nobody says {what}: {before:#?}");
+            };
+            if is(&line) {
+                return line;
+            }
+            before.push(line);
+        }
+    }
+
+    /// Waits for an event of the service, and names the node that it is about.
+    #[track_caller]
+    fn wait_for(&self, event: &str) -> String {
+        let is = |line: &str| {
+            let line: Value = serde_json::from_str(line).unwrap();
+            line["event"] == event
+        };
+        let line: Value = serde_json::from_str(&self.wait(event, is)).unwrap();
+        line["name"].as_str().unwrap_or_default().to_owned()
+    }
+}
+
+/// Publishes a line every few milliseconds until the test ends.
+fn keep_publishing(mut stdin: ChildStdin) {
+    thread::spawn(move || {
+        while writeln!(stdin, "something new").is_ok() && stdin.flush().is_ok() {
+            thread::sleep(Duration::from_millis(5));
+        }
+    });
+}
+
+/// Three receivers and a publisher with a service, and the lines of their stderr.
+fn cluster(stage: &Stage) -> (Vec<Running>, Vec<Lines>, Lines) {
+    let (gms, said) = stage.start_service();
+    let mut running = vec![gms];
+    let mut lines = Vec::new();
+    for (host, name) in [(1, "sink-1"), (2, "sink-2"), (3, "sink-3")] {
+        let mut sub = stage.start_node(host, &["sub", "news", "--name", name]);
+        lines.push(Lines::of_stderr(&mut sub.0));
+        // Nobody reads its messages: the pipe would fill.
+        let stdout = Lines::of(sub.0.stdout.take().unwrap());
+        thread::spawn(move || while stdout.0.recv().is_ok() {});
+        running.push(sub);
+    }
+    let words = ["pub", "news", "--name", "source", "--wait-members", "3"];
+    let mut publisher = stage.start_node(4, &words);
+    lines.push(Lines::of_stderr(&mut publisher.0));
+    keep_publishing(publisher.0.stdin.take().unwrap());
+    running.push(publisher);
+    (running, lines, said)
+}
+
+// Rules R-REACH-1, R-REACH-3.
+#[test]
+fn a_receiver_that_multicast_does_not_reach_is_named_at_all_three_ends() {
+    let Some(stage) = Stage::new(5) else { return };
+    stage.filter(2, true);
+    let (_running, lines, service) = cluster(&stage);
+    assert_eq!(service.wait_for("deaf"), "sink-2");
+    let deaf = lines[1].wait("DEAF", |line| line.contains("DEAF: multicast of "));
+    assert!(deaf.contains("does not reach this node"), "{deaf}");
+    assert!(deaf.contains("IGMP") && deaf.contains("firewall"), "{deaf}");
+    let unheard = lines[3].wait("NOT HEARD", |line| line.contains("NOT HEARD"));
+    assert!(unheard.contains("does not reach sink-2 at "), "{unheard}");
+    stage.filter(2, false);
+    assert_eq!(service.wait_for("hears"), "sink-2");
+    lines[1].wait("that it hears", |line| {
+        line.contains("reaches this node again")
+    });
+    lines[3].wait("that it is heard", |line| {
+        line.contains("reaches sink-2 at ")
+    });
+    for healthy in [&lines[0], &lines[2]] {
+        let said: Vec<String> = healthy.0.try_iter().collect();
+        assert!(!said.iter().any(|line| line.contains("DEAF")), "{said:?}");
+    }
+}
+
+// Rules R-REACH-2, R-REACH-3.
+#[test]
+fn where_no_multicast_passes_all_receivers_are_named() {
+    let Some(stage) = Stage::new(5) else { return };
+    (0..5).for_each(|host| stage.filter(host, true));
+    let (_running, lines, service) = cluster(&stage);
+    let sinks = ["sink-1", "sink-2", "sink-3"].map(str::to_owned);
+    let mut deaf = BTreeSet::new();
+    while deaf.len() < sinks.len() {
+        deaf.insert(service.wait_for("deaf"));
+    }
+    assert!(deaf.iter().eq(sinks.iter()), "{deaf:?}");
+    for receiver in &lines[..3] {
+        receiver.wait("DEAF", |line| line.contains("DEAF: multicast of "));
+    }
+    let mut unheard: BTreeSet<String> = sinks.into();
+    while !unheard.is_empty() {
+        let line = lines[3].wait("NOT HEARD", |line| line.contains("NOT HEARD"));
+        unheard.retain(|sink| !line.contains(&format!("does not reach {sink} at ")));
+    }
+}
+
+#[test]
+fn nodes_that_do_not_find_each_other_say_that_they_are_alone() {
+    let Some(stage) = Stage::new(2) else { return };
+    (0..2).for_each(|host| stage.filter(host, true));
+    let own = [stage.address(0), stage.address(1)];
+    let mut sub = stage.start(0, &["sub", "news", "--interface", &own[0]]);
+    let alone = |line: &str| line.contains("ALONE so far: no membership service answered at ");
+    let words = ["pub", "news", "--wait-members", "1", "--wait-timeout", "5"];
+    let mut publisher = stage.start(1, &[&words[..], &["--interface", &own[1]]].concat());
+    let lines = Lines::of_stderr(&mut publisher.0);
+    Lines::of_stderr(&mut sub.0).wait("that it is alone", alone);
+    lines.wait("that it is alone", alone);
+    lines.wait("why nobody is there", |line| {
+        line.contains("multicast may not pass between the hosts")
+    });
+    assert_eq!(publisher.0.wait().unwrap().code(), Some(3));
+}

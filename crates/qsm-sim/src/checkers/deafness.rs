@@ -1,0 +1,114 @@
+use core::time::Duration;
+use std::collections::{BTreeMap, BTreeSet};
+
+use qsm_proto::{Deafness as Word, Instant};
+use qsm_wire::{Origin, RegionId};
+
+use crate::faults::Fault;
+use crate::options::SimOptions;
+use crate::violation::Violation;
+
+/// Time in which multicast that does not arrive is named, from the first packet that it concerns.
+const NAMED_WITHIN: Duration = Duration::from_secs(3);
+/// Time after the end of a filter in which the word may still come.
+const WORD_AFTER: Duration = Duration::from_secs(2);
+
+/// A member that multicast does not reach is named within [`NAMED_WITHIN`] to itself and to the
+/// speaker, and one that it reaches is not named (R-REACH-1, R-REACH-2).
+#[derive(Debug, Default)]
+pub(crate) struct Deafness {
+    /// Region, listener and speaker, as listeners say, and as speakers say.
+    named: [BTreeSet<(RegionId, Origin, Origin)>; 2],
+    /// What each speaker had sent when its multicast began not to reach the listener, and when it
+    /// sent more.
+    unheard: BTreeMap<(RegionId, Origin, Origin), (u64, Option<Instant>)>,
+}
+
+/// A speaker's stream and a member that should hear it, at one moment.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Pair {
+    pub(crate) region: RegionId,
+    pub(crate) listener: Origin,
+    pub(crate) speaker: Origin,
+    /// Packets that the speaker has sent.
+    pub(crate) sent: u64,
+    /// Multicast does not pass, and unicast does; both run.
+    pub(crate) filtered: bool,
+}
+
+impl Deafness {
+    /// A node says that a member is deaf. `hosts`: those of the listener and the speaker.
+    pub(crate) fn begin(
+        &mut self,
+        options: &SimOptions,
+        now: Instant,
+        word: &Word,
+        hosts: [usize; 2],
+    ) -> Result<(), Violation> {
+        self.side(word).insert(key(word));
+        if is_filtered(options, now, hosts, WORD_AFTER) {
+            return Ok(());
+        }
+        let message = format!(
+            "multicast of {} is said not to reach {}, but nothing keeps it back",
+            word.speaker, word.listener
+        );
+        Err(Violation::new("deafness", message))
+    }
+
+    /// A node says that it is over.
+    pub(crate) fn end(&mut self, word: &Word) {
+        self.side(word).remove(&key(word));
+    }
+
+    fn side(&mut self, word: &Word) -> &mut BTreeSet<(RegionId, Origin, Origin)> {
+        &mut self.named[usize::from(!word.here)]
+    }
+
+    /// Judges a pair.
+    pub(crate) fn check(&mut self, now: Instant, pair: Pair) -> Result<(), Violation> {
+        let key = (pair.region, pair.listener, pair.speaker);
+        if !pair.filtered {
+            self.unheard.remove(&key);
+            return Ok(());
+        }
+        let (before, since) = self.unheard.entry(key).or_insert((pair.sent, None));
+        if pair.sent > *before {
+            since.get_or_insert(now);
+        }
+        let late = since.is_some_and(|since| now.since(since) > NAMED_WITHIN);
+        let named = self.named.iter().all(|named| named.contains(&key));
+        if !late || named {
+            return Ok(());
+        }
+        let message = format!(
+            "multicast of {} does not reach {} in region {}, and has not since {since:?}; nobody has \
+             said so",
+            pair.speaker, pair.listener, pair.region
+        );
+        Err(Violation::new("deafness", message))
+    }
+}
+
+fn key(word: &Word) -> (RegionId, Origin, Origin) {
+    (word.region, word.listener, word.speaker)
+}
+
+/// Whether multicast of the second host does not reach the first, or did not until so long ago.
+pub(crate) fn is_filtered(
+    options: &SimOptions,
+    now: Instant,
+    [listener, speaker]: [usize; 2],
+    after: Duration,
+) -> bool {
+    let now = Duration::from_nanos(now.0);
+    options.faults.iter().any(|(at, fault)| match fault {
+        Fault::Filter { from, to, time } => {
+            let concerned = from.contains(&speaker) && to.contains(&listener);
+            // After that the network has no faults any more.
+            let ends = (*at + *time).min(options.duration);
+            concerned && *at <= now && now <= ends + after
+        }
+        _ => false,
+    })
+}
