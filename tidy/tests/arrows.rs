@@ -75,7 +75,7 @@ const PURE: [&str; 7] = [
 const TESTNET: &str = "qsm-testnet";
 /// Foreign crates that only the edges may know.
 const EDGES_ONLY: [&str; 4] = ["serde", "serde_json", "clap", "tokio"];
-const EDGES: [&str; 7] = [
+const EDGES: [&str; 8] = [
     "qsm-console",
     "qsm-processes",
     "qsm-demo",
@@ -83,6 +83,7 @@ const EDGES: [&str; 7] = [
     "qsm-cli",
     "qsm-bench",
     "qsm-system",
+    "tidy",
 ];
 /// Crates that nothing in `crates/` may be built with; tests may use the lab.
 const TOPMOST: [&str; 4] = ["qsm-cli", "qsm-bench", "qsm-system", "tidy"];

@@ -13,6 +13,8 @@
 mod audience;
 mod base64;
 mod commands;
+#[cfg(test)]
+mod documented;
 mod frames;
 mod group_hashes;
 mod group_name;
