@@ -188,7 +188,7 @@ fn members_are_told_ever_more_rarely_while_nobody_acknowledges() {
     bench.now = Instant(0);
     bench.push(0, b"x").expect("room");
     bench.trains();
-    let mut told = |bench: &mut Bench, until: u64| {
+    let told = |bench: &mut Bench, until: u64| {
         run(bench, Instant(until * MS));
         std::mem::take(&mut bench.unanswered)
     };
