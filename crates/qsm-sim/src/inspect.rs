@@ -45,7 +45,7 @@ impl World {
         for region in machine.all_regions() {
             let members = region.view().members().iter();
             let members = members.filter(|member| member.origin != sender);
-            let served = members.filter_map(|member| self.served(member.origin));
+            let served = members.filter_map(|member| self.served(member.origin, region.id()));
             let served: Vec<Served<'_>> = served.collect();
             flush::check(sender, region, &served)?;
         }
@@ -92,7 +92,7 @@ impl World {
         Ok(())
     }
 
-    fn served(&self, origin: Origin) -> Option<Served<'_>> {
+    fn served(&self, origin: Origin, region: RegionId) -> Option<Served<'_>> {
         let life = self.checkers.history.life(origin)?;
         let here = self.apps[life.host].origin == Some(origin);
         let machine = self.engine.machine(life.host).filter(|_| here)?;
@@ -100,6 +100,7 @@ impl World {
             origin,
             machine,
             away: life.away,
+            left: life.regions.contains_key(&region) && machine.region(region).is_none(),
         })
     }
 
