@@ -96,11 +96,13 @@ impl World {
         let life = self.checkers.history.life(origin)?;
         let here = self.apps[life.host].origin == Some(origin);
         let machine = self.engine.machine(life.host).filter(|_| here)?;
+        let known = machine.region(region).map(Region::view);
+        let member = known.is_some_and(|view| view.index_of(origin).is_some());
         Some(Served {
             origin,
             machine,
             away: life.away,
-            left: life.regions.contains_key(&region) && machine.region(region).is_none(),
+            left: !member && life.regions.contains_key(&region),
         })
     }
 
