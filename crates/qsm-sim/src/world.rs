@@ -46,6 +46,8 @@ pub(crate) struct App {
     /// The last request to subscribe again to each group, until it is answered.
     entering: BTreeMap<usize, u32>,
     pub(crate) closing: bool,
+    /// Regions that it knew when its receivers were looked at last.
+    regions: usize,
 }
 
 /// Everything that is simulated.
@@ -135,6 +137,7 @@ impl World {
                 requests: BTreeSet::new(),
                 entering: BTreeMap::new(),
                 closing: false,
+                regions: 0,
             });
         }
         for host in 0..=self.options.nodes {
@@ -309,6 +312,7 @@ impl World {
         let key = content::key(group, origin, number);
         let mut payload = core::mem::take(&mut self.payload);
         content::fill(key, content::length(self.options.sizes, key), &mut payload);
+        self.refresh_closed(host);
         let result = self.engine.drive(host, |machine, now, out| {
             machine.publish(now, id, &payload, out)
         });
@@ -612,6 +616,7 @@ impl World {
             return;
         };
         let now = self.engine.now();
+        self.apps[host].regions = machine.all_regions().count();
         let roles = self.apps[host].roles.iter();
         for (group, _) in roles.filter(|role| role.1 == Role::Publisher) {
             let Some(id) = machine.group(&GroupPlan::name(*group)) else {
@@ -622,6 +627,15 @@ impl World {
             self.checkers
                 .history
                 .audience(sender, *group, &receivers, now);
+        }
+    }
+
+    /// Does the same if regions have been closed for the node since: of that there is no event.
+    fn refresh_closed(&mut self, host: usize) {
+        let machine = self.engine.machine(host);
+        let regions = machine.map_or(0, |machine| machine.all_regions().count());
+        if regions != self.apps[host].regions {
+            self.refresh(host);
         }
     }
 
