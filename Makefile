@@ -19,7 +19,7 @@ SOAK_SEEDS ?= 100000
 FUZZ_TARGETS := $(basename $(notdir $(wildcard fuzz/fuzz_targets/*.rs)))
 TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
 
-.PHONY: help deps demo book test format lint unit doc gate gate-update fuzz soak digests growth large plan-check bench bench-deps bench-quick figures figures-groupcast groupcast-capi
+.PHONY: help deps demo book test format lint unit doc gate gate-update fuzz soak digests growth large plan-check pauses bench bench-deps bench-quick figures figures-groupcast groupcast-capi
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -111,6 +111,10 @@ large: ## 10,000 nodes and 100,000 groups, 100 and 1,000 at each node: minutes, 
 	$(CARGO) build $(LOCKED) --release -p qsm-cli
 	$(TARGET_DIR)/release/qsm sim run scenarios/large/ten-thousand-nodes.txt
 	$(TARGET_DIR)/release/qsm sim run scenarios/large/thousand-groups-a-node.txt
+
+pauses: deps ## the cost of pauses and cut-offs to the others and to the victim, judged; as root, half an hour on a quiet machine
+	$(CARGO) build $(LOCKED) --release -p qsm-system
+	$(TARGET_DIR)/release/pauses
 
 FIGURES_GROUPCAST := docs/figures-groupcast
 PREFIX ?= /usr/local
