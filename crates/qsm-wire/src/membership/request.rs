@@ -26,8 +26,8 @@ pub struct RegionReport {
     pub address: SocketAddr,
     /// The members of that view.
     pub members: Vec<Member>,
-    /// Its groups that this node publishes to, if it is none of them: all that is known of the groups
-    /// of a region whose members do not report.
+    /// Its groups that this node publishes to or had there, unless it is at home there: all that is
+    /// known of the groups of a region whose members do not report, or leave it.
     pub groups: Vec<GroupId>,
 }
 
