@@ -3,18 +3,20 @@
 
 use core::time::Duration;
 
-use qsm_proto::Instant;
 use qsm_proto::receive::ReceiveStream;
 use qsm_proto::region::Region;
+use qsm_proto::{Event, Instant};
 use qsm_wire::{Origin, RegionId, ViewNumber};
 
 use crate::checkers::deafness::{Pair, is_filtered};
 use crate::checkers::flush::{self, Served};
 use crate::checkers::retention;
+use crate::checkers::unserved::Word;
 use crate::faults::Fault;
 use crate::hosts::ServicePatience;
 use crate::machine::Machine;
 use crate::options::SimOptions;
+use crate::pattern::GroupPlan;
 use crate::violation::Violation;
 use crate::world::World;
 
@@ -207,6 +209,31 @@ impl World {
         let (now, hosts) = (self.engine.now(), [listener, speaker]);
         let deafness = &mut self.checkers.deafness;
         deafness.begin(&self.options, now, word, hosts)
+    }
+
+    /// A sender names receivers that may lack something.
+    pub(crate) fn said_unserved(&mut self, sender: Origin, event: &Event) {
+        let Event::Unserved {
+            receivers,
+            receivers_more,
+            messages,
+            messages_more,
+            ..
+        } = event
+        else {
+            return;
+        };
+        let messages = messages.iter();
+        let messages =
+            messages.map(|range| (GroupPlan::number(&range.group), range.first, range.last));
+        let messages = messages.collect();
+        let more = *receivers_more > 0 || *messages_more > 0 || self.counts_anew(sender);
+        self.checkers.history.unserved.note(&Word {
+            sender,
+            receivers,
+            messages,
+            more,
+        });
     }
 
     /// Where nothing but filters goes wrong, what they keep back is named.

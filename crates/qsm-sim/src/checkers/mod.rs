@@ -46,6 +46,7 @@ pub(crate) mod rate;
 pub(crate) mod retention;
 pub(crate) mod survivors;
 pub(crate) mod traffic;
+pub(crate) mod unserved;
 pub(crate) mod views;
 pub(crate) mod watermarks;
 
