@@ -586,6 +586,8 @@ impl Engine {
         };
         let cost = self.network.options().cpu_per_datagram.max(slow);
         state.busy_until = self.now.after(cost);
+        // What waits for microseconds is read in the same turn.
+        let backlog = !state.inbox.is_empty() && !slow.is_zero();
         if !state.inbox.is_empty() {
             let happening = Happening::Serve(host, state.process);
             self.queue.push(state.busy_until, happening);
@@ -598,6 +600,7 @@ impl Engine {
         };
         let from = self.source(host, &datagram);
         self.drive(host, |machine, now, out| {
+            machine.set_backlog(backlog);
             machine.handle_datagram(now, from, &bytes, out);
         })?;
         let deliveries = &mut self.outputs.deliveries;

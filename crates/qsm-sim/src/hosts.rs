@@ -136,6 +136,7 @@ impl SimOptions {
                 Mischief::AwayExcluded => Duration::ZERO,
                 _ => self.gone_after,
             },
+            slow_after: self.slow_after,
             silence_heartbeats: self.patience.heartbeats,
             probes: match self.mischief {
                 Mischief::SilenceIgnored => u32::MAX,

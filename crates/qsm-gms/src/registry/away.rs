@@ -62,6 +62,26 @@ impl Registry {
         news
     }
 
+    /// Members of a region, other than this node, that are there and waited for.
+    pub(crate) fn others_waited_for(&self, region: RegionId, node: NodeId) -> usize {
+        let members = self.regions.get(region).map(|region| &region.members);
+        let others = members.into_iter().flatten();
+        let others = others.filter(|member| member.origin.node != node);
+        others
+            .filter(|member| !member.leaving() && !member.is_away())
+            .count()
+    }
+
+    /// The region waits for this node, as a member or for what it sends.
+    pub(crate) fn is_waited_for(&self, region: RegionId, id: NodeId) -> bool {
+        let node = self.nodes.get(&id);
+        let knows = self
+            .regions
+            .get(region)
+            .is_some_and(|region| region.audience.contains_key(&id));
+        knows && node.is_some_and(|node| node.absences.reason_in(region).is_none())
+    }
+
     /// The node has caught up in a region, under that view. Repeated and late words change nothing.
     pub(super) fn caught_up(
         &mut self,

@@ -37,8 +37,6 @@ pub struct Endpoint {
     /// Whom control packets have come from since the newest view (R011).
     peers: BTreeSet<NodeId>,
     closing: Closing,
-    /// The runtime has not read all that has arrived.
-    backlog: bool,
 }
 
 impl Endpoint {
@@ -55,7 +53,6 @@ impl Endpoint {
             node: NodeState::new(config, seed, now),
             peers: BTreeSet::new(),
             closing: Closing::default(),
-            backlog: false,
         })
     }
 
@@ -90,7 +87,7 @@ impl Endpoint {
     /// Whether datagrams have arrived that the runtime has not handed over yet. While there are
     /// any, what others say of a stream's end does not count as missing (R074).
     pub fn set_backlog(&mut self, backlog: bool) {
-        self.backlog = backlog;
+        self.node.backlog.set(self.node.now, backlog);
     }
 
     /// Takes a datagram from the network; messages that become deliverable go to `out` (R-PKT-6).

@@ -9,7 +9,7 @@ impl Endpoint {
         let now = self.advance(now);
         self.membership.handle_timeout(now, &mut self.node.outbox);
         self.pass_events_on();
-        if !self.backlog {
+        if !self.node.backlog.is_waiting() {
             self.for_each_region(|cx| cx.extend_streams(out));
         }
         self.for_each_region(|cx| cx.run_ring());

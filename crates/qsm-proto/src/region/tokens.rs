@@ -8,7 +8,7 @@ use super::RegionCx;
 use super::streams::RegionStreams;
 use crate::receive::StreamMarks;
 use crate::ring::{Action, CALL, RegionRing, Turn};
-use crate::send::AckOutcome;
+use crate::send::{AckOutcome, SendStream};
 use crate::{Destination, Reason};
 
 impl RegionCx<'_> {
@@ -18,6 +18,7 @@ impl RegionCx<'_> {
         if token.head.level != CALL {
             self.note_token();
             self.note_losers(token);
+            self.note_strain(None);
             self.doubt_leader(token);
         } else if maker == token.head.leader {
             self.hear_call(maker, token.head.round);
@@ -56,11 +57,14 @@ impl RegionCx<'_> {
     /// The region's word on what this sender may forget, and how fast it may go on; perhaps with
     /// the word of each of its partitions (R094).
     pub(crate) fn take_ack(&mut self, from: Origin, ack: &Ack, marks: &[u64]) {
-        let region = &mut *self.region;
+        let region = &*self.region;
         if region.channel() != ack.stream.channel || !region.history.lives(from) {
             self.node.stats.discard_stranger += 1;
             return;
         }
+        let held = region.sender.as_ref().map(SendStream::is_held);
+        self.note_strain(held);
+        let region = &mut *self.region;
         if let Some(sender) = &mut region.sender {
             region.served.note_ack(ack, sender);
             self.node.stats.acks_received += 1;

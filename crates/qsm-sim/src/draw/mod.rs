@@ -70,6 +70,7 @@ pub fn draw(seed: u64, sizes: &SwarmOptions) -> SimOptions {
             ..Pace::default()
         },
         gone_after: *pauses.pick(&[Duration::ZERO, SHORT_GONE, LONG_GONE, LONG_GONE]),
+        slow_after: Duration::ZERO,
         refusals: pauses.one_in(2),
         costs: None,
         layout: Layout {
