@@ -19,7 +19,7 @@ SOAK_SEEDS ?= 100000
 FUZZ_TARGETS := $(basename $(notdir $(wildcard fuzz/fuzz_targets/*.rs)))
 TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
 
-.PHONY: help deps demo test format lint unit doc gate gate-update fuzz soak digests growth large bench bench-deps bench-quick figures figures-groupcast groupcast-capi
+.PHONY: help deps demo book test format lint unit doc gate gate-update fuzz soak digests growth large plan-check bench bench-deps bench-quick figures figures-groupcast groupcast-capi
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -101,6 +101,12 @@ digests: ## the same seeds give the same digests in debug and release, twice
 growth: ## what a larger region costs, up to 10,000 nodes: three minutes
 	$(CARGO) test $(LOCKED) --release -p qsm-sim --test growth -- --ignored --nocapture
 
+plan-check: ## the planner at full size, judged by time, memory and quality: half a minute, 1 GB
+	$(CARGO) build $(LOCKED) --release -p qsm-cli
+	$(TARGET_DIR)/release/qsm plan --layout planted:10000,100000,extras=5 --check
+	$(TARGET_DIR)/release/qsm plan --layout planted:10000,100000,extras=5 --no-residue --check
+	$(TARGET_DIR)/release/qsm plan --layout singles:10000,100000 --check
+
 large: ## 10,000 nodes and 100,000 groups, 100 and 1,000 at each node: minutes, and 10 GB
 	$(CARGO) build $(LOCKED) --release -p qsm-cli
 	$(TARGET_DIR)/release/qsm sim run scenarios/large/ten-thousand-nodes.txt
@@ -141,3 +147,11 @@ bench: deps ## Quicksilver beside other systems: hours, or ten minutes with BENC
 figures: ## run the experiments of the papers and write docs/figures; half an hour on two cores
 	$(CARGO) build $(LOCKED) --release -p qsm-cli
 	$(TARGET_DIR)/release/qsm sim figure all --output docs/figures
+
+# What `make book` installs if it is missing; the program's documentation server is left out.
+MDBOOK_VERSION := 0.5.4
+
+book: ## the documents as a book, target/book/index.html; a dead link ends it. Installs mdBook by cargo
+	@command -v mdbook >/dev/null || \
+	  $(CARGO) install mdbook --locked --version $(MDBOOK_VERSION) --no-default-features --features search
+	mdbook build

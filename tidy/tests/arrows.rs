@@ -5,11 +5,12 @@ use std::collections::BTreeMap;
 use tidy::{Manifest, Repository};
 
 /// A crate and the crates of this repository that it may depend on.
-const ARROWS: [(&str, &[&str]); 19] = [
+const ARROWS: [(&str, &[&str]); 20] = [
     ("qsm-metrics", &[]),
     ("qsm-wire", &[]),
     ("qsm-proto", &["qsm-wire"]),
-    ("qsm-gms", &["qsm-wire", "qsm-proto"]),
+    ("qsm-plan", &["qsm-wire"]),
+    ("qsm-gms", &["qsm-wire", "qsm-proto", "qsm-plan"]),
     // Under the unit tests of the crates above it, and under the simulator.
     ("qsm-testnet", &["qsm-wire"]),
     (
@@ -32,11 +33,14 @@ const ARROWS: [(&str, &[&str]); 19] = [
         "qsm-measure",
         &["qsm", "qsm-net", "qsm-console", "qsm-processes", "lab"],
     ),
-    // `qsm lab` makes test hosts, `qsm sim` replays seeds and experiments.
+    // `qsm lab` makes test hosts, `qsm sim` replays seeds and experiments, `qsm plan` plans, and the
+    // wire crate has the numbers of nodes and groups that are planned.
     (
         "qsm-cli",
         &[
             "qsm",
+            "qsm-plan",
+            "qsm-wire",
             "qsm-console",
             "qsm-demo",
             "qsm-measure",
@@ -58,10 +62,11 @@ const ARROWS: [(&str, &[&str]); 19] = [
 const EVERYWHERE: [&str; 1] = ["qsm-metrics"];
 
 /// Crates whose behaviour is a function of their inputs: no dependency could break that.
-const PURE: [&str; 6] = [
+const PURE: [&str; 7] = [
     "qsm-metrics",
     "qsm-wire",
     "qsm-proto",
+    "qsm-plan",
     "qsm-gms",
     "qsm-testnet",
     "qsm-sim",
@@ -70,7 +75,7 @@ const PURE: [&str; 6] = [
 const TESTNET: &str = "qsm-testnet";
 /// Foreign crates that only the edges may know.
 const EDGES_ONLY: [&str; 4] = ["serde", "serde_json", "clap", "tokio"];
-const EDGES: [&str; 7] = [
+const EDGES: [&str; 8] = [
     "qsm-console",
     "qsm-processes",
     "qsm-demo",
@@ -78,6 +83,7 @@ const EDGES: [&str; 7] = [
     "qsm-cli",
     "qsm-bench",
     "qsm-system",
+    "tidy",
 ];
 /// Crates that nothing in `crates/` may be built with; tests may use the lab.
 const TOPMOST: [&str; 4] = ["qsm-cli", "qsm-bench", "qsm-system", "tidy"];

@@ -13,7 +13,7 @@ use syn::{Attribute, Item, UseTree};
 use tidy::Repository;
 
 /// Modules in the largest circle of each crate. They may only shrink.
-const LARGEST: [(&str, usize); 15] = [
+const LARGEST: [(&str, usize); 16] = [
     ("groupcast", 3),
     ("qsm", 0),
     ("qsm-cli", 0),
@@ -24,6 +24,7 @@ const LARGEST: [(&str, usize); 15] = [
     ("qsm-measure", 0),
     ("qsm-metrics", 0),
     ("qsm-net", 2),
+    ("qsm-plan", 0),
     ("qsm-processes", 0),
     ("qsm-proto", 7),
     ("qsm-sim", 5),

@@ -524,7 +524,7 @@ Written by `make bench`, which installs the systems from package registries, bui
 ";
 
 const FACTORS: &str = "
-Aimed at are 3 times the next best system of any kind, and with two receivers or more, without loss, 10 times the next best by multicast with messages of 1000 bytes, 5 times with 100. It is not so in the cells below. All processes share the CPUs of one machine here, so that what counts is the CPU time of sender and receivers together; a system that is already near the blaster leaves no room for a factor. The other bounds, by measurement: [where the time goes](performance.md).
+Aimed at are 3 times the next best system of any kind, and with two receivers or more, without loss, 10 times the next best by multicast with messages of 1000 bytes, 5 times with 100. It is not so in the cells below. All processes share the CPUs of one machine here, so that what counts is the CPU time of sender and receivers together; a system that is already near the blaster leaves no room for a factor. The other bounds, by measurement: [where the time goes](internals/performance.md).
 ";
 
 fn title(axis: Axis) -> &'static str {

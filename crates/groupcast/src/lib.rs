@@ -40,14 +40,17 @@
 //! 1. The result counts the recipients that a datagram (or the whole of a train) was handed to the
 //!    network for; whether it arrives, UDP does not say.
 //! 2. Errors per recipient are those that `sendmsg` would have given, whichever back-end sends.
+//!    Clones and connected sockets do not see policy routing by ports, `IP_UNICAST_IF`, and sticky
+//!    options of IPv6: ask for `BackEnd::Batch` where those are set.
 //! 3. ICMP errors are reported to the recipient that they are about, by the next call after they
 //!    came, which sends nothing to it; as a connected socket does.
 //! 4. When a call returns, the caller's memory is not needed any more.
 //! 5. Messages of one sender to one recipient leave in the order of the calls, except where a
 //!    neighbour is still being looked for.
-//! 6. Nothing is left in the kernel when a [`Sender`] is dropped or its process is killed.
+//! 6. Nothing is left in the kernel when a [`Sender`] is dropped or its process is killed, but
+//!    `IP_RECVERR` on a socket that it had borrowed (C).
 //!
-//! How it works, what it costs and when not to use it: `docs/groupcast.md` of the repository.
+//! How it works, what it costs and when not to use it: `docs/guides/groupcast.md` of the repository.
 //! `examples/rtp_live` is a live RTP server; `examples/c` shows `sendgroup()` in C ([`capi`]).
 
 mod backend;

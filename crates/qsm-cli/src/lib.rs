@@ -13,6 +13,8 @@
 mod audience;
 mod base64;
 mod commands;
+#[cfg(test)]
+mod documented;
 mod frames;
 mod group_hashes;
 mod group_name;
@@ -34,6 +36,7 @@ use crate::commands::engine::{self, EngineArgs};
 use crate::commands::gms::{self, GmsArgs};
 use crate::commands::lab::{self, LabArgs};
 use crate::commands::list::{ListArgs, groups, nodes, regions};
+use crate::commands::plan::{self, PlanArgs};
 use crate::commands::publish::{self, PubArgs};
 use crate::commands::sim::{self, SimArgs};
 use crate::commands::subscribe::{self, SubArgs};
@@ -68,6 +71,8 @@ enum Command {
     Groups(ListArgs),
     /// List the regions of the cluster: nodes with the same groups
     Regions(ListArgs),
+    /// Plan regions, channels and paths for subscriptions in a file
+    Plan(PlanArgs),
     /// Test hosts on this machine, out of network namespaces
     Lab(LabArgs),
     /// Measure throughput and latency, on this machine or between hosts
@@ -103,6 +108,7 @@ fn run(command: &Command) -> Result<(), Failure> {
         Command::Nodes(args) => nodes::run(args),
         Command::Groups(args) => groups::run(args),
         Command::Regions(args) => regions::run(args),
+        Command::Plan(args) => plan::run(args),
         Command::Lab(args) => lab::run(args),
         Command::Bench(args) => qsm_measure::run(args),
         Command::Sim(args) => sim::run(args),
@@ -256,6 +262,13 @@ mod tests {
             ("qsm sub a --busy-poll 0", ErrorKind::ValueValidation),
             ("qsm groups --io", ErrorKind::UnknownArgument),
             ("qsm sub a --until-idle -1", ErrorKind::UnknownArgument),
+            ("qsm plan", ErrorKind::MissingRequiredArgument),
+            (
+                "qsm plan f --layout zipf:1,2,3",
+                ErrorKind::ArgumentConflict,
+            ),
+            ("qsm plan --layout rings:3", ErrorKind::ValueValidation),
+            ("qsm plan f --check", ErrorKind::ArgumentConflict),
             ("qsm lab run", ErrorKind::MissingRequiredArgument),
             ("qsm lab run --hosts 0 -- true", ErrorKind::ValueValidation),
         ] {

@@ -51,7 +51,7 @@ pub struct Reference {
     pub points: &'static [(f64, f64)],
 }
 
-/// An experiment of a paper.
+/// An experiment of a paper, or of our own.
 #[derive(Debug)]
 pub struct Figure {
     /// Its number in the list of experiments.
@@ -76,4 +76,15 @@ pub struct Figure {
     pub better: fn(&Seen<'_>) -> Vec<Check>,
     /// Why results deviate, and what modern mode does better.
     pub note: &'static str,
+}
+
+/// The first experiment of our own; those before it are the papers'.
+const FIRST_OWN: &str = "E58";
+
+impl Figure {
+    /// A paper describes it.
+    #[must_use]
+    pub fn of_a_paper(&self) -> bool {
+        self.id < FIRST_OWN
+    }
 }

@@ -1,7 +1,8 @@
 //! The machines of the papers, as costs, and the two protocols that run on them.
 //!
-//! Every constant has one source; none is chosen for one experiment. What a paper does not give
-//! is inferred from one of its observations, which is named, and then kept for all others.
+//! Every constant has one source. What a paper does not give is inferred from one of its
+//! observations, which is named, and then kept for all others; some are chosen so that one
+//! experiment comes out.
 //!
 //! | constant | value | source |
 //! |---|---|---|

@@ -2,10 +2,9 @@
 
 mod addresses;
 mod regions;
-mod signature;
 
 pub use self::addresses::{AddressPlan, is_flooded};
 
 pub(crate) use self::addresses::is_usable;
 pub(crate) use self::regions::{Knowledge, Region, RegionTable};
-pub(crate) use self::signature::{Signature, SignatureKey};
+pub(crate) use qsm_plan::{Signature, SignatureKey};

@@ -42,6 +42,7 @@ mod relocation;
 mod request;
 mod resumption;
 mod rows;
+mod settling;
 #[cfg(test)]
 mod tests;
 mod transition;

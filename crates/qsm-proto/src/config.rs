@@ -33,7 +33,7 @@ pub struct Config {
     /// Bytes of the data packets sent that their checksum covers. What others send is checked as
     /// far as they cover it.
     pub coverage: Coverage,
-    /// The receive buffer that the kernel granted, bytes: receivers advertise it as credit (G15).
+    /// The receive buffer that the kernel granted, bytes: receivers advertise it as credit.
     pub receive_buffer_bytes: usize,
     /// Limits of memory.
     pub limits: Limits,
@@ -71,14 +71,14 @@ pub struct Recovery {
     /// The NAK plane of algorithms (b). Off in seed-faithful mode (R-NAK-9).
     pub fast: bool,
     /// Without the fast plane: other partitions are asked only for what all of them hold that
-    /// should (R082). Found good for throughput by S2; repairs take a round or two longer.
+    /// should. Found good for throughput by S2; repairs take a round or two longer.
     pub pull_late: bool,
     /// Shortest age of a gap before it is asked for; the larger of this and a fifth of the RTT.
     pub reorder_guard: Duration,
     /// Shortest time to the first retry of a NAK; the larger of this and 3 RTT.
     pub retry_min: Duration,
     /// Repairs a node may send, in bytes per second, besides an eighth of the bytes of new packets
-    /// that it sends and receives (R209, R210).
+    /// that it sends and receives.
     pub repair_bytes_per_second: u64,
     /// NAKs and pulls a node may send per second, besides one for every 32 packets that it
     /// receives.
@@ -97,12 +97,12 @@ pub struct Pace {
     pub token_min: Duration,
     /// Longest time between tokens while a stream is open.
     pub token_max: Duration,
-    /// One token visits one partition after the other (S2 §2.3.2, R061) instead of all rings
+    /// One token visits one partition after the other (S2 §2.3.2) instead of all rings
     /// rotating at once, and waits for a member that does not answer instead of passing it over.
     /// Seed-faithful mode; a round then takes time in proportion to the region.
     pub rings_in_turn: bool,
     /// Tokens and ACKs also say how far the cachers of each partition have got, so that a sender
-    /// forgets packets behind a gap (R094). Off in both modes: it is for S0's experiments, which
+    /// forgets packets behind a gap. Off in both modes: it is for S0's experiments, which
     /// found it harmful.
     pub partition_feedback: bool,
     /// How many times the credit a sender may have sent beyond what is stable (R-RATE-4), at least
@@ -111,19 +111,19 @@ pub struct Pace {
     pub kept_factor: usize,
     /// S2 equations 1-4 as printed instead of "receivers object only when they lose".
     pub faithful_rate: bool,
-    /// Interval Δ of the receive rate's samples; ten of them are averaged (R103).
+    /// Interval Δ of the receive rate's samples; ten of them are averaged.
     pub rate_interval: Duration,
     /// Growth λ of equation 2, in parts per thousand.
     pub growth_permille: u32,
     /// µ_min: the rate below which no sender is pushed, packets per second.
     pub rate_min_packets: u32,
-    /// Upper bound on the rate, packets per second (R113); `u32::MAX` for none.
+    /// Upper bound on the rate, packets per second; `u32::MAX` for none.
     pub rate_max_packets: u32,
     /// From the last packet of a stream to the first heartbeat: long enough for the next packet
     /// of a busy stream, short enough to repair a lost tail within 10 ms. Seed-faithful mode: 1 s,
     /// the token tells how far a stream goes.
     pub heartbeat_min: Duration,
-    /// Longest a message waits for others to fill its packet (R244). Zero: it leaves as soon as
+    /// Longest a message waits for others to fill its packet. Zero: it leaves as soon as
     /// the core has nothing more urgent.
     pub batch_delay: Duration,
 }

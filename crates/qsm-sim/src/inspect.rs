@@ -45,7 +45,7 @@ impl World {
         for region in machine.all_regions() {
             let members = region.view().members().iter();
             let members = members.filter(|member| member.origin != sender);
-            let served = members.filter_map(|member| self.served(member.origin));
+            let served = members.filter_map(|member| self.served(member.origin, region.id()));
             let served: Vec<Served<'_>> = served.collect();
             flush::check(sender, region, &served)?;
         }
@@ -92,14 +92,17 @@ impl World {
         Ok(())
     }
 
-    fn served(&self, origin: Origin) -> Option<Served<'_>> {
+    fn served(&self, origin: Origin, region: RegionId) -> Option<Served<'_>> {
         let life = self.checkers.history.life(origin)?;
         let here = self.apps[life.host].origin == Some(origin);
         let machine = self.engine.machine(life.host).filter(|_| here)?;
+        let known = machine.region(region).map(Region::view);
+        let member = known.is_some_and(|view| view.index_of(origin).is_some());
         Some(Served {
             origin,
             machine,
             away: life.away,
+            left: !member && life.regions.contains_key(&region),
         })
     }
 

@@ -1,6 +1,8 @@
 //! Applications on the engine's hosts: they start, enter groups, publish and receive; whatever
 //! they see goes to the checkers.
 
+mod totals;
+
 use core::time::Duration;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -44,6 +46,8 @@ pub(crate) struct App {
     /// The last request to subscribe again to each group, until it is answered.
     entering: BTreeMap<usize, u32>,
     pub(crate) closing: bool,
+    /// Regions that it knew when its receivers were looked at last.
+    regions: usize,
 }
 
 /// Everything that is simulated.
@@ -133,6 +137,7 @@ impl World {
                 requests: BTreeSet::new(),
                 entering: BTreeMap::new(),
                 closing: false,
+                regions: 0,
             });
         }
         for host in 0..=self.options.nodes {
@@ -214,7 +219,7 @@ impl World {
     /// The host's process dies.
     pub(crate) fn stop(&mut self, host: usize) {
         if let Some(machine) = self.engine.machine(host) {
-            add(&mut self.ended[host], machine.counters());
+            totals::add(&mut self.ended[host], machine.counters());
             self.ended_repairs += machine.repairs();
         }
         self.engine.stop(host);
@@ -307,6 +312,7 @@ impl World {
         let key = content::key(group, origin, number);
         let mut payload = core::mem::take(&mut self.payload);
         content::fill(key, content::length(self.options.sizes, key), &mut payload);
+        self.refresh_closed(host);
         let result = self.engine.drive(host, |machine, now, out| {
             machine.publish(now, id, &payload, out)
         });
@@ -610,6 +616,7 @@ impl World {
             return;
         };
         let now = self.engine.now();
+        self.apps[host].regions = machine.all_regions().count();
         let roles = self.apps[host].roles.iter();
         for (group, _) in roles.filter(|role| role.1 == Role::Publisher) {
             let Some(id) = machine.group(&GroupPlan::name(*group)) else {
@@ -620,6 +627,15 @@ impl World {
             self.checkers
                 .history
                 .audience(sender, *group, &receivers, now);
+        }
+    }
+
+    /// Does the same if regions have been closed for the node since: of that there is no event.
+    fn refresh_closed(&mut self, host: usize) {
+        let machine = self.engine.machine(host);
+        let regions = machine.map_or(0, |machine| machine.all_regions().count());
+        if regions != self.apps[host].regions {
+            self.refresh(host);
         }
     }
 
@@ -685,57 +701,6 @@ impl World {
         })
     }
 
-    /// Each host's counters, summed over its processes.
-    pub(crate) fn counters(&self) -> Vec<Counters> {
-        let mut counters = self.ended.clone();
-        for (host, sum) in counters.iter_mut().enumerate() {
-            if let Some(machine) = self.engine.machine(host) {
-                add(sum, machine.counters());
-            }
-        }
-        counters
-    }
-
-    /// The nodes' counters, summed over all nodes and lives.
-    pub(crate) fn totals(&self) -> Counters {
-        let mut totals = Counters::new();
-        for (host, counters) in self.counters().into_iter().enumerate() {
-            if !self.options.host(host).is_service() {
-                add(&mut totals, counters);
-            }
-        }
-        totals
-    }
-
-    /// Times of repairs, of all nodes and lives.
-    pub(crate) fn repairs(&self) -> Histogram {
-        let machines = (0..self.apps.len()).filter_map(|host| self.engine.machine(host));
-        let mut repairs = self.ended_repairs.clone();
-        machines.for_each(|machine| repairs += machine.repairs());
-        repairs
-    }
-
-    /// Duration of the longest of the last rounds of all regions.
-    pub(crate) fn round_ns(&self) -> u64 {
-        let machines = (0..self.apps.len()).filter_map(|host| self.engine.machine(host));
-        let regions = machines.flat_map(Machine::all_regions);
-        regions
-            .map(|region| region.ring_stats().round_ns)
-            .max()
-            .unwrap_or(0)
-    }
-
-    /// Fresh data and control packets sent by hosts that have flows.
-    pub(crate) fn sender_packets(&self) -> (u64, u64) {
-        let hosts: BTreeSet<usize> = self.options.flows.iter().map(|flow| flow.host).collect();
-        let stats = hosts
-            .into_iter()
-            .filter_map(|host| self.engine.machine(host)?.stats());
-        stats.fold((0, 0), |(data, control), stats| {
-            (data + stats.data_sent, control + stats.control_sent)
-        })
-    }
-
     /// What nodes and addresses are called in a trace.
     pub(crate) fn names(&self) -> Names {
         let lives = self.checkers.history.lives();
@@ -792,10 +757,4 @@ fn live<'a>(apps: &[App], engine: &'a Engine) -> Vec<(Origin, &'a Machine)> {
     hosts
         .filter_map(|(host, app)| Some((app.origin?, engine.machine(host)?)))
         .collect()
-}
-
-fn add(totals: &mut Counters, more: impl IntoIterator<Item = (&'static str, u64)>) {
-    for (name, value) in more {
-        *totals.entry(name).or_default() += value;
-    }
 }

@@ -1,7 +1,7 @@
 //! Reliable multicast to thousands of overlapping groups, without a broker.
 //!
 //! Every live subscriber of a group gets every message published to it, once, in the order of its
-//! sender, or is told exactly what it missed.
+//! sender, or is told in its place what is missing.
 //!
 //! What it does not do: messages are not stored for those who join later, the order of messages
 //! of different senders may differ from receiver to receiver, and nothing is encrypted.

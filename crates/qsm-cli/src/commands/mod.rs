@@ -6,6 +6,7 @@ pub(crate) mod engine;
 pub(crate) mod gms;
 pub(crate) mod lab;
 pub(crate) mod list;
+pub(crate) mod plan;
 pub(crate) mod publish;
 pub(crate) mod sim;
 pub(crate) mod subscribe;

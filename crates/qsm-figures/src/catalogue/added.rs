@@ -173,7 +173,7 @@ pub(super) static FIGURES: &[Figure] = &[
     Figure {
         id: "E04b",
         title: "one region of up to 10,000 nodes",
-        source: "S0 §5.1 and R033: \"aggregation latency would grow logarithmically\"; S2 fig. 10",
+        source: "S0 §5.1: \"aggregation latency would grow logarithmically\"; S2 fig. 10",
         paper: "a deeper hierarchy of rings that rotate independently would let latency grow with log n; the sender's control overhead falls with n",
         sweep: &HIERARCHY,
         log_x: true,
@@ -254,7 +254,7 @@ pub(super) static FIGURES: &[Figure] = &[
     Figure {
         id: "E59",
         title: "repair of independent losses",
-        source: "algorithms (b)",
+        source: "our own",
         paper: "no paper; the aim is about one round trip at any number of nodes",
         sweep: &INDEPENDENT,
         log_x: true,
@@ -272,7 +272,7 @@ pub(super) static FIGURES: &[Figure] = &[
     Figure {
         id: "E59b",
         title: "repair of losses that hit everybody",
-        source: "algorithms (b)",
+        source: "our own",
         paper: "no paper",
         sweep: &TOTAL,
         log_x: true,
@@ -290,7 +290,7 @@ pub(super) static FIGURES: &[Figure] = &[
     Figure {
         id: "E61",
         title: "crashes during traffic",
-        source: "R046, R085",
+        source: "our own",
         paper: "no paper",
         sweep: &CRASHES,
         log_x: false,

@@ -261,7 +261,7 @@ pub(super) static FIGURES: &[Figure] = &[
     Figure {
         id: "E60",
         title: "rate control: start-up",
-        source: "algorithms (c), R114",
+        source: "our own",
         paper: "S2 §3.8: tens of seconds to several minutes; the aim is 95 % of the capacity within 500 ms, 200 ms at round trips of 1 ms, and less than 1 % lost",
         sweep: &START,
         log_x: true,
@@ -308,7 +308,7 @@ pub(super) static FIGURES: &[Figure] = &[
     Figure {
         id: "E60b",
         title: "rate control: a receiver becomes slow and recovers",
-        source: "algorithms (c), S2 §2.4",
+        source: "our own; S2 §2.4",
         paper: "no paper; the aim is that the sender is below the new capacity within 3 round trips and 20 ms, follows it within 10 % (policy: the slowest), and is back within 1 s",
         sweep: &SLOW,
         log_x: false,
@@ -352,7 +352,7 @@ pub(super) static FIGURES: &[Figure] = &[
     Figure {
         id: "E60c",
         title: "rate control: one more sender",
-        source: "algorithms (c), S2 §3.7",
+        source: "our own; S2 §3.7",
         paper: "S2 §3.7: ten senders reach 80 % of one; the aim is the fair share within 500 ms, 95 % of the total, Jain's index 0.95, and no burst with more than 0.5 % lost",
         sweep: &JOIN,
         log_x: false,

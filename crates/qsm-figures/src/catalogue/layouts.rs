@@ -84,7 +84,7 @@ fn said(run: &Measured, name: &str) -> f64 {
 pub(super) static FIGURES: &[Figure] = &[Figure {
     id: "E58",
     title: "regions found in four layouts",
-    source: "R006, algorithms (a)",
+    source: "our own",
     paper: "S2 §1.3 expects regular layouts, and irregular ones \"to a degree\"; the aim is at most 1.25 times the regions that were planted, also with five odd subscriptions, and two packets for a message to all",
     sweep: &LAYOUTS,
     log_x: false,

@@ -240,7 +240,7 @@ pub(super) static FIGURES: &[Figure] = &[
                 seen.ratio(3, 5.0, 96.0, 0.98..=MORE),
             ]
         },
-        note: "The round trip triples because a collection of a heap of 20 MiB stops a node for 80 ms, and the token meets such a pause at every tenth node. Modern mode allows at most 16 replicas and runs with that many beyond it.",
+        note: "The round trip nearly doubles (S0's triples) because a collection of a heap of 20 MiB stops a node for 80 ms, and the token meets such a pause at every tenth node. Modern mode allows at most 16 replicas and runs with that many beyond it.",
     },
     Figure {
         id: "E27",
@@ -276,7 +276,7 @@ pub(super) static FIGURES: &[Figure] = &[
             ]
         },
         better: |seen| vec![seen.against_faithful(0, 192.0, 1.05..=MORE)],
-        note: "Flat, then lower, but without S0's sharp edge at 160 nodes, which it explains by forwarded packets that overtake tokens; here tokens are always sent first.",
+        note: "Flat, without S0's sharp edge at 160 nodes, which it explains by forwarded packets that overtake tokens; here tokens are always sent first.",
     },
     Figure {
         id: "E28",

@@ -353,7 +353,7 @@ pub(super) static FIGURES: &[Figure] = &[
             ]
         },
         better: |seen| vec![seen.against_faithful(0, 50.0, 0.98..=MORE)],
-        note: "What is forwarded travels by reliable unicast, so that each end has two packets to handle. In one partition of 25 all that a node has missed comes from its one neighbour, or two, which then fall behind themselves, lose packets, and pass the loss on along the ring; in five partitions four fifths come from the leaders of the other four at the same time. Recovery then takes 9 to 20 s instead of 2.7 s, and the slowest node sets the rate. The effect is stronger than S2's. It is a threshold: with 115 µs to forward a packet instead of 150, five partitions and one are equal; charged like tokens, 300 and 400 µs, recovery never catches up in either, and takes 9 s in partitions of 5 where S2 has 2.5. Memory, as modelled, has no part in it: packets are small, and the collector takes less than 1 % of the time.",
+        note: "What is forwarded travels by reliable unicast, so that each end has two packets to handle. In one partition of 25 all that a node has missed comes from its one neighbour, or two, which then fall behind themselves, lose packets, and pass the loss on along the ring; in five partitions four fifths come from the leaders of the other four at the same time. Recovery then takes several seconds, with a wide spread (7.5 ± 11.8 s at 25 nodes), instead of 2.6 s, and the slowest node sets the rate. The effect is stronger than S2's. It is a threshold: with 115 µs to forward a packet instead of 150, five partitions and one are equal; charged like tokens, 300 and 400 µs, recovery never catches up in either, and takes 9 s in partitions of 5 where S2 has 2.5. Memory, as modelled, has no part in it: packets are small, and the collector takes less than 1 % of the time.",
     },
     Figure {
         id: "E06b",
@@ -467,7 +467,7 @@ pub(super) static FIGURES: &[Figure] = &[
             ]
         },
         better: |seen| vec![seen.against_faithful(1, 1.0, ANY..=0.5)],
-        note: "With few tokens losses stay unrepaired for so long that averages of new packets fall by more than λ = 2.5 %, and the rate sinks: at 0.2 tokens/s a node waits for 8 % of what it gets in a second, at 0.5 for 1.4 %, from 1 on for less than 0.5 % (fifth curve). Above, repair is fast enough, and tokens only cost processor time: from 1 to 10 tokens/s each node has 37 control packets a second more, at 0.3 to 0.9 ms each, and the rate falls by 1.7 %, without a dip. The dip between 1 and 5 tokens/s that S2 could not explain does not come out; the share of unnecessary repairs, our first suspicion, is between 0.42 and 0.46 at all rates from 1 on (fourth curve), because the cutoff is a round late whatever a round lasts.",
+        note: "With few tokens losses stay unrepaired for so long that averages of new packets fall by more than λ = 2.5 %, and the rate sinks: at 0.2 tokens/s a node waits for 9 % of what it gets in a second, at 0.5 for 3 %, from 1 on for 0.7 % and less (fifth curve). Above, repair is fast enough, and tokens only cost processor time: from 1 to 10 tokens/s each node has 33 control packets a second more, at 0.3 to 0.9 ms each, and the rate falls by 1.2 %, without a dip. The dip between 1 and 5 tokens/s that S2 could not explain does not come out; the share of unnecessary repairs, our first suspicion, is between 0.74 and 0.78 at all rates from 1 on (fourth curve), because the cutoff is a round late whatever a round lasts.",
     },
     Figure {
         id: "E10",
@@ -488,7 +488,7 @@ pub(super) static FIGURES: &[Figure] = &[
             ]
         },
         better: |seen| vec![seen.against_faithful(0, 10.0, 1.0..=MORE)],
-        note: "Two senders are better than one because one is limited by its own processor; with ten, receivers are. S2's 80 % are not reached from below: our receivers can take more than one sender gives.",
+        note: "Two senders are better than one because one is limited by its own processor; with ten, receivers are. S2's 80 % are not reached: ten senders together get 45 % through. What holds them back was not traced.",
     },
     Figure {
         id: "E11",

@@ -146,7 +146,7 @@ impl Registry {
         let mut region = inherited_region(report);
         let mut sorted: BTreeMap<MemberStanding, Vec<Member>> = BTreeMap::new();
         for member in &region.members {
-            let standing = self.standing(member, &region, alive, former);
+            let standing = self.standing(member, region.address, alive, former);
             sorted.entry(standing).or_default().push(*member);
         }
         let mut of = |standing| sorted.remove(&standing).unwrap_or_default();

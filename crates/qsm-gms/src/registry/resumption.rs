@@ -144,7 +144,7 @@ impl Registry {
         }
         self.take_up_groups(at, node, &hello.groups, hello.published);
         let views = self.compare_views(&hello.regions);
-        self.adopt_regions(at, origin, &hello);
+        self.adopt_regions(at, origin, &hello, updates);
         self.leave_unnamed(at, node, &views);
         self.mark_again(node);
         let dead = self.sort_senders(at, &hello.senders);
@@ -190,17 +190,26 @@ impl Registry {
         regions.map(|region| (region, ViewNumber(0))).collect()
     }
 
-    /// Takes up regions of a former service that only this node has reported.
-    fn adopt_regions(&mut self, at: Instant, origin: Origin, hello: &Hello) {
+    /// Takes up regions of a former service that only this node has reported: those that it is in,
+    /// and those that it sends to and whose members have yet to report.
+    fn adopt_regions(&mut self, at: Instant, origin: Origin, hello: &Hello, updates: &mut Updates) {
         let former = FormerLives {
             dead: hello.dead.iter().copied().collect(),
             present: BTreeMap::new(),
         };
+        let alive = BTreeSet::from([origin]);
         for report in &hello.regions {
+            let missing = self.missing_members(report, &alive, &former);
             let unknown = self.regions.get(report.region).is_none();
-            if unknown && is_active_in(origin, report) && self.regions.may_adopt(report.region) {
-                let alive = BTreeSet::from([origin]);
+            let lives = is_active_in(origin, report) || !missing.is_empty();
+            if unknown && lives && self.regions.may_adopt(report.region) {
+                let unheard = |origin: &Origin| !self.nodes.contains_key(&origin.node);
+                let unheard: Vec<Origin> = missing.into_iter().filter(unheard).collect();
                 self.take_up_region(at, report.clone(), &alive, &former);
+                let taken_up = |origin: &Origin| self.nodes.contains_key(&origin.node);
+                let away = unheard.into_iter().filter(taken_up);
+                let away = away.map(|origin| (origin, AwayReason::Unreported));
+                updates.away.extend(away);
             }
         }
     }

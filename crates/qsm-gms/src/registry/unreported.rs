@@ -7,10 +7,11 @@
 //! lets both go on in their lives.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use qsm_proto::Instant;
-use qsm_wire::membership::{AwayReason, Member};
+use qsm_wire::membership::{AwayReason, Member, RegionReport};
 use qsm_wire::{GroupId, Incarnation, NodeId, Origin, RegionId};
 
 use super::work::Work;
@@ -47,11 +48,11 @@ pub(super) enum MemberStanding {
 }
 
 impl Registry {
-    /// Classifies a member of a reported region.
+    /// Classifies a member of a reported region, which has this address.
     pub(super) fn standing(
         &self,
         member: &Member,
-        region: &Region,
+        region: SocketAddr,
         alive: &BTreeSet<Origin>,
         former: &FormerLives,
     ) -> MemberStanding {
@@ -66,14 +67,27 @@ impl Registry {
                 false => MemberStanding::Over,
             };
         }
-        let credible = origin.incarnation.0 <= NUMBER_MAX
-            && member.address.is_ipv4() == region.address.is_ipv4();
+        let credible =
+            origin.incarnation.0 <= NUMBER_MAX && member.address.is_ipv4() == region.is_ipv4();
         let ended = former.contains(origin) || self.has_ended(origin);
         let room = !self.gone_after.is_zero() && self.nodes.len() < self.limits.nodes;
         match credible && !ended && room {
             true => MemberStanding::Missing,
             false => MemberStanding::Over,
         }
+    }
+
+    /// Members of a reported region that have not reported, and are waited for.
+    pub(super) fn missing_members(
+        &self,
+        report: &RegionReport,
+        alive: &BTreeSet<Origin>,
+        former: &FormerLives,
+    ) -> Vec<Origin> {
+        let standing = |member: &&Member| self.standing(member, report.address, alive, former);
+        let members = report.members.iter();
+        let missing = members.filter(|member| standing(member) == MemberStanding::Missing);
+        missing.map(|member| member.origin).collect()
     }
 
     /// A member of an inherited region has not reported: it is away until it does.

@@ -1,6 +1,7 @@
 mod delivery;
 mod reach;
 mod receipt;
+mod repaired;
 mod retention;
 mod room;
 
@@ -13,13 +14,13 @@ use qsm_wire::{Data, GroupId, Hop, MemberIndex, Opening, SeqRange, StreamId, Vie
 use super::early::EarlyPackets;
 use super::reassembly::Reassembly;
 use super::{
-    Datagram, Gap, Gaps, Incoming, OvertakenRequests, PacketPlace, PacketStore, RequestTiming,
-    RetryInterval, StreamContext, Waiters,
+    Datagram, Gap, Gaps, Incoming, OvertakenRequests, PacketPlace, PacketStore, RetryInterval,
+    StreamContext, Waiters,
 };
 use crate::history::{Duty, History};
 use crate::ranges::append_own;
 use crate::ring::Report;
-use crate::{Instant, Miss, Stats};
+use crate::{Instant, Miss};
 
 /// What became of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -696,24 +697,6 @@ impl ReceiveStream {
         None
     }
 
-    /// A missing packet has come: notes how, how long that took, and, if it was asked for, what
-    /// that tells of other requests.
-    fn note_repair(&mut self, gap: &Gap, hop: Hop, context: &mut StreamContext<'_>) {
-        count_repair(hop, context.delivery.stats);
-        note_times(gap, hop, context);
-        let RequestTiming { recovery, .. } = context.timing;
-        if recovery.fast && gap.attempts > 0 && is_answer(hop) {
-            let retry = recovery.retry(context.repairs);
-            // Of several requests an earlier one may have been answered.
-            let asked = match gap.attempts {
-                1 => gap.asked,
-                _ => gap.asked_before,
-            };
-            self.overtaken.note(gap.asked_of, asked, retry);
-            self.due = self.due.min(self.overtaken.due());
-        }
-    }
-
     fn open_gap(&mut self, range: SeqRange, context: &mut StreamContext<'_>) {
         let first_request = context.first_request();
         self.gaps.append(range, context.now, first_request);
@@ -763,38 +746,4 @@ impl ReceiveStream {
             *place = slot;
         }
     }
-}
-
-/// Whether a packet comes because it was asked for.
-fn is_answer(hop: Hop) -> bool {
-    matches!(hop, Hop::CacherRepair | Hop::SenderRepair)
-}
-
-/// Notes how long the gap lasted and, where one request brought one answer, the round trip.
-fn note_times(gap: &Gap, hop: Hop, context: &mut StreamContext<'_>) {
-    context.repairs.lasted.record(context.now.since(gap.found));
-    if gap.attempts > 0 {
-        context.request_window.repaired();
-    }
-    if is_answer(hop) && gap.attempts == 1 {
-        context
-            .repairs
-            .note_round_trip(context.now.since(gap.asked));
-    } else if is_answer(hop) && gap.attempts > 1 {
-        let times = [gap.asked, gap.asked_before].map(|asked| context.now.since(asked));
-        context.repairs.note_retried(gap.attempts, times);
-    } else if hop == Hop::Direct {
-        context.repairs.note_disorder(context.now.since(gap.found));
-    }
-}
-
-fn count_repair(hop: Hop, stats: &mut Stats) {
-    let counter = match hop {
-        Hop::SenderRepair => &mut stats.repaired_by_sender,
-        Hop::CacherRepair => &mut stats.repaired_by_cacher,
-        Hop::Push => &mut stats.repaired_by_push,
-        Hop::PullRepair => &mut stats.repaired_by_pull,
-        _ => &mut stats.repaired_by_reorder,
-    };
-    *counter += 1;
 }

@@ -4,17 +4,18 @@
 //! A speaker is a sender, or the region's leader: whoever multicasts to the region.
 //!
 //! ```text
-//!                it has spoken, and            nothing for         24 answers by unicast,
-//!                nothing of it came            150 ms              none by multicast
+//!                it has spoken, and       nothing for 150 ms,     24 answers by unicast,
+//!                nothing of it came       and 3 such signs        none by multicast
 //!   not in doubt ───────────────────► Doubted ───────────► Asked ──────────────────────► Deaf
 //!       ▲                                │                   │                             │
 //!       └───────────── it is heard ──────┴───────────────────┘      heard for 2 s or more  │
 //!       └──────────────────────────────────────────────────────────────────────────────────┘
 //! ```
 //!
-//! Doubt costs nothing and is frequent: the last packet of a stream may be lost. A question settles
-//! it, since its answer comes both ways: by multicast, which says that the speaker is heard, and by
-//! unicast, which counts against it only if the multicast does not come.
+//! Doubt costs nothing and is frequent: the last packet of a stream may be lost, which is one sign
+//! and no more. When signs go on a question settles it, since its answer comes both ways: by
+//! multicast, which says that the speaker is heard, and by unicast, which counts against it only if
+//! the multicast does not come.
 
 use core::time::Duration;
 use std::collections::BTreeMap;
@@ -27,7 +28,10 @@ use crate::{Deafness, Destination, Event, Instant, Reason};
 
 /// Silence of a speaker that has spoken, after which it is asked.
 const DOUBT: Duration = Duration::from_millis(150);
-/// Pause between two questions to a speaker in doubt.
+/// Signs that a speaker has spoken, without anything of it, until it is asked. A lost packet alone
+/// makes no question.
+const SIGNS: u32 = 3;
+/// Pause between two questions to a speaker in doubt, and between signs that count.
 const ASK: Duration = Duration::from_millis(40);
 /// Pause between two answers by multicast; shorter than that between questions, so that each
 /// question of a member brings another one.
@@ -80,6 +84,11 @@ pub(super) struct Earshot {
 #[derive(Debug)]
 struct Speaker {
     step: Step,
+    /// Time of the first sign.
+    since: Instant,
+    /// Signs that it has spoken, and the time of the last one that counts.
+    signs: u32,
+    sign_at: Instant,
     due: Instant,
     /// Highest packet that had come from itself.
     arrived: u64,
@@ -108,11 +117,30 @@ impl Speaker {
     fn new(now: Instant, arrived: u64) -> Self {
         Self {
             step: Step::Doubted,
-            due: now.after(DOUBT),
+            since: now,
+            signs: 1,
+            sign_at: now,
+            due: Instant::NEVER,
             arrived,
             answers: 0,
             spoken: 0,
             answered_at: now,
+        }
+    }
+
+    /// Another sign that it has spoken, while packets up to `arrived` have come from itself.
+    fn note_sign(&mut self, now: Instant, arrived: u64) {
+        if self.step != Step::Doubted {
+            return;
+        }
+        if arrived > self.arrived {
+            *self = Self::new(now, arrived);
+        } else if now.since(self.sign_at) >= ASK {
+            self.sign_at = now;
+            self.signs += 1;
+        }
+        if self.signs >= SIGNS {
+            self.due = self.since.after(DOUBT).max(now);
         }
     }
 
@@ -148,7 +176,8 @@ impl Earshot {
     fn doubt(&mut self, now: Instant, speaker: Origin, arrived: u64) {
         if self.speakers.len() < REMEMBERED {
             let fresh = || Speaker::new(now, arrived);
-            self.speakers.entry(speaker).or_insert_with(fresh);
+            let speaker = self.speakers.entry(speaker).or_insert_with(fresh);
+            speaker.note_sign(now, arrived);
         }
     }
 
@@ -570,12 +599,23 @@ mod tests {
     #[test]
     fn who_is_heard_is_in_doubt_no_longer() {
         let mut earshot = Earshot::default();
-        earshot.doubt(at(0), SPEAKER, 3);
-        assert_eq!(earshot.due(), at(0).after(DOUBT));
-        earshot.doubt(at(9), SPEAKER, 4);
-        assert_eq!(earshot.due(), at(0).after(DOUBT));
-        earshot.hear(at(10), SPEAKER);
+        let signs = |earshot: &mut Earshot, milliseconds: &[u64], arrived| {
+            for ms in milliseconds {
+                earshot.doubt(Instant(ms * 1_000_000), SPEAKER, arrived);
+            }
+            earshot.due()
+        };
+        // Signs of one moment are one.
+        assert_eq!(signs(&mut earshot, &[0, 1, 39, 40, 41], 3), Instant::NEVER);
+        let due = Instant(0).after(DOUBT);
+        assert_eq!(signs(&mut earshot, &[80, 120], 3), due);
+        earshot.hear(at(1), SPEAKER);
         assert_eq!(earshot.due(), Instant::NEVER);
+        // So is what comes from itself.
+        assert_eq!(signs(&mut earshot, &[2000, 2100], 3), Instant::NEVER);
+        assert_eq!(signs(&mut earshot, &[2200, 2300], 4), Instant::NEVER);
+        let late = Instant(2_900_000_000);
+        assert_eq!(signs(&mut earshot, &[2900], 4), late);
     }
 
     // Rule R-REACH-3.

@@ -439,11 +439,10 @@ impl RegionCx<'_> {
     /// Sends what this node's stream owes: a heartbeat, or its oldest packets once more.
     pub(crate) fn handle_sender_timeout(&mut self) {
         let (now, to) = (self.node.now, self.region.path().destination());
-        if let Some(sender) = &mut self.region.sender {
-            sender.handle_timeout(now, to, &mut self.node.outbox);
-            if sender.is_unanswered(now) {
-                self.tell_some();
-            }
+        if let Some(sender) = &mut self.region.sender
+            && sender.handle_timeout(now, to, &mut self.node.outbox)
+        {
+            self.tell_some();
         }
     }
 }

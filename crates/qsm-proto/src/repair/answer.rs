@@ -107,7 +107,7 @@ impl ReceivedRequest {
 /// The part of a request that cannot be answered with packets.
 #[derive(Debug, Default)]
 struct Unanswered {
-    /// Given up here, or come and not kept.
+    /// Given up here, or come and not kept, or sent before this node joined.
     absent: Vec<SeqRange>,
     /// To be asked of others.
     passed_on: Vec<PlannedRequest>,
@@ -292,7 +292,7 @@ impl Answering<'_> {
                 unanswered.absent.push(SeqRange::one(sequence));
             } else if let Some(request) = self.pass_on(asked, sequence, stream) {
                 merge(&mut unanswered.passed_on, request, sequence);
-            } else if stream.has_let_go(sequence) {
+            } else if stream.has_let_go(sequence) || stream.is_foreign(sequence) {
                 unanswered.absent.push(SeqRange::one(sequence));
             } else {
                 self.wait_for(asked, ranges, sequence);

@@ -124,7 +124,8 @@ impl Hops {
 
     /// Counts a repetition; `false` if the neighbour has had its chances.
     pub(super) fn again(&self, now: Instant, passing: &mut TokenHop) -> bool {
-        let silent = self.is_silent(passing.to);
+        // Past a ring's leader there is nobody to pass the token to: haste would only lose it.
+        let silent = self.is_silent(passing.to) && passing.position != 0;
         let hops = match (self.waiting, silent) {
             (true, _) => PATIENCE_WAITING,
             (false, true) => PATIENCE_WITH_SILENT,

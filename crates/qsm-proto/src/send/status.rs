@@ -16,21 +16,23 @@ const LAST_RESORT_FACTOR_MAX: u32 = 8;
 
 /// Time without an acknowledgement after which members are told by unicast how far the stream goes.
 const UNANSWERED: Duration = Duration::from_millis(500);
-/// Longest time between two times that they are told.
-const UNANSWERED_MAX: Duration = Duration::from_secs(4);
+/// The time until they are told again doubles up to this many times: 4 s.
+const UNANSWERED_DOUBLINGS: u8 = 3;
 
 /// The timers, and why they run.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Alarms {
-    heartbeat: Option<Instant>,
+    /// Each is `Instant::NEVER` while it does not run.
+    heartbeat: Instant,
     heartbeat_delay: Duration,
     /// A view whose opening not everybody is known to have heard of.
     announced: Option<ViewNumber>,
-    last_resort: Option<Instant>,
+    last_resort: Instant,
     last_resort_delay: Duration,
     /// When nobody will have acknowledged anything for long.
-    unanswered: Option<Instant>,
-    unanswered_delay: Duration,
+    unanswered: Instant,
+    /// How often that has been so since the last acknowledgement.
+    unanswered_times: u8,
     /// From the last data to the first heartbeat.
     heartbeat_min: Duration,
 }
@@ -38,49 +40,56 @@ pub(super) struct Alarms {
 impl Alarms {
     pub(super) fn new(heartbeat_min: Duration) -> Self {
         Self {
+            heartbeat: Instant::NEVER,
+            heartbeat_delay: Duration::ZERO,
+            announced: None,
+            last_resort: Instant::NEVER,
+            last_resort_delay: Duration::ZERO,
+            unanswered: Instant::NEVER,
+            unanswered_times: 0,
             heartbeat_min: heartbeat_min.min(HEARTBEAT_MAX),
-            ..Self::default()
         }
     }
 
     pub(super) fn next_timeout(&self) -> Option<Instant> {
-        let timers = [self.heartbeat, self.last_resort, self.unanswered];
-        timers.into_iter().flatten().min()
+        let next = self.heartbeat.min(self.last_resort).min(self.unanswered);
+        (next != Instant::NEVER).then_some(next)
     }
 
     /// Data left: it says what a heartbeat would.
     pub(super) fn data_sent(&mut self, now: Instant, last_resort: Duration) {
-        let owed = self.announced.is_some() && self.heartbeat.is_some_and(|at| at <= now);
+        let owed = self.announced.is_some() && self.heartbeat <= now;
         if !owed {
-            self.heartbeat = Some(now.after(self.heartbeat_min));
+            self.heartbeat = now.after(self.heartbeat_min);
             self.heartbeat_delay = self.heartbeat_min;
         }
-        if self.last_resort.is_none() {
+        if self.last_resort == Instant::NEVER {
             self.progress(now, last_resort, true);
         }
-        if self.unanswered.is_none() {
+        if self.unanswered == Instant::NEVER {
             self.answered(now, true);
         }
     }
 
     /// Somebody has acknowledged something, or there is something new to acknowledge.
     pub(super) fn answered(&mut self, now: Instant, outstanding: bool) {
-        self.unanswered = outstanding.then(|| now.after(UNANSWERED));
-        self.unanswered_delay = UNANSWERED;
+        self.unanswered = due(outstanding, now, UNANSWERED);
+        self.unanswered_times = 0;
     }
 
     // Rule R-REACH-2.
     fn take_unanswered(&mut self, now: Instant, outstanding: bool) -> bool {
-        if self.unanswered.is_none_or(|at| at > now) {
+        if self.unanswered > now {
             return false;
         }
-        self.unanswered = outstanding.then(|| now.after(self.unanswered_delay));
-        self.unanswered_delay = (self.unanswered_delay * 2).min(UNANSWERED_MAX);
+        let delay = UNANSWERED * (1 << self.unanswered_times);
+        self.unanswered = due(outstanding, now, delay);
+        self.unanswered_times = (self.unanswered_times + 1).min(UNANSWERED_DOUBLINGS);
         outstanding
     }
 
     pub(super) fn heartbeat_now(&mut self, now: Instant) {
-        self.heartbeat = Some(now);
+        self.heartbeat = now;
         // The next one follows after the shortest time.
         self.heartbeat_delay = Duration::ZERO;
     }
@@ -109,41 +118,53 @@ impl Alarms {
 
     pub(super) fn all_stable(&mut self) {
         if self.announced.is_none() {
-            self.heartbeat = None;
+            self.heartbeat = Instant::NEVER;
         }
     }
 
     pub(super) fn progress(&mut self, now: Instant, last_resort: Duration, outstanding: bool) {
-        self.last_resort = outstanding.then(|| now.after(last_resort));
+        self.last_resort = due(outstanding, now, last_resort);
         self.last_resort_delay = last_resort;
     }
 
     // Rule R-DATA-6.
     fn take_heartbeat(&mut self, now: Instant) -> bool {
-        if self.heartbeat.is_none_or(|at| at > now) {
+        if self.heartbeat > now {
             return false;
         }
         self.heartbeat_delay = (self.heartbeat_delay * 2).clamp(self.heartbeat_min, HEARTBEAT_MAX);
-        self.heartbeat = Some(now.after(self.heartbeat_delay));
+        self.heartbeat = now.after(self.heartbeat_delay);
         true
     }
 
     // Rule R-DATA-7.
     fn take_last_resort(&mut self, now: Instant, first: Duration) -> bool {
-        if self.last_resort.is_none_or(|at| at > now) {
+        if self.last_resort > now {
             return false;
         }
         let longest = first.saturating_mul(LAST_RESORT_FACTOR_MAX);
         self.last_resort_delay = self.last_resort_delay.saturating_mul(2).min(longest);
-        self.last_resort = Some(now.after(self.last_resort_delay));
+        self.last_resort = now.after(self.last_resort_delay);
         true
+    }
+}
+
+/// When a timer runs out, or `Instant::NEVER` if it is not to run.
+fn due(runs: bool, now: Instant, delay: Duration) -> Instant {
+    if runs {
+        now.after(delay)
+    } else {
+        Instant::NEVER
     }
 }
 
 impl SendStream {
     /// Does what is due: a heartbeat (G01), or the oldest packets once more (R086), to the
-    /// channel's address.
-    pub fn handle_timeout(&mut self, now: Instant, channel: Destination, out: &mut Outbox) {
+    /// channel's address. Returns whether packets are out and nobody has acknowledged anything for
+    /// long: then members are to be told how far the stream goes by another way than multicast
+    /// (R-REACH-2).
+    #[must_use]
+    pub fn handle_timeout(&mut self, now: Instant, channel: Destination, out: &mut Outbox) -> bool {
         if self.alarms.take_heartbeat(now) {
             out.push(Reason::Status, channel, |bytes| self.heartbeat(bytes));
             self.counters.heartbeats += 1;
@@ -167,11 +188,6 @@ impl SendStream {
             }
             self.counters.last_resort += last + 1 - first;
         }
-    }
-
-    /// Whether nobody has acknowledged anything for long, although packets are out: it is time to
-    /// tell members how far the stream goes by another way than multicast.
-    pub fn is_unanswered(&mut self, now: Instant) -> bool {
         let outstanding = self.stable_upto() < self.marks.highest;
         self.alarms.take_unanswered(now, outstanding)
     }

@@ -32,6 +32,8 @@ struct Bench {
     trains: Vec<Vec<usize>>,
     received: u64,
     round: u64,
+    /// How often members were to be told by another way than multicast.
+    unanswered: u32,
     /// Times to stability.
     times: Histogram,
 }
@@ -79,6 +81,7 @@ impl Bench {
             trains: Vec::new(),
             received: 0,
             round: 0,
+            unanswered: 0,
             times: Histogram::new(),
         }
     }
@@ -228,11 +231,12 @@ impl Bench {
     /// Lets the stream's timers run up to now; returns what it sent by reason.
     fn timeout(&mut self) -> Vec<(Reason, Vec<u8>)> {
         let channel = SocketAddr::from(CHANNEL);
-        self.stream
-            .handle_timeout(self.now, Destination::Group(channel), &mut self.outbox);
+        let to = Destination::Group(channel);
+        let unanswered = self.stream.handle_timeout(self.now, to, &mut self.outbox);
+        self.unanswered += u32::from(unanswered);
         let mut sent = Vec::new();
         while let Some(transmit) = self.outbox.pop() {
-            assert_eq!(transmit.to, Destination::Group(channel));
+            assert_eq!(transmit.to, to);
             let datagrams = transmit.bytes.chunks(transmit.segment_bytes);
             sent.extend(datagrams.map(|one| (transmit.reason, one.to_vec())));
         }

@@ -11,6 +11,8 @@ pub(crate) struct Served<'a> {
     pub(crate) machine: &'a Machine,
     /// It is away, as far as it knows.
     pub(crate) away: bool,
+    /// It was in the region and is out of it: it had what was for it.
+    pub(crate) left: bool,
 }
 
 /// A sender says that everything it has sent is stable, and that is so (R091, R-VIEW-13): every live
@@ -25,7 +27,7 @@ pub(crate) fn check(
     let (Some(own), view) = (region.own_stream(), region.view()) else {
         return Ok(());
     };
-    for receiver in receivers {
+    for receiver in receivers.iter().filter(|receiver| !receiver.left) {
         let Some(index) = view.index_of(receiver.origin) else {
             continue;
         };

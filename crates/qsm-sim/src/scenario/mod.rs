@@ -1,8 +1,8 @@
 //! Runs as text: what the files in `scenarios/` say, and how a failing run is kept.
 //!
 //! One statement per line, `#` begins a comment. What is not said is as in
-//! [`SimOptions::quiet`]: a quiet network, and one group if none is given. `docs/simulator.md`
-//! explains every statement.
+//! [`SimOptions::quiet`]: a quiet network, and one group if none is given.
+//! `docs/internals/simulator.md` explains every statement.
 //!
 //! ```text
 //! scenario 1                          the version of this format; first, if it is there

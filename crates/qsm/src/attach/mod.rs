@@ -1,4 +1,4 @@
-//! One engine for several processes of a host, so that a packet wakes one of them (R252).
+//! One engine for several processes of a host, so that a packet wakes one of them.
 //!
 //! A host with ten programs that each run a [`Node`](crate::Node) receives each multicast packet
 //! ten times and wakes all ten. Here one of them runs the node and [shares](crate::Node::share)

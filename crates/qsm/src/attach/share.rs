@@ -167,7 +167,7 @@ impl Drop for Share {
 
 // Here and not beside the rest of `Node`, which needs not know who shares it.
 impl Node {
-    /// Lets other processes of this host use this node, through a file at this path (R252); see
+    /// Lets other processes of this host use this node, through a file at this path; see
     /// [`attach`](crate::attach).
     ///
     /// # Errors

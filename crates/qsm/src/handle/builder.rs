@@ -205,7 +205,7 @@ impl Builder {
         self
     }
 
-    /// Number of core threads, 1 to [`CORES_MAX`](crate::CORES_MAX); 1 if not given (R115).
+    /// Number of core threads, 1 to [`CORES_MAX`](crate::CORES_MAX); 1 if not given.
     ///
     /// Each has sockets and protocol state of its own, and the groups whose names fall to it
     /// ([`Node::core_of`](crate::Node::core_of)); nothing is shared, so that several do several times as much where the
@@ -229,15 +229,15 @@ impl Builder {
         self
     }
 
-    /// Runs each core thread on one CPU only: the first on the first of these, and so on (R251).
+    /// Runs each core thread on one CPU only: the first on the first of these, and so on.
     /// There must be as many as cores.
     pub fn pin(mut self, cpus: impl IntoIterator<Item = usize>) -> Self {
         self.settings.threads.cpus = Some(cpus.into_iter().collect());
         self
     }
 
-    /// Puts the core threads into the real-time class `SCHED_FIFO` with this priority, 1 to 99
-    /// (R251): they run before everything of normal class on their CPU. It takes a privilege,
+    /// Puts the core threads into the real-time class `SCHED_FIFO` with this priority, 1 to 99:
+    /// they run before everything of normal class on their CPU. It takes a privilege,
     /// without which the node does not start.
     ///
     /// Together with [`Builder::spin`] the CPU is lost for everything else: pin to one that is kept

@@ -12,9 +12,10 @@ use crate::handoff::feed::Feed;
 /// Messages wait in a bounded queue of this publisher until the core thread may send them, which
 /// it does for all publishers in turn. While it sleeps, and the last message is some time ago, the
 /// caller sends the message himself, which takes a few microseconds and spares the message the
-/// time until the core thread is awake. When the network, or a receiving node that is live, is slower
-/// than the publisher, the queue fills up, and [`send`](Publisher::send) waits: memory stays bounded
-/// (R139). For nodes that are away nobody waits, unless all receivers are. For data that is better made at the last moment than queued, see [`Publisher::feed`].
+/// time until the core thread is awake. When the network, or a receiving node that is live, is
+/// slower than the publisher, the queue fills up, and [`send`](Publisher::send) waits: memory stays
+/// bounded. For nodes that are away nobody waits, unless all receivers are. For data that is better
+/// made at the last moment than queued, see [`Publisher::feed`].
 ///
 /// No publisher waits for the programs behind those nodes. A node takes in what comes as fast as it
 /// can, and puts it into the queues of its subscriptions; a program that reads one more slowly
@@ -151,8 +152,8 @@ impl Publisher {
         }
     }
 
-    /// Lets the core thread pull messages from a feed of the application whenever it may send
-    /// (R131, R135): nothing is queued, messages are made when there is room for them, and the
+    /// Lets the core thread pull messages from a feed of the application whenever it may
+    /// send: nothing is queued, messages are made when there is room for them, and the
     /// newest state can be sent instead of old ones. A publisher may have several feeds, and be
     /// sent to as well; all take turns.
     ///

@@ -5,7 +5,7 @@ use std::time::Instant;
 pub enum Pull {
     /// The buffer holds a message.
     Message,
-    /// Nothing now. The feed is not asked again before [`FeedHandle::wake`] (R133).
+    /// Nothing now. The feed is not asked again before [`FeedHandle::wake`].
     ///
     /// [`FeedHandle::wake`]: crate::FeedHandle::wake
     Idle,
@@ -19,10 +19,10 @@ pub enum Pull {
     End,
 }
 
-/// A source of messages that the core thread pulls from when it may send (R131-R139).
+/// A source of messages that the core thread pulls from when it may send.
 ///
 /// It runs on the core thread, between receiving and sending: it must be short and must not
-/// block (R125). Closures are feeds:
+/// block. Closures are feeds:
 ///
 /// ```
 /// use qsm::{Feed, Pull};

@@ -7,7 +7,7 @@ use qsm_wire::{GroupId, Origin};
 
 /// The policy of a subscription whose queue is full
 /// ([`GroupOptions::capacity_bytes`](crate::GroupOptions::capacity_bytes)), that is, whose reader is
-/// slower than the messages come (R128). Whatever is chosen, other subscriptions, other nodes and
+/// slower than the messages come. Whatever is chosen, other subscriptions, other nodes and
 /// the senders are not slowed down: [`Publisher::send`](crate::Publisher::send) does not wait for
 /// this reader. Drops are counted ([`Subscription::dropped`]) and told in the subscription,
 /// where the messages are missing ([`Received::Dropped`](crate::Received::Dropped)).

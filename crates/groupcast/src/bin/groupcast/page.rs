@@ -199,7 +199,7 @@ fn page(trends: &[Trend], prediction: &str) -> String {
     let mut text = format!(
         "# Group unicast: the paper's trends beside ours\n\n\
          Written by `make figures-groupcast`. The paper is S4 (Lahav et al., NOSSDAV 2008); what \
-         its figures and ours measure is in [groupcast.md](../groupcast.md). Factors are times the \
+         its figures and ours measure is in [groupcast.md](../guides/groupcast.md). Factors are times the \
          `sendmsg` loop of the same run; \"without privileges\" is the back-end `connected`.\n\n\
          {}\n\n\
          | experiment | the paper | here | holds |\n|---|---|---|---|\n",

@@ -25,7 +25,7 @@ const GOODBYE: Duration = Duration::from_secs(1);
     "qsm nodes                                   what is there"
     "qsm nodes --io                              how a node here sends and receives"
     "qsm groups --json | jq '.[] | .name'        for programs"
-    "qsm regions --service 10.0.0.1:4483         of a service that multicast does not reach"
+    "qsm regions --service 10.0.0.1:4481         of a service that multicast does not reach"
 ))]
 pub(crate) struct ListArgs {
     /// Write JSON: an array of objects

@@ -55,7 +55,7 @@ pub(super) struct ShowArgs {
     "qsm sim run scenarios/total-loss.txt --svg chart.svg --from 1 --until 1.04"
 ))]
 pub(super) struct RunArgs {
-    /// The scenario; docs/simulator.md explains what may stand in it
+    /// The scenario; docs/internals/simulator.md explains what may stand in it
     #[arg(value_name = "FILE")]
     file: PathBuf,
     /// What to show.

@@ -53,7 +53,7 @@ pub(super) fn read(path: &Path) -> Result<Scenario, Failure> {
     Scenario::parse(&text).map_err(|error| {
         Failure::usage(
             format!("{name}: {error}"),
-            "docs/simulator.md explains every statement",
+            "docs/internals/simulator.md explains every statement",
         )
     })
 }

@@ -540,3 +540,40 @@ fn a_region_that_only_a_late_node_reports_is_taken_up_with_it() {
     assert!(registry.regions.get(region).is_none());
     assert!(!registry.regions.may_adopt(region));
 }
+
+// Rule R-MEM-6.
+#[test]
+fn a_region_that_only_a_late_publisher_reports_is_taken_up_while_somebody_is_waited_for_there() {
+    let report = |members: [u64; 2]| {
+        let (mut registry, _) = opened([0, 1]);
+        let region = RegionReport {
+            region: RegionId(4),
+            channel: qsm_wire::ChannelId(4),
+            groups: vec![GroupId(8)],
+            ..region_of(members)
+        };
+        let mut late = member_hello(2, &region_of(0..4));
+        late.groups.push(GroupReport {
+            role: Role::Publisher,
+            ..subscribed(8, "g8")
+        });
+        late.regions.push(region);
+        let updates = greet(&mut registry, 2, late);
+        assert!(goes_on(&updates, 2));
+        let batch = registry.batch(NOW);
+        check(&registry);
+        let told = super::updates(&batch, 2).to_vec();
+        (registry, updates.away, told)
+    };
+    let region = RegionId(4);
+    let publishes = |update: &Update| matches!(update, Update::Region { region, groups, .. } if *region == RegionId(4) && *groups == [GroupId(8)]);
+    // Of one that has reported it is known that it is a member elsewhere.
+    let (registry, expected, told) = report([0, 7]);
+    assert_eq!(expected, [(origin(7), AwayReason::Unreported)]);
+    assert_eq!(away(&registry, region), [(7, AwayReason::Unreported)]);
+    assert!(told.iter().any(publishes), "{told:?}");
+    let (registry, expected, told) = report([0, 1]);
+    assert_eq!(expected, []);
+    assert!(registry.regions.get(region).is_none());
+    assert!(!told.iter().any(publishes), "{told:?}");
+}

@@ -63,6 +63,12 @@ impl ReceiveStream {
         SeqRange::new(first, self.base)
     }
 
+    /// Whether this packet is not for this node: it was sent before the node joined.
+    #[must_use]
+    pub fn is_foreign(&self, sequence: u64) -> bool {
+        sequence < self.start
+    }
+
     /// Nothing up to here is kept once it has been delivered.
     pub(super) fn purgeable(&self) -> u64 {
         let stable = self.marks.stable_upto;

@@ -181,6 +181,27 @@ fn the_oldest_packets_are_sent_again_when_nothing_moves() {
     assert_eq!(bench.stream.next_timeout(), None);
 }
 
+// Rule R-REACH-2.
+#[test]
+fn members_are_told_ever_more_rarely_while_nobody_acknowledges() {
+    let mut bench = Bench::new(&base());
+    bench.now = Instant(0);
+    bench.push(0, b"x").expect("room");
+    bench.trains();
+    let told = |bench: &mut Bench, until: u64| {
+        run(bench, Instant(until * MS));
+        std::mem::take(&mut bench.unanswered)
+    };
+    assert_eq!(told(&mut bench, 499), 0);
+    // At 0.5, 1, 2, 4, 8, 12 s.
+    assert_eq!(told(&mut bench, 13_000), 6);
+    bench.acknowledge(0, 0);
+    assert_eq!(told(&mut bench, 13_499), 0, "somebody has answered");
+    assert_eq!(told(&mut bench, 13_500), 1);
+    bench.acknowledge_all();
+    assert_eq!(told(&mut bench, 60_000), 0);
+}
+
 #[test]
 fn the_last_resort_stays_away_while_acks_come() {
     let mut bench = Bench::new(&base());

@@ -523,7 +523,7 @@ mod tests {
         deliver(&mut routes, 1, 8);
         routes.name_group(GroupId(3), "y");
         deliver(&mut routes, 3, 1);
-        assert_eq!(yields(&inboxes[1]), ["away 1", "y1"]);
+        assert_eq!(yields(&inboxes[1]), ["excluded 1", "y1"]);
         assert_eq!(routes.stats().messages_unwanted, 2);
     }
 

@@ -1,20 +1,21 @@
-use qsm_proto::{Random, mix};
-use qsm_wire::GroupId;
+use qsm_wire::{GroupId, Random, mix};
 
 /// A set of groups in 128 bits: the XOR of one pseudo-random value per group, so that entering
 /// or leaving a group is one operation (R041, algorithms (a) step 1).
-pub(crate) type Signature = u128;
+pub type Signature = u128;
 
-/// What makes the values unpredictable from outside. Two sets with one signature are told apart
+/// A key that makes the values unpredictable from outside. Two sets with one signature are told apart
 /// by comparing them; the key only keeps that from being provoked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct SignatureKey {
+pub struct SignatureKey {
     low: u64,
     high: u64,
 }
 
 impl SignatureKey {
-    pub(crate) fn new(random: &mut Random) -> Self {
+    /// A key that is drawn.
+    #[must_use]
+    pub fn new(random: &mut Random) -> Self {
         Self {
             low: random.bits(),
             high: random.bits(),
@@ -22,14 +23,15 @@ impl SignatureKey {
     }
 
     /// One group's value.
-    pub(crate) fn group(&self, group: GroupId) -> Signature {
+    #[must_use]
+    pub fn group(&self, group: GroupId) -> Signature {
         let number = u64::from(group.0) + 1;
         let half = |key: u64| u128::from(mix(mix(number ^ key).wrapping_add(key)));
         half(self.low) | (half(self.high) << 64)
     }
 
     /// A set's.
-    pub(crate) fn set(&self, groups: impl IntoIterator<Item = GroupId>) -> Signature {
+    pub fn set(&self, groups: impl IntoIterator<Item = GroupId>) -> Signature {
         let values = groups.into_iter().map(|group| self.group(group));
         values.fold(0, |sum, value| sum ^ value)
     }
@@ -37,7 +39,7 @@ impl SignatureKey {
 
 #[cfg(test)]
 mod tests {
-    use qsm_proto::Seed;
+    use qsm_wire::Seed;
 
     use super::*;
 

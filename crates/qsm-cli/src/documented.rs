@@ -1,0 +1,125 @@
+//! Commands that the documents show are commands of this program.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use clap::Parser;
+use clap::error::ErrorKind;
+
+use crate::Cli;
+
+/// Signs after which another command of the shell begins.
+const SEPARATORS: [&str; 4] = ["|", ";", "&&", "&"];
+
+/// The README, and the pages of the book.
+fn documents() -> Vec<PathBuf> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let mut found: Vec<PathBuf> = ["README.md", "CONTRIBUTING.md", "SECURITY.md"]
+        .map(|name| root.join(name))
+        .into();
+    let mut folders = vec![root.join("docs")];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|end| end == "md") {
+                found.push(path);
+            }
+        }
+    }
+    found
+}
+
+/// Lines of shell blocks, and what the list of commands shows as examples.
+fn shown(path: &Path, text: &str) -> Vec<String> {
+    let listed = path.ends_with("reference/command-line.md");
+    let (mut lines, mut shell, mut block) = (Vec::new(), false, false);
+    for line in text.lines() {
+        if let Some(kind) = line.trim().strip_prefix("```") {
+            block = !block;
+            shell = block && kind == "sh";
+        } else if shell {
+            lines.push(line.to_owned());
+        } else if listed
+            && !block
+            && let Some(row) = line.strip_suffix("` |")
+        {
+            let last = row.rsplit_once('`').map_or("", |(_, last)| last);
+            if last.starts_with("qsm ") {
+                lines.push(last.to_owned());
+            }
+        }
+    }
+    lines
+}
+
+/// The calls of `qsm` in a line of shell, as words.
+fn calls(line: &str) -> Vec<Vec<String>> {
+    let mut calls: Vec<Vec<String>> = vec![Vec::new()];
+    for word in words(line) {
+        if SEPARATORS.contains(&word.as_str()) {
+            calls.push(Vec::new());
+        } else if let Some(call) = calls.last_mut() {
+            call.push(word);
+        }
+    }
+    calls.retain(|call| call.first().is_some_and(|first| first == "qsm"));
+    for call in &mut calls {
+        // Where the output goes is the shell's affair.
+        let ends = call.iter().position(|word| word == ">");
+        call.truncate(ends.unwrap_or(call.len()));
+    }
+    calls
+}
+
+/// Words as a shell cuts them, as far as the documents need: quotes, comments, semicolons.
+fn words(line: &str) -> Vec<String> {
+    let (mut words, mut word, mut quote) = (Vec::new(), String::new(), None);
+    for letter in line.chars() {
+        match (quote, letter) {
+            (Some(open), letter) if letter == open => quote = None,
+            (None, '\'' | '"') => quote = Some(letter),
+            (None, '#') if word.is_empty() => break,
+            (None, ';') => {
+                words.extend([std::mem::take(&mut word), ";".to_owned()]);
+            }
+            (None, letter) if letter.is_whitespace() => words.push(std::mem::take(&mut word)),
+            _ => word.push(letter),
+        }
+    }
+    words.push(word);
+    words.retain(|word| !word.is_empty());
+    words
+}
+
+#[test]
+fn commands_that_documents_show_are_understood() {
+    let (mut seen, mut faults) = (0, Vec::new());
+    for path in documents() {
+        for line in shown(&path, &fs::read_to_string(&path).unwrap()) {
+            for call in calls(&line) {
+                seen += 1;
+                let parsed = Cli::try_parse_from(&call);
+                let Err(error) = parsed else { continue };
+                if !matches!(error.kind(), ErrorKind::DisplayHelp) {
+                    faults.push(format!("{}: {}: {error}", path.display(), call.join(" ")));
+                }
+            }
+        }
+    }
+    assert!(seen > 40, "only {seen} commands were found");
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
+}
+
+#[test]
+fn lines_are_cut_as_a_shell_cuts_them() {
+    let line = "echo hello | qsm pub 'a b' --rate 5   # said; done";
+    assert_eq!(calls(line), [["qsm", "pub", "a b", "--rate", "5"]]);
+    let line = "qsm nodes; qsm sub a --raw > file # three";
+    assert_eq!(
+        calls(line),
+        [vec!["qsm", "nodes"], vec!["qsm", "sub", "a", "--raw"]]
+    );
+    assert!(Cli::try_parse_from(["qsm", "sub", "news", "--no-such"]).is_err());
+}

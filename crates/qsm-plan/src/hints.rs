@@ -1,0 +1,439 @@
+//! Hints: the designer knows better than a cost model (R021).
+
+use std::collections::BTreeMap;
+
+use qsm_wire::{GroupId, NodeId};
+
+/// Finds nodes and groups by the names that a file of hints has for them.
+pub trait Names {
+    /// The node of this name.
+    fn node(&self, name: &str) -> Option<NodeId>;
+    /// The group of this name.
+    fn group(&self, name: &str) -> Option<GroupId>;
+}
+
+/// Groups that are sent on one channel of their own.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Pin {
+    /// The channel's name.
+    pub name: String,
+    /// The line that says so.
+    pub line: usize,
+    /// The groups.
+    pub groups: Vec<GroupId>,
+}
+
+/// Hints of the designer: pins, nodes that are together or apart, and security domains.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Hints {
+    pins: Vec<Pin>,
+    /// By node: the lines that keep it apart from others.
+    apart: BTreeMap<NodeId, Vec<u32>>,
+    /// By node: the set it has to be together with, and the sets' nodes.
+    together: BTreeMap<NodeId, u32>,
+    domains: BTreeMap<NodeId, u32>,
+    domain_names: Vec<String>,
+}
+
+/// A file of hints that cannot be followed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum HintError {
+    /// A line is none of the four kinds, or names nothing.
+    Syntax {
+        /// The line.
+        line: usize,
+        /// Its text.
+        text: String,
+    },
+    /// No node has this name.
+    Node {
+        /// The line.
+        line: usize,
+        /// The name.
+        name: String,
+    },
+    /// No group has this name.
+    Group {
+        /// The line.
+        line: usize,
+        /// The name.
+        name: String,
+    },
+    /// A group is pinned to two channels.
+    PinnedTwice {
+        /// The group.
+        group: String,
+        /// The lines.
+        lines: [usize; 2],
+    },
+    /// Two nodes are to be together and apart.
+    TogetherAndApart {
+        /// The nodes.
+        nodes: [String; 2],
+        /// The lines: that of `together`, and that of `apart`.
+        lines: [usize; 2],
+    },
+    /// Nodes of different security domains are to be together.
+    TogetherAcrossDomains {
+        /// The nodes.
+        nodes: [String; 2],
+        /// The line of `together`.
+        line: usize,
+    },
+    /// A node is in two security domains.
+    TwoDomains {
+        /// The node.
+        node: String,
+        /// The lines.
+        lines: [usize; 2],
+    },
+}
+
+impl core::fmt::Display for HintError {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        match self {
+            Self::Syntax { line, text } => write!(
+                f,
+                "line {line}: `{text}` is no hint; write `pin CHANNEL: GROUP…`, `together: NODE…`, \
+                 `apart: NODE…` or `domain NAME: NODE…`"
+            ),
+            Self::Node { line, name } => write!(
+                f,
+                "line {line}: no node is called {name}; check it against the subscriptions"
+            ),
+            Self::Group { line, name } => write!(
+                f,
+                "line {line}: no group is called {name}; check it against the subscriptions"
+            ),
+            Self::PinnedTwice {
+                group,
+                lines: [one, two],
+            } => write!(
+                f,
+                "lines {one} and {two}: {group} is pinned to two channels; remove it from one"
+            ),
+            Self::TogetherAndApart {
+                nodes: [one, two],
+                lines: [together, apart],
+            } => write!(
+                f,
+                "lines {together} and {apart}: {one} and {two} are to be together and apart; remove \
+                 one of the hints"
+            ),
+            Self::TogetherAcrossDomains {
+                nodes: [one, two],
+                line,
+            } => write!(
+                f,
+                "line {line}: {one} and {two} are of different security domains, which never share \
+                 a region; remove one of them from this line"
+            ),
+            Self::TwoDomains {
+                node,
+                lines: [one, two],
+            } => write!(
+                f,
+                "lines {one} and {two}: {node} is in two security domains; remove it from one"
+            ),
+        }
+    }
+}
+
+impl core::error::Error for HintError {}
+
+/// A line's nodes, by name.
+type Line<'a> = (usize, Vec<(&'a str, NodeId)>);
+
+/// A file while it is read.
+#[derive(Default)]
+struct Reader<'a> {
+    hints: Hints,
+    pinned: BTreeMap<GroupId, usize>,
+    together: Vec<Line<'a>>,
+    apart: Vec<Line<'a>>,
+    domain_lines: BTreeMap<NodeId, usize>,
+}
+
+impl Hints {
+    /// Reads a file of hints; `docs/operate/planning.md` has the grammar.
+    ///
+    /// # Errors
+    /// A line cannot be understood, or lines contradict each other.
+    pub fn parse(text: &str, names: &dyn Names) -> Result<Self, HintError> {
+        let mut reader = Reader::default();
+        for (line, text) in (1..).zip(text.lines()) {
+            let text = text.split('#').next().unwrap_or_default().trim();
+            if !text.is_empty() {
+                reader.line(line, text, names)?;
+            }
+        }
+        reader.unite()?;
+        reader.separate()?;
+        Ok(reader.hints)
+    }
+
+    /// Groups with a channel of their own.
+    #[must_use]
+    pub fn pins(&self) -> &[Pin] {
+        &self.pins
+    }
+
+    /// The security domain of a node; 0: the common one.
+    #[must_use]
+    pub fn domain(&self, node: NodeId) -> u32 {
+        self.domains.get(&node).copied().unwrap_or(0)
+    }
+
+    /// The name of a domain.
+    #[must_use]
+    pub fn domain_name(&self, domain: u32) -> Option<&str> {
+        let at = (domain as usize).checked_sub(1)?;
+        self.domain_names.get(at).map(String::as_str)
+    }
+
+    /// The hints that keep a node apart from others.
+    pub(crate) fn apart_of(&self, node: NodeId) -> &[u32] {
+        self.apart.get(&node).map_or(&[], Vec::as_slice)
+    }
+
+    /// The set of nodes that a node has to be together with.
+    pub(crate) fn together_of(&self, node: NodeId) -> Option<u32> {
+        self.together.get(&node).copied()
+    }
+
+    /// The nodes that a node has to be together with.
+    pub(crate) fn companions(&self, node: NodeId) -> Vec<NodeId> {
+        let Some(set) = self.together_of(node) else {
+            return Vec::new();
+        };
+        let others = self.together.iter();
+        let others = others.filter(|(other, of)| **of == set && **other != node);
+        others.map(|(other, _)| *other).collect()
+    }
+}
+
+impl<'a> Reader<'a> {
+    fn line(&mut self, line: usize, text: &'a str, names: &dyn Names) -> Result<(), HintError> {
+        let wrong = || HintError::Syntax {
+            line,
+            text: text.to_owned(),
+        };
+        let (head, rest) = text.split_once(':').ok_or_else(wrong)?;
+        let head: Vec<&str> = head.split_whitespace().collect();
+        let rest: Vec<&'a str> = rest.split_whitespace().collect();
+        if rest.is_empty() {
+            return Err(wrong());
+        }
+        match head[..] {
+            ["pin", channel] => self.pin(line, channel, &rest, names),
+            ["together"] => {
+                self.together.push((line, nodes(line, &rest, names)?));
+                Ok(())
+            }
+            ["apart"] => {
+                self.apart.push((line, nodes(line, &rest, names)?));
+                Ok(())
+            }
+            ["domain", name] => self.domain(line, name, &rest, names),
+            _ => Err(wrong()),
+        }
+    }
+
+    fn pin(
+        &mut self,
+        line: usize,
+        channel: &str,
+        groups: &[&str],
+        names: &dyn Names,
+    ) -> Result<(), HintError> {
+        let mut pinned = Vec::new();
+        for name in groups {
+            let name = (*name).to_owned();
+            let Some(group) = names.group(&name) else {
+                return Err(HintError::Group { line, name });
+            };
+            if let Some(first) = self.pinned.insert(group, line) {
+                let lines = [first, line];
+                return Err(HintError::PinnedTwice { group: name, lines });
+            }
+            pinned.push(group);
+        }
+        let known = self.hints.pins.iter_mut().find(|pin| pin.name == channel);
+        match known {
+            Some(pin) => pin.groups.extend(pinned),
+            None => self.hints.pins.push(Pin {
+                name: channel.to_owned(),
+                line,
+                groups: pinned,
+            }),
+        }
+        Ok(())
+    }
+
+    fn domain(
+        &mut self,
+        line: usize,
+        name: &str,
+        members: &[&'a str],
+        names: &dyn Names,
+    ) -> Result<(), HintError> {
+        let known = self
+            .hints
+            .domain_names
+            .iter()
+            .position(|known| known == name);
+        let at = known.unwrap_or_else(|| {
+            self.hints.domain_names.push(name.to_owned());
+            self.hints.domain_names.len() - 1
+        });
+        let domain = u32::try_from(at + 1).unwrap_or(u32::MAX);
+        for (name, node) in nodes(line, members, names)? {
+            let former = self.hints.domains.insert(node, domain);
+            let first = self.domain_lines.insert(node, line).unwrap_or(line);
+            if former.is_some_and(|former| former != domain) {
+                let node = name.to_owned();
+                let lines = [first, line];
+                return Err(HintError::TwoDomains { node, lines });
+            }
+        }
+        Ok(())
+    }
+
+    /// Lines of `together` that share a node are one set.
+    fn unite(&mut self) -> Result<(), HintError> {
+        for (set, (line, nodes)) in (0..).zip(&self.together) {
+            let known = nodes
+                .iter()
+                .filter_map(|(_, node)| self.hints.together.get(node));
+            let known: Vec<u32> = known.copied().collect();
+            for of in self.hints.together.values_mut() {
+                if known.contains(of) {
+                    *of = set;
+                }
+            }
+            for (_, node) in nodes {
+                self.hints.together.insert(*node, set);
+            }
+            let domain = |node: &NodeId| self.hints.domain(*node);
+            if let Some((first, rest)) = nodes.split_first()
+                && let Some(other) = rest
+                    .iter()
+                    .find(|other| domain(&other.1) != domain(&first.1))
+            {
+                let nodes = [first.0.to_owned(), other.0.to_owned()];
+                return Err(HintError::TogetherAcrossDomains { nodes, line: *line });
+            }
+        }
+        Ok(())
+    }
+
+    /// The first line that has a node together with others.
+    fn line_of(&self, node: NodeId) -> Option<usize> {
+        let has = |line: &&Line<'_>| line.1.iter().any(|(_, other)| *other == node);
+        self.together.iter().find(has).map(|line| line.0)
+    }
+
+    fn separate(&mut self) -> Result<(), HintError> {
+        for (hint, (line, nodes)) in (0..).zip(&self.apart) {
+            for (at, (name, node)) in nodes.iter().enumerate() {
+                let set = self.hints.together_of(*node);
+                let same = |other: &&(&str, NodeId)| {
+                    other.1 == *node || set.is_some() && self.hints.together_of(other.1) == set
+                };
+                if let Some((other, _)) = nodes[..at].iter().find(same) {
+                    let together = self.line_of(*node).unwrap_or(*line);
+                    return Err(HintError::TogetherAndApart {
+                        nodes: [(*other).to_owned(), (*name).to_owned()],
+                        lines: [together, *line],
+                    });
+                }
+                // Who has to be where it is, is kept apart from the same.
+                let companions = self.hints.companions(*node);
+                for node in companions.into_iter().chain([*node]) {
+                    self.hints.apart.entry(node).or_default().push(hint);
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+fn nodes<'a>(
+    line: usize,
+    members: &[&'a str],
+    names: &dyn Names,
+) -> Result<Vec<(&'a str, NodeId)>, HintError> {
+    let found = members.iter().map(|name| match names.node(name) {
+        Some(node) => Ok((*name, node)),
+        None => Err(HintError::Node {
+            line,
+            name: (*name).to_owned(),
+        }),
+    });
+    found.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Letters;
+
+    impl Names for Letters {
+        fn node(&self, name: &str) -> Option<NodeId> {
+            let number: u64 = name.strip_prefix('n')?.parse().ok()?;
+            (number < 10).then_some(NodeId(number))
+        }
+
+        fn group(&self, name: &str) -> Option<GroupId> {
+            name.strip_prefix('g')?.parse().ok().map(GroupId)
+        }
+    }
+
+    #[test]
+    fn hints_are_read() {
+        let text = "# a comment\npin fast: g1 g2\n\ntogether: n1 n2\ntogether: n2 n3 # more\n\
+                    apart: n1 n4\ndomain red: n8 n9\npin fast: g3\n";
+        let hints = Hints::parse(text, &Letters).unwrap();
+        assert_eq!(hints.pins().len(), 1);
+        assert_eq!(hints.pins()[0].groups, [1, 2, 3].map(GroupId));
+        assert_eq!(hints.companions(NodeId(1)), [NodeId(2), NodeId(3)]);
+        assert_eq!(
+            (hints.apart_of(NodeId(4)), hints.apart_of(NodeId(3))),
+            (&[0][..], &[0][..])
+        );
+        assert_eq!((hints.domain(NodeId(9)), hints.domain(NodeId(1))), (1, 0));
+        assert_eq!(hints.domain_name(1), Some("red"));
+    }
+
+    #[test]
+    fn contradictions_are_named_with_their_lines() {
+        for (text, says) in [
+            ("near: n1", "line 1: `near: n1` is no hint"),
+            ("pin a:", "line 1: `pin a:` is no hint"),
+            ("\napart: n1 n77", "line 2: no node is called n77"),
+            ("pin a: g1 h", "line 1: no group is called h"),
+            (
+                "pin a: g1\npin b: g2 g1",
+                "lines 1 and 2: g1 is pinned to two channels",
+            ),
+            (
+                "together: n1 n2\ntogether: n2 n3\napart: n1 n3",
+                "lines 2 and 3: n1 and n3 are to be together and apart",
+            ),
+            ("apart: n1 n1", "lines 1 and 1: n1 and n1 are"),
+            (
+                "domain red: n1\n\ndomain blue: n1",
+                "lines 1 and 3: n1 is in two security domains",
+            ),
+            (
+                "domain red: n1\ntogether: n1 n2",
+                "line 2: n1 and n2 are of different security domains",
+            ),
+        ] {
+            let error = Hints::parse(text, &Letters).unwrap_err().to_string();
+            assert!(error.contains(says), "{text:?}: {error}");
+        }
+    }
+}

@@ -1,0 +1,149 @@
+use core::time::Duration;
+
+/// CPU time that the parts of a plan cost, in nanoseconds: where a sender or a receiver measures
+/// its own, the defaults are replaced (algorithms (a), step 2).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Costs {
+    /// A packet sent by multicast.
+    pub packet: u32,
+    /// A packet that reaches a node that does not want it.
+    pub unwanted: u32,
+    /// A copy sent to one member, with its acknowledgement and its repairs.
+    pub copy: u32,
+    /// A region, for each second: its rounds, its leader, its streams at senders.
+    pub region: u32,
+    /// A node that changes its region: two views, a join and a leave of the address.
+    pub relocation: u32,
+}
+
+impl Default for Costs {
+    fn default() -> Self {
+        Self {
+            packet: 5_000,
+            unwanted: 1_500,
+            copy: 6_000,
+            region: 50_000,
+            relocation: 20_000,
+        }
+    }
+}
+
+/// Everything that a planner can be told at its start.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Settings {
+    /// Costs of packets, copies, regions.
+    pub costs: Costs,
+    /// Odd groups of a node are served by copies. Without, whoever is in a region receives all
+    /// that is sent to it.
+    pub residue: bool,
+    /// Multicast addresses that may be in use (R231). With fewer than the plan could use, groups
+    /// share channels or are sent by copies (R195); with none everything is.
+    pub addresses: usize,
+    /// Channels of several regions that a node is in, beside its region's own.
+    pub ancestors: usize,
+    /// Least savings of a change of regions, percent of their cost.
+    pub hysteresis: u32,
+    /// Time for which it must have been able to save that.
+    pub hold: Duration,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            costs: Costs::default(),
+            residue: true,
+            addresses: 512,
+            ancestors: 3,
+            hysteresis: 20,
+            hold: Duration::from_secs(10),
+        }
+    }
+}
+
+/// The highest cost of one thing: sums of a plan then fit their integers.
+const COST_MAX: u32 = 1_000_000_000;
+
+/// Settings that a planner cannot work with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum SettingsError {
+    /// A packet, a copy or a region costs nothing, so that any plan is as good as another, or more
+    /// than a second.
+    Cost {
+        /// The cost's name.
+        name: &'static str,
+        /// The value given, nanoseconds.
+        got: u32,
+    },
+    /// No change can save this much.
+    Hysteresis {
+        /// The value given, percent.
+        got: u32,
+    },
+}
+
+impl core::fmt::Display for SettingsError {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        match self {
+            Self::Cost { name, got } => write!(
+                f,
+                "a cost of {got} ns for a {name} is not between 1 and {COST_MAX}; give the time that \
+                 it takes of a CPU"
+            ),
+            Self::Hysteresis { got } => write!(
+                f,
+                "a hysteresis of {got} % lets nothing change; give less than 100"
+            ),
+        }
+    }
+}
+
+impl core::error::Error for SettingsError {}
+
+impl Settings {
+    /// Checks everything that can be wrong.
+    ///
+    /// # Errors
+    /// The first thing that is wrong.
+    pub fn check(&self) -> Result<(), SettingsError> {
+        let costs = [
+            ("packet", self.costs.packet),
+            ("copy", self.costs.copy),
+            ("region", self.costs.region),
+            ("relocation", self.costs.relocation.max(1)),
+            ("packet that is not wanted", self.costs.unwanted.max(1)),
+        ];
+        let wrong = costs
+            .into_iter()
+            .find(|(_, cost)| !(1..=COST_MAX).contains(cost));
+        if let Some((name, got)) = wrong {
+            return Err(SettingsError::Cost { name, got });
+        }
+        if self.hysteresis >= 100 {
+            return Err(SettingsError::Hysteresis {
+                got: self.hysteresis,
+            });
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_defaults_work_and_nonsense_is_named() {
+        assert_eq!(Settings::default().check(), Ok(()));
+        let mut settings = Settings::default();
+        settings.costs.copy = 0;
+        let error = settings.check().unwrap_err();
+        assert!(error.to_string().contains("0 ns for a copy"), "{error}");
+        settings = Settings::default();
+        settings.hysteresis = 100;
+        assert_eq!(
+            settings.check(),
+            Err(SettingsError::Hysteresis { got: 100 })
+        );
+    }
+}
