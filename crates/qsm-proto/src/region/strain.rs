@@ -47,7 +47,7 @@ impl StrainMeter {
         }
         let time = self.began.map(|began| now.since(began));
         match time {
-            Some(time) if time < WORD => return None,
+            Some(time) if time < WORD => None,
             Some(time) if time < FORGOTTEN => {
                 let behind = waited.saturating_sub(self.waited).as_micros();
                 let behind = percent(behind, time.as_micros());

@@ -97,12 +97,16 @@ pub fn to_service(dice: &mut Dice, variant: usize) -> ToService {
         },
         9 => ToService::Strained {
             region: RegionId(dice.u32()),
-            strain: Strain {
-                behind: dice.below(101) as u8,
-                held: dice.below(101) as u8,
-            },
+            strain: strain(dice),
         },
         other => panic!("no variant {other}"),
+    }
+}
+
+fn strain(dice: &mut Dice) -> Strain {
+    Strain {
+        behind: dice.below(101) as u8,
+        held: dice.below(101) as u8,
     }
 }
 
