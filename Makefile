@@ -19,7 +19,7 @@ SOAK_SEEDS ?= 100000
 FUZZ_TARGETS := $(basename $(notdir $(wildcard fuzz/fuzz_targets/*.rs)))
 TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
 
-.PHONY: help deps demo book test format lint unit doc gate gate-update fuzz soak digests growth large plan-check bench bench-deps bench-quick figures figures-groupcast groupcast-capi
+.PHONY: help deps demo book test format lint unit doc gate gate-update fuzz soak digests growth large plan-check pauses bench bench-deps bench-quick figures figures-groupcast groupcast-capi
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -111,6 +111,13 @@ large: ## 10,000 nodes and 100,000 groups, 100 and 1,000 at each node: minutes, 
 	$(CARGO) build $(LOCKED) --release -p qsm-cli
 	$(TARGET_DIR)/release/qsm sim run scenarios/large/ten-thousand-nodes.txt
 	$(TARGET_DIR)/release/qsm sim run scenarios/large/thousand-groups-a-node.txt
+
+pauses: deps ## the cost of pauses and cut-offs to the others and to the victim, judged, at 2,000 messages/s and at 100 MB/s; as root, over an hour on a quiet machine
+	$(CARGO) build $(LOCKED) --release -p qsm-system
+	@failed=0; \
+	$(TARGET_DIR)/release/pauses || failed=1; \
+	$(TARGET_DIR)/release/pauses --bytes 8000 --rate 12500 || failed=1; \
+	exit $$failed
 
 FIGURES_GROUPCAST := docs/figures-groupcast
 PREFIX ?= /usr/local

@@ -1,71 +1,292 @@
-//! `pauses`: what it costs the others, and the victim, that somebody stands still or is cut off.
+//! `pauses`: the cost of a pause, or of a cut-off, to the others and to the victim, as a table.
+//!
+//! Each row is a victim, a fault, its length and a load, tried several times; figures are medians.
+//! Each row is judged by the rules of [`Row::verdict`]. A trial during which the host of this
+//! machine took more than 5 % of the CPU time (steal in `/proc/stat`) does not count and is made
+//! again.
 
+use std::fmt::Write;
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Parser;
-use qsm_system::trial::{Fault, Load, Role, Trial};
+use qsm_system::trial::{Fault, Load, Outcome, Role, Trial};
+
+/// Bytes that a node keeps for receivers that are away (`Builder::retention_bytes`).
+const RETENTION: f64 = 64.0 * 1024.0 * 1024.0;
+/// Longest time without a message at an undisturbed receiver.
+const GAP_MAX: Duration = Duration::from_millis(400);
+/// Largest ratio of the 99th percentiles of latencies with and without the fault.
+const P99_RATIO_MAX: f64 = 1.2;
+/// Least ratio of rates from 3 s after the beginning of a fault.
+const RATE_RATIO_MIN: f64 = 0.95;
+/// Largest part of the CPU time that the machine's host may take.
+const STEAL_MAX: f64 = 0.05;
+/// Trials that are made for one that counts.
+const TRIES: usize = 4;
 
 #[derive(Debug, Parser)]
 struct Arguments {
-    /// Roles: receiver, cacher, leader, sender, service, embedded.
+    /// Victims: receiver, cacher, leader, sender, service, embedded. All, if none is named.
     #[arg(long, value_delimiter = ',')]
     roles: Vec<String>,
-    /// Faults: pause, blackout.
-    #[arg(long, value_delimiter = ',')]
+    /// Faults: pause, blackout, link-down, firewall, mute.
+    #[arg(long, value_delimiter = ',', default_value = "pause,blackout")]
     faults: Vec<String>,
+    /// Lengths of the fault, seconds.
     #[arg(long, value_delimiter = ',', default_value = "0.2,1,5,10")]
     seconds: Vec<f64>,
+    /// Messages a second of each sender.
     #[arg(long, default_value_t = 2000)]
     rate: u64,
+    /// Bytes of a message.
     #[arg(long, default_value_t = 300)]
     bytes: usize,
     #[arg(long, default_value_t = 4)]
     receivers: usize,
+    /// Seconds of silence after which a member is gone.
     #[arg(long, default_value_t = 30.0)]
     gone_after: f64,
+    /// Trials of each row.
+    #[arg(long, default_value_t = 3)]
+    runs: usize,
+    /// File to which the rows are appended, as a table in Markdown.
+    #[arg(long)]
+    page: Option<PathBuf>,
 }
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let program = program();
-    let wanted =
-        |list: &[String], name: &str| list.is_empty() || list.iter().any(|one| one == name);
-    let roles = Role::ALL.into_iter();
-    let mut failed = false;
-    for role in roles.filter(|role| wanted(&arguments.roles, role.name())) {
-        let faults = Fault::ALL.into_iter();
-        for fault in faults.filter(|fault| wanted(&arguments.faults, fault.name())) {
+    let mut rows = Vec::new();
+    for role in Role::ALL.into_iter().filter(|role| arguments.has(*role)) {
+        for fault in named_faults(&arguments.faults) {
             for seconds in &arguments.seconds {
-                failed |= !tried(&arguments, role, fault, *seconds, &program);
+                let row = Row::of(&arguments, role, fault, *seconds, &program);
+                eprintln!("{row}");
+                rows.push(row);
             }
         }
     }
-    ExitCode::from(u8::from(failed))
+    let table = table(&arguments, &rows);
+    println!("{table}");
+    if let Some(page) = &arguments.page
+        && let Err(error) = append(page, &table)
+    {
+        eprintln!("{}: {error}", page.display());
+        return ExitCode::FAILURE;
+    }
+    let kept = rows.iter().all(|row| row.verdict().is_empty());
+    ExitCode::from(u8::from(!kept))
 }
 
-/// Runs a trial and prints what came of it; `false` if it failed.
-fn tried(arguments: &Arguments, role: Role, fault: Fault, seconds: f64, program: &Path) -> bool {
-    let trial = Trial {
-        role,
-        fault,
-        lasts: Duration::from_secs_f64(seconds),
-        load: Load {
-            bytes: arguments.bytes,
-            rate: arguments.rate,
-        },
-        receivers: arguments.receivers,
-        calm: Duration::from_secs_f64(seconds.max(2.0)),
-        service_options: vec![format!("--gone-after={}", arguments.gone_after)],
-    };
-    let outcome = trial.run(program);
-    let (role, fault) = (role.name(), fault.name());
-    match &outcome {
-        Ok(outcome) => println!("{role} {fault} {seconds}: {outcome}"),
-        Err(error) => println!("{role} {fault} {seconds}: failed: {error}"),
+impl Arguments {
+    fn has(&self, role: Role) -> bool {
+        self.roles.is_empty() || self.roles.iter().any(|name| name == role.name())
     }
-    outcome.is_ok()
+}
+
+fn named_faults(names: &[String]) -> impl Iterator<Item = Fault> {
+    let named = |fault: &Fault| names.iter().any(|name| name == fault.name());
+    Fault::ALL.into_iter().filter(named)
+}
+
+/// One line of the table.
+struct Row {
+    trial: Trial,
+    gone_after: f64,
+    outcomes: Vec<Outcome>,
+    /// Trials that failed or did not count.
+    failures: Vec<String>,
+}
+
+impl Row {
+    fn of(arguments: &Arguments, role: Role, fault: Fault, seconds: f64, program: &Path) -> Self {
+        let trial = Trial {
+            role,
+            fault,
+            lasts: Duration::from_secs_f64(seconds),
+            load: Load {
+                bytes: arguments.bytes,
+                rate: arguments.rate,
+            },
+            receivers: arguments.receivers,
+            calm: Duration::from_secs_f64(seconds.clamp(3.0, 10.0)),
+            service_options: vec![format!("--gone-after={}", arguments.gone_after)],
+        };
+        let mut row = Self {
+            trial,
+            gone_after: arguments.gone_after,
+            outcomes: Vec::new(),
+            failures: Vec::new(),
+        };
+        for _ in 0..arguments.runs {
+            row.run(program);
+        }
+        row
+    }
+
+    /// Makes a trial that counts, if one can be had.
+    fn run(&mut self, program: &Path) {
+        for _ in 0..TRIES {
+            let before = CpuTime::read();
+            let outcome = self.trial.run(program);
+            let stolen = CpuTime::read().stolen_since(before);
+            match outcome {
+                Err(error) => return self.failures.push(error.to_string()),
+                Ok(outcome) if stolen <= STEAL_MAX => return self.outcomes.push(outcome),
+                Ok(_) => eprintln!(
+                    "not counted: {:.0} % of the CPU time stolen",
+                    stolen * 100.0
+                ),
+            }
+        }
+        self.failures
+            .push("the host of this machine is busy".into());
+    }
+
+    fn median<T: PartialOrd + Copy>(&self, value: impl Fn(&Outcome) -> T) -> Option<T> {
+        let mut values: Vec<T> = self.outcomes.iter().map(value).collect();
+        values.sort_by(|one, other| one.partial_cmp(other).unwrap_or(std::cmp::Ordering::Equal));
+        values.get(values.len() / 2).copied()
+    }
+
+    fn seconds(&self) -> f64 {
+        self.trial.lasts.as_secs_f64()
+    }
+
+    /// Bytes sent to the victim meanwhile, if it receives.
+    fn missed_bytes(&self) -> f64 {
+        match self.trial.role {
+            Role::Sender | Role::Service => 0.0,
+            Role::Receiver | Role::Cacher | Role::Leader | Role::Embedded => {
+                self.trial.load.rate as f64 * self.trial.load.bytes as f64 * self.seconds()
+            }
+        }
+    }
+
+    /// Rules that are broken, in words; none: all are kept.
+    ///
+    /// In every trial nothing is missing without a word. Nothing is lost, and nobody begins a new
+    /// life, where the fault ends before `gone_after` and what is sent meanwhile is kept. By
+    /// medians no undisturbed receiver waits for an undisturbed sender's messages for longer than
+    /// [`GAP_MAX`], nor are latencies much longer, nor is the rate much lower after 3 s.
+    fn verdict(&self) -> Vec<&'static str> {
+        let all = |rule: &dyn Fn(&Outcome) -> bool| self.outcomes.iter().all(rule);
+        let median = |value: &dyn Fn(&Outcome) -> f64| self.median(value).unwrap_or(f64::MAX);
+        let returns = self.seconds() < self.gone_after;
+        let kept = returns && self.missed_bytes() <= RETENTION;
+        let slowdown = |outcome: &Outcome| outcome.p99_ratio();
+        let rate = |outcome: &Outcome| outcome.rates[1] as f64 / outcome.rates[0].max(1) as f64;
+        let rules = [
+            (self.failures.is_empty(), "a trial failed"),
+            (
+                all(&|outcome| outcome.untold == 0),
+                "missing without a word",
+            ),
+            (!kept || all(&|outcome| outcome.lost == 0), "lost"),
+            (
+                !returns || all(&|outcome| outcome.new_lives == 0),
+                "a new life",
+            ),
+            (
+                median(&|outcome| outcome.gaps[1].as_secs_f64()) <= GAP_MAX.as_secs_f64(),
+                "gap",
+            ),
+            (median(&slowdown) <= P99_RATIO_MAX, "p99"),
+            (
+                self.seconds() <= 3.0 || median(&rate) >= RATE_RATIO_MIN,
+                "rate",
+            ),
+        ];
+        let broken = rules.iter().filter(|(kept, _)| !kept);
+        broken.map(|(_, rule)| *rule).collect()
+    }
+}
+
+impl std::fmt::Display for Row {
+    /// A line of the table in Markdown.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let millis = |time: Option<Duration>| {
+            time.map_or_else(
+                || "-".to_owned(),
+                |time| format!("{:.1}", time.as_secs_f64() * 1e3),
+            )
+        };
+        let sum =
+            |value: &dyn Fn(&Outcome) -> u64| -> u64 { self.outcomes.iter().map(value).sum() };
+        let verdict = self.verdict();
+        write!(
+            f,
+            "| {} | {} | {} | {} | {} | {} | {} | {} | {} | {:.2} | {} | {}",
+            self.trial.role.name(),
+            self.trial.fault.name(),
+            self.seconds(),
+            sum(&|outcome| outcome.lost),
+            sum(&|outcome| outcome.untold),
+            sum(&|outcome| outcome.new_lives),
+            millis(self.median(|outcome| outcome.gaps[1])),
+            millis(self.median(|outcome| outcome.p99[0])),
+            millis(self.median(|outcome| outcome.p99[1])),
+            self.median(Outcome::p99_ratio).unwrap_or(f64::NAN),
+            millis(self.median(|outcome| outcome.returned)),
+            if verdict.is_empty() {
+                "kept"
+            } else {
+                "not kept: "
+            },
+        )?;
+        write!(f, "{}", verdict.join(", "))?;
+        for failure in &self.failures {
+            write!(f, " ({failure})")?;
+        }
+        write!(f, " |")
+    }
+}
+
+fn table(arguments: &Arguments, rows: &[Row]) -> String {
+    let mut table = format!(
+        "{} messages/s of {} bytes to {} receivers, {} trials of each row, gone after {} s.\n\n\
+         | victim | fault | s | lost | untold | new lives | others' gap, ms | p99 before, ms | p99, ms | ratio | back after, ms | rules |\n\
+         |---|---|---|---|---|---|---|---|---|---|---|---|\n",
+        arguments.rate, arguments.bytes, arguments.receivers, arguments.runs, arguments.gone_after,
+    );
+    for row in rows {
+        // Writing to a String cannot fail.
+        writeln!(table, "{row}").unwrap_or_default();
+    }
+    table
+}
+
+fn append(page: &Path, table: &str) -> std::io::Result<()> {
+    let before = fs::read_to_string(page).unwrap_or_default();
+    fs::write(page, format!("{before}\n{table}"))
+}
+
+/// CPU time of the whole machine since it was started, ticks.
+#[derive(Debug, Clone, Copy)]
+struct CpuTime {
+    all: f64,
+    stolen: f64,
+}
+
+impl CpuTime {
+    fn read() -> Self {
+        let text = fs::read_to_string("/proc/stat").unwrap_or_default();
+        let fields = text.lines().next().unwrap_or_default().split_whitespace();
+        // user, nice, system, idle, iowait, irq, softirq, steal; what follows is counted in user.
+        let ticks: Vec<f64> = fields.skip(1).take(8).flat_map(str::parse).collect();
+        Self {
+            all: ticks.iter().sum(),
+            stolen: ticks.get(7).copied().unwrap_or(0.0),
+        }
+    }
+
+    fn stolen_since(self, before: Self) -> f64 {
+        (self.stolen - before.stolen) / (self.all - before.all).max(1.0)
+    }
 }
 
 /// The helper program beside this one.
