@@ -17,6 +17,8 @@
 //! A node that goes away again and again is believed later each time: each way back costs its
 //! region two views.
 
+use std::collections::BTreeSet;
+
 use qsm_proto::Instant;
 use qsm_wire::membership::AwayReason;
 use qsm_wire::{NodeId, RegionId, ViewNumber};
@@ -62,14 +64,12 @@ impl Registry {
         news
     }
 
-    /// Members of a region, other than this node, that are there and waited for.
-    pub(crate) fn others_waited_for(&self, region: RegionId, node: NodeId) -> usize {
+    /// Members of a region that are there and waited for.
+    pub(crate) fn members_waited_for(&self, region: RegionId) -> BTreeSet<NodeId> {
         let members = self.regions.get(region).map(|region| &region.members);
-        let others = members.into_iter().flatten();
-        let others = others.filter(|member| member.origin.node != node);
-        others
-            .filter(|member| !member.leaving() && !member.is_away())
-            .count()
+        let members = members.into_iter().flatten();
+        let there = members.filter(|member| !member.leaving() && !member.is_away());
+        there.map(|member| member.origin.node).collect()
     }
 
     /// The region waits for this node, as a member or for what it sends.

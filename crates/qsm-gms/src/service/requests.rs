@@ -90,17 +90,17 @@ impl Service {
         if !waits || !self.registry.is_waited_for(region, node) {
             return;
         }
-        let charge = self.strains.note(now, (region, node), strain);
-        if charge < self.config.slow_after || !self.detector.is_quiet(node) {
+        let members = self.registry.members_waited_for(region);
+        let of = (region, node);
+        let charge = self.strains.note(now, of, strain, members.len());
+        let heard = members.contains(&node) && self.detector.is_quiet(node);
+        if charge < self.config.slow_after || !heard {
             return;
         }
         self.strains.forget(node);
-        // Somebody must be there who could take more.
-        if self.registry.others_waited_for(region, node) > 0 {
-            self.stats.slow += 1;
-            let reason = AwayReason::Slow;
-            self.command(now, Command::SetAway { node, reason });
-        }
+        self.stats.slow += 1;
+        let reason = AwayReason::Slow;
+        self.command(now, Command::SetAway { node, reason });
     }
 
     fn take_query(&mut self, node: NodeId, request: u32, kind: QueryKind) {

@@ -5,12 +5,13 @@ use qsm_proto::Instant;
 use qsm_wire::membership::Strain;
 use qsm_wire::{NodeId, RegionId};
 
-/// Age of a word after which it is over: it is said each second.
+/// Age of a word after which it is over, and longest time that it stands for: it is said each second,
+/// and one that is slow may say it late.
 const FRESH: Duration = Duration::from_millis(2500);
-/// Longest time that one word stands for.
-const WORD: Duration = Duration::from_millis(1500);
+/// Age of a node's last word after which all that it said is forgotten.
+const FORGOTTEN: Duration = Duration::from_secs(5);
 /// Share of the time, percent, from which on a member is taken to read as fast as it can.
-const FULL: u8 = 90;
+const FULL: u8 = 80;
 /// Share from which on one is taken to be not much faster than that.
 const HALF: u8 = 50;
 /// A second that was not like this takes off as much as so many that were put on.
@@ -29,44 +30,58 @@ pub(super) struct Strains {
 struct Word {
     said: Instant,
     strain: Strain,
-    /// For how long senders have waited for it alone.
+    /// For how long senders have waited for it.
     charge: Duration,
 }
 
 impl Strains {
-    /// Notes the word of a node on its last second. Returns for how long senders have waited for it
-    /// alone by now.
+    /// Notes the word of a node on its last second in a region of so many members that are waited
+    /// for. Returns for how long senders have waited for it, and others not, by now.
     pub(super) fn note(
         &mut self,
         now: Instant,
         of: (RegionId, NodeId),
         strain: Strain,
+        members: usize,
     ) -> Duration {
-        self.words.retain(|_, word| now.since(word.said) < FRESH);
+        self.words
+            .retain(|_, word| now.since(word.said) < FORGOTTEN);
         if self.words.len() >= WORDS_MAX && !self.words.contains_key(&of) {
             return Duration::ZERO;
         }
-        let others = self.words.range((of.0, NodeId(0))..);
-        let others = others.take_while(|((region, _), _)| *region == of.0);
-        let others: Vec<&Word> = others
-            .filter(|((_, node), _)| *node != of.1)
-            .map(|(_, word)| word)
-            .collect();
-        let waited_for = others.iter().any(|word| word.strain.held >= HALF);
-        let alone = !others.iter().any(|word| word.strain.behind >= HALF);
-        let counts = strain.behind >= FULL && waited_for && alone;
+        let [behind, held] = self.others(now, of);
+        let minority = (behind + 1) * 2 <= members;
+        let counts = strain.behind >= FULL && held > 0 && minority;
         let word = self.words.entry(of).or_insert(Word {
             said: now,
             strain,
             charge: Duration::ZERO,
         });
-        let time = now.since(word.said).min(WORD);
+        let time = now.since(word.said).min(FRESH);
         (word.said, word.strain) = (now, strain);
         word.charge = match counts {
             true => word.charge + time,
             false => word.charge.saturating_sub(time * RELIEF),
         };
         word.charge
+    }
+
+    /// How many other nodes of the region say that they are behind, and that they are held.
+    fn others(&self, now: Instant, of: (RegionId, NodeId)) -> [usize; 2] {
+        let region = self.words.range((of.0, NodeId(0))..);
+        let region = region.take_while(|((region, _), _)| *region == of.0);
+        let others =
+            region.filter(|((_, node), word)| *node != of.1 && now.since(word.said) < FRESH);
+        others.fold([0, 0], |[behind, held], (_, word)| {
+            let Strain {
+                behind: late,
+                held: full,
+            } = word.strain;
+            [
+                behind + usize::from(late >= HALF),
+                held + usize::from(full >= HALF),
+            ]
+        })
     }
 
     /// Forgets what a node has said.
@@ -85,17 +100,20 @@ mod tests {
         held: 0,
     };
 
-    /// Each node says its shares once a second for so long: how long senders have waited for each
-    /// alone in the end.
+    /// Each of so many members says its shares once a second for so long, and the sender that it is
+    /// held: how long senders have waited for each in the end.
     fn charges(seconds: u64, words: impl Fn(u64) -> Vec<[u8; 2]>) -> Vec<u64> {
         let mut strains = Strains::default();
         let mut charges = Vec::new();
         for second in 0..=seconds {
             let now = Instant(second * 1_000_000_000);
+            let words = words(second);
+            let members = words.len();
             charges = (1..)
-                .zip(words(second))
+                .zip(words)
                 .map(|(node, [behind, held])| {
-                    strains.note(now, (REGION, NodeId(node)), Strain { behind, held })
+                    let (of, strain) = ((REGION, NodeId(node)), Strain { behind, held });
+                    strains.note(now, of, strain, members)
                 })
                 .map(|charge| charge.as_secs())
                 .collect();
@@ -105,18 +123,23 @@ mod tests {
 
     // Rule R-RATE-6.
     #[test]
-    fn only_who_is_behind_alone_while_a_sender_is_held_is_charged() {
+    fn only_who_is_behind_while_a_sender_is_held_is_charged() {
         assert_eq!(charges(10, |_| vec![[0, 100], [100, 0]]), [0, 10]);
-        assert_eq!(
-            charges(10, |_| vec![[0, 0], [100, 0]]),
-            [0, 0],
-            "no sender waits"
-        );
-        let both = charges(10, |_| vec![[0, 100], [100, 0], [60, 0]]);
-        assert_eq!(both, [0, 0, 0], "another is about as slow");
-        assert_eq!(charges(10, |_| vec![[0, 100], [80, 0]]), [0, 0]);
+        let unheld = charges(10, |_| vec![[0, 0], [100, 0]]);
+        assert_eq!(unheld, [0, 0], "no sender waits");
+        assert_eq!(charges(10, |_| vec![[0, 100], [75, 0]]), [0, 0]);
         // It is the sender itself that has no time.
         assert_eq!(charges(10, |_| vec![[100, 100], [0, 0]]), [0, 0]);
+    }
+
+    #[test]
+    fn several_are_charged_if_at_least_as_many_are_fast() {
+        let fast = |number| vec![[0, 100]; number];
+        let with = |slow: Vec<[u8; 2]>| charges(10, |_| [fast(2), slow.clone()].concat());
+        assert_eq!(with(vec![[100, 0]; 2]), [0, 0, 10, 10]);
+        assert_eq!(with(vec![[100, 0], [60, 0]]), [0, 0, 10, 0]);
+        let three = with(vec![[100, 0], [60, 0], [60, 0]]);
+        assert_eq!(three, [0; 5], "most are about as slow");
     }
 
     #[test]
@@ -135,11 +158,11 @@ mod tests {
     fn words_are_limited_and_a_silence_ends_them() {
         let mut strains = Strains::default();
         for node in 0..5000 {
-            strains.note(Instant(0), (REGION, NodeId(node)), BEHIND);
+            strains.note(Instant(0), (REGION, NodeId(node)), BEHIND, 2);
         }
         assert_eq!(strains.words.len(), WORDS_MAX);
         let later = Instant(10_000_000_000);
-        strains.note(later, (REGION, NodeId(5)), BEHIND);
+        strains.note(later, (REGION, NodeId(5)), BEHIND, 2);
         assert_eq!(strains.words.len(), 1);
     }
 }

@@ -19,6 +19,14 @@ impl Backlog {
         (self.waiting, self.said) = (waiting, now);
     }
 
+    /// Those that were handed over just now had waited for so long, or nearly, without a word.
+    pub(crate) fn add_unsaid(&mut self, now: Instant, time: Duration) {
+        if !self.waiting {
+            self.total += time.min(now.since(self.said));
+            self.said = now;
+        }
+    }
+
     pub(crate) fn is_waiting(&self) -> bool {
         self.waiting
     }
@@ -45,5 +53,16 @@ mod tests {
         backlog.set(Instant(12), false);
         assert_eq!(backlog.total(Instant(20)).as_nanos(), 7);
         assert!(!backlog.is_waiting());
+    }
+
+    #[test]
+    fn no_time_counts_twice() {
+        let mut backlog = Backlog::default();
+        backlog.set(Instant(10), true);
+        backlog.add_unsaid(Instant(30), Duration::from_nanos(20));
+        backlog.set(Instant(30), false);
+        backlog.add_unsaid(Instant(60), Duration::from_nanos(25));
+        backlog.add_unsaid(Instant(60), Duration::from_nanos(25));
+        assert_eq!(backlog.total(Instant(70)).as_nanos(), 20 + 25);
     }
 }

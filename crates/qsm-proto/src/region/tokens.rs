@@ -8,7 +8,7 @@ use super::RegionCx;
 use super::streams::RegionStreams;
 use crate::receive::StreamMarks;
 use crate::ring::{Action, CALL, RegionRing, Turn};
-use crate::send::{AckOutcome, SendStream};
+use crate::send::AckOutcome;
 use crate::{Destination, Reason};
 
 impl RegionCx<'_> {
@@ -18,7 +18,6 @@ impl RegionCx<'_> {
         if token.head.level != CALL {
             self.note_token();
             self.note_losers(token);
-            self.note_strain(None);
             self.doubt_leader(token);
         } else if maker == token.head.leader {
             self.hear_call(maker, token.head.round);
@@ -62,8 +61,7 @@ impl RegionCx<'_> {
             self.node.stats.discard_stranger += 1;
             return;
         }
-        let held = region.sender.as_ref().map(SendStream::is_held);
-        self.note_strain(held);
+        self.note_strain();
         let region = &mut *self.region;
         if let Some(sender) = &mut region.sender {
             region.served.note_ack(ack, sender);

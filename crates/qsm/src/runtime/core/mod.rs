@@ -23,6 +23,7 @@
 //! starves another (R120).
 
 mod addresses;
+mod attention;
 mod closing;
 mod commands;
 mod embed;
@@ -49,6 +50,7 @@ use qsm_wire::Incarnation;
 use qsm_wire::membership::Role;
 
 use self::addresses::Addresses;
+use self::attention::Attention;
 pub(crate) use self::loan::CoreLoan;
 use self::pending::Pending;
 use self::readers::Readers;
@@ -87,6 +89,7 @@ pub(crate) struct Core {
     now: Instant,
     /// When it had done its work.
     done: Instant,
+    attention: Attention,
     slice: Slice,
     endpoint: Endpoint,
     port: Ports,
