@@ -11,7 +11,8 @@ use qsm_proto::Instant;
 
 /// Less than that is the usual work of a turn.
 const LATE: Duration = Duration::from_millis(10);
-/// Longest sleep while much comes: when a longer one ends, nobody could say whether it was meant.
+/// Longest sleep while much comes: what the core had no CPU for before the end of a sleep that was
+/// meant does not show.
 const NAP: Duration = Duration::from_millis(10);
 /// Time after a turn with much work for which that lasts.
 const BUSY: Duration = Duration::from_secs(1);
