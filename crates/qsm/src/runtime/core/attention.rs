@@ -13,7 +13,7 @@ use qsm_proto::Instant;
 const LATE: Duration = Duration::from_millis(10);
 /// Longest sleep while much comes: what the core had no CPU for before the end of a sleep that was
 /// meant does not show.
-const NAP: Duration = Duration::from_millis(10);
+const NAP: Duration = Duration::from_millis(5);
 /// Time after a turn with much work for which that lasts.
 const BUSY: Duration = Duration::from_secs(1);
 
@@ -93,7 +93,7 @@ mod tests {
     fn sleep_is_short_while_much_comes() {
         let mut attention = Attention::new(at(1000));
         attention.rest(at(1000), true);
-        assert_eq!(attention.sleep(None), Some(at(1010)));
+        assert_eq!(attention.sleep(None), Some(at(1005)));
         attention.look(at(1500));
         attention.rest(at(1500), false);
         assert_eq!(attention.sleep(Some(at(1503))), Some(at(1503)));

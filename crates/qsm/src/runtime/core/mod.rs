@@ -13,7 +13,7 @@
 //! 7. **Wake** those who wait for room in a queue, for messages or for answers.
 //! 8. **Wait** until a socket has something, a timer is due, or the application wants something.
 //!    With work left over, or soon after much was received or sent, do not wait: give the CPU to
-//!    others on this host and go on (`slice`). For a second after that, sleep no longer than 10 ms,
+//!    others on this host and go on (`slice`). For a second after that, sleep no longer than 5 ms,
 //!    to notice when there was no CPU (`attention`).
 //!
 //! The state and its steps are here; `turn` has the loop over them, `commands`, `events`, `embed`,
