@@ -65,10 +65,10 @@ fn a_receiver_that_hardly_runs_is_away_and_has_everything_in_the_end() {
     let mut plan = Plan::new(Path::new(env!("CARGO_BIN_EXE_system-node")), RECEIVERS);
     plan.service_options = vec![String::from("--slow-after=3")];
     // What it may have unread is published in a tenth of the time for which it stands still.
-    plan.last_options = vec![String::from("--receive-buffer=16384")];
+    plan.last_options = vec![String::from("--receive-buffer=32768")];
     let mut cluster = Cluster::start(plan).unwrap();
     let life = cluster.counter(VICTIM, "incarnation").unwrap();
-    cluster.publish(500, 3000).unwrap();
+    cluster.publish(500, 5000).unwrap();
     slow_down(&mut cluster);
     await_return(&mut cluster);
     let mut outcome = Outcome::default();
