@@ -41,7 +41,10 @@ impl Slowness {
     ) -> Result<(), Violation> {
         self.holds.retain(|holder, _| holders.contains_key(holder));
         for (holder, held) in holders {
-            let hold = self.holds.entry(*holder).or_insert(Hold::new(now, now));
+            let hold = self
+                .holds
+                .entry(*holder)
+                .or_insert_with(|| Hold::new(now, now));
             hold.note(now, *held);
             let time = now.since(hold.since);
             if time > slow_after * 2 + GRACE {
