@@ -80,6 +80,12 @@ struct Arguments {
     /// Seconds of silence after which a node is gone, of the service or an embedded one.
     #[arg(long, default_value_t = 30.0)]
     gone_after: f64,
+    /// Seconds for which a node is waited for that is slower than the others, likewise.
+    #[arg(long, default_value_t = 10.0)]
+    slow_after: f64,
+    /// Bytes that the kernel keeps of what has arrived.
+    #[arg(long)]
+    receive_buffer: Option<usize>,
 }
 
 fn main() -> ExitCode {
@@ -110,6 +116,7 @@ fn serve(arguments: &Arguments) -> Result<(), Failure> {
         .network(network)
         .channels(channels)
         .gone_after(Duration::from_secs_f64(arguments.gone_after))
+        .slow_after(Duration::from_secs_f64(arguments.slow_after))
         .start()?;
     println!("serving {}", service.address());
     let diary = Diary::default();
@@ -169,9 +176,13 @@ fn act(arguments: &Arguments) -> Result<(), Failure> {
             ..FaultConfig::default()
         });
     }
+    if let Some(bytes) = arguments.receive_buffer {
+        network = network.receive_buffer(bytes);
+    }
     let node = Node::builder()
         .cluster(&arguments.cluster)
         .gone_after(Duration::from_secs_f64(arguments.gone_after))
+        .slow_after(Duration::from_secs_f64(arguments.slow_after))
         .network(network);
     let node = match arguments.service {
         Some(service) => node.service(service).embedded_service(Embedded::Never),

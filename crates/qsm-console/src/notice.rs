@@ -200,7 +200,7 @@ fn describe(event: &Event) -> Option<(bool, String)> {
         Event::AddressLost { reason } => trouble(format!("NO ADDRESS: {reason}; trying again")),
         Event::Moved { from, to } if from == to => trouble(format!("the address {to} is back")),
         Event::Moved { from, to } => trouble(format!("moved from {from} to {to}")),
-        Event::Away { region } => news(format!("away in region {region}")),
+        Event::Away { region, reason } => news(format!("away in region {region}: {reason}")),
         Event::Back { region, away } => news(format!(
             "back in region {region} after {:.1} s",
             away.as_secs_f64()
