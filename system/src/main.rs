@@ -100,8 +100,7 @@ fn main() -> ExitCode {
 
 fn serve(arguments: &Arguments) -> Result<(), Failure> {
     let address = arguments.service.ok_or("--serve needs --service")?;
-    let network = NetworkOptions::new()
-        .interfaces(&arguments.interface)
+    let network = network(arguments)
         .family(Family::of(address.ip()))
         .unicast_port(address.port());
     let channels = ChannelOptions::new().source_specific(arguments.source_specific);
@@ -158,17 +157,22 @@ impl Diary {
     }
 }
 
-fn act(arguments: &Arguments) -> Result<(), Failure> {
-    let mut network = NetworkOptions::new().interfaces(&arguments.interface);
-    if arguments.loss_ppm > 0 || arguments.damage_ppm > 0 {
-        network = network.fault(FaultConfig {
-            seed: arguments.seed,
-            loss_ppm: arguments.loss_ppm,
-            damage_ppm: arguments.damage_ppm,
-            damage_bytes: arguments.damage_bytes,
-            ..FaultConfig::default()
-        });
+fn network(arguments: &Arguments) -> NetworkOptions {
+    let network = NetworkOptions::new().interfaces(&arguments.interface);
+    if arguments.loss_ppm == 0 && arguments.damage_ppm == 0 {
+        return network;
     }
+    network.fault(FaultConfig {
+        seed: arguments.seed,
+        loss_ppm: arguments.loss_ppm,
+        damage_ppm: arguments.damage_ppm,
+        damage_bytes: arguments.damage_bytes,
+        ..FaultConfig::default()
+    })
+}
+
+fn act(arguments: &Arguments) -> Result<(), Failure> {
+    let network = network(arguments);
     let node = Node::builder()
         .cluster(&arguments.cluster)
         .gone_after(Duration::from_secs_f64(arguments.gone_after))

@@ -1,5 +1,5 @@
-//! Four processes that lose two or three of five packets that reach them, also those of the
-//! membership service: everybody gets everything, repaired in time that follows from the loss.
+//! Four processes and the membership service, all of which lose two or three of five packets that
+//! reach them: everybody gets everything, repaired in time that follows from the loss.
 
 mod stage;
 
@@ -14,7 +14,7 @@ const RATE: u64 = 1500;
 
 /// Sends to all receivers; returns the medians of their repair times, microseconds.
 fn everybody_gets_everything(loss_ppm: u32) -> Vec<u64> {
-    let Some(mut stage) = Stage::new(RECEIVERS + 1) else {
+    let Some(mut stage) = Stage::with_lossy_service(RECEIVERS + 1, loss_ppm) else {
         return Vec::new();
     };
     let layout = exact(1, RECEIVERS);
