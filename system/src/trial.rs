@@ -1,12 +1,12 @@
 //! One experiment: everybody publishes or receives, somebody stands still or is cut off for a
 //! while, and in the end all that was sent is compared with all that came.
 
-use std::collections::BTreeMap;
 use std::fmt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use crate::cluster::{Cluster, Failure, Phase, Plan, Scope, SenderTotal};
+use crate::transport::Transport;
 
 /// Time before the fault that is not measured.
 const WARM_UP: Duration = Duration::from_secs(1);
@@ -119,6 +119,8 @@ pub struct Trial {
     pub lasts: Duration,
     /// What is published.
     pub load: Load,
+    /// How all reach each other.
+    pub transport: Transport,
     /// Receivers, each on a host of its own.
     pub receivers: usize,
     /// Undisturbed time before, to compare with.
@@ -162,7 +164,7 @@ pub struct Events {
 }
 
 fn events(cluster: &mut Cluster, victim: Option<usize>) -> Result<Events, Failure> {
-    let victim = victim.map(|node| cluster.ask(node, "events", "events"));
+    let victim = victim.map(|node| cluster.events(node));
     Ok(Events {
         service: cluster.service_events().unwrap_or_default(),
         victim: victim.transpose()?.unwrap_or_default(),
@@ -222,6 +224,7 @@ impl Trial {
         plan.own_service = self.role != Role::Embedded;
         plan.publishers = 1 + usize::from(self.role == Role::Sender);
         plan.service_options.clone_from(&self.service_options);
+        plan.transport = self.transport;
         let mut cluster = Cluster::start(plan)?;
         let lives = lives(&mut cluster)?;
         cluster.publish(self.load.bytes, self.load.rate)?;
@@ -288,14 +291,14 @@ impl Trial {
     /// The worst of all undisturbed receivers, and undisturbed senders.
     fn measure(&self, cluster: &mut Cluster) -> Result<Phase, Failure> {
         let victim = self.victim();
-        let theirs = victim.map(|node| cluster.id(node));
+        let theirs = victim.map_or_else(Vec::new, |node| cluster.ids(node).to_vec());
         let mut worst = Phase {
             messages: u64::MAX,
             ..Phase::default()
         };
         for node in cluster.receivers().filter(|node| Some(*node) != victim) {
             let phases = cluster.phase(node)?;
-            let phases = phases.into_iter().filter(|(id, _)| Some(*id) != theirs);
+            let phases = phases.into_iter().filter(|(id, _)| !theirs.contains(id));
             for (_, phase) in phases {
                 worst.messages = worst.messages.min(phase.messages);
                 worst.gap = worst.gap.max(phase.gap);
@@ -344,13 +347,11 @@ impl Trial {
 }
 
 /// The lives of all nodes.
-fn lives(cluster: &mut Cluster) -> Result<Vec<u64>, Failure> {
+fn lives(cluster: &mut Cluster) -> Result<Vec<String>, Failure> {
     let nodes = cluster.receivers().chain(cluster.senders());
     let nodes: Vec<usize> = nodes.collect();
-    let lives = nodes.into_iter();
-    lives
-        .map(|node| cluster.counter(node, "incarnation"))
-        .collect()
+    let nodes = nodes.into_iter();
+    nodes.map(|node| cluster.lives(node)).collect()
 }
 
 /// Ends publishing, waits until all is known everywhere, and counts what is missing.
@@ -363,10 +364,6 @@ pub fn compare(cluster: &mut Cluster, outcome: &mut Outcome) -> Result<(), Failu
         cluster.ask(node, "flush", "flushed")?;
     }
     let all: u64 = sent.values().sum();
-    let of: BTreeMap<u64, u64> = sent
-        .iter()
-        .map(|(node, count)| (cluster.id(*node), *count))
-        .collect();
     for node in cluster.receivers() {
         cluster.ask(node, &format!("known {all}"), "known")?;
         let totals = cluster.totals(node)?;
@@ -375,8 +372,9 @@ pub fn compare(cluster: &mut Cluster, outcome: &mut Outcome) -> Result<(), Failu
             outcome.untold += total.disorder + (total.first - 1);
             outcome.ranges.extend(total.ranges.iter().cloned());
         }
-        for (sender, count) in &of {
-            let theirs = totals.iter().filter(|entry| entry.sender == *sender);
+        for (sender, count) in &sent {
+            let ids = cluster.ids(*sender);
+            let theirs = totals.iter().filter(|entry| ids.contains(&entry.sender));
             let known: u64 = theirs.map(|one| one.total.messages + one.total.lost).sum();
             outcome.untold += known.abs_diff(*count);
         }
