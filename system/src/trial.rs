@@ -7,6 +7,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use crate::cluster::{Cluster, Failure, Phase, Plan, Scope, SenderTotal};
+use crate::transport::Transport;
 
 /// Time before the fault that is not measured.
 const WARM_UP: Duration = Duration::from_secs(1);
@@ -123,6 +124,8 @@ pub struct Trial {
     pub lasts: Duration,
     /// What is published.
     pub load: Load,
+    /// How all reach each other.
+    pub transport: Transport,
     /// Receivers, each on a host of its own.
     pub receivers: usize,
     /// Undisturbed time before, to compare with.
@@ -166,7 +169,7 @@ pub struct Events {
 }
 
 fn events(cluster: &mut Cluster, victim: Option<usize>) -> Result<Events, Failure> {
-    let victim = victim.map(|node| cluster.ask(node, "events", "events"));
+    let victim = victim.map(|node| cluster.events(node));
     Ok(Events {
         service: cluster.service_events().unwrap_or_default(),
         victim: victim.transpose()?.unwrap_or_default(),
@@ -226,6 +229,7 @@ impl Trial {
         plan.own_service = self.role != Role::Embedded;
         plan.publishers = 1 + usize::from(self.role == Role::Sender);
         plan.service_options.clone_from(&self.service_options);
+        plan.transport = self.transport;
         let mut cluster = Cluster::start(plan)?;
         let lives = lives(&mut cluster)?;
         cluster.publish(self.load.bytes, self.load.rate)?;
@@ -287,14 +291,14 @@ impl Trial {
 
     /// Ends a phase; returns the worst of all undisturbed receivers, and undisturbed senders.
     fn measure(&self, cluster: &mut Cluster) -> Result<Phase, Failure> {
-        let theirs = self.victim().map(|node| cluster.id(node));
+        let theirs = self.victims(cluster);
         let mut worst = Phase {
             messages: u64::MAX,
             ..Phase::default()
         };
         for node in self.undisturbed(cluster) {
             let phases = cluster.phase(node)?;
-            let phases = phases.into_iter().filter(|(id, _)| Some(*id) != theirs);
+            let phases = phases.into_iter().filter(|(id, _)| !theirs.contains(id));
             for (_, phase) in phases {
                 worst.messages = worst.messages.min(phase.messages);
                 worst.gap = worst.gap.max(phase.gap);
@@ -307,14 +311,20 @@ impl Trial {
 
     /// Messages delivered so far, by undisturbed receiver and the identity of the undisturbed sender.
     fn delivered(&self, cluster: &mut Cluster) -> Result<BTreeMap<(usize, u64), u64>, Failure> {
-        let theirs = self.victim().map(|node| cluster.id(node));
+        let theirs = self.victims(cluster);
         let mut delivered = BTreeMap::new();
         for node in self.undisturbed(cluster) {
             let totals = cluster.totals(node)?;
-            let totals = totals.iter().filter(|of| Some(of.sender) != theirs);
+            let totals = totals.iter().filter(|of| !theirs.contains(&of.sender));
             delivered.extend(totals.map(|of| ((node, of.sender), of.total.messages)));
         }
         Ok(delivered)
+    }
+
+    /// Identities of the disturbed node.
+    fn victims(&self, cluster: &Cluster) -> Vec<u64> {
+        let victim = self.victim();
+        victim.map_or_else(Vec::new, |node| cluster.ids(node).to_vec())
     }
 
     fn undisturbed(&self, cluster: &Cluster) -> impl Iterator<Item = usize> + use<> {
@@ -362,13 +372,11 @@ impl Trial {
 }
 
 /// The lives of all nodes.
-fn lives(cluster: &mut Cluster) -> Result<Vec<u64>, Failure> {
+fn lives(cluster: &mut Cluster) -> Result<Vec<String>, Failure> {
     let nodes = cluster.receivers().chain(cluster.senders());
     let nodes: Vec<usize> = nodes.collect();
-    let lives = nodes.into_iter();
-    lives
-        .map(|node| cluster.counter(node, "incarnation"))
-        .collect()
+    let nodes = nodes.into_iter();
+    nodes.map(|node| cluster.lives(node)).collect()
 }
 
 /// Ends publishing, waits until all is known everywhere, and counts what is missing.
@@ -381,10 +389,6 @@ pub fn compare(cluster: &mut Cluster, outcome: &mut Outcome) -> Result<(), Failu
         cluster.ask(node, "flush", "flushed")?;
     }
     let all: u64 = sent.values().sum();
-    let of: BTreeMap<u64, u64> = sent
-        .iter()
-        .map(|(node, count)| (cluster.id(*node), *count))
-        .collect();
     for node in cluster.receivers() {
         cluster.ask(node, &format!("known {all}"), "known")?;
         let totals = cluster.totals(node)?;
@@ -393,8 +397,9 @@ pub fn compare(cluster: &mut Cluster, outcome: &mut Outcome) -> Result<(), Failu
             outcome.untold += total.disorder + (total.first - 1);
             outcome.ranges.extend(total.ranges.iter().cloned());
         }
-        for (sender, count) in &of {
-            let theirs = totals.iter().filter(|entry| entry.sender == *sender);
+        for (sender, count) in &sent {
+            let ids = cluster.ids(*sender);
+            let theirs = totals.iter().filter(|entry| ids.contains(&entry.sender));
             let known: u64 = theirs.map(|one| one.total.messages + one.total.lost).sum();
             outcome.untold += known.abs_diff(*count);
         }

@@ -69,7 +69,10 @@ fn repairs_come_from_receivers(stage: &mut Stage) {
     // Only where rounds fail, on a machine that has no time for the nodes, say, is there one.
     let failed = stage.total("rounds_abandoned") + stage.total("tokens_bypassed");
     let resorts = stage.total("last_resort");
-    assert!(resorts == 0 || failed > 0, "{resorts} without a failed round");
+    assert!(
+        resorts == 0 || failed > 0,
+        "{resorts} without a failed round"
+    );
 }
 
 #[test]

@@ -3,6 +3,7 @@ mod arrivals;
 mod batches;
 mod deafness;
 mod detector;
+mod heartbeats;
 mod hold;
 mod requests;
 mod rivals;
