@@ -64,6 +64,8 @@ impl Role {
 /// What is done to it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
+    /// Nothing: how far two undisturbed times differ.
+    None,
     /// SIGSTOP.
     Pause,
     /// Nothing reaches its host, and nothing leaves it.
@@ -78,7 +80,8 @@ pub enum Fault {
 
 impl Fault {
     /// All of them.
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 6] = [
+        Self::None,
         Self::Pause,
         Self::Blackout,
         Self::LinkDown,
@@ -90,6 +93,7 @@ impl Fault {
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
+            Self::None => "none",
             Self::Pause => "pause",
             Self::Blackout => "blackout",
             Self::LinkDown => "link-down",
@@ -244,33 +248,29 @@ impl Trial {
         Ok(outcome)
     }
 
-    /// Lets the fault happen, and the victim return; measures both.
+    /// Lets the fault happen, and the victim return; measures both as one phase.
     fn disturb(&self, cluster: &mut Cluster, outcome: &mut Outcome) -> Result<Phase, Failure> {
-        let first = SETTLE.min(self.lasts);
+        let settling = if self.lasts > SETTLE {
+            SETTLE
+        } else {
+            Duration::ZERO
+        };
         self.set_fault(cluster, true)?;
-        std::thread::sleep(first);
-        let mut phases = vec![self.measure(cluster)?];
-        let mut rated = first;
-        if first < self.lasts {
-            rated = self.lasts - first;
-            std::thread::sleep(rated);
-            phases.push(self.measure(cluster)?);
-        }
-        let last = phases.last().map_or(0, |phase| phase.messages);
-        outcome.rates[1] = per_second(last, rated);
+        std::thread::sleep(settling);
+        let before = self.delivered(cluster)?;
+        std::thread::sleep(self.lasts - settling);
+        let after = self.delivered(cluster)?;
+        let former = |stream| before.get(stream).copied().unwrap_or(0);
+        let news = after
+            .iter()
+            .map(|(stream, count)| count.saturating_sub(former(stream)));
+        outcome.rates[1] = per_second(news.min().unwrap_or(0), self.lasts - settling);
         self.set_fault(cluster, false)?;
         outcome.returned = self.await_return(cluster)?;
         std::thread::sleep(AFTER);
-        phases.push(self.measure(cluster)?);
+        let phase = self.measure(cluster)?;
         outcome.events = events(cluster, self.victim())?;
-        Ok(phases
-            .into_iter()
-            .fold(Phase::default(), |one, other| Phase {
-                messages: one.messages + other.messages,
-                gap: one.gap.max(other.gap),
-                p50: one.p50.max(other.p50),
-                p99: one.p99.max(other.p99),
-            }))
+        Ok(phase)
     }
 
     /// The node that is disturbed; `None`: the service.
@@ -285,15 +285,14 @@ impl Trial {
         }
     }
 
-    /// The worst of all undisturbed receivers, and undisturbed senders.
+    /// Ends a phase; returns the worst of all undisturbed receivers, and undisturbed senders.
     fn measure(&self, cluster: &mut Cluster) -> Result<Phase, Failure> {
-        let victim = self.victim();
-        let theirs = victim.map(|node| cluster.id(node));
+        let theirs = self.victim().map(|node| cluster.id(node));
         let mut worst = Phase {
             messages: u64::MAX,
             ..Phase::default()
         };
-        for node in cluster.receivers().filter(|node| Some(*node) != victim) {
+        for node in self.undisturbed(cluster) {
             let phases = cluster.phase(node)?;
             let phases = phases.into_iter().filter(|(id, _)| Some(*id) != theirs);
             for (_, phase) in phases {
@@ -306,10 +305,29 @@ impl Trial {
         Ok(worst)
     }
 
+    /// Messages delivered so far, by undisturbed receiver and the identity of the undisturbed sender.
+    fn delivered(&self, cluster: &mut Cluster) -> Result<BTreeMap<(usize, u64), u64>, Failure> {
+        let theirs = self.victim().map(|node| cluster.id(node));
+        let mut delivered = BTreeMap::new();
+        for node in self.undisturbed(cluster) {
+            let totals = cluster.totals(node)?;
+            let totals = totals.iter().filter(|of| Some(of.sender) != theirs);
+            delivered.extend(totals.map(|of| ((node, of.sender), of.total.messages)));
+        }
+        Ok(delivered)
+    }
+
+    fn undisturbed(&self, cluster: &Cluster) -> impl Iterator<Item = usize> + use<> {
+        let victim = self.victim();
+        let receivers = cluster.receivers();
+        receivers.filter(move |node| Some(*node) != victim)
+    }
+
     fn set_fault(&self, cluster: &Cluster, on: bool) -> Result<(), Failure> {
         let victim = self.victim();
         let host = cluster.host(victim);
         match self.fault {
+            Fault::None => {}
             Fault::Pause if on => cluster.actor(victim)?.freeze()?,
             Fault::Pause => cluster.actor(victim)?.thaw()?,
             Fault::Blackout if on => cluster.cut(&[host], Scope::All)?,

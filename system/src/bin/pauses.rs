@@ -32,7 +32,8 @@ struct Arguments {
     /// Victims: receiver, cacher, leader, sender, service, embedded. All, if none is named.
     #[arg(long, value_delimiter = ',')]
     roles: Vec<String>,
-    /// Faults: pause, blackout, link-down, firewall, mute.
+    /// Faults: pause, blackout, link-down, firewall, mute; none, to see how far two undisturbed times
+    /// differ.
     #[arg(long, value_delimiter = ',', default_value = "pause,blackout")]
     faults: Vec<String>,
     /// Lengths of the fault, seconds.
