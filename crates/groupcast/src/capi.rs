@@ -202,11 +202,12 @@ mod tests {
     #[test]
     fn a_socket_that_was_closed_is_let_go_of_when_another_is_first_sent_by() {
         let first = UdpSocket::bind("127.0.0.1:0").unwrap();
+        // Bound before the first is closed, so that it has another descriptor.
+        let second = UdpSocket::bind("127.0.0.1:0").unwrap();
         let known = cookie(first.as_raw_fd()).unwrap();
         sender(first.as_raw_fd()).unwrap();
         assert!(is_kept(known));
         drop(first);
-        let second = UdpSocket::bind("127.0.0.1:0").unwrap();
         let other = cookie(second.as_raw_fd()).unwrap();
         sender(second.as_raw_fd()).unwrap();
         assert!(is_kept(other) && !is_kept(known));
