@@ -10,7 +10,7 @@ use crate::ranges::{append, append_own};
 use crate::receive::ReceiveStream;
 use crate::repair::{
     PlannedRequest, RequestAllowance, RequestPlanner, RequestTarget, RequestUrgency,
-    missing_everywhere, missing_parts, note_missing,
+    leave_to_cachers, missing_everywhere, missing_parts, note_missing,
 };
 use crate::{Deliver, Destination, Instant, Reason};
 
@@ -156,7 +156,20 @@ impl RegionCx<'_> {
             parts.into_iter().for_each(|part| join(&mut lost, part));
         }
         self.lose(sender, &lost, out);
+        if speaker == sender {
+            self.leave_to_cachers(sender, absent);
+        }
         true
+    }
+
+    /// The sender does not have these packets, and cachers may: only those are asked from now on.
+    fn leave_to_cachers(&mut self, sender: Origin, absent: &Absent<'_>) {
+        if let Some(stream) = self.region.streams.get_mut(&sender) {
+            let (now, history) = (self.node.now, &self.region.history);
+            let ranges = absent.ranges.iter();
+            ranges.for_each(|range| leave_to_cachers(now, stream, history, range));
+            stream.refresh_due();
+        }
     }
 
     /// Asks a ring neighbour for what it has and this node misses (R076); where the fast plane

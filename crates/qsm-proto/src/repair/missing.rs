@@ -51,6 +51,25 @@ pub(crate) fn missing_parts(
         .collect()
 }
 
+/// Notes that the sender has nothing of this range any more, so that only cachers are left: those
+/// that have not answered get their time from now on.
+pub(crate) fn leave_to_cachers(
+    now: Instant,
+    stream: &mut ReceiveStream,
+    history: &History,
+    range: SeqRange,
+) {
+    for part in missing_parts(stream, history, range) {
+        stream.gaps_mut().cut_out(part);
+        if let Some(gap) = stream.gaps_mut().find_mut(part.first())
+            && part.covers(gap.range())
+        {
+            gap.silent_since = now;
+            gap.attempts = 0;
+        }
+    }
+}
+
 /// The missing packets of this range of which no living cacher is left that might have them.
 pub(crate) fn missing_everywhere(
     stream: &ReceiveStream,

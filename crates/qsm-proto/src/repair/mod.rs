@@ -29,7 +29,7 @@ mod window;
 pub(crate) use answer::Answering;
 pub use backoff::RequestBackoff;
 pub use budget::RateBudget;
-pub(crate) use missing::{missing_everywhere, missing_parts, note_missing};
+pub(crate) use missing::{leave_to_cachers, missing_everywhere, missing_parts, note_missing};
 pub(crate) use plan::bit;
 pub use plan::{PlannedRequest, REQUEST_COST, RequestAllowance, RequestPlanner, RequestTarget};
 pub use recent::{RecentRepairs, RepairRecipient};

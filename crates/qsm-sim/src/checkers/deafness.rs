@@ -166,3 +166,45 @@ fn slept(options: &SimOptions, host: usize, [from, to]: [Duration; 2]) -> Durati
     };
     options.faults.iter().map(of).sum()
 }
+
+#[cfg(test)]
+mod tests {
+    use qsm_wire::Seed;
+
+    use super::*;
+
+    const fn s(seconds: u64) -> Duration {
+        Duration::from_secs(seconds)
+    }
+
+    fn at(time: Duration) -> Instant {
+        Instant(0).after(time)
+    }
+
+    /// Multicast of host 1 does not reach host 0 from 1 s to 3 s, and host 0 sleeps from 2 s to 9 s.
+    fn options() -> SimOptions {
+        let filter = Fault::Filter {
+            from: vec![1],
+            to: vec![0],
+            time: s(2),
+        };
+        let sleep = Fault::Sleep {
+            host: 0,
+            time: s(7),
+        };
+        SimOptions {
+            duration: s(20),
+            faults: vec![(s(1), filter), (s(2), sleep)],
+            ..SimOptions::quiet(Seed(1), 3)
+        }
+    }
+
+    #[test]
+    fn who_sleeps_may_say_what_was_so_before() {
+        let was = |time, hosts| was_filtered(&options(), at(time), hosts);
+        assert!(was(s(10), [0, 1]) && was(s(11), [0, 1]) && !was(s(12), [0, 1]));
+        assert!(!was(s(10), [1, 0]) && !was(s(10), [2, 1]));
+        let is = |time| is_filtered(&options(), at(time), [0, 1]);
+        assert!(is(s(3)) && !is(s(4)) && !is(s(0)));
+    }
+}

@@ -38,12 +38,16 @@ impl Rate {
         let room = BURST + 3 * most * tuned / 1000;
         let (credit, since) = self.streams.entry((host, to)).or_insert((room, now));
         let passed = u128::from(nanoseconds(now.since(*since)));
-        let earned = u64::try_from(passed * u128::from(per_second) / 1_000_000_000);
+        let earned = passed * u128::from(per_second) / 1_000_000_000;
+        let earned = u64::try_from(earned).unwrap_or(u64::MAX);
+        *credit = credit.saturating_add(earned).min(room);
         // What is less than a packet is kept for the next time.
-        if earned != Ok(0) {
-            *credit = credit.saturating_add(earned.unwrap_or(u64::MAX)).min(room);
-            *since = now;
-        }
+        let taken = u128::from(earned) * 1_000_000_000 / u128::from(per_second);
+        *since = Instant(
+            since
+                .0
+                .saturating_add(u64::try_from(taken).unwrap_or(u64::MAX)),
+        );
         match credit.checked_sub(packets) {
             Some(left) => {
                 *credit = left;
@@ -70,14 +74,17 @@ mod tests {
             ..Pace::default()
         };
         let to = SocketAddr::from(([239, 1, 1, 1], 1));
-        let send = |gap: Duration| {
+        let send_each = |gap: Duration, packets| {
             let (mut rate, mut now) = (Rate::default(), Instant(0));
             (0..3000).try_for_each(|_| {
                 now = now.after(gap);
-                rate.check(now, 1, to, 1, &pace)
+                rate.check(now, 1, to, packets, &pace)
             })
         };
+        let send = |gap| send_each(gap, 1);
         assert_eq!(send(Duration::from_millis(1)), Ok(()));
+        // Parts of a packet are not forgotten.
+        assert_eq!(send_each(Duration::from_micros(1998), 2), Ok(()));
         assert!(send(Duration::from_micros(660)).is_err());
     }
 }
