@@ -38,6 +38,11 @@ impl Runs {
         self.runs.get(at).is_some_and(|run| run.0 <= last)
     }
 
+    /// The smallest number held.
+    pub(crate) fn first(&self) -> Option<u64> {
+        self.runs.first().map(|run| run.0)
+    }
+
     /// The smallest number that is not in `other`.
     pub(crate) fn first_outside(&self, other: &Self) -> Option<u64> {
         let mut runs = self.runs.iter();

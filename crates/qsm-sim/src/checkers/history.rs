@@ -346,6 +346,12 @@ impl History {
         track.lost.add(first, last);
     }
 
+    /// The receiver was told that packets of the sender are lost.
+    pub(crate) fn told_of_packets(&self, sender: Origin, receiver: Origin) -> bool {
+        let life = self.life(receiver);
+        life.is_some_and(|life| life.lost_packets.contains_key(&sender))
+    }
+
     pub(crate) fn lose_packets(&mut self, receiver: Origin, sender: Origin, packets: u64) {
         if let Some(life) = self.lives.get_mut(&receiver) {
             *life.lost_packets.entry(sender).or_default() += packets;

@@ -69,8 +69,7 @@ fn compare(
             } else {
                 let nothing = Runs::default();
                 let lost = track.map_or(&nothing, |track| &track.lost);
-                let life = history.life(*receiver);
-                let packets = life.is_some_and(|life| life.lost_packets.contains_key(&sender));
+                let packets = history.told_of_packets(sender, *receiver);
                 miss = miss.max(Some((!lost.contains(number) && !packets, *receiver)));
             }
         }
