@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use qsm::{Embedded, Flushed, Node};
+use qsm::{Builder, Embedded, Flushed, Node};
 use qsm_console::failure::Failure;
 use qsm_console::loopback;
 use qsm_console::options::{AttachOptions, NodeOptions};
@@ -15,16 +15,20 @@ use qsm_console::options::{AttachOptions, NodeOptions};
 pub(crate) fn start(node: &NodeOptions, attach: &AttachOptions) -> Result<Node, Failure> {
     Ok(match attach.attach.as_deref().map(Path::new) {
         Some(path) => Node::attach(path)?,
-        None => start_own(node)?,
+        None => start_own(node, Embedded::IfNoneFound, |builder| builder)?,
     })
 }
 
-/// Starts a node of this process, with the same warning.
+/// Starts a node of this process, with what `more` adds and the same warning.
 ///
 /// # Errors
 /// It does not start.
-pub(crate) fn start_own(options: &NodeOptions) -> Result<Node, Failure> {
-    let node = options.start(Embedded::IfNoneFound, |builder| builder)?;
+pub(crate) fn start_own(
+    options: &NodeOptions,
+    embedded: Embedded,
+    more: impl Fn(Builder) -> Builder,
+) -> Result<Node, Failure> {
+    let node = options.start(embedded, more)?;
     let unasked = options.network.interface.is_empty();
     if let Some(report) = node.io_report().ok().filter(|_| unasked)
         && let Some(line) = loopback::warning(&report.interface)

@@ -6,6 +6,7 @@ use std::sync::mpsc::{RecvTimeoutError, sync_channel};
 use std::time::Duration;
 
 use clap::Args;
+use qsm::Embedded;
 use qsm::attach::ShareOptions;
 use qsm_console::examples;
 use qsm_console::failure::Failure;
@@ -59,7 +60,7 @@ pub(crate) struct EngineArgs {
 /// The node or its sharing cannot start, or the node fails.
 pub(crate) fn run(args: &EngineArgs) -> Result<(), Failure> {
     let stop = Stop::on_signals()?;
-    let node = node::start_own(&args.node)?;
+    let node = node::start_own(&args.node, Embedded::IfNoneFound, |builder| builder)?;
     let mut notices = Notices::new(node.events(), args.node.network.verbose);
     let (tell, told) = sync_channel(LINES_MAX);
     let options = ShareOptions::at(&args.at)

@@ -1,7 +1,7 @@
 //! `qsm pub`: lines, frames or a file, published to groups.
 
 use std::fs::File;
-use std::io::{self, BufReader, Read};
+use std::io::{self, BufReader, IsTerminal, Read};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::thread;
@@ -110,6 +110,9 @@ pub(crate) fn run(args: &PubArgs) -> Result<(), Failure> {
         waiting.begin(receivers_of(args, group, there, &here()));
     })?;
     waiting.end();
+    if args.reads_stdin() && io::stdin().is_terminal() {
+        eprintln!("qsm: reading lines from the terminal; Ctrl-D ends");
+    }
     let mut audience = Audience::new(&node, names.clone())?;
     let batches = read_in_background(Reader::new(BufReader::new(input), framing))?;
     let mut work = Work::new(args, &publishers, &waiting);
@@ -156,6 +159,11 @@ fn since_flush(mut flushed: Flushed, ended: Option<Flushed>) -> Flushed {
 }
 
 impl PubArgs {
+    fn reads_stdin(&self) -> bool {
+        let named = self.whole.as_ref().or(self.file.as_ref());
+        named.is_none_or(|path| path.as_path() == Path::new("-"))
+    }
+
     fn input(&self) -> Result<(Box<dyn Read + Send>, Framing), Failure> {
         let framing = match (&self.whole, self.frames) {
             (Some(_), _) => Framing::Whole,

@@ -16,6 +16,8 @@ use qsm_console::failure::Failure;
 use qsm_console::options::{NodeOptions, seconds};
 use serde_json::Value;
 
+use crate::node;
+
 /// Time for the goodbye of a node that only asked.
 const GOODBYE: Duration = Duration::from_secs(1);
 
@@ -43,7 +45,7 @@ fn ask<T>(
     args: &ListArgs,
     question: impl FnOnce(&Node) -> Result<T, RequestError>,
 ) -> Result<T, Failure> {
-    let node = args.node.start(Embedded::Never, |builder| {
+    let node = node::start_own(&args.node, Embedded::Never, |builder| {
         builder.request_timeout(args.timeout)
     })?;
     let answer = node
