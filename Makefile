@@ -112,11 +112,14 @@ large: ## 10,000 nodes and 100,000 groups, 100 and 1,000 at each node: minutes, 
 	$(TARGET_DIR)/release/qsm sim run scenarios/large/ten-thousand-nodes.txt
 	$(TARGET_DIR)/release/qsm sim run scenarios/large/thousand-groups-a-node.txt
 
-pauses: deps ## the cost of pauses and cut-offs to the others and to the victim, judged, at 2,000 messages/s and at 100 MB/s; as root, over an hour on a quiet machine
+pauses: deps ## the cost of pauses and cut-offs to the others and to the victim, judged, at 2,000 messages/s and at 100 MB/s, and on each transport; as root, over an hour on a quiet machine
 	$(CARGO) build $(LOCKED) --release -p qsm-system
 	@failed=0; \
 	$(TARGET_DIR)/release/pauses || failed=1; \
 	$(TARGET_DIR)/release/pauses --bytes 8000 --rate 12500 || failed=1; \
+	$(TARGET_DIR)/release/pauses --transport ipv6,ssm,two-networks,cores,engine \
+	  --roles receiver,leader,sender,service --seconds 1,5 || failed=1; \
+	$(CARGO) test $(LOCKED) -p qsm-system --test heavy_loss -- --ignored --nocapture || failed=1; \
 	exit $$failed
 
 FIGURES_GROUPCAST := docs/figures-groupcast

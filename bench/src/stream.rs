@@ -56,6 +56,7 @@ impl Common {
             .network(self.network())
             .channels(ChannelOptions::new().port(self.port + 1))
             .cluster(format!("bench-{}", self.port))
+            .slow_after(Duration::ZERO)
     }
 
     fn network(&self) -> NetworkOptions {

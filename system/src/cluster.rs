@@ -2,13 +2,14 @@
 
 use std::collections::BTreeMap;
 use std::error::Error;
-use std::net::SocketAddr;
 use std::ops::Range;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
 use lab::{Actor, Direction, HostId, Lab};
+
+use crate::transport::Transport;
 
 /// How long an answer may take.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -36,6 +37,8 @@ pub struct Plan {
     pub service_options: Vec<String>,
     /// Options of the last receiver.
     pub last_options: Vec<String>,
+    /// How all of them reach each other.
+    pub transport: Transport,
 }
 
 impl Plan {
@@ -50,6 +53,7 @@ impl Plan {
             own_service: true,
             service_options: Vec::new(),
             last_options: Vec::new(),
+            transport: Transport::default(),
         }
     }
 }
@@ -90,12 +94,28 @@ pub struct Phase {
 #[derive(Debug)]
 pub struct Cluster {
     plan: Plan,
-    nodes: Vec<Actor>,
-    /// Their identities, by index.
-    ids: Vec<u64>,
+    members: Vec<Member>,
     service: Option<Actor>,
     hosts: Vec<HostId>,
+    /// Where engines are attached to.
+    folder: PathBuf,
     lab: Lab,
+}
+
+/// A node, and the process that publishes or receives by it, if that is another one.
+#[derive(Debug)]
+struct Member {
+    node: Actor,
+    attached: Option<Actor>,
+    /// Identities of its core threads.
+    ids: Vec<u64>,
+}
+
+impl Member {
+    /// The process that publishes or receives.
+    fn user(&mut self) -> &mut Actor {
+        self.attached.as_mut().unwrap_or(&mut self.node)
+    }
 }
 
 impl Cluster {
@@ -104,14 +124,16 @@ impl Cluster {
     /// # Errors
     /// Hosts cannot be made, or a process fails.
     pub fn start(plan: Plan) -> Result<Self, Failure> {
-        let mut lab = Lab::new()?;
+        let mut lab = plan.transport.lab()?;
         let hosts = lab.add_hosts(plan.receivers + plan.publishers + 1)?;
+        let folder = std::env::temp_dir().join(lab.prefix());
+        std::fs::create_dir_all(&folder)?;
         let mut cluster = Self {
             plan,
-            nodes: Vec::new(),
-            ids: Vec::new(),
+            members: Vec::new(),
             service: None,
             hosts,
+            folder,
             lab,
         };
         if cluster.plan.own_service {
@@ -137,17 +159,16 @@ impl Cluster {
         let mut embedding = embedding.transpose()?;
         for index in 0..count {
             let early = embedding.take_if(|_| index == last);
-            let mut actor = early.map_or_else(|| self.start_node(index), Ok)?;
+            let mut member = early.map_or_else(|| self.start_node(index), Ok)?;
             if index <= last {
-                actor.actor.ask(&format!("watch {GROUP}"), "watching")?;
+                member.user().ask(&format!("watch {GROUP}"), "watching")?;
             }
-            self.nodes.push(actor.actor);
-            self.ids.push(actor.id);
+            self.members.push(member);
         }
         Ok(())
     }
 
-    fn start_node(&self, index: usize) -> Result<Started, Failure> {
+    fn start_node(&self, index: usize) -> Result<Member, Failure> {
         let mut command = self.command(self.hosts[index]);
         if index + 1 == self.plan.receivers {
             command.args(&self.plan.last_options);
@@ -156,9 +177,30 @@ impl Cluster {
         if !self.plan.own_service {
             command.args(&self.plan.service_options);
         }
-        let actor = Actor::start(format!("node {index}"), command, PATIENCE)?;
-        let id = actor.expect("ready")?.parse()?;
-        Ok(Started { actor, id })
+        let shared = self.folder.join(index.to_string());
+        let shared = (self.plan.transport == Transport::Engine).then_some(shared);
+        if let Some(path) = &shared {
+            command.arg("--share").arg(path);
+        }
+        let node = Actor::start(format!("node {index}"), command, PATIENCE)?;
+        let ids = node.expect("ready")?;
+        let ids = ids.split_whitespace().map(str::parse);
+        let ids = ids.collect::<Result<_, _>>()?;
+        let attached = shared.map(|path| self.attach(index, &path)).transpose()?;
+        Ok(Member {
+            node,
+            attached,
+            ids,
+        })
+    }
+
+    /// Starts a process that uses the node that is shared at this path.
+    fn attach(&self, index: usize, path: &Path) -> Result<Actor, Failure> {
+        let mut command = self.lab.command(self.hosts[index], &self.plan.program);
+        command.arg("--attach").arg(path);
+        let actor = Actor::start(format!("attached {index}"), command, PATIENCE)?;
+        actor.expect("ready")?;
+        Ok(actor)
     }
 
     fn service_host(&self) -> HostId {
@@ -167,11 +209,12 @@ impl Cluster {
 
     fn command(&self, host: HostId) -> Command {
         let mut command = self.lab.command(host, &self.plan.program);
-        let interface = self.lab.host(host).interface();
-        command.args(["--interface", interface, "--cluster", "system"]);
+        let transport = self.plan.transport;
+        transport.describe(&mut command, self.lab.host(host));
+        command.args(["--cluster", "system"]);
         if self.plan.own_service {
-            let address = self.lab.host(self.service_host()).address();
-            let address = SocketAddr::from((address, SERVICE_PORT));
+            let service = self.lab.host(self.service_host());
+            let address = transport.service(service, SERVICE_PORT);
             command.args(["--service", &address.to_string()]);
         }
         command
@@ -189,18 +232,18 @@ impl Cluster {
         (0..self.plan.both).chain(alone)
     }
 
-    /// The identity of a node.
+    /// The identities of a node: one for each core thread.
     #[must_use]
-    pub fn id(&self, node: usize) -> u64 {
-        self.ids[node]
+    pub fn ids(&self, node: usize) -> &[u64] {
+        &self.members[node].ids
     }
 
-    /// Tells a node something and returns the rest of its answer.
+    /// Tells the process that publishes or receives something, and returns the rest of its answer.
     ///
     /// # Errors
     /// It says something else, or nothing.
     pub fn ask(&mut self, node: usize, line: &str, word: &str) -> Result<String, Failure> {
-        Ok(self.nodes[node].ask(line, word)?)
+        Ok(self.members[node].user().ask(line, word)?)
     }
 
     /// Asks the service, on a host of its own, what has happened.
@@ -255,26 +298,29 @@ impl Cluster {
         line.split_whitespace().map(read_total).collect()
     }
 
-    /// One of a node's counters.
+    /// The lives of a node: one for each core thread.
     ///
     /// # Errors
     /// It fails.
-    pub fn counter(&mut self, node: usize, name: &str) -> Result<u64, Failure> {
-        let line = self.ask(node, "report", "report")?;
-        let mut pairs = line.split(' ').filter_map(|pair| pair.split_once('='));
-        let value = pairs
-            .find(|(key, _)| *key == name)
-            .ok_or("no such counter")?;
-        Ok(value.1.parse()?)
+    pub fn lives(&mut self, node: usize) -> Result<String, Failure> {
+        Ok(self.members[node].node.ask("lives", "lives")?)
     }
 
-    /// The process of a node, or of the service.
+    /// What has happened to a node so far.
+    ///
+    /// # Errors
+    /// It fails.
+    pub fn events(&mut self, node: usize) -> Result<String, Failure> {
+        Ok(self.members[node].node.ask("events", "events")?)
+    }
+
+    /// The process that runs a node, or the service.
     ///
     /// # Errors
     /// There is no such service.
     pub fn actor(&self, node: Option<usize>) -> Result<&Actor, Failure> {
         let actor = match node {
-            Some(node) => self.nodes.get(node),
+            Some(node) => self.members.get(node).map(|member| &member.node),
             None => self.service.as_ref(),
         };
         Ok(actor.ok_or("there is no such process")?)
@@ -316,7 +362,9 @@ impl Cluster {
     /// One does not end with success.
     pub fn quit(mut self) -> Result<(), Failure> {
         // Receivers first would be missed by the senders.
-        for mut actor in self.nodes.drain(..).rev().chain(self.service.take()) {
+        let members = std::mem::take(&mut self.members).into_iter().rev();
+        let nodes = members.flat_map(|member| member.attached.into_iter().chain([member.node]));
+        for mut actor in nodes.chain(self.service.take()) {
             actor.tell("quit")?;
             let status = actor.wait_end()?;
             if !status.success() {
@@ -327,9 +375,12 @@ impl Cluster {
     }
 }
 
-struct Started {
-    actor: Actor,
-    id: u64,
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        self.members.clear();
+        // What is left lies among temporary files.
+        drop(std::fs::remove_dir_all(&self.folder));
+    }
 }
 
 /// Those whom a host does not reach any more.

@@ -2,4 +2,5 @@
 //! when a process stands still or a host is cut off.
 
 pub mod cluster;
+pub mod transport;
 pub mod trial;

@@ -13,7 +13,7 @@
 //! | `address` | `address ADDRESS:PORT`: the multicast address of the cluster's first region |
 //! | `digest` | `digest NUMBER`: of everything delivered, order within groups included |
 //! | `report` | `report NAME=VALUE ...` |
-//! | `watch GROUP` | `watching` when the group is joined; its messages are written down |
+//! | `watch GROUP` | `watching` when the group, or one of each core thread, is joined; its messages are written down |
 //! | `pulse GROUP MEMBERS BYTES RATE` | `pulsing` when there are so many other receivers; publishes until `stop` |
 //! | `stop` | `stopped COUNT`: so many messages were published |
 //! | `known COUNT` | `known COUNT` when at least so many have come, or are told to be lost |
@@ -21,6 +21,7 @@
 //! | `phase` | `phase SENDER=MESSAGES,GAP,P50,P99 ...` since the last time, microseconds |
 //! | `totals` | `totals SENDER=LIFE,FIRST,NEXT,MESSAGES,DISORDER,LOST[,FROM-TO ...] ...` |
 //! | `events` | `events EVENT; ...`: what has happened so far, but for views; of the service too |
+//! | `lives` | `lives NUMBER ...`: those of the core threads |
 //! | `quit` | none: shuts down |
 //!
 //! Every delivery is checked: numbers of a sender in a group are consecutive, and the content is
@@ -30,6 +31,7 @@ mod check;
 mod pulse;
 
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -54,7 +56,7 @@ const SILENCE: Duration = Duration::from_millis(500);
 struct Arguments {
     #[arg(long)]
     interface: Vec<String>,
-    #[arg(long)]
+    #[arg(long, default_value = "system")]
     cluster: String,
     /// Without it the service is looked for, and embedded if there is none.
     #[arg(long)]
@@ -62,6 +64,18 @@ struct Arguments {
     /// Embed a service at once.
     #[arg(long)]
     embed: bool,
+    /// Look for the service by IPv6, if it is not named.
+    #[arg(long)]
+    ipv6: bool,
+    /// Core threads of the node.
+    #[arg(long, default_value_t = 1)]
+    cores: usize,
+    /// Let other processes use the node, by a file at this path.
+    #[arg(long)]
+    share: Option<PathBuf>,
+    /// Use the node that another process shares at this path, and none of one's own.
+    #[arg(long)]
+    attach: Option<PathBuf>,
     /// Give source-specific addresses to regions.
     #[arg(long)]
     source_specific: bool,
@@ -80,6 +94,12 @@ struct Arguments {
     /// Seconds of silence after which a node is gone, of the service or an embedded one.
     #[arg(long, default_value_t = 30.0)]
     gone_after: f64,
+    /// Seconds for which a node is waited for that is slower than the others, likewise.
+    #[arg(long, default_value_t = 10.0)]
+    slow_after: f64,
+    /// Bytes that the kernel keeps of what has arrived.
+    #[arg(long)]
+    receive_buffer: Option<usize>,
 }
 
 fn main() -> ExitCode {
@@ -100,16 +120,15 @@ fn main() -> ExitCode {
 
 fn serve(arguments: &Arguments) -> Result<(), Failure> {
     let address = arguments.service.ok_or("--serve needs --service")?;
-    let network = NetworkOptions::new()
-        .interfaces(&arguments.interface)
+    let network = network(arguments)
         .family(Family::of(address.ip()))
         .unicast_port(address.port());
-    let channels = ChannelOptions::new().source_specific(arguments.source_specific);
     let service = Service::builder()
         .cluster(&arguments.cluster)
         .network(network)
-        .channels(channels)
+        .channels(channels(arguments))
         .gone_after(Duration::from_secs_f64(arguments.gone_after))
+        .slow_after(Duration::from_secs_f64(arguments.slow_after))
         .start()?;
     println!("serving {}", service.address());
     let diary = Diary::default();
@@ -158,27 +177,55 @@ impl Diary {
     }
 }
 
-fn act(arguments: &Arguments) -> Result<(), Failure> {
+fn network(arguments: &Arguments) -> NetworkOptions {
     let mut network = NetworkOptions::new().interfaces(&arguments.interface);
-    if arguments.loss_ppm > 0 || arguments.damage_ppm > 0 {
-        network = network.fault(FaultConfig {
-            seed: arguments.seed,
-            loss_ppm: arguments.loss_ppm,
-            damage_ppm: arguments.damage_ppm,
-            damage_bytes: arguments.damage_bytes,
-            ..FaultConfig::default()
-        });
+    if arguments.ipv6 {
+        network = network.family(Family::V6);
+    }
+    if let Some(bytes) = arguments.receive_buffer {
+        network = network.receive_buffer(bytes);
+    }
+    if arguments.loss_ppm == 0 && arguments.damage_ppm == 0 {
+        return network;
+    }
+    network.fault(FaultConfig {
+        seed: arguments.seed,
+        loss_ppm: arguments.loss_ppm,
+        damage_ppm: arguments.damage_ppm,
+        damage_bytes: arguments.damage_bytes,
+        ..FaultConfig::default()
+    })
+}
+
+fn channels(arguments: &Arguments) -> ChannelOptions {
+    ChannelOptions::new().source_specific(arguments.source_specific)
+}
+
+fn start(arguments: &Arguments) -> Result<Node, Failure> {
+    if let Some(path) = &arguments.attach {
+        return Ok(Node::attach(path)?);
     }
     let node = Node::builder()
         .cluster(&arguments.cluster)
         .gone_after(Duration::from_secs_f64(arguments.gone_after))
-        .network(network);
+        .slow_after(Duration::from_secs_f64(arguments.slow_after))
+        .network(network(arguments))
+        .channels(channels(arguments))
+        .cores(arguments.cores);
     let node = match arguments.service {
         Some(service) => node.service(service).embedded_service(Embedded::Never),
         None if arguments.embed => node.embedded_service(Embedded::Always),
         None => node,
     };
     let node = node.start()?;
+    node.wait_admitted(PATIENCE)?;
+    Ok(node)
+}
+
+fn act(arguments: &Arguments) -> Result<(), Failure> {
+    let node = start(arguments)?;
+    let share = arguments.share.as_ref().map(|path| node.share(path));
+    let share = share.transpose()?;
     let mut actor = Actor {
         node,
         checked: Arc::new(Checked::default()),
@@ -193,11 +240,11 @@ fn act(arguments: &Arguments) -> Result<(), Failure> {
     let events = actor.node.events();
     let diary = actor.diary.clone();
     std::thread::spawn(move || events.for_each(|event| log(&event, &diary)));
-    actor.node.wait_admitted(PATIENCE)?;
-    println!("ready {}", actor.node.id().0);
+    println!("ready{}", line_of(actor.node.ids().map(|id| id.0)));
     loop {
         let line = hear()?;
         if line == "quit" {
+            drop(share);
             actor.node.shutdown(PATIENCE)?;
             return Ok(());
         }
@@ -268,18 +315,17 @@ impl Actor {
             }
             "digest" => format!("digest {}", self.checked.digest()),
             "report" => self.report()?,
-            "watch" => {
-                let upcalls = self.node.groups([words[1]]);
-                self.upcalls
-                    .push(upcalls.subscribe_with(self.record.upcall())?);
-                "watching".to_owned()
-            }
+            "watch" => self.watch(words[1])?,
             "pulse" => {
-                let publisher = self.node.publisher(words[1])?;
-                publisher.wait_for_members(u32::try_from(number(2)?)?, PATIENCE)?;
+                let publishers = self.publishers_of_cores(words[1], number(2)?)?;
                 let bytes = usize::try_from(number(3)?)?;
-                self.pulse = Some(Pulse::start(publisher, bytes, number(4)?));
+                self.pulse = Some(Pulse::start(publishers, bytes, number(4)?));
                 "pulsing".to_owned()
+            }
+            "lives" => {
+                let cores = self.node.core_stats()?.into_iter();
+                let lives = cores.map(|core| core.incarnation.map_or(0, |life| life.0.into()));
+                format!("lives{}", line_of(lives))
             }
             "stop" => {
                 let pulse = self.pulse.take().ok_or("nothing is published")?;
@@ -295,6 +341,33 @@ impl Actor {
             "totals" => format!("totals{}", self.record.totals()),
             other => return Err(format!("unknown command {other}").into()),
         })
+    }
+
+    /// A group of each core thread: numbers of messages are of a core thread's sender and a group.
+    fn groups_of_cores(&self, name: &str) -> Vec<String> {
+        let cores = 0..self.node.ids().count();
+        let mut names = (0..).map(|number| format!("{name}/{number}"));
+        cores
+            .filter_map(|core| names.find(|name| self.node.core_of(name) == core))
+            .collect()
+    }
+
+    fn watch(&mut self, name: &str) -> Result<String, Failure> {
+        for group in self.groups_of_cores(name) {
+            let upcall = self.record.upcall();
+            self.upcalls
+                .push(self.node.group(group).subscribe_with(upcall)?);
+        }
+        Ok("watching".to_owned())
+    }
+
+    fn publishers_of_cores(&self, name: &str, members: u64) -> Result<Vec<Publisher>, Failure> {
+        let groups = self.groups_of_cores(name);
+        let publishers = self.node.groups(groups).publishers()?;
+        for publisher in &publishers {
+            publisher.wait_for_members(u32::try_from(members)?, PATIENCE)?;
+        }
+        Ok(publishers)
     }
 
     fn send(&mut self, count: u64, bytes: usize) -> Result<String, Failure> {
@@ -373,6 +446,11 @@ fn wait_for(count: u64, have: impl Fn() -> u64) -> Result<u64, Failure> {
         }
         std::thread::sleep(Duration::from_millis(2));
     }
+}
+
+/// Numbers, with a space before each.
+fn line_of(numbers: impl Iterator<Item = u64>) -> String {
+    numbers.map(|number| format!(" {number}")).collect()
 }
 
 /// First words of the file's lines: group names.

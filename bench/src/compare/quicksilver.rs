@@ -35,6 +35,7 @@ fn builder(options: &Options) -> Builder {
         .network(network(options))
         .channels(ChannelOptions::new().port(options.port + 1))
         .cluster(format!("bench-{}", options.port))
+        .slow_after(Duration::ZERO)
         .embedded_service(service)
 }
 

@@ -21,7 +21,7 @@ use toml::{Spanned, Value};
 const COMMANDS: [&str; 7] = ["pub", "sub", "engine", "gms", "nodes", "groups", "regions"];
 
 /// Options that can be set: the keys of the file, and with `QSM_` and in capitals the variables.
-const KEYS: [&str; 15] = [
+const KEYS: [&str; 16] = [
     "cluster",
     "cores",
     "data-port",
@@ -37,6 +37,7 @@ const KEYS: [&str; 15] = [
     "receive-buffer",
     "retention",
     "service",
+    "slow-after",
 ];
 
 /// Values by key.

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::{Duration, SystemTime};
 
-use qsm::{Event, RegionId};
+use qsm::{AwayReason, Event, RegionId};
 
 /// A node that is back sooner is told of once.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -13,6 +13,8 @@ const PATIENCE: Duration = Duration::from_secs(1);
 pub(crate) struct Away {
     regions: BTreeSet<RegionId>,
     longest: Duration,
+    /// It is away because it is slow.
+    slow: bool,
     /// When this is to be said.
     say_at: Option<SystemTime>,
 }
@@ -21,7 +23,8 @@ impl Away {
     /// Takes note of what happened. Returns a line when the node is back in all its regions.
     pub(crate) fn take(&mut self, event: &Event, now: SystemTime) -> Option<String> {
         match event {
-            Event::Away { region } => {
+            Event::Away { region, reason } => {
+                self.slow = *reason == AwayReason::Slow;
                 self.regions.insert(*region);
                 self.say_at.get_or_insert(now + PATIENCE);
             }
@@ -48,7 +51,13 @@ impl Away {
     /// A line, once, for a node that has been away for a while.
     pub(crate) fn look(&mut self, now: SystemTime) -> Option<&'static str> {
         self.say_at.take_if(|at| *at <= now)?;
-        Some("AWAY: the cluster does not hear this node: what it misses is kept for it")
+        Some(match self.slow {
+            true => {
+                "AWAY: this node is slower than the others, and publishers do not wait for it any \
+                 more: what it misses is kept for it"
+            }
+            false => "AWAY: the cluster does not hear this node: what it misses is kept for it",
+        })
     }
 }
 
@@ -64,7 +73,8 @@ mod tests {
 
     fn away(region: u32) -> Event {
         let region = RegionId(region);
-        Event::Away { region }
+        let reason = AwayReason::Silent;
+        Event::Away { region, reason }
     }
 
     fn back(region: u32, milliseconds: u64) -> Event {
@@ -84,6 +94,15 @@ mod tests {
         let told = one.take(&back(2, 3200), at(5200));
         assert_eq!(told.as_deref(), Some("was away for 3.2 s; has caught up"));
         assert_eq!(one.look(at(9000)), None);
+    }
+
+    #[test]
+    fn who_is_slow_is_told_so() {
+        let mut one = Away::default();
+        let (region, reason) = (RegionId(1), AwayReason::Slow);
+        assert_eq!(one.take(&Event::Away { region, reason }, at(5000)), None);
+        let line = one.look(at(6000)).expect("a line");
+        assert!(line.contains("slower than the others"), "{line}");
     }
 
     #[test]

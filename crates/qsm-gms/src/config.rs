@@ -51,6 +51,9 @@ pub struct ServiceConfig {
     /// freed (R-MEM-15). 0: nobody is ever away, and who does not answer four times as many probes is
     /// gone.
     pub gone_after: Duration,
+    /// Time for which senders may have to wait for a member that is slower than the others, before it
+    /// is away until it has caught up (R-RATE-6). 0: for ever.
+    pub slow_after: Duration,
     /// How long a leaving member may take to drain before it is taken out anyway.
     pub drain_max: Duration,
     /// Largest datagram, bytes.
@@ -159,6 +162,7 @@ impl ServiceConfig {
             probes: 3,
             probe_interval: Duration::from_millis(50),
             gone_after: Duration::from_secs(30),
+            slow_after: Duration::from_secs(10),
             drain_max: Duration::from_secs(30),
             datagram_bytes,
             limits: ServiceLimits::default(),

@@ -3,11 +3,13 @@ mod arrivals;
 mod batches;
 mod deafness;
 mod detector;
+mod heartbeats;
 mod hold;
 mod requests;
 mod rivals;
 mod schedule;
 mod sessions;
+mod strains;
 mod suspicions;
 mod timers;
 mod updates;
@@ -23,6 +25,7 @@ use self::deafness::Deafness;
 use self::detector::Detector;
 use self::hold::Hold;
 use self::sessions::SessionTable;
+use self::strains::Strains;
 use self::suspicions::Suspicions;
 use crate::plan::{AddressPlan, SignatureKey};
 use crate::registry::Registry;
@@ -57,6 +60,7 @@ pub struct Service {
     detector: Detector,
     suspicions: Suspicions,
     deafness: Deafness,
+    strains: Strains,
     /// Where a cluster begins to count its lives, if nobody remembers.
     eras: Random,
     batched_at: Option<Instant>,
@@ -104,6 +108,7 @@ impl Service {
             detector: Detector::new(&config, Random::new(seed, "probes")),
             suspicions: Suspicions::default(),
             deafness: Deafness::default(),
+            strains: Strains::default(),
             eras: Random::new(seed, "eras"),
             batched_at: None,
             beacon_at: now,

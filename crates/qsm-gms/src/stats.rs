@@ -30,6 +30,8 @@ qsm_metrics::metrics! {
         returns_too_soon: counter(requests),
         /// Nodes that other members did not reach although the service heard them, each time.
         kept_apart: counter(nodes),
+        /// Nodes that senders had to wait for because they were slower than the others, each time.
+        slow: counter(nodes),
         /// Nodes that the multicast of some other did not reach, each time.
         deaf: counter(nodes),
         /// Times at which so many nodes were silent at once that none of them was excluded.

@@ -86,6 +86,22 @@ fn a_silent_node_is_away_and_comes_back_in_the_same_life() {
     cluster.check(address(SERVICE));
 }
 
+// Rule R-MEM-4: with 60 % of all packets lost three probes and their answers fail more often than not.
+#[test]
+fn who_is_heard_now_and_then_is_not_taken_for_silent() {
+    for seed in 30..34 {
+        let mut cluster = cluster(seed);
+        cluster.lose(600_000);
+        cluster.run(ms(5000));
+        let before = cluster.services[&address(SERVICE)].stats().away;
+        cluster.run(ms(30_000));
+        let stats = cluster.services[&address(SERVICE)].stats();
+        let away = stats.away - before;
+        assert!(away <= 2, "{away} times, by {} probes", stats.probes_sent);
+        assert_eq!(stats.excluded, 0);
+    }
+}
+
 // Rule R-MEM-15.
 #[test]
 fn a_node_that_stays_silent_is_gone_in_the_end() {

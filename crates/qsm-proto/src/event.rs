@@ -1,7 +1,7 @@
 use core::time::Duration;
 
 use crate::receive::Run;
-use qsm_wire::membership::Answer;
+use qsm_wire::membership::{Answer, AwayReason};
 use qsm_wire::{GroupId, Incarnation, Origin, RegionId, ViewNumber};
 use std::collections::{BTreeSet, VecDeque};
 use std::net::SocketAddr;
@@ -124,11 +124,13 @@ pub enum Event {
         /// Its members.
         members: u32,
     },
-    /// Nobody in the region waits for this node any more: the cluster has not heard it. What it
-    /// misses is kept for it for a while, and it is catching up.
+    /// Nobody in the region waits for this node any more: the cluster has not heard it, or it takes
+    /// less than the others. What it misses is kept for it for a while, and it is catching up.
     Away {
         /// The region.
         region: RegionId,
+        /// Why, as the membership service says.
+        reason: AwayReason,
     },
     /// This node has caught up, and the region waits for it again.
     Back {

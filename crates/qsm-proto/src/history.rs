@@ -7,6 +7,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
+use qsm_wire::membership::AwayReason;
 use qsm_wire::{GroupId, MemberIndex, Origin, ViewNumber};
 
 use crate::view::RegionView;
@@ -139,6 +140,12 @@ impl History {
     pub fn is_away(&self) -> bool {
         let newest = self.entries.back();
         newest.is_some_and(|entry| entry.me.is_some() && entry.live().is_none())
+    }
+
+    /// The reason for which nobody waits for this node in the current view, if so.
+    pub(crate) fn away(&self) -> Option<AwayReason> {
+        let me = self.me().and_then(|at| self.newest().member(at));
+        me.and_then(|member| member.away)
     }
 
     /// This node's place in the current view.

@@ -88,6 +88,9 @@ qsm_metrics::metrics! {
         control_sent: counter(packets),
         /// Control packets received.
         control_received: counter(packets),
+        /// Words to the membership service that this node reads as fast as it can, or may not send
+        /// what it has.
+        strained: counter(messages),
         /// Nodes that control packets have come from since the newest view.
         peers: gauge(nodes),
         /// Messages accepted and not known to have reached everybody. A message to a group in

@@ -308,6 +308,12 @@ impl Engine {
         host.machine.is_some() && host.frozen_until.is_none()
     }
 
+    /// Whether the host is slow, and has not read all that has arrived.
+    pub(crate) fn is_behind(&self, host: usize) -> bool {
+        let host = &self.hosts[host];
+        host.slow.1 > self.now && !host.inbox.is_empty()
+    }
+
     pub(crate) fn schedule(&mut self, at: Instant, task: Task) {
         self.queue.push(at, Happening::Task(task));
     }
@@ -586,6 +592,8 @@ impl Engine {
         };
         let cost = self.network.options().cpu_per_datagram.max(slow);
         state.busy_until = self.now.after(cost);
+        // What waits for microseconds is read in the same turn.
+        let backlog = !state.inbox.is_empty() && !slow.is_zero();
         if !state.inbox.is_empty() {
             let happening = Happening::Serve(host, state.process);
             self.queue.push(state.busy_until, happening);
@@ -598,6 +606,7 @@ impl Engine {
         };
         let from = self.source(host, &datagram);
         self.drive(host, |machine, now, out| {
+            machine.set_backlog(now, backlog);
             machine.handle_datagram(now, from, &bytes, out);
         })?;
         let deliveries = &mut self.outputs.deliveries;

@@ -136,6 +136,10 @@ impl SimOptions {
                 Mischief::AwayExcluded => Duration::ZERO,
                 _ => self.gone_after,
             },
+            slow_after: match self.mischief {
+                Mischief::SlownessIgnored => Duration::ZERO,
+                _ => self.slow_after,
+            },
             silence_heartbeats: self.patience.heartbeats,
             probes: match self.mischief {
                 Mischief::SilenceIgnored => u32::MAX,

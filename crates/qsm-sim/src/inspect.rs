@@ -2,19 +2,22 @@
 //! compared with what receivers have.
 
 use core::time::Duration;
+use std::collections::BTreeMap;
 
-use qsm_proto::Instant;
 use qsm_proto::receive::ReceiveStream;
 use qsm_proto::region::Region;
+use qsm_proto::{Event, Instant};
 use qsm_wire::{Origin, RegionId, ViewNumber};
 
 use crate::checkers::deafness::{Pair, is_filtered};
 use crate::checkers::flush::{self, Served};
 use crate::checkers::retention;
+use crate::checkers::unserved::Word;
 use crate::faults::Fault;
 use crate::hosts::ServicePatience;
 use crate::machine::Machine;
 use crate::options::SimOptions;
+use crate::pattern::GroupPlan;
 use crate::violation::Violation;
 use crate::world::World;
 
@@ -34,6 +37,7 @@ impl World {
             self.judge_flush(host)?;
         }
         self.judge_delays()?;
+        self.judge_slowness()?;
         self.judge_hearing()
     }
 
@@ -195,6 +199,38 @@ impl World {
 }
 
 impl World {
+    /// Where nothing but slow hosts goes wrong, one that alone is slow is away in the end.
+    fn judge_slowness(&mut self) -> Result<(), Violation> {
+        if !is_only_slow(&self.options) {
+            return Ok(());
+        }
+        let holders = self.holders();
+        let (now, slow_after) = (self.engine.now(), self.options.slow_after);
+        self.checkers.slowness.check(now, slow_after, &holders)
+    }
+
+    /// Regions and their members on the only host that is behind, as far as others wait for them;
+    /// true: a sender there has more to send than it may.
+    fn holders(&self) -> BTreeMap<(RegionId, Origin), bool> {
+        let mut holders = BTreeMap::new();
+        let hosts = 0..self.apps.len();
+        let behind: Vec<usize> = hosts.filter(|host| self.engine.is_behind(*host)).collect();
+        let [slow] = behind[..] else { return holders };
+        let Some(member) = self.apps[slow].origin else {
+            return holders;
+        };
+        let others = (0..self.apps.len()).filter(|host| *host != slow);
+        let machines = others.filter_map(|host| self.engine.machine(host));
+        for region in machines.flat_map(Machine::all_regions) {
+            let live = region.view().live_members();
+            let waits = live.len() > 1 && live.iter().any(|one| one.origin == member);
+            if let Some(own) = region.own_stream().filter(|_| waits) {
+                *holders.entry((region.id(), member)).or_default() |= own.is_held();
+            }
+        }
+        holders
+    }
+
     /// A node says that multicast does not reach a member.
     pub(crate) fn said_deaf(&mut self, word: &qsm_proto::Deafness) -> Result<(), Violation> {
         let host = |origin| self.checkers.history.life(origin).map(|life| life.host);
@@ -207,6 +243,31 @@ impl World {
         let (now, hosts) = (self.engine.now(), [listener, speaker]);
         let deafness = &mut self.checkers.deafness;
         deafness.begin(&self.options, now, word, hosts)
+    }
+
+    /// A sender names receivers that may lack something.
+    pub(crate) fn said_unserved(&mut self, sender: Origin, event: &Event) {
+        let Event::Unserved {
+            receivers,
+            receivers_more,
+            messages,
+            messages_more,
+            ..
+        } = event
+        else {
+            return;
+        };
+        let messages = messages.iter();
+        let messages =
+            messages.map(|range| (GroupPlan::number(&range.group), range.first, range.last));
+        let messages = messages.collect();
+        let more = *receivers_more > 0 || *messages_more > 0 || self.counts_anew(sender);
+        self.checkers.history.unserved.note(&Word {
+            sender,
+            receivers,
+            messages,
+            more,
+        });
     }
 
     /// Where nothing but filters goes wrong, what they keep back is named.
@@ -277,6 +338,17 @@ fn is_only_filtered(options: &SimOptions) -> bool {
     filters && settled && !lossy && !slow && !options.pace.rings_in_turn
 }
 
+/// Whether nothing but slow hosts can hold anybody.
+fn is_only_slow(options: &SimOptions) -> bool {
+    let services: Vec<usize> = options.services().collect();
+    let slow = |fault: &Fault| match fault {
+        Fault::Slow { host, .. } => !services.contains(host),
+        _ => false,
+    };
+    let judged = !options.slow_after.is_zero() && options.churn.is_empty();
+    judged && is_prompt(options) && options.faults.iter().all(|(_, fault)| slow(fault))
+}
+
 /// Whether nothing but nodes that stand still can delay anybody.
 fn is_calm(options: &SimOptions) -> bool {
     let services: Vec<usize> = options.services().collect();
@@ -284,10 +356,14 @@ fn is_calm(options: &SimOptions) -> bool {
         Fault::Freeze { host, .. } | Fault::Sleep { host, .. } => !services.contains(host),
         _ => false,
     };
+    is_prompt(options) && options.faults.iter().all(|(_, fault)| harmless(fault))
+}
+
+/// Whether views and rounds come through in time, as far as the network and the settings go.
+fn is_prompt(options: &SimOptions) -> bool {
     let network = &options.network;
     let lossy = network.loss_ppm + network.shared_loss_ppm + network.damage_ppm > LOSS_MAX_PPM;
     let slow = network.membership_lag_ppm > 0 || network.burst.is_some() || network.sites.count > 1;
     let patient = options.patience != ServicePatience::default();
-    let calm = options.faults.iter().all(|(_, fault)| harmless(fault));
-    calm && options.recovery.fast && !options.pace.rings_in_turn && !lossy && !slow && !patient
+    options.recovery.fast && !options.pace.rings_in_turn && !lossy && !slow && !patient
 }

@@ -53,9 +53,9 @@ impl Machine {
     }
 
     /// Whether datagrams wait that the machine has not seen.
-    pub(crate) fn set_backlog(&mut self, backlog: bool) {
+    pub(crate) fn set_backlog(&mut self, now: Instant, backlog: bool) {
         if let Self::Node(node) = self {
-            node.set_backlog(backlog);
+            node.set_backlog(now, backlog);
         }
     }
 

@@ -74,11 +74,13 @@ pub enum Mischief {
     NothingRetained,
     /// Who comes back believes that there is nothing to catch up with.
     CaughtUpUnasked,
+    /// Services never set a member aside because it is slow.
+    SlownessIgnored,
 }
 
 impl Mischief {
     /// All bugs, with their names.
-    pub const ALL: [(&'static str, Self); 21] = [
+    pub const ALL: [(&'static str, Self); 22] = [
         ("drop", Self::Drop { every: 100 }),
         ("double", Self::Double { every: 100 }),
         ("swap", Self::Swap { every: 2 }),
@@ -100,6 +102,7 @@ impl Mischief {
         ("silence-ignored", Self::SilenceIgnored),
         ("nothing-retained", Self::NothingRetained),
         ("caught-up-unasked", Self::CaughtUpUnasked),
+        ("slowness-ignored", Self::SlownessIgnored),
     ];
 
     /// Whether packets are touched, and not only deliveries or options.

@@ -54,6 +54,8 @@ pub struct SimOptions {
     /// Silence after which services take a node that is away for gone; zero: nobody is ever away,
     /// and who answers no probe is excluded.
     pub gone_after: Duration,
+    /// Time for which senders wait for a member that is slower than the others; 0: for ever.
+    pub slow_after: Duration,
     /// Hosts whose process has died say so to who probes it.
     pub refusals: bool,
     /// How regions are cut.
@@ -103,6 +105,7 @@ impl SimOptions {
             recovery: Recovery::default(),
             pace: Pace::default(),
             gone_after: Duration::ZERO,
+            slow_after: Duration::ZERO,
             refusals: false,
             layout: Layout::default(),
             costs: None,

@@ -38,8 +38,15 @@ impl Runs {
         self.runs.get(at).is_some_and(|run| run.0 <= last)
     }
 
-    pub(crate) fn first(&self) -> Option<u64> {
-        self.runs.first().map(|run| run.0)
+    /// The smallest number that is not in `other`.
+    pub(crate) fn first_outside(&self, other: &Self) -> Option<u64> {
+        let mut runs = self.runs.iter();
+        runs.find_map(|(first, last)| other.first_missing(&Self::default(), *first, *last))
+    }
+
+    /// Adds all of another set.
+    pub(crate) fn add_all(&mut self, other: &Self) {
+        other.runs.iter().for_each(|run| self.add(run.0, run.1));
     }
 
     /// Numbers held.
@@ -94,6 +101,12 @@ mod tests {
             assert_eq!(runs.overlaps(10, 14), overlaps);
             let missing = (3..=30).find(|number| !plain.contains(number));
             assert_eq!(runs.first_missing(&Runs::default(), 3, 30), missing);
+            let mut other = Runs::default();
+            other.add(5, 20);
+            let outside = plain.iter().find(|number| !(5..=20).contains(*number));
+            assert_eq!(runs.first_outside(&other).as_ref(), outside);
+            other.add_all(&runs);
+            assert_eq!(runs.first_outside(&other), None);
             assert!(runs.runs.windows(2).all(|pair| pair[0].1 + 1 < pair[1].0));
         }
     }

@@ -517,6 +517,8 @@ impl World {
                 last,
             } => {
                 self.gave_up(host, sender)?;
+                let base = self.base(sender, group);
+                let (first, last) = (base + first, base + last);
                 if let Some(group) = self.group_of(host, group) {
                     self.checkers.lost(receiver, group, sender, first, last)?;
                 }
@@ -548,6 +550,7 @@ impl World {
             }
             (Event::Deaf(word), _) => self.said_deaf(word)?,
             (Event::Hears(word), _) => self.checkers.deafness.end(word),
+            (Event::Unserved { .. }, Some(origin)) => self.said_unserved(origin, event),
             (Event::Excluded, Some(origin)) => {
                 if self.checkers.armed {
                     pauses::check(&self.options, host)?;
@@ -637,6 +640,12 @@ impl World {
         if regions != self.apps[host].regions {
             self.refresh(host);
         }
+    }
+
+    /// Whether the sender counts some group's messages anew.
+    pub(crate) fn counts_anew(&self, sender: Origin) -> bool {
+        let mut bases = self.bases.iter();
+        bases.any(|((origin, _), base)| *origin == sender && *base > 0)
     }
 
     fn base(&self, sender: Origin, group: GroupId) -> u64 {

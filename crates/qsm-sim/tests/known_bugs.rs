@@ -19,6 +19,9 @@ const PAUSES: &[&str] = &[
     "caught-up-unasked",
 ];
 
+/// Bugs that show where a sender has to wait for a receiver, and nothing else is wrong: see [`slow`].
+const SLOW: &[&str] = &["slowness-ignored"];
+
 /// A bug, the checkers that may notice it, and the number of seeds within which one of them does.
 const BUGS: &[(&str, &[&str], u64)] = &[
     ("drop", &["order", "completeness"], 5),
@@ -47,6 +50,7 @@ const BUGS: &[(&str, &[&str], u64)] = &[
     ("silence-ignored", &["delays"], 20),
     ("nothing-retained", &["flush"], 20),
     ("caught-up-unasked", &["flush"], 60),
+    ("slowness-ignored", &["slowness"], 5),
 ];
 
 /// In place of all faults of the run: half of the others do not hear the first sender at first, and
@@ -97,6 +101,38 @@ fn pause(options: SimOptions) -> SimOptions {
     }
 }
 
+/// The same with a member that is slow for nine seconds, while the first sender has four times as much
+/// to send as it can read.
+fn slow(options: SimOptions) -> SimOptions {
+    let mut run = pause(options);
+    let [(_, fault)] = &mut run.faults[..] else {
+        return run;
+    };
+    let Fault::Sleep { host, time } = *fault else {
+        return run;
+    };
+    *fault = Fault::Slow {
+        host,
+        per_datagram: Duration::from_millis(4),
+        time,
+    };
+    let flows = run.flows.iter().map(|flow| Flow {
+        messages: 10_000,
+        interval: Duration::from_millis(1),
+        burst: 1,
+        ..*flow
+    });
+    SimOptions {
+        flows: flows.collect(),
+        network: NetworkOptions {
+            receive_buffer_bytes: 65_536,
+            ..NetworkOptions::PERFECT
+        },
+        slow_after: Duration::from_secs(1),
+        ..run
+    }
+}
+
 /// The first seed that fails with the bug and not without it, and what is said of it.
 fn caught(name: &str, mischief: Mischief, seeds: u64) -> Option<(u64, String)> {
     (0..seeds).find_map(|seed| {
@@ -104,6 +140,7 @@ fn caught(name: &str, mischief: Mischief, seeds: u64) -> Option<(u64, String)> {
         let drawn = match name {
             _ if DEATHS.contains(&name) => death(drawn),
             _ if PAUSES.contains(&name) => pause(drawn),
+            _ if SLOW.contains(&name) => slow(drawn),
             _ => drawn,
         };
         let sound = SimOptions {

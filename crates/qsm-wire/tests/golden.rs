@@ -10,7 +10,7 @@ use std::net::SocketAddr;
 
 use qsm_wire::membership::{
     Answer, AnswerRows, AwayReason, FromService, GroupReport, GroupRow, Hello, Member, NodeRow,
-    QueryKind, RegionReport, RegionRow, Role, Sender, ToService, Update, ViewStep,
+    QueryKind, RegionReport, RegionRow, Role, Sender, Strain, ToService, Update, ViewStep,
 };
 use qsm_wire::{
     Ack, Beacon, CatchUp, ChannelId, Chunk, Coverage, DataHeader, FrameHead, GroupId, Header,
@@ -55,7 +55,7 @@ fn bytes_of(hex: &str) -> Vec<u8> {
 }
 
 fn assert_packet(kind: &str, body: &Owned, fields: &str) {
-    let expected = bytes_of(&format!("04 {kind} 00 {REST} {fields}"));
+    let expected = bytes_of(&format!("05 {kind} 00 {REST} {fields}"));
     assert_eq!(hex(&body.encode(&HEADER)), hex(&expected));
     let packet = Packet::decode(&expected).expect("legal");
     assert_eq!((packet.header, Owned::of(&packet)), (HEADER, body.clone()));
@@ -75,7 +75,7 @@ fn header_with_a_hop() {
         hop: Hop::PullRepair,
         ..HEADER
     };
-    let expected = "04 0c 00 04 c4c3c2c1 8877665544332211 03000000 00000000";
+    let expected = "05 0c 00 04 c4c3c2c1 8877665544332211 03000000 00000000";
     assert_eq!(Owned::Solicit.encode(&header), bytes_of(expected));
     assert_eq!(Kind::peek(&bytes_of(expected)), Some(Kind::Solicit));
     assert_eq!(Hop::peek(&bytes_of(expected)), Some(Hop::PullRepair));
@@ -561,6 +561,14 @@ fn other_messages_to_the_service() {
         deaf: true,
     };
     assert_to_service(&deaf, "09 04000000 9900000000000000 02000000 01");
+    let strained = ToService::Strained {
+        region: RegionId(4),
+        strain: Strain {
+            behind: 95,
+            held: 3,
+        },
+    };
+    assert_to_service(&strained, "0a 04000000 5f 03");
 }
 
 #[test]
@@ -713,8 +721,8 @@ fn checksums() {
     }];
     let packet = Owned::Data { head, chunks }.encode(&HEADER);
     for (coverage, flags, expected) in [
-        (Coverage::Head, 0, "60db8fa4"),
-        (Coverage::Whole, 1, "74ee33c0"),
+        (Coverage::Head, 0, "8ca66e88"),
+        (Coverage::Whole, 1, "13f36665"),
     ] {
         let mut sealed = packet.clone();
         seal(&mut sealed, coverage);
@@ -728,6 +736,6 @@ fn checksums() {
     seal(&mut solicit, Coverage::Head);
     assert_eq!(
         (solicit[2], hex(&solicit[20..24]).as_str()),
-        (1, "c5fb7ba6")
+        (1, "f4e61527")
     );
 }

@@ -3,6 +3,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use qsm_proto::{Deafness, UnconfirmedCause};
+use qsm_wire::membership::AwayReason;
 use qsm_wire::{Incarnation, RegionId, ViewNumber};
 
 use crate::error::{CloseReason, Unconfirmed, Unserved};
@@ -29,8 +30,9 @@ pub enum Event {
         incarnation: Incarnation,
     },
     /// Nobody in a region of this node waits for it any more, because the cluster does not hear it:
-    /// it stood still, or the network did not carry what it says. It goes on in the same life, as
-    /// fast as it can.
+    /// it stood still, or the network did not carry what it says; or because it has read as fast as
+    /// it could for so long, and publishers had to wait for it alone ([`AwayReason::Slow`]). It goes
+    /// on in the same life, as fast as it can.
     ///
     /// What it misses is kept for it: the live members keep what they cache and senders what they
     /// have sent, up to their [`retention_bytes`](qsm_proto::Limits::retention_bytes) in the region
@@ -42,6 +44,8 @@ pub enum Event {
     Away {
         /// The region.
         region: RegionId,
+        /// Why, as the membership service says.
+        reason: AwayReason,
     },
     /// After [`Event::Away`]: this node has what the others have, and the region waits for it again.
     /// Its subscriptions are told in their order, by [`Received::Back`](crate::Received::Back).
@@ -149,10 +153,9 @@ impl fmt::Display for Event {
         match self {
             Self::AddressLost { reason } => write!(f, "no address: {reason}; trying again"),
             Self::Admitted { incarnation } => write!(f, "admitted, life {incarnation}"),
-            Self::Away { region } => write!(
+            Self::Away { region, reason } => write!(
                 f,
-                "away in region {region}: the cluster does not hear this node, and what it misses is \
-                 kept for it"
+                "away in region {region}: {reason}; what this node misses is kept for it"
             ),
             Self::Back { region, away } => {
                 write!(

@@ -135,7 +135,7 @@ fn a_node_that_is_waited_for_misses_nothing_and_is_told_of_its_absence() {
     }
     for events in events {
         let told = absence(&events);
-        let [Event::Away { region }, Event::Back { region: back, .. }] = told[..] else {
+        let [Event::Away { region, .. }, Event::Back { region: back, .. }] = told[..] else {
             panic!("{told:?}");
         };
         assert_eq!(region, back);

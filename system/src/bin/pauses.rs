@@ -12,6 +12,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Parser;
+use qsm_system::transport::Transport;
 use qsm_system::trial::{Fault, Load, Outcome, Role, Trial};
 
 /// Bytes that a node keeps for receivers that are away (`Builder::retention_bytes`).
@@ -32,9 +33,13 @@ struct Arguments {
     /// Victims: receiver, cacher, leader, sender, service, embedded. All, if none is named.
     #[arg(long, value_delimiter = ',')]
     roles: Vec<String>,
-    /// Faults: pause, blackout, link-down, firewall, mute.
+    /// Faults: pause, blackout, link-down, firewall, mute; none, to see how far two undisturbed times
+    /// differ.
     #[arg(long, value_delimiter = ',', default_value = "pause,blackout")]
     faults: Vec<String>,
+    /// Transports: ipv4, ipv6, ssm, two-networks, cores, engine.
+    #[arg(long, value_delimiter = ',', default_value = "ipv4")]
+    transport: Vec<String>,
     /// Lengths of the fault, seconds.
     #[arg(long, value_delimiter = ',', default_value = "0.2,1,5,10")]
     seconds: Vec<f64>,
@@ -60,15 +65,15 @@ struct Arguments {
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let program = program();
+    if let Err(error) = arguments.check() {
+        eprintln!("pauses: {error}");
+        return ExitCode::from(2);
+    }
     let mut rows = Vec::new();
-    for role in Role::ALL.into_iter().filter(|role| arguments.has(*role)) {
-        for fault in named_faults(&arguments.faults) {
-            for seconds in &arguments.seconds {
-                let row = Row::of(&arguments, role, fault, *seconds, &program);
-                eprintln!("{row}");
-                rows.push(row);
-            }
-        }
+    for trial in arguments.trials() {
+        let row = Row::of(&arguments, trial, &program);
+        eprintln!("{row}");
+        rows.push(row);
     }
     let table = table(&arguments, &rows);
     println!("{table}");
@@ -83,14 +88,59 @@ fn main() -> ExitCode {
 }
 
 impl Arguments {
-    fn has(&self, role: Role) -> bool {
-        self.roles.is_empty() || self.roles.iter().any(|name| name == role.name())
+    /// # Errors
+    /// A name is of nothing that could be tried.
+    fn check(&self) -> Result<(), String> {
+        let known = [
+            (&self.roles, Role::ALL.map(Role::name).to_vec()),
+            (&self.faults, Fault::ALL.map(Fault::name).to_vec()),
+            (
+                &self.transport,
+                Transport::ALL.map(Transport::name).to_vec(),
+            ),
+        ];
+        for (names, known) in known {
+            let unknown = names.iter().find(|name| !known.contains(&name.as_str()));
+            if let Some(name) = unknown {
+                return Err(format!("there is no {name}; name {}", known.join(", ")));
+            }
+        }
+        Ok(())
     }
-}
 
-fn named_faults(names: &[String]) -> impl Iterator<Item = Fault> {
-    let named = |fault: &Fault| names.iter().any(|name| name == fault.name());
-    Fault::ALL.into_iter().filter(named)
+    fn trials(&self) -> Vec<Trial> {
+        let named = |names: &[String], name: &str| names.iter().any(|one| one == name);
+        let transports = Transport::ALL.into_iter();
+        let transports = transports.filter(|one| named(&self.transport, one.name()));
+        let mut trials = Vec::new();
+        for transport in transports {
+            let has = |role: &Role| self.roles.is_empty() || named(&self.roles, role.name());
+            for role in Role::ALL.into_iter().filter(has) {
+                let faults = Fault::ALL.into_iter();
+                for fault in faults.filter(|fault| named(&self.faults, fault.name())) {
+                    let seconds = self.seconds.iter();
+                    trials.extend(seconds.map(|one| self.trial(transport, role, fault, *one)));
+                }
+            }
+        }
+        trials
+    }
+
+    fn trial(&self, transport: Transport, role: Role, fault: Fault, seconds: f64) -> Trial {
+        Trial {
+            role,
+            fault,
+            lasts: Duration::from_secs_f64(seconds),
+            load: Load {
+                bytes: self.bytes,
+                rate: self.rate,
+            },
+            transport,
+            receivers: self.receivers,
+            calm: Duration::from_secs_f64(seconds.clamp(3.0, 10.0)),
+            service_options: vec![format!("--gone-after={}", self.gone_after)],
+        }
+    }
 }
 
 /// One line of the table.
@@ -103,19 +153,7 @@ struct Row {
 }
 
 impl Row {
-    fn of(arguments: &Arguments, role: Role, fault: Fault, seconds: f64, program: &Path) -> Self {
-        let trial = Trial {
-            role,
-            fault,
-            lasts: Duration::from_secs_f64(seconds),
-            load: Load {
-                bytes: arguments.bytes,
-                rate: arguments.rate,
-            },
-            receivers: arguments.receivers,
-            calm: Duration::from_secs_f64(seconds.clamp(3.0, 10.0)),
-            service_options: vec![format!("--gone-after={}", arguments.gone_after)],
-        };
+    fn of(arguments: &Arguments, trial: Trial, program: &Path) -> Self {
         let mut row = Self {
             trial,
             gone_after: arguments.gone_after,
@@ -220,7 +258,8 @@ impl std::fmt::Display for Row {
         let verdict = self.verdict();
         write!(
             f,
-            "| {} | {} | {} | {} | {} | {} | {} | {} | {} | {:.2} | {} | {}",
+            "| {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {:.2} | {} | {}",
+            self.trial.transport.name(),
             self.trial.role.name(),
             self.trial.fault.name(),
             self.seconds(),
@@ -249,8 +288,8 @@ impl std::fmt::Display for Row {
 fn table(arguments: &Arguments, rows: &[Row]) -> String {
     let mut table = format!(
         "{} messages/s of {} bytes to {} receivers, {} trials of each row, gone after {} s.\n\n\
-         | victim | fault | s | lost | untold | new lives | others' gap, ms | p99 before, ms | p99, ms | ratio | back after, ms | rules |\n\
-         |---|---|---|---|---|---|---|---|---|---|---|---|\n",
+         | transport | victim | fault | s | lost | untold | new lives | others' gap, ms | p99 before, ms | p99, ms | ratio | back after, ms | rules |\n\
+         |---|---|---|---|---|---|---|---|---|---|---|---|---|\n",
         arguments.rate, arguments.bytes, arguments.receivers, arguments.runs, arguments.gone_after,
     );
     for row in rows {

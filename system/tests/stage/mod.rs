@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
+use std::process::Command;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -12,6 +13,8 @@ use lab::{Actor, HostId, Lab, LabError, Network};
 
 const PATIENCE: Duration = Duration::from_secs(120);
 const SERVICE_PORT: u16 = 4481;
+/// Of the service's losses; those of nodes are their indices and one.
+const SERVICE_SEED: usize = 1000;
 
 /// Groups with the nodes (by index) that receive them.
 pub(crate) type Layout = Vec<(String, Vec<usize>)>;
@@ -25,6 +28,8 @@ pub(crate) struct Stage {
     files: usize,
     /// Of the service.
     options: &'static [&'static str],
+    /// At the receive side of the service, of a million packets.
+    service_loss_ppm: u32,
     lab: Lab,
     /// One stage at a time: two on one machine would measure each other.
     _alone: MutexGuard<'static, ()>,
@@ -72,8 +77,26 @@ impl Stage {
         Self::of(hosts, Lab::with_ipv6, &[])
     }
 
+    /// With this loss at the receive side of the service.
+    pub(crate) fn with_lossy_service(hosts: usize, loss_ppm: u32) -> Option<Self> {
+        let mut stage = Self::unserved(hosts, Lab::new, &[])?;
+        stage.service_loss_ppm = loss_ppm;
+        stage.start_service();
+        Some(stage)
+    }
+
     /// In such a lab, with these options of the service.
     pub(crate) fn of(
+        hosts: usize,
+        lab: fn() -> Result<Lab, LabError>,
+        options: &'static [&'static str],
+    ) -> Option<Self> {
+        let mut stage = Self::unserved(hosts, lab, options)?;
+        stage.start_service();
+        Some(stage)
+    }
+
+    fn unserved(
         hosts: usize,
         lab: fn() -> Result<Lab, LabError>,
         options: &'static [&'static str],
@@ -87,24 +110,24 @@ impl Stage {
         let hosts = lab.add_hosts(hosts + 1).unwrap();
         let directory = std::env::temp_dir().join(lab.prefix());
         std::fs::create_dir_all(&directory).unwrap();
-        let mut stage = Self {
+        Some(Self {
             nodes: BTreeMap::new(),
             service: None,
             hosts,
             directory,
             files: 0,
             options,
+            service_loss_ppm: 0,
             lab,
             _alone: alone,
-        };
-        stage.start_service();
-        Some(stage)
+        })
     }
 
     pub(crate) fn start_service(&mut self) {
         let host = self.hosts[self.hosts.len() - 1];
         let mut command = self.command(host);
         command.arg("--serve").args(self.options);
+        faults(&mut command, self.service_loss_ppm, SERVICE_SEED);
         let actor = Actor::start("service", command, PATIENCE).unwrap();
         actor.expect("serving").unwrap();
         self.service = Some(actor);
@@ -113,18 +136,13 @@ impl Stage {
     /// Starts node `index` on its host, with this loss at its receive side.
     pub(crate) fn start(&mut self, index: usize, loss_ppm: u32) {
         let mut command = self.command(self.hosts[index]);
-        command.args([
-            "--loss-ppm",
-            &loss_ppm.to_string(),
-            "--seed",
-            &(index + 1).to_string(),
-        ]);
+        faults(&mut command, loss_ppm, index + 1);
         let actor = Actor::start(format!("node {index}"), command, PATIENCE).unwrap();
         actor.expect("ready").unwrap();
         self.nodes.insert(index, actor);
     }
 
-    fn command(&self, host: HostId) -> std::process::Command {
+    fn command(&self, host: HostId) -> Command {
         let mut command = self.lab.command(host, env!("CARGO_BIN_EXE_system-node"));
         let service = self.lab.host(self.hosts[self.hosts.len() - 1]);
         let v6 = service.address_v6().map(IpAddr::from);
@@ -211,6 +229,11 @@ impl Stage {
         std::fs::write(&path, text).unwrap();
         path.display().to_string()
     }
+}
+
+fn faults(command: &mut Command, loss_ppm: u32, seed: usize) {
+    let [loss_ppm, seed] = [loss_ppm.to_string(), seed.to_string()];
+    command.args(["--loss-ppm", &loss_ppm, "--seed", &seed]);
 }
 
 impl Drop for Stage {

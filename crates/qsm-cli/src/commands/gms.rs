@@ -152,6 +152,9 @@ fn start(args: &GmsArgs) -> Result<Service, Failure> {
     if let Some(silence) = network.gone_after {
         builder = builder.gone_after(silence);
     }
+    if let Some(time) = network.slow_after {
+        builder = builder.slow_after(time);
+    }
     Ok(builder.start()?)
 }
 

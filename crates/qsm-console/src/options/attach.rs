@@ -54,6 +54,7 @@ mod tests {
             "--receive-buffer 4M",
             "--retention 1M",
             "--gone-after 5",
+            "--slow-after 5",
             "--loss 1",
             "--embedded-gms",
             "--no-embedded-gms",

@@ -48,6 +48,11 @@ pub struct NetworkOptions {
     /// and all nodes that may run one [default: 30]
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     pub gone_after: Option<Duration>,
+    /// Wait so long for a node that reads as fast as it can while the others could take more, all in
+    /// all; then it is away until it has caught up. 0: for ever. For a membership service, and all
+    /// nodes that may run one [default: 10]
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    pub slow_after: Option<Duration>,
     /// Say on stderr what happens, and at the end what was counted
     #[arg(long, short)]
     pub verbose: bool,

@@ -149,6 +149,9 @@ impl NodeOptions {
         if let Some(silence) = self.network.gone_after {
             builder = builder.gone_after(silence);
         }
+        if let Some(time) = self.network.slow_after {
+            builder = builder.slow_after(time);
+        }
         if let Some(bytes) = self.retention {
             builder = builder.retention_bytes(bytes);
         }

@@ -9,6 +9,9 @@ use qsm_wire::{RegionId, ViewNumber};
 const PAUSE_MIN: Duration = Duration::from_secs(1);
 /// Longest such pause.
 const PAUSE_MAX: Duration = Duration::from_secs(30);
+/// Least such pause of one that was slow: meanwhile those show that are nearly as slow. Otherwise they
+/// would hold senders in turn, each while the other catches up.
+const PAUSE_SLOW: Duration = Duration::from_secs(10);
 /// Time without an absence after which the former ones are forgotten.
 const QUIET: Duration = Duration::from_secs(60);
 
@@ -123,8 +126,14 @@ impl Absences {
             0 | 1 => Duration::ZERO,
             more => (PAUSE_MIN * (1 << (more - 2).min(5))).min(PAUSE_MAX),
         };
-        let began = self.present.as_ref().map(|absence| absence.began);
-        began.unwrap_or_default().after(pause)
+        let Some(absence) = &self.present else {
+            return Instant::default().after(pause);
+        };
+        let least = match absence.reason {
+            AwayReason::Slow => PAUSE_SLOW,
+            _ => Duration::ZERO,
+        };
+        absence.began.after(pause.max(least))
     }
 
     /// The absence is over if no mark is left; `true`: it was not before.
@@ -160,6 +169,15 @@ mod tests {
         // It was back at second 85.
         assert_eq!(pause(144), 30);
         assert_eq!(pause(209), 0, "after a quiet time");
+    }
+
+    #[test]
+    fn who_was_slow_is_believed_after_a_while() {
+        let mut absences = Absences::default();
+        assert!(absences.begin(at(100), AwayReason::Slow));
+        assert_eq!(absences.ends(), at(110));
+        assert!(absences.begin(at(101), AwayReason::Silent));
+        assert_eq!(absences.ends(), at(100));
     }
 
     #[test]

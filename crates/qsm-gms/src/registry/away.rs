@@ -17,6 +17,8 @@
 //! A node that goes away again and again is believed later each time: each way back costs its
 //! region two views.
 
+use std::collections::BTreeSet;
+
 use qsm_proto::Instant;
 use qsm_wire::membership::AwayReason;
 use qsm_wire::{NodeId, RegionId, ViewNumber};
@@ -60,6 +62,24 @@ impl Registry {
         }
         self.stats.away += u64::from(news);
         news
+    }
+
+    /// Members of a region that are there and waited for.
+    pub(crate) fn members_waited_for(&self, region: RegionId) -> BTreeSet<NodeId> {
+        let members = self.regions.get(region).map(|region| &region.members);
+        let members = members.into_iter().flatten();
+        let there = members.filter(|member| !member.leaving() && !member.is_away());
+        there.map(|member| member.origin.node).collect()
+    }
+
+    /// The region waits for this node, as a member or for what it sends.
+    pub(crate) fn is_waited_for(&self, region: RegionId, id: NodeId) -> bool {
+        let node = self.nodes.get(&id);
+        let knows = self
+            .regions
+            .get(region)
+            .is_some_and(|region| region.audience.contains_key(&id));
+        knows && node.is_some_and(|node| node.absences.reason_in(region).is_none())
     }
 
     /// The node has caught up in a region, under that view. Repeated and late words change nothing.

@@ -9,6 +9,7 @@ use super::Registry;
 use super::command::Updates;
 use super::departure::Departure;
 use super::groups::check_name;
+use super::resumption::is_active_in;
 use super::unreported::{FormerLives, MemberStanding};
 use super::work::Work;
 use crate::plan::{Region, Signature};
@@ -278,13 +279,22 @@ impl Registry {
 fn newest_views(reports: &BTreeMap<NodeId, Hello>) -> BTreeMap<RegionId, RegionReport> {
     let mut newest: BTreeMap<RegionId, &RegionReport> = BTreeMap::new();
     let mut published: BTreeMap<RegionId, BTreeSet<GroupId>> = BTreeMap::new();
-    for report in reports.values().flat_map(|hello| &hello.regions) {
+    let all = reports.iter().flat_map(|(node, hello)| {
+        let reports = hello.regions.iter();
+        reports.map(move |report| (*node, hello, report))
+    });
+    for (node, hello, report) in all {
         let known = newest.entry(report.region).or_insert(report);
         if report.view > known.view {
             *known = report;
         }
         let groups = published.entry(report.region).or_default();
         groups.extend(&report.groups);
+        // Others may know that it leaves, and it not yet: then no active member reports.
+        let incarnation = hello.incarnation;
+        if is_active_in(Origin { node, incarnation }, report) {
+            groups.extend(subscriptions(hello));
+        }
     }
     let whole = |(id, report): (RegionId, &RegionReport)| {
         let groups = published.remove(&id).unwrap_or_default();
@@ -293,6 +303,13 @@ fn newest_views(reports: &BTreeMap<NodeId, Hello>) -> BTreeMap<RegionId, RegionR
         (id, RegionReport { groups, ..report })
     };
     newest.into_iter().map(whole).collect()
+}
+
+/// The groups that a node reports to receive, as far as it knows their numbers.
+fn subscriptions(hello: &Hello) -> impl Iterator<Item = GroupId> {
+    let reports = hello.groups.iter();
+    let subscribed = reports.filter(|report| report.role == Role::Subscriber);
+    subscribed.filter_map(|report| report.group)
 }
 
 fn is_same_view(one: &RegionReport, other: &RegionReport) -> bool {

@@ -288,7 +288,7 @@ impl Registry {
 }
 
 /// The node is a member that is not leaving, by its own report.
-fn is_active_in(origin: Origin, report: &RegionReport) -> bool {
+pub(super) fn is_active_in(origin: Origin, report: &RegionReport) -> bool {
     let mut members = report.members.iter();
     members.any(|member| member.origin == origin && !member.leaving())
 }

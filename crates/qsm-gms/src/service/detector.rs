@@ -13,6 +13,9 @@
 //! not use. At the defaults a member that others suspect is away after 150 ms, any other silent one
 //! after 750 ms, and gone after 30 s.
 //!
+//! Where heartbeats of a node are missed, its probes are sent in copies (`heartbeats.rs`): with 60 %
+//! of all packets lost three probes and their answers would fail more often than not.
+//!
 //! Two rules hold the detector back. If the service itself has not run for a while, silence of that
 //! time is its own ([`Detector::forgive`]; Lifeguard, arXiv 1707.00788). And if more than a fifth of
 //! the nodes are silent at once, it may be the service that is cut off: they are away, and gone only
@@ -24,6 +27,7 @@ use std::collections::BTreeMap;
 use qsm_proto::{Instant, Random};
 use qsm_wire::NodeId;
 
+use super::heartbeats::Heartbeats;
 use super::timers::Timers;
 use crate::ServiceConfig;
 
@@ -47,6 +51,7 @@ struct Watch {
     doubted_at: Instant,
     /// The way there and back, as far as that is known.
     round_trip: Duration,
+    heartbeats: Heartbeats,
     state: WatchState,
 }
 
@@ -66,6 +71,8 @@ pub(crate) enum Verdict {
         node: NodeId,
         /// Ties the answer to the question.
         nonce: u64,
+        /// So many times at once.
+        copies: u32,
     },
     /// Nobody is to wait for it any more.
     Away {
@@ -82,6 +89,7 @@ pub(crate) enum Verdict {
 // Rules R-MEM-4, R-MEM-15.
 #[derive(Debug)]
 pub(crate) struct Detector {
+    heartbeat: Duration,
     silence: Duration,
     probes: u32,
     interval: Duration,
@@ -99,6 +107,7 @@ pub(crate) struct Detector {
 impl Detector {
     pub(crate) fn new(config: &ServiceConfig, random: Random) -> Self {
         Self {
+            heartbeat: config.heartbeat,
             silence: config.heartbeat * config.silence_heartbeats,
             probes: match config.gone_after.is_zero() {
                 true => config.probes.saturating_mul(PROBES_BEFORE_DEATH),
@@ -121,6 +130,7 @@ impl Detector {
             heard_at: now,
             doubted_at: now,
             round_trip: Duration::ZERO,
+            heartbeats: Heartbeats::default(),
             state: WatchState::Quiet,
         };
         self.watched.insert(node, watch);
@@ -157,6 +167,8 @@ impl Detector {
         let Some(watch) = self.watched.get_mut(&node) else {
             return;
         };
+        let gap = now.since(watch.heard_at);
+        watch.heartbeats.note(gap, self.heartbeat);
         watch.heard_at = now;
         if watch.state != WatchState::Quiet {
             self.enter(node, WatchState::Quiet);
@@ -253,6 +265,7 @@ impl Detector {
                 continue;
             };
             let (heard_at, state) = (watch.heard_at, watch.state);
+            let copies = watch.heartbeats.copies();
             let answered_by = watch
                 .doubted_at
                 .after(watch.round_trip * ANSWER_ROUND_TRIPS);
@@ -269,7 +282,11 @@ impl Detector {
                     let sent = sent + 1;
                     self.enter(node, WatchState::Probing { sent, nonce });
                     self.timers.set(node, Some(now.after(self.interval)));
-                    return Some(Verdict::Ask { node, nonce });
+                    return Some(Verdict::Ask {
+                        node,
+                        nonce,
+                        copies,
+                    });
                 }
                 // Its answer may be on its way.
                 WatchState::Probing { .. } if answered_by > now => {
@@ -285,7 +302,12 @@ impl Detector {
                     return Some(Verdict::Away { node });
                 }
                 WatchState::Away { nonce } => {
-                    return Some(self.watch_over(now, node, heard_at, nonce));
+                    let ask = Verdict::Ask {
+                        node,
+                        nonce,
+                        copies,
+                    };
+                    return Some(self.watch_over(now, node, heard_at, ask));
                 }
             }
         }
@@ -293,7 +315,13 @@ impl Detector {
     }
 
     /// A node that is away is asked again, or is gone.
-    fn watch_over(&mut self, now: Instant, node: NodeId, heard_at: Instant, nonce: u64) -> Verdict {
+    fn watch_over(
+        &mut self,
+        now: Instant,
+        node: NodeId,
+        heard_at: Instant,
+        ask: Verdict,
+    ) -> Verdict {
         let patience = match self.is_crowd() {
             true => self.gone_after * CROWD_PATIENCE,
             false => self.gone_after,
@@ -305,7 +333,7 @@ impl Detector {
         }
         self.timers
             .set(node, Some(now.after(AWAY_INTERVAL).min(ends)));
-        Verdict::Ask { node, nonce }
+        ask
     }
 }
 

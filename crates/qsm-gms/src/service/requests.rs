@@ -1,8 +1,10 @@
 use core::time::Duration;
 
 use qsm_proto::Instant;
-use qsm_wire::NodeId;
-use qsm_wire::membership::{Answer, AnswerRows, AwayReason, FromService, QueryKind, ToService};
+use qsm_wire::membership::{
+    Answer, AnswerRows, AwayReason, FromService, QueryKind, Strain, ToService,
+};
+use qsm_wire::{NodeId, RegionId};
 
 use super::sessions::{SessionTable, Standing};
 use super::{Phase, Service};
@@ -48,6 +50,7 @@ impl Service {
                 speaker,
                 deaf,
             } => self.take_deafness(now, node, region, speaker, deaf),
+            ToService::Strained { region, strain } => self.take_strain(now, node, region, strain),
             ToService::Query { request, kind } => self.take_query(node, request, kind),
             _ => self.stats.discard_message += 1,
         }
@@ -78,6 +81,26 @@ impl Service {
             self.command(now, Command::SetAway { node, reason });
         }
         self.detector.suspect(now, subject);
+    }
+
+    /// A node says what its last second was like. Rule R-RATE-6.
+    fn take_strain(&mut self, now: Instant, node: NodeId, region: RegionId, strain: Strain) {
+        let config = &self.config;
+        let waits = !config.slow_after.is_zero() && !config.gone_after.is_zero();
+        if !waits || !self.registry.is_waited_for(region, node) {
+            return;
+        }
+        let members = self.registry.members_waited_for(region);
+        let of = (region, node);
+        let charge = self.strains.note(now, of, strain, members.len());
+        let heard = members.contains(&node) && self.detector.is_quiet(node);
+        if charge < self.config.slow_after || !heard {
+            return;
+        }
+        self.strains.forget(node);
+        self.stats.slow += 1;
+        let reason = AwayReason::Slow;
+        self.command(now, Command::SetAway { node, reason });
     }
 
     fn take_query(&mut self, node: NodeId, request: u32, kind: QueryKind) {

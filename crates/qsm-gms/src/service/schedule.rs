@@ -89,7 +89,11 @@ impl Service {
     fn watch_lives(&mut self, now: Instant) {
         while let Some(verdict) = self.detector.poll(now) {
             match verdict {
-                Verdict::Ask { node, nonce } => self.probe(node, nonce),
+                Verdict::Ask {
+                    node,
+                    nonce,
+                    copies,
+                } => (0..copies).for_each(|_| self.probe(node, nonce)),
                 Verdict::Away { node } => {
                     let reason = AwayReason::Silent;
                     self.command(now, Command::SetAway { node, reason });

@@ -81,6 +81,7 @@ impl Service {
     fn note_end(&mut self, origin: Origin, cause: EndCause) {
         self.suspicions.forget(origin.node);
         self.deafness.forget(origin.node);
+        self.strains.forget(origin.node);
         match cause {
             EndCause::Goodbye => {
                 self.event(ServiceEvent::Left { origin });

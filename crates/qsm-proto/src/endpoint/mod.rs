@@ -4,6 +4,7 @@ mod commands;
 mod messages;
 mod timeouts;
 
+use core::time::Duration;
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
 
@@ -37,8 +38,6 @@ pub struct Endpoint {
     /// Whom control packets have come from since the newest view (R011).
     peers: BTreeSet<NodeId>,
     closing: Closing,
-    /// The runtime has not read all that has arrived.
-    backlog: bool,
 }
 
 impl Endpoint {
@@ -55,7 +54,6 @@ impl Endpoint {
             node: NodeState::new(config, seed, now),
             peers: BTreeSet::new(),
             closing: Closing::default(),
-            backlog: false,
         })
     }
 
@@ -88,9 +86,18 @@ impl Endpoint {
     }
 
     /// Whether datagrams have arrived that the runtime has not handed over yet. While there are
-    /// any, what others say of a stream's end does not count as missing (R074).
-    pub fn set_backlog(&mut self, backlog: bool) {
-        self.backlog = backlog;
+    /// any, what others say of a stream's end does not count as missing (R074), and the time counts as
+    /// one in which this node is behind (R-RATE-6).
+    pub fn set_backlog(&mut self, now: Instant, backlog: bool) {
+        let now = self.advance(now);
+        self.node.backlog.set(now, backlog);
+    }
+
+    /// Datagrams that the runtime has just handed over had waited for so long, or nearly, because it
+    /// did not run. Counts like a backlog that it said of (R-RATE-6).
+    pub fn note_wait(&mut self, now: Instant, time: Duration) {
+        let now = self.advance(now);
+        self.node.backlog.add_unsaid(now, time);
     }
 
     /// Takes a datagram from the network; messages that become deliverable go to `out` (R-PKT-6).

@@ -9,10 +9,11 @@ impl Endpoint {
         let now = self.advance(now);
         self.membership.handle_timeout(now, &mut self.node.outbox);
         self.pass_events_on();
-        if !self.backlog {
+        if !self.node.backlog.is_waiting() {
             self.for_each_region(|cx| cx.extend_streams(out));
         }
         self.for_each_region(|cx| cx.run_ring());
+        self.for_each_region(|cx| cx.note_strain());
         self.regions
             .make_requests(&mut self.node, &mut self.membership, out);
         self.regions.table.go_on_delivering(&mut self.node, out);

@@ -2,7 +2,7 @@ use core::time::Duration;
 
 use std::net::SocketAddr;
 
-use qsm_wire::membership::{Answer, QueryKind, Role, ToService};
+use qsm_wire::membership::{Answer, QueryKind, Role, Strain, ToService};
 use qsm_wire::{Origin, RegionId, ViewNumber};
 
 use super::{GOODBYE_MAX, Membership};
@@ -139,6 +139,18 @@ impl Membership {
             speaker,
             deaf,
         });
+        self.step(now, outbox);
+    }
+
+    /// Reports what the last second was like in a region. Lost when there is no service.
+    pub fn strained(
+        &mut self,
+        now: Instant,
+        region: RegionId,
+        strain: Strain,
+        outbox: &mut Outbox,
+    ) {
+        self.tell(&ToService::Strained { region, strain });
         self.step(now, outbox);
     }
 

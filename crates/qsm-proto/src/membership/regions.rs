@@ -97,13 +97,18 @@ impl Regions {
         self.regions.get(&region).map(|region| &region.groups[..])
     }
 
-    /// What a service that knows nothing has to know, own regions first, as much as fits.
+    /// What a service that knows nothing has to know, own regions first, as much as fits. The
+    /// groups of the region that this node is at home in are those that it reports as its own.
     pub(super) fn reports(&self, own: Origin, mut room_bytes: usize) -> Vec<RegionReport> {
         let is_own = |view: &&Arc<RegionView>| view.index_of(own).is_some();
+        let is_active = |view: &RegionView| {
+            let member = view.index_of(own).and_then(|index| view.member(index));
+            member.is_some_and(|member| !member.leaving())
+        };
         let (mine, others): (Vec<_>, Vec<_>) = self.views().partition(is_own);
         let mut reports = Vec::new();
         for view in mine.into_iter().chain(others) {
-            let known = self.groups(view.region()).filter(|_| !is_own(&view));
+            let known = self.groups(view.region()).filter(|_| !is_active(view));
             let groups = known.unwrap_or_default().to_vec();
             let bytes = MEMBER_BYTES_MAX * (view.members().len() + 2) + 4 * groups.len();
             if bytes > room_bytes {

@@ -1,11 +1,13 @@
 //! State of a node that its regions share: configuration, memory, budgets, counters, the time.
 
+mod backlog;
 mod meter;
 
 use core::time::Duration;
 
 use qsm_wire::{Header, HeaderTemplate, Origin};
 
+pub(crate) use self::backlog::Backlog;
 pub(crate) use self::meter::ReceiveMeter;
 
 use crate::outbox::Outbox;
@@ -33,6 +35,8 @@ pub(crate) struct NodeState {
     pub(crate) events: Events,
     pub(crate) outbox: Outbox,
     pub(crate) meter: ReceiveMeter,
+    /// Whether the runtime has not read all that has arrived, and for how long in all.
+    pub(crate) backlog: Backlog,
     /// Streams received, of all regions.
     pub(crate) streams: usize,
     repair_budget: RateBudget,
@@ -77,6 +81,7 @@ impl NodeState {
             events: Events::default(),
             outbox: Outbox::new(),
             meter: ReceiveMeter::new(&config.pace, now),
+            backlog: Backlog::default(),
             streams: 0,
             repair_budget: repair_budget(&config, now),
             request_budget: request_budget(&config, now),

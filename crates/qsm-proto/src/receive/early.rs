@@ -53,6 +53,12 @@ impl EarlyPackets {
         waiters.iter().for_each(|waiter| one.waiters.add(*waiter));
     }
 
+    /// Forgets who misses them: they may have got them since.
+    pub(super) fn forget_missing(&mut self) {
+        let awaited = self.awaited.iter_mut();
+        awaited.for_each(|one| one.known_missing = 0);
+    }
+
     /// Forgets and returns those up to this packet.
     pub(super) fn take_upto(&mut self, sequence: u64) -> impl Iterator<Item = AwaitedPacket> + '_ {
         let count = self.awaited.partition_point(|one| one.sequence <= sequence);

@@ -135,20 +135,21 @@ impl Gap {
         }
     }
 
-    /// Only its cachers are left: they get their time from now on, however long ago it was found.
+    /// Only its cachers are left: they get their time from now on, however long ago it was found,
+    /// and are all asked: who missed it before may have got it since.
     pub fn renew(&mut self, now: Instant) {
         self.silent_since = now;
         self.attempts = 0;
         self.hastened = 0;
         self.early = false;
         self.refused = false;
+        self.known_missing = 0;
+        self.let_go = false;
     }
 
     /// It is to be asked for as if it had just been found: those asked so far were the wrong ones.
     pub fn restart(&mut self, now: Instant) {
         self.renew(now);
-        self.known_missing = 0;
-        self.let_go = false;
         self.due = now;
     }
 
@@ -398,6 +399,18 @@ mod tests {
         gap.renew(Instant(7));
         gap.ask(Instant(7), None);
         assert_eq!(gap.next_request(retry), Instant(2_000_007));
+    }
+
+    // Rule R-NAK-8.
+    #[test]
+    fn when_only_cachers_are_left_all_of_them_are_asked_again() {
+        let mut gaps = Gaps::default();
+        gaps.append(SeqRange::one(1), Instant(0), Instant(5));
+        let gap = gaps.find_mut(1).unwrap();
+        (gap.known_missing, gap.let_go, gap.attempts) = (0b11, true, 9);
+        gap.renew(Instant(7));
+        assert_eq!((gap.known_missing, gap.let_go, gap.attempts), (0, false, 0));
+        assert_eq!((gap.silent_since, gap.due), (Instant(7), Instant(5)));
     }
 
     // Rule R-NAK-10.

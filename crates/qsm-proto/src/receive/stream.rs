@@ -184,6 +184,7 @@ impl ReceiveStream {
             self.sender.dead = true;
             self.sender.died = now;
             self.gaps.iter_mut().for_each(|gap| gap.renew(now));
+            self.early.forget_missing();
         }
     }
 

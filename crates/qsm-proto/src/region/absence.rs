@@ -129,13 +129,13 @@ impl RegionCx<'_> {
     pub(super) fn follow_absence(&mut self, returned: bool) {
         let now = self.node.now;
         let region = self.region.id();
-        match (self.region.history.is_away(), &self.region.absence) {
-            (true, None) => {
+        match (self.region.history.away(), &self.region.absence) {
+            (Some(reason), None) => {
                 let since = self.membership.silent_since(now).unwrap_or(now);
                 self.region.absence = Some(Absence::new(now, since));
-                self.node.events.push(Event::Away { region });
+                self.node.events.push(Event::Away { region, reason });
             }
-            (false, Some(absence)) => {
+            (None, Some(absence)) => {
                 let away = now.since(absence.since);
                 self.region.absence = None;
                 self.node.events.push(Event::Back { region, away });

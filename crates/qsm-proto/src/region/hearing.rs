@@ -42,6 +42,8 @@ const ANSWERS: u32 = 24;
 /// Time without an answer after which a speaker counts as gone: it is not reached by unicast either,
 /// which is another matter (R-MEM-16).
 const GONE: Duration = Duration::from_secs(10);
+/// Delay of a look at a speaker from which on this node has stood still.
+const SLEPT: Duration = Duration::from_millis(500);
 /// Pause between two questions to a speaker that is not heard, and between two looks at it.
 const DEAF: Duration = Duration::from_secs(1);
 /// Silence of a speaker that was heard again, after which it counts as not heard.
@@ -205,8 +207,8 @@ impl Earshot {
 }
 
 impl RegionCx<'_> {
-    /// A stream goes as far as somebody says: its sender is in doubt if that did not come from
-    /// itself. Rule R-REACH-1.
+    /// A stream goes as far as somebody says, or is asked for that: its sender is in doubt if that
+    /// did not come from itself. Rule R-REACH-1.
     pub(super) fn doubt_sender(&mut self, sender: Origin) {
         let stream = self.region.streams.get(&sender);
         let unheard = stream.filter(|stream| stream.is_unheard() && !stream.sender_dead());
@@ -296,13 +298,15 @@ impl RegionCx<'_> {
             return;
         };
         let moved = arrived > speaker.arrived;
+        let slept = now.since(speaker.due) >= SLEPT;
         speaker.arrived = arrived;
         if moved && speaker.heard(now) {
             self.region.earshot.speakers.remove(&origin);
             return;
         }
-        if objects {
-            // What the kernel has dropped may have been what is waited for.
+        if objects || slept {
+            // What the kernel has dropped may have been what is waited for, and what was so before
+            // this node stood still need not be so any more.
             speaker.answers = 0;
         }
         let there = speaks && now.since(speaker.answered_at) < GONE;

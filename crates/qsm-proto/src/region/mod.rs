@@ -16,6 +16,7 @@
 //! | `hearing` | multicast that does not arrive |
 //! | `served` | receivers that vanish without having acknowledged |
 //! | `lacking` | receivers that are there and have not acknowledged |
+//! | `strain` | who holds the region, by its own word |
 //! | `set` | updates of the membership service, in the order in which they take effect |
 //! | `leaving` | what a node that leaves still owes and still needs |
 
@@ -31,6 +32,7 @@ mod queries;
 mod requests;
 mod served;
 mod set;
+mod strain;
 mod streams;
 mod table;
 mod tokens;
@@ -52,6 +54,7 @@ pub use self::lacking::Lacking;
 use self::leaving::{Leaving, Settled};
 use self::queries::Query;
 use self::served::{Served, Unserved};
+use self::strain::StrainMeter;
 use crate::history::History;
 use crate::membership::Membership;
 use crate::node::NodeState;
@@ -100,6 +103,8 @@ pub struct Region {
     receivers: usize,
     /// How widespread losses are.
     backoff: RequestBackoff,
+    /// Whether somebody waits here.
+    strain: StrainMeter,
     /// Receivers of this node's stream.
     served: Served,
 }
@@ -135,6 +140,7 @@ impl Region {
             parted: false,
             receivers: 0,
             backoff: RequestBackoff::default(),
+            strain: StrainMeter::default(),
             served: Served::default(),
         }
     }

@@ -24,6 +24,8 @@ impl RegionCx<'_> {
         let mut given_up = Vec::new();
         for request in self.plan_requests(asked) {
             self.node.rest_from_requests();
+            // What was asked for before has not come from the sender either.
+            self.doubt_sender(request.head.stream.origin);
             if request.target == RequestTarget::Nobody {
                 self.give_up_packets(&request, out);
                 given_up.push(request.head.stream.origin);
@@ -204,6 +206,7 @@ impl RegionCx<'_> {
         if wanted.is_empty() {
             return;
         }
+        self.doubt_sender(sender);
         self.node.stats.sender_asked += packets(&wanted);
         self.request(to, RequestUrgency::AtOnce, sender, u32::MAX, &wanted);
     }

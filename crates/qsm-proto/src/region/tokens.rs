@@ -56,11 +56,13 @@ impl RegionCx<'_> {
     /// The region's word on what this sender may forget, and how fast it may go on; perhaps with
     /// the word of each of its partitions (R094).
     pub(crate) fn take_ack(&mut self, from: Origin, ack: &Ack, marks: &[u64]) {
-        let region = &mut *self.region;
+        let region = &*self.region;
         if region.channel() != ack.stream.channel || !region.history.lives(from) {
             self.node.stats.discard_stranger += 1;
             return;
         }
+        self.note_strain();
+        let region = &mut *self.region;
         if let Some(sender) = &mut region.sender {
             region.served.note_ack(ack, sender);
             self.node.stats.acks_received += 1;

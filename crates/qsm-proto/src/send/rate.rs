@@ -122,6 +122,12 @@ impl Pacer {
         }
     }
 
+    /// Whether the aim is below the operator's bound.
+    #[must_use]
+    pub fn is_advised(&self) -> bool {
+        self.target < self.config.max
+    }
+
     /// The rate now aimed at, packets per second; [`UNLIMITED`] for none.
     #[must_use]
     pub fn target(&self) -> u32 {

@@ -96,6 +96,15 @@ impl SendStream {
         self.plan(now).packets > 0
     }
 
+    /// Whether packets wait for receivers: for room in the window, or for the rate that one of them
+    /// has named.
+    #[must_use]
+    pub fn is_held(&self) -> bool {
+        let unsent = self.store.after(self.marks.highest).next();
+        let window = |length| length > self.window_left_bytes() || self.window_left_packets() == 0;
+        unsent.is_some_and(|entry| window(entry.length()) || self.pacer.is_advised())
+    }
+
     fn plan(&mut self, now: Instant) -> TrainPlan {
         let mut plan = TrainPlan {
             packets: 0,

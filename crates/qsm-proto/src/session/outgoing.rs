@@ -259,6 +259,17 @@ impl OutgoingFrames {
         self.repeats = 0;
     }
 
+    /// The peer is heard, and lacks what it has been sent. If it could have been answered by now it
+    /// is lost, which is no reason to wait for longer the next time.
+    fn insist(&mut self, now: Instant) {
+        let usual = self.round_trip.usual();
+        let sent = self.frames.front().map(|frame| frame.sent_at);
+        if sent.is_some_and(|at| at.after(usual) <= now) {
+            self.round_trip.restart();
+            self.timer = self.timer.map(|at| at.min(now.after(usual)));
+        }
+    }
+
     /// The peer has received all frames up to this number.
     pub(super) fn acknowledge(&mut self, now: Instant, heard_upto: u64, in_frame: bool) {
         // A receipt for what was never sent is a lie or another session's: ignored.
@@ -267,6 +278,9 @@ impl OutgoingFrames {
         }
         if heard_upto < self.first {
             let repeated = heard_upto + 1 == self.first && self.next > self.first;
+            if repeated {
+                self.insist(now);
+            }
             self.repeats += u32::from(repeated && !in_frame);
             if self.repeats == REPEATS && self.recover_upto < self.first {
                 self.resend_first = true;

@@ -57,6 +57,11 @@ impl RoundTrip {
         self.sendings = self.sendings.saturating_add(1);
     }
 
+    /// What was not acknowledged is lost: timeouts are as usual.
+    pub(super) fn restart(&mut self) {
+        self.sendings = 1;
+    }
+
     /// Frames were acknowledged, one of them sent so often.
     pub(super) fn progress(&mut self, sendings: u32) {
         self.repetition.count(sendings);

@@ -246,6 +246,25 @@ fn a_full_outbox_delays_frames_without_losing_them() {
     assert_eq!(outbox.waiting(Reason::Membership), 1);
 }
 
+// Rule R-MEM-3.
+#[test]
+fn a_frame_that_is_lost_again_and_again_is_sent_as_often_while_the_peer_is_heard() {
+    let sendings = |heard: bool| {
+        let mut session = Session::new(7, 100);
+        let mut outbox = Outbox::new();
+        session.send(&[1; 5]).unwrap();
+        for at in (0..5000).map(|ms| Instant(ms * 1_000_000)) {
+            if heard && at.0 % 200_000_000 == 0 {
+                session.handle_heard(at, 0, false);
+            }
+            session.transmit(at, &peer(), &mut outbox);
+        }
+        core::iter::from_fn(|| outbox.pop().map(drop)).count()
+    };
+    assert!(sendings(false) <= 10, "{}", sendings(false));
+    assert!(sendings(true) >= 25, "{}", sendings(true));
+}
+
 /// How long messages of that many bytes, in frames of 100, take on average.
 fn mean_time(loss_ppm: u32, bytes: usize) -> Duration {
     const SEEDS: u32 = 20;

@@ -3,7 +3,6 @@ use core::fmt;
 use qsm_wire::Origin;
 
 use super::history::{History, Sent, Stay};
-use crate::runs::Runs;
 
 /// A message that should have been delivered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,8 +32,8 @@ impl fmt::Display for Missing {
 /// Nothing is required of a node that left and came back while the sender's knowledge was older
 /// than the answer to its return: such a message counts for the first stay (R-MEM-9).
 /// Nor of a sender that has closed in order, for nodes that the service had taken out of its
-/// views: it could not know that they live, and nobody is left to name them dead (R-MEM-1); nor for
-/// those that were away then: it has named them as not known to have everything (R-VIEW-13). Who was
+/// views: it could not know that they live, and nobody is left to name them dead (R-MEM-1); nor, for
+/// those that were away then, what it has named as not known to have arrived (R-VIEW-13). Who was
 /// away while a sender published more than it keeps for that may have been told of a loss instead.
 pub(crate) fn first_missing(history: &History) -> Option<Missing> {
     history
@@ -70,7 +69,6 @@ pub(crate) fn obliged<'a>(
 
 fn missing_of(history: &History, sender: Origin, group: usize, sent: &Sent) -> Option<Missing> {
     let published = sent.times.len() as u64;
-    let nothing = Runs::default();
     let alive = history.alive(sender);
     let mut owed = obliged(history, sender, group, sent)
         .filter(|(.., stay)| alive || stay.last.is_none())
@@ -78,10 +76,12 @@ fn missing_of(history: &History, sender: Origin, group: usize, sent: &Sent) -> O
     owed.find_map(|(receiver, host, stay)| {
         let last = stay.last.unwrap_or(published);
         let track = history.track(receiver, group, sender);
-        let delivered = track.map_or(&nothing, |track| &track.delivered);
-        let told = track.filter(|_| history.may_lose(sender, receiver));
-        let lost = told.map_or(&nothing, |track| &track.lost);
-        let number = delivered.first_missing(lost, stay.first, last)?;
+        let mut excused = history.excused(sender, receiver, group)?;
+        if let Some(track) = track.filter(|_| history.may_lose(sender, receiver)) {
+            excused.add_all(&track.lost);
+        }
+        let delivered = track.map_or(&excused, |track| &track.delivered);
+        let number = delivered.first_missing(&excused, stay.first, last)?;
         Some(Missing {
             receiver,
             host,

@@ -8,20 +8,44 @@ use crate::faults::Fault;
 use crate::options::SimOptions;
 use crate::violation::Violation;
 
-/// Time in which multicast that does not arrive is named, from the first packet that it concerns.
+/// Time in which multicast that does not arrive is named, from the last of [`SIGNS`] on.
 const NAMED_WITHIN: Duration = Duration::from_secs(3);
+/// Moments at which a speaker has said more and was not heard: fewer name nobody (R-REACH-1).
+const SIGNS: u32 = 3;
 /// Time after the end of a filter in which the word may still come.
 const WORD_AFTER: Duration = Duration::from_secs(2);
 
 /// A member that multicast does not reach is named within [`NAMED_WITHIN`] to itself and to the
-/// speaker, and one that it reaches is not named (R-REACH-1, R-REACH-2).
+/// speaker if that goes on to speak, and one that it reaches is not named (R-REACH-1, R-REACH-2).
 #[derive(Debug, Default)]
 pub(crate) struct Deafness {
     /// Region, listener and speaker, as listeners say, and as speakers say.
     named: [BTreeSet<(RegionId, Origin, Origin)>; 2],
-    /// What each speaker had sent when its multicast began not to reach the listener, and when it
-    /// sent more.
-    unheard: BTreeMap<(RegionId, Origin, Origin), (u64, Option<Instant>)>,
+    /// What each speaker has said since its multicast began not to reach the listener.
+    unheard: BTreeMap<(RegionId, Origin, Origin), Unheard>,
+}
+
+/// What a speaker says that is not heard.
+#[derive(Debug)]
+struct Unheard {
+    /// Packets that it has sent.
+    sent: u64,
+    /// Moments at which these were more than before.
+    signs: u32,
+    /// The time of the last one that it takes.
+    since: Option<Instant>,
+}
+
+impl Unheard {
+    fn note(&mut self, now: Instant, sent: u64) {
+        if sent > self.sent {
+            self.sent = sent;
+            self.signs += 1;
+        }
+        if self.signs >= SIGNS {
+            self.since.get_or_insert(now);
+        }
+    }
 }
 
 /// A speaker's stream and a member that should hear it, at one moment.
@@ -72,10 +96,13 @@ impl Deafness {
             self.unheard.remove(&key);
             return Ok(());
         }
-        let (before, since) = self.unheard.entry(key).or_insert((pair.sent, None));
-        if pair.sent > *before {
-            since.get_or_insert(now);
-        }
+        let unheard = self.unheard.entry(key).or_insert(Unheard {
+            sent: pair.sent,
+            signs: 0,
+            since: None,
+        });
+        unheard.note(now, pair.sent);
+        let since = unheard.since;
         let late = since.is_some_and(|since| now.since(since) > NAMED_WITHIN);
         let named = self.named.iter().all(|named| named.contains(&key));
         if !late || named {

@@ -3,6 +3,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use qsm_proto::Instant;
 use qsm_wire::{Origin, RegionId};
 
+use super::unserved::Unserved;
 use crate::runs::Runs;
 
 /// What really happened, as far as applications can see it: the checkers' common knowledge.
@@ -15,6 +16,8 @@ pub(crate) struct History {
     tracks: BTreeMap<(Origin, usize, Origin), Track>,
     /// Senders, and receivers that lacked packets which the sender freed for want of room.
     overruns: BTreeSet<(Origin, Origin)>,
+    /// What senders have named as not known to have arrived.
+    pub(crate) unserved: Unserved,
     /// Gaps seen in the present step; losses may still explain them.
     gaps: Vec<Gap>,
 }
@@ -207,15 +210,33 @@ impl History {
         self.life(origin).is_some_and(|life| life.ended.is_none())
     }
 
-    /// Whether nothing that it has sent to that receiver may be lost: not if it has closed, in order,
-    /// while the receiver was away or had been taken out of its views. Then it has named it as one
-    /// that lacks something (R-VIEW-13, R-MEM-14).
+    /// Whether nothing that it has sent to that receiver may be lost, but for what it names: not if
+    /// it has closed, in order, while the receiver had been taken out of its views (R-MEM-14).
     pub(crate) fn reliable_to(&self, origin: Origin, receiver: Origin) -> bool {
         let Some(life) = self.life(origin) else {
             return false;
         };
-        let here = life.closed && !life.closed_without.contains(&receiver);
-        life.ended.is_none() || here && self.serves(origin, receiver)
+        life.ended.is_none() || life.closed && self.serves(origin, receiver)
+    }
+
+    /// What the receiver may lack of a group because it was away when the sender closed, in order:
+    /// that has named it (R-VIEW-13). `None`: anything.
+    pub(crate) fn excused(&self, sender: Origin, receiver: Origin, group: usize) -> Option<Runs> {
+        match self.closed_without(sender, receiver) {
+            true => self.unserved.of(sender, receiver, group),
+            false => Some(Runs::default()),
+        }
+    }
+
+    /// Whether the sender has named the receiver when it closed, in order.
+    pub(crate) fn names(&self, sender: Origin, receiver: Origin) -> bool {
+        self.closed_without(sender, receiver) && self.unserved.names(sender, receiver)
+    }
+
+    /// Whether the receiver was away when the sender closed, in order.
+    fn closed_without(&self, sender: Origin, receiver: Origin) -> bool {
+        let life = self.life(sender);
+        life.is_some_and(|life| life.closed && life.closed_without.contains(&receiver))
     }
 
     /// Whether the sender knew that receiver to the last.

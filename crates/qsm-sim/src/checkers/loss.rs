@@ -57,7 +57,9 @@ pub(crate) fn check_end(history: &History) -> Result<(), Violation> {
         let owed = history.alive(receiver)
             && history.reliable_to(sender, receiver)
             && !history.may_lose(sender, receiver);
-        if let Some(first) = track.lost.first().filter(|_| owed) {
+        let excused = history.excused(sender, receiver, group).filter(|_| owed);
+        let first = excused.and_then(|excused| track.lost.first_outside(&excused));
+        if let Some(first) = first {
             return Err(Violation::new(
                 "loss",
                 format!(
@@ -77,6 +79,7 @@ pub(crate) fn check_end(history: &History) -> Result<(), Violation> {
             .lost_packets
             .iter()
             .filter(|(sender, _)| history.reliable_to(**sender, *receiver))
+            .filter(|(sender, _)| !history.names(**sender, *receiver))
             .find(|(sender, _)| !history.may_lose(**sender, *receiver))
         {
             let message =

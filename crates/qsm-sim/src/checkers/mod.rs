@@ -18,6 +18,7 @@
 //! | [`pauses`] | who is silent for less than `gone_after` keeps its life | R-MEM-15 |
 //! | [`deafness`] | multicast that does not arrive is named within three seconds, and no other | R-REACH-1, R-REACH-2 |
 //! | [`delays`] | a silent member delays nobody for long | R-VIEW-12 |
+//! | [`slowness`] | a member that alone is slow holds senders no longer than twice `slow_after` and 4 s | R-RATE-6 |
 //! | [`flush`] | what a sender takes for stable, live receivers have, and it keeps it for the others | R-VIEW-13, R-MEM-14 |
 //! | [`retention`] | a sender frees what members that are away lack only when it keeps as much as it may | R-VIEW-13 |
 //! | [`planes`] | the fast plane repairs most | R084, R-NAK-9 |
@@ -44,8 +45,10 @@ pub(crate) mod pauses;
 pub(crate) mod planes;
 pub(crate) mod rate;
 pub(crate) mod retention;
+pub(crate) mod slowness;
 pub(crate) mod survivors;
 pub(crate) mod traffic;
+pub(crate) mod unserved;
 pub(crate) mod views;
 pub(crate) mod watermarks;
 
@@ -60,6 +63,7 @@ use self::delays::Delays;
 use self::history::History;
 use self::liveness::Liveness;
 use self::rate::Rate;
+use self::slowness::Slowness;
 use self::watermarks::Watermarks;
 use crate::content::Sizes;
 use crate::violation::Violation;
@@ -85,6 +89,7 @@ pub(crate) struct Checkers {
     pub(crate) delays: Delays,
     pub(crate) liveness: Liveness,
     pub(crate) rate: Rate,
+    pub(crate) slowness: Slowness,
     pub(crate) watermarks: Watermarks,
     pub(crate) sizes: Sizes,
     /// Off from the first forged packet on: without authentication nothing can hold then but
@@ -104,6 +109,7 @@ impl Checkers {
             delays: Delays::default(),
             liveness: Liveness::default(),
             rate: Rate::default(),
+            slowness: Slowness::default(),
             watermarks: Watermarks::default(),
             sizes,
             armed: true,

@@ -2,6 +2,7 @@
 
 mod dice;
 mod faults;
+mod slowness;
 
 use core::time::Duration;
 use std::collections::BTreeMap;
@@ -13,6 +14,7 @@ use qsm_wire::membership::Role;
 
 use self::dice::Dice;
 use self::faults::{add_filters, add_pauses, faults};
+use self::slowness::slow_down;
 use crate::content::Sizes;
 use crate::hosts::ServicePatience;
 use crate::mischief::Mischief;
@@ -38,7 +40,7 @@ pub fn draw(seed: u64, sizes: &SwarmOptions) -> SimOptions {
     let faults = add_pauses(&mut pauses, nodes, faults, sizes);
     let mut filters = Dice::of(Seed(seed), "filters");
     let faults = add_filters(&mut filters, nodes, faults, sizes);
-    SimOptions {
+    let options = SimOptions {
         seed,
         nodes,
         hosts: BTreeMap::new(),
@@ -70,6 +72,7 @@ pub fn draw(seed: u64, sizes: &SwarmOptions) -> SimOptions {
             ..Pace::default()
         },
         gone_after: *pauses.pick(&[Duration::ZERO, SHORT_GONE, LONG_GONE, LONG_GONE]),
+        slow_after: Duration::ZERO,
         refusals: pauses.one_in(2),
         costs: None,
         layout: Layout {
@@ -81,7 +84,8 @@ pub fn draw(seed: u64, sizes: &SwarmOptions) -> SimOptions {
         trace_lines: 300,
         mischief: Mischief::None,
         groups,
-    }
+    };
+    slow_down(options, sizes)
 }
 
 /// Times after which nodes that are away are gone. A crowd is waited for four times as long, and

@@ -62,8 +62,9 @@ impl Engine {
                 cpu.receives(now, &datagram.bytes);
                 let (backlog, dropped) = (cpu.has_datagrams(), cpu.take_untold());
                 if let Some(machine) = &mut state.machine {
-                    machine.set_backlog(backlog);
-                    machine.note_drops(state.clock.local(now), dropped);
+                    let now = state.clock.local(now);
+                    machine.set_backlog(now, backlog);
+                    machine.note_drops(now, dropped);
                 }
                 let from = self.source(host, &datagram);
                 self.drive(host, |machine, now, out| {

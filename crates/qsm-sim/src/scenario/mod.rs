@@ -24,6 +24,7 @@
 //! layout replication 3 block 16 ring 25
 //! limits send 1048576 receive 4194304 ahead 4096
 //! retention 2097152                   (bytes kept for nodes that are away)
+//! slow-after 10s                      (0s, if it is not said: nobody is too slow)
 //! gone-after 30s                      (0s, if it is not said: nobody is ever away)
 //! refusals                            (hosts say when no process is there)
 //! budget repairs 65536 requests 100   (bytes and packets per second)

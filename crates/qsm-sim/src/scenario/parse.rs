@@ -67,7 +67,7 @@ pub(super) fn parse(text: &str) -> Result<Scenario, ScenarioError> {
 }
 
 /// How statements begin.
-const VERBS: [(&str, Verb); 30] = [
+const VERBS: [(&str, Verb); 31] = [
     ("scenario", Verb::Version),
     ("seed", Verb::Seed),
     ("nodes", Verb::Nodes),
@@ -90,6 +90,7 @@ const VERBS: [(&str, Verb); 30] = [
     ("limits", Verb::Limits),
     ("retention", Verb::Retention),
     ("gone-after", Verb::GoneAfter),
+    ("slow-after", Verb::SlowAfter),
     ("refusals", Verb::Switch(|options| options.refusals = true)),
     ("budget", Verb::Budget),
     (
@@ -140,6 +141,7 @@ enum Verb {
     Limits,
     Retention,
     GoneAfter,
+    SlowAfter,
     Budget,
     RateMax,
     BatchDelay,
@@ -201,6 +203,7 @@ impl Reader {
                 options.limits.ahead_packets = words.named("ahead")?;
             }
             Verb::Retention => options.limits.retention_bytes = words.number("bytes")?,
+            Verb::SlowAfter => options.slow_after = words.time("the time")?,
             Verb::GoneAfter => options.gone_after = words.time("the silence")?,
             Verb::Budget => {
                 options.recovery.repair_bytes_per_second = words.named("repairs")?;

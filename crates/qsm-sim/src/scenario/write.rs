@@ -168,6 +168,9 @@ fn write_node(options: &SimOptions, out: &mut String) -> fmt::Result {
     )?;
     writeln!(out, "retention {}", limits.retention_bytes)?;
     writeln!(out, "gone-after {}", Time(options.gone_after))?;
+    if !options.slow_after.is_zero() {
+        writeln!(out, "slow-after {}", Time(options.slow_after))?;
+    }
     let recovery = options.recovery;
     let budget = (
         recovery.repair_bytes_per_second,

@@ -24,6 +24,7 @@ macro_rules! number_field {
 }
 
 number_field! {
+    u8, core::convert::identity, core::convert::identity::<u8>, u8;
     u32, core::convert::identity, core::convert::identity::<u32>, u32;
     u64, core::convert::identity, core::convert::identity::<u64>, u64;
     GroupId, GroupId, |v: Self| v.0, u32;

@@ -29,6 +29,8 @@ pub enum AwayReason {
     Unreachable,
     /// It has not reported to a membership service that began without memory.
     Unreported,
+    /// It takes less than the others do, and senders waited for it.
+    Slow,
 }
 
 impl Member {
@@ -51,6 +53,7 @@ impl core::fmt::Display for AwayReason {
             Self::Silent => "silent",
             Self::Unreachable => "unreachable for members",
             Self::Unreported => "not heard of since the membership service began",
+            Self::Slow => "slower than the others",
         })
     }
 }
@@ -65,5 +68,5 @@ pub struct Sender {
 }
 
 record! { Member { origin, address, joined, left, away } }
-message! { AwayReason { 1 => Silent {}, 2 => Unreachable {}, 3 => Unreported {}, } }
+message! { AwayReason { 1 => Silent {}, 2 => Unreachable {}, 3 => Unreported {}, 4 => Slow {}, } }
 record! { Sender { origin, address } }

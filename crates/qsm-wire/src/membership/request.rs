@@ -26,8 +26,8 @@ pub struct RegionReport {
     pub address: SocketAddr,
     /// The members of that view.
     pub members: Vec<Member>,
-    /// Its groups that this node publishes to, if it is none of them: all that is known of the groups
-    /// of a region whose members do not report.
+    /// Its groups that this node publishes to or had there, unless it is at home there: all that is
+    /// known of the groups of a region whose members do not report, or leave it.
     pub groups: Vec<GroupId>,
 }
 
@@ -154,9 +154,26 @@ pub enum ToService {
         /// It does not.
         deaf: bool,
     },
+    /// Something was strained here in the last second. Said each second, as long as it is.
+    Strained {
+        /// The region.
+        region: RegionId,
+        /// How much.
+        strain: Strain,
+    },
+}
+
+/// Signs that senders of a region wait for a member, of a node's last second.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Strain {
+    /// Share of the time, percent, in which packets had arrived here that had not been read.
+    pub behind: u8,
+    /// Share of the rounds, percent, in which this node had more to send than it might.
+    pub held: u8,
 }
 
 record! { RegionReport { region, view, channel, address, members, groups } }
+record! { Strain { behind, held } }
 record! { GroupReport { group, name, role } }
 record! { Hello {
     name, address, second, incarnation, term, groups, regions, region_last, channel_last,
@@ -174,6 +191,7 @@ message! { ToService [1 => Hello] {
     7 => Goodbye {},
     8 => CaughtUp { region, view },
     9 => Deaf { region, speaker, deaf },
+    10 => Strained { region, strain },
 } }
 
 codec!(ToService);

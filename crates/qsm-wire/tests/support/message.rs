@@ -2,7 +2,7 @@
 
 use qsm_wire::membership::{
     Answer, AnswerRows, AwayReason, FromService, GroupReport, GroupRow, Hello, Member, NodeRow,
-    QueryKind, RegionReport, RegionRow, Role, Sender, ToService, Update, ViewStep,
+    QueryKind, RegionReport, RegionRow, Role, Sender, Strain, ToService, Update, ViewStep,
 };
 use qsm_wire::{ChannelId, GroupId, Incarnation, RegionId, ViewNumber};
 
@@ -10,7 +10,7 @@ use super::dice::Dice;
 use super::draw::{address, origin};
 
 /// Variants of [`ToService`] that [`to_service`] draws.
-pub const TO_SERVICE: usize = 9;
+pub const TO_SERVICE: usize = 10;
 /// Variants of [`FromService`] that [`from_service`] draws.
 pub const FROM_SERVICE: usize = 8;
 
@@ -95,7 +95,18 @@ pub fn to_service(dice: &mut Dice, variant: usize) -> ToService {
             speaker: origin(dice),
             deaf: dice.flag(),
         },
+        9 => ToService::Strained {
+            region: RegionId(dice.u32()),
+            strain: strain(dice),
+        },
         other => panic!("no variant {other}"),
+    }
+}
+
+fn strain(dice: &mut Dice) -> Strain {
+    Strain {
+        behind: dice.below(101) as u8,
+        held: dice.below(101) as u8,
     }
 }
 

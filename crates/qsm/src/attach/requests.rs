@@ -20,7 +20,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use qsm_proto::UnconfirmedCause;
-use qsm_wire::membership::QueryKind;
+use qsm_wire::membership::{AwayReason, QueryKind};
 use qsm_wire::{Incarnation, NodeId, RegionId};
 
 use super::outcome::Failed;
@@ -31,7 +31,7 @@ use crate::event::Event;
 use crate::handoff::message::Overflow;
 
 /// Version of the handshake, the requests and the rings. Both sides must have the same.
-pub(super) const VERSION: u32 = 5;
+pub(super) const VERSION: u32 = 6;
 /// Longest packet. A socket takes at least four of them.
 pub(super) const PACKET_BYTES_MAX: usize = 48 << 10;
 /// Bytes of names in one packet.
@@ -386,7 +386,7 @@ fn encode_event(event: &Event) -> Writer {
             packet.u32(5).u32(u32::from(new_life)).unconfirmed(messages)
         }
         Event::Unserved(unserved) => packet.u32(6).unserved(unserved),
-        Event::Away { region } => packet.u32(7).u32(region.0),
+        Event::Away { region, reason } => packet.u32(7).u32(region.0).u32(away_number(*reason)),
         Event::Back { region, away } => packet.u32(8).u32(region.0).duration(*away),
         Event::Dropped { events } => packet.u32(9).u64(*events),
         Event::Deaf(deafness) => packet.u32(10).deafness(deafness),
@@ -394,6 +394,27 @@ fn encode_event(event: &Event) -> Writer {
         // See `travels`.
         _ => packet.u32(0),
     }
+}
+
+fn away_number(reason: AwayReason) -> u32 {
+    match reason {
+        AwayReason::Silent => 1,
+        AwayReason::Unreachable => 2,
+        AwayReason::Unreported => 3,
+        AwayReason::Slow => 4,
+        // Not known to this build.
+        _ => 0,
+    }
+}
+
+fn away_reason(number: u32) -> Option<AwayReason> {
+    Some(match number {
+        1 => AwayReason::Silent,
+        2 => AwayReason::Unreachable,
+        3 => AwayReason::Unreported,
+        4 => AwayReason::Slow,
+        _ => return None,
+    })
 }
 
 fn decode_event(rest: &mut Rest<'_>) -> Option<Event> {
@@ -416,6 +437,7 @@ fn decode_event(rest: &mut Rest<'_>) -> Option<Event> {
         6 => Event::Unserved(rest.unserved()?),
         7 => Event::Away {
             region: RegionId(rest.u32()?),
+            reason: away_reason(rest.u32()?)?,
         },
         8 => Event::Back {
             region: RegionId(rest.u32()?),

@@ -45,6 +45,7 @@ impl Builder {
             network: NetworkOptions::default(),
             channels: ChannelOptions::default(),
             gone_after: None,
+            slow_after: None,
             datagram_bytes: None,
             coverage: Coverage::Head,
             layout: Layout::default(),
@@ -100,6 +101,13 @@ impl Builder {
     /// [`ServiceBuilder::gone_after`](crate::ServiceBuilder::gone_after).
     pub fn gone_after(mut self, silence: Duration) -> Self {
         self.settings.gone_after = Some(silence);
+        self
+    }
+
+    /// Time for which publishers wait for a node that is slower than the others, if this node embeds
+    /// the service, as [`ServiceBuilder::slow_after`](crate::ServiceBuilder::slow_after).
+    pub fn slow_after(mut self, time: Duration) -> Self {
+        self.settings.slow_after = Some(time);
         self
     }
 

@@ -31,6 +31,7 @@ impl ServiceBuilder {
             embedded: false,
             batch_interval: None,
             gone_after: None,
+            slow_after: None,
             affinity: None,
             on_yield: None,
             on_move: None,
@@ -79,6 +80,15 @@ impl ServiceBuilder {
     /// All services of a cluster should have the same.
     pub fn gone_after(mut self, silence: Duration) -> Self {
         self.settings.gone_after = Some(silence);
+        self
+    }
+
+    /// Time, all in all, for which publishers wait for a node that reads as fast as it can while the
+    /// others have time to spare; 10 seconds if not given. After that it is away
+    /// ([`AwayReason::Slow`](crate::AwayReason::Slow)) until it has caught up. With 0, or with
+    /// [`ServiceBuilder::gone_after`] 0, they wait for ever.
+    pub fn slow_after(mut self, time: Duration) -> Self {
+        self.settings.slow_after = Some(time);
         self
     }
 

@@ -19,6 +19,7 @@ pub(crate) struct Embedding {
     cluster: String,
     channels: ChannelOptions,
     gone_after: Option<Duration>,
+    slow_after: Option<Duration>,
     /// Where its thread is to run, if that is not where this one does.
     affinity: Option<Affinity>,
     service: Option<RunningService>,
@@ -35,6 +36,7 @@ impl Embedding {
             cluster: settings.cluster.clone(),
             channels: settings.channels,
             gone_after: settings.gone_after,
+            slow_after: settings.slow_after,
             affinity: settings.threads.affinity_of_others(),
             service: None,
         }
@@ -67,6 +69,7 @@ impl Embedding {
         let settings = ServiceSettings {
             affinity: self.affinity,
             gone_after: self.gone_after,
+            slow_after: self.slow_after,
             on_yield: Some(Box::new(yielded)),
             on_move: Some(Box::new(moved)),
             ..ServiceSettings::embedded(&self.network, &self.cluster, self.channels)

@@ -97,6 +97,7 @@ pub(crate) struct ServiceSettings {
     pub(crate) embedded: bool,
     pub(crate) batch_interval: Option<Duration>,
     pub(crate) gone_after: Option<Duration>,
+    pub(crate) slow_after: Option<Duration>,
     /// Where its thread runs; where the calling one does if `None`.
     pub(crate) affinity: Option<Affinity>,
     /// To be called when an embedded service has given way to another one.
@@ -123,6 +124,7 @@ impl ServiceSettings {
             embedded: true,
             batch_interval: None,
             gone_after: None,
+            slow_after: None,
             affinity: None,
             on_yield: None,
             on_move: None,
@@ -154,6 +156,9 @@ pub(crate) fn start(settings: ServiceSettings) -> Result<RunningService, StartEr
     }
     if let Some(silence) = settings.gone_after {
         config.gone_after = silence;
+    }
+    if let Some(time) = settings.slow_after {
+        config.slow_after = time;
     }
     let clock = Clock::start();
     let machine = qsm_gms::Service::new(config.clone(), Seed(random()), clock.now())

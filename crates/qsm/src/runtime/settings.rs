@@ -38,6 +38,8 @@ pub(crate) struct NodeSettings {
     pub(crate) channels: ChannelOptions,
     /// Of a service that it embeds.
     pub(crate) gone_after: Option<Duration>,
+    /// Likewise.
+    pub(crate) slow_after: Option<Duration>,
     pub(crate) datagram_bytes: Option<usize>,
     pub(crate) coverage: Coverage,
     pub(crate) layout: Layout,

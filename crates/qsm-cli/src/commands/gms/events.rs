@@ -209,6 +209,10 @@ fn reason_of(reason: AwayReason) -> (&'static str, &'static str) {
             "unreachable",
             "other members do not hear it, or it does not hear them; what it misses is kept",
         ),
+        AwayReason::Slow => (
+            "slow",
+            "it is slower than the others; what it misses is kept",
+        ),
         AwayReason::Unreported => (
             "unreported",
             "it has not reported to this service; what it misses is kept",

@@ -113,6 +113,64 @@ fn a_role_that_others_know_to_be_granted_is_taken_up_although_its_node_has_not_h
     assert!(updates(&batch, 0).is_empty());
 }
 
+// Rule R-MEM-6.
+#[test]
+fn a_member_that_sleeps_gets_messages_although_all_others_are_leaving() {
+    let group = GroupId(3);
+    let role = |role| GroupReport {
+        group: Some(group),
+        name: "g".to_owned(),
+        role,
+    };
+    let staying = region_of_node_0();
+    let sleeper = staying.members[0];
+    let member = |left| Member {
+        origin: origin(1),
+        left,
+        ..sleeper
+    };
+    // Either the one that leaves knows it, or only another node does.
+    for knows in [true, false] {
+        let region = |left: Option<ViewNumber>, groups| RegionReport {
+            view: ViewNumber(4 + u32::from(left.is_some())),
+            members: vec![sleeper, member(left)],
+            groups,
+            ..staying.clone()
+        };
+        let left = Some(ViewNumber(5));
+        let leaver = match knows {
+            true => region(left, vec![group]),
+            false => region(None, vec![]),
+        };
+        let roles = vec![role(Role::Subscriber), role(Role::Publisher)];
+        let reports = [(1, roles, leaver), (2, vec![], region(left, vec![]))];
+        let reports = reports.map(|(node, groups, region)| {
+            let hello = Hello {
+                address: sleeper.address,
+                groups,
+                regions: vec![region],
+                published: true,
+                ..hello()
+            };
+            (NodeId(node), hello)
+        });
+        let mut registry = registry(23);
+        rebuild(&mut registry, reports.into());
+        let batch = registry.batch(NOW);
+        check(&registry);
+        assert_eq!(registry.nodes[&NodeId(0)].home, Some(staying.region));
+        let told = updates(&batch, 1);
+        let sends = |update: &&Update| {
+            matches!(update, Update::Region { region, groups, .. }
+                if *region == staying.region && *groups == [group])
+        };
+        assert!(
+            told.iter().any(|update| sends(&update)),
+            "{knows}: {told:?}"
+        );
+    }
+}
+
 // Rules R-MEM-6, R-VIEW-10.
 #[test]
 fn a_former_publisher_is_asked_by_a_service_that_starts_for_what_it_still_has_on_its_way() {

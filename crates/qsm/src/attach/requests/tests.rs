@@ -98,6 +98,7 @@ fn events() -> Vec<Event> {
         Event::Admitted { incarnation },
         Event::Away {
             region: RegionId(9),
+            reason: AwayReason::Slow,
         },
         Event::Back {
             region: RegionId(9),

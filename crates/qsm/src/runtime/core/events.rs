@@ -64,7 +64,7 @@ impl Core {
                 }
                 Event::Admitted { incarnation }
             }
-            Proto::Away { region } => Event::Away { region },
+            Proto::Away { region, reason } => Event::Away { region, reason },
             Proto::Deaf(deafness) => Event::Deaf(deafness),
             Proto::Hears(deafness) => Event::Hears(deafness),
             Proto::Back { region, away } => {

@@ -13,7 +13,8 @@
 //! 7. **Wake** those who wait for room in a queue, for messages or for answers.
 //! 8. **Wait** until a socket has something, a timer is due, or the application wants something.
 //!    With work left over, or soon after much was received or sent, do not wait: give the CPU to
-//!    others on this host and go on (`slice`).
+//!    others on this host and go on (`slice`). For a second after that, sleep no longer than 5 ms,
+//!    to notice when there was no CPU (`attention`).
 //!
 //! The state and its steps are here; `turn` has the loop over them, `commands`, `events`, `embed`,
 //! `following` and `closing` the steps that decide, `loan` what borrowers do. These know the state, and it none of
@@ -23,6 +24,7 @@
 //! starves another (R120).
 
 mod addresses;
+mod attention;
 mod closing;
 mod commands;
 mod embed;
@@ -49,6 +51,7 @@ use qsm_wire::Incarnation;
 use qsm_wire::membership::Role;
 
 use self::addresses::Addresses;
+use self::attention::Attention;
 pub(crate) use self::loan::CoreLoan;
 use self::pending::Pending;
 use self::readers::Readers;
@@ -87,6 +90,7 @@ pub(crate) struct Core {
     now: Instant,
     /// When it had done its work.
     done: Instant,
+    attention: Attention,
     slice: Slice,
     endpoint: Endpoint,
     port: Ports,

@@ -22,6 +22,7 @@ const DATAGRAMS_LOADED: usize = 16;
 
 impl Core {
     pub(super) fn receive(&mut self) -> io::Result<()> {
+        let waited = self.attention.look(self.now);
         let (mut datagrams, mut bytes) = (0, 0);
         self.load.cut = false;
         loop {
@@ -52,7 +53,10 @@ impl Core {
                 break;
             }
         }
-        self.endpoint.set_backlog(self.load.cut);
+        if let Some(waited) = waited.filter(|_| datagrams > 0) {
+            self.endpoint.note_wait(self.now, waited);
+        }
+        self.endpoint.set_backlog(self.now, self.load.cut);
         self.load.heavy = datagrams >= DATAGRAMS_LOADED || bytes >= BYTES_LOADED;
         if datagrams > 0 {
             self.sources.unblock();

@@ -11,6 +11,7 @@ use qsm_proto::{Config, Endpoint, Seed};
 use qsm_wire::NodeId;
 
 use super::addresses::Addresses;
+use super::attention::Attention;
 use super::loan::CoreLoan;
 use super::pending::Pending;
 use super::readers::Readers;
@@ -172,6 +173,7 @@ impl Plan {
             clock,
             now,
             done: now,
+            attention: Attention::new(now),
             slice: Slice::new(threads.spin),
             endpoint,
             port,

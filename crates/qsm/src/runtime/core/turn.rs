@@ -58,6 +58,7 @@ impl Core {
         if self.load.heavy {
             self.load.awake_until = self.done.after(AWAKE);
         }
+        self.attention.rest(self.done, self.load.heavy);
         Ok(ended.map(Pause::End))
     }
 
@@ -71,6 +72,7 @@ impl Core {
             return Ok(None);
         }
         let due = self.next_timeout();
+        let due = self.attention.sleep(due);
         let left = due.map(|due| due.since(self.clock.now()));
         if left == Some(Duration::ZERO) {
             return Ok(None);

@@ -1,0 +1,111 @@
+use core::time::Duration;
+use std::collections::BTreeMap;
+
+use qsm_proto::Instant;
+use qsm_wire::{Origin, RegionId};
+
+use crate::violation::Violation;
+
+/// Time that words, views and their repetitions may take beside that for which a member counts as
+/// slow.
+const GRACE: Duration = Duration::from_secs(4);
+const SECOND: Duration = Duration::from_secs(1);
+/// Share of the looks of a second at which a sender is held, percent: more than it takes to say so.
+const HELD: u32 = 80;
+
+/// A member that alone has more to read than it can, while senders have more to send than they may,
+/// is waited for no longer than twice `slow_after` and [`GRACE`] (R-RATE-6).
+#[derive(Debug, Default)]
+pub(crate) struct Slowness {
+    holds: BTreeMap<(RegionId, Origin), Hold>,
+}
+
+/// For how long a member has held a region.
+#[derive(Debug)]
+struct Hold {
+    since: Instant,
+    /// When this second began.
+    second: Instant,
+    looks: u32,
+    held: u32,
+}
+
+impl Slowness {
+    /// Judges one moment. `holders`: members that are waited for, if each is the only one behind in
+    /// its region, and whether some other sender is held there.
+    pub(crate) fn check(
+        &mut self,
+        now: Instant,
+        slow_after: Duration,
+        holders: &BTreeMap<(RegionId, Origin), bool>,
+    ) -> Result<(), Violation> {
+        self.holds.retain(|holder, _| holders.contains_key(holder));
+        for (holder, held) in holders {
+            let hold = self
+                .holds
+                .entry(*holder)
+                .or_insert_with(|| Hold::new(now, now));
+            hold.note(now, *held);
+            let time = now.since(hold.since);
+            if time > slow_after * 2 + GRACE {
+                let (region, member) = holder;
+                let message = format!(
+                    "region {region} has waited for {member} alone for {time:?}, which is slow, and \
+                     may be for {slow_after:?}"
+                );
+                return Err(Violation::new("slowness", message));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Hold {
+    fn new(since: Instant, second: Instant) -> Self {
+        Self {
+            since,
+            second,
+            looks: 0,
+            held: 0,
+        }
+    }
+
+    /// A second in which senders could send begins all anew.
+    fn note(&mut self, now: Instant, held: bool) {
+        self.looks += 1;
+        self.held += u32::from(held);
+        if now.since(self.second) >= SECOND {
+            let waited = self.held * 100 >= self.looks * HELD;
+            let since = if waited { self.since } else { now };
+            *self = Self::new(since, now);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use qsm_wire::{Incarnation, NodeId};
+
+    /// The second in which a region that is held at such looks is said to wait too long.
+    fn judged(held: impl Fn(u64) -> bool) -> Option<u64> {
+        let member = Origin {
+            node: NodeId(1),
+            incarnation: Incarnation(1),
+        };
+        let mut slowness = Slowness::default();
+        (0..300).find_map(|look| {
+            let holders = BTreeMap::from([((RegionId(1), member), held(look))]);
+            let now = Instant(look * 100_000_000);
+            let judged = slowness.check(now, Duration::from_secs(2), &holders);
+            judged.err().map(|_| look / 10)
+        })
+    }
+
+    #[test]
+    fn who_holds_a_region_for_too_long_is_found() {
+        assert_eq!(judged(|_| true), Some(8));
+        assert_eq!(judged(|look| look % 10 > 0), Some(8));
+        assert_eq!(judged(|look| look / 10 % 7 > 0), None);
+    }
+}

@@ -1,0 +1,61 @@
+use std::collections::BTreeMap;
+
+use qsm_wire::Origin;
+
+use crate::runs::Runs;
+
+/// What senders that closed while receivers were away have named as not known to have arrived
+/// (R-VIEW-13), by sender and receiver. Nothing else may be missing at these.
+#[derive(Debug, Default)]
+pub(crate) struct Unserved {
+    named: BTreeMap<(Origin, Origin), Named>,
+}
+
+/// What is named of one receiver.
+#[derive(Debug, Default)]
+struct Named {
+    /// By group.
+    messages: BTreeMap<usize, Runs>,
+    /// More than one word has room for: nothing is sure to have arrived.
+    all: bool,
+}
+
+/// What a sender says of receivers.
+#[derive(Debug)]
+pub(crate) struct Word<'a> {
+    pub(crate) sender: Origin,
+    pub(crate) receivers: &'a [Origin],
+    /// Group, first and last; without a group where the sender has left it.
+    pub(crate) messages: Vec<(Option<usize>, u64, u64)>,
+    /// More messages than are said.
+    pub(crate) more: bool,
+}
+
+impl Unserved {
+    pub(crate) fn note(&mut self, word: &Word<'_>) {
+        for receiver in word.receivers {
+            let named = self.named.entry((word.sender, *receiver)).or_default();
+            named.all |= word.more;
+            for (group, first, last) in &word.messages {
+                match group {
+                    Some(group) => named.messages.entry(*group).or_default().add(*first, *last),
+                    None => named.all = true,
+                }
+            }
+        }
+    }
+
+    /// What may be missing of a group; `None`: anything.
+    pub(crate) fn of(&self, sender: Origin, receiver: Origin, group: usize) -> Option<Runs> {
+        let Some(named) = self.named.get(&(sender, receiver)) else {
+            return Some(Runs::default());
+        };
+        let messages = named.messages.get(&group).cloned();
+        (!named.all).then(|| messages.unwrap_or_default())
+    }
+
+    /// Whether something may be missing.
+    pub(crate) fn names(&self, sender: Origin, receiver: Origin) -> bool {
+        self.named.contains_key(&(sender, receiver))
+    }
+}

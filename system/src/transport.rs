@@ -1,0 +1,78 @@
+//! The ways by which a cluster can speak.
+
+use std::net::{IpAddr, SocketAddr};
+use std::process::Command;
+
+use lab::{Host, Lab, LabError};
+
+/// How the nodes and the service of a cluster reach each other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Transport {
+    /// IPv4, one network, one core thread, a node in each process.
+    #[default]
+    Ipv4,
+    /// IPv6.
+    Ipv6,
+    /// Addresses of regions are source-specific.
+    SourceSpecific,
+    /// All hosts are on two networks.
+    TwoNetworks,
+    /// Each node has two core threads, and each of them a group.
+    Cores,
+    /// A process of each host publishes or receives by the node of another one.
+    Engine,
+}
+
+impl Transport {
+    /// All of them.
+    pub const ALL: [Self; 6] = [
+        Self::Ipv4,
+        Self::Ipv6,
+        Self::SourceSpecific,
+        Self::TwoNetworks,
+        Self::Cores,
+        Self::Engine,
+    ];
+
+    /// Its name in tables and options.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Ipv4 => "ipv4",
+            Self::Ipv6 => "ipv6",
+            Self::SourceSpecific => "ssm",
+            Self::TwoNetworks => "two-networks",
+            Self::Cores => "cores",
+            Self::Engine => "engine",
+        }
+    }
+
+    /// A lab for it, without hosts.
+    pub(crate) fn lab(self) -> Result<Lab, LabError> {
+        match self {
+            Self::Ipv6 => Lab::with_ipv6(),
+            Self::TwoNetworks => Lab::new()?.and_second_network(),
+            Self::Ipv4 | Self::SourceSpecific | Self::Cores | Self::Engine => Lab::new(),
+        }
+    }
+
+    /// The address of a service on this host.
+    pub(crate) fn service(self, host: &Host, port: u16) -> SocketAddr {
+        let v6 = host.address_v6().map(IpAddr::from);
+        SocketAddr::new(v6.unwrap_or_else(|| host.address().into()), port)
+    }
+
+    /// Adds the options of a service or node on this host.
+    pub(crate) fn describe(self, command: &mut Command, host: &Host) {
+        command.args(["--interface", host.interface()]);
+        if let Some(second) = host.second_interface() {
+            command.args(["--interface", second]);
+        }
+        match self {
+            Self::Ipv6 => command.arg("--ipv6"),
+            Self::SourceSpecific => command.arg("--source-specific"),
+            Self::Cores => command.args(["--cores", "2"]),
+            Self::Ipv4 | Self::TwoNetworks | Self::Engine => command,
+        };
+    }
+}
