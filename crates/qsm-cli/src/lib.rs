@@ -93,6 +93,11 @@ enum Command {
     /// Show it all on this machine: many hosts, losses and a crash, checked to the last byte
     Demo(DemoArgs),
     /// Show what is set by file and variables for the options of nodes
+    ///
+    /// An option of a node comes from the command line, else from its variable, such as
+    /// QSM_DATA_PORT for --data-port, else from a file in TOML, whose keys are the long names of
+    /// options. The file is the one that QSM_CONFIG names, or ~/.config/qsm/config.toml, or
+    /// /etc/qsm/config.toml.
     Config(ConfigArgs),
     /// Write the completion of a shell
     Completion(CompletionArgs),

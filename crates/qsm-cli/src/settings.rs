@@ -198,7 +198,7 @@ pub(crate) struct Row {
     pub(crate) source: String,
 }
 
-const REMEDY: &str = "correct it or take it out; `qsm help config` says what can be set";
+const REMEDY: &str = "correct it or take it out; `qsm help config` says where settings are from";
 
 /// A command with the options of nodes and nothing else.
 fn nodes_command() -> Command {
@@ -389,6 +389,18 @@ mod tests {
         assert_eq!(value("qsm nodes", "service"), "10.0.0.1:5");
         // What is set does not conflict with what is asked for.
         assert_eq!(value("qsm sub a --attach p", "attach"), "p");
+    }
+
+    #[test]
+    fn the_help_says_where_settings_are_and_the_table_what_can_be_set() {
+        let mut command = crate::definition();
+        let config = command.find_subcommand_mut("config").unwrap();
+        let help = config.render_long_help().to_string();
+        for part in ["QSM_CONFIG", "/etc/qsm/config.toml", "QSM_DATA_PORT"] {
+            assert!(help.contains(part), "{part}: {help}");
+        }
+        let rows = Settings::default().rows();
+        assert!(rows.iter().map(|row| row.key).eq(KEYS));
     }
 
     #[test]
