@@ -64,9 +64,9 @@ struct Arguments {
     /// Embed a service at once.
     #[arg(long)]
     embed: bool,
-    /// Look for the service by IPv6, if it is not named.
-    #[arg(long)]
-    ipv6: bool,
+    /// The version of IP by which the service is looked for, if it is not named.
+    #[arg(long, default_value_t = 4)]
+    ip: u8,
     /// Core threads of the node.
     #[arg(long, default_value_t = 1)]
     cores: usize,
@@ -179,7 +179,7 @@ impl Diary {
 
 fn network(arguments: &Arguments) -> NetworkOptions {
     let mut network = NetworkOptions::new().interfaces(&arguments.interface);
-    if arguments.ipv6 {
+    if arguments.ip == 6 {
         network = network.family(Family::V6);
     }
     if let Some(bytes) = arguments.receive_buffer {

@@ -69,7 +69,7 @@ impl Transport {
             command.args(["--interface", second]);
         }
         match self {
-            Self::Ipv6 => command.arg("--ipv6"),
+            Self::Ipv6 => command.arg("--ip=6"),
             Self::SourceSpecific => command.arg("--source-specific"),
             Self::Cores => command.args(["--cores", "2"]),
             Self::Ipv4 | Self::TwoNetworks | Self::Engine => command,

@@ -227,7 +227,7 @@ impl Range {
         };
         // The reader-less tap drops what exceeds its queue; that must not count as an error.
         let level = libc::IPPROTO_IP;
-        crate::socket::set_option(range.socket.fd(), level, libc::IP_RECVERR, 0).ok()?;
+        crate::sockopt::set_option(range.socket.fd(), level, libc::IP_RECVERR, 0).ok()?;
         let probe = Message::new(b"probe").flags(libc::MSG_DONTWAIT);
         let mut errors = [Errno::SENT];
         range.send(&mut Portable::new(BackEnd::Loop).ok()?, &probe, &mut errors);

@@ -12,9 +12,9 @@ use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use crate::backend::BackEnd;
 use crate::error::{Errno, Error};
 use crate::message::Message;
-use crate::recipient::{RECIPIENTS_MAX, Recipient};
+use crate::recipient::{RECIPIENTS_MAX, Recipient, Via};
 use crate::sender::Sender;
-use crate::socket::wide_option;
+use crate::sockopt::cookie;
 
 /// One recipient; `struct giovec` in `groupcast.h`.
 #[derive(Debug, Clone, Copy)]
@@ -37,6 +37,9 @@ pub struct GroupBuffer {
     /// Per-recipient information: the first of as many as the call says.
     pub recinfo: [GroupVector; 1],
 }
+
+/// The place of no socket: senders have one here. Such a recipient's error is `EAFNOSUPPORT`.
+const NO_SOCKET: Via = Via::Socket(u8::MAX);
 
 type Shared = Arc<Mutex<Sender>>;
 
@@ -103,8 +106,9 @@ pub extern "C" fn sendgroup_backend(sd: c_int) -> *const c_char {
     }
 }
 
-/// Lets go of what is kept about a socket. To be called before the socket is closed; without it the
-/// socket's port may stay taken until the program ends.
+/// Lets go of what is kept about a socket, and leaves `IP_RECVERR` as it was before. To be called
+/// before the socket is closed; without it the socket's port may stay taken until another socket is
+/// sent by for the first time.
 #[unsafe(no_mangle)]
 pub extern "C" fn sendgroup_forget(sd: c_int) {
     let mut senders = SENDERS.lock().unwrap_or_else(PoisonError::into_inner);
@@ -123,16 +127,17 @@ fn name(back_end: BackEnd) -> &'static CStr {
 }
 
 fn sender(sd: c_int) -> Result<Shared, Error> {
-    let cookie = wide_option(sd, libc::SOL_SOCKET, libc::SO_COOKIE)
-        .map_err(|e| Error::system("identify the socket", e))?;
+    let own = cookie(sd).map_err(|e| Error::system("identify the socket", e))?;
     let mut senders = SENDERS.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some((known, sender)) = senders.get(&sd)
-        && *known == cookie
+        && *known == own
     {
         return Ok(Arc::clone(sender));
     }
+    // What is kept about sockets that were closed meanwhile would hold their ports.
+    senders.retain(|sd, (known, _)| cookie(*sd).is_ok_and(|cookie| cookie == *known));
     let sender = Arc::new(Mutex::new(Sender::borrowing(sd)?));
-    senders.insert(sd, (cookie, Arc::clone(&sender)));
+    senders.insert(sd, (own, Arc::clone(&sender)));
     Ok(sender)
 }
 
@@ -141,10 +146,16 @@ fn sender(sd: c_int) -> Result<Shared, Error> {
 unsafe fn recipient<'a>(entry: &GroupVector) -> Recipient<'a> {
     let to = &entry.giov_dest;
     let ip = Ipv4Addr::from(to.sin_addr.s_addr.to_ne_bytes());
+    let family = i32::from(to.sin_family);
     let to = SocketAddr::new(ip.into(), u16::from_be(to.sin_port));
+    // As the kernel has it: an address without a family is one of IPv4.
+    let via = match family {
+        libc::AF_INET | libc::AF_UNSPEC => Via::Family,
+        _ => NO_SOCKET,
+    };
     // SAFETY: the caller's promise.
     let own = unsafe { (bytes(&entry.giov_prepend), bytes(&entry.giov_append)) };
-    Recipient::new(to).prepend(own.0).append(own.1)
+    Recipient::new(to).via(via).prepend(own.0).append(own.1)
 }
 
 /// # Safety
@@ -174,4 +185,33 @@ fn fail(code: c_int) -> c_int {
     // SAFETY: the location of the calling thread's `errno`.
     unsafe { *libc::__errno_location() = code };
     -1
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::UdpSocket;
+    use std::os::fd::AsRawFd as _;
+
+    use super::*;
+
+    fn is_kept(of: u64) -> bool {
+        let senders = SENDERS.lock().unwrap();
+        senders.values().any(|(cookie, _)| *cookie == of)
+    }
+
+    #[test]
+    fn a_socket_that_was_closed_is_let_go_of_when_another_is_first_sent_by() {
+        let first = UdpSocket::bind("127.0.0.1:0").unwrap();
+        // Bound before the first is closed, so that it has another descriptor.
+        let second = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let known = cookie(first.as_raw_fd()).unwrap();
+        sender(first.as_raw_fd()).unwrap();
+        assert!(is_kept(known));
+        drop(first);
+        let other = cookie(second.as_raw_fd()).unwrap();
+        sender(second.as_raw_fd()).unwrap();
+        assert!(is_kept(other) && !is_kept(known));
+        sendgroup_forget(second.as_raw_fd());
+        assert!(!is_kept(other));
+    }
 }

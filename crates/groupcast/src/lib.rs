@@ -40,30 +40,36 @@
 //! 1. The result counts the recipients that a datagram (or the whole of a train) was handed to the
 //!    network for; whether it arrives, UDP does not say.
 //! 2. Errors per recipient are those that `sendmsg` would have given, whichever back-end sends.
-//!    Clones and connected sockets do not see policy routing by ports, `IP_UNICAST_IF`, and sticky
-//!    options of IPv6: ask for `BackEnd::Batch` where those are set.
+//!    Whatever the socket's options and the rules for routing say, holds for all of them; the local
+//!    firewall sees no clones.
 //! 3. ICMP errors are reported to the recipient that they are about, by the next call after they
 //!    came, which sends nothing to it; as a connected socket does.
 //! 4. When a call returns, the caller's memory is not needed any more.
 //! 5. Messages of one sender to one recipient leave in the order of the calls, except where a
 //!    neighbour is still being looked for.
-//! 6. Nothing is left in the kernel when a [`Sender`] is dropped or its process is killed, but
-//!    `IP_RECVERR` on a socket that it had borrowed (C).
+//! 6. Nothing is left in the kernel when a [`Sender`] is dropped or its process is killed; sockets
+//!    that live on are what they were. A forked process that never calls keeps the device alive.
+//! 7. After a fork both processes may send. The forked one makes a device, records and a ring of its
+//!    own at its first call, or sends by the socket where it may not.
 //!
 //! How it works, what it costs and when not to use it: `docs/guides/groupcast.md` of the repository.
 //! `examples/rtp_live` is a live RTP server; `examples/c` shows `sendgroup()` in C ([`capi`]).
 
+mod address;
 mod backend;
 mod calibrate;
 mod capability;
 pub mod capi;
 mod clone;
 mod error;
+mod fork;
 mod group;
 mod message;
+mod options;
 mod recipient;
 mod sender;
 mod socket;
+mod sockopt;
 pub mod wire;
 
 pub use backend::{BackEnd, Unavailable};

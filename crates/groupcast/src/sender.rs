@@ -11,6 +11,7 @@ use crate::backend::{BackEnd, Call, Portable, Unavailable};
 use crate::calibrate::{self, Choice};
 use crate::clone::Cloner;
 use crate::error::{Errno, Error};
+use crate::fork::Origin;
 use crate::group::Group;
 use crate::message::{DATAGRAM_V4_MAX, DATAGRAM_V6_MAX, Message, TRAIN_MAX};
 use crate::recipient::{RECIPIENTS_MAX, Recipient, Recipients, Via};
@@ -24,7 +25,11 @@ const REFRESH_SECONDS: u64 = 1;
 /// Sends messages to many recipients, by one or several UDP sockets.
 ///
 /// It owns the sockets, each of which stays usable for receiving by [`Sender::socket`]. It switches
-/// `IP_RECVERR` on and reads their error queues.
+/// `IP_RECVERR` on, until it is dropped, and reads their error queues. Options of the sockets that
+/// change are noticed within a second.
+///
+/// In a process that was forked off, a sender makes its device, records and ring anew at its first
+/// call; see the [contract](crate#contract).
 #[derive(Debug)]
 pub struct Sender {
     sockets: Vec<Socket>,
@@ -37,7 +42,9 @@ pub struct Sender {
     faults: Faults,
     drained_ns: u64,
     refreshed_s: u64,
+    /// What its back-ends did before they were made anew is in there.
     stats: Stats,
+    origin: Origin,
 }
 
 /// What a sender has done so far.
@@ -116,6 +123,7 @@ impl Sender {
             drained_ns: 0,
             refreshed_s: 0,
             stats: Stats::default(),
+            origin: Origin::here(),
         })
     }
 
@@ -179,12 +187,12 @@ impl Sender {
     #[must_use]
     pub fn stats(&self) -> Stats {
         let mut stats = self.stats;
-        stats.connected = self.portable.connected();
+        stats.connected += self.portable.connected();
         if let Some(cloner) = &self.cloner {
-            stats.cloned = cloner.counts.cloned;
-            stats.blocks = cloner.counts.blocks;
-            stats.clones_refused = cloner.counts.refused;
-            stats.hooks_lost = cloner.counts.hooks_lost;
+            stats.cloned += cloner.counts.cloned;
+            stats.blocks += cloner.counts.blocks;
+            stats.clones_refused += cloner.counts.refused;
+            stats.hooks_lost += cloner.counts.hooks_lost;
         }
         stats
     }
@@ -196,6 +204,9 @@ impl Sender {
         told: Option<&mut [Errno]>,
     ) -> Result<usize, Error> {
         check(message, recipients.len(), told.as_deref())?;
+        if !self.origin.is_here() {
+            self.part_from_parent();
+        }
         let now_ns = coarse_now_ns();
         self.look_around(now_ns);
         let mut errors = std::mem::take(&mut self.errors);
@@ -236,6 +247,35 @@ impl Sender {
         }
         self.errors = errors;
         Ok(sent)
+    }
+
+    /// Makes everything but the sockets anew in a process that was forked off the one that the
+    /// sender was made in. What cannot be had here, e.g. for lack of privileges, the socket does.
+    ///
+    /// Connected sockets are not made: they need the caller's socket to share its port for a
+    /// moment, and two processes would come between each other there.
+    fn part_from_parent(&mut self) {
+        self.origin = Origin::here();
+        self.stats = self.stats();
+        self.faults.clear();
+        let wanted = match self.choice.portable {
+            BackEnd::Connected => BackEnd::Batch,
+            BackEnd::Loop
+            | BackEnd::Batch
+            | BackEnd::Ring
+            | BackEnd::RingZeroCopy
+            | BackEnd::Clone => self.choice.portable,
+        };
+        (self.choice.portable, self.portable) = match Portable::new(wanted) {
+            Ok(portable) => (wanted, portable),
+            Err(_) => (BackEnd::Batch, Portable::batch()),
+        };
+        if self.cloner.take().is_some() {
+            self.cloner = Cloner::new(&self.sockets).ok();
+        }
+        if let Some(cloner) = &mut self.cloner {
+            cloner.run_min = self.choice.clone_from;
+        }
     }
 
     /// Reads what the kernel has to say about earlier calls, not more often than its clock ticks.

@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 
 use groupcast::wire::{Namespace, Wire};
 use groupcast::{BackEnd, Discard, Error, Message, Recipient, Sender, Stats, Unavailable};
-use support::{Random, Receivers, privileged, say, sender};
+use support::{Random, Receivers, drop_capabilities, privileged, say, sender};
 
 /// Set in the process that is killed while it holds a device.
 const HOLD: &str = "GROUPCAST_TEST_HOLD";
@@ -439,14 +439,4 @@ fn holds_a_device_until_killed() {
         let end = std::io::stdin().read(&mut [0]);
         assert_eq!(end.unwrap(), 0);
     }
-}
-
-/// Gives up all capabilities of the calling thread.
-fn drop_capabilities() {
-    const VERSION_3: u32 = 0x2008_0522;
-    let header = [VERSION_3, 0];
-    let none = [0_u32; 6];
-    // SAFETY: header and data are live and as long as version 3 asks for.
-    let set = unsafe { libc::syscall(libc::SYS_capset, header.as_ptr(), none.as_ptr()) };
-    assert_eq!(set, 0);
 }

@@ -6,26 +6,10 @@ use std::net::UdpSocket;
 
 use groupcast::wire::Wire;
 use groupcast::{BackEnd, Errno, Error, Group, Message, RECIPIENTS_MAX, Recipient, Sender, Via};
-use support::{RECEIVERS, Random, Receivers, privileged, sender};
+use support::{RECEIVERS, Random, Receivers, on_all, set_option};
 
 /// Groups whose deliveries are compared byte for byte, per back-end.
 const GROUPS: usize = 10_000;
-
-/// Runs a test on every back-end that can be had here.
-fn on_all(test: &str, mtu: u32, body: impl Fn(&Wire, Sender, &str) + Sync) {
-    if !privileged(test) {
-        return;
-    }
-    let mut ran = Vec::new();
-    for back_end in BackEnd::ALL {
-        let wire = Wire::new(mtu).unwrap();
-        if let Some(sender) = sender(&wire, back_end) {
-            wire.near.run(|| body(&wire, sender, back_end.name()));
-            ran.push(back_end);
-        }
-    }
-    assert!(ran.contains(&BackEnd::Loop) && ran.contains(&BackEnd::Batch));
-}
 
 struct Expected {
     place: usize,
@@ -231,6 +215,42 @@ fn a_full_queue_is_reported() {
         let full = errors.iter().filter(|e| **e == Errno::QUEUE_FULL).count();
         assert!(full >= 50, "{name}: {errors:?}");
         assert_eq!(sent.unwrap(), 64 - full, "{name}: {errors:?}");
+    });
+}
+
+#[test]
+fn a_call_that_may_not_wait_names_those_that_it_has_no_room_for() {
+    on_all("no waiting", 1500, |wire, sender, name| {
+        let receivers = Receivers::new(wire);
+        let back_end = BackEnd::ALL.into_iter().find(|b| b.name() == name).unwrap();
+        drop(sender);
+        wire.fix_neighbours().unwrap();
+        // The device holds everything for longer than this takes, and the socket's buffer a little.
+        let mut sender = wire.near.run(|| {
+            let tc = std::process::Command::new("tc")
+                .args("qdisc add dev wire0 root tbf rate 8kbit burst 2000 limit 1000000".split(' '))
+                .status();
+            assert!(tc.unwrap().success());
+            let socket = UdpSocket::bind("0.0.0.0:0").unwrap();
+            set_option(&socket, libc::SOL_SOCKET, libc::SO_SNDBUF, 5000);
+            Sender::with(vec![socket], back_end).unwrap()
+        });
+        let recipients: Vec<_> = (0..64)
+            .map(|place| Recipient::new(receivers.address(place)))
+            .collect();
+        let message = Message::new(&[0; 1000]).flags(libc::MSG_DONTWAIT);
+        let mut errors = vec![Errno::INVALID; recipients.len()];
+        let sent = sender
+            .send(&message, &recipients, Some(&mut errors))
+            .unwrap();
+        let full = errors.iter().filter(|e| **e == Errno::BUFFER_FULL).count();
+        assert_eq!(sent + full, 64, "{name}: {errors:?}");
+        if name == "ebpf" {
+            // Clones are not charged to the socket.
+            assert_eq!(sent, 64);
+        } else {
+            assert!(full >= 50, "{name}: {errors:?}");
+        }
     });
 }
 

@@ -320,7 +320,7 @@ impl World {
                     listener: member.origin,
                     speaker,
                     sent: own.highest(),
-                    filtered: is_filtered(&self.options, now, [other, host], Duration::ZERO),
+                    filtered: is_filtered(&self.options, now, [other, host]),
                 });
             }
         }

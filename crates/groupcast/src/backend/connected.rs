@@ -23,12 +23,15 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
+use crate::address::Name;
 use crate::backend::gather::Job;
 use crate::backend::ring::{BY_SOCKET, Ring};
 use crate::backend::{Call, Unavailable, portable};
 use crate::clone::netlink::Netlink;
 use crate::error::Errno;
-use crate::socket::{Name, Socket, check, option, same_namespace, set_option};
+use crate::options::{Options, user};
+use crate::socket::{Socket, same_namespace};
+use crate::sockopt::{check, option, set_option};
 
 /// Most connected sockets, about 2 KB of the kernel's memory each. The ring's table cannot be larger
 /// than the limit of descriptors (`ulimit -n`); then there are fewer.
@@ -138,9 +141,8 @@ impl Connected {
     pub(super) fn begin(&mut self, call: &Call<'_>, datagrams: usize) {
         const SENDS_AS_USUAL: i32 = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
         self.flight.max = 0;
-        let usual = call.message.flags & !SENDS_AS_USUAL == 0 && !call.socket.options.special;
-        let anywhere = call.socket.options.local.ip().is_unspecified();
-        if datagrams < DATAGRAMS_MIN || !usual || !anywhere {
+        let usual = call.message.flags & !SENDS_AS_USUAL == 0;
+        if datagrams < DATAGRAMS_MIN || !usual || !may_stand_in(&call.socket.options) {
             return;
         }
         let bytes = call.message.payload.len() + OVERHEAD_BYTES;
@@ -332,6 +334,12 @@ impl Connected {
     }
 }
 
+/// Whether connected sockets may send what a socket with these options is to send. A new kernel
+/// is needed for them to go by `IP_UNICAST_IF`.
+fn may_stand_in(options: &Options) -> bool {
+    options.local.ip().is_unspecified() && !options.special && options.unicast_device == 0
+}
+
 /// Whether a connected socket sends as an unconnected one would.
 fn may_be_connected(to: SocketAddr) -> bool {
     match to {
@@ -371,6 +379,10 @@ fn connect(main: &Socket, news: i32, to: SocketAddr) -> io::Result<OwnedFd> {
     if !same_namespace(fd, main.fd()) || !same_namespace(news, main.fd()) {
         return Err(io::Error::from_raw_os_error(libc::EXDEV));
     }
+    // Rules may send datagrams of another user elsewhere.
+    if user(fd)? != main.options.user {
+        return Err(io::Error::from_raw_os_error(libc::EPERM));
+    }
     copy_options(main, fd)?;
     let any: IpAddr = if main.v6 {
         NO_GROUP_V6.into()
@@ -406,12 +418,6 @@ fn copy_options(main: &Socket, fd: i32) -> io::Result<()> {
             libc::IP_MTU_DISCOVER,
         )
     };
-    let unusual = [libc::SO_DONTROUTE, libc::SO_NO_CHECK];
-    for name in unusual {
-        if option(main.fd(), libc::SOL_SOCKET, name)? != 0 {
-            return Err(io::Error::from_raw_os_error(libc::EOPNOTSUPP));
-        }
-    }
     set_option(fd, libc::SOL_SOCKET, libc::SO_REUSEPORT, 1)?;
     // So that full queues are reported.
     set_option(fd, level, report, 1)?;

@@ -6,8 +6,8 @@
 
 use std::mem;
 
+use crate::address::Name;
 use crate::backend::Call;
-use crate::socket::Name;
 
 /// Most datagrams, or trains, of one submission: the kernel's limit for `sendmmsg`.
 pub(super) const CHUNK_MAX: usize = 1024;

@@ -45,12 +45,21 @@ impl Portable {
             BackEnd::Connected => Engine::Connected(Box::new(Connected::new()?)),
             BackEnd::Batch | BackEnd::Clone => Engine::Batch,
         };
-        Ok(Self {
+        Ok(Self::of(engine))
+    }
+
+    /// The one that can be had everywhere.
+    pub(crate) fn batch() -> Self {
+        Self::of(Engine::Batch)
+    }
+
+    fn of(engine: Engine) -> Self {
+        Self {
             engine,
             gather: Gather::default(),
             jobs: Vec::new(),
             results: Vec::new(),
-        })
+        }
     }
 
     /// A socket's options changed.

@@ -11,6 +11,7 @@ use io_uring::{IoUring, Probe, cqueue, opcode, squeue, types};
 
 use crate::backend::Unavailable;
 use crate::error::Errno;
+use crate::fork::Origin;
 
 /// Requests per submission. Larger rings gain nothing and fall out of the cache.
 const ENTRIES: u32 = 256;
@@ -33,6 +34,7 @@ pub(super) struct Ring {
     places: usize,
     /// Datagrams of several parts, put together, a place for each entry.
     flat: Vec<u8>,
+    origin: Origin,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -96,6 +98,7 @@ impl Ring {
             sockets: Vec::with_capacity(found.map_or(0, |_| SOCKETS_MAX as usize)),
             places: found.unwrap_or(0),
             flat: Vec::new(),
+            origin: Origin::here(),
         })
     }
 
@@ -264,9 +267,11 @@ impl Ring {
 }
 
 /// The kernel would let go of the sockets only some time after the ring is closed, and their port
-/// would stay taken until then.
+/// would stay taken until then. In a forked process the table is the other one's.
 impl Drop for Ring {
     fn drop(&mut self) {
-        drop(self.ring.submitter().unregister_files());
+        if self.origin.is_here() {
+            drop(self.ring.submitter().unregister_files());
+        }
     }
 }

@@ -6,7 +6,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use crate::socket::Options;
+use crate::options::Options;
 
 /// Ethernet header.
 const ETHERNET_BYTES: usize = 14;
@@ -151,6 +151,8 @@ mod tests {
             mark: 0,
             priority: 0,
             device: 0,
+            unicast_device: 0,
+            user: 0,
             dont_fragment: true,
             special: false,
         }

@@ -4,7 +4,7 @@ use std::io;
 use std::mem;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
-use crate::socket::check;
+use crate::sockopt::check;
 
 /// Longest answer to one question, and room for a burst of news.
 const BUFFER_BYTES: usize = 64 * 1024;
@@ -41,6 +41,14 @@ impl Request {
         bytes[6..8].copy_from_slice(&flags.to_ne_bytes());
         bytes.extend_from_slice(fixed);
         Self { bytes }
+    }
+
+    /// The same with flags besides those it has.
+    fn flags(mut self, flags: i32) -> Self {
+        let [low, high] = (flags as u16).to_ne_bytes();
+        self.bytes[6] |= low;
+        self.bytes[7] |= high;
+        self
     }
 
     /// The same with one more attribute.
@@ -99,13 +107,7 @@ impl Netlink {
     /// # Errors
     /// The error that the kernel answers with: for a route, what a send would meet.
     pub(crate) fn ask(&mut self, request: Request) -> io::Result<Reply> {
-        self.sequence = self.sequence.wrapping_add(1);
-        let bytes = request.finish(self.sequence);
-        // SAFETY: the buffer is live and of the length given.
-        let sent = unsafe { libc::send(self.fd(), bytes.as_ptr().cast(), bytes.len(), 0) };
-        if sent < 0 {
-            return Err(io::Error::last_os_error());
-        }
+        self.send(request)?;
         loop {
             let received = self.receive(0)?;
             let mut at = 0;
@@ -113,6 +115,28 @@ impl Netlink {
                 if sequence == self.sequence {
                     return answer(kind, body);
                 }
+            }
+        }
+    }
+
+    /// Asks for all there are of a kind.
+    ///
+    /// # Errors
+    /// The error that the kernel answers with.
+    pub(crate) fn list(&mut self, request: Request) -> io::Result<Vec<Reply>> {
+        self.send(request.flags(libc::NLM_F_DUMP))?;
+        let mut all = Vec::new();
+        loop {
+            let received = self.receive(0)?;
+            let mut at = 0;
+            while let Some((kind, sequence, body)) = message(&self.buffer[..received], &mut at) {
+                if sequence != self.sequence {
+                    continue;
+                }
+                if kind == libc::NLMSG_DONE as u16 {
+                    return Ok(all);
+                }
+                all.push(answer(kind, body)?);
             }
         }
     }
@@ -140,6 +164,17 @@ impl Netlink {
                 Err(_) => return None,
             }
         }
+    }
+
+    fn send(&mut self, request: Request) -> io::Result<()> {
+        self.sequence = self.sequence.wrapping_add(1);
+        let bytes = request.finish(self.sequence);
+        // SAFETY: the buffer is live and of the length given.
+        let sent = unsafe { libc::send(self.fd(), bytes.as_ptr().cast(), bytes.len(), 0) };
+        if sent < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        Ok(())
     }
 
     fn receive(&mut self, flags: i32) -> io::Result<usize> {

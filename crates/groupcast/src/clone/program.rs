@@ -62,14 +62,14 @@ pub(super) mod control {
 
 /// Places in the kernel's `struct __sk_buff`.
 const SKB_LEN: i16 = 0;
-const SKB_MARK: i16 = 8;
-const SKB_PRIORITY: i16 = 32;
+pub(super) const SKB_MARK: i16 = 8;
+pub(super) const SKB_PRIORITY: i16 = 32;
 /// The packet is for this host.
 const PACKET_HOST: i32 = 0;
 /// Ends the packet, which was only the stamp that the clones were made with.
 const TC_ACT_SHOT: i32 = 2;
 /// Ends a packet and calls that a success.
-const TC_ACT_STOLEN: i32 = 4;
+pub(super) const TC_ACT_STOLEN: i32 = 4;
 
 /// The program that clones, for an arena that is the only value of this map.
 pub(super) fn clone_program(map: i32) -> Vec<u64> {

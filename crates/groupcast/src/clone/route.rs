@@ -5,6 +5,10 @@
 //! before each call: a change of neighbours alters the entry concerned, any other change makes all
 //! answers stale, and they are asked for again when next needed.
 //!
+//! The kernel is asked as the socket would ask it: with its source address and port, user, mark,
+//! traffic class and interface, and with the recipient's port where a rule looks at that; then an
+//! answer is good for one port only.
+//!
 //! Everything out of the ordinary is [`Way::Socket`]: no route, a neighbour whose hardware address
 //! is not known yet, a tunnel, a device without Ethernet addresses. The socket then sends as it
 //! always did, with the kernel's own resolution and the kernel's own errors. So this module can be
@@ -21,7 +25,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use super::frame::{Head, Mac};
 use super::netlink::{Netlink, Reply, Request, find, word};
-use crate::socket::Options;
+use crate::options::Options;
 
 /// How often a next hop gets a datagram by the socket.
 const EXERCISE_SECONDS: u64 = 10;
@@ -37,10 +41,23 @@ const DELETE_NEIGHBOUR: u16 = 29;
 const GET_NEIGHBOUR: u16 = 30;
 const GET_ROUTE: u16 = 26;
 const GET_LINK: u16 = 18;
+const NEW_RULE: u16 = 32;
+const DELETE_RULE: u16 = 33;
+const GET_RULE: u16 = 34;
 /// Fixed parts of the messages.
 const ROUTE_BYTES: usize = 12;
 const NEIGHBOUR_BYTES: usize = 12;
 const LINK_BYTES: usize = 16;
+const RULE_BYTES: usize = 12;
+/// Attributes of a question for a route: protocol and ports.
+const ROUTE_PROTOCOL: u16 = 27;
+const ROUTE_SOURCE_PORT: u16 = 28;
+const ROUTE_TARGET_PORT: u16 = 29;
+/// Kinds of metrics of a route.
+const METRIC_LOCKS: u16 = 1;
+const METRIC_MTU: u16 = 2;
+/// The attribute of a rule for ports of recipients.
+const RULE_TARGET_PORTS: u16 = 24;
 /// Links, neighbours, and of both IP versions addresses, routes and rules.
 const NEWS: u32 = 0x1 | 0x4 | 0x10 | 0x40 | 0x80 | 0x100 | 0x400 | (1 << 18);
 /// States of a neighbour whose hardware address is good: reachable, stale, delay, probe, no ARP,
@@ -53,22 +70,10 @@ const PERMANENT: u16 = 0x40 | 0x80;
 pub(super) struct Key {
     pub(super) to: IpAddr,
     pub(super) scope: u32,
+    /// The recipient's port where a rule looks at it, else 0.
+    port: u16,
     /// Sockets may be bound to different addresses and devices.
     pub(super) socket: u8,
-}
-
-impl Key {
-    pub(super) fn new(to: SocketAddr, socket: u8) -> Self {
-        let scope = match to {
-            SocketAddr::V4(_) => 0,
-            SocketAddr::V6(to) => to.scope_id(),
-        };
-        Self {
-            to: to.ip(),
-            scope,
-            socket,
-        }
-    }
 }
 
 /// How to reach a destination.
@@ -134,6 +139,8 @@ pub(super) struct Routes {
     neighbours: Vec<Neighbour>,
     neighbour_places: HashMap<(u32, IpAddr), u32>,
     links: HashMap<u32, Link>,
+    /// Whether a rule looks at recipients' ports; `None`: rules have changed.
+    by_port: Option<bool>,
     loopback: Loopback,
     epoch: u32,
     /// Questions left in this call.
@@ -151,6 +158,7 @@ impl Routes {
             neighbours: Vec::new(),
             neighbour_places: HashMap::new(),
             links: HashMap::new(),
+            by_port: None,
             // Read once, here: later calls may come from threads in other namespaces.
             loopback: Loopback::read(),
             epoch: 0,
@@ -168,6 +176,36 @@ impl Routes {
     pub(super) fn forget(&mut self) {
         self.epoch = self.epoch.wrapping_add(1);
         self.links.clear();
+    }
+
+    /// What a recipient's answer is kept under.
+    pub(super) fn key(&mut self, to: SocketAddr, socket: u8) -> Key {
+        let scope = match to {
+            SocketAddr::V4(_) => 0,
+            SocketAddr::V6(to) => to.scope_id(),
+        };
+        let by_port = self.by_port.unwrap_or_else(|| self.read_rules());
+        Key {
+            to: to.ip(),
+            scope,
+            port: if by_port { to.port() } else { 0 },
+            socket,
+        }
+    }
+
+    /// Finds out whether any rule looks at recipients' ports. If that cannot be told, one may.
+    fn read_rules(&mut self) -> bool {
+        let rules = self
+            .questions
+            .list(Request::new(GET_RULE, 0, &[0; RULE_BYTES]));
+        let looks = |rule: &Reply| rule.attribute(RULE_BYTES, RULE_TARGET_PORTS).is_some();
+        let by_port = match rules {
+            Ok(rules) => rules.iter().any(looks),
+            // A kernel without rules.
+            Err(error) => error.raw_os_error() != Some(libc::EOPNOTSUPP),
+        };
+        self.by_port = Some(by_port);
+        by_port
     }
 
     /// Makes one destination's answer stale: an ICMP error speaks of its path.
@@ -199,6 +237,7 @@ impl Routes {
                 self.neighbour_places.clear();
                 self.paths.clear();
                 self.places.clear();
+                self.by_port = None;
                 self.forget();
             }
         }
@@ -230,6 +269,10 @@ impl Routes {
                     neighbour.mac = mac;
                     neighbour.state = state;
                 }
+            }
+            NEW_RULE | DELETE_RULE => {
+                self.by_port = None;
+                self.forget();
             }
             _ => self.forget(),
         }
@@ -321,10 +364,13 @@ impl Routes {
             | LinkKind::EthernetNoArp
             | LinkKind::Unusable => return None,
         };
-        let metric = route
-            .attribute(ROUTE_BYTES, libc::RTA_METRICS)
-            .and_then(|metrics| word(find(metrics, 2)?, 0));
-        let mtu = metric.map_or(link.mtu, |mtu| link.mtu.min(mtu as usize));
+        let metrics = route.attribute(ROUTE_BYTES, libc::RTA_METRICS);
+        let metric = |kind| metrics.and_then(|metrics| word(find(metrics, kind)?, 0));
+        if metric(METRIC_LOCKS).is_some_and(|locks| locks & (1 << METRIC_MTU) != 0) {
+            // A path MTU that is fixed changes what the socket says about fragments.
+            return None;
+        }
+        let mtu = metric(METRIC_MTU).map_or(link.mtu, |mtu| link.mtu.min(mtu as usize));
         Some(Direct {
             head: Head::new(link.mac, from, key.to, options),
             ifindex,
@@ -415,17 +461,17 @@ fn route_question(key: &Key, options: &Options) -> Request {
         fixed[2] = (octets(bound).len() * 8) as u8;
         attributes.push((libc::RTA_SRC, octets(bound)));
     }
-    if key.to.is_ipv4() {
-        // The two lowest bits are for congestion notification.
-        fixed[3] = options.tos & !3;
-    }
-    let device = if options.device == 0 {
-        key.scope
-    } else {
-        options.device
-    };
-    if device != 0 {
+    // The two lowest bits are for congestion notification.
+    fixed[3] = options.tos & !3;
+    if let Some(device) = device(key, options) {
         attributes.push((libc::RTA_OIF, device.to_ne_bytes().to_vec()));
+    }
+    attributes.push((libc::RTA_UID, options.user.to_ne_bytes().to_vec()));
+    attributes.push((ROUTE_PROTOCOL, vec![libc::IPPROTO_UDP as u8]));
+    let own_port = options.local.port();
+    attributes.push((ROUTE_SOURCE_PORT, own_port.to_be_bytes().to_vec()));
+    if key.port != 0 {
+        attributes.push((ROUTE_TARGET_PORT, key.port.to_be_bytes().to_vec()));
     }
     if options.mark != 0 {
         attributes.push((libc::RTA_MARK, options.mark.to_ne_bytes().to_vec()));
@@ -436,6 +482,16 @@ fn route_question(key: &Key, options: &Options) -> Request {
         .fold(request, |request, (kind, value)| {
             request.attribute(kind, &value)
         })
+}
+
+/// The interface that a datagram is to leave by, if any is named: by the address, where it has a
+/// meaning on one link only; by the device that the socket is bound to; by its interface for
+/// unicast.
+fn device(key: &Key, options: &Options) -> Option<u32> {
+    let of_link = matches!(key.to, IpAddr::V6(to) if to.is_unicast_link_local());
+    let scope = if of_link { key.scope } else { 0 };
+    let named = [scope, options.device, options.unicast_device];
+    named.into_iter().find(|device| *device != 0)
 }
 
 /// The gateway, of whichever family.

@@ -17,7 +17,7 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use crate::backend::Unavailable;
 use crate::clone::bpf;
 use crate::clone::netlink::{Netlink, Request};
-use crate::socket::check;
+use crate::sockopt::check;
 
 const TUN_FILE: &CStr = c"/dev/net/tun";
 /// The kernel puts the first free number in place of `%d`.
@@ -27,6 +27,15 @@ pub(super) const VNET_BYTES: usize = 10;
 
 /// Most parts of a packet: headers, prepended bytes, payload, appended bytes.
 const PARTS_MAX: usize = 4;
+
+/// How a program is attached to the hook.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Attachment {
+    /// By a link (Linux 6.6).
+    Link,
+    /// By a classic filter.
+    Filter,
+}
 
 /// A tap with a program on its ingress hook.
 #[derive(Debug)]
@@ -39,8 +48,13 @@ pub(super) struct Tap {
 }
 
 impl Tap {
-    /// Makes a device and attaches the program.
+    /// Makes a device and attaches the program, in the newer way where the kernel has it.
     pub(super) fn new(program: &OwnedFd) -> Result<Self, Unavailable> {
+        Self::with(program, Attachment::Link).or_else(|_| Self::with(program, Attachment::Filter))
+    }
+
+    /// Makes a device and attaches the program in this way.
+    pub(super) fn with(program: &OwnedFd, attachment: Attachment) -> Result<Self, Unavailable> {
         let refused = |e| Unavailable::kernel("make a tap device by /dev/net/tun", e);
         // SAFETY: the path ends with a zero byte.
         let fd = unsafe { libc::open(TUN_FILE.as_ptr(), libc::O_RDWR | libc::O_CLOEXEC) };
@@ -55,15 +69,11 @@ impl Tap {
             "1",
         ));
         let ifindex = up(&name).map_err(refused)?;
-        let link = match bpf::attach_tcx_ingress(program, ifindex) {
-            Ok(link) => Some(link),
-            // Before Linux 6.6.
-            Err(_) => {
-                attach_filter(program, ifindex, Hook::Ingress)
-                    .map_err(|e| Unavailable::kernel("attach a program to the tap", e))?;
-                None
-            }
+        let attached = match attachment {
+            Attachment::Link => bpf::attach_tcx_ingress(program, ifindex).map(Some),
+            Attachment::Filter => attach_filter(program, ifindex, Hook::Ingress).map(|()| None),
         };
+        let link = attached.map_err(|e| Unavailable::kernel("attach a program to the tap", e))?;
         Ok(Self {
             file,
             name,
@@ -105,6 +115,14 @@ impl Tap {
             }
         }
     }
+}
+
+/// Whether an error of [`Tap::write`] means that the device is gone or down.
+pub(super) fn is_lost(error: &io::Error) -> bool {
+    let codes = [libc::EBADFD, libc::EIO, libc::ENODEV];
+    error
+        .raw_os_error()
+        .is_some_and(|code| codes.contains(&code))
 }
 
 fn request_for(name: &[u8]) -> libc::ifreq {

@@ -1,5 +1,7 @@
 //! What the tests share: a wire, receivers behind it, a small random generator.
 
+#![allow(dead_code, reason = "each test file uses its own part")]
+
 use std::io::Write as _;
 use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::AsRawFd as _;
@@ -46,6 +48,48 @@ pub(crate) fn sender(wire: &Wire, back_end: BackEnd) -> Option<Sender> {
         }
         Err(error) => panic!("{back_end}: {error}"),
     }
+}
+
+/// Runs a test on every back-end that can be had here.
+pub(crate) fn on_all(test: &str, mtu: u32, body: impl Fn(&Wire, Sender, &str) + Sync) {
+    if !privileged(test) {
+        return;
+    }
+    let mut ran = Vec::new();
+    for back_end in BackEnd::ALL {
+        let wire = Wire::new(mtu).unwrap();
+        if let Some(sender) = sender(&wire, back_end) {
+            wire.near.run(|| body(&wire, sender, back_end.name()));
+            ran.push(back_end);
+        }
+    }
+    assert!(ran.contains(&BackEnd::Loop) && ran.contains(&BackEnd::Batch));
+}
+
+/// Gives up all capabilities of the calling thread.
+pub(crate) fn drop_capabilities() {
+    const VERSION_3: u32 = 0x2008_0522;
+    let header = [VERSION_3, 0];
+    let none = [0_u32; 6];
+    // SAFETY: header and data are live and as long as version 3 asks for.
+    let set = unsafe { libc::syscall(libc::SYS_capset, header.as_ptr(), none.as_ptr()) };
+    assert_eq!(set, 0);
+}
+
+/// Sets an option of a socket to a value laid out as the kernel expects it.
+pub(crate) fn set_option<T>(socket: &UdpSocket, level: i32, name: i32, value: T) {
+    // SAFETY: the pointer is to live memory of the length given.
+    let set = unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            level,
+            name,
+            (&raw const value).cast(),
+            size_of_val(&value) as libc::socklen_t,
+        )
+    };
+    let error = std::io::Error::last_os_error();
+    assert_eq!(set, 0, "option {name} of level {level}: {error}");
 }
 
 /// Sockets behind the wire, one for each address: first IPv4, then IPv6.

@@ -70,7 +70,7 @@ impl Deafness {
         hosts: [usize; 2],
     ) -> Result<(), Violation> {
         self.side(word).insert(key(word));
-        if is_filtered(options, now, hosts, WORD_AFTER) {
+        if was_filtered(options, now, hosts) {
             return Ok(());
         }
         let message = format!(
@@ -121,21 +121,48 @@ fn key(word: &Word) -> (RegionId, Origin, Origin) {
     (word.region, word.listener, word.speaker)
 }
 
-/// Whether multicast of the second host does not reach the first, or did not until so long ago.
-pub(crate) fn is_filtered(
-    options: &SimOptions,
-    now: Instant,
-    [listener, speaker]: [usize; 2],
-    after: Duration,
-) -> bool {
+/// Whether multicast of the second host does not reach the first.
+pub(crate) fn is_filtered(options: &SimOptions, now: Instant, hosts: [usize; 2]) -> bool {
     let now = Duration::from_nanos(now.0);
-    options.faults.iter().any(|(at, fault)| match fault {
-        Fault::Filter { from, to, time } => {
-            let concerned = from.contains(&speaker) && to.contains(&listener);
-            // After that the network has no faults any more.
-            let ends = (*at + *time).min(options.duration);
-            concerned && *at <= now && now <= ends + after
-        }
-        _ => false,
+    filters(options, hosts).any(|[begins, ends]| begins <= now && now <= ends)
+}
+
+/// Whether it did not until a moment ago, by the clock of the first host, which stands still while
+/// that sleeps.
+fn was_filtered(options: &SimOptions, now: Instant, hosts: [usize; 2]) -> bool {
+    let now = Duration::from_nanos(now.0);
+    filters(options, hosts).any(|[begins, ends]| {
+        let slept = slept(options, hosts[0], [ends, now]);
+        begins <= now && now <= ends + WORD_AFTER + slept
     })
+}
+
+/// Beginnings and ends of filters between two hosts.
+fn filters(
+    options: &SimOptions,
+    [listener, speaker]: [usize; 2],
+) -> impl Iterator<Item = [Duration; 2]> {
+    options
+        .faults
+        .iter()
+        .filter_map(move |(at, fault)| match fault {
+            Fault::Filter { from, to, time }
+                if from.contains(&speaker) && to.contains(&listener) =>
+            {
+                // After that the network has no faults any more.
+                Some([*at, (*at + *time).min(options.duration)])
+            }
+            _ => None,
+        })
+}
+
+/// For how long a host has slept between these two moments; its sleeps do not overlap.
+fn slept(options: &SimOptions, host: usize, [from, to]: [Duration; 2]) -> Duration {
+    let of = |(at, fault): &(Duration, Fault)| match fault {
+        Fault::Sleep { host: asleep, time } if *asleep == host => {
+            (*at + *time).min(to).saturating_sub((*at).max(from))
+        }
+        _ => Duration::ZERO,
+    };
+    options.faults.iter().map(of).sum()
 }

@@ -14,6 +14,8 @@ const CONNECTED: &str = "connected";
 const WIRES: [&str; 3] = ["discard", "veth", "loopback"];
 /// Factors of large groups that differ by less are the same: a run's scatter.
 const SAME: f64 = 0.2;
+/// A gap that is wider by less than this share may be noise.
+const NOISE: f64 = 0.05;
 
 /// Rows of a table by the names of its columns.
 struct Table {
@@ -118,7 +120,7 @@ fn micro_trends(wire: &str, table: &Table) -> Vec<Trend> {
                 gap("1000"),
                 at_1000(EBPF)
             ),
-            holds: at_1000(EBPF) > 1.664 && gap("1000") > gap("100"),
+            holds: at_1000(EBPF) > 1.664 && gap("1000") > gap("100") * (1.0 + NOISE),
         },
         Trend {
             experiment: "E53",
