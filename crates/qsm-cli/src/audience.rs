@@ -88,7 +88,8 @@ fn answer(asked: &Receiver<()>, node: &Node, names: &Names) {
     }
 }
 
-fn learn(node: &Node, names: &Names) {
+/// Asks the membership service for the names of all nodes.
+pub(crate) fn learn(node: &Node, names: &Names) {
     let Ok(rows) = node.list_nodes() else {
         return;
     };

@@ -1,13 +1,27 @@
-//! Names of groups on a command line.
+//! Names of groups, and patterns of them, on a command line.
 
-use qsm::GROUP_NAME_BYTES_MAX;
+use qsm::{GROUP_NAME_BYTES_MAX, Pattern};
 use qsm_console::failure::Failure;
 
-/// The name, if a group can be called so.
+/// Checks the name of a group to publish to.
 ///
 /// # Errors
-/// It is empty, too long, or has control characters.
-pub(crate) fn check_name(name: &str) -> Result<&str, Failure> {
+/// No group can be called so: it is empty, too long, or has control characters or stars.
+pub(crate) fn check_name(name: &str) -> Result<(), Failure> {
+    match check_pattern(name)?.is_name() {
+        true => Ok(()),
+        false => Err(Failure::usage(
+            format!("{name:?} stands for all groups so named, and messages go to groups by name"),
+            "name each group; patterns are for `qsm sub`",
+        )),
+    }
+}
+
+/// Checks a name, or a pattern of names, of groups to receive.
+///
+/// # Errors
+/// It is empty, too long, or has control characters, or stars beside others in a segment.
+pub(crate) fn check_pattern(name: &str) -> Result<Pattern, Failure> {
     let length = name.len();
     if length == 0 {
         return Err(Failure::usage(
@@ -28,7 +42,7 @@ pub(crate) fn check_name(name: &str) -> Result<&str, Failure> {
             "use printable characters",
         ));
     }
-    Ok(name)
+    Ok(name.parse::<Pattern>()?)
 }
 
 #[cfg(test)]
@@ -44,5 +58,23 @@ mod tests {
             assert!(!failure.remedy.is_empty());
         }
         assert!(check_name(&"x".repeat(255)).is_ok());
+    }
+
+    #[test]
+    fn patterns_are_for_receiving_and_those_that_never_match_for_nothing() {
+        for pattern in ["*", "a/*", "a/**/b", "**"] {
+            assert!(check_pattern(pattern).is_ok(), "{pattern}");
+            let failure = check_name(pattern).unwrap_err();
+            assert_eq!(failure.code, Code::Usage);
+            assert!(failure.remedy.contains("name each group"), "{failure}");
+        }
+        for wrong in ["a*", "a/b*/c", "***"] {
+            for refused in [check_name(wrong).map(drop), check_pattern(wrong).map(drop)] {
+                let failure = refused.unwrap_err();
+                assert_eq!(failure.code, Code::Usage);
+                assert!(failure.cause.contains("no group can match"), "{failure}");
+                assert!(failure.remedy.contains("`**`"), "{failure}");
+            }
+        }
     }
 }

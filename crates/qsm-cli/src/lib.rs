@@ -18,32 +18,43 @@ mod documented;
 mod frames;
 mod group_hashes;
 mod group_name;
+mod help;
 mod node;
+mod observer;
 mod record;
+mod senders;
+mod settings;
 mod spool;
 mod stats;
 mod store;
+mod suggest;
+mod surroundings;
+mod utc;
 
+use std::env;
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
-use qsm_console::after_help;
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+use qsm_console::examples;
 use qsm_console::failure::Failure;
 use qsm_demo::DemoArgs;
 use qsm_measure::BenchArgs;
 
+use crate::commands::config::{self, ConfigArgs};
 use crate::commands::engine::{self, EngineArgs};
 use crate::commands::gms::{self, GmsArgs};
 use crate::commands::lab::{self, LabArgs};
 use crate::commands::list::{ListArgs, groups, nodes, regions};
 use crate::commands::plan::{self, PlanArgs};
 use crate::commands::publish::{self, PubArgs};
+use crate::commands::shell::{self, CompletionArgs, ManArgs};
 use crate::commands::sim::{self, SimArgs};
 use crate::commands::subscribe::{self, SubArgs};
+use crate::settings::Settings;
 
 /// Reliable multicast to thousands of overlapping groups, without a broker.
 #[derive(Debug, Parser)]
-#[command(name = "qsm", version, after_help = after_help!(
+#[command(name = "qsm", version, before_help = examples!(
     "qsm demo                      everything at once: hosts, losses, a crash, checked to the end"
     "qsm sub news                  in one terminal"
     "echo hello | qsm pub news     in another"
@@ -81,6 +92,17 @@ enum Command {
     Sim(SimArgs),
     /// Show it all on this machine: many hosts, losses and a crash, checked to the last byte
     Demo(DemoArgs),
+    /// Show what is set by file and variables for the options of nodes
+    ///
+    /// An option of a node comes from the command line, else from its variable, such as
+    /// QSM_DATA_PORT for --data-port, else from a file in TOML, whose keys are the long names of
+    /// options. The file is the one that QSM_CONFIG names, or ~/.config/qsm/config.toml, or
+    /// /etc/qsm/config.toml.
+    Config(ConfigArgs),
+    /// Write the completion of a shell
+    Completion(CompletionArgs),
+    /// Write a page of the manual
+    Man(ManArgs),
     /// One process of the demonstration
     #[command(hide = true)]
     DemoNode(qsm_demo::NodeArgs),
@@ -89,13 +111,33 @@ enum Command {
 /// Runs the command line of this process.
 #[must_use]
 pub fn main() -> ExitCode {
-    let cli = Cli::parse();
-    match run(&cli.command) {
+    let words = env::args_os().skip(1);
+    let words: Vec<String> = words
+        .map(|word| word.to_string_lossy().into_owned())
+        .collect();
+    let settings = Settings::for_command(words.first());
+    match settings.and_then(|settings| run(&parse(&settings, &words))) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
             eprintln!("{failure}");
             failure.exit_code()
         }
+    }
+}
+
+/// The definition of the command line, for parsing, help, completion and manual.
+fn definition() -> clap::Command {
+    help::arrange(Cli::command())
+}
+
+/// The command that was asked for. Ends the process if there is none.
+fn parse(settings: &Settings, words: &[String]) -> Command {
+    let definition = settings.apply(definition());
+    let parsed = definition.clone().try_get_matches();
+    let parsed = parsed.and_then(|matches| Cli::from_arg_matches(&matches));
+    match parsed {
+        Ok(cli) => cli.command,
+        Err(error) => suggest::improve(error, &definition, words).exit(),
     }
 }
 
@@ -113,15 +155,17 @@ fn run(command: &Command) -> Result<(), Failure> {
         Command::Bench(args) => qsm_measure::run(args),
         Command::Sim(args) => sim::run(args),
         Command::Demo(args) => qsm_demo::run(args),
+        Command::Config(args) => config::run(args),
+        Command::Completion(args) => shell::completion(args, definition()),
+        Command::Man(args) => shell::man(args, definition()),
         Command::DemoNode(args) => qsm_demo::run_node(args),
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory;
     use clap::error::ErrorKind;
-    use qsm_console::options::Place;
+    use qsm_console::options::{Place, ServicePlace};
 
     use super::*;
 
@@ -131,12 +175,12 @@ mod tests {
 
     #[test]
     fn the_definition_is_consistent() {
-        Cli::command().debug_assert();
+        definition().debug_assert();
     }
 
     #[test]
     fn every_command_has_examples_and_exit_codes_in_its_help() {
-        for command in Cli::command()
+        for command in definition()
             .get_subcommands_mut()
             .filter(|c| !c.is_hide_set())
         {
@@ -159,7 +203,10 @@ mod tests {
         assert_eq!(node.network.interface, ["lo", "eth1"]);
         assert_eq!(node.loss, 25_000);
         assert_eq!(node.receive_buffer, Some(4 << 20));
-        assert_eq!(node.service, Some(Place::parse("10.0.0.1:5").unwrap()));
+        assert_eq!(
+            node.service,
+            Some(ServicePlace::parse("10.0.0.1:5").unwrap())
+        );
         assert_eq!(node.network.discovery, Some("239.1.2.3:4".parse().unwrap()));
         let range = ("ff18::".parse().unwrap(), 32);
         assert_eq!(node.network.data_range, Some(range));

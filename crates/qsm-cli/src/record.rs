@@ -1,17 +1,22 @@
 //! How received messages are written: to the terminal, to pipes, to files.
 
+use std::time::SystemTime;
+
 use qsm::{Message, Origin};
 use qsm_console::table::printable;
 use serde::Serialize;
 
 use crate::base64;
 use crate::frames;
+use crate::utc;
 
 /// How messages are told apart in the output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Format {
     /// Each message and a line end.
     Lines,
+    /// A message that is one line of text, and a line end; any other as it is.
+    Stored,
     /// As [`Format::Lines`], each with its group, sender and number in front.
     Tagged,
     /// Nothing between messages.
@@ -33,15 +38,22 @@ pub(crate) struct Record<'a> {
     pub(crate) number: u64,
     /// Its content.
     pub(crate) bytes: &'a [u8],
+    /// The name of its sender, if that is known and wanted.
+    pub(crate) name: Option<&'a str>,
+    /// The time of reading.
+    pub(crate) time: SystemTime,
 }
 
-impl<'a> From<&'a Message> for Record<'a> {
-    fn from(message: &'a Message) -> Self {
+impl<'a> Record<'a> {
+    /// Of a message that is read now.
+    pub(crate) fn of(message: &'a Message, name: Option<&'a str>) -> Self {
         Self {
             group: message.group(),
             sender: message.sender(),
             number: message.number(),
             bytes: message.bytes(),
+            name,
+            time: SystemTime::now(),
         }
     }
 }
@@ -49,9 +61,12 @@ impl<'a> From<&'a Message> for Record<'a> {
 /// What `--json` writes; `text` if the content is UTF-8, else `base64`.
 #[derive(Debug, Serialize)]
 struct Line<'a> {
+    time: String,
     group: &'a str,
     sender: String,
+    name: Option<&'a str>,
     number: u64,
+    size: usize,
     #[serde(skip_serializing_if = "Option::is_none")]
     text: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -62,8 +77,9 @@ impl Record<'_> {
     /// Appends the message in this format.
     pub(crate) fn append(&self, format: Format, to: &mut Vec<u8>) {
         match format {
+            Format::Stored if !is_line(self.bytes) => to.extend_from_slice(self.bytes),
             Format::Raw => to.extend_from_slice(self.bytes),
-            Format::Lines => {
+            Format::Lines | Format::Stored => {
                 to.extend_from_slice(self.bytes);
                 to.push(b'\n');
             }
@@ -86,9 +102,12 @@ impl Record<'_> {
     fn append_json(&self, to: &mut Vec<u8>) {
         let text = str::from_utf8(self.bytes).ok();
         let line = Line {
+            time: utc::rfc3339(self.time),
             group: self.group,
             sender: self.sender.to_string(),
+            name: self.name,
             number: self.number,
+            size: self.bytes.len(),
             text,
             base64: text.is_none().then(|| base64::encode(self.bytes)),
         };
@@ -101,8 +120,17 @@ impl Record<'_> {
     }
 }
 
+/// Returns whether a message is one line of text, without its end, as `qsm pub` makes them of its
+/// input.
+fn is_line(bytes: &[u8]) -> bool {
+    let control = |letter: char| letter.is_control() && letter != '\t';
+    str::from_utf8(bytes).is_ok_and(|text| !text.contains(control))
+}
+
 #[cfg(test)]
 mod tests {
+    use std::time::{Duration, UNIX_EPOCH};
+
     use qsm::{Incarnation, NodeId};
 
     use super::*;
@@ -116,6 +144,8 @@ mod tests {
             },
             number: 7,
             bytes,
+            name: Some("desk"),
+            time: UNIX_EPOCH + Duration::from_millis(1500),
         };
         let mut out = b"|".to_vec();
         record.append(format, &mut out);
@@ -128,13 +158,38 @@ mod tests {
         assert_eq!(written(b"hi", Format::Raw), "|hi");
         assert_eq!(written(b"hi", Format::Frames), "|\u{2}\0\0\0hi");
         assert_eq!(written(b"hi", Format::Tagged), "|g/\"1\" ab.2 7: hi\n");
-        assert_eq!(
-            written(b"h\ni", Format::Json),
-            "|{\"group\":\"g/\\\"1\\\"\",\"sender\":\"ab.2\",\"number\":7,\"text\":\"h\\ni\"}\n"
-        );
-        assert_eq!(
-            written(b"\xff", Format::Json),
-            "|{\"group\":\"g/\\\"1\\\"\",\"sender\":\"ab.2\",\"number\":7,\"base64\":\"/w==\"}\n"
-        );
+        let line = |size: usize, content: &str| {
+            format!(
+                "|{{\"time\":\"1970-01-01T00:00:01.500000Z\",\"group\":\"g/\\\"1\\\"\",\"sender\":\"ab.2\",\
+                 \"name\":\"desk\",\"number\":7,\"size\":{size},{content}}}\n"
+            )
+        };
+        let text = line(3, "\"text\":\"h\\ni\"");
+        assert_eq!(written(b"h\ni", Format::Json), text);
+        let base64 = line(1, "\"base64\":\"/w==\"");
+        assert_eq!(written(b"\xff", Format::Json), base64);
+    }
+
+    #[test]
+    fn lines_are_stored_as_lines_and_all_else_exactly_as_it_was_sent() {
+        for line in ["", "hi", "a\tb", "ä"] {
+            let stored = format!("|{line}\n");
+            assert_eq!(written(line.as_bytes(), Format::Stored), stored);
+        }
+        for other in ["a\nb\n", "a\n", "\0", "a\rb"] {
+            let stored = format!("|{other}");
+            assert_eq!(written(other.as_bytes(), Format::Stored), stored);
+        }
+        let mut out = Vec::new();
+        let record = Record {
+            group: "g",
+            sender: Origin::default(),
+            number: 1,
+            bytes: b"\xff\xfe",
+            name: None,
+            time: UNIX_EPOCH,
+        };
+        record.append(Format::Stored, &mut out);
+        assert_eq!(out, b"\xff\xfe");
     }
 }

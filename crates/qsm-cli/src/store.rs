@@ -234,6 +234,8 @@ mod tests {
             sender: Origin::default(),
             number: 1,
             bytes,
+            name: None,
+            time: std::time::SystemTime::UNIX_EPOCH,
         }
     }
 

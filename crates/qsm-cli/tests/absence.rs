@@ -236,6 +236,14 @@ fn a_receiver_that_was_excluded_says_exactly_what_it_missed() {
     );
 }
 
+/// What a subscriber says on stderr after its first line.
+fn told(sub: &mut Running) -> Receiver<String> {
+    let said = lines(sub.0.stderr.take().unwrap());
+    let first = said.recv_timeout(PATIENCE).unwrap();
+    assert!(first.starts_with("qsm: subscribed to news"), "{first}");
+    said
+}
+
 #[test]
 fn a_receiver_that_hears_nothing_after_its_exclusion_says_whose_messages_may_be_missing() {
     let (cluster, _gms, service) = cluster(SOON);
@@ -247,7 +255,7 @@ fn a_receiver_that_hears_nothing_after_its_exclusion_says_whose_messages_may_be_
     freeze(&sub, &service, &node);
     thaw(&sub, &service, "sleeper");
     // It says so once it knows; the service may know before.
-    let said = lines(sub.0.stderr.take().unwrap());
+    let said = told(&mut sub);
     let excluded = said.recv_timeout(PATIENCE).unwrap();
     assert!(excluded.contains("EXCLUDED"), "{excluded}");
     sub.terminate();
@@ -266,7 +274,7 @@ fn a_receiver_that_stood_still_misses_nothing_and_says_for_how_long() {
     let mut sub = cluster.start(&["sub", "news", "--json", "--name", "sleeper"]);
     let node = identity(&service, "sleeper");
     let received = lines(sub.0.stdout.take().unwrap());
-    let said = lines(sub.0.stderr.take().unwrap());
+    let said = told(&mut sub);
     let mut publisher = cluster.command(&["pub", "news", "--wait-members", "1"]);
     let mut publisher = Running(publisher.stdin(Stdio::piped()).spawn().unwrap());
     let mut stdin = publisher.0.stdin.take().unwrap();

@@ -3,13 +3,13 @@
 
 mod support;
 
-use std::process::{Command, Output};
+use std::process::Output;
 
 use serde_json::Value;
-use support::{Cluster, QSM, assert_code, stderr, text};
+use support::{Cluster, assert_code, stderr, text};
 
 fn bench(words: &[&str]) -> Output {
-    Command::new(QSM).arg("bench").args(words).output().unwrap()
+    support::qsm().arg("bench").args(words).output().unwrap()
 }
 
 fn json(output: &Output) -> Value {

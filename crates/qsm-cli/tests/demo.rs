@@ -2,12 +2,12 @@
 
 mod support;
 
-use std::process::{Command, Output};
+use std::process::Output;
 
-use support::{QSM, assert_code};
+use support::assert_code;
 
 fn run(words: &[&str]) -> Output {
-    Command::new(QSM).args(words).output().unwrap()
+    support::qsm().args(words).output().unwrap()
 }
 
 fn assert_verified(output: &Output) {

@@ -5,7 +5,7 @@ mod support;
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Command, Stdio};
 
-use support::{Cluster, QSM, Running, assert_code, stderr, text};
+use support::{Cluster, Running, assert_code, stderr, text};
 
 /// More than a slow machine needs; a test that waits so long has failed.
 const IDLE: &str = "60";
@@ -21,7 +21,7 @@ fn engine(cluster: &Cluster, path: &str) -> Running {
 }
 
 fn attached(words: &[&str], path: &str) -> Command {
-    let mut command = Command::new(QSM);
+    let mut command = support::qsm();
     command.args(words).args(["--attach", path]);
     let command_with = command.stdin(Stdio::null()).stdout(Stdio::piped());
     command_with.stderr(Stdio::piped());

@@ -67,6 +67,9 @@ impl Failure {
             ErrorKind::NotFound => "check the path",
             ErrorKind::PermissionDenied => "check the permissions, or choose another place",
             ErrorKind::AlreadyExists => "remove it, or choose another name",
+            ErrorKind::IsADirectory => {
+                "name a file; a folder can be packed first, as `tar c FOLDER` does"
+            }
             ErrorKind::UnexpectedEof => "the input ends within a message; was it cut short?",
             _ => "see the system's message",
         };
@@ -116,6 +119,7 @@ impl From<RequestError> for Failure {
         let code = match error {
             RequestError::Timeout { .. } | RequestError::TooFewReceivers { .. } => Code::Timeout,
             RequestError::Unconfirmed { .. } => Code::Incomplete,
+            RequestError::Pattern { .. } | RequestError::BadPattern { .. } => Code::Usage,
             _ => Code::Failure,
         };
         Self::split(

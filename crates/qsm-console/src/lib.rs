@@ -10,6 +10,7 @@ mod away;
 pub mod digest;
 pub mod failure;
 pub mod figures;
+pub mod loopback;
 pub mod notice;
 pub mod options;
 pub mod progress;

@@ -15,6 +15,9 @@ use crate::table::printable;
 /// How often drops of one's own are told.
 const SLOW: Duration = Duration::from_secs(1);
 
+/// A membership service that has not answered for so long is told of.
+const SILENCE: Duration = Duration::from_secs(5);
+
 /// Reads the events of a node, writes those that matter, and counts what its subscriptions miss.
 #[derive(Debug)]
 pub struct Notices {
@@ -29,6 +32,7 @@ pub struct Notices {
     /// When the node was excluded, and whose messages it may have missed.
     pub absences: Absences,
     away: Away,
+    silence: Silence,
     deaf: Unheard,
     names: Names,
     /// Messages that were not read in time, as far as told.
@@ -50,6 +54,7 @@ impl Notices {
             views: 0,
             absences: Absences::new(SystemTime::now()),
             away: Away::default(),
+            silence: Silence::default(),
             deaf: Unheard::default(),
             names: Names::default(),
             dropped: 0,
@@ -145,6 +150,9 @@ impl Notices {
                 }
                 _ => {}
             }
+            if !self.verbose {
+                self.silence.take(&event, now);
+            }
             if let Some(line) = self.away.take(&event, now) {
                 eprintln!("qsm: {line}");
             }
@@ -155,6 +163,9 @@ impl Notices {
             }
         }
         if let Some(line) = self.away.look(now) {
+            eprintln!("qsm: {line}");
+        }
+        if let Some(line) = self.silence.look(now) {
             eprintln!("qsm: {line}");
         }
     }
@@ -181,9 +192,6 @@ fn describe(event: &Event) -> Option<(bool, String)> {
     let trouble = |line: String| Some((true, line));
     let news = |line: String| Some((false, line));
     match event {
-        Event::NotListening { address, reason } => {
-            trouble(format!("cannot receive {address}: {reason}"))
-        }
         Event::Unconfirmed { messages, cause } => {
             let why = match cause {
                 UnconfirmedCause::NewLife => "accepted before this node was excluded",
@@ -198,32 +206,55 @@ fn describe(event: &Event) -> Option<(bool, String)> {
                 .to_owned(),
         ),
         Event::AddressLost { reason } => trouble(format!("NO ADDRESS: {reason}; trying again")),
-        Event::Moved { from, to } if from == to => trouble(format!("the address {to} is back")),
-        Event::Moved { from, to } => trouble(format!("moved from {from} to {to}")),
-        Event::Away { region, reason } => news(format!("away in region {region}: {reason}")),
-        Event::Back { region, away } => news(format!(
-            "back in region {region} after {:.1} s",
-            away.as_secs_f64()
-        )),
         Event::Dropped { events } => trouble(format!(
             "MISSED: {events} events of this node came faster than they were read; what they told \
              is not known here"
         )),
-        Event::ServiceLost => trouble("the membership service does not answer".to_owned()),
-        Event::Unserved(unserved) => news(unserved.to_string()),
-        Event::ServiceNotEmbedded { reason } => {
-            trouble(format!("no membership service of its own: {reason}"))
-        }
-        Event::ServiceFound { address } => news(format!("membership service at {address}")),
         Event::ServiceEmbedded { address, discovery } => Some(alone(*address, *discovery)),
-        Event::ServiceYielded => news("own membership service gave way to another".to_owned()),
-        Event::Admitted { incarnation } => news(format!("admitted, life {incarnation}")),
-        Event::RegionView {
-            region,
-            view,
-            members,
-        } => news(format!("region {region}, view {view}: {members} members")),
+        Event::NotListening { address, reason } => {
+            // Its advice is for a port that a program may choose alone.
+            let cause = reason
+                .split_once("; ")
+                .map_or(reason.as_str(), |(cause, _)| cause);
+            trouble(format!(
+                "cannot receive {address}: {cause}; what is sent there comes by repair alone: find the \
+                 owner with `ss -ulnp 'sport = {port}'` and end it, or give all nodes and services \
+                 another port by --data-port, of the discovery address by --discovery",
+                port = address.port()
+            ))
+        }
+        Event::Moved { .. } | Event::ServiceNotEmbedded { .. } => trouble(event.to_string()),
+        Event::Away { .. }
+        | Event::Back { .. }
+        | Event::Admitted { .. }
+        | Event::RegionView { .. }
+        | Event::ServiceFound { .. }
+        | Event::ServiceLost
+        | Event::ServiceYielded
+        | Event::Unserved(_) => news(event.to_string()),
         _ => None,
+    }
+}
+
+/// A service that does not answer is news only after a while: when the program that ran it has ended,
+/// another one is found at once.
+#[derive(Debug, Default)]
+struct Silence {
+    say_at: Option<SystemTime>,
+}
+
+impl Silence {
+    fn take(&mut self, event: &Event, now: SystemTime) {
+        match event {
+            Event::ServiceLost => self.say_at = Some(now + SILENCE),
+            Event::ServiceFound { .. } | Event::ServiceEmbedded { .. } => self.say_at = None,
+            _ => {}
+        }
+    }
+
+    fn look(&mut self, now: SystemTime) -> Option<String> {
+        self.say_at.take_if(|at| *at <= now)?;
+        Some(Event::ServiceLost.to_string())
     }
 }
 
@@ -258,6 +289,32 @@ mod tests {
         assert_eq!(lost.missing(), 3);
         let line = "LOST: group a\\nb sender 0.0 messages 3..=5".to_owned();
         assert_eq!(loss(&lost), Some(line));
+    }
+
+    #[test]
+    fn a_service_that_another_follows_at_once_is_not_told_of() {
+        let (mut silence, start) = (Silence::default(), SystemTime::UNIX_EPOCH);
+        let address = "10.0.0.1:4481".parse().unwrap();
+        silence.take(&Event::ServiceLost, start);
+        silence.take(&Event::ServiceFound { address }, start);
+        assert_eq!(silence.look(start + 2 * SILENCE), None);
+        silence.take(&Event::ServiceLost, start);
+        assert_eq!(silence.look(start + SILENCE / 2), None);
+        let line = silence.look(start + SILENCE).unwrap_or_default();
+        assert!(line.contains("messages go on"), "{line}");
+        assert_eq!(silence.look(start + 2 * SILENCE), None);
+    }
+
+    #[test]
+    fn a_port_that_another_program_has_is_told_with_the_options_that_change_it() {
+        let address = "239.192.0.0:4484".parse().unwrap();
+        let reason = "UDP port 4484 is in use; choose another port, or 0 for any".to_owned();
+        let event = Event::NotListening { address, reason };
+        let (trouble, line) = describe(&event).unwrap_or_default();
+        assert!(trouble && line.contains("is in use; what"), "{line}");
+        for part in ["--data-port", "--discovery", "sport = 4484"] {
+            assert!(line.contains(part) && !line.contains("or 0"), "{line}");
+        }
     }
 
     #[test]

@@ -34,11 +34,17 @@ impl Names {
     /// A node's name for people, or its identity.
     #[must_use]
     pub fn of(&self, origin: Origin) -> String {
-        let names = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        match names.get(&origin) {
-            Some(name) => printable(name),
+        match self.get(origin) {
+            Some(name) => printable(&name),
             None => format!("node {origin}"),
         }
+    }
+
+    /// The name of a node, if that is known.
+    #[must_use]
+    pub fn get(&self, origin: Origin) -> Option<String> {
+        let names = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        names.get(&origin).cloned()
     }
 }
 

@@ -20,7 +20,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use qsm_console::after_help;
+use qsm_console::examples;
 use qsm_console::failure::Failure;
 use qsm_console::options::{loss_ppm, seconds};
 
@@ -34,7 +34,7 @@ use crate::run::DemoRun;
     reason = "each is a flag of the command line"
 )]
 #[derive(Debug, Clone, Args)]
-#[command(after_help = after_help!(
+#[command(before_help = examples!(
     "qsm demo                           under a minute, on any machine"
     "qsm demo --loss 10 --seconds 40"
     "qsm demo --loopback --quick        without root; a few seconds"

@@ -91,7 +91,7 @@ pub(crate) struct DemoNode {
 impl DemoNode {
     fn start(options: &NodeOptions) -> Result<Self, Failure> {
         let node = options
-            .builder(Embedded::Never)
+            .builder(Embedded::Never)?
             .request_timeout(REQUEST_TIMEOUT)
             .start()?;
         let (sender, told) = channel();

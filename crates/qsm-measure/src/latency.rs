@@ -1,7 +1,7 @@
 //! `qsm bench latency`: how long a message takes, at a fixed rate.
 
 use clap::Args;
-use qsm_console::after_help;
+use qsm_console::examples;
 use qsm_console::failure::Failure;
 use qsm_console::figures;
 use qsm_console::progress::Progress;
@@ -19,7 +19,7 @@ use crate::trial::{Outcome, Trial};
 
 /// Arguments of `qsm bench latency`.
 #[derive(Debug, Clone, Args)]
-#[command(after_help = after_help!(
+#[command(before_help = examples!(
     "qsm bench latency                             1000 messages a second, over loopback"
     "qsm bench latency --raw --spin                beside a bare UDP ping-pong, never sleeping"
     "qsm bench latency --loss 1 --receivers 4      how much later repaired messages come"
@@ -42,7 +42,7 @@ pub(crate) struct LatencyArgs {
 
 /// Arguments of `qsm bench ping`.
 #[derive(Debug, Clone, Args)]
-#[command(after_help = after_help!(
+#[command(before_help = examples!(
     "qsm bench ping                                bare UDP multicast there and back, halved"
     "qsm bench ping --rate 100 --spin --lab"
 ))]

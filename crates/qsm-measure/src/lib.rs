@@ -35,7 +35,7 @@ mod trial;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
-use qsm_console::after_help;
+use qsm_console::examples;
 use qsm_console::failure::Failure;
 use qsm_console::stop::Stop;
 use serde_json::json;
@@ -51,7 +51,7 @@ const SHORT: Duration = Duration::from_secs(1);
 
 /// Arguments of `qsm bench`.
 #[derive(Debug, Clone, Args)]
-#[command(args_conflicts_with_subcommands = true, after_help = after_help!(
+#[command(args_conflicts_with_subcommands = true, before_help = examples!(
     "qsm bench                                     a short run of both, over loopback"
     "qsm bench throughput --receivers 3 --raw      share of what the sockets reach alone"
     "qsm bench latency --rate 5000 --loss 1        percentiles, stages, repairs"

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use qsm::{Delivery, Embedded, MessageRef, Publisher, Snapshot};
-use qsm_console::after_help;
+use qsm_console::examples;
 use qsm_console::failure::Failure;
 use qsm_console::figures;
 use qsm_console::notice::Notices;
@@ -36,7 +36,7 @@ const GOODBYE: Duration = Duration::from_secs(1);
 
 /// Arguments of `qsm bench receive`.
 #[derive(Debug, Clone, Args)]
-#[command(after_help = after_help!(
+#[command(before_help = examples!(
     "qsm bench receive                             on each receiving host, before the sender"
     "qsm bench receive --groups 1000 --senders 2   as the senders are called"
     "qsm bench receive --echo                      on one host, for send --round-trip"
@@ -82,7 +82,11 @@ pub(crate) fn run(args: &ReceiveArgs) -> Result<(), Failure> {
     let arrivals = args
         .stages
         .then(|| Arc::new(Arrivals::new(clock, args.groups)));
-    let mut builder = args.end.node.builder(Embedded::IfNoneFound).spin(args.spin);
+    let mut builder = args
+        .end
+        .node
+        .builder(Embedded::IfNoneFound)?
+        .spin(args.spin);
     if let Some(arrivals) = arrivals.clone() {
         builder = builder.tap(move |tapped| arrivals.see(&tapped));
     }

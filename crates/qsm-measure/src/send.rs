@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use qsm::{Embedded, FeedHandle, Node, Publisher, Pull, RequestError};
-use qsm_console::after_help;
+use qsm_console::examples;
 use qsm_console::failure::Failure;
 use qsm_console::notice::Notices;
 use qsm_console::options::seconds;
@@ -34,7 +34,7 @@ const GOODBYE: Duration = Duration::from_secs(1);
 
 /// Arguments of `qsm bench send`.
 #[derive(Debug, Clone, Args)]
-#[command(after_help = after_help!(
+#[command(before_help = examples!(
     "qsm bench send --receivers 3                  as fast as three receivers take it"
     "qsm bench send --rate 1000 --payload 100      timed; hosts' clocks must be synchronised"
     "qsm bench send --rate 1000 --round-trip       timed there and back; they need not be"
@@ -81,7 +81,7 @@ pub(crate) fn run(args: &SendArgs) -> Result<(), Failure> {
     let mut builder = args
         .end
         .node
-        .builder(Embedded::IfNoneFound)
+        .builder(Embedded::IfNoneFound)?
         .spin(args.load.spin);
     if args.rate.is_some() {
         let departures = Arc::clone(&departures);

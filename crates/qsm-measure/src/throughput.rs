@@ -1,7 +1,7 @@
 //! `qsm bench throughput`: as many messages as all receivers take.
 
 use clap::Args;
-use qsm_console::after_help;
+use qsm_console::examples;
 use qsm_console::failure::Failure;
 use qsm_console::figures;
 use qsm_console::progress::Progress;
@@ -18,7 +18,7 @@ use crate::trial::{Blast, Caught, Outcome, Trial};
 
 /// Arguments of `qsm bench throughput`.
 #[derive(Debug, Clone, Args)]
-#[command(after_help = after_help!(
+#[command(before_help = examples!(
     "qsm bench throughput                          one sender, one receiver, over loopback"
     "qsm bench throughput --receivers 3 --raw      as a share of what the sockets reach alone"
     "qsm bench throughput --payload 100 --groups 10000 --loss 1"

@@ -262,8 +262,19 @@ fn choose(
             "no other interface carries multicast; only this host will receive anything"
         }
     };
-    let why = format!("{interface} chosen: {reason}");
+    let why = format!("{interface} chosen: {reason}{}", down(&interface, links));
     Ok((interface, why))
+}
+
+/// Names the interfaces that are down, if loopback is all that is left.
+fn down(chosen: &Interface, links: &[Link]) -> String {
+    let down = links.iter().filter(|link| chosen.loopback && !link.up());
+    let down: Vec<&str> = down.map(|link| link.name.as_str()).collect();
+    match down.len() {
+        0 => String::new(),
+        1 => format!(" ({} is down)", down[0]),
+        _ => format!(" ({} are down)", down.join(", ")),
+    }
 }
 
 fn choose_requested(

@@ -101,6 +101,8 @@ codes! {
         "Name each group; to receive from all, use `subscribe`.";
     RequestTooFewReceivers = 1207, "The group had too few receivers until the time was over.",
         "Start receivers, check with `qsm nodes` that they are seen, or allow more time.";
+    RequestBadPattern = 1208, "A star stands beside other characters in a group's name or pattern.",
+        "Write `*` for any one segment between slashes, `**` for any number.";
     SendTooLarge = 1301, "The message is longer than the limit.",
         "Cut it, or raise `Limits::message_bytes` and `Limits::send_bytes`.";
     SendFull = 1302, "The publisher's queue is full.",
@@ -192,6 +194,7 @@ impl RequestError {
             Self::Closed(reason) => reason.code(),
             Self::NotAttached { .. } => ErrorCode::RequestNotAttached,
             Self::OnCoreThread => ErrorCode::RequestOnCoreThread,
+            Self::BadPattern { .. } => ErrorCode::RequestBadPattern,
             Self::Pattern { .. } => ErrorCode::RequestPattern,
             Self::Refused { .. } => ErrorCode::RequestRefused,
             Self::Timeout { .. } => ErrorCode::RequestTimeout,

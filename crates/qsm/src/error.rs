@@ -328,6 +328,13 @@ pub enum RequestError {
     },
     /// The call would wait for the core thread, and was made on it: from an upcall or a feed.
     OnCoreThread,
+    /// A star beside other characters of a segment: neither a name nor a [`Pattern`](crate::Pattern).
+    BadPattern {
+        /// The whole text.
+        pattern: String,
+        /// The segment.
+        segment: String,
+    },
     /// A pattern such as `prices/*` where groups must be named.
     Pattern {
         /// The pattern.
@@ -480,6 +487,11 @@ impl fmt::Display for RequestError {
             Self::OnCoreThread => f.write_str(
                 "this call waits for the core thread and so cannot be made on it; hand it to \
                  another thread",
+            ),
+            Self::BadPattern { pattern, segment } => write!(
+                f,
+                "no group can match {pattern:?}, because `*` stands for a whole segment and {segment:?} \
+                 is more than that; write `*` for any one segment between slashes, `**` for any number"
             ),
             Self::Pattern { pattern, purpose } => write!(
                 f,

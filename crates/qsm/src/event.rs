@@ -1,3 +1,4 @@
+use std::fmt;
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -146,6 +147,87 @@ pub enum Event {
     Unserved(Unserved),
 }
 
+/// One line for people: what happened, and what it means for this node.
+impl fmt::Display for Event {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::AddressLost { reason } => write!(f, "no address: {reason}; trying again"),
+            Self::Admitted { incarnation } => write!(f, "admitted, life {incarnation}"),
+            Self::Away { region, reason } => write!(
+                f,
+                "away in region {region}: {reason}; what this node misses is kept for it"
+            ),
+            Self::Back { region, away } => {
+                write!(
+                    f,
+                    "back in region {region} after {:.1} s",
+                    away.as_secs_f64()
+                )
+            }
+            Self::Closed { reason } => write!(f, "ended: {reason}"),
+            Self::Deaf(deafness) => write_deaf(f, deafness),
+            Self::Hears(Deafness {
+                speaker, listener, ..
+            }) => write!(
+                f,
+                "multicast of {speaker} reaches {listener} again, or it is gone"
+            ),
+            Self::Dropped { events } => write!(
+                f,
+                "{events} events of this node came faster than they were read; what they told is not \
+                 known here"
+            ),
+            Self::Excluded => f.write_str(
+                "excluded: the cluster took this node for dead; it comes back by itself and misses \
+                 what was sent meanwhile",
+            ),
+            Self::Moved { from, to } if from == to => write!(f, "the address {to} is back"),
+            Self::Moved { from, to } => write!(f, "moved from {from} to {to}"),
+            Self::NotListening { address, reason } => {
+                write!(f, "cannot receive {address}: {reason}")
+            }
+            Self::RegionView {
+                region,
+                view,
+                members,
+            } => write!(f, "region {region}, view {view}: {members} members"),
+            Self::ServiceEmbedded { address, .. } => {
+                write!(f, "this node runs a membership service, at {address}")
+            }
+            Self::ServiceFound { address } => write!(f, "membership service at {address}"),
+            Self::ServiceLost => f.write_str(
+                "the membership service does not answer: messages go on, and joining and leaving \
+                 wait until one is found",
+            ),
+            Self::ServiceNotEmbedded { reason } => {
+                write!(f, "no membership service of its own: {reason}")
+            }
+            Self::ServiceYielded => f.write_str("own membership service gave way to another"),
+            Self::Unconfirmed { messages, cause } => {
+                write!(f, "not confirmed: {messages}: ")?;
+                f.write_str(match cause {
+                    UnconfirmedCause::NewLife => "accepted before this node was excluded",
+                    _ => "no receiver is left",
+                })
+            }
+            Self::Unserved(unserved) => unserved.fmt(f),
+        }
+    }
+}
+
+fn write_deaf(f: &mut fmt::Formatter<'_>, deafness: &Deafness) -> fmt::Result {
+    let Deafness {
+        address,
+        listener,
+        speaker,
+        ..
+    } = deafness;
+    write!(
+        f,
+        "multicast of {speaker} to {address} does not reach {listener}"
+    )
+}
+
 impl Item for Event {
     fn dropped(items: u64) -> Option<Self> {
         Some(Self::Dropped { events: items })
@@ -166,5 +248,33 @@ impl Item for Event {
             }
             (_, next) => Err(next),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_event_is_a_line_for_people() {
+        let region = RegionId(7);
+        let away = Duration::from_millis(3210);
+        for (event, line) in [
+            (Event::Back { region, away }, "back in region 7 after 3.2 s"),
+            (
+                Event::Dropped { events: 3 },
+                "3 events of this node came faster than they were read; what they told is not known \
+                 here",
+            ),
+            (
+                Event::Admitted {
+                    incarnation: Incarnation(2),
+                },
+                "admitted, life 2",
+            ),
+        ] {
+            assert_eq!(event.to_string(), line);
+        }
+        assert!(Event::ServiceLost.to_string().contains("messages go on"));
     }
 }

@@ -87,6 +87,7 @@ pub use handle::follow::Followed;
 pub use handle::group::{Group, Groups};
 pub use handle::node::Node;
 pub use handle::options::GroupOptions;
+pub use handle::pattern::Pattern;
 pub use handle::publisher::Publisher;
 pub use handle::service::{SERVICE_PORT, Service, ServiceBuilder};
 pub use handle::subscription::{Messages, MessagesError, Subscription, Upcalls};

@@ -1,4 +1,4 @@
-//! Subscriptions to all groups whose names begin alike.
+//! Subscriptions to all groups whose names match a pattern.
 
 mod common;
 
@@ -35,8 +35,8 @@ fn wait_followed(subscription: &Subscription, groups: usize, left_out: usize) {
 fn exercise(receiver: &Node, sender: &Node) {
     let other = sender.publisher("price").unwrap();
     let early = sender.publisher("prices/early").unwrap();
-    let subscription = receiver.subscribe(["prices/*", "news"]).unwrap();
-    assert!(subscription.groups().eq(["prices/*", "news"]));
+    let subscription = receiver.subscribe(["prices/**", "news"]).unwrap();
+    assert!(subscription.groups().eq(["prices/**", "news"]));
     assert_eq!(subscription.followed().unwrap().groups, 1);
     send(&early, b"1");
     expect(&subscription, "prices/early", b"1");
@@ -49,7 +49,7 @@ fn exercise(receiver: &Node, sender: &Node) {
     assert_eq!(other.members().unwrap(), 0);
     wait_followed(&subscription, 4, 0);
     // All groups, while others of the node receive some of them.
-    let all = receiver.subscribe(["*"]).unwrap();
+    let all = receiver.subscribe(["**"]).unwrap();
     send(&other, b"4");
     expect(&all, "price", b"4");
     drop((subscription, all));
@@ -158,8 +158,15 @@ fn what_a_pattern_cannot_be_used_for_is_a_named_error() {
             "{error}"
         );
     }
-    // Elsewhere a star is a character.
-    node.publisher("a*").unwrap();
+    let errors = [
+        node.publisher("a*").map(drop),
+        node.subscribe(["x", "a/*b"]).map(drop),
+        node.group("***").subscribe_with(|_| ()).map(drop),
+    ];
+    for error in errors.map(Result::unwrap_err) {
+        assert_eq!(error.code(), ErrorCode::RequestBadPattern);
+        assert!(error.to_string().contains("no group can match"), "{error}");
+    }
 }
 
 /// A reader that waits while the node ends.

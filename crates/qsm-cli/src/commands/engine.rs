@@ -8,12 +8,13 @@ use std::time::Duration;
 use clap::Args;
 use qsm::Embedded;
 use qsm::attach::ShareOptions;
-use qsm_console::after_help;
+use qsm_console::examples;
 use qsm_console::failure::Failure;
 use qsm_console::notice::Notices;
 use qsm_console::options::{NodeOptions, StatsOptions, size};
 use qsm_console::stop::Stop;
 
+use crate::node;
 use crate::stats;
 
 /// How often signals and events are looked at.
@@ -27,7 +28,7 @@ const GOODBYE: Duration = Duration::from_secs(2);
 
 /// Arguments of `qsm engine`.
 #[derive(Debug, Clone, Args)]
-#[command(after_help = after_help!(
+#[command(before_help = examples!(
     "qsm engine --at /run/user/1000/qsm"
     "qsm sub news --attach /run/user/1000/qsm             in other terminals"
     "echo hello | qsm pub news --attach /run/user/1000/qsm --wait-members 0"
@@ -45,12 +46,12 @@ pub(crate) struct EngineArgs {
     /// Ring by which each process publishes, a power of two; no message can be longer
     #[arg(long, value_name = "BYTES", default_value = "4M", value_parser = size)]
     pub(crate) publish_ring: usize,
-    /// The node.
-    #[command(flatten)]
-    pub(crate) node: NodeOptions,
     /// Counters to be said at the end.
     #[command(flatten)]
     pub(crate) stats: StatsOptions,
+    /// The node.
+    #[command(flatten)]
+    pub(crate) node: NodeOptions,
 }
 
 /// Runs the command, until a signal.
@@ -59,7 +60,7 @@ pub(crate) struct EngineArgs {
 /// The node or its sharing cannot start, or the node fails.
 pub(crate) fn run(args: &EngineArgs) -> Result<(), Failure> {
     let stop = Stop::on_signals()?;
-    let node = args.node.builder(Embedded::IfNoneFound).start()?;
+    let node = node::start_own(&args.node, Embedded::IfNoneFound, |builder| builder)?;
     let mut notices = Notices::new(node.events(), args.node.network.verbose);
     let (tell, told) = sync_channel(LINES_MAX);
     let options = ShareOptions::at(&args.at)

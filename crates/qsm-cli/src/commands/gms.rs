@@ -3,13 +3,14 @@
 mod events;
 
 use std::io::{self, Write};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, Instant};
 
 use clap::Args;
 use qsm::{Family, RecvError, Service, ServiceEvent};
-use qsm_console::after_help;
+use qsm_console::examples;
 use qsm_console::failure::{Code, Failure};
+use qsm_console::loopback;
 use qsm_console::options::{NetworkOptions, Place, StatsOptions};
 use qsm_console::stop::Stop;
 use qsm_console::table::printable;
@@ -23,7 +24,7 @@ const LOOK: Duration = Duration::from_millis(100);
 
 /// Arguments of `qsm gms`.
 #[derive(Debug, Clone, Args)]
-#[command(after_help = after_help!(
+#[command(before_help = examples!(
     "qsm gms                                       on the most fitting interface"
     "qsm gms --listen 10.0.0.1:4481 --cluster blue"
     "qsm gms --listen 0.0.0.0:0 --json             any port, which the first line names"
@@ -51,6 +52,7 @@ pub(crate) struct GmsArgs {
 pub(crate) fn run(args: &GmsArgs) -> Result<(), Failure> {
     let stop = Stop::on_signals()?;
     let service = start(args)?;
+    warn_of_loopback(args, service.address().ip());
     let (mut phrases, mut rival) = (Phrases::default(), Rival::default());
     let log = Log {
         json: args.json,
@@ -154,6 +156,17 @@ fn start(args: &GmsArgs) -> Result<Service, Failure> {
         builder = builder.slow_after(time);
     }
     Ok(builder.start()?)
+}
+
+/// Warns where only this host reaches the service, and nobody asked for that.
+fn warn_of_loopback(args: &GmsArgs, address: IpAddr) {
+    let named = |place: &Place| !place.address.ip().is_unspecified();
+    let asked = !args.network.interface.is_empty() || args.listen.as_ref().is_some_and(named);
+    let interfaces = qsm::interfaces().unwrap_or_default();
+    let chosen = interfaces.iter().find(|one| one.addr == address);
+    if let Some(line) = chosen.filter(|_| !asked).and_then(loopback::warning) {
+        eprintln!("qsm: {line}");
+    }
 }
 
 fn sockets(args: &GmsArgs) -> qsm::NetworkOptions {

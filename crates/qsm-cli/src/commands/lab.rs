@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use clap::{Args, Subcommand};
 use lab::{HOSTS_MAX, Lab, LabError, Output, Process, Traffic};
-use qsm_console::after_help;
+use qsm_console::examples;
 use qsm_console::failure::Failure;
 use qsm_console::options::{loss_ppm, seconds};
 use qsm_console::stop::Stop;
@@ -20,7 +20,7 @@ const END: Duration = Duration::from_secs(5);
 
 /// Arguments of `qsm lab`.
 #[derive(Debug, Clone, Args)]
-#[command(after_help = after_help!(
+#[command(before_help = examples!(
     "qsm lab run --hosts 3 -- ip address"
     "qsm lab run --hosts 4 --loss 2 -- qsm sub news --count 10 --name host-{index}"
     "qsm lab run --hosts 2 --ipv6 -- qsm sub news --count 10 --ipv6"

@@ -2,11 +2,13 @@
 //!
 //! `qsm bench` and `qsm demo` are crates of their own, `qsm-measure` and `qsm-demo`.
 
+pub(crate) mod config;
 pub(crate) mod engine;
 pub(crate) mod gms;
 pub(crate) mod lab;
 pub(crate) mod list;
 pub(crate) mod plan;
 pub(crate) mod publish;
+pub(crate) mod shell;
 pub(crate) mod sim;
 pub(crate) mod subscribe;

@@ -1,17 +1,15 @@
 //! `qsm pub`: lines, frames or a file, published to groups.
 
 use std::fs::File;
-use std::io::{self, BufReader, Read};
+use std::io::{self, BufReader, IsTerminal, Read};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
-use std::thread::{self, JoinHandle};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use qsm::{Flushed, Publisher, Receivers, RequestError};
-use qsm_console::after_help;
+use qsm::{Flushed, Publisher, Receivers, RequestError, SendError};
+use qsm_console::examples;
 use qsm_console::failure::{Code, Failure};
 use qsm_console::figures;
 use qsm_console::notice::Notices;
@@ -25,7 +23,9 @@ use crate::audience::{Audience, AwayReceivers, Gone};
 use crate::frames::{Framing, Reader};
 use crate::group_name::check_name;
 use crate::node;
+use crate::observer::{Observer, Waiting};
 use crate::stats;
+use crate::surroundings::Surroundings;
 
 /// Messages, and bytes, handed from the reading thread at once.
 const BATCH_MESSAGES: usize = 256;
@@ -39,14 +39,14 @@ const LOOK: Duration = Duration::from_millis(200);
 
 /// Arguments of `qsm pub`.
 #[derive(Debug, Clone, Args)]
-#[command(after_help = after_help!(
+#[command(before_help = examples!(
     "echo hello | qsm pub news"
     "qsm pub logs/app logs/all --file app.log        every line to both groups"
     "qsm pub models/7b --whole weights.bin --wait-members 20"
     "producer | qsm pub ticks --frames --rate 10000"
 ))]
 pub(crate) struct PubArgs {
-    /// Groups to publish to
+    /// Groups to publish to, by name
     #[arg(required = true, value_name = "GROUP")]
     pub(crate) groups: Vec<String>,
     /// Read this file instead of stdin
@@ -75,15 +75,15 @@ pub(crate) struct PubArgs {
     /// with who lacks it, and the exit code is 4
     #[arg(long, value_name = "SECONDS", default_value = "60", value_parser = seconds)]
     pub(crate) flush_timeout: Duration,
+    /// Counters to be said at the end.
+    #[command(flatten)]
+    pub(crate) stats: StatsOptions,
     /// The node.
     #[command(flatten)]
     pub(crate) node: NodeOptions,
     /// Or none.
     #[command(flatten)]
     pub(crate) attach: AttachOptions,
-    /// Counters to be said at the end.
-    #[command(flatten)]
-    pub(crate) stats: StatsOptions,
 }
 
 /// Runs the command.
@@ -101,15 +101,26 @@ pub(crate) fn run(args: &PubArgs) -> Result<(), Failure> {
     let names = Names::default();
     notices.call_by(names.clone());
     let observer = Observer::start(notices)?;
-    let publishers = node.groups(&args.groups).publishers()?;
-    wait_for_members(args, &publishers, &stop)?;
-    let mut audience = Audience::new(&node, names)?;
+    let waiting = observer.waiting().clone();
+    let publishers = waiting.during("a membership service", || {
+        node.groups(&args.groups).publishers()
+    })?;
+    let here = || Surroundings::of(&node, &args.node, &args.attach, &names);
+    wait_for_members(args, &publishers, &stop, &|group, there| {
+        waiting.begin(receivers_of(args, group, there, &here()));
+    })?;
+    waiting.end();
+    if args.reads_stdin() && io::stdin().is_terminal() {
+        eprintln!("qsm: reading lines from the terminal; Ctrl-D ends");
+    }
+    let mut audience = Audience::new(&node, names.clone())?;
     let batches = read_in_background(Reader::new(BufReader::new(input), framing))?;
-    let mut work = Work::new(args, &publishers);
+    let mut work = Work::new(args, &publishers, &waiting);
     let outcome = work.all(&batches, &stop, || audience.look(observer.views()));
     work.progress.clear();
     // What was accepted gets through also when reading has failed.
-    let delivered = node.flush(args.flush_timeout);
+    let everything = "all receivers to have everything (--flush-timeout)";
+    let delivered = waiting.during(everything, || node.flush(args.flush_timeout));
     let deserted = deserted(&publishers);
     let members = publishers.first().map(Publisher::members);
     // An engine tells only those who are attached.
@@ -148,6 +159,11 @@ fn since_flush(mut flushed: Flushed, ended: Option<Flushed>) -> Flushed {
 }
 
 impl PubArgs {
+    fn reads_stdin(&self) -> bool {
+        let named = self.whole.as_ref().or(self.file.as_ref());
+        named.is_none_or(|path| path.as_path() == Path::new("-"))
+    }
+
     fn input(&self) -> Result<(Box<dyn Read + Send>, Framing), Failure> {
         let framing = match (&self.whole, self.frames) {
             (Some(_), _) => Framing::Whole,
@@ -165,9 +181,17 @@ impl PubArgs {
     }
 }
 
-fn wait_for_members(args: &PubArgs, publishers: &[Publisher], stop: &Stop) -> Result<(), Failure> {
+/// Waits for the receivers of each group; `tell` is told of each group that lacks some, and how many it
+/// has.
+fn wait_for_members(
+    args: &PubArgs,
+    publishers: &[Publisher],
+    stop: &Stop,
+    tell: &dyn Fn(&str, u64),
+) -> Result<(), Failure> {
     let deadline = Instant::now() + args.wait_timeout;
     for publisher in publishers.iter().filter(|_| args.wait_members > 0) {
+        let mut told = None;
         loop {
             let left = deadline.saturating_duration_since(Instant::now());
             // In short waits, to hear signals. A wait that was too short is no failure.
@@ -179,12 +203,33 @@ fn wait_for_members(args: &PubArgs, publishers: &[Publisher], stop: &Stop) -> Re
                 {
                     return Err(too_few(args, publisher, &receivers));
                 }
-                Err(RequestError::TooFewReceivers { .. } | RequestError::Timeout { .. }) => {}
+                Err(RequestError::TooFewReceivers { receivers, .. }) => {
+                    let there = receivers.count();
+                    if told.replace(there) != Some(there) {
+                        tell(publisher.group(), there);
+                    }
+                }
+                Err(RequestError::Timeout { .. }) => {}
                 Err(error) => return Err(error.into()),
             }
         }
     }
     Ok(())
+}
+
+/// The receivers waited for: `1 receiver of group news (0 so far) by lo (127.0.0.1), …`.
+fn receivers_of(args: &PubArgs, group: &str, there: u64, here: &Surroundings) -> String {
+    let receivers = match args.wait_members {
+        1 => "receiver",
+        _ => "receivers",
+    };
+    format!(
+        "{} {receivers} of group {} ({there} so far) {}; --wait-timeout {} s",
+        args.wait_members,
+        printable(group),
+        here.sentence(),
+        args.wait_timeout.as_secs_f64()
+    )
 }
 
 fn too_few(args: &PubArgs, publisher: &Publisher, receivers: &Receivers) -> Failure {
@@ -202,51 +247,6 @@ fn too_few(args: &PubArgs, publisher: &Publisher, receivers: &Receivers) -> Fail
          not pass between the hosts, so that each finds itself alone: start `qsm gms` and name it \
          with --service (docs/operate/multicast.md)",
     )
-}
-
-/// Tells what happens to the node, also while the rest of the program waits for receivers.
-struct Observer {
-    /// Views of regions so far.
-    views: Arc<AtomicU64>,
-    end: SyncSender<()>,
-    thread: JoinHandle<Notices>,
-}
-
-impl Observer {
-    fn start(mut notices: Notices) -> Result<Self, Failure> {
-        let (end, ended) = sync_channel(1);
-        let views = Arc::new(AtomicU64::new(0));
-        let seen = Arc::clone(&views);
-        let watch = move || {
-            loop {
-                notices.drain();
-                seen.store(notices.views, Ordering::Relaxed);
-                if ended.recv_timeout(LOOK) != Err(RecvTimeoutError::Timeout) {
-                    notices.drain();
-                    return notices;
-                }
-            }
-        };
-        let thread = thread::Builder::new()
-            .name("notices".to_owned())
-            .spawn(watch)
-            .map_err(|error| Failure::io("start a thread", &error))?;
-        Ok(Self { views, end, thread })
-    }
-
-    fn views(&self) -> u64 {
-        self.views.load(Ordering::Relaxed)
-    }
-
-    /// What it has seen.
-    fn end(self) -> Result<Notices, Failure> {
-        // It listens until then.
-        let _asked = self.end.send(());
-        self.thread.join().map_err(|_| {
-            let cause = "the thread that tells what happens has panicked";
-            Failure::new(Code::Failure, cause, "report it with what it has written")
-        })
-    }
 }
 
 /// Receivers lack something; `unreached`: those that multicast does not reach.
@@ -390,6 +390,20 @@ fn read_batches<R: Read>(
     }
 }
 
+/// The input cannot be read, or holds what is no message.
+fn unreadable(error: &io::Error) -> Failure {
+    let failure = Failure::io("read the input", error);
+    match error.kind() {
+        io::ErrorKind::InvalidData => Failure {
+            remedy: "cut it into messages, as `split --bytes 8M FILE` does, and publish each part \
+                     with --whole, in their order"
+                .to_owned(),
+            ..failure
+        },
+        _ => failure,
+    }
+}
+
 struct Work<'a> {
     args: &'a PubArgs,
     publishers: &'a [Publisher],
@@ -398,13 +412,15 @@ struct Work<'a> {
     sent: u64,
     bytes: u64,
     progress: Progress,
+    waiting: &'a Waiting,
 }
 
 impl<'a> Work<'a> {
-    fn new(args: &'a PubArgs, publishers: &'a [Publisher]) -> Self {
+    fn new(args: &'a PubArgs, publishers: &'a [Publisher], waiting: &'a Waiting) -> Self {
         Self {
             args,
             publishers,
+            waiting,
             start: Instant::now(),
             read: 0,
             sent: 0,
@@ -423,7 +439,7 @@ impl<'a> Work<'a> {
         while !stop.is_asked() {
             match batches.recv_timeout(LOOK) {
                 Ok(Ok(batch)) => self.batch(&batch, stop)?,
-                Ok(Err(error)) => return Err(Failure::io("read the input", &error)),
+                Ok(Err(error)) => return Err(unreadable(&error)),
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => break,
             }
@@ -470,12 +486,22 @@ impl<'a> Work<'a> {
         self.read += 1;
         for (at, publisher) in self.publishers.iter().enumerate() {
             if one.is_none_or(|one| one == at) {
-                publisher.send(message)?;
+                self.send(publisher, message)?;
                 self.sent += 1;
                 self.bytes += message.len() as u64;
             }
         }
         Ok(())
+    }
+
+    fn send(&self, publisher: &Publisher, message: &[u8]) -> Result<(), SendError> {
+        match publisher.try_send(message) {
+            Err(SendError::Full) => {
+                let room = "room in the queue: receivers are slower than the input";
+                self.waiting.during(room, || publisher.send(message))
+            }
+            sent => sent,
+        }
     }
 
     fn figures(&self) -> String {

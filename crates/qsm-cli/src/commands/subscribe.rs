@@ -6,20 +6,23 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use qsm::{GroupOptions, Message, Node, Received, RecvError, Subscription};
-use qsm_console::after_help;
+use qsm_console::examples;
 use qsm_console::failure::{Code, Failure};
 use qsm_console::figures;
 use qsm_console::notice::Notices;
 use qsm_console::options::{AttachOptions, NodeOptions, StatsOptions, seconds, size};
+use qsm_console::reach::Names;
 use qsm_console::stop::Stop;
 
 use crate::group_hashes::GroupHashes;
-use crate::group_name::check_name;
+use crate::group_name::check_pattern;
 use crate::node;
 use crate::record::{Format, Record};
+use crate::senders::Senders;
 use crate::spool::Spool;
 use crate::stats;
 use crate::store::Store;
+use crate::surroundings::{self, Surroundings};
 
 /// How often signals and events are looked at while nothing comes.
 const LOOK: Duration = Duration::from_millis(100);
@@ -35,7 +38,7 @@ const GOODBYE: Duration = Duration::from_secs(2);
 
 /// Arguments of `qsm sub`.
 #[derive(Debug, Clone, Args)]
-#[command(after_help = after_help!(
+#[command(before_help = examples!(
     "qsm sub news"
     "qsm sub 'prices/*' --json                      all groups so named, also new ones"
     "qsm sub models/7b --raw --count 1 > weights.bin"
@@ -46,13 +49,14 @@ const GOODBYE: Duration = Duration::from_secs(2);
     reason = "each is a flag of the command line"
 )]
 pub(crate) struct SubArgs {
-    /// Groups to receive; `prefix/*` and `*` stand for all groups so named, also later ones
+    /// Groups to receive. In a pattern a segment `*` stands for any one segment of a name, `**` for
+    /// any number: 'prices/*', 'prices/**', '**'. Groups that begin later are found within seconds
     #[arg(required = true, value_name = "GROUP")]
     pub(crate) groups: Vec<String>,
     /// Write length-framed: 32-bit little-endian length, then the message
     #[arg(long, group = "format")]
     pub(crate) frames: bool,
-    /// Write JSON lines: group, sender, number, and text or base64
+    /// Write JSON lines: time of reading, group, sender and its name, number, size, and text or base64
     #[arg(long, group = "format")]
     pub(crate) json: bool,
     /// Write messages as they are, with nothing between them
@@ -61,7 +65,9 @@ pub(crate) struct SubArgs {
     /// Write group, sender and number in front of each message
     #[arg(long, group = "format")]
     pub(crate) tag: bool,
-    /// Append to a file for each group in this folder, instead of writing to stdout
+    /// Append to a file for each group in this folder, instead of writing to stdout: models/7b is
+    /// stored as models%2F7b. Messages that are one line of text become lines, all others are stored
+    /// exactly as they were sent; with --raw all are
     #[arg(long, value_name = "DIR")]
     pub(crate) output: Option<PathBuf>,
     /// At the end, write for each group the SHA-256 of what was written, and messages and bytes;
@@ -71,7 +77,8 @@ pub(crate) struct SubArgs {
     /// End after this many messages
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) count: Option<u64>,
-    /// End when nothing has come for this long; before --count messages that is a timeout
+    /// End when nothing has come for this long; if nothing came at all, or fewer messages than
+    /// --count, the exit code is 3
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     pub(crate) until_idle: Option<Duration>,
     /// Memory for messages that wait to be written, with suffix k, M or G; each takes its length and
@@ -84,15 +91,15 @@ pub(crate) struct SubArgs {
     /// written
     #[arg(long, value_name = "SECONDS", default_value = "5", value_parser = seconds)]
     pub(crate) drain_timeout: Duration,
+    /// Counters to be said at the end.
+    #[command(flatten)]
+    pub(crate) stats: StatsOptions,
     /// The node.
     #[command(flatten)]
     pub(crate) node: NodeOptions,
     /// Or none.
     #[command(flatten)]
     pub(crate) attach: AttachOptions,
-    /// Counters to be said at the end.
-    #[command(flatten)]
-    pub(crate) stats: StatsOptions,
 }
 
 /// Runs the command.
@@ -102,13 +109,21 @@ pub(crate) struct SubArgs {
 /// not written.
 pub(crate) fn run(args: &SubArgs) -> Result<(), Failure> {
     for group in &args.groups {
-        check_name(group)?;
+        check_pattern(group)?;
     }
     let stop = Stop::on_signals()?;
     let mut output = Output::new(args, &stop)?;
     let node = node::start(&args.node, &args.attach)?;
     let mut notices = Notices::new(node.events(), args.node.network.verbose);
     let mut source = Source::new(&node, args)?;
+    let names = Names::default();
+    let here = Surroundings::of(&node, &args.node, &args.attach, &names);
+    eprintln!(
+        "qsm: subscribed to {} {}",
+        surroundings::groups(&args.groups),
+        here.sentence()
+    );
+    output.name_senders(&node, names)?;
     let outcome = receive(args, &mut source, &mut output, &mut notices, &stop);
     let unread = if stop.is_asked() {
         drain(&source, &mut output, &mut notices)
@@ -259,7 +274,12 @@ fn receive(
 
 fn end_idle(args: &SubArgs, count: u64) -> Result<(), Failure> {
     match args.count {
-        None => Ok(()),
+        None if count > 0 => Ok(()),
+        None => Err(Failure::timeout(
+            "nothing came at all",
+            "check with `qsm groups` that the groups have publishers, and start them after this \
+             command, or give a longer --until-idle",
+        )),
         Some(wanted) => Err(Failure::timeout(
             format!("{count} of {wanted} messages came, and then none for a while"),
             "check with `qsm groups` that the group has publishers, or give a longer --until-idle",
@@ -334,6 +354,8 @@ impl Source {
 /// Where messages go.
 struct Output {
     format: Format,
+    /// Names for the formats that have them.
+    senders: Option<Senders>,
     store: Option<Store>,
     hashes: Option<GroupHashes>,
     /// Messages are written to stdout.
@@ -356,6 +378,7 @@ impl Output {
             (_, true, ..) => Format::Json,
             (_, _, true, _) => Format::Raw,
             (.., true) => Format::Tagged,
+            _ if args.output.is_some() => Format::Stored,
             _ => Format::Lines,
         };
         let store = args
@@ -365,6 +388,7 @@ impl Output {
             .transpose()?;
         Ok(Self {
             format,
+            senders: None,
             print: store.is_none() && !args.hash,
             store,
             hashes: args.hash.then(GroupHashes::default),
@@ -379,8 +403,18 @@ impl Output {
         })
     }
 
+    /// Writes names of senders, where the format has them.
+    fn name_senders(&mut self, node: &Node, names: Names) -> Result<(), Failure> {
+        if self.format == Format::Json {
+            self.senders = Some(Senders::new(node, names)?);
+        }
+        Ok(())
+    }
+
     fn add(&mut self, message: &Message) -> Result<(), Failure> {
-        let record = Record::from(message);
+        let senders = self.senders.as_mut();
+        let name = senders.and_then(|senders| senders.name(message.sender()));
+        let record = Record::of(message, name);
         self.messages += 1;
         self.bytes += record.bytes.len() as u64;
         if let Some(store) = &mut self.store {

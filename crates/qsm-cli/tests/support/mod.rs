@@ -14,6 +14,18 @@ pub(crate) const QSM: &str = env!("CARGO_BIN_EXE_qsm");
 
 static CLUSTERS: AtomicU16 = AtomicU16::new(0);
 
+/// The program, whatever this user has configured.
+pub(crate) fn qsm() -> Command {
+    let mut command = Command::new(QSM);
+    for (name, _) in std::env::vars_os() {
+        if name.to_string_lossy().starts_with("QSM_") {
+            command.env_remove(name);
+        }
+    }
+    command.env("QSM_CONFIG", "");
+    command
+}
+
 /// A process that is killed when dropped.
 pub(crate) struct Running(pub(crate) Child);
 
@@ -124,7 +136,7 @@ impl Cluster {
 
     /// A service of this cluster, and where it listens.
     pub(crate) fn start_gms(&self, options: &[&str], stderr: Stdio) -> (Running, String) {
-        let mut command = Command::new(QSM);
+        let mut command = qsm();
         command
             .args(["gms", "--json", "--listen", "127.0.0.1:0"])
             .args(options)
@@ -148,7 +160,7 @@ impl Cluster {
 
     /// A command of a node in this cluster.
     pub(crate) fn command(&self, words: &[&str]) -> Command {
-        let mut command = Command::new(QSM);
+        let mut command = qsm();
         command
             .args(words)
             .args(["--interface", "lo"])
@@ -203,6 +215,14 @@ pub(crate) fn text(path: &Path) -> String {
 /// What was written, for messages.
 pub(crate) fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// A subscriber said nothing but where it was.
+#[track_caller]
+pub(crate) fn assert_quiet(output: &Output) {
+    let told = stderr(output);
+    let first = told.starts_with("qsm: subscribed to ");
+    assert!(first && told.lines().count() == 1, "{told}");
 }
 
 /// It ended with this code.

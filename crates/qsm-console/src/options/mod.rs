@@ -6,6 +6,7 @@ mod help;
 mod network;
 mod node;
 mod quantity;
+mod service;
 mod stats;
 mod threads;
 
@@ -14,5 +15,6 @@ pub use attach::AttachOptions;
 pub use network::{Multicast, NetworkOptions};
 pub use node::NodeOptions;
 pub use quantity::{loss_ppm, seconds, size};
+pub use service::ServicePlace;
 pub use stats::{StatsFormat, StatsOptions};
 pub use threads::{Cpus, ThreadOptions, cores};

@@ -1,14 +1,20 @@
 //! The options of a node.
 
 use std::hash::{BuildHasher, RandomState};
+use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
 
 use clap::Args;
-use qsm::{Builder, DATA_HEADER_BYTES, Embedded, FaultConfig, Node};
+use qsm::{Builder, DATA_HEADER_BYTES, Embedded, Family, FaultConfig, Node};
 
-use super::address::Place;
 use super::network::NetworkOptions;
 use super::quantity::{loss_ppm, size};
+use super::service::ServicePlace;
 use super::threads::ThreadOptions;
+use crate::failure::Failure;
+
+/// Time that each address of a service with several has to answer before the next is tried.
+const ANSWER: Duration = Duration::from_secs(2);
 
 /// Options of a node.
 #[derive(Debug, Clone, Args)]
@@ -20,9 +26,10 @@ pub struct NodeOptions {
     /// What this node calls itself in `qsm nodes` [default: its number]
     #[arg(long, value_name = "NAME")]
     pub name: Option<String>,
-    /// Where the membership service is [default: look for it by multicast]
-    #[arg(long, value_name = "ADDRESS:PORT", value_parser = Place::parse)]
-    pub service: Option<Place>,
+    /// Place of the membership service: an address, or the name of a host, of whose addresses the
+    /// first that answers is taken [default: look for it by multicast]
+    #[arg(long, value_name = "HOST:PORT", value_parser = ServicePlace::parse)]
+    pub service: Option<ServicePlace>,
     /// Receive buffer of each socket, bytes; with suffix k or M [default: 32M]
     #[arg(long, value_name = "BYTES", value_parser = size)]
     pub receive_buffer: Option<usize>,
@@ -64,9 +71,64 @@ impl NodeOptions {
         })
     }
 
-    /// A node as these options describe it; `embedded` is for when they say nothing of that.
-    #[must_use = "a builder does nothing before `start`"]
-    pub fn builder(&self, embedded: Embedded) -> Builder {
+    /// A node as these options describe it; `embedded` is for when they say nothing of that. Of a
+    /// service with several addresses it has the first.
+    ///
+    /// # Errors
+    /// The host of the service is not found.
+    pub fn builder(&self, embedded: Embedded) -> Result<Builder, Failure> {
+        let service = self.services()?.first().copied();
+        Ok(self.builder_at(service, embedded))
+    }
+
+    /// Starts such a node, with what `more` adds; with a service of several addresses, at the first
+    /// that answers.
+    ///
+    /// # Errors
+    /// The host of the service is not found, or the node does not start.
+    pub fn start(
+        &self,
+        embedded: Embedded,
+        more: impl Fn(Builder) -> Builder,
+    ) -> Result<Node, Failure> {
+        let services = self.services()?;
+        let builder = |service| more(self.builder_at(service, embedded));
+        let (last, others) = match services.split_last() {
+            Some((last, others)) => (Some(*last), others),
+            None => (None, &[][..]),
+        };
+        for service in others {
+            // One that cannot be reached from here is like one that does not answer.
+            let Ok(node) = builder(Some(*service)).start() else {
+                continue;
+            };
+            if node.wait_admitted(ANSWER).is_ok() {
+                return Ok(node);
+            }
+            drop(node.shutdown(Duration::ZERO));
+        }
+        Ok(builder(last).start()?)
+    }
+
+    /// The addresses at which the service may be; none if it is to be looked for.
+    fn services(&self) -> Result<Vec<SocketAddr>, Failure> {
+        match &self.service {
+            Some(service) => service.addresses(self.family()),
+            None => Ok(Vec::new()),
+        }
+    }
+
+    /// The family, as far as options say.
+    fn family(&self) -> Option<Family> {
+        let network = &self.network;
+        let asked = network.ipv6.then_some(Family::V6);
+        let discovery = network.discovery.map(|at| Family::of(at.ip()));
+        let interface = network.interface.first();
+        let address = interface.and_then(|name| name.split('%').next()?.parse::<IpAddr>().ok());
+        asked.or(discovery).or_else(|| address.map(Family::of))
+    }
+
+    fn builder_at(&self, service: Option<SocketAddr>, embedded: Embedded) -> Builder {
         let embedded = match (self.embedded_gms, self.no_embedded_gms) {
             (true, _) => Embedded::Always,
             (_, true) => Embedded::Never,
@@ -81,8 +143,8 @@ impl NodeOptions {
         if let Some(name) = &self.name {
             builder = builder.name(name.as_str());
         }
-        if let Some(service) = &self.service {
-            builder = builder.service(service.address);
+        if let Some(service) = service {
+            builder = builder.service(service);
         }
         if let Some(silence) = self.network.gone_after {
             builder = builder.gone_after(silence);
@@ -98,7 +160,7 @@ impl NodeOptions {
 
     fn sockets(&self) -> qsm::NetworkOptions {
         let mut sockets = self.network.sockets();
-        let zone = self.service.as_ref().and_then(|place| place.zone.as_ref());
+        let zone = self.service.as_ref().and_then(ServicePlace::zone);
         if let Some(zone) = zone.filter(|_| self.network.interface.is_empty()) {
             sockets = sockets.interface(zone);
         }

@@ -71,6 +71,12 @@ fn prefers_multicast_route_then_default_route_then_any_then_loopback() {
         "lo (127.0.0.1)",
     ] {
         assert_eq!(chosen(&links, None), expected);
+        let (_, why) = choose(&links, &table(), None, None).unwrap();
+        assert_eq!(
+            why.contains("off is down"),
+            expected.starts_with("lo"),
+            "{why}"
+        );
         let name = expected.split(' ').next().unwrap();
         links.retain(|link| link.name != name);
     }

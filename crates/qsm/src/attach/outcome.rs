@@ -76,6 +76,7 @@ impl From<RequestError> for Failed {
             RequestError::Refused { reason } => Self::Refused { reason },
             RequestError::OnCoreThread
             | RequestError::NotAttached { .. }
+            | RequestError::BadPattern { .. }
             | RequestError::Pattern { .. } => Self::Refused {
                 reason: error.to_string(),
             },

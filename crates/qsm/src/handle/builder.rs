@@ -64,7 +64,8 @@ impl Builder {
         Self { settings }
     }
 
-    /// A label for people, at most [`NAME_BYTES_MAX`](crate::NAME_BYTES_MAX) bytes; the node's id if not given.
+    /// A label for people, at most [`NAME_BYTES_MAX`](crate::NAME_BYTES_MAX) bytes; if not given, the
+    /// names of host and program and the number of the process: `desk-7/ticker/4021`.
     pub fn name(mut self, name: impl Into<String>) -> Self {
         self.settings.name = Some(name.into());
         self

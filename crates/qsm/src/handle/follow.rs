@@ -168,7 +168,7 @@ impl Follower {
             names: names.into(),
             progress: Arc::clone(&progress),
         };
-        let patterns = Patterns::of(names);
+        let patterns = Patterns::of(names)?;
         let mut search = GroupSearch {
             known: patterns.names.iter().cloned().collect(),
             patterns,

@@ -9,7 +9,7 @@ use crate::handle::back::NodeBack;
 use crate::handle::feed::FeedHandle;
 use crate::handle::follow::{Follower, Source};
 use crate::handle::options::GroupOptions;
-use crate::handle::pattern::prefix;
+use crate::handle::pattern::Patterns;
 use crate::handle::publisher::Publisher;
 use crate::handle::subscription::{
     Entry, QueuedSubscription, Subscription, SubscriptionBack, Upcalls,
@@ -47,10 +47,11 @@ use crate::handoff::received::Delivery;
 ///
 /// # Patterns
 ///
-/// `"prices/*"` and `"*"` are patterns: `*` alone, or after a `/`, stands for any rest of a name;
-/// elsewhere it is a character like others. [`Group::subscribe`] to a pattern receives from all
-/// groups whose names begin so, those that appear later included. Everything else refuses a
-/// pattern with [`RequestError::Pattern`].
+/// Slashes divide names into segments. In a [`Pattern`](crate::Pattern) a segment `*` stands for any
+/// one segment, and `**` for any number of them: `"prices/*"`, `"prices/*/eur"`, `"prices/**"`.
+/// [`Group::subscribe`] to a pattern receives from all groups so named, those that appear later
+/// included. Everything else refuses a pattern with [`RequestError::Pattern`]. No name has a star: one
+/// beside other characters is [`RequestError::BadPattern`].
 ///
 /// ```
 /// # let node = qsm::Node::builder()
@@ -309,7 +310,7 @@ impl Groups {
     pub fn subscribe(&self) -> Result<Subscription, RequestError> {
         let names = self.names.clone();
         let back = match &self.node {
-            _ if self.pattern().is_some() => SubscriptionBack::Queue(self.follow()?),
+            _ if self.has_stars() => SubscriptionBack::Queue(self.follow()?),
             NodeBack::Own(node) => {
                 let (capacity, overflow) = self.options.queue();
                 SubscriptionBack::Queue(node.subscribe(names, capacity, overflow)?)
@@ -411,7 +412,10 @@ impl Groups {
 
     /// The names, for what patterns cannot be used for.
     pub(crate) fn plain(&self, purpose: &'static str) -> Result<&[Arc<str>], RequestError> {
-        match self.pattern() {
+        if !self.has_stars() {
+            return Ok(&self.names);
+        }
+        match Patterns::of(&self.names)?.first() {
             None => Ok(&self.names),
             Some(pattern) => Err(RequestError::Pattern {
                 pattern: pattern.to_string(),
@@ -420,9 +424,9 @@ impl Groups {
         }
     }
 
-    /// The first pattern, if there is one.
-    fn pattern(&self) -> Option<&Arc<str>> {
-        self.names.iter().find(|name| prefix(name).is_some())
+    /// Some are patterns, or wrong.
+    fn has_stars(&self) -> bool {
+        self.names.iter().any(|name| name.contains('*'))
     }
 
     /// Into one queue of this process.

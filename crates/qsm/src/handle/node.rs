@@ -159,7 +159,7 @@ impl Node {
     }
 
     /// Receives the messages of these groups, with default options: short for
-    /// [`Groups::subscribe`]. `"prices/*"` and `"*"` are [patterns](Group#patterns).
+    /// [`Groups::subscribe`]. `"prices/*"` and `"prices/**"` are [patterns](Group#patterns).
     ///
     /// Returns when the membership service has confirmed: from then on, whatever a sender
     /// publishes that knows of this node is received.

@@ -4,6 +4,7 @@ pub(crate) mod clock;
 pub(crate) mod core;
 pub(crate) mod embedding;
 pub(crate) mod engine;
+pub(crate) mod name;
 pub(crate) mod network;
 pub(crate) mod random;
 pub(crate) mod service;

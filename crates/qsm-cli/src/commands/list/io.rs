@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 /// # Errors
 /// Such a node would not start.
 pub(crate) fn probe(node: &NodeOptions) -> Result<Vec<CoreReport>, Failure> {
-    Ok(node.builder(Embedded::Never).probe()?)
+    Ok(node.builder(Embedded::Never)?.probe()?)
 }
 
 /// For people.

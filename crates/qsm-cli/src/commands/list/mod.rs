@@ -11,17 +11,19 @@ use std::time::Duration;
 
 use clap::Args;
 use qsm::{Embedded, Node, RequestError};
-use qsm_console::after_help;
+use qsm_console::examples;
 use qsm_console::failure::Failure;
 use qsm_console::options::{NodeOptions, seconds};
 use serde_json::Value;
+
+use crate::node;
 
 /// Time for the goodbye of a node that only asked.
 const GOODBYE: Duration = Duration::from_secs(1);
 
 /// Arguments of the lists.
 #[derive(Debug, Clone, Args)]
-#[command(after_help = after_help!(
+#[command(before_help = examples!(
     "qsm nodes                                   what is there"
     "qsm nodes --io                              how a node here sends and receives"
     "qsm groups --json | jq '.[] | .name'        for programs"
@@ -43,11 +45,9 @@ fn ask<T>(
     args: &ListArgs,
     question: impl FnOnce(&Node) -> Result<T, RequestError>,
 ) -> Result<T, Failure> {
-    let builder = args
-        .node
-        .builder(Embedded::Never)
-        .request_timeout(args.timeout);
-    let node = builder.start()?;
+    let node = node::start_own(&args.node, Embedded::Never, |builder| {
+        builder.request_timeout(args.timeout)
+    })?;
     let answer = node
         .wait_admitted(args.timeout)
         .and_then(|()| question(&node));
@@ -56,7 +56,7 @@ fn ask<T>(
     answer.map_err(|error| match error {
         RequestError::Timeout { .. } => Failure::timeout(
             format!("no membership service answered within {:?}", args.timeout),
-            "start one with `qsm gms`, or say where it is with --service ADDRESS:PORT and \
+            "start one with `qsm gms`, or say where it is with --service HOST:PORT and \
              --interface",
         ),
         other => other.into(),

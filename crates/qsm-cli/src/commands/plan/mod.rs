@@ -15,7 +15,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use qsm_console::after_help;
+use qsm_console::examples;
 use qsm_console::failure::Failure;
 use qsm_plan::layouts::Layout;
 use qsm_plan::{Hints, Planner, Settings};
@@ -26,7 +26,7 @@ use self::file::Subscriptions;
 
 /// Arguments of `qsm plan`.
 #[derive(Debug, Clone, Args)]
-#[command(after_help = after_help!(
+#[command(before_help = examples!(
     "qsm plan subscriptions.txt                      regions, channels, what a message costs"
     "qsm plan subscriptions.txt --why prices/eur     one group: its path, and the alternatives"
     "qsm plan subscriptions.txt --hints hints.txt    pins, nodes together or apart, domains"

@@ -6,7 +6,7 @@ use std::sync::Mutex;
 use std::time::Instant;
 
 use clap::Args;
-use qsm_console::after_help;
+use qsm_console::examples;
 use qsm_console::failure::{Code, Failure};
 use qsm_console::progress::Progress;
 use qsm_console::stop::Stop;
@@ -16,7 +16,7 @@ use super::show;
 
 /// Arguments of `qsm sim figure`.
 #[derive(Debug, Clone, Args)]
-#[command(after_help = after_help!(
+#[command(before_help = examples!(
     "qsm sim figure E03                         throughput and nodes, S2 figure 9"
     "qsm sim figure E22 --seeds 1 -o /tmp       faster, without confidence intervals"
     "qsm sim figure all -o docs/figures         everything, with the page that explains it"

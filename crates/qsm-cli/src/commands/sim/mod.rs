@@ -12,12 +12,12 @@ mod source;
 mod swarm;
 
 use clap::{Args, Subcommand};
-use qsm_console::after_help;
+use qsm_console::examples;
 use qsm_console::failure::Failure;
 
 /// Arguments of `qsm sim`.
 #[derive(Debug, Clone, Args)]
-#[command(after_help = after_help!(
+#[command(before_help = examples!(
     "qsm sim swarm --seeds 1000                 a thousand clusters with faults, drawn at random"
     "qsm sim seed 494 --trace                   one of them, with what happened"
     "qsm sim run scenarios/total-loss.txt       a scenario from a file"

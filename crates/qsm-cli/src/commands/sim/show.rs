@@ -6,7 +6,9 @@ use std::time::Duration;
 use qsm_console::failure::Failure;
 use qsm_console::figures;
 use qsm_console::table::{Align, Table};
-use qsm_sim::{Counters, Failure as Broken, Progress as Run, Report, Step, TraceRow};
+use qsm_sim::{
+    Counters, Failure as Broken, Progress as Run, Report, STOPPED, Scenario, Step, TraceRow,
+};
 use serde_json::{Value, json};
 
 /// Writes to stdout. That nobody reads it is no failure.
@@ -75,6 +77,20 @@ pub(super) fn report(report: &Report, host: Option<usize>) -> String {
         report.digest,
         report.ended
     )
+}
+
+/// The last line of a run: whether it kept what is promised and expected.
+pub(super) fn verdict(scenario: &Scenario, judged: Result<&Report, &Broken>) -> String {
+    match judged {
+        Ok(report) => format!(
+            "PASSED: all promises kept, {} expectations met; {} messages published, {} delivered\n",
+            scenario.expectations.len(),
+            figures::count(report.published),
+            figures::count(report.delivered)
+        ),
+        Err(broken) if broken.violation.checker == STOPPED => "STOPPED: not judged\n".to_owned(),
+        Err(broken) => format!("FAILED: {}\n", broken.violation),
+    }
 }
 
 /// A report for programs.

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::PathBuf;
 
 use clap::Args;
-use qsm_console::after_help;
+use qsm_console::examples;
 use qsm_console::failure::Failure;
 use qsm_console::progress::Progress;
 use qsm_console::stop::Stop;
@@ -15,7 +15,7 @@ use super::source::{self, DrawArgs};
 
 /// Arguments of `qsm sim shrink`.
 #[derive(Debug, Clone, Args)]
-#[command(after_help = after_help!(
+#[command(before_help = examples!(
     "qsm sim shrink --seed 494                  what the swarm found, made small"
     "qsm sim shrink big.txt -o small.txt        a scenario that fails"
 ))]

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use qsm_console::after_help;
+use qsm_console::examples;
 use qsm_console::failure::Failure;
 use qsm_console::options::seconds;
 use qsm_console::progress::Progress;
@@ -49,7 +49,7 @@ pub(super) struct ShowArgs {
 
 /// Arguments of `qsm sim run`.
 #[derive(Debug, Clone, Args)]
-#[command(after_help = after_help!(
+#[command(before_help = examples!(
     "qsm sim run scenarios/sender-crash.txt"
     "qsm sim run scenarios/total-loss.txt --trace --from 1 --until 1.1 | less -S"
     "qsm sim run scenarios/total-loss.txt --svg chart.svg --from 1 --until 1.04"
@@ -65,7 +65,7 @@ pub(super) struct RunArgs {
 
 /// Arguments of `qsm sim seed`.
 #[derive(Debug, Clone, Args)]
-#[command(after_help = after_help!(
+#[command(before_help = examples!(
     "qsm sim seed 494                           as the swarm drew it"
     "qsm sim seed 494 --save run.txt            and keep it as a scenario, to change it"
 ))]
@@ -152,13 +152,15 @@ fn watched(scenario: Scenario, args: &ShowArgs, again: &str) -> Result<(), Failu
         draw_chart(&rows, path)?;
     }
     let judged = ended.and_then(|report| scenario.judge(&report).map(|()| report));
+    let verdict = show::verdict(&scenario, judged.as_ref().map_err(AsRef::as_ref));
     match judged {
         Ok(report) if args.json => show::write_json(&json!({
             "kept": true, "report": show::report_json(&report, args.host), "effort": effort.json(),
         })),
         Ok(report) => {
             show::write(&show::report(&report, args.host))?;
-            show::write(&effort.line())
+            show::write(&effort.line())?;
+            show::write(&verdict)
         }
         Err(broken) => {
             if args.json {
@@ -173,6 +175,9 @@ fn watched(scenario: Scenario, args: &ShowArgs, again: &str) -> Result<(), Failu
                     show::write(&format!("{row}\n"))?;
                 }
                 show::write(&show::report(&report, args.host))?;
+            }
+            if !args.json {
+                show::write(&verdict)?;
             }
             Err(failed(&broken.violation, again))
         }

@@ -8,7 +8,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use qsm_console::after_help;
+use qsm_console::examples;
 use qsm_console::failure::Failure;
 use qsm_console::figures;
 use qsm_console::progress::Progress;
@@ -25,7 +25,7 @@ const LOOK: Duration = Duration::from_millis(50);
 
 /// Arguments of `qsm sim swarm`.
 #[derive(Debug, Clone, Args)]
-#[command(after_help = after_help!(
+#[command(before_help = examples!(
     "qsm sim swarm --seeds 100000               until one fails"
     "qsm sim swarm --seeds 500 --twice          each twice: the same digest, or it says so"
     "qsm sim swarm --first 5000 --keep-going --save found --json"

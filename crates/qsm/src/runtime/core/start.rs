@@ -27,6 +27,7 @@ use crate::report::CoreReport;
 use crate::runtime::clock::Clock;
 use crate::runtime::embedding::Embedding;
 use crate::runtime::engine::{Engine, Engines};
+use crate::runtime::name;
 use crate::runtime::random::random;
 use crate::runtime::settings::{NodeSettings, check_name};
 use crate::runtime::threads::ThreadOptions;
@@ -100,7 +101,8 @@ impl Plan {
         check_name("cluster", &settings.cluster)?;
         settings.threads.check()?;
         let id = NodeId(random() & !(CORES_MAX as u64 - 1));
-        let name = config_name(settings.name.as_deref(), id)?;
+        let name = settings.name.clone().unwrap_or_else(name::of_process);
+        check_name("node", &name)?;
         let interface = settings.network.choose(settings.service)?;
         let second = settings.network.second(interface.family())?;
         let discovery = settings.network.discovery_at(interface.family());
@@ -125,7 +127,11 @@ impl Plan {
     fn name_of(&self, place: usize) -> Result<String, StartError> {
         match place {
             0 => Ok(self.name.clone()),
-            _ => config_name(Some(&format!("{}/{}", self.name, place + 1)), self.id),
+            _ => {
+                let name = format!("{}/{}", self.name, place + 1);
+                check_name("node", &name)?;
+                Ok(name)
+            }
         }
     }
 
@@ -219,12 +225,6 @@ impl Plan {
             ..Config::new(self.id_of(place), port.local_addr())
         })
     }
-}
-
-fn config_name(name: Option<&str>, id: NodeId) -> Result<String, StartError> {
-    let name = name.map_or_else(|| format!("{:x}", id.0), str::to_owned);
-    check_name("node", &name)?;
-    Ok(name)
 }
 
 /// A core thread that runs where and as it should, and waits for its beginning. Dropped before
