@@ -45,7 +45,11 @@ const BUGS: &[(&str, &[&str], u64)] = &[
     ("view-reordered", &["agreement"], 5),
     ("dead-forgotten", &["survivors"], 30),
     ("copy-denied", &["copies"], 30),
-    ("damage-believed", &["completeness", "liveness", "rest"], 20),
+    (
+        "damage-believed",
+        &["completeness", "liveness", "rest", "cutoff"],
+        20,
+    ),
     ("away-excluded", &["pauses"], 5),
     ("silence-ignored", &["delays"], 20),
     ("nothing-retained", &["flush"], 20),
