@@ -34,7 +34,7 @@ impl Origin {
         Self(set.map_or_else(|first| first, |_| new))
     }
 
-    /// Whether that is the present one.
+    /// Tells whether that is the present one.
     pub(crate) fn is_here(self) -> bool {
         self == Self::here()
     }

@@ -124,7 +124,7 @@ fn is_special(fd: RawFd) -> bool {
     switches.iter().any(on) || rate != UNLIMITED
 }
 
-/// Whether an IPv6 socket that is bound to no interface names one in `IPV6_PKTINFO`.
+/// Tells whether an IPv6 socket that is bound to no interface names one in `IPV6_PKTINFO`.
 ///
 /// The kernel does not tell that option. But it tells whether there is a way to the loopback
 /// address, without sending anything: for such a socket there is none.

@@ -200,7 +200,7 @@ impl Reports {
     }
 }
 
-/// Whether two sockets are in the same network namespace.
+/// Tells whether two sockets are in the same network namespace.
 pub(crate) fn same_namespace(one: RawFd, other: RawFd) -> bool {
     match (namespace_cookie(one), namespace_cookie(other)) {
         (Ok(one), Ok(other)) => one == other,

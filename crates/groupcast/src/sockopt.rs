@@ -39,7 +39,7 @@ fn wide_option(fd: RawFd, name: i32) -> io::Result<u64> {
     Ok(value)
 }
 
-/// Whether an option that is a piece of a packet is there, e.g. an extension header.
+/// Tells whether an option that is a piece of a packet is there, e.g. an extension header.
 pub(crate) fn has_bytes(fd: RawFd, level: i32, name: i32) -> bool {
     let mut bytes = [0_u8; 64];
     let mut len = bytes.len() as libc::socklen_t;

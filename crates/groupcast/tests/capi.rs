@@ -119,7 +119,7 @@ fn told_by_the_kernel(socket: &UdpSocket, to: libc::sockaddr_in) -> i32 {
     }
 }
 
-/// Whether the kernel keeps ICMP errors for a socket.
+/// Tells whether the kernel keeps ICMP errors for a socket.
 fn reports_errors(socket: &UdpSocket) -> i32 {
     let (mut value, mut len): (libc::c_int, libc::socklen_t) = (-1, 4);
     // SAFETY: both pointers are to live memory, and `len` states the size of the first.

@@ -308,7 +308,7 @@ impl Engine {
         host.machine.is_some() && host.frozen_until.is_none()
     }
 
-    /// Whether the host is slow, and has not read all that has arrived.
+    /// Tells whether the host is slow, and has not read all that has arrived.
     pub(crate) fn is_behind(&self, host: usize) -> bool {
         let host = &self.hosts[host];
         host.slow.1 > self.now && !host.inbox.is_empty()

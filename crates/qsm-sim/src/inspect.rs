@@ -338,7 +338,7 @@ fn is_only_filtered(options: &SimOptions) -> bool {
     filters && settled && !lossy && !slow && !options.pace.rings_in_turn
 }
 
-/// Whether nothing but slow hosts can hold anybody.
+/// Tells whether nothing but slow hosts can hold anybody.
 fn is_only_slow(options: &SimOptions) -> bool {
     let services: Vec<usize> = options.services().collect();
     let slow = |fault: &Fault| match fault {
@@ -359,7 +359,7 @@ fn is_calm(options: &SimOptions) -> bool {
     is_prompt(options) && options.faults.iter().all(|(_, fault)| harmless(fault))
 }
 
-/// Whether views and rounds come through in time, as far as the network and the settings go.
+/// Tells whether views and rounds come through in time, as far as the network and the settings go.
 fn is_prompt(options: &SimOptions) -> bool {
     let network = &options.network;
     let lossy = network.loss_ppm + network.shared_loss_ppm + network.damage_ppm > LOSS_MAX_PPM;

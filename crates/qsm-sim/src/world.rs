@@ -642,7 +642,7 @@ impl World {
         }
     }
 
-    /// Whether the sender counts some group's messages anew.
+    /// Tells whether the sender counts some group's messages anew.
     pub(crate) fn counts_anew(&self, sender: Origin) -> bool {
         let mut bases = self.bases.iter();
         bases.any(|((origin, _), base)| *origin == sender && *base > 0)

@@ -489,7 +489,7 @@ fn offload(shape: Shape, train: Option<(u8, u16)>) -> [u8; VNET_BYTES] {
     bytes
 }
 
-/// Whether the tap takes a train of this kind, for which an empty list of records is tried.
+/// Tells whether the tap takes a train of this kind, for which an empty list of records is tried.
 fn takes_trains(tap: &Tap, kind: u8) -> bool {
     let body = [0; 2];
     let packet = Packet {

@@ -117,7 +117,7 @@ impl Tap {
     }
 }
 
-/// Whether an error of [`Tap::write`] means that the device is gone or down.
+/// Tells whether an error of [`Tap::write`] means that the device is gone or down.
 pub(super) fn is_lost(error: &io::Error) -> bool {
     let codes = [libc::EBADFD, libc::EIO, libc::ENODEV];
     error

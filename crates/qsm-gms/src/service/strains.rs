@@ -25,7 +25,7 @@ pub(super) struct Strains {
     words: BTreeMap<(RegionId, NodeId), Word>,
 }
 
-/// What a node says of itself in a region.
+/// A node's word on itself in a region.
 #[derive(Debug)]
 struct Word {
     said: Instant,
@@ -66,7 +66,7 @@ impl Strains {
         word.charge
     }
 
-    /// How many other nodes of the region say that they are behind, and that they are held.
+    /// Counts the other nodes of the region that say that they are behind, and that they are held.
     fn others(&self, now: Instant, of: (RegionId, NodeId)) -> [usize; 2] {
         let region = self.words.range((of.0, NodeId(0))..);
         let region = region.take_while(|((region, _), _)| *region == of.0);

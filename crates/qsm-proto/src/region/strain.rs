@@ -17,7 +17,7 @@ const FORGOTTEN: Duration = Duration::from_secs(3);
 /// Share of that time from which on there is something to say, percent.
 const WORTH_SAYING: u8 = 50;
 
-/// What the present second has shown so far.
+/// Findings of the present second so far.
 #[derive(Debug, Default)]
 pub(super) struct StrainMeter {
     began: Option<Instant>,

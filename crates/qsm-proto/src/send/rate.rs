@@ -122,7 +122,7 @@ impl Pacer {
         }
     }
 
-    /// Whether the aim is below the operator's bound.
+    /// Tells whether the aim is below the operator's bound.
     #[must_use]
     pub fn is_advised(&self) -> bool {
         self.target < self.config.max

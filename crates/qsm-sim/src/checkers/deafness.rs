@@ -21,11 +21,11 @@ const WORD_AFTER: Duration = Duration::from_secs(2);
 pub(crate) struct Deafness {
     /// Region, listener and speaker, as listeners say, and as speakers say.
     named: [BTreeSet<(RegionId, Origin, Origin)>; 2],
-    /// What each speaker has said since its multicast began not to reach the listener.
+    /// Words of each speaker since its multicast began not to reach the listener.
     unheard: BTreeMap<(RegionId, Origin, Origin), Unheard>,
 }
 
-/// What a speaker says that is not heard.
+/// Words of a speaker that are not heard.
 #[derive(Debug)]
 struct Unheard {
     /// Packets that it has sent.
@@ -121,7 +121,7 @@ fn key(word: &Word) -> (RegionId, Origin, Origin) {
     (word.region, word.listener, word.speaker)
 }
 
-/// Whether multicast of the second host does not reach the first.
+/// Tells whether multicast of the second host does not reach the first.
 pub(crate) fn is_filtered(options: &SimOptions, now: Instant, hosts: [usize; 2]) -> bool {
     let now = Duration::from_nanos(now.0);
     filters(options, hosts).any(|[begins, ends]| begins <= now && now <= ends)

@@ -228,12 +228,12 @@ impl History {
         }
     }
 
-    /// Whether the sender has named the receiver when it closed, in order.
+    /// Tells whether the sender has named the receiver when it closed, in order.
     pub(crate) fn names(&self, sender: Origin, receiver: Origin) -> bool {
         self.closed_without(sender, receiver) && self.unserved.names(sender, receiver)
     }
 
-    /// Whether the receiver was away when the sender closed, in order.
+    /// Tells whether the receiver was away when the sender closed, in order.
     fn closed_without(&self, sender: Origin, receiver: Origin) -> bool {
         let life = self.life(sender);
         life.is_some_and(|life| life.closed && life.closed_without.contains(&receiver))

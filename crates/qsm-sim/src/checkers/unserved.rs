@@ -54,7 +54,7 @@ impl Unserved {
         (!named.all).then(|| messages.unwrap_or_default())
     }
 
-    /// Whether something may be missing.
+    /// Tells whether something may be missing.
     pub(crate) fn names(&self, sender: Origin, receiver: Origin) -> bool {
         self.named.contains_key(&(sender, receiver))
     }

@@ -23,7 +23,7 @@ pub enum Received {
     Message(Message),
     /// Messages that will never be delivered here.
     Lost(Lost),
-    /// Packets of a dead sender that nobody holds any more.
+    /// Packets that nobody holds any more.
     LostPackets(LostPackets),
     /// Messages that this subscription's own queue had no room for.
     Dropped(Dropped),
@@ -51,8 +51,10 @@ pub struct Lost {
     pub last: u64,
 }
 
-/// Packets of a dead sender that nobody holds any more. Which messages were in them, and of which
-/// of the groups of one region, is not known, except where later messages show it by [`Lost`].
+/// Packets that nobody holds any more: of a dead sender, or of one that published more than it keeps
+/// while this node was away. Which messages were in them, and of which of the groups of one region,
+/// is not known, except where later messages show it by [`Lost`]; none shows those before the first
+/// message of that sender to that group that comes at all.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LostPackets {
