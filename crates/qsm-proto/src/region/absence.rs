@@ -17,7 +17,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use qsm_wire::{CatchUp, Origin, Summary, SummarySlot, TAG_BYTES};
 
-use super::RegionCx;
+use super::{Region, RegionCx};
+use crate::receive::StreamMarks;
 use crate::{Destination, Event, Instant, Reason};
 
 /// Members asked at a time: one may be the only one that hears this node, and all are too many.
@@ -32,7 +33,8 @@ const QUESTIONS: u32 = 5;
 const FRESH: Duration = Duration::from_millis(200);
 /// Pause between two looks at what is still missing.
 const LOOK: Duration = Duration::from_millis(5);
-/// Pause before all begins again, if the membership service has not made it live.
+/// Pause before all begins again: the membership service has not made it live, or it still repairs
+/// and is to learn what has become stable.
 const REPEAT: Duration = Duration::from_millis(500);
 /// Questions are told from rounds, whose results come as the same packets.
 const NONCE_FIRST: u64 = 1 << 63;
@@ -96,6 +98,12 @@ impl Absence {
     /// Whether the answers still tell how far the others are.
     fn is_fresh(&self, now: Instant) -> bool {
         now.since(self.asked_at) <= FRESH.max(2 * self.answered_in)
+    }
+
+    /// Whether more has become stable since, by all likelihood: what this node keeps of it takes the
+    /// room of what it misses.
+    fn is_old(&self, now: Instant) -> bool {
+        now.since(self.asked_at) > REPEAT.max(2 * self.answered_in)
     }
 
     fn enter(&mut self, step: ReturnStep, due: Instant) {
@@ -180,12 +188,14 @@ impl RegionCx<'_> {
     pub(crate) fn return_from_absence(&mut self) {
         let now = self.node.now;
         let due = self.region.absence.as_ref().filter(|one| one.due <= now);
-        let Some((step, fresh)) = due.map(|one| (one.step, one.is_fresh(now))) else {
+        let Some((step, fresh, old)) =
+            due.map(|one| (one.step, one.is_fresh(now), one.is_old(now)))
+        else {
             return;
         };
         match step {
             ReturnStep::Asking(times) if times < QUESTIONS => self.ask_silent(times),
-            ReturnStep::Repairing if !self.has_caught_up() => {
+            ReturnStep::Repairing if !old && !self.has_caught_up() => {
                 self.ask_without_ring();
                 self.enter(ReturnStep::Repairing, LOOK);
             }
@@ -334,8 +344,10 @@ impl RegionCx<'_> {
         });
         let own = region.sender.as_ref();
         let own = own.map(|sender| (self.node.origin, sender.highest()));
-        let slots = known.chain(own).filter(|(_, highest)| *highest > 0);
-        let slots: Vec<SummarySlot> = slots.map(|(origin, cutoff)| slot(origin, cutoff)).collect();
+        let extents = known.chain(own).filter(|(_, highest)| *highest > 0);
+        let slots: Vec<SummarySlot> = extents
+            .map(|(origin, cutoff)| region.slot(origin, cutoff))
+            .collect();
         let room = self.node.config.datagram_bytes.saturating_sub(TAG_BYTES);
         let slots_max = Summary::slots_within(room);
         let (header, to) = (self.node.header(), Destination::Node(asker.address));
@@ -370,6 +382,9 @@ impl RegionCx<'_> {
         for slot in answer.slots().filter(|slot| slot.origin != me) {
             if let Some(stream) = self.region.streams.get_mut(&slot.origin) {
                 stream.announce(now, slot.cutoff);
+                if let Some(marks) = credible_marks(&slot) {
+                    self.purge_stable(slot.origin, marks);
+                }
             } else if self.waits_for(slot.origin) {
                 self.place_unknown(slot.origin);
             }
@@ -382,11 +397,24 @@ impl RegionCx<'_> {
     }
 }
 
-fn slot(origin: Origin, cutoff: u64) -> SummarySlot {
-    SummarySlot {
-        origin,
-        cutoff,
-        stable_upto: 0,
-        cached_upto: 0,
+impl Region {
+    /// How far a stream goes, and how far the region has got with it.
+    fn slot(&self, origin: Origin, cutoff: u64) -> SummarySlot {
+        let (stable_upto, cached_upto) = self.ring.watermarks(origin);
+        SummarySlot {
+            origin,
+            cutoff,
+            stable_upto,
+            cached_upto,
+        }
     }
+}
+
+/// How far the region has got with a stream, unless that cannot be so.
+fn credible_marks(slot: &SummarySlot) -> Option<StreamMarks> {
+    let ordered = slot.stable_upto <= slot.cached_upto && slot.cached_upto <= slot.cutoff;
+    ordered.then_some(StreamMarks {
+        stable_upto: slot.stable_upto,
+        cached_upto: slot.cached_upto,
+    })
 }

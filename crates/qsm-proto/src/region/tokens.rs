@@ -181,6 +181,16 @@ impl RegionCx<'_> {
             }
             return;
         };
+        stream.announce(self.node.now, cutoff);
+        self.purge_stable(sender, marks);
+        self.doubt_sender(sender);
+    }
+
+    /// Frees what the region has got through with, but what is kept for members that are away.
+    pub(super) fn purge_stable(&mut self, sender: Origin, marks: StreamMarks) {
+        let Some(stream) = self.region.streams.get_mut(&sender) else {
+            return;
+        };
         let limits = &self.node.config.limits;
         let retained = limits.retention_bytes.min(limits.receive_bytes / 2);
         stream.note_marks(marks, &mut self.node.store);
@@ -188,7 +198,5 @@ impl RegionCx<'_> {
             stream.release_retained(marks.stable_upto, &mut self.node.store);
         }
         stream.limit_retained(&mut self.node.store, retained);
-        stream.announce(self.node.now, cutoff);
-        self.doubt_sender(sender);
     }
 }
