@@ -166,6 +166,32 @@ fn settings_come_from_file_and_variables_and_are_shown() {
     );
 }
 
+/// Each line of the packaged file that is a comment only so that the operator may choose.
+#[test]
+fn all_that_the_packaged_settings_offer_is_understood() {
+    let packaged = concat!(env!("CARGO_MANIFEST_DIR"), "/../../packaging/config.toml");
+    let packaged = fs::read_to_string(packaged).unwrap();
+    let offered = packaged.lines().map(|line| {
+        let setting = line
+            .strip_prefix('#')
+            .filter(|line| line.starts_with(char::is_lowercase));
+        setting.unwrap_or(line)
+    });
+    let offered: Vec<_> = offered.collect();
+    let cluster = Cluster::without_service();
+    let file = cluster.file("config.toml", offered.join("\n").as_bytes());
+    let output = qsm()
+        .args(["config", "--json"])
+        .env("QSM_CONFIG", &file)
+        .output()
+        .unwrap();
+    assert_code(&output, 0);
+    let shown: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let settings = shown["settings"].as_object().unwrap().values();
+    let of_file = settings.filter(|setting| setting["from"].as_str().unwrap().starts_with(&file));
+    assert_eq!(of_file.count(), 4, "{shown}");
+}
+
 #[test]
 fn signals_close_together_ask_once_for_a_graceful_end() {
     let cluster = Cluster::new();
