@@ -36,11 +36,19 @@ fn a_subscriber_says_where_it_is_and_that_nothing_came() {
 #[test]
 fn a_publisher_says_what_it_waits_for_though_stderr_is_no_terminal() {
     let cluster = Cluster::new();
-    let output = cluster.run(&["pub", "news", "--wait-timeout", "4"], b"a\n");
-    assert_code(&output, 3);
+    let mut publisher = cluster.start(&["pub", "news", "--wait-timeout", "600"]);
+    let mut errors = BufReader::new(publisher.0.stderr.take().unwrap());
+    let mut line = String::new();
+    errors.read_line(&mut line).unwrap();
     let begin =
         "qsm: waiting for 1 receiver of group news (0 so far) by lo (127.0.0.1), in cluster";
-    assert_says(&output, &[begin, "--wait-timeout 4 s"]);
+    assert!(line.contains(begin), "{line}");
+    assert!(line.contains("--wait-timeout 600 s"), "{line}");
+    publisher.signal("-INT");
+    let mut rest = String::new();
+    errors.read_to_string(&mut rest).unwrap();
+    assert!(rest.contains("group news has 0 receivers, not 1"), "{rest}");
+    assert_code(&publisher.output(), 3);
 }
 
 /// In a network namespace of its own, in which only loopback is up.
