@@ -19,7 +19,7 @@ SOAK_SEEDS ?= 100000
 FUZZ_TARGETS := $(basename $(notdir $(wildcard fuzz/fuzz_targets/*.rs)))
 TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
 
-.PHONY: help deps demo book test format lint unit doc gate gate-update fuzz soak digests growth large plan-check pauses bench bench-deps bench-quick figures figures-groupcast groupcast-capi
+.PHONY: help deps demo book publish-check package package-deps package-check test format lint unit doc gate gate-update fuzz soak digests growth large plan-check pauses bench bench-deps bench-quick figures figures-groupcast groupcast-capi
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -52,6 +52,7 @@ demo: deps ## build the program and run its demonstration
 
 test: deps format lint unit doc gate ## format, lints, all tests, documentation, the gate: what must pass
 	@echo
+	@$(TELL_SKIPPED)
 	@echo "make test: everything passed (format, lints, tests, documentation, instruction counts)"
 
 format: ## is the code formatted?
@@ -60,8 +61,15 @@ format: ## is the code formatted?
 lint: ## clippy, warnings denied
 	$(CARGO) clippy $(LOCKED) --workspace --all-targets -- -D warnings
 
+# Tests that could not run add a line to it. With QSM_REQUIRE_LAB=1 those that need root fail instead.
+export QSM_SKIPPED := $(abspath $(TARGET_DIR))/skipped.txt
+TELL_SKIPPED := if [ -s $(QSM_SKIPPED) ]; then sort -u $(QSM_SKIPPED); \
+  echo "make test: $$(sort -u $(QSM_SKIPPED) | wc -l) skipped, as the lines above say; as root more can run"; fi
+
 unit: ## all tests of the workspace, the decoders' fuzz smoke among them
+	@mkdir -p $(TARGET_DIR) && rm -f $(QSM_SKIPPED)
 	$(CARGO) test $(LOCKED) --workspace
+	@$(TELL_SKIPPED)
 
 doc: ## documentation, warnings denied
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc $(LOCKED) --workspace --no-deps
@@ -165,3 +173,33 @@ book: ## the documents as a book, target/book/index.html; a dead link ends it. I
 	@command -v mdbook >/dev/null || \
 	  $(CARGO) install mdbook --locked --version $(MDBOOK_VERSION) --no-default-features --features search
 	mdbook build
+
+publish-check: ## package every public crate and build it from its packages, as `cargo publish` would; needs crates.io
+	$(CARGO) publish --workspace --dry-run $(LOCKED) --allow-dirty
+
+# What `make package` installs if it is missing, and the target of the static program.
+CARGO_DEB_VERSION := 3.8.0
+STATIC_TARGET := $(shell uname -m)-unknown-linux-musl
+# In the repository whatever CARGO_TARGET_DIR says: the package's list of files names it.
+PACKAGES := target/package
+VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -1)
+ARCHIVE := qsm-$(VERSION)-linux-$(shell uname -m)
+# The time of all files of packages: that of the commit, so that the same sources give the same packages.
+SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct 2>/dev/null || echo 0)
+export SOURCE_DATE_EPOCH
+
+package-deps:
+	@command -v cargo-deb >/dev/null || $(CARGO) install cargo-deb --locked --version $(CARGO_DEB_VERSION)
+	@rustc --print target-libdir --target $(STATIC_TARGET) | xargs test -d || rustup target add $(STATIC_TARGET)
+
+package: package-deps ## a .deb (installs cargo-deb) and a static tarball (adds the musl target), in target/package
+	$(CARGO) build $(LOCKED) --release -p qsm-cli
+	$(CARGO) build $(LOCKED) --release -p qsm-cli --target $(STATIC_TARGET)
+	rm -rf $(PACKAGES)/share $(PACKAGES)/$(ARCHIVE) $(PACKAGES)/*.deb $(PACKAGES)/*.tar.gz
+	packaging/share $(TARGET_DIR)/release/qsm $(PACKAGES)/share
+	$(CARGO) deb $(LOCKED) --no-build -p qsm-cli --output $(PACKAGES)/
+	packaging/archive $(TARGET_DIR)/$(STATIC_TARGET)/release/qsm $(PACKAGES)/share $(PACKAGES)/$(ARCHIVE)
+	@ls -l $(PACKAGES)/*.deb $(PACKAGES)/*.tar.gz
+
+package-check: deps ## install the packages of `make package` in roots of their own, and use them; as root
+	packaging/check $(PACKAGES)/*.deb $(PACKAGES)/*.tar.gz

@@ -19,6 +19,7 @@
 //! A lab is closed: nothing gets in or out, so every lab uses the same addresses, and any number of
 //! labs run side by side. It needs root (`CAP_SYS_ADMIN` and `CAP_NET_ADMIN`) and the programs `ip`
 //! and `nft`; [`Lab::available`] says whether the machine will do and, if not, what to do about it.
+//! Tests ask [`ready`], so that a skip is seen.
 //!
 //! ```no_run
 //! use lab::{Direction, Lab, Output, Traffic};
@@ -76,6 +77,7 @@ mod pidfd;
 mod process;
 mod registry;
 mod rules;
+mod skip;
 mod strays;
 mod tool;
 
@@ -86,3 +88,4 @@ pub use namespace::{Guard, Namespace};
 pub use network::Network;
 pub use process::{Output, Process};
 pub use rules::{Direction, Drops, LOSS_PPM_MAX, Traffic};
+pub use skip::{pass_over, ready, skip};

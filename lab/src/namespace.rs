@@ -171,6 +171,9 @@ fn set_namespace(fd: RawFd) -> io::Result<()> {
     }
 }
 
+/// From `linux/sockios.h`. glibc and musl take it in different types, into which it converts.
+const SIOCGIFFLAGS: u16 = 0x8913;
+
 /// Whether the interface has carrier and its queues are active, in the calling thread's namespace.
 fn link_running(interface: &str) -> io::Result<bool> {
     let socket = std::net::UdpSocket::bind("0.0.0.0:0")?;
@@ -183,7 +186,7 @@ fn link_running(interface: &str) -> io::Result<bool> {
     }
     // SAFETY: the descriptor is open, and SIOCGIFFLAGS reads the name of and writes the flags to an
     // `ifreq` that we own.
-    if unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCGIFFLAGS, &raw mut request) } != 0 {
+    if unsafe { libc::ioctl(socket.as_raw_fd(), SIOCGIFFLAGS.into(), &raw mut request) } != 0 {
         return Err(io::Error::last_os_error());
     }
     // SAFETY: the successful call has filled in the flags of the union.

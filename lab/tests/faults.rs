@@ -256,8 +256,7 @@ fn a_train_is_dropped_as_one_packet_unless_segmented_on_the_wire() {
             if let Err(lab::LabError::Unavailable(reason)) =
                 lab.segment_on_wire(hosts[0], segmented)
             {
-                eprintln!("skipped: {reason}");
-                return;
+                return lab::skip(reason);
             }
             let before = lab.drops(hosts[1]).unwrap().total_packets();
             send_train(&sender, to);
@@ -276,7 +275,7 @@ fn a_segmented_train_arrives_whole_without_loss() {
         return;
     };
     match lab.segment_on_wire(hosts[0], true) {
-        Err(lab::LabError::Unavailable(reason)) => return eprintln!("skipped: {reason}"),
+        Err(lab::LabError::Unavailable(reason)) => return lab::skip(reason),
         other => other.unwrap(),
     }
     for to in [group(), unicast(&lab, hosts[1])] {

@@ -25,13 +25,13 @@ const ARROWS: [(&str, &[&str]); 20] = [
     ("qsm-net", &["groupcast"]),
     ("qsm", &["qsm-wire", "qsm-proto", "qsm-gms", "qsm-net"]),
     // Errors of the lab are failures of commands.
-    ("qsm-console", &["qsm", "lab"]),
-    ("qsm-processes", &["qsm", "qsm-console", "lab"]),
+    ("qsm-console", &["qsm", "qsm-lab"]),
+    ("qsm-processes", &["qsm", "qsm-console", "qsm-lab"]),
     ("qsm-demo", &["qsm", "qsm-console", "qsm-processes"]),
     // `qsm bench` compares with the bare sockets.
     (
         "qsm-measure",
-        &["qsm", "qsm-net", "qsm-console", "qsm-processes", "lab"],
+        &["qsm", "qsm-net", "qsm-console", "qsm-processes", "qsm-lab"],
     ),
     // `qsm lab` makes test hosts, `qsm sim` replays seeds and experiments, `qsm plan` plans, and the
     // wire crate has the numbers of nodes and groups that are planned.
@@ -46,15 +46,15 @@ const ARROWS: [(&str, &[&str]); 20] = [
             "qsm-measure",
             "qsm-sim",
             "qsm-figures",
-            "lab",
+            "qsm-lab",
         ],
     ),
-    ("lab", &[]),
+    ("qsm-lab", &[]),
     (
         "qsm-bench",
-        &["qsm", "qsm-net", "qsm-proto", "qsm-wire", "lab"],
+        &["qsm", "qsm-net", "qsm-proto", "qsm-wire", "qsm-lab"],
     ),
-    ("qsm-system", &["qsm", "lab"]),
+    ("qsm-system", &["qsm", "qsm-lab"]),
     ("tidy", &[]),
 ];
 
@@ -123,7 +123,7 @@ fn crates_depend_only_in_the_direction_of_the_arrows() {
             );
         }
         for other in manifest.dev_dependencies.iter().filter(ours) {
-            let fine = other == "lab" || other == TESTNET || allowed(name, other);
+            let fine = other == "qsm-lab" || other == TESTNET || allowed(name, other);
             assert!(fine, "tests of {name} must not depend on {other}");
         }
     }

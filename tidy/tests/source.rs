@@ -235,6 +235,27 @@ fn nothing_is_marked_as_unfinished() {
     assert_none(&faults);
 }
 
+/// A skip that the harness swallows is a test that passes by: the lab tells it, and can forbid it.
+#[test]
+fn tests_are_skipped_by_the_labs_word_only() {
+    let repository = Repository::open().expect("the repository can be read");
+    let mut faults = Vec::new();
+    let tests = repository
+        .ending(".rs")
+        .filter(|path| Source::is_test(path));
+    // Tests of that word say it.
+    for path in tests.filter(|path| *path != "lab/tests/skip.rs") {
+        let text = repository.text(path);
+        let lines = text.lines().zip(1..);
+        let own = lines.filter(|(line, _)| {
+            let line = line.to_lowercase();
+            line.contains(concat!("\"", "skipp")) && !line.contains("assert")
+        });
+        faults.extend(own.map(|(_, number)| format!("{path}:{number}: use `lab::skip`")));
+    }
+    assert_none(&faults);
+}
+
 /// The functions of a text whose parameters take a tuple apart. A limit on parameters is no reason
 /// to pack them: they become a struct where they are a thing, and plain parameters where they are
 /// not.

@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 
 use groupcast::wire::{Namespace, Wire};
 use groupcast::{BackEnd, Discard, Error, Message, Recipient, Sender, Stats, Unavailable};
-use support::{Random, Receivers, drop_capabilities, privileged, say, sender};
+use support::{Random, Receivers, drop_capabilities, privileged, sender};
 
 /// Set in the process that is killed while it holds a device.
 const HOLD: &str = "GROUPCAST_TEST_HOLD";
@@ -48,7 +48,7 @@ fn devices(namespace: &Namespace) -> String {
 
 #[test]
 fn checksums_are_right_where_the_device_does_not_make_them() {
-    if !privileged("checksums on a plain wire") {
+    if !privileged() {
         return;
     }
     let wire = Wire::new(1500).unwrap();
@@ -83,7 +83,7 @@ fn checksums_are_right_where_the_device_does_not_make_them() {
 
 #[test]
 fn a_hook_that_somebody_removes_is_noticed_and_made_again() {
-    if !privileged("a removed hook") {
+    if !privileged() {
         return;
     }
     let wire = Wire::new(1500).unwrap();
@@ -122,7 +122,7 @@ fn hook() -> i32 {
 fn a_hook_that_somebody_detaches_is_noticed_and_made_again() {
     const ALONE: &str = "GROUPCAST_TEST_ALONE";
     const LINK_DETACH: libc::c_long = 34;
-    if !privileged("a detached hook") {
+    if !privileged() {
         return;
     }
     if std::env::var_os(ALONE).is_none() {
@@ -151,7 +151,7 @@ fn a_hook_that_somebody_detaches_is_noticed_and_made_again() {
 
 #[test]
 fn private_bytes_of_any_length_fit_the_map() {
-    if !privileged("long private bytes") {
+    if !privileged() {
         return;
     }
     let wire = Wire::new(9000).unwrap();
@@ -186,7 +186,7 @@ fn private_bytes_of_any_length_fit_the_map() {
 
 #[test]
 fn devices_on_top_of_others_take_clones() {
-    if !privileged("stacked devices") {
+    if !privileged() {
         return;
     }
     let routes = "route replace 10.81.0.0/16 via 10.83.0.2\nroute replace fd81::/64 via fd83::2\n";
@@ -215,7 +215,7 @@ fn devices_on_top_of_others_take_clones() {
         if let Err(error) = wire.near.ip(stack) {
             let reason = error.to_string();
             assert!(reason.contains("Unknown device type"), "{reason}");
-            say(&format!("SKIPPED {kind}: the kernel has no such devices\n"));
+            lab::pass_over(format_args!("{kind}: the kernel has no such devices"));
             continue;
         }
         wire.far.ip(far).unwrap();
@@ -236,7 +236,7 @@ fn devices_on_top_of_others_take_clones() {
 
 #[test]
 fn without_the_capability_a_lost_hook_degrades_to_the_socket() {
-    if !privileged("a lost capability") {
+    if !privileged() {
         return;
     }
     let wire = Wire::new(1500).unwrap();
@@ -266,7 +266,7 @@ fn without_the_capability_a_lost_hook_degrades_to_the_socket() {
 
 #[test]
 fn the_missing_capability_is_named_and_the_next_best_used() {
-    if !privileged("no capability") {
+    if !privileged() {
         return;
     }
     let namespace = Namespace::new().unwrap();
@@ -293,7 +293,7 @@ fn the_missing_capability_is_named_and_the_next_best_used() {
 
 #[test]
 fn a_socket_of_another_namespace_is_not_cloned_for() {
-    if !privileged("another namespace") {
+    if !privileged() {
         return;
     }
     let namespace = Namespace::new().unwrap();
@@ -307,7 +307,7 @@ fn a_socket_of_another_namespace_is_not_cloned_for() {
 
 #[test]
 fn routes_neighbours_and_interfaces_may_change_between_calls() {
-    if !privileged("changes of routes") {
+    if !privileged() {
         return;
     }
     let wire = Wire::new(1500).unwrap();
@@ -361,7 +361,7 @@ fn routes_neighbours_and_interfaces_may_change_between_calls() {
 
 #[test]
 fn an_interface_that_goes_down_is_an_error_of_its_recipients_alone() {
-    if !privileged("an interface down") {
+    if !privileged() {
         return;
     }
     let wire = Wire::new(1500).unwrap();
@@ -377,7 +377,7 @@ fn an_interface_that_goes_down_is_an_error_of_its_recipients_alone() {
 
 #[test]
 fn clones_pass_the_programs_of_others_on_the_way_out() {
-    if !privileged("beside other programs") {
+    if !privileged() {
         return;
     }
     let wire = Wire::new(1500).unwrap();
@@ -399,7 +399,7 @@ fn clones_pass_the_programs_of_others_on_the_way_out() {
 
 #[test]
 fn nothing_is_left_when_a_sender_is_dropped_or_killed() {
-    if !privileged("nothing left") {
+    if !privileged() {
         return;
     }
     let wire = Wire::new(1500).unwrap();

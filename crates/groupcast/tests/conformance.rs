@@ -41,7 +41,7 @@ fn random_group(random: &mut Random) -> Vec<Expected> {
 
 #[test]
 fn random_groups_arrive_byte_for_byte_and_nothing_else_does() {
-    on_all("random groups", 1500, |wire, mut sender, name| {
+    on_all(1500, |wire, mut sender, name| {
         let mut receivers = Receivers::new(wire);
         let mut random = Random(0x9e37_79b9_7f4a_7c15);
         for round in 0..GROUPS {
@@ -88,7 +88,7 @@ fn random_groups_arrive_byte_for_byte_and_nothing_else_does() {
 
 #[test]
 fn errors_are_those_of_the_recipients_that_caused_them() {
-    on_all("errors", 1500, |wire, mut sender, name| {
+    on_all(1500, |wire, mut sender, name| {
         let mut receivers = Receivers::new(wire);
         wire.near
             .ip("route add prohibit 10.98.0.0/16\nroute add unreachable 10.97.0.0/16\n")
@@ -162,7 +162,7 @@ fn coarse_now() -> (i64, i64) {
 
 #[test]
 fn a_refusal_is_reported_once_to_the_recipient_that_refused() {
-    on_all("refusals", 1500, |wire, mut sender, name| {
+    on_all(1500, |wire, mut sender, name| {
         let mut receivers = Receivers::new(wire);
         let closed = "10.81.0.9:9999".parse().unwrap();
         let recipients = [
@@ -191,7 +191,7 @@ fn a_refusal_is_reported_once_to_the_recipient_that_refused() {
 
 #[test]
 fn a_full_queue_is_reported() {
-    on_all("full queue", 1500, |wire, mut sender, name| {
+    on_all(1500, |wire, mut sender, name| {
         let mut receivers = Receivers::new(wire);
         let recipients: Vec<_> = (0..64)
             .map(|place| Recipient::new(receivers.address(place)))
@@ -220,7 +220,7 @@ fn a_full_queue_is_reported() {
 
 #[test]
 fn a_call_that_may_not_wait_names_those_that_it_has_no_room_for() {
-    on_all("no waiting", 1500, |wire, sender, name| {
+    on_all(1500, |wire, sender, name| {
         let receivers = Receivers::new(wire);
         let back_end = BackEnd::ALL.into_iter().find(|b| b.name() == name).unwrap();
         drop(sender);
@@ -282,7 +282,7 @@ fn send_train(
 
 #[test]
 fn trains_arrive_as_datagrams_in_order() {
-    on_all("trains", 1500, |wire, mut sender, name| {
+    on_all(1500, |wire, mut sender, name| {
         let mut receivers = Receivers::new(wire);
         let mut random = Random(77);
         // The last one is longer than the kernel takes at once.
@@ -301,7 +301,7 @@ fn trains_arrive_as_datagrams_in_order() {
 
 #[test]
 fn payloads_above_the_mtu_arrive_whole() {
-    on_all("fragments", 1500, |wire, mut sender, name| {
+    on_all(1500, |wire, mut sender, name| {
         let mut receivers = Receivers::new(wire);
         let mut random = Random(5);
         for len in [0, 1, 1452, 1453, 1472, 1473, 9000, 65_507 - 16] {
@@ -336,7 +336,7 @@ fn payloads_above_the_mtu_arrive_whole() {
 
 #[test]
 fn a_payload_that_only_ipv6_can_carry_fails_for_ipv4_alone() {
-    on_all("65,508 bytes", 65_535, |wire, mut sender, name| {
+    on_all(65_535, |wire, mut sender, name| {
         let mut receivers = Receivers::new(wire);
         let payload = vec![3; 65_508];
         let recipients = [0, 64].map(|place| Recipient::new(receivers.address(place)));
@@ -351,7 +351,7 @@ fn a_payload_that_only_ipv6_can_carry_fails_for_ipv4_alone() {
 
 #[test]
 fn members_of_a_group_on_loopback_are_reached() {
-    on_all("loopback", 1500, |wire, mut sender, name| {
+    on_all(1500, |wire, mut sender, name| {
         let sockets = wire.near.run(|| {
             let bind = |n| {
                 let any = if n % 2 == 0 { "127.0.0.1:0" } else { "[::1]:0" };
@@ -436,7 +436,7 @@ fn calls_that_make_no_sense_are_named() {
 
 #[test]
 fn a_group_may_be_larger_than_any_queue() {
-    on_all("many recipients", 1500, |wire, mut sender, name| {
+    on_all(1500, |wire, mut sender, name| {
         let ports = 20_000..22_500_u16;
         let sink = wire.far.run(|| {
             let bind = |port| UdpSocket::bind(("0.0.0.0", port)).unwrap();
@@ -466,7 +466,7 @@ fn a_group_may_be_larger_than_any_queue() {
 
 #[test]
 fn a_family_that_no_socket_has_is_an_error_of_its_recipients_alone() {
-    on_all("a missing family", 1500, |wire, sender, name| {
+    on_all(1500, |wire, sender, name| {
         let mut receivers = Receivers::new(wire);
         let back_end = BackEnd::ALL.into_iter().find(|b| b.name() == name).unwrap();
         drop(sender);
@@ -490,7 +490,7 @@ fn a_family_that_no_socket_has_is_an_error_of_its_recipients_alone() {
 
 #[test]
 fn recipients_hear_from_the_socket_that_they_name() {
-    on_all("several sockets", 1500, |wire, sender, name| {
+    on_all(1500, |wire, sender, name| {
         let mut receivers = Receivers::new(wire);
         let back_end = BackEnd::ALL.into_iter().find(|b| b.name() == name).unwrap();
         drop(sender);
@@ -581,7 +581,7 @@ fn take_own(receivers: &Receivers, place: usize) -> usize {
 
 #[test]
 fn an_interface_that_goes_down_in_mid_call_is_an_error_of_those_not_yet_sent_to() {
-    on_all("down in mid-call", 1500, |wire, mut sender, name| {
+    on_all(1500, |wire, mut sender, name| {
         let mut receivers = Receivers::new(wire);
         let places = 2 * usize::from(RECEIVERS);
         let own: Vec<_> = (0..places as u16).map(u16::to_be_bytes).collect();

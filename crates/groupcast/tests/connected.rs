@@ -1,7 +1,6 @@
 //! What connected sockets must not change: who is heard, and who is answered. No privileges needed,
 //! but for the last test.
 
-use std::io::Write as _;
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -22,8 +21,7 @@ fn sender(local: &str) -> Option<Sender> {
     match Sender::with(vec![socket], BackEnd::Connected) {
         Ok(sender) => Some(sender),
         Err(Error::Unavailable(reason)) => {
-            let line = format!("SKIPPED connected sockets: {reason}\n");
-            std::io::stderr().write_all(line.as_bytes()).unwrap();
+            lab::pass_over(format_args!("connected sockets: {reason}"));
             None
         }
         Err(error) => panic!("{error}"),
@@ -138,8 +136,7 @@ fn a_socket_bound_to_an_address_sends_from_there() {
 fn a_change_of_routes_changes_the_source_address() {
     let _alone = alone();
     if let Err(reason) = Namespace::new() {
-        let line = format!("SKIPPED changes of routes: needs root ({reason})\n");
-        return std::io::stderr().write_all(line.as_bytes()).unwrap();
+        return lab::skip(reason);
     }
     let wire = Wire::new(1500).unwrap();
     wire.near.ip("addr add 10.79.7.7/16 dev wire0\n").unwrap();

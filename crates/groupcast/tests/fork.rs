@@ -80,7 +80,7 @@ fn take(receivers: &mut Receivers, count: usize, letters: &[u8]) {
 
 #[test]
 fn a_forked_process_has_a_device_and_records_of_its_own() {
-    on_all("a fork", 1500, |wire, sender, name| {
+    on_all(1500, |wire, sender, name| {
         let mut receivers = Receivers::new(wire);
         // Both processes have the option, each its own copy.
         let mut sender = Some(sender);
@@ -124,23 +124,19 @@ fn a_forked_process_has_a_device_and_records_of_its_own() {
 
 #[test]
 fn a_forked_process_without_privileges_sends_by_the_socket() {
-    on_all(
-        "a fork that gives its privileges up",
-        1500,
-        |wire, sender, name| {
-            let mut receivers = Receivers::new(wire);
-            let mut sender = sender;
-            send_as(b'p', &mut sender, &receivers, 4);
-            take(&mut receivers, 4, b"p");
-            let child = Child::new(|| {
-                drop_capabilities();
-                send_as(b'c', &mut sender, &receivers, 4);
-                assert_ne!(sender.back_end(), BackEnd::Clone);
-                assert_eq!(sender.device(), None);
-            });
-            assert!(child.succeeded(), "{name}: the child says why");
-            take(&mut receivers, 4, b"c");
-            receivers.assert_silent();
-        },
-    );
+    on_all(1500, |wire, sender, name| {
+        let mut receivers = Receivers::new(wire);
+        let mut sender = sender;
+        send_as(b'p', &mut sender, &receivers, 4);
+        take(&mut receivers, 4, b"p");
+        let child = Child::new(|| {
+            drop_capabilities();
+            send_as(b'c', &mut sender, &receivers, 4);
+            assert_ne!(sender.back_end(), BackEnd::Clone);
+            assert_eq!(sender.device(), None);
+        });
+        assert!(child.succeeded(), "{name}: the child says why");
+        take(&mut receivers, 4, b"c");
+        receivers.assert_silent();
+    });
 }

@@ -102,7 +102,7 @@ fn assert_cloned(sender: &Sender, name: &str) {
 
 #[test]
 fn rules_by_port_and_user_send_by_the_same_interface_as_the_socket() {
-    on_all("rules by port and user", 1500, |wire, sender, name| {
+    on_all(1500, |wire, sender, name| {
         lay_table(wire);
         drop(sender);
         let mut receivers = Receivers::new(wire);
@@ -139,7 +139,7 @@ fn rules_by_port_and_user_send_by_the_same_interface_as_the_socket() {
 
 #[test]
 fn ports_of_one_address_may_be_reached_by_different_interfaces() {
-    on_all("a rule for one port", 1500, |wire, mut sender, name| {
+    on_all(1500, |wire, mut sender, name| {
         lay_table(wire);
         let others = wire.far.run(|| {
             let bind = |n: usize| {
@@ -207,7 +207,7 @@ fn the_interface_that_a_socket_names_is_used() {
         ("a mark", marked),
         ("sticky packet information", sticky),
     ];
-    on_all("interfaces by name", 1500, |wire, sender, name| {
+    on_all(1500, |wire, sender, name| {
         drop(sender);
         lay_table(wire);
         let routes = "route add 10.81.0.0/16 via 10.80.0.2 dev second metric 5000\n\
@@ -307,7 +307,7 @@ fn assert_headers(packet: &[u8], discovery: i32, name: &str) {
 
 #[test]
 fn headers_are_those_of_the_sockets_own_datagrams() {
-    on_all("headers", 1500, |wire, sender, name| {
+    on_all(1500, |wire, sender, name| {
         drop(sender);
         let mut receivers = Receivers::new(wire);
         let recipients: Vec<_> = PLACES
@@ -344,7 +344,7 @@ fn headers_are_those_of_the_sockets_own_datagrams() {
 #[test]
 fn an_extension_header_of_the_socket_is_in_every_datagram() {
     const DESTINATION_OPTIONS: u8 = 60;
-    on_all("extension headers", 1500, |wire, sender, name| {
+    on_all(1500, |wire, sender, name| {
         let mut receivers = Receivers::new(wire);
         let tap = wire.far.run(|| Tap::new(index_of("wire1")));
         drop(sender);
@@ -403,7 +403,7 @@ impl Tap {
 
 #[test]
 fn a_socket_that_may_not_route_reaches_its_own_link_alone() {
-    on_all("no routing", 1500, |wire, sender, name| {
+    on_all(1500, |wire, sender, name| {
         // So that clones could be made at once.
         wire.fix_neighbours().unwrap();
         let receivers = Receivers::new(wire);
@@ -432,7 +432,7 @@ fn a_socket_that_may_not_route_reaches_its_own_link_alone() {
 
 #[test]
 fn a_socket_that_cuts_what_it_sends_does_so_for_all() {
-    on_all("a socket that cuts", 1500, |wire, sender, name| {
+    on_all(1500, |wire, sender, name| {
         let mut receivers = Receivers::new(wire);
         drop(sender);
         let mut sender = wire.near.run(|| {
@@ -459,38 +459,34 @@ fn a_socket_that_cuts_what_it_sends_does_so_for_all() {
 
 #[test]
 fn addresses_that_the_kernel_takes_for_others_reach_those() {
-    on_all(
-        "addresses that stand for others",
-        1500,
-        |wire, sender, name| {
-            // So that the routing tables have an answer for mapped addresses, too.
-            wire.near.ip("route add default via fd79::2\n").unwrap();
-            wire.fix_neighbours().unwrap();
-            let mut receivers = Receivers::new(wire);
-            drop(sender);
-            let (mut sender, own) = wire.near.run(|| {
-                let socket = UdpSocket::bind("[::]:0").unwrap();
-                let own = UdpSocket::bind("[::1]:9000").unwrap();
-                own.set_read_timeout(Some(ARRIVAL_MAX)).unwrap();
-                (Sender::with(vec![socket], back_end(name)).unwrap(), own)
-            });
-            let mapped = (0..8).map(|place| {
-                let SocketAddr::V4(to) = receivers.address(place) else {
-                    panic!("the first receivers are of IPv4");
-                };
-                SocketAddr::new(to.ip().to_ipv6_mapped().into(), to.port())
-            });
-            let anybody = "[::]:9000".parse().unwrap();
-            let recipients: Vec<_> = mapped.chain([anybody; 2]).map(Recipient::new).collect();
-            for _ in 0..ROUNDS {
-                let sent = sender.send(&Message::new(b"stand for"), &recipients, None);
-                assert_eq!(sent.unwrap(), recipients.len(), "{name}");
-                (0..8).for_each(|place| assert_eq!(receivers.receive(place), b"stand for"));
-                for _ in 0..2 {
-                    assert_eq!(own.recv(&mut [0; 20]).expect(name), 9);
-                }
+    on_all(1500, |wire, sender, name| {
+        // So that the routing tables have an answer for mapped addresses, too.
+        wire.near.ip("route add default via fd79::2\n").unwrap();
+        wire.fix_neighbours().unwrap();
+        let mut receivers = Receivers::new(wire);
+        drop(sender);
+        let (mut sender, own) = wire.near.run(|| {
+            let socket = UdpSocket::bind("[::]:0").unwrap();
+            let own = UdpSocket::bind("[::1]:9000").unwrap();
+            own.set_read_timeout(Some(ARRIVAL_MAX)).unwrap();
+            (Sender::with(vec![socket], back_end(name)).unwrap(), own)
+        });
+        let mapped = (0..8).map(|place| {
+            let SocketAddr::V4(to) = receivers.address(place) else {
+                panic!("the first receivers are of IPv4");
+            };
+            SocketAddr::new(to.ip().to_ipv6_mapped().into(), to.port())
+        });
+        let anybody = "[::]:9000".parse().unwrap();
+        let recipients: Vec<_> = mapped.chain([anybody; 2]).map(Recipient::new).collect();
+        for _ in 0..ROUNDS {
+            let sent = sender.send(&Message::new(b"stand for"), &recipients, None);
+            assert_eq!(sent.unwrap(), recipients.len(), "{name}");
+            (0..8).for_each(|place| assert_eq!(receivers.receive(place), b"stand for"));
+            for _ in 0..2 {
+                assert_eq!(own.recv(&mut [0; 20]).expect(name), 9);
             }
-            receivers.assert_silent();
-        },
-    );
+        }
+        receivers.assert_silent();
+    });
 }

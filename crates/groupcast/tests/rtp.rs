@@ -5,7 +5,6 @@ mod clients;
 #[path = "../examples/rtp_live/server.rs"]
 mod server;
 
-use std::io::Write as _;
 use std::net::UdpSocket;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -21,10 +20,7 @@ const ARRIVAL_MAX: Duration = Duration::from_secs(5);
 #[test]
 fn rtp_clients_receive_sequence_and_content_without_a_gap() {
     if let Err(error) = Namespace::new() {
-        // Past the test harness, which would swallow it.
-        let line = format!("SKIPPED RTP server: needs root ({error})\n");
-        std::io::stderr().write_all(line.as_bytes()).unwrap();
-        return;
+        return lab::skip(error);
     }
     let media = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/media/fractal.ts");
     let file = std::fs::read(media).unwrap();

@@ -113,6 +113,25 @@ fn commands_that_documents_show_are_understood() {
 }
 
 #[test]
+fn commands_of_the_packaged_units_are_understood() {
+    let units = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging/systemd");
+    let mut seen = 0;
+    for unit in fs::read_dir(units).unwrap() {
+        let unit = unit.unwrap().path();
+        let text = fs::read_to_string(&unit).unwrap();
+        let command = text
+            .lines()
+            .find_map(|line| line.strip_prefix("ExecStart="));
+        let words = command.expect("a unit starts something").split(' ');
+        seen += 1;
+        if let Err(error) = Cli::try_parse_from(words) {
+            panic!("{}: {error}", unit.display());
+        }
+    }
+    assert_eq!(seen, 2);
+}
+
+#[test]
 fn lines_are_cut_as_a_shell_cuts_them() {
     let line = "echo hello | qsm pub 'a b' --rate 5   # said; done";
     assert_eq!(calls(line), [["qsm", "pub", "a b", "--rate", "5"]]);

@@ -36,11 +36,19 @@ fn a_subscriber_says_where_it_is_and_that_nothing_came() {
 #[test]
 fn a_publisher_says_what_it_waits_for_though_stderr_is_no_terminal() {
     let cluster = Cluster::new();
-    let output = cluster.run(&["pub", "news", "--wait-timeout", "4"], b"a\n");
-    assert_code(&output, 3);
+    let mut publisher = cluster.start(&["pub", "news", "--wait-timeout", "600"]);
+    let mut errors = BufReader::new(publisher.0.stderr.take().unwrap());
+    let mut line = String::new();
+    errors.read_line(&mut line).unwrap();
     let begin =
         "qsm: waiting for 1 receiver of group news (0 so far) by lo (127.0.0.1), in cluster";
-    assert_says(&output, &[begin, "--wait-timeout 4 s"]);
+    assert!(line.contains(begin), "{line}");
+    assert!(line.contains("--wait-timeout 600 s"), "{line}");
+    publisher.signal("-INT");
+    let mut rest = String::new();
+    errors.read_to_string(&mut rest).unwrap();
+    assert!(rest.contains("group news has 0 receivers, not 1"), "{rest}");
+    assert_code(&publisher.output(), 3);
 }
 
 /// In a network namespace of its own, in which only loopback is up.
@@ -58,7 +66,7 @@ fn loopback_that_nobody_asked_for_is_warned_of() {
     isolated.env("QSM_CONFIG", "").stdin(Stdio::null());
     let output = isolated.output().unwrap();
     if !matches!(output.status.code(), Some(3)) && stderr(&output).contains("unshare") {
-        eprintln!("skipped: a network namespace takes root");
+        lab::skip("a network namespace takes root and the program `unshare`");
         return;
     }
     assert_code(&output, 3);
@@ -164,6 +172,32 @@ fn settings_come_from_file_and_variables_and_are_shown() {
         &output,
         &[&format!("{file}, line 2: there is no setting \"clustr\"")],
     );
+}
+
+/// Each line of the packaged file that is a comment only so that the operator may choose.
+#[test]
+fn all_that_the_packaged_settings_offer_is_understood() {
+    let packaged = concat!(env!("CARGO_MANIFEST_DIR"), "/../../packaging/config.toml");
+    let packaged = fs::read_to_string(packaged).unwrap();
+    let offered = packaged.lines().map(|line| {
+        let setting = line
+            .strip_prefix('#')
+            .filter(|line| line.starts_with(char::is_lowercase));
+        setting.unwrap_or(line)
+    });
+    let offered: Vec<_> = offered.collect();
+    let cluster = Cluster::without_service();
+    let file = cluster.file("config.toml", offered.join("\n").as_bytes());
+    let output = qsm()
+        .args(["config", "--json"])
+        .env("QSM_CONFIG", &file)
+        .output()
+        .unwrap();
+    assert_code(&output, 0);
+    let shown: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let settings = shown["settings"].as_object().unwrap().values();
+    let of_file = settings.filter(|setting| setting["from"].as_str().unwrap().starts_with(&file));
+    assert_eq!(of_file.count(), 4, "{shown}");
 }
 
 #[test]

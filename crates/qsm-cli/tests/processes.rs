@@ -451,7 +451,7 @@ fn a_full_disk_is_told_and_what_is_stored_is_whole() {
         .stderr(Stdio::null())
         .status();
     if !probe.is_ok_and(|status| status.success()) {
-        eprintln!("skipped: mounting needs root and the program `unshare`");
+        lab::skip("mounting takes root and the program `unshare`");
         return;
     }
     let cluster = Cluster::new();

@@ -23,6 +23,7 @@ use std::ptr;
 use crate::address::Raw;
 use crate::counters::SendErrorCounters;
 use crate::error::SendFailure;
+use crate::sys;
 
 /// Most errors read at once, so that a host that floods us with ICMP cannot hold the thread; the rest is reported again.
 const ERRORS_AT_ONCE: usize = 64;
@@ -108,7 +109,7 @@ fn next(fd: BorrowedFd<'_>) -> Option<Returned> {
     header.msg_name = ptr::from_mut(&mut name).cast();
     header.msg_namelen = Raw::ROOM_BYTES;
     header.msg_control = control.0.as_mut_ptr().cast();
-    header.msg_controllen = CONTROL_BYTES;
+    header.msg_controllen = sys::fit(CONTROL_BYTES);
     // SAFETY: the header has no vector, and a name and a control buffer that outlive the call.
     let result = unsafe {
         libc::recvmsg(
@@ -133,7 +134,7 @@ fn next(fd: BorrowedFd<'_>) -> Option<Returned> {
                 let report = ptr::read_unaligned(data.cast::<libc::sock_extended_err>());
                 let head = libc::CMSG_LEN(size_of_val(&report) as libc::c_uint) as usize;
                 let mut reporter = Raw::EMPTY;
-                let bytes = content.cmsg_len.saturating_sub(head);
+                let bytes = sys::fit::<_, usize>(content.cmsg_len).saturating_sub(head);
                 ptr::copy_nonoverlapping(
                     data.add(size_of_val(&report)),
                     ptr::from_mut(&mut reporter).cast(),

@@ -15,7 +15,7 @@ use std::ptr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use crate::sys::{check, set_option, to_timespec};
+use crate::sys::{self, check, set_option, to_timespec};
 
 /// Descriptors that come with one message at most; more are closed by the kernel.
 const DESCRIPTORS_MAX: usize = 4;
@@ -97,11 +97,11 @@ impl LocalSocket {
         // SAFETY: the header describes `part` and `control`, which outlive the call. `control` is aligned and has room
         // for the descriptors allowed, so the first control message and its data lie within it.
         check(unsafe {
-            header.msg_controllen = libc::CMSG_SPACE(bytes) as _;
+            header.msg_controllen = sys::fit(libc::CMSG_SPACE(bytes));
             let first = libc::CMSG_FIRSTHDR(&header);
             (*first).cmsg_level = libc::SOL_SOCKET;
             (*first).cmsg_type = libc::SCM_RIGHTS;
-            (*first).cmsg_len = libc::CMSG_LEN(bytes) as _;
+            (*first).cmsg_len = sys::fit(libc::CMSG_LEN(bytes));
             ptr::copy_nonoverlapping(raw.as_ptr(), libc::CMSG_DATA(first).cast(), raw.len());
             libc::sendmsg(self.0.as_raw_fd(), &header, libc::MSG_NOSIGNAL) as libc::c_int
         })?;
@@ -361,7 +361,7 @@ fn header(part: &mut libc::iovec, control: &mut [u64; CONTROL_BYTES / 8]) -> lib
     header.msg_iov = part;
     header.msg_iovlen = 1;
     header.msg_control = control.as_mut_ptr().cast();
-    header.msg_controllen = CONTROL_BYTES;
+    header.msg_controllen = sys::fit(CONTROL_BYTES);
     header
 }
 
@@ -391,7 +391,7 @@ fn take_descriptors(header: &libc::msghdr) -> Vec<OwnedFd> {
         let mut at = libc::CMSG_FIRSTHDR(header);
         while !at.is_null() {
             if ((*at).cmsg_level, (*at).cmsg_type) == (libc::SOL_SOCKET, libc::SCM_RIGHTS) {
-                let bytes = (*at).cmsg_len - libc::CMSG_LEN(0) as usize;
+                let bytes = sys::fit::<_, usize>((*at).cmsg_len) - libc::CMSG_LEN(0) as usize;
                 let first: *const libc::c_int = libc::CMSG_DATA(at).cast();
                 let count = bytes / size_of::<libc::c_int>();
                 taken.extend(

@@ -30,6 +30,7 @@ use std::sync::Arc;
 
 use crate::address::Raw;
 use crate::buffers::{BUFFER_BYTES, Buffers};
+use crate::sys;
 
 /// Messages of all batches that are kept.
 const SLOTS: usize = 64;
@@ -193,7 +194,7 @@ impl Ring {
             header.msg_iov = &mut vectors[i];
             header.msg_iovlen = 1;
             header.msg_control = controls[i].0.as_mut_ptr().cast();
-            header.msg_controllen = CONTROL_BYTES;
+            header.msg_controllen = sys::fit(CONTROL_BYTES);
         }
         let count = receive_batch(fd, &mut messages[..limit])?;
         let mut filled = Filled {
@@ -363,7 +364,7 @@ fn receive_batch(fd: BorrowedFd<'_>, messages: &mut [libc::mmsghdr]) -> io::Resu
                 fd.as_raw_fd(),
                 messages.as_mut_ptr(),
                 messages.len() as libc::c_uint,
-                libc::MSG_DONTWAIT,
+                sys::fit(libc::MSG_DONTWAIT),
                 ptr::null_mut(),
             )
         };

@@ -19,6 +19,7 @@ use crate::counters::SendCounters;
 use crate::error::{SendError, SendFailure, Sent};
 use crate::icmp::{self, Refusals};
 use crate::interface::Interface;
+use crate::sys;
 
 /// Most datagrams of a train: what every kernel with GSO takes (`UDP_MAX_SEGMENTS`; 128 since Linux 6.11).
 pub(crate) const TRAIN_MAX: usize = 64;
@@ -223,14 +224,16 @@ fn send_batch(fd: BorrowedFd<'_>, name: &Raw, bytes: &[u8], cut: Cut) -> io::Res
         header.msg_iovlen = 1;
         if chunk.len() > cut.segment {
             header.msg_control = control.0.as_mut_ptr().cast();
-            header.msg_controllen = control_length;
+            header.msg_controllen = sys::fit(control_length);
         }
         count += 1;
     }
     // SAFETY: each message points to the name, one vector over a part of `bytes`, and perhaps the control message; all
-    // outlive the call, and the kernel only reads them.
+    // outlive the call, and the kernel only reads them. Padding, which musl has in place of the upper half of lengths, is
+    // zero as all that was not written. The call goes past the C library, since musl's sends one message after the other.
     let taken = unsafe {
-        libc::sendmmsg(
+        libc::syscall(
+            libc::SYS_sendmmsg,
             fd.as_raw_fd(),
             messages.as_mut_ptr(),
             count as libc::c_uint,
@@ -248,11 +251,11 @@ fn write_segment_size(control: &mut Control, segment: usize) -> usize {
         let length = libc::CMSG_SPACE(size_of::<u16>() as libc::c_uint) as usize;
         let mut header: libc::msghdr = mem::zeroed();
         header.msg_control = control.0.as_mut_ptr().cast();
-        header.msg_controllen = length;
+        header.msg_controllen = sys::fit(length);
         let message = libc::CMSG_FIRSTHDR(&header);
         (*message).cmsg_level = libc::SOL_UDP;
         (*message).cmsg_type = libc::UDP_SEGMENT;
-        (*message).cmsg_len = libc::CMSG_LEN(size_of::<u16>() as libc::c_uint) as usize;
+        (*message).cmsg_len = sys::fit(libc::CMSG_LEN(size_of::<u16>() as libc::c_uint));
         // The caller keeps segments within a datagram, which is below 2^16.
         ptr::write_unaligned(libc::CMSG_DATA(message).cast::<u16>(), segment as u16);
         length

@@ -11,6 +11,15 @@ use std::time::Duration;
 
 use crate::address::{Family, Raw};
 
+/// A number in the type that the C library has for it: of lengths of control messages and of requests, the type of musl is
+/// another than that of glibc.
+///
+/// # Panics
+/// The number does not fit, which lengths of our buffers and numbers of requests always do.
+pub(crate) fn fit<From, To: TryFrom<From>>(number: From) -> To {
+    To::try_from(number).unwrap_or_else(|_| panic!("a number beyond its type in the C library"))
+}
+
 /// Turns the -1 of a system call into the `errno` it left.
 pub(crate) fn check(result: libc::c_int) -> io::Result<libc::c_int> {
     if result < 0 {
@@ -248,7 +257,8 @@ pub(crate) fn eventfd_take(fd: BorrowedFd<'_>) -> bool {
 
 pub(crate) fn to_timespec(duration: Duration) -> libc::timespec {
     libc::timespec {
-        tv_sec: libc::time_t::try_from(duration.as_secs()).unwrap_or(libc::time_t::MAX),
+        // Half a century is as good as for ever, and fits every clock.
+        tv_sec: fit(duration.as_secs().min(i32::MAX as u64)),
         tv_nsec: libc::c_long::from(duration.subsec_nanos() as i32),
     }
 }

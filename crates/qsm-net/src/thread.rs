@@ -112,18 +112,12 @@ impl ThreadReport {
     /// Of the calling thread.
     #[must_use]
     pub fn current() -> Self {
-        // SAFETY: no pointers are passed; zero means the calling thread.
-        let policy = unsafe { libc::sched_getscheduler(0) };
-        let mut parameters = libc::sched_param { sched_priority: 0 };
-        // SAFETY: the pointer is to a structure that is writable and outlives the call.
-        let read = sys::check(unsafe { libc::sched_getparam(0, &mut parameters) });
-        // An error number is no policy.
-        let fifo = read.is_ok() && policy & !libc::SCHED_RESET_ON_FORK == libc::SCHED_FIFO;
-        let priority = u8::try_from(parameters.sched_priority).ok();
+        let attributes = attributes();
+        let fifo = attributes.filter(|attributes| attributes.sched_policy == FIFO);
         Self {
             affinity: Affinity::current().ok(),
-            realtime: priority.filter(|_| fifo),
-            slice: attributes().filter(is_normal).and_then(|attributes| {
+            realtime: fifo.and_then(|attributes| u8::try_from(attributes.sched_priority).ok()),
+            slice: attributes.filter(is_normal).and_then(|attributes| {
                 let slice = Duration::from_nanos(attributes.sched_runtime);
                 (!slice.is_zero()).then_some(slice)
             }),
@@ -190,16 +184,21 @@ pub fn set_realtime(priority: u8) -> Result<(), ThreadError> {
     if !(1..=PRIORITY_MAX).contains(&priority) {
         return Err(ThreadError::Priority { priority });
     }
-    let parameters = libc::sched_param {
-        sched_priority: priority.into(),
-    };
-    let policy = libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK;
-    // SAFETY: the pointer is to a structure that outlives the call; zero means the calling thread.
-    let set = sys::check(unsafe { libc::sched_setscheduler(0, policy, &parameters) });
-    set.map(drop).map_err(|source| match source.raw_os_error() {
-        Some(libc::EPERM) => ThreadError::RealtimeNotPermitted { priority },
-        _ => ThreadError::os("change the class of a thread")(source),
-    })
+    // SAFETY: plain data, for which zero is valid.
+    let mut attributes: libc::sched_attr = unsafe { mem::zeroed() };
+    attributes.size = size_of::<libc::sched_attr>() as u32;
+    attributes.sched_policy = FIFO;
+    attributes.sched_priority = priority.into();
+    attributes.sched_flags = RESET_ON_FORK;
+    // The call goes past the C library: musl's functions for classes refuse always.
+    // SAFETY: the pointer is to a structure that says its size and outlives the call; zero means the calling thread.
+    let set = unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &attributes, 0) };
+    sys::check(sys::fit(set))
+        .map(drop)
+        .map_err(|source| match source.raw_os_error() {
+            Some(libc::EPERM) => ThreadError::RealtimeNotPermitted { priority },
+            _ => ThreadError::os("change the class of a thread")(source),
+        })
 }
 
 /// The shortest time slice that Linux grants. The usual one is some milliseconds, and a tick of the clock (1 to 10 ms) has
@@ -221,6 +220,9 @@ pub fn ask_short_slice() {
     // A refusal changes nothing.
     unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &attributes, 0) };
 }
+
+/// In `sched_policy`: real time, first in, first out.
+const FIFO: u32 = libc::SCHED_FIFO as u32;
 
 /// In `sched_flags`: threads started by this one are as usual.
 const RESET_ON_FORK: u64 = libc::SCHED_FLAG_RESET_ON_FORK as u64;

@@ -9,8 +9,7 @@ use lab::{HostId, Lab, Network};
 use qsm_net::{Family, Port, PortConfig, PortError, Ports, choose_interface};
 
 fn lab() -> Option<(Lab, HostId, HostId)> {
-    if let Err(reason) = Lab::available() {
-        eprintln!("skipped: {reason}");
+    if !lab::ready() {
         return None;
     }
     let mut lab = Lab::with_ipv6().unwrap().and_second_network().unwrap();

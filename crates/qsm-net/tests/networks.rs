@@ -10,8 +10,7 @@ use qsm_net::{Family, PortConfig, PortError, Ports, choose_interface};
 
 /// A lab with two networks and hosts on both; `None`, with the reason printed, where this machine cannot run one.
 fn lab(hosts: usize) -> Option<(Lab, Vec<HostId>)> {
-    if let Err(reason) = Lab::available() {
-        eprintln!("skipped: {reason}");
+    if !lab::ready() {
         return None;
     }
     let mut lab = Lab::with_ipv6().unwrap().and_second_network().unwrap();

@@ -11,8 +11,7 @@ use qsm_net::{Family, Port, PortConfig, PortError, choose_interface};
 
 /// A lab with hosts; `None`, with the reason printed, where this machine cannot run one.
 fn lab(hosts: usize) -> Option<(Lab, Vec<HostId>)> {
-    if let Err(reason) = Lab::available() {
-        eprintln!("skipped: {reason}");
+    if !lab::ready() {
         return None;
     }
     let mut lab = Lab::with_ipv6().unwrap();

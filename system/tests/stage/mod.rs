@@ -101,8 +101,7 @@ impl Stage {
         lab: fn() -> Result<Lab, LabError>,
         options: &'static [&'static str],
     ) -> Option<Self> {
-        if let Err(reason) = Lab::available() {
-            eprintln!("skipped: {reason}");
+        if !lab::ready() {
             return None;
         }
         let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);

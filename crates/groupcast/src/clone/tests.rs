@@ -1,7 +1,6 @@
 //! What the public interface cannot bring about: older kernels, and ten seconds that pass.
 
 use std::fs;
-use std::io::Write as _;
 use std::net::{SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};
 
@@ -86,11 +85,10 @@ impl Rig {
     }
 }
 
-/// Runs a test on a wire; says loudly if it cannot.
-fn on_wire(test: &str, body: impl FnOnce(&Wire) + Send) {
+/// Runs a test on a wire, where there can be one.
+fn on_wire(body: impl FnOnce(&Wire) + Send) {
     if let Err(reason) = Namespace::new() {
-        let line = format!("SKIPPED {test}: needs root to make network namespaces ({reason})\n");
-        return io::stderr().write_all(line.as_bytes()).unwrap();
+        return lab::skip(reason);
     }
     let wire = Wire::new(1500).unwrap();
     wire.near.run(|| body(&wire));
@@ -98,7 +96,7 @@ fn on_wire(test: &str, body: impl FnOnce(&Wire) + Send) {
 
 #[test]
 fn trains_go_by_the_socket_where_the_tap_takes_none() {
-    on_wire("a tap without trains", |wire| {
+    on_wire(|wire| {
         let mut rig = Rig::new(wire);
         rig.warm_up(100);
         assert_eq!(rig.cloner.trains, Some(SEGMENTS_UDP), "since Linux 6.2");
@@ -117,7 +115,7 @@ fn trains_go_by_the_socket_where_the_tap_takes_none() {
 fn a_packet_that_the_tap_refuses_is_no_lost_hook() {
     /// What no kernel knows, as kernels before 6.2 do not know trains of UDP.
     const UNKNOWN: u8 = 0x3f;
-    on_wire("a tap that refuses", |wire| {
+    on_wire(|wire| {
         let mut rig = Rig::new(wire);
         rig.warm_up(100);
         let tap = rig.cloner.tap.as_ref().unwrap();
@@ -137,7 +135,7 @@ fn a_packet_that_the_tap_refuses_is_no_lost_hook() {
 
 #[test]
 fn a_classic_filter_clones_where_the_kernel_has_no_links() {
-    on_wire("a classic filter", |wire| {
+    on_wire(|wire| {
         let mut rig = Rig::new(wire);
         let tap = Tap::with(&rig.cloner.program, Attachment::Filter).unwrap();
         let device = tap.name().to_owned();
@@ -172,7 +170,7 @@ fn witness_program(map: i32) -> Vec<u64> {
 
 #[test]
 fn clones_have_the_sockets_mark_and_priority() {
-    on_wire("mark and priority", |wire| {
+    on_wire(|wire| {
         let mut rig = Rig::new(wire);
         rig.warm_up(100);
         let fd = rig.socket.fd();
@@ -210,7 +208,7 @@ fn make_impatient() {
 
 #[test]
 fn a_next_hop_that_falls_silent_is_found_out() {
-    on_wire("a silent next hop", |wire| {
+    on_wire(|wire| {
         make_impatient();
         let mut rig = Rig::new(wire);
         let mut now_s = 100;

@@ -2,7 +2,6 @@
 
 #![allow(dead_code, reason = "each test file uses its own part")]
 
-use std::io::Write as _;
 use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::AsRawFd as _;
 use std::time::{Duration, Instant};
@@ -18,19 +17,12 @@ const LAST_PORT: u16 = 9001;
 /// How long a datagram may take over a wire in this machine.
 const ARRIVAL_MAX: Duration = Duration::from_secs(5);
 
-/// Says it past the test harness, which swallows what `eprintln!` prints in tests that pass.
-pub(crate) fn say(line: &str) {
-    std::io::stderr().write_all(line.as_bytes()).unwrap();
-}
-
-/// Whether this test can run; says loudly if not.
-pub(crate) fn privileged(test: &str) -> bool {
+/// Tells that this test can run; if not, it is named as skipped.
+pub(crate) fn privileged() -> bool {
     let Err(reason) = Namespace::new() else {
         return true;
     };
-    say(&format!(
-        "SKIPPED {test}: needs root to make network namespaces ({reason})\n"
-    ));
+    lab::skip(reason);
     false
 }
 
@@ -43,7 +35,7 @@ pub(crate) fn sender(wire: &Wire, back_end: BackEnd) -> Option<Sender> {
     match made {
         Ok(sender) => Some(sender),
         Err(Error::Unavailable(reason)) => {
-            say(&format!("SKIPPED back-end {back_end}: {reason}\n"));
+            lab::pass_over(format_args!("back-end {back_end}: {reason}"));
             None
         }
         Err(error) => panic!("{back_end}: {error}"),
@@ -51,8 +43,8 @@ pub(crate) fn sender(wire: &Wire, back_end: BackEnd) -> Option<Sender> {
 }
 
 /// Runs a test on every back-end that can be had here.
-pub(crate) fn on_all(test: &str, mtu: u32, body: impl Fn(&Wire, Sender, &str) + Sync) {
-    if !privileged(test) {
+pub(crate) fn on_all(mtu: u32, body: impl Fn(&Wire, Sender, &str) + Sync) {
+    if !privileged() {
         return;
     }
     let mut ran = Vec::new();

@@ -222,9 +222,17 @@ fn index_and_mtu(socket: libc::c_int, name: &str) -> io::Result<(u32, u32)> {
     }
     // SAFETY: both requests read the name and write an integer within the request, which outlives the calls.
     let (index, mtu) = unsafe {
-        sys::check(libc::ioctl(socket, libc::SIOCGIFINDEX, &mut request))?;
+        sys::check(libc::ioctl(
+            socket,
+            sys::fit(libc::SIOCGIFINDEX),
+            &mut request,
+        ))?;
         let index = request.ifr_ifru.ifru_ifindex;
-        sys::check(libc::ioctl(socket, libc::SIOCGIFMTU, &mut request))?;
+        sys::check(libc::ioctl(
+            socket,
+            sys::fit(libc::SIOCGIFMTU),
+            &mut request,
+        ))?;
         (index, request.ifr_ifru.ifru_mtu)
     };
     Ok((
