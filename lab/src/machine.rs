@@ -109,6 +109,22 @@ impl Host {
         addresses.into_iter().flatten()
     }
 
+    /// Lines for `ip`: addresses of IPv6, which the kernel drops with the link.
+    fn add_addresses_v6(&self) -> String {
+        let mut lines = String::new();
+        for network in &self.networks {
+            for address in self.v6(*network) {
+                lines += &format!("addr add {address}/64 dev {} nodad\n", network.interface());
+            }
+        }
+        lines
+    }
+
+    /// A line for `ip`: multicast of IPv4 leaves by the interface on the switch.
+    fn add_multicast_route(&self) -> String {
+        format!("route add 224.0.0.0/4 dev {}\n", self.interface())
+    }
+
     /// On all its networks.
     fn addresses(&self) -> impl Iterator<Item = IpAddr> {
         self.networks.iter().flat_map(|network| {
@@ -238,7 +254,8 @@ impl Lab {
     }
 
     /// Sets the interfaces of a host down or up, as an administrator, or a driver that resets its
-    /// card. Down loses the routes; those to multicast are there again when it is up.
+    /// card. Down loses the routes and the addresses of IPv6; when it is up they are there again, as
+    /// a host's network manager sees to it.
     ///
     /// # Errors
     ///
@@ -251,7 +268,8 @@ impl Lab {
             batch += &format!("link set {} {state}\n", network.interface());
         }
         if up {
-            batch += &format!("route add 224.0.0.0/4 dev {}\n", host.interface());
+            batch += &host.add_addresses_v6();
+            batch += &host.add_multicast_route();
         }
         IP.run(Some(&host.namespace), &["-batch", "-"], &batch)?;
         let networks = host.networks.iter().filter(|_| up);
@@ -359,11 +377,9 @@ impl Lab {
             }
             let address = network.address(host.index);
             inside += &format!("addr add {address}/16 dev {interface}\nlink set {interface} up\n");
-            for address in host.v6(*network) {
-                inside += &format!("addr add {address}/64 dev {interface} nodad\n");
-            }
         }
-        inside += &format!("route add 224.0.0.0/4 dev {}\n", host.interface());
+        inside += &host.add_addresses_v6();
+        inside += &host.add_multicast_route();
         if self.ipv6 {
             inside += "route add local ff00::/8 dev lo\n";
         }
