@@ -6,6 +6,7 @@ use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::availability;
+use crate::damage::{self, Damage};
 use crate::error::{LabError, Unavailable};
 use crate::namespace::{Guard, Namespace};
 use crate::network::Network;
@@ -538,14 +539,37 @@ impl Lab {
         })
     }
 
+    /// Changes a bit, at random, of UDP packets that arrive at the host from others, such that UDP's
+    /// checksum does not find it. Replaces the former damage.
+    ///
+    /// # Errors
+    ///
+    /// [`LabError::LossOutOfRange`], [`LabError::ForeignHost`] or [`LabError::Command`].
+    pub fn set_damage(&self, id: HostId, of: Damage) -> Result<(), LabError> {
+        self.apply(self.find(id)?, &damage::damage(of)?)
+    }
+
     /// What the host's rules have dropped so far.
     ///
     /// # Errors
     ///
     /// [`LabError::ForeignHost`] or [`LabError::Command`].
     pub fn drops(&self, id: HostId) -> Result<Drops, LabError> {
+        self.counted(id, rules::parse_drops)
+    }
+
+    /// Packets that the host's rules have damaged so far.
+    ///
+    /// # Errors
+    ///
+    /// [`LabError::ForeignHost`] or [`LabError::Command`].
+    pub fn damaged(&self, id: HostId) -> Result<u64, LabError> {
+        self.counted(id, |listed| rules::packets(listed, "damaged"))
+    }
+
+    fn counted<T>(&self, id: HostId, read: impl Fn(&str) -> Option<T>) -> Result<T, LabError> {
         let listed = NFT.run(Some(&self.find(id)?.namespace), &rules::LIST_COUNTERS, "")?;
-        rules::parse_drops(&listed).ok_or_else(|| LabError::Command {
+        read(&listed).ok_or_else(|| LabError::Command {
             line: format!("nft {}", rules::LIST_COUNTERS.join(" ")),
             stderr: format!("not the expected counters: {listed}"),
             remedy: "use nftables 1.0 or newer, and leave the table `lab` alone",
