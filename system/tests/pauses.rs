@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use lab::Lab;
 use qsm_system::transport::Transport;
-use qsm_system::trial::{Events, Fault, Load, Outcome, Role, Trial};
+use qsm_system::trial::{Fault, Load, Outcome, Role, Trial};
 
 /// At the usual load.
 fn trial(role: Role, fault: Fault, seconds: u64) -> Trial {
@@ -52,30 +52,6 @@ fn nothing_is_lost_by(transport: Transport, role: Role, fault: Fault, seconds: u
     if let Some(outcome) = run(&trial) {
         assert!(outcome.is_whole(), "{outcome} {:?}", outcome.ranges);
     }
-}
-
-/// Rule R-MEM-16.
-fn is_named(role: Role, fault: Fault) {
-    let Some(outcome) = run(&trial(role, fault, 6)) else {
-        return;
-    };
-    let Events { service, victim } = &outcome.events;
-    // What rates and latencies suffer is measured by `make pauses`: a busy machine shows in them.
-    let goes_on = outcome.gaps[1] < Duration::from_secs(6);
-    assert!(outcome.is_whole() && goes_on, "{outcome}");
-    let named = service.contains("Away {") && service.contains("reason: Unreachable");
-    assert!(named, "the service has said: {service}");
-    assert!(victim.contains("Away {"), "the node has said: {victim}");
-}
-
-#[test]
-fn a_receiver_that_reaches_the_service_alone_holds_nobody_up_and_is_named() {
-    is_named(Role::Receiver, Fault::Firewall);
-}
-
-#[test]
-fn a_receiver_that_no_member_hears_holds_nobody_up_and_is_named() {
-    is_named(Role::Receiver, Fault::Mute);
 }
 
 #[test]
