@@ -144,6 +144,7 @@ fn await_service(cluster: &mut Cluster, what: &str) -> String {
 
 /// Rule R-RATE-6.
 #[test]
+#[ignore = "on a busy machine it may be silent before it is slow; `make pauses` runs it"]
 fn a_receiver_that_hardly_runs_holds_the_others_no_longer_than_it_may() {
     if let Err(reason) = Lab::available() {
         eprintln!("skipped: {reason}");
