@@ -35,6 +35,9 @@
 //! # Ok::<(), lab::LabError>(())
 //! ```
 //!
+//! Packets may be damaged as well, one bit each, so that UDP's checksum does not find it
+//! ([`Lab::set_damage`]).
+//!
 //! # Three ways to lose packets
 //!
 //! A sender that uses segmentation offload (`UDP_SEGMENT`) hands the kernel a *train* of up to 46
@@ -69,6 +72,7 @@
 
 mod actor;
 mod availability;
+mod damage;
 mod error;
 mod machine;
 mod namespace;
@@ -82,6 +86,7 @@ mod strays;
 mod tool;
 
 pub use actor::{Actor, ActorError};
+pub use damage::{Damage, Spared};
 pub use error::{LabError, Unavailable};
 pub use machine::{HOSTS_MAX, Host, HostId, Lab, PROCESSES_MAX, Switch};
 pub use namespace::{Guard, Namespace};

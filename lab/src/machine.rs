@@ -6,6 +6,7 @@ use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::availability;
+use crate::damage::{self, Damage};
 use crate::error::{LabError, Unavailable};
 use crate::namespace::{Guard, Namespace};
 use crate::network::Network;
@@ -107,6 +108,22 @@ impl Host {
     fn v6(&self, network: Network) -> impl Iterator<Item = Ipv6Addr> {
         let addresses = self.ipv6.then(|| network.addresses_v6(self.index));
         addresses.into_iter().flatten()
+    }
+
+    /// Lines for `ip`: addresses of IPv6, which the kernel drops with the link.
+    fn add_addresses_v6(&self) -> String {
+        let mut lines = String::new();
+        for network in &self.networks {
+            for address in self.v6(*network) {
+                lines += &format!("addr add {address}/64 dev {} nodad\n", network.interface());
+            }
+        }
+        lines
+    }
+
+    /// A line for `ip`: multicast of IPv4 leaves by the interface on the switch.
+    fn add_multicast_route(&self) -> String {
+        format!("route add 224.0.0.0/4 dev {}\n", self.interface())
     }
 
     /// On all its networks.
@@ -238,7 +255,8 @@ impl Lab {
     }
 
     /// Sets the interfaces of a host down or up, as an administrator, or a driver that resets its
-    /// card. Down loses the routes; those to multicast are there again when it is up.
+    /// card. Down loses the routes and the addresses of IPv6; when it is up they are there again, as
+    /// a host's network manager sees to it.
     ///
     /// # Errors
     ///
@@ -251,7 +269,8 @@ impl Lab {
             batch += &format!("link set {} {state}\n", network.interface());
         }
         if up {
-            batch += &format!("route add 224.0.0.0/4 dev {}\n", host.interface());
+            batch += &host.add_addresses_v6();
+            batch += &host.add_multicast_route();
         }
         IP.run(Some(&host.namespace), &["-batch", "-"], &batch)?;
         let networks = host.networks.iter().filter(|_| up);
@@ -359,11 +378,9 @@ impl Lab {
             }
             let address = network.address(host.index);
             inside += &format!("addr add {address}/16 dev {interface}\nlink set {interface} up\n");
-            for address in host.v6(*network) {
-                inside += &format!("addr add {address}/64 dev {interface} nodad\n");
-            }
         }
-        inside += &format!("route add 224.0.0.0/4 dev {}\n", host.interface());
+        inside += &host.add_addresses_v6();
+        inside += &host.add_multicast_route();
         if self.ipv6 {
             inside += "route add local ff00::/8 dev lo\n";
         }
@@ -522,14 +539,37 @@ impl Lab {
         })
     }
 
+    /// Changes a bit, at random, of UDP packets that arrive at the host from others, such that UDP's
+    /// checksum does not find it. Replaces the former damage.
+    ///
+    /// # Errors
+    ///
+    /// [`LabError::LossOutOfRange`], [`LabError::ForeignHost`] or [`LabError::Command`].
+    pub fn set_damage(&self, id: HostId, of: Damage) -> Result<(), LabError> {
+        self.apply(self.find(id)?, &damage::damage(of)?)
+    }
+
     /// What the host's rules have dropped so far.
     ///
     /// # Errors
     ///
     /// [`LabError::ForeignHost`] or [`LabError::Command`].
     pub fn drops(&self, id: HostId) -> Result<Drops, LabError> {
+        self.counted(id, rules::parse_drops)
+    }
+
+    /// Packets that the host's rules have damaged so far.
+    ///
+    /// # Errors
+    ///
+    /// [`LabError::ForeignHost`] or [`LabError::Command`].
+    pub fn damaged(&self, id: HostId) -> Result<u64, LabError> {
+        self.counted(id, |listed| rules::packets(listed, "damaged"))
+    }
+
+    fn counted<T>(&self, id: HostId, read: impl Fn(&str) -> Option<T>) -> Result<T, LabError> {
         let listed = NFT.run(Some(&self.find(id)?.namespace), &rules::LIST_COUNTERS, "")?;
-        rules::parse_drops(&listed).ok_or_else(|| LabError::Command {
+        read(&listed).ok_or_else(|| LabError::Command {
             line: format!("nft {}", rules::LIST_COUNTERS.join(" ")),
             stderr: format!("not the expected counters: {listed}"),
             remedy: "use nftables 1.0 or newer, and leave the table `lab` alone",

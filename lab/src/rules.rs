@@ -78,10 +78,12 @@ pub(crate) fn table(addresses: &[IpAddr]) -> String {
             counter split { }
             counter loss_multicast { }
             counter loss_unicast { }
+            counter damaged { }
             set cut { type ipv4_addr; }
             set cut6 { type ipv6_addr; }
             chain loss_multicast { }
             chain loss_unicast { }
+            chain damage { }
             chain input {
                 type filter hook input priority 0; policy accept;
         ",
@@ -108,7 +110,7 @@ pub(crate) fn table(addresses: &[IpAddr]) -> String {
         let rule = format_args!("meta l4proto udp {ip} daddr {address} jump loss_unicast");
         push_line(&mut text, rule);
     }
-    text.push_str("}\n}\n");
+    text.push_str("meta l4proto udp jump damage\n}\n}\n");
     text
 }
 
@@ -179,32 +181,24 @@ pub(crate) const LIST_COUNTERS: [&str; 5] = ["list", "counters", "table", "inet"
 
 /// Reads the counters from what `nft` prints; `None` if one of them is missing.
 pub(crate) fn parse_drops(text: &str) -> Option<Drops> {
-    let (mut multicast, mut unicast, mut split) = (None, None, None);
-    let mut current = "";
-    for line in text.lines() {
-        let words: Vec<&str> = line.split_whitespace().collect();
-        match words.as_slice() {
-            ["counter", name, "{"] => current = name,
-            ["packets", count, "bytes", _] => {
-                let count = count.parse().ok();
-                match current {
-                    "loss_multicast" => multicast = count,
-                    "loss_unicast" => unicast = count,
-                    "split" => split = count,
-                    _ => {}
-                }
-            }
-            _ => {}
-        }
-    }
     Some(Drops {
-        multicast_packets: multicast?,
-        unicast_packets: unicast?,
-        split_packets: split?,
+        multicast_packets: packets(text, "loss_multicast")?,
+        unicast_packets: packets(text, "loss_unicast")?,
+        split_packets: packets(text, "split")?,
     })
 }
 
-fn push_line(text: &mut String, line: std::fmt::Arguments<'_>) {
+/// Packets that the counter of this name has counted.
+pub(crate) fn packets(text: &str, name: &str) -> Option<u64> {
+    let words = text.lines().map(|line| line.split_whitespace().collect());
+    let mut lines = words.skip_while(|words: &Vec<&str>| words[..] != ["counter", name, "{"]);
+    match lines.nth(1)?[..] {
+        ["packets", count, "bytes", _] => count.parse().ok(),
+        _ => None,
+    }
+}
+
+pub(crate) fn push_line(text: &mut String, line: std::fmt::Arguments<'_>) {
     // Writing to a String cannot fail.
     writeln!(text, "{line}").unwrap_or_default();
 }

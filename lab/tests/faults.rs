@@ -5,7 +5,7 @@ mod support;
 use std::net::{SocketAddrV4, UdpSocket};
 use std::os::fd::AsRawFd;
 
-use lab::{Direction, Drops, HostId, LOSS_PPM_MAX, Lab, Traffic};
+use lab::{Damage, Direction, Drops, HostId, LOSS_PPM_MAX, Lab, Spared, Traffic};
 use support::{acquaint, group, lab_with, next, pin_to_one_cpu, socket, unicast};
 
 const MARKER: &str = "marker";
@@ -284,4 +284,88 @@ fn a_segmented_train_arrives_whole_without_loss() {
             assert_eq!(next(&receiver).len(), SEGMENT);
         }
     }
+}
+
+/// Bytes of a payload of which the last one stays as it is.
+const PAYLOAD: [u8; 9] = [0x55; 9];
+const DAMAGED: Damage = Damage {
+    ppm: LOSS_PPM_MAX,
+    within: 8,
+    spared: Some(Spared { at: 8, byte: b'!' }),
+};
+
+/// Sends so many packets; each comes with one bit changed, and then one comes that is spared.
+fn each_has_a_wrong_bit(sender: &UdpSocket, receiver: &UdpSocket, to: SocketAddrV4, count: usize) {
+    let mut bytes = [0; 64];
+    let mut wrong = std::collections::BTreeSet::new();
+    for _ in 0..count {
+        sender.send_to(&PAYLOAD, to).unwrap();
+        let length = receiver.recv(&mut bytes).unwrap();
+        assert_eq!(length, PAYLOAD.len());
+        let bits = bytes.iter().zip(&PAYLOAD).map(|(got, sent)| got ^ sent);
+        let changed = u64::from_be_bytes(bits.take(8).collect::<Vec<_>>().try_into().unwrap());
+        assert_eq!((changed.count_ones(), bytes[8]), (1, PAYLOAD[8]));
+        wrong.insert(changed);
+    }
+    // Of 64 bits each is drawn about as often.
+    assert!(wrong.len() > count.min(64) / 4, "{} bits", wrong.len());
+    sender.send_to(b"12345678!", to).unwrap();
+    assert_eq!(next(receiver), "12345678!");
+}
+
+#[test]
+fn damage_passes_the_checksum_and_is_counted() {
+    let Some((lab, hosts, [sender, receiver])) = pair() else {
+        return;
+    };
+    lab.set_damage(hosts[1], DAMAGED).unwrap();
+    for to in [group(), unicast(&lab, hosts[1])] {
+        each_has_a_wrong_bit(&sender, &receiver, to, 100);
+    }
+    assert_eq!(lab.damaged(hosts[1]).unwrap(), 200);
+    // Too short for the bit that is drawn, most often.
+    sender.send_to(b"x", unicast(&lab, hosts[1])).unwrap();
+    receiver.recv(&mut [0; 8]).unwrap();
+    lab.set_damage(hosts[1], Damage { ppm: 0, ..DAMAGED })
+        .unwrap();
+    for to in [group(), unicast(&lab, hosts[1])] {
+        sender.send_to(b"whole", to).unwrap();
+        assert_eq!(next(&receiver), "whole");
+    }
+    assert_eq!(lab.drops(hosts[1]).unwrap(), Drops::default());
+    assert_eq!(lab.damaged(hosts[0]).unwrap(), 0);
+}
+
+#[test]
+fn damage_passes_a_checksum_that_the_sender_has_made() {
+    let Some((lab, hosts, [sender, receiver])) = pair() else {
+        return;
+    };
+    let mut ethtool = lab.command(hosts[0], "ethtool");
+    match ethtool.args(["-K", "eth0", "tx", "off"]).output() {
+        Ok(output) if output.status.success() => {}
+        other => return eprintln!("skipped: {other:?}"),
+    }
+    lab.set_damage(hosts[1], DAMAGED).unwrap();
+    each_has_a_wrong_bit(&sender, &receiver, unicast(&lab, hosts[1]), 20);
+}
+
+#[test]
+fn a_part_of_the_packets_is_damaged() {
+    let Some((lab, hosts, [sender, receiver])) = pair() else {
+        return;
+    };
+    let ppm = LOSS_PPM_MAX / 10;
+    lab.set_damage(hosts[1], Damage { ppm, ..DAMAGED }).unwrap();
+    let to = unicast(&lab, hosts[1]);
+    let wrong = |_: &u32| {
+        sender.send_to(&PAYLOAD, to).unwrap();
+        let mut bytes = [0; 9];
+        receiver.recv(&mut bytes).unwrap();
+        bytes != PAYLOAD
+    };
+    let damaged = (0..2000).filter(wrong).count() as u64;
+    assert_eq!(damaged, lab.damaged(hosts[1]).unwrap());
+    // Nine standard deviations (13 packets) to either side of 200.
+    assert!((80..=320).contains(&damaged), "{damaged} of 2000");
 }

@@ -93,3 +93,20 @@ fn loss_and_splits_meet_ipv6_and_are_counted() {
     let counts = (drops.multicast_packets, drops.unicast_packets);
     assert_eq!((counts, drops.split_packets), ((1, 0), 1));
 }
+
+#[test]
+fn a_link_that_was_down_has_its_addresses_again() {
+    let Some((lab, hosts)) = lab_with(2) else {
+        return;
+    };
+    lab.set_link(hosts[1], false).unwrap();
+    lab.set_link(hosts[1], true).unwrap();
+    let [sender, receiver] = [0, 1].map(|at| socket(&lab, hosts[at]));
+    sender.send_to(b"group", (GROUP, PORT)).unwrap();
+    sender.send_to(b"one", unicast(&lab, hosts[1])).unwrap();
+    assert_eq!([next(&receiver), next(&receiver)], ["group", "one"]);
+    // The other way, too: routes are there again.
+    receiver.send_to(b"back", unicast(&lab, hosts[0])).unwrap();
+    receiver.send_to(b"all", (GROUP, PORT)).unwrap();
+    assert_eq!([next(&sender), next(&sender)], ["back", "all"]);
+}

@@ -2,12 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::error::Error;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use lab::{Actor, Direction, HostId, Lab};
+use lab::{Actor, Damage, Direction, HostId, LOSS_PPM_MAX, Lab, Spared};
 
 use crate::transport::Transport;
 
@@ -15,6 +16,13 @@ use crate::transport::Transport;
 const PATIENCE: Duration = Duration::from_secs(120);
 const SERVICE_PORT: u16 = 4481;
 const GROUP: &str = "pulse";
+/// From an address of a host to one that no host has.
+const ELSEWHERE: u128 = 0x900;
+/// Bytes of a control packet in which a bit may be damaged: those of its header, and the first ones
+/// of what it says. No control packet is much shorter.
+const HEAD: u16 = 32;
+/// The kind of a packet is its second byte; 1 is data.
+const DATA: Spared = Spared { at: 1, byte: 1 };
 
 /// Anything that ends an experiment.
 pub type Failure = Box<dyn Error + Send + Sync>;
@@ -96,6 +104,8 @@ pub struct Cluster {
     plan: Plan,
     members: Vec<Member>,
     service: Option<Actor>,
+    /// A second service, which somebody has started by mistake.
+    rival: Option<Actor>,
     hosts: Vec<HostId>,
     /// Where engines are attached to.
     folder: PathBuf,
@@ -132,6 +142,7 @@ impl Cluster {
             plan,
             members: Vec::new(),
             service: None,
+            rival: None,
             hosts,
             folder,
             lab,
@@ -255,6 +266,116 @@ impl Cluster {
         Ok(service.ask("events", "events")?)
     }
 
+    /// Asks the second service what has happened.
+    ///
+    /// # Errors
+    /// It does not answer, or there is none.
+    pub fn rival_events(&mut self) -> Result<String, Failure> {
+        let rival = self.rival.as_mut().ok_or("there is no such service")?;
+        Ok(rival.ask("events", "events")?)
+    }
+
+    /// A counter of a node, or of the service.
+    ///
+    /// # Errors
+    /// It does not answer, or has no such counter.
+    pub fn counter(&mut self, node: Option<usize>, name: &str) -> Result<u64, Failure> {
+        let actor = match node {
+            Some(node) => self.members.get_mut(node).map(|member| &mut member.node),
+            None => self.service.as_mut(),
+        };
+        let report = actor.ok_or("there is no such process")?;
+        let report = report.ask("report", "report")?;
+        let pairs = report.split(' ').filter_map(|pair| pair.split_once('='));
+        let value = pairs
+            .filter(|pair| pair.0 == name)
+            .map(|pair| pair.1)
+            .next();
+        Ok(value.ok_or("there is no such counter")?.parse()?)
+    }
+
+    /// Messages that a node has published since it began to.
+    ///
+    /// # Errors
+    /// It fails.
+    pub fn published(&mut self, node: usize) -> Result<u64, Failure> {
+        Ok(self.ask(node, "published", "published")?.parse()?)
+    }
+
+    /// All nodes as one of them has them from the service: `ID=ADDRESS[,REASON] ...`.
+    ///
+    /// # Errors
+    /// It fails.
+    pub fn nodes_known_to(&mut self, node: usize) -> Result<String, Failure> {
+        Ok(self.members[node].node.ask("nodes", "nodes")?)
+    }
+
+    /// Starts a second service, on the host of a node.
+    ///
+    /// # Errors
+    /// It fails.
+    pub fn start_rival(&mut self, node: usize) -> Result<(), Failure> {
+        let host = self.hosts[node];
+        let mut command = self.lab.command(host, &self.plan.program);
+        let transport = self.plan.transport;
+        transport.describe(&mut command, self.lab.host(host));
+        let address = transport.service(self.lab.host(host), SERVICE_PORT);
+        command.args(["--cluster", "system", "--serve"]);
+        command.args(["--service", &address.to_string()]);
+        command.args(&self.plan.service_options);
+        let actor = Actor::start("rival", command, PATIENCE)?;
+        actor.expect("serving")?;
+        self.rival = Some(actor);
+        Ok(())
+    }
+
+    /// Gives a host another address of the same network.
+    ///
+    /// # Errors
+    /// The host's `ip` fails.
+    pub fn change_address(&self, host: HostId) -> Result<(), Failure> {
+        let known = self.lab.host(host);
+        let interface = known.interface();
+        let (from, to, rest) = match known.address_v6() {
+            Some(from) => {
+                let to = Ipv6Addr::from_bits(from.to_bits() + ELSEWHERE);
+                (IpAddr::from(from), IpAddr::from(to), "/64")
+            }
+            None => {
+                let from = known.address();
+                let to = Ipv4Addr::from_bits(from.to_bits() + ELSEWHERE as u32);
+                (IpAddr::from(from), IpAddr::from(to), "/16")
+            }
+        };
+        for (verb, address) in [("del", from), ("add", to)] {
+            let mut ip = self.lab.command(host, "ip");
+            let address = format!("{address}{rest}");
+            let status = ip
+                .args(["addr", verb, &address, "dev", interface])
+                .status()?;
+            if !status.success() {
+                return Err(format!("ip addr {verb} {address}: {status}").into());
+            }
+        }
+        Ok(())
+    }
+
+    /// Damages one of a hundred control packets at each host, or none.
+    ///
+    /// # Errors
+    /// The lab cannot do it.
+    pub fn damage_control(&self, on: bool) -> Result<(), Failure> {
+        let damage = Damage {
+            ppm: if on { LOSS_PPM_MAX / 100 } else { 0 },
+            within: HEAD,
+            spared: Some(DATA),
+        };
+        for host in &self.hosts {
+            self.lab.set_damage(*host, damage)?;
+        }
+        Ok(())
+    }
+
     /// Lets all senders publish, so many messages a second each; with 0 as fast as they can.
     ///
     /// # Errors
@@ -364,7 +485,8 @@ impl Cluster {
         // Receivers first would be missed by the senders.
         let members = std::mem::take(&mut self.members).into_iter().rev();
         let nodes = members.flat_map(|member| member.attached.into_iter().chain([member.node]));
-        for mut actor in nodes.chain(self.service.take()) {
+        let services = [self.service.take(), self.rival.take()];
+        for mut actor in nodes.chain(services.into_iter().flatten()) {
             actor.tell("quit")?;
             let status = actor.wait_end()?;
             if !status.success() {

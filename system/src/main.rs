@@ -12,15 +12,17 @@
 //! | `settle` | `settled COUNT` when nothing has been delivered for half a second |
 //! | `address` | `address ADDRESS:PORT`: the multicast address of the cluster's first region |
 //! | `digest` | `digest NUMBER`: of everything delivered, order within groups included |
-//! | `report` | `report NAME=VALUE ...` |
+//! | `report` | `report NAME=VALUE ...`, of the service too |
 //! | `watch GROUP` | `watching` when the group, or one of each core thread, is joined; its messages are written down |
 //! | `pulse GROUP MEMBERS BYTES RATE` | `pulsing` when there are so many other receivers; publishes until `stop` |
 //! | `stop` | `stopped COUNT`: so many messages were published |
 //! | `known COUNT` | `known COUNT` when at least so many have come, or are told to be lost |
+//! | `published` | `published COUNT`: so many messages since `pulse` |
 //! | `now` | `now COUNT`: so many have come, or are told to be lost |
 //! | `phase` | `phase SENDER=MESSAGES,GAP,P50,P99 ...` since the last time, microseconds |
 //! | `totals` | `totals SENDER=LIFE,FIRST,NEXT,MESSAGES,DISORDER,LOST[,FROM-TO ...] ...` |
 //! | `events` | `events EVENT; ...`: what has happened so far, but for views; of the service too |
+//! | `nodes` | `nodes ID=ADDRESS[,REASON] ...`: as the service knows them, and why they are away |
 //! | `lives` | `lives NUMBER ...`: those of the core threads |
 //! | `quit` | none: shuts down |
 //!
@@ -40,9 +42,10 @@ use std::time::{Duration, Instant};
 use check::{Checked, checker, content};
 use clap::Parser;
 use pulse::{Pulse, Record};
+use qsm::metrics::{Metrics, rows};
 use qsm::{
-    ChannelOptions, Embedded, Event, Family, FaultConfig, NetworkOptions, Node, Publisher, Service,
-    Upcalls,
+    ChannelOptions, Embedded, Event, Family, FaultConfig, NetworkOptions, Node, NodeRow, Publisher,
+    Service, Upcalls,
 };
 
 type Failure = Box<dyn std::error::Error>;
@@ -138,16 +141,20 @@ fn serve(arguments: &Arguments) -> Result<(), Failure> {
                 diary.note(&event);
             }
         });
-        let result = answer_until_quit(&diary);
+        let result = answer_until_quit(&service, &diary);
         service.shutdown();
         result
     })
 }
 
-fn answer_until_quit(diary: &Diary) -> Result<(), Failure> {
+fn answer_until_quit(service: &Service, diary: &Diary) -> Result<(), Failure> {
     loop {
         match hear()?.as_str() {
             "quit" => return Ok(()),
+            "report" => {
+                let snapshot = service.snapshot()?;
+                println!("report{}", values(&snapshot.stats));
+            }
             _ => println!("{}", diary.line()),
         }
     }
@@ -308,24 +315,12 @@ impl Actor {
                 format!("got {}", number(1)?)
             }
             "settle" => self.settle(),
-            "address" => {
-                let regions = self.node.list_regions()?;
-                let region = regions.first().ok_or("there is no region")?;
-                format!("address {}", region.address)
-            }
-            "digest" => format!("digest {}", self.checked.digest()),
-            "report" => self.report()?,
             "watch" => self.watch(words[1])?,
             "pulse" => {
                 let publishers = self.publishers_of_cores(words[1], number(2)?)?;
                 let bytes = usize::try_from(number(3)?)?;
                 self.pulse = Some(Pulse::start(publishers, bytes, number(4)?));
                 "pulsing".to_owned()
-            }
-            "lives" => {
-                let cores = self.node.core_stats()?.into_iter();
-                let lives = cores.map(|core| core.incarnation.map_or(0, |life| life.0.into()));
-                format!("lives{}", line_of(lives))
             }
             "stop" => {
                 let pulse = self.pulse.take().ok_or("nothing is published")?;
@@ -335,7 +330,31 @@ impl Actor {
                 let known = || self.record.known();
                 format!("known {}", wait_for(number(1)?, known)?)
             }
+            question => self.answer(question)?,
+        })
+    }
+
+    /// Says how things are.
+    fn answer(&self, question: &str) -> Result<String, Failure> {
+        Ok(match question {
+            "address" => {
+                let regions = self.node.list_regions()?;
+                let region = regions.first().ok_or("there is no region")?;
+                format!("address {}", region.address)
+            }
+            "digest" => format!("digest {}", self.checked.digest()),
+            "report" => self.report()?,
+            "lives" => {
+                let cores = self.node.core_stats()?.into_iter();
+                let lives = cores.map(|core| core.incarnation.map_or(0, |life| life.0.into()));
+                format!("lives{}", line_of(lives))
+            }
             "events" => self.diary.line(),
+            "published" => {
+                let pulse = self.pulse.as_ref();
+                format!("published {}", pulse.map_or(0, Pulse::published))
+            }
+            "nodes" => format!("nodes{}", places(&self.node.list_nodes()?)),
             "now" => format!("now {}", self.record.known()),
             "phase" => format!("phase{}", self.record.phase()),
             "totals" => format!("totals{}", self.record.totals()),
@@ -412,10 +431,7 @@ impl Actor {
 
     fn report(&self) -> Result<String, Failure> {
         let snapshot = self.node.stats()?;
-        let mut line = String::from("report");
-        for row in snapshot.protocol.rows() {
-            line += &format!(" {}={}", row.metric.name, row.number());
-        }
+        let mut line = String::from("report") + &values(&snapshot.protocol);
         line += &format!(
             " by_multicast={} by_second={} incarnation={} delivered={} send_bytes={} receive_bytes={} repair_p50_us={} peers={}",
             snapshot.port.multicast.datagrams,
@@ -446,6 +462,24 @@ fn wait_for(count: u64, have: impl Fn() -> u64) -> Result<u64, Failure> {
         }
         std::thread::sleep(Duration::from_millis(2));
     }
+}
+
+/// ` NAME=VALUE` of each.
+fn values(metrics: &dyn Metrics) -> String {
+    rows(metrics)
+        .iter()
+        .map(|row| format!(" {}={}", row.metric.name, row.number()))
+        .collect()
+}
+
+/// ` ID=ADDRESS` of each, and why it is away.
+fn places(nodes: &[NodeRow]) -> String {
+    let place = |node: &NodeRow| {
+        let away = node.away.map(|reason| format!(",{reason:?}"));
+        let (id, away) = (node.origin.node.0, away.unwrap_or_default());
+        format!(" {id}={}{away}", node.address)
+    };
+    nodes.iter().map(place).collect()
 }
 
 /// Numbers, with a space before each.

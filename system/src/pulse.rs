@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -30,25 +30,37 @@ fn clock() -> u64 {
 /// The publishing thread.
 #[derive(Debug)]
 pub(crate) struct Pulse {
-    ends: Arc<AtomicBool>,
-    thread: JoinHandle<Result<u64, qsm::SendError>>,
+    state: Arc<State>,
+    thread: JoinHandle<Result<(), qsm::SendError>>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    ends: AtomicBool,
+    sent: AtomicU64,
 }
 
 impl Pulse {
     /// Publishes messages of so many bytes, to these in turn, so many a second; with 0 as fast as it
     /// can.
     pub(crate) fn start(publishers: Vec<Publisher>, bytes: usize, rate: u64) -> Self {
-        let ends = Arc::new(AtomicBool::new(false));
-        let seen = ends.clone();
-        let thread = std::thread::spawn(move || publish(&publishers, bytes, rate, &seen));
-        Self { ends, thread }
+        let state = Arc::new(State::default());
+        let own = state.clone();
+        let thread = std::thread::spawn(move || publish(&publishers, bytes, rate, &own));
+        Self { state, thread }
+    }
+
+    /// Messages published so far.
+    pub(crate) fn published(&self) -> u64 {
+        self.state.sent.load(Ordering::Acquire)
     }
 
     /// Ends it; returns how many messages it has published.
     pub(crate) fn stop(self) -> Result<u64, Failure> {
-        self.ends.store(true, Ordering::Release);
-        let sent = self.thread.join().map_err(|_| "the publisher panicked")?;
-        Ok(sent?)
+        self.state.ends.store(true, Ordering::Release);
+        let result = self.thread.join().map_err(|_| "the publisher panicked")?;
+        result?;
+        Ok(self.state.sent.load(Ordering::Acquire))
     }
 }
 
@@ -56,13 +68,13 @@ fn publish(
     publishers: &[Publisher],
     bytes: usize,
     rate: u64,
-    ends: &AtomicBool,
-) -> Result<u64, qsm::SendError> {
+    state: &State,
+) -> Result<(), qsm::SendError> {
     let mut message = vec![0x5a; bytes.max(8)];
     let mut start = Instant::now();
-    let (mut sent, mut of_pace) = (0, 0);
+    let mut of_pace = 0;
     let mut turns = publishers.iter().cycle();
-    while !ends.load(Ordering::Acquire) {
+    while !state.ends.load(Ordering::Acquire) {
         let due = start + Duration::from_micros(of_pace * 1_000_000 / rate.max(1));
         let now = Instant::now();
         if rate > 0 && due > now {
@@ -76,10 +88,10 @@ fn publish(
         if let Some(publisher) = turns.next() {
             publisher.send(&message)?;
         }
-        sent += 1;
+        state.sent.fetch_add(1, Ordering::Release);
         of_pace += 1;
     }
-    Ok(sent)
+    Ok(())
 }
 
 /// What has come of each sender.

@@ -1,7 +1,7 @@
 //! One experiment: everybody publishes or receives, somebody stands still or is cut off for a
 //! while, and in the end all that was sent is compared with all that came.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -77,17 +77,27 @@ pub enum Fault {
     Firewall,
     /// It reaches the service, and no node hears it.
     Mute,
+    /// A second service is started on its host by mistake, and stays.
+    Rival,
+    /// Its host gets another address, and keeps it.
+    Address,
+    /// A bit changes in one of a hundred control packets, at all hosts, and UDP's checksum does not
+    /// find it.
+    Damage,
 }
 
 impl Fault {
     /// All of them.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 9] = [
         Self::None,
         Self::Pause,
         Self::Blackout,
         Self::LinkDown,
         Self::Firewall,
         Self::Mute,
+        Self::Rival,
+        Self::Address,
+        Self::Damage,
     ];
 
     /// Its name in tables and options.
@@ -100,7 +110,23 @@ impl Fault {
             Self::LinkDown => "link-down",
             Self::Firewall => "firewall",
             Self::Mute => "mute",
+            Self::Rival => "rival",
+            Self::Address => "address",
+            Self::Damage => "damage",
         }
+    }
+
+    /// It can happen to one in this role: a node may reach the service alone, and the service's port is
+    /// free on its host.
+    #[must_use]
+    pub fn concerns(self, role: Role) -> bool {
+        let of_nodes = matches!(self, Self::Firewall | Self::Mute | Self::Rival);
+        role != Role::Service || !of_nodes
+    }
+
+    /// The service says of a node that something is wrong, or new, and so do nodes that ask it.
+    fn is_told_by_service(self) -> bool {
+        matches!(self, Self::Firewall | Self::Mute | Self::Address)
     }
 }
 
@@ -150,6 +176,11 @@ pub struct Outcome {
     /// Messages delivered a second of an undisturbed sender, before the fault, and during it from
     /// 3 s on, if it lasts longer.
     pub rates: [u64; 2],
+    /// Part of what an undisturbed sender published during the fault, from 3 s on if it lasts
+    /// longer, that undisturbed receivers had by the end of it; the least of all.
+    pub arrived: f64,
+    /// Damage at each node, and at the service if it has a host of its own.
+    pub damage: Vec<Discovery>,
     /// Longest time without a message of an undisturbed sender at an undisturbed receiver, before
     /// the fault and during it.
     pub gaps: [Duration; 2],
@@ -159,6 +190,16 @@ pub struct Outcome {
     pub returned: Duration,
 }
 
+/// Damage at a host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Discovery {
+    /// Packets damaged.
+    pub injected: u64,
+    /// Packets whose own checksum was wrong to whoever received them. That is not so where the damage
+    /// is in the first bytes: then the packet is of another version, kind or cluster.
+    pub found: u64,
+}
+
 /// What has been said.
 #[derive(Debug, Clone, Default)]
 pub struct Events {
@@ -166,14 +207,12 @@ pub struct Events {
     pub service: String,
     /// By the victim.
     pub victim: String,
-}
-
-fn events(cluster: &mut Cluster, victim: Option<usize>) -> Result<Events, Failure> {
-    let victim = victim.map(|node| cluster.events(node));
-    Ok(Events {
-        service: cluster.service_events().unwrap_or_default(),
-        victim: victim.transpose()?.unwrap_or_default(),
-    })
+    /// By the second service, if there is one.
+    pub rival: String,
+    /// By another receiver.
+    pub neighbour: String,
+    /// What the neighbour was told of all nodes at the end of the fault, if it asks the service.
+    pub nodes: String,
 }
 
 fn per_second(messages: u64, time: Duration) -> u64 {
@@ -182,10 +221,10 @@ fn per_second(messages: u64, time: Duration) -> u64 {
 }
 
 impl Outcome {
-    /// Others are as fast as before, or nearly.
+    /// Rate of others during the fault, in that before it.
     #[must_use]
-    pub fn is_undisturbed(&self) -> bool {
-        self.rates[1] * 100 >= self.rates[0] * 95
+    pub fn rate_ratio(&self) -> f64 {
+        self.rates[1] as f64 / self.rates[0].max(1) as f64
     }
 
     /// Nothing is missing, and everybody is who he was.
@@ -205,12 +244,13 @@ impl fmt::Display for Outcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "lost {} in {} ranges, untold {} new lives {} rate {:?} gap {:?} p99 {:?} ratio {:.2} back after {:?}",
+            "lost {} in {} ranges, untold {} new lives {} rate {:?} arrived {:.3} gap {:?} p99 {:?} ratio {:.2} back after {:?}",
             self.lost,
             self.ranges.len(),
             self.untold,
             self.new_lives,
             self.rates,
+            self.arrived,
             self.gaps,
             self.p99,
             self.p99_ratio(),
@@ -261,20 +301,35 @@ impl Trial {
         };
         self.set_fault(cluster, true)?;
         std::thread::sleep(settling);
-        let before = self.delivered(cluster)?;
+        let before = self.progress(cluster)?;
         std::thread::sleep(self.lasts - settling);
-        let after = self.delivered(cluster)?;
-        let former = |stream| before.get(stream).copied().unwrap_or(0);
-        let news = after
-            .iter()
-            .map(|(stream, count)| count.saturating_sub(former(stream)));
-        outcome.rates[1] = per_second(news.min().unwrap_or(0), self.lasts - settling);
+        let after = self.progress(cluster)?;
+        outcome.rates[1] = per_second(after.least_since(&before), self.lasts - settling);
+        outcome.arrived = after.arrived_since(&before, cluster);
+        if self.fault.is_told_by_service() {
+            outcome.events.nodes = cluster.nodes_known_to(self.neighbour())?;
+        }
         self.set_fault(cluster, false)?;
         outcome.returned = self.await_return(cluster)?;
         std::thread::sleep(AFTER);
         let phase = self.measure(cluster)?;
-        outcome.events = events(cluster, self.victim())?;
+        self.note_events(cluster, &mut outcome.events)?;
+        outcome.damage = discoveries(cluster)?;
         Ok(phase)
+    }
+
+    fn note_events(&self, cluster: &mut Cluster, events: &mut Events) -> Result<(), Failure> {
+        let victim = self.victim().map(|node| cluster.events(node));
+        events.victim = victim.transpose()?.unwrap_or_default();
+        events.neighbour = cluster.events(self.neighbour())?;
+        events.service = cluster.service_events().unwrap_or_default();
+        events.rival = cluster.rival_events().unwrap_or_default();
+        Ok(())
+    }
+
+    /// A receiver that is not disturbed.
+    fn neighbour(&self) -> usize {
+        usize::from(self.victim() == Some(0))
     }
 
     /// The node that is disturbed; `None`: the service.
@@ -309,16 +364,21 @@ impl Trial {
         Ok(worst)
     }
 
-    /// Messages delivered so far, by undisturbed receiver and the identity of the undisturbed sender.
-    fn delivered(&self, cluster: &mut Cluster) -> Result<BTreeMap<(usize, u64), u64>, Failure> {
+    /// How far undisturbed senders are, and undisturbed receivers with what those send.
+    fn progress(&self, cluster: &mut Cluster) -> Result<Progress, Failure> {
         let theirs = self.victims(cluster);
-        let mut delivered = BTreeMap::new();
+        let mut progress = Progress::default();
+        let senders = cluster.senders();
+        for node in senders.filter(|node| Some(*node) != self.victim()) {
+            progress.published.insert(node, cluster.published(node)?);
+        }
         for node in self.undisturbed(cluster) {
             let totals = cluster.totals(node)?;
             let totals = totals.iter().filter(|of| !theirs.contains(&of.sender));
-            delivered.extend(totals.map(|of| ((node, of.sender), of.total.messages)));
+            let counts = totals.map(|of| ((node, of.sender), of.total.messages));
+            progress.delivered.extend(counts);
         }
-        Ok(delivered)
+        Ok(progress)
     }
 
     /// Identities of the disturbed node.
@@ -333,7 +393,7 @@ impl Trial {
         receivers.filter(move |node| Some(*node) != victim)
     }
 
-    fn set_fault(&self, cluster: &Cluster, on: bool) -> Result<(), Failure> {
+    fn set_fault(&self, cluster: &mut Cluster, on: bool) -> Result<(), Failure> {
         let victim = self.victim();
         let host = cluster.host(victim);
         match self.fault {
@@ -345,6 +405,12 @@ impl Trial {
             Fault::Mute if on => cluster.cut(&[host], Scope::Muted)?,
             Fault::Blackout | Fault::Firewall | Fault::Mute => cluster.lab().heal()?,
             Fault::LinkDown => cluster.lab().set_link(host, !on)?,
+            Fault::Rival if on => {
+                cluster.start_rival(victim.ok_or("its port is taken on its own host")?)?;
+            }
+            Fault::Address if on => cluster.change_address(host)?,
+            Fault::Rival | Fault::Address => {}
+            Fault::Damage => cluster.damage_control(on)?,
         }
         Ok(())
     }
@@ -369,6 +435,65 @@ impl Trial {
             std::thread::sleep(LOOK);
         }
     }
+}
+
+/// How far senders and receivers are.
+#[derive(Debug, Default)]
+struct Progress {
+    /// Messages, by sender.
+    published: BTreeMap<usize, u64>,
+    /// Messages, by receiver and the identity of the sender.
+    delivered: BTreeMap<(usize, u64), u64>,
+}
+
+impl Progress {
+    fn delivered_since(&self, before: &Self) -> BTreeMap<(usize, u64), u64> {
+        let former = |stream| before.delivered.get(stream).copied().unwrap_or(0);
+        let streams = self.delivered.iter();
+        streams
+            .map(|(stream, count)| (*stream, count.saturating_sub(former(stream))))
+            .collect()
+    }
+
+    /// Messages of the slowest stream.
+    fn least_since(&self, before: &Self) -> u64 {
+        let news = self.delivered_since(before).into_values();
+        news.min().unwrap_or(0)
+    }
+
+    /// The part of what a sender has published that has arrived at a receiver; the least of all.
+    fn arrived_since(&self, before: &Self, cluster: &Cluster) -> f64 {
+        let news = self.delivered_since(before);
+        let receivers: BTreeSet<usize> = news.keys().map(|(node, _)| *node).collect();
+        let mut least = f64::INFINITY;
+        for (sender, published) in &self.published {
+            let published = published - before.published.get(sender).copied().unwrap_or(0);
+            for receiver in &receivers {
+                let streams = cluster.ids(*sender).iter().map(|id| (*receiver, *id));
+                let arrived: u64 = streams.filter_map(|stream| news.get(&stream)).sum();
+                least = least.min(arrived as f64 / published.max(1) as f64);
+            }
+        }
+        least
+    }
+}
+
+fn discoveries(cluster: &mut Cluster) -> Result<Vec<Discovery>, Failure> {
+    let nodes: BTreeSet<usize> = cluster.receivers().chain(cluster.senders()).collect();
+    let nodes = nodes.into_iter().map(Some);
+    let service = cluster.actor(None).is_ok().then_some(None);
+    nodes
+        .chain(service)
+        .map(|who| discovery(cluster, who))
+        .collect()
+}
+
+fn discovery(cluster: &mut Cluster, who: Option<usize>) -> Result<Discovery, Failure> {
+    let host = cluster.host(who);
+    Ok(Discovery {
+        injected: cluster.lab().damaged(host)?,
+        found: cluster.counter(who, "discard_damaged")?,
+    })
 }
 
 /// The lives of all nodes.

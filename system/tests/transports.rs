@@ -1,5 +1,5 @@
-//! Pauses and blackouts of a second on each transport but the plain one: nobody misses anything,
-//! and everybody goes on in the same life.
+//! Pauses, blackouts and interfaces that are down, for a second, on each transport but the plain one:
+//! nobody misses anything, and everybody goes on in the same life.
 
 use std::path::Path;
 use std::time::Duration;
@@ -54,6 +54,11 @@ macro_rules! transports {
             #[test]
             fn a_sender_stands_still() {
                 nothing_is_lost(Transport::$transport, Role::Sender, Fault::Pause);
+            }
+
+            #[test]
+            fn the_interfaces_of_a_receiver_are_down() {
+                nothing_is_lost(Transport::$transport, Role::Receiver, Fault::LinkDown);
             }
         })*
     };

@@ -50,6 +50,8 @@ qsm_metrics::metrics! {
         excluded: counter(nodes),
         /// Probes sent.
         probes_sent: counter(packets),
+        /// Of these, copies sent beside a probe because heartbeats of its node were missed.
+        probes_copied: counter(packets),
         /// Requests refused.
         refused: counter(requests),
         /// Bytes of membership messages queued to nodes.

@@ -33,8 +33,8 @@ struct Arguments {
     /// Victims: receiver, cacher, leader, sender, service, embedded. All, if none is named.
     #[arg(long, value_delimiter = ',')]
     roles: Vec<String>,
-    /// Faults: pause, blackout, link-down, firewall, mute; none, to see how far two undisturbed times
-    /// differ.
+    /// Faults: pause, blackout, link-down, firewall, mute, rival, address, damage; none, to see how far
+    /// two undisturbed times differ.
     #[arg(long, value_delimiter = ',', default_value = "pause,blackout")]
     faults: Vec<String>,
     /// Transports: ipv4, ipv6, ssm, two-networks, cores, engine.
@@ -116,7 +116,7 @@ impl Arguments {
         for transport in transports {
             let has = |role: &Role| self.roles.is_empty() || named(&self.roles, role.name());
             for role in Role::ALL.into_iter().filter(has) {
-                let faults = Fault::ALL.into_iter();
+                let faults = Fault::ALL.into_iter().filter(|fault| fault.concerns(role));
                 for fault in faults.filter(|fault| named(&self.faults, fault.name())) {
                     let seconds = self.seconds.iter();
                     trials.extend(seconds.map(|one| self.trial(transport, role, fault, *one)));
@@ -217,7 +217,6 @@ impl Row {
         let returns = self.seconds() < self.gone_after;
         let kept = returns && self.missed_bytes() <= RETENTION;
         let slowdown = |outcome: &Outcome| outcome.p99_ratio();
-        let rate = |outcome: &Outcome| outcome.rates[1] as f64 / outcome.rates[0].max(1) as f64;
         let rules = [
             (self.failures.is_empty(), "a trial failed"),
             (
@@ -235,7 +234,7 @@ impl Row {
             ),
             (median(&slowdown) <= P99_RATIO_MAX, "p99"),
             (
-                self.seconds() <= 3.0 || median(&rate) >= RATE_RATIO_MIN,
+                self.seconds() <= 3.0 || median(&Outcome::rate_ratio) >= RATE_RATIO_MIN,
                 "rate",
             ),
         ];
@@ -258,7 +257,7 @@ impl std::fmt::Display for Row {
         let verdict = self.verdict();
         write!(
             f,
-            "| {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {:.2} | {} | {}",
+            "| {} | {} | {} | {} | {} | {} | {} | {:.3} | {} | {} | {} | {:.2} | {} | {}",
             self.trial.transport.name(),
             self.trial.role.name(),
             self.trial.fault.name(),
@@ -266,6 +265,7 @@ impl std::fmt::Display for Row {
             sum(&|outcome| outcome.lost),
             sum(&|outcome| outcome.untold),
             sum(&|outcome| outcome.new_lives),
+            self.median(Outcome::rate_ratio).unwrap_or(f64::NAN),
             millis(self.median(|outcome| outcome.gaps[1])),
             millis(self.median(|outcome| outcome.p99[0])),
             millis(self.median(|outcome| outcome.p99[1])),
@@ -288,8 +288,8 @@ impl std::fmt::Display for Row {
 fn table(arguments: &Arguments, rows: &[Row]) -> String {
     let mut table = format!(
         "{} messages/s of {} bytes to {} receivers, {} trials of each row, gone after {} s.\n\n\
-         | transport | victim | fault | s | lost | untold | new lives | others' gap, ms | p99 before, ms | p99, ms | ratio | back after, ms | rules |\n\
-         |---|---|---|---|---|---|---|---|---|---|---|---|---|\n",
+         | transport | victim | fault | s | lost | untold | new lives | others' rate | others' gap, ms | p99 before, ms | p99, ms | ratio | back after, ms | rules |\n\
+         |---|---|---|---|---|---|---|---|---|---|---|---|---|---|\n",
         arguments.rate, arguments.bytes, arguments.receivers, arguments.runs, arguments.gone_after,
     );
     for row in rows {

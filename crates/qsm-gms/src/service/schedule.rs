@@ -93,7 +93,7 @@ impl Service {
                     node,
                     nonce,
                     copies,
-                } => (0..copies).for_each(|_| self.probe(node, nonce)),
+                } => self.ask(node, nonce, copies),
                 Verdict::Away { node } => {
                     let reason = AwayReason::Silent;
                     self.command(now, Command::SetAway { node, reason });
@@ -112,6 +112,14 @@ impl Service {
         self.clients.close(node, &mut self.outbox);
         let cause = EndCause::Silence;
         self.command(now, Command::End { node, cause });
+    }
+
+    /// Probes a node in so many copies, the probe itself among them. Rule R-MEM-4.
+    fn ask(&mut self, node: NodeId, nonce: u64, copies: u32) {
+        let before = self.stats.probes_sent;
+        (0..copies).for_each(|_| self.probe(node, nonce));
+        let sent = self.stats.probes_sent - before;
+        self.stats.probes_copied += sent.saturating_sub(1);
     }
 
     fn probe(&mut self, node: NodeId, nonce: u64) {
