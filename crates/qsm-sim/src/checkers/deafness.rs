@@ -61,7 +61,9 @@ pub(crate) struct Pair {
 }
 
 impl Deafness {
-    /// A node says that a member is deaf. `hosts`: those of the listener and the speaker.
+    /// A node says that a member is deaf. `hosts`: those of the listener and the speaker. A speaker
+    /// repeats what the listener tells it every second until it has heard the speaker for a while,
+    /// which it cannot as long as the speaker stands still (R-REACH-3).
     pub(crate) fn begin(
         &mut self,
         options: &SimOptions,
@@ -70,7 +72,8 @@ impl Deafness {
         hosts: [usize; 2],
     ) -> Result<(), Violation> {
         self.side(word).insert(key(word));
-        if was_filtered(options, now, hosts) {
+        let repeated = !word.here && self.named[0].contains(&key(word));
+        if repeated || was_filtered(options, now, hosts) {
             return Ok(());
         }
         let message = format!(
@@ -169,7 +172,9 @@ fn slept(options: &SimOptions, host: usize, [from, to]: [Duration; 2]) -> Durati
 
 #[cfg(test)]
 mod tests {
-    use qsm_wire::Seed;
+    use std::net::{Ipv4Addr, SocketAddr};
+
+    use qsm_wire::{Incarnation, NodeId, Seed};
 
     use super::*;
 
@@ -197,6 +202,37 @@ mod tests {
             faults: vec![(s(1), filter), (s(2), sleep)],
             ..SimOptions::quiet(Seed(1), 3)
         }
+    }
+
+    /// Host 0 does not hear host 1, says host 0 or host 1.
+    fn word(here: bool) -> Word {
+        let origin = |node| Origin {
+            node: NodeId(node),
+            incarnation: Incarnation(1),
+        };
+        Word {
+            region: RegionId(1),
+            address: SocketAddr::from((Ipv4Addr::new(239, 192, 0, 1), 4484)),
+            listener: origin(0),
+            speaker: origin(1),
+            peer: None,
+            here,
+        }
+    }
+
+    // Rule R-REACH-3.
+    #[test]
+    fn a_speaker_repeats_what_the_listener_still_says() {
+        let mut checker = Deafness::default();
+        let mut says = |time, here| checker.begin(&options(), at(s(time)), &word(here), [0, 1]);
+        // The listener slept until 9 s.
+        assert!(says(15, false).is_err(), "nobody has told the speaker");
+        assert!(says(11, true).is_ok());
+        assert!(says(15, false).is_ok());
+        assert!(says(15, true).is_err(), "the listener itself is late");
+        checker.end(&word(true));
+        let late = checker.begin(&options(), at(s(15)), &word(false), [0, 1]);
+        assert!(late.is_err(), "the listener has taken it back");
     }
 
     #[test]
