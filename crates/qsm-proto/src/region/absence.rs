@@ -31,6 +31,9 @@ const QUESTIONS: u32 = 5;
 /// Age of an answer that still tells how far the others are; where they are far away, twice the
 /// time that the answers took.
 const FRESH: Duration = Duration::from_millis(200);
+/// The longest way to a member and back. An answer that took longer waited here for a node that stood
+/// still or was slow, and tells how far the others were long ago.
+const ANSWER_MAX: Duration = Duration::from_millis(500);
 /// Pause between two looks at what is still missing.
 const LOOK: Duration = Duration::from_millis(5);
 /// Pause before all begins again: the membership service has not made it live, or it still repairs
@@ -97,7 +100,7 @@ impl Absence {
 
     /// Whether the answers still tell how far the others are.
     fn is_fresh(&self, now: Instant) -> bool {
-        now.since(self.asked_at) <= FRESH.max(2 * self.answered_in)
+        now.since(self.asked_at) <= FRESH.max(2 * self.answered_in.min(ANSWER_MAX))
     }
 
     /// Whether more has become stable since, by all likelihood: what this node keeps of it takes the
