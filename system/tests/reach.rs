@@ -106,6 +106,7 @@ fn a_second_service_disturbs_nobody_and_both_name_it() {
 }
 
 #[test]
+#[ignore = "`addresses.rs` has an address that changes; `make pauses` runs this one"]
 fn another_address_disturbs_nobody_and_all_know_it() {
     let Some(outcome) = tried(Fault::Address) else {
         return;
