@@ -100,13 +100,17 @@ impl Absence {
 
     /// Whether the answers still tell how far the others are.
     fn is_fresh(&self, now: Instant) -> bool {
-        now.since(self.asked_at) <= FRESH.max(2 * self.answered_in.min(ANSWER_MAX))
+        now.since(self.asked_at) <= FRESH.max(self.twice_the_way())
+    }
+
+    fn twice_the_way(&self) -> Duration {
+        2 * self.answered_in.min(ANSWER_MAX)
     }
 
     /// Whether more has become stable since, by all likelihood: what this node keeps of it takes the
     /// room of what it misses.
     fn is_old(&self, now: Instant) -> bool {
-        now.since(self.asked_at) > REPEAT.max(2 * self.answered_in)
+        now.since(self.asked_at) > REPEAT.max(self.twice_the_way())
     }
 
     fn enter(&mut self, step: ReturnStep, due: Instant) {
