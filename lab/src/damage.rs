@@ -18,7 +18,7 @@ const CHECKSUM_AT: u16 = 48;
 /// Bits that a rule reads and writes at once.
 const WORD_BITS: u16 = 16;
 
-/// What is damaged of the UDP packets that arrive at a host from others.
+/// Damage to the UDP packets that arrive at a host from others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Damage {
     /// So many of a million packets.

@@ -3,7 +3,7 @@
 use std::process::{Command, Output};
 use std::{env, fs};
 
-/// What runs in a process of its own: it skips itself on every machine.
+/// Runs in a process of its own: it skips itself on every machine.
 #[test]
 #[ignore = "run by the other tests of this file"]
 fn a_test_that_cannot_run() {

@@ -211,7 +211,7 @@ pub struct Events {
     pub rival: String,
     /// By another receiver.
     pub neighbour: String,
-    /// What the neighbour was told of all nodes at the end of the fault, if it asks the service.
+    /// Answer of the service to the neighbour, of all nodes at the end of the fault, if it asks.
     pub nodes: String,
 }
 
@@ -364,7 +364,7 @@ impl Trial {
         Ok(worst)
     }
 
-    /// How far undisturbed senders are, and undisturbed receivers with what those send.
+    /// Progress of undisturbed senders, and of undisturbed receivers with what those send.
     fn progress(&self, cluster: &mut Cluster) -> Result<Progress, Failure> {
         let theirs = self.victims(cluster);
         let mut progress = Progress::default();
@@ -437,7 +437,7 @@ impl Trial {
     }
 }
 
-/// How far senders and receivers are.
+/// Progress of senders and receivers.
 #[derive(Debug, Default)]
 struct Progress {
     /// Messages, by sender.

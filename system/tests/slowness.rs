@@ -34,7 +34,7 @@ const LOOK: Duration = Duration::from_micros(500);
 /// As the service and the node say it.
 const SLOW: &str = "reason: Slow";
 
-/// What others lose of their pace on a machine that has other things to do.
+/// Part of their pace that others may lose on a machine that has other things to do.
 const KEEPS: f64 = 0.75;
 
 /// Takes the CPU away from a process most of the time, until it is dropped.
@@ -77,7 +77,7 @@ fn await_cpu_time(pid: u32) {
     }
 }
 
-/// What all threads of a process have had of the CPU.
+/// CPU time that all threads of a process have had.
 fn cpu_time(pid: u32) -> Duration {
     let tasks = fs::read_dir(format!("/proc/{pid}/task")).unwrap().flatten();
     // One that has just ended has no file any more.

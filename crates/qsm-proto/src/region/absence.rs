@@ -107,7 +107,7 @@ impl Absence {
         2 * self.answered_in.min(ANSWER_MAX)
     }
 
-    /// Whether more has become stable since, by all likelihood: what this node keeps of it takes the
+    /// Tells whether more has become stable since, by all likelihood: what this node keeps of it takes the
     /// room of what it misses.
     fn is_old(&self, now: Instant) -> bool {
         now.since(self.asked_at) > REPEAT.max(self.twice_the_way())
@@ -405,7 +405,7 @@ impl RegionCx<'_> {
 }
 
 impl Region {
-    /// How far a stream goes, and how far the region has got with it.
+    /// Extent of a stream, and how far the region has got with it.
     fn slot(&self, origin: Origin, cutoff: u64) -> SummarySlot {
         let (stable_upto, cached_upto) = self.ring.watermarks(origin);
         SummarySlot {
@@ -417,7 +417,7 @@ impl Region {
     }
 }
 
-/// How far the region has got with a stream, unless that cannot be so.
+/// Watermarks of a stream as a member says, unless they cannot be so.
 fn credible_marks(slot: &SummarySlot) -> Option<StreamMarks> {
     let ordered = slot.stable_upto <= slot.cached_upto && slot.cached_upto <= slot.cutoff;
     ordered.then_some(StreamMarks {
