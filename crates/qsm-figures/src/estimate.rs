@@ -95,21 +95,21 @@ impl Estimate {
     fn may_be_nothing(self) -> bool {
         self.interval().contains(&0.0)
     }
+}
 
-    /// A function of two means, whose value changes by so much with each of them.
-    fn combined(mean: f64, (one, by_one): (Self, f64), (other, by_other): (Self, f64)) -> Self {
-        let (first, second) = (
-            one.variance * by_one.powi(2),
-            other.variance * by_other.powi(2),
-        );
-        let variance = first + second;
+impl Add for Estimate {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        let mean = self.mean + other.mean;
+        let variance = self.variance + other.variance;
         if !variance.is_finite() {
             return Self {
                 mean,
                 ..Self::MISSING
             };
         }
-        let doubt = first.powi(2) / one.freedom + second.powi(2) / other.freedom;
+        let doubt = self.variance.powi(2) / self.freedom + other.variance.powi(2) / other.freedom;
         let freedom = if doubt > 0.0 {
             variance.powi(2) / doubt
         } else {
@@ -123,19 +123,11 @@ impl Estimate {
     }
 }
 
-impl Add for Estimate {
-    type Output = Self;
-
-    fn add(self, other: Self) -> Self {
-        Self::combined(self.mean + other.mean, (self, 1.0), (other, 1.0))
-    }
-}
-
 impl Sub for Estimate {
     type Output = Self;
 
     fn sub(self, other: Self) -> Self {
-        Self::combined(self.mean - other.mean, (self, 1.0), (other, -1.0))
+        self + other * -1.0
     }
 }
 
@@ -145,13 +137,12 @@ impl Div for Estimate {
     /// By something that may be nothing there is no result to rely on.
     fn div(self, other: Self) -> Self {
         let mean = self.mean / other.mean;
-        if other.may_be_nothing() {
-            return Self {
-                mean,
-                ..Self::MISSING
-            };
-        }
-        Self::combined(mean, (self, other.mean.recip()), (other, mean / other.mean))
+        let error = if other.may_be_nothing() {
+            Self::MISSING
+        } else {
+            self * other.mean.recip() + other * (mean / other.mean)
+        };
+        Self { mean, ..error }
     }
 }
 

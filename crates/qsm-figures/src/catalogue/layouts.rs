@@ -114,5 +114,5 @@ pub(super) static FIGURES: &[Figure] = &[Figure {
         checks.push(seen.value(2, 3.0, ANY..=2.0));
         checks
     },
-    note: "1000 nodes and 10,000 groups, each a tenth of the workload's full size, which takes 20 s and 2 GB in the simulator. Regular layouts are found exactly. One odd subscription makes a node a region of its own, because regions are sets of nodes with exactly the same groups and similar ones are not merged yet; beyond 512 addresses regions share them, and their nodes receive packets of others, which they drop. A message to a cluster-wide group is sent once for each region, because a channel covers one region only.",
+    note: "1000 nodes and 10,000 groups, each a tenth of the workload's full size. Regular layouts are found exactly. One odd subscription makes a node a region of its own, because regions are sets of nodes with exactly the same groups and the service does not merge similar ones yet; beyond 512 addresses regions share them, and their nodes receive packets of others, which they drop. A message to a cluster-wide group is sent once for each region, because a channel covers one region only.",
 }];
