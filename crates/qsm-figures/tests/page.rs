@@ -3,7 +3,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use qsm_figures::{agreement, catalogue, page};
+use qsm_figures::papers::Mode;
+use qsm_figures::{Data, agreement, catalogue, page};
 
 fn repository() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
@@ -34,6 +35,22 @@ fn every_experiment_has_its_files() {
             let path = format!("docs/figures/{}.{end}", figure.id);
             assert!(repository().join(&path).exists(), "{path}");
         }
+    }
+}
+
+#[test]
+fn the_page_on_repair_says_what_was_measured() {
+    let folder = repository().join("docs/figures");
+    let figures = catalogue::find("E59");
+    let data = Data::read(&folder, &figures).unwrap();
+    let said = |x| {
+        let points = data.series(figures[0], Mode::Modern, 0);
+        let point = points.iter().find(|point| point.x == x).unwrap();
+        format!("{:.2} ± {:.2} round trips among {x}", point.mean, point.ci)
+    };
+    let page = text("docs/concepts/repair.md").replace("1,000", "1000");
+    for x in [25.0, 1000.0] {
+        assert!(page.contains(&said(x)), "it must say: {}", said(x));
     }
 }
 
