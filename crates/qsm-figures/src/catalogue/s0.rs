@@ -395,7 +395,7 @@ pub(super) static FIGURES: &[Figure] = &[
                 seen.against_faithful(0, 192.0, ANY..=0.3),
             ]
         },
-        note: "The round trip itself hardly grows: tokens do not wait behind repairs (see E30). Repairs take less than two rounds because gaps are seen when the next packet comes, and the next token has them pulled.",
+        note: "The round trip itself hardly grows: tokens do not wait behind repairs (see E30). Repairs take {E31.2@192 ±} rounds: gaps are seen when the next packet comes, and the next token has them pulled.",
     },
     Figure {
         id: "E32",
@@ -464,7 +464,7 @@ pub(super) static FIGURES: &[Figure] = &[
                 seen.against_faithful(1, 8000.0, ANY..=0.8),
             ]
         },
-        note: "Pending messages are in proportion to the rate. Round trips change by {E34.1@8000 vs E34.1@4000 ±} %, because tokens overtake data at receivers; what remains are collections.",
+        note: "Pending messages grow by no more than the rate. Round trips change by {E34.1@8000 vs E34.1@4000 ±} %, because tokens overtake data at receivers; what remains are collections.",
     },
     Figure {
         id: "E35",

@@ -336,7 +336,7 @@ pub(super) static FIGURES: &[Figure] = &[
             ]
         },
         better: |_| Vec::new(),
-        note: "At the sender of a small system nearly all overhead is forwarding, because it is one of few that hold what others miss. In modern mode cachers answer, and the sender hardly ever.",
+        note: "At the sender of a small system most of the overhead is forwarding, {E05.0@5 ±} % at 5 nodes, because it is one of few that hold what others miss. In modern mode cachers answer, and the sender hardly ever.",
     },
     Figure {
         id: "E06",
@@ -397,7 +397,7 @@ pub(super) static FIGURES: &[Figure] = &[
         references: &[],
         agrees: |seen| vec![seen.peak(0, 2.0..=8.0), seen.ratio(0, 5.0, 25.0, ANY..=1.0)],
         better: |seen| vec![seen.against_faithful(0, 25.0, 1.0..=MORE)],
-        note: "Recovery takes longer in larger partitions, hop by hop, as S2 says, and beyond 12 nodes the neighbour that has to forward all that a node has missed cannot keep up (see E06).",
+        note: "Recovery takes {E07.1@5 ±} ms in partitions of 5 and {E07.1@25 ±} ms in one of 25: hop by hop, as S2 says; E06 has the reason.",
     },
     Figure {
         id: "E07b",
@@ -440,7 +440,7 @@ pub(super) static FIGURES: &[Figure] = &[
             ]
         },
         better: |seen| vec![seen.against_faithful(0, 8.0, 1.0..=MORE)],
-        note: "The message is made once and sent once per region. Both protocols are limited by the sender's processor; at 8 regions modern mode's rate differs from the seed-faithful one by {E08.0@8m vs E08.0@8 ±} %, which is what its tokens cost.",
+        note: "The message is made once and sent once per region. Both protocols are limited by the sender's processor; at 8 regions modern mode's rate differs from the seed-faithful one by {E08.0@8m vs E08.0@8 ±} %, which shows no difference.",
     },
     Figure {
         id: "E09",

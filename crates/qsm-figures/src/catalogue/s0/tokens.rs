@@ -61,7 +61,7 @@ pub(in crate::catalogue) static FIGURES: &[Figure] = &[
             ]
         },
         better: |_| Vec::new(),
-        note: "30 receivers. Only the slower half of the round trips gets slower, as in S0. A hop with the sender is shorter than S0's: {E43.5@1 ±} ms with one group, {E43.5@4000 ±} and {E43.5@7000 ±} ms with 4000 and 7000, when its rate is lower. Why it falls with the rate was not traced. Between receivers a hop takes {E43.6@1 ±}, {E43.6@4000 ±} and {E43.6@7000 ±} ms. Modern mode's rings rotate at once, so that it has no hops one after the other, and its nodes do not know of groups in this model: no rule.",
+        note: "30 receivers. Only the slower half of the round trips gets slower, as in S0. A hop with the sender takes {E43.5@1 ±} ms with one group, {E43.5@1000 ±} with 1000, {E43.5@4000 ±} with 4000 and {E43.5@7000 ±} with 7000: with thousands it is shorter than S0's. Why was not traced. Between receivers a hop takes {E43.6@1 ±}, {E43.6@1000 ±}, {E43.6@4000 ±} and {E43.6@7000 ±} ms. Modern mode's rings rotate at once, so that it has no hops one after the other, and its nodes do not know of groups in this model: no rule.",
     },
     Figure {
         id: "E44",
