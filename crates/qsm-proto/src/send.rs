@@ -286,7 +286,7 @@ pub struct SendStream {
     /// Sendings of packets that are not stable yet; none before the first.
     sendings: Option<Box<PacketTimes>>,
     finished: bool,
-    /// Members that were away have not said yet that they have what is retained.
+    /// Members that were away have not said yet that they have what was sent before the newest view.
     confirms: bool,
 }
 
@@ -348,14 +348,15 @@ impl SendStream {
     }
 
     /// Members that were away are live in the newest view: they have yet to say that they have what
-    /// is kept for them.
+    /// was sent before it. Acknowledgements of older views, which come late, do not speak for them.
     pub fn await_returned(&mut self) {
-        self.confirms = self.store.freed_upto() < self.store.trail();
+        let freed = self.store.freed_upto();
+        self.confirms = self.retains() && freed + 1 < self.opening().start;
     }
 
     /// All live members of the newest view have everything up to here; `away`: there are others.
     pub fn confirm_retained(&mut self, pool: &mut BlockPool, stable_upto: u64, away: bool) {
-        self.confirms &= stable_upto < self.store.trail();
+        self.confirms &= stable_upto + 1 < self.opening().start;
         if !self.confirms && !away && self.retains() {
             self.store.end_retaining(pool);
         }

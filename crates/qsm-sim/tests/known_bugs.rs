@@ -47,7 +47,7 @@ const BUGS: &[(&str, &[&str], u64)] = &[
     ("copy-denied", &["copies"], 30),
     (
         "damage-believed",
-        &["completeness", "liveness", "rest", "cutoff"],
+        &["completeness", "liveness", "rest", "cutoff", "watermarks"],
         20,
     ),
     ("away-excluded", &["pauses"], 5),

@@ -76,6 +76,8 @@ pub struct ReceiveStream {
     /// Highest number that exists by the word of others: counted as missing only once all that
     /// has arrived here has been read (R074).
     announced: u64,
+    /// The sender has said that it has nothing up to here any more.
+    gone_upto: u64,
     /// The sender: where it is, whether it is dead.
     sender: Sender,
     /// Earliest time at which a gap may be due; may be too early, never too late.
@@ -135,6 +137,7 @@ impl ReceiveStream {
             retained_from: None,
             uncached: None,
             announced: 0,
+            gone_upto: 0,
             sender: Sender::default(),
             due: Instant::NEVER,
             overtaken: OvertakenRequests::default(),

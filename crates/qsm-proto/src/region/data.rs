@@ -164,9 +164,17 @@ impl RegionCx<'_> {
     pub(crate) fn extend_streams(&mut self, out: &mut dyn Deliver) {
         let region = &mut *self.region;
         let members = region.history.size();
-        for stream in region.streams.values_mut().filter(|stream| stream.behind()) {
-            stream.extend(&mut self.node.stream_context(&region.backoff, members, out));
-            stream.refresh_due();
+        let mut gone = Vec::new();
+        for (sender, stream) in &mut region.streams {
+            if stream.behind() {
+                let context = &mut self.node.stream_context(&region.backoff, members, out);
+                let part = stream.extend(context);
+                gone.extend(part.map(|part| (*sender, part)));
+                stream.refresh_due();
+            }
+        }
+        for (sender, part) in gone {
+            self.skip_gone(sender, part, out);
         }
     }
 

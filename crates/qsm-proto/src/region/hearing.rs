@@ -218,8 +218,9 @@ impl RegionCx<'_> {
         }
     }
 
-    /// A token has come of a round that the leader has called, or will tell the result of: the
-    /// leader is in doubt if it was not heard.
+    /// A token has come of a round that the leader has called, or will tell the result of. A leader
+    /// that was not heard is in doubt, and so are the senders that the token tells of: no result of
+    /// the leader's will raise that doubt.
     pub(super) fn doubt_leader(&mut self, token: &Token<'_>) {
         let (leader, round) = (token.head.leader, token.head.round);
         let (heard_of, heard) = self.region.earshot.round;
@@ -227,6 +228,9 @@ impl RegionCx<'_> {
         if leader != self.node.origin && !heard && self.looks() {
             let arrived = self.region.arrived_of(leader);
             self.region.earshot.doubt(self.node.now, leader, arrived);
+            for slot in token.slots() {
+                self.doubt_sender(slot.head.origin);
+            }
         }
     }
 

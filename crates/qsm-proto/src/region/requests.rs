@@ -14,6 +14,8 @@ use crate::repair::{
 };
 use crate::{Deliver, Destination, Instant, Reason};
 
+/// Packets that the sender has not got any more which a receiver gives up in one go, at least.
+const SKIPPED_IN_ONE_GO: u64 = 65_536;
 /// Pieces of gaps that one token's pulls look at.
 const PIECES_PER_TOKEN: usize = 1024;
 
@@ -157,18 +159,46 @@ impl RegionCx<'_> {
         }
         self.lose(sender, &lost, out);
         if speaker == sender {
-            self.leave_to_cachers(sender, absent);
+            absent
+                .ranges
+                .iter()
+                .for_each(|range| self.leave_to_cachers(sender, range));
         }
         true
     }
 
     /// The sender does not have these packets, and cachers may: only those are asked from now on.
-    fn leave_to_cachers(&mut self, sender: Origin, absent: &Absent<'_>) {
+    fn leave_to_cachers(&mut self, sender: Origin, range: SeqRange) {
         if let Some(stream) = self.region.streams.get_mut(&sender) {
-            let (now, history) = (self.node.now, &self.region.history);
-            let ranges = absent.ranges.iter();
-            ranges.for_each(|range| leave_to_cachers(now, stream, history, range));
+            leave_to_cachers(self.node.now, stream, &self.region.history, range);
+            stream.note_gone(range.last());
             stream.refresh_due();
+        }
+    }
+
+    /// The sender has said before that it has not got these packets any more, which count as
+    /// missing since now: what no cacher may have either is lost at once, and so on with those
+    /// behind it. A receiver that is far behind does not ask for all of them. Rule R-NAK-14.
+    pub(super) fn skip_gone(&mut self, sender: Origin, part: SeqRange, out: &mut dyn Deliver) {
+        let (mut next, upto) = (Some(part), part.first() + SKIPPED_IN_ONE_GO);
+        while let Some(part) = next.take() {
+            self.leave_to_cachers(sender, part);
+            let region = &mut *self.region;
+            let Some(stream) = region.streams.get_mut(&sender) else {
+                return;
+            };
+            let lost = missing_everywhere(stream, &region.history, part);
+            if lost.is_empty() || part.first() > upto {
+                return;
+            }
+            self.lose(sender, &lost, out);
+            let region = &mut *self.region;
+            let members = region.history.size();
+            if let Some(stream) = region.streams.get_mut(&sender) {
+                stream.go_on(self.node.now);
+                next = stream.extend(&mut self.node.stream_context(&region.backoff, members, out));
+                stream.refresh_due();
+            }
         }
     }
 

@@ -18,11 +18,13 @@ impl RegionCx<'_> {
         if token.head.level != CALL {
             self.note_token();
             self.note_losers(token);
-            self.doubt_leader(token);
         } else if maker == token.head.leader {
             self.hear_call(maker, token.head.round);
         }
         self.turn(|ring, turn| ring.handle_token(turn, maker, token));
+        if token.head.level != CALL {
+            self.doubt_leader(token);
+        }
     }
 
     /// Takes the result of a round. Rule R-TOK-9.

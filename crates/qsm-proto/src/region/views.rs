@@ -30,12 +30,12 @@ impl RegionCx<'_> {
         for stream in region.streams.values_mut() {
             stream.restart_gaps(now, view.number());
         }
-        self.follow_absence(returned);
-        let region = &mut *self.region;
-        let alive = region.history.oldest_alive();
         if let Some(sender) = &mut region.sender {
             sender.open_view(now, view.number());
         }
+        self.follow_absence(returned);
+        let region = &mut *self.region;
+        let alive = region.history.oldest_alive();
         region.served.follow(view, now, me, region.sender.as_ref());
         let sender = region.sender.as_ref()?;
         alive.map_or(Some(u64::MAX), |view| sender.last_before(view))

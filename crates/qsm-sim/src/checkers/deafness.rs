@@ -63,7 +63,8 @@ pub(crate) struct Pair {
 impl Deafness {
     /// A node says that a member is deaf. `hosts`: those of the listener and the speaker. A speaker
     /// repeats what the listener tells it every second until it has heard the speaker for a while,
-    /// which it cannot as long as the speaker stands still (R-REACH-3).
+    /// which it cannot as long as the speaker stands still (R-REACH-3). What the listener has told
+    /// it meanwhile waits at the speaker.
     pub(crate) fn begin(
         &mut self,
         options: &SimOptions,
@@ -73,7 +74,7 @@ impl Deafness {
     ) -> Result<(), Violation> {
         self.side(word).insert(key(word));
         let repeated = !word.here && self.named[0].contains(&key(word));
-        if repeated || was_filtered(options, now, hosts) {
+        if repeated || was_filtered(options, now, hosts, word.here) {
             return Ok(());
         }
         let message = format!(
@@ -130,13 +131,16 @@ pub(crate) fn is_filtered(options: &SimOptions, now: Instant, hosts: [usize; 2])
     filters(options, hosts).any(|[begins, ends]| begins <= now && now <= ends)
 }
 
-/// Whether it did not until a moment ago, by the clock of the first host, which stands still while
-/// that sleeps.
-fn was_filtered(options: &SimOptions, now: Instant, hosts: [usize; 2]) -> bool {
+/// Whether it did not until a moment ago: by the clock of the listener, which stands still while
+/// that sleeps, or as the speaker may still read where it stood still itself.
+fn was_filtered(options: &SimOptions, now: Instant, hosts: [usize; 2], here: bool) -> bool {
     let now = Duration::from_nanos(now.0);
+    let [listener, speaker] = hosts;
     filters(options, hosts).any(|[begins, ends]| {
-        let slept = slept(options, hosts[0], [ends, now]);
-        begins <= now && now <= ends + WORD_AFTER + slept
+        let slept = stood_still(options, listener, [ends, now], is_sleep);
+        let waited = stood_still(options, speaker, [ends, now], is_pause);
+        let waited = if here { Duration::ZERO } else { waited };
+        begins <= now && now <= ends + WORD_AFTER + slept + waited
     })
 }
 
@@ -159,10 +163,26 @@ fn filters(
         })
 }
 
-/// For how long a host has slept between these two moments; its sleeps do not overlap.
-fn slept(options: &SimOptions, host: usize, [from, to]: [Duration; 2]) -> Duration {
+fn is_sleep(fault: &Fault) -> bool {
+    matches!(fault, Fault::Sleep { .. })
+}
+
+fn is_pause(fault: &Fault) -> bool {
+    is_sleep(fault) || matches!(fault, Fault::Freeze { .. })
+}
+
+/// For how long a host has stood still between these two moments, by faults of this kind; its
+/// pauses do not overlap.
+fn stood_still(
+    options: &SimOptions,
+    host: usize,
+    [from, to]: [Duration; 2],
+    kind: fn(&Fault) -> bool,
+) -> Duration {
     let of = |(at, fault): &(Duration, Fault)| match fault {
-        Fault::Sleep { host: asleep, time } if *asleep == host => {
+        Fault::Sleep { host: still, time } | Fault::Freeze { host: still, time }
+            if *still == host && kind(fault) =>
+        {
             (*at + *time).min(to).saturating_sub((*at).max(from))
         }
         _ => Duration::ZERO,
@@ -236,8 +256,20 @@ mod tests {
     }
 
     #[test]
+    fn a_speaker_that_stood_still_says_what_it_was_told_before() {
+        let says = |host| {
+            let mut options = options();
+            let time = s(5);
+            options.faults.push((s(9), Fault::Freeze { host, time }));
+            Deafness::default().begin(&options, at(s(15)), &word(false), [0, 1])
+        };
+        assert!(says(1).is_ok());
+        assert!(says(2).is_err(), "another one stood still");
+    }
+
+    #[test]
     fn who_sleeps_may_say_what_was_so_before() {
-        let was = |time, hosts| was_filtered(&options(), at(time), hosts);
+        let was = |time, hosts| was_filtered(&options(), at(time), hosts, true);
         assert!(was(s(10), [0, 1]) && was(s(11), [0, 1]) && !was(s(12), [0, 1]));
         assert!(!was(s(10), [1, 0]) && !was(s(10), [2, 1]));
         let is = |time| is_filtered(&options(), at(time), [0, 1]);

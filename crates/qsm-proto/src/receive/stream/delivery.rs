@@ -43,6 +43,11 @@ impl ReceiveStream {
         self.interrupted
     }
 
+    /// Packets have been given up: what comes after them may be delivered.
+    pub(crate) fn go_on(&mut self, now: Instant) {
+        self.interrupted = self.interrupted.min(now);
+    }
+
     /// Forgets that delivery was interrupted: what waits is delivered on the next occasion.
     pub fn resume(&mut self) {
         self.interrupted = Instant::NEVER;

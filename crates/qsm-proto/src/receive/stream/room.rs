@@ -23,21 +23,27 @@ impl ReceiveStream {
         self.sent().max(self.announced)
     }
 
+    /// The sender has nothing up to here any more. It cannot speak of what nobody knows of.
+    pub(crate) fn note_gone(&mut self, upto: u64) {
+        self.gone_upto = self.gone_upto.max(upto.min(self.known_upto()));
+    }
+
     /// Everything that has arrived has been read: what others have announced and is not here is
-    /// missing, as far as there is room for it. The next packet in order needs none.
-    pub fn extend(&mut self, context: &mut StreamContext<'_>) {
+    /// missing, as far as there is room for it. The next packet in order needs none. Returns what
+    /// of it the sender has said that it has not any more.
+    pub fn extend(&mut self, context: &mut StreamContext<'_>) -> Option<SeqRange> {
         let head = u64::from(self.gaps.is_empty());
         let room = u64::try_from(context.store.room_packets()).unwrap_or(u64::MAX);
         let highest = self
             .announced
             .min(self.contiguous.saturating_add(context.ahead_max))
             .min(self.highest.saturating_add(room.max(head)));
-        let Some(range) = SeqRange::new(self.highest + 1, highest) else {
-            return;
-        };
-        if !self.gaps.is_full() {
-            self.open_gap(range, context);
+        let range = SeqRange::new(self.highest + 1, highest)?;
+        if self.gaps.is_full() {
+            return None;
         }
+        self.open_gap(range, context);
+        SeqRange::new(range.first(), range.last().min(self.gone_upto))
     }
 
     /// Whether others speak of packets that have not been seen here.
