@@ -316,7 +316,7 @@ fn commands_of_readme_and_book_do_what_they_are_shown_for() {
             stage = Stage::new();
         }
         match fate {
-            NotHere(_) => {}
+            NotHere(reason) => assert!(!reason.is_empty(), "{command}"),
             Ends => {
                 stage.ends(command);
             }
