@@ -19,7 +19,7 @@ SOAK_SEEDS ?= 100000
 FUZZ_TARGETS := $(basename $(notdir $(wildcard fuzz/fuzz_targets/*.rs)))
 TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
 
-.PHONY: help deps demo book publish-check package package-deps package-check test format lint unit doc gate gate-update fuzz soak digests growth large plan-check pauses bench bench-deps bench-quick figures figures-groupcast groupcast-capi
+.PHONY: help deps demo book publish-check package package-deps package-check test format lint unit doc gate gate-update fuzz soak digests growth large plan-check pauses bench bench-deps bench-quick figures figures-page figures-groupcast groupcast-capi
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -164,9 +164,12 @@ BENCH ?=
 bench: deps ## Quicksilver beside other systems: hours, or ten minutes with BENCH=--quick; writes docs/benchmarks.md
 	$(CARGO) run $(LOCKED) --release -p qsm-bench -- compare $(BENCH)
 
-figures: ## run the experiments of the papers and write docs/figures; half an hour on two cores
+figures: ## run the experiments of the papers and write docs/figures; an hour on two cores
 	$(CARGO) build $(LOCKED) --release -p qsm-cli
 	$(TARGET_DIR)/release/qsm sim figure all --output docs/figures
+
+figures-page: ## write docs/figures/README.md anew from its CSV files, without a run
+	$(CARGO) run $(LOCKED) -q -p qsm-figures --example page docs/figures
 
 # What `make book` installs if it is missing; the program's documentation server is left out.
 MDBOOK_VERSION := 0.5.4

@@ -19,7 +19,7 @@ const LARGEST: [(&str, usize); 16] = [
     ("qsm-cli", 0),
     ("qsm-console", 0),
     ("qsm-demo", 3),
-    ("qsm-figures", 7),
+    ("qsm-figures", 5),
     ("qsm-gms", 2),
     ("qsm-measure", 0),
     ("qsm-metrics", 0),

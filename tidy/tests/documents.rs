@@ -100,6 +100,81 @@ fn the_code_map_lists_exactly_the_crates() {
 }
 
 /// A screen, and no manual.
+/// Of the commands that documents show, `make` has targets, and `cargo` crates and examples.
+#[test]
+fn targets_and_examples_that_documents_show_exist() {
+    let repository = repository();
+    let makefile = repository.text("Makefile");
+    let (mut seen, mut faults) = (0, Vec::new());
+    for path in repository.ending(".md") {
+        if APART.iter().any(|apart| path.starts_with(apart)) {
+            continue;
+        }
+        for command in commands(&repository.text(path)) {
+            let words: Vec<&str> = command.split_whitespace().collect();
+            let after = |flag: &str| {
+                let at = words.iter().position(|word| *word == flag);
+                at.and_then(|at| words.get(at + 1)).copied()
+            };
+            let missing = match words[..] {
+                ["make", target, ..] => !makefile.contains(&format!("\n{target}:")),
+                ["cargo", ..] => {
+                    let package = after("-p").map(|name| package_folder(&repository, name));
+                    let no_package = package.as_ref().is_some_and(Option::is_none);
+                    let folder = package.flatten();
+                    let no_example =
+                        after("--example")
+                            .zip(folder)
+                            .is_some_and(|(name, folder)| {
+                                let folder = format!("{folder}/examples/{name}");
+                                let file = repository.has(&format!("{folder}.rs"));
+                                name != "NAME"
+                                    && !file
+                                    && !repository.has(&format!("{folder}/main.rs"))
+                            });
+                    no_package || no_example
+                }
+                _ => continue,
+            };
+            seen += 1;
+            if missing {
+                faults.push(format!("{path}: {command}"));
+            }
+        }
+    }
+    assert_none(&faults);
+    assert!(seen > 20, "only {seen} commands were found");
+}
+
+/// Lines of shell blocks, and what stands between backticks.
+fn commands(text: &str) -> Vec<&str> {
+    let (mut shell, mut block, mut found) = (false, false, Vec::new());
+    for line in text.lines() {
+        if let Some(kind) = line.trim().strip_prefix("```") {
+            block = !block;
+            shell = block && kind == "sh";
+        } else if shell {
+            found.push(line.split(" #").next().unwrap_or_default().trim());
+        } else if !block {
+            found.extend(line.split('`').skip(1).step_by(2));
+        }
+    }
+    found
+}
+
+/// The folder of a package of the workspace.
+fn package_folder(repository: &Repository, name: &str) -> Option<String> {
+    let manifests = repository.ending("Cargo.toml");
+    let line = format!("name = \"{name}\"");
+    // The package's name is the first one, before those of its programs.
+    let mut named = manifests.filter(|path| {
+        let text = repository.text(path);
+        text.lines().find(|it| it.starts_with("name = ")) == Some(&line)
+    });
+    let path = named.next()?;
+    Some(path.trim_end_matches("/Cargo.toml").to_owned())
+}
+
 #[test]
 fn the_readme_is_short() {
     let readme = repository().text("README.md");

@@ -1,6 +1,7 @@
 /* Aeron: a stream for each group, by UDP multicast. Each process brings its media driver, in the
  * threading mode that Aeron advises for machines with few cores; with `--set driver=shared` the first
- * receiver's serves all receivers of the host. */
+ * receiver's serves all receivers of the host, with `--set driver=host` the first sender's serves
+ * all processes of the host. */
 #include "bench.h"
 
 #include <aeronc.h>
@@ -68,12 +69,19 @@ static void start_driver(void)
     check(aeron_driver_start(driver, false), "aeron_driver_start");
 }
 
+static bool driver_is(const char *whose)
+{
+    return strcmp(bench_setting("driver", "own"), whose) == 0;
+}
+
 static void connect_client(const struct bench_options *options)
 {
-    bool shared = !options->sends && strcmp(bench_setting("driver", "own"), "shared") == 0;
+    bool of_receivers = !options->sends && driver_is("shared");
+    bool shared = of_receivers || driver_is("host");
+    bool first = options->index == 0 && (of_receivers || options->sends);
     snprintf(folder, sizeof folder, "/dev/shm/aeron-bench-%d-%d", options->port,
              shared ? 0 : (int)getpid());
-    if (!shared || options->index == 0)
+    if (!shared || first)
         start_driver();
     check(aeron_context_init(&context), "context");
     check(aeron_context_set_dir(context, folder), "dir");
@@ -86,7 +94,7 @@ static void connect_client(const struct bench_options *options)
  * a driver is one receiver, whoever shares it. */
 static void channel(char *uri, const struct bench_options *options)
 {
-    bool shared = strcmp(bench_setting("driver", "own"), "shared") == 0;
+    bool shared = driver_is("shared") || driver_is("host");
     snprintf(uri, URI, "aeron:udp?endpoint=239.255.85.1:%d|interface=%s|ttl=1|fc=min,g:/%d",
              options->port | 1, options->address, shared ? 1 : options->receivers);
 }

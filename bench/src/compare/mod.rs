@@ -150,7 +150,7 @@ fn run_cell(
             eprintln!("  {:<28} {}", system.name, point.outcome.describe());
             let slow = begin.elapsed() > HOPELESS;
             let again = match &point.outcome {
-                Outcome::Measured(_) => true,
+                Outcome::Measured(_) | Outcome::Stolen { .. } => true,
                 Outcome::Failed { .. } => !slow,
                 Outcome::Skipped { .. } => false,
             };

@@ -183,6 +183,7 @@ impl Report {
     fn missing(&self, system: &str, cell: Cell) -> String {
         match self.of(system, cell).next().map(|point| &point.outcome) {
             Some(Outcome::Failed { .. }) => "fails".to_owned(),
+            Some(Outcome::Stolen { .. }) => "does not count".to_owned(),
             Some(Outcome::Skipped { .. } | Outcome::Measured(_)) | None => "-".to_owned(),
         }
     }
@@ -192,6 +193,7 @@ impl Report {
         self.write_conditions(&mut page);
         self.write_factors(&mut page);
         self.write_summary(&mut page);
+        self.write_missing(&mut page);
         for axis in self.axes() {
             self.write_axis(&mut page, axis);
         }
@@ -225,6 +227,7 @@ impl Report {
                 self.seconds / 60
             ),
         );
+        line(page, &self.stolen());
         if middle > QUIET_CORES {
             line(
                 page,
@@ -236,6 +239,39 @@ impl Report {
             for (folder, reason) in &self.absent {
                 line(page, &format!("- {folder}: {reason}"));
             }
+        }
+    }
+
+    /// What is known of the time that the machine's host took.
+    fn stolen(&self) -> String {
+        let lost = |point: &&Point| matches!(point.outcome, Outcome::Stolen { .. });
+        let lost = self.points.iter().filter(lost).count();
+        let measured = self.points.iter().filter_map(|it| it.outcome.measures());
+        match measured.filter_map(|it| it.stolen).reduce(f64::max) {
+            Some(most) => format!(
+                "\nOf the runs that count the machine's host took at most {:.1} % of the CPU time (`steal` in `/proc/stat`); {lost} runs do not count because it took more than 5 %.",
+                most * 100.0
+            ),
+            None if lost > 0 => format!(
+                "\nThe machine's host took more than 5 % of the CPU time in all {lost} runs: none counts."
+            ),
+            None => "\nHow much CPU time the machine's host took (`steal` in `/proc/stat`) was not noted in these runs."
+                .to_owned(),
+        }
+    }
+
+    /// Main variants that were not run, and what is known of them from elsewhere.
+    fn write_missing(&self, page: &mut String) {
+        let run = |system: &&System| self.points.iter().any(|it| it.system == system.name);
+        let missing = system::ALL.iter().filter(|it| it.main && !run(it));
+        let missing: Vec<&System> = missing.collect();
+        if missing.is_empty() {
+            return;
+        }
+        line(page, "\n## Not measured in this run\n");
+        for system in missing {
+            let known = system.elsewhere.unwrap_or("Not measured yet.");
+            line(page, &format!("- {}: {known}", system.name));
         }
     }
 
@@ -520,6 +556,8 @@ Written by `make bench`, which installs the systems from package registries, bui
 - **Rate**: all messages, from the first send until the slowest receiver had checked the last one; the senders send for a fixed time before, to warm up, and again to be measured.
 - **Latency**: from the time at which a message was due at the sender to the end of its check at the receiver; each figure of the receiver that has the worst. A sender that is held up is charged for all messages that were due meanwhile (no coordinated omission).
 - **CPU**: user and system time of all threads of the processes, media drivers and brokers among them, from the kernel's process clocks. What the kernel does outside of processes is not in it; on loopback that is little, since a sender delivers into the receivers' sockets itself.
+- **Variants**: each system is run in the fastest variant that its documentation leads to and that makes sense between hosts; where several do, each has a row. [How each is run](#systems-and-how-they-are-tuned). Processes stand for hosts, also where they share one: shared memory between them is off. Only where a system has a way of its own to serve several programs of one host, that is a variant.
+- **Stolen time**: a run in which the host of a virtual machine takes more than 5 % of the CPU time does not count.
 - **Loopback** has an MTU of 65,536 bytes, from which systems gain that use large datagrams or TCP segments; Quicksilver's packets there have 8,972 bytes, and 1,472 on hosts of their own. **Loss** is measured with every process on a host of its own (network namespaces, veth, a bridge, MTU 1500), all offloads off, so that a rule at each receiver's interface (nftables, `numgen random`) drops single packets, of TCP and UDP alike.
 ";
 
@@ -593,4 +631,41 @@ fn thousands(value: f64) -> String {
 fn line(page: &mut String, text: &str) {
     // Writing to a string does not fail.
     writeln!(page, "{text}").unwrap_or_default();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn page(edit: fn(&mut Report)) -> String {
+        let text = include_str!("../../../docs/benchmarks/points.json");
+        let mut report: Report = serde_json::from_str(text).unwrap();
+        edit(&mut report);
+        report.page()
+    }
+
+    #[test]
+    fn the_page_is_what_its_points_say() {
+        assert_eq!(page(|_| ()), include_str!("../../../docs/benchmarks.md"));
+    }
+
+    #[test]
+    fn a_variant_that_was_not_run_is_named() {
+        let missing = "## Not measured in this run";
+        let named = "- zenoh-tcp: Not measured yet.";
+        let without = page(|report| report.points.retain(|it| it.system != "zenoh-tcp"));
+        assert!(without.contains(missing) && without.contains(named));
+        assert!(!page(|_| ()).contains(named));
+    }
+
+    #[test]
+    fn stolen_runs_are_counted_and_have_no_figure() {
+        let stolen = page(|report| {
+            for point in &mut report.points {
+                point.outcome = Outcome::Stolen { share: 0.1 };
+            }
+        });
+        assert!(stolen.contains("none counts"));
+        assert!(stolen.contains("does not count") && !stolen.contains("| 17078"));
+    }
 }

@@ -27,6 +27,8 @@ pub(crate) enum Outcome {
     },
     /// It was not tried.
     Skipped { reason: String },
+    /// The machine's host took this share of all CPU time meanwhile: it does not count.
+    Stolen { share: f64 },
 }
 
 /// Figures of a run in which nothing was missed.
@@ -38,7 +40,14 @@ pub(crate) struct Measures {
     pub(crate) latency: Option<Latency>,
     /// Cores that anything but this benchmark used meanwhile.
     pub(crate) foreign_cores: f64,
+    /// Share of all CPU time that the machine's host took meanwhile; `None` in runs of before it was
+    /// noted.
+    #[serde(default)]
+    pub(crate) stolen: Option<f64>,
 }
+
+/// Share of stolen CPU time beyond which a run does not count.
+const STOLEN_MAX: f64 = 0.05;
 
 /// The highest rate.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
@@ -66,10 +75,18 @@ pub(crate) struct Latency {
 }
 
 impl Outcome {
+    /// Measured, if the host has left the machine its CPUs.
+    pub(crate) fn of(measures: Measures) -> Self {
+        match measures.stolen {
+            Some(share) if share > STOLEN_MAX => Self::Stolen { share },
+            _ => Self::Measured(measures),
+        }
+    }
+
     pub(crate) fn measures(&self) -> Option<&Measures> {
         match self {
             Self::Measured(measures) => Some(measures),
-            Self::Failed { .. } | Self::Skipped { .. } => None,
+            Self::Failed { .. } | Self::Skipped { .. } | Self::Stolen { .. } => None,
         }
     }
 
@@ -79,11 +96,20 @@ impl Outcome {
             Self::Measured(measures) => measures.describe(),
             Self::Failed { reason, .. } => format!("failed: {reason}"),
             Self::Skipped { reason } => format!("skipped: {reason}"),
+            Self::Stolen { share } => format!(
+                "does not count: the host took {:.0} % of the CPU time",
+                share * 100.0
+            ),
         }
     }
 }
 
 impl Measures {
+    /// Of another phase of the run; the worst one counts.
+    pub(crate) fn note_stolen(&mut self, share: f64) {
+        self.stolen = Some(self.stolen.unwrap_or_default().max(share));
+    }
+
     fn describe(&self) -> String {
         let flood = self.flood.map(|flood| {
             format!(
@@ -100,11 +126,34 @@ impl Measures {
             )
         });
         format!(
-            "{}{}setup {:.1} s, others used {:.2} cores",
+            "{}{}setup {:.1} s, others used {:.2} cores, the host took {:.1} %",
             flood.unwrap_or_default(),
             latency.unwrap_or_default(),
             self.setup_seconds,
-            self.foreign_cores
+            self.foreign_cores,
+            self.stolen.unwrap_or_default() * 100.0
         )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn with(stolen: f64) -> Outcome {
+        Outcome::of(Measures {
+            setup_seconds: 1.0,
+            flood: None,
+            latency: None,
+            foreign_cores: 0.0,
+            stolen: Some(stolen),
+        })
+    }
+
+    #[test]
+    fn a_run_whose_cpu_time_was_stolen_does_not_count() {
+        assert!(with(0.04).measures().is_some());
+        assert!(with(0.06).measures().is_none());
+        assert!(with(0.06).describe().contains("6 %"));
     }
 }

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use crate::Failure;
 
 use super::cell::Cell;
-use super::machine::busy_seconds;
+use super::machine::CpuSeconds;
 use super::point::{Flood, Measures, Outcome};
 use super::process::Process;
 use super::system::{Kind, System};
@@ -41,7 +41,7 @@ pub(crate) fn run(system: &System, cell: Cell, port: u16, millis: u64) -> Result
         process.expect("ready", deadline)?;
     }
     let setup_seconds = begin.elapsed().as_secs_f64();
-    let (phase, busy) = (Instant::now(), busy_seconds());
+    let (phase, then) = (Instant::now(), CpuSeconds::now());
     sender.tell("go")?;
     let sent = numbers(&sender.expect("sent", deadline)?)?;
     for receiver in &mut receivers {
@@ -52,8 +52,9 @@ pub(crate) fn run(system: &System, cell: Cell, port: u16, millis: u64) -> Result
         .map(|receiver| numbers(&receiver.expect("received", deadline)?))
         .collect::<Result<Vec<_>, _>>()?;
     let own = sender.cpu() + receivers.iter().map(Process::cpu).sum::<Duration>();
-    let foreign = (busy_seconds() - busy - own.as_secs_f64()) / phase.elapsed().as_secs_f64();
-    Ok(Outcome::Measured(Measures {
+    let (now, seconds) = (CpuSeconds::now(), phase.elapsed().as_secs_f64());
+    let foreign = (now.busy - then.busy - own.as_secs_f64()) / seconds;
+    Ok(Outcome::of(Measures {
         setup_seconds,
         flood: Some(flood(
             &sent,
@@ -62,6 +63,7 @@ pub(crate) fn run(system: &System, cell: Cell, port: u16, millis: u64) -> Result
         )),
         latency: None,
         foreign_cores: foreign.max(0.0),
+        stolen: Some(now.stolen_share(then, seconds)),
     }))
 }
 

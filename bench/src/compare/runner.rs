@@ -13,7 +13,7 @@ use crate::Failure;
 
 use super::cell::{Cell, LATENCY_RATE};
 use super::install::{Installed, Ready};
-use super::machine::busy_seconds;
+use super::machine::CpuSeconds;
 use super::point::{Flood, Latency, Measures, Outcome};
 use super::process::Process;
 use super::raw;
@@ -97,12 +97,14 @@ impl<'a> CellRunner<'a> {
             flood: None,
             latency: None,
             foreign_cores: 0.0,
+            stolen: None,
         };
         if cell.paces() {
             match processes.measure(self.millis, LATENCY_RATE)? {
                 Ok(phase) => {
                     measures.latency = Some(phase.latency());
                     measures.foreign_cores = phase.foreign_cores;
+                    measures.note_stolen(phase.stolen);
                 }
                 Err(outcome) => return Ok(outcome),
             }
@@ -112,11 +114,12 @@ impl<'a> CellRunner<'a> {
                 Ok(phase) => {
                     measures.flood = Some(phase.flood());
                     measures.foreign_cores = phase.foreign_cores;
+                    measures.note_stolen(phase.stolen);
                 }
                 Err(outcome) => return Ok(outcome),
             }
         }
-        Ok(Outcome::Measured(measures))
+        Ok(Outcome::of(measures))
     }
 }
 
@@ -262,6 +265,7 @@ struct PhaseResult {
     sender_cpu: f64,
     receiver_cpu: f64,
     foreign_cores: f64,
+    stolen: f64,
     seconds: f64,
 }
 
@@ -324,7 +328,7 @@ impl CellProcesses {
     fn phase(&mut self, millis: u64, rate: u64) -> Result<Result<PhaseResult, Outcome>, Failure> {
         self.phases += 1;
         let phase = self.phases;
-        let (begin, busy) = (Instant::now(), busy_seconds());
+        let (begin, then) = (Instant::now(), CpuSeconds::now());
         let before = (cpu(&self.senders), cpu(&self.receivers));
         // The rate is of all senders together.
         let rate = rate / self.senders.len() as u64;
@@ -340,7 +344,8 @@ impl CellProcesses {
         let sender_cpu = cpu(&self.senders) - before.0;
         let receiver_cpu = cpu(&self.receivers) - before.1;
         let seconds = begin.elapsed().as_secs_f64();
-        let foreign = busy_seconds() - busy - sender_cpu - receiver_cpu;
+        let now = CpuSeconds::now();
+        let foreign = now.busy - then.busy - sender_cpu - receiver_cpu;
         if let Some(outcome) = incomplete(goal, &received) {
             return Ok(Err(outcome));
         }
@@ -350,6 +355,7 @@ impl CellProcesses {
             sender_cpu,
             receiver_cpu,
             foreign_cores: (foreign / seconds).max(0.0),
+            stolen: now.stolen_share(then, seconds),
             seconds,
         }))
     }

@@ -4,9 +4,10 @@ use plotters::coord::ranged1d::ValueFormatter;
 use plotters::coord::types::RangedCoordf64;
 use plotters::prelude::*;
 
+use crate::data::Data;
 use crate::experiment::Figure;
 use crate::papers::Mode;
-use crate::results::{Point, Results, short};
+use crate::results::{Point, short};
 
 const WIDTH: u32 = 640;
 const PANEL: u32 = 300;
@@ -26,17 +27,17 @@ struct Line {
 ///
 /// # Errors
 /// What the drawing library says.
-pub(crate) fn svg(figure: &Figure, results: &Results) -> Result<String, String> {
+pub(crate) fn svg(figure: &Figure, data: &Data) -> Result<String, String> {
     let mut text = String::new();
     let panels = figure.curves.len();
     let height = TITLE + PANEL * u32::try_from(panels).unwrap_or(1);
-    draw(figure, results, &mut text, height).map_err(|error| error.to_string())?;
+    draw(figure, data, &mut text, height).map_err(|error| error.to_string())?;
     Ok(text)
 }
 
 fn draw(
     figure: &Figure,
-    results: &Results,
+    data: &Data,
     text: &mut String,
     height: u32,
 ) -> Result<(), Box<dyn core::error::Error>> {
@@ -49,7 +50,7 @@ fn draw(
         .into_iter()
         .enumerate()
     {
-        let lines = lines(figure, results, curve);
+        let lines = lines(figure, data, curve);
         let points = || lines.iter().flat_map(|line| &line.points);
         let Some((x, y)) = frame(points()) else {
             continue;
@@ -110,14 +111,14 @@ where
     Ok(())
 }
 
-fn lines(figure: &Figure, results: &Results, curve: usize) -> Vec<Line> {
+fn lines(figure: &Figure, data: &Data, curve: usize) -> Vec<Line> {
     let modes = [(Mode::Faithful, FAITHFUL), (Mode::Modern, MODERN)];
     let mut lines: Vec<Line> = modes
         .into_iter()
         .map(|(mode, color)| Line {
             label: mode.name().to_owned(),
             color,
-            points: results.series(figure, mode, curve),
+            points: data.series(figure, mode, curve).to_vec(),
         })
         .collect();
     for reference in figure.references.iter().filter(|line| line.curve == curve) {
@@ -126,6 +127,7 @@ fn lines(figure: &Figure, results: &Results, curve: usize) -> Vec<Line> {
             mean: *y,
             ci: 0.0,
             runs: 1,
+            of_runs: 1,
         });
         lines.push(Line {
             label: format!("{} (as the paper reports)", reference.label),

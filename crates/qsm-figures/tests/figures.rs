@@ -3,7 +3,9 @@
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use qsm_figures::{Progress, Silent, catalogue, judge, run, write_figure, write_page};
+use qsm_figures::{
+    Data, Progress, Silent, Verdict, catalogue, judge, run, write_figure, write_page,
+};
 
 #[test]
 fn experiments_and_sweeps_have_names_of_their_own() {
@@ -51,23 +53,45 @@ fn what_was_computed_before_an_interruption_is_written_and_passes_no_rule_for_th
     assert!(svg.starts_with("<svg") && svg.trim_end().ends_with("</svg>"));
     let page = std::fs::read_to_string(folder.join("README.md")).unwrap();
     assert!(page.contains("## E16") && page.contains("E16.svg"));
-    assert!(!judge(figures[0], &results).passed());
+    assert!(!judge(figures[0], &Data::of(&results, &figures)).passed());
     std::fs::remove_dir_all(folder).unwrap();
 }
 
 #[test]
 fn a_figure_that_was_run_whole_is_judged_by_its_rules() {
     let figures = catalogue::find("E16");
-    let results = run(&figures, 1, &AtomicBool::new(false), &Silent);
-    let outcome = judge(figures[0], &results);
+    let results = run(&figures, 2, &AtomicBool::new(false), &Silent);
+    let outcome = judge(figures[0], &Data::of(&results, &figures));
     assert!(outcome.passed(), "{outcome:?}");
     assert!(results.failures.is_empty());
 }
 
 #[test]
-fn overlapping_groups_form_as_many_regions_as_in_the_paper() {
+fn a_single_run_decides_nothing() {
     let figures = catalogue::find("E02");
     let results = run(&figures, 1, &AtomicBool::new(false), &Silent);
-    let outcome = judge(figures[0], &results);
+    let outcome = judge(figures[0], &Data::of(&results, &figures));
+    let mut verdicts = outcome.agrees.iter().map(|check| check.verdict);
+    assert!(verdicts.all(|it| it == Verdict::Undecided), "{outcome:?}");
+}
+
+#[test]
+fn overlapping_groups_form_as_many_regions_as_in_the_paper() {
+    let figures = catalogue::find("E02");
+    let results = run(&figures, 2, &AtomicBool::new(false), &Silent);
+    let outcome = judge(figures[0], &Data::of(&results, &figures));
     assert!(outcome.passed(), "{outcome:?} {:?}", results.failures);
+}
+
+#[test]
+fn files_hold_what_the_figures_are_judged_by() {
+    let figures = catalogue::find("E02");
+    let results = run(&figures, 2, &AtomicBool::new(false), &Silent);
+    let folder = std::env::temp_dir().join(format!("qsm-figures-files-{}", std::process::id()));
+    write_figure(&folder, figures[0], &results).unwrap();
+    let read = Data::read(&folder, &figures).unwrap();
+    assert_eq!(read, Data::of(&results, &figures));
+    std::fs::write(folder.join("E02.csv"), "x\n\"regions\",modern,many\n").unwrap();
+    Data::read(&folder, &figures).unwrap_err();
+    std::fs::remove_dir_all(folder).unwrap();
 }

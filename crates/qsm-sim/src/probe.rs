@@ -5,6 +5,7 @@
 //! arrive is the business of [`crate::run`].
 
 mod disturbance;
+mod tokens;
 
 use core::time::Duration;
 use std::collections::{BTreeMap, VecDeque};
@@ -29,6 +30,7 @@ use crate::hosts::{self, PORT, node_id};
 use crate::machine::Machine;
 use crate::violation::Violation;
 pub use disturbance::Disturbance;
+use tokens::TokenWatch;
 
 /// Task numbers.
 const SAMPLE: Task = Task::Flow(0);
@@ -118,6 +120,13 @@ pub struct Measured {
     pub rounds_ms: Vec<f64>,
     /// Rounds per second.
     pub round_rate: f64,
+    /// From the end of one round to the end of the next at the first region's leader, ms.
+    pub round_gaps_ms: Vec<f64>,
+    /// From one receiver's passing the token on to the next one's, ms; only where one token visits
+    /// all nodes in turn.
+    pub hops_ms: Vec<f64>,
+    /// The same, to a sender's passing it on.
+    pub sender_hops_ms: Vec<f64>,
     /// From one completed round to the next as the first sender hears of it, ms.
     pub ack_gaps_ms: Vec<f64>,
     /// From sending to the news that everybody has it, ms.
@@ -171,6 +180,7 @@ pub fn measure(options: &ClusterOptions) -> Result<Measured, Violation> {
     cluster.go(options.warmup)?;
     let before = cluster.snapshot();
     cluster.samples = Samples::default();
+    cluster.tokens.take();
     cluster.go(options.warmup + options.duration)?;
     let after = cluster.snapshot();
     Ok(cluster.measured(&before, &after))
@@ -249,6 +259,7 @@ struct Cluster<'a> {
     /// When the first sender published its messages.
     published: Vec<Instant>,
     samples: Samples,
+    tokens: TokenWatch,
     rounds: u64,
     messages: u64,
     /// Highest packet of each sender at the last sample, and data packets that had arrived at all
@@ -277,6 +288,7 @@ impl<'a> Cluster<'a> {
             journey: Journey::default(),
             published: Vec::new(),
             samples: Samples::default(),
+            tokens: TokenWatch::default(),
             rounds: 0,
             messages: 0,
             sampled: (vec![0; options.senders.len()], 0, 0),
@@ -505,6 +517,7 @@ impl<'a> Cluster<'a> {
     /// A host has put something out.
     fn look(&mut self, host: usize) {
         let now = self.engine.now();
+        self.look_for_tokens(host, now);
         let first = self.options.senders[0];
         if host == first {
             self.follow(now);
@@ -520,6 +533,23 @@ impl<'a> Cluster<'a> {
                     self.samples.latency.add(millis(now.since(*at)), 1);
                 }
             }
+        }
+    }
+
+    fn look_for_tokens(&mut self, host: usize, now: Instant) {
+        let Some(Machine::Node(node)) = self.engine.machine(host) else {
+            return;
+        };
+        let Some(region) = node.regions().find(|region| region.member()) else {
+            return;
+        };
+        let ring = region.ring_stats();
+        if self.options.pace.rings_in_turn && self.options.regions <= 1 {
+            let sends = self.options.senders.contains(&host);
+            self.tokens.passes(host, ring.tokens_sent, now, sends);
+        }
+        if host == 0 {
+            self.tokens.ends(ring.rounds, now);
         }
     }
 
@@ -646,7 +676,7 @@ impl<'a> Cluster<'a> {
         snapshot
     }
 
-    fn measured(&self, before: &Snapshot, after: &Snapshot) -> Measured {
+    fn measured(&mut self, before: &Snapshot, after: &Snapshot) -> Measured {
         let seconds = after.at.since(before.at).as_secs_f64();
         let weight = f64::from(self.options.costs.weight.max(1));
         let first = self.options.senders[0];
@@ -670,6 +700,7 @@ impl<'a> Cluster<'a> {
             .rev()
             .find(|host| !self.options.senders.contains(host));
         let watched = self.disturbed.first().map(|entry| entry.0).or(quiet);
+        let hops = self.tokens.take();
         Measured {
             rate: of("messages_published") * weight / seconds,
             rates: self.samples.rates.clone(),
@@ -681,6 +712,9 @@ impl<'a> Cluster<'a> {
                 / self.options.nodes.max(1) as f64,
             rounds_ms: self.samples.rounds_ms.clone(),
             round_rate: of("rounds") / seconds / self.options.regions.max(1) as f64,
+            round_gaps_ms: hops.intervals,
+            hops_ms: hops.receivers,
+            sender_hops_ms: hops.senders,
             ack_gaps_ms: self.samples.ack_gaps_ms.clone(),
             stable_ms: self.samples.stable.value(),
             cached_ms: self.samples.cached.value(),

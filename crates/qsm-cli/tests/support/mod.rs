@@ -175,6 +175,24 @@ impl Cluster {
         command
     }
 
+    /// The variables that say to a command what [`Cluster::command`] says by options.
+    pub(crate) fn variables(&self) -> Vec<(String, String)> {
+        let pairs = self.options.chunks_exact(2);
+        let mut found: Vec<(String, String)> = pairs
+            .map(|pair| {
+                let name = pair[0].trim_start_matches('-').replace('-', "_");
+                (format!("QSM_{}", name.to_uppercase()), pair[1].clone())
+            })
+            .collect();
+        found.push(("QSM_INTERFACE".to_owned(), "lo".to_owned()));
+        found.extend(
+            self.service
+                .clone()
+                .map(|it| ("QSM_SERVICE".to_owned(), it)),
+        );
+        found
+    }
+
     /// Starts one.
     pub(crate) fn start(&self, words: &[&str]) -> Running {
         Running(self.command(words).spawn().unwrap())

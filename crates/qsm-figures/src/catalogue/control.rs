@@ -10,10 +10,10 @@ use qsm_sim::cost::{CostModel, Order};
 use qsm_sim::probe::{ClusterOptions, Disturbance, Measured, measure};
 use qsm_wire::NodeId;
 
-use super::{mean, variability};
+use super::statistics::{mean, variability};
 use crate::experiment::{Curve, Figure, Load, Sweep};
 use crate::papers::{Mode, S2};
-use crate::results::{ANY, MORE};
+use crate::rules::{ANY, MORE};
 
 /// What a receiver can take if it has nothing else to do, packets per second.
 fn capacity(mode: Mode) -> f64 {
@@ -232,7 +232,7 @@ static START: Sweep = Sweep {
     name: "rate control, start",
     x: "round-trip time, ms",
     values: &[0.1, 1.0, 10.0],
-    seeds: 2,
+    seeds: 4,
     load: Load::Direct(start),
 };
 
@@ -240,7 +240,7 @@ static SLOW: Sweep = Sweep {
     name: "rate control, one slow node",
     x: "capacity that one of ten receivers has for a while, %",
     values: &[10.0, 25.0, 50.0],
-    seeds: 2,
+    seeds: 3,
     load: Load::Direct(slow),
 };
 
@@ -248,7 +248,7 @@ static JOIN: Sweep = Sweep {
     name: "rate control, one more sender",
     x: "senders before",
     values: &[1.0, 4.0, 9.0],
-    seeds: 2,
+    seeds: 3,
     load: Load::Direct(join),
 };
 
@@ -263,6 +263,7 @@ pub(super) static FIGURES: &[Figure] = &[
         title: "rate control: start-up",
         source: "our own",
         paper: "S2 §3.8: tens of seconds to several minutes; the aim is 95 % of the capacity within 500 ms, 200 ms at round trips of 1 ms, and less than 1 % lost",
+        fitted: "",
         sweep: &START,
         log_x: true,
         curves: &[
@@ -310,6 +311,7 @@ pub(super) static FIGURES: &[Figure] = &[
         title: "rate control: a receiver becomes slow and recovers",
         source: "our own; S2 §2.4",
         paper: "no paper; the aim is that the sender is below the new capacity within 3 round trips and 20 ms, follows it within 10 % (policy: the slowest), and is back within 1 s",
+        fitted: "",
         sweep: &SLOW,
         log_x: false,
         curves: &[
@@ -331,12 +333,7 @@ pub(super) static FIGURES: &[Figure] = &[
             },
         ],
         references: &[],
-        agrees: |seen| {
-            vec![
-                seen.value(1, 50.0, ANY..=110.0),
-                seen.value(3, 50.0, 5000.0..=MORE),
-            ]
-        },
+        agrees: |_| Vec::new(),
         better: |seen| {
             vec![
                 seen.value(0, 50.0, ANY..=21.0),
@@ -347,13 +344,14 @@ pub(super) static FIGURES: &[Figure] = &[
                 seen.value(3, 50.0, ANY..=1000.0),
             ]
         },
-        note: "Policy: the slowest; others are not implemented. Modern mode follows because the window follows the acknowledgements. The slow node has an empty socket when it becomes slow, and what the window allows, half a socket, fills it first: that takes 20 to 40 ms, the longer the less the node is slowed down, and a smaller window would make it shorter. Nothing is lost meanwhile. Times are averages over 50 ms. In seed-faithful mode the rate had not come near the capacity before (E60), so that half of it is no limit.",
+        note: "Policy: the slowest; others are not implemented. Modern mode follows because the window follows the acknowledgements. The slow node has an empty socket when it becomes slow, and what the window allows, half a socket, fills it first: that takes {E60b.0@10m}, {E60b.0@25m} and {E60b.0@50m} ms at 10, 25 and 50 % of the capacity, the longer the less the node is slowed down. Times are averages over 50 ms. In seed-faithful mode the rate had not come near the capacity before (E60), so that half of it is no limit: no rule.",
     },
     Figure {
         id: "E60c",
         title: "rate control: one more sender",
         source: "our own; S2 §3.7",
         paper: "S2 §3.7: ten senders reach 80 % of one; the aim is the fair share within 500 ms, 95 % of the total, Jain's index 0.95, and no burst with more than 0.5 % lost",
+        fitted: "",
         sweep: &JOIN,
         log_x: false,
         curves: &[
@@ -375,7 +373,7 @@ pub(super) static FIGURES: &[Figure] = &[
             },
         ],
         references: &[],
-        agrees: |seen| vec![seen.value(2, 9.0, 60.0..=105.0)],
+        agrees: |seen| vec![seen.value(2, 9.0, 64.0..=89.4)],
         better: |seen| {
             vec![
                 seen.value(0, 1.0, ANY..=500.0),

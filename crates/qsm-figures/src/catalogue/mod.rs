@@ -7,6 +7,7 @@ mod layouts;
 mod overlap;
 mod s0;
 mod s2;
+mod statistics;
 
 use crate::experiment::Figure;
 
@@ -16,6 +17,7 @@ pub fn all() -> Vec<&'static Figure> {
     let mut figures: Vec<&'static Figure> = s2::FIGURES
         .iter()
         .chain(s0::FIGURES)
+        .chain(s0::tokens::FIGURES)
         .chain(added::FIGURES)
         .chain(feedback::FIGURES)
         .chain(layouts::FIGURES)
@@ -34,26 +36,4 @@ pub fn find(id: &str) -> Vec<&'static Figure> {
         rest.is_some_and(|rest| rest.chars().all(char::is_alphabetic))
     };
     all().into_iter().filter(belongs).collect()
-}
-
-fn mean(samples: &[f64]) -> f64 {
-    samples.iter().sum::<f64>() / samples.len().max(1) as f64
-}
-
-/// Standard deviation over mean.
-fn variability(samples: &[f64]) -> f64 {
-    let mean = mean(samples);
-    let squares: Vec<f64> = samples.iter().map(|y| (y - mean).powi(2)).collect();
-    self::mean(&squares).sqrt() / mean
-}
-
-/// The value that this share of the samples does not exceed.
-fn quantile(samples: &[f64], share: f64) -> f64 {
-    let mut sorted = samples.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    let at = (share * sorted.len() as f64) as usize;
-    sorted
-        .get(at.min(sorted.len().saturating_sub(1)))
-        .copied()
-        .unwrap_or(f64::NAN)
 }

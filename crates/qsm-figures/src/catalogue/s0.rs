@@ -1,11 +1,12 @@
 //! S0: QSM in a managed environment, 200 nodes.
 
 mod sweeps;
+pub(super) mod tokens;
 
-use super::{mean, quantile};
+use super::statistics::{mean, quantile};
 use crate::experiment::{Curve, Figure};
 use crate::papers::Mode;
-use crate::results::{ANY, MORE, Seen};
+use crate::rules::{ANY, MORE, Seen};
 use sweeps::{
     ACKED, COLLECTING, DEAF, EXCESS_LOSS, GROUPS, GROUPS_TRACED, LATENCIES, LATENCIES_SMALL,
     LOSS_AWAKE, PENDING, RATE, RATES, RECEIVER_CPU, RECEIVER_HEAP, RECEIVER_LATE, RECEIVERS,
@@ -20,30 +21,21 @@ pub(super) static FIGURES: &[Figure] = &[
         title: "throughput vs receivers, one sender",
         source: "S0 fig. 11, §5.1",
         paper: "decreases by about 5 % over the range; the sender is saturated",
+        fitted: "how often collections come: \"10 MB more cost 5 % of the throughput\" is the same observation.",
         sweep: &RECEIVERS,
         log_x: false,
         curves: &[RATE, SENDER_CPU, SENDER_LATE],
         references: &[],
-        agrees: |seen| {
-            vec![
-                seen.ends(0, 0.88..=0.98),
-                seen.monotone(0, false, 0.15),
-                seen.value(1, 192.0, 97.0..=MORE),
-            ]
-        },
-        better: |seen| {
-            vec![
-                seen.ends(0, 0.97..=MORE),
-                seen.against_faithful(0, 192.0, 1.05..=MORE),
-            ]
-        },
-        note: "Modern mode does not slow down with the region: its rings rotate at the same time, so that the time to acknowledge and with it the memory in use hardly grow, and there is no garbage collector to pay for it.",
+        agrees: |seen| vec![seen.ends(0, 0.9025..=0.9747), seen.monotone(0, false, 0.15)],
+        better: |_| Vec::new(),
+        note: "Modern nodes have no collector in this model, and their rate, {E18.0@192m} messages/s, is what the sender's processor gives at any size: no rule could fail.",
     },
     Figure {
         id: "E18b",
         title: "throughput of two senders",
         source: "S0 fig. 11, §5.1",
         paper: "two senders together reach more than one before backlogs form",
+        fitted: "",
         sweep: &TWO_SENDERS,
         log_x: false,
         curves: &[
@@ -57,10 +49,11 @@ pub(super) static FIGURES: &[Figure] = &[
         references: &[],
         agrees: |seen| {
             let one = seen.at_other(&FIGURES[0], 0, 50.0);
-            vec![
-                seen.value(0, 10000.0, one * 1.1..=MORE),
-                seen.ratio(0, 4000.0, 8000.0, 1.9..=2.1),
-            ]
+            vec![seen.number(
+                "two senders at 10,000 messages/s over one alone",
+                seen.at(0, 10_000.0) / one,
+                1.1..=MORE,
+            )]
         },
         better: |seen| vec![seen.against_faithful(0, 12000.0, 1.0..=MORE)],
         note: "50 receivers. The backlog begins where receivers are saturated; the network's 100 Mbit/s (about 11,300 messages/s) are modelled at the senders only, so that rates beyond that are the processors' limit, not the wire's.",
@@ -70,6 +63,7 @@ pub(super) static FIGURES: &[Figure] = &[
         title: "CPU vs multicast rate",
         source: "S0 fig. 12, §5.4",
         paper: "receivers are about half idle and grow linearly; the sender is saturated and grows super-linearly",
+        fitted: "what receiving and delivering cost, to receivers that are half idle; there is no rule on that.",
         sweep: &RATES,
         log_x: false,
         curves: &[
@@ -89,18 +83,17 @@ pub(super) static FIGURES: &[Figure] = &[
             vec![
                 seen.ratio(2, 2000.0, 8000.0, 1.03..=MORE),
                 seen.ratio(3, 2000.0, 8000.0, 0.9..=1.1),
-                seen.value(1, 8000.0, 40.0..=65.0),
-                seen.value(0, 8000.0, 90.0..=MORE),
             ]
         },
-        better: |seen| vec![seen.against_faithful(0, 8000.0, ANY..=0.99)],
-        note: "100 receivers. What is super-linear at the sender is the garbage collector: the heap grows with the rate, and collections come more often.",
+        better: |_| Vec::new(),
+        note: "100 receivers. What is super-linear at the sender is the garbage collector: the heap grows with the rate, and collections come more often. Modern nodes have none in this model: no rule.",
     },
     Figure {
         id: "E20",
         title: "where the sender's time goes",
         source: "S0 fig. 13-15, §5.1",
         paper: "the runtime's share grows: allocation by 10 %, collection by 15 % against 5 % less throughput; copying takes 12-14 %",
+        fitted: "what copying costs; there is no rule on that.",
         sweep: &RECEIVERS,
         log_x: false,
         curves: &[
@@ -115,33 +108,21 @@ pub(super) static FIGURES: &[Figure] = &[
             },
         ],
         references: &[],
-        agrees: |seen| vec![seen.ends(0, 1.1..=2.5), seen.value(1, 192.0, 11.5..=14.5)],
-        better: |seen| vec![seen.value(0, 192.0, ANY..=0.0)],
-        note: "Only collections are modelled as a function of memory, allocation is not, so that the whole growth appears in the collector. Modern mode has no collector; copying remains.",
+        agrees: |seen| vec![seen.ends(0, 1.1..=1.3225)],
+        better: |_| Vec::new(),
+        note: "Only collections are modelled as a function of memory, allocation is not, so that the whole growth appears in the collector. Modern mode has no collector in this model; copying remains.",
     },
     Figure {
         id: "E21",
         title: "memory and pending messages at the sender",
         source: "S0 fig. 16, §5.1",
         paper: "memory grows nearly three times as fast as pending messages",
+        fitted: "the heap that a byte of a pending message keeps, 3 bytes: there is nothing else to test.",
         sweep: &RECEIVERS,
         log_x: false,
         curves: &[SENDER_HEAP, PENDING],
         references: &[],
-        agrees: |seen| {
-            let mib = |x| seen.at(0, x) * f64::from(1 << 20);
-            let grown =
-                (mib(192.0) - mib(10.0)) / ((seen.at(1, 192.0) - seen.at(1, 10.0)) * 1000.0);
-            vec![
-                seen.ends(0, 1.2..=MORE),
-                seen.ends(1, 1.2..=MORE),
-                seen.number(
-                    "bytes of heap per byte of pending message",
-                    grown,
-                    2.0..=4.0,
-                ),
-            ]
-        },
+        agrees: |_| Vec::new(),
         better: |seen| vec![seen.against_faithful(1, 192.0, ANY..=0.4)],
         note: "The factor of three is an input of the heap model (see the table of costs), so that only the growth itself is a result.",
     },
@@ -150,6 +131,7 @@ pub(super) static FIGURES: &[Figure] = &[
         title: "token round trip and time to acknowledge vs receivers",
         source: "S0 fig. 17, §5.1",
         paper: "time to acknowledge is slightly more than 0.5 s plus the round trip, which grows linearly and dominates",
+        fitted: "",
         sweep: &RECEIVERS,
         log_x: false,
         curves: &[
@@ -164,8 +146,7 @@ pub(super) static FIGURES: &[Figure] = &[
         agrees: |seen| {
             vec![
                 seen.ratio(0, 50.0, 192.0, 2.8..=4.2),
-                seen.value(0, 192.0, 350.0..=900.0),
-                seen.value(2, 192.0, -60.0..=150.0),
+                seen.value(2, 192.0, 0.0..=150.0),
                 seen.monotone(1, true, 0.05),
             ]
         },
@@ -182,6 +163,7 @@ pub(super) static FIGURES: &[Figure] = &[
         title: "token rate: pending messages and throughput",
         source: "S0 fig. 18, §5.1",
         paper: "beyond 1.25 tokens/s successive tokens are redundant; 1 to 5 tokens/s: pending -30 %, throughput less than +1 %",
+        fitted: "what a number in an ACK costs the sender, to the gain in throughput.",
         sweep: &TOKENS,
         log_x: false,
         curves: &[
@@ -195,24 +177,20 @@ pub(super) static FIGURES: &[Figure] = &[
         references: &[],
         agrees: |seen| {
             vec![
-                seen.ratio(0, 1.0, 5.0, 0.5..=0.9),
-                seen.ratio(1, 1.0, 5.0, 0.97..=1.03),
-                seen.ratio(2, 3.0, 5.0, 0.9..=1.1),
+                seen.ratio(0, 1.0, 5.0, 0.5..=0.837),
+                seen.ratio(1, 1.0, 5.0, 0.99..=1.01),
+                seen.ratio(2, 1.25, 5.0, 0.9..=1.1),
             ]
         },
-        better: |seen| {
-            vec![
-                seen.against_faithful(0, 5.0, ANY..=0.8),
-                seen.against_faithful(1, 5.0, 1.0..=MORE),
-            ]
-        },
-        note: "192 receivers. One leader never has two tokens in flight, so that the rate ends at one over the round trip, where S0 found further tokens useless. X10: here, where the sender is limited by its processor and nothing is lost, the token rate only moves the memory that is in use, by some MiB, hence less than a few per cent of throughput; compare E09, where losses wait for tokens. What an ACK costs the sender is inferred from this figure (see the table above); a round that is not begun costs nothing, which is why 1.9 rounds a second gain more here than S0's five.",
+        better: |seen| vec![seen.against_faithful(0, 5.0, ANY..=0.8)],
+        note: "192 receivers. One leader never has two tokens in flight, so that the rate ends at one over the round trip, {E23.2@5} rounds/s. Where the sender is limited by its processor and nothing is lost, the token rate only moves the memory that is in use; compare E09, where losses wait for tokens.",
     },
     Figure {
         id: "E26",
         title: "caching replicas per message",
         source: "S0 fig. 22, 23, §5.2",
         paper: "memory at receivers is linear; the token's round trip is super-linear, three times as long when half of the nodes cache; throughput falls",
+        fitted: "",
         sweep: &REPLICAS,
         log_x: false,
         curves: &[RECEIVER_HEAP, ROUND, PENDING, RATE],
@@ -222,60 +200,63 @@ pub(super) static FIGURES: &[Figure] = &[
             vec![
                 seen.number(
                     "kept memory at 96 over 40 replicas, per replica",
-                    heap(96.0) / heap(40.0) * 40.0 / 96.0,
-                    0.7..=1.6,
+                    heap(96.0) / heap(40.0) * (40.0 / 96.0),
+                    0.8..=1.25,
                 ),
-                seen.ratio(1, 5.0, 96.0, 1.5..=6.0),
+                seen.ratio(1, 5.0, 96.0, 1.73..=6.0),
                 seen.number(
                     "growth of the round trip from 40 to 96 replicas over that from 5 to 40",
                     (seen.at(1, 96.0) - seen.at(1, 40.0)) / (seen.at(1, 40.0) - seen.at(1, 5.0)),
-                    1.0..=MORE,
+                    1.6..=MORE,
                 ),
-                seen.ratio(3, 5.0, 96.0, ANY..=0.99),
+                seen.ratio(3, 5.0, 96.0, ANY..=0.9),
             ]
         },
-        better: |seen| {
-            vec![
-                seen.ratio(1, 5.0, 96.0, ANY..=2.0),
-                seen.ratio(3, 5.0, 96.0, 0.98..=MORE),
-            ]
-        },
-        note: "The round trip nearly doubles (S0's triples) because a collection of a heap of 20 MiB stops a node for 80 ms, and the token meets such a pause at every tenth node. Modern mode allows at most 16 replicas and runs with that many beyond it.",
+        better: |_| Vec::new(),
+        note: "The round trip at 96 replicas is {E26.1@96 / E26.1@5 ±} times that at 5, where S0's triples: collections of a heap of {E26.0@96} MiB stop nodes for 4 ms per MiB, and the token meets them. Modern mode allows at most 16 replicas and runs with that many beyond it, so that no rule could fail.",
     },
     Figure {
         id: "E27",
         title: "throughput with a receiver that sleeps",
         source: "S0 fig. 24, §5.3",
         paper: "declines from about 80 nodes on",
+        fitted: "",
         sweep: &SLEEP,
         log_x: false,
         curves: &[RATE],
         references: &[],
         agrees: |seen| {
+            let quiet = |x| seen.at_other(&FIGURES[0], 0, x);
+            let at_80 = quiet(50.0) * 0.4 + quiet(100.0) * 0.6;
             vec![
-                seen.peak(0, 10.0..=100.0),
-                seen.ratio(0, 80.0, 192.0, ANY..=0.985),
+                seen.peak(0, 40.0..=120.0),
+                seen.number(
+                    "decline from 80 to 192 over that of the undisturbed system",
+                    seen.at(0, 192.0) / seen.at(0, 80.0) / (quiet(192.0) / at_80),
+                    ANY..=0.99,
+                ),
             ]
         },
-        better: |seen| vec![seen.against_faithful(0, 192.0, 1.05..=MORE)],
-        note: "The fall beyond 80 nodes is that of the undisturbed system (E18): repairs are few, so that they hardly disturb tokens here. Below 40 nodes every node caches so much that its heap, and the pause after a sleep, weigh more.",
+        better: |_| Vec::new(),
+        note: "Beyond 80 nodes the undisturbed system's rate falls as well (E18); the second rule asks for more than that. Repairs are few, so that they hardly disturb tokens here.",
     },
     Figure {
         id: "E27b",
         title: "throughput with a receiver that loses packets",
         source: "S0 fig. 24, §5.3",
         paper: "flat, then a sharp fall beyond 160 nodes",
+        fitted: "",
         sweep: &DEAF,
         log_x: false,
         curves: &[RATE],
         references: &[],
         agrees: |seen| {
             vec![
-                seen.ratio(0, 10.0, 120.0, 0.85..=1.05),
-                seen.ends(0, ANY..=0.97),
+                seen.ratio(0, 10.0, 120.0, 0.95..=1.05),
+                seen.ratio(0, 160.0, 192.0, ANY..=0.95),
             ]
         },
-        better: |seen| vec![seen.against_faithful(0, 192.0, 1.05..=MORE)],
+        better: |_| Vec::new(),
         note: "Flat, without S0's sharp edge at 160 nodes, which it explains by forwarded packets that overtake tokens; here tokens are always sent first.",
     },
     Figure {
@@ -283,50 +264,48 @@ pub(super) static FIGURES: &[Figure] = &[
         title: "loss at a node that sleeps",
         source: "S0 fig. 25, §5.3",
         paper: "2-3 %",
+        fitted: "the size of sockets.",
         sweep: &SLEEP,
         log_x: false,
         curves: &[WATCHED_LOSS, EXCESS_LOSS, LOSS_AWAKE],
         references: &[],
         agrees: |seen| {
             vec![
-                seen.value(0, 80.0, 1.0..=4.0),
-                seen.value(0, 192.0, 1.0..=4.0),
+                seen.value(0, 80.0, 2.0..=3.0),
+                seen.value(0, 192.0, 2.0..=3.0),
             ]
         },
         better: |seen| {
-            let excess = |seen: Seen<'_>| {
-                let values = seen.figure.sweep.values.iter();
-                mean(&values.map(|x| seen.at(1, *x)).collect::<Vec<_>>())
-            };
-            let faithful = excess(seen.of(Mode::Faithful));
+            let worst = |seen: Seen<'_>| seen.at(1, 10.0) + seen.at(1, 192.0);
             vec![
                 seen.value(1, 10.0, ANY..=1.1),
                 seen.value(1, 192.0, ANY..=1.1),
                 seen.number(
-                    "mean over all, over seed-faithful's",
-                    excess(*seen) / faithful,
+                    "at 10 and 192 together, over seed-faithful's",
+                    worst(*seen) / worst(seen.of(Mode::Faithful)),
                     ANY..=1.0,
                 ),
             ]
         },
-        note: "The size of sockets was inferred from this figure. A node cannot keep what comes while it sleeps beyond what its socket holds: (rate · 0.5 s - 3100) / (rate · 5 s). Modern mode's faster sender, 9164 messages a second instead of 7900, makes that 3.2 % instead of 2.1 %, so that losses are compared relative to it. Modern mode loses 1.03 times the unavoidable: the rest, 0.17 % of all, is lost in the 8 ms after each sleep in which the node handles what is more urgent than data. When a node that wakes asked for everything at once, it lost 7 % (now R-NAK-10).",
+        note: "A node cannot keep what comes while it sleeps beyond what its socket holds: (rate · 0.5 s - 3100) / (rate · 5 s). Modern mode's sender is faster, {E18.0@192m} messages/s instead of {E27.0@192}, so that {E28.0@192m} % are lost instead of {E28.0@192} %; losses are therefore compared with what is unavoidable at the rate (second curve). A node that wakes asks for a little at a time (R-NAK-10).",
     },
     Figure {
         id: "E28b",
         title: "loss at a node that loses packets",
         source: "S0 fig. 25, §5.3",
         paper: "2-5 %, because repairs cause further losses",
+        fitted: "",
         sweep: &DEAF,
         log_x: false,
         curves: &[WATCHED_LOSS],
         references: &[],
         agrees: |seen| {
             vec![
-                seen.value(0, 80.0, 0.8..=5.0),
-                seen.value(0, 192.0, 0.8..=5.0),
+                seen.value(0, 80.0, 2.0..=5.0),
+                seen.value(0, 192.0, 2.0..=5.0),
             ]
         },
-        better: |seen| vec![seen.against_faithful(0, 192.0, ANY..=1.1)],
+        better: |seen| vec![seen.against_faithful(0, 192.0, ANY..=1.0)],
         note: "Our repairs wait for the node instead of overrunning it, so that hardly more is lost than what the experiment drops.",
     },
     Figure {
@@ -334,6 +313,7 @@ pub(super) static FIGURES: &[Figure] = &[
         title: "memory at the node that sleeps",
         source: "S0 fig. 26, §5.3",
         paper: "decreases up to 80 nodes: the more nodes, the fewer packets each caches",
+        fitted: "",
         sweep: &SLEEP,
         log_x: false,
         curves: &[Curve {
@@ -341,7 +321,12 @@ pub(super) static FIGURES: &[Figure] = &[
             of: |run| run.watched.heap_mib,
         }],
         references: &[],
-        agrees: |seen| vec![seen.ratio(0, 10.0, 80.0, ANY..=0.8)],
+        agrees: |seen| {
+            vec![
+                seen.ratio(0, 10.0, 80.0, ANY..=0.8),
+                seen.ratio(0, 80.0, 192.0, 0.9..=MORE),
+            ]
+        },
         better: |_| Vec::new(),
         note: "Modern mode has no managed heap; what it keeps is in E21's pending messages.",
     },
@@ -350,6 +335,7 @@ pub(super) static FIGURES: &[Figure] = &[
         title: "pending messages with a disturbed receiver",
         source: "S0 fig. 27, §5.3",
         paper: "begins higher and grows 6-8 times as fast as undisturbed",
+        fitted: "",
         sweep: &SLEEP,
         log_x: false,
         curves: &[PENDING],
@@ -363,17 +349,18 @@ pub(super) static FIGURES: &[Figure] = &[
                     seen.at(0, 10.0) / quiet(10.0),
                     1.1..=MORE,
                 ),
-                seen.number("growth over undisturbed growth", growth, 1.2..=MORE),
+                seen.number("growth over undisturbed growth", growth, 3.0..=16.0),
             ]
         },
         better: |seen| vec![seen.against_faithful(0, 192.0, ANY..=0.5)],
-        note: "Pending messages begin higher, as in S0, because a packet that the disturbed node misses holds back the watermark until the token has come twice. They do not grow faster than undisturbed. S0's factor of 6 to 8 is that of three rounds, each as long as a doubled round trip, instead of one; so the round trip must double and exceed the interval of a second between tokens. S0 says that forwarded packets get ahead of tokens. They do here, but there are too few: the sleeping node misses about 1000 packets every 5 s, 30 for each of 38 partition leaders, and round trips grow from 0.53 to 0.57 s. Rounds then still begin once a second, so that the time to repair and clean up is the same at all sizes. Tried, at 10 and 192 receivers, where undisturbed about 3900 and 9400 messages wait, disturbed 9300 and 9600: dearer forwarding, up to a token's cost, with smaller and larger sockets (10 receivers collapse first, to 25,000 and 35,000 messages and losses of 10 to 20 %, because the partition caches half of all and half of what is pushed is a duplicate; at 192 little changes up to four times the cost of data, and at a token's cost the node loses more than half); asking only whole partitions (R082, which S2 has and S0 does not mention: repairs take 2.4 rounds as in S0, 15,000 to 22,000 and 16,000 to 20,000 wait); another node, nearer to the region's leader; sleeps in and out of step with tokens; tokens with a round trip of 0.8 s undisturbed, which S0's 1.25 tokens/s (§5.1) suggest (8,800 and 11,300); with them, counting as missing also what has arrived and waits in the socket when a token is served first, as S2 §2.3.3 reads to the letter (8,600 and 12,000: the cutoff is a round old, so that it concerns little).",
+        note: "Pending messages begin higher, as in S0, because a packet that the disturbed node misses holds back the watermark until the token has come twice. They do not grow as S0's do. S0's factor of 6 to 8 is that of three rounds, each as long as a doubled round trip, instead of one; so the round trip must double and exceed the interval of a second between tokens. S0 says that forwarded packets get ahead of tokens. They do here, but there are too few to matter. Dearer forwarding, smaller and larger sockets, another sleeping node, longer round trips, and asking only whole partitions (R082) were tried, and none brought it out.",
     },
     Figure {
         id: "E31",
         title: "token round trip and time to recover with a node that loses packets",
         source: "S0 fig. 28, 29, §5.3",
         paper: "round trips twice as long as undisturbed; two rounds to repair, one more to clean up",
+        fitted: "",
         sweep: &DEAF,
         log_x: false,
         curves: &[
@@ -387,13 +374,18 @@ pub(super) static FIGURES: &[Figure] = &[
         ],
         references: &[],
         agrees: |seen| {
+            let quiet = |curve| seen.at_other(&FIGURES[5], curve, 192.0);
             vec![
-                seen.value(2, 80.0, 0.7..=2.6),
-                seen.value(2, 192.0, 0.7..=2.6),
+                seen.number(
+                    "round trip over undisturbed at 192",
+                    seen.at(0, 192.0) / quiet(0),
+                    1.41..=4.0,
+                ),
+                seen.value(2, 192.0, 1.5..=2.5),
                 seen.number(
                     "time to acknowledge over undisturbed at 192",
-                    seen.at(3, 192.0) / seen.at_other(&FIGURES[5], 1, 192.0),
-                    1.3..=4.0,
+                    seen.at(3, 192.0) / quiet(1),
+                    1.73..=4.0,
                 ),
             ]
         },
@@ -403,26 +395,33 @@ pub(super) static FIGURES: &[Figure] = &[
                 seen.against_faithful(0, 192.0, ANY..=0.3),
             ]
         },
-        note: "The time to acknowledge doubles, the round trip itself hardly grows: tokens do not wait behind repairs (see E30). Repairs take little more than one round because gaps are seen when the next packet comes, and the next token has them pulled.",
+        note: "The round trip itself hardly grows: tokens do not wait behind repairs (see E30). Repairs take {E31.2@192 ±} rounds: gaps are seen when the next packet comes, and the next token has them pulled.",
     },
     Figure {
         id: "E32",
         title: "alarm delays with a receiver that sleeps",
         source: "S0 fig. 30, §5.3",
         paper: "largest per second at receivers: 130-140 ms instead of 12-14 ms",
+        fitted: "the pause of a collection, to the 12-14 ms.",
         sweep: &SLEEP,
         log_x: false,
         curves: &[RECEIVER_LATE, WATCHED_LATE],
         references: &[],
-        agrees: |seen| vec![seen.over(1, 0, 192.0, 4.0..=MORE)],
-        better: |seen| vec![seen.against_faithful(0, 192.0, ANY..=1.0)],
-        note: "At receivers that are not disturbed delays are collections of small heaps, a few ms; S0's 12-14 ms are reached where the heap is larger (10 receivers). The disturbed node's sleep is not counted as a delay while it sleeps, but its timers are.",
+        agrees: |seen| {
+            vec![
+                seen.value(0, 192.0, 6.0..=28.0),
+                seen.value(1, 192.0, 65.0..=280.0),
+            ]
+        },
+        better: |_| Vec::new(),
+        note: "At receivers that are not disturbed delays are collections of small heaps: {E32.0@192} ms at 192 receivers, {E32.0@10} ms at 10, where heaps are larger. The disturbed node's sleep is not counted as a delay while it sleeps, but its timers are.",
     },
     Figure {
         id: "E33",
         title: "alarm delays at the sender",
         source: "S0 fig. 31, §5.3",
         paper: "largest per second: from 700 ms to 1.3 s when a receiver is disturbed",
+        fitted: "",
         sweep: &SLEEP,
         log_x: false,
         curves: &[SENDER_LATE],
@@ -432,10 +431,10 @@ pub(super) static FIGURES: &[Figure] = &[
             vec![seen.number(
                 "at 192 receivers, over undisturbed",
                 seen.at(0, 192.0) / quiet,
-                1.05..=MORE,
+                1.36..=3.45,
             )]
         },
-        better: |seen| vec![seen.against_faithful(0, 192.0, ANY..=0.2)],
+        better: |_| Vec::new(),
         note: "The sender's alarms wait for collections only; S0's further delays by Windows' scheduler are not modelled, so that ours are shorter.",
     },
     Figure {
@@ -443,14 +442,20 @@ pub(super) static FIGURES: &[Figure] = &[
         title: "pending messages and token round trip vs rate",
         source: "S0 fig. 32, §5.4",
         paper: "both rise, sharply at the highest rates",
+        fitted: "",
         sweep: &RATES,
         log_x: false,
         curves: &[PENDING, ROUND],
         references: &[],
         agrees: |seen| {
+            let proportion = seen.at(0, 8000.0) / seen.at(0, 4000.0) * 0.5;
             vec![
-                seen.ratio(0, 4000.0, 8000.0, 1.8..=MORE),
-                seen.ratio(1, 4000.0, 8000.0, 1.02..=MORE),
+                seen.number(
+                    "pending at 8000 over 4000, per message of the rate",
+                    proportion,
+                    1.1..=MORE,
+                ),
+                seen.ratio(1, 4000.0, 8000.0, 1.2..=MORE),
             ]
         },
         better: |seen| {
@@ -459,13 +464,14 @@ pub(super) static FIGURES: &[Figure] = &[
                 seen.against_faithful(1, 8000.0, ANY..=0.8),
             ]
         },
-        note: "Pending messages are in proportion to the rate. Round trips rise only by some per cent, because tokens overtake data at receivers; what remains are collections.",
+        note: "Pending messages grow by no more than the rate. Round trips change by {E34.1@8000 vs E34.1@4000 ±} %, because tokens overtake data at receivers; what remains are collections.",
     },
     Figure {
         id: "E35",
         title: "memory and collection vs rate",
         source: "S0 fig. 33, §5.4",
         paper: "linear at the sender, nearly flat at receivers; the share of time in collection grows from 50 to 60 %",
+        fitted: "",
         sweep: &RATES,
         log_x: false,
         curves: &[SENDER_HEAP, RECEIVER_HEAP, COLLECTING],
@@ -476,17 +482,17 @@ pub(super) static FIGURES: &[Figure] = &[
                 seen.number(
                     "heap at 8000 over 4000 without its base, sender",
                     heap(0, 8000.0) / heap(0, 4000.0),
-                    1.6..=2.5,
+                    1.8..=2.2,
                 ),
                 seen.number(
                     "growth at receivers over growth at the sender",
                     heap(1, 8000.0) / heap(0, 8000.0),
-                    ANY..=0.4,
+                    ANY..=0.25,
                 ),
-                seen.ratio(2, 4000.0, 8000.0, 1.2..=MORE),
+                seen.ratio(2, 4000.0, 8000.0, 1.095..=1.44),
             ]
         },
-        better: |seen| vec![seen.value(2, 8000.0, ANY..=0.0)],
+        better: |_| Vec::new(),
         note: "S0's 50-60 % include allocation and everything else in the runtime; here only the pauses count.",
     },
     Figure {
@@ -494,6 +500,7 @@ pub(super) static FIGURES: &[Figure] = &[
         title: "send-to-receive latency vs rate, 1000 bytes",
         source: "S0 fig. 34, §5.4",
         paper: "falls with the rate, rises again above 6000 packets/s for large packets only",
+        fitted: "",
         sweep: &LATENCIES,
         log_x: false,
         curves: &[Curve {
@@ -515,6 +522,7 @@ pub(super) static FIGURES: &[Figure] = &[
         title: "send-to-receive latency vs rate, 100 bytes",
         source: "S0 fig. 34, §5.4",
         paper: "falls with the rate",
+        fitted: "",
         sweep: &LATENCIES_SMALL,
         log_x: false,
         curves: &[Curve {
@@ -522,15 +530,21 @@ pub(super) static FIGURES: &[Figure] = &[
             of: |run| run.latency_ms,
         }],
         references: &[],
-        agrees: |seen| vec![seen.ends(0, ANY..=1.0)],
+        agrees: |seen| {
+            vec![
+                seen.ends(0, ANY..=1.0),
+                seen.ratio(0, 6000.0, 8000.0, ANY..=1.0),
+            ]
+        },
         better: |seen| vec![seen.against_faithful(0, 8000.0, ANY..=1.0)],
-        note: "",
+        note: "20 receivers, every message simulated.",
     },
     Figure {
         id: "E37",
         title: "alarm delay vs rate",
         source: "S0 fig. 35, §5.4",
         paper: "from 7000 to 8000 packets/s: receivers 1.5 to 3 ms, sender 7 to 45 ms",
+        fitted: "",
         sweep: &RATES,
         log_x: false,
         curves: &[
@@ -545,26 +559,12 @@ pub(super) static FIGURES: &[Figure] = &[
         ],
         references: &[],
         agrees: |seen| {
-            let grown = |curve| {
-                let high = seen.at(curve, 7000.0) + seen.at(curve, 7500.0) + seen.at(curve, 8000.0);
-                let low = seen.at(curve, 1000.0) + seen.at(curve, 2000.0) + seen.at(curve, 4000.0);
-                high / low
-            };
             vec![
-                seen.number(
-                    "sender, highest three rates over lowest three",
-                    grown(1),
-                    1.1..=MORE,
-                ),
-                seen.number(
-                    "receivers, highest three rates over lowest three",
-                    grown(0),
-                    1.05..=MORE,
-                ),
-                seen.over(1, 0, 8000.0, 1.0..=MORE),
+                seen.ratio(0, 7000.0, 8000.0, 1.41..=4.0),
+                seen.ratio(1, 7000.0, 8000.0, 2.53..=41.0),
             ]
         },
-        better: |seen| vec![seen.against_faithful(1, 8000.0, ANY..=0.8)],
+        better: |_| Vec::new(),
         note: "Absolute values are smaller than S0's: what its Windows hosts did besides is not modelled. What grows are the waits for collections and for input and output.",
     },
     Figure {
@@ -572,6 +572,7 @@ pub(super) static FIGURES: &[Figure] = &[
         title: "pending messages and token round trip vs groups",
         source: "S0 fig. 36, §5.5",
         paper: "flat to about 3500 groups, then the round trip grows",
+        fitted: "",
         sweep: &GROUPS,
         log_x: false,
         curves: &[PENDING, ROUND],
@@ -579,74 +580,75 @@ pub(super) static FIGURES: &[Figure] = &[
         agrees: |seen| {
             vec![
                 seen.ratio(0, 1.0, 3500.0, 0.75..=1.25),
-                seen.ratio(1, 1.0, 2000.0, 0.8..=1.6),
-                seen.ratio(1, 3500.0, 8192.0, 1.05..=MORE),
+                seen.ratio(1, 1.0, 3500.0, 0.8..=1.25),
+                seen.ratio(1, 3500.0, 8192.0, 1.2..=MORE),
             ]
         },
-        better: |seen| vec![seen.ends(1, 0.9..=1.1)],
-        note: "30 receivers: receivers are oblivious to groups.",
+        better: |_| Vec::new(),
+        note: "30 receivers. What S0 calls flat is not quite flat here, and the round trip depends on when collections fall. Modern nodes have no collector in this model: no rule.",
     },
     Figure {
         id: "E39",
         title: "memory of the sender vs groups",
         source: "S0 fig. 37, §5.5",
         paper: "grows; tens of MB for thousands of groups",
+        fitted: "the heap of a group, 12 KiB: there is nothing else to test.",
         sweep: &GROUPS,
         log_x: false,
         curves: &[SENDER_HEAP],
         references: &[],
-        agrees: |seen| vec![seen.ends(0, 2.0..=MORE), seen.monotone(0, true, 0.02)],
+        agrees: |_| Vec::new(),
         better: |_| Vec::new(),
-        note: "Live heap; S0 counts what the process holds, garbage included, and its peaks are 50-100 % higher. Modern mode needs 64 to 128 bytes for an idle group (R146).",
+        note: "Live heap, {E39.0@8192} MiB at 8192 groups; S0 counts what the process holds, garbage included, and its peaks are 50-100 % higher. Modern mode needs at most 256 bytes for an idle group, which a test asserts.",
     },
     Figure {
         id: "E40",
         title: "time in the runtime vs groups",
         source: "S0 fig. 38, §5.5",
         paper: "grows",
+        fitted: "",
         sweep: &GROUPS,
         log_x: false,
         curves: &[COLLECTING],
         references: &[],
-        agrees: |seen| vec![seen.ends(0, 1.5..=MORE), seen.monotone(0, true, 0.02)],
-        better: |seen| vec![seen.value(0, 8192.0, ANY..=0.0)],
-        note: "",
+        agrees: |_| Vec::new(),
+        better: |_| Vec::new(),
+        note: "It follows from the heap of a group (E39) and the pauses of its collection (E32): no rule could fail.",
     },
     Figure {
         id: "E41",
         title: "throughput vs groups",
         source: "S0 fig. 39, §5.5",
         paper: "decreases",
+        fitted: "",
         sweep: &GROUPS,
         log_x: false,
         curves: &[RATE],
         references: &[],
-        agrees: |seen| vec![seen.ends(0, 0.4..=0.95), seen.monotone(0, false, 0.02)],
-        better: |seen| vec![seen.ends(0, 0.95..=MORE)],
-        note: "",
+        agrees: |_| Vec::new(),
+        better: |_| Vec::new(),
+        note: "It follows from the heap of a group (E39) and the pauses of its collection (E32): no rule could fail.",
     },
     Figure {
         id: "E41b",
         title: "throughput vs groups with heavyweight tracing",
         source: "S0 fig. 39, §5.5",
         paper: "decreases more than without",
+        fitted: "",
         sweep: &GROUPS_TRACED,
         log_x: false,
         curves: &[RATE],
         references: &[],
-        agrees: |seen| {
-            let plain = plain_groups();
-            let rate = plain.map_or(f64::NAN, |plain| seen.at_other(plain, 0, 8192.0));
-            vec![seen.ends(0, 0.3..=0.95), seen.value(0, 8192.0, ANY..=rate)]
-        },
-        better: |seen| vec![seen.ends(0, 0.95..=MORE)],
-        note: "",
+        agrees: |_| Vec::new(),
+        better: |_| Vec::new(),
+        note: "Tracing is modelled as half as much heap again for each group, so that it cannot but lower the rate.",
     },
     Figure {
         id: "E42",
         title: "distribution of multicast rates vs groups",
         source: "S0 fig. 40, §5.5",
         paper: "with more groups the sender spends more time at low rates and has no faster bursts",
+        fitted: "",
         sweep: &GROUPS,
         log_x: false,
         curves: &[
@@ -663,12 +665,8 @@ pub(super) static FIGURES: &[Figure] = &[
             },
         ],
         references: &[],
-        agrees: |seen| vec![seen.ends(0, 1.2..=MORE), seen.ends(1, ANY..=1.1)],
-        better: |seen| vec![seen.value(0, 8192.0, ANY..=1.0)],
-        note: "",
+        agrees: |seen| vec![seen.ends(0, 1.2..=MORE)],
+        better: |_| Vec::new(),
+        note: "The 95th percentile is the processor's limit with one group and with thousands, so that there is no rule on bursts.",
     },
 ];
-
-fn plain_groups() -> Option<&'static Figure> {
-    FIGURES.iter().find(|figure| figure.id == "E41")
-}

@@ -4,10 +4,12 @@ use core::time::Duration;
 
 use qsm_sim::probe::{ClusterOptions, Measured};
 
-use super::{mean, overlap, variability};
+use super::overlap;
+use super::statistics::{mean, variability};
+use crate::estimate::Estimate;
 use crate::experiment::{Curve, Figure, Load, Reference, Sweep};
 use crate::papers::{Mode, S2};
-use crate::results::{ANY, MORE};
+use crate::rules::{ANY, MORE};
 
 /// One simulated packet stands for twenty.
 const WEIGHT: u32 = 20;
@@ -30,7 +32,7 @@ static NODES: Sweep = Sweep {
     name: "S2 nodes",
     x: "nodes",
     values: &[2.0, 5.0, 10.0, 20.0, 40.0, 71.0],
-    seeds: 3,
+    seeds: 6,
     load: Load::Cluster(|mode, x| Some(cluster(mode, whole(x)))),
 };
 
@@ -38,7 +40,7 @@ static OVERLAPS: Sweep = Sweep {
     name: "S2 overlaps",
     x: "groups of 18 nodes, in three sets of equal members",
     values: &[3.0, 30.0, 300.0, 3000.0],
-    seeds: 1,
+    seeds: 3,
     load: Load::Direct(overlap::regions),
 };
 
@@ -68,7 +70,7 @@ static PARTITIONS_5: Sweep = Sweep {
     name: "S2 partitions of 5",
     x: "nodes, partitions of 5",
     values: &[10.0, 25.0, 50.0],
-    seeds: 3,
+    seeds: 5,
     load: Load::Cluster(|mode, x| Some(partitioned(mode, whole(x), 5))),
 };
 
@@ -76,7 +78,7 @@ static PARTITIONS_25: Sweep = Sweep {
     name: "S2 partitions of 25",
     x: "nodes, partitions of 25",
     values: &[10.0, 25.0, 50.0],
-    seeds: 3,
+    seeds: 5,
     load: Load::Cluster(|mode, x| Some(partitioned(mode, whole(x), 25))),
 };
 
@@ -84,7 +86,7 @@ static PARTITION_SIZES: Sweep = Sweep {
     name: "S2 partition sizes",
     x: "partition size",
     values: &[1.0, 2.0, 5.0, 8.0, 12.0, 25.0],
-    seeds: 3,
+    seeds: 5,
     load: Load::Cluster(|mode, x| Some(partitioned(mode, 25, whole(x)))),
 };
 
@@ -142,7 +144,7 @@ static STARTUP: Sweep = Sweep {
     name: "S2 start-up",
     x: "nodes",
     values: &[2.0, 10.0, 25.0],
-    seeds: 3,
+    seeds: 6,
     load: Load::Cluster(|mode, x| {
         let mut options = S2.cluster(mode, whole(x), WEIGHT);
         options.pace.rate_min_packets = 1000 / WEIGHT;
@@ -203,6 +205,7 @@ pub(super) static FIGURES: &[Figure] = &[
         title: "throughput vs number of groups",
         source: "S2 fig. 1, §3.2",
         paper: "QSM flat; JGroups -6 % at 2, -20 % at 32, almost -60 % at 256 groups",
+        fitted: "",
         sweep: &GROUPS,
         log_x: true,
         curves: &[
@@ -217,11 +220,11 @@ pub(super) static FIGURES: &[Figure] = &[
             curve: 1,
             points: &[(1.0, 1.0), (2.0, 0.94), (32.0, 0.8), (256.0, 0.4)],
         }],
-        agrees: |seen| vec![seen.ends(0, 0.9..=1.1)],
+        agrees: |seen| vec![seen.ends(0, 0.95..=1.05)],
         better: |seen| {
             vec![
                 seen.ends(0, 0.95..=1.05),
-                seen.against_faithful(0, 512.0, 0.99..=MORE),
+                seen.against_faithful(0, 512.0, 1.0..=MORE),
             ]
         },
         note: "25 nodes. A group is a number in a message's header; regions do all that costs something per packet.",
@@ -231,6 +234,7 @@ pub(super) static FIGURES: &[Figure] = &[
         title: "regions of overlap",
         source: "S2 fig. 2, §1.3",
         paper: "18 nodes in 300 groups overlap in 7 regions; a sender to 200 groups uses 6",
+        fitted: "",
         sweep: &OVERLAPS,
         log_x: true,
         curves: &[
@@ -259,6 +263,7 @@ pub(super) static FIGURES: &[Figure] = &[
         title: "throughput vs nodes, one group",
         source: "S2 fig. 9, §3.2",
         paper: "from 9850 packets/s at 1 node to 6500 at 71 (-1/3); JGroups 3333 at 2 nodes, 1441 at 40",
+        fitted: "the cost of making and sending a message (9850 packets/s at one node) and λ (the fall to 71 nodes).",
         sweep: &NODES,
         log_x: false,
         curves: &[RATE],
@@ -276,9 +281,8 @@ pub(super) static FIGURES: &[Figure] = &[
         ],
         agrees: |seen| {
             vec![
-                seen.ends(0, 0.45..=0.9),
-                seen.value(0, 40.0, 1441.0 * 4.0..=MORE),
-                seen.value(0, 2.0, 8500.0..=10500.0),
+                seen.ends(0, 0.45..=0.81),
+                seen.value(0, 40.0, 1441.0 * 6.0..=MORE),
             ]
         },
         better: |seen| {
@@ -294,6 +298,7 @@ pub(super) static FIGURES: &[Figure] = &[
         title: "control overhead at the sender vs nodes",
         source: "S2 fig. 10, §3.3",
         paper: "decreases with the number of nodes; JGroups' grows at least linearly",
+        fitted: "",
         sweep: &NODES,
         log_x: false,
         curves: &[Curve {
@@ -302,7 +307,7 @@ pub(super) static FIGURES: &[Figure] = &[
         }],
         references: &[],
         agrees: |seen| vec![seen.ratio(0, 5.0, 71.0, ANY..=0.9)],
-        better: |seen| vec![seen.ends(0, ANY..=1.2)],
+        better: |seen| vec![seen.against_faithful(0, 71.0, ANY..=1.0)],
         note: "Packets that the sender sends or receives, forwarded ones among them. Forwarding is shared by all; what remains are the tokens.",
     },
     Figure {
@@ -310,6 +315,7 @@ pub(super) static FIGURES: &[Figure] = &[
         title: "decomposition of the sender's overhead",
         source: "S2 fig. 11, §3.3",
         paper: "forwarded packets (push) are over 90 % at small scales; tokens and ACKs take over",
+        fitted: "",
         sweep: &NODES,
         log_x: false,
         curves: &[
@@ -323,77 +329,82 @@ pub(super) static FIGURES: &[Figure] = &[
             },
         ],
         references: &[],
-        agrees: |seen| vec![seen.ratio(0, 5.0, 71.0, ANY..=0.7)],
+        agrees: |seen| {
+            vec![
+                seen.value(0, 5.0, 90.0..=MORE),
+                seen.value(1, 71.0, 50.0..=MORE),
+            ]
+        },
         better: |_| Vec::new(),
-        note: "At the sender of a small system nearly all overhead is forwarding, because it is one of few that hold what others miss. In modern mode cachers answer, and the sender hardly ever.",
+        note: "At the sender of a small system most of the overhead is forwarding, {E05.0@5 ±} % at 5 nodes, because it is one of few that hold what others miss. In modern mode cachers answer, and the sender hardly ever.",
     },
     Figure {
         id: "E06",
         title: "throughput vs nodes, partitions of 5",
         source: "S2 fig. 12, §3.4",
         paper: "partitions of 5 degrade slowly; 25 nodes in 5 partitions are almost 20 % better than in one",
+        fitted: "what a forwarded packet costs (one packet more each way, in S2 alone) was chosen after this figure had come out weaker.",
         sweep: &PARTITIONS_5,
         log_x: false,
         curves: &[RATE, RECOVERY],
         references: &[],
         agrees: |seen| {
-            let large = |x| {
-                FIGURES
-                    .iter()
-                    .find(|figure| figure.id == "E06b")
-                    .map_or(f64::NAN, |large| seen.at_other(large, 0, x))
-            };
+            let large = figure("E06b").map_or(Estimate::MISSING, |it| seen.at_other(it, 0, 25.0));
             vec![
-                seen.ends(0, 0.6..=1.05),
+                seen.ends(0, 0.8..=1.0),
                 seen.number(
                     "25 nodes in partitions of 5 over one of 25",
-                    seen.at(0, 25.0) / large(25.0),
-                    1.02..=MORE,
+                    seen.at(0, 25.0) / large,
+                    1.095..=1.44,
                 ),
             ]
         },
-        better: |seen| vec![seen.against_faithful(0, 50.0, 0.98..=MORE)],
-        note: "What is forwarded travels by reliable unicast, so that each end has two packets to handle. In one partition of 25 all that a node has missed comes from its one neighbour, or two, which then fall behind themselves, lose packets, and pass the loss on along the ring; in five partitions four fifths come from the leaders of the other four at the same time. Recovery then takes several seconds, with a wide spread (7.5 ± 11.8 s at 25 nodes), instead of 2.6 s, and the slowest node sets the rate. The effect is stronger than S2's. It is a threshold: with 115 µs to forward a packet instead of 150, five partitions and one are equal; charged like tokens, 300 and 400 µs, recovery never catches up in either, and takes 9 s in partitions of 5 where S2 has 2.5. Memory, as modelled, has no part in it: packets are small, and the collector takes less than 1 % of the time.",
+        better: |seen| vec![seen.against_faithful(0, 50.0, 1.0..=MORE)],
+        note: "What is forwarded travels by reliable unicast, so that each end has two packets to handle. In one partition of 25 all that a node has missed comes from its one neighbour, or two, which then fall behind themselves, lose packets, and pass the loss on along the ring; in five partitions four fifths come from the leaders of the other four at the same time. At 25 nodes recovery takes {E06b.1@25 ±} ms in one partition and {E06.1@25 ±} ms in five.",
     },
     Figure {
         id: "E06b",
         title: "throughput vs nodes, partitions of 25",
         source: "S2 fig. 12, §3.4",
         paper: "large partitions degrade quickly",
+        fitted: "",
         sweep: &PARTITIONS_25,
         log_x: false,
         curves: &[RATE, RECOVERY],
         references: &[],
         agrees: |seen| {
-            let small = FIGURES.iter().find(|figure| figure.id == "E06");
-            let small = |x| small.map_or(f64::NAN, |small| seen.at_other(small, 0, x));
+            let fall =
+                |figure: &Figure| seen.at_other(figure, 0, 50.0) / seen.at_other(figure, 0, 10.0);
+            let small = figure("E06").map_or(Estimate::MISSING, fall);
             vec![seen.number(
                 "fall from 10 to 50 nodes over that with partitions of 5",
-                seen.at(0, 50.0) / seen.at(0, 10.0) / (small(50.0) / small(10.0)),
+                fall(seen.figure) / small,
                 ANY..=1.0,
             )]
         },
-        better: |seen| vec![seen.against_faithful(0, 50.0, 0.98..=MORE)],
-        note: "Modern mode runs with partitions of 16, its largest.",
+        better: |seen| vec![seen.against_faithful(0, 50.0, 1.0..=MORE)],
+        note: "At 50 nodes the runs differ by more than the sizes of partitions do. Modern mode runs with partitions of 16, its largest.",
     },
     Figure {
         id: "E07",
         title: "throughput vs partition size, 25 nodes",
         source: "S2 fig. 13, §3.4",
         paper: "best at about 5; more replicas are not worthwhile",
+        fitted: "what a forwarded packet costs (see E06).",
         sweep: &PARTITION_SIZES,
         log_x: false,
         curves: &[RATE, RECOVERY],
         references: &[],
         agrees: |seen| vec![seen.peak(0, 2.0..=8.0), seen.ratio(0, 5.0, 25.0, ANY..=1.0)],
         better: |seen| vec![seen.against_faithful(0, 25.0, 1.0..=MORE)],
-        note: "Recovery takes longer in larger partitions, hop by hop, as S2 says, and beyond 12 nodes the neighbour that has to forward all that a node has missed cannot keep up (see E06).",
+        note: "Recovery takes {E07.1@5 ±} ms in partitions of 5 and {E07.1@25 ±} ms in one of 25: hop by hop, as S2 says; E06 has the reason.",
     },
     Figure {
         id: "E07b",
         title: "throughput vs partition size, 50 nodes",
-        source: "S2 fig. 13, §3.4, with twice as many nodes",
+        source: "our own, after S2 fig. 13 (§3.4), with twice as many nodes",
         paper: "25 nodes in one partition are almost 20 % worse than in partitions of 5",
+        fitted: "",
         sweep: &PARTITION_SIZES_50,
         log_x: false,
         curves: &[RATE, RECOVERY],
@@ -407,6 +418,7 @@ pub(super) static FIGURES: &[Figure] = &[
         title: "throughput vs regions of a group",
         source: "S2 fig. 14, §3.5",
         paper: "falls slightly less than inversely proportionally; the packet rate rises to the limit of transmission",
+        fitted: "",
         sweep: &REGIONS,
         log_x: false,
         curves: &[
@@ -427,14 +439,15 @@ pub(super) static FIGURES: &[Figure] = &[
                 seen.monotone(1, true, 0.1),
             ]
         },
-        better: |seen| vec![seen.against_faithful(0, 8.0, 0.97..=MORE)],
-        note: "The message is made once and sent once per region. Both protocols are limited by the sender's processor; modern mode's tokens cost it about one per cent.",
+        better: |seen| vec![seen.against_faithful(0, 8.0, 1.0..=MORE)],
+        note: "The message is made once and sent once per region. Both protocols are limited by the sender's processor; at 8 regions modern mode's rate differs from the seed-faithful one by {E08.0@8m vs E08.0@8 ±} %, which shows no difference.",
     },
     Figure {
         id: "E09",
         title: "token rate: throughput and recovery",
         source: "S2 fig. 15, §3.6",
         paper: "recovery time falls with the token rate, overhead rises; an unexplained drop of throughput between 1 and 5 tokens/s",
+        fitted: "",
         sweep: &TOKENS,
         log_x: true,
         curves: &[
@@ -464,16 +477,18 @@ pub(super) static FIGURES: &[Figure] = &[
             vec![
                 seen.ratio(1, 0.5, 5.0, ANY..=0.6),
                 seen.ratio(2, 0.5, 5.0, 2.0..=MORE),
+                seen.ratio(0, 1.0, 5.0, ANY..=0.95),
             ]
         },
         better: |seen| vec![seen.against_faithful(1, 1.0, ANY..=0.5)],
-        note: "With few tokens losses stay unrepaired for so long that averages of new packets fall by more than λ = 2.5 %, and the rate sinks: at 0.2 tokens/s a node waits for 9 % of what it gets in a second, at 0.5 for 3 %, from 1 on for 0.7 % and less (fifth curve). Above, repair is fast enough, and tokens only cost processor time: from 1 to 10 tokens/s each node has 33 control packets a second more, at 0.3 to 0.9 ms each, and the rate falls by 1.2 %, without a dip. The dip between 1 and 5 tokens/s that S2 could not explain does not come out; the share of unnecessary repairs, our first suspicion, is between 0.74 and 0.78 at all rates from 1 on (fourth curve), because the cutoff is a round late whatever a round lasts.",
+        note: "With few tokens losses stay unrepaired for so long that averages of new packets fall by more than λ = 2.5 %, and the rate sinks: at 0.2 tokens/s a node waits for {E09.4@0.2 ±} % of what it gets in a second, at 0.5 for {E09.4@0.5 ±} %, at 1 for {E09.4@1 ±} % (fifth curve). Above, repair is fast enough, and tokens only cost processor time: from 1 to 10 tokens/s each node has {E09.2@10 - E09.2@1} control packets a second more, and the rate changes by {E09.0@10 vs E09.0@1 ±} %. The drop between 1 and 5 tokens/s, which S2 could not explain, does not come out; the share of unnecessary repairs, our first suspicion, is {E09.3@1}, {E09.3@2}, {E09.3@5} and {E09.3@10} at 1, 2, 5 and 10 tokens/s (fourth curve), because the cutoff is a round late whatever a round lasts.",
     },
     Figure {
         id: "E10",
         title: "throughput vs senders",
         source: "S2 fig. 16, §3.7",
         paper: "the total rises for 2 senders and is at 80 % of the original for 10",
+        fitted: "",
         sweep: &SENDERS,
         log_x: false,
         curves: &[Curve {
@@ -484,17 +499,18 @@ pub(super) static FIGURES: &[Figure] = &[
         agrees: |seen| {
             vec![
                 seen.ratio(0, 1.0, 2.0, 1.0..=MORE),
-                seen.ratio(0, 1.0, 10.0, 0.5..=1.5),
+                seen.ratio(0, 1.0, 10.0, 0.64..=0.894),
             ]
         },
         better: |seen| vec![seen.against_faithful(0, 10.0, 1.0..=MORE)],
-        note: "Two senders are better than one because one is limited by its own processor; with ten, receivers are. S2's 80 % are not reached: ten senders together get 45 % through. What holds them back was not traced.",
+        note: "Two senders are not limited by one processor; with ten, receivers are. S2's 80 % are not reached: ten senders together have {E10.0@10 / E10.0@1 ±} of one sender's rate. What holds them back was not traced.",
     },
     Figure {
         id: "E11",
         title: "cycles of the sending rate",
         source: "S2 fig. 17, §3.8",
         paper: "in small systems the rate changes by a few per cent in cycles of tens of seconds, in large ones between 3000 and 9000 packets/s in cycles of minutes",
+        fitted: "",
         sweep: &NODES,
         log_x: false,
         curves: &[
@@ -520,15 +536,18 @@ pub(super) static FIGURES: &[Figure] = &[
                     swing(10.0),
                     0.01..=0.15,
                 ),
-                seen.number("the same at 71", swing(71.0), 0.15..=0.7),
+                seen.number("the same at 71", swing(71.0), 0.25..=0.7),
                 seen.value(2, 10.0, 10.0..=99.0),
                 seen.value(2, 71.0, 60.0..=MORE),
             ]
         },
         better: |seen| {
-            let swing =
-                (seen.at(1, 71.0) - seen.at(0, 71.0)) / (seen.at(1, 71.0) + seen.at(0, 71.0));
-            vec![seen.number("half the range over its middle at 71", swing, ANY..=0.15)]
+            let swing = |x| (seen.at(1, x) - seen.at(0, x)) / (seen.at(1, x) + seen.at(0, x));
+            vec![seen.number(
+                "half the range over its middle at 71",
+                swing(71.0),
+                ANY..=0.15,
+            )]
         },
         note: "The same runs as E12's, of about six minutes in seed-faithful mode, so that cycles of minutes are few. What makes them is equation 2 with averages of ten seconds, which follow what the slowest receiver got, which follows the rate.",
     },
@@ -537,6 +556,7 @@ pub(super) static FIGURES: &[Figure] = &[
         title: "variability of the sending rate vs nodes",
         source: "S2 fig. 17, 18, §3.8",
         paper: "grows with the number of nodes",
+        fitted: "",
         sweep: &NODES,
         log_x: false,
         curves: &[Curve {
@@ -556,6 +576,7 @@ pub(super) static FIGURES: &[Figure] = &[
         title: "start-up of the rate control",
         source: "S2 §3.8",
         paper: "tens of seconds to several minutes",
+        fitted: "µ_min = 1000 packets/s, here alone.",
         sweep: &STARTUP,
         log_x: false,
         curves: &[Curve {
@@ -582,6 +603,7 @@ pub(super) static FIGURES: &[Figure] = &[
         title: "recovery latency and share of packets repaired vs nodes",
         source: "S2 fig. 19, §3.9",
         paper: "2.5 token rounds at any number of nodes; latency times share repaired is a few ms",
+        fitted: "the length of stalls, to the few ms that latency times share repaired is; there is no rule on that.",
         sweep: &NODES,
         log_x: false,
         curves: &[
@@ -601,9 +623,8 @@ pub(super) static FIGURES: &[Figure] = &[
         references: &[],
         agrees: |seen| {
             vec![
-                seen.ratio(0, 5.0, 71.0, 0.4..=2.0),
-                seen.value(0, 20.0, 0.8..=3.0),
-                seen.value(2, 20.0, 0.2..=9.0),
+                seen.ratio(0, 5.0, 71.0, 0.8..=1.25),
+                seen.value(0, 20.0, 2.0..=3.0),
             ]
         },
         better: |seen| vec![seen.against_faithful(0, 71.0, ANY..=0.2)],
@@ -614,6 +635,7 @@ pub(super) static FIGURES: &[Figure] = &[
         title: "acknowledgement latency vs nodes",
         source: "S2 fig. 20, §3.10",
         paper: "slightly more than 1 round in small systems to 3.5 rounds in large ones",
+        fitted: "",
         sweep: &NODES,
         log_x: false,
         curves: &[Curve {
@@ -621,15 +643,21 @@ pub(super) static FIGURES: &[Figure] = &[
             of: |run| run.cached_ms / 1000.0,
         }],
         references: &[],
-        agrees: |seen| vec![seen.value(0, 2.0, 0.4..=1.5), seen.ends(0, 1.5..=5.0)],
+        agrees: |seen| {
+            vec![
+                seen.value(0, 2.0, 1.0..=1.5),
+                seen.value(0, 71.0, 1.75..=7.0),
+            ]
+        },
         better: |seen| vec![seen.against_faithful(0, 71.0, ANY..=0.8)],
-        note: "What holds the acknowledgement back are the losses of cachers, which take two rounds to be repaired and one to be reported; the more nodes, the surer one of them has just lost something. Modern mode's rounds begin every 0.5 s here and take 0.1 s at 71 nodes; half an interval passes until the next one begins. With 71 nodes, one nearly always stands still (170 ms every 10 s each: 1.2 nodes at any time), so that about every other round brings its partition no news and the next one has to: 0.25 + 0.1 + 0.4 to 0.5 s. The partition's last whole word stands in for it meanwhile (R-TOK-4), so that the others' progress is not held up.",
+        note: "What holds the acknowledgement back are the losses of cachers, which take two rounds to be repaired and one to be reported; the more nodes, the surer one of them has just lost something. Modern mode's rounds begin every 0.5 s here. With 71 nodes, one nearly always stands still (170 ms every 10 s each: 1.2 nodes at any time), so that many a round brings its partition no news and the next one has to. The partition's last whole word stands in for it meanwhile (R-TOK-4).",
     },
     Figure {
         id: "E17",
         title: "who repairs",
         source: "S2 §2.3.1, §3.6",
         paper: "with R = 5 the sender rarely gets NAKs and never sends again after a timeout",
+        fitted: "",
         sweep: &NODES,
         log_x: false,
         curves: &[
@@ -653,12 +681,16 @@ pub(super) static FIGURES: &[Figure] = &[
         references: &[],
         agrees: |seen| {
             vec![
-                seen.value(0, 20.0, 0.0..=5.0),
-                seen.value(0, 71.0, 0.0..=5.0),
-                seen.value(1, 71.0, 0.0..=10.0),
+                seen.value(0, 20.0, ANY..=5.0),
+                seen.value(0, 71.0, ANY..=5.0),
+                seen.value(1, 71.0, ANY..=0.0),
             ]
         },
-        better: |seen| vec![seen.value(0, 71.0, 0.0..=5.0)],
+        better: |seen| vec![seen.against_faithful(0, 71.0, ANY..=1.0)],
         note: "Sendings after a timeout occur in modern mode when rounds pass over nodes that stand still for seconds in a row.",
     },
 ];
+
+fn figure(id: &str) -> Option<&'static Figure> {
+    FIGURES.iter().find(|figure| figure.id == id)
+}

@@ -28,6 +28,17 @@ use crate::snapshot::Snapshot;
 /// the same subscriptions, publishers and events; what is the engine's own affair is refused there
 /// by [`RequestError::NotAttached`].
 ///
+/// | you want | call |
+/// |---|---|
+/// | messages of groups | [`Node::subscribe`]; with options [`Node::group`] and [`Node::groups`] |
+/// | to send to a group | [`Node::publisher`]; messages made at the last moment [`Group::feed`] |
+/// | to know that all have everything | [`Node::flush`] |
+/// | to know what happens to the node | [`Node::events`] |
+/// | counters, and who is there | [`Node::stats`], [`Node::list_nodes`] |
+///
+/// Subscribing, making publishers, leaving and the lists wait for the membership service, at most for
+/// [`Builder::request_timeout`].
+///
 /// Handles are cheap to clone and may be used from any thread. The node ends with
 /// [`Node::shutdown`], or when its last handle is dropped; then its subscriptions and publishers
 /// report [`CloseReason::ShutDown`].

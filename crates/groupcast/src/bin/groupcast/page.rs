@@ -55,7 +55,32 @@ struct Trend {
     experiment: &'static str,
     paper: &'static str,
     ours: String,
-    holds: bool,
+    holds: Holds,
+}
+
+/// What the figures say of a trend.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Holds {
+    Yes,
+    No,
+    /// It does not contradict, but what the paper saw was not seen here.
+    NotShown,
+}
+
+impl Holds {
+    fn word(self) -> &'static str {
+        match self {
+            Self::Yes => "yes",
+            Self::No => "**no**",
+            Self::NotShown => "not shown",
+        }
+    }
+}
+
+impl From<bool> for Holds {
+    fn from(holds: bool) -> Self {
+        if holds { Self::Yes } else { Self::No }
+    }
 }
 
 /// Writes the page beside the tables.
@@ -109,7 +134,7 @@ fn micro_trends(wire: &str, table: &Table) -> Vec<Trend> {
             ours: format!(
                 "{wire}: × {two:.2} at 2, {ten:.1} at 10, {many:.1} at 200, {most:.1} at 1,000"
             ),
-            holds: two > 1.0 && (most / many - 1.0).abs() < SAME,
+            holds: (two > 1.0 + NOISE && (most / many - 1.0).abs() < SAME).into(),
         },
         Trend {
             experiment: "E53",
@@ -120,19 +145,19 @@ fn micro_trends(wire: &str, table: &Table) -> Vec<Trend> {
                 gap("1000"),
                 at_1000(EBPF)
             ),
-            holds: at_1000(EBPF) > 1.664 && gap("1000") > gap("100") * (1.0 + NOISE),
+            holds: (at_1000(EBPF) > 1.664 && gap("1000") > gap("100") * (1.0 + NOISE)).into(),
         },
         Trend {
             experiment: "E53",
             paper: "(without privileges: no figure)",
             ours: format!("{wire}: × {:.2} at 1,000 B × 1,000", at_1000(CONNECTED)),
-            holds: at_1000(CONNECTED) >= 1.2,
+            holds: (at_1000(CONNECTED) >= 1.2).into(),
         },
         Trend {
             experiment: "E54",
             paper: "a gain at every share of private data",
             ours: format!("{wire}: × {least:.2} to {most_gain:.2}"),
-            holds: least > 1.0,
+            holds: (least > 1.0 + NOISE).into(),
         },
     ];
     let trains = factor("trains", "group", "1000", EBPF);
@@ -141,7 +166,7 @@ fn micro_trends(wire: &str, table: &Table) -> Vec<Trend> {
             experiment: "trains",
             paper: "(no figure: segmentation came later)",
             ours: format!("{wire}: × {trains:.1} for 46 × 1,400 B to 1,000"),
-            holds: trains >= 8.0,
+            holds: (trains >= 8.0).into(),
         });
     }
     trends
@@ -161,7 +186,7 @@ fn server_trends(table: &Table) -> Vec<Trend> {
             experiment: "E55",
             paper: "CPU 0.69 of the loop's at 1,000 to 3,500 clients",
             ours: format!("veth: {small:.2} at 1,000, {large:.2} at 3,500, {most:.2} at 5,000"),
-            holds: small <= 0.69 && large <= 0.69 && most <= 0.6,
+            holds: (small <= 0.69 && large <= 0.69 && most <= 0.6).into(),
         },
         Trend {
             experiment: "E56",
@@ -171,7 +196,12 @@ fn server_trends(table: &Table) -> Vec<Trend> {
                  wrong; saturation computed at {by_loop:.0} and {by_ebpf:.0}: × {:.1}",
                 by_ebpf / by_loop
             ),
-            holds: slowest >= 99.9 && wrong == 0.0 && by_ebpf > by_loop,
+            // No rate drops with the clients that there are: where it would is computed.
+            holds: if slowest >= 99.9 && wrong == 0.0 && by_ebpf > by_loop {
+                Holds::NotShown
+            } else {
+                Holds::No
+            },
         },
     ]
 }
@@ -193,7 +223,7 @@ fn prediction_trend(table: &Table, prediction: &str) -> Trend {
         experiment: "E57",
         paper: "predicted 1.461, measured 1.45 (1,000 clients)",
         ours: format!("veth: predicted {predicted:.2}, measured {measured:.2}"),
-        holds: (measured / predicted - 1.0).abs() < 0.25,
+        holds: ((measured / predicted - 1.0).abs() < 0.25).into(),
     }
 }
 
@@ -202,7 +232,10 @@ fn page(trends: &[Trend], prediction: &str) -> String {
         "# Group unicast: the paper's trends beside ours\n\n\
          Written by `make figures-groupcast`. The paper is S4 (Lahav et al., NOSSDAV 2008); what \
          its figures and ours measure is in [groupcast.md](../guides/groupcast.md). Factors are times the \
-         `sendmsg` loop of the same run; \"without privileges\" is the back-end `connected`.\n\n\
+         `sendmsg` loop of the same run; \"without privileges\" is the back-end `connected`. \
+         Figures are medians without intervals: what differs by less than 5 %, and by less than \
+         20 % between large groups, counts as equal. *Not shown*: nothing contradicts, but what \
+         the paper saw was not reached.\n\n\
          {}\n\n\
          | experiment | the paper | here | holds |\n|---|---|---|---|\n",
         machine()
@@ -212,7 +245,7 @@ fn page(trends: &[Trend], prediction: &str) -> String {
         debug_assert!(written.is_ok(), "strings grow");
     };
     for trend in trends {
-        let holds = if trend.holds { "yes" } else { "**no**" };
+        let holds = trend.holds.word();
         put(format_args!(
             "| {} | {} | {} | {holds} |\n",
             trend.experiment, trend.paper, trend.ours
@@ -282,12 +315,16 @@ mod tests {
             columns: Vec::new(),
             rows: Vec::new(),
         };
-        assert!(server_trends(&table).iter().all(|trend| !trend.holds));
+        assert!(
+            server_trends(&table)
+                .iter()
+                .all(|trend| trend.holds == Holds::No)
+        );
         assert!(
             micro_trends("veth", &table)
                 .iter()
-                .all(|trend| !trend.holds)
+                .all(|trend| trend.holds == Holds::No)
         );
-        assert!(!prediction_trend(&table, "").holds);
+        assert_eq!(prediction_trend(&table, "").holds, Holds::No);
     }
 }

@@ -5,7 +5,7 @@ use core::time::Duration;
 use qsm_sim::cost::HeapModel;
 use qsm_sim::probe::{ClusterOptions, Disturbance};
 
-use crate::catalogue::mean;
+use crate::catalogue::statistics::mean;
 use crate::experiment::{Curve, Load, Sweep};
 use crate::papers::{Mode, S0, SOCKET_PACKETS};
 
@@ -168,7 +168,7 @@ pub(super) static GROUPS: Sweep = Sweep {
     name: "S0 groups",
     x: "groups",
     values: &[1.0, 1000.0, 2000.0, 3500.0, 5000.0, 6500.0, 8192.0],
-    seeds: 3,
+    seeds: 6,
     load: Load::Cluster(|mode, x| Some(with_groups(mode, x, 0))),
 };
 
@@ -178,6 +178,18 @@ pub(super) static GROUPS_TRACED: Sweep = Sweep {
     values: &[1.0, 2000.0, 5000.0, 8192.0],
     seeds: 3,
     load: Load::Cluster(|mode, x| Some(with_groups(mode, x, 6 << 10))),
+};
+
+pub(super) static GROUP_TOKENS: Sweep = Sweep {
+    name: "S0 tokens and groups",
+    x: "groups",
+    values: &[1.0, 1000.0, 4000.0, 7000.0],
+    seeds: 5,
+    load: Load::Cluster(|mode, x| {
+        let mut options = with_groups(mode, x, 0);
+        options.duration = Duration::from_secs(60);
+        Some(options)
+    }),
 };
 
 pub(super) const RATE: Curve = Curve {

@@ -1,0 +1,354 @@
+//! The commands that README and book show, as they stand there: those that need one host and no
+//! privilege are run over loopback, for each other one the table says who runs it.
+
+mod support;
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io::{BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use support::{Cluster, QSM, Running, qsm};
+
+/// What becomes of a command here.
+enum Fate {
+    /// It ends by itself, with success.
+    Ends,
+    /// It goes on after a line with this, and ends with success when asked.
+    Stays(&'static str),
+    /// What it publishes is printed by a command that stays.
+    Publishes,
+    /// It is not run here, for this reason.
+    NotHere(&'static str),
+}
+
+use Fate::{Ends, NotHere, Publishes, Stays};
+
+const SUBSCRIBED: &str = "subscribed to";
+const BENCH: &str = "tests/bench.rs runs these options, with shorter phases";
+const GMS: &str = "it takes port 4481; every test here runs `qsm gms` with a port of its own";
+const TWO: &str = "it takes two networks: system/tests/networks.rs runs these options";
+const UNIT: &str = "it takes the packaged units: packaging/check runs their commands";
+
+/// Each command, in the order in which they are run.
+const COMMANDS: &[(&str, &str, Fate)] = &[
+    ("README.md", "qsm sub news", Stays(SUBSCRIBED)),
+    ("README.md", "echo hello | qsm pub news", Publishes),
+    ("start/install.md", "qsm help", Ends),
+    (
+        "start/install.md",
+        "qsm completion bash > ~/.local/share/bash-completion/completions/qsm",
+        Ends,
+    ),
+    (
+        "start/install.md",
+        "qsm man --output ~/.local/share/man/man1",
+        Ends,
+    ),
+    ("start/first-message.md", "qsm sub news", Stays(SUBSCRIBED)),
+    (
+        "start/first-message.md",
+        "echo hello | qsm pub news",
+        Publishes,
+    ),
+    (
+        "start/first-message.md",
+        "qsm sub 'prices/*' --json",
+        Stays(SUBSCRIBED),
+    ),
+    (
+        "start/first-message.md",
+        "qsm sub news --loss 5",
+        Stays(SUBSCRIBED),
+    ),
+    ("start/first-message.md", "qsm nodes", Ends),
+    ("start/first-message.md", "qsm groups", Ends),
+    ("start/first-message.md", "qsm regions", Ends),
+    (
+        "start/first-message.md",
+        "qsm demo --quick",
+        NotHere("tests/demo.rs runs it"),
+    ),
+    ("start/first-message.md", "qsm gms", NotHere(GMS)),
+    (
+        "guides/handling-loss.md",
+        "qsm sub news --loss 5 -v",
+        Stays(SUBSCRIBED),
+    ),
+    (
+        "guides/engine.md",
+        "qsm engine --at /tmp/qsm",
+        Stays("sharing at"),
+    ),
+    (
+        "guides/engine.md",
+        "qsm sub news --attach /tmp/qsm",
+        Stays(SUBSCRIBED),
+    ),
+    (
+        "guides/engine.md",
+        "echo hello | qsm pub news --attach /tmp/qsm --wait-members 0",
+        Publishes,
+    ),
+    (
+        "guides/several-cores.md",
+        "qsm engine --at /tmp/qsm --cores 4 --pin 0,1,2,3",
+        NotHere("it takes four CPUs: tests/engine.rs runs it with as many as there are"),
+    ),
+    (
+        "operate/networks.md",
+        "qsm sub probe --count 1",
+        Stays(SUBSCRIBED),
+    ),
+    (
+        "operate/networks.md",
+        "echo here | qsm pub probe",
+        Publishes,
+    ),
+    ("operate/networks.md", "qsm nodes", Ends),
+    (
+        "operate/networks.md",
+        "qsm gms --cluster blue --data-range 239.193.0.0/16",
+        NotHere(GMS),
+    ),
+    (
+        "guides/two-networks.md",
+        "qsm gms --interface eth0 --interface eth1",
+        NotHere(TWO),
+    ),
+    (
+        "guides/two-networks.md",
+        "qsm sub news --interface eth0 --interface eth1",
+        NotHere(TWO),
+    ),
+    (
+        "operate/services.md",
+        "qsm sub news --attach /run/qsm/alice/engine",
+        NotHere(UNIT),
+    ),
+    ("operate/bench.md", "qsm bench", NotHere(BENCH)),
+    (
+        "operate/bench.md",
+        "qsm bench throughput --receivers 3 --raw",
+        NotHere(BENCH),
+    ),
+    (
+        "operate/bench.md",
+        "qsm bench latency --rate 5000 --payload 100 --raw --plot latency.svg",
+        NotHere(BENCH),
+    ),
+    (
+        "operate/bench.md",
+        "qsm bench latency --receivers 4 --loss 1",
+        NotHere(BENCH),
+    ),
+    (
+        "operate/bench.md",
+        "qsm bench throughput --lab --receivers 4",
+        NotHere(BENCH),
+    ),
+    ("operate/bench.md", "qsm bench receive", NotHere(BENCH)),
+    (
+        "operate/bench.md",
+        "qsm bench send --receivers 2",
+        NotHere(BENCH),
+    ),
+    (
+        "operate/bench.md",
+        "qsm bench send --receivers 2 --rate 1000",
+        NotHere(BENCH),
+    ),
+    (
+        "operate/bench.md",
+        "qsm bench receive --echo",
+        NotHere(BENCH),
+    ),
+    (
+        "operate/bench.md",
+        "qsm bench send --rate 1000 --round-trip",
+        NotHere(BENCH),
+    ),
+];
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// The commands of the shell blocks of a page, without comments, that call the program.
+fn commands_of(page: &str) -> Vec<String> {
+    let (mut shell, mut found) = (false, Vec::new());
+    for line in page.lines() {
+        if let Some(kind) = line.strip_prefix("```") {
+            shell = kind == "sh";
+        } else if shell {
+            let command = line.split(" #").next().unwrap_or_default().trim();
+            if command.split_whitespace().any(|word| word == "qsm") {
+                found.push(command.to_owned());
+            }
+        }
+    }
+    found.retain(|command| !command.starts_with("cargo ") && !command.starts_with("dpkg "));
+    found
+}
+
+/// Each page of the book with its name below `docs`, and the README.
+fn pages() -> Vec<(String, PathBuf)> {
+    let docs = root().join("docs");
+    let mut found = vec![("README.md".to_owned(), root().join("README.md"))];
+    for folder in [
+        "start",
+        "concepts",
+        "guides",
+        "operate",
+        "reference",
+        "internals",
+    ] {
+        for entry in fs::read_dir(docs.join(folder)).unwrap() {
+            let path = entry.unwrap().path();
+            let name = path.strip_prefix(&docs).unwrap().display().to_string();
+            found.push((name, path));
+        }
+    }
+    found
+}
+
+#[test]
+fn each_command_of_readme_and_book_is_run_or_excused() {
+    let mut shown = BTreeSet::new();
+    for (name, path) in pages() {
+        for command in commands_of(&fs::read_to_string(path).unwrap()) {
+            shown.insert((name.clone(), command));
+        }
+    }
+    let known: BTreeSet<(String, String)> = COMMANDS
+        .iter()
+        .map(|(page, command, _)| ((*page).to_owned(), (*command).to_owned()))
+        .collect();
+    let unknown: Vec<_> = shown.difference(&known).collect();
+    let gone: Vec<_> = known.difference(&shown).collect();
+    assert!(unknown.is_empty(), "neither run nor excused: {unknown:?}");
+    assert!(gone.is_empty(), "no page shows these any more: {gone:?}");
+}
+
+/// A home of its own, and a cluster that no other test meets.
+struct Stage {
+    cluster: Cluster,
+    home: PathBuf,
+}
+
+impl Stage {
+    fn new() -> Self {
+        let cluster = Cluster::new();
+        let home = cluster.folder.join("home");
+        for folder in [
+            ".local/share/bash-completion/completions",
+            ".local/share/man/man1",
+        ] {
+            fs::create_dir_all(home.join(folder)).unwrap();
+        }
+        Self { cluster, home }
+    }
+
+    /// The command as a shell of a user runs it, where `qsm` is in the path and variables choose
+    /// the test's cluster.
+    fn shell(&self, command: &str) -> Command {
+        let engine = self.cluster.folder.join("engine");
+        let command = command.replace("/tmp/qsm", engine.to_str().unwrap());
+        let exec = if command.starts_with("qsm ") {
+            "exec "
+        } else {
+            ""
+        };
+        let mut shell = Command::new("sh");
+        shell.args(["-c", &format!("{exec}{command}")]);
+        for (name, value) in qsm().get_envs() {
+            match value {
+                Some(value) => shell.env(name, value),
+                None => shell.env_remove(name),
+            };
+        }
+        let folder = Path::new(QSM).parent().unwrap();
+        let path = std::env::var("PATH").unwrap();
+        shell.env("PATH", format!("{}:{path}", folder.display()));
+        shell.env("HOME", &self.home);
+        for (name, value) in self.cluster.variables() {
+            shell.env(name, value);
+        }
+        shell
+    }
+
+    fn ends(&self, command: &str) -> String {
+        let output = self.shell(command).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success(), "{command}: {said}");
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    /// Starts it; its output once a line has this in it.
+    fn stays(&self, command: &str, sign: &str) -> (Running, BufReader<impl Read + use<>>) {
+        let (reader, writer) = std::io::pipe().unwrap();
+        let mut shell = self.shell(command);
+        shell.stdin(Stdio::null());
+        shell.stdout(writer.try_clone().unwrap()).stderr(writer);
+        let running = Running(shell.spawn().unwrap());
+        drop(shell);
+        let mut lines = BufReader::new(reader);
+        let (mut line, mut all) = (String::new(), String::new());
+        while !line.contains(sign) {
+            line.clear();
+            assert!(lines.read_line(&mut line).unwrap() > 0, "{command}: {all}");
+            all.push_str(&line);
+        }
+        (running, lines)
+    }
+}
+
+#[test]
+fn commands_of_readme_and_book_do_what_they_are_shown_for() {
+    let mut page = "";
+    let mut stage = Stage::new();
+    let mut staying = Vec::new();
+    for (of, command, fate) in COMMANDS {
+        if *of != page {
+            page = of;
+            end(&mut staying);
+            stage = Stage::new();
+        }
+        match fate {
+            NotHere(reason) => assert!(!reason.is_empty(), "{command}"),
+            Ends => {
+                stage.ends(command);
+            }
+            Stays(sign) => staying.push((*command, stage.stays(command, sign))),
+            Publishes => {
+                stage.ends(command);
+                let word = command.split(' ').nth(1).unwrap();
+                let (_, (_, lines)) = staying.last_mut().unwrap();
+                let mut line = String::new();
+                while line.trim() != word {
+                    line.clear();
+                    assert!(
+                        lines.read_line(&mut line).unwrap() > 0,
+                        "{command}: no {word}"
+                    );
+                }
+            }
+        }
+    }
+    end(&mut staying);
+}
+
+/// Asks all to end, the last first; each has to succeed, unless it had nothing to receive.
+fn end<R: Read>(staying: &mut Vec<(&str, (Running, BufReader<R>))>) {
+    while let Some((command, (mut running, mut lines))) = staying.pop() {
+        let ended = running.0.try_wait().unwrap();
+        if ended.is_none() {
+            running.terminate();
+        }
+        let mut rest = String::new();
+        lines.read_to_string(&mut rest).unwrap();
+        let status = running.0.wait().unwrap();
+        assert!(status.success(), "{command}: {status}: {rest}");
+    }
+}
