@@ -99,7 +99,6 @@ fn the_code_map_lists_exactly_the_crates() {
     );
 }
 
-/// A screen, and no manual.
 /// Of the commands that documents show, `make` has targets, and `cargo` crates and examples.
 #[test]
 fn targets_and_examples_that_documents_show_exist() {
@@ -175,6 +174,7 @@ fn package_folder(repository: &Repository, name: &str) -> Option<String> {
     Some(path.trim_end_matches("/Cargo.toml").to_owned())
 }
 
+/// A screen, and no manual.
 #[test]
 fn the_readme_is_short() {
     let readme = repository().text("README.md");

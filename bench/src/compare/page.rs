@@ -242,7 +242,7 @@ impl Report {
         }
     }
 
-    /// What is known of the time that the machine's host took.
+    /// Says how much CPU time the machine's host took, as far as known.
     fn stolen(&self) -> String {
         let lost = |point: &&Point| matches!(point.outcome, Outcome::Stolen { .. });
         let lost = self.points.iter().filter(lost).count();

@@ -24,7 +24,7 @@ pub(crate) struct System {
     pub(crate) lab_settings: Option<&'static [&'static str]>,
     /// How it is tuned, and why.
     pub(crate) tuning: &'static str,
-    /// What is known of it from another day's run, shown where there is none of this one.
+    /// Figures of another day's run, shown where there is none of this one.
     pub(crate) elsewhere: Option<&'static str>,
     /// Why it is not asked for a cell.
     pub(crate) refuses: fn(Cell) -> Option<&'static str>,

@@ -11,13 +11,13 @@ use std::process::{Command, Stdio};
 
 use support::{Cluster, QSM, Running, qsm};
 
-/// What becomes of a command here.
+/// Ways to deal with a command here.
 enum Fate {
     /// It ends by itself, with success.
     Ends,
     /// It goes on after a line with this, and ends with success when asked.
     Stays(&'static str),
-    /// What it publishes is printed by a command that stays.
+    /// It ends, and a command that stays prints the word that it publishes.
     Publishes,
     /// It is not run here, for this reason.
     NotHere(&'static str),
@@ -26,9 +26,10 @@ enum Fate {
 use Fate::{Ends, NotHere, Publishes, Stays};
 
 const SUBSCRIBED: &str = "subscribed to";
-const BENCH: &str = "tests/bench.rs runs these options, with shorter phases";
+const BENCH: &str = "tests/bench.rs runs this benchmark with shorter phases and options of its own";
+const ECHO: &str = "no test runs it between hosts; tests/bench.rs times round trips on one";
 const GMS: &str = "it takes port 4481; every test here runs `qsm gms` with a port of its own";
-const TWO: &str = "it takes two networks: system/tests/networks.rs runs these options";
+const TWO: &str = "it takes two networks, with these names: system/tests/networks.rs has nodes on two, not the program";
 const UNIT: &str = "it takes the packaged units: packaging/check runs their commands";
 
 /// Each command, in the order in which they are run.
@@ -94,7 +95,7 @@ const COMMANDS: &[(&str, &str, Fate)] = &[
     (
         "guides/several-cores.md",
         "qsm engine --at /tmp/qsm --cores 4 --pin 0,1,2,3",
-        NotHere("it takes four CPUs: tests/engine.rs runs it with as many as there are"),
+        NotHere("it takes four CPUs: no test runs it"),
     ),
     (
         "operate/networks.md",
@@ -162,12 +163,12 @@ const COMMANDS: &[(&str, &str, Fate)] = &[
     (
         "operate/bench.md",
         "qsm bench receive --echo",
-        NotHere(BENCH),
+        NotHere(ECHO),
     ),
     (
         "operate/bench.md",
         "qsm bench send --rate 1000 --round-trip",
-        NotHere(BENCH),
+        NotHere(ECHO),
     ),
 ];
 

@@ -29,7 +29,7 @@ pub(crate) fn student(freedom: f64) -> f64 {
 }
 
 impl Estimate {
-    /// What was not run.
+    /// Estimate of something that was not run.
     pub const MISSING: Self = Self {
         mean: f64::NAN,
         variance: f64::INFINITY,

@@ -60,7 +60,7 @@ pub struct Figure {
     pub title: &'static str,
     /// Which figure or section of which paper.
     pub source: &'static str,
-    /// What the paper reports, or what we aim at.
+    /// Observation of the paper, or our aim.
     pub paper: &'static str,
     /// Which constants of the machines were chosen so that this observation comes out; empty: none.
     pub fitted: &'static str,

@@ -89,7 +89,7 @@ pub fn page(folder: &Path, figures: &[&'static Figure]) -> io::Result<String> {
     Ok(text)
 }
 
-/// How many experiments have each verdict.
+/// Number of experiments with each verdict.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Tally {
     /// All rules hold.
@@ -139,7 +139,7 @@ impl Tally {
     }
 }
 
-/// How the papers' experiments agree, from the CSV files in the folder.
+/// Counts how the papers' experiments agree, from the CSV files in the folder.
 ///
 /// # Errors
 /// A file cannot be read.

@@ -12,7 +12,7 @@ use crate::rules::{Seen, with_interval};
 /// The text with all its numbers.
 ///
 /// # Errors
-/// What stands in braces is none of the forms above.
+/// Something in braces is none of the forms above.
 pub(crate) fn filled(text: &str, data: &Data) -> Result<String, String> {
     let mut parts = text.split('{');
     let mut filled = parts.next().unwrap_or_default().to_owned();

@@ -1,4 +1,4 @@
-//! What the runs have shown.
+//! Results of the runs.
 
 use std::collections::BTreeMap;
 
@@ -33,7 +33,7 @@ pub struct Point {
     pub mean: f64,
     /// Half the width of the interval.
     pub ci: f64,
-    /// How many runs have a value here.
+    /// Runs that have a value here.
     pub runs: usize,
     /// Of how many: where something has not happened in a run, it has none.
     pub of_runs: usize,

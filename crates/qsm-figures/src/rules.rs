@@ -14,7 +14,7 @@ pub(crate) const ANY: f64 = f64::NEG_INFINITY;
 /// No bound above.
 pub(crate) const MORE: f64 = f64::INFINITY;
 
-/// What can be said of a rule; of several rules the last of these holds.
+/// Judgement of a rule; of several rules the last of these holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Verdict {
     /// The whole interval is within the bounds.
@@ -30,7 +30,7 @@ pub enum Verdict {
 pub struct Check {
     /// Does it hold?
     pub verdict: Verdict,
-    /// What was found and what was expected.
+    /// Finding and expectation, in words.
     pub said: String,
 }
 

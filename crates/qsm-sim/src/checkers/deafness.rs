@@ -131,7 +131,7 @@ pub(crate) fn is_filtered(options: &SimOptions, now: Instant, hosts: [usize; 2])
     filters(options, hosts).any(|[begins, ends]| begins <= now && now <= ends)
 }
 
-/// Whether it did not until a moment ago: by the clock of the listener, which stands still while
+/// Tells whether it did not until a moment ago: by the clock of the listener, which stands still while
 /// that sleeps, or as the speaker may still read where it stood still itself.
 fn was_filtered(options: &SimOptions, now: Instant, hosts: [usize; 2], here: bool) -> bool {
     let now = Duration::from_nanos(now.0);

@@ -58,7 +58,7 @@ struct Trend {
     holds: Holds,
 }
 
-/// What the figures say of a trend.
+/// Word of the figures on a trend.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Holds {
     Yes,
