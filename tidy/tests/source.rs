@@ -38,14 +38,16 @@ const LOCKS: [&str; 5] = ["Mutex", "RwLock", "Condvar", "Once", "mpsc"];
 /// place of a core whose thread sleeps (senders only try), answers to commands, and the end of a
 /// thread; in attached processes, whose threads take turns at a ring of one writer and one reader,
 /// at the queue of a pattern, and the list of them; the groups that a pattern has found, and names of
-/// receivers that a flush has asked for. Nothing else is on a message's way, and none of the engine's.
-const WAITING: [&str; 18] = [
+/// receivers that a flush has asked for; the result of a thread that asks for a task. Nothing else is
+/// on a message's way, and none of the engine's.
+const WAITING: [&str; 19] = [
     "crates/qsm/src/attach/client.rs",
     "crates/qsm/src/attach/funnel.rs",
     "crates/qsm/src/attach/link.rs",
     "crates/qsm/src/attach/session.rs",
     "crates/qsm/src/attach/share.rs",
     "crates/qsm/src/attach/subscription.rs",
+    "crates/qsm/src/handle/errand.rs",
     "crates/qsm/src/handle/follow.rs",
     "crates/qsm/src/handle/names.rs",
     "crates/qsm/src/handle/service.rs",

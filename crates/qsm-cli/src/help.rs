@@ -1,5 +1,7 @@
-//! The form of help texts: examples first, exit codes last, and the options of nodes in the long ones
-//! only.
+//! The form of help texts: examples first, then the options that are used most, the others below a
+//! heading of their own, exit codes last.
+//!
+//! `-h` and `qsm help COMMAND` give what is used most, a sentence each. `--help` gives everything.
 
 use clap::{Arg, Command};
 
@@ -9,6 +11,26 @@ const TEMPLATE: &str =
 
 /// Headings of options that all commands with a node have.
 const COMMON: [&str; 2] = ["Network", "Core threads"];
+
+/// Of these, the options that the short help shows too.
+const COMMON_SHOWN: [&str; 4] = ["interface", "cluster", "service", "verbose"];
+
+/// Heading of what a command has beside the options that are used most.
+const MORE: &str = "More options";
+
+/// The options that are used most, of commands that have many; groups and the like count always.
+const FREQUENT: &[(&str, &[&str])] = &[
+    ("qsm pub", &["file", "whole", "wait_members", "rate"]),
+    ("qsm sub", &["json", "raw", "output", "count", "until_idle"]),
+    (
+        "qsm bench throughput",
+        &["payload", "groups", "receivers", "senders", "loss", "json"],
+    ),
+    (
+        "qsm bench latency",
+        &["payload", "rate", "groups", "receivers", "loss", "json"],
+    ),
+];
 
 /// Exit codes of each command that can occur; the longest path of commands that fits counts.
 const CODES: &[(&str, &[u8])] = &[
@@ -42,27 +64,50 @@ pub(crate) fn arrange(command: Command) -> Command {
 }
 
 fn arrange_below(command: Command, path: &str) -> Command {
-    let common = |arg: &Arg| {
-        let heading = arg.get_help_heading();
-        heading.is_some_and(|heading| COMMON.contains(&heading))
-    };
-    let more = command.get_arguments().any(common);
+    let frequent = FREQUENT.iter().find(|(of, _)| *of == path);
+    let frequent = frequent.map(|(_, ids)| *ids);
     let command = command
-        .mut_args(|arg| match common(&arg) {
-            true => arg.hide_short_help(true),
-            false => arg,
-        })
+        .mut_args(|arg| arrange_option(arg, frequent))
         .mut_subcommands(|below| {
             let path = format!("{path} {}", below.get_name());
             arrange_below(below, &path)
         })
         .help_template(TEMPLATE)
         .after_long_help(codes(path));
-    match more {
-        true => {
-            command.after_help("Options of the network and of core threads, exit codes: --help")
-        }
+    let folded = command.get_arguments().any(Arg::is_hide_short_help_set);
+    match folded {
+        true => command.after_help("All options, and exit codes: --help"),
         false => command.after_help("More, and exit codes: --help"),
+    }
+}
+
+fn arrange_option(mut arg: Arg, frequent: Option<&[&str]>) -> Arg {
+    if let Some(text) = arg.get_help().map(ToString::to_string) {
+        let brief = brief(&text);
+        if brief != text && arg.get_long_help().is_none() {
+            arg = arg.help(brief).long_help(text);
+        }
+    }
+    let id = arg.get_id().as_str();
+    let common = |heading: &str| COMMON.contains(&heading);
+    if arg.get_help_heading().is_some_and(common) {
+        let shown = COMMON_SHOWN.contains(&id);
+        arg.hide_short_help(!shown)
+    } else if frequent.is_some_and(|ids| !arg.is_positional() && !ids.contains(&id)) {
+        arg.help_heading(MORE).hide_short_help(true)
+    } else {
+        arg
+    }
+}
+
+/// The first sentence, and the default if the text ends with it.
+fn brief(text: &str) -> String {
+    let Some((first, rest)) = text.split_once(". ") else {
+        return text.to_owned();
+    };
+    match rest.rfind("[default: ") {
+        Some(at) => format!("{first} {}", &rest[at..]),
+        None => first.to_owned(),
     }
 }
 
@@ -127,20 +172,30 @@ mod tests {
     }
 
     #[test]
-    fn examples_come_first_and_options_of_nodes_only_in_the_long_help() {
+    fn the_short_help_has_what_is_used_most_in_a_line_each() {
         let mut command = definition();
         let sub = command.find_subcommand_mut("sub").unwrap();
         let short = sub.render_help().to_string();
-        for own in ["--count", "--output", "--stats", "Examples:"] {
-            assert!(short.contains(own), "{own}: {short}");
+        for shown in ["--count", "--output", "--service", "Examples:"] {
+            assert!(short.contains(shown), "{shown}: {short}");
         }
-        for common in ["--discovery", "--busy-poll", "--service", "Exit codes:"] {
-            assert!(!short.contains(common), "{common}: {short}");
+        for folded in ["--discovery", "--busy-poll", "--queue", "Exit codes:", MORE] {
+            assert!(!short.contains(folded), "{folded}: {short}");
         }
+        assert!(short.lines().count() <= 40, "{short}");
+    }
+
+    #[test]
+    fn the_long_help_begins_with_examples_and_what_is_used_most() {
+        let mut command = definition();
+        let sub = command.find_subcommand_mut("sub").unwrap();
         let long = sub.render_long_help().to_string();
         let parts = [
             "Examples:",
             "--count",
+            "More options:",
+            "--queue",
+            "Network:",
             "--service",
             "--busy-poll",
             "Exit codes:",
@@ -150,5 +205,26 @@ mod tests {
             places.iter().all(Option::is_some) && places.is_sorted(),
             "{long}"
         );
+    }
+
+    #[test]
+    fn options_that_are_used_most_exist() {
+        let mut command = definition();
+        command.build();
+        for (path, ids) in FREQUENT {
+            let words = path.split(' ').skip(1);
+            let found = words.fold(&command, |at, word| at.find_subcommand(word).unwrap());
+            for id in *ids {
+                let mut args = found.get_arguments();
+                assert!(args.any(|arg| arg.get_id() == *id), "{path}: {id}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_short_text_is_the_first_sentence_and_the_default() {
+        assert_eq!(brief("One thing"), "One thing");
+        assert_eq!(brief("One. Two, e.g. 3"), "One");
+        assert_eq!(brief("One. Two [default: 5]"), "One [default: 5]");
     }
 }

@@ -32,6 +32,7 @@ mod surroundings;
 mod utc;
 
 use std::env;
+use std::ffi::OsString;
 use std::process::ExitCode;
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
@@ -111,12 +112,13 @@ enum Command {
 /// Runs the command line of this process.
 #[must_use]
 pub fn main() -> ExitCode {
-    let words = env::args_os().skip(1);
+    let given: Vec<OsString> = brief_help(env::args_os().collect());
+    let words = given.iter().skip(1);
     let words: Vec<String> = words
         .map(|word| word.to_string_lossy().into_owned())
         .collect();
     let settings = Settings::for_command(words.first());
-    match settings.and_then(|settings| run(&parse(&settings, &words))) {
+    match settings.and_then(|settings| run(&parse(&settings, &given, &words))) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
             eprintln!("{failure}");
@@ -130,10 +132,24 @@ fn definition() -> clap::Command {
     help::arrange(Cli::command())
 }
 
+/// The command line with `help COMMAND` as `COMMAND -h`: the short help, which names the long one.
+fn brief_help(mut words: Vec<OsString>) -> Vec<OsString> {
+    let help = words.get(1).is_some_and(|word| word == "help");
+    if help
+        && words[2..]
+            .iter()
+            .all(|word| !word.to_string_lossy().starts_with('-'))
+    {
+        words.remove(1);
+        words.push("-h".into());
+    }
+    words
+}
+
 /// The command that was asked for. Ends the process if there is none.
-fn parse(settings: &Settings, words: &[String]) -> Command {
+fn parse(settings: &Settings, given: &[OsString], words: &[String]) -> Command {
     let definition = settings.apply(definition());
-    let parsed = definition.clone().try_get_matches();
+    let parsed = definition.clone().try_get_matches_from(given);
     let parsed = parsed.and_then(|matches| Cli::from_arg_matches(&matches));
     match parsed {
         Ok(cli) => cli.command,
@@ -189,6 +205,16 @@ mod tests {
                 assert!(help.contains(part), "{}: {part}", command.get_name());
             }
         }
+    }
+
+    #[test]
+    fn help_of_a_command_is_its_short_help() {
+        let brief = |line: &str| brief_help(line.split(' ').map(OsString::from).collect());
+        assert_eq!(brief("qsm help sub"), ["qsm", "sub", "-h"]);
+        assert_eq!(brief("qsm help sim run"), ["qsm", "sim", "run", "-h"]);
+        assert_eq!(brief("qsm help"), ["qsm", "-h"]);
+        assert_eq!(brief("qsm help --help"), ["qsm", "help", "--help"]);
+        assert_eq!(brief("qsm sub help"), ["qsm", "sub", "help"]);
     }
 
     #[test]

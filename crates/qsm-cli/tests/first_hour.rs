@@ -4,6 +4,7 @@ mod support;
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
+use std::net::UdpSocket;
 use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
@@ -121,6 +122,44 @@ fn a_pattern_in_the_middle_finds_its_groups_and_no_others() {
         .filter_map(|line| line.split(' ').next())
         .collect();
     assert_eq!(groups, ["a/b/c", "d"]);
+}
+
+#[test]
+fn lists_without_a_service_name_multicast_or_the_address_as_the_probable_reason() {
+    let mut cluster = Cluster::without_service();
+    let output = cluster.run(&["nodes", "--timeout", "0.3"], b"");
+    assert_code(&output, 3);
+    assert_says(
+        &output,
+        &[
+            "no membership service answered to multicast within 0.3 s",
+            "multicast does not pass",
+            "--service HOST:PORT",
+        ],
+    );
+    // Nobody listens at the port of a socket that is bound and not read.
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let silent = socket.local_addr().unwrap().to_string();
+    cluster.use_service(&silent);
+    let output = cluster.run(&["groups", "--timeout", "0.3"], b"");
+    assert_code(&output, 3);
+    let cause = format!("no membership service answered at {silent}");
+    assert_says(&output, &[&cause, "firewall"]);
+}
+
+#[test]
+fn a_first_node_says_calmly_that_nobody_else_is_there_yet() {
+    let cluster = Cluster::without_service();
+    let output = cluster.run(&["sub", "news", "--until-idle", "0.2"], b"");
+    assert_code(&output, 3);
+    assert_says(
+        &output,
+        &[
+            "no membership service answered at 239.",
+            "waiting for others",
+        ],
+    );
+    assert!(!stderr(&output).contains("ALONE"), "{}", stderr(&output));
 }
 
 #[test]

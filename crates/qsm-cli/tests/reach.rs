@@ -205,17 +205,22 @@ fn where_no_multicast_passes_all_receivers_are_named() {
 }
 
 #[test]
-fn nodes_that_do_not_find_each_other_say_that_they_are_alone() {
+fn nodes_that_do_not_find_each_other_wait_and_then_say_that_they_are_alone() {
     let Some(stage) = Stage::new(2) else { return };
     (0..2).for_each(|host| stage.filter(host, true));
     let own = [stage.address(0), stage.address(1)];
     let mut sub = stage.start(0, &["sub", "news", "--interface", &own[0]]);
-    let alone = |line: &str| line.contains("ALONE so far: no membership service answered at ");
-    let words = ["pub", "news", "--wait-members", "1", "--wait-timeout", "5"];
+    let calm = |line: &str| line.contains("no membership service answered at 239.");
+    let alone = |line: &str| line.contains("still alone after 10 s") && line.contains("--service");
+    let words = ["pub", "news", "--wait-members", "1", "--wait-timeout", "20"];
     let mut publisher = stage.start(1, &[&words[..], &["--interface", &own[1]]].concat());
     let lines = Lines::of_stderr(&mut publisher.0);
-    Lines::of_stderr(&mut sub.0).wait("that it is alone", alone);
-    lines.wait("that it is alone", alone);
+    let said = Lines::of_stderr(&mut sub.0);
+    for lines in [&said, &lines] {
+        let first = lines.wait("that no service answered", calm);
+        assert!(first.contains("waiting for others"), "{first}");
+        lines.wait("that it is alone", alone);
+    }
     lines.wait("why nobody is there", |line| {
         line.contains("multicast may not pass between the hosts")
     });

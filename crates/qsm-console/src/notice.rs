@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
-use qsm::{Event, Events, Received, UnconfirmedCause};
+use qsm::{Event, Events, Node, NodeId, Received, UnconfirmedCause};
 
 use crate::absence::Absences;
 use crate::away::Away;
@@ -18,9 +18,14 @@ const SLOW: Duration = Duration::from_secs(1);
 /// A membership service that has not answered for so long is told of.
 const SILENCE: Duration = Duration::from_secs(5);
 
+/// A node that found no membership service and has had no other node for so long says why that may
+/// be. Longer than starting a second program by hand takes.
+const LONELY: Duration = Duration::from_secs(10);
+
 /// Reads the events of a node, writes those that matter, and counts what its subscriptions miss.
 #[derive(Debug)]
 pub struct Notices {
+    node: Node,
     events: Events,
     verbose: bool,
     /// Messages lost, as far as known; of lost packets, packets.
@@ -33,6 +38,7 @@ pub struct Notices {
     pub absences: Absences,
     away: Away,
     silence: Silence,
+    solitude: Solitude,
     deaf: Unheard,
     names: Names,
     /// Messages that were not read in time, as far as told.
@@ -43,11 +49,12 @@ pub struct Notices {
 }
 
 impl Notices {
-    /// Of these events; all of them if `verbose`, else those that mean trouble.
+    /// Of the events of this node; all of them if `verbose`, else those that mean trouble.
     #[must_use]
-    pub fn new(events: Events, verbose: bool) -> Self {
+    pub fn new(node: &Node, verbose: bool) -> Self {
         Self {
-            events,
+            node: node.clone(),
+            events: node.events(),
             verbose,
             lost: 0,
             unheard: BTreeMap::new(),
@@ -55,6 +62,7 @@ impl Notices {
             absences: Absences::new(SystemTime::now()),
             away: Away::default(),
             silence: Silence::default(),
+            solitude: Solitude::default(),
             deaf: Unheard::default(),
             names: Names::default(),
             dropped: 0,
@@ -153,6 +161,7 @@ impl Notices {
             if !self.verbose {
                 self.silence.take(&event, now);
             }
+            self.solitude.take(&event, now);
             if let Some(line) = self.away.take(&event, now) {
                 eprintln!("qsm: {line}");
             }
@@ -168,7 +177,20 @@ impl Notices {
         if let Some(line) = self.silence.look(now) {
             eprintln!("qsm: {line}");
         }
+        if let Some(discovery) = self.solitude.look(now)
+            && others(&self.node) == Some(0)
+        {
+            eprintln!("qsm: {}", still_alone(discovery));
+        }
     }
+}
+
+/// Other nodes of the cluster; `None` if the membership service does not say.
+fn others(node: &Node) -> Option<usize> {
+    let rows = node.list_nodes().ok()?;
+    let own: Vec<NodeId> = node.ids().collect();
+    let others = rows.iter().filter(|row| !own.contains(&row.origin.node));
+    Some(others.count())
 }
 
 /// A line about messages that are lost. Of a node that was away its events have told.
@@ -259,16 +281,45 @@ impl Silence {
     }
 }
 
-/// A node runs a service of its own. If it looked for one in vain, multicast may be why.
+/// A node that looked for a membership service in vain. That is so of the first one of a cluster, so
+/// it is a reason to doubt multicast only when nobody has come for a while.
+#[derive(Debug, Default)]
+struct Solitude {
+    say_at: Option<(SystemTime, SocketAddr)>,
+    /// The node's own service.
+    own: Option<SocketAddr>,
+}
+
+impl Solitude {
+    fn take(&mut self, event: &Event, now: SystemTime) {
+        match event {
+            Event::ServiceEmbedded { address, discovery } => {
+                self.say_at = discovery.map(|discovery| (now + LONELY, discovery));
+                self.own = Some(*address);
+            }
+            Event::ServiceFound { address } if self.own == Some(*address) => {}
+            // Another service, so there are others.
+            Event::ServiceFound { .. } | Event::ServiceYielded => self.say_at = None,
+            _ => {}
+        }
+    }
+
+    /// The address at which no service answered, once, when it is time to see whether somebody has
+    /// come.
+    fn look(&mut self, now: SystemTime) -> Option<SocketAddr> {
+        let (_, discovery) = self.say_at.take_if(|(at, _)| *at <= now)?;
+        Some(discovery)
+    }
+}
+
+/// A node runs a service of its own.
 fn alone(address: SocketAddr, discovery: Option<SocketAddr>) -> (bool, String) {
     match discovery {
         Some(discovery) => (
             true,
             format!(
-                "ALONE so far: no membership service answered at {discovery}, so this node runs one, \
-                 at {address}. If others are running, multicast does not pass between them and this \
-                 node: {}, or start `qsm gms` and name it with --service",
-                reach::REMEDY
+                "no membership service answered at {discovery}, so this node runs one, at {address}; \
+                 waiting for others, as the first node of a cluster does"
             ),
         ),
         None => (
@@ -276,6 +327,17 @@ fn alone(address: SocketAddr, discovery: Option<SocketAddr>) -> (bool, String) {
             format!("this node runs a membership service, at {address}"),
         ),
     }
+}
+
+/// Nobody has come.
+fn still_alone(discovery: SocketAddr) -> String {
+    format!(
+        "still alone after {} s, which is no fault if no other node has been started. If others are \
+         running, multicast to {discovery} does not pass between them and this node: {}, or start \
+         `qsm gms` and name it with --service HOST:PORT at all",
+        LONELY.as_secs(),
+        reach::REMEDY
+    )
 }
 
 #[cfg(test)]
@@ -304,6 +366,36 @@ mod tests {
         let line = silence.look(start + SILENCE).unwrap_or_default();
         assert!(line.contains("messages go on"), "{line}");
         assert_eq!(silence.look(start + 2 * SILENCE), None);
+    }
+
+    #[test]
+    fn a_first_node_doubts_multicast_only_after_a_while_and_once() {
+        let address = "10.0.0.1:4481".parse().unwrap();
+        let group: SocketAddr = "239.192.83.77:4483".parse().unwrap();
+        let embedded = |discovery| Event::ServiceEmbedded { address, discovery };
+        let (_, line) = describe(&embedded(Some(group))).unwrap_or_default();
+        assert!(line.contains("waiting for others"), "{line}");
+        assert!(
+            !line.contains("multicast") && !line.contains("ALONE"),
+            "{line}"
+        );
+        let (mut solitude, start) = (Solitude::default(), SystemTime::UNIX_EPOCH);
+        solitude.take(&embedded(Some(group)), start);
+        // It is found like any other.
+        solitude.take(&Event::ServiceFound { address }, start);
+        assert_eq!(solitude.look(start + LONELY / 2), None);
+        assert_eq!(solitude.look(start + LONELY), Some(group));
+        assert_eq!(solitude.look(start + 2 * LONELY), None);
+        solitude.take(&embedded(Some(group)), start);
+        let address = "10.0.0.2:4481".parse().unwrap();
+        solitude.take(&Event::ServiceFound { address }, start);
+        assert_eq!(solitude.look(start + 2 * LONELY), None);
+        solitude.take(&embedded(None), start);
+        assert_eq!(solitude.look(start + 2 * LONELY), None);
+        let line = still_alone(group);
+        for part in ["multicast to 239.192.83.77:4483", "--service", "IGMP"] {
+            assert!(line.contains(part), "{line}");
+        }
     }
 
     #[test]

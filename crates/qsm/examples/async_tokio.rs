@@ -12,9 +12,9 @@ const READINGS: u64 = 10_000;
 async fn main() -> Result<(), Box<dyn Error>> {
     let cluster = format!("async-{}", process::id());
     let node = Node::builder().cluster(cluster).interface("lo").start()?;
-    // These two wait for the membership service: before the tasks begin, or in `spawn_blocking`.
-    let readings = node.group("readings").subscribe()?;
-    let publisher = node.group("readings").publisher()?;
+    // These wait for the membership service.
+    let readings = node.subscribe_async(["readings"]).await?;
+    let publisher = node.publisher_async("readings").await?;
 
     let (sum, ()) = tokio::try_join!(add_up(&readings), publish(&publisher))?;
     println!("{READINGS} readings, sum {sum}");

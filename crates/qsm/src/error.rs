@@ -585,6 +585,32 @@ impl fmt::Display for SendError {
 
 impl std::error::Error for SendError {}
 
+/// A message that was not queued, and why.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Unsent {
+    /// The cause.
+    pub error: SendError,
+    /// The message, as it was.
+    pub message: Vec<u8>,
+}
+
+impl fmt::Debug for Unsent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Unsent")
+            .field("error", &self.error)
+            .field("length", &self.message.len())
+            .finish()
+    }
+}
+
+impl fmt::Display for Unsent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.error.fmt(f)
+    }
+}
+
+impl std::error::Error for Unsent {}
+
 /// Why no more messages, or events, will come.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]

@@ -77,7 +77,7 @@ mod unconfirmed;
 pub use code::ErrorCode;
 pub use error::{
     CloseReason, Flushed, Outstanding, RecvError, RequestError, SendError, StartError, Unconfirmed,
-    Unserved,
+    Unsent, Unserved,
 };
 pub use event::Event;
 pub use handle::builder::Builder;
@@ -89,6 +89,7 @@ pub use handle::node::Node;
 pub use handle::options::GroupOptions;
 pub use handle::pattern::Pattern;
 pub use handle::publisher::Publisher;
+pub use handle::reservation::Reservation;
 pub use handle::service::{SERVICE_PORT, Service, ServiceBuilder};
 pub use handle::subscription::{Messages, MessagesError, Subscription, Upcalls};
 pub use handoff::feed::{Feed, Pull};

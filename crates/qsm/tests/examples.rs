@@ -72,6 +72,22 @@ fn graceful_end() {
 }
 
 #[test]
+fn typed_messages() {
+    let text = output("typed_messages");
+    let lines: Vec<&str> = text.lines().collect();
+    let [buy, cancel, wrong, passed] = lines[..] else {
+        panic!("{text}");
+    };
+    assert_eq!(buy, r#"#1: Buy { symbol: "EUR/USD", amount: 5 }"#);
+    assert_eq!(cancel, "#2: Cancel { number: 1 }");
+    assert!(
+        wrong.starts_with("#3 is no order: unknown variant"),
+        "{text}"
+    );
+    assert_eq!(passed, "#3 passed over");
+}
+
+#[test]
 fn three_groups() {
     let text = output("three_groups");
     for group in ["news", "prices/eur", "prices/usd"] {

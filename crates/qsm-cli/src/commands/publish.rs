@@ -97,7 +97,7 @@ pub(crate) fn run(args: &PubArgs) -> Result<(), Failure> {
     let (input, framing) = args.input()?;
     let stop = Stop::on_signals()?;
     let node = node::start(&args.node, &args.attach)?;
-    let mut notices = Notices::new(node.events(), args.node.network.verbose);
+    let mut notices = Notices::new(&node, args.node.network.verbose);
     let names = Names::default();
     notices.call_by(names.clone());
     let observer = Observer::start(notices)?;

@@ -114,7 +114,7 @@ pub(crate) fn run(args: &SubArgs) -> Result<(), Failure> {
     let stop = Stop::on_signals()?;
     let mut output = Output::new(args, &stop)?;
     let node = node::start(&args.node, &args.attach)?;
-    let mut notices = Notices::new(node.events(), args.node.network.verbose);
+    let mut notices = Notices::new(&node, args.node.network.verbose);
     let mut source = Source::new(&node, args)?;
     let names = Names::default();
     let here = Surroundings::of(&node, &args.node, &args.attach, &names);

@@ -1,5 +1,6 @@
 //! Places of membership services: addresses, or hosts by name.
 
+use std::fmt;
 use std::net::{SocketAddr, ToSocketAddrs};
 
 use qsm::Family;
@@ -67,6 +68,15 @@ impl ServicePlace {
             )
         })?;
         fitting(name, found.collect(), family)
+    }
+}
+
+impl fmt::Display for ServicePlace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Address(place) => place.address.fmt(f),
+            Self::Host { name, port } => write!(f, "{name}:{port}"),
+        }
     }
 }
 

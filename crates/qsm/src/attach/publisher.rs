@@ -46,11 +46,18 @@ impl AttachedPublisher {
     }
 
     pub(crate) fn try_send(&self, message: &[u8]) -> Result<(), SendError> {
-        let (length, max) = (message.len(), self.link.message_bytes_max);
-        if length > max {
-            return Err(SendError::TooLarge { length, max });
-        }
+        self.check(message.len())?;
         self.write(self.slot, message)
+    }
+
+    /// Whether a message of this length may be sent at all.
+    pub(crate) fn check(&self, length: usize) -> Result<(), SendError> {
+        let max = self.link.message_bytes_max;
+        match self.link.closed() {
+            _ if length > max => Err(SendError::TooLarge { length, max }),
+            Some(reason) => Err(SendError::Closed(reason.clone())),
+            None => Ok(()),
+        }
     }
 
     /// As [`AttachedPublisher::send`], yielding to other tasks.

@@ -47,7 +47,31 @@ impl Cores {
         names: Vec<Arc<str>>,
         shares: impl Iterator<Item = (CoreShare, Sink)>,
     ) -> Result<Membership, RequestError> {
-        // Made before the requests: if one fails, dropping this withdraws them all.
+        let (membership, answers) = self.ask_to_enter(names, shares)?;
+        answers.into_iter().try_for_each(Answer::wait)?;
+        Ok(membership)
+    }
+
+    /// The same, for tasks.
+    pub(crate) async fn enter_async(
+        &self,
+        names: Vec<Arc<str>>,
+        shares: impl Iterator<Item = (CoreShare, Sink)>,
+    ) -> Result<Membership, RequestError> {
+        let (membership, answers) = self.ask_to_enter(names, shares)?;
+        for answer in answers {
+            answer.arrive().await?;
+        }
+        Ok(membership)
+    }
+
+    /// Asks each core. If one refuses, or nobody waits any more, dropping the membership withdraws
+    /// all requests.
+    fn ask_to_enter(
+        &self,
+        names: Vec<Arc<str>>,
+        shares: impl Iterator<Item = (CoreShare, Sink)>,
+    ) -> Result<(Membership, Vec<Answer<'_, ()>>), RequestError> {
         let mut membership = Membership {
             places: Vec::new(),
             names: names.into(),
@@ -69,8 +93,7 @@ impl Cores {
             };
             answers.push(shared.request(doing, None, subscribe)?);
         }
-        answers.into_iter().try_for_each(Answer::wait)?;
-        Ok(membership)
+        Ok((membership, answers))
     }
 
     pub(crate) fn query(&self, kind: QueryKind) -> Result<AnswerRows, RequestError> {

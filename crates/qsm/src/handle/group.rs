@@ -6,6 +6,7 @@ use crate::attach::funnel::Funnel;
 use crate::attach::subscription::{AttachedSubscription, AttachedUpcalls};
 use crate::error::RequestError;
 use crate::handle::back::NodeBack;
+use crate::handle::errand::Errand;
 use crate::handle::feed::FeedHandle;
 use crate::handle::follow::{Follower, Source};
 use crate::handle::options::GroupOptions;
@@ -147,6 +148,26 @@ impl Group {
         self.groups.subscribe()
     }
 
+    /// As [`Group::subscribe`], for tasks: yields to others while the membership service is asked.
+    /// Any executor will do. A future dropped before its end has entered nothing.
+    ///
+    /// Attached, or with a [pattern](Group#patterns), a thread of the library asks meanwhile.
+    ///
+    /// ```no_run
+    /// # fn main() {
+    /// # async fn run(node: qsm::Node) -> Result<(), qsm::RequestError> {
+    /// let news = node.group("news").capacity_messages(1000).subscribe_async().await?;
+    /// # Ok(())
+    /// # }
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Group::subscribe`].
+    pub async fn subscribe_async(&self) -> Result<Subscription, RequestError> {
+        self.groups.subscribe_async().await
+    }
+
     /// Receives the messages by upcalls: hands each message, and what is missing before it, to
     /// `upcall` on the core thread, at the moment it is delivered, and without copying it.
     ///
@@ -203,11 +224,15 @@ impl Group {
     /// # Errors
     /// As [`Group::subscribe`].
     pub fn publisher(&self) -> Result<Publisher, RequestError> {
-        let mut publishers = self.groups.publishers()?;
-        // One name, one publisher.
-        publishers.pop().ok_or_else(|| RequestError::Refused {
-            reason: "the node made no publisher; this is a fault of the library".to_owned(),
-        })
+        only(self.groups.publishers()?)
+    }
+
+    /// As [`Group::publisher`], for tasks, as [`Group::subscribe_async`] is.
+    ///
+    /// # Errors
+    /// As [`Group::subscribe`].
+    pub async fn publisher_async(&self) -> Result<Publisher, RequestError> {
+        only(self.groups.publishers_async().await?)
     }
 
     /// Lets the core thread pull messages from a feed of the application: short for
@@ -243,6 +268,13 @@ impl Group {
     pub fn feed(&self, feed: impl Feed + 'static) -> Result<FeedHandle, RequestError> {
         self.publisher()?.feed(feed)
     }
+}
+
+/// One name, one publisher.
+fn only(mut publishers: Vec<Publisher>) -> Result<Publisher, RequestError> {
+    publishers.pop().ok_or_else(|| RequestError::Refused {
+        reason: "the node made no publisher; this is a fault of the library".to_owned(),
+    })
 }
 
 impl fmt::Debug for Group {
@@ -322,6 +354,26 @@ impl Groups {
         Ok(Subscription { back, ended: false })
     }
 
+    /// As [`Group::subscribe_async`].
+    ///
+    /// # Errors
+    /// As [`Group::subscribe`].
+    pub async fn subscribe_async(&self) -> Result<Subscription, RequestError> {
+        match &self.node {
+            NodeBack::Own(node) if !self.has_stars() => {
+                let (capacity, overflow) = self.options.queue();
+                let names = self.names.clone();
+                let queue = node.subscribe_async(names, capacity, overflow).await?;
+                let back = SubscriptionBack::Queue(queue);
+                Ok(Subscription { back, ended: false })
+            }
+            NodeBack::Own(_) | NodeBack::Attached(_) => {
+                let groups = self.clone();
+                Errand::start(move || groups.subscribe())?.result().await
+            }
+        }
+    }
+
     /// As [`Group::subscribe_with`], on one core thread. For groups that lie on several, see
     /// [`Groups::subscribe_per_core`].
     ///
@@ -399,6 +451,24 @@ impl Groups {
                 made.into_iter().map(Publisher::attached).collect()
             }
         })
+    }
+
+    /// As [`Groups::publishers`], for tasks, as [`Group::subscribe_async`] is.
+    ///
+    /// # Errors
+    /// As [`Group::publisher`].
+    pub async fn publishers_async(&self) -> Result<Vec<Publisher>, RequestError> {
+        match &self.node {
+            NodeBack::Own(node) => {
+                let names = self.plain("a publisher")?;
+                let made = node.publishers_async(names).await?;
+                Ok(made.into_iter().map(Publisher::own).collect())
+            }
+            NodeBack::Attached(_) => {
+                let groups = self.clone();
+                Errand::start(move || groups.publishers())?.result().await
+            }
+        }
     }
 
     fn subscribe_ring(

@@ -3,6 +3,7 @@
 pub(crate) mod back;
 pub(crate) mod builder;
 pub(crate) mod cores;
+pub(crate) mod errand;
 pub(crate) mod events;
 pub(crate) mod feed;
 pub(crate) mod follow;
@@ -14,5 +15,6 @@ pub(crate) mod own;
 pub(crate) mod own_publisher;
 pub(crate) mod pattern;
 pub(crate) mod publisher;
+pub(crate) mod reservation;
 pub(crate) mod service;
 pub(crate) mod subscription;

@@ -196,6 +196,31 @@ impl Node {
         self.groups(groups).subscribe()
     }
 
+    /// As [`Node::subscribe`], for tasks: yields to others while the membership service is asked. Any
+    /// executor will do. A future dropped before its end has entered nothing.
+    ///
+    /// ```no_run
+    /// # fn main() {
+    /// # async fn run(node: qsm::Node) -> Result<(), Box<dyn std::error::Error>> {
+    /// let news = node.subscribe_async(["news"]).await?;
+    /// let publisher = node.publisher_async("news").await?;
+    /// publisher.send_async(b"something new").await?;
+    /// println!("{}", news.recv_async().await?);
+    /// # Ok(())
+    /// # }
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Node::subscribe`].
+    pub async fn subscribe_async<I>(&self, groups: I) -> Result<Subscription, RequestError>
+    where
+        I: IntoIterator<Item: AsRef<str>>,
+    {
+        let groups = self.groups(groups);
+        groups.subscribe_async().await
+    }
+
     /// Stops receiving these groups, for all subscriptions of this node. Groups not subscribed
     /// are ignored.
     ///
@@ -233,6 +258,15 @@ impl Node {
     /// has ended.
     pub fn publisher(&self, group: impl AsRef<str>) -> Result<Publisher, RequestError> {
         self.group(group).publisher()
+    }
+
+    /// As [`Node::publisher`], for tasks, as [`Node::subscribe_async`] is.
+    ///
+    /// # Errors
+    /// As [`Node::publisher`].
+    pub async fn publisher_async(&self, group: impl AsRef<str>) -> Result<Publisher, RequestError> {
+        let group = self.group(group);
+        group.publisher_async().await
     }
 
     /// Waits until the membership service has admitted this node. Not needed before other calls:

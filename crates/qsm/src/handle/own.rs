@@ -17,13 +17,17 @@ use crate::handle::subscription::{Entry, QueuedSubscription};
 use crate::handoff::command::{Command, FLUSHING};
 use crate::handoff::mailbox::Mailbox;
 use crate::handoff::message::{Capacity, Overflow};
-use crate::handoff::received::Delivery;
+use crate::handoff::outlet::Outlet;
+use crate::handoff::received::{Delivery, Received};
 use crate::handoff::reply::Answer;
 use crate::handoff::sink::Sink;
 use crate::handoff::void::{Told, ToldUpto};
 use crate::runtime::engine::{Engine, Engines};
 use crate::shard::Share as CoreShare;
 use crate::snapshot::Snapshot;
+
+/// What a core will say of queues for publishers.
+type Outlets<'a> = Answer<'a, Vec<Arc<Outlet>>>;
 
 /// A node of this process.
 #[derive(Clone)]
@@ -61,14 +65,42 @@ impl OwnNode {
         capacity: Capacity,
         overflow: Overflow,
     ) -> Result<QueuedSubscription, RequestError> {
-        let shares = self.cores.shards().split(&names);
-        let mailbox = Mailbox::new(shares.len(), capacity, overflow);
-        let sinks = mailbox.inboxes().map(Arc::clone).map(Sink::Queue);
-        let membership = self.cores.enter(names, shares.into_iter().zip(sinks))?;
+        let (mailbox, shares) = self.queue(&names, capacity, overflow);
+        let membership = self.cores.enter(names, shares)?;
         Ok(QueuedSubscription {
             mailbox,
             entry: Entry::Named(membership),
         })
+    }
+
+    pub(crate) async fn subscribe_async(
+        &self,
+        names: Vec<Arc<str>>,
+        capacity: Capacity,
+        overflow: Overflow,
+    ) -> Result<QueuedSubscription, RequestError> {
+        let (mailbox, shares) = self.queue(&names, capacity, overflow);
+        let membership = self.cores.enter_async(names, shares).await?;
+        Ok(QueuedSubscription {
+            mailbox,
+            entry: Entry::Named(membership),
+        })
+    }
+
+    /// A queue for the groups, and what each core that has some of them is to put in there.
+    fn queue(
+        &self,
+        names: &[Arc<str>],
+        capacity: Capacity,
+        overflow: Overflow,
+    ) -> (
+        Mailbox<Received>,
+        impl Iterator<Item = (CoreShare, Sink)> + use<>,
+    ) {
+        let shares = self.cores.shards().split(names);
+        let mailbox = Mailbox::new(shares.len(), capacity, overflow);
+        let sinks: Vec<_> = mailbox.inboxes().map(Arc::clone).map(Sink::Queue).collect();
+        (mailbox, shares.into_iter().zip(sinks))
     }
 
     pub(crate) fn subscribe_with(
@@ -115,37 +147,72 @@ impl OwnNode {
 
     /// Publishers come in the order of the names.
     pub(crate) fn publishers(&self, names: &[Arc<str>]) -> Result<Vec<OwnPublisher>, RequestError> {
-        let shards = self.engines.shards();
+        let asked = self.ask_to_publish(names)?;
+        let made = asked.into_iter().map(|(engine, answer)| {
+            let outlets = answer.wait();
+            outlets.map(|outlets| self.publishers_at(engine, outlets))
+        });
+        // All are waited for, so that what some have made is given up if another fails.
+        let made: Vec<Result<_, _>> = made.collect();
+        Ok(self.in_order(names, made.into_iter().collect::<Result<_, _>>()?))
+    }
+
+    pub(crate) async fn publishers_async(
+        &self,
+        names: &[Arc<str>],
+    ) -> Result<Vec<OwnPublisher>, RequestError> {
+        let mut made = Vec::new();
+        for (engine, answer) in self.ask_to_publish(names)? {
+            // Answers that are not waited for any more are refused, and what they bring given up.
+            made.push(self.publishers_at(engine, answer.arrive().await?));
+        }
+        Ok(self.in_order(names, made))
+    }
+
+    /// Asks each core that has some of the groups.
+    fn ask_to_publish(
+        &self,
+        names: &[Arc<str>],
+    ) -> Result<Vec<(&Engine, Outlets<'_>)>, RequestError> {
         let doing = "entering groups; is a membership service running and reachable?";
-        let (mut cores, mut answers) = (Vec::new(), Vec::new());
-        for CoreShare { core, names } in shards.split(names) {
+        let shares = self.engines.shards().split(names);
+        let ask = |CoreShare { core, names }| {
             let engine = self.engines.at(core);
-            cores.push(core);
             let publish = |reply, deadline| Command::Publish {
                 names,
                 deadline,
                 reply,
             };
-            answers.push((engine, engine.shared.request(doing, None, publish)?));
-        }
-        let made = answers.into_iter().map(|(engine, answer)| {
-            let publisher = |outlet| OwnPublisher {
-                outlet,
-                shared: Arc::clone(&engine.shared),
-                loan: Arc::clone(&engine.loan),
-                cores: self.cores.clone(),
-                names: Arc::clone(&self.names),
-            };
-            Ok(answer.wait()?.into_iter().map(publisher).collect())
-        });
-        // All are waited for, so that what some have made is given up if another fails.
-        let made: Vec<Result<VecDeque<OwnPublisher>, _>> = made.collect();
-        let mut made = made.into_iter().collect::<Result<Vec<_>, _>>()?;
+            Ok((engine, engine.shared.request(doing, None, publish)?))
+        };
+        shares.into_iter().map(ask).collect()
+    }
+
+    fn publishers_at(&self, engine: &Engine, outlets: Vec<Arc<Outlet>>) -> VecDeque<OwnPublisher> {
+        let publisher = |outlet| OwnPublisher {
+            outlet,
+            shared: Arc::clone(&engine.shared),
+            loan: Arc::clone(&engine.loan),
+            cores: self.cores.clone(),
+            names: Arc::clone(&self.names),
+        };
+        outlets.into_iter().map(publisher).collect()
+    }
+
+    /// What the cores have made, each in its order, in the order of the names.
+    fn in_order(
+        &self,
+        names: &[Arc<str>],
+        mut made: Vec<VecDeque<OwnPublisher>>,
+    ) -> Vec<OwnPublisher> {
+        let shards = self.engines.shards();
+        let shares = shards.split(names).into_iter();
+        let cores: Vec<usize> = shares.map(|share| share.core).collect();
         let made_for = |name: &Arc<str>| {
             let place = cores.iter().position(|core| *core == shards.of(name))?;
             made[place].pop_front()
         };
-        Ok(names.iter().filter_map(made_for).collect())
+        names.iter().filter_map(made_for).collect()
     }
 
     pub(crate) fn wait_admitted(&self, timeout: Duration) -> Result<(), RequestError> {

@@ -1,6 +1,7 @@
 //! A publisher at a core thread of this process.
 
 use core::future::poll_fn;
+use core::mem;
 use core::task::Poll;
 use std::sync::Arc;
 use std::time::Duration;
@@ -33,6 +34,47 @@ pub(crate) struct OwnFeed {
     shared: Arc<Shared>,
 }
 
+/// Room for a message in a publisher's queue. Dropping it gives it back.
+#[derive(Debug)]
+pub(crate) struct Room {
+    publisher: Arc<OwnPublisher>,
+    bytes: usize,
+    filled: bool,
+}
+
+impl Room {
+    /// Queues a message that is not longer than the room.
+    pub(crate) fn fill(mut self, message: Vec<u8>) -> Result<(), SendError> {
+        let OwnPublisher {
+            outlet,
+            shared,
+            loan,
+            ..
+        } = &*self.publisher;
+        shared.check_open().map_err(SendError::Closed)?;
+        self.filled = true;
+        let unused = message.len() < self.bytes;
+        let announce = outlet.fill(&shared.gate, self.bytes, message);
+        if unused {
+            shared.gate.sleepers.wake();
+        }
+        if announce {
+            loan.send(shared, outlet.slot);
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Room {
+    fn drop(&mut self) {
+        if !self.filled {
+            let OwnPublisher { outlet, shared, .. } = &*self.publisher;
+            outlet.give_back(&shared.gate, self.bytes);
+            shared.gate.sleepers.wake();
+        }
+    }
+}
+
 impl OwnFeed {
     pub(crate) fn wake(&self) {
         if self.signal.raise() {
@@ -53,37 +95,91 @@ impl OwnPublisher {
     }
 
     pub(crate) fn send(&self, message: &[u8]) -> Result<(), SendError> {
-        match self.try_send(message) {
-            Err(SendError::Full) if self.shared.on_core_thread() => Err(SendError::OnCoreThread),
-            Err(SendError::Full) => {
-                let accepted = self
-                    .shared
-                    .gate
-                    .sleepers
-                    .wait(None, || self.attempt(message));
-                // Without a deadline a wait ends only with a result.
-                accepted.unwrap_or(Err(SendError::Full))
-            }
+        self.send_made(message.len(), || message.to_vec())
+    }
+
+    pub(crate) fn send_owned(&self, mut message: Vec<u8>) -> Result<(), SendError> {
+        self.send_made(message.len(), || mem::take(&mut message))
+    }
+
+    fn send_made(&self, length: usize, mut make: impl FnMut() -> Vec<u8>) -> Result<(), SendError> {
+        match self.try_send_made(length, &mut make) {
+            Err(SendError::Full) => self.wait_at_gate(|| self.attempt(length, &mut make)),
             other => other,
         }
     }
 
+    /// Tries again whenever there may be room.
+    fn wait_at_gate<T>(
+        &self,
+        attempt: impl FnMut() -> Option<Result<T, SendError>>,
+    ) -> Result<T, SendError> {
+        if self.shared.on_core_thread() {
+            return Err(SendError::OnCoreThread);
+        }
+        let accepted = self.shared.gate.sleepers.wait(None, attempt);
+        // Without a deadline a wait ends only with a result.
+        accepted.unwrap_or(Err(SendError::Full))
+    }
+
     pub(crate) fn try_send(&self, message: &[u8]) -> Result<(), SendError> {
-        if self.queue(message)? {
+        self.try_send_made(message.len(), || message.to_vec())
+    }
+
+    /// The message is taken only if it is accepted.
+    pub(crate) fn try_send_owned(&self, message: &mut Vec<u8>) -> Result<(), SendError> {
+        self.try_send_made(message.len(), || mem::take(message))
+    }
+
+    fn try_send_made(
+        &self,
+        length: usize,
+        make: impl FnOnce() -> Vec<u8>,
+    ) -> Result<(), SendError> {
+        if self.queue(length, make)? {
             self.loan.send(&self.shared, self.outlet.slot);
         }
         Ok(())
     }
 
-    /// Queues a copy if there is room. True if somebody has to look at the queue.
-    fn queue(&self, message: &[u8]) -> Result<bool, SendError> {
-        self.shared.check_open().map_err(SendError::Closed)?;
-        let (length, max) = (message.len(), self.shared.message_bytes_max);
-        if length > max {
-            return Err(SendError::TooLarge { length, max });
-        }
-        let queued = self.outlet.push(&self.shared.gate, message);
+    /// Queues a message if there is room. True if somebody has to look at the queue.
+    fn queue(&self, length: usize, make: impl FnOnce() -> Vec<u8>) -> Result<bool, SendError> {
+        self.check(length)?;
+        let queued = self.outlet.push(&self.shared.gate, length, make);
         queued.ok_or(SendError::Full)
+    }
+
+    fn check(&self, length: usize) -> Result<(), SendError> {
+        self.shared.check_open().map_err(SendError::Closed)?;
+        let max = self.shared.message_bytes_max;
+        match length > max {
+            true => Err(SendError::TooLarge { length, max }),
+            false => Ok(()),
+        }
+    }
+
+    /// Takes room for a message of this length, if there is some.
+    pub(crate) fn try_reserve(self: &Arc<Self>, length: usize) -> Result<Room, SendError> {
+        self.check(length)?;
+        match self.outlet.reserve(&self.shared.gate, length) {
+            true => Ok(Room {
+                publisher: Arc::clone(self),
+                bytes: length,
+                filled: false,
+            }),
+            false => Err(SendError::Full),
+        }
+    }
+
+    /// The same; waits until there is some.
+    pub(crate) fn reserve(self: &Arc<Self>, length: usize) -> Result<Room, SendError> {
+        match self.try_reserve(length) {
+            Err(SendError::Full) => self.wait_at_gate(|| match self.try_reserve(length) {
+                Err(SendError::Full) => None,
+                result => Some(result),
+            }),
+            other => other,
+        }
     }
 
     /// As [`OwnPublisher::send`], on a thread that is no core thread, unless it is over before there
@@ -99,7 +195,10 @@ impl OwnPublisher {
         }
         let attempt = || match over() {
             true => Some(Ok(false)),
-            false => self.attempt(message).map(|sent| sent.map(|()| true)),
+            false => {
+                let sent = self.attempt(message.len(), || message.to_vec());
+                sent.map(|sent| sent.map(|()| true))
+            }
         };
         let sent = self.shared.gate.sleepers.wait(None, attempt);
         // Without a deadline a wait ends only with a result.
@@ -107,8 +206,22 @@ impl OwnPublisher {
     }
 
     pub(crate) async fn send_async(&self, message: &[u8]) -> Result<(), SendError> {
+        self.send_made_async(message.len(), || message.to_vec())
+            .await
+    }
+
+    pub(crate) async fn send_owned_async(&self, mut message: Vec<u8>) -> Result<(), SendError> {
+        self.send_made_async(message.len(), || mem::take(&mut message))
+            .await
+    }
+
+    async fn send_made_async(
+        &self,
+        length: usize,
+        mut make: impl FnMut() -> Vec<u8>,
+    ) -> Result<(), SendError> {
         poll_fn(|context| {
-            let attempt = || self.attempt(message);
+            let attempt = || self.attempt(length, &mut make);
             match self.shared.gate.sleepers.poll(context, attempt) {
                 Poll::Ready(result) => Poll::Ready(result),
                 Poll::Pending => Poll::Pending,
@@ -171,8 +284,12 @@ impl OwnPublisher {
     }
 
     /// Of one who waits at the gate. He has it locked, so that the core is not to be borrowed.
-    fn attempt(&self, message: &[u8]) -> Option<Result<(), SendError>> {
-        match self.queue(message) {
+    fn attempt(
+        &self,
+        length: usize,
+        make: impl FnOnce() -> Vec<u8>,
+    ) -> Option<Result<(), SendError>> {
+        match self.queue(length, make) {
             Err(SendError::Full) => None,
             Err(error) => Some(Err(error)),
             Ok(announce) => {

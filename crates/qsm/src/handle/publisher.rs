@@ -2,9 +2,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::attach::publisher::AttachedPublisher;
-use crate::error::{RequestError, SendError};
+use crate::error::{RequestError, SendError, Unsent};
 use crate::handle::feed::FeedHandle;
 use crate::handle::own_publisher::OwnPublisher;
+use crate::handle::reservation::Reservation;
 use crate::handoff::feed::Feed;
 
 /// Sends to one group, from any thread. Made by [`Node::publisher`](crate::Node::publisher).
@@ -152,6 +153,98 @@ impl Publisher {
         }
     }
 
+    /// Queues the message itself, without copying it; waits while there is no room. A `Vec<u8>` or
+    /// a `String` goes as it is, also one that others make from without a copy, such as
+    /// `bytes::Bytes` that nobody shares.
+    ///
+    /// Attached, the message is copied into the queue to the engine, as by [`Publisher::send`].
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let cluster = format!("doc-p-owned-{}", std::process::id());
+    /// # let builder = qsm::Node::builder().cluster(cluster).interface("lo");
+    /// # let node = builder.embedded_service(qsm::Embedded::Always).start()?;
+    /// let publisher = node.publisher("pictures")?;
+    /// let picture = vec![0; 1 << 20];
+    /// publisher.send_owned(picture)?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Publisher::send`].
+    pub fn send_owned(&self, message: impl Into<Vec<u8>>) -> Result<(), SendError> {
+        let message = message.into();
+        match &self.back {
+            PublisherBack::Own(own) => own.send_owned(message),
+            PublisherBack::Attached(attached) => attached.send(&message),
+        }
+    }
+
+    /// As [`Publisher::send_owned`], if there is room. Otherwise the message is in the error.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let cluster = format!("doc-p-try-owned-{}", std::process::id());
+    /// # let builder = qsm::Node::builder().cluster(cluster).interface("lo");
+    /// # let node = builder.embedded_service(qsm::Embedded::Always).start()?;
+    /// let publisher = node.publisher("pictures")?;
+    /// let picture = vec![0; 1 << 20];
+    /// if let Err(unsent) = publisher.try_send_owned(picture) {
+    ///     println!("{unsent}; kept are {} bytes", unsent.message.len());
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// [`Unsent`], with the causes of [`Publisher::try_send`].
+    pub fn try_send_owned(&self, message: impl Into<Vec<u8>>) -> Result<(), Unsent> {
+        let mut message = message.into();
+        let sent = match &self.back {
+            PublisherBack::Own(own) => own.try_send_owned(&mut message),
+            PublisherBack::Attached(attached) => attached.try_send(&message),
+        };
+        sent.map_err(|error| Unsent { error, message })
+    }
+
+    /// As [`Publisher::send_owned`], for tasks: yields to others while there is no room. A future
+    /// dropped before its end has queued nothing.
+    ///
+    /// # Errors
+    /// As [`Publisher::send_async`].
+    pub async fn send_owned_async(&self, message: impl Into<Vec<u8>>) -> Result<(), SendError> {
+        let message = message.into();
+        match &self.back {
+            PublisherBack::Own(own) => own.send_owned_async(message).await,
+            PublisherBack::Attached(attached) => attached.send_async(&message).await,
+        }
+    }
+
+    /// Takes room for a message of this length, to be written in place; waits while there is none.
+    /// [`Reservation`] has an example.
+    ///
+    /// # Errors
+    /// As [`Publisher::send`].
+    pub fn reserve(&self, length: usize) -> Result<Reservation, SendError> {
+        match &self.back {
+            PublisherBack::Own(own) => Ok(Reservation::own(own.reserve(length)?, length)),
+            PublisherBack::Attached(attached) => reserve_attached(attached, length),
+        }
+    }
+
+    /// As [`Publisher::reserve`], if there is room. Attached there always is, and
+    /// [`Reservation::commit`] waits for that of the queue.
+    ///
+    /// # Errors
+    /// As [`Publisher::try_send`].
+    pub fn try_reserve(&self, length: usize) -> Result<Reservation, SendError> {
+        match &self.back {
+            PublisherBack::Own(own) => Ok(Reservation::own(own.try_reserve(length)?, length)),
+            PublisherBack::Attached(attached) => reserve_attached(attached, length),
+        }
+    }
+
     /// Lets the core thread pull messages from a feed of the application whenever it may
     /// send: nothing is queued, messages are made when there is room for them, and the
     /// newest state can be sent instead of old ones. A publisher may have several feeds, and be
@@ -248,4 +341,12 @@ impl Publisher {
         let back = PublisherBack::Attached(Arc::new(attached));
         Self { back }
     }
+}
+
+fn reserve_attached(
+    attached: &Arc<AttachedPublisher>,
+    length: usize,
+) -> Result<Reservation, SendError> {
+    attached.check(length)?;
+    Ok(Reservation::attached(Arc::clone(attached), length))
 }

@@ -1,5 +1,7 @@
 //! The answer of a core to a command, and those who wait for it.
 
+use core::future::poll_fn;
+use core::task::{Context, Poll, Waker};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -33,6 +35,8 @@ struct Request<T> {
     after: Duration,
     state: Mutex<State<T>>,
     changed: Condvar,
+    /// The task that waits, if it is one. Locked after `state`.
+    task: Mutex<Option<Waker>>,
 }
 
 /// ```text
@@ -56,6 +60,26 @@ impl<T> Request<T> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn task(&self) -> MutexGuard<'_, Option<Waker>> {
+        self.task.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Puts another state in place of waiting, and wakes who waits. False: nobody does.
+    fn end(&self, with: State<T>) -> bool {
+        let mut state = self.state();
+        if !matches!(*state, State::Waiting) {
+            return false;
+        }
+        *state = with;
+        self.changed.notify_one();
+        let task = self.task().take();
+        drop(state);
+        if let Some(task) = task {
+            task.wake();
+        }
+        true
+    }
+
     fn timed_out(&self) -> RequestError {
         RequestError::Timeout {
             doing: self.doing,
@@ -68,13 +92,7 @@ impl<T> Request<T> {
 impl<T> Reply<T> {
     /// Answers. False: the caller has given up, and whatever was made for him is to be undone.
     pub(crate) fn answer(self, answer: Result<T, RequestError>) -> bool {
-        let mut state = self.0.state();
-        let waiting = matches!(*state, State::Waiting);
-        if waiting {
-            *state = State::Answered(answer);
-            self.0.changed.notify_one();
-        }
-        waiting
+        self.0.end(State::Answered(answer))
     }
 
     /// Time that the caller allowed.
@@ -99,11 +117,7 @@ impl<T> Reply<T> {
 
 impl<T> Drop for Reply<T> {
     fn drop(&mut self) {
-        let mut state = self.0.state();
-        if matches!(*state, State::Waiting) {
-            *state = State::Over;
-            self.0.changed.notify_one();
-        }
+        self.0.end(State::Over);
     }
 }
 
@@ -120,6 +134,7 @@ impl<'a, T> Answer<'a, T> {
             after,
             state: Mutex::new(State::Waiting),
             changed: Condvar::new(),
+            task: Mutex::new(None),
         });
         let answer = Self {
             closed,
@@ -140,6 +155,24 @@ impl<'a, T> Answer<'a, T> {
 
     pub(crate) fn wait(self) -> Result<T, RequestError> {
         self.wait_in_steps(Duration::MAX, || false)
+    }
+
+    /// As [`Answer::wait`], for tasks. That it comes in time is the core's affair alone.
+    pub(crate) async fn arrive(self) -> Result<T, RequestError> {
+        poll_fn(|context| self.poll(context)).await
+    }
+
+    fn poll(&self, context: &Context<'_>) -> Poll<Result<T, RequestError>> {
+        let mut state = self.request.state();
+        match core::mem::replace(&mut *state, State::Over) {
+            State::Answered(answer) => Poll::Ready(answer),
+            State::Over => Poll::Ready(Err(self.why_closed())),
+            State::Waiting => {
+                *state = State::Waiting;
+                *self.request.task() = Some(context.waker().clone());
+                Poll::Pending
+            }
+        }
     }
 
     fn wait_in_steps(&self, step: Duration, over: impl Fn() -> bool) -> Result<T, RequestError> {
@@ -189,6 +222,10 @@ impl<T> Drop for Answer<'_, T> {
 
 #[cfg(test)]
 mod tests {
+    use core::pin::pin;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::task::Wake;
+
     use super::*;
 
     const LONG: Duration = Duration::from_secs(60);
@@ -237,6 +274,47 @@ mod tests {
         drop(reply);
         let reason = closed.get().unwrap().clone();
         assert_eq!(answer.wait(), Err(RequestError::Closed(reason)));
+    }
+
+    struct Woken(AtomicUsize);
+
+    impl Wake for Woken {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+
+    #[test]
+    fn a_task_is_woken_by_the_answer_and_by_its_absence() {
+        let closed = OnceLock::new();
+        let woken = Arc::new(Woken(AtomicUsize::new(0)));
+        let waker = Waker::from(Arc::clone(&woken));
+        let mut context = Context::from_waker(&waker);
+        let (reply, answer) = request(&closed, LONG);
+        let mut arrival = pin!(answer.arrive());
+        assert!(arrival.as_mut().poll(&mut context).is_pending());
+        assert!(reply.answer(Ok(7)));
+        assert_eq!(woken.0.load(Ordering::SeqCst), 1);
+        assert_eq!(arrival.as_mut().poll(&mut context), Poll::Ready(Ok(7)));
+        let (reply, answer) = request(&closed, LONG);
+        let mut arrival = pin!(answer.arrive());
+        assert!(arrival.as_mut().poll(&mut context).is_pending());
+        drop(reply);
+        assert_eq!(woken.0.load(Ordering::SeqCst), 2);
+        let ended = Err(RequestError::Closed(CloseReason::ShutDown));
+        assert_eq!(arrival.as_mut().poll(&mut context), Poll::Ready(ended));
+    }
+
+    #[test]
+    fn the_core_learns_that_a_task_has_given_up() {
+        let closed = OnceLock::new();
+        let (reply, answer) = request(&closed, LONG);
+        let mut context = Context::from_waker(Waker::noop());
+        {
+            let mut arrival = pin!(answer.arrive());
+            assert!(arrival.as_mut().poll(&mut context).is_pending());
+        }
+        assert!(!reply.answer(Ok(7)));
     }
 
     /// Whatever the order of a late answer and a caller's giving up: it is taken, or refused.

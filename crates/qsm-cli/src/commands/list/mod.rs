@@ -54,13 +54,30 @@ fn ask<T>(
     // The answer is what matters.
     drop(node.shutdown(GOODBYE));
     answer.map_err(|error| match error {
-        RequestError::Timeout { .. } => Failure::timeout(
-            format!("no membership service answered within {:?}", args.timeout),
-            "start one with `qsm gms`, or say where it is with --service HOST:PORT and \
-             --interface",
-        ),
+        RequestError::Timeout { .. } => unanswered(args),
         other => other.into(),
     })
+}
+
+/// No service answers. Where it was looked for by multicast, that may be why.
+fn unanswered(args: &ListArgs) -> Failure {
+    let waited = args.timeout.as_secs_f64();
+    match &args.node.service {
+        Some(service) => Failure::timeout(
+            format!("no membership service answered at {service} within {waited} s"),
+            "see that `qsm gms` runs there, that --cluster is the same, and that a firewall lets UDP \
+             to that port through, and answers back",
+        ),
+        None => Failure::timeout(
+            format!(
+                "no membership service answered to multicast within {waited} s: either none runs, or \
+                 multicast does not pass between it and this host"
+            ),
+            "if nodes are running, name the service with --service HOST:PORT, as `qsm gms` and the \
+             first node say it, or the network with --interface; docs/operate/multicast.md says how \
+             to let multicast through. Else start one with `qsm gms`",
+        ),
+    }
 }
 
 fn write(text: &str) -> Result<(), Failure> {

@@ -27,8 +27,12 @@ pub(crate) struct Outlet {
     pub(crate) slot: u32,
     pub(crate) signal: Signal,
     queue: SegQueue<Vec<u8>>,
+    /// Messages that take room: queued, or reserved.
     messages: AtomicUsize,
+    /// Their bytes.
     bytes: AtomicUsize,
+    /// Messages that have come. Reserved room is none until it is filled.
+    accepted: AtomicU64,
     /// Messages that have left. Written by the core only.
     taken: AtomicU64,
 }
@@ -42,6 +46,7 @@ impl Outlet {
             queue: SegQueue::new(),
             messages: AtomicUsize::new(0),
             bytes: AtomicUsize::new(0),
+            accepted: AtomicU64::new(0),
             taken: AtomicU64::new(0),
         }
     }
@@ -50,8 +55,13 @@ impl Outlet {
         self.taken.load(Ordering::Relaxed)
     }
 
+    /// Messages that wait to be taken.
     pub(crate) fn messages(&self) -> usize {
-        self.messages.load(Ordering::Relaxed)
+        // In this order: what is taken was accepted before.
+        let taken = self.taken.load(Ordering::Acquire);
+        let waiting = self.accepted.load(Ordering::Acquire).saturating_sub(taken);
+        // Bounded by a length in memory.
+        usize::try_from(waiting).unwrap_or(usize::MAX)
     }
 
     pub(crate) fn bytes(&self) -> usize {
@@ -71,7 +81,7 @@ mod tests {
 
     fn produce(outlet: &Outlet, gate: &Gate, announcements: &AtomicUsize, announced: &Sleepers) {
         for number in 0..EACH {
-            let push = || outlet.push(gate, &number.to_le_bytes());
+            let push = || outlet.push(gate, 8, || number.to_le_bytes().to_vec());
             if gate.sleepers.wait(None, push).unwrap() {
                 announcements.fetch_add(1, Ordering::SeqCst);
                 announced.wake();
@@ -93,7 +103,7 @@ mod tests {
                 continue;
             };
             assert!(outlet.messages() <= gate.limits.messages);
-            sum += u64::from_le_bytes(message[..].try_into().unwrap());
+            sum += u64::from_le_bytes(message[..8].try_into().unwrap());
             count += 1;
             outlet.release(gate, message.len());
             gate.sleepers.wake();
@@ -129,5 +139,34 @@ mod tests {
         assert_eq!(sum, 3 * EACH * (EACH - 1) / 2);
         assert_eq!((outlet.messages(), outlet.bytes(), gate.bytes()), (0, 0, 0));
         assert_eq!(outlet.taken(), 3 * EACH);
+    }
+
+    #[test]
+    fn reserved_room_counts_against_the_limits_and_is_no_message() {
+        let (messages, bytes, bytes_total) = (2, 100, 100);
+        let gate = Gate::new(GateLimits {
+            messages,
+            bytes,
+            bytes_total,
+        });
+        let outlet = Outlet::new(Arc::from("x"), 0);
+        assert!(outlet.reserve(&gate, 60));
+        assert_eq!(
+            (outlet.messages(), outlet.bytes(), gate.bytes()),
+            (0, 60, 60)
+        );
+        assert_eq!(outlet.push(&gate, 41, || vec![1; 41]), None);
+        assert!(outlet.push(&gate, 40, || vec![1; 40]).is_some());
+        assert!(!outlet.reserve(&gate, 0), "two take room already");
+        outlet.fill(&gate, 60, vec![2; 10]);
+        assert_eq!(
+            (outlet.messages(), outlet.bytes(), gate.bytes()),
+            (2, 50, 50)
+        );
+        assert_eq!(take_all(&outlet, &gate).0, 2);
+        assert!(outlet.reserve(&gate, 100));
+        outlet.give_back(&gate, 100);
+        assert_eq!((outlet.messages(), outlet.bytes(), gate.bytes()), (0, 0, 0));
+        assert_eq!(outlet.taken(), 2);
     }
 }

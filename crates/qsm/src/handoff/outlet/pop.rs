@@ -13,7 +13,7 @@ impl Outlet {
 
     /// A message of this length has left. Those who wait are told by the owner of the gate.
     pub(crate) fn release(&self, gate: &Gate, length: usize) {
-        self.taken.fetch_add(1, Ordering::Relaxed);
+        self.taken.fetch_add(1, Ordering::Release);
         self.messages.fetch_sub(1, Ordering::SeqCst);
         self.bytes.fetch_sub(length, Ordering::SeqCst);
         gate.bytes_total.fetch_sub(length, Ordering::SeqCst);

@@ -6,13 +6,47 @@ use super::Outlet;
 use crate::handoff::gate::{Gate, admit};
 
 impl Outlet {
-    /// Queues a copy of the message; `None` if there is no room. True if the core must be told.
-    pub(crate) fn push(&self, gate: &Gate, message: &[u8]) -> Option<bool> {
-        if !self.admit(gate, message.len()) {
+    /// Queues the message of this length that `make` makes; `None` if there is no room. True if the
+    /// core must be told.
+    pub(crate) fn push(
+        &self,
+        gate: &Gate,
+        length: usize,
+        make: impl FnOnce() -> Vec<u8>,
+    ) -> Option<bool> {
+        if !self.admit(gate, length) {
             return None;
         }
-        self.queue.push(message.to_vec());
-        Some(self.signal.raise())
+        Some(self.put(make()))
+    }
+
+    /// Takes the room of a message of this length, for [`Outlet::fill`] or [`Outlet::give_back`].
+    /// False: there is none.
+    pub(crate) fn reserve(&self, gate: &Gate, length: usize) -> bool {
+        self.admit(gate, length)
+    }
+
+    /// Queues a message into room of so many bytes, which it does not exceed. True if the core must
+    /// be told.
+    pub(crate) fn fill(&self, gate: &Gate, room: usize, message: Vec<u8>) -> bool {
+        let unused = room - message.len();
+        self.bytes.fetch_sub(unused, Ordering::SeqCst);
+        gate.bytes_total.fetch_sub(unused, Ordering::SeqCst);
+        self.put(message)
+    }
+
+    /// Room of so many bytes is not needed. Those who wait are told by the caller.
+    pub(crate) fn give_back(&self, gate: &Gate, room: usize) {
+        self.messages.fetch_sub(1, Ordering::SeqCst);
+        self.bytes.fetch_sub(room, Ordering::SeqCst);
+        gate.bytes_total.fetch_sub(room, Ordering::SeqCst);
+    }
+
+    /// Queues a message that is admitted. It counts as accepted from before it can be taken.
+    fn put(&self, message: Vec<u8>) -> bool {
+        self.accepted.fetch_add(1, Ordering::Release);
+        self.queue.push(message);
+        self.signal.raise()
     }
 
     /// Whether a message of this length would be queued now; a hint, as others may come first.
