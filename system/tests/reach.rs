@@ -120,7 +120,7 @@ fn another_address_disturbs_nobody_and_all_know_it() {
 
 /// Rule R-PKT-8.
 #[test]
-fn damaged_control_packets_disturb_nobody_and_all_count_them() {
+fn damaged_control_packets_disturb_nobody_and_all_name_them() {
     let Some(outcome) = tried(Fault::Damage) else {
         return;
     };
@@ -132,4 +132,12 @@ fn damaged_control_packets_disturb_nobody_and_all_count_them() {
     for one in all.iter().filter(|one| one.injected >= MANY) {
         assert!(one.found > 0, "{all:?}");
     }
+    let events = &outcome.events;
+    let said = [&events.victim, &events.neighbour, &events.service];
+    let (service, nodes) = all.split_last().expect("nodes and a service");
+    // The victim and its neighbour are two of the nodes.
+    let silent = nodes.iter().filter(|one| one.found == 0).count();
+    let silent = silent + usize::from(service.found == 0);
+    let named = said.iter().filter(|said| said.contains("Damaged(Damage {"));
+    assert!(named.count() + silent >= said.len(), "{all:?} {events:?}");
 }

@@ -223,6 +223,7 @@ fn describe(event: &Event) -> Option<(bool, String)> {
                 port = address.port()
             ))
         }
+        Event::Damaged(_) => trouble(format!("DAMAGED: {event}")),
         Event::Moved { .. } | Event::ServiceNotEmbedded { .. } => trouble(event.to_string()),
         Event::Away { .. }
         | Event::Back { .. }

@@ -1,6 +1,7 @@
 use core::time::Duration;
 use std::net::SocketAddr;
 
+use qsm_proto::Damage;
 use qsm_wire::membership::AwayReason;
 use qsm_wire::{NodeId, Origin};
 
@@ -41,6 +42,8 @@ pub enum ServiceEvent {
         /// What it calls itself.
         name: String,
     },
+    /// Datagrams have come that were changed or cut short on their way.
+    Damaged(Damage),
     /// The multicast of another node does not reach a member: it lives on repairs. Said of the first
     /// speaker that it does not hear.
     Deaf {

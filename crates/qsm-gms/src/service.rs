@@ -17,7 +17,7 @@ mod updates;
 use std::collections::{BTreeSet, VecDeque};
 use std::net::SocketAddr;
 
-use qsm_proto::{Instant, Outbox, Random, Seed, Transmit};
+use qsm_proto::{DamageLog, Instant, Outbox, Random, Seed, Transmit};
 use qsm_wire::membership::{GroupRow, NodeRow, RegionRow};
 use qsm_wire::{Beacon, Header, HeaderTemplate, Incarnation, NodeId, Origin};
 
@@ -60,6 +60,7 @@ pub struct Service {
     detector: Detector,
     suspicions: Suspicions,
     deafness: Deafness,
+    damage: DamageLog,
     strains: Strains,
     /// Where a cluster begins to count its lives, if nobody remembers.
     eras: Random,
@@ -108,6 +109,7 @@ impl Service {
             detector: Detector::new(&config, Random::new(seed, "probes")),
             suspicions: Suspicions::default(),
             deafness: Deafness::default(),
+            damage: DamageLog::default(),
             strains: Strains::default(),
             eras: Random::new(seed, "eras"),
             batched_at: None,

@@ -779,6 +779,12 @@ fn malformed_and_forged_datagrams_are_counted_and_harm_nobody() {
     cluster.check(service);
     let stats = cluster.services[&service].stats();
     assert!(stats.discard_damaged > 0);
+    let mut events = cluster.events.iter();
+    let of_a_forger = |from: &SocketAddr| (5000..5003).any(|host| *from == address(host));
+    assert!(
+        events.any(|event| matches!(event, ServiceEvent::Damaged(damage)
+        if damage.datagrams > 0 && damage.senders.iter().all(of_a_forger)))
+    );
     assert!(stats.discard_malformed > 0);
     assert!(stats.discard_cluster > 0);
     assert!(stats.resets_sent > 0);

@@ -1,5 +1,6 @@
 use core::time::Duration;
 
+use crate::Damage;
 use crate::receive::Run;
 use qsm_wire::membership::{Answer, AwayReason};
 use qsm_wire::{GroupId, Incarnation, Origin, RegionId, ViewNumber};
@@ -141,6 +142,8 @@ pub enum Event {
         /// silent, or since it learnt that it was away.
         away: Duration,
     },
+    /// Datagrams have come that were changed or cut short on their way.
+    Damaged(Damage),
     /// Multicast does not reach a member of the region: this node, or a member to which this node
     /// speaks.
     Deaf(Deafness),

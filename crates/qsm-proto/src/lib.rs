@@ -36,6 +36,7 @@
 pub mod channel;
 mod closing;
 mod config;
+mod damage;
 mod endpoint;
 mod event;
 mod former;
@@ -62,6 +63,7 @@ pub mod view;
 
 pub use channel::{Destination, Path};
 pub use config::{Config, ConfigError, Limits, Pace, Recovery};
+pub use damage::{Damage, DamageLog};
 pub use endpoint::Endpoint;
 pub use event::{
     Deafness, Deliver, Delivery, Event, Events, MessageRange, Miss, PublishError, UnconfirmedCause,

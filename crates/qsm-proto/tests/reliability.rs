@@ -601,6 +601,39 @@ fn other_clusters_and_ones_own_multicasts_are_dropped_before_anything_else() {
     assert_eq!(hear(cluster, origin(2)), [1, 1, 1, 1]);
 }
 
+// Rule R-PKT-8.
+#[test]
+fn damage_is_told_at_once_by_who_sent_it() {
+    let address = SocketAddr::from(([10, 0, 0, 1], 9));
+    let config = Config::new(NodeId(1), address);
+    let header = Header {
+        cluster: config.cluster_number(),
+        origin: origin(2),
+        hop: Hop::Direct,
+    };
+    let mut node = Endpoint::new(config, Seed(1), Instant(0)).unwrap();
+    let query = StreamQuery {
+        channel: ChannelId(1),
+        stream: origin(2),
+    };
+    let mut bytes = Vec::new();
+    query.encode(&header, &mut bytes);
+    seal(&mut bytes, Coverage::Whole);
+    *bytes.last_mut().unwrap() ^= 4;
+    let mut named = |from| {
+        let mut out = |_: Delivery<'_>| {};
+        node.handle_datagram(Instant(0), from, bytes.as_slice().into(), &mut out);
+        assert_eq!(node.stats().control_received, 0);
+        core::iter::from_fn(|| node.poll_event()).find_map(|event| match event {
+            Event::Damaged(damage) => Some((damage.datagrams, damage.senders)),
+            _ => None,
+        })
+    };
+    let from = SocketAddr::from(([10, 0, 0, 2], 9));
+    assert_eq!(named(from), Some((1, vec![from])));
+    assert_eq!(named(from), None, "further damage is told later");
+}
+
 /// All that a node has to send now, packet by packet.
 fn packets(node: &mut Endpoint, now: Instant) -> Vec<Vec<u8>> {
     let mut packets = Vec::new();

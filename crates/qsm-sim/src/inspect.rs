@@ -57,23 +57,29 @@ impl World {
     }
 
     /// A member is live again: it has what was sent long before it can have said that it has caught
-    /// up (R-VIEW-14). Where nobody else was live there was nobody to ask.
+    /// up, as far as members that were live then can give it (R-VIEW-14). What nobody but its sender
+    /// has comes when that speaks.
     pub(crate) fn judge_return(&self, host: usize, id: RegionId) -> Result<(), Violation> {
         let machine = self.engine.machine(host);
         let region = machine.and_then(|machine| machine.region(id));
         let (Some(me), Some(region)) = (self.apps[host].origin, region) else {
             return Ok(());
         };
-        let before = ViewNumber(region.view().number().0.saturating_sub(1));
-        let asked = region.history().nearest(before).live_members();
-        if !self.checkers.armed || asked.iter().all(|member| member.origin == me) {
+        if !self.checkers.armed {
             return Ok(());
         }
+        let before = ViewNumber(region.view().number().0.saturating_sub(1));
+        let asked = region.history().nearest(before);
         let (now, history) = (self.engine.now(), &self.checkers.history);
         for (sender, app) in self.apps.iter().enumerate() {
             let origin = app.origin.filter(|_| self.engine.is_running(sender));
             let quiet = |origin| now.since(history.published_at(origin)) >= LONG_BEFORE;
-            let Some(origin) = origin.filter(|origin| *origin != me && quiet(*origin)) else {
+            let was_away = |origin| {
+                let index = asked.index_of(origin);
+                index.is_some_and(|index| !asked.is_live(index))
+            };
+            let owes = |origin: &Origin| *origin != me && quiet(*origin) && !was_away(*origin);
+            let Some(origin) = origin.filter(owes) else {
                 continue;
             };
             let theirs = self.engine.machine(sender).and_then(|one| one.region(id));
@@ -81,19 +87,33 @@ impl World {
             let Some(own) = own.filter(|own| own.stable_upto() == own.highest()) else {
                 continue;
             };
-            // Of a sender that it has not heard it cannot ask what nobody else has.
-            let stream = region.stream(origin);
-            let stream = stream.filter(|stream| stream.sender_address().is_some());
-            let has = stream.map(ReceiveStream::contiguous);
-            if has.is_some_and(|has| has < own.highest()) && !history.may_lose(origin, me) {
+            let Some(has) = region.stream(origin).map(ReceiveStream::contiguous) else {
+                continue;
+            };
+            let mut lacks = has + 1..=own.highest();
+            let members = asked.live_members().iter();
+            let others: Vec<Origin> = members.map(|member| member.origin).collect();
+            let gives =
+                |at, member: &Origin| *member != me && self.can_give(*member, id, origin, at);
+            let owed = has < own.highest() && !history.may_lose(origin, me);
+            if owed && lacks.all(|at| others.iter().any(|member| gives(at, member))) {
                 let message = format!(
-                    "{me} is live again in region {id}, but has of {origin} only {has:?} of {},                      sent long before",
+                    "{me} is live again in region {id}, but has of {origin} only {has} of {}, sent \
+                     long before",
                     own.highest()
                 );
                 return Err(Violation::new("flush", message));
             }
         }
         Ok(())
+    }
+
+    /// The member has that packet of the sender, which it may be itself.
+    fn can_give(&self, member: Origin, region: RegionId, sender: Origin, packet: u64) -> bool {
+        let host = self.checkers.history.life(member).map(|life| life.host);
+        let host = host.filter(|host| self.apps[*host].origin == Some(member));
+        let machine = host.and_then(|host| self.engine.machine(host));
+        member == sender || machine.is_some_and(|machine| machine.holds(region, sender, packet))
     }
 
     fn served(&self, origin: Origin, region: RegionId) -> Option<Served<'_>> {

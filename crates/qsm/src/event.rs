@@ -2,7 +2,7 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use qsm_proto::{Deafness, UnconfirmedCause};
+use qsm_proto::{Damage, Deafness, UnconfirmedCause};
 use qsm_wire::membership::AwayReason;
 use qsm_wire::{Incarnation, RegionId, ViewNumber};
 
@@ -55,6 +55,10 @@ pub enum Event {
         /// Time since this node was heard last, as far as it knows.
         away: Duration,
     },
+    /// Datagrams came that had been changed or cut short on their way, which UDP's checksum did not
+    /// find: a defective card, cable, switch or memory. They are dropped and repaired like lost ones.
+    /// One sender points to its side, several to this host. Told at once, then at most every 10 s.
+    Damaged(Damage),
     /// The node has ended, with all its cores. The last event.
     Closed {
         /// Why.
@@ -165,6 +169,10 @@ impl fmt::Display for Event {
                 )
             }
             Self::Closed { reason } => write!(f, "ended: {reason}"),
+            Self::Damaged(damage) => write!(
+                f,
+                "{damage}: look for a defective card, cable, switch or memory"
+            ),
             Self::Deaf(deafness) => write_deaf(f, deafness),
             Self::Hears(Deafness {
                 speaker, listener, ..

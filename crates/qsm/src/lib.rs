@@ -115,7 +115,7 @@ pub use qsm_net::{
 };
 pub use qsm_proto::view::Layout;
 pub use qsm_proto::{
-    ConfigError, Deafness, Limits, Pace, Recovery, Stats, Times, UnconfirmedCause,
+    ConfigError, Damage, Deafness, Limits, Pace, Recovery, Stats, Times, UnconfirmedCause,
 };
 pub use qsm_wire::membership::{
     AwayReason, GROUP_NAME_BYTES_MAX, GroupRow, Member, NodeRow, RegionRow,

@@ -6,6 +6,7 @@ use qsm_wire::{Body, DecodeError, NodeId, Packet, Reset};
 use super::Service;
 use super::rivals::BEACON_AGAIN;
 use super::sessions::SessionError;
+use crate::ServiceEvent;
 use crate::registry::Command;
 
 /// Datagrams from the network.
@@ -23,13 +24,20 @@ impl Service {
         self.step(now);
     }
 
+    fn note_damage(&mut self, now: Instant, from: SocketAddr) {
+        self.stats.discard_damaged += 1;
+        if let Some(damage) = self.damage.note(now, from) {
+            self.event(ServiceEvent::Damaged(damage));
+        }
+    }
+
     /// Takes a datagram.
     pub fn handle_datagram(&mut self, now: Instant, from: SocketAddr, datagram: &[u8]) {
         let now = self.advance(now);
         self.notice_lateness(now);
         let packet = match Packet::open(datagram) {
             Ok(packet) => packet,
-            Err(DecodeError::Damaged) => return self.stats.discard_damaged += 1,
+            Err(DecodeError::Damaged) => return self.note_damage(now, from),
             Err(_) => return self.stats.discard_malformed += 1,
         };
         if packet.header.cluster != self.header.cluster {

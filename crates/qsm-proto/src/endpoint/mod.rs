@@ -22,7 +22,8 @@ use crate::region::{ReadyStream, Region, RegionCx, RegionSet, extent_asked_for};
 use crate::repair::RequestUrgency;
 use crate::stats::{RepairTimes, Times};
 use crate::{
-    Config, ConfigError, Datagram, Deliver, Event, Instant, Reason, Seed, Stats, Transmit,
+    Config, ConfigError, DamageLog, Datagram, Deliver, Event, Instant, Reason, Seed, Stats,
+    Transmit,
 };
 
 /// Nodes that are told apart in the counter of peers.
@@ -38,6 +39,7 @@ pub struct Endpoint {
     /// Whom control packets have come from since the newest view (R011).
     peers: BTreeSet<NodeId>,
     closing: Closing,
+    damage: DamageLog,
 }
 
 impl Endpoint {
@@ -54,6 +56,7 @@ impl Endpoint {
             node: NodeState::new(config, seed, now),
             peers: BTreeSet::new(),
             closing: Closing::default(),
+            damage: DamageLog::default(),
         })
     }
 
@@ -112,7 +115,7 @@ impl Endpoint {
         let packet = match Packet::open(datagram.bytes) {
             Ok(packet) => packet,
             Err(error) => {
-                self.count_malformed(error);
+                self.refuse(from, error);
                 return;
             }
         };
@@ -443,7 +446,13 @@ impl Endpoint {
         }
     }
 
-    fn count_malformed(&mut self, error: DecodeError) {
+    /// Counts a datagram that cannot be read, and tells of damage.
+    fn refuse(&mut self, from: SocketAddr, error: DecodeError) {
+        if error == DecodeError::Damaged
+            && let Some(damage) = self.damage.note(self.node.now, from)
+        {
+            self.node.events.push(Event::Damaged(damage));
+        }
         let stats = &mut self.node.stats;
         let counter = match error {
             DecodeError::Damaged => &mut stats.discard_damaged,

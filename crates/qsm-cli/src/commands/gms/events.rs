@@ -149,6 +149,11 @@ fn of_service(event: &ServiceEvent) -> Option<(String, Value)> {
             ),
             json!({ "event": "late", "by": by.as_secs_f64() }),
         ),
+        ServiceEvent::Damaged(damage) => (
+            format!("DAMAGED: {damage}: look for a defective card, cable, switch or memory"),
+            json!({ "event": "damaged", "datagrams": damage.datagrams,
+                    "senders": damage.senders, "more": damage.more }),
+        ),
         ServiceEvent::ManySilent { silent, nodes } => (
             format!(
                 "MANY SILENT: {silent} of {nodes} nodes at once; this service may be the one that \

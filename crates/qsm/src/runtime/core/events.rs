@@ -65,6 +65,7 @@ impl Core {
                 Event::Admitted { incarnation }
             }
             Proto::Away { region, reason } => Event::Away { region, reason },
+            Proto::Damaged(damage) => Event::Damaged(damage),
             Proto::Deaf(deafness) => Event::Deaf(deafness),
             Proto::Hears(deafness) => Event::Hears(deafness),
             Proto::Back { region, away } => {
