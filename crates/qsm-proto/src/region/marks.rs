@@ -5,6 +5,8 @@
 //! each group the number at the beginning of such views is remembered, if messages have been sent
 //! since the last one. Groups that nothing has been sent to take no room.
 
+use std::collections::BTreeMap;
+
 use qsm_wire::{GroupId, ViewNumber};
 
 use crate::publication::Routes;
@@ -19,6 +21,8 @@ const MARKS_MAX: usize = 65_536;
 #[derive(Debug, Default)]
 pub(super) struct NumberMarks {
     groups: GroupTable<GroupMarks>,
+    /// Groups that were in the region, and what the next number was when they went out.
+    former: BTreeMap<GroupId, u64>,
     /// The newest view; `None` before the first.
     view: Option<ViewNumber>,
     count: usize,
@@ -31,8 +35,6 @@ struct GroupMarks {
     marks: Vec<(ViewNumber, u64)>,
     /// There were older ones.
     forgotten: bool,
-    /// What the next number was when the group went out of the region.
-    out_at: Option<u64>,
 }
 
 impl GroupMarks {
@@ -70,16 +72,15 @@ impl NumberMarks {
     /// only this node was not a publisher of it.
     pub(super) fn change_groups(&mut self, old: &[GroupId], new: &[GroupId], routes: &Routes) {
         for group in old.iter().filter(|group| new.binary_search(group).is_err()) {
-            self.groups.entry(*group).out_at = Some(routes.next_number(*group));
+            let next = routes.next_number(*group);
+            if next > 1 {
+                self.former.insert(*group, next);
+            }
         }
         for group in new.iter().filter(|group| old.binary_search(group).is_err()) {
             let next = routes.next_number(*group);
-            let known = self.groups.get(*group);
-            if next == 1 && known.is_none() {
-                continue;
-            }
-            let marks = self.groups.entry(*group);
-            if marks.out_at.take() != Some(next) {
+            if self.former.remove(group) != Some(next) && next > 1 {
+                let marks = self.groups.entry(*group);
                 self.count = self.count - marks.marks.len() + 1;
                 marks.marks = vec![(ViewNumber(0), next)];
                 marks.forgotten = false;
@@ -112,6 +113,14 @@ impl NumberMarks {
         if self.count > MARKS_MAX {
             self.forget_old(view);
         }
+    }
+
+    /// The groups from this one on that were in the region and are not any more: their messages may
+    /// still be missed. With each the next number at that time.
+    pub(super) fn former_from(&self, from: GroupId) -> impl Iterator<Item = (GroupId, u64)> {
+        self.former
+            .range(from..)
+            .map(|(group, next)| (*group, *next))
     }
 
     /// The number of the first message to a group that is sent in this view, or in the first one
@@ -226,6 +235,12 @@ mod tests {
         publish(&mut routes, GROUP, 5);
         marks.change_groups(&[], &groups, &routes);
         assert_eq!(at(&marks, [2]), [Some(17)], "others were sent elsewhere");
+        assert_eq!(marks.former_from(GroupId(0)).next(), None);
+        marks.change_groups(&groups, &[], &routes);
+        publish(&mut routes, GROUP, 5);
+        let former: Vec<_> = marks.former_from(GROUP).collect();
+        assert_eq!(former, [(GROUP, 17)], "its last message here was 16");
+        assert_eq!(marks.former_from(GroupId(8)).next(), None);
     }
 
     #[test]

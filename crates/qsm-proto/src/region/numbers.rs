@@ -93,6 +93,26 @@ impl Region {
         due.min().unwrap_or(Instant::NEVER)
     }
 
+    /// The groups from this one on that this node has sent to here, or may have, with the number of
+    /// the next message; ascending. A publisher may have left the group since.
+    fn numbered_from(
+        &self,
+        from: GroupId,
+        routes: &Routes,
+    ) -> impl Iterator<Item = (GroupId, u64)> {
+        let first = self.groups.partition_point(|group| *group < from);
+        let present = self.groups[first..].iter();
+        let mut present = present
+            .map(|group| (*group, routes.next_number(*group)))
+            .peekable();
+        let mut former = self.marks.former_from(from).peekable();
+        core::iter::from_fn(move || match (present.peek(), former.peek()) {
+            (Some((one, _)), Some((other, _))) if other < one => former.next(),
+            (Some(_), _) => present.next(),
+            (None, _) => former.next(),
+        })
+    }
+
     /// Says which messages of this node's stream the asker is owed, up to the last packet that has
     /// been sent, or that was sent before the asker left. `None`: it is no member, or there is no
     /// such stream.
@@ -109,30 +129,28 @@ impl Region {
         let end = asker.left.and_then(|left| stream.last_before(left));
         let position = stream.highest().min(end.unwrap_or(u64::MAX));
         let unsent = first_unsent(stream, routes);
-        let first = self.groups.partition_point(|group| *group < query.from);
         let mut answer = NumbersAnswer {
             query: NumbersQuery { position, ..*query },
             next: None,
             groups: Vec::new(),
         };
-        for group in &self.groups[first..] {
-            let next = routes.next_number(*group);
-            let sent = unsent.get(group).map_or(next, |first| next.min(*first));
+        for (group, next) in self.numbered_from(query.from, routes) {
+            let sent = unsent.get(&group).map_or(next, |first| next.min(*first));
             let end = match asker.left {
-                Some(left) => self.marks.at(*group, left).map(|number| number.min(sent)),
+                Some(left) => self.marks.at(group, left).map(|number| number.min(sent)),
                 None => Some(sent),
             };
-            let begin = self.marks.at(*group, query.joined);
+            let begin = self.marks.at(group, query.joined);
             let named = match (begin, end) {
                 (Some(begin), Some(end)) if begin >= end => continue,
                 (begin, end) => GroupNumbers {
-                    group: *group,
+                    group,
                     first: begin.filter(|_| end.is_some()).unwrap_or(0),
                     last: end.map_or(0, |end| end.saturating_sub(1)),
                 },
             };
             if answer.groups.len() == groups_max {
-                answer.next = Some(*group);
+                answer.next = Some(group);
                 break;
             }
             answer.groups.push(named);
