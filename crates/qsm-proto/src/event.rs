@@ -70,8 +70,9 @@ pub enum Miss<'a> {
         /// Last message missed.
         last: u64,
     },
-    /// Packets of a dead sender that nobody holds any more; which groups' messages were in them
-    /// is not known, except where later messages show it by [`Miss::Messages`].
+    /// Packets that nobody holds any more, of a sender that is gone; which groups' messages were in
+    /// them is not known, except where later messages show it by [`Miss::Messages`]. A sender that
+    /// is there says so (R-DATA-11).
     Packets {
         /// The groups that their messages may have been of.
         groups: &'a [GroupId],

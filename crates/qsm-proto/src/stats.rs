@@ -60,10 +60,18 @@ qsm_metrics::metrics! {
         repairs_over_budget: counter(packets),
         /// Packets sent again by the sender's last-resort timeout.
         last_resort: counter(packets),
-        /// Packets of dead senders given up.
+        /// Packets given up, because nobody has them any more.
         packets_lost: counter(packets),
+        /// Of these, packets whose messages nobody could name: their sender is gone.
+        packets_unknown: counter(packets),
         /// Messages reported as lost.
         messages_lost: counter(messages),
+        /// Questions to senders which messages were in packets given up.
+        numbers_asked: counter(packets),
+        /// Answers to such questions.
+        numbers_answered: counter(packets),
+        /// Answers that cannot be true, and were not believed.
+        numbers_refused: counter(packets),
         /// Tokens of all regions.
         ring: group(RingStats),
         /// ACKs sent to senders.

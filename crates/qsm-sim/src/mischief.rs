@@ -8,8 +8,9 @@ use std::collections::BTreeSet;
 use qsm_proto::Reason;
 use qsm_wire::membership::{FromService, Update};
 use qsm_wire::{
-    Absent, Body, Chunk, Coverage, Data, DataHeader, Frame, GroupId, Header, Hop, Origin, Packet,
-    Part, SeqRange, SlotHead, StreamId, Summary, SummarySlot, Token, TokenWriter, is_intact, seal,
+    Absent, Body, Chunk, Coverage, Data, DataHeader, Frame, GroupId, Header, Hop, Numbers, Origin,
+    Packet, Part, SeqRange, SlotHead, StreamId, Summary, SummarySlot, Token, TokenWriter,
+    is_intact, seal,
 };
 
 use crate::machine::Deliveries;
@@ -76,11 +77,13 @@ pub enum Mischief {
     CaughtUpUnasked,
     /// Services never set a member aside because it is slow.
     SlownessIgnored,
+    /// Who asks which messages were in packets that are lost believes that there were none.
+    NumbersWithheld,
 }
 
 impl Mischief {
     /// All bugs, with their names.
-    pub const ALL: [(&'static str, Self); 22] = [
+    pub const ALL: [(&'static str, Self); 23] = [
         ("drop", Self::Drop { every: 100 }),
         ("double", Self::Double { every: 100 }),
         ("swap", Self::Swap { every: 2 }),
@@ -103,6 +106,7 @@ impl Mischief {
         ("nothing-retained", Self::NothingRetained),
         ("caught-up-unasked", Self::CaughtUpUnasked),
         ("slowness-ignored", Self::SlownessIgnored),
+        ("numbers-withheld", Self::NumbersWithheld),
     ];
 
     /// Whether packets are touched, and not only deliveries or options.
@@ -120,6 +124,7 @@ impl Mischief {
                 | Self::CopyDenied
                 | Self::DamageBelieved
                 | Self::CaughtUpUnasked
+                | Self::NumbersWithheld
         )
     }
 }
@@ -203,6 +208,11 @@ impl Saboteur {
                 } = summary;
                 let (mut changed, slots) = (Vec::new(), core::iter::empty());
                 Summary::encode(&packet.header, region, view, round, slots, &mut changed);
+                Some(sealed(changed))
+            }
+            (Mischief::NumbersWithheld, Body::Numbers(numbers)) => {
+                let mut changed = Vec::new();
+                Numbers::encode(&packet.header, &numbers.query, None, &[], &mut changed);
                 Some(sealed(changed))
             }
             (Mischief::DamageBelieved, _) if !is_intact(bytes) => Some(sealed(bytes.to_vec())),

@@ -22,6 +22,10 @@ const PAUSES: &[&str] = &[
 /// Bugs that show where a sender has to wait for a receiver, and nothing else is wrong: see [`slow`].
 const SLOW: &[&str] = &["slowness-ignored"];
 
+/// Bugs that show where a receiver stands still while more is sent than is kept for it, and nothing
+/// else is wrong: see [`overrun`].
+const OVERRUNS: &[&str] = &["numbers-withheld"];
+
 /// A bug, the checkers that may notice it, and the number of seeds within which one of them does.
 const BUGS: &[(&str, &[&str], u64)] = &[
     ("drop", &["order", "completeness"], 5),
@@ -55,6 +59,7 @@ const BUGS: &[(&str, &[&str], u64)] = &[
     ("nothing-retained", &["flush"], 20),
     ("caught-up-unasked", &["flush"], 60),
     ("slowness-ignored", &["slowness"], 5),
+    ("numbers-withheld", &["completeness"], 5),
 ];
 
 /// In place of all faults of the run: half of the others do not hear the first sender at first, and
@@ -137,6 +142,32 @@ fn slow(options: SimOptions) -> SimOptions {
     }
 }
 
+/// The same with a member that sleeps for nine seconds, while the first sender publishes much more than
+/// it keeps, and meanwhile something to another group, of which nothing comes before or after.
+fn overrun(options: SimOptions) -> SimOptions {
+    let mut run = pause(options);
+    let [flow] = run.flows[..] else {
+        return run;
+    };
+    let mut group = run.groups[flow.group].clone();
+    group.publishers.insert(flow.host);
+    let other = Flow {
+        group: run.groups.len(),
+        start: Duration::from_secs(2),
+        ..flow
+    };
+    let much = Flow {
+        messages: 10_000,
+        interval: Duration::from_millis(1),
+        burst: 1,
+        ..flow
+    };
+    run.groups.push(group);
+    run.flows = vec![much, other];
+    run.limits.retention_bytes = 1 << 17;
+    run
+}
+
 /// The first seed that fails with the bug and not without it, and what is said of it.
 fn caught(name: &str, mischief: Mischief, seeds: u64) -> Option<(u64, String)> {
     (0..seeds).find_map(|seed| {
@@ -145,6 +176,7 @@ fn caught(name: &str, mischief: Mischief, seeds: u64) -> Option<(u64, String)> {
             _ if DEATHS.contains(&name) => death(drawn),
             _ if PAUSES.contains(&name) => pause(drawn),
             _ if SLOW.contains(&name) => slow(drawn),
+            _ if OVERRUNS.contains(&name) => overrun(drawn),
             _ => drawn,
         };
         let sound = SimOptions {

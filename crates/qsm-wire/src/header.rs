@@ -1,11 +1,12 @@
 use crate::raw::Reader;
 use crate::{
-    Absent, Ack, Beacon, CatchUp, Data, DecodeError, Frame, Heard, Heartbeat, Marks, Origin, Probe,
-    Reach, ReachReply, Request, Reset, StreamQuery, Summary, Token, TokenAck,
+    Absent, Ack, Beacon, CatchUp, Data, DecodeError, Frame, Heard, Heartbeat, Marks, Numbers,
+    NumbersQuery, Origin, Probe, Reach, ReachReply, Request, Reset, StreamQuery, Summary, Token,
+    TokenAck,
 };
 
 /// The protocol version in the first byte of every datagram (R-PKT-2).
-pub const VERSION: u8 = 5;
+pub const VERSION: u8 = 6;
 /// Bytes of the header that every datagram begins with.
 pub const HEADER_BYTES: usize = 24;
 /// Bytes at the end of a datagram that a protected packet uses for its authentication tag.
@@ -85,6 +86,10 @@ kinds! {
     Reach = 19,
     /// The answer, by multicast and by unicast.
     ReachReply = 20,
+    /// Which messages were in the packets that I have passed over? From a member to the sender.
+    NumbersQuery = 21,
+    /// The answer, or a part of it.
+    Numbers = 22,
 }
 
 /// How a packet came to its present receiver. The only byte that may change on the way; it is
@@ -266,6 +271,8 @@ pub enum Body<'a> {
     CatchUp(CatchUp),
     Reach(Reach),
     ReachReply(ReachReply),
+    NumbersQuery(NumbersQuery),
+    Numbers(Numbers<'a>),
 }
 
 impl<'a> Packet<'a> {
@@ -299,6 +306,8 @@ impl<'a> Packet<'a> {
             Kind::CatchUp => Body::CatchUp(CatchUp::read(r)?),
             Kind::Reach => Body::Reach(Reach::read(r)?),
             Kind::ReachReply => Body::ReachReply(ReachReply::read(r)?),
+            Kind::NumbersQuery => Body::NumbersQuery(NumbersQuery::read(r)?),
+            Kind::Numbers => Body::Numbers(Numbers::read(r)?),
         };
         reader.end()?;
         Ok(Self { header, body })

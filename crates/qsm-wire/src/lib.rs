@@ -66,7 +66,7 @@ pub use id::{
 pub use marks::Marks;
 pub use random::{Random, Seed, mix};
 pub use range::{Ranges, SeqRange};
-pub use repair::{Absent, Request, RequestHead};
+pub use repair::{Absent, GroupNumbers, Numbers, NumbersQuery, Request, RequestHead};
 pub use session::{Frame, FrameHead, Heard, Reset};
 pub use status::{
     Ack, Beacon, CatchUp, Hearing, Heartbeat, Opening, Probe, Reach, ReachReply, StreamQuery,

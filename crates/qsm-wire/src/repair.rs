@@ -1,7 +1,8 @@
 use crate::range::put_ranges;
 use crate::raw::{Reader, put_origin};
 use crate::{
-    ChannelId, DecodeError, Header, Kind, MemberIndex, Ranges, SeqRange, StreamId, ViewNumber,
+    ChannelId, DecodeError, GroupId, HEADER_BYTES, Header, Kind, MemberIndex, Ranges, SeqRange,
+    StreamId, ViewNumber,
 };
 
 /// The fixed part of a NAK or pull.
@@ -145,4 +146,161 @@ pub(crate) fn flag(byte: u8) -> Result<bool, DecodeError> {
         1 => Ok(true),
         _ => Err(DecodeError::BadValue),
     }
+}
+
+/// Asks a stream's sender for the numbers of the messages that it has put into the stream: from a
+/// member that has passed over packets which exist nowhere any more. Answered by [`Numbers`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NumbersQuery {
+    /// The stream.
+    pub stream: StreamId,
+    /// The view in which the asker joined: it is owed what was sent from there on.
+    pub joined: ViewNumber,
+    /// Last packet that the asker has passed over.
+    pub position: u64,
+    /// The first group that is asked about; answers of several packets go on from group to group.
+    pub from: GroupId,
+}
+
+impl NumbersQuery {
+    pub(crate) fn read(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        Ok(Self {
+            stream: read_stream(reader)?,
+            joined: ViewNumber(reader.u32()?),
+            position: reader.u64()?,
+            from: GroupId(reader.u32()?),
+        })
+    }
+
+    /// Appends the packet.
+    pub fn encode(&self, header: &Header, out: &mut Vec<u8>) {
+        header.encode(Kind::NumbersQuery, out);
+        put_stream(out, self.stream);
+        out.extend_from_slice(&self.joined.0.to_le_bytes());
+        out.extend_from_slice(&self.position.to_le_bytes());
+        out.extend_from_slice(&self.from.0.to_le_bytes());
+    }
+}
+
+/// The messages of one group that a member is owed of the packets of a stream up to a position.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct GroupNumbers {
+    /// The group.
+    pub group: GroupId,
+    /// The first one; 0 if the sender does not know it any more.
+    pub first: u64,
+    /// The last one that ends in these packets.
+    pub last: u64,
+}
+
+impl GroupNumbers {
+    /// No number reaches this.
+    const NUMBER_END: u64 = 1 << 63;
+
+    fn read(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        Ok(Self {
+            group: GroupId(reader.u32()?),
+            first: reader.u64()?,
+            last: reader.u64()?,
+        })
+    }
+
+    fn is_legal(&self) -> bool {
+        self.first <= self.last && self.last < Self::NUMBER_END
+    }
+}
+
+/// The answer to a [`NumbersQuery`], or a part of it.
+#[derive(Debug, Clone, Copy)]
+pub struct Numbers<'a> {
+    /// The query that is answered. Its position is the last packet that the numbers speak of, not
+    /// below the one asked about.
+    pub query: NumbersQuery,
+    /// Where the next part begins; `None`: there is none. Groups before that are not named have no
+    /// message that the asker is owed.
+    pub next: Option<GroupId>,
+    groups: &'a [u8],
+}
+
+impl<'a> Numbers<'a> {
+    /// Most groups that a packet names.
+    pub const GROUPS_MAX: usize = 255;
+    /// Bytes of the packet without its groups.
+    const HEAD_BYTES: usize = HEADER_BYTES + 37;
+    const GROUP_BYTES: usize = 20;
+    /// In place of the next group: there is none. It is no group's number (padding).
+    const COMPLETE: u32 = u32::MAX;
+
+    /// How many groups fit into so many bytes.
+    #[must_use]
+    pub fn groups_within(bytes: usize) -> usize {
+        let room = bytes.saturating_sub(Self::HEAD_BYTES) / Self::GROUP_BYTES;
+        room.clamp(1, Self::GROUPS_MAX)
+    }
+
+    pub(crate) fn read(reader: &mut Reader<'a>) -> Result<Self, DecodeError> {
+        let query = NumbersQuery::read(reader)?;
+        let next = GroupId(reader.u32()?);
+        let count = usize::from(reader.u8()?);
+        let groups = reader.bytes(count * Self::GROUP_BYTES)?;
+        let numbers = Self {
+            query,
+            next: (next.0 != Self::COMPLETE).then_some(next),
+            groups,
+        };
+        let mut from = query.from;
+        for group in numbers.groups() {
+            if !group.is_legal() || group.group < from || group.group >= next {
+                return Err(DecodeError::BadValue);
+            }
+            from = GroupId(group.group.0 + 1);
+        }
+        if numbers.next.is_some_and(|next| next <= query.from) {
+            return Err(DecodeError::BadValue);
+        }
+        Ok(numbers)
+    }
+
+    /// The groups, ascending.
+    pub fn groups(&self) -> impl Iterator<Item = GroupNumbers> + use<'a> {
+        let mut reader = Reader::new(self.groups);
+        core::iter::from_fn(move || GroupNumbers::read(&mut reader).ok())
+    }
+
+    /// Appends the packet; groups beyond the limit are left out.
+    pub fn encode(
+        header: &Header,
+        query: &NumbersQuery,
+        next: Option<GroupId>,
+        groups: &[GroupNumbers],
+        out: &mut Vec<u8>,
+    ) {
+        let head = out.len();
+        query.encode(header, out);
+        if let Some(kind) = out.get_mut(head + 1) {
+            *kind = Kind::Numbers as u8;
+        }
+        let next = next.map_or(Self::COMPLETE, |next| next.0);
+        out.extend_from_slice(&next.to_le_bytes());
+        let groups = groups.get(..Self::GROUPS_MAX).unwrap_or(groups);
+        out.push(u8::try_from(groups.len()).unwrap_or(u8::MAX));
+        for group in groups {
+            out.extend_from_slice(&group.group.0.to_le_bytes());
+            out.extend_from_slice(&group.first.to_le_bytes());
+            out.extend_from_slice(&group.last.to_le_bytes());
+        }
+    }
+}
+
+fn read_stream(reader: &mut Reader<'_>) -> Result<StreamId, DecodeError> {
+    let channel = ChannelId(reader.u32()?);
+    Ok(StreamId {
+        origin: reader.origin()?,
+        channel,
+    })
+}
+
+fn put_stream(out: &mut Vec<u8>, stream: StreamId) {
+    out.extend_from_slice(&stream.channel.0.to_le_bytes());
+    put_origin(out, stream.origin);
 }

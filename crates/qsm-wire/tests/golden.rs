@@ -13,10 +13,10 @@ use qsm_wire::membership::{
     QueryKind, RegionReport, RegionRow, Role, Sender, Strain, ToService, Update, ViewStep,
 };
 use qsm_wire::{
-    Ack, Beacon, CatchUp, ChannelId, Chunk, Coverage, DataHeader, FrameHead, GroupId, Header,
-    Heard, Hearing, Hop, Incarnation, Kind, MemberIndex, NodeId, Opening, Origin, Packet, Part,
-    Probe, Reach, ReachReply, RegionId, RequestHead, Reset, SeqRange, SlotHead, StreamId,
-    StreamQuery, SummarySlot, TokenAck, TokenHead, ViewNumber, seal,
+    Ack, Beacon, CatchUp, ChannelId, Chunk, Coverage, DataHeader, FrameHead, GroupId, GroupNumbers,
+    Header, Heard, Hearing, Hop, Incarnation, Kind, MemberIndex, NodeId, NumbersQuery, Opening,
+    Origin, Packet, Part, Probe, Reach, ReachReply, RegionId, RequestHead, Reset, SeqRange,
+    SlotHead, StreamId, StreamQuery, SummarySlot, TokenAck, TokenHead, ViewNumber, seal,
 };
 use support::{Owned, OwnedChunk, OwnedRequest, OwnedSlot};
 
@@ -55,7 +55,7 @@ fn bytes_of(hex: &str) -> Vec<u8> {
 }
 
 fn assert_packet(kind: &str, body: &Owned, fields: &str) {
-    let expected = bytes_of(&format!("05 {kind} 00 {REST} {fields}"));
+    let expected = bytes_of(&format!("06 {kind} 00 {REST} {fields}"));
     assert_eq!(hex(&body.encode(&HEADER)), hex(&expected));
     let packet = Packet::decode(&expected).expect("legal");
     assert_eq!((packet.header, Owned::of(&packet)), (HEADER, body.clone()));
@@ -75,7 +75,7 @@ fn header_with_a_hop() {
         hop: Hop::PullRepair,
         ..HEADER
     };
-    let expected = "05 0c 00 04 c4c3c2c1 8877665544332211 03000000 00000000";
+    let expected = "06 0c 00 04 c4c3c2c1 8877665544332211 03000000 00000000";
     assert_eq!(Owned::Solicit.encode(&header), bytes_of(expected));
     assert_eq!(Kind::peek(&bytes_of(expected)), Some(Kind::Solicit));
     assert_eq!(Hop::peek(&bytes_of(expected)), Some(Hop::PullRepair));
@@ -432,6 +432,40 @@ fn reach_and_its_replies() {
 }
 
 #[test]
+fn numbers_and_the_query_for_them() {
+    let query = NumbersQuery {
+        stream: STREAM,
+        joined: ViewNumber(6),
+        position: 0x0102,
+        from: GroupId(7),
+    };
+    let fields = format!("{STREAM_BYTES} 06000000 0201000000000000 07000000");
+    assert_packet("15", &Owned::NumbersQuery(query), &fields);
+    let groups = vec![
+        GroupNumbers {
+            group: GroupId(7),
+            first: 3,
+            last: 0x0405,
+        },
+        GroupNumbers {
+            group: GroupId(9),
+            first: 0,
+            last: 1,
+        },
+    ];
+    let rows = "07000000 0300000000000000 0504000000000000
+                09000000 0000000000000000 0100000000000000";
+    for (next, word) in [(None, "ffffffff"), (Some(GroupId(10)), "0a000000")] {
+        let numbers = Owned::Numbers {
+            query,
+            next,
+            groups: groups.clone(),
+        };
+        assert_packet("16", &numbers, &format!("{fields} {word} 02 {rows}"));
+    }
+}
+
+#[test]
 fn absent() {
     let body = Owned::Absent {
         stream: STREAM,
@@ -721,8 +755,8 @@ fn checksums() {
     }];
     let packet = Owned::Data { head, chunks }.encode(&HEADER);
     for (coverage, flags, expected) in [
-        (Coverage::Head, 0, "8ca66e88"),
-        (Coverage::Whole, 1, "13f36665"),
+        (Coverage::Head, 0, "88dd8e4d"),
+        (Coverage::Whole, 1, "0f4a929b"),
     ] {
         let mut sealed = packet.clone();
         seal(&mut sealed, coverage);
@@ -736,6 +770,6 @@ fn checksums() {
     seal(&mut solicit, Coverage::Head);
     assert_eq!(
         (solicit[2], hex(&solicit[20..24]).as_str()),
-        (1, "f4e61527")
+        (1, "55b07a38")
     );
 }

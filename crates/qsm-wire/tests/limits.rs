@@ -4,9 +4,9 @@
 mod support;
 
 use qsm_wire::{
-    Absent, Chunk, DecodeError, GroupId, Header, Heartbeat, Kind, Marks, MemberIndex, Opening,
-    Packet, Part, RegionId, Request, RequestHead, SeqRange, SlotHead, StreamId, Summary,
-    SummarySlot, Token, TokenHead, TokenWriter, ViewNumber,
+    Absent, Chunk, DecodeError, GroupId, GroupNumbers, Header, Heartbeat, Kind, Marks, MemberIndex,
+    Numbers, NumbersQuery, Opening, Packet, Part, RegionId, Request, RequestHead, SeqRange,
+    SlotHead, StreamId, Summary, SummarySlot, Token, TokenHead, TokenWriter, ViewNumber,
 };
 use qsm_wire::{Origin, Ranges, Slot};
 use support::dice::Dice;
@@ -294,4 +294,66 @@ fn ranges_of_sequence_numbers_know_their_ends() {
     assert_eq!(range.intersection(&SeqRange::one(10)), None);
     let cut = SeqRange::new(1, u64::from(u32::MAX) + 10).expect("not empty");
     assert_eq!(cut.count(), u32::MAX);
+}
+
+// Rule R-DATA-11.
+#[test]
+fn numbers_that_cannot_be_are_rejected() {
+    let query = NumbersQuery {
+        stream: StreamId::default(),
+        joined: ViewNumber(1),
+        position: 9,
+        from: GroupId(5),
+    };
+    let said = |next: Option<u32>, groups: &[(u32, u64, u64)]| {
+        let groups = groups.iter().map(|(group, first, last)| GroupNumbers {
+            group: GroupId(*group),
+            first: *first,
+            last: *last,
+        });
+        let (groups, mut bytes) = (groups.collect::<Vec<_>>(), Vec::new());
+        let next = next.map(GroupId);
+        Numbers::encode(&Header::default(), &query, next, &groups, &mut bytes);
+        Packet::decode(&bytes)
+            .map(|packet| Owned::of(&packet))
+            .err()
+    };
+    let bad = Some(DecodeError::BadValue);
+    assert_eq!(said(Some(8), &[(5, 1, 1), (7, 0, 4)]), None);
+    assert_eq!(said(None, &[]), None);
+    assert_eq!(said(None, &[(4, 1, 1)]), bad, "not asked about");
+    assert_eq!(said(None, &[(6, 1, 1), (6, 1, 1)]), bad, "twice");
+    assert_eq!(said(None, &[(6, 2, 1)]), bad, "the last before the first");
+    assert_eq!(said(None, &[(6, 1, 1 << 63)]), bad, "too high");
+    assert_eq!(said(Some(7), &[(7, 1, 1)]), bad, "in the next part too");
+    assert_eq!(said(Some(5), &[]), bad, "the next part is this one");
+}
+
+#[test]
+fn an_answer_names_as_many_groups_as_fit() {
+    assert_eq!(Numbers::groups_within(1456), 69);
+    assert_eq!(Numbers::groups_within(16_000), Numbers::GROUPS_MAX);
+    let query = NumbersQuery {
+        stream: StreamId::default(),
+        joined: ViewNumber(1),
+        position: 9,
+        from: GroupId(0),
+    };
+    let groups = |count: u32| -> Vec<GroupNumbers> {
+        let named = |group| GroupNumbers {
+            group: GroupId(group),
+            first: 1,
+            last: 1,
+        };
+        (0..count).map(named).collect()
+    };
+    let mut bytes = Vec::new();
+    Numbers::encode(&Header::default(), &query, None, &groups(69), &mut bytes);
+    assert!(bytes.len() <= 1456);
+    bytes.clear();
+    Numbers::encode(&Header::default(), &query, None, &groups(300), &mut bytes);
+    let Owned::Numbers { groups: named, .. } = said(&bytes) else {
+        panic!("not an answer")
+    };
+    assert_eq!(named, groups(255));
 }

@@ -352,6 +352,19 @@ impl Endpoint {
             }
             Body::Heartbeat(beat) => self.on_heartbeat(from, origin, beat, out),
             Body::StreamQuery(query) => self.on_query(from, query),
+            Body::NumbersQuery(query) => {
+                let node = &mut self.node;
+                self.regions.answer_numbers(node, from, origin, query);
+            }
+            Body::Numbers(numbers) => {
+                let stream = numbers.query.stream;
+                if let Some(id) = self.regions.table.of_channel(stream.channel)
+                    && let Some(mut cx) = self.region(id)
+                    && cx.take_numbers(origin, numbers, out)
+                {
+                    self.deliver_passed(id, stream.origin, out);
+                }
+            }
             Body::CatchUp(question) => match self.region(question.region) {
                 Some(mut cx) => cx.take_catch_up(origin, question),
                 None => self.node.stats.discard_channel += 1,
@@ -370,6 +383,13 @@ impl Endpoint {
             }
             _ => self.on_membership(header, body, out),
         }
+    }
+
+    /// Delivers what waited behind lost packets of a stream, and what waits for that elsewhere.
+    fn deliver_passed(&mut self, id: RegionId, sender: Origin, out: &mut dyn Deliver) {
+        let (node, table) = (&mut self.node, &mut self.regions.table);
+        table.deliver_waiting(node, id, sender, out);
+        table.progress(node, id, sender, out);
     }
 
     fn on_request(

@@ -20,6 +20,7 @@ impl Endpoint {
         self.for_each_region(|cx| cx.return_from_absence());
         self.for_each_region(|cx| cx.listen());
         self.for_each_region(|cx| cx.ask_queries());
+        self.for_each_region(|cx| cx.ask_numbers());
         self.for_each_region(|cx| cx.handle_sender_timeout());
         self.for_each_region(|cx| cx.leave_drained());
         self.for_each_region(|cx| cx.part());

@@ -5,7 +5,7 @@ mod meter;
 
 use core::time::Duration;
 
-use qsm_wire::{Header, HeaderTemplate, Origin};
+use qsm_wire::{GroupId, Header, HeaderTemplate, Origin};
 
 pub(crate) use self::backlog::Backlog;
 pub(crate) use self::meter::ReceiveMeter;
@@ -186,11 +186,13 @@ impl NodeState {
         (repairs, &self.store)
     }
 
-    /// Lends the streams of a region with this back-off and that many members what they work with.
+    /// Lends the streams of a region with this back-off, that many members and these groups what they
+    /// work with.
     pub(crate) fn stream_context<'a>(
         &'a mut self,
         backoff: &'a RequestBackoff,
         members: usize,
+        groups: &'a [GroupId],
         out: &'a mut dyn Deliver,
     ) -> StreamContext<'a> {
         StreamContext {
@@ -209,6 +211,7 @@ impl NodeState {
                 cursors: &mut self.cursors,
                 stats: &mut self.stats,
                 out,
+                groups,
                 message_bytes_max: self.config.limits.message_bytes,
             },
         }

@@ -1,5 +1,7 @@
 //! What streams need of their node while they take packets and deliver messages.
 
+use qsm_wire::GroupId;
+
 use super::{Cursors, PacketStore};
 use crate::repair::{RequestBackoff, RequestWindow};
 use crate::stats::RepairTimes;
@@ -45,6 +47,8 @@ pub struct DeliveryContext<'a> {
     pub stats: &'a mut Stats,
     /// Takes the messages.
     pub out: &'a mut dyn Deliver,
+    /// The groups that messages of the stream may be of.
+    pub groups: &'a [GroupId],
     /// Largest message, bytes.
     pub message_bytes_max: usize,
 }

@@ -150,6 +150,32 @@ impl Cursors {
         next.filter(|next| **next != 0)
     }
 
+    /// Whether no message of this sender to a group that is delivered here has come yet.
+    #[must_use]
+    pub fn awaits_first(&mut self, sender: Origin, group: GroupId) -> bool {
+        self.subscribed(group) && self.expected(sender, group).is_none()
+    }
+
+    /// The sender's messages to a group that nothing has come of are owed from this number on.
+    /// Returns the first and the last of those before that were sent while this node was excluded.
+    /// Rule R-DATA-11.
+    pub fn owe(&mut self, sender: Origin, group: GroupId, first: u64) -> Option<(u64, u64)> {
+        if !self.awaits_first(sender, group) {
+            return None;
+        }
+        let former = self.former.remove(&(group, sender)).unwrap_or(first);
+        *self.table(sender).entry(group) = first.max(former);
+        (former < first).then(|| (former, first - 1))
+    }
+
+    /// Nothing of this sender's messages to a group up to this number will come any more. Returns
+    /// the first and the last of those that have not. Rule R-DATA-11.
+    pub fn pass(&mut self, sender: Origin, group: GroupId, last: u64) -> Option<(u64, u64)> {
+        let next = self.expected(sender, group)?;
+        let first = core::mem::replace(next, last.saturating_add(1).max(*next));
+        (first <= last).then_some((first, last))
+    }
+
     fn table(&mut self, sender: Origin) -> &mut GroupTable<u64> {
         self.recent = self.find(sender).unwrap_or_else(|at| {
             self.next.insert(at, (sender, GroupTable::default()));
@@ -259,6 +285,40 @@ mod tests {
         cursors.recall(GROUP, SENDER, 12);
         cursors.forget_former(GROUP);
         assert_eq!(cursors.take(SENDER, GROUP, 20), Verdict::Deliver(20));
+    }
+
+    // Rule R-DATA-11.
+    #[test]
+    fn what_is_owed_before_the_first_message_is_lost_once() {
+        let mut cursors = Cursors::default();
+        assert_eq!(cursors.owe(SENDER, GROUP, 4), None);
+        assert_eq!(cursors.pass(SENDER, GROUP, 6), None, "not subscribed");
+        cursors.subscribe(GROUP);
+        assert_eq!(
+            cursors.pass(SENDER, GROUP, 6),
+            None,
+            "the first is not known"
+        );
+        assert_eq!(cursors.owe(SENDER, GROUP, 4), None);
+        assert_eq!(cursors.owe(SENDER, GROUP, 2), None, "known by now");
+        assert_eq!(cursors.pass(SENDER, GROUP, 6), Some((4, 6)));
+        assert_eq!(cursors.pass(SENDER, GROUP, 6), None);
+        assert_eq!(cursors.pass(SENDER, GROUP, 5), None);
+        let (first, number) = (7, 9);
+        assert_eq!(
+            cursors.take(SENDER, GROUP, 9),
+            Verdict::DeliverAfterLoss { first, number }
+        );
+    }
+
+    // Rule R-DATA-11.
+    #[test]
+    fn what_was_sent_in_a_former_life_and_since_is_apart() {
+        let mut cursors = Cursors::default();
+        cursors.subscribe(GROUP);
+        cursors.recall(GROUP, SENDER, 3);
+        assert_eq!(cursors.owe(SENDER, GROUP, 6), Some((3, 5)));
+        assert_eq!(cursors.pass(SENDER, GROUP, 8), Some((6, 8)));
     }
 
     #[test]

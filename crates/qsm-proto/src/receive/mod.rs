@@ -30,4 +30,5 @@ pub use gaps::{Gap, Gaps, RetryInterval, Waiters};
 pub use overtaken::OvertakenRequests;
 pub use run::Run;
 pub use store::{PacketPlace, PacketStore};
+pub(crate) use stream::AnswerWorth;
 pub use stream::{Arrival, ReceiveStream, StreamMarks};

@@ -1,4 +1,5 @@
 mod delivery;
+mod numbers;
 mod reach;
 mod receipt;
 mod repaired;
@@ -9,18 +10,21 @@ use core::time::Duration;
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 
-use qsm_wire::{Data, GroupId, Hop, MemberIndex, Opening, SeqRange, StreamId, ViewNumber};
+use qsm_wire::{Data, Hop, MemberIndex, Opening, SeqRange, StreamId, ViewNumber};
 
+use self::numbers::LostNumbers;
 use super::early::EarlyPackets;
 use super::reassembly::Reassembly;
 use super::{
     Datagram, Gap, Gaps, Incoming, OvertakenRequests, PacketPlace, PacketStore, RetryInterval,
     StreamContext, Waiters,
 };
+use crate::Instant;
 use crate::history::{Duty, History};
 use crate::ranges::append_own;
 use crate::ring::Report;
-use crate::{Instant, Miss};
+
+pub(crate) use self::numbers::AnswerWorth;
 
 /// What became of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -86,6 +90,8 @@ pub struct ReceiveStream {
     overtaken: OvertakenRequests,
     /// When delivery was interrupted that can go on; [`Instant::NEVER`]: it was not.
     interrupted: Instant,
+    /// What was given up, and what its sender says of it.
+    lost_numbers: Option<Box<LostNumbers>>,
     contiguous_at_close: u64,
 }
 
@@ -142,6 +148,7 @@ impl ReceiveStream {
             due: Instant::NEVER,
             overtaken: OvertakenRequests::default(),
             interrupted: Instant::NEVER,
+            lost_numbers: None,
             contiguous_at_close: 0,
         }
     }
@@ -188,6 +195,7 @@ impl ReceiveStream {
             self.sender.died = now;
             self.gaps.iter_mut().for_each(|gap| gap.renew(now));
             self.early.forget_missing();
+            self.forget_question(now);
         }
     }
 
@@ -252,7 +260,7 @@ impl ReceiveStream {
         Report {
             highest: self.sent(),
             arrived: self.arrived.max(self.contiguous).min(end),
-            contiguous: self.contiguous.min(end),
+            contiguous: self.accounted_upto().min(end),
             cached: self.cached(history).min(end),
             missing: !self.gaps.is_empty(),
         }
@@ -303,8 +311,9 @@ impl ReceiveStream {
     /// Whether a node that left with view `left` has everything that was sent to it before.
     #[must_use]
     pub fn drained(&self, left: ViewNumber) -> bool {
-        self.cut(left).is_some_and(|cut| self.delivered + 1 >= cut)
-            || (self.over_at(self.highest) && self.delivered == self.highest && !self.behind())
+        let delivered = self.cut(left).is_some_and(|cut| self.delivered + 1 >= cut)
+            || (self.over_at(self.highest) && self.delivered == self.highest && !self.behind());
+        delivered && !self.has_numbers_to_tell()
     }
 
     /// Whether everybody has what was sent before view `left`: nobody needs this node's copies.
@@ -388,17 +397,17 @@ impl ReceiveStream {
         }
     }
 
-    /// Gives up packets of these groups that exist nowhere. Returns how many that were.
+    /// Gives up packets that exist nowhere. Returns how many that were.
     pub fn lose(
         &mut self,
         range: SeqRange,
-        groups: &[GroupId],
         history: &History,
         context: &mut StreamContext<'_>,
     ) -> u64 {
         // A leaving member helps others to recover what is not for itself.
         let end = history.left().and_then(|left| self.cut(left));
         let (mut lost, mut own) = (0, 0);
+        let mut own_ends = None;
         let mut next = range.first();
         while let Some(first) = self.gaps.at_or_after(next) {
             if first > range.last() {
@@ -407,21 +416,18 @@ impl ReceiveStream {
             self.gaps.fill(first);
             self.set(first, PacketState::Lost);
             lost += 1;
-            own += u64::from(end.is_none_or(|end| first < end));
+            if end.is_none_or(|end| first < end) {
+                own += 1;
+                own_ends = Some((own_ends.map_or(first, |(begin, _)| begin), first));
+            }
             next = first + 1;
         }
         if lost > 0 {
             self.contiguous = self.gaps.first().map_or(self.highest, |first| first - 1);
         }
-        if own > 0 {
-            let delivery = &mut context.delivery;
-            delivery.stats.packets_lost += own;
-            let (sender, packets) = (self.id.origin, own);
-            delivery.out.miss(Miss::Packets {
-                groups,
-                sender,
-                packets,
-            });
+        if let Some((first, last)) = own_ends {
+            context.delivery.stats.packets_lost += own;
+            self.note_given_up(first, last);
         }
         lost
     }
@@ -596,6 +602,7 @@ impl ReceiveStream {
                 store.free(place);
             }
         }
+        self.lost_numbers = None;
         self.base = self.highest;
         self.delivered = self.highest;
         self.contiguous = self.highest;

@@ -53,9 +53,12 @@ impl RegionCx<'_> {
             stream.heard_from(from);
         }
         let history = &self.region.history;
-        let mut context = self
-            .node
-            .stream_context(&self.region.backoff, history.size(), out);
+        let mut context = self.node.stream_context(
+            &self.region.backoff,
+            history.size(),
+            &self.region.groups,
+            out,
+        );
         let arrival = stream.take(incoming, history, held, &mut context);
         if arrival == Arrival::Dropped {
             return false;
@@ -167,7 +170,8 @@ impl RegionCx<'_> {
         let mut gone = Vec::new();
         for (sender, stream) in &mut region.streams {
             if stream.behind() {
-                let context = &mut self.node.stream_context(&region.backoff, members, out);
+                let (backoff, groups) = (&region.backoff, &region.groups);
+                let context = &mut self.node.stream_context(backoff, members, groups, out);
                 let part = stream.extend(context);
                 gone.extend(part.map(|part| (*sender, part)));
                 stream.refresh_due();
@@ -250,7 +254,8 @@ impl Region {
     /// Delivers what waits in a stream.
     pub(super) fn deliver(&mut self, node: &mut NodeState, sender: Origin, out: &mut dyn Deliver) {
         if let Some(stream) = self.streams.get_mut(&sender) {
-            let mut context = node.stream_context(&self.backoff, self.history.size(), out);
+            let members = self.history.size();
+            let mut context = node.stream_context(&self.backoff, members, &self.groups, out);
             stream.deliver(&self.history, false, &mut context);
         }
     }

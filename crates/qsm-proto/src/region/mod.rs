@@ -11,6 +11,8 @@
 //! | `requests` | what is asked for, of whom, and what is lost |
 //! | `tokens` | what a ring makes of a token, and what follows for streams |
 //! | `queries` | where streams begin, and who is asked for that |
+//! | `numbers` | which messages were in packets that are lost, as their sender says |
+//! | `marks` | which messages each receiver is owed |
 //! | `views` | a new view of one region |
 //! | `absence` | the way back of a member that nobody waits for |
 //! | `hearing` | multicast that does not arrive |
@@ -28,6 +30,8 @@ mod departures;
 mod hearing;
 mod lacking;
 mod leaving;
+mod marks;
+mod numbers;
 mod queries;
 mod requests;
 mod served;
@@ -52,6 +56,7 @@ use self::absence::Absence;
 use self::hearing::Earshot;
 pub use self::lacking::Lacking;
 use self::leaving::{Leaving, Settled};
+use self::marks::NumberMarks;
 use self::queries::Query;
 use self::served::{Served, Unserved};
 use self::strain::StrainMeter;
@@ -107,6 +112,8 @@ pub struct Region {
     strain: StrainMeter,
     /// Receivers of this node's stream.
     served: Served,
+    /// Which messages they are owed.
+    marks: NumberMarks,
 }
 
 /// State that a decision of one region may see and change. Made once per input.
@@ -142,6 +149,7 @@ impl Region {
             backoff: RequestBackoff::default(),
             strain: StrainMeter::default(),
             served: Served::default(),
+            marks: NumberMarks::default(),
         }
     }
 
@@ -397,7 +405,7 @@ impl Region {
         if let Some(absence) = &self.absence {
             next = next.min(absence.due());
         }
-        next = next.min(self.earshot.due());
+        next = next.min(self.numbers_due()).min(self.earshot.due());
         let sender = self.sender.as_ref().and_then(SendStream::next_timeout);
         sender.map_or(next, |at| next.min(at))
     }

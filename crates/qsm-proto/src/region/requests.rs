@@ -114,11 +114,14 @@ impl RegionCx<'_> {
     fn lose(&mut self, sender: Origin, ranges: &[SeqRange], out: &mut dyn Deliver) {
         let region = &mut *self.region;
         if let Some(stream) = region.streams.get_mut(&sender) {
-            let mut context = self
-                .node
-                .stream_context(&region.backoff, region.history.size(), out);
+            let mut context = self.node.stream_context(
+                &region.backoff,
+                region.history.size(),
+                &region.groups,
+                out,
+            );
             for range in ranges {
-                stream.lose(*range, &region.groups, &region.history, &mut context);
+                stream.lose(*range, &region.history, &mut context);
             }
         }
     }
@@ -196,7 +199,9 @@ impl RegionCx<'_> {
             let members = region.history.size();
             if let Some(stream) = region.streams.get_mut(&sender) {
                 stream.go_on(self.node.now);
-                next = stream.extend(&mut self.node.stream_context(&region.backoff, members, out));
+                let (backoff, groups) = (&region.backoff, &region.groups);
+                let context = &mut self.node.stream_context(backoff, members, groups, out);
+                next = stream.extend(context);
                 stream.refresh_due();
             }
         }

@@ -89,6 +89,7 @@ impl RegionSet {
         match self.table.get(id) {
             Some(region) => {
                 self.routes.replace(id, region.groups(), &groups);
+                self.mark_groups(id, &groups);
                 if let Some(mut cx) = self.cx(id, node, membership) {
                     cx.set_groups(groups);
                 }
@@ -111,6 +112,9 @@ impl RegionSet {
         let id = view.region();
         self.table.push_view(view, node, &mut self.pasts);
         let groups = self.batch.take_announced(id);
+        if let Some(groups) = &groups {
+            self.mark_groups(id, groups);
+        }
         let region = self.table.get(id);
         let left = region.and_then(|region| region.history().left());
         let departed = self.departures.done(id, left);
@@ -121,6 +125,7 @@ impl RegionSet {
             cx.set_groups(groups);
         }
         let unheard = cx.begin_view(view, departed);
+        self.mark_view(id);
         self.note_away(id);
         self.report_unserved(id, node, membership);
         self.report_unheard(id, unheard, node, membership);

@@ -95,6 +95,7 @@ impl RequestPlanner<'_> {
             .collect();
         let mut asks: Vec<PlannedRequest> = Vec::new();
         for gap in due {
+            let asked_before = allowance.asked;
             let Some(gap) = self.portion(gap, stream, allowance) else {
                 continue;
             };
@@ -110,7 +111,7 @@ impl RequestPlanner<'_> {
             };
             if !made {
                 gap.due = self.now.after(PUT_OFF);
-                allowance.asked -= gap.last - gap.first + 1;
+                allowance.asked = asked_before;
             } else {
                 gap.ask(self.now, of);
                 gap.due = if self.recovery.fast {

@@ -15,12 +15,12 @@ use qsm_wire::membership::{
     Answer, AnswerRows, AwayReason, FromService, Member, Role, ToService, Update, ViewStep,
 };
 use qsm_wire::{
-    Body, ChannelId, GroupId, Header, Hop, Incarnation, NodeId, Origin, Packet, RegionId,
+    Body, ChannelId, GroupId, Header, Hop, Incarnation, Kind, NodeId, Origin, Packet, RegionId,
     ViewNumber,
 };
 
 const REGION: RegionId = RegionId(1);
-const CHANNEL: ChannelId = ChannelId(1);
+pub(crate) const CHANNEL: ChannelId = ChannelId(1);
 /// Host of the membership service.
 const SERVICE: u64 = 0;
 const NETWORK: NetworkOptions = NetworkOptions {
@@ -60,6 +60,10 @@ pub(crate) struct Inbox {
     messages: Vec<Got>,
     /// First and last numbers.
     pub(crate) missed: Vec<(u64, u64)>,
+    /// The same with the group, and how many messages had come before that was told.
+    pub(crate) lost: Vec<(GroupId, u64, u64, usize)>,
+    /// Packets of which it was not told what was in them.
+    pub(crate) packets: u64,
     /// Groups whose names it knows in this life.
     named: BTreeMap<GroupId, String>,
 }
@@ -87,9 +91,15 @@ impl Deliver for Inbox {
 
     fn miss(&mut self, miss: Miss<'_>) {
         match miss {
-            Miss::Messages { first, last, .. } => self.missed.push((first, last)),
+            Miss::Messages {
+                group, first, last, ..
+            } => {
+                self.missed.push((first, last));
+                self.lost.push((group, first, last, self.messages.len()));
+            }
+            Miss::Packets { packets, .. } => self.packets += packets,
             Miss::Life { .. } => self.named.clear(),
-            Miss::Absence { .. } | Miss::Packets { .. } => {}
+            Miss::Absence { .. } => {}
         }
     }
 }
@@ -119,6 +129,8 @@ pub(crate) struct Cluster {
     pub(crate) away: BTreeSet<u64>,
     /// Nodes that stand still: they hear and say nothing, and their time stands still.
     pub(crate) paused: BTreeSet<u64>,
+    /// Packets of this kind do not arrive.
+    pub(crate) filtered: Option<Kind>,
     groups: u32,
 }
 
@@ -151,6 +163,7 @@ impl Cluster {
             members: (1..=members).collect(),
             away: BTreeSet::new(),
             paused: BTreeSet::new(),
+            filtered: None,
             groups,
         };
         cluster.flight.add_host(address(SERVICE));
@@ -347,6 +360,9 @@ impl Cluster {
     fn arrive(&mut self, arrival: &Arrival) {
         let (from, at) = (node_at(arrival.from), node_at(arrival.at));
         if at != SERVICE && (!self.nodes.contains_key(&at) || self.paused.contains(&at)) {
+            return;
+        }
+        if self.filtered.is_some() && Kind::peek(&arrival.bytes) == self.filtered {
             return;
         }
         let packet = Packet::decode(&arrival.bytes).unwrap();

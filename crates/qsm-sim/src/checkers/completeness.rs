@@ -34,9 +34,9 @@ impl fmt::Display for Missing {
 /// Nor of a sender that has closed in order, for nodes that the service had taken out of its
 /// views: it could not know that they live, and nobody is left to name them dead (R-MEM-1); nor, for
 /// those that were away then, what it has named as not known to have arrived (R-VIEW-13). Who was
-/// away while a sender published more than it keeps for that may have been told of a loss instead: of
-/// packets, for what comes before the first message that it has or knows of, since that shows no
-/// numbers before it.
+/// away while a sender published more than it keeps for that may have been told of a loss instead, by
+/// number (R-DATA-11). If the sender has closed since, it may have been told of packets: that excuses
+/// what comes before the first message that it has or knows of, since that shows no numbers before it.
 pub(crate) fn first_missing(history: &History) -> Option<Missing> {
     history
         .sent()
@@ -81,7 +81,7 @@ fn missing_of(history: &History, sender: Origin, group: usize, sent: &Sent) -> O
         let mut excused = history.excused(sender, receiver, group)?;
         if let Some(track) = track.filter(|_| history.may_lose(sender, receiver)) {
             excused.add_all(&track.lost);
-            if history.told_of_packets(sender, receiver) {
+            if !alive && history.told_of_packets(sender, receiver) {
                 let known = [track.delivered.first(), track.lost.first()];
                 let known = known.into_iter().flatten().min().unwrap_or(1);
                 excused.add(1, known - 1);

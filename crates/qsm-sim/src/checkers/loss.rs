@@ -51,7 +51,8 @@ pub(crate) fn check_report(
 /// Judged at the end, because the cluster may know of a death before the dead node does; and only
 /// for receivers that live, because one that was excluded is right to say what it misses. Of what a
 /// receiver missed while it was away only as much is kept as was configured (R-VIEW-13): it is told of
-/// the rest exactly, as [`super::completeness`] and [`super::order`] see.
+/// the rest exactly, by number, as [`super::completeness`] and [`super::order`] see: a sender that lives
+/// can be asked (R-DATA-11).
 pub(crate) fn check_end(history: &History) -> Result<(), Violation> {
     for ((receiver, group, sender), track) in history.tracks() {
         let owed = history.alive(receiver)
@@ -80,7 +81,7 @@ pub(crate) fn check_end(history: &History) -> Result<(), Violation> {
             .iter()
             .filter(|(sender, _)| history.reliable_to(**sender, *receiver))
             .filter(|(sender, _)| !history.names(**sender, *receiver))
-            .find(|(sender, _)| !history.may_lose(**sender, *receiver))
+            .find(|(sender, _)| history.alive(**sender) || !history.may_lose(**sender, *receiver))
         {
             let message =
                 format!("{receiver} lost {packets} packets of {sender}, but the sender lives");

@@ -3,10 +3,11 @@
 use core::net::SocketAddr;
 
 use qsm_wire::{
-    Ack, Beacon, CatchUp, ChannelId, DataHeader, FrameHead, GroupId, Header, Heard, Hearing,
-    Heartbeat, Hop, Incarnation, Kind, Marks, MemberIndex, NodeId, Opening, Origin, Part, Probe,
-    Ranges, Reach, ReachReply, RegionId, Request, RequestHead, Reset, SeqRange, SlotHead, StreamId,
-    StreamQuery, Summary, SummarySlot, Token, TokenAck, TokenHead, ViewNumber,
+    Ack, Beacon, CatchUp, ChannelId, DataHeader, FrameHead, GroupId, GroupNumbers, Header, Heard,
+    Hearing, Heartbeat, Hop, Incarnation, Kind, Marks, MemberIndex, NodeId, NumbersQuery, Opening,
+    Origin, Part, Probe, Ranges, Reach, ReachReply, RegionId, Request, RequestHead, Reset,
+    SeqRange, SlotHead, StreamId, StreamQuery, Summary, SummarySlot, Token, TokenAck, TokenHead,
+    ViewNumber,
 };
 
 use super::dice::Dice;
@@ -127,6 +128,8 @@ fn membership(dice: &mut Dice, kind: Kind) -> Owned {
             spoken: dice.u32(),
             multicast: dice.flag(),
         }),
+        Kind::NumbersQuery => Owned::NumbersQuery(numbers_query(dice)),
+        Kind::Numbers => numbers(dice),
         Kind::SessionAck => Owned::SessionAck(Heard {
             session: dice.u64(),
             heard_upto: dice.u64(),
@@ -135,6 +138,35 @@ fn membership(dice: &mut Dice, kind: Kind) -> Owned {
             session: dice.u64(),
         }),
         other => panic!("no test draws this kind of packet yet: {other:?}"),
+    }
+}
+
+fn numbers_query(dice: &mut Dice) -> NumbersQuery {
+    NumbersQuery {
+        stream: stream(dice),
+        joined: ViewNumber(dice.u32()),
+        position: dice.u64(),
+        from: GroupId(dice.u32() / 4),
+    }
+}
+
+fn numbers(dice: &mut Dice) -> Owned {
+    let query = numbers_query(dice);
+    let mut group = query.from.0;
+    let groups = dice.list(40, |dice| {
+        group += 1 + dice.u32() / 256;
+        let first = dice.u64() >> 2;
+        GroupNumbers {
+            group: GroupId(group),
+            first,
+            last: first + (dice.u64() >> 3),
+        }
+    });
+    let next = dice.flag().then_some(GroupId(group + 1));
+    Owned::Numbers {
+        query,
+        next,
+        groups,
     }
 }
 

@@ -15,10 +15,11 @@ pub mod draw;
 pub mod message;
 
 use qsm_wire::{
-    Absent, Ack, Beacon, Body, CatchUp, Chunk, Data, DataHeader, Frame, FrameHead, GroupId, Header,
-    Heard, Heartbeat, Kind, MemberIndex, Opening, Packet, Part, Probe, Reach, ReachReply, RegionId,
-    Request, RequestHead, Reset, SeqRange, SlotHead, StreamId, StreamQuery, Summary, SummarySlot,
-    Token, TokenAck, TokenHead, TokenWriter, ViewNumber,
+    Absent, Ack, Beacon, Body, CatchUp, Chunk, Data, DataHeader, Frame, FrameHead, GroupId,
+    GroupNumbers, Header, Heard, Heartbeat, Kind, MemberIndex, Numbers, NumbersQuery, Opening,
+    Packet, Part, Probe, Reach, ReachReply, RegionId, Request, RequestHead, Reset, SeqRange,
+    SlotHead, StreamId, StreamQuery, Summary, SummarySlot, Token, TokenAck, TokenHead, TokenWriter,
+    ViewNumber,
 };
 
 /// A chunk that owns its content.
@@ -87,6 +88,12 @@ pub enum Owned {
     CatchUp(CatchUp),
     Reach(Reach),
     ReachReply(ReachReply),
+    NumbersQuery(NumbersQuery),
+    Numbers {
+        query: NumbersQuery,
+        next: Option<GroupId>,
+        groups: Vec<GroupNumbers>,
+    },
     Absent {
         stream: StreamId,
         ranges: Vec<SeqRange>,
@@ -129,6 +136,12 @@ impl Owned {
             Body::CatchUp(query) => Self::CatchUp(*query),
             Body::Reach(question) => Self::Reach(*question),
             Body::ReachReply(reply) => Self::ReachReply(*reply),
+            Body::NumbersQuery(query) => Self::NumbersQuery(*query),
+            Body::Numbers(numbers) => Self::Numbers {
+                query: numbers.query,
+                next: numbers.next,
+                groups: numbers.groups().collect(),
+            },
             Body::Absent(absent) => Self::Absent {
                 stream: absent.stream,
                 ranges: absent.ranges.iter().collect(),
@@ -199,6 +212,12 @@ impl Owned {
             Self::CatchUp(query) => query.encode(header, &mut out),
             Self::Reach(question) => question.encode(header, &mut out),
             Self::ReachReply(reply) => reply.encode(header, &mut out),
+            Self::NumbersQuery(query) => query.encode(header, &mut out),
+            Self::Numbers {
+                query,
+                next,
+                groups,
+            } => Numbers::encode(header, query, *next, groups, &mut out),
             Self::Absent { stream, ranges } => Absent::encode(header, *stream, ranges, &mut out),
             Self::SessionAck(heard) => heard.encode(header, &mut out),
             Self::SessionReset(reset) => reset.encode(header, &mut out),

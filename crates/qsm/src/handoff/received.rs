@@ -51,10 +51,9 @@ pub struct Lost {
     pub last: u64,
 }
 
-/// Packets that nobody holds any more: of a dead sender, or of one that published more than it keeps
-/// while this node was away. Which messages were in them, and of which of the groups of one region,
-/// is not known, except where later messages show it by [`Lost`]; none shows those before the first
-/// message of that sender to that group that comes at all.
+/// Packets that nobody holds any more, of a sender that is gone. Which messages were in them, and of
+/// which of the groups of one region, is not known, except where later messages show it by [`Lost`].
+/// A sender that is there says which they were, and all of them are told by [`Lost`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LostPackets {

@@ -2,6 +2,7 @@
 
 use qsm_wire::{Chunk, ChunkIter, Data, Origin, Part};
 
+use super::numbers::LostStep;
 use super::{PacketState, ReceiveStream};
 use crate::history::{Duty, History};
 use crate::receive::{DeliveryContext, PacketPlace, Run, StreamContext, Verdict};
@@ -15,9 +16,22 @@ const DELIVERED_IN_ONE_GO_BYTES: usize = 1 << 20;
 impl ReceiveStream {
     /// Delivers what can be delivered now, as much as is delivered in one go. Rule R-DATA-10.
     pub fn deliver(&mut self, history: &History, held: bool, context: &mut StreamContext<'_>) {
+        self.deliver_ready(history, held, context);
+        if self.lost_numbers.is_some() {
+            self.tell_packets(&mut context.delivery);
+        }
+    }
+
+    fn deliver_ready(&mut self, history: &History, held: bool, context: &mut StreamContext<'_>) {
         self.interrupted = Instant::NEVER;
         let mut bytes = 0;
-        while self.delivered < self.contiguous {
+        loop {
+            if self.lost_numbers.is_some() && !held {
+                self.tell_numbers(&mut context.delivery);
+            }
+            if self.delivered >= self.contiguous {
+                return;
+            }
             let sequence = self.delivered + 1;
             match self.slot(sequence) {
                 PacketState::Kept(_) if bytes >= DELIVERED_IN_ONE_GO_BYTES => {
@@ -26,9 +40,13 @@ impl ReceiveStream {
                 }
                 PacketState::Kept(place) => {
                     bytes += context.store.packet(place).len();
+                    self.tell_packets(&mut context.delivery);
                     if !self.deliver_kept(sequence, place, history, held, context) {
                         return;
                     }
+                }
+                PacketState::Lost if self.pass_lost(sequence, history, held) == LostStep::Wait => {
+                    return;
                 }
                 PacketState::Lost => self.reassembly.reset(),
                 PacketState::Received | PacketState::Missing => {}
@@ -56,7 +74,7 @@ impl ReceiveStream {
     /// Whether something waits for delivery.
     #[must_use]
     pub fn undelivered(&self) -> bool {
-        self.delivered < self.contiguous
+        self.delivered < self.contiguous || self.has_numbers_to_tell()
     }
 
     /// Delivers a kept packet unless it has to wait; frees its place if it need not be cached.
@@ -114,7 +132,12 @@ impl ReceiveStream {
                     self.reassembly.reset();
                 }
                 Ok(false) => {}
-                Err(()) => delivery.stats.discard_chunk += 1,
+                Err(()) => {
+                    delivery.stats.discard_chunk += 1;
+                    if chunk.part == Part::Last {
+                        lose_message(self.id.origin, &chunk, delivery);
+                    }
+                }
             }
         }
     }
@@ -148,8 +171,42 @@ fn deliver_message(
     bytes: &[u8],
     delivery: &mut DeliveryContext<'_>,
 ) {
+    let Some(number) = take_message(sender, chunk, delivery) else {
+        return;
+    };
+    delivery.stats.messages_delivered += 1;
+    delivery.stats.bytes_delivered += bytes.len() as u64;
+    delivery.out.deliver(Delivery {
+        group: chunk.group,
+        sender,
+        number,
+        bytes,
+    });
+}
+
+/// The last part of a message has come without the others: they are lost, and with it the message.
+/// Rule R-DATA-11.
+fn lose_message(sender: Origin, chunk: &Chunk<'_>, delivery: &mut DeliveryContext<'_>) {
+    if let Some(number) = take_message(sender, chunk, delivery) {
+        delivery.stats.messages_lost += 1;
+        delivery.out.miss(Miss::Messages {
+            group: chunk.group,
+            sender,
+            first: number,
+            last: number,
+        });
+    }
+}
+
+/// The number of a message that is next in turn, after those before it have been named that did not
+/// come; `None`: it is not for this node, or came before.
+fn take_message(
+    sender: Origin,
+    chunk: &Chunk<'_>,
+    delivery: &mut DeliveryContext<'_>,
+) -> Option<u64> {
     let group = chunk.group;
-    let number = match delivery.cursors.take(sender, group, chunk.message) {
+    Some(match delivery.cursors.take(sender, group, chunk.message) {
         Verdict::Deliver(number) => number,
         Verdict::DeliverAfterLoss { first, number } => {
             delivery.stats.messages_lost += number - first;
@@ -172,19 +229,11 @@ fn deliver_message(
         }
         Verdict::Duplicate => {
             delivery.stats.duplicates += 1;
-            return;
+            return None;
         }
         Verdict::NotSubscribed => {
             delivery.stats.messages_filtered += 1;
-            return;
+            return None;
         }
-    };
-    delivery.stats.messages_delivered += 1;
-    delivery.stats.bytes_delivered += bytes.len() as u64;
-    delivery.out.deliver(Delivery {
-        group: chunk.group,
-        sender,
-        number,
-        bytes,
-    });
+    })
 }

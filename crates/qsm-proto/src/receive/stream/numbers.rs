@@ -1,0 +1,319 @@
+//! Which messages were in packets that are lost for good, as their sender tells (R-DATA-11).
+//!
+//! ```text
+//!   packets   ... 7 | 8 | lost 9 ..= 20 | 21 | 22 ...
+//!                     ^ delivered     ^ the question's position      ^ the answer's position
+//! ```
+//!
+//! Delivery stops before a lost packet until the sender has answered. The answer says from which
+//! number on this node is owed messages of each group, so that a message that comes after the lost
+//! packets shows what is missing before it; and what the last number is up to the answer's
+//! position: when delivery gets there, what has not come is lost. Where nobody can be asked, the
+//! application learns of packets only.
+
+use core::time::Duration;
+
+use qsm_wire::{CHUNK_HEADER_BYTES, GroupId, GroupNumbers, Numbers};
+
+use super::ReceiveStream;
+use crate::history::{Duty, History};
+use crate::receive::DeliveryContext;
+use crate::{Instant, Miss};
+
+/// Longest time from one question to the next, unless the first retry of a request is later.
+const ASK_AGAIN_MAX: Duration = Duration::from_millis(500);
+/// Doublings of that time: more than any first retry needs to get there.
+const DOUBLINGS_MAX: u32 = 12;
+/// Questions after which the sender counts as gone: half a minute, after which the membership
+/// service gives up a silent node, too.
+const QUESTIONS_MAX: u32 = 64;
+/// More messages than fit a packet: they take at least a chunk's header each.
+const PACKET_MESSAGES_MAX: u64 = 65_535 / CHUNK_HEADER_BYTES as u64;
+
+/// Packets of a stream that were given up, and what is known of the messages in them. Made with
+/// the first one.
+#[derive(Debug, Default)]
+pub(super) struct LostNumbers {
+    /// First and last packet given up of those that delivery has yet to pass.
+    given_up: Option<(u64, u64)>,
+    /// The sender has told the numbers of packets up to here.
+    known_upto: u64,
+    /// Of some groups it does not know them any more.
+    vague: bool,
+    /// The sender has not answered, and is not asked about packets up to here again.
+    silent_upto: u64,
+    question: Option<Question>,
+    told: Option<ToldNumbers>,
+    /// Packets passed that nobody can tell the messages of, and the application has yet to learn of.
+    unknown_packets: u64,
+}
+
+/// A question to the sender that has not been answered, or not to the end.
+#[derive(Debug)]
+struct Question {
+    /// The last packet that is asked about.
+    position: u64,
+    /// The first group that has not been told.
+    from: GroupId,
+    due: Instant,
+    attempts: u32,
+    /// Parts of the answer, and the position of the first one.
+    parts: Vec<GroupNumbers>,
+    position_told: Option<u64>,
+}
+
+/// The last numbers of groups up to a position, as the sender says.
+#[derive(Debug)]
+struct ToldNumbers {
+    position: u64,
+    lasts: Vec<(GroupId, u64)>,
+}
+
+/// What a part of an answer is worth.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum AnswerWorth {
+    /// Not what is asked, or not any more.
+    Stale,
+    /// It says what cannot be.
+    Impossible,
+    /// There is more to ask.
+    Part,
+    /// The question is answered.
+    Whole,
+}
+
+/// What becomes of delivery at a lost packet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum LostStep {
+    /// It goes on behind it.
+    Pass,
+    /// It waits.
+    Wait,
+}
+
+impl LostNumbers {
+    /// The sender has been asked, or is to be, about packets from here on; `None`: it is not, or
+    /// delivery has come past them.
+    fn open_from(&self, delivered: u64) -> Option<u64> {
+        let passed = delivered.max(self.known_upto).max(self.silent_upto);
+        let (first, last) = self.given_up?;
+        (last > passed).then_some(first.max(passed + 1))
+    }
+
+    /// The part of an answer from `from` on is not impossible: so many messages fit the packets.
+    fn is_possible(numbers: &Numbers<'_>) -> bool {
+        let most = numbers.query.position.saturating_mul(PACKET_MESSAGES_MAX);
+        let mut groups = numbers.groups();
+        groups.all(|group| group.first == 0 || group.last - group.first < most)
+    }
+}
+
+impl ReceiveStream {
+    /// Packets that concern this node are given up.
+    pub(super) fn note_given_up(&mut self, first: u64, last: u64) {
+        let delivered = self.delivered;
+        let lost = self.lost_numbers.get_or_insert_default();
+        lost.given_up = match (lost.open_from(delivered), lost.given_up) {
+            (Some(from), Some((_, upto))) => Some((from.min(first), upto.max(last))),
+            _ => Some((first, last)),
+        };
+    }
+
+    /// Up to where this node says that it has received everything or given it up: what it still
+    /// has to ask the sender about is not among that, so the sender stays to be asked.
+    pub(super) fn accounted_upto(&self) -> u64 {
+        let lost = self.lost_numbers.as_ref().filter(|_| !self.sender.dead);
+        let open = lost.and_then(|lost| lost.open_from(self.delivered));
+        open.map_or(self.contiguous, |from| self.contiguous.min(from - 1))
+    }
+
+    /// Decides whether delivery goes on behind a lost packet. It does where the sender has told
+    /// the numbers of its messages, or nobody can. Rule R-DATA-11.
+    pub(super) fn pass_lost(&mut self, sequence: u64, history: &History, held: bool) -> LostStep {
+        match history.duty(self.view_of(sequence, history)) {
+            Duty::Pass => {
+                self.drop_question(sequence);
+                return LostStep::Pass;
+            }
+            Duty::Wait if !self.sender.dead => return LostStep::Wait,
+            Duty::Deliver if held => return LostStep::Wait,
+            Duty::Wait | Duty::Deliver => {}
+        }
+        let dead = self.sender.dead;
+        let lost = self.lost_numbers.get_or_insert_default();
+        if sequence <= lost.known_upto {
+            lost.unknown_packets += u64::from(lost.vague);
+        } else if dead || sequence <= lost.silent_upto {
+            lost.unknown_packets += 1;
+        } else {
+            lost.question.get_or_insert_with(|| Question {
+                position: sequence,
+                from: GroupId(0),
+                due: Instant(0),
+                attempts: 0,
+                parts: Vec::new(),
+                position_told: None,
+            });
+            return LostStep::Wait;
+        }
+        LostStep::Pass
+    }
+
+    /// This lost packet is not for this node after all.
+    fn drop_question(&mut self, sequence: u64) {
+        if let Some(lost) = &mut self.lost_numbers
+            && let Some(question) = &lost.question
+            && question.position <= sequence
+        {
+            lost.question = None;
+        }
+    }
+
+    /// When the sender is to be asked about lost packets; [`Instant::NEVER`]: it is not.
+    #[must_use]
+    pub fn numbers_due(&self) -> Instant {
+        let question = self.lost_numbers.as_ref();
+        let question = question.and_then(|lost| lost.question.as_ref());
+        question.map_or(Instant::NEVER, |question| question.due)
+    }
+
+    /// The position and the first group to ask the sender about, if that is due; `retry`: the time
+    /// until it is due again. A sender that does not answer is asked so many times.
+    pub(crate) fn ask_numbers(&mut self, now: Instant, retry: Duration) -> Option<(u64, GroupId)> {
+        let lost = self.lost_numbers.as_mut()?;
+        let question = lost.question.as_mut()?;
+        if question.due > now {
+            return None;
+        }
+        if question.attempts >= QUESTIONS_MAX {
+            let last = lost.given_up.map_or(0, |(_, last)| last);
+            lost.silent_upto = question.position.max(last);
+            lost.question = None;
+            self.go_on(now);
+            return None;
+        }
+        let doubled = retry.saturating_mul(1 << question.attempts.min(DOUBLINGS_MAX));
+        question.due = now.after(doubled.min(ASK_AGAIN_MAX).max(retry));
+        question.attempts += 1;
+        Some((question.position, question.from))
+    }
+
+    /// Takes the sender's answer, or a part of it.
+    pub(crate) fn take_numbers(
+        &mut self,
+        numbers: &Numbers<'_>,
+        groups: &[GroupId],
+        history: &History,
+        delivery: &mut DeliveryContext<'_>,
+    ) -> AnswerWorth {
+        let position = numbers.query.position;
+        let Some(lost) = &mut self.lost_numbers else {
+            return AnswerWorth::Stale;
+        };
+        let Some(question) = &mut lost.question else {
+            return AnswerWorth::Stale;
+        };
+        if numbers.query.from != question.from || position < question.position {
+            return AnswerWorth::Stale;
+        }
+        if !LostNumbers::is_possible(numbers) {
+            return AnswerWorth::Impossible;
+        }
+        let of_region = |group: &GroupNumbers| groups.binary_search(&group.group).is_ok();
+        question.parts.extend(numbers.groups().filter(of_region));
+        question.position_told.get_or_insert(position);
+        if let Some(next) = numbers.next {
+            question.from = next;
+            question.due = Instant(0);
+            question.attempts = 0;
+            return AnswerWorth::Part;
+        }
+        // Parts that came before speak of no later packets.
+        lost.known_upto = question.position_told.unwrap_or(position).min(position);
+        let parts = core::mem::take(&mut question.parts);
+        lost.question = None;
+        lost.vague = false;
+        let joined = history.joined().unwrap_or_default();
+        for part in &parts {
+            if !delivery.cursors.awaits_first(self.id.origin, part.group) {
+                continue;
+            }
+            // Of a group that was given up meanwhile, only what came after that is owed.
+            if part.first == 0 || history.gave_up(joined, part.group) {
+                lost.vague = true;
+                continue;
+            }
+            let (group, sender) = (part.group, self.id.origin);
+            if let Some((first, last)) = delivery.cursors.owe(sender, group, part.first) {
+                delivery.out.miss(Miss::Absence {
+                    group,
+                    sender,
+                    first,
+                    last,
+                });
+            }
+        }
+        let lasts = parts.iter().map(|part| (part.group, part.last));
+        lost.told = Some(ToldNumbers {
+            position,
+            lasts: lasts.collect(),
+        });
+        AnswerWorth::Whole
+    }
+
+    /// The sender will not answer any more.
+    pub(super) fn forget_question(&mut self, now: Instant) {
+        if let Some(lost) = &mut self.lost_numbers {
+            lost.question = None;
+            self.go_on(now);
+        }
+    }
+
+    /// Whether delivery has come to where the sender has told what the last numbers are. Behind
+    /// all that is known of a dead sender nothing comes any more, whatever it has told.
+    pub(super) fn has_numbers_to_tell(&self) -> bool {
+        let told = self.lost_numbers.as_ref();
+        let told = told.and_then(|lost| lost.told.as_ref());
+        told.is_some_and(|told| {
+            let end = self.is_final() && self.delivered == self.highest;
+            self.delivered >= told.position || end
+        })
+    }
+
+    /// Names the messages that have not come although delivery has come past them.
+    pub(super) fn tell_numbers(&mut self, delivery: &mut DeliveryContext<'_>) {
+        if !self.has_numbers_to_tell() {
+            return;
+        }
+        let told = self.lost_numbers.as_mut();
+        let told = told.and_then(|lost| lost.told.take());
+        let sender = self.id.origin;
+        for (group, last) in told.into_iter().flat_map(|told| told.lasts) {
+            if let Some((first, last)) = delivery.cursors.pass(sender, group, last) {
+                delivery.stats.messages_lost += last + 1 - first;
+                delivery.out.miss(Miss::Messages {
+                    group,
+                    sender,
+                    first,
+                    last,
+                });
+            }
+        }
+    }
+
+    /// Tells of packets that were passed and whose messages nobody can name.
+    pub(super) fn tell_packets(&mut self, delivery: &mut DeliveryContext<'_>) {
+        let Some(lost) = &mut self.lost_numbers else {
+            return;
+        };
+        let packets = core::mem::take(&mut lost.unknown_packets);
+        if packets > 0 {
+            delivery.stats.packets_unknown += packets;
+            delivery.out.miss(Miss::Packets {
+                groups: delivery.groups,
+                sender: self.id.origin,
+                packets,
+            });
+        }
+    }
+}
