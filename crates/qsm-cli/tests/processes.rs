@@ -241,6 +241,45 @@ fn lists_show_what_is_there() {
     );
 }
 
+/// Nobody who is told of nodes that come and go hears of one that only looks.
+#[test]
+fn those_who_look_are_seen_by_nobody() {
+    let mut cluster = Cluster::without_service();
+    let (mut gms, address) = cluster.start_gms(&[], Stdio::inherit());
+    cluster.use_service(&address);
+    for command in ["nodes", "groups", "regions", "nodes"] {
+        let listed = cluster.run(&[command, "--json"], b"");
+        assert_code(&listed, 0);
+        assert_eq!(listed.stdout, b"[]\n");
+    }
+    // The first that the service tells of anybody.
+    assert_code(
+        &cluster.run(&["pub", "a", "--wait-members", "0", "--name", "one"], b""),
+        0,
+    );
+    let log = BufReader::new(gms.0.stdout.take().unwrap());
+    let events = log
+        .lines()
+        .map(|line| -> serde_json::Value { serde_json::from_str(&line.unwrap()).unwrap() });
+    let mut of_nodes = events.filter(|event| !event["name"].is_null());
+    assert_eq!(of_nodes.next().unwrap()["name"], "one");
+}
+
+/// One that only looks finds the service that a node runs.
+#[test]
+fn lists_are_those_of_an_embedded_service() {
+    let cluster = Cluster::without_service();
+    let mut sub = cluster.start(&["sub", "a", "--name", "first"]);
+    let mut line = String::new();
+    let mut errors = BufReader::new(sub.0.stderr.take().unwrap());
+    errors.read_line(&mut line).unwrap();
+    let listed = cluster.run(&["nodes", "--json"], b"");
+    assert_code(&listed, 0);
+    let nodes: serde_json::Value = serde_json::from_slice(&listed.stdout).unwrap();
+    assert_eq!(nodes.as_array().unwrap().len(), 1, "{nodes}");
+    assert_eq!(nodes[0]["name"], "first");
+}
+
 #[test]
 fn a_node_of_several_core_threads_is_listed_with_each() {
     let cluster = Cluster::new();

@@ -3,8 +3,10 @@ mod arrivals;
 mod batches;
 mod deafness;
 mod detector;
+mod enquiries;
 mod heartbeats;
 mod hold;
+mod lists;
 mod requests;
 mod rivals;
 mod schedule;
@@ -24,6 +26,7 @@ use qsm_wire::{Beacon, Header, HeaderTemplate, Incarnation, NodeId, Origin};
 use self::deafness::Deafness;
 use self::detector::Detector;
 use self::hold::Hold;
+use self::lists::Lists;
 use self::sessions::SessionTable;
 use self::strains::Strains;
 use self::suspicions::Suspicions;
@@ -61,6 +64,9 @@ pub struct Service {
     suspicions: Suspicions,
     deafness: Deafness,
     strains: Strains,
+    /// For those who only look.
+    lists: Lists,
+    started: Instant,
     /// Where a cluster begins to count its lives, if nobody remembers.
     eras: Random,
     batched_at: Option<Instant>,
@@ -109,6 +115,8 @@ impl Service {
             suspicions: Suspicions::default(),
             deafness: Deafness::default(),
             strains: Strains::default(),
+            lists: Lists::default(),
+            started: now,
             eras: Random::new(seed, "eras"),
             batched_at: None,
             beacon_at: now,

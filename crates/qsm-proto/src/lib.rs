@@ -37,6 +37,7 @@ pub mod channel;
 mod closing;
 mod config;
 mod endpoint;
+pub mod enquiry;
 mod event;
 mod former;
 pub mod history;

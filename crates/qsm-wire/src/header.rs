@@ -1,11 +1,11 @@
 use crate::raw::Reader;
 use crate::{
-    Absent, Ack, Beacon, CatchUp, Data, DecodeError, Frame, Heard, Heartbeat, Marks, Origin, Probe,
-    Reach, ReachReply, Request, Reset, StreamQuery, Summary, Token, TokenAck,
+    Absent, Ack, Beacon, CatchUp, Data, DecodeError, Frame, Heard, Heartbeat, ListQuery, ListReply,
+    Marks, Origin, Probe, Reach, ReachReply, Request, Reset, StreamQuery, Summary, Token, TokenAck,
 };
 
 /// The protocol version in the first byte of every datagram (R-PKT-2).
-pub const VERSION: u8 = 5;
+pub const VERSION: u8 = 6;
 /// Bytes of the header that every datagram begins with.
 pub const HEADER_BYTES: usize = 24;
 /// Bytes at the end of a datagram that a protected packet uses for its authentication tag.
@@ -85,6 +85,10 @@ kinds! {
     Reach = 19,
     /// The answer, by multicast and by unicast.
     ReachReply = 20,
+    /// What is in the membership service's list? From anybody.
+    ListQuery = 23,
+    /// A part of the list.
+    ListReply = 24,
 }
 
 /// How a packet came to its present receiver. The only byte that may change on the way; it is
@@ -266,6 +270,8 @@ pub enum Body<'a> {
     CatchUp(CatchUp),
     Reach(Reach),
     ReachReply(ReachReply),
+    ListQuery(ListQuery),
+    ListReply(ListReply<'a>),
 }
 
 impl<'a> Packet<'a> {
@@ -299,6 +305,8 @@ impl<'a> Packet<'a> {
             Kind::CatchUp => Body::CatchUp(CatchUp::read(r)?),
             Kind::Reach => Body::Reach(Reach::read(r)?),
             Kind::ReachReply => Body::ReachReply(ReachReply::read(r)?),
+            Kind::ListQuery => Body::ListQuery(ListQuery::read(r)?),
+            Kind::ListReply => Body::ListReply(ListReply::read(r)?),
         };
         reader.end()?;
         Ok(Self { header, body })

@@ -14,9 +14,9 @@ use qsm_wire::membership::{
 };
 use qsm_wire::{
     Ack, Beacon, CatchUp, ChannelId, Chunk, Coverage, DataHeader, FrameHead, GroupId, Header,
-    Heard, Hearing, Hop, Incarnation, Kind, MemberIndex, NodeId, Opening, Origin, Packet, Part,
-    Probe, Reach, ReachReply, RegionId, RequestHead, Reset, SeqRange, SlotHead, StreamId,
-    StreamQuery, SummarySlot, TokenAck, TokenHead, ViewNumber, seal,
+    Heard, Hearing, Hop, Incarnation, Kind, ListQuery, ListReply, MemberIndex, NodeId, Opening,
+    Origin, Packet, Part, Probe, Reach, ReachReply, RegionId, RequestHead, Reset, SeqRange,
+    SlotHead, StreamId, StreamQuery, SummarySlot, TokenAck, TokenHead, ViewNumber, seal,
 };
 use support::{Owned, OwnedChunk, OwnedRequest, OwnedSlot};
 
@@ -55,7 +55,7 @@ fn bytes_of(hex: &str) -> Vec<u8> {
 }
 
 fn assert_packet(kind: &str, body: &Owned, fields: &str) {
-    let expected = bytes_of(&format!("05 {kind} 00 {REST} {fields}"));
+    let expected = bytes_of(&format!("06 {kind} 00 {REST} {fields}"));
     assert_eq!(hex(&body.encode(&HEADER)), hex(&expected));
     let packet = Packet::decode(&expected).expect("legal");
     assert_eq!((packet.header, Owned::of(&packet)), (HEADER, body.clone()));
@@ -75,7 +75,7 @@ fn header_with_a_hop() {
         hop: Hop::PullRepair,
         ..HEADER
     };
-    let expected = "05 0c 00 04 c4c3c2c1 8877665544332211 03000000 00000000";
+    let expected = "06 0c 00 04 c4c3c2c1 8877665544332211 03000000 00000000";
     assert_eq!(Owned::Solicit.encode(&header), bytes_of(expected));
     assert_eq!(Kind::peek(&bytes_of(expected)), Some(Kind::Solicit));
     assert_eq!(Hop::peek(&bytes_of(expected)), Some(Hop::PullRepair));
@@ -431,6 +431,38 @@ fn reach_and_its_replies() {
     assert_packet("14", &Owned::ReachReply(spoken), fields);
 }
 
+// Rule R-MEM-18.
+#[test]
+fn questions_for_lists_and_their_parts() {
+    let query = ListQuery {
+        nonce: 0x0807_0605_0403_0201,
+        list: QueryKind::Groups,
+        version: 9,
+        offset: 0x0578,
+        padding: 3,
+    };
+    let fields = "0102030405060708 02 0900000000000000 78050000";
+    assert_packet("17", &Owned::ListQuery(query), &format!("{fields} 000000"));
+    let unpadded = ListQuery {
+        padding: 0,
+        ..query
+    };
+    assert_packet("17", &Owned::ListQuery(unpadded), fields);
+    for (list, byte) in [(QueryKind::Nodes, "01"), (QueryKind::Regions, "03")] {
+        let head = ListReply {
+            nonce: query.nonce,
+            list,
+            version: 9,
+            total: 0x057b,
+            offset: 0x0578,
+            content: &[],
+        };
+        let reply = Owned::ListReply(head, vec![7, 8, 9]);
+        let fields = format!("0102030405060708 {byte} 0900000000000000 7b050000 78050000 070809");
+        assert_packet("18", &reply, &fields);
+    }
+}
+
 #[test]
 fn absent() {
     let body = Owned::Absent {
@@ -721,8 +753,8 @@ fn checksums() {
     }];
     let packet = Owned::Data { head, chunks }.encode(&HEADER);
     for (coverage, flags, expected) in [
-        (Coverage::Head, 0, "8ca66e88"),
-        (Coverage::Whole, 1, "13f36665"),
+        (Coverage::Head, 0, "88dd8e4d"),
+        (Coverage::Whole, 1, "0f4a929b"),
     ] {
         let mut sealed = packet.clone();
         seal(&mut sealed, coverage);
@@ -736,6 +768,6 @@ fn checksums() {
     seal(&mut solicit, Coverage::Head);
     assert_eq!(
         (solicit[2], hex(&solicit[20..24]).as_str()),
-        (1, "f4e61527")
+        (1, "55b07a38")
     );
 }

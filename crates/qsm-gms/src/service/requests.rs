@@ -1,9 +1,7 @@
 use core::time::Duration;
 
 use qsm_proto::Instant;
-use qsm_wire::membership::{
-    Answer, AnswerRows, AwayReason, FromService, QueryKind, Strain, ToService,
-};
+use qsm_wire::membership::{Answer, AwayReason, FromService, QueryKind, Strain, ToService};
 use qsm_wire::{NodeId, RegionId};
 
 use super::sessions::{SessionTable, Standing};
@@ -104,11 +102,7 @@ impl Service {
     }
 
     fn take_query(&mut self, node: NodeId, request: u32, kind: QueryKind) {
-        let result = Ok(match kind {
-            QueryKind::Nodes => AnswerRows::Nodes(self.node_rows()),
-            QueryKind::Groups => AnswerRows::Groups(self.registry.group_rows()),
-            QueryKind::Regions => AnswerRows::Regions(self.registry.region_rows()),
-        });
+        let result = Ok(self.list_rows(kind));
         let answer = FromService::Answer(Answer { request, result });
         if SessionTable::fits(&answer) {
             self.tell(node, &answer);

@@ -2,6 +2,7 @@ use core::net::SocketAddr;
 
 use super::field::{Field, codec, record};
 use super::member::{AwayReason, Member};
+use super::request::QueryKind;
 use super::update::Update;
 use crate::raw::Reader;
 use crate::{DecodeError, GroupId, Incarnation, Origin, RegionId, ViewNumber};
@@ -78,6 +79,33 @@ pub enum AnswerRows {
     Groups(Vec<GroupRow>),
     /// The regions.
     Regions(Vec<RegionRow>),
+}
+
+impl AnswerRows {
+    /// Appends the rows, as they are sent in parts ([`ListReply`](crate::ListReply)).
+    pub fn encode_list(&self, out: &mut Vec<u8>) {
+        match self {
+            Self::None => {}
+            Self::Nodes(rows) => rows.put(out),
+            Self::Groups(rows) => rows.put(out),
+            Self::Regions(rows) => rows.put(out),
+        }
+    }
+
+    /// The rows of a whole list.
+    ///
+    /// # Errors
+    /// The first thing that is wrong with it.
+    pub fn decode_list(list: QueryKind, bytes: &[u8]) -> Result<Self, DecodeError> {
+        let mut reader = Reader::new(bytes);
+        let rows = match list {
+            QueryKind::Nodes => Self::Nodes(Field::read(&mut reader)?),
+            QueryKind::Groups => Self::Groups(Field::read(&mut reader)?),
+            QueryKind::Regions => Self::Regions(Field::read(&mut reader)?),
+        };
+        reader.end()?;
+        Ok(rows)
+    }
 }
 
 /// From the membership service to a node.

@@ -2,7 +2,7 @@ use core::net::SocketAddr;
 
 use super::field::{codec, message, record};
 use super::member::Member;
-use crate::{ChannelId, GroupId, Incarnation, Origin, RegionId, ViewNumber};
+use crate::{ChannelId, DecodeError, GroupId, Incarnation, Origin, RegionId, ViewNumber};
 
 /// What a node wants with a group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -42,7 +42,7 @@ pub struct GroupReport {
     pub role: Role,
 }
 
-/// Which list a [`ToService::Query`] asks for.
+/// Which list a [`ToService::Query`] or a [`ListQuery`](crate::ListQuery) asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum QueryKind {
     /// [`NodeRow`](super::NodeRow)s.
@@ -51,6 +51,25 @@ pub enum QueryKind {
     Groups,
     /// [`RegionRow`](super::RegionRow)s.
     Regions,
+}
+
+impl QueryKind {
+    pub(crate) fn to_wire(self) -> u8 {
+        match self {
+            Self::Nodes => 1,
+            Self::Groups => 2,
+            Self::Regions => 3,
+        }
+    }
+
+    pub(crate) fn from_wire(value: u8) -> Result<Self, DecodeError> {
+        Ok(match value {
+            1 => Self::Nodes,
+            2 => Self::Groups,
+            3 => Self::Regions,
+            _ => return Err(DecodeError::BadValue),
+        })
+    }
 }
 
 /// What a node says first in a session. A node that has been in reports what it knows, so that a

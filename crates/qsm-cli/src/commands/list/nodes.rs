@@ -1,7 +1,7 @@
 //! `qsm nodes`: the nodes of the cluster, or how a node on this host would send and receive.
 
 use clap::Args;
-use qsm::{NodeId, NodeRow};
+use qsm::{NodeRow, Observer};
 use qsm_console::failure::Failure;
 use qsm_console::table::{Align, Table};
 use serde_json::{Value, json};
@@ -33,9 +33,7 @@ pub(crate) fn run(args: &NodesArgs) -> Result<(), Failure> {
         };
     }
     let args = &args.list;
-    let (mut rows, own) = ask(args, |node| Ok((node.list_nodes()?, node.ids().collect())))?;
-    let own: Vec<NodeId> = own;
-    rows.retain(|row| !own.contains(&row.origin.node));
+    let mut rows = ask(args, Observer::list_nodes)?;
     rows.sort_by(|a, b| (&a.name, a.origin).cmp(&(&b.name, b.origin)));
     match args.json {
         true => write_json(rows.iter().map(node_json)),
@@ -95,7 +93,7 @@ fn node_json(row: &NodeRow) -> Value {
 
 #[cfg(test)]
 mod tests {
-    use qsm::{Incarnation, Origin};
+    use qsm::{Incarnation, NodeId, Origin};
 
     use super::*;
 
