@@ -7,6 +7,7 @@ mod enquiries;
 mod heartbeats;
 mod hold;
 mod lists;
+mod profiles;
 mod requests;
 mod rivals;
 mod schedule;
@@ -27,6 +28,7 @@ use self::deafness::Deafness;
 use self::detector::Detector;
 use self::hold::Hold;
 use self::lists::Lists;
+use self::profiles::Profiles;
 use self::sessions::SessionTable;
 use self::strains::Strains;
 use self::suspicions::Suspicions;
@@ -64,6 +66,7 @@ pub struct Service {
     suspicions: Suspicions,
     deafness: Deafness,
     strains: Strains,
+    profiles: Profiles,
     /// For those who only look.
     lists: Lists,
     started: Instant,
@@ -115,6 +118,7 @@ impl Service {
             suspicions: Suspicions::default(),
             deafness: Deafness::default(),
             strains: Strains::default(),
+            profiles: Profiles::default(),
             lists: Lists::default(),
             started: now,
             eras: Random::new(seed, "eras"),

@@ -41,6 +41,7 @@ pub mod enquiry;
 mod event;
 mod former;
 pub mod history;
+mod introduction;
 pub mod membership;
 mod node;
 pub mod outbox;
@@ -62,7 +63,7 @@ mod unconfirmed;
 pub mod view;
 
 pub use channel::{Destination, Path};
-pub use config::{Config, ConfigError, Limits, Pace, Recovery};
+pub use config::{Config, ConfigError, Introduction, Limits, Pace, Recovery};
 pub use endpoint::Endpoint;
 pub use event::{
     Deafness, Deliver, Delivery, Event, Events, MessageRange, Miss, PublishError, UnconfirmedCause,

@@ -9,14 +9,15 @@ mod support;
 use std::net::SocketAddr;
 
 use qsm_wire::membership::{
-    Answer, AnswerRows, AwayReason, FromService, GroupReport, GroupRow, Hello, Member, NodeRow,
-    QueryKind, RegionReport, RegionRow, Role, Sender, Strain, ToService, Update, ViewStep,
+    About, Answer, AnswerRows, AwayReason, FromService, GroupReport, GroupRow, Hello, Member,
+    NodeRow, QueryKind, Rates, RegionReport, RegionRow, Role, Sender, Strain, ToService, Update,
+    ViewStep,
 };
 use qsm_wire::{
     Ack, Beacon, CatchUp, ChannelId, Chunk, Coverage, DataHeader, FrameHead, GroupId, Header,
-    Heard, Hearing, Hop, Incarnation, Kind, ListQuery, ListReply, MemberIndex, NodeId, Opening,
-    Origin, Packet, Part, Probe, Reach, ReachReply, RegionId, RequestHead, Reset, SeqRange,
-    SlotHead, StreamId, StreamQuery, SummarySlot, TokenAck, TokenHead, ViewNumber, seal,
+    Heard, Hearing, Hop, Incarnation, Kind, MemberIndex, NodeId, Opening, Origin, Packet, Part,
+    Probe, Reach, ReachReply, RegionId, RequestHead, Reset, SeqRange, SlotHead, StreamId,
+    StreamQuery, SummarySlot, TokenAck, TokenHead, ViewNumber, seal,
 };
 use support::{Owned, OwnedChunk, OwnedRequest, OwnedSlot};
 
@@ -431,38 +432,6 @@ fn reach_and_its_replies() {
     assert_packet("14", &Owned::ReachReply(spoken), fields);
 }
 
-// Rule R-MEM-18.
-#[test]
-fn questions_for_lists_and_their_parts() {
-    let query = ListQuery {
-        nonce: 0x0807_0605_0403_0201,
-        list: QueryKind::Groups,
-        version: 9,
-        offset: 0x0578,
-        padding: 3,
-    };
-    let fields = "0102030405060708 02 0900000000000000 78050000";
-    assert_packet("17", &Owned::ListQuery(query), &format!("{fields} 000000"));
-    let unpadded = ListQuery {
-        padding: 0,
-        ..query
-    };
-    assert_packet("17", &Owned::ListQuery(unpadded), fields);
-    for (list, byte) in [(QueryKind::Nodes, "01"), (QueryKind::Regions, "03")] {
-        let head = ListReply {
-            nonce: query.nonce,
-            list,
-            version: 9,
-            total: 0x057b,
-            offset: 0x0578,
-            content: &[],
-        };
-        let reply = Owned::ListReply(head, vec![7, 8, 9]);
-        let fields = format!("0102030405060708 {byte} 0900000000000000 7b050000 78050000 070809");
-        assert_packet("18", &reply, &fields);
-    }
-}
-
 #[test]
 fn absent() {
     let body = Owned::Absent {
@@ -545,6 +514,19 @@ fn hello() {
          01000000 8877665544332211 03000000 01",
     );
 }
+
+fn about() -> About {
+    About {
+        host: "h1".to_owned(),
+        version: "1.2".to_owned(),
+        uptime_ms: 7,
+    }
+}
+
+const RATES: Rates = Rates {
+    sent: 9,
+    received: 10,
+};
 
 #[test]
 fn other_messages_to_the_service() {
@@ -700,6 +682,8 @@ fn answers_to_queries() {
         publications: 2,
         away: region.map(|_| AwayReason::Silent),
         deaf: region.is_some(),
+        about: region.map(|_| about()),
+        rates: region.map(|_| RATES),
     };
     assert_from_service(
         &answer(Ok(AnswerRows::Nodes(vec![
@@ -708,7 +692,8 @@ fn answers_to_queries() {
         ]))),
         "05 08000000 02000000
          9900000000000000 02000000 0200 6e31 04 0a4e0001 8311 01 04000000 01000000 02000000 01 01 01
-         9900000000000000 02000000 0200 6e31 04 0a4e0001 8311 00 01000000 02000000 00 00",
+         01 0200 6831 0300 312e32 0700000000000000 01 09000000 0a000000
+         9900000000000000 02000000 0200 6e31 04 0a4e0001 8311 00 01000000 02000000 00 00 00 00",
     );
     let group = GroupRow {
         group: GroupId(7),

@@ -121,7 +121,7 @@ pub use qsm_proto::{
     ConfigError, Deafness, Limits, Pace, Recovery, Stats, Times, UnconfirmedCause,
 };
 pub use qsm_wire::membership::{
-    AwayReason, GROUP_NAME_BYTES_MAX, GroupRow, Member, NodeRow, RegionRow,
+    About, AwayReason, GROUP_NAME_BYTES_MAX, GroupRow, Member, NodeRow, Rates, RegionRow,
 };
 pub use qsm_wire::{
     ChannelId, DATA_HEADER_BYTES, GroupId, Incarnation, NodeId, Origin, RegionId, ViewNumber,

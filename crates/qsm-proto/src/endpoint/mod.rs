@@ -15,6 +15,7 @@ use qsm_wire::{
 
 use crate::closing::Closing;
 use crate::former::FormerPositions;
+use crate::introduction::Reporter;
 use crate::membership::Membership;
 use crate::node::NodeState;
 use crate::receive::{Incoming, SEQUENCE_MAX};
@@ -38,6 +39,8 @@ pub struct Endpoint {
     /// Whom control packets have come from since the newest view (R011).
     peers: BTreeSet<NodeId>,
     closing: Closing,
+    /// What it says of itself, if anything.
+    reporter: Option<Reporter>,
 }
 
 impl Endpoint {
@@ -47,7 +50,9 @@ impl Endpoint {
     /// The configuration cannot work.
     pub fn new(config: Config, seed: Seed, now: Instant) -> Result<Self, ConfigError> {
         config.check()?;
+        let introduction = config.introduction.clone();
         Ok(Self {
+            reporter: introduction.map(|what| Reporter::new(what, config.node, now)),
             membership: Membership::new(&config, seed, now),
             regions: RegionSet::new(&config.limits),
             former: FormerPositions::default(),
@@ -186,6 +191,8 @@ impl Endpoint {
             next = next.min(region.leave_timeout(now).unwrap_or(Instant::NEVER));
         }
         next = next.min(self.closing.timeout(now).unwrap_or(Instant::NEVER));
+        let report = self.reporter.as_ref().and_then(Reporter::due);
+        next = next.min(report.unwrap_or(Instant::NEVER));
         (next < Instant::NEVER).then_some(next)
     }
 

@@ -2,7 +2,7 @@ use core::net::SocketAddr;
 
 use super::field::{Field, codec, record};
 use super::member::{AwayReason, Member};
-use super::request::QueryKind;
+use super::request::{About, QueryKind, Rates};
 use super::update::Update;
 use crate::raw::Reader;
 use crate::{DecodeError, GroupId, Incarnation, Origin, RegionId, ViewNumber};
@@ -26,6 +26,10 @@ pub struct NodeRow {
     pub away: Option<AwayReason>,
     /// Multicast of others does not reach it.
     pub deaf: bool,
+    /// Its host, its version, and how long it has been running; `None`: it has not said so.
+    pub about: Option<About>,
+    /// What it sends and receives; `None` until it has said so.
+    pub rates: Option<Rates>,
 }
 
 /// A line of `qsm groups`.
@@ -138,7 +142,7 @@ pub enum FromService {
     },
 }
 
-record! { NodeRow { origin, name, address, region, subscriptions, publications, away, deaf } }
+record! { NodeRow { origin, name, address, region, subscriptions, publications, away, deaf, about, rates } }
 record! { GroupRow { group, name, members, regions, publishers } }
 record! { RegionRow { region, view, address, groups, members } }
 
