@@ -172,6 +172,8 @@ pub struct Enquiry {
     config: EnquiryConfig,
     header: Header,
     service: Option<SocketAddr>,
+    /// Addresses of a service on two networks, to be told to the runtime.
+    second: Option<(SocketAddr, SocketAddr)>,
     nonce: u64,
     collection: Option<Collection>,
     /// Versions that were begun with.
@@ -196,6 +198,7 @@ impl Enquiry {
         Self {
             header,
             service: config.service,
+            second: None,
             config,
             nonce: random.bits(),
             collection: None,
@@ -222,6 +225,7 @@ impl Enquiry {
         match packet.body {
             Body::Beacon(beacon) if self.service.is_none() => {
                 self.service = Some(beacon.address);
+                self.second = beacon.second.map(|second| (beacon.address, second));
                 self.go_on(now);
             }
             Body::ListReply(reply) => self.take(now, packet.header.origin, &reply),
@@ -271,6 +275,12 @@ impl Enquiry {
     /// The rows, or why there will be none, once.
     pub fn poll_outcome(&mut self) -> Option<Result<AnswerRows, EnquiryError>> {
         self.outcome.take()
+    }
+
+    /// The two addresses of a service that was found and is on two networks, once: what is sent to the
+    /// first is to go to the other as well (R-MEM-12).
+    pub fn poll_second(&mut self) -> Option<(SocketAddr, SocketAddr)> {
+        self.second.take()
     }
 
     /// Where the service is, as far as known.

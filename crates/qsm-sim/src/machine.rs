@@ -110,7 +110,7 @@ impl Machine {
                     _ => None,
                 })
             }
-            Self::Observer(_) => None,
+            Self::Observer(observer) => observer.poll_event(),
             #[cfg(test)]
             Self::Toy(toy) => toy.poll_event(),
         }

@@ -4,7 +4,7 @@
 use core::time::Duration;
 
 use qsm_proto::enquiry::{Enquiry, EnquiryConfig};
-use qsm_proto::{Config, Instant, Random, Seed, Transmit};
+use qsm_proto::{Config, Event, Instant, Random, Seed, Transmit};
 use qsm_wire::membership::{AnswerRows, QueryKind};
 
 /// Pause between lists.
@@ -110,6 +110,12 @@ impl Observer {
 
     pub(crate) fn poll_transmit(&mut self, now: Instant) -> Option<Transmit<'_>> {
         self.enquiry.as_mut()?.poll_transmit(now)
+    }
+
+    /// Where a service is on a second network.
+    pub(crate) fn poll_event(&mut self) -> Option<Event> {
+        let (address, second) = self.enquiry.as_mut()?.poll_second()?;
+        Some(Event::SecondAddress { address, second })
     }
 
     fn ask(&mut self, now: Instant) {

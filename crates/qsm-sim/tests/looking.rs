@@ -69,3 +69,16 @@ fn an_observer_finds_a_service_by_multicast_and_its_successor() {
                 expect host 3 list_parts >= 20";
     finish(text);
 }
+
+// Rules R-MEM-12, R-MEM-18.
+#[test]
+fn an_observer_on_two_networks_sees_by_the_second_alone() {
+    let text = "scenario 1\nseed 11\nnodes 3\nhost 0 embedded-service two-networks\n\
+                host 1 two-networks\nhost 2 two-networks\nhost 3 observer two-networks\n\
+                duration 14s\ngroup members 1 2 publishers 1\n\
+                flow host 1 group 0 start 2s interval 10ms burst 1 messages 300\n\
+                at 3s outage 1 8s\n\
+                expect host 3 lists >= 150\nexpect host 3 lists_late = 0\n\
+                expect host 3 nodes_seen = 2";
+    finish(text);
+}

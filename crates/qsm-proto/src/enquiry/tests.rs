@@ -218,7 +218,7 @@ fn a_service_is_looked_for_and_another_one_if_it_does_not_answer() {
     let beacon = |at, cluster| {
         let beacon = qsm_wire::Beacon {
             address: address(at),
-            second: None,
+            second: Some(address("10.1.0.1:4481")),
             term: 1,
             embedded: false,
         };
@@ -234,6 +234,9 @@ fn a_service_is_looked_for_and_another_one_if_it_does_not_answer() {
     assert_eq!(enquiry.service(), None);
     enquiry.handle_datagram(now, &beacon(SERVICE, CLUSTER));
     assert_eq!(enquiry.service(), Some(address(SERVICE)));
+    let both = (address(SERVICE), address("10.1.0.1:4481"));
+    assert_eq!(enquiry.poll_second(), Some(both));
+    assert_eq!(enquiry.poll_second(), None);
     let asked = (Destination::Node(address(SERVICE)), Kind::ListQuery);
     let transmit = enquiry.poll_transmit(now).unwrap();
     assert_eq!(

@@ -106,6 +106,9 @@ impl Asker {
         loop {
             let now = self.clock.now();
             enquiry.handle_timeout(now);
+            if let Some((first, second)) = enquiry.poll_second() {
+                self.ports.learn(first, second);
+            }
             transmitter.run(now, &mut enquiry, &mut self.ports);
             if let Some(outcome) = enquiry.poll_outcome() {
                 return Ok(outcome.map(Some).map_err(|error| RequestError::Refused {
