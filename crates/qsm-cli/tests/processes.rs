@@ -2,10 +2,10 @@
 
 mod support;
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Write};
 use std::process::{Command, Stdio};
 
-use support::{Cluster, assert_code, assert_quiet, noise, stderr, text};
+use support::{Cluster, Running, assert_code, assert_quiet, noise, stderr, text};
 
 /// More than a slow machine needs; a test that waits so long has failed.
 const IDLE: &str = "60";
@@ -239,6 +239,87 @@ fn lists_show_what_is_there() {
         String::from_utf8_lossy(&table.stdout).contains("\nlisted "),
         "{table:?}"
     );
+}
+
+/// What a node says of itself when it is admitted, and of its rates as soon as it is due.
+#[test]
+fn nodes_are_listed_with_host_version_uptime_and_rates() {
+    let cluster = Cluster::new();
+    let _sub = cluster.start(&["sub", "rated", "--name", "reader"]);
+    let mut publisher = cluster.command(&["pub", "rated", "--name", "writer", "--rate", "500"]);
+    let mut publisher = Running(publisher.stdin(Stdio::piped()).spawn().unwrap());
+    let mut stdin = publisher.0.stdin.take().unwrap();
+    let writing = std::thread::spawn(move || {
+        // Until the publisher is killed.
+        while stdin.write_all(b"line\n").is_ok() {}
+    });
+    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap();
+    let [reader, writer] = loop {
+        let listed = cluster.run(&["nodes", "--json"], b"");
+        assert_code(&listed, 0);
+        let nodes: Vec<serde_json::Value> = serde_json::from_slice(&listed.stdout).unwrap();
+        let find = |name: &str| nodes.iter().find(|node| node["name"] == name).cloned();
+        let rate = |node: &Option<serde_json::Value>, of: &str| {
+            node.as_ref()
+                .is_some_and(|node| node[of].as_u64() > Some(0))
+        };
+        let (reader, writer) = (find("reader"), find("writer"));
+        if rate(&reader, "received_per_second") && rate(&writer, "sent_per_second") {
+            break [reader.unwrap(), writer.unwrap()];
+        }
+    };
+    for node in [&reader, &writer] {
+        assert_eq!(node["host"], host.trim(), "{node}");
+        assert_eq!(node["version"], env!("CARGO_PKG_VERSION"));
+        assert!(node["uptime_seconds"].is_u64(), "{node}");
+    }
+    assert_eq!(reader["sent_per_second"], 0, "{reader}");
+    let table = cluster.run(&["nodes"], b"");
+    let table = String::from_utf8(table.stdout).unwrap();
+    for column in ["HOST", "VERSION", "UP", "SENT/S", "RECEIVED/S"] {
+        assert!(table.lines().next().unwrap().contains(column), "{table}");
+    }
+    drop(publisher);
+    writing.join().unwrap();
+}
+
+/// Nobody who is told of nodes that come and go hears of one that only looks.
+#[test]
+fn those_who_look_are_seen_by_nobody() {
+    let mut cluster = Cluster::without_service();
+    let (mut gms, address) = cluster.start_gms(&[], Stdio::inherit());
+    cluster.use_service(&address);
+    for command in ["nodes", "groups", "regions", "nodes"] {
+        let listed = cluster.run(&[command, "--json"], b"");
+        assert_code(&listed, 0);
+        assert_eq!(listed.stdout, b"[]\n");
+    }
+    // The first that the service tells of anybody.
+    assert_code(
+        &cluster.run(&["pub", "a", "--wait-members", "0", "--name", "one"], b""),
+        0,
+    );
+    let log = BufReader::new(gms.0.stdout.take().unwrap());
+    let events = log
+        .lines()
+        .map(|line| -> serde_json::Value { serde_json::from_str(&line.unwrap()).unwrap() });
+    let mut of_nodes = events.filter(|event| !event["name"].is_null());
+    assert_eq!(of_nodes.next().unwrap()["name"], "one");
+}
+
+/// One that only looks finds the service that a node runs.
+#[test]
+fn lists_are_those_of_an_embedded_service() {
+    let cluster = Cluster::without_service();
+    let mut sub = cluster.start(&["sub", "a", "--name", "first"]);
+    let mut line = String::new();
+    let mut errors = BufReader::new(sub.0.stderr.take().unwrap());
+    errors.read_line(&mut line).unwrap();
+    let listed = cluster.run(&["nodes", "--json"], b"");
+    assert_code(&listed, 0);
+    let nodes: serde_json::Value = serde_json::from_slice(&listed.stdout).unwrap();
+    assert_eq!(nodes.as_array().unwrap().len(), 1, "{nodes}");
+    assert_eq!(nodes[0]["name"], "first");
 }
 
 #[test]
@@ -488,7 +569,7 @@ fn a_full_disk_is_told_and_what_is_stored_is_whole() {
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());
-    let sub = support::Running(command.spawn().unwrap());
+    let sub = Running(command.spawn().unwrap());
     let lines: String = (0..1000).map(|n| format!("{n:0>199}\n")).collect();
     assert_code(&cluster.run(&["pub", "disk"], lines.as_bytes()), 0);
     let ended = sub.output();

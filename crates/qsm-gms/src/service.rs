@@ -3,8 +3,11 @@ mod arrivals;
 mod batches;
 mod deafness;
 mod detector;
+mod enquiries;
 mod heartbeats;
 mod hold;
+mod lists;
+mod profiles;
 mod requests;
 mod rivals;
 mod schedule;
@@ -24,6 +27,8 @@ use qsm_wire::{Beacon, Header, HeaderTemplate, Incarnation, NodeId, Origin};
 use self::deafness::Deafness;
 use self::detector::Detector;
 use self::hold::Hold;
+use self::lists::Lists;
+use self::profiles::Profiles;
 use self::sessions::SessionTable;
 use self::strains::Strains;
 use self::suspicions::Suspicions;
@@ -62,6 +67,10 @@ pub struct Service {
     deafness: Deafness,
     damage: DamageLog,
     strains: Strains,
+    profiles: Profiles,
+    /// For those who only look.
+    lists: Lists,
+    started: Instant,
     /// Where a cluster begins to count its lives, if nobody remembers.
     eras: Random,
     batched_at: Option<Instant>,
@@ -111,6 +120,9 @@ impl Service {
             deafness: Deafness::default(),
             damage: DamageLog::default(),
             strains: Strains::default(),
+            profiles: Profiles::default(),
+            lists: Lists::default(),
+            started: now,
             eras: Random::new(seed, "eras"),
             batched_at: None,
             beacon_at: now,

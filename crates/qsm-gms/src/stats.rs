@@ -54,6 +54,12 @@ qsm_metrics::metrics! {
         probes_copied: counter(packets),
         /// Requests refused.
         refused: counter(requests),
+        /// Parts of lists sent to those who look without being a node.
+        list_parts: counter(packets),
+        /// Their questions that went beyond the rate.
+        lists_refused: counter(packets),
+        /// Their questions that came before the service knew the cluster, or after it had yielded.
+        lists_unready: counter(packets),
         /// Bytes of membership messages queued to nodes.
         message_bytes: counter(bytes),
         /// Sessions given up because their node did not keep up or broke the rules.

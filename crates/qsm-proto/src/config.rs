@@ -14,6 +14,9 @@ pub struct Config {
     pub node: NodeId,
     /// A label for people.
     pub name: String,
+    /// What it says of itself to the membership service, for lists. `None`: nothing, and nothing of its
+    /// rates.
+    pub introduction: Option<Introduction>,
     /// The cluster's name; datagrams of other clusters are dropped.
     pub cluster: String,
     /// Where this node receives unicast.
@@ -41,6 +44,15 @@ pub struct Config {
     pub recovery: Recovery,
     /// How fast to send.
     pub pace: Pace,
+}
+
+/// A node's word on itself, for those who read lists (R-MEM-19); longer texts are not sent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Introduction {
+    /// Name of its host, at most 64 bytes.
+    pub host: String,
+    /// Version of its program, at most 32 bytes.
+    pub version: String,
 }
 
 /// What a node may hold. Each limit states what happens beyond it.
@@ -174,6 +186,7 @@ impl Config {
         Self {
             node,
             name: format!("{:x}", node.0),
+            introduction: None,
             cluster: "default".to_owned(),
             address,
             second: None,

@@ -38,9 +38,11 @@ mod closing;
 mod config;
 mod damage;
 mod endpoint;
+pub mod enquiry;
 mod event;
 mod former;
 pub mod history;
+mod introduction;
 pub mod membership;
 mod node;
 pub mod outbox;
@@ -62,7 +64,7 @@ mod unconfirmed;
 pub mod view;
 
 pub use channel::{Destination, Path};
-pub use config::{Config, ConfigError, Limits, Pace, Recovery};
+pub use config::{Config, ConfigError, Introduction, Limits, Pace, Recovery};
 pub use damage::{Damage, DamageLog};
 pub use endpoint::Endpoint;
 pub use event::{

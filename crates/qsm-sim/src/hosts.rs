@@ -22,6 +22,8 @@ pub enum HostRole {
     /// A membership service as a node runs it that has found no other: it yields to one that is
     /// not embedded.
     EmbeddedService,
+    /// Somebody who asks the membership service for its lists, one after the other, and is no node.
+    Observer,
 }
 
 /// Patience of membership services with silent nodes.
@@ -72,7 +74,13 @@ impl HostPlan {
     /// True for services of both kinds.
     #[must_use]
     pub fn is_service(&self) -> bool {
-        self.role != HostRole::Node
+        matches!(self.role, HostRole::Service | HostRole::EmbeddedService)
+    }
+
+    /// True for those that may be in groups.
+    #[must_use]
+    pub fn is_node(&self) -> bool {
+        self.role == HostRole::Node
     }
 
     /// Where services are announced and looked for, as far as this host can hear.

@@ -36,6 +36,7 @@ mod inspect;
 mod latency;
 mod machine;
 mod mischief;
+mod observer;
 mod options;
 pub mod pattern;
 pub mod probe;

@@ -14,6 +14,7 @@ use qsm_wire::membership::Role;
 use qsm_wire::{GroupId, Origin, RegionId};
 
 use crate::mischief::Mischief;
+use crate::observer::Observer;
 #[cfg(test)]
 use crate::toy::Toy;
 
@@ -24,12 +25,19 @@ pub(crate) enum Machine {
     Node(Box<Endpoint>),
     /// The membership service.
     Service(Box<Service>),
+    /// Somebody who looks and is no node.
+    Observer(Box<Observer>),
     /// A small stand-in that tests of the simulator itself use.
     #[cfg(test)]
     Toy(Box<Toy>),
 }
 
 impl Machine {
+    /// An observer where a node with this configuration would be.
+    pub(crate) fn observer(config: &Config, seed: Seed, now: Instant) -> Self {
+        Self::Observer(Box::new(Observer::new(config, seed, now)))
+    }
+
     pub(crate) fn handle_datagram(
         &mut self,
         now: Instant,
@@ -40,6 +48,7 @@ impl Machine {
         match self {
             Self::Node(node) => node.handle_datagram(now, from, datagram.into(), out),
             Self::Service(service) => service.handle_datagram(now, from, datagram),
+            Self::Observer(observer) => observer.handle_datagram(now, datagram),
             #[cfg(test)]
             Self::Toy(toy) => toy.handle_datagram(now, from, datagram, out),
         }
@@ -71,6 +80,7 @@ impl Machine {
         match self {
             Self::Node(node) => node.handle_timeout(now, out),
             Self::Service(service) => service.handle_timeout(now),
+            Self::Observer(observer) => observer.handle_timeout(now),
             #[cfg(test)]
             Self::Toy(toy) => toy.handle_timeout(now),
         }
@@ -80,6 +90,7 @@ impl Machine {
         match self {
             Self::Node(node) => node.poll_transmit(now),
             Self::Service(service) => service.poll_transmit(now),
+            Self::Observer(observer) => observer.poll_transmit(now),
             #[cfg(test)]
             Self::Toy(toy) => toy.poll_transmit(),
         }
@@ -99,6 +110,7 @@ impl Machine {
                     _ => None,
                 })
             }
+            Self::Observer(observer) => observer.poll_event(),
             #[cfg(test)]
             Self::Toy(toy) => toy.poll_event(),
         }
@@ -108,6 +120,7 @@ impl Machine {
         match self {
             Self::Node(node) => node.next_timeout(),
             Self::Service(service) => service.next_timeout(),
+            Self::Observer(observer) => observer.next_timeout(),
             #[cfg(test)]
             Self::Toy(toy) => toy.next_timeout(),
         }
@@ -117,7 +130,7 @@ impl Machine {
     pub(crate) fn enter(&mut self, now: Instant, role: Role, names: Vec<String>) -> Option<u32> {
         match self {
             Self::Node(node) => Some(node.enter(now, role, names)),
-            Self::Service(_) => None,
+            Self::Service(_) | Self::Observer(_) => None,
             #[cfg(test)]
             Self::Toy(toy) => Some(toy.enter(role, &names)),
         }
@@ -127,7 +140,7 @@ impl Machine {
     pub(crate) fn exit(&mut self, now: Instant, role: Role, names: Vec<String>) -> Option<u32> {
         match self {
             Self::Node(node) => Some(node.exit(now, role, names)),
-            Self::Service(_) => None,
+            Self::Service(_) | Self::Observer(_) => None,
             #[cfg(test)]
             Self::Toy(toy) => Some(toy.exit(role, &names)),
         }
@@ -136,7 +149,7 @@ impl Machine {
     pub(crate) fn group(&self, name: &str) -> Option<GroupId> {
         match self {
             Self::Node(node) => node.group(name),
-            Self::Service(_) => None,
+            Self::Service(_) | Self::Observer(_) => None,
             #[cfg(test)]
             Self::Toy(toy) => toy.group(name),
         }
@@ -145,7 +158,7 @@ impl Machine {
     pub(crate) fn group_name(&self, group: GroupId) -> Option<&str> {
         match self {
             Self::Node(node) => node.group_name(group),
-            Self::Service(_) => None,
+            Self::Service(_) | Self::Observer(_) => None,
             #[cfg(test)]
             Self::Toy(toy) => toy.group_name(group),
         }
@@ -165,7 +178,7 @@ impl Machine {
                     .map(|member| member.origin)
                     .collect()
             }
-            Self::Service(_) => Vec::new(),
+            Self::Service(_) | Self::Observer(_) => Vec::new(),
             #[cfg(test)]
             Self::Toy(toy) => toy.receivers(group),
         }
@@ -178,7 +191,7 @@ impl Machine {
                 let receiving = node.regions().filter(|region| region.receiver());
                 receiving.map(Region::id).collect()
             }
-            Self::Service(_) => Vec::new(),
+            Self::Service(_) | Self::Observer(_) => Vec::new(),
             #[cfg(test)]
             Self::Toy(_) => Vec::new(),
         }
@@ -193,7 +206,7 @@ impl Machine {
     pub(crate) fn retained_bytes(&self) -> usize {
         match self {
             Self::Node(node) => node.retained_bytes(),
-            Self::Service(_) => 0,
+            Self::Service(_) | Self::Observer(_) => 0,
             #[cfg(test)]
             Self::Toy(_) => 0,
         }
@@ -210,7 +223,7 @@ impl Machine {
     pub(crate) fn service_run(&self) -> Option<Origin> {
         match self {
             Self::Node(node) => node.service_run(),
-            Self::Service(_) => None,
+            Self::Service(_) | Self::Observer(_) => None,
             #[cfg(test)]
             Self::Toy(_) => None,
         }
@@ -245,7 +258,7 @@ impl Machine {
     ) -> Result<u64, PublishError> {
         match self {
             Self::Node(node) => node.publish(now, group, payload, out),
-            Self::Service(_) => Err(PublishError::NotEntered),
+            Self::Service(_) | Self::Observer(_) => Err(PublishError::NotEntered),
             #[cfg(test)]
             Self::Toy(toy) => toy.publish(now, group, payload),
         }
@@ -254,7 +267,7 @@ impl Machine {
     pub(crate) fn close(&mut self, now: Instant) {
         match self {
             Self::Node(node) => node.close(now),
-            Self::Service(_) => {}
+            Self::Service(_) | Self::Observer(_) => {}
             #[cfg(test)]
             Self::Toy(toy) => toy.close(),
         }
@@ -263,7 +276,7 @@ impl Machine {
     pub(crate) fn is_closed(&self) -> bool {
         match self {
             Self::Node(node) => node.is_closed(),
-            Self::Service(_) => false,
+            Self::Service(_) | Self::Observer(_) => false,
             #[cfg(test)]
             Self::Toy(toy) => toy.is_closed(),
         }
@@ -273,7 +286,7 @@ impl Machine {
     pub(crate) fn origin(&self) -> Option<Origin> {
         match self {
             Self::Node(node) => Some(node.origin()),
-            Self::Service(_) => None,
+            Self::Service(_) | Self::Observer(_) => None,
             #[cfg(test)]
             Self::Toy(_) => None,
         }
@@ -282,7 +295,7 @@ impl Machine {
     pub(crate) fn stats(&self) -> Option<Stats> {
         match self {
             Self::Node(node) => Some(node.stats()),
-            Self::Service(_) => None,
+            Self::Service(_) | Self::Observer(_) => None,
             #[cfg(test)]
             Self::Toy(_) => None,
         }
@@ -292,7 +305,7 @@ impl Machine {
     pub(crate) fn repairs(&self) -> Histogram {
         match self {
             Self::Node(node) => node.repair_times().lasted.clone(),
-            Self::Service(_) => Histogram::new(),
+            Self::Service(_) | Self::Observer(_) => Histogram::new(),
             #[cfg(test)]
             Self::Toy(_) => Histogram::new(),
         }
@@ -303,6 +316,7 @@ impl Machine {
         match self {
             Self::Node(node) => named(&node.stats().rows()),
             Self::Service(service) => named(&service.stats().rows()),
+            Self::Observer(observer) => observer.looked().rows().to_vec(),
             #[cfg(test)]
             Self::Toy(_) => Vec::new(),
         }
@@ -316,7 +330,7 @@ impl Machine {
                 .regions()
                 .filter_map(|region| region.own_stream())
                 .all(|sender| sender.unsent_bytes() == 0),
-            Self::Service(_) => false,
+            Self::Service(_) | Self::Observer(_) => false,
             #[cfg(test)]
             Self::Toy(_) => false,
         }
@@ -326,7 +340,7 @@ impl Machine {
     pub(crate) fn check_invariants(&self) {
         match self {
             Self::Node(node) => node.check_invariants(),
-            Self::Service(_) => {}
+            Self::Service(_) | Self::Observer(_) => {}
             #[cfg(test)]
             Self::Toy(toy) => toy.check_invariants(),
         }
@@ -336,7 +350,7 @@ impl Machine {
     pub(crate) fn memory_bytes(&self) -> (usize, usize) {
         match self {
             Self::Node(node) => node.memory_bytes(),
-            Self::Service(_) => (0, 0),
+            Self::Service(_) | Self::Observer(_) => (0, 0),
             #[cfg(test)]
             Self::Toy(_) => (0, 0),
         }
@@ -350,7 +364,7 @@ impl Machine {
                 let sent = sent.map(qsm_proto::send::SendStream::in_flight_bytes);
                 node.kept_bytes() + sent.sum::<usize>()
             }
-            Self::Service(_) => 0,
+            Self::Service(_) | Self::Observer(_) => 0,
             #[cfg(test)]
             Self::Toy(_) => 0,
         }
@@ -365,6 +379,7 @@ impl Machine {
                 format!("memory {send}+{receive} {}", regions.join("; "))
             }
             Self::Service(service) => format!("{:?}", service.stats()),
+            Self::Observer(observer) => format!("{:?}", observer.looked()),
             #[cfg(test)]
             Self::Toy(_) => "toy".to_owned(),
         }

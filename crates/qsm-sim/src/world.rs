@@ -16,7 +16,7 @@ use crate::clock::Clock;
 use crate::content;
 use crate::coverage::Coverage;
 use crate::engine::{Engine, EngineOptions, Outputs, Task};
-use crate::hosts::node_id;
+use crate::hosts::{HostRole, node_id};
 use crate::latency::Stability;
 use crate::machine::{Delivered, Loss, Machine, NodeKind};
 use crate::options::SimOptions;
@@ -123,7 +123,7 @@ impl World {
             let offset = self.random.below(1 << 40);
             let clock = Clock::new(offset, i32::try_from(drift_ppm).unwrap_or(0));
             self.engine.add_host(self.options.address(host), clock);
-            let node = !self.options.host(host).is_service();
+            let node = self.options.host(host).is_node();
             if let Some(costs) = self.options.costs.filter(|_| node) {
                 self.engine.set_costs(host, costs, 0);
             }
@@ -193,8 +193,13 @@ impl World {
             pace: self.options.node_pace(),
             ..Config::new(app.node, self.options.address(host))
         };
-        let service = self.options.service_config(host, &config);
-        let machine = self.node_kind.machine(service, config, seed, local);
+        let machine = match plan.role {
+            HostRole::Observer => Ok(Machine::observer(&config, seed, local)),
+            _ => {
+                let service = self.options.service_config(host, &config);
+                self.node_kind.machine(service, config, seed, local)
+            }
+        };
         let refused = |reason| Violation::new("machine", format!("host {host}: {reason}"));
         let machine = machine.map_err(refused)?;
         self.engine.start(host, machine, plan.discovery());
@@ -698,7 +703,7 @@ impl World {
     /// All hosts of nodes.
     fn nodes(&self) -> impl Iterator<Item = (usize, &App)> {
         let apps = self.apps.iter().enumerate();
-        apps.filter(|(host, _)| !self.options.host(*host).is_service())
+        apps.filter(|(host, _)| self.options.host(*host).is_node())
     }
 
     /// All publishers that live, with their groups.

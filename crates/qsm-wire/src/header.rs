@@ -1,8 +1,8 @@
 use crate::raw::Reader;
 use crate::{
-    Absent, Ack, Beacon, CatchUp, Data, DecodeError, Frame, Heard, Heartbeat, Marks, Numbers,
-    NumbersQuery, Origin, Probe, Reach, ReachReply, Request, Reset, StreamQuery, Summary, Token,
-    TokenAck,
+    Absent, Ack, Beacon, CatchUp, Data, DecodeError, Frame, Heard, Heartbeat, ListQuery, ListReply,
+    Marks, Numbers, NumbersQuery, Origin, Probe, Reach, ReachReply, Request, Reset, StreamQuery,
+    Summary, Token, TokenAck,
 };
 
 /// The protocol version in the first byte of every datagram (R-PKT-2).
@@ -90,6 +90,10 @@ kinds! {
     NumbersQuery = 21,
     /// The answer, or a part of it.
     Numbers = 22,
+    /// What is in the membership service's list? From anybody.
+    ListQuery = 23,
+    /// A part of the list.
+    ListReply = 24,
 }
 
 /// How a packet came to its present receiver. The only byte that may change on the way; it is
@@ -273,6 +277,8 @@ pub enum Body<'a> {
     ReachReply(ReachReply),
     NumbersQuery(NumbersQuery),
     Numbers(Numbers<'a>),
+    ListQuery(ListQuery),
+    ListReply(ListReply<'a>),
 }
 
 impl<'a> Packet<'a> {
@@ -308,6 +314,8 @@ impl<'a> Packet<'a> {
             Kind::ReachReply => Body::ReachReply(ReachReply::read(r)?),
             Kind::NumbersQuery => Body::NumbersQuery(NumbersQuery::read(r)?),
             Kind::Numbers => Body::Numbers(Numbers::read(r)?),
+            Kind::ListQuery => Body::ListQuery(ListQuery::read(r)?),
+            Kind::ListReply => Body::ListReply(ListReply::read(r)?),
         };
         reader.end()?;
         Ok(Self { header, body })

@@ -14,7 +14,9 @@ mod update;
 
 pub use self::answer::{Answer, AnswerRows, FromService, GroupRow, NodeRow, RegionRow};
 pub use self::member::{AwayReason, Member, Sender};
-pub use self::request::{GroupReport, Hello, QueryKind, RegionReport, Role, Strain, ToService};
+pub use self::request::{
+    About, GroupReport, Hello, QueryKind, Rates, RegionReport, Role, Strain, ToService,
+};
 pub use self::update::{Update, ViewStep};
 
 /// Largest membership message, bytes. 100,000 group names of 40 bytes fit.

@@ -129,3 +129,11 @@ pub(crate) fn put_text(out: &mut Vec<u8>, text: &str) {
     out.extend_from_slice(&length.to_le_bytes());
     out.extend_from_slice(text.get(..end).unwrap_or_default().as_bytes());
 }
+
+pub(crate) fn flag(byte: u8) -> Result<bool, DecodeError> {
+    match byte {
+        0 => Ok(false),
+        1 => Ok(true),
+        _ => Err(DecodeError::BadValue),
+    }
+}

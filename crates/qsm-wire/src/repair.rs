@@ -1,4 +1,5 @@
 use crate::range::put_ranges;
+pub(crate) use crate::raw::flag;
 use crate::raw::{Reader, put_origin};
 use crate::{
     ChannelId, DecodeError, GroupId, HEADER_BYTES, Header, Kind, MemberIndex, Ranges, SeqRange,
@@ -137,14 +138,6 @@ impl<'a> Absent<'a> {
         let ranges = &ranges[..ranges.len().min(Ranges::MAX)];
         out.push(u8::try_from(ranges.len()).unwrap_or(0));
         put_ranges(out, ranges);
-    }
-}
-
-pub(crate) fn flag(byte: u8) -> Result<bool, DecodeError> {
-    match byte {
-        0 => Ok(false),
-        1 => Ok(true),
-        _ => Err(DecodeError::BadValue),
     }
 }
 

@@ -1,5 +1,6 @@
+use crate::membership::QueryKind;
 use crate::raw::Reader;
-use crate::{DecodeError, Header, Kind};
+use crate::{DecodeError, Header, Kind, TAG_BYTES};
 
 /// The numbers of a session frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -101,5 +102,152 @@ impl Reset {
     pub fn encode(&self, header: &Header, out: &mut Vec<u8>) {
         header.encode(Kind::SessionReset, out);
         out.extend_from_slice(&self.session.to_le_bytes());
+    }
+}
+
+/// A reply to a [`ListQuery`] is at most so many times as long: who is asked in another's name
+/// cannot be made to send him much more than the asker has sent.
+pub const LIST_AMPLIFICATION_MAX: usize = 3;
+/// Longest list that is answered, bytes: half a million groups with names of 100 bytes.
+pub const LIST_BYTES_MAX: usize = 64 << 20;
+
+/// Asks a membership service for a part of one of its lists. The asker need not be a node, and is
+/// none by asking.
+///
+/// ```text
+/// 24       32     33        41       45
+/// +--------+------+---------+--------+-------------
+/// | nonce  | list | version | offset | padding ...
+/// +--------+------+---------+--------+-------------
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ListQuery {
+    /// Ties the reply to the question.
+    pub nonce: u64,
+    /// Which list.
+    pub list: QueryKind,
+    /// The version that the part is to be of; 0: the newest.
+    pub version: u64,
+    /// Where the part begins, bytes.
+    pub offset: u32,
+    /// Zeros at the end, which make room for the reply.
+    pub padding: u16,
+}
+
+impl ListQuery {
+    /// Header and fields.
+    pub const BYTES: usize = 45;
+
+    /// The padding with which a reply may fill a datagram of this length.
+    #[must_use]
+    pub fn padding_for(datagram_bytes: usize) -> u16 {
+        let full = datagram_bytes.saturating_sub(TAG_BYTES);
+        let padding = full
+            .div_ceil(LIST_AMPLIFICATION_MAX)
+            .saturating_sub(Self::BYTES);
+        // Datagrams are shorter.
+        u16::try_from(padding).unwrap_or(u16::MAX)
+    }
+
+    /// Its length as a datagram.
+    #[must_use]
+    pub fn datagram_bytes(&self) -> usize {
+        Self::BYTES + usize::from(self.padding)
+    }
+
+    pub(crate) fn read(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        let (nonce, list) = (reader.u64()?, QueryKind::from_wire(reader.u8()?)?);
+        let (version, offset) = (reader.u64()?, reader.u32()?);
+        let padding = reader.bytes(reader.rest().len())?;
+        if padding.iter().any(|byte| *byte != 0) {
+            return Err(DecodeError::BadValue);
+        }
+        let padding = u16::try_from(padding.len()).map_err(|_| DecodeError::BadLength)?;
+        Ok(Self {
+            nonce,
+            list,
+            version,
+            offset,
+            padding,
+        })
+    }
+
+    /// Appends the packet.
+    pub fn encode(&self, header: &Header, out: &mut Vec<u8>) {
+        header.encode(Kind::ListQuery, out);
+        out.extend_from_slice(&self.nonce.to_le_bytes());
+        out.push(self.list.to_wire());
+        out.extend_from_slice(&self.version.to_le_bytes());
+        out.extend_from_slice(&self.offset.to_le_bytes());
+        out.resize(out.len() + usize::from(self.padding), 0);
+    }
+}
+
+/// A part of a list, in answer to a [`ListQuery`]. All parts of one version together are the rows
+/// ([`AnswerRows::decode_list`](crate::membership::AnswerRows::decode_list)). Versions are those of
+/// the packet's origin.
+///
+/// ```text
+/// 24       32     33        41      45       49
+/// +--------+------+---------+-------+--------+-------------
+/// | nonce  | list | version | total | offset | content ...
+/// +--------+------+---------+-------+--------+-------------
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ListReply<'a> {
+    /// Of the question.
+    pub nonce: u64,
+    /// Which list.
+    pub list: QueryKind,
+    /// The version that the part is of: another than was asked for if that is not kept any more,
+    /// and then the part is the first one.
+    pub version: u64,
+    /// Length of the whole list, bytes; without content if that is more than [`LIST_BYTES_MAX`].
+    pub total: u32,
+    /// Where the part begins.
+    pub offset: u32,
+    /// The part.
+    pub content: &'a [u8],
+}
+
+impl<'a> ListReply<'a> {
+    /// Header and fields.
+    pub const BYTES: usize = 49;
+
+    /// Bytes of content that the reply to this question may have, in datagrams of this length.
+    #[must_use]
+    pub fn room(query: &ListQuery, datagram_bytes: usize) -> usize {
+        let full = datagram_bytes.saturating_sub(TAG_BYTES);
+        full.min(LIST_AMPLIFICATION_MAX * query.datagram_bytes())
+            .saturating_sub(Self::BYTES)
+    }
+
+    pub(crate) fn read(reader: &mut Reader<'a>) -> Result<Self, DecodeError> {
+        let (nonce, list) = (reader.u64()?, QueryKind::from_wire(reader.u8()?)?);
+        let (version, total, offset) = (reader.u64()?, reader.u32()?, reader.u32()?);
+        let content = reader.bytes(reader.rest().len())?;
+        let end = u64::from(offset) + content.len() as u64;
+        if version == 0 || end > u64::from(total) {
+            return Err(DecodeError::BadValue);
+        }
+        Ok(Self {
+            nonce,
+            list,
+            version,
+            total,
+            offset,
+            content,
+        })
+    }
+
+    /// Appends the packet.
+    pub fn encode(&self, header: &Header, out: &mut Vec<u8>) {
+        header.encode(Kind::ListReply, out);
+        out.extend_from_slice(&self.nonce.to_le_bytes());
+        out.push(self.list.to_wire());
+        out.extend_from_slice(&self.version.to_le_bytes());
+        out.extend_from_slice(&self.total.to_le_bytes());
+        out.extend_from_slice(&self.offset.to_le_bytes());
+        out.extend_from_slice(self.content);
     }
 }

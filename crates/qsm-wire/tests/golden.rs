@@ -9,8 +9,9 @@ mod support;
 use std::net::SocketAddr;
 
 use qsm_wire::membership::{
-    Answer, AnswerRows, AwayReason, FromService, GroupReport, GroupRow, Hello, Member, NodeRow,
-    QueryKind, RegionReport, RegionRow, Role, Sender, Strain, ToService, Update, ViewStep,
+    About, Answer, AnswerRows, AwayReason, FromService, GroupReport, GroupRow, Hello, Member,
+    NodeRow, QueryKind, Rates, RegionReport, RegionRow, Role, Sender, Strain, ToService, Update,
+    ViewStep,
 };
 use qsm_wire::{
     Ack, Beacon, CatchUp, ChannelId, Chunk, Coverage, DataHeader, FrameHead, GroupId, GroupNumbers,
@@ -548,6 +549,19 @@ fn hello() {
     );
 }
 
+fn about() -> About {
+    About {
+        host: "h1".to_owned(),
+        version: "1.2".to_owned(),
+        uptime_ms: 7,
+    }
+}
+
+const RATES: Rates = Rates {
+    sent: 9,
+    received: 10,
+};
+
 #[test]
 fn other_messages_to_the_service() {
     let names = vec!["a".to_owned(), "é".to_owned()];
@@ -702,6 +716,8 @@ fn answers_to_queries() {
         publications: 2,
         away: region.map(|_| AwayReason::Silent),
         deaf: region.is_some(),
+        about: region.map(|_| about()),
+        rates: region.map(|_| RATES),
     };
     assert_from_service(
         &answer(Ok(AnswerRows::Nodes(vec![
@@ -710,7 +726,8 @@ fn answers_to_queries() {
         ]))),
         "05 08000000 02000000
          9900000000000000 02000000 0200 6e31 04 0a4e0001 8311 01 04000000 01000000 02000000 01 01 01
-         9900000000000000 02000000 0200 6e31 04 0a4e0001 8311 00 01000000 02000000 00 00",
+         01 0200 6831 0300 312e32 0700000000000000 01 09000000 0a000000
+         9900000000000000 02000000 0200 6e31 04 0a4e0001 8311 00 01000000 02000000 00 00 00 00",
     );
     let group = GroupRow {
         group: GroupId(7),

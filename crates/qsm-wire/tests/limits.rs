@@ -3,10 +3,12 @@
 
 mod support;
 
+use qsm_wire::membership::{AnswerRows, GroupRow, QueryKind};
 use qsm_wire::{
-    Absent, Chunk, DecodeError, GroupId, GroupNumbers, Header, Heartbeat, Kind, Marks, MemberIndex,
-    Numbers, NumbersQuery, Opening, Packet, Part, RegionId, Request, RequestHead, SeqRange,
-    SlotHead, StreamId, Summary, SummarySlot, Token, TokenHead, TokenWriter, ViewNumber,
+    Absent, Chunk, DecodeError, GroupId, GroupNumbers, Header, Heartbeat, Kind, ListQuery,
+    ListReply, Marks, MemberIndex, Numbers, NumbersQuery, Opening, Packet, Part, RegionId, Request,
+    RequestHead, SeqRange, SlotHead, StreamId, Summary, SummarySlot, Token, TokenHead, TokenWriter,
+    ViewNumber,
 };
 use qsm_wire::{Origin, Ranges, Slot};
 use support::dice::Dice;
@@ -356,4 +358,68 @@ fn an_answer_names_as_many_groups_as_fit() {
         panic!("not an answer")
     };
     assert_eq!(named, groups(255));
+}
+
+// Rule R-MEM-18.
+#[test]
+fn a_part_lies_within_its_list_and_is_not_much_longer_than_the_question() {
+    let mut bytes = Vec::new();
+    let part = |version, total, offset| ListReply {
+        nonce: 1,
+        list: QueryKind::Nodes,
+        version,
+        total,
+        offset,
+        content: &[7; 4],
+    };
+    for (version, total, offset, fits) in [
+        (1, 10, 6, true),
+        (1, 10, 7, false),
+        (1, u32::MAX, u32::MAX - 4, true),
+        (1, u32::MAX, u32::MAX, false),
+        (0, 10, 6, false),
+    ] {
+        bytes.clear();
+        part(version, total, offset).encode(&Header::default(), &mut bytes);
+        assert_eq!(Packet::decode(&bytes).is_ok(), fits, "{version} {total}");
+    }
+    for datagram in [512, 1472, 8972] {
+        let mut query = ListQuery {
+            nonce: 1,
+            list: QueryKind::Nodes,
+            version: 0,
+            offset: 0,
+            padding: ListQuery::padding_for(datagram),
+        };
+        // A padded question has a full datagram for its answer, a short one has not.
+        assert_eq!(ListReply::room(&query, datagram), datagram - 16 - 49);
+        query.padding = 0;
+        assert_eq!(ListReply::room(&query, datagram), 3 * 45 - 49);
+        bytes.clear();
+        query.encode(&Header::default(), &mut bytes);
+        assert_eq!(bytes.len(), query.datagram_bytes());
+    }
+    bytes.push(1);
+    assert!(Packet::decode(&bytes).is_err(), "padding is zeros");
+}
+
+#[test]
+fn a_list_is_read_whole_or_not_at_all() {
+    let row = GroupRow {
+        group: GroupId(4),
+        name: "a".to_owned(),
+        members: 1,
+        regions: 2,
+        publishers: 3,
+    };
+    let rows = AnswerRows::Groups(vec![row; 3]);
+    let mut bytes = Vec::new();
+    rows.encode_list(&mut bytes);
+    let read = |bytes: &[u8]| AnswerRows::decode_list(QueryKind::Groups, bytes);
+    assert_eq!(read(&bytes), Ok(rows));
+    for end in 0..bytes.len() {
+        assert!(read(&bytes[..end]).is_err(), "{end}");
+    }
+    bytes.push(0);
+    assert_eq!(read(&bytes), Err(DecodeError::TrailingBytes));
 }

@@ -38,6 +38,7 @@
 //! - [`Publisher`]: what is sent. A [`Feed`] makes messages when there is room for them.
 //! - [`Events`]: what happens to the node.
 //! - [`Service`]: the membership service as a program of its own.
+//! - [`Observer`]: lists of the cluster for those who are not in it.
 //!
 //! The contract:
 //! 1. One core thread does all the work of a [`Node`], or several, each for its share of the groups
@@ -86,6 +87,7 @@ pub use handle::feed::FeedHandle;
 pub use handle::follow::Followed;
 pub use handle::group::{Group, Groups};
 pub use handle::node::Node;
+pub use handle::observer::{Observer, ObserverBuilder};
 pub use handle::options::GroupOptions;
 pub use handle::pattern::Pattern;
 pub use handle::publisher::Publisher;
@@ -119,7 +121,7 @@ pub use qsm_proto::{
     ConfigError, Damage, Deafness, Limits, Pace, Recovery, Stats, Times, UnconfirmedCause,
 };
 pub use qsm_wire::membership::{
-    AwayReason, GROUP_NAME_BYTES_MAX, GroupRow, Member, NodeRow, RegionRow,
+    About, AwayReason, GROUP_NAME_BYTES_MAX, GroupRow, Member, NodeRow, Rates, RegionRow,
 };
 pub use qsm_wire::{
     ChannelId, DATA_HEADER_BYTES, GroupId, Incarnation, NodeId, Origin, RegionId, ViewNumber,

@@ -62,7 +62,7 @@ impl Raw {
 }
 
 /// Of the handshake.
-const VERSION: u32 = 6;
+const VERSION: u32 = 7;
 
 fn hello(version: u32) -> Vec<u8> {
     let mut packet = vec![HELLO];

@@ -5,7 +5,9 @@ use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use clap::Args;
-use qsm::{Builder, DATA_HEADER_BYTES, Embedded, Family, FaultConfig, Node};
+use qsm::{
+    Builder, DATA_HEADER_BYTES, Embedded, Family, FaultConfig, Node, Observer, RequestError,
+};
 
 use super::network::NetworkOptions;
 use super::quantity::{loss_ppm, size};
@@ -108,6 +110,44 @@ impl NodeOptions {
             drop(node.shutdown(Duration::ZERO));
         }
         Ok(builder(last).start()?)
+    }
+
+    /// Asks a question of the membership service without being a node of the cluster; with a service
+    /// of several addresses, at the first that answers.
+    ///
+    /// # Errors
+    /// The host of the service is not found, or the sockets cannot be opened.
+    pub fn observe<T>(
+        &self,
+        timeout: Duration,
+        question: impl Fn(&mut Observer) -> Result<T, RequestError>,
+    ) -> Result<Result<T, RequestError>, Failure> {
+        let services = self.services()?;
+        let open = |service: Option<SocketAddr>, timeout| {
+            let builder = Observer::builder()
+                .cluster(self.network.cluster.as_str())
+                .network(self.sockets())
+                .timeout(timeout);
+            match service {
+                Some(service) => builder.service(service).open(),
+                None => builder.open(),
+            }
+        };
+        let (last, others) = match services.split_last() {
+            Some((last, others)) => (Some(*last), others),
+            None => (None, &[][..]),
+        };
+        for service in others {
+            // One that cannot be reached from here is like one that does not answer.
+            let Ok(mut observer) = open(Some(*service), ANSWER.min(timeout)) else {
+                continue;
+            };
+            match question(&mut observer) {
+                Err(RequestError::Timeout { .. }) => {}
+                outcome => return Ok(outcome),
+            }
+        }
+        Ok(question(&mut open(last, timeout)?))
     }
 
     /// The addresses at which the service may be; none if it is to be looked for.

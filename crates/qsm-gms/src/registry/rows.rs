@@ -20,6 +20,8 @@ impl Registry {
             publications: number(node.publishes.len()),
             away: node.away(),
             deaf: false,
+            about: None,
+            rates: None,
         });
         rows.collect()
     }

@@ -89,7 +89,9 @@ impl Service {
     pub(super) fn node_rows(&self) -> Vec<NodeRow> {
         let mut rows = self.registry.node_rows();
         for row in &mut rows {
-            row.deaf = self.deafness.is_deaf(self.now, row.origin.node);
+            let node = row.origin.node;
+            row.deaf = self.deafness.is_deaf(self.now, node);
+            (row.about, row.rates) = self.profiles.of(self.now, node);
         }
         rows
     }

@@ -44,6 +44,11 @@ impl Hold {
         self.first_at.map(|at| at.after(wait))
     }
 
+    /// Nobody has said hello, or all who did have gone.
+    pub(super) fn is_empty(&self) -> bool {
+        self.hellos.is_empty()
+    }
+
     /// What has been said.
     pub(super) fn into_hellos(self) -> BTreeMap<NodeId, Hello> {
         self.hellos

@@ -1,9 +1,7 @@
 use core::time::Duration;
 
 use qsm_proto::Instant;
-use qsm_wire::membership::{
-    Answer, AnswerRows, AwayReason, FromService, QueryKind, Strain, ToService,
-};
+use qsm_wire::membership::{About, Answer, AwayReason, FromService, QueryKind, Strain, ToService};
 use qsm_wire::{NodeId, RegionId};
 
 use super::sessions::{SessionTable, Standing};
@@ -51,6 +49,8 @@ impl Service {
                 deaf,
             } => self.take_deafness(now, node, region, speaker, deaf),
             ToService::Strained { region, strain } => self.take_strain(now, node, region, strain),
+            ToService::About(about) => self.take_about(now, node, about),
+            ToService::Rates(rates) => self.profiles.rate(node, rates),
             ToService::Query { request, kind } => self.take_query(node, request, kind),
             _ => self.stats.discard_message += 1,
         }
@@ -103,12 +103,16 @@ impl Service {
         self.command(now, Command::SetAway { node, reason });
     }
 
+    /// A node says what it is. Rule R-MEM-19.
+    fn take_about(&mut self, now: Instant, node: NodeId, about: About) {
+        match about.is_valid() {
+            true => self.profiles.introduce(now, node, about),
+            false => self.stats.discard_message += 1,
+        }
+    }
+
     fn take_query(&mut self, node: NodeId, request: u32, kind: QueryKind) {
-        let result = Ok(match kind {
-            QueryKind::Nodes => AnswerRows::Nodes(self.node_rows()),
-            QueryKind::Groups => AnswerRows::Groups(self.registry.group_rows()),
-            QueryKind::Regions => AnswerRows::Regions(self.registry.region_rows()),
-        });
+        let result = Ok(self.list_rows(kind));
         let answer = FromService::Answer(Answer { request, result });
         if SessionTable::fits(&answer) {
             self.tell(node, &answer);

@@ -81,6 +81,7 @@ impl Service {
             self.beacon_at = now.after(BEACON_INTERVAL);
             self.announce(Destination::Group(self.config.discovery));
             self.drop_silent_greetings(now);
+            self.lists.tidy(now);
         }
         self.clients.transmit(now, &mut self.outbox);
     }

@@ -82,6 +82,7 @@ impl Service {
         self.suspicions.forget(origin.node);
         self.deafness.forget(origin.node);
         self.strains.forget(origin.node);
+        self.profiles.forget(origin.node);
         match cause {
             EndCause::Goodbye => {
                 self.event(ServiceEvent::Left { origin });

@@ -181,6 +181,7 @@ impl Endpoint {
             ..self.node.origin
         };
         self.admitted(origin, fresh);
+        self.introduce();
     }
 
     /// A new life begins with nothing: the views, streams and numbers of the last one are void.

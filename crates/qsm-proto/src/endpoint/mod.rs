@@ -15,6 +15,7 @@ use qsm_wire::{
 
 use crate::closing::Closing;
 use crate::former::FormerPositions;
+use crate::introduction::Reporter;
 use crate::membership::Membership;
 use crate::node::NodeState;
 use crate::receive::{Incoming, SEQUENCE_MAX};
@@ -40,6 +41,8 @@ pub struct Endpoint {
     peers: BTreeSet<NodeId>,
     closing: Closing,
     damage: DamageLog,
+    /// What it says of itself, if anything.
+    reporter: Option<Reporter>,
 }
 
 impl Endpoint {
@@ -49,7 +52,9 @@ impl Endpoint {
     /// The configuration cannot work.
     pub fn new(config: Config, seed: Seed, now: Instant) -> Result<Self, ConfigError> {
         config.check()?;
+        let introduction = config.introduction.clone();
         Ok(Self {
+            reporter: introduction.map(|what| Reporter::new(what, config.node, now)),
             membership: Membership::new(&config, seed, now),
             regions: RegionSet::new(&config.limits),
             former: FormerPositions::default(),
@@ -189,6 +194,8 @@ impl Endpoint {
             next = next.min(region.leave_timeout(now).unwrap_or(Instant::NEVER));
         }
         next = next.min(self.closing.timeout(now).unwrap_or(Instant::NEVER));
+        let report = self.reporter.as_ref().and_then(Reporter::due);
+        next = next.min(report.unwrap_or(Instant::NEVER));
         (next < Instant::NEVER).then_some(next)
     }
 

@@ -1,6 +1,7 @@
 //! Work that is due.
 
 use super::Endpoint;
+use crate::introduction::Counted;
 use crate::{Deliver, Instant};
 
 impl Endpoint {
@@ -25,6 +26,33 @@ impl Endpoint {
         self.for_each_region(|cx| cx.leave_drained());
         self.for_each_region(|cx| cx.part());
         self.for_each_region(|cx| cx.forget_ended());
+        self.report_rates();
         self.go_on_closing();
+    }
+
+    /// Says what this node is, for lists.
+    pub(super) fn introduce(&mut self) {
+        let (now, counted) = (self.node.now, self.counted());
+        let reporter = self.reporter.as_mut();
+        if let Some(about) = reporter.and_then(|reporter| reporter.admitted(now, counted)) {
+            self.membership.introduce(now, about, &mut self.node.outbox);
+        }
+    }
+
+    /// Says how many messages it sends and receives, if that is due.
+    fn report_rates(&mut self) {
+        let (now, counted) = (self.node.now, self.counted());
+        let reporter = self.reporter.as_mut();
+        if let Some(rates) = reporter.and_then(|reporter| reporter.report(now, counted)) {
+            self.membership.rated(now, rates, &mut self.node.outbox);
+        }
+    }
+
+    fn counted(&self) -> Counted {
+        let stats = &self.node.stats;
+        Counted {
+            sent: stats.messages_published,
+            received: stats.messages_delivered,
+        }
     }
 }

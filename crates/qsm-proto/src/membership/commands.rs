@@ -2,7 +2,7 @@ use core::time::Duration;
 
 use std::net::SocketAddr;
 
-use qsm_wire::membership::{Answer, QueryKind, Role, Strain, ToService};
+use qsm_wire::membership::{About, Answer, QueryKind, Rates, Role, Strain, ToService};
 use qsm_wire::{Origin, RegionId, ViewNumber};
 
 use super::{GOODBYE_MAX, Membership};
@@ -152,6 +152,22 @@ impl Membership {
     ) {
         self.tell(&ToService::Strained { region, strain });
         self.step(now, outbox);
+    }
+
+    /// Says what this node is, for lists. Lost when there is no service.
+    pub fn introduce(&mut self, now: Instant, about: About, outbox: &mut Outbox) {
+        if self.goodbye_until.is_none() {
+            self.tell(&ToService::About(about));
+            self.step(now, outbox);
+        }
+    }
+
+    /// Says how many messages this node sends and receives, for lists. Lost when there is no service.
+    pub fn rated(&mut self, now: Instant, rates: Rates, outbox: &mut Outbox) {
+        if self.goodbye_until.is_none() {
+            self.tell(&ToService::Rates(rates));
+            self.step(now, outbox);
+        }
     }
 
     /// This node publishes to the region again.

@@ -142,8 +142,12 @@ fn split(from: Vec<usize>, to: Vec<usize>, both_ways: bool) -> Fault {
 
 fn churn(words: &mut Words<'_>, options: &SimOptions, enter: bool) -> Result<Happens, Wrong> {
     let host = words.host(options.nodes)?;
-    if options.host(host).is_service() {
+    let plan = options.host(host);
+    if plan.is_service() {
         return Err(words.wrong("a membership service enters no groups; expected a node"));
+    }
+    if !plan.is_node() {
+        return Err(words.wrong("an observer enters no groups; expected a node"));
     }
     Ok(Happens::Churn(Churn {
         host,

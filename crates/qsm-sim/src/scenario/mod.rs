@@ -7,7 +7,8 @@
 //! ```text
 //! scenario 1                          the version of this format; first, if it is there
 //! seed 7                              nodes 5
-//! host 4 service                      (also: node, embedded-service, ipv6, two-networks)
+//! host 4 service                      (also: node, embedded-service, observer,
+//!                                      ipv6, two-networks)
 //! source-specific
 //! duration 8s                         settle 60s
 //! sizes small|mix                     drift 100             (parts per million)
@@ -53,6 +54,7 @@ mod write;
 pub use write::write;
 
 use crate::hosts::HostPlan;
+use crate::observer::Looked;
 use crate::options::SimOptions;
 use crate::report::{Failure, Report};
 use crate::violation::Violation;
@@ -195,6 +197,7 @@ fn known_counters(host: Option<HostPlan>) -> Vec<&'static str> {
     match host {
         None => Report::default().counters().into_keys().collect(),
         Some(host) if host.is_service() => names(&qsm_gms::ServiceStats::default().rows()),
+        Some(host) if !host.is_node() => Looked::default().rows().map(|(name, _)| name).to_vec(),
         Some(_) => names(&qsm_proto::Stats::default().rows()),
     }
 }

@@ -468,6 +468,7 @@ fn expectation(words: &mut Words<'_>, options: &SimOptions) -> Result<Expectatio
         let meant = nearest(counter, known.iter().copied()).unwrap_or(known[0]);
         let whose = match plan {
             Some(plan) if plan.is_service() => "a membership service",
+            Some(plan) if !plan.is_node() => "an observer",
             Some(_) => "a node",
             None => "the nodes or of the report",
         };
@@ -496,13 +497,14 @@ pub(super) enum HostWord {
     TwoNetworks,
 }
 
-pub(super) const HOST: [(&str, HostWord); 5] = [
+pub(super) const HOST: [(&str, HostWord); 6] = [
     ("node", HostWord::Role(HostRole::Node)),
     ("service", HostWord::Role(HostRole::Service)),
     (
         "embedded-service",
         HostWord::Role(HostRole::EmbeddedService),
     ),
+    ("observer", HostWord::Role(HostRole::Observer)),
     ("ipv6", HostWord::Ipv6),
     ("two-networks", HostWord::TwoNetworks),
 ];

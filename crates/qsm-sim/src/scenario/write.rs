@@ -77,6 +77,7 @@ fn write_hosts(options: &SimOptions, out: &mut String) -> fmt::Result {
             HostRole::Node => "node",
             HostRole::Service => "service",
             HostRole::EmbeddedService => "embedded-service",
+            HostRole::Observer => "observer",
         };
         let ipv6 = if plan.ipv6 { " ipv6" } else { "" };
         let networks = if plan.two_networks {

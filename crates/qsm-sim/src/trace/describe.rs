@@ -71,6 +71,14 @@ pub(super) fn datagram(bytes: &[u8], names: &Names) -> String {
             frame.content.len(),
             frame.head
         ),
+        Body::ListReply(reply) => format!(
+            "ListReply of {maker}, {:?} version {}, {} bytes from {} of {}",
+            reply.list,
+            reply.version,
+            reply.content.len(),
+            reply.offset,
+            reply.total
+        ),
         other => format!("{other:?}"),
     }
 }

@@ -24,7 +24,7 @@ impl World {
     pub(crate) fn totals(&self) -> Counters {
         let mut totals = Counters::new();
         for (host, counters) in self.counters().into_iter().enumerate() {
-            if !self.options.host(host).is_service() {
+            if self.options.host(host).is_node() {
                 add(&mut totals, counters);
             }
         }

@@ -2,6 +2,7 @@ use core::net::SocketAddr;
 
 use super::field::{Field, codec, record};
 use super::member::{AwayReason, Member};
+use super::request::{About, QueryKind, Rates};
 use super::update::Update;
 use crate::raw::Reader;
 use crate::{DecodeError, GroupId, Incarnation, Origin, RegionId, ViewNumber};
@@ -25,6 +26,10 @@ pub struct NodeRow {
     pub away: Option<AwayReason>,
     /// Multicast of others does not reach it.
     pub deaf: bool,
+    /// Its host, its version, and how long it has been running; `None`: it has not said so.
+    pub about: Option<About>,
+    /// What it sends and receives; `None` until it has said so.
+    pub rates: Option<Rates>,
 }
 
 /// A line of `qsm groups`.
@@ -80,6 +85,33 @@ pub enum AnswerRows {
     Regions(Vec<RegionRow>),
 }
 
+impl AnswerRows {
+    /// Appends the rows, as they are sent in parts ([`ListReply`](crate::ListReply)).
+    pub fn encode_list(&self, out: &mut Vec<u8>) {
+        match self {
+            Self::None => {}
+            Self::Nodes(rows) => rows.put(out),
+            Self::Groups(rows) => rows.put(out),
+            Self::Regions(rows) => rows.put(out),
+        }
+    }
+
+    /// The rows of a whole list.
+    ///
+    /// # Errors
+    /// The first thing that is wrong with it.
+    pub fn decode_list(list: QueryKind, bytes: &[u8]) -> Result<Self, DecodeError> {
+        let mut reader = Reader::new(bytes);
+        let rows = match list {
+            QueryKind::Nodes => Self::Nodes(Field::read(&mut reader)?),
+            QueryKind::Groups => Self::Groups(Field::read(&mut reader)?),
+            QueryKind::Regions => Self::Regions(Field::read(&mut reader)?),
+        };
+        reader.end()?;
+        Ok(rows)
+    }
+}
+
 /// From the membership service to a node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
@@ -110,7 +142,7 @@ pub enum FromService {
     },
 }
 
-record! { NodeRow { origin, name, address, region, subscriptions, publications, away, deaf } }
+record! { NodeRow { origin, name, address, region, subscriptions, publications, away, deaf, about, rates } }
 record! { GroupRow { group, name, members, regions, publishers } }
 record! { RegionRow { region, view, address, groups, members } }
 

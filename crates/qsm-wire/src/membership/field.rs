@@ -1,7 +1,6 @@
 use core::net::SocketAddr;
 
-use crate::raw::{Reader, put_address, put_origin, put_text};
-use crate::repair::flag;
+use crate::raw::{Reader, flag, put_address, put_origin, put_text};
 use crate::{ChannelId, DecodeError, GroupId, Incarnation, Origin, RegionId, ViewNumber};
 
 /// A value with one encoding.

@@ -2,7 +2,7 @@ use core::net::SocketAddr;
 
 use super::field::{codec, message, record};
 use super::member::Member;
-use crate::{ChannelId, GroupId, Incarnation, Origin, RegionId, ViewNumber};
+use crate::{ChannelId, DecodeError, GroupId, Incarnation, Origin, RegionId, ViewNumber};
 
 /// What a node wants with a group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -42,7 +42,7 @@ pub struct GroupReport {
     pub role: Role,
 }
 
-/// Which list a [`ToService::Query`] asks for.
+/// Which list a [`ToService::Query`] or a [`ListQuery`](crate::ListQuery) asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum QueryKind {
     /// [`NodeRow`](super::NodeRow)s.
@@ -51,6 +51,25 @@ pub enum QueryKind {
     Groups,
     /// [`RegionRow`](super::RegionRow)s.
     Regions,
+}
+
+impl QueryKind {
+    pub(crate) fn to_wire(self) -> u8 {
+        match self {
+            Self::Nodes => 1,
+            Self::Groups => 2,
+            Self::Regions => 3,
+        }
+    }
+
+    pub(crate) fn from_wire(value: u8) -> Result<Self, DecodeError> {
+        Ok(match value {
+            1 => Self::Nodes,
+            2 => Self::Groups,
+            3 => Self::Regions,
+            _ => return Err(DecodeError::BadValue),
+        })
+    }
 }
 
 /// What a node says first in a session. A node that has been in reports what it knows, so that a
@@ -154,6 +173,10 @@ pub enum ToService {
         /// It does not.
         deaf: bool,
     },
+    /// What I am, for lists. Said after each Welcome.
+    About(About),
+    /// How many messages I send and receive, for lists. Said when it has changed.
+    Rates(Rates),
     /// Something was strained here in the last second. Said each second, as long as it is.
     Strained {
         /// The region.
@@ -161,6 +184,40 @@ pub enum ToService {
         /// How much.
         strain: Strain,
     },
+}
+
+/// A node's word on itself, for those who read lists.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct About {
+    /// Name of its host.
+    pub host: String,
+    /// Version of its program.
+    pub version: String,
+    /// Time since its start, milliseconds.
+    pub uptime_ms: u64,
+}
+
+impl About {
+    /// Longest name of a host, bytes.
+    pub const HOST_BYTES_MAX: usize = 64;
+    /// Longest version, bytes.
+    pub const VERSION_BYTES_MAX: usize = 32;
+
+    /// Whether its texts are within their limits and without control characters.
+    #[must_use]
+    pub fn is_valid(&self) -> bool {
+        let fits = |text: &str, max| text.len() <= max && !text.chars().any(char::is_control);
+        fits(&self.host, Self::HOST_BYTES_MAX) && fits(&self.version, Self::VERSION_BYTES_MAX)
+    }
+}
+
+/// Messages per second of a node, over its last few seconds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Rates {
+    /// Accepted from its applications.
+    pub sent: u32,
+    /// Delivered to them.
+    pub received: u32,
 }
 
 /// Signs that senders of a region wait for a member, of a node's last second.
@@ -174,6 +231,8 @@ pub struct Strain {
 
 record! { RegionReport { region, view, channel, address, members, groups } }
 record! { Strain { behind, held } }
+record! { About { host, version, uptime_ms } }
+record! { Rates { sent, received } }
 record! { GroupReport { group, name, role } }
 record! { Hello {
     name, address, second, incarnation, term, groups, regions, region_last, channel_last,
@@ -182,7 +241,7 @@ record! { Hello {
 
 message! { Role { 1 => Subscriber {}, 2 => Publisher {}, } }
 message! { QueryKind { 1 => Nodes {}, 2 => Groups {}, 3 => Regions {}, } }
-message! { ToService [1 => Hello] {
+message! { ToService [1 => Hello] [11 => About] [12 => Rates] {
     2 => Enter { request, role, names },
     3 => Exit { request, role, names },
     4 => Drained { region, view },

@@ -2,12 +2,13 @@
 
 use core::net::SocketAddr;
 
+use qsm_wire::membership::QueryKind;
 use qsm_wire::{
     Ack, Beacon, CatchUp, ChannelId, DataHeader, FrameHead, GroupId, GroupNumbers, Header, Heard,
-    Hearing, Heartbeat, Hop, Incarnation, Kind, Marks, MemberIndex, NodeId, NumbersQuery, Opening,
-    Origin, Part, Probe, Ranges, Reach, ReachReply, RegionId, Request, RequestHead, Reset,
-    SeqRange, SlotHead, StreamId, StreamQuery, Summary, SummarySlot, Token, TokenAck, TokenHead,
-    ViewNumber,
+    Hearing, Heartbeat, Hop, Incarnation, Kind, ListQuery, ListReply, Marks, MemberIndex, NodeId,
+    NumbersQuery, Opening, Origin, Part, Probe, Ranges, Reach, ReachReply, RegionId, Request,
+    RequestHead, Reset, SeqRange, SlotHead, StreamId, StreamQuery, Summary, SummarySlot, Token,
+    TokenAck, TokenHead, ViewNumber,
 };
 
 use super::dice::Dice;
@@ -137,6 +138,27 @@ fn membership(dice: &mut Dice, kind: Kind) -> Owned {
         Kind::SessionReset => Owned::SessionReset(Reset {
             session: dice.u64(),
         }),
+        Kind::ListQuery => Owned::ListQuery(ListQuery {
+            nonce: dice.u64(),
+            list: list(dice),
+            version: dice.u64(),
+            offset: dice.u32(),
+            padding: dice.u16() % 500,
+        }),
+        Kind::ListReply => {
+            let (end, content) = (dice.u32(), dice.list(100, Dice::u8));
+            let length = u32::try_from(content.len()).expect("short");
+            let end = end.max(length);
+            let head = ListReply {
+                nonce: dice.u64(),
+                list: list(dice),
+                version: dice.u64().max(1),
+                total: end.max(dice.u32()),
+                offset: end - length,
+                content: &[],
+            };
+            Owned::ListReply(head, content)
+        }
         other => panic!("no test draws this kind of packet yet: {other:?}"),
     }
 }
@@ -168,6 +190,10 @@ fn numbers(dice: &mut Dice) -> Owned {
         next,
         groups,
     }
+}
+
+fn list(dice: &mut Dice) -> QueryKind {
+    [QueryKind::Nodes, QueryKind::Groups, QueryKind::Regions][dice.below(3)]
 }
 
 fn stream(dice: &mut Dice) -> StreamId {

@@ -1,8 +1,9 @@
 //! Random membership messages of every variant.
 
 use qsm_wire::membership::{
-    Answer, AnswerRows, AwayReason, FromService, GroupReport, GroupRow, Hello, Member, NodeRow,
-    QueryKind, RegionReport, RegionRow, Role, Sender, Strain, ToService, Update, ViewStep,
+    About, Answer, AnswerRows, AwayReason, FromService, GroupReport, GroupRow, Hello, Member,
+    NodeRow, QueryKind, Rates, RegionReport, RegionRow, Role, Sender, Strain, ToService, Update,
+    ViewStep,
 };
 use qsm_wire::{ChannelId, GroupId, Incarnation, RegionId, ViewNumber};
 
@@ -10,7 +11,7 @@ use super::dice::Dice;
 use super::draw::{address, origin};
 
 /// Variants of [`ToService`] that [`to_service`] draws.
-pub const TO_SERVICE: usize = 10;
+pub const TO_SERVICE: usize = 12;
 /// Variants of [`FromService`] that [`from_service`] draws.
 pub const FROM_SERVICE: usize = 8;
 
@@ -60,6 +61,8 @@ pub fn to_service(dice: &mut Dice, variant: usize) -> ToService {
             senders: dice.list(4, origin),
             published: dice.flag(),
         }),
+        10 => ToService::About(about(dice)),
+        11 => ToService::Rates(rates(dice)),
         1 => ToService::Enter {
             request: dice.u32(),
             role: role(dice),
@@ -204,6 +207,23 @@ fn node_row(dice: &mut Dice) -> NodeRow {
         publications: dice.u32(),
         away: away(dice),
         deaf: dice.flag(),
+        about: dice.flag().then(|| about(dice)),
+        rates: dice.flag().then(|| rates(dice)),
+    }
+}
+
+fn about(dice: &mut Dice) -> About {
+    About {
+        host: text(dice),
+        version: text(dice),
+        uptime_ms: dice.u64(),
+    }
+}
+
+fn rates(dice: &mut Dice) -> Rates {
+    Rates {
+        sent: dice.u32(),
+        received: dice.u32(),
     }
 }
 

@@ -16,10 +16,10 @@ pub mod message;
 
 use qsm_wire::{
     Absent, Ack, Beacon, Body, CatchUp, Chunk, Data, DataHeader, Frame, FrameHead, GroupId,
-    GroupNumbers, Header, Heard, Heartbeat, Kind, MemberIndex, Numbers, NumbersQuery, Opening,
-    Packet, Part, Probe, Reach, ReachReply, RegionId, Request, RequestHead, Reset, SeqRange,
-    SlotHead, StreamId, StreamQuery, Summary, SummarySlot, Token, TokenAck, TokenHead, TokenWriter,
-    ViewNumber,
+    GroupNumbers, Header, Heard, Heartbeat, Kind, ListQuery, ListReply, MemberIndex, Numbers,
+    NumbersQuery, Opening, Packet, Part, Probe, Reach, ReachReply, RegionId, Request, RequestHead,
+    Reset, SeqRange, SlotHead, StreamId, StreamQuery, Summary, SummarySlot, Token, TokenAck,
+    TokenHead, TokenWriter, ViewNumber,
 };
 
 /// A chunk that owns its content.
@@ -100,6 +100,9 @@ pub enum Owned {
     },
     SessionAck(Heard),
     SessionReset(Reset),
+    ListQuery(ListQuery),
+    /// Without its content, which follows.
+    ListReply(ListReply<'static>, Vec<u8>),
 }
 
 impl Owned {
@@ -148,6 +151,11 @@ impl Owned {
             },
             Body::SessionAck(heard) => Self::SessionAck(*heard),
             Body::SessionReset(reset) => Self::SessionReset(*reset),
+            Body::ListQuery(query) => Self::ListQuery(*query),
+            Body::ListReply(reply) => {
+                let ListReply { content, .. } = *reply;
+                Self::ListReply(emptied(reply), content.to_vec())
+            }
             other => panic!("no test covers this kind of packet yet: {other:?}"),
         }
     }
@@ -221,6 +229,10 @@ impl Owned {
             Self::Absent { stream, ranges } => Absent::encode(header, *stream, ranges, &mut out),
             Self::SessionAck(heard) => heard.encode(header, &mut out),
             Self::SessionReset(reset) => reset.encode(header, &mut out),
+            Self::ListQuery(query) => query.encode(header, &mut out),
+            Self::ListReply(head, content) => {
+                ListReply { content, ..*head }.encode(header, &mut out);
+            }
         }
         out
     }
@@ -237,6 +249,17 @@ pub fn check_datagram(bytes: &[u8]) -> Option<(Header, Owned)> {
     assert_eq!(packet_again.header, packet.header);
     assert_eq!(Owned::of(&packet_again), said);
     Some((packet.header, said))
+}
+
+fn emptied(reply: &ListReply<'_>) -> ListReply<'static> {
+    ListReply {
+        nonce: reply.nonce,
+        list: reply.list,
+        version: reply.version,
+        total: reply.total,
+        offset: reply.offset,
+        content: &[],
+    }
 }
 
 fn of_data(data: &Data<'_>) -> Owned {

@@ -39,6 +39,7 @@ impl Builder {
     pub fn new() -> Self {
         let settings = NodeSettings {
             name: None,
+            version: env!("CARGO_PKG_VERSION").to_owned(),
             cluster: "default".to_owned(),
             service: None,
             embedded: Embedded::default(),
@@ -68,6 +69,13 @@ impl Builder {
     /// names of host and program and the number of the process: `desk-7/ticker/4021`.
     pub fn name(mut self, name: impl Into<String>) -> Self {
         self.settings.name = Some(name.into());
+        self
+    }
+
+    /// The program's version, which lists show ([`About::version`](crate::About)): that of this library
+    /// if not given. More than 32 bytes are cut off.
+    pub fn version(mut self, version: impl Into<String>) -> Self {
+        self.settings.version = version.into();
         self
     }
 

@@ -10,6 +10,7 @@ pub(crate) mod follow;
 pub(crate) mod group;
 pub(crate) mod names;
 pub(crate) mod node;
+pub(crate) mod observer;
 pub(crate) mod options;
 pub(crate) mod own;
 pub(crate) mod own_publisher;

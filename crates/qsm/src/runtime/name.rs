@@ -3,16 +3,41 @@
 use std::path::Path;
 use std::{env, fs, process};
 
+use qsm_wire::membership::About;
+
 /// Longest part of a name, bytes: two of them, the process's number and the place of a core thread fit
 /// into a name.
 const PART_BYTES_MAX: usize = 22;
 
 /// The name of a node of this process.
 pub(crate) fn of_process() -> String {
-    let host = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    let host = host();
     let program = env::args_os().next().unwrap_or_default();
     let program = Path::new(&program).file_name().unwrap_or_default();
     compose(&host, &program.to_string_lossy(), process::id())
+}
+
+/// The name of this host, as the kernel knows it; at most so many bytes as a node may say.
+pub(crate) fn host() -> String {
+    let host = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    cut(&host, About::HOST_BYTES_MAX)
+}
+
+/// A version as a node may say it.
+pub(crate) fn version(text: &str) -> String {
+    cut(text, About::VERSION_BYTES_MAX)
+}
+
+/// Without control characters, and not longer.
+fn cut(text: &str, max: usize) -> String {
+    let mut short = String::new();
+    for letter in text.trim().chars().filter(|letter| !letter.is_control()) {
+        if short.len() + letter.len_utf8() > max {
+            break;
+        }
+        short.push(letter);
+    }
+    short
 }
 
 fn compose(host: &str, program: &str, process: u32) -> String {
@@ -26,14 +51,7 @@ fn compose(host: &str, program: &str, process: u32) -> String {
 
 /// The letters that may stand in a name, as many as fit.
 fn part(text: &str, otherwise: &str) -> String {
-    let mut part = String::new();
-    let good = |letter: &char| !letter.is_control() && *letter != '/';
-    for letter in text.trim().chars().filter(good) {
-        if part.len() + letter.len_utf8() > PART_BYTES_MAX {
-            break;
-        }
-        part.push(letter);
-    }
+    let part = cut(&text.replace('/', ""), PART_BYTES_MAX);
     match part.is_empty() {
         true => otherwise.to_owned(),
         false => part,
@@ -54,6 +72,13 @@ mod tests {
         );
         assert_eq!(compose("", "a/b\u{7}", 1), "host/ab/1");
         check_name("node", &of_process()).unwrap();
+    }
+
+    #[test]
+    fn what_a_node_says_of_itself_has_a_limit() {
+        assert_eq!(version(" 1.2\n\u{7}-rc"), "1.2-rc");
+        assert_eq!(version(&"ä".repeat(99)).len(), About::VERSION_BYTES_MAX);
+        assert!(!host().is_empty() && host().len() <= About::HOST_BYTES_MAX);
     }
 
     #[test]

@@ -285,6 +285,17 @@ impl NetworkOptions {
         second: Option<Interface>,
     ) -> Result<Ports, StartError> {
         let discovery = self.discovery_at(interface.family());
+        let mut ports = self.open_unicast(interface, second)?;
+        ports.join(discovery)?;
+        Ok(ports)
+    }
+
+    /// Opens the sockets without joining anything.
+    pub(crate) fn open_unicast(
+        &self,
+        interface: Interface,
+        second: Option<Interface>,
+    ) -> Result<Ports, StartError> {
         let second = second.map(|interface| {
             let mut config = self.port_config(interface);
             if let Some(fault) = &mut config.fault {
@@ -293,9 +304,7 @@ impl NetworkOptions {
             }
             config
         });
-        let mut ports = Ports::open(self.port_config(interface), second)?;
-        ports.join(discovery)?;
-        Ok(ports)
+        Ok(Ports::open(self.port_config(interface), second)?)
     }
 
     fn port_config(&self, interface: Interface) -> PortConfig {

@@ -31,6 +31,7 @@ pub enum Embedded {
 #[derive(Debug, Clone)]
 pub(crate) struct NodeSettings {
     pub(crate) name: Option<String>,
+    pub(crate) version: String,
     pub(crate) cluster: String,
     pub(crate) service: Option<SocketAddr>,
     pub(crate) embedded: Embedded,

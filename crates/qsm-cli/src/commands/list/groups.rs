@@ -1,6 +1,6 @@
 //! `qsm groups`: the groups of the cluster.
 
-use qsm::{GroupRow, Node};
+use qsm::{GroupRow, Observer};
 use qsm_console::failure::Failure;
 use qsm_console::table::{Align, Table};
 use serde_json::{Value, json};
@@ -12,7 +12,7 @@ use super::{ListArgs, ask, write, write_json};
 /// # Errors
 /// No service answers in time, or the output cannot be written.
 pub(crate) fn run(args: &ListArgs) -> Result<(), Failure> {
-    let mut rows = ask(args, Node::list_groups)?;
+    let mut rows = ask(args, Observer::list_groups)?;
     rows.sort_by(|a, b| a.name.cmp(&b.name));
     match args.json {
         true => write_json(rows.iter().map(group_json)),

@@ -10,16 +10,11 @@ use std::io::{ErrorKind, Write, stdout};
 use std::time::Duration;
 
 use clap::Args;
-use qsm::{Embedded, Node, RequestError};
+use qsm::{Observer, RequestError};
 use qsm_console::examples;
 use qsm_console::failure::Failure;
 use qsm_console::options::{NodeOptions, seconds};
 use serde_json::Value;
-
-use crate::node;
-
-/// Time for the goodbye of a node that only asked.
-const GOODBYE: Duration = Duration::from_secs(1);
 
 /// Arguments of the lists.
 #[derive(Debug, Clone, Args)]
@@ -36,23 +31,17 @@ pub(crate) struct ListArgs {
     /// How long to look for a membership service, and to wait for its answer
     #[arg(long, value_name = "SECONDS", default_value = "5", value_parser = seconds)]
     pub(crate) timeout: Duration,
-    /// The node.
+    /// Where to ask; with `--io`, the node.
     #[command(flatten)]
     pub(crate) node: NodeOptions,
 }
 
+/// Asks without joining the cluster: by no list, and to nobody in it, is this program seen.
 fn ask<T>(
     args: &ListArgs,
-    question: impl FnOnce(&Node) -> Result<T, RequestError>,
+    question: impl Fn(&mut Observer) -> Result<T, RequestError>,
 ) -> Result<T, Failure> {
-    let node = node::start_own(&args.node, Embedded::Never, |builder| {
-        builder.request_timeout(args.timeout)
-    })?;
-    let answer = node
-        .wait_admitted(args.timeout)
-        .and_then(|()| question(&node));
-    // The answer is what matters.
-    drop(node.shutdown(GOODBYE));
+    let answer = args.node.observe(args.timeout, question)?;
     answer.map_err(|error| match error {
         RequestError::Timeout { .. } => unanswered(args),
         other => other.into(),

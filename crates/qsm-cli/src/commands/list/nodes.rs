@@ -1,9 +1,10 @@
 //! `qsm nodes`: the nodes of the cluster, or how a node on this host would send and receive.
 
 use clap::Args;
-use qsm::{NodeId, NodeRow};
+use qsm::{NodeRow, Observer, Rates};
 use qsm_console::failure::Failure;
-use qsm_console::table::{Align, Table};
+use qsm_console::figures;
+use qsm_console::table::{Align, Table, printable};
 use serde_json::{Value, json};
 
 use super::{ListArgs, ask, io, write, write_json};
@@ -33,9 +34,7 @@ pub(crate) fn run(args: &NodesArgs) -> Result<(), Failure> {
         };
     }
     let args = &args.list;
-    let (mut rows, own) = ask(args, |node| Ok((node.list_nodes()?, node.ids().collect())))?;
-    let own: Vec<NodeId> = own;
-    rows.retain(|row| !own.contains(&row.origin.node));
+    let mut rows = ask(args, Observer::list_nodes)?;
     rows.sort_by(|a, b| (&a.name, a.origin).cmp(&(&b.name, b.origin)));
     match args.json {
         true => write_json(rows.iter().map(node_json)),
@@ -48,16 +47,31 @@ fn nodes_table(rows: &[NodeRow]) -> String {
         ("NAME", Align::Left),
         ("NODE", Align::Left),
         ("ADDRESS", Align::Left),
+        ("HOST", Align::Left),
+        ("VERSION", Align::Left),
+        ("UP", Align::Right),
+        ("SENT/S", Align::Right),
+        ("RECEIVED/S", Align::Right),
         ("REGION", Align::Right),
         ("RECEIVES", Align::Right),
         ("PUBLISHES", Align::Right),
         ("STATE", Align::Left),
     ]);
     for row in rows {
+        let about = row.about.as_ref();
+        let of_rates = |rate: fn(&Rates) -> u32| {
+            let rate = row.rates.as_ref().map(|rates| u64::from(rate(rates)));
+            or_dash(rate.map(figures::count))
+        };
         table.row([
             row.name.clone(),
             row.origin.to_string(),
             row.address.to_string(),
+            or_dash(about.map(|about| printable(&about.host))),
+            or_dash(about.map(|about| printable(&about.version))),
+            or_dash(about.map(|about| up(about.uptime_ms / 1000))),
+            of_rates(|rates| rates.sent),
+            of_rates(|rates| rates.received),
             row.region
                 .map_or_else(|| "-".to_owned(), |region| region.to_string()),
             row.subscriptions.to_string(),
@@ -66,6 +80,21 @@ fn nodes_table(rows: &[NodeRow]) -> String {
         ]);
     }
     table.render()
+}
+
+fn or_dash(text: Option<String>) -> String {
+    text.unwrap_or_else(|| "-".to_owned())
+}
+
+/// The two greatest units of a time: `3d 4h`, `12m 5s`.
+fn up(seconds: u64) -> String {
+    let (minutes, hours, days) = (seconds / 60, seconds / 3600, seconds / 86_400);
+    match (days, hours, minutes) {
+        (0, 0, 0) => format!("{seconds}s"),
+        (0, 0, _) => format!("{minutes}m {}s", seconds % 60),
+        (0, ..) => format!("{hours}h {}m", minutes % 60),
+        _ => format!("{days}d {}h", hours % 24),
+    }
 }
 
 /// Live, or the reason for which nobody waits for it.
@@ -90,12 +119,17 @@ fn node_json(row: &NodeRow) -> Value {
         "publishes": row.publications,
         "away": row.away.map(|reason| reason.to_string()),
         "deaf": row.deaf,
+        "host": row.about.as_ref().map(|about| &about.host),
+        "version": row.about.as_ref().map(|about| &about.version),
+        "uptime_seconds": row.about.as_ref().map(|about| about.uptime_ms / 1000),
+        "sent_per_second": row.rates.map(|rates| rates.sent),
+        "received_per_second": row.rates.map(|rates| rates.received),
     })
 }
 
 #[cfg(test)]
 mod tests {
-    use qsm::{Incarnation, Origin};
+    use qsm::{About, Incarnation, NodeId, Origin};
 
     use super::*;
 
@@ -112,21 +146,65 @@ mod tests {
             publications: 12,
             away: None,
             deaf: false,
+            about: None,
+            rates: None,
+        }
+    }
+
+    fn known() -> NodeRow {
+        NodeRow {
+            about: Some(About {
+                host: "desk".to_owned(),
+                version: "1.2\n".to_owned(),
+                uptime_ms: 725_900,
+            }),
+            rates: Some(Rates {
+                sent: 12_000,
+                received: 0,
+            }),
+            ..row()
         }
     }
 
     #[test]
     fn nodes_are_a_table_or_json() {
         assert_eq!(
-            nodes_table(&[row()]),
-            "NAME    NODE  ADDRESS         REGION  RECEIVES  PUBLISHES  STATE\n\
-             ticker  1f.3  10.78.0.1:5000       -         0         12  live\n"
+            nodes_table(&[row(), known()]),
+            [
+                "NAME    NODE  ADDRESS         HOST  VERSION      UP  SENT/S  RECEIVED/S  ",
+                "REGION  RECEIVES  PUBLISHES  STATE\n",
+                "ticker  1f.3  10.78.0.1:5000  -     -             -       -           -  ",
+                "     -         0         12  live\n",
+                "ticker  1f.3  10.78.0.1:5000  desk  1.2\\n    12m 5s  12,000           0  ",
+                "     -         0         12  live\n",
+            ]
+            .concat()
         );
+        let json = node_json(&known());
+        assert_eq!(
+            (&json["host"], &json["version"]),
+            (&json!("desk"), &json!("1.2\n"))
+        );
+        assert_eq!(json["uptime_seconds"], 725);
+        assert_eq!(
+            (&json["sent_per_second"], &json["received_per_second"]),
+            (&json!(12_000), &json!(0))
+        );
+        for (seconds, text) in [
+            (59, "59s"),
+            (3599, "59m 59s"),
+            (3600, "1h 0m"),
+            (90_000, "1d 1h"),
+        ] {
+            assert_eq!(up(seconds), text);
+        }
         assert_eq!(
             node_json(&row()),
             json!({ "name": "ticker", "node": "1f", "incarnation": 3,
                     "address": "10.78.0.1:5000", "region": null, "receives": 0,
-                    "publishes": 12, "away": null, "deaf": false })
+                    "publishes": 12, "away": null, "deaf": false, "host": null,
+                    "version": null, "uptime_seconds": null, "sent_per_second": null,
+                    "received_per_second": null })
         );
         let deaf = NodeRow {
             deaf: true,

@@ -1,6 +1,6 @@
 //! `qsm regions`: the regions of the cluster.
 
-use qsm::{Node, RegionRow};
+use qsm::{Observer, RegionRow};
 use qsm_console::failure::Failure;
 use qsm_console::table::{Align, Table};
 use serde_json::{Value, json};
@@ -15,7 +15,7 @@ const MEMBERS_SHOWN: usize = 8;
 /// # Errors
 /// No service answers in time, or the output cannot be written.
 pub(crate) fn run(args: &ListArgs) -> Result<(), Failure> {
-    let mut rows = ask(args, Node::list_regions)?;
+    let mut rows = ask(args, Observer::list_regions)?;
     rows.sort_by_key(|row| row.region);
     match args.json {
         true => write_json(rows.iter().map(region_json)),

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 
 use qsm_net::{Interface, Ports, ThreadReport};
-use qsm_proto::{Config, Endpoint, Seed};
+use qsm_proto::{Config, Endpoint, Introduction, Seed};
 use qsm_wire::NodeId;
 
 use super::addresses::Addresses;
@@ -211,6 +211,10 @@ impl Plan {
         let fits = mtu.min(usual).saturating_sub(headers);
         Ok(Config {
             name: self.name_of(place)?,
+            introduction: Some(Introduction {
+                host: name::host(),
+                version: name::version(&settings.version),
+            }),
             cluster: settings.cluster.clone(),
             second: port.second_addr(),
             discovery: self.discovery,

@@ -1,0 +1,106 @@
+//! Lists for those who are no nodes, and what nodes say of themselves for lists, byte by byte; the
+//! rest is in `golden.rs`.
+
+mod support;
+
+use qsm_wire::membership::{About, QueryKind, Rates, ToService};
+use qsm_wire::{Header, Hop, Incarnation, ListQuery, ListReply, NodeId, Origin, Packet};
+use support::Owned;
+
+const HEADER: Header = Header {
+    cluster: 0xc1c2_c3c4,
+    origin: Origin {
+        node: NodeId(0x1122_3344_5566_7788),
+        incarnation: Incarnation(3),
+    },
+    hop: Hop::Direct,
+};
+
+fn bytes_of(hex: &str) -> Vec<u8> {
+    let digits: Vec<u32> = hex
+        .chars()
+        .filter_map(|letter| letter.to_digit(16))
+        .collect();
+    let pairs = digits.chunks(2);
+    pairs
+        .map(|pair| u8::try_from(pair[0] * 16 + pair[1]).unwrap())
+        .collect()
+}
+
+#[track_caller]
+fn assert_packet(kind: &str, body: &Owned, fields: &str) {
+    let rest = "00 c4c3c2c1 8877665544332211 03000000 00000000";
+    let expected = bytes_of(&format!("06 {kind} 00 {rest} {fields}"));
+    assert_eq!(body.encode(&HEADER), expected);
+    let packet = Packet::decode(&expected).expect("legal");
+    assert_eq!((packet.header, Owned::of(&packet)), (HEADER, body.clone()));
+}
+
+#[track_caller]
+fn assert_to_service(message: &ToService, fields: &str) {
+    let mut bytes = Vec::new();
+    message.encode(&mut bytes);
+    assert_eq!(bytes, bytes_of(fields));
+    assert_eq!(ToService::decode(&bytes).as_ref(), Ok(message));
+}
+
+// Rule R-MEM-18.
+#[test]
+fn questions_for_lists_and_their_parts() {
+    let query = ListQuery {
+        nonce: 0x0807_0605_0403_0201,
+        list: QueryKind::Groups,
+        version: 9,
+        offset: 0x0578,
+        padding: 3,
+    };
+    let fields = "0102030405060708 02 0900000000000000 78050000";
+    assert_packet("17", &Owned::ListQuery(query), &format!("{fields} 000000"));
+    let unpadded = ListQuery {
+        padding: 0,
+        ..query
+    };
+    assert_packet("17", &Owned::ListQuery(unpadded), fields);
+    for (list, byte) in [(QueryKind::Nodes, "01"), (QueryKind::Regions, "03")] {
+        let head = ListReply {
+            nonce: query.nonce,
+            list,
+            version: 9,
+            total: 0x057b,
+            offset: 0x0578,
+            content: &[],
+        };
+        let reply = Owned::ListReply(head, vec![7, 8, 9]);
+        let fields = format!("0102030405060708 {byte} 0900000000000000 7b050000 78050000 070809");
+        assert_packet("18", &reply, &fields);
+    }
+}
+
+// Rule R-MEM-19.
+#[test]
+fn a_nodes_word_on_itself() {
+    let rates = Rates {
+        sent: 9,
+        received: 10,
+    };
+    let about = About {
+        host: "h1".to_owned(),
+        version: "1.2".to_owned(),
+        uptime_ms: 7,
+    };
+    assert!(about.is_valid());
+    let fields = "0b 0200 6831 0300 312e32 0700000000000000";
+    assert_to_service(&ToService::About(about), fields);
+    assert_to_service(&ToService::Rates(rates), "0c 09000000 0a000000");
+    for (host, version) in [
+        ("h".repeat(65), String::new()),
+        (String::new(), "1\n".to_owned()),
+    ] {
+        let about = About {
+            host,
+            version,
+            uptime_ms: 0,
+        };
+        assert!(!about.is_valid());
+    }
+}

@@ -1,0 +1,157 @@
+use core::fmt;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use qsm_wire::membership::{AnswerRows, GroupRow, NodeRow, QueryKind, RegionRow};
+
+use crate::error::{RequestError, StartError};
+use crate::runtime::network::{NetworkOptions, plain};
+use crate::runtime::observer::Asker;
+
+/// How to look at a cluster; everything has a default. Made by [`Observer::builder`].
+#[derive(Debug, Clone)]
+#[must_use = "a builder does nothing before `open`"]
+pub struct ObserverBuilder {
+    cluster: String,
+    network: NetworkOptions,
+    service: Option<SocketAddr>,
+    timeout: Duration,
+}
+
+impl ObserverBuilder {
+    /// The cluster: `default` if not given.
+    pub fn cluster(mut self, cluster: impl Into<String>) -> Self {
+        self.cluster = cluster.into();
+        self
+    }
+
+    /// Sockets: interfaces and addresses.
+    pub fn network(mut self, network: NetworkOptions) -> Self {
+        self.network = network;
+        self
+    }
+
+    /// The network interface, all else of the network as it is: short for
+    /// [`NetworkOptions::interface`].
+    pub fn interface(mut self, interface: impl Into<String>) -> Self {
+        self.network.interfaces = vec![interface.into()];
+        self
+    }
+
+    /// Where the membership service is; looked for by multicast if not given.
+    pub fn service(mut self, address: SocketAddr) -> Self {
+        self.service = Some(plain(address));
+        self
+    }
+
+    /// How long a list may take; 10 seconds if not given.
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.timeout = timeout;
+        self
+    }
+
+    /// Opens the sockets. Nothing is sent yet.
+    ///
+    /// # Errors
+    /// [`StartError`], whose text says what to do.
+    pub fn open(self) -> Result<Observer, StartError> {
+        Ok(Observer {
+            asker: Asker::open(&self.cluster, &self.network, self.service)?,
+            timeout: self.timeout,
+        })
+    }
+}
+
+/// Looks at a cluster without being in it: asks the membership service for its lists, and is no node
+/// by that. Nobody sees it in a list, nothing waits for it, and it costs the cluster a few packets
+/// (rule R-MEM-18 of `PROTOCOL.md`).
+///
+/// It has no thread: its calls ask, and wait for the answer. A program that has a [`Node`] asks by
+/// [`Node::list_nodes`] and its like.
+///
+/// ```
+/// use qsm::Observer;
+///
+/// # let cluster = format!("doc-observer-{}", std::process::id());
+/// # let builder = qsm::Node::builder().cluster(cluster.clone()).interface("lo");
+/// # let node = builder.name("ticker").embedded_service(qsm::Embedded::Always).start()?;
+/// # let _prices = node.subscribe(["prices"])?;
+/// # let observer = Observer::builder().cluster(cluster);
+/// # /*
+/// let observer = Observer::builder();
+/// # */
+/// let mut observer = observer.interface("lo").open()?;
+/// for node in observer.list_nodes()? {
+///     println!("{} at {} receives {} groups", node.name, node.address, node.subscriptions);
+/// }
+/// # assert_eq!(observer.list_nodes()?.len(), 1);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// [`Node`]: crate::Node
+/// [`Node::list_nodes`]: crate::Node::list_nodes
+pub struct Observer {
+    asker: Asker,
+    timeout: Duration,
+}
+
+impl Observer {
+    /// Begins to describe one.
+    pub fn builder() -> ObserverBuilder {
+        ObserverBuilder {
+            cluster: "default".to_owned(),
+            network: NetworkOptions::default(),
+            service: None,
+            timeout: Duration::from_secs(10),
+        }
+    }
+
+    /// All nodes of the cluster, as [`Node::list_nodes`](crate::Node::list_nodes) has them.
+    ///
+    /// # Errors
+    /// [`RequestError::Timeout`]: no membership service answers in time, or multicast does not pass
+    /// between it and this host. [`RequestError::Refused`]: the list is too long, or changes faster
+    /// than it arrives.
+    pub fn list_nodes(&mut self) -> Result<Vec<NodeRow>, RequestError> {
+        match self.asker.ask(QueryKind::Nodes, self.timeout)? {
+            AnswerRows::Nodes(rows) => Ok(rows),
+            AnswerRows::None | AnswerRows::Groups(_) | AnswerRows::Regions(_) => {
+                Err(RequestError::mixed_up())
+            }
+        }
+    }
+
+    /// All groups of the cluster.
+    ///
+    /// # Errors
+    /// As [`Observer::list_nodes`].
+    pub fn list_groups(&mut self) -> Result<Vec<GroupRow>, RequestError> {
+        match self.asker.ask(QueryKind::Groups, self.timeout)? {
+            AnswerRows::Groups(rows) => Ok(rows),
+            AnswerRows::None | AnswerRows::Nodes(_) | AnswerRows::Regions(_) => {
+                Err(RequestError::mixed_up())
+            }
+        }
+    }
+
+    /// All regions of the cluster.
+    ///
+    /// # Errors
+    /// As [`Observer::list_nodes`].
+    pub fn list_regions(&mut self) -> Result<Vec<RegionRow>, RequestError> {
+        match self.asker.ask(QueryKind::Regions, self.timeout)? {
+            AnswerRows::Regions(rows) => Ok(rows),
+            AnswerRows::None | AnswerRows::Nodes(_) | AnswerRows::Groups(_) => {
+                Err(RequestError::mixed_up())
+            }
+        }
+    }
+}
+
+impl fmt::Debug for Observer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Observer")
+            .field("timeout", &self.timeout)
+            .finish_non_exhaustive()
+    }
+}

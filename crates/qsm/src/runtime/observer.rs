@@ -1,0 +1,142 @@
+//! The sockets of one who looks without being a node, used by the thread that asks.
+
+use std::io;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use qsm_net::{Family, Ports};
+use qsm_proto::enquiry::{Enquiry, EnquiryConfig};
+use qsm_proto::{Config, Seed, Transmit};
+use qsm_wire::NodeId;
+use qsm_wire::membership::{AnswerRows, QueryKind};
+
+use crate::error::{CloseReason, RequestError, StartError};
+use crate::runtime::clock::Clock;
+use crate::runtime::network::NetworkOptions;
+use crate::runtime::random::random;
+use crate::runtime::settings::check_name;
+use crate::runtime::transmit::{Poll, Transmitter};
+
+const DOING: &str = "asking the membership service; is one running and reachable?";
+
+/// Datagrams of IPv4 and of IPv6 that every Ethernet carries.
+const DATAGRAM_V4: usize = 1472;
+const DATAGRAM_V6: usize = 1452;
+
+/// Open sockets, and where to ask.
+pub(crate) struct Asker {
+    cluster: u32,
+    service: Option<SocketAddr>,
+    discovery: SocketAddr,
+    datagram_bytes: usize,
+    ports: Ports,
+    clock: Clock,
+}
+
+impl Poll for Enquiry {
+    fn poll(&mut self, now: qsm_proto::Instant) -> Option<Transmit<'_>> {
+        self.poll_transmit(now)
+    }
+}
+
+impl Asker {
+    pub(crate) fn open(
+        cluster: &str,
+        network: &NetworkOptions,
+        service: Option<SocketAddr>,
+    ) -> Result<Self, StartError> {
+        check_name("cluster", cluster)?;
+        let interface = network.choose(service)?;
+        let family = interface.family();
+        let second = network.second(family)?;
+        let discovery = network.discovery_at(family);
+        let ports = network.open_unicast(interface, second)?;
+        let config = Config {
+            cluster: cluster.to_owned(),
+            ..Config::new(NodeId(0), ports.local_addr())
+        };
+        Ok(Self {
+            cluster: config.cluster_number(),
+            service,
+            discovery,
+            datagram_bytes: match family {
+                Family::V4 => DATAGRAM_V4,
+                Family::V6 => DATAGRAM_V6,
+            },
+            ports,
+            clock: Clock::start(),
+        })
+    }
+
+    /// Asks for a list, and waits for it.
+    pub(crate) fn ask(
+        &mut self,
+        list: QueryKind,
+        timeout: Duration,
+    ) -> Result<AnswerRows, RequestError> {
+        let config = EnquiryConfig {
+            cluster: self.cluster,
+            list,
+            service: self.service,
+            discovery: self.discovery,
+            datagram_bytes: self.datagram_bytes,
+        };
+        let start = self.clock.now();
+        let enquiry = Enquiry::new(config, NodeId(random()), Seed(random()), start);
+        let end = start.after(timeout);
+        self.run(enquiry, end)
+            .unwrap_or_else(|error| {
+                let cause = format!("sockets failed: {error}");
+                Err(RequestError::Closed(CloseReason::Io { cause }))
+            })?
+            .ok_or(RequestError::Timeout {
+                doing: DOING,
+                after: timeout,
+                outstanding: None,
+            })
+    }
+
+    /// `None` if there is no outcome by then.
+    fn run(
+        &mut self,
+        mut enquiry: Enquiry,
+        end: qsm_proto::Instant,
+    ) -> io::Result<Result<Option<AnswerRows>, RequestError>> {
+        let mut transmitter = Transmitter::default();
+        loop {
+            let now = self.clock.now();
+            enquiry.handle_timeout(now);
+            if let Some((first, second)) = enquiry.poll_second() {
+                self.ports.learn(first, second);
+            }
+            transmitter.run(now, &mut enquiry, &mut self.ports);
+            if let Some(outcome) = enquiry.poll_outcome() {
+                return Ok(outcome.map(Some).map_err(|error| RequestError::Refused {
+                    reason: error.to_string(),
+                }));
+            }
+            if now >= end {
+                return Ok(Ok(None));
+            }
+            if transmitter.has_more() && self.ports.writable() {
+                continue;
+            }
+            let due = enquiry.next_timeout().into_iter().chain([end]).min();
+            let left = due.map(|due| due.since(self.clock.now()));
+            self.ports.wait(left)?;
+            self.receive(&mut enquiry)?;
+        }
+    }
+
+    fn receive(&mut self, enquiry: &mut Enquiry) -> io::Result<()> {
+        let now = self.clock.now();
+        while self.ports.receive()? > 0 {
+            for datagram in self.ports.datagrams() {
+                enquiry.handle_datagram(now, datagram.bytes);
+            }
+        }
+        // That nobody listens at the service's port is an answer, too, but another service may come.
+        while self.ports.take_refusal().is_some() {}
+        Ok(())
+    }
+}
