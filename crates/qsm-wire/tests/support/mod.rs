@@ -187,12 +187,7 @@ impl Owned {
                 slots,
                 marks,
             } => {
-                let mut writer = TokenWriter::new(header, head, suspects, usize::MAX, &mut out);
-                for slot in slots {
-                    assert!(writer.slot(&slot.head, &slot.naks, &slot.common));
-                }
-                let said = marks.iter().any(|list| !list.is_empty());
-                assert_eq!(writer.marks(marks.iter().map(Vec::as_slice)), said);
+                put_token(header, (head, suspects), slots, marks, &mut out);
             }
             Self::TokenAck(ack) => ack.encode(header, &mut out),
             Self::Summary {
@@ -236,6 +231,21 @@ impl Owned {
         }
         out
     }
+}
+
+fn put_token(
+    header: &Header,
+    (head, suspects): (&TokenHead, &[MemberIndex]),
+    slots: &[OwnedSlot],
+    marks: &[Vec<u64>],
+    out: &mut Vec<u8>,
+) {
+    let mut writer = TokenWriter::new(header, head, suspects, usize::MAX, out);
+    for slot in slots {
+        assert!(writer.slot(&slot.head, &slot.naks, &slot.common));
+    }
+    let said = marks.iter().any(|list| !list.is_empty());
+    assert_eq!(writer.marks(marks.iter().map(Vec::as_slice)), said);
 }
 
 /// Decodes arbitrary bytes. Whatever is accepted must say the same after another round through
