@@ -398,6 +398,7 @@ impl Region {
         for stream in self.streams.values() {
             let request = stream.due().max(requests_from);
             next = next.min(request).min(stream.interrupted());
+            next = next.min(stream.numbers_due());
         }
         for query in self.queries.values() {
             next = next.min(query.due);
@@ -405,7 +406,7 @@ impl Region {
         if let Some(absence) = &self.absence {
             next = next.min(absence.due());
         }
-        next = next.min(self.numbers_due()).min(self.earshot.due());
+        next = next.min(self.earshot.due());
         let sender = self.sender.as_ref().and_then(SendStream::next_timeout);
         sender.map_or(next, |at| next.min(at))
     }

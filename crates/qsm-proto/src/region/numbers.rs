@@ -12,7 +12,7 @@ use crate::publication::Routes;
 use crate::receive::{AnswerWorth, SEQUENCE_MAX};
 use crate::send::SendStream;
 use crate::unconfirmed::UnconfirmedNumbers;
-use crate::{Deliver, Destination, Instant, Reason};
+use crate::{Deliver, Destination, Reason};
 
 /// What a sender says of its stream to one receiver.
 #[derive(Debug)]
@@ -87,12 +87,6 @@ impl RegionCx<'_> {
 }
 
 impl Region {
-    /// When a sender is to be asked next which messages it has sent.
-    pub(super) fn numbers_due(&self) -> Instant {
-        let due = self.streams.values().map(|stream| stream.numbers_due());
-        due.min().unwrap_or(Instant::NEVER)
-    }
-
     /// The groups from this one on that this node has sent to here, or may have, with the number of
     /// the next message; ascending. A publisher may have left the group since.
     fn numbered_from(
