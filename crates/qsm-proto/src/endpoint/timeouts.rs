@@ -20,8 +20,10 @@ impl Endpoint {
         self.regions.table.go_on_delivering(&mut self.node, out);
         self.for_each_region(|cx| cx.return_from_absence());
         self.for_each_region(|cx| cx.listen());
-        self.for_each_region(|cx| cx.ask_queries());
-        self.for_each_region(|cx| cx.ask_numbers());
+        self.for_each_region(|cx| {
+            cx.ask_queries();
+            cx.ask_numbers();
+        });
         self.for_each_region(|cx| cx.handle_sender_timeout());
         self.for_each_region(|cx| cx.leave_drained());
         self.for_each_region(|cx| cx.part());

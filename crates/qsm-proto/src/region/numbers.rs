@@ -26,7 +26,12 @@ impl RegionCx<'_> {
     /// Asks the senders of which packets were passed over for the numbers of their messages, where
     /// that is due.
     pub(crate) fn ask_numbers(&mut self) {
-        let (now, retry, header) = (self.node.now, self.node.retry(), self.node.header());
+        let now = self.node.now;
+        let mut streams = self.region.streams.values();
+        if streams.all(|stream| stream.numbers_due() > now) {
+            return;
+        }
+        let (retry, header) = (self.node.retry(), self.node.header());
         let due = self.region.streams.iter();
         let due = due.filter(|(_, stream)| stream.numbers_due() <= now);
         let due: Vec<Origin> = due.map(|(sender, _)| *sender).collect();
