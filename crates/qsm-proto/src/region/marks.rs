@@ -23,6 +23,8 @@ pub(super) struct NumberMarks {
     groups: GroupTable<GroupMarks>,
     /// Groups that were in the region, and what the next number was when they went out.
     former: BTreeMap<GroupId, u64>,
+    /// There were more of them than are remembered.
+    former_forgotten: bool,
     /// The newest view; `None` before the first.
     view: Option<ViewNumber>,
     count: usize,
@@ -73,8 +75,12 @@ impl NumberMarks {
     pub(super) fn change_groups(&mut self, old: &[GroupId], new: &[GroupId], routes: &Routes) {
         for group in old.iter().filter(|group| new.binary_search(group).is_err()) {
             let next = routes.next_number(*group);
-            if next > 1 {
-                self.former.insert(*group, next);
+            match self.former.len() < MARKS_MAX {
+                true if next > 1 => {
+                    self.former.insert(*group, next);
+                }
+                false if next > 1 => self.former_forgotten = true,
+                _ => {}
             }
         }
         for group in new.iter().filter(|group| old.binary_search(group).is_err()) {
@@ -113,6 +119,11 @@ impl NumberMarks {
         if self.count > MARKS_MAX {
             self.forget_old(view);
         }
+    }
+
+    /// Names of groups that were in the region are missing from [`NumberMarks::former_from`].
+    pub(super) fn has_forgotten_groups(&self) -> bool {
+        self.former_forgotten
     }
 
     /// The groups from this one on that were in the region and are not any more: their messages may
@@ -241,6 +252,19 @@ mod tests {
         let former: Vec<_> = marks.former_from(GROUP).collect();
         assert_eq!(former, [(GROUP, 17)], "its last message here was 16");
         assert_eq!(marks.former_from(GroupId(8)).next(), None);
+    }
+
+    #[test]
+    fn so_many_groups_that_went_out_are_remembered() {
+        let (mut marks, mut routes) = (NumberMarks::default(), Routes::default());
+        let most = u32::try_from(MARKS_MAX).unwrap();
+        for group in (0..=most).map(GroupId) {
+            assert!(!marks.has_forgotten_groups());
+            publish(&mut routes, group, 1);
+            marks.change_groups(&[group], &[], &routes);
+        }
+        assert!(marks.has_forgotten_groups());
+        assert_eq!(marks.former_from(GroupId(0)).count(), MARKS_MAX);
     }
 
     #[test]

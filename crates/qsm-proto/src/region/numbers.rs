@@ -173,6 +173,10 @@ impl RegionSet {
             node.stats.discard_channel += 1;
             return;
         };
+        if region.marks.has_forgotten_groups() {
+            // An answer would leave them out, as if nothing of them were missing.
+            return;
+        }
         let room = node.config.datagram_bytes.saturating_sub(TAG_BYTES);
         let most = Numbers::groups_within(room);
         let Some(answer) = region.answer_numbers(asker, query, &self.routes, most) else {
