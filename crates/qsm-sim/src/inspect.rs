@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use qsm_proto::receive::ReceiveStream;
 use qsm_proto::region::Region;
 use qsm_proto::{Event, Instant};
-use qsm_wire::{Origin, RegionId, ViewNumber};
+use qsm_wire::{Origin, RegionId};
 
 use crate::checkers::deafness::{Pair, is_filtered};
 use crate::checkers::flush::{self, Served};
@@ -56,8 +56,8 @@ impl World {
         Ok(())
     }
 
-    /// A member is live again: it has what was sent long before it can have said that it has caught
-    /// up, as far as members that were live then can give it (R-VIEW-14). What nobody but its sender
+    /// A member is live again: it has what was sent long before it said that it has caught up, as far
+    /// as members that were live then can give it (R-VIEW-14). What nobody but its sender
     /// has comes when that speaks.
     pub(crate) fn judge_return(&self, host: usize, id: RegionId) -> Result<(), Violation> {
         let machine = self.engine.machine(host);
@@ -68,8 +68,7 @@ impl World {
         if !self.checkers.armed {
             return Ok(());
         }
-        let before = ViewNumber(region.view().number().0.saturating_sub(1));
-        let asked = region.history().nearest(before);
+        let asked = region.history().nearest(region.caught_up_in());
         let (now, history) = (self.engine.now(), &self.checkers.history);
         for (sender, app) in self.apps.iter().enumerate() {
             let origin = app.origin.filter(|_| self.engine.is_running(sender));

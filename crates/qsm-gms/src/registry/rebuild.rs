@@ -205,7 +205,7 @@ impl Registry {
     }
 
     /// Those of these groups that nodes have named.
-    fn known_groups(&self, groups: &[GroupId]) -> (Arc<[GroupId]>, Signature) {
+    pub(super) fn known_groups(&self, groups: &[GroupId]) -> (Arc<[GroupId]>, Signature) {
         let groups = groups.iter().copied();
         let groups: BTreeSet<GroupId> = groups
             .filter(|group| self.groups.get(*group).is_some())

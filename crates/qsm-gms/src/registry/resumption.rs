@@ -18,7 +18,7 @@ use std::sync::Arc;
 
 use qsm_proto::Instant;
 use qsm_wire::membership::{AwayReason, Hello, RegionReport};
-use qsm_wire::{Incarnation, NodeId, Origin, RegionId, ViewNumber};
+use qsm_wire::{GroupId, Incarnation, NodeId, Origin, RegionId, ViewNumber};
 
 use super::command::{EndCause, Updates};
 use super::departure::{Departure, DepartureEvent};
@@ -145,7 +145,8 @@ impl Registry {
         self.take_up_groups(at, node, &hello.groups, hello.published);
         let views = self.compare_views(&hello.regions);
         self.adopt_regions(at, origin, &hello, updates);
-        self.leave_unnamed(at, node, &views);
+        self.widen_regions(&hello.regions);
+        self.leave_unnamed(at, origin, &hello.regions);
         self.mark_again(node);
         let dead = self.sort_senders(at, &hello.senders);
         if let Some(entry) = self.nodes.get_mut(&node) {
@@ -215,15 +216,20 @@ impl Registry {
     }
 
     /// Takes the node out of regions that it has left, by its own report. One of exactly its
-    /// groups it has yet to hear of.
-    fn leave_unnamed(&mut self, at: Instant, id: NodeId, named: &BTreeMap<RegionId, ViewNumber>) {
+    /// groups it has yet to hear of; so has a node that is in no region, of one whose groups are
+    /// known in part only, all of which it wants.
+    fn leave_unnamed(&mut self, at: Instant, origin: Origin, reports: &[RegionReport]) {
+        let id = origin.node;
+        let named: BTreeSet<RegionId> = reports.iter().map(|report| report.region).collect();
+        let placed = reports.iter().any(|report| is_active_in(origin, report));
         let deadline = at.after(self.drain_max);
         let Some(node) = self.nodes.get_mut(&id) else {
             return;
         };
-        if let Some(home) = node.home.filter(|home| !named.contains_key(home))
+        if let Some(home) = node.home.filter(|home| !named.contains(home))
             && let Some(region) = self.regions.get_mut(home)
             && region.groups != node.groups
+            && !(!placed && region.provisional && wants_all(&node.groups, &region.groups))
         {
             node.home = None;
             region.active -= 1;
@@ -232,7 +238,7 @@ impl Registry {
         }
         let never_published = !node.published;
         let over = |region: &RegionId, departure: &Departure| match departure.is_member() {
-            true => !named.contains_key(region),
+            true => !named.contains(region),
             false => never_published,
         };
         let departures = node.departures.iter();
@@ -285,6 +291,12 @@ impl Registry {
         let before = |last: &Incarnation| origin.incarnation <= *last;
         last.max().is_some_and(before) || self.life(origin) == Life::Ending
     }
+}
+
+/// One ascending list of groups has all of another one, which is not empty.
+fn wants_all(groups: &[GroupId], others: &[GroupId]) -> bool {
+    let mut others = others.iter();
+    others.len() > 0 && others.all(|group| groups.binary_search(group).is_ok())
 }
 
 /// The node is a member that is not leaving, by its own report.

@@ -142,6 +142,45 @@ impl Registry {
         }
     }
 
+    /// Members of a region that have not reported have these groups, if they are at home there.
+    fn assume_groups_in(&mut self, id: RegionId, groups: &Arc<[GroupId]>, signature: Signature) {
+        let Some(region) = self.regions.get(id) else {
+            return;
+        };
+        let active = region.members.iter().filter(|member| !member.leaving());
+        let members: Vec<NodeId> = active.map(|member| member.origin.node).collect();
+        for member in members {
+            let node = self.nodes.get(&member);
+            if node.is_some_and(|node| node.unreported && node.home == Some(id)) {
+                self.assume_groups(member, groups, signature);
+            }
+        }
+    }
+
+    /// A node that comes later knows groups of provisional regions that nobody has named so far.
+    pub(super) fn widen_regions(&mut self, reports: &[RegionReport]) {
+        for report in reports {
+            let id = report.region;
+            let region = self.regions.get(id).filter(|region| region.provisional);
+            let Some(former) = region.map(|region| Arc::clone(&region.groups)) else {
+                continue;
+            };
+            let (named, _) = self.known_groups(&report.groups);
+            let both: BTreeSet<GroupId> = former.iter().chain(&*named).copied().collect();
+            if both.len() == former.len() {
+                continue;
+            }
+            let groups: Arc<[GroupId]> = both.into_iter().collect();
+            let signature = self.key.set(groups.iter().copied());
+            if let Some(region) = self.regions.get_mut(id) {
+                (region.groups, region.signature) = (Arc::clone(&groups), signature);
+            }
+            self.relink(id, &former, &groups);
+            self.assume_groups_in(id, &groups, signature);
+            self.work.push(Work::RenewView { region: id });
+        }
+    }
+
     /// An inherited region marks a member as away, or has to.
     pub(super) fn mark_inherited(
         &mut self,
@@ -201,23 +240,16 @@ impl Registry {
         let home = node
             .home
             .and_then(|home| Some((home, self.regions.get(home)?)));
-        let Some((home, region)) = home.filter(|(_, region)| region.provisional) else {
+        let Some((home, _)) = home.filter(|(_, region)| region.provisional) else {
             return;
         };
         let (groups, signature) = (Arc::clone(&node.groups), node.signature);
         if groups.is_empty() {
             return;
         }
-        let active = region.members.iter().filter(|member| !member.leaving());
-        let others: Vec<NodeId> = active.map(|member| member.origin.node).collect();
         let former = self.regions.regroup(home, signature, Arc::clone(&groups));
         self.relink(home, &former, &groups);
-        for other in others {
-            let node = self.nodes.get(&other);
-            if node.is_some_and(|node| node.unreported && node.home == Some(home)) {
-                self.assume_groups(other, &groups, signature);
-            }
-        }
+        self.assume_groups_in(home, &groups, signature);
         draft.change(home);
         self.check_audience(home, &groups, draft);
     }

@@ -131,6 +131,12 @@ impl PacketStore {
         left / self.place_bytes + self.free.len()
     }
 
+    /// Whether less than half of the limit is left.
+    #[must_use]
+    pub fn is_half_full(&self) -> bool {
+        2 * self.room_packets() * self.place_bytes < self.limit_bytes
+    }
+
     /// The most that can be kept for certain, in bytes of packets of full length.
     #[must_use]
     pub fn limit_bytes(&self) -> usize {

@@ -90,6 +90,8 @@ pub struct ReceiveStream {
     overtaken: OvertakenRequests,
     /// When delivery was interrupted that can go on; [`Instant::NEVER`]: it was not.
     interrupted: Instant,
+    /// Its messages wait for those of another region (R-VIEW-7).
+    held: bool,
     /// What was given up, and what its sender says of it.
     lost_numbers: Option<Box<LostNumbers>>,
     contiguous_at_close: u64,
@@ -148,6 +150,7 @@ impl ReceiveStream {
             due: Instant::NEVER,
             overtaken: OvertakenRequests::default(),
             interrupted: Instant::NEVER,
+            held: false,
             lost_numbers: None,
             contiguous_at_close: 0,
         }
@@ -333,6 +336,7 @@ impl ReceiveStream {
     ) -> Arrival {
         let (data, hop) = (incoming.data, incoming.header.hop);
         let sequence = data.head.sequence;
+        self.held = held;
         self.note_head(data, hop);
         if !self.admit(sequence, context) {
             return Arrival::Dropped;

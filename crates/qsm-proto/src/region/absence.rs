@@ -61,8 +61,8 @@ pub(super) struct Absence {
     extents: BTreeMap<Origin, u64>,
     /// Streams all of which, up to here, was sent before this node came.
     foreign: BTreeMap<Origin, u64>,
-    /// Senders that alone have something of theirs, while nobody knows here where they are. They say
-    /// it when this node is live again.
+    /// Senders that alone have something of theirs, and of which this node has heard nothing. Those
+    /// that are not there, or nobody knows where, say it when this node is live again.
     unheard: BTreeSet<Origin>,
 }
 
@@ -233,7 +233,8 @@ impl RegionCx<'_> {
         }
     }
 
-    /// Passes over what only this sender can repair, whose address is not known.
+    /// Only this sender can repair something: if nothing is heard of it, it is passed over unless
+    /// it is a live member.
     pub(super) fn pass_over_unheard(&mut self, sender: Origin) {
         if let Some(absence) = &mut self.region.absence
             && absence.unheard.len() < EXTENTS_MAX
@@ -268,7 +269,8 @@ impl RegionCx<'_> {
         };
         let waits = |(sender, highest): (&Origin, &u64)| match region.streams.get(sender) {
             Some(stream) if absence.unheard.contains(sender) => {
-                stream.contiguous() < *highest && stream.sender_address().is_some()
+                let there = stream.sender_address().is_some() || region.history.takes_part(*sender);
+                stream.contiguous() < *highest && there
             }
             Some(stream) => stream.contiguous() < *highest,
             None => region.queries.contains_key(sender),
@@ -279,6 +281,7 @@ impl RegionCx<'_> {
     fn say_caught_up(&mut self) {
         let view = self.region.history.newest();
         let (id, number) = (view.region(), view.number());
+        self.region.caught_up_in = number;
         let now = self.node.now;
         self.membership
             .caught_up(now, id, number, &mut self.node.outbox);

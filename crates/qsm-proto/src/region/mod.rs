@@ -46,7 +46,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use qsm_wire::{ChannelId, GroupId, Opening, Origin, RegionId, StreamId};
+use qsm_wire::{ChannelId, GroupId, Opening, Origin, RegionId, StreamId, ViewNumber};
 
 pub(crate) use self::queries::extent_asked_for;
 pub(crate) use self::set::RegionSet;
@@ -94,6 +94,8 @@ pub struct Region {
     earshot: Earshot,
     /// Set while this node is away.
     absence: Option<Absence>,
+    /// The view under which it has last said that it has caught up; 0: never.
+    caught_up_in: ViewNumber,
     /// Others are away, for whom packets are kept.
     others_away: bool,
     /// Set while this node is leaving.
@@ -140,6 +142,7 @@ impl Region {
             silent: Vec::new(),
             earshot: Earshot::default(),
             absence: None,
+            caught_up_in: ViewNumber(0),
             others_away: false,
             leaving: None,
             departed: false,
@@ -209,6 +212,12 @@ impl Region {
     #[must_use]
     pub fn own_stream(&self) -> Option<&SendStream> {
         self.sender.as_ref()
+    }
+
+    /// The view under which this node has last said that it has caught up (R-VIEW-14); 0: never.
+    #[must_use]
+    pub fn caught_up_in(&self) -> ViewNumber {
+        self.caught_up_in
     }
 
     /// Counters of its token ring.

@@ -7,7 +7,6 @@ use qsm_wire::{Absent, MemberIndex, Origin, Request, RequestHead, SeqRange};
 
 use super::{Region, RegionCx};
 use crate::ranges::{append, append_own};
-use crate::receive::ReceiveStream;
 use crate::repair::{
     PlannedRequest, RequestAllowance, RequestPlanner, RequestTarget, RequestUrgency,
     leave_to_cachers, missing_everywhere, missing_parts, note_missing,
@@ -66,19 +65,16 @@ impl RegionCx<'_> {
         let view = self.region.history.nearest(ask.head.view);
         let to = match ask.target {
             RequestTarget::Member(index) => view.member(index).map(|member| member.address),
-            RequestTarget::Sender => {
-                let stream = self.region.streams.get(&sender);
-                stream.and_then(ReceiveStream::sender_address)
-            }
+            RequestTarget::Sender => self.region.address_of(sender),
             RequestTarget::Nobody => None,
         };
+        let to_sender = ask.target == RequestTarget::Sender;
+        if to_sender {
+            self.pass_over_unheard(sender);
+        }
         let Some(to) = to else {
-            if ask.target == RequestTarget::Sender {
-                self.pass_over_unheard(sender);
-            }
             return;
         };
-        let to_sender = ask.target == RequestTarget::Sender;
         let stats = &mut self.node.stats;
         if to_sender {
             stats.sender_asked += packets(&ask.ranges);
@@ -235,12 +231,11 @@ impl RegionCx<'_> {
     /// here has lately: rounds may be shorter than the way to the sender and back (R-TOK-7).
     pub(super) fn ask_sender(&mut self, sender: Origin, ranges: &[SeqRange]) {
         let (now, retry) = (self.node.now, self.node.retry_interval());
+        let to = self.region.address_of(sender);
         let history = &self.region.history;
         let stream = self.region.streams.get_mut(&sender);
-        let Some(stream) = stream.filter(|stream| !stream.sender_dead()) else {
-            return;
-        };
-        let Some(to) = stream.sender_address() else {
+        let stream = stream.filter(|stream| !stream.sender_dead());
+        let (Some(stream), Some(to)) = (stream, to) else {
             return;
         };
         let current = history.newest().number();

@@ -1,5 +1,6 @@
 //! What a stream does with the room there is (R-DATA-9): it looks no farther ahead than it can
-//! keep, and what is far gives way to what is near.
+//! keep, what is far gives way to what is near, and what waits for another stream leaves room for
+//! that.
 
 use qsm_wire::SeqRange;
 
@@ -33,7 +34,10 @@ impl ReceiveStream {
     /// of it the sender has said that it has not any more.
     pub fn extend(&mut self, context: &mut StreamContext<'_>) -> Option<SeqRange> {
         let head = u64::from(self.gaps.is_empty());
-        let room = u64::try_from(context.store.room_packets()).unwrap_or(u64::MAX);
+        let room = match self.leaves_room(context) {
+            true => 0,
+            false => u64::try_from(context.store.room_packets()).unwrap_or(u64::MAX),
+        };
         let highest = self
             .announced
             .min(self.contiguous.saturating_add(context.ahead_max))
@@ -61,7 +65,9 @@ impl ReceiveStream {
         history: &History,
         context: &mut StreamContext<'_>,
     ) -> Option<PacketPlace> {
-        if let Some(place) = context.store.keep(datagram) {
+        if !self.leaves_room(context)
+            && let Some(place) = context.store.keep(datagram)
+        {
             return Some(place);
         }
         let claimed = self.cached(history);
@@ -88,6 +94,11 @@ impl ReceiveStream {
             }
         }
         None
+    }
+
+    /// The rest of the room is for the stream that this one waits for.
+    fn leaves_room(&self, context: &StreamContext<'_>) -> bool {
+        self.held && context.store.is_half_full()
     }
 
     /// A packet is delivered and there is no room to cache it: others must not count on it here, but
