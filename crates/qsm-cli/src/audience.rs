@@ -5,7 +5,7 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use qsm::{Flushed, Lacking, Node, Origin, Unconfirmed};
+use qsm::{Flushed, Lacking, Node, Origin, Unconfirmed, UnservedCause};
 use qsm_console::failure::{Code, Failure};
 use qsm_console::figures;
 use qsm_console::reach::Names;
@@ -60,16 +60,19 @@ impl Audience {
     #[must_use]
     pub(crate) fn gone(&self, flushed: &Flushed) -> Gone {
         let unserved = &flushed.unserved;
-        let mut lacking: BTreeMap<Origin, Vec<Unconfirmed>> = BTreeMap::new();
+        let mut lacking: BTreeMap<Origin, (Vec<Unconfirmed>, bool)> = BTreeMap::new();
         for unserved in unserved {
             for receiver in &unserved.receivers {
-                let ranges = lacking.entry(*receiver).or_default();
+                let (ranges, back) = lacking.entry(*receiver).or_insert((Vec::new(), true));
                 ranges.extend(unserved.messages.iter().cloned());
+                *back &= unserved.cause == UnservedCause::Overrun;
             }
         }
-        let receivers = lacking.into_iter().map(|(origin, ranges)| GoneReceiver {
+        let receivers = lacking.into_iter();
+        let receivers = receivers.map(|(origin, (ranges, back))| GoneReceiver {
             name: self.names.of(origin),
             ranges,
+            back,
         });
         Gone {
             receivers: receivers.collect(),
@@ -109,6 +112,8 @@ struct GoneReceiver {
     name: String,
     /// Messages that it may lack.
     ranges: Vec<Unconfirmed>,
+    /// It is there again: it was away for longer than is kept for it.
+    back: bool,
 }
 
 impl Gone {
@@ -116,6 +121,12 @@ impl Gone {
     #[must_use]
     pub(crate) fn count(&self) -> u64 {
         self.receivers.len() as u64 + self.more
+    }
+
+    /// How many of them are there again.
+    #[must_use]
+    pub(crate) fn back(&self) -> u64 {
+        self.receivers.iter().filter(|one| one.back).count() as u64
     }
 
     /// Each with the message at which it left: `host-2 left at 4,801`.
@@ -150,10 +161,19 @@ impl Gone {
         Err(Failure::new(
             Code::Incomplete,
             format!(
-                "receivers left and are not known to have everything: {}{more}",
+                "receivers are not known to have everything: {}{more}",
                 shown.join(", ")
             ),
-            "end receivers after their publishers; send these messages again to whom they matter",
+            match self.back() == self.count() {
+                true => {
+                    "keep more for receivers that are away, with a larger --retention; send these \
+                     messages again to whom they matter"
+                }
+                false => {
+                    "end receivers after their publishers; send these messages again to whom they \
+                     matter"
+                }
+            },
         ))
     }
 }
@@ -175,7 +195,13 @@ impl GoneReceiver {
             0 => String::new(),
             more => format!(" and of {more} more groups"),
         };
-        format!("{} left at {}{more}", self.name, shown.join(", "))
+        let (name, firsts) = (&self.name, shown.join(", "));
+        match self.back {
+            true => {
+                format!("{name} was away while more than is kept was sent, from {firsts}{more} on")
+            }
+            false => format!("{name} left at {firsts}{more}"),
+        }
     }
 
     fn account(&self) -> String {
@@ -288,6 +314,7 @@ mod tests {
         let receiver = |index| GoneReceiver {
             name: format!("host-{index}"),
             ranges: ranges.clone(),
+            back: false,
         };
         Gone {
             receivers: (0..receivers).map(receiver).collect(),

@@ -19,6 +19,7 @@ mod frames;
 mod group_hashes;
 mod group_name;
 mod help;
+mod idle;
 mod node;
 mod observer;
 mod record;

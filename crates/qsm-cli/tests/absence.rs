@@ -303,6 +303,83 @@ fn a_receiver_that_stood_still_misses_nothing_and_says_for_how_long() {
     assert_code(&sub.output(), 0);
 }
 
+#[test]
+fn a_receiver_that_stood_still_does_not_take_that_for_idleness() {
+    let (cluster, _gms, service) = cluster(NEVER);
+    let words = [
+        "sub",
+        "news",
+        "--json",
+        "--name",
+        "sleeper",
+        "--until-idle",
+        "1",
+    ];
+    let mut sub = cluster.start(&words);
+    let node = identity(&service, "sleeper");
+    let received = lines(sub.0.stdout.take().unwrap());
+    let mut publisher = cluster.command(&["pub", "news", "--wait-members", "1"]);
+    let mut publisher = Running(publisher.stdin(Stdio::piped()).spawn().unwrap());
+    let mut stdin = publisher.0.stdin.take().unwrap();
+    write_lines(&mut stdin, 1..101);
+    let mut numbers = received.iter().map(|line| index(&json(&line)));
+    assert!(numbers.by_ref().take(100).eq(1..101));
+    let stopped = Instant::now();
+    freeze_until(&sub, &service, "away", &node);
+    write_lines(&mut stdin, 101..5001);
+    // It stands still for longer than it waits.
+    thread::sleep(Duration::from_secs(2).saturating_sub(stopped.elapsed()));
+    sub.signal("-CONT");
+    assert!(numbers.eq(101..5001));
+    assert_code(&sub.output(), 0);
+    drop(stdin);
+    publisher.output();
+}
+
+#[test]
+fn a_publisher_names_receivers_that_were_away_for_longer_than_is_kept_for_them() {
+    const COUNT: u64 = 20_000;
+    let (cluster, _gms, service) = cluster(NEVER);
+    // A small receive buffer, so that it does not hold what is not kept.
+    let words = [
+        "sub",
+        "news",
+        "--json",
+        "--name",
+        "sleeper",
+        "--receive-buffer",
+        "64k",
+    ];
+    let mut sub = cluster.start(&words);
+    let node = identity(&service, "sleeper");
+    let received = lines(sub.0.stdout.take().unwrap());
+    let mut witness = cluster.start(&["sub", "news", "--json"]);
+    let witnessed = lines(witness.0.stdout.take().unwrap());
+    let words = ["pub", "news", "--wait-members", "2", "--retention", "50000"];
+    let mut publisher = cluster.command(&words);
+    let mut publisher = Running(publisher.stdin(Stdio::piped()).spawn().unwrap());
+    let mut stdin = publisher.0.stdin.take().unwrap();
+    write_lines(&mut stdin, 1..101);
+    let mut numbers = received.iter().map(|line| index(&json(&line)));
+    assert!(numbers.by_ref().take(100).eq(1..101));
+    freeze_until(&sub, &service, "away", &node);
+    write_lines(&mut stdin, 101..COUNT + 1);
+    while index(&json(&witnessed.recv_timeout(PATIENCE).unwrap())) < COUNT {}
+    sub.signal("-CONT");
+    wait_for(&service, "back", &node);
+    drop(stdin);
+    let published = publisher.output();
+    assert_code(&published, 4);
+    assert_says(
+        &stderr(&published),
+        &["1 of 2 receivers have everything", "sleeper"],
+    );
+    sub.terminate();
+    let ended = sub.output();
+    assert_code(&ended, 4);
+    assert_says(&stderr(&ended), &["LOST: group news sender"]);
+}
+
 /// What it said ends with these two parts of its last lines.
 #[track_caller]
 fn assert_says(told: &str, parts: &[&str]) {

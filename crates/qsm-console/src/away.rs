@@ -44,6 +44,11 @@ impl Away {
         None
     }
 
+    /// It is away in some region.
+    pub(crate) fn is_away(&self) -> bool {
+        !self.regions.is_empty()
+    }
+
     fn end(&mut self) {
         *self = Self::default();
     }

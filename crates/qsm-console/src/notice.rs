@@ -71,6 +71,12 @@ impl Notices {
         }
     }
 
+    /// The cluster does not hear the node, and keeps for it what it misses.
+    #[must_use]
+    pub fn is_away(&self) -> bool {
+        self.away.is_away()
+    }
+
     /// Calls nodes by these names.
     pub fn call_by(&mut self, names: Names) {
         self.names = names;

@@ -163,10 +163,10 @@ pub enum Event {
         /// Why they are given up.
         cause: UnconfirmedCause,
     },
-    /// These receivers left or died, or are away while this node ends, and are not known to have messages that this node had sent
-    /// them. Others may be left, and have them; those who are gone do not get them any more.
+    /// These receivers are not known to have messages that this node had sent them, and do not get
+    /// them from it any more. Others may be left, and have them.
     Unserved {
-        /// Who, each in the life that has ended.
+        /// Who, each in its life.
         receivers: Vec<Origin>,
         /// Number of further ones.
         receivers_more: u64,
@@ -176,8 +176,8 @@ pub enum Event {
         messages: Vec<MessageRange>,
         /// Number of messages in further ranges.
         messages_more: u64,
-        /// They are away, and this node ends before they are back.
-        away: bool,
+        /// Why they do not.
+        cause: UnservedCause,
     },
     /// Receive this multicast address from now on.
     Listen {
@@ -244,6 +244,20 @@ pub enum UnconfirmedCause {
     NewLife,
     /// No receiver of them is left: the last one left, or died, without having acknowledged them.
     NoReceivers,
+}
+
+/// Why receivers do not get messages any more that they are not known to have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum UnservedCause {
+    /// They left or died.
+    Gone,
+    /// They are away, and this node ends before they are back: they get what live receivers keep for
+    /// them.
+    Away,
+    /// They are back, and were away while more was sent than is kept for members that are away
+    /// (`Limits::retention_bytes`). They are told what they have lost.
+    Overrun,
 }
 
 /// Events on their way to the application, at most [`Events::MAX`].

@@ -69,6 +69,7 @@ pub use damage::{Damage, DamageLog};
 pub use endpoint::Endpoint;
 pub use event::{
     Deafness, Deliver, Delivery, Event, Events, MessageRange, Miss, PublishError, UnconfirmedCause,
+    UnservedCause,
 };
 pub use outbox::{Outbox, Reason, Transmit};
 pub use priority::Priority;

@@ -55,6 +55,7 @@ use qsm_wire::{
 pub use self::feedback::AckOutcome;
 pub(crate) use self::past::PastStreams;
 pub use self::pool::{BLOCK_BYTES, BlockPool};
+pub use self::retained::FreedMessage;
 pub use self::transmit::Train;
 
 use self::rate::{Pacer, RateConfig};
@@ -379,6 +380,11 @@ impl SendStream {
     #[must_use]
     pub fn overrun(&self) -> u64 {
         self.store.overrun()
+    }
+
+    /// Takes the messages of packets freed so since they were taken last.
+    pub(crate) fn take_freed(&mut self) -> Vec<FreedMessage> {
+        self.store.take_freed()
     }
 
     /// Which stream this is.

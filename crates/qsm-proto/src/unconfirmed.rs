@@ -13,7 +13,7 @@ use crate::{Event, Events, MessageRange, UnconfirmedCause};
 
 /// Message numbers of groups, each a list of runs. Messages of one stream come in order, so a
 /// stream makes one run per group; another region's copies are joined to it at the end.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct UnconfirmedNumbers(BTreeMap<GroupId, Vec<(u64, u64)>>);
 
 impl UnconfirmedNumbers {
@@ -33,6 +33,13 @@ impl UnconfirmedNumbers {
     /// Adds messages that follow each other.
     pub(crate) fn note_run(&mut self, group: GroupId, first: u64, last: u64) {
         self.0.entry(group).or_default().push((first, last));
+    }
+
+    /// Adds the messages of another list.
+    pub(crate) fn extend(&mut self, other: Self) {
+        for (group, runs) in other.0 {
+            self.0.entry(group).or_default().extend(runs);
+        }
     }
 
     /// Adds what is not stable of a stream, up to that packet.

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use qsm_proto::receive::ReceiveStream;
 use qsm_proto::region::Region;
-use qsm_proto::{Event, Instant};
+use qsm_proto::{Event, Instant, UnservedCause};
 use qsm_wire::{Origin, RegionId};
 
 use crate::checkers::deafness::{Pair, is_filtered};
@@ -16,6 +16,7 @@ use crate::checkers::unserved::Word;
 use crate::faults::Fault;
 use crate::hosts::ServicePatience;
 use crate::machine::Machine;
+use crate::mischief::Mischief;
 use crate::options::SimOptions;
 use crate::pattern::GroupPlan;
 use crate::violation::Violation;
@@ -271,11 +272,15 @@ impl World {
             receivers_more,
             messages,
             messages_more,
+            cause,
             ..
         } = event
         else {
             return;
         };
+        if self.options.mischief == Mischief::OverrunUnsaid && *cause == UnservedCause::Overrun {
+            return;
+        }
         let messages = messages.iter();
         let messages =
             messages.map(|range| (GroupPlan::number(&range.group), range.first, range.last));

@@ -79,11 +79,13 @@ pub enum Mischief {
     SlownessIgnored,
     /// Who asks which messages were in packets that are lost believes that there were none.
     NumbersWithheld,
+    /// Senders do not say that members lost what was not kept for them any more.
+    OverrunUnsaid,
 }
 
 impl Mischief {
     /// All bugs, with their names.
-    pub const ALL: [(&'static str, Self); 23] = [
+    pub const ALL: [(&'static str, Self); 24] = [
         ("drop", Self::Drop { every: 100 }),
         ("double", Self::Double { every: 100 }),
         ("swap", Self::Swap { every: 2 }),
@@ -107,6 +109,7 @@ impl Mischief {
         ("caught-up-unasked", Self::CaughtUpUnasked),
         ("slowness-ignored", Self::SlownessIgnored),
         ("numbers-withheld", Self::NumbersWithheld),
+        ("overrun-unsaid", Self::OverrunUnsaid),
     ];
 
     /// Whether packets are touched, and not only deliveries or options.

@@ -24,7 +24,7 @@ const SLOW: &[&str] = &["slowness-ignored"];
 
 /// Bugs that show where a receiver stands still while more is sent than is kept for it, and nothing
 /// else is wrong: see [`overrun`].
-const OVERRUNS: &[&str] = &["numbers-withheld"];
+const OVERRUNS: &[&str] = &["numbers-withheld", "overrun-unsaid"];
 
 /// A bug, the checkers that may notice it, and the number of seeds within which one of them does.
 const BUGS: &[(&str, &[&str], u64)] = &[
@@ -60,6 +60,7 @@ const BUGS: &[(&str, &[&str], u64)] = &[
     ("caught-up-unasked", &["flush"], 60),
     ("slowness-ignored", &["slowness"], 5),
     ("numbers-withheld", &["completeness"], 5),
+    ("overrun-unsaid", &["flush"], 5),
 ];
 
 /// In place of all faults of the run: half of the others do not hear the first sender at first, and

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use qsm_gms::ServiceConfigError;
 use qsm_net::{Interface, InterfaceError, PortError, ThreadError};
-use qsm_proto::ConfigError;
+use qsm_proto::{ConfigError, UnservedCause};
 use qsm_wire::Origin;
 
 use crate::receivers::{Lacking, Receivers};
@@ -217,16 +217,16 @@ impl fmt::Display for CloseReason {
     }
 }
 
-/// Receivers that left or died, or were away when this node ended, and are not known to have messages
-/// that this node had sent them. Who is left may have them; those who are gone do not get them any
-/// more.
+/// Receivers that are not known to have messages that this node had sent them, and do not get them from
+/// it any more: they left or died, were away when it ended, or were away for longer than is kept for
+/// them. Other receivers may have them.
 ///
 /// Of some of them it may be that they have everything: acknowledgements are for all receivers of a
 /// group together. [`Node::list_nodes`](crate::Node::list_nodes) has names of those who are there.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Unserved {
-    /// Who, each in the life that has ended; of many at once the first.
+    /// Who, each in its life; of many at once the first.
     pub receivers: Vec<Origin>,
     /// Number of further ones.
     pub receivers_more: u64,
@@ -234,9 +234,8 @@ pub struct Unserved {
     pub messages: Vec<Unconfirmed>,
     /// Number of messages in further ranges.
     pub messages_more: u64,
-    /// They are away, and this node ends before they are back: they get what live receivers have
-    /// kept for them. `false`: they are gone.
-    pub away: bool,
+    /// Why they do not get them.
+    pub cause: UnservedCause,
 }
 
 impl Unserved {
@@ -261,7 +260,12 @@ impl fmt::Display for Unserved {
             f,
             "{} receivers {} without having acknowledged {} messages: {}",
             self.receivers(),
-            if self.away { "are away" } else { "left" },
+            match self.cause {
+                UnservedCause::Away => "are away",
+                UnservedCause::Overrun =>
+                    "were away for longer than is kept for them, and are back",
+                _ => "left",
+            },
             self.messages(),
             names.take(RANGES_SHOWN).collect::<Vec<_>>().join(", ")
         )

@@ -307,14 +307,16 @@ impl Reach<'_> {
 
     /// Each group has receivers.
     fn served(&self) -> String {
-        let lacking = self.gone.count() + self.away.count();
+        let (gone, back) = (self.gone.count(), self.gone.back());
+        let lacking = gone + self.away.count();
         match (lacking, self.unheard) {
             (0, 0) => "all receivers have everything".to_owned(),
             (_, 0) if self.args.groups.len() == 1 => format!(
                 "{} of {} receivers have everything",
-                figures::count(self.members.saturating_sub(self.away.count())),
-                figures::count(self.members + self.gone.count())
+                figures::count(self.members.saturating_sub(self.away.count() + back)),
+                figures::count(self.members + gone - back)
             ),
+            (_, 0) if back > 0 => "not all receivers have everything".to_owned(),
             (_, 0) => "all receivers that are live have everything".to_owned(),
             (_, unheard) => format!(
                 "all receivers that are live have everything, and {} messages are not known to \

@@ -16,6 +16,7 @@ use qsm_console::stop::Stop;
 
 use crate::group_hashes::GroupHashes;
 use crate::group_name::check_pattern;
+use crate::idle::Idle;
 use crate::node;
 use crate::record::{Format, Record};
 use crate::senders::Senders;
@@ -77,8 +78,8 @@ pub(crate) struct SubArgs {
     /// End after this many messages
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) count: Option<u64>,
-    /// End when nothing has come for this long; if nothing came at all, or fewer messages than
-    /// --count, the exit code is 3
+    /// End when nothing has come for this long, without the time in which this process was stopped
+    /// or its node away; if nothing came at all, or fewer messages than --count, the exit code is 3
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     pub(crate) until_idle: Option<Duration>,
     /// Memory for messages that wait to be written, with suffix k, M or G; each takes its length and
@@ -233,22 +234,27 @@ fn receive(
     notices: &mut Notices,
     stop: &Stop,
 ) -> Result<(), Failure> {
-    let mut last = Instant::now();
+    let mut idle = Idle::new(args.until_idle, Instant::now());
     let mut count = 0;
     while !stop.is_asked() && !output.closed() {
         source.tell_left_out();
         notices.drain();
-        let idle_at = args.until_idle.map(|idle| last + idle);
-        if idle_at.is_some_and(|idle_at| Instant::now() >= idle_at) {
+        let now = Instant::now();
+        if notices.is_away() {
+            idle.reset(now);
+        }
+        let left = idle.left(now);
+        if left == Some(Duration::ZERO) {
             return end_idle(args, count);
         }
-        let look_at = Instant::now() + LOOK;
-        let mut until = idle_at.map_or(look_at, |idle_at| idle_at.min(look_at));
+        let look_at = now + LOOK;
+        let mut until = left.map_or(look_at, |left| (now + left).min(look_at));
         // After the first message only those that are there already: what has been taken is to
         // be written soon.
         while let Some(received) = source.recv(until)? {
-            last = Instant::now();
-            until = last;
+            let now = Instant::now();
+            idle.reset(now);
+            until = now;
             match received {
                 Received::Message(message) => {
                     notices.absences.heard(&message);
@@ -260,7 +266,7 @@ fn receive(
             if args.count == Some(count) {
                 return Ok(());
             }
-            if last >= look_at || stop.is_asked() {
+            if now >= look_at || stop.is_asked() {
                 break;
             }
         }

@@ -313,6 +313,7 @@ impl Endpoint {
         member && self.regions.table.held(self.node.now, id, sender, source)
     }
 
+    #[inline(never)]
     fn on_control(
         &mut self,
         from: SocketAddr,

@@ -6,7 +6,8 @@
 //! of its death, which comes after the view, tells which.
 //!
 //! Acknowledgements do not speak for members that are away. They have what was stable when they
-//! went, and nothing is known of the rest until they are live again.
+//! went, and nothing is known of the rest until they are live again. What was freed meanwhile for
+//! want of room they may lack for good.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,11 +15,11 @@ use std::sync::Arc;
 use qsm_wire::membership::Member;
 use qsm_wire::{Ack, GroupId, Origin, ViewNumber};
 
-use crate::Instant;
 use crate::publication::Routes;
-use crate::send::SendStream;
+use crate::send::{FreedMessage, SendStream};
 use crate::unconfirmed::UnconfirmedNumbers;
 use crate::view::RegionView;
+use crate::{Instant, UnservedCause};
 
 /// Ranges of messages that an event about vanished receivers names; the rest is counted.
 pub(super) const UNSERVED_RANGES_MAX: usize = 64;
@@ -34,6 +35,8 @@ pub(crate) struct Unserved {
     pub(crate) upto: u64,
     /// Messages of packets before, with the low 32 bits of their numbers.
     pub(crate) released: UnconfirmedNumbers,
+    /// Why.
+    pub(crate) cause: UnservedCause,
 }
 
 /// A member that is away.
@@ -47,6 +50,8 @@ pub(super) struct AwayReceiver {
     pub(super) since: Instant,
     /// The first message of each group that it is not known to have.
     pub(super) firsts: BTreeMap<GroupId, u64>,
+    /// Messages of packets that are not kept for it any more, by the low 32 bits of their numbers.
+    freed: UnconfirmedNumbers,
 }
 
 /// The receivers of a region, view by view.
@@ -82,6 +87,14 @@ impl Served {
         }
     }
 
+    /// Notes what is not kept any more for members that are away.
+    pub(super) fn note_freed(&mut self, freed: &[FreedMessage]) {
+        for away in self.away.values_mut() {
+            let lacks = freed.iter().filter(|one| one.sequence > away.after);
+            lacks.for_each(|one| away.freed.note(one.group, one.low.into()));
+        }
+    }
+
     /// Takes the next view, which the stream has opened already. `me` sends.
     pub(super) fn follow(
         &mut self,
@@ -92,13 +105,15 @@ impl Served {
     ) {
         let before = self.view.replace(Arc::clone(view));
         self.leavers.clear();
+        self.unserved = self.returned(view);
         self.follow_away(view, now, stream);
         let (Some(before), Some(stream)) = (before, stream) else {
             return;
         };
         if let Some(upto) = stream.last_before(view.number()) {
             let gone = |origin| view.index_of(origin).is_none();
-            self.unserved = self.unserved_in(&before, me, stream, upto, gone);
+            let unserved = self.unserved_in(&before, me, stream, upto, gone);
+            self.unserved.extend(unserved);
             self.leavers = self.leavers_in(&before, me, stream, gone);
         }
         self.away
@@ -106,6 +121,21 @@ impl Served {
         if view.number() >= self.released_in {
             self.released = UnconfirmedNumbers::default();
         }
+    }
+
+    /// Members that are live again, and for which not everything was kept.
+    fn returned(&self, view: &RegionView) -> Vec<Unserved> {
+        let live = |origin: Origin| view.index_of(origin).is_some_and(|at| view.is_live(at));
+        let back = self.away.iter().filter(|(origin, _)| live(**origin));
+        let lacking = back.filter(|(_, away)| !away.freed.is_empty());
+        let unserved = lacking.map(|(origin, away)| Unserved {
+            receivers: vec![*origin],
+            after: 0,
+            upto: 0,
+            released: away.freed.clone(),
+            cause: UnservedCause::Overrun,
+        });
+        unserved.collect()
     }
 
     /// Notes who is away now. Who is not in the view any more is looked at after this.
@@ -123,6 +153,7 @@ impl Served {
                 after: stable.max(joined.unwrap_or(0)),
                 since: now,
                 firsts: BTreeMap::new(),
+                freed: UnconfirmedNumbers::default(),
             };
             self.away.entry(member.origin).or_insert_with(gone);
         }
@@ -177,6 +208,8 @@ impl Served {
         if let Some(view) = self.view.take() {
             let away = |origin: Origin| self.away.contains_key(&origin);
             self.unserved = self.unserved_in(&view, me, stream, u64::MAX, away);
+            let unserved = self.unserved.iter_mut();
+            unserved.for_each(|unserved| unserved.cause = UnservedCause::Away);
         }
     }
 
@@ -225,15 +258,19 @@ impl Served {
         for member in members.filter(|member| gone(member.origin)).filter(lacks) {
             // What was sent before it joined was not for it.
             let joined = stream.last_before(member.joined).unwrap_or(0);
-            let has = self.away.get(&member.origin).map(|away| away.stable);
-            let after = joined.max(has.unwrap_or(stable));
-            match all.iter_mut().find(|unserved| unserved.after == after) {
+            let away = self.away.get(&member.origin);
+            let after = joined.max(away.map_or(stable, |away| away.stable));
+            let mut released = self.released.clone();
+            released.extend(away.map(|away| away.freed.clone()).unwrap_or_default());
+            let same = |one: &&mut Unserved| one.after == after && one.released == released;
+            match all.iter_mut().find(same) {
                 Some(unserved) => unserved.receivers.push(member.origin),
                 None => all.push(Unserved {
                     receivers: vec![member.origin],
                     after,
                     upto,
-                    released: self.released.clone(),
+                    released,
+                    cause: UnservedCause::Gone,
                 }),
             }
         }
@@ -258,13 +295,16 @@ impl Served {
         let lacking = members.filter_map(|member| {
             let upto = stream.last_before(member.left?)?;
             let joined = stream.last_before(member.joined).unwrap_or(0);
-            let has = self.away.get(&member.origin).map(|away| away.stable);
-            let after = joined.max(has.unwrap_or(stable));
+            let away = self.away.get(&member.origin);
+            let after = joined.max(away.map_or(stable, |away| away.stable));
+            let mut released = self.released.clone();
+            released.extend(away.map(|away| away.freed.clone()).unwrap_or_default());
             (upto > after).then(|| Unserved {
                 receivers: vec![member.origin],
                 after,
                 upto,
-                released: self.released.clone(),
+                released,
+                cause: UnservedCause::Gone,
             })
         });
         lacking.collect()
@@ -275,6 +315,7 @@ impl Served {
 mod tests {
     use std::net::SocketAddr;
 
+    use qsm_wire::membership::AwayReason;
     use qsm_wire::{ChannelId, Header, Incarnation, NodeId, RegionId, StreamId};
 
     use super::*;
@@ -379,6 +420,41 @@ mod tests {
         bench.served.note_death(origin(2));
         assert_eq!(bench.reported(), [(vec![origin(2)], 1)]);
         bench.served.note_death(origin(2));
+        assert_eq!(bench.reported(), [], "once");
+    }
+
+    #[test]
+    fn what_was_let_go_while_a_member_was_away_is_named_when_it_is_back() {
+        let mut bench = Bench::new();
+        let away = |reason| Member {
+            away: reason,
+            ..member(2, None)
+        };
+        bench.follow(&view(1, vec![member(3, None), away(None)]));
+        bench.follow(&view(
+            2,
+            vec![member(3, None), away(Some(AwayReason::Silent))],
+        ));
+        let freed = |sequence, low| FreedMessage {
+            sequence,
+            group: GroupId(1),
+            low,
+        };
+        bench.served.note_freed(&[freed(1, 7), freed(2, 8)]);
+        bench.follow(&view(3, vec![member(3, None), away(None)]));
+        let unserved = bench.served.take();
+        let [one] = &unserved[..] else {
+            panic!("{unserved:?}");
+        };
+        assert_eq!(
+            (&one.receivers[..], one.cause),
+            (&[origin(2)][..], UnservedCause::Overrun)
+        );
+        let mut named = UnconfirmedNumbers::default();
+        named.note(GroupId(1), 7);
+        named.note(GroupId(1), 8);
+        assert_eq!(one.released, named);
+        bench.follow(&view(4, vec![member(3, None), away(None)]));
         assert_eq!(bench.reported(), [], "once");
     }
 

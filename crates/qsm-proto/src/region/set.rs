@@ -190,7 +190,7 @@ impl RegionSet {
             if let Some(region) = self.table.get_mut(id) {
                 region.leave_absent(node.origin);
             }
-            self.report(id, true, node, membership);
+            self.report_unserved(id, node, membership);
         }
     }
 
@@ -292,13 +292,8 @@ impl RegionSet {
         });
     }
 
-    /// Tells of receivers that have gone without being known to have everything.
+    /// Tells of receivers that are not known to have everything, and do not get it from here any more.
     fn report_unserved(&mut self, id: RegionId, node: &mut NodeState, membership: &Membership) {
-        self.report(id, false, node, membership);
-    }
-
-    /// The same, or of those that are away.
-    fn report(&mut self, id: RegionId, away: bool, node: &mut NodeState, membership: &Membership) {
         let region = self.table.get_mut(id);
         let unserved = region.map(Region::take_unserved).unwrap_or_default();
         let region = self.table.get(id);
@@ -310,6 +305,7 @@ impl RegionSet {
             after,
             upto,
             released,
+            cause,
         } in unserved
         {
             let mut numbers = UnconfirmedNumbers::default();
@@ -326,7 +322,7 @@ impl RegionSet {
                     incarnation: node.origin.incarnation,
                     messages,
                     messages_more,
-                    away,
+                    cause,
                 });
             }
         }

@@ -78,6 +78,10 @@ impl RegionCx<'_> {
             if outcome == AckOutcome::Applied && ack.view == view.number() {
                 sender.handle_marks(view, marks);
             }
+            let freed = sender.take_freed();
+            if !freed.is_empty() {
+                region.served.note_freed(&freed);
+            }
         }
     }
 

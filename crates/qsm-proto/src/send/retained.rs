@@ -11,9 +11,22 @@
 
 use std::collections::VecDeque;
 
+use qsm_wire::{Data, GroupId};
+
 use super::pool::BlockPool;
 use super::store::SentPacket;
 use super::wide;
+
+/// A message in a packet that was freed for want of room, while members were away.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FreedMessage {
+    /// The packet.
+    pub sequence: u64,
+    /// The message's group.
+    pub group: GroupId,
+    /// The low 32 bits of its number.
+    pub low: u32,
+}
 
 /// The newest stable packets of one stream.
 #[derive(Debug, Default)]
@@ -24,6 +37,9 @@ pub(super) struct RetainedPackets {
     blocks: VecDeque<Vec<u8>>,
     /// Packets up to here were freed for want of room.
     overrun: u64,
+    /// What was in them, until it is taken: after each acknowledgement, which frees no more than
+    /// was sent before it.
+    freed: Vec<FreedMessage>,
 }
 
 impl RetainedPackets {
@@ -39,29 +55,49 @@ impl RetainedPackets {
         self.packets.push_back(packet);
     }
 
-    /// All packets of the store's first block, which has this number, have become stable. When
-    /// there is no room for another block, the stream's oldest gives way. Returns whether there
-    /// was room.
-    pub(super) fn take_block(&mut self, number: u32, block: Vec<u8>, pool: &mut BlockPool) -> bool {
+    /// All packets of the store's first block, which has this number, have become stable, those up
+    /// to `trail` in all. When there is no room for another block, the stream's oldest gives way.
+    pub(super) fn take_block(
+        &mut self,
+        number: u32,
+        block: Vec<u8>,
+        trail: u64,
+        pool: &mut BlockPool,
+    ) {
         let room = pool.retain();
         self.blocks.push_back(block);
-        if !room {
-            let before = u32::try_from(self.blocks.len() - 1).unwrap_or(u32::MAX);
-            let oldest = number.wrapping_sub(before);
-            while self.packets.front().is_some_and(|p| p.block == oldest) {
-                self.packets.pop_front();
-            }
-            self.blocks
-                .pop_front()
-                .into_iter()
-                .for_each(|block| pool.give(block));
+        if room {
+            return;
         }
-        room
+        let before = u32::try_from(self.blocks.len() - 1).unwrap_or(u32::MAX);
+        let oldest = number.wrapping_sub(before);
+        let Some(block) = self.blocks.pop_front() else {
+            return;
+        };
+        while let Some(packet) = self.packets.front().copied()
+            && packet.block == oldest
+        {
+            self.packets.pop_front();
+            self.overrun = trail - self.packets();
+            let bytes = block.get(packet.range()).unwrap_or_default();
+            self.note_freed(self.overrun, bytes);
+        }
+        pool.give(block);
     }
 
-    /// There was no room: what is up to `trail` and not retained has been freed.
-    pub(super) fn note_overrun(&mut self, trail: u64) {
-        self.overrun = trail - self.packets();
+    fn note_freed(&mut self, sequence: u64, packet: &[u8]) {
+        let chunks = Data::read_again(packet).into_iter();
+        let chunks = chunks.flat_map(|data| data.chunks());
+        self.freed.extend(chunks.map(|chunk| FreedMessage {
+            sequence,
+            group: chunk.group,
+            low: chunk.message,
+        }));
+    }
+
+    /// Takes what has been freed for want of room since it was taken last.
+    pub(super) fn take_freed(&mut self) -> Vec<FreedMessage> {
+        core::mem::take(&mut self.freed)
     }
 
     /// Packets up to here were freed for want of room.

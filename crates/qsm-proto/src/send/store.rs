@@ -13,7 +13,7 @@ use std::collections::VecDeque;
 use qsm_wire::{Chunk, Coverage, DataHeader, Header, seal};
 
 use super::pool::BlockPool;
-use super::retained::RetainedPackets;
+use super::retained::{FreedMessage, RetainedPackets};
 use super::{TRAIN_BYTES_MAX, wide};
 use crate::Instant;
 
@@ -35,6 +35,12 @@ pub(super) struct SentPacket {
 impl SentPacket {
     pub(super) fn length(self) -> usize {
         usize::from(self.length)
+    }
+
+    /// Where it lies in its block.
+    pub(super) fn range(self) -> core::ops::Range<usize> {
+        let start = usize::from(self.offset);
+        start..start + self.length()
     }
 }
 
@@ -211,6 +217,14 @@ impl SendBuffer {
         retained.map_or(0, |retained| retained.overrun())
     }
 
+    /// Takes what was in them, as far as it has not been taken.
+    pub(super) fn take_freed(&mut self) -> Vec<FreedMessage> {
+        match &mut self.retained {
+            Some(retained) => retained.take_freed(),
+            None => Vec::new(),
+        }
+    }
+
     fn bytes_at(&self, entry: SentPacket, bytes: usize) -> Option<&[u8]> {
         let block = usize::try_from(entry.block.wrapping_sub(self.first_block)).ok()?;
         let start = usize::from(entry.offset);
@@ -274,11 +288,7 @@ impl SendBuffer {
         }
         while let Some(block) = self.take_released() {
             match &mut self.retained {
-                Some(retained) => {
-                    if !retained.take_block(self.first_block, block, pool) {
-                        retained.note_overrun(self.trail);
-                    }
-                }
+                Some(retained) => retained.take_block(self.first_block, block, self.trail, pool),
                 None => pool.give(block),
             }
             self.first_block = self.first_block.wrapping_add(1);

@@ -2,6 +2,7 @@ use qsm_wire::Origin;
 
 use super::Arrival;
 use super::history::History;
+use crate::runs::Runs;
 use crate::violation::Violation;
 
 /// What was reported as lost does not come after all.
@@ -47,6 +48,29 @@ pub(crate) fn check_report(
     Ok(())
 }
 
+/// What a receiver lost because its sender kept no more for it, the sender has named: else it would
+/// say that everybody has everything (R-VIEW-13).
+fn check_told(
+    history: &History,
+    [sender, receiver]: [Origin; 2],
+    group: usize,
+    lost: &Runs,
+) -> Result<(), Violation> {
+    let both = history.alive(sender) && history.alive(receiver);
+    let named = history.unserved.of(sender, receiver, group);
+    let untold = named.and_then(|named| lost.first_outside(&named));
+    match untold.filter(|_| both && history.may_lose(sender, receiver)) {
+        None => Ok(()),
+        Some(first) => Err(Violation::new(
+            "flush",
+            format!(
+                "{receiver} lost messages of {sender}/group {group} from #{first} on, and the sender \
+                 has not said so"
+            ),
+        )),
+    }
+}
+
 /// Nothing of a sender that still lives is lost: the sender keeps what is not stable (R003, R080).
 /// Judged at the end, because the cluster may know of a death before the dead node does; and only
 /// for receivers that live, because one that was excluded is right to say what it misses. Of what a
@@ -58,6 +82,7 @@ pub(crate) fn check_end(history: &History) -> Result<(), Violation> {
         let owed = history.alive(receiver)
             && history.reliable_to(sender, receiver)
             && !history.may_lose(sender, receiver);
+        check_told(history, [sender, receiver], group, &track.lost)?;
         let excused = history.excused(sender, receiver, group).filter(|_| owed);
         let first = excused.and_then(|excused| track.lost.first_outside(&excused));
         if let Some(first) = first {

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use qsm_proto::UnservedCause;
 use qsm_wire::Origin;
 
 use super::packet::{Rest, Writer};
@@ -87,6 +88,23 @@ impl From<RequestError> for Failed {
                 Self::Unconfirmed { ranges, more }
             }
         }
+    }
+}
+
+fn cause_code(cause: UnservedCause) -> u32 {
+    match cause {
+        UnservedCause::Away => 1,
+        UnservedCause::Overrun => 2,
+        _ => 0,
+    }
+}
+
+fn cause_of(code: u32) -> Option<UnservedCause> {
+    match code {
+        0 => Some(UnservedCause::Gone),
+        1 => Some(UnservedCause::Away),
+        2 => Some(UnservedCause::Overrun),
+        _ => None,
     }
 }
 
@@ -231,7 +249,7 @@ impl Writer {
         let packet = self
             .u64(unserved.receivers_more)
             .u64(unserved.messages_more)
-            .u32(u32::from(unserved.away))
+            .u32(cause_code(unserved.cause))
             .u32(count(unserved.receivers.len()))
             .u32(count(unserved.messages.len()));
         // The core names so few that they fit.
@@ -328,7 +346,7 @@ impl Rest<'_> {
 
     pub(super) fn unserved(&mut self) -> Option<Unserved> {
         let (receivers_more, messages_more) = (self.u64()?, self.u64()?);
-        let away = self.u32()? != 0;
+        let cause = cause_of(self.u32()?)?;
         let (receivers, messages) = (self.u32()?, self.u32()?);
         let receivers = (0..receivers).map(|_| self.origin());
         let receivers = receivers.collect::<Option<_>>()?;
@@ -338,7 +356,7 @@ impl Rest<'_> {
             receivers_more,
             messages: messages.collect::<Option<_>>()?,
             messages_more,
-            away,
+            cause,
         })
     }
 

@@ -81,6 +81,7 @@ impl Published {
 
 #[cfg(test)]
 mod tests {
+    use qsm_proto::UnservedCause;
     use qsm_wire::Incarnation;
 
     use super::*;
@@ -101,7 +102,7 @@ mod tests {
             receivers_more: 1,
             messages: groups.iter().map(|group| range(group)).collect(),
             messages_more: 0,
-            away: false,
+            cause: UnservedCause::Gone,
         }
     }
 

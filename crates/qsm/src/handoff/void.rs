@@ -200,7 +200,7 @@ mod tests {
             receivers_more: 0,
             messages: vec![range(node)],
             messages_more: 0,
-            away: false,
+            cause: qsm_proto::UnservedCause::Gone,
         }
     }
 

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use qsm_net::Affinity;
+use qsm_net::{Affinity, Interface};
 
 use crate::error::StartError;
 use crate::handoff::command::Command;
@@ -26,13 +26,18 @@ pub(crate) struct Embedding {
 }
 
 impl Embedding {
-    pub(crate) fn new(settings: &NodeSettings) -> Self {
+    /// A service is on the interface that the node has chosen, whatever else is up by then.
+    pub(crate) fn new(settings: &NodeSettings, interface: &Interface) -> Self {
+        let mut network = NetworkOptions {
+            unicast_port: Some(0),
+            ..settings.network.clone()
+        };
+        if network.interfaces.is_empty() {
+            network.interfaces.push(interface.name.clone());
+        }
         Self {
             when: settings.embedded,
-            network: NetworkOptions {
-                unicast_port: Some(0),
-                ..settings.network.clone()
-            },
+            network,
             cluster: settings.cluster.clone(),
             channels: settings.channels,
             gone_after: settings.gone_after,

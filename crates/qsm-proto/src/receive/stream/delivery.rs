@@ -17,14 +17,14 @@ impl ReceiveStream {
     /// Delivers what can be delivered now, as much as is delivered in one go. Rule R-DATA-10.
     pub fn deliver(&mut self, history: &History, held: bool, context: &mut StreamContext<'_>) {
         self.held = held;
-        self.deliver_ready(history, held, context);
-        if self.lost_numbers.is_some() {
+        self.interrupted = Instant::NEVER;
+        if self.delivered < self.contiguous || self.lost_numbers.is_some() {
+            self.deliver_ready(history, held, context);
             self.tell_packets(&mut context.delivery);
         }
     }
 
     fn deliver_ready(&mut self, history: &History, held: bool, context: &mut StreamContext<'_>) {
-        self.interrupted = Instant::NEVER;
         let mut bytes = 0;
         loop {
             if self.lost_numbers.is_some() && !held {

@@ -1,4 +1,4 @@
-use qsm_proto::Deafness;
+use qsm_proto::{Deafness, UnservedCause};
 use qsm_wire::{NodeId, Origin};
 
 use super::*;
@@ -71,7 +71,7 @@ fn unserved() -> Unserved {
         receivers_more: 3,
         messages: vec![unconfirmed(), unconfirmed()],
         messages_more: 5,
-        away: true,
+        cause: UnservedCause::Overrun,
     }
 }
 

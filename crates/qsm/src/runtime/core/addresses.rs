@@ -28,6 +28,11 @@ impl Addresses {
         self.due.is_some_and(|due| due <= now)
     }
 
+    /// Whether one is not there.
+    pub(super) fn is_missing(&self) -> bool {
+        self.missing_since.is_some()
+    }
+
     /// All are there. `true`: the application was told that one is not.
     pub(super) fn find(&mut self) -> bool {
         core::mem::take(self).told
@@ -56,5 +61,7 @@ mod tests {
         assert!(addresses.miss(at(1000)));
         assert_eq!(addresses.next_timeout(), Some(at(2000)));
         assert!(!addresses.miss(at(5000)), "it is said once");
+        assert!(addresses.is_missing());
+        assert!(addresses.find() && !addresses.is_missing());
     }
 }

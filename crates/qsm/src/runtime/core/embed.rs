@@ -8,9 +8,11 @@ use crate::handoff::command::Command;
 use crate::runtime::settings::Embedded;
 
 impl Core {
-    /// This core finds nobody who serves.
+    /// This core finds nobody who serves. Where its interface has no address it could not, and
+    /// nobody would find a service of its own.
     pub(super) fn embed(&mut self) {
-        if self.embedding.when() == Embedded::Never || self.closing.is_some() {
+        let never = self.embedding.when() == Embedded::Never;
+        if never || self.closing.is_some() || self.addresses.is_missing() {
             return;
         }
         match self.siblings.leader() {

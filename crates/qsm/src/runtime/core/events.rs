@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
 
 use qsm_net::PortError;
-use qsm_proto::{MessageRange, UnconfirmedCause};
+use qsm_proto::{MessageRange, UnconfirmedCause, UnservedCause};
 use qsm_wire::membership::{Answer, AnswerRows};
 
 use super::Core;
@@ -116,7 +116,7 @@ impl Core {
                     return;
                 };
                 // Who is only away is told of beside them.
-                if !unserved.away {
+                if unserved.cause != UnservedCause::Away {
                     self.pending.voids.add_unserved(unserved.clone());
                     self.count_voids();
                 }
@@ -202,7 +202,7 @@ fn unserved(event: qsm_proto::Event) -> Option<Unserved> {
         incarnation,
         messages,
         messages_more,
-        away,
+        cause,
     } = event
     else {
         return None;
@@ -218,6 +218,6 @@ fn unserved(event: qsm_proto::Event) -> Option<Unserved> {
         receivers_more,
         messages: messages.into_iter().map(range).collect(),
         messages_more,
-        away,
+        cause,
     })
 }

@@ -185,7 +185,7 @@ impl Plan {
             transmitter: Transmitter::new(self.settings.tap.clone()),
             tap: self.settings.tap.clone(),
             about,
-            embedding: Embedding::new(&self.settings),
+            embedding: Embedding::new(&self.settings, &self.interface),
             siblings: Siblings::new(all, place),
             closing: None,
             stats: RuntimeStats::default(),
