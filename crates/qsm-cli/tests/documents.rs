@@ -27,7 +27,7 @@ use Fate::{Ends, NotHere, Publishes, Stays};
 
 const SUBSCRIBED: &str = "subscribed to";
 const BENCH: &str = "tests/bench.rs runs this benchmark with shorter phases and options of its own";
-const ECHO: &str = "no test runs it between hosts; tests/bench.rs times round trips on one";
+const PIN: &str = "it takes CPUs 0 to 3; tests/engine.rs runs it with those that are there";
 const GMS: &str = "it takes port 4481; every test here runs `qsm gms` with a port of its own";
 const TWO: &str = "it takes two networks, with these names: system/tests/networks.rs has nodes on two, not the program";
 const UNIT: &str = "it takes the packaged units: packaging/check runs their commands";
@@ -95,7 +95,7 @@ const COMMANDS: &[(&str, &str, Fate)] = &[
     (
         "guides/several-cores.md",
         "qsm engine --at /tmp/qsm --cores 4 --pin 0,1,2,3",
-        NotHere("it takes four CPUs: no test runs it"),
+        NotHere(PIN),
     ),
     (
         "operate/networks.md",
@@ -163,12 +163,12 @@ const COMMANDS: &[(&str, &str, Fate)] = &[
     (
         "operate/bench.md",
         "qsm bench receive --echo",
-        NotHere(ECHO),
+        NotHere(BENCH),
     ),
     (
         "operate/bench.md",
         "qsm bench send --rate 1000 --round-trip",
-        NotHere(ECHO),
+        NotHere(BENCH),
     ),
 ];
 

@@ -18,6 +18,8 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// Loss of everything.
 const ALL: u32 = 1_000_000;
 const PORT: &str = "4480";
+/// Lines on their way at a time.
+const AHEAD: usize = 20;
 
 /// Hosts of a lab and the processes on them.
 struct Stage {
@@ -126,11 +128,15 @@ impl Lines {
     }
 }
 
-/// Publishes a line every few milliseconds until the test ends.
-fn keep_publishing(mut stdin: ChildStdin) {
+/// Publishes some lines, and another one for each that a receiver prints, until the test ends. So
+/// messages go on, at the pace of what comes, however little that is.
+fn keep_publishing(mut stdin: ChildStdin, printed: Lines) {
     thread::spawn(move || {
-        while writeln!(stdin, "something new").is_ok() && stdin.flush().is_ok() {
-            thread::sleep(Duration::from_millis(5));
+        let ahead = (0..AHEAD).map(|_| String::new());
+        for _ in ahead.chain(printed.0.iter()) {
+            if writeln!(stdin, "something new").is_err() {
+                return;
+            }
         }
     });
 }
@@ -139,19 +145,22 @@ fn keep_publishing(mut stdin: ChildStdin) {
 fn cluster(stage: &Stage) -> (Vec<Running>, Vec<Lines>, Lines) {
     let (gms, said) = stage.start_service();
     let mut running = vec![gms];
-    let mut lines = Vec::new();
+    let (mut lines, mut printed) = (Vec::new(), Vec::new());
     for (host, name) in [(1, "sink-1"), (2, "sink-2"), (3, "sink-3")] {
         let mut sub = stage.start_node(host, &["sub", "news", "--name", name]);
         lines.push(Lines::of_stderr(&mut sub.0));
-        // Nobody reads its messages: the pipe would fill.
-        let stdout = Lines::of(sub.0.stdout.take().unwrap());
-        thread::spawn(move || while stdout.0.recv().is_ok() {});
+        printed.push(Lines::of(sub.0.stdout.take().unwrap()));
         running.push(sub);
+    }
+    let first = printed.remove(0);
+    for other in printed {
+        // Nobody needs its messages: the pipe would fill.
+        thread::spawn(move || while other.0.recv().is_ok() {});
     }
     let words = ["pub", "news", "--name", "source", "--wait-members", "3"];
     let mut publisher = stage.start_node(4, &words);
     lines.push(Lines::of_stderr(&mut publisher.0));
-    keep_publishing(publisher.0.stdin.take().unwrap());
+    keep_publishing(publisher.0.stdin.take().unwrap(), first);
     running.push(publisher);
     (running, lines, said)
 }
