@@ -229,6 +229,12 @@ fn crates_and_packages_have_the_version_of_the_workspace() {
     assert!(!own.is_empty(), "Cargo.toml names no crate of its own");
     let named = format!("version = \"{version}\"");
     faults.extend(own.iter().filter(|line| !line.contains(&named)).copied());
+    let minor = version.rsplit_once('.').map_or("", |(minor, _)| minor);
+    for page in ["README.md", "docs/reference/status.md"] {
+        if !repository.text(page).contains(&format!("Version {minor}")) {
+            faults.push(page);
+        }
+    }
     let page = repository.text("docs/start/install.md");
     let packages: Vec<&str> = page
         .split(|letter: char| letter.is_whitespace() || "`/".contains(letter))
