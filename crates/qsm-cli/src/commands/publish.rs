@@ -528,8 +528,8 @@ impl<'a> Work<'a> {
         let elapsed = self.start.elapsed();
         let per_second = |number: u64| number as f64 / elapsed.as_secs_f64().max(1e-6);
         format!(
-            "{} messages, {} in {} ({} messages/s, {}/s)",
-            figures::count(self.sent),
+            "{}, {} in {} ({} messages/s, {}/s)",
+            figures::messages(self.sent),
             figures::bytes(self.bytes),
             figures::duration(elapsed),
             figures::rate(per_second(self.sent)),

@@ -440,7 +440,7 @@ impl Node {
         }
     }
 
-    /// What the sockets chose and were granted, and why; of the first core thread, which those of
+    /// The choices and grants of the sockets, with reasons; of the first core thread, which those of
     /// the others are like.
     ///
     /// # Errors
@@ -516,7 +516,7 @@ impl Node {
         }
     }
 
-    /// Why the node has ended, if it has.
+    /// The reason why the node has ended, if it has.
     #[must_use]
     pub fn closed(&self) -> Option<CloseReason> {
         match &self.back {
@@ -580,7 +580,7 @@ impl Builder {
         Ok(Node { back })
     }
 
-    /// What each core thread would be granted: opens the sockets and starts the threads as
+    /// Reports what each core thread would be granted: opens the sockets and starts the threads as
     /// [`Builder::start`] does, and ends them again without a word to the cluster.
     ///
     /// # Errors
