@@ -318,7 +318,9 @@ fn questions(text: &str) -> (usize, usize) {
     const WORDS: [&str; 7] = ["What", "Whether", "How", "Who", "Whose", "Whom", "That"];
     let (mut paragraphs, mut questions, mut inside) = (0, 0, false);
     for line in text.lines().map(str::trim_start) {
-        let comment = line.strip_prefix("///").or(line.strip_prefix("//!"));
+        let comment = line
+            .strip_prefix("///")
+            .or_else(|| line.strip_prefix("//!"));
         let words = comment.map(str::trim).filter(|words| !words.is_empty());
         if let (Some(words), false) = (words, inside) {
             paragraphs += 1;
