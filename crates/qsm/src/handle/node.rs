@@ -300,6 +300,9 @@ impl Node {
     /// Prepares to send to a group; the node need not be a member of it. Short for
     /// [`Group::publisher`].
     ///
+    /// Waits for the membership service's next batch, a tenth of a second or less: keep the publisher,
+    /// in place of making one for each message.
+    ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let cluster = format!("doc-publisher-{}", std::process::id());
