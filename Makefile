@@ -149,7 +149,7 @@ groupcast-capi: ## build sendgroup() for C and install it below PREFIX (/usr/loc
 	install -m 644 crates/groupcast/include/groupcast.h $(DESTDIR)$(PREFIX)/include
 	install -m 644 $(TARGET_DIR)/release/libgroupcast.a $(DESTDIR)$(PREFIX)/lib
 	install -m 755 $(TARGET_DIR)/release/libgroupcast.so $(DESTDIR)$(PREFIX)/lib
-	sed 's|@PREFIX@|$(PREFIX)|; s|@VERSION@|0.1.0|' crates/groupcast/include/groupcast.pc.in \
+	sed 's|@PREFIX@|$(PREFIX)|; s|@VERSION@|$(VERSION)|' crates/groupcast/include/groupcast.pc.in \
 	  > $(DESTDIR)$(PREFIX)/lib/pkgconfig/groupcast.pc
 
 bench-quick: deps ## the short benchmark: throughput beside the raw ceiling, repair latency

@@ -45,7 +45,7 @@ pub struct Plan {
     pub service_options: Vec<String>,
     /// Options of the last receiver.
     pub last_options: Vec<String>,
-    /// How all of them reach each other.
+    /// The transport between all of them.
     pub transport: Transport,
 }
 
@@ -427,7 +427,7 @@ impl Cluster {
         Ok(self.members[node].node.ask("lives", "lives")?)
     }
 
-    /// What has happened to a node so far.
+    /// Events of a node so far.
     ///
     /// # Errors
     /// It fails.

@@ -5,7 +5,7 @@ use std::process::Command;
 
 use lab::{Host, Lab, LabError};
 
-/// How the nodes and the service of a cluster reach each other.
+/// The way in which nodes and service of a cluster reach each other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Transport {
     /// IPv4, one network, one core thread, a node in each process.

@@ -150,7 +150,7 @@ pub struct Trial {
     pub lasts: Duration,
     /// What is published.
     pub load: Load,
-    /// How all reach each other.
+    /// The transport of all nodes.
     pub transport: Transport,
     /// Receivers, each on a host of its own.
     pub receivers: usize,

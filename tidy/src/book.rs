@@ -2,7 +2,7 @@ use crate::{Markdown, Repository};
 
 /// The folder of the book's pages.
 const SOURCE: &str = "docs";
-/// How a page says that it is a document of the root.
+/// The line by which a page says that it is a document of the root.
 const INCLUDE: &str = "{{#include ";
 
 /// The book: the pages that `docs/SUMMARY.md` lists, some of which are documents of the root.

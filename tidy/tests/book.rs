@@ -1,4 +1,4 @@
-//! What the book of `docs/` must keep: its pages, its links, its examples, and the numbers it lists.
+//! Rules of the book of `docs/`: its pages, its links, its examples, and the numbers it lists.
 
 use std::collections::BTreeSet;
 

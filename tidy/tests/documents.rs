@@ -186,6 +186,68 @@ fn the_readme_is_short() {
     );
 }
 
+/// The version of the workspace, which all its crates have.
+fn version(repository: &Repository) -> String {
+    let manifest = repository.text("Cargo.toml");
+    let mut versions = manifest
+        .lines()
+        .filter_map(|line| line.strip_prefix("version = "));
+    let version = versions.next().expect("the workspace has a version");
+    version.trim_matches('"').to_owned()
+}
+
+#[test]
+fn the_newest_release_of_the_changelog_is_the_version_of_the_workspace() {
+    let repository = repository();
+    let changelog = repository.text("CHANGELOG.md");
+    let mut releases = changelog
+        .lines()
+        .filter_map(|line| line.strip_prefix("## ["))
+        .filter(|line| !line.starts_with("Unreleased]"));
+    let newest = releases.next().expect("something has been released");
+    let version = version(&repository);
+    let date = newest.strip_prefix(&format!("{version}] - "));
+    let digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+    let parts: Vec<&str> = date.unwrap_or_default().split('-').collect();
+    let dated = parts.iter().map(|part| part.len()).eq([4, 2, 2]);
+    assert!(
+        dated && parts.iter().all(|part| digits(part)),
+        "CHANGELOG.md has `## [{newest}`, the workspace version {version}"
+    );
+}
+
+#[test]
+fn crates_and_packages_have_the_version_of_the_workspace() {
+    let repository = repository();
+    let version = version(&repository);
+    let mut faults = Vec::new();
+    let manifest = repository.text("Cargo.toml");
+    let own: Vec<&str> = manifest
+        .lines()
+        .filter(|line| line.contains("{ path = "))
+        .collect();
+    assert!(!own.is_empty(), "Cargo.toml names no crate of its own");
+    let named = format!("version = \"{version}\"");
+    faults.extend(own.iter().filter(|line| !line.contains(&named)).copied());
+    let minor = version.rsplit_once('.').map_or("", |(minor, _)| minor);
+    for page in ["README.md", "docs/reference/status.md"] {
+        if !repository.text(page).contains(&format!("Version {minor}")) {
+            faults.push(page);
+        }
+    }
+    let page = repository.text("docs/start/install.md");
+    let packages: Vec<&str> = page
+        .split(|letter: char| letter.is_whitespace() || "`/".contains(letter))
+        .filter(|word| word.starts_with("qsm"))
+        .filter(|word| word.ends_with(".deb") || word.ends_with(".tar.gz"))
+        .collect();
+    assert!(!packages.is_empty(), "the page names no package");
+    let current = |word: &&&str| word[4..].starts_with(&format!("{version}-"));
+    faults.extend(packages.iter().filter(|word| !current(word)).copied());
+    let faults: Vec<String> = faults.into_iter().map(str::to_owned).collect();
+    assert_none(&faults);
+}
+
 #[test]
 fn files_that_the_walks_name_exist() {
     let repository = repository();

@@ -311,3 +311,45 @@ fn parameters_are_not_packed_into_tuples() {
     }
     assert_none(&faults);
 }
+
+/// Paragraphs of doc comments, and of them those that begin with a question: what something is, in
+/// the words of an asker, where a noun or a verb would say it.
+fn questions(text: &str) -> (usize, usize) {
+    const WORDS: [&str; 7] = ["What", "Whether", "How", "Who", "Whose", "Whom", "That"];
+    let (mut paragraphs, mut questions, mut inside) = (0, 0, false);
+    for line in text.lines().map(str::trim_start) {
+        let comment = line
+            .strip_prefix("///")
+            .or_else(|| line.strip_prefix("//!"));
+        let words = comment.map(str::trim).filter(|words| !words.is_empty());
+        if let (Some(words), false) = (words, inside) {
+            paragraphs += 1;
+            let first = words.split_whitespace().next().unwrap_or_default();
+            questions += usize::from(WORDS.contains(&first));
+        }
+        inside = words.is_some();
+    }
+    (paragraphs, questions)
+}
+
+#[test]
+fn doc_comments_seldom_begin_with_a_question() {
+    let text =
+        "/// What it is.\n/// How so.\n///\n/// Whether it is.\nlet it; // What.\n//! A noun.\n";
+    assert_eq!(questions(text), (3, 2));
+    let repository = Repository::open().expect("the repository can be read");
+    // The library's is what users read; the rest is to become less, and not more.
+    for (folder, per_mille) in [("crates/qsm/src/", 80), ("", 110)] {
+        let paths = repository.ending(".rs");
+        let (mut all, mut asked) = (0, 0);
+        for path in paths.filter(|path| path.starts_with(folder)) {
+            let (paragraphs, questions) = questions(&repository.text(path));
+            (all, asked) = (all + paragraphs, asked + questions);
+        }
+        assert!(
+            asked * 1000 <= all * per_mille,
+            "{asked} of {all} doc comments below {folder:?} begin with a question, more than \
+             {per_mille} in a thousand: begin with a noun or a verb (CONTRIBUTING.md)"
+        );
+    }
+}

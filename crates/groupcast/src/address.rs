@@ -77,7 +77,7 @@ pub(crate) fn address(name: &libc::sockaddr_storage) -> Option<SocketAddr> {
     }
 }
 
-/// What a socket is bound to.
+/// The address that a socket is bound to.
 pub(crate) fn local_address(fd: RawFd) -> io::Result<SocketAddr> {
     // SAFETY: plain data for which zeroes are valid.
     let mut name: libc::sockaddr_storage = unsafe { mem::zeroed() };

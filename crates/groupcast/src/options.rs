@@ -1,4 +1,4 @@
-//! What of a socket's options shows on the wire, or decides on the way there.
+//! The options of a socket that show on the wire, or decide on the way there.
 //!
 //! A back-end that does not send by the caller's socket must send what that socket would have sent.
 //! The options that it can do the same with are read one by one: addresses, TTL, traffic class,

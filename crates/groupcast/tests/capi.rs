@@ -104,7 +104,7 @@ fn name(of: SocketAddr, family: i32) -> libc::sockaddr_in {
     }
 }
 
-/// What the kernel says of a datagram to an address.
+/// The kernel's answer to a datagram to an address.
 fn told_by_the_kernel(socket: &UdpSocket, to: libc::sockaddr_in) -> i32 {
     let len = size_of_val(&to) as libc::socklen_t;
     // SAFETY: both pointers are to live memory of the lengths given.

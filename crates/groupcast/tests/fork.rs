@@ -1,4 +1,4 @@
-//! What a fork must not mix up: two processes that have the same sender.
+//! Two processes with the same sender, which a fork must not mix up.
 
 mod support;
 

@@ -16,10 +16,10 @@ use support::{PORT, Receivers, on_all, set_option};
 const ROUNDS: usize = 4;
 /// Receivers that a message goes to: of IPv4, then of IPv6.
 const PLACES: [usize; 16] = [0, 1, 2, 3, 4, 5, 6, 7, 64, 65, 66, 67, 68, 69, 70, 71];
-/// What the sender's addresses are on the two wires.
+/// The sender's addresses on the two wires.
 const FIRST: [&str; 2] = ["10.79.0.1", "fd79::1"];
 const SECOND: [&str; 2] = ["10.80.0.1", "fd80::1"];
-/// How long a packet may take within this machine.
+/// Longest time of a packet within this machine.
 const ARRIVAL_MAX: Duration = Duration::from_secs(5);
 
 /// Lays a second wire beside the first, which no route uses.
@@ -377,7 +377,7 @@ fn an_extension_header_of_the_socket_is_in_every_datagram() {
 }
 
 impl Tap {
-    /// How many IPv6 packets to the receivers have come whose first header after IP's is this one.
+    /// Number of IPv6 packets to the receivers whose first header after IP's is this one.
     fn count_next_headers(&self, receivers: &Receivers, header: u8) -> usize {
         let IpAddr::V6(first) = receivers.address(64).ip() else {
             panic!("the receivers from 64 on are of IPv6");

@@ -126,12 +126,16 @@ impl<R: BufRead> Reader<R> {
     }
 
     fn too_long(&self, what: &str) -> io::Error {
-        let text = format!(
-            "the {what} at byte {} is longer than a message may be: {MESSAGE_BYTES_MAX} bytes",
-            self.offset
-        );
-        io::Error::new(ErrorKind::InvalidData, text)
+        too_long(what, self.offset)
     }
+}
+
+/// The error of what is too long for a message.
+pub(crate) fn too_long(what: &str, offset: u64) -> io::Error {
+    let text = format!(
+        "the {what} at byte {offset} is longer than a message may be: {MESSAGE_BYTES_MAX} bytes"
+    );
+    io::Error::new(ErrorKind::InvalidData, text)
 }
 
 impl<R: Read> Reader<BufReader<R>> {

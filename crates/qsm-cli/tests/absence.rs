@@ -236,7 +236,7 @@ fn a_receiver_that_was_excluded_says_exactly_what_it_missed() {
     );
 }
 
-/// What a subscriber says on stderr after its first line.
+/// A subscriber's lines on stderr after the first.
 fn told(sub: &mut Running) -> Receiver<String> {
     let said = lines(sub.0.stderr.take().unwrap());
     let first = said.recv_timeout(PATIENCE).unwrap();

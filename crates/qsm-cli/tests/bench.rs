@@ -250,6 +250,43 @@ fn sender_and_receivers_started_by_hand_find_each_other() {
     }
 }
 
+/// One of two receivers sends back what comes; the sender alone reads a clock.
+#[test]
+fn a_sender_times_round_trips_to_the_receiver_that_echoes() {
+    let cluster = Cluster::new();
+    let echoing = cluster.start(&["bench", "receive", "--echo", "--json"]);
+    let silent = cluster.start(&["bench", "receive", "--json"]);
+    let words = ["bench", "send", "--rate=1000", "--round-trip", "--json"];
+    let more = ["--receivers=2", "--messages=300"];
+    let sent = json(&cluster.run(&[&words[..], &more].concat(), b""));
+    let sent = &sent["sent"];
+    assert_eq!(sent["messages"], 300);
+    let times = sent["half_round_trip"].as_array().unwrap();
+    let counts = times.iter().map(|entry| entry[1].as_u64().unwrap());
+    assert_eq!(counts.sum::<u64>(), 300);
+    assert!(times.iter().all(|entry| entry[0].as_u64().unwrap() > 0));
+    for receiver in [echoing, silent] {
+        let received = json(&receiver.output());
+        assert_eq!(received["received"]["messages"], 300);
+        // Clocks of two hosts are not compared.
+        assert_eq!(received["received"]["latency"], Value::Array(Vec::new()));
+    }
+}
+
+#[test]
+fn a_sender_that_nobody_answers_says_which_receiver_to_start() {
+    let cluster = Cluster::new();
+    let silent = cluster.start(&["bench", "receive", "--patience=60"]);
+    let words = ["bench", "send", "--rate=1000", "--round-trip"];
+    let more = ["--messages=50", "--patience=1"];
+    let sent = cluster.run(&[&words[..], &more].concat(), b"");
+    assert_code(&sent, 1);
+    let told = stderr(&sent);
+    assert!(told.contains("0 of 50 messages came back"), "{told}");
+    assert!(told.contains("start one receiver with --echo"), "{told}");
+    drop(silent);
+}
+
 #[test]
 fn a_receiver_whose_sender_dies_fails_and_says_how_far_it_came() {
     let cluster = Cluster::new();

@@ -27,9 +27,8 @@ use Fate::{Ends, NotHere, Publishes, Stays};
 
 const SUBSCRIBED: &str = "subscribed to";
 const BENCH: &str = "tests/bench.rs runs this benchmark with shorter phases and options of its own";
-const ECHO: &str = "no test runs it between hosts; tests/bench.rs times round trips on one";
-const GMS: &str = "it takes port 4481; every test here runs `qsm gms` with a port of its own";
-const TWO: &str = "it takes two networks, with these names: system/tests/networks.rs has nodes on two, not the program";
+const PIN: &str = "it takes CPUs 0 to 3; tests/engine.rs runs it with those that are there";
+const HOSTS: &str = "tests/hosts.rs runs it, on hosts of a lab";
 const UNIT: &str = "it takes the packaged units: packaging/check runs their commands";
 
 /// Each command, in the order in which they are run.
@@ -71,7 +70,7 @@ const COMMANDS: &[(&str, &str, Fate)] = &[
         "qsm demo --quick",
         NotHere("tests/demo.rs runs it"),
     ),
-    ("start/first-message.md", "qsm gms", NotHere(GMS)),
+    ("start/first-message.md", "qsm gms", NotHere(HOSTS)),
     (
         "guides/handling-loss.md",
         "qsm sub news --loss 5 -v",
@@ -95,7 +94,7 @@ const COMMANDS: &[(&str, &str, Fate)] = &[
     (
         "guides/several-cores.md",
         "qsm engine --at /tmp/qsm --cores 4 --pin 0,1,2,3",
-        NotHere("it takes four CPUs: no test runs it"),
+        NotHere(PIN),
     ),
     (
         "operate/networks.md",
@@ -111,17 +110,17 @@ const COMMANDS: &[(&str, &str, Fate)] = &[
     (
         "operate/networks.md",
         "qsm gms --cluster blue --data-range 239.193.0.0/16",
-        NotHere(GMS),
+        NotHere(HOSTS),
     ),
     (
         "guides/two-networks.md",
         "qsm gms --interface eth0 --interface eth1",
-        NotHere(TWO),
+        NotHere(HOSTS),
     ),
     (
         "guides/two-networks.md",
         "qsm sub news --interface eth0 --interface eth1",
-        NotHere(TWO),
+        NotHere(HOSTS),
     ),
     (
         "operate/services.md",
@@ -163,12 +162,12 @@ const COMMANDS: &[(&str, &str, Fate)] = &[
     (
         "operate/bench.md",
         "qsm bench receive --echo",
-        NotHere(ECHO),
+        NotHere(BENCH),
     ),
     (
         "operate/bench.md",
         "qsm bench send --rate 1000 --round-trip",
-        NotHere(ECHO),
+        NotHere(BENCH),
     ),
 ];
 

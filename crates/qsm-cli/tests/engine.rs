@@ -2,9 +2,12 @@
 
 mod support;
 
+use std::collections::BTreeSet;
+use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Command, Stdio};
 
+use serde_json::Value;
 use support::{Cluster, Running, assert_code, stderr, text};
 
 /// More than a slow machine needs; a test that waits so long has failed.
@@ -12,7 +15,11 @@ const IDLE: &str = "60";
 
 /// An engine at this path, once it is there.
 fn engine(cluster: &Cluster, path: &str) -> Running {
-    let mut engine = cluster.start(&["engine", "--at", path, "--name", "engine"]);
+    sharing(cluster.start(&["engine", "--at", path, "--name", "engine"]))
+}
+
+/// The engine, once it is there.
+fn sharing(mut engine: Running) -> Running {
     let mut line = String::new();
     let mut stdout = BufReader::new(engine.0.stdout.as_mut().unwrap());
     stdout.read_line(&mut line).unwrap();
@@ -56,6 +63,89 @@ fn attached_programs_exchange_lines_with_nodes() {
     }
     engine.terminate();
     assert_code(&engine.output(), 0);
+}
+
+/// A thread's name, and the CPUs that it may run on.
+fn threads(pid: u32) -> Vec<(String, String)> {
+    let tasks = fs::read_dir(format!("/proc/{pid}/task")).unwrap();
+    let threads = tasks.map(|task| {
+        let task = task.unwrap().path();
+        let status = fs::read_to_string(task.join("status")).unwrap();
+        let field = |name| {
+            let mut values = status.lines().filter_map(|line| line.strip_prefix(name));
+            values.next().unwrap().trim().to_owned()
+        };
+        (field("Name:"), field("Cpus_allowed_list:"))
+    });
+    threads.collect()
+}
+
+/// The CPUs of this process, one by one.
+fn own_cpus() -> Vec<usize> {
+    let status = fs::read_to_string("/proc/self/status").unwrap();
+    let mut lists = status
+        .lines()
+        .filter_map(|line| line.strip_prefix("Cpus_allowed_list:"));
+    let ranges = lists.next().unwrap().trim().split(',');
+    let number = |text: &str| text.parse::<usize>().unwrap();
+    let cpus = ranges.flat_map(|range| match range.split_once('-') {
+        Some((first, last)) => number(first)..=number(last),
+        None => number(range)..=number(range),
+    });
+    cpus.collect()
+}
+
+/// Where there are fewer CPUs than core threads, some threads share one.
+#[test]
+fn an_engine_keeps_each_core_thread_on_its_cpu() {
+    let cluster = Cluster::new();
+    let path = text(&cluster.folder.join("engine"));
+    let cpus = own_cpus();
+    let mut pins: Vec<String> = cpus.iter().cycle().take(4).map(usize::to_string).collect();
+    let words = ["engine", "--at", &path, "--cores", "4", "--pin"];
+    let engine = sharing(cluster.start(&[&words[..], &[&pins.join(",")]].concat()));
+    let mut found: Vec<String> = threads(engine.0.id())
+        .into_iter()
+        .filter(|(name, _)| name == "qsm-core")
+        .map(|(_, cpus)| cpus)
+        .collect();
+    found.sort_unstable();
+    pins.sort_unstable();
+    assert_eq!(found, pins);
+    // Of so many groups each core thread has some.
+    let groups: Vec<String> = (0..16).map(|number| format!("group/{number}")).collect();
+    let groups: Vec<&str> = groups.iter().map(String::as_str).collect();
+    let words = ["sub", "--json", "--count", "16", "--until-idle", IDLE];
+    let sub = attached(&[&words[..], &groups].concat(), &path).spawn();
+    let sub = Running(sub.unwrap());
+    let file = cluster.file("line", b"one\n");
+    let words = [&["pub", "--file", &file], &groups[..]].concat();
+    assert_code(&cluster.run(&words, b""), 0);
+    let received = sub.output();
+    assert_code(&received, 0);
+    let lines = str::from_utf8(&received.stdout).unwrap().lines();
+    let found: BTreeSet<String> = lines
+        .map(|line| serde_json::from_str::<Value>(line).unwrap())
+        .map(|line| line["group"].as_str().unwrap().to_owned())
+        .collect();
+    assert!(found.iter().eq(&BTreeSet::from_iter(groups)), "{found:?}");
+    engine.terminate();
+    assert_code(&engine.output(), 0);
+}
+
+#[test]
+fn an_engine_that_cannot_have_its_cpus_says_which_there_are() {
+    let cluster = Cluster::without_service();
+    let path = text(&cluster.folder.join("engine"));
+    let words = ["engine", "--at", &path, "--cores", "4", "--pin"];
+    for (cpus, code, part) in [
+        ("0,1,2", 2, "core threads: 4, but CPUs to pin them to: 3"),
+        ("0,0,0,9999", 1, "there is no CPU 9999 here"),
+    ] {
+        let refused = cluster.run(&[&words[..], &[cpus]].concat(), b"");
+        assert_code(&refused, code);
+        assert!(stderr(&refused).contains(part), "{}", stderr(&refused));
+    }
 }
 
 #[test]

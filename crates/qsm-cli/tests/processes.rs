@@ -457,7 +457,8 @@ fn every_error_is_a_cause_a_remedy_and_a_code() {
     let too_long = "x".repeat(256);
     let too_much = cluster.file("too-much", &noise((16 << 20) + 1));
     let nowhere = text(&cluster.folder.join("nowhere"));
-    let cases: [(&[&str], i32, &str, &str); 9] = [
+    let folder = text(&cluster.folder);
+    let cases: [(&[&str], i32, &str, &str); 10] = [
         (&["pub", &too_long], 2, "256 bytes", "at most 255"),
         (&["pub", "a\u{7}b"], 2, "control characters", "printable"),
         (&["sub", ""], 2, "empty", "name"),
@@ -468,10 +469,17 @@ fn every_error_is_a_cause_a_remedy_and_a_code() {
             "check the path",
         ),
         (
-            &["pub", "a", "--wait-members", "0", "--whole", &too_much],
+            // Said at once, though nobody is there.
+            &["pub", "a", "--whole", &too_much],
             1,
             "longer than a message may be",
             "cut it into messages",
+        ),
+        (
+            &["pub", "a", "--whole", &folder],
+            1,
+            "is a folder",
+            "one by one",
         ),
         (
             &["pub", "a", "--wait-members", "0", "--frames"],

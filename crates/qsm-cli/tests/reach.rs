@@ -3,21 +3,19 @@
 mod support;
 
 use std::collections::BTreeSet;
-use std::io::{BufRead, BufReader, Read, Write};
-use std::process::{Child, ChildStdin, Stdio};
-use std::sync::mpsc::{Receiver, channel};
+use std::io::Write;
+use std::process::{ChildStdin, Stdio};
 use std::thread;
-use std::time::{Duration, Instant};
 
 use lab::{HostId, Lab, Traffic};
 use serde_json::Value;
-use support::{QSM, Running};
+use support::{Lines, QSM, Running};
 
-/// More than a slow machine needs; a test that waits so long has failed.
-const PATIENCE: Duration = Duration::from_secs(60);
 /// Loss of everything.
 const ALL: u32 = 1_000_000;
 const PORT: &str = "4480";
+/// Lines on their way at a time.
+const AHEAD: usize = 20;
 
 /// Hosts of a lab and the processes on them.
 struct Stage {
@@ -77,60 +75,26 @@ impl Stage {
     }
 }
 
-/// Lines of a pipe, as they come.
-struct Lines(Receiver<String>);
-
-impl Lines {
-    fn of(pipe: impl Read + Send + 'static) -> Self {
-        let (sender, receiver) = channel();
-        thread::spawn(move || {
-            for line in BufReader::new(pipe).lines().map_while(Result::ok) {
-                if sender.send(line).is_err() {
-                    return;
-                }
-            }
-        });
-        Self(receiver)
-    }
-
-    fn of_stderr(process: &mut Child) -> Self {
-        Self::of(process.stderr.take().unwrap())
-    }
-
-    /// Waits for a line.
-    #[track_caller]
-    fn wait(&self, what: &str, is: impl Fn(&str) -> bool) -> String {
-        let until = Instant::now() + PATIENCE;
-        let mut before = Vec::new();
-        loop {
-            let left = until.saturating_duration_since(Instant::now());
-            let Ok(line) = self.0.recv_timeout(left) else {
-                panic!("nobody says {what}: {before:#?}");
-            };
-            if is(&line) {
-                return line;
-            }
-            before.push(line);
-        }
-    }
-
-    /// Waits for an event of the service, and names the node that it is about.
-    #[track_caller]
-    fn wait_for(&self, event: &str) -> String {
-        let is = |line: &str| {
-            let line: Value = serde_json::from_str(line).unwrap();
-            line["event"] == event
-        };
-        let line: Value = serde_json::from_str(&self.wait(event, is)).unwrap();
-        line["name"].as_str().unwrap_or_default().to_owned()
-    }
+/// Waits for an event of the service, and names the node that it is about.
+#[track_caller]
+fn wait_for(service: &Lines, event: &str) -> String {
+    let is = |line: &str| {
+        let line: Value = serde_json::from_str(line).unwrap();
+        line["event"] == event
+    };
+    let line: Value = serde_json::from_str(&service.wait(event, is)).unwrap();
+    line["name"].as_str().unwrap_or_default().to_owned()
 }
 
-/// Publishes a line every few milliseconds until the test ends.
-fn keep_publishing(mut stdin: ChildStdin) {
+/// Publishes some lines, and another one for each that a receiver prints, until the test ends. So
+/// messages go on, at the pace of what comes, however little that is.
+fn keep_publishing(mut stdin: ChildStdin, printed: Lines) {
     thread::spawn(move || {
-        while writeln!(stdin, "something new").is_ok() && stdin.flush().is_ok() {
-            thread::sleep(Duration::from_millis(5));
+        let ahead = (0..AHEAD).map(|_| String::new());
+        for _ in ahead.chain(printed.iter()) {
+            if writeln!(stdin, "something new").is_err() {
+                return;
+            }
         }
     });
 }
@@ -139,19 +103,22 @@ fn keep_publishing(mut stdin: ChildStdin) {
 fn cluster(stage: &Stage) -> (Vec<Running>, Vec<Lines>, Lines) {
     let (gms, said) = stage.start_service();
     let mut running = vec![gms];
-    let mut lines = Vec::new();
+    let (mut lines, mut printed) = (Vec::new(), Vec::new());
     for (host, name) in [(1, "sink-1"), (2, "sink-2"), (3, "sink-3")] {
         let mut sub = stage.start_node(host, &["sub", "news", "--name", name]);
         lines.push(Lines::of_stderr(&mut sub.0));
-        // Nobody reads its messages: the pipe would fill.
-        let stdout = Lines::of(sub.0.stdout.take().unwrap());
-        thread::spawn(move || while stdout.0.recv().is_ok() {});
+        printed.push(Lines::of(sub.0.stdout.take().unwrap()));
         running.push(sub);
+    }
+    let first = printed.remove(0);
+    for other in printed {
+        // Nobody needs its messages: the pipe would fill.
+        thread::spawn(move || other.iter().for_each(drop));
     }
     let words = ["pub", "news", "--name", "source", "--wait-members", "3"];
     let mut publisher = stage.start_node(4, &words);
     lines.push(Lines::of_stderr(&mut publisher.0));
-    keep_publishing(publisher.0.stdin.take().unwrap());
+    keep_publishing(publisher.0.stdin.take().unwrap(), first);
     running.push(publisher);
     (running, lines, said)
 }
@@ -162,14 +129,14 @@ fn a_receiver_that_multicast_does_not_reach_is_named_at_all_three_ends() {
     let Some(stage) = Stage::new(5) else { return };
     stage.filter(2, true);
     let (_running, lines, service) = cluster(&stage);
-    assert_eq!(service.wait_for("deaf"), "sink-2");
+    assert_eq!(wait_for(&service, "deaf"), "sink-2");
     let deaf = lines[1].wait("DEAF", |line| line.contains("DEAF: multicast of "));
     assert!(deaf.contains("does not reach this node"), "{deaf}");
     assert!(deaf.contains("IGMP") && deaf.contains("firewall"), "{deaf}");
     let unheard = lines[3].wait("NOT HEARD", |line| line.contains("NOT HEARD"));
     assert!(unheard.contains("does not reach sink-2 at "), "{unheard}");
     stage.filter(2, false);
-    assert_eq!(service.wait_for("hears"), "sink-2");
+    assert_eq!(wait_for(&service, "hears"), "sink-2");
     lines[1].wait("that it hears", |line| {
         line.contains("reaches this node again")
     });
@@ -177,7 +144,7 @@ fn a_receiver_that_multicast_does_not_reach_is_named_at_all_three_ends() {
         line.contains("reaches sink-2 at ")
     });
     for healthy in [&lines[0], &lines[2]] {
-        let said: Vec<String> = healthy.0.try_iter().collect();
+        let said: Vec<String> = healthy.so_far().collect();
         assert!(!said.iter().any(|line| line.contains("DEAF")), "{said:?}");
     }
 }
@@ -191,7 +158,7 @@ fn where_no_multicast_passes_all_receivers_are_named() {
     let sinks = ["sink-1", "sink-2", "sink-3"].map(str::to_owned);
     let mut deaf = BTreeSet::new();
     while deaf.len() < sinks.len() {
-        deaf.insert(service.wait_for("deaf"));
+        deaf.insert(wait_for(&service, "deaf"));
     }
     assert!(deaf.iter().eq(sinks.iter()), "{deaf:?}");
     for receiver in &lines[..3] {

@@ -16,6 +16,15 @@ pub fn count(number: u64) -> String {
     text
 }
 
+/// So many messages: `1 message`, `2,000 messages`.
+#[must_use]
+pub fn messages(number: u64) -> String {
+    match number {
+        1 => "1 message".to_owned(),
+        _ => format!("{} messages", count(number)),
+    }
+}
+
 /// Bytes in the unit that leaves one to three digits before the point: `1.5 MB`. Decimal units.
 #[must_use]
 pub fn bytes(number: u64) -> String {
@@ -70,6 +79,10 @@ mod tests {
 
     #[test]
     fn numbers_are_short_and_have_units() {
+        assert_eq!(
+            [0, 1, 2000].map(messages),
+            ["0 messages", "1 message", "2,000 messages"]
+        );
         assert_eq!(count(0), "0");
         assert_eq!(count(999), "999");
         assert_eq!(count(1_234_567), "1,234,567");

@@ -245,9 +245,10 @@ fn describe(event: &Event) -> Option<(bool, String)> {
                 .split_once("; ")
                 .map_or(reason.as_str(), |(cause, _)| cause);
             trouble(format!(
-                "cannot receive {address}: {cause}; what is sent there comes by repair alone: find the \
-                 owner with `ss -ulnp 'sport = {port}'` and end it, or give all nodes and services \
-                 another port by --data-port, of the discovery address by --discovery",
+                "cannot receive {address}: {cause}; what is sent there comes as repairs, of members \
+                 that hear it: find the owner with `ss -ulnp 'sport = {port}'` and end it, or give \
+                 all nodes and services another port by --data-port, of the discovery address by \
+                 --discovery",
                 port = address.port()
             ))
         }

@@ -59,6 +59,9 @@ pub(crate) struct Summary {
     pub(crate) took: Duration,
 }
 
+/// What to try after the demonstration.
+const NEXT: &str = "`qsm sub news` in one terminal, `echo hello | qsm pub news` in another";
+
 impl Summary {
     /// The page.
     #[must_use]
@@ -116,6 +119,9 @@ impl Summary {
         );
         fact("verified", self.verified());
         fact("took", duration(self.took));
+        if self.faults.is_empty() {
+            fact("next", NEXT.to_owned());
+        }
         lines.extend(self.fault_lines());
         lines.push(String::new());
         lines.join("\n")
@@ -222,6 +228,7 @@ crash         one receiver killed (SIGKILL): excluded after 1.10 s; restarted: b
 groups after 300.0 ms, known to all senders after 350.0 ms
 verified      OK: nothing missing, nothing twice, nothing out of order; 12,000 SHA-256 agree
 took          34.00 s
+next          `qsm sub news` in one terminal, `echo hello | qsm pub news` in another
 ";
         assert_eq!(summary().page(), expected);
     }
@@ -233,5 +240,6 @@ took          34.00 s
         let page = summary.page();
         assert!(page.contains("FAILED: 12 faults"), "{page}");
         assert!(page.contains("fault 9\n  and 2 more"), "{page}");
+        assert!(!page.contains("\nnext "), "{page}");
     }
 }

@@ -41,7 +41,7 @@ pub struct Seen<'a> {
     pub data: &'a Data,
     /// The figure.
     pub figure: &'a Figure,
-    /// Whose curves the rules look at.
+    /// Owners of the curves that the rules look at.
     pub mode: Mode,
 }
 

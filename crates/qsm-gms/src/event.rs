@@ -13,7 +13,7 @@ pub enum ServiceEvent {
     Admitted {
         /// Who.
         origin: Origin,
-        /// What it calls itself.
+        /// Its name.
         name: String,
         /// Where it is.
         address: SocketAddr,
@@ -21,7 +21,7 @@ pub enum ServiceEvent {
     /// A node was not let in because its address is of the other family: members of a cluster send
     /// to each other, so that all must be of one.
     OtherFamily {
-        /// What it calls itself.
+        /// Its name.
         name: String,
         /// Where it says it is.
         address: SocketAddr,
@@ -30,7 +30,7 @@ pub enum ServiceEvent {
     Away {
         /// Who.
         origin: Origin,
-        /// What it calls itself.
+        /// Its name.
         name: String,
         /// Why.
         reason: AwayReason,
@@ -39,7 +39,7 @@ pub enum ServiceEvent {
     Back {
         /// Who.
         origin: Origin,
-        /// What it calls itself.
+        /// Its name.
         name: String,
     },
     /// Datagrams have come that were changed or cut short on their way.
@@ -47,13 +47,13 @@ pub enum ServiceEvent {
     /// The multicast of another node does not reach a member: it lives on repairs. Said of the first
     /// speaker that it does not hear.
     Deaf {
-        /// Who does not hear it.
+        /// The member that does not hear it.
         origin: Origin,
-        /// What it calls itself.
+        /// Its name.
         name: String,
-        /// Whom it does not hear.
+        /// The speaker that it does not hear.
         speaker: Origin,
-        /// What that calls itself; empty if it is not known here.
+        /// The speaker's name; empty if it is not known here.
         speaker_name: String,
         /// The multicast address.
         address: Option<SocketAddr>,
@@ -62,14 +62,14 @@ pub enum ServiceEvent {
     Hears {
         /// Who.
         origin: Origin,
-        /// What it calls itself.
+        /// Its name.
         name: String,
     },
     /// A node goes on at another address: its host has got another one.
     Moved {
         /// Who.
         origin: Origin,
-        /// What it calls itself.
+        /// Its name.
         name: String,
         /// Where it was.
         from: SocketAddr,

@@ -229,9 +229,13 @@ impl Throughput {
     /// The table.
     #[must_use]
     pub(crate) fn text(&self) -> String {
+        let values = match self.runs.len() {
+            1 => "ONE RUN",
+            _ => "MEDIAN [MIN-MAX]",
+        };
         let mut table = Table::new(&[
             ("AT THE SLOWEST RECEIVER", Align::Left),
-            ("MEDIAN [MIN-MAX]", Align::Right),
+            (values, Align::Right),
         ]);
         let mut row = |name: &str, spread: Option<Spread>, number: fn(f64) -> String| {
             if let Some(spread) = spread {

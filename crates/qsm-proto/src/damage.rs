@@ -15,7 +15,7 @@ const SENDERS_MAX: usize = 8;
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Damage {
-    /// How many, since it was told before.
+    /// Their number since it was told before.
     pub datagrams: u64,
     /// Where they came from, as far as their sender's address is whole; 8 at most. One: the fault is
     /// rather at its side; several: at this one.
@@ -36,7 +36,7 @@ impl fmt::Display for Damage {
     }
 }
 
-/// What has arrived damaged and is to be told.
+/// Damaged datagrams that are to be told.
 #[derive(Debug, Default)]
 pub struct DamageLog {
     told: Option<Instant>,

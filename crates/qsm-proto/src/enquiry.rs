@@ -39,7 +39,7 @@ const VERSIONS_MAX: u32 = 8;
 /// is looked for.
 const PATIENCE: u32 = 3;
 
-/// What to ask, and of whom.
+/// A question, and whom to ask it.
 #[derive(Debug, Clone, Copy)]
 pub struct EnquiryConfig {
     /// Number of the cluster, as in headers.
@@ -63,7 +63,7 @@ pub enum EnquiryError {
         /// Versions that were begun with.
         versions: u32,
     },
-    /// What came cannot be read as rows.
+    /// The answer cannot be read as rows.
     Malformed,
     /// The list is too long.
     TooLong {

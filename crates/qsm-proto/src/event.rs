@@ -217,7 +217,7 @@ pub struct Deafness {
     pub address: SocketAddr,
     /// The member that does not hear it.
     pub listener: Origin,
-    /// Whom it does not hear.
+    /// The speaker that it does not hear.
     pub speaker: Origin,
     /// Where the other one of the two is, as far as this node knows.
     pub peer: Option<SocketAddr>,

@@ -346,7 +346,7 @@ impl Engine {
         if let Some(life) = crashed.and_then(Machine::origin) {
             self.saboteur.died(life, &mut self.outputs.deliveries);
         }
-        host_state.machine = None;
+        let ran = host_state.machine.take().is_some();
         host_state.due = None;
         host_state.process += 1;
         host_state.inbox.clear();
@@ -359,7 +359,9 @@ impl Engine {
         if let Some(cpu) = &mut host_state.cpu {
             cpu.stop();
         }
-        self.note(host, "stops".to_owned());
+        if ran {
+            self.note(host, "stops".to_owned());
+        }
     }
 
     /// From now on every input of the host ends a turn.
@@ -385,7 +387,10 @@ impl Engine {
     /// Until `until` every datagram takes the host that long at least.
     pub(crate) fn slow_down(&mut self, host: usize, per_datagram: Duration, until: Instant) {
         self.hosts[host].slow = (per_datagram, until);
-        self.note(host, format!("slow until {until}"));
+        match per_datagram {
+            Duration::ZERO => {}
+            _ => self.note(host, format!("slow until {until}")),
+        }
     }
 
     fn awake(&mut self, host: usize) {

@@ -12,7 +12,7 @@ const PAUSE: Duration = Duration::from_millis(50);
 /// A list that has not come by then is given up.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// What an observer has seen.
+/// Lists that an observer has seen.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Looked {
     /// Lists that came.

@@ -1,4 +1,4 @@
-//! Who looks at a cluster changes nothing in it.
+//! Looking at a cluster changes nothing in it.
 
 use std::collections::BTreeMap;
 

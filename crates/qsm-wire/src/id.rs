@@ -43,8 +43,8 @@ id!(
     MemberIndex, u16
 );
 
-/// Who sent something: a node in one of its lives.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+/// A sender: a node in one of its lives. Text and lists have it as `34a45c19b27e9e00.7`.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Origin {
     /// The node.
     pub node: NodeId,
@@ -55,6 +55,13 @@ pub struct Origin {
 impl fmt::Display for Origin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:x}.{}", self.node.0, self.incarnation)
+    }
+}
+
+/// As in lists, so that one can be searched for in the other.
+impl fmt::Debug for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Origin({self})")
     }
 }
 

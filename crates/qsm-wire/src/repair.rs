@@ -224,7 +224,7 @@ impl<'a> Numbers<'a> {
     /// In place of the next group: there is none. It is no group's number (padding).
     const COMPLETE: u32 = u32::MAX;
 
-    /// How many groups fit into so many bytes.
+    /// Number of groups that fit into so many bytes.
     #[must_use]
     pub fn groups_within(bytes: usize) -> usize {
         let room = bytes.saturating_sub(Self::HEAD_BYTES) / Self::GROUP_BYTES;

@@ -176,7 +176,7 @@ pub struct Reach {
     pub speaker: Origin,
     /// Ties the answer to the question; ascending.
     pub nonce: u32,
-    /// What the asker hears.
+    /// The asker's hearing.
     pub hearing: Hearing,
     /// A member has passed it on: it is passed on once.
     pub relayed: bool,

@@ -22,7 +22,7 @@ pub enum StartError {
     Config(ConfigError),
     /// Not a number of core threads.
     Cores {
-        /// What was given.
+        /// The number of core threads asked for.
         cores: usize,
     },
     /// More or fewer CPUs than core threads.
@@ -32,10 +32,10 @@ pub enum StartError {
         /// Core threads.
         cores: usize,
     },
-    /// What was given is of one family of addresses, the interface's address of the other. The
+    /// The given address is of one family, the interface's address of the other. The
     /// nodes of a cluster send to each other, so all use IPv4, or all IPv6.
     Families {
-        /// What was given.
+        /// The text that was given.
         given: String,
         /// The interface.
         interface: Interface,
@@ -44,7 +44,7 @@ pub enum StartError {
     Interface(InterfaceError),
     /// A name is empty, too long, or has control characters.
     Name {
-        /// Whose name it is: `node` or `cluster`.
+        /// Owner of the name: `node` or `cluster`.
         of: &'static str,
         /// Its length, bytes.
         length: usize,
@@ -57,16 +57,16 @@ pub enum StartError {
     Service(ServiceConfigError),
     /// The operating system refused a thread.
     System {
-        /// What was tried.
+        /// The attempt, in words.
         doing: &'static str,
-        /// What the system said.
+        /// The system's answer.
         source: io::Error,
     },
     /// A core thread cannot run as it should.
     Thread(ThreadError),
     /// More interfaces than two.
     TooManyInterfaces {
-        /// How many were given.
+        /// The number that was given.
         given: usize,
     },
     /// There are not so many port numbers after the first.
@@ -170,12 +170,12 @@ impl From<PortError> for StartError {
 pub enum CloseReason {
     /// The engine that this process was attached to has ended, or has cut it off.
     EngineGone {
-        /// What it said, or what was seen of it.
+        /// Its words, or what was seen of it.
         cause: String,
     },
     /// The operating system failed in a way that does not pass.
     Io {
-        /// What happened.
+        /// The failure, in words.
         cause: String,
     },
     /// An upcall or a feed of the application panicked, or the node itself did. It ends all core
@@ -226,7 +226,7 @@ impl fmt::Display for CloseReason {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Unserved {
-    /// Who, each in its life; of many at once the first.
+    /// The receivers, each in its life; of many at once the first.
     pub receivers: Vec<Origin>,
     /// Number of further ones.
     pub receivers_more: u64,
@@ -355,7 +355,7 @@ pub enum RequestError {
     Timeout {
         /// The condition waited for, and the remedy.
         doing: &'static str,
-        /// How long.
+        /// The time that was allowed.
         after: Duration,
         /// Of a flush or a shutdown: what receivers were not known to have.
         outstanding: Option<Box<Outstanding>>,
@@ -364,9 +364,9 @@ pub enum RequestError {
     TooFewReceivers {
         /// The group.
         group: Arc<str>,
-        /// How many were waited for.
+        /// The number that was waited for.
         wanted: u32,
-        /// How long.
+        /// The time that was allowed.
         after: Duration,
         /// Those that are known: who is there, and who of them is away.
         receivers: Box<Receivers>,
@@ -435,7 +435,7 @@ pub struct Outstanding {
     pub groups: Vec<Arc<str>>,
     /// Number of further groups.
     pub groups_more: u64,
-    /// Who lacks what: live receivers that are waited for, and those that are away.
+    /// Receivers that lack something: live ones that are waited for, and those that are away.
     pub lacking: Vec<Lacking>,
 }
 

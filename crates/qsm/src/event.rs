@@ -79,7 +79,7 @@ pub enum Event {
     /// [`Event::Unserved`], asks again by other means, such as
     /// [`Node::flush`](crate::Node::flush).
     Dropped {
-        /// How many.
+        /// The number of events.
         events: u64,
     },
     /// The cluster took this node for dead: it was silent for longer than it is waited for

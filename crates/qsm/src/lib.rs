@@ -23,7 +23,8 @@
 //! publisher.send(b"1.0842")?;
 //! for message in prices.messages().take(1) {
 //!     let message = message?;
-//!     println!("{} #{}: {:?}", message.group(), message.number(), message.bytes());
+//!     let price = str::from_utf8(message.bytes())?;
+//!     println!("{} #{}: {price}", message.group(), message.number());
 //! }
 //! node.shutdown(Duration::from_secs(5))?;
 //! # Ok::<(), Box<dyn std::error::Error>>(())

@@ -51,11 +51,11 @@ pub struct Receiver {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Lacking {
-    /// Who; of many the first.
+    /// The receivers; of many the first.
     pub receivers: Vec<Receiver>,
     /// Number of further ones.
     pub receivers_more: u64,
-    /// How long this node has known that they are away, that is, silent and not waited for; `None`:
+    /// Time for which this node has known that they are away, that is, silent and not waited for; `None`:
     /// they are live.
     pub away: Option<Duration>,
     /// Which messages, by group; of many ranges the first.

@@ -2,7 +2,7 @@ use core::fmt;
 
 use qsm_net::{IoReport, Strategy, ThreadReport};
 
-/// What a core thread was granted, and why not more. `Display` gives one line for each fact.
+/// Grants of a core thread, and why not more. `Display` gives one line for each fact.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CoreReport {

@@ -10,7 +10,7 @@ use qsm_wire::{Incarnation, NodeId};
 
 use crate::stats::{Memory, PublisherStats, RuntimeStats, SubscriptionStats, TimerStats};
 
-/// What a node is and has done, at one moment. All counters only grow.
+/// State and counters of a node at one moment. All counters only grow.
 ///
 /// Of a node with several core threads counters are their sums and the longest of their times;
 /// who it is, and what its sockets are, is said of the first.
@@ -43,27 +43,27 @@ pub struct Snapshot {
     pub incarnation: Option<Incarnation>,
     /// The membership service it uses, if it answers.
     pub service: Option<SocketAddr>,
-    /// What the protocol did.
+    /// Counters of the protocol.
     pub protocol: Stats,
     /// Times that it measured: repairs, time to stability, token hops and rounds.
     pub times: Times,
-    /// What the sockets did, on both networks together if it is on two.
+    /// Counters of the sockets, on both networks together if it is on two.
     pub port: PortCounters,
-    /// What the sockets are.
+    /// The sockets.
     pub io: IoReport,
-    /// What those on the second network are, if it is on two.
+    /// Those on the second network, if it is on two.
     pub second: Option<IoReport>,
-    /// What they did, as a part of `port`.
+    /// Their counters, as a part of `port`.
     pub second_port: Option<PortCounters>,
-    /// How the core thread runs.
+    /// The core thread's CPU and class.
     pub thread: ThreadReport,
     /// Core threads that this is the sum of.
     pub cores: usize,
-    /// What the core thread did.
+    /// Counters of the core thread.
     pub runtime: RuntimeStats,
     /// Delays with which the core thread ran timers.
     pub timers: TimerStats,
-    /// What the protocol holds in memory now.
+    /// Memory that the protocol holds now.
     pub memory: Memory,
     /// Subscriptions and upcalls.
     pub subscriptions: Vec<SubscriptionRow>,

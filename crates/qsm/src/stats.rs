@@ -5,7 +5,7 @@ use std::time::Duration;
 use qsm_proto::Instant;
 
 qsm_metrics::metrics! {
-    /// What a core thread has done since its start.
+    /// Counters of a core thread since its start.
     #[derive(Copy)]
     #[non_exhaustive]
     pub struct RuntimeStats of "core" {

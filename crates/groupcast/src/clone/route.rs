@@ -178,7 +178,7 @@ impl Routes {
         self.links.clear();
     }
 
-    /// What a recipient's answer is kept under.
+    /// The key of a recipient's answer.
     pub(super) fn key(&mut self, to: SocketAddr, socket: u8) -> Key {
         let scope = match to {
             SocketAddr::V4(_) => 0,

@@ -28,7 +28,7 @@ pub(super) const VNET_BYTES: usize = 10;
 /// Most parts of a packet: headers, prepended bytes, payload, appended bytes.
 const PARTS_MAX: usize = 4;
 
-/// How a program is attached to the hook.
+/// The way in which a program is attached to the hook.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Attachment {
     /// By a link (Linux 6.6).

@@ -20,7 +20,7 @@ use qsm_console::stop::Stop;
 use qsm_console::table::printable;
 
 use crate::audience::{Audience, AwayReceivers, Gone};
-use crate::frames::{Framing, Reader};
+use crate::frames::{Framing, MESSAGE_BYTES_MAX, Reader, too_long};
 use crate::group_name::check_name;
 use crate::node;
 use crate::observer::{Observer, Waiting};
@@ -171,14 +171,29 @@ impl PubArgs {
             (None, false) => Framing::Lines,
         };
         let input: Box<dyn Read + Send> = match self.whole.as_ref().or(self.file.as_ref()) {
-            Some(path) if path.as_path() != Path::new("-") => {
-                let doing = || format!("open {}", path.display());
-                Box::new(File::open(path).map_err(|error| Failure::io(doing(), &error))?)
-            }
+            Some(path) if path.as_path() != Path::new("-") => Box::new(open(path, framing)?),
             _ => Box::new(io::stdin()),
         };
         Ok((input, framing))
     }
+}
+
+/// Opens the file. Refuses a folder, and what is too long for one message: no receiver need be there
+/// for that to be said.
+fn open(path: &Path, framing: Framing) -> Result<File, Failure> {
+    let failed = |error| Failure::io(format!("open {}", path.display()), &error);
+    let file = File::open(path).map_err(failed)?;
+    let about = file.metadata().map_err(failed)?;
+    if about.is_dir() {
+        return Err(Failure::failed(
+            format!("{} is a folder", path.display()),
+            "publish its files one by one, each with --whole and to a group of its own",
+        ));
+    }
+    if framing == Framing::Whole && about.len() > MESSAGE_BYTES_MAX as u64 {
+        return Err(unreadable(&too_long("input", 0)));
+    }
+    Ok(file)
 }
 
 /// Waits for the receivers of each group; `tell` is told of each group that lacks some, and how many it
@@ -189,11 +204,11 @@ fn wait_for_members(
     stop: &Stop,
     tell: &dyn Fn(&str, u64),
 ) -> Result<(), Failure> {
-    let deadline = Instant::now() + args.wait_timeout;
+    let begun = Instant::now();
     for publisher in publishers.iter().filter(|_| args.wait_members > 0) {
         let mut told = None;
         loop {
-            let left = deadline.saturating_duration_since(Instant::now());
+            let left = args.wait_timeout.saturating_sub(begun.elapsed());
             // In short waits, to hear signals. A wait that was too short is no failure.
             let waited = publisher.wait_for_members(args.wait_members, left.min(LOOK));
             match waited {
@@ -201,7 +216,7 @@ fn wait_for_members(
                 Err(RequestError::TooFewReceivers { receivers, .. })
                     if stop.is_asked() || left.is_zero() =>
                 {
-                    return Err(too_few(args, publisher, &receivers));
+                    return Err(too_few(args, publisher, &receivers, begun.elapsed()));
                 }
                 Err(RequestError::TooFewReceivers { receivers, .. }) => {
                     let there = receivers.count();
@@ -232,14 +247,19 @@ fn receivers_of(args: &PubArgs, group: &str, there: u64, here: &Surroundings) ->
     )
 }
 
-fn too_few(args: &PubArgs, publisher: &Publisher, receivers: &Receivers) -> Failure {
+fn too_few(
+    args: &PubArgs,
+    publisher: &Publisher,
+    receivers: &Receivers,
+    waited: Duration,
+) -> Failure {
     Failure::timeout(
         format!(
             "group {} has {} receivers, not {}, after {}: {}",
             publisher.group(),
             receivers.count(),
             args.wait_members,
-            figures::duration(args.wait_timeout),
+            figures::duration(waited),
             printable(&receivers.to_string())
         ),
         "start receivers with `qsm sub`, check with `qsm nodes` that they are seen, or give \
@@ -510,8 +530,8 @@ impl<'a> Work<'a> {
         let elapsed = self.start.elapsed();
         let per_second = |number: u64| number as f64 / elapsed.as_secs_f64().max(1e-6);
         format!(
-            "{} messages, {} in {} ({} messages/s, {}/s)",
-            figures::count(self.sent),
+            "{}, {} in {} ({} messages/s, {}/s)",
+            figures::messages(self.sent),
             figures::bytes(self.bytes),
             figures::duration(elapsed),
             figures::rate(per_second(self.sent)),

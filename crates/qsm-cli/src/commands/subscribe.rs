@@ -138,8 +138,8 @@ pub(crate) fn run(args: &SubArgs) -> Result<(), Failure> {
     if stop.is_asked() {
         let written = output.messages - output.unwritten();
         eprintln!(
-            "qsm: asked to end: {} messages written, {} not",
-            figures::count(written),
+            "qsm: asked to end: {} written, {} not",
+            figures::messages(written),
             figures::count(unwritten)
         );
     }
@@ -459,8 +459,8 @@ impl Output {
             self.pending.extend_from_slice(hashes.lines().as_bytes());
         }
         if self.verbose {
-            let (count, bytes) = (figures::count(self.messages), figures::bytes(self.bytes));
-            eprintln!("qsm: received {count} messages, {bytes}");
+            let (messages, bytes) = (figures::messages(self.messages), figures::bytes(self.bytes));
+            eprintln!("qsm: received {messages}, {bytes}");
         }
         let written = self.write();
         let finished = self.spool.finish(|| self.is_over());

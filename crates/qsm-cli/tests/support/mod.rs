@@ -7,10 +7,15 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::atomic::{AtomicU16, Ordering};
+use std::sync::mpsc::{Receiver, channel};
 use std::thread;
+use std::time::{Duration, Instant};
 
 /// The program under test.
 pub(crate) const QSM: &str = env!("CARGO_BIN_EXE_qsm");
+
+/// More than a slow machine needs; a test that waits so long has failed.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 static CLUSTERS: AtomicU16 = AtomicU16::new(0);
 
@@ -75,6 +80,58 @@ fn read_in_background(mut pipe: impl Read + Send + 'static) -> thread::JoinHandl
         pipe.read_to_end(&mut all).unwrap();
         all
     })
+}
+
+/// Lines of a pipe, as they come.
+pub(crate) struct Lines(Receiver<String>);
+
+impl Lines {
+    pub(crate) fn of(pipe: impl Read + Send + 'static) -> Self {
+        let (sender, receiver) = channel();
+        thread::spawn(move || {
+            for line in BufReader::new(pipe).lines().map_while(Result::ok) {
+                if sender.send(line).is_err() {
+                    return;
+                }
+            }
+        });
+        Self(receiver)
+    }
+
+    pub(crate) fn of_stderr(process: &mut Child) -> Self {
+        Self::of(process.stderr.take().unwrap())
+    }
+
+    pub(crate) fn of_stdout(process: &mut Child) -> Self {
+        Self::of(process.stdout.take().unwrap())
+    }
+
+    /// Waits for a line.
+    #[track_caller]
+    pub(crate) fn wait(&self, what: &str, is: impl Fn(&str) -> bool) -> String {
+        let until = Instant::now() + PATIENCE;
+        let mut before = Vec::new();
+        loop {
+            let left = until.saturating_duration_since(Instant::now());
+            let Ok(line) = self.0.recv_timeout(left) else {
+                panic!("nobody says {what}: {before:#?}");
+            };
+            if is(&line) {
+                return line;
+            }
+            before.push(line);
+        }
+    }
+
+    /// All of them, until the pipe ends.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = String> {
+        self.0.iter()
+    }
+
+    /// Those that have come since.
+    pub(crate) fn so_far(&self) -> impl Iterator<Item = String> {
+        self.0.try_iter()
+    }
 }
 
 /// A cluster with a membership service.

@@ -15,7 +15,7 @@ const FRESH: Duration = Duration::from_secs(35);
 /// Speakers of a member that are remembered; it is deaf because of the others.
 const SPEAKERS_MAX: usize = 64;
 
-/// Whom members do not hear, and when they said so last.
+/// Speakers that members do not hear, and when they said so last.
 #[derive(Debug, Default)]
 pub(super) struct Deafness {
     listeners: BTreeMap<NodeId, BTreeMap<(RegionId, Origin), Instant>>,

@@ -176,7 +176,7 @@ impl Detector {
         }
     }
 
-    /// How far away a node is: its answers take that long.
+    /// Distance of a node: its answers take that long.
     pub(crate) fn note_round_trip(&mut self, node: NodeId, round_trip: Duration) {
         if let Some(watch) = self.watched.get_mut(&node) {
             watch.round_trip = round_trip;

@@ -5,7 +5,7 @@ use qsm_proto::Instant;
 use qsm_wire::NodeId;
 use qsm_wire::membership::{About, Rates};
 
-/// What nodes say of themselves, for lists (R-MEM-19). Only of nodes that are admitted, so there are
+/// Profiles of nodes, for lists, in their own words (R-MEM-19). Only of nodes that are admitted, so there are
 /// no more than of them.
 #[derive(Debug, Default)]
 pub(super) struct Profiles {
@@ -38,7 +38,7 @@ impl Profiles {
         }
     }
 
-    /// What is known of a node now.
+    /// Present knowledge of a node.
     pub(super) fn of(&self, now: Instant, node: NodeId) -> (Option<About>, Option<Rates>) {
         let Some(profile) = self.nodes.get(&node) else {
             return (None, None);

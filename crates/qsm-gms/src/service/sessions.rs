@@ -97,7 +97,7 @@ impl SessionTable {
         }
     }
 
-    /// How long an answer of a client may take.
+    /// Longest time of a client's answer.
     pub(crate) fn answers_in(&self, node: NodeId) -> Option<Duration> {
         Some(self.clients.get(&node)?.session.answers_in())
     }

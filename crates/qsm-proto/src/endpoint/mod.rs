@@ -41,7 +41,7 @@ pub struct Endpoint {
     peers: BTreeSet<NodeId>,
     closing: Closing,
     damage: DamageLog,
-    /// What it says of itself, if anything.
+    /// Its introduction, if it gives one.
     reporter: Option<Reporter>,
 }
 

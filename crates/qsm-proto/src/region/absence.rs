@@ -53,7 +53,7 @@ pub(super) struct Absence {
     since: Instant,
     nonce: u64,
     asked_at: Instant,
-    /// How long the last answer took.
+    /// Time that the last answer took.
     answered_in: Duration,
     /// Members that have yet to answer.
     silent: Vec<Origin>,

@@ -63,12 +63,12 @@ const TOLD: usize = 4;
 /// Speakers in doubt, and members that are deaf, that a node remembers in a region.
 const REMEMBERED: usize = 1024;
 
-/// What a member of a region hears of others, and others of it.
+/// Multicast that a member of a region hears of others, and others of it.
 #[derive(Debug, Default)]
 pub(super) struct Earshot {
     /// Those in doubt.
     speakers: BTreeMap<Origin, Speaker>,
-    /// How often a speaker was not heard, and until when that counts.
+    /// Number of times that a speaker was not heard, and until when that counts.
     times: BTreeMap<Origin, (u32, Instant)>,
     /// The last round whose call or summary was heard, and whose it was.
     round: (Origin, u64),

@@ -90,7 +90,7 @@ pub struct Region {
     queries: BTreeMap<Origin, Query>,
     /// Senders that have said, since this node left, that they have sent nothing here.
     silent: Vec<Origin>,
-    /// Who is heard by multicast.
+    /// Speakers that are heard by multicast, or not.
     earshot: Earshot,
     /// Set while this node is away.
     absence: Option<Absence>,

@@ -14,7 +14,7 @@ use crate::send::SendStream;
 use crate::unconfirmed::UnconfirmedNumbers;
 use crate::{Deliver, Destination, Reason};
 
-/// What a sender says of its stream to one receiver.
+/// A sender's account of its stream to one receiver.
 #[derive(Debug)]
 struct NumbersAnswer {
     query: NumbersQuery,

@@ -15,7 +15,7 @@ pub(super) struct Track {
     pub(super) cutoff: u64,
     pub(super) stable_upto: u64,
     pub(super) cached_upto: u64,
-    /// What was stable when the first member went away; `None` while nobody is.
+    /// Highest stable packet when the first member went away; `None` while nobody is.
     with_all: Option<u64>,
     /// Whether a round is still needed for it (R064).
     open: bool,

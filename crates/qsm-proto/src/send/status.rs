@@ -31,7 +31,7 @@ pub(super) struct Alarms {
     last_resort_delay: Duration,
     /// When nobody will have acknowledged anything for long.
     unanswered: Instant,
-    /// How often that has been so since the last acknowledgement.
+    /// Times that this has been so since the last acknowledgement.
     unanswered_times: u8,
     /// From the last data to the first heartbeat.
     heartbeat_min: Duration,

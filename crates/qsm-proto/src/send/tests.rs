@@ -32,7 +32,7 @@ struct Bench {
     trains: Vec<Vec<usize>>,
     received: u64,
     round: u64,
-    /// How often members were to be told by another way than multicast.
+    /// Number of times that members were to be told by another way than multicast.
     unanswered: u32,
     /// Times to stability.
     times: Histogram,

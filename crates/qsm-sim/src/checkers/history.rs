@@ -16,7 +16,7 @@ pub(crate) struct History {
     tracks: BTreeMap<(Origin, usize, Origin), Track>,
     /// Senders, and receivers that lacked packets which the sender freed for want of room.
     overruns: BTreeSet<(Origin, Origin)>,
-    /// What senders have named as not known to have arrived.
+    /// Messages that senders have named as not known to have arrived.
     pub(crate) unserved: Unserved,
     /// Gaps seen in the present step; losses may still explain them.
     gaps: Vec<Gap>,

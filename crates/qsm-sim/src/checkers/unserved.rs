@@ -11,7 +11,7 @@ pub(crate) struct Unserved {
     named: BTreeMap<(Origin, Origin), Named>,
 }
 
-/// What is named of one receiver.
+/// Messages named of one receiver.
 #[derive(Debug, Default)]
 struct Named {
     /// By group.
@@ -20,7 +20,7 @@ struct Named {
     all: bool,
 }
 
-/// What a sender says of receivers.
+/// A sender's word on receivers.
 #[derive(Debug)]
 pub(crate) struct Word<'a> {
     pub(crate) sender: Origin,
@@ -45,7 +45,7 @@ impl Unserved {
         }
     }
 
-    /// What may be missing of a group; `None`: anything.
+    /// Messages that may be missing of a group; `None`: anything.
     pub(crate) fn of(&self, sender: Origin, receiver: Origin, group: usize) -> Option<Runs> {
         let Some(named) = self.named.get(&(sender, receiver)) else {
             return Some(Runs::default());

@@ -1,6 +1,7 @@
 //! What happened, kept in a compact form and put in words only when somebody asks.
 
 mod describe;
+mod event;
 
 use core::fmt;
 use std::collections::VecDeque;
@@ -209,8 +210,8 @@ fn row(at: Instant, host: usize, entry: &TraceEntry, names: &Names) -> TraceRow 
             let text = format!("{sender} {group}#{number} ({length} bytes)");
             (Step::Delivers, text)
         }
-        TraceEntry::Event(event) => (Step::Event, format!("{event:?}")),
-        TraceEntry::Lost(loss) => (Step::Event, format!("lost: {loss:?}")),
+        TraceEntry::Event(event) => (Step::Event, event::event(event, names)),
+        TraceEntry::Lost(loss) => (Step::Event, event::loss(loss, names)),
         TraceEntry::Listens(address, true) => (Step::Note, format!("listens to {address}")),
         TraceEntry::Listens(address, false) => {
             (Step::Note, format!("no longer listens to {address}"))

@@ -28,7 +28,7 @@ pub struct NodeRow {
     pub deaf: bool,
     /// Its host, its version, and how long it has been running; `None`: it has not said so.
     pub about: Option<About>,
-    /// What it sends and receives; `None` until it has said so.
+    /// Its rates of sending and receiving; `None` until it has told them.
     pub rates: Option<Rates>,
 }
 

@@ -168,20 +168,20 @@ pub enum ToService {
     Deaf {
         /// The region.
         region: RegionId,
-        /// Whose multicast.
+        /// The speaker.
         speaker: Origin,
         /// It does not.
         deaf: bool,
     },
-    /// What I am, for lists. Said after each Welcome.
+    /// My host and version, for lists. Said after each Welcome.
     About(About),
-    /// How many messages I send and receive, for lists. Said when it has changed.
+    /// Messages that I send and receive a second, for lists. Said when they have changed.
     Rates(Rates),
     /// Something was strained here in the last second. Said each second, as long as it is.
     Strained {
         /// The region.
         region: RegionId,
-        /// How much.
+        /// The strain.
         strain: Strain,
     },
 }

@@ -11,7 +11,7 @@ use crate::runtime::settings::{Embedded, NodeSettings};
 use crate::runtime::tap::{Tap, Tapped};
 use crate::runtime::threads::ThreadOptions;
 
-/// What a node is told at its start; everything has a default that works.
+/// Settings of a node at its start; everything has a default that works.
 ///
 /// ```no_run
 /// use qsm::Node;
@@ -26,13 +26,13 @@ pub struct Builder {
 }
 
 impl Builder {
-    /// Default of [`Builder::request_timeout`].
+    /// Default of [`Builder::request_timeout`]: 10 s.
     pub const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
-    /// Default of [`Builder::queue_messages`].
+    /// Default of [`Builder::queue_messages`]: 4,096.
     pub const QUEUE_MESSAGES: usize = 4096;
-    /// Default of [`Builder::queue_bytes`].
+    /// Default of [`Builder::queue_bytes`]: 4 MiB.
     pub const QUEUE_BYTES: usize = 4 << 20;
-    /// Default of [`Builder::queue_bytes_total`].
+    /// Default of [`Builder::queue_bytes_total`]: 64 MiB.
     pub const QUEUE_BYTES_TOTAL: usize = 64 << 20;
 
     /// The defaults.
@@ -125,7 +125,7 @@ impl Builder {
         self
     }
 
-    /// Whether to run a membership service in this process. Without effect when
+    /// When to run a membership service in this process. Without effect when
     /// [`Builder::service`] is given, except for [`Embedded::Always`], which then is an
     /// additional one.
     pub fn embedded_service(mut self, embedded: Embedded) -> Self {
@@ -152,7 +152,7 @@ impl Builder {
         self
     }
 
-    /// How regions are cut; must be the same on all nodes of the cluster.
+    /// Layout of regions; must be the same on all nodes of the cluster.
     pub fn layout(mut self, layout: Layout) -> Self {
         self.settings.layout = layout;
         self
@@ -176,13 +176,13 @@ impl Builder {
         self
     }
 
-    /// How losses are found and repaired.
+    /// Settings of finding and repairing losses.
     pub fn recovery(mut self, recovery: Recovery) -> Self {
         self.settings.recovery = recovery;
         self
     }
 
-    /// How fast to send.
+    /// Settings of the rate of sending.
     pub fn pace(mut self, pace: Pace) -> Self {
         self.settings.pace = pace;
         self
@@ -208,7 +208,7 @@ impl Builder {
         self
     }
 
-    /// How long requests to the membership service may take: subscribing, leaving, queries.
+    /// Longest time of requests to the membership service: subscribing, leaving, queries.
     pub fn request_timeout(mut self, timeout: Duration) -> Self {
         self.settings.request_timeout = timeout;
         self

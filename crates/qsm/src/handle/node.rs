@@ -21,30 +21,49 @@ use crate::report::CoreReport;
 use crate::runtime::core::{probe, start};
 use crate::snapshot::Snapshot;
 
-/// A member of a cluster: a handle of the core thread, or the core threads
-/// ([`Builder::cores`]), that do all its work.
+/// A member of a cluster.
 ///
-/// Or, by [`Node::attach`], a handle of the node that another process of this host shares. It has
-/// the same subscriptions, publishers and events; what is the engine's own affair is refused there
-/// by [`RequestError::NotAttached`].
+/// A program has one node, and subscribes and publishes by it. A core thread does the node's work,
+/// or several do ([`Builder::cores`]); a `Node` is a handle of them, cheap to clone, for any thread.
 ///
-/// | you want | call |
-/// |---|---|
-/// | messages of groups | [`Node::subscribe`]; with options [`Node::group`] and [`Node::groups`] |
-/// | to send to a group | [`Node::publisher`]; messages made at the last moment [`Group::feed`] |
-/// | to know that all have everything | [`Node::flush`] |
-/// | to know what happens to the node | [`Node::events`] |
-/// | counters, and who is there | [`Node::stats`], [`Node::list_nodes`] |
+/// [`Node::builder`] starts a node in this process. [`Node::attach`] takes the one that another
+/// process of this host shares: with the same subscriptions, publishers and events, while what is
+/// the sharing process's own affair is refused by [`RequestError::NotAttached`].
 ///
-/// Subscribing, making publishers, leaving and the lists wait for the membership service, at most for
-/// [`Builder::request_timeout`].
+/// There are three kinds of methods:
 ///
-/// Handles are cheap to clone and may be used from any thread. The node ends with
-/// [`Node::shutdown`], or when its last handle is dropped; then its subscriptions and publishers
-/// report [`CloseReason::ShutDown`].
+/// | kind | methods | waits for |
+/// |---|---|---|
+/// | requests | [`subscribe`], [`publisher`], [`leave`], [`list_nodes`] and the other lists; those of [`Group`] and [`Groups`], which have options | the membership service, at most [`Builder::request_timeout`] |
+/// | waits | [`wait_admitted`], [`flush`], [`shutdown`] | the cluster or the receivers, at most the time given |
+/// | looks | [`events`], [`stats`], [`closed`], [`id`] and the like | a turn of the core thread at most |
 ///
 /// Calls that wait for a core thread cannot be made on one of the same node, that is, in upcalls
-/// and feeds; they return [`RequestError::OnCoreThread`] there.
+/// and feeds: they return [`RequestError::OnCoreThread`] there.
+///
+/// The life of a node:
+///
+/// 1. [`Builder::start`] opens the sockets and returns; the node looks for a membership service
+///    meanwhile, and starts one if there is none ([`Embedded`](crate::Embedded)).
+/// 2. The first request waits until the service has admitted the node.
+/// 3. While the service is away, messages go on, and requests wait.
+/// 4. A node that the cluster took for dead enters again by itself, in a new life. Its
+///    subscriptions and publishers stay, and are told what is missing.
+/// 5. It ends with [`shutdown`], or with its last handle, which waits for receivers
+///    for half a second and tells nobody how that went. Then its subscriptions and publishers report
+///    [`CloseReason::ShutDown`].
+///
+/// [`subscribe`]: Node::subscribe
+/// [`publisher`]: Node::publisher
+/// [`leave`]: Node::leave
+/// [`list_nodes`]: Node::list_nodes
+/// [`wait_admitted`]: Node::wait_admitted
+/// [`flush`]: Node::flush
+/// [`shutdown`]: Node::shutdown
+/// [`events`]: Node::events
+/// [`stats`]: Node::stats
+/// [`closed`]: Node::closed
+/// [`id`]: Node::id
 ///
 /// ```
 /// use std::time::Duration;
@@ -69,13 +88,37 @@ pub struct Node {
 }
 
 impl Node {
-    /// Begins to describe a node.
+    /// Begins to describe a node. Every setting has a default.
+    ///
+    /// ```
+    /// use qsm::Node;
+    ///
+    /// let node = Node::builder()
+    ///     .name("recorder")
+    ///     .cluster("floor-2")
+    /// #   .cluster(format!("doc-builder-{}", std::process::id()))
+    ///     .interface("lo")
+    ///     .start()?;
+    /// assert_eq!(node.closed(), None);
+    /// # Ok::<(), qsm::StartError>(())
+    /// ```
     pub fn builder() -> Builder {
         Builder::new()
     }
 
     /// Attaches to the node that another process of this host has shared at this path
     /// ([`Node::share`]), in place of starting one; see [`attach`](crate::attach).
+    ///
+    /// ```no_run
+    /// use qsm::Node;
+    ///
+    /// // `qsm engine --at /run/qsm/engine` runs on this host.
+    /// let node = Node::attach("/run/qsm/engine")?;
+    /// for message in node.subscribe(["news"])?.messages() {
+    ///     println!("{:?}", message?.bytes());
+    /// }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     /// [`AttachError`], whose text says what to do.
@@ -222,7 +265,22 @@ impl Node {
     }
 
     /// Stops receiving these groups, for all subscriptions of this node. Groups not subscribed
-    /// are ignored.
+    /// are ignored. To give up one subscription, drop it.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let cluster = format!("doc-leave-{}", std::process::id());
+    /// # let builder = qsm::Node::builder().cluster(cluster).interface("lo");
+    /// # let node = builder.embedded_service(qsm::Embedded::Always).start()?;
+    /// let prices = node.subscribe(["prices/eur", "prices/usd"])?;
+    /// node.leave(["prices/usd"])?;
+    /// node.publisher("prices/usd")?.send(b"1.0000")?;
+    /// node.publisher("prices/eur")?.send(b"1.0842")?;
+    /// let first = prices.recv()?.into_message().expect("nothing is missing");
+    /// assert_eq!(first.group(), "prices/eur");
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     /// [`RequestError`]: no membership service answers in time, or the node has ended.
@@ -241,6 +299,9 @@ impl Node {
 
     /// Prepares to send to a group; the node need not be a member of it. Short for
     /// [`Group::publisher`].
+    ///
+    /// Waits for the membership service's next batch, a tenth of a second or less: keep the publisher,
+    /// in place of making one for each message.
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -350,6 +411,18 @@ impl Node {
     /// Counters, queues and sockets, now; of a node that has ended, at its end. Of a node with
     /// several core threads, the sum; see [`Node::core_stats`].
     ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let cluster = format!("doc-stats-{}", std::process::id());
+    /// # let builder = qsm::Node::builder().cluster(cluster).interface("lo");
+    /// # let node = builder.embedded_service(qsm::Embedded::Always).start()?;
+    /// node.publisher("news")?.send(b"something new")?;
+    /// node.flush(std::time::Duration::from_secs(5))?;
+    /// assert_eq!(node.stats()?.protocol.messages_published, 1);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Errors
     /// [`RequestError`]: called on a core thread, or the node ended before it could tell.
     pub fn stats(&self) -> Result<Snapshot, RequestError> {
@@ -370,7 +443,7 @@ impl Node {
         }
     }
 
-    /// What the sockets chose and were granted, and why; of the first core thread, which those of
+    /// The choices and grants of the sockets, with reasons; of the first core thread, which those of
     /// the others are like.
     ///
     /// # Errors
@@ -381,6 +454,21 @@ impl Node {
 
     /// All nodes of the cluster, as the membership service knows them: one for each core thread of
     /// a node. The first is called as the node, the others `name/2`, `name/3` and so on.
+    ///
+    /// A program that only wants to look need not join: [`Observer`](crate::Observer).
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let cluster = format!("doc-nodes-{}", std::process::id());
+    /// # let builder = qsm::Node::builder().name("desk").cluster(cluster).interface("lo");
+    /// # let node = builder.embedded_service(qsm::Embedded::Always).start()?;
+    /// for row in node.list_nodes()? {
+    ///     println!("{} at {}", row.name, row.address);
+    /// #   assert_eq!(row.name, "desk");
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     /// [`RequestError`]: no membership service answers in time, or the node has ended.
@@ -431,7 +519,7 @@ impl Node {
         }
     }
 
-    /// Why the node has ended, if it has.
+    /// The reason why the node has ended, if it has.
     #[must_use]
     pub fn closed(&self) -> Option<CloseReason> {
         match &self.back {
@@ -495,7 +583,7 @@ impl Builder {
         Ok(Node { back })
     }
 
-    /// What each core thread would be granted: opens the sockets and starts the threads as
+    /// Reports what each core thread would be granted: opens the sockets and starts the threads as
     /// [`Builder::start`] does, and ends them again without a word to the cluster.
     ///
     /// # Errors

@@ -8,7 +8,7 @@ use crate::error::{RequestError, StartError};
 use crate::runtime::network::{NetworkOptions, plain};
 use crate::runtime::observer::Asker;
 
-/// How to look at a cluster; everything has a default. Made by [`Observer::builder`].
+/// Options of looking at a cluster; everything has a default. Made by [`Observer::builder`].
 #[derive(Debug, Clone)]
 #[must_use = "a builder does nothing before `open`"]
 pub struct ObserverBuilder {
@@ -44,7 +44,7 @@ impl ObserverBuilder {
         self
     }
 
-    /// How long a list may take; 10 seconds if not given.
+    /// Longest time of a list; 10 seconds if not given.
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = timeout;
         self

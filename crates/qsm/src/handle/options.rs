@@ -28,14 +28,14 @@ pub struct GroupOptions {
 impl GroupOptions {
     /// Default of [`GroupOptions::capacity_messages`]: no limit but that of memory.
     pub const CAPACITY_MESSAGES: usize = usize::MAX;
-    /// Default of [`GroupOptions::capacity_bytes`]: almost half a million short messages, or three
+    /// Default of [`GroupOptions::capacity_bytes`], 64 MiB: almost half a million short messages, or three
     /// of the largest.
     pub const CAPACITY_BYTES: usize = 64 << 20;
     /// Memory that a message takes in a queue beside its length, at most. In a ring of an engine
     /// it is 32 bytes.
     pub const MESSAGE_OVERHEAD: usize = <Received as Item>::OVERHEAD;
 
-    /// Default of [`GroupOptions::groups_max`]: as many as a node enters
+    /// Default of [`GroupOptions::groups_max`], 131,072: as many as a node enters
     /// ([`Limits::groups`](crate::Limits::groups)).
     pub const GROUPS_MAX: usize = 1 << 17;
 

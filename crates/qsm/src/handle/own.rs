@@ -26,7 +26,7 @@ use crate::runtime::engine::{Engine, Engines};
 use crate::shard::Share as CoreShare;
 use crate::snapshot::Snapshot;
 
-/// What a core will say of queues for publishers.
+/// A core's answer about queues for publishers.
 type Outlets<'a> = Answer<'a, Vec<Arc<Outlet>>>;
 
 /// A node of this process.

@@ -310,7 +310,7 @@ impl Publisher {
         }
     }
 
-    /// How many receivers of the group are known here now, not counting this node itself; those that
+    /// The number of receivers of the group known here now, not counting this node itself; those that
     /// are away included.
     ///
     /// # Errors

@@ -11,12 +11,12 @@ use crate::runtime::service::{
     RunningService, SERVICE_EVENTS, ServiceSettings, ServiceSnapshot, start,
 };
 
-/// Default port of a membership service that is a program of its own.
+/// Default port of a membership service that is a program of its own: 4481.
 pub const SERVICE_PORT: u16 = 4481;
 /// How long an answer of the service's thread may take.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// What a membership service is told at its start.
+/// Settings of a membership service at its start.
 #[must_use = "a builder does nothing before `start`"]
 pub struct ServiceBuilder {
     settings: ServiceSettings,
@@ -160,7 +160,7 @@ impl Service {
         self.running.address()
     }
 
-    /// What it knows and has done.
+    /// Its knowledge and its counters.
     ///
     /// # Errors
     /// [`RequestError`]: it has ended.

@@ -1,6 +1,6 @@
 use std::time::Instant;
 
-/// What a feed had when it was asked.
+/// A feed's answer when it was asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pull {
     /// The buffer holds a message.

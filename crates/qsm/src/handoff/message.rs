@@ -27,7 +27,7 @@ pub enum Overflow {
     Disconnect,
 }
 
-/// What a queue holds at most.
+/// Limits of a queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Capacity {
     pub(crate) messages: usize,
@@ -58,7 +58,7 @@ impl Message {
         self.group_id
     }
 
-    /// Who published it: a node in one of its lives.
+    /// The publisher: a node in one of its lives.
     #[must_use]
     pub fn sender(&self) -> Origin {
         self.sender
@@ -106,7 +106,7 @@ pub struct MessageRef<'a> {
     pub group: &'a str,
     /// The group's number, while the node stays in the cluster.
     pub group_id: GroupId,
-    /// Who published it.
+    /// The publisher.
     pub sender: Origin,
     /// Its number among this sender's messages to this group, from 1. See [`Message::number`].
     pub number: u64,

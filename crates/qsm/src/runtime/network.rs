@@ -8,7 +8,7 @@ use qsm_net::{Family, FaultConfig, Interface, Offload, PortConfig, Ports, choose
 
 use crate::error::StartError;
 
-/// Default of [`ChannelOptions::port`].
+/// Default of [`ChannelOptions::port`]: 4484.
 pub const DATA_PORT: u16 = 4484;
 
 /// Multicast addresses that a membership service gives to regions. All services of a cluster must

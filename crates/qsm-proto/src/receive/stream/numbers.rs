@@ -69,7 +69,7 @@ struct ToldNumbers {
     lasts: Vec<(GroupId, u64)>,
 }
 
-/// What a part of an answer is worth.
+/// Worth of a part of an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum AnswerWorth {
     /// Not what is asked, or not any more.
@@ -82,7 +82,7 @@ pub(crate) enum AnswerWorth {
     Whole,
 }
 
-/// What becomes of delivery at a lost packet.
+/// Fate of delivery at a lost packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum LostStep {
     /// It goes on behind it.

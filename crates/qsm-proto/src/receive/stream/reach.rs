@@ -1,4 +1,4 @@
-//! Whether what a sender multicasts arrives here (R-REACH-1).
+//! Signs that a sender's multicast does not arrive here (R-REACH-1).
 
 use super::ReceiveStream;
 

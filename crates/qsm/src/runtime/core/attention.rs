@@ -17,7 +17,7 @@ const NAP: Duration = Duration::from_millis(5);
 /// Time after a turn with much work for which that lasts.
 const BUSY: Duration = Duration::from_secs(1);
 
-/// What one core does between its looks at the sockets.
+/// Work of one core between its looks at the sockets.
 #[derive(Debug)]
 pub(super) struct Attention {
     /// When the sockets were looked at last.

@@ -1,0 +1,111 @@
+//! Commands of the book that take hosts of their own, as they stand there.
+
+mod support;
+
+use std::io::Write;
+use std::path::Path;
+use std::process::Stdio;
+
+use lab::{HostId, Lab, Network};
+use serde_json::Value;
+use support::{Lines, QSM, Running, assert_code};
+
+/// Starts a command of the book on a host.
+fn start(lab: &Lab, host: HostId, command: &str) -> Running {
+    let words: Vec<&str> = command.split(' ').collect();
+    assert_eq!(words[0], "qsm");
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/documents.rs");
+    let shown = std::fs::read_to_string(page).unwrap();
+    assert!(shown.contains(command), "no page shows `{command}`");
+    start_words(lab, host, &words[1..])
+}
+
+fn start_words(lab: &Lab, host: HostId, words: &[&str]) -> Running {
+    let mut process = lab.command(host, QSM);
+    process.args(words).env("QSM_CONFIG", "");
+    process
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    Running(process.spawn().unwrap())
+}
+
+/// A service, once it listens.
+fn start_service(lab: &Lab, host: HostId, command: &str) -> (Running, Lines) {
+    let mut gms = start(lab, host, command);
+    let said = Lines::of_stdout(&mut gms.0);
+    said.wait("that it listens", |line| line.contains("listening on"));
+    (gms, said)
+}
+
+/// A subscriber, once it is there; and what it prints.
+fn subscribed(mut sub: Running) -> (Running, Lines, Lines) {
+    let told = Lines::of_stderr(&mut sub.0);
+    told.wait("where it is", |line| line.contains("subscribed to"));
+    let printed = Lines::of_stdout(&mut sub.0);
+    (sub, printed, told)
+}
+
+#[test]
+fn a_subscriber_on_two_networks_does_not_notice_that_one_fails() {
+    if !lab::ready() {
+        return;
+    }
+    let mut lab = Lab::new().unwrap().and_second_network().unwrap();
+    let hosts = lab.add_hosts(3).unwrap();
+    let both = "--interface eth0 --interface eth1";
+    let (_gms, _said) = start_service(&lab, hosts[0], &format!("qsm gms {both}"));
+    let sub = start(&lab, hosts[1], &format!("qsm sub news {both}"));
+    let (sub, printed, _told) = subscribed(sub);
+    let words: Vec<&str> = ["pub", "news"].into_iter().chain(both.split(' ')).collect();
+    let mut publisher = start_words(&lab, hosts[2], &words);
+    let mut stdin = publisher.0.stdin.take().unwrap();
+    let mut arrives = |line: &str| {
+        writeln!(stdin, "{line}").unwrap();
+        printed.wait(line, |printed| printed == line);
+    };
+    arrives("both");
+    lab.set_network(Network::First, false).unwrap();
+    arrives("the second");
+    lab.set_network(Network::First, true).unwrap();
+    lab.set_network(Network::Second, false).unwrap();
+    arrives("the first");
+    lab.set_network(Network::Second, true).unwrap();
+    drop(stdin);
+    assert_code(&publisher.output(), 0);
+    sub.terminate();
+    assert_code(&sub.output(), 0);
+}
+
+#[test]
+fn clusters_with_ranges_of_their_own_share_no_address() {
+    if !lab::ready() {
+        return;
+    }
+    let mut lab = Lab::new().unwrap();
+    let hosts = lab.add_hosts(2).unwrap();
+    let blue = "qsm gms --cluster blue --data-range 239.193.0.0/16";
+    let _services = [
+        start_service(&lab, hosts[0], "qsm gms"),
+        start_service(&lab, hosts[1], blue),
+    ];
+    let _nodes = [
+        subscribed(start(&lab, hosts[0], "qsm sub news")),
+        subscribed(start_words(
+            &lab,
+            hosts[1],
+            &["sub", "news", "--cluster", "blue"],
+        )),
+    ];
+    let address = |words: &[&str]| {
+        let listed = start_words(&lab, hosts[0], words).output();
+        assert_code(&listed, 0);
+        let rows: Value = serde_json::from_slice(&listed.stdout).unwrap();
+        assert_eq!(rows.as_array().unwrap().len(), 1, "{rows}");
+        rows[0]["address"].as_str().unwrap().to_owned()
+    };
+    let own = address(&["regions", "--json"]);
+    assert!(own.starts_with("239.192."), "{own}");
+    let other = address(&["regions", "--json", "--cluster", "blue"]);
+    assert!(other.starts_with("239.193."), "{other}");
+}
