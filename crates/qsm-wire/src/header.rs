@@ -281,17 +281,11 @@ pub enum Body<'a> {
     ListReply(ListReply<'a>),
 }
 
-impl<'a> Packet<'a> {
-    /// Checks every field of a datagram (R-PKT-1), whatever its checksum says.
-    ///
-    /// # Errors
-    /// One [`DecodeError`] per reason; nothing of a rejected datagram may be used.
-    #[inline]
-    pub fn decode(datagram: &'a [u8]) -> Result<Self, DecodeError> {
-        let mut reader = Reader::new(datagram);
-        let (header, kind) = Header::read(&mut reader)?;
-        let r = &mut reader;
-        let body = match kind {
+impl<'a> Body<'a> {
+    /// Kept apart: nearly all packets are data, which this would make slower to read.
+    #[inline(never)]
+    fn read(kind: Kind, r: &mut Reader<'a>) -> Result<Self, DecodeError> {
+        Ok(match kind {
             Kind::Data => Body::Data(Data::read(r)?),
             Kind::Heartbeat => Body::Heartbeat(Heartbeat::read(r)?),
             Kind::Nak => Body::Nak(Request::read(r)?),
@@ -316,6 +310,22 @@ impl<'a> Packet<'a> {
             Kind::Numbers => Body::Numbers(Numbers::read(r)?),
             Kind::ListQuery => Body::ListQuery(ListQuery::read(r)?),
             Kind::ListReply => Body::ListReply(ListReply::read(r)?),
+        })
+    }
+}
+
+impl<'a> Packet<'a> {
+    /// Checks every field of a datagram (R-PKT-1), whatever its checksum says.
+    ///
+    /// # Errors
+    /// One [`DecodeError`] per reason; nothing of a rejected datagram may be used.
+    #[inline]
+    pub fn decode(datagram: &'a [u8]) -> Result<Self, DecodeError> {
+        let mut reader = Reader::new(datagram);
+        let (header, kind) = Header::read(&mut reader)?;
+        let body = match kind {
+            Kind::Data => Body::Data(Data::read(&mut reader)?),
+            control => Body::read(control, &mut reader)?,
         };
         reader.end()?;
         Ok(Self { header, body })

@@ -313,7 +313,6 @@ impl Endpoint {
         member && self.regions.table.held(self.node.now, id, sender, source)
     }
 
-    #[inline(never)]
     fn on_control(
         &mut self,
         from: SocketAddr,

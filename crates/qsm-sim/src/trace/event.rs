@@ -1,6 +1,6 @@
 //! Events of nodes, in the words of the protocol.
 
-use qsm_proto::{Deafness, Event, UnconfirmedCause};
+use qsm_proto::{Deafness, Event, UnconfirmedCause, UnservedCause};
 use qsm_wire::membership::Answer;
 
 use super::describe::Names;
@@ -40,10 +40,14 @@ pub(super) fn event(event: &Event, names: &Names) -> String {
             format!("not confirmed: {group} #{first}..={last} of life {incarnation}, {cause}")
         }
         Event::Unserved {
-            receivers, away, ..
+            receivers, cause, ..
         } => {
             let receivers: Vec<String> = receivers.iter().map(|node| names.node(*node)).collect();
-            let state = if *away { "away" } else { "gone" };
+            let state = match cause {
+                UnservedCause::Away => "away",
+                UnservedCause::Overrun => "away for longer than is kept",
+                _ => "gone",
+            };
             format!("not served: {}, {state}", receivers.join(" "))
         }
         Event::Listen { address } => format!("to listen to {address}"),
