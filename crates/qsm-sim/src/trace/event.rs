@@ -120,7 +120,7 @@ mod tests {
             incarnation: Incarnation(1),
             messages: Vec::new(),
             messages_more: 0,
-            away: false,
+            cause: UnservedCause::Gone,
         };
         assert_eq!(event(&unserved), "not served: n3, gone");
         let lost = Loss::Packets {
