@@ -1,4 +1,5 @@
-//! Commands of the book that take hosts of their own, as they stand there.
+//! Commands of the book that take hosts of their own, as they stand there; and what one does whose
+//! interface goes down.
 
 mod support;
 
@@ -108,4 +109,52 @@ fn clusters_with_ranges_of_their_own_share_no_address() {
     assert!(own.starts_with("239.192."), "{own}");
     let other = address(&["regions", "--json", "--cluster", "blue"]);
     assert!(other.starts_with("239.193."), "{other}");
+}
+
+/// Changes a host's interface.
+fn ip(lab: &Lab, host: HostId, words: &str) {
+    let status = lab.command(host, "ip").args(words.split(' ')).status();
+    assert!(status.unwrap().success(), "ip {words}");
+}
+
+#[test]
+fn a_node_whose_interface_is_down_serves_nobody_and_comes_back() {
+    if !lab::ready() {
+        return;
+    }
+    let mut lab = Lab::new().unwrap();
+    let hosts = lab.add_hosts(3).unwrap();
+    // The first runs the service for all.
+    let first = start_words(&lab, hosts[0], &["sub", "news"]);
+    let (first, _printed, _told) = subscribed(first);
+    let other = start_words(&lab, hosts[1], &["sub", "news", "--name", "other"]);
+    let (other, printed, told) = subscribed(other);
+    let words = ["pub", "news", "--wait-members", "2", "--flush-timeout", "60"];
+    let mut publisher = start_words(&lab, hosts[2], &words);
+    let mut stdin = publisher.0.stdin.take().unwrap();
+    let mut publish = |line: &str| {
+        writeln!(stdin, "{line}").unwrap();
+        stdin.flush().unwrap();
+    };
+    publish("before");
+    printed.wait("before", |line| line == "before");
+    ip(&lab, hosts[1], "link set dev eth0 down");
+    publish("meanwhile");
+    told.wait("that it has no address", |line| line.contains("NO ADDRESS"));
+    // Longer than it looks for a service before it would run one.
+    std::thread::sleep(std::time::Duration::from_secs(3));
+    ip(&lab, hosts[1], "link set dev eth0 up");
+    printed.wait("meanwhile", |line| line == "meanwhile");
+    publish("after");
+    printed.wait("after", |line| line == "after");
+    drop(stdin);
+    assert_code(&publisher.output(), 0);
+    other.terminate();
+    let ended = other.output();
+    assert_code(&ended, 0);
+    let said: Vec<String> = told.iter().collect();
+    let served = said.iter().find(|line| line.contains("runs one"));
+    assert_eq!(served, None, "{said:?}");
+    first.terminate();
+    assert_code(&first.output(), 0);
 }
