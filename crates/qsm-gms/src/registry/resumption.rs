@@ -18,7 +18,7 @@ use std::sync::Arc;
 
 use qsm_proto::Instant;
 use qsm_wire::membership::{AwayReason, Hello, RegionReport};
-use qsm_wire::{Incarnation, NodeId, Origin, RegionId, ViewNumber};
+use qsm_wire::{GroupId, Incarnation, NodeId, Origin, RegionId, ViewNumber};
 
 use super::command::{EndCause, Updates};
 use super::departure::{Departure, DepartureEvent};
@@ -28,7 +28,8 @@ use super::request::PendingRoles;
 use super::transition::State as _;
 use super::unreported::FormerLives;
 use super::work::Work;
-use super::{Registry, life::Life};
+use super::{Node, Registry, life::Life};
+use crate::plan::Region;
 
 /// Nodes of which a life is remembered that another service has declared dead, the last one of each.
 const DEAD_MAX: usize = 1 << 16;
@@ -143,6 +144,7 @@ impl Registry {
             }
         }
         self.take_up_groups(at, node, &hello.groups, hello.published);
+        self.note_division(origin, &hello.regions);
         let views = self.compare_views(&hello.regions);
         self.adopt_regions(at, origin, &hello, updates);
         self.leave_unnamed(at, node, &views);
@@ -161,6 +163,7 @@ impl Registry {
 
     /// The node's roles are forgotten: it reports them.
     fn clear_roles(&mut self, id: NodeId, name: String) {
+        self.aim_at_nothing(id);
         let Some(mut node) = self.nodes.remove(&id) else {
             return;
         };
@@ -221,14 +224,16 @@ impl Registry {
         let Some(node) = self.nodes.get_mut(&id) else {
             return;
         };
-        if let Some(home) = node.home.filter(|home| !named.contains_key(home))
-            && let Some(region) = self.regions.get_mut(home)
-            && region.groups != node.groups
-        {
-            node.home = None;
-            region.active -= 1;
-            let departure = Departure::leave(region.next_view(), deadline);
-            node.departures.insert(home, departure);
+        let homes: Vec<RegionId> = node.homes().collect();
+        for home in homes.into_iter().filter(|home| !named.contains_key(home)) {
+            if let Some(region) = self.regions.get_mut(home)
+                && !node.is_for(region)
+            {
+                *node.place_in(region) = None;
+                region.active -= 1;
+                let departure = Departure::leave(region.next_view(), deadline);
+                node.departures.insert(home, departure);
+            }
         }
         let never_published = !node.published;
         let over = |region: &RegionId, departure: &Departure| match departure.is_member() {
@@ -284,6 +289,18 @@ impl Registry {
         let last = last.into_iter().filter_map(|ended| ended.get(&origin.node));
         let before = |last: &Incarnation| origin.incarnation <= *last;
         last.max().is_some_and(before) || self.life(origin) == Life::Ending
+    }
+}
+
+impl Node {
+    /// Whether a region, in which it is, may have been made for the groups that it has: it may not
+    /// have heard of that yet.
+    fn is_for(&self, region: &Region) -> bool {
+        let has = |group: &GroupId| self.groups.binary_search(group).is_ok();
+        match region.private {
+            true => region.groups.iter().all(has),
+            false => self.aim.fits(region.signature),
+        }
     }
 }
 
