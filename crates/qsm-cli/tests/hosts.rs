@@ -129,7 +129,14 @@ fn a_node_whose_interface_is_down_serves_nobody_and_comes_back() {
     let (first, _printed, _told) = subscribed(first);
     let other = start_words(&lab, hosts[1], &["sub", "news", "--name", "other"]);
     let (other, printed, told) = subscribed(other);
-    let words = ["pub", "news", "--wait-members", "2", "--flush-timeout", "60"];
+    let words = [
+        "pub",
+        "news",
+        "--wait-members",
+        "2",
+        "--flush-timeout",
+        "60",
+    ];
     let mut publisher = start_words(&lab, hosts[2], &words);
     let mut stdin = publisher.0.stdin.take().unwrap();
     let mut publish = |line: &str| {

@@ -26,9 +26,11 @@
 
 mod absences;
 mod admission;
+mod aim;
 mod audience;
 mod away;
 mod batch;
+mod census;
 mod command;
 mod confirmations;
 mod departure;
@@ -61,6 +63,7 @@ use qsm_wire::{GroupId, Incarnation, NodeId, Origin, RegionId, ViewNumber};
 
 use self::absences::Absences;
 pub(crate) use self::admission::ERAS;
+use self::aim::{Aim, Classes};
 pub(crate) use self::batch::Batch;
 pub(crate) use self::command::{Command, EndCause};
 use self::confirmations::ViewConfirmations;
@@ -86,13 +89,17 @@ struct Node {
     address: SocketAddr,
     /// Its address on a second network, if it is on two.
     second: Option<SocketAddr>,
-    /// The groups it receives, ascending; the same allocation as its region's.
+    /// The groups it receives, ascending; the same allocation as its region's, if that has all.
     groups: Arc<[GroupId]>,
     signature: Signature,
+    /// The groups it is to receive.
+    aim: Aim,
     publishes: BTreeSet<GroupId>,
     life: Life,
-    /// The region it is an active member of.
+    /// The region it is an active member of, perhaps with others.
     home: Option<RegionId>,
+    /// The region that it is the only member of beside that one, for its residue.
+    private: Option<RegionId>,
     /// Regions it is on its way out of.
     departures: BTreeMap<RegionId, Departure>,
     /// The views and deaths that an unsynced node knows of.
@@ -126,6 +133,7 @@ pub(crate) struct Registry {
     groups: GroupTable,
     regions: RegionTable,
     nodes: BTreeMap<NodeId, Node>,
+    classes: Classes,
     /// Of each node the last life that ended here.
     ended: BTreeMap<NodeId, Incarnation>,
     /// Of each node the last life that another service has declared dead.
@@ -208,6 +216,7 @@ impl Registry {
             groups: GroupTable::default(),
             regions: RegionTable::new(plan),
             nodes: BTreeMap::new(),
+            classes: Classes::default(),
             ended: BTreeMap::new(),
             dead_elsewhere: BTreeMap::new(),
             work: WorkQueue::default(),
@@ -325,9 +334,11 @@ impl Registry {
                 second,
                 groups: Arc::new([]),
                 signature: 0,
+                aim: Aim::default(),
                 publishes: BTreeSet::new(),
                 life,
                 home: None,
+                private: None,
                 departures: BTreeMap::new(),
                 reported: Reported::default(),
                 published: false,

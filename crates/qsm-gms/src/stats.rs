@@ -10,6 +10,8 @@ qsm_metrics::metrics! {
         group_touches: counter(entries),
         /// Regions created.
         regions_created: counter(regions),
+        /// Of these, private ones, for groups that one node alone receives.
+        regions_private: counter(regions),
         /// Regions whose groups were replaced while their address stayed.
         regions_regrouped: counter(regions),
         /// Regions closed.

@@ -510,7 +510,9 @@ fn a_cluster_of_ipv6_gets_addresses_of_its_own_and_keeps_them_over_a_restart() {
         cluster.start_member_at(host, v6(host), Some(v6(SERVICE)));
         cluster.enter(v6(host), Role::Subscriber, &["a"]);
     }
-    cluster.enter(v6(12), Role::Subscriber, &["b"]);
+    for host in 11..13 {
+        cluster.enter(v6(host), Role::Subscriber, &["b"]);
+    }
     cluster.run(ms(3000));
     let regions = |cluster: &Cluster, service| {
         let rows = cluster.services[&service].rows().regions;

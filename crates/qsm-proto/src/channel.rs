@@ -36,6 +36,8 @@ impl Destination {
 pub enum Path {
     /// One multicast address that all members listen to.
     Multicast(SocketAddr),
+    /// The address of the only member, of a private region (R-VIEW-15).
+    Member(SocketAddr),
 }
 
 impl Path {
@@ -45,14 +47,22 @@ impl Path {
     pub fn destination(self) -> Destination {
         match self {
             Self::Multicast(address) => Destination::Group(address),
+            Self::Member(address) => Destination::Node(address),
         }
     }
 
-    /// The address that members listen to.
+    /// The address that its packets are sent to.
+    #[inline]
     #[must_use]
-    pub fn listen_address(self) -> SocketAddr {
+    pub fn address(self) -> SocketAddr {
         match self {
-            Self::Multicast(address) => address,
+            Self::Multicast(address) | Self::Member(address) => address,
         }
+    }
+
+    /// Whether members have to listen to its address.
+    #[must_use]
+    pub fn is_multicast(self) -> bool {
+        matches!(self, Self::Multicast(_))
     }
 }

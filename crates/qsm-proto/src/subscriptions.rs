@@ -8,7 +8,7 @@ use qsm_wire::GroupId;
 
 use crate::membership::Membership;
 use crate::node::NodeState;
-use crate::region::RegionTable;
+use crate::region::{Region, RegionTable};
 use crate::{Event, is_source_specific};
 
 /// Groups and addresses that this node receives.
@@ -40,7 +40,7 @@ impl SubscriptionTable {
         }
     }
 
-    /// Delivers the groups of the region that this node is a receiver of, but for those that the
+    /// Delivers the groups of the regions that this node is a receiver of, but for those that the
     /// application has given up: if it takes them up again before the service has heard so, that
     /// is another stay, and nothing of the former belongs to it (R-MEM-9).
     pub(crate) fn subscribe(
@@ -77,7 +77,8 @@ impl SubscriptionTable {
     /// Listens to the addresses of all regions that this node takes part in. Rule R-MEM-13.
     pub(crate) fn listen(&mut self, regions: &RegionTable, node: &mut NodeState) {
         let mut wanted: BTreeMap<SocketAddr, BTreeSet<SocketAddr>> = BTreeMap::new();
-        for region in regions.iter().filter(|region| region.member()) {
+        let member = |region: &&Region| region.member() && region.path().is_multicast();
+        for region in regions.iter().filter(member) {
             let address = region.address();
             let senders = wanted.entry(address).or_default();
             if is_source_specific(address.ip()) {

@@ -104,7 +104,7 @@ impl RegionView {
             region,
             number,
             channel: channel.0,
-            path: Path::Multicast(channel.1),
+            path: path(channel.1, &members),
             partitions: layout.partitions(live),
             members,
             live,
@@ -137,10 +137,10 @@ impl RegionView {
         self.path
     }
 
-    /// The address that members listen to.
+    /// The address that packets for all members are sent to.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
-        self.path.listen_address()
+        self.path.address()
     }
 
     /// The members, in the order of the membership service; those that are away come last.
@@ -361,6 +361,16 @@ impl RegionView {
     }
 }
 
+/// The path of a channel with this address. One that is not a multicast address stands for the only
+/// member of a private region, wherever that is by now. Rule R-VIEW-15.
+fn path(address: SocketAddr, members: &[Member]) -> Path {
+    match members {
+        _ if address.ip().is_multicast() => Path::Multicast(address),
+        [member] => Path::Member(member.address),
+        _ => Path::Member(address),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use qsm_wire::{Incarnation, NodeId};
@@ -387,6 +397,24 @@ mod tests {
 
     fn members(view: &RegionView) -> impl Iterator<Item = MemberIndex> + use<> {
         (0..).map(MemberIndex).take(view.members().len())
+    }
+
+    // Rule R-VIEW-15.
+    #[test]
+    fn packets_for_a_private_region_go_to_where_its_member_is() {
+        let (shared, was) = (view(1), SocketAddr::from(([10, 0, 0, 9], 1)));
+        let [member] = shared.members() else {
+            panic!("there is one");
+        };
+        assert!(shared.path().is_multicast());
+        let members = vec![*member];
+        let channel = (ChannelId(1), was);
+        let layout = Layout::default();
+        let private = RegionView::new(RegionId(1), ViewNumber(2), channel, members, layout);
+        assert_eq!(private.path(), Path::Member(member.address));
+        assert_eq!(private.address(), member.address);
+        let nobody = RegionView::new(RegionId(1), ViewNumber(3), channel, Vec::new(), layout);
+        assert_eq!(nobody.path(), Path::Member(was));
     }
 
     // Rule R-NAK-2.

@@ -56,6 +56,44 @@ fn a_publisher_need_not_be_a_member() {
     assert_eq!(publishing.stats().unwrap().protocol.messages_delivered, 0);
 }
 
+#[test]
+fn nodes_with_an_inbox_each_share_a_region_and_get_what_is_for_them_alone_by_unicast() {
+    let site = Site::new();
+    let names = ["a", "b", "c"];
+    let nodes = [site.first("a"), site.node("b"), site.node("c")];
+    let inbox = |name: &str| format!("inbox/{name}");
+    let subscribe = |(node, name): (&Node, &str)| {
+        let common = node.subscribe(["all"]).unwrap();
+        (common, node.subscribe([inbox(name)]).unwrap())
+    };
+    let subscriptions: Vec<_> = nodes.iter().zip(names).map(subscribe).collect();
+    let publisher = site.node("p");
+    let all = publisher.publisher("all").unwrap();
+    let inboxes = names.map(|name| publisher.publisher(inbox(name)).unwrap());
+    all.wait_for_members(3, PATIENCE).unwrap();
+    for inbox in &inboxes {
+        inbox.wait_for_members(1, PATIENCE).unwrap();
+    }
+    for number in 1..=2000 {
+        all.send(&pattern(number, 300)).unwrap();
+        for inbox in &inboxes {
+            inbox.send(&pattern(number, 1000)).unwrap();
+        }
+    }
+    for (common, inbox) in &subscriptions {
+        expect_numbers(common, 1..=2000, |number| pattern(number, 300));
+        expect_numbers(inbox, 1..=2000, |number| pattern(number, 1000));
+    }
+    publisher.flush(PATIENCE).unwrap();
+    let regions = publisher.list_regions().unwrap();
+    let (shared, private): (Vec<_>, Vec<_>) = regions
+        .iter()
+        .partition(|region| region.address.ip().is_multicast());
+    assert_eq!((shared.len(), private.len()), (1, 3));
+    assert_eq!(shared[0].members.len(), 3);
+    assert!(private.iter().all(|region| region.members.len() == 1));
+}
+
 /// Three members of a group, with these faults and a random sequence each, after all of them have
 /// got everything that the first one published.
 fn nodes_with_faults(fault: FaultConfig, payload_checksums: bool) -> (Site, [Node; 3]) {

@@ -19,7 +19,8 @@ pub(crate) struct Knowledge {
     pub(crate) sources: u64,
 }
 
-/// Nodes with exactly the same groups (R015, R-VIEW-4).
+/// Nodes with exactly the same groups (R015, R-VIEW-4), but for those that they have in private
+/// regions; or one node with such groups (R-VIEW-15).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Region {
     pub(crate) view: ViewNumber,
@@ -33,6 +34,8 @@ pub(crate) struct Region {
     pub(crate) heard: ViewNumber,
     /// The newest view in which no member was live; 0: there was none.
     pub(crate) deserted: ViewNumber,
+    /// One node has it for groups that no other has: its address is that node's.
+    pub(crate) private: bool,
     pub(crate) channel: ChannelId,
     pub(crate) address: SocketAddr,
     /// The groups, ascending; shared with the nodes that have them.
@@ -87,8 +90,8 @@ impl Region {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct RegionTable {
     regions: BTreeMap<RegionId, Region>,
-    /// Regions with equal signatures are told apart by their sets. A region without active
-    /// members whose groups are not known is not in here.
+    /// Regions with equal signatures are told apart by their sets. Neither a region without active
+    /// members whose groups are not known is in here, nor a private one.
     by_signature: BTreeMap<Signature, Vec<RegionId>>,
     pub(crate) plan: AddressPlan,
     id_last: u32,
@@ -172,24 +175,30 @@ impl RegionTable {
             .copied()
     }
 
-    /// A new region, its number never used before; and whether it shares its address.
+    /// A new region, its number never used before; and whether it shares its address. A private one
+    /// has that of its owner.
     pub(crate) fn create(
         &mut self,
         now: Instant,
         signature: Signature,
         groups: Arc<[GroupId]>,
+        owner: Option<SocketAddr>,
     ) -> (RegionId, bool) {
         self.id_last += 1;
         self.channel_last += 1;
         self.own.insert(self.id_last);
         let id = RegionId(self.id_last);
-        let (address, shared) = self.plan.take(now);
+        let (address, shared) = match owner {
+            Some(owner) => (owner, false),
+            None => self.plan.take(now),
+        };
         let region = Region {
             view: ViewNumber(0),
             inherited: false,
             provisional: false,
             heard: ViewNumber(0),
             deserted: ViewNumber(0),
+            private: owner.is_some(),
             channel: ChannelId(self.channel_last),
             address,
             groups,
@@ -200,7 +209,7 @@ impl RegionTable {
             sources: (0, Vec::new()),
         };
         self.regions.insert(id, region);
-        self.by_signature.entry(signature).or_default().push(id);
+        self.make_findable(id);
         (id, shared)
     }
 
@@ -210,17 +219,15 @@ impl RegionTable {
         self.id_last = self.id_last.max(id.0);
         self.channel_last = self.channel_last.max(region.channel.0);
         self.adopted.insert(id);
-        if !self.plan.adopt(region.address) {
+        if !region.private && !self.plan.adopt(region.address) {
             region.address = self.plan.take(now).0;
         }
         let complete = !region.provisional && !region.groups.is_empty();
-        if complete && self.find(region.signature, &region.groups).is_none() {
-            self.by_signature
-                .entry(region.signature)
-                .or_default()
-                .push(id);
-        }
+        let first = complete && self.find(region.signature, &region.groups).is_none();
         self.regions.insert(id, region);
+        if first {
+            self.make_findable(id);
+        }
     }
 
     /// This service has made the region of this number, if there is or was one.
@@ -249,14 +256,21 @@ impl RegionTable {
         groups: Arc<[GroupId]>,
     ) -> Arc<[GroupId]> {
         self.forget_signature(id);
-        self.by_signature.entry(signature).or_default().push(id);
-        match self.regions.get_mut(&id) {
-            Some(region) => {
-                region.signature = signature;
-                region.provisional = false;
-                core::mem::replace(&mut region.groups, groups)
-            }
-            None => groups,
+        let Some(region) = self.regions.get_mut(&id) else {
+            return groups;
+        };
+        region.signature = signature;
+        region.provisional = false;
+        let former = core::mem::replace(&mut region.groups, groups);
+        self.make_findable(id);
+        former
+    }
+
+    /// The region is found by its groups from now on, unless it is private.
+    fn make_findable(&mut self, id: RegionId) {
+        if let Some(region) = self.regions.get(&id).filter(|region| !region.private) {
+            let same = self.by_signature.entry(region.signature).or_default();
+            same.push(id);
         }
     }
 
@@ -302,9 +316,9 @@ mod tests {
         let mut table = RegionTable::new(AddressPlan::new(PlanConfig::default(), 0, &[]));
         let one: Arc<[GroupId]> = [GroupId(1)].into();
         let two: Arc<[GroupId]> = [GroupId(2)].into();
-        let (first, _) = table.create(Instant(0), 77, Arc::clone(&one));
+        let (first, _) = table.create(Instant(0), 77, Arc::clone(&one), None);
         assert_eq!(table.find(77, &two), None);
-        let (second, _) = table.create(Instant(0), 77, Arc::clone(&two));
+        let (second, _) = table.create(Instant(0), 77, Arc::clone(&two), None);
         assert_eq!(table.find(77, &one), Some(first));
         assert_eq!(table.find(77, &two), Some(second));
         table.remove(Instant(0), first);

@@ -178,7 +178,7 @@ impl Registry {
 }
 
 fn need(id: RegionId, node: &Node, region: &Region, known: Knowledge) -> Need {
-    if node.home == Some(id) {
+    if node.is_at_home(id) {
         return if known.list == Some(region.signature) {
             Need::Same
         } else {

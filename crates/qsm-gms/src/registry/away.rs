@@ -29,7 +29,17 @@ use super::{Node, Registry};
 impl Node {
     /// Regions of which it is a member.
     pub(super) fn member_of(&self) -> impl Iterator<Item = RegionId> {
-        self.home.into_iter().chain(self.leaving())
+        self.homes().chain(self.leaving())
+    }
+
+    /// Regions of which it is a member that stays.
+    pub(super) fn homes(&self) -> impl Iterator<Item = RegionId> + use<> {
+        self.home.into_iter().chain(self.private)
+    }
+
+    /// Whether the region is one of these.
+    pub(super) fn is_at_home(&self, region: RegionId) -> bool {
+        self.homes().any(|home| home == region)
     }
 
     /// The reason for which its home region does not wait for it.

@@ -118,17 +118,15 @@ impl Registry {
 
     /// A node with a new session knows what it says it knows, and nothing else.
     fn resync(&mut self, id: NodeId, draft: &mut Draft) {
-        self.complete_region(id, draft);
+        self.complete_regions(id, draft);
         let Some(node) = self.nodes.get_mut(&id) else {
             return;
         };
         node.life.advance(LifeEvent::Tell);
         draft.resynced.push(id);
         let reported = core::mem::take(&mut node.reported);
-        let leaving = node.departures.iter();
-        let leaving = leaving.filter(|(_, departure)| departure.is_member());
-        let own = node.home.into_iter().chain(leaving.map(|(id, _)| *id));
-        let mut regions: BTreeSet<RegionId> = own.chain(node.concerned.iter().copied()).collect();
+        let concerned = node.concerned.iter().copied();
+        let mut regions: BTreeSet<RegionId> = node.member_of().chain(concerned).collect();
         for group in &node.publishes {
             if let Some(group) = self.groups.get(*group) {
                 regions.extend(&group.regions);
@@ -164,6 +162,7 @@ impl Registry {
 
     /// Takes an ended life out of everything.
     fn remove_node(&mut self, id: NodeId, draft: &mut Draft) {
+        self.aim_at_nothing(id);
         let Some(mut node) = self.nodes.remove(&id) else {
             return;
         };
@@ -174,18 +173,16 @@ impl Registry {
                 region.audience.remove(&id);
             }
         }
-        let leaving: Vec<RegionId> = node.leaving().collect();
-        let member_of = node.home.iter().chain(&leaving);
-        let member_of = member_of.filter_map(|id| self.regions.get(*id));
+        let member_of = node.member_of();
+        let member_of = member_of.filter_map(|id| self.regions.get(id));
         let knew = member_of.flat_map(|region| region.audience.keys().copied());
         let knew = knew.collect();
-        if let Some(home) = node.home {
-            draft.change(home).removed.insert(node.origin);
+        for home in node.homes() {
             if let Some(region) = self.regions.get_mut(home) {
                 region.active -= 1;
             }
         }
-        for region in leaving {
+        for region in node.member_of() {
             draft.change(region).removed.insert(node.origin);
         }
         self.confirm(id, u64::MAX);

@@ -5,6 +5,8 @@ use qsm_proto::{Instant, mix};
 use qsm_wire::membership::GROUP_NAME_BYTES_MAX;
 use qsm_wire::{GroupId, NodeId, RegionId};
 
+use super::aim::Crowd;
+
 /// How long the number of a group without nodes rests: longer than any drain, so that a late
 /// packet is not taken for a message of another group.
 const QUARANTINE: Duration = Duration::from_secs(60);
@@ -15,6 +17,8 @@ pub(crate) struct Group {
     pub(crate) name: String,
     /// Regions whose members receive it: what a message to the group costs (R020).
     pub(crate) regions: BTreeSet<RegionId>,
+    /// Nodes that are to receive it.
+    pub(crate) receivers: Crowd,
     /// Nodes that send to it.
     pub(crate) publishers: BTreeSet<NodeId>,
     /// Roles of nodes and changes under way that need the number.
@@ -247,6 +251,7 @@ impl GroupTable {
             *slot = Some(Group {
                 name: name.to_owned(),
                 regions: BTreeSet::new(),
+                receivers: Crowd::default(),
                 publishers: BTreeSet::new(),
                 holds: 0,
             });

@@ -2,6 +2,7 @@ use std::collections::BTreeMap;
 
 use qsm_wire::{Origin, RegionId, ViewNumber};
 
+use super::aim::GroupSet;
 use super::transition::State;
 
 /// The life of a node: from its incarnation until it says goodbye, is found dead, or begins
@@ -77,6 +78,8 @@ impl Life {
 pub(super) struct Reported {
     /// Views that it has.
     pub(super) views: BTreeMap<RegionId, ViewNumber>,
+    /// The groups of regions that it is in, where it has said which of its own they are.
+    pub(super) groups: BTreeMap<RegionId, GroupSet>,
     /// Senders that it receives from although they are dead.
     pub(super) dead: Vec<Origin>,
 }

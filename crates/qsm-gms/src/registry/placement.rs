@@ -1,50 +1,54 @@
 use core::cmp::Reverse;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use qsm_proto::Instant;
 use qsm_wire::membership::{Member, Update};
 use qsm_wire::{GroupId, NodeId, RegionId};
 
-use super::Registry;
+use super::aim::{GroupSet, Places};
 use super::batch::count;
 use super::departure::Departure;
 use super::draft::Draft;
-use crate::plan::Signature;
-
-/// A set of groups and its signature.
-#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct GroupSet {
-    signature: Signature,
-    groups: Arc<[GroupId]>,
-}
+use super::request::PendingRoles;
+use super::work::{Stage, Work};
+use super::{Node, Registry};
+use crate::plan::Region;
 
 /// A node that has to be somewhere else.
 #[derive(Debug)]
 struct Move {
     node: NodeId,
     home: Option<RegionId>,
-    set: GroupSet,
+    places: Places,
 }
 
 impl Registry {
-    /// Puts every node whose groups changed into the region of exactly its groups.
+    /// Puts every node whose groups changed, or whose residue did, into the region of exactly its
+    /// groups, or into that of its class and one of its own. Rules R-VIEW-4, R-VIEW-15.
     pub(super) fn place(&mut self, now: Instant, draft: &mut Draft) {
+        let mut placing: BTreeSet<NodeId> =
+            core::mem::take(&mut draft.placing).into_iter().collect();
+        for id in &placing {
+            self.aim_at_pending(*id);
+        }
+        self.take_placing(&mut placing);
+        for id in placing.clone() {
+            self.sort_into_class(id);
+        }
+        self.take_placing(&mut placing);
         let mut moves = Vec::new();
-        for id in core::mem::take(&mut draft.placing) {
-            let Some(set) = self.target(id) else { continue };
-            let home = self.nodes.get(&id).and_then(|node| node.home);
-            // Not: whether the home's groups are these; of two regions that a former service's
-            // nodes report with the same groups only one is found.
-            let stays = match home {
-                Some(_) => self.regions.find(set.signature, &set.groups) == home,
-                None => set.groups.is_empty(),
+        for id in placing {
+            let Some(places) = self.places_to_be(id) else {
+                continue;
             };
-            if stays {
-                self.carry_out(id, set, draft);
+            if self.is_placed(id, &places) {
+                self.carry_out(id, draft);
             } else {
+                let home = self.nodes.get(&id).and_then(|node| node.home);
                 let node = id;
-                moves.push(Move { node, home, set });
+                moves.push(Move { node, home, places });
             }
         }
         self.regroup(&moves, draft);
@@ -53,27 +57,59 @@ impl Registry {
         }
     }
 
-    /// The groups a node will have, with those that it has now if nothing changes.
-    fn target(&self, id: NodeId) -> Option<GroupSet> {
-        let node = self.nodes.get(&id)?;
-        let has = |group: &GroupId| node.groups.binary_search(group).is_ok();
+    /// Those who have to be placed because others have other aims.
+    fn take_placing(&mut self, placing: &mut BTreeSet<NodeId>) {
+        while let Some(Work::Place { node }) = self.work.next(Stage::Members) {
+            placing.insert(node);
+        }
+    }
+
+    /// What a node has asked for becomes its aim.
+    fn aim_at_pending(&mut self, id: NodeId) {
+        let Some(node) = self.nodes.get(&id) else {
+            return;
+        };
+        let set = &node.aim.set;
         let changes = node.pending.subscribe.iter();
-        let changes: Vec<(GroupId, bool)> = changes
-            .filter(|(group, on)| has(group) != **on)
-            .map(|(group, on)| (*group, *on))
-            .collect();
+        let changes = changes.filter(|(group, on)| set.contains(**group) != **on);
+        let changes: Vec<(GroupId, bool)> = changes.map(|(group, on)| (*group, *on)).collect();
         if changes.is_empty() {
-            return Some(GroupSet {
-                signature: node.signature,
-                groups: Arc::clone(&node.groups),
-            });
+            return;
         }
         let changed = changes.iter().map(|(group, _)| *group);
-        let signature = node.signature ^ self.key.set(changed);
-        Some(GroupSet {
-            signature,
-            groups: merge(&node.groups, &changes),
-        })
+        let set = GroupSet {
+            signature: set.signature ^ self.key.set(changed),
+            groups: merge(&set.groups, &changes),
+        };
+        self.aim_at(id, set, &changes);
+    }
+
+    /// Where a node has to be. One that has not reported stays where it is: not all of its groups
+    /// may be known.
+    fn places_to_be(&self, id: NodeId) -> Option<Places> {
+        let node = self.nodes.get(&id)?;
+        let asks = node.pending != PendingRoles::default();
+        self.places(id).filter(|_| asks || !node.unreported)
+    }
+
+    fn is_placed(&self, id: NodeId, places: &Places) -> bool {
+        let Some(node) = self.nodes.get(&id) else {
+            return true;
+        };
+        // Not: whether the home's groups are these; of two regions that a former service's
+        // nodes report with the same groups only one is found.
+        let home = match node.home {
+            Some(_) => {
+                self.regions
+                    .find(places.home.signature, &places.home.groups)
+                    == node.home
+            }
+            None => places.home.groups.is_empty(),
+        };
+        let private = node.private.and_then(|id| self.regions.get(id));
+        let private = private.map(|region| &region.groups);
+        let wanted = places.private.as_ref().map(|set| &set.groups);
+        home && private == wanted
     }
 
     /// Where all active members of a region change to the same new set, the region changes its
@@ -82,9 +118,9 @@ impl Registry {
         let mut tally: BTreeMap<RegionId, (usize, Option<&GroupSet>)> = BTreeMap::new();
         for step in moves {
             let Some(home) = step.home else { continue };
-            let (movers, set) = tally.entry(home).or_insert((0, Some(&step.set)));
+            let (movers, set) = tally.entry(home).or_insert((0, Some(&step.places.home)));
             *movers += 1;
-            *set = set.filter(|set| **set == step.set);
+            *set = set.filter(|set| **set == step.places.home);
         }
         let mut candidates: Vec<(Reverse<usize>, RegionId, &GroupSet)> = Vec::new();
         for (id, (movers, set)) in tally {
@@ -97,16 +133,42 @@ impl Registry {
             }
         }
         candidates.sort_by_key(|(movers, id, _)| (*movers, *id));
-        for (_, id, GroupSet { signature, groups }) in candidates {
-            if self.regions.find(*signature, groups).is_some() {
-                continue;
+        for (_, id, set) in candidates {
+            let found = self.regions.find(set.signature, &set.groups);
+            if found.is_none() && !self.hands_over(id, set) {
+                self.change_groups(id, set, draft);
             }
-            let former = self.regions.regroup(id, *signature, Arc::clone(groups));
-            self.relink(id, &former, groups);
-            self.stats.regions_regrouped += 1;
-            draft.change(id);
-            self.check_audience(id, groups, draft);
         }
+    }
+
+    /// Whether a group that this region would lose goes on elsewhere for one of its members: what
+    /// was sent to it here has to be delivered before, so the member has to leave (R-VIEW-7).
+    fn hands_over(&self, id: RegionId, set: &GroupSet) -> bool {
+        let Some(region) = self.regions.get(id) else {
+            return false;
+        };
+        let aims = |node: NodeId, group: GroupId| {
+            let node = self.nodes.get(&node).filter(|node| node.is_at_home(id));
+            node.is_some_and(|node| node.aim.set.contains(group))
+        };
+        let owner = region.members.first().filter(|_| region.private);
+        let mut lost = region.groups.iter().filter(|group| !set.contains(**group));
+        lost.any(|group| {
+            // A shared region loses a group that a member keeps only if that becomes its residue.
+            let only = || self.groups.get(*group)?.receivers.only();
+            let keeper = owner.map(|owner| owner.origin.node).or_else(only);
+            keeper.is_some_and(|node| aims(node, *group))
+        })
+    }
+
+    /// A region has these groups from now on.
+    fn change_groups(&mut self, id: RegionId, set: &GroupSet, draft: &mut Draft) {
+        let GroupSet { signature, groups } = set;
+        let former = self.regions.regroup(id, *signature, Arc::clone(groups));
+        self.relink(id, &former, groups);
+        self.stats.regions_regrouped += 1;
+        draft.change(id);
+        self.check_audience(id, groups, draft);
     }
 
     /// Moves the index from the former groups of a region to its new ones.
@@ -140,10 +202,9 @@ impl Registry {
     /// Moves one node, unless it is still on its way out of the region it wants to enter.
     fn relocate(&mut self, now: Instant, step: Move, draft: &mut Draft) {
         let Move {
-            node: id,
-            home,
-            set,
+            node: id, places, ..
         } = step;
+        let set = &places.home;
         let found = self.regions.find(set.signature, &set.groups);
         let Some(node) = self.nodes.get_mut(&id) else {
             return;
@@ -152,21 +213,49 @@ impl Registry {
             node.blocked = true;
             return;
         }
-        if found.is_some() && found == home {
-            // Its region has been regrouped to exactly this.
-            self.carry_out(id, set, draft);
+        // Otherwise its region has been regrouped to exactly this, or only its residue changes.
+        if found.is_none() || found != node.home {
+            if let Some(home) = node.home {
+                self.take_leave(now, id, home, draft);
+            }
+            if !set.groups.is_empty() {
+                let target = found.unwrap_or_else(|| self.create_region(now, set, None, draft));
+                self.settle_in(id, target, draft);
+            }
+        }
+        self.relocate_residue(now, id, places.private.as_ref(), draft);
+        self.carry_out(id, draft);
+    }
+
+    /// Gives a node a private region of these groups, or none.
+    fn relocate_residue(
+        &mut self,
+        now: Instant,
+        id: NodeId,
+        set: Option<&GroupSet>,
+        draft: &mut Draft,
+    ) {
+        let Some(node) = self.nodes.get(&id) else {
+            return;
+        };
+        let (private, address) = (node.private, node.address);
+        let present = private.and_then(|id| Some((id, self.regions.get(id)?)));
+        if present.map(|(_, region)| &region.groups) == set.map(|set| &set.groups) {
             return;
         }
-        if let Some(home) = home {
-            self.take_leave(now, id, home, draft);
-        }
-        if set.groups.is_empty() {
-            self.carry_out(id, set, draft);
+        if let (Some((region, _)), Some(set)) = (present, set)
+            && !self.hands_over(region, set)
+        {
+            self.change_groups(region, set, draft);
             return;
         }
-        let target = found.unwrap_or_else(|| self.create_region(now, &set, draft));
-        self.settle_in(id, target, draft);
-        self.carry_out(id, set, draft);
+        if let Some(region) = private {
+            self.take_leave(now, id, region, draft);
+        }
+        if let Some(set) = set {
+            let target = self.create_region(now, set, Some(address), draft);
+            self.settle_in(id, target, draft);
+        }
     }
 
     fn take_leave(&mut self, now: Instant, id: NodeId, home: RegionId, draft: &mut Draft) {
@@ -174,7 +263,7 @@ impl Registry {
         else {
             return;
         };
-        node.home = None;
+        *node.place_in(region) = None;
         let deadline = now.after(self.drain_max);
         let departure = Departure::leave(region.next_view(), deadline);
         node.departures.insert(home, departure);
@@ -185,11 +274,18 @@ impl Registry {
         self.stats.moves += 1;
     }
 
-    fn create_region(&mut self, now: Instant, set: &GroupSet, draft: &mut Draft) -> RegionId {
-        let (id, shared) = self
-            .regions
-            .create(now, set.signature, Arc::clone(&set.groups));
+    /// Makes a region of these groups; a private one for the node with that address.
+    fn create_region(
+        &mut self,
+        now: Instant,
+        set: &GroupSet,
+        owner: Option<SocketAddr>,
+        draft: &mut Draft,
+    ) -> RegionId {
+        let groups = Arc::clone(&set.groups);
+        let (id, shared) = self.regions.create(now, set.signature, groups, owner);
         self.stats.regions_created += 1;
+        self.stats.regions_private += u64::from(owner.is_some());
         self.stats.addresses_shared += u64::from(shared);
         self.stats.group_touches += count(&set.groups);
         for group in set.groups.iter() {
@@ -204,7 +300,7 @@ impl Registry {
         else {
             return;
         };
-        node.home = Some(target);
+        *node.place_in(region) = Some(target);
         region.active += 1;
         let joined = region.next_view();
         node.absences.mark(target, joined);
@@ -219,8 +315,7 @@ impl Registry {
     }
 
     /// The rest of a node's pending change: roles, numbers, receipts.
-    fn carry_out(&mut self, id: NodeId, set: GroupSet, draft: &mut Draft) {
-        let GroupSet { signature, groups } = set;
+    fn carry_out(&mut self, id: NodeId, draft: &mut Draft) {
         let Some(node) = self.nodes.get_mut(&id) else {
             return;
         };
@@ -231,8 +326,12 @@ impl Registry {
         }
         // Share the region's allocation.
         let home = node.home.and_then(|home| self.regions.get(home));
-        node.groups = home.map_or(groups, |region| Arc::clone(&region.groups));
-        node.signature = signature;
+        let all = home.filter(|_| node.private.is_none());
+        if let Some(region) = all {
+            node.aim.set.groups = Arc::clone(&region.groups);
+        }
+        node.groups = Arc::clone(&node.aim.set.groups);
+        node.signature = node.aim.set.signature;
         for (group, on) in pending.publish {
             let had = node.publishes.contains(&group);
             if had != on {
@@ -257,6 +356,16 @@ impl Registry {
         draft
             .done
             .extend(pending.requests.into_iter().map(|request| (id, request)));
+    }
+}
+
+impl Node {
+    /// Where the node notes that it is in this region.
+    pub(super) fn place_in(&mut self, region: &Region) -> &mut Option<RegionId> {
+        match region.private {
+            true => &mut self.private,
+            false => &mut self.home,
+        }
     }
 }
 

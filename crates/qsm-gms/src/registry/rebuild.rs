@@ -6,6 +6,7 @@ use qsm_wire::membership::{AwayReason, GroupReport, Hello, Member, RegionReport,
 use qsm_wire::{ChannelId, GroupId, NodeId, Origin, RegionId, ViewNumber};
 
 use super::Registry;
+use super::aim::GroupSet;
 use super::command::Updates;
 use super::departure::Departure;
 use super::groups::check_name;
@@ -51,6 +52,7 @@ impl Registry {
             self.admit(origin, report.name, report.address, report.second);
             self.stats.admitted -= 1;
             self.take_up_groups(now, node, &report.groups, report.published);
+            self.note_division(origin, &report.regions);
             // Two services that have divided a cluster may have given one number to two views.
             let known = |report: RegionReport| {
                 let newest = newest.get(&report.region);
@@ -129,8 +131,24 @@ impl Registry {
                 self.groups.change_publisher(group, id, true);
             }
         }
-        node.groups = groups.into_iter().collect();
-        node.signature = self.key.set(node.groups.iter().copied());
+        let set = GroupSet::new(&self.key, groups);
+        node.groups = Arc::clone(&set.groups);
+        node.signature = set.signature;
+        self.aim_anew(id, set);
+    }
+
+    /// Notes which of its groups a node has in which of its regions, where it says so.
+    pub(super) fn note_division(&mut self, origin: Origin, reports: &[RegionReport]) {
+        let Some(node) = self.nodes.get_mut(&origin.node) else {
+            return;
+        };
+        let its_own = |group: &&GroupId| node.groups.binary_search(group).is_ok();
+        let said = reports.iter().filter(|report| is_active_in(origin, report));
+        let said = said.map(|report| {
+            let groups: BTreeSet<GroupId> = report.groups.iter().filter(its_own).copied().collect();
+            (report.region, GroupSet::new(&self.key, groups))
+        });
+        node.reported.groups = said.filter(|(_, set)| !set.groups.is_empty()).collect();
     }
 
     /// Takes up a region if at least one of its members lives or is waited for; returns those that
@@ -144,7 +162,9 @@ impl Registry {
     ) -> Vec<Origin> {
         let id = report.region;
         let published = self.known_groups(&report.groups);
-        let mut region = inherited_region(report);
+        let Some(mut region) = inherited_region(report) else {
+            return Vec::new();
+        };
         let mut sorted: BTreeMap<MemberStanding, Vec<Member>> = BTreeMap::new();
         for member in &region.members {
             let standing = self.standing(member, region.address, alive, former);
@@ -163,11 +183,12 @@ impl Registry {
             return absent;
         }
         region.members.retain(|member| !elsewhere.contains(member));
-        let (mut groups, mut signature) = self.common_groups(&living);
-        if groups.is_empty() {
+        let mut set = self.common_groups(id, &living);
+        if set.groups.is_empty() {
             region.provisional = true;
-            (groups, signature) = published;
+            set = published;
         }
+        let GroupSet { signature, groups } = set;
         (region.groups, region.signature) = (Arc::clone(&groups), signature);
         for group in groups.iter() {
             self.groups.link(*group, id);
@@ -180,13 +201,13 @@ impl Registry {
             }
         }
         for entry in &missing {
-            self.take_up_missing(now, id, entry, &groups, signature);
+            self.take_up_missing(now, id, entry, signature);
         }
         self.work.push(Work::RenewView { region: id });
         absent
     }
 
-    /// Takes up a member of an inherited region; `true`: this is its home.
+    /// Takes up a member of an inherited region; `true`: it is at home there.
     pub(super) fn take_up_member(
         &mut self,
         now: Instant,
@@ -205,30 +226,25 @@ impl Registry {
     }
 
     /// Those of these groups that nodes have named.
-    pub(super) fn known_groups(&self, groups: &[GroupId]) -> (Arc<[GroupId]>, Signature) {
+    pub(super) fn known_groups(&self, groups: &[GroupId]) -> GroupSet {
         let groups = groups.iter().copied();
         let groups: BTreeSet<GroupId> = groups
             .filter(|group| self.groups.get(*group).is_some())
             .collect();
-        let signature = self.key.set(groups.iter().copied());
-        (groups.into_iter().collect(), signature)
+        GroupSet::new(&self.key, groups)
     }
 
-    /// The groups that most of the active members have.
-    fn common_groups(&self, members: &[Member]) -> (Arc<[GroupId]>, Signature) {
-        let mut votes: BTreeMap<Signature, (usize, NodeId)> = BTreeMap::new();
+    /// The groups that most of the active members have in a region.
+    fn common_groups(&self, id: RegionId, members: &[Member]) -> GroupSet {
+        let mut votes: BTreeMap<Signature, (usize, GroupSet)> = BTreeMap::new();
         for member in members.iter().filter(|member| !member.leaving()) {
-            let id = member.origin.node;
-            if let Some(node) = self.nodes.get(&id) {
-                votes.entry(node.signature).or_insert((0, id)).0 += 1;
+            if let Some(node) = self.nodes.get(&member.origin.node) {
+                let set = node.groups_in(id);
+                votes.entry(set.signature).or_insert((0, set)).0 += 1;
             }
         }
         let most = votes.into_values().max_by_key(|(count, _)| *count);
-        let node = most.and_then(|(_, id)| self.nodes.get(&id));
-        node.map_or_else(
-            || (Arc::from([] as [GroupId; 0]), 0),
-            |node| (Arc::clone(&node.groups), node.signature),
-        )
+        most.map(|(_, set)| set).unwrap_or_default()
     }
 
     fn take_up_leaver(&mut self, now: Instant, id: RegionId, member: Origin, since: ViewNumber) {
@@ -242,8 +258,9 @@ impl Registry {
         }
     }
 
-    /// Views of different age may show a node active in two regions: the one of its groups is
-    /// its home, and it leaves the other in the first batch. `true`: this one is its home.
+    /// Views of different age may show a node active in two regions, or in two private ones: the one
+    /// of its groups, or that it names itself, is its home, and it leaves the other in the first
+    /// batch. `true`: this one is its home.
     fn take_up_home(
         &mut self,
         now: Instant,
@@ -254,11 +271,19 @@ impl Registry {
         let Some(node) = self.nodes.get_mut(&member.node) else {
             return false;
         };
-        let other = node.home;
-        if other.is_none() || signature == node.signature {
-            node.home = Some(id);
+        let Some(region) = self.regions.get(id) else {
+            return false;
+        };
+        let other = *node.place_in(region);
+        let said = |region: &RegionId| node.reported.groups.contains_key(region);
+        let fits = match region.private {
+            true => !other.as_ref().is_some_and(said),
+            false => node.groups_in(id).signature == signature || node.aim.fits(signature),
+        };
+        let is_home = other.is_none() || fits;
+        if is_home {
+            *node.place_in(region) = Some(id);
         }
-        let is_home = node.home == Some(id);
         let stale = if is_home { other } else { Some(id) };
         if let Some(stale) = stale {
             let region = self.regions.get_mut(stale);
@@ -292,7 +317,8 @@ fn newest_views(reports: &BTreeMap<NodeId, Hello>) -> BTreeMap<RegionId, RegionR
         groups.extend(&report.groups);
         // Others may know that it leaves, and it not yet: then no active member reports.
         let incarnation = hello.incarnation;
-        if is_active_in(Origin { node, incarnation }, report) {
+        let active = is_active_in(Origin { node, incarnation }, report);
+        if active && report.groups.is_empty() {
             groups.extend(subscriptions(hello));
         }
     }
@@ -317,21 +343,29 @@ fn is_same_view(one: &RegionReport, other: &RegionReport) -> bool {
     name(one) == name(other) && one.members == other.members
 }
 
-/// A region as it was reported, before anything is known of its groups.
-fn inherited_region(report: RegionReport) -> Region {
+/// A region as it was reported, before anything is known of its groups; `None`: there cannot be such
+/// a region. Rule R-VIEW-15.
+fn inherited_region(report: RegionReport) -> Option<Region> {
     let mut named = BTreeSet::new();
     let mut members = report.members;
     members.retain(|member| named.insert(member.origin));
     // As who reported it orders them.
     members.sort_by_key(Member::is_away);
+    let private = !report.address.ip().is_multicast();
+    let address = match members[..] {
+        _ if !private => report.address,
+        [owner] if !owner.address.ip().is_multicast() => owner.address,
+        _ => return None,
+    };
     let mut region = Region {
         view: report.view,
         inherited: true,
         deserted: ViewNumber(0),
         provisional: false,
         heard: report.view,
+        private,
         channel: report.channel,
-        address: report.address,
+        address,
         groups: Arc::new([]),
         signature: 0,
         members,
@@ -340,5 +374,5 @@ fn inherited_region(report: RegionReport) -> Region {
         sources: (0, Vec::new()),
     };
     region.note_deserted();
-    region
+    Some(region)
 }

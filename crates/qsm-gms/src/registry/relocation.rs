@@ -30,8 +30,12 @@ impl Registry {
         let from = core::mem::replace(&mut node.address, address);
         node.second = second;
         let member = origin;
-        for region in node.member_of() {
-            self.work.push(Work::RenewMember { region, member });
+        for id in node.member_of() {
+            self.work.push(Work::RenewMember { region: id, member });
+            let region = self.regions.get_mut(id);
+            if let Some(region) = region.filter(|region| region.private) {
+                region.address = address;
+            }
         }
         self.work.push(Work::TellSecond { node: origin.node });
         if from != address {

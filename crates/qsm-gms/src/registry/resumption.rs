@@ -28,7 +28,8 @@ use super::request::PendingRoles;
 use super::transition::State as _;
 use super::unreported::FormerLives;
 use super::work::Work;
-use super::{Registry, life::Life};
+use super::{Node, Registry, life::Life};
+use crate::plan::Region;
 
 /// Nodes of which a life is remembered that another service has declared dead, the last one of each.
 const DEAD_MAX: usize = 1 << 16;
@@ -143,6 +144,7 @@ impl Registry {
             }
         }
         self.take_up_groups(at, node, &hello.groups, hello.published);
+        self.note_division(origin, &hello.regions);
         let views = self.compare_views(&hello.regions);
         self.adopt_regions(at, origin, &hello, updates);
         self.widen_regions(&hello.regions);
@@ -162,6 +164,7 @@ impl Registry {
 
     /// The node's roles are forgotten: it reports them.
     fn clear_roles(&mut self, id: NodeId, name: String) {
+        self.aim_at_nothing(id);
         let Some(mut node) = self.nodes.remove(&id) else {
             return;
         };
@@ -226,15 +229,16 @@ impl Registry {
         let Some(node) = self.nodes.get_mut(&id) else {
             return;
         };
-        if let Some(home) = node.home.filter(|home| !named.contains(home))
-            && let Some(region) = self.regions.get_mut(home)
-            && region.groups != node.groups
-            && !(!placed && region.provisional && wants_all(&node.groups, &region.groups))
-        {
-            node.home = None;
-            region.active -= 1;
-            let departure = Departure::leave(region.next_view(), deadline);
-            node.departures.insert(home, departure);
+        let homes: Vec<RegionId> = node.homes().collect();
+        for home in homes.into_iter().filter(|home| !named.contains(home)) {
+            if let Some(region) = self.regions.get_mut(home)
+                && !node.is_for(region, placed)
+            {
+                *node.place_in(region) = None;
+                region.active -= 1;
+                let departure = Departure::leave(region.next_view(), deadline);
+                node.departures.insert(home, departure);
+            }
         }
         let never_published = !node.published;
         let over = |region: &RegionId, departure: &Departure| match departure.is_member() {
@@ -293,10 +297,18 @@ impl Registry {
     }
 }
 
-/// One ascending list of groups has all of another one, which is not empty.
-fn wants_all(groups: &[GroupId], others: &[GroupId]) -> bool {
-    let mut others = others.iter();
-    others.len() > 0 && others.all(|group| groups.binary_search(group).is_ok())
+impl Node {
+    /// Whether a region, in which it is, may have been made for the groups that it has: it may not
+    /// have heard of that yet. Of a provisional region the groups are known in part only; who is
+    /// `placed` has left it, by its own report.
+    fn is_for(&self, region: &Region, placed: bool) -> bool {
+        let has = |group: &GroupId| self.groups.binary_search(group).is_ok();
+        let has_all = !region.groups.is_empty() && region.groups.iter().all(has);
+        match region.private {
+            true => region.groups.iter().all(has),
+            false => self.aim.fits(region.signature) || region.provisional && !placed && has_all,
+        }
+    }
 }
 
 /// The node is a member that is not leaving, by its own report.

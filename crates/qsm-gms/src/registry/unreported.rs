@@ -14,8 +14,10 @@ use qsm_proto::Instant;
 use qsm_wire::membership::{AwayReason, Member, RegionReport};
 use qsm_wire::{GroupId, Incarnation, NodeId, Origin, RegionId};
 
+use super::aim::GroupSet;
+use super::draft::Draft;
 use super::work::Work;
-use super::{NUMBER_MAX, Registry};
+use super::{NUMBER_MAX, Node, Registry};
 use crate::plan::{Region, Signature};
 
 /// Lives that are over, whoever still speaks of them.
@@ -96,7 +98,6 @@ impl Registry {
         now: Instant,
         id: RegionId,
         entry: &Member,
-        groups: &Arc<[GroupId]>,
         signature: Signature,
     ) {
         let origin = entry.origin;
@@ -117,33 +118,35 @@ impl Registry {
             }
         }
         if self.take_up_member(now, id, entry, signature) {
-            self.assume_groups(origin.node, groups, signature);
+            self.assume_groups(origin.node);
         }
         self.mark_inherited(now, id, origin, AwayReason::Unreported);
     }
 
-    /// A node has these groups, by what is known of its region.
-    pub(super) fn assume_groups(
-        &mut self,
-        id: NodeId,
-        groups: &Arc<[GroupId]>,
-        signature: Signature,
-    ) {
+    /// A node has the groups of its regions, as far as these are known.
+    pub(super) fn assume_groups(&mut self, id: NodeId) {
+        let Some(node) = self.nodes.get(&id) else {
+            return;
+        };
+        let regions = node.homes().filter_map(|home| self.regions.get(home));
+        let groups: BTreeSet<GroupId> = regions.flat_map(|region| region.groups.to_vec()).collect();
+        let set = GroupSet::new(&self.key, groups);
+        for group in set.groups.iter() {
+            self.groups.hold(*group);
+        }
+        self.aim_anew(id, set.clone());
         let Some(node) = self.nodes.get_mut(&id) else {
             return;
         };
-        for group in groups.iter() {
-            self.groups.hold(*group);
-        }
-        let former = core::mem::replace(&mut node.groups, Arc::clone(groups));
-        node.signature = signature;
+        node.signature = set.signature;
+        let former = core::mem::replace(&mut node.groups, set.groups);
         for group in former.iter() {
             self.groups.release(*group);
         }
     }
 
     /// Members of a region that have not reported have these groups, if they are at home there.
-    fn assume_groups_in(&mut self, id: RegionId, groups: &Arc<[GroupId]>, signature: Signature) {
+    fn assume_groups_in(&mut self, id: RegionId) {
         let Some(region) = self.regions.get(id) else {
             return;
         };
@@ -151,8 +154,8 @@ impl Registry {
         let members: Vec<NodeId> = active.map(|member| member.origin.node).collect();
         for member in members {
             let node = self.nodes.get(&member);
-            if node.is_some_and(|node| node.unreported && node.home == Some(id)) {
-                self.assume_groups(member, groups, signature);
+            if node.is_some_and(|node| node.unreported && node.is_at_home(id)) {
+                self.assume_groups(member);
             }
         }
     }
@@ -165,18 +168,17 @@ impl Registry {
             let Some(former) = region.map(|region| Arc::clone(&region.groups)) else {
                 continue;
             };
-            let (named, _) = self.known_groups(&report.groups);
+            let named = self.known_groups(&report.groups).groups;
             let both: BTreeSet<GroupId> = former.iter().chain(&*named).copied().collect();
             if both.len() == former.len() {
                 continue;
             }
-            let groups: Arc<[GroupId]> = both.into_iter().collect();
-            let signature = self.key.set(groups.iter().copied());
+            let GroupSet { signature, groups } = GroupSet::new(&self.key, both);
             if let Some(region) = self.regions.get_mut(id) {
                 (region.groups, region.signature) = (Arc::clone(&groups), signature);
             }
             self.relink(id, &former, &groups);
-            self.assume_groups_in(id, &groups, signature);
+            self.assume_groups_in(id);
             self.work.push(Work::RenewView { region: id });
         }
     }
@@ -232,25 +234,45 @@ impl Registry {
     }
 
     /// The first of its active members has said which groups a provisional region has.
-    pub(super) fn complete_region(&mut self, id: NodeId, draft: &mut super::draft::Draft) {
+    pub(super) fn complete_regions(&mut self, id: NodeId, draft: &mut Draft) {
         let node = self.nodes.get(&id);
         let Some(node) = node.filter(|node| !node.unreported) else {
             return;
         };
-        let home = node
-            .home
-            .and_then(|home| Some((home, self.regions.get(home)?)));
-        let Some((home, _)) = home.filter(|(_, region)| region.provisional) else {
+        for home in node.homes().collect::<Vec<_>>() {
+            self.complete_region(id, home, draft);
+        }
+    }
+
+    fn complete_region(&mut self, id: NodeId, home: RegionId, draft: &mut Draft) {
+        let region = self.regions.get(home);
+        let (Some(node), Some(region)) = (
+            self.nodes.get(&id),
+            region.filter(|region| region.provisional),
+        ) else {
             return;
         };
-        let (groups, signature) = (Arc::clone(&node.groups), node.signature);
-        if groups.is_empty() {
+        let unsaid = region.private && !node.reported.groups.contains_key(&home);
+        let set = node.groups_in(home);
+        if unsaid || set.groups.is_empty() {
             return;
         }
-        let former = self.regions.regroup(home, signature, Arc::clone(&groups));
+        let groups = Arc::clone(&set.groups);
+        let former = self.regions.regroup(home, set.signature, set.groups);
         self.relink(home, &former, &groups);
-        self.assume_groups_in(home, &groups, signature);
+        self.assume_groups_in(home);
         draft.change(home);
         self.check_audience(home, &groups, draft);
+    }
+}
+
+impl Node {
+    /// The groups that it has in a region, by its own word: all, if it has not divided them.
+    pub(super) fn groups_in(&self, region: RegionId) -> GroupSet {
+        let said = self.reported.groups.get(&region).cloned();
+        said.unwrap_or_else(|| GroupSet {
+            signature: self.signature,
+            groups: Arc::clone(&self.groups),
+        })
     }
 }

@@ -21,7 +21,8 @@ impl Service {
             hello.incarnation_last.0,
         ];
         let highest = regions.chain(highest).max().unwrap_or(0);
-        if highest > NUMBER_MAX || hello.name.len() > usize::from(u8::MAX) {
+        let long = hello.name.len() > usize::from(u8::MAX);
+        if highest > NUMBER_MAX || long || hello.address.ip().is_multicast() {
             self.stats.discard_message += 1;
             self.clients.close(node, &mut self.outbox);
             return;

@@ -10,7 +10,7 @@ use qsm_proto::membership::Membership;
 use qsm_proto::view::RegionView;
 use qsm_proto::{Config, Event, Instant, Outbox, Random, Seed, Transmit, mix};
 use qsm_testnet::{Flight, NetworkOptions};
-use qsm_wire::membership::{Answer, AnswerRows, FromService, Role, Update};
+use qsm_wire::membership::{Answer, AnswerRows, FromService, RegionRow, Role, Update};
 use qsm_wire::{Body, GroupId, Incarnation, Kind, NodeId, Origin, Packet, RegionId};
 
 const NETWORK: NetworkOptions = NetworkOptions {
@@ -262,15 +262,23 @@ impl Cluster {
             assert_eq!(row.subscriptions as usize, subscribed.len());
             assert_eq!(row.publications as usize, published.len());
             assert_eq!(row.region.is_some(), !subscribed.is_empty());
-            if let Some(home) = row.region {
-                let known = &member.regions[&home];
-                let mut ids: Vec<GroupId> = subscribed.iter().map(|n| member.names[n]).collect();
-                ids.sort_unstable();
-                assert_eq!(
-                    known.groups, ids,
-                    "region {home} is exactly the node's groups"
-                );
-            }
+            let mut ids: Vec<GroupId> = subscribed.iter().map(|n| member.names[n]).collect();
+            ids.sort_unstable();
+            let is_in = |row: &&RegionRow| row.members.iter().any(|m| m.origin == origin);
+            let homes: Vec<&RegionRow> = rows.regions.iter().filter(is_in).collect();
+            let known = |row: &&RegionRow| member.regions[&row.region].groups.clone();
+            let mut groups: Vec<GroupId> = homes.iter().flat_map(known).collect();
+            groups.sort_unstable();
+            assert_eq!(
+                groups, ids,
+                "the regions of {origin} have exactly its groups"
+            );
+            // It shares one with others, or has all in one; a second one is private.
+            let home = |home: &&RegionRow| home.address.ip().is_multicast();
+            let shared: Vec<RegionId> =
+                homes.iter().filter(|r| home(r)).map(|r| r.region).collect();
+            assert_eq!(shared, Vec::from_iter(row.region));
+            assert!(homes.len() <= 2);
             for name in published {
                 let id = member.names[name];
                 let group = rows.groups.iter().find(|row| row.group == id).unwrap();
@@ -284,7 +292,10 @@ impl Cluster {
                 let view = known.view.as_ref().unwrap();
                 assert_eq!(view.number(), row.view);
                 assert_eq!(view.members(), row.members);
-                assert_eq!((view.address(), known.address), (row.address, row.address));
+                assert_eq!(view.address(), row.address);
+                // A private region is where its member is.
+                let multicast = row.address.ip().is_multicast();
+                assert!(!multicast || known.address == row.address);
                 assert!(view.members().iter().all(|member| !member.leaving()));
             }
         }

@@ -97,8 +97,8 @@ impl Regions {
         self.regions.get(&region).map(|region| &region.groups[..])
     }
 
-    /// What a service that knows nothing has to know, own regions first, as much as fits. The
-    /// groups of the region that this node is at home in are those that it reports as its own.
+    /// What a service that knows nothing has to know, own regions first, as much as fits. A node
+    /// that receives in one region alone has there the groups that it reports as its own.
     pub(super) fn reports(&self, own: Origin, mut room_bytes: usize) -> Vec<RegionReport> {
         let is_own = |view: &&Arc<RegionView>| view.index_of(own).is_some();
         let is_active = |view: &RegionView| {
@@ -106,9 +106,11 @@ impl Regions {
             member.is_some_and(|member| !member.leaving())
         };
         let (mine, others): (Vec<_>, Vec<_>) = self.views().partition(is_own);
+        let alone = mine.iter().filter(|view| is_active(view)).count() == 1;
+        let implied = |view: &RegionView| alone && is_active(view) && view.path().is_multicast();
         let mut reports = Vec::new();
         for view in mine.into_iter().chain(others) {
-            let known = self.groups(view.region()).filter(|_| !is_active(view));
+            let known = self.groups(view.region()).filter(|_| !implied(view));
             let groups = known.unwrap_or_default().to_vec();
             let bytes = MEMBER_BYTES_MAX * (view.members().len() + 2) + 4 * groups.len();
             if bytes > room_bytes {

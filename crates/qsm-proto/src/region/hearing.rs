@@ -265,7 +265,8 @@ impl RegionCx<'_> {
     }
 
     fn looks(&self) -> bool {
-        self.node.config.recovery.reach && self.region.receiver()
+        let reach = self.node.config.recovery.reach;
+        reach && self.region.receiver() && self.region.path().is_multicast()
     }
 
     fn hear(&mut self, speaker: Origin) {

@@ -173,7 +173,7 @@ impl Region {
         self.history.newest().path()
     }
 
-    /// The address that its members listen to.
+    /// The address that packets for all of its members are sent to.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.history.newest().address()
@@ -393,9 +393,12 @@ impl Region {
         self.history.give_up(group);
     }
 
-    /// Groups that the application has again are delivered from now on.
+    /// Groups that the application has again here are delivered from now on. One that it has again
+    /// in another region stays given up: what comes late belongs to the stay that is over.
     pub(crate) fn take_up_groups(&mut self, has: impl Fn(GroupId) -> bool) {
-        self.history.take_up(has);
+        let groups = &self.groups;
+        let here = |group: GroupId| groups.binary_search(&group).is_ok();
+        self.history.take_up(|group| has(group) && here(group));
     }
 
     /// When something in here is due; [`Instant::NEVER`] if nothing is. Requests are made from

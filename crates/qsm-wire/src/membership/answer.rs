@@ -54,7 +54,7 @@ pub struct RegionRow {
     pub region: RegionId,
     /// Its current view.
     pub view: ViewNumber,
-    /// Its channel's multicast address.
+    /// Its channel's multicast address; of a private region its member's (R-VIEW-15).
     pub address: SocketAddr,
     /// Groups its members share.
     pub groups: u32,

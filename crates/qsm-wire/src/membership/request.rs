@@ -22,12 +22,12 @@ pub struct RegionReport {
     pub view: ViewNumber,
     /// Its channel.
     pub channel: ChannelId,
-    /// The channel's multicast address.
+    /// The channel's multicast address; of a private region the member's (R-VIEW-15).
     pub address: SocketAddr,
     /// The members of that view.
     pub members: Vec<Member>,
-    /// Its groups that this node publishes to or had there, unless it is at home there: all that is
-    /// known of the groups of a region whose members do not report, or leave it.
+    /// Its groups that this node receives, publishes to or had there. None: it receives nowhere
+    /// else, and here the groups that it reports as its own.
     pub groups: Vec<GroupId>,
 }
 

@@ -43,7 +43,8 @@ pub enum Update {
         region: RegionId,
         /// Where to send.
         channel: ChannelId,
-        /// The channel's multicast address.
+        /// The channel's multicast address. One that is not multicast is that of the only member of
+        /// a private region (R-VIEW-15).
         address: SocketAddr,
         /// The region's groups that concern this node, ascending. None: the node is to say
         /// [`ToService::Drained`](super::ToService::Drained) when all that it has sent there has arrived.

@@ -116,6 +116,8 @@ fn the_last_word_before_a_batch_counts() {
 fn a_node_that_moves_while_it_is_away_is_away_in_both_regions() {
     let mut registry = registry(32);
     let old = three(&mut registry);
+    make_common(&mut registry, 2);
+    registry.batch(NOW);
     set_away(&mut registry, 0, AwayReason::Silent);
     enter(&mut registry, 0, [2]);
     registry.batch(NOW);

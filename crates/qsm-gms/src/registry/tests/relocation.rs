@@ -207,3 +207,24 @@ fn a_node_that_has_not_reported_may_come_from_another_address() {
     let [to, _] = places(2, 7);
     assert_eq!(registry.address(NodeId(2)), Some(to));
 }
+
+// Rules R-MEM-17, R-VIEW-15.
+#[test]
+fn a_private_region_goes_with_its_member() {
+    let mut registry = four(false);
+    enter(&mut registry, 2, [9]);
+    publish(&mut registry, 4, [9]);
+    settle(&mut registry);
+    let private = registry.nodes[&NodeId(2)].private.unwrap();
+    let ([from, _], [to, _]) = (places(2, 0), places(2, 7));
+    let place = |registry: &Registry| registry.region_address(private);
+    assert_eq!(place(&registry), Some(from));
+    let hello = hello_from(&registry, 2, 7, true);
+    greet(&mut registry, 2, hello);
+    let batch = registry.batch(NOW);
+    assert_eq!(place(&registry), Some(to));
+    let mut told = updates(&batch, 4).iter();
+    assert!(told.any(|update| matches!(update, Update::View(step)
+        if step.region == private && step.changed.iter().any(|member| member.address == to))));
+    check(&registry);
+}

@@ -265,6 +265,8 @@ fn reports_of_one_number_and_different_members_are_not_believed_to_be_one_view()
 fn a_node_that_this_service_knows_goes_on_after_it_was_with_another_one() {
     let (mut registry, _) = opened(0..4);
     let (node, reason) = (NodeId(2), AwayReason::Silent);
+    make_common(&mut registry, 8);
+    registry.batch(NOW);
     registry.apply(NOW, Command::SetAway { node, reason });
     enter(&mut registry, 2, [8]);
     registry.batch(NOW);
@@ -277,10 +279,10 @@ fn a_node_that_this_service_knows_goes_on_after_it_was_with_another_one() {
     let updates = greet(&mut registry, 2, back);
     assert!(goes_on(&updates, 2));
     settle(&mut registry);
-    let named = |names: [&str; 2]| names.map(str::to_owned).into();
-    let groups: BTreeSet<String> = named(["g3", "g70"]);
-    assert_eq!(classes(&registry)[&groups], [2].into());
-    assert_eq!(registry.groups.find("g8"), None);
+    let nodes = |name: &str| classes(&registry)[&BTreeSet::from([name.to_owned()])].clone();
+    assert_eq!(nodes("g3"), (0..4).collect());
+    assert_eq!(nodes("g70"), [2].into());
+    assert_eq!(nodes("g8"), [108].into());
     assert_eq!(registry.stats.resumed, 1);
 }
 

@@ -1,0 +1,106 @@
+//! Groups that a node is to receive, those among them that nobody else is to, and nodes that have
+//! the others in common.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use qsm_wire::{GroupId, NodeId};
+
+use crate::plan::{Signature, SignatureKey};
+
+/// Some nodes, of which the only one can be told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Crowd {
+    count: u32,
+    /// The XOR of their numbers.
+    sum: u64,
+}
+
+/// A set of groups and its signature.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub(super) struct GroupSet {
+    pub(super) signature: Signature,
+    pub(super) groups: Arc<[GroupId]>,
+}
+
+/// The groups that a node is to receive when its pending change is carried out.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(super) struct Aim {
+    pub(super) set: GroupSet,
+    /// Those that no other node aims at.
+    pub(super) residue: BTreeSet<GroupId>,
+    pub(super) residue_signature: Signature,
+    /// The class that it is counted in.
+    pub(super) class: Option<Signature>,
+}
+
+/// The groups of the regions that a node has to be in.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Places {
+    /// Those of the region that it shares; of its only one if it has no private region.
+    pub(super) home: GroupSet,
+    pub(super) private: Option<GroupSet>,
+}
+
+/// Nodes with the same groups but for their residue, by the signature of these groups.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(super) struct Classes {
+    classes: BTreeMap<Signature, Crowd>,
+}
+
+impl Crowd {
+    /// The node, if it is one.
+    pub(super) fn only(self) -> Option<NodeId> {
+        (self.count == 1).then_some(NodeId(self.sum))
+    }
+
+    pub(super) fn change(&mut self, node: NodeId, on: bool) {
+        self.count = if on { self.count + 1 } else { self.count - 1 };
+        self.sum ^= node.0;
+    }
+}
+
+impl GroupSet {
+    /// These groups, ascending.
+    pub(super) fn new(key: &SignatureKey, groups: impl IntoIterator<Item = GroupId>) -> Self {
+        let groups: Arc<[GroupId]> = groups.into_iter().collect();
+        let signature = key.set(groups.iter().copied());
+        Self { signature, groups }
+    }
+
+    pub(super) fn contains(&self, group: GroupId) -> bool {
+        self.groups.binary_search(&group).is_ok()
+    }
+}
+
+impl Aim {
+    /// What is left without the residue, if that is anything.
+    pub(super) fn shared(&self) -> Option<Signature> {
+        let all = self.residue.len() >= self.set.groups.len();
+        (!all).then_some(self.set.signature ^ self.residue_signature)
+    }
+
+    /// Whether a region of these groups is the one that the node shares, or its only one.
+    pub(super) fn fits(&self, signature: Signature) -> bool {
+        signature == self.set.signature || Some(signature) == self.shared()
+    }
+}
+
+impl Classes {
+    /// Counts a node in or out; returns the other one that is not alone any more, or is alone now.
+    pub(super) fn change(&mut self, class: Signature, node: NodeId, on: bool) -> Option<NodeId> {
+        let crowd = self.classes.entry(class).or_default();
+        let before = crowd.only();
+        crowd.change(node, on);
+        let after = crowd.only();
+        if crowd.count == 0 {
+            self.classes.remove(&class);
+        }
+        before.xor(after).filter(|other| *other != node)
+    }
+
+    pub(super) fn has_several(&self, class: Signature) -> bool {
+        let crowd = self.classes.get(&class);
+        crowd.is_some_and(|crowd| crowd.count > 1)
+    }
+}
