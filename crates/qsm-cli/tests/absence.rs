@@ -353,7 +353,9 @@ fn a_publisher_names_receivers_that_were_away_for_longer_than_is_kept_for_them()
     let mut sub = cluster.start(&words);
     let node = identity(&service, "sleeper");
     let received = lines(sub.0.stdout.take().unwrap());
-    let mut witness = cluster.start(&["sub", "news", "--json"]);
+    // Nobody else keeps more.
+    let words = ["sub", "news", "--json", "--retention", "50000"];
+    let mut witness = cluster.start(&words);
     let witnessed = lines(witness.0.stdout.take().unwrap());
     let words = ["pub", "news", "--wait-members", "2", "--retention", "50000"];
     let mut publisher = cluster.command(&words);

@@ -152,6 +152,7 @@ fn a_node_whose_interface_is_down_serves_nobody_and_comes_back() {
     std::thread::sleep(std::time::Duration::from_secs(3));
     ip(&lab, hosts[1], "link set dev eth0 up");
     printed.wait("meanwhile", |line| line == "meanwhile");
+    told.wait("that it is back", |line| line.contains("has caught up"));
     publish("after");
     printed.wait("after", |line| line == "after");
     drop(stdin);

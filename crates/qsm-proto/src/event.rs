@@ -255,8 +255,9 @@ pub enum UnservedCause {
     /// They are away, and this node ends before they are back: they get what live receivers keep for
     /// them.
     Away,
-    /// They are back, and were away while more was sent than is kept for members that are away
-    /// (`Limits::retention_bytes`). They are told what they have lost.
+    /// They were away while more was sent than is kept for members that are away
+    /// (`Limits::retention_bytes`), and have given up what nobody has any more. They are told what they
+    /// have lost.
     Overrun,
 }
 

@@ -362,6 +362,9 @@ impl Endpoint {
             Body::NumbersQuery(query) => {
                 let node = &mut self.node;
                 self.regions.answer_numbers(node, from, origin, query);
+                let (channel, membership) = (query.stream.channel, &self.membership);
+                self.regions
+                    .note_question(channel, origin, node, membership);
             }
             Body::Numbers(numbers) => {
                 let stream = numbers.query.stream;

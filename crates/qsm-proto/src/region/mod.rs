@@ -343,7 +343,12 @@ impl Region {
         self.served.note_death(receiver);
     }
 
-    /// Receivers found to be gone that are not known to have everything.
+    /// Takes the word that a member has given packets of this node up.
+    pub(crate) fn note_question(&mut self, asker: Origin) {
+        self.served.note_question(asker);
+    }
+
+    /// Receivers found that are not known to have everything, and do not get it any more.
     pub(crate) fn take_unserved(&mut self) -> Vec<Unserved> {
         self.served.take()
     }

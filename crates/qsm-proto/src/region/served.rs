@@ -7,7 +7,7 @@
 //!
 //! Acknowledgements do not speak for members that are away. They have what was stable when they
 //! went, and nothing is known of the rest until they are live again. What was freed meanwhile for
-//! want of room they may lack for good.
+//! want of room they have from others, or lack for good: then they ask for its numbers.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -46,6 +46,8 @@ pub(super) struct AwayReceiver {
     pub(super) stable: u64,
     /// The last packet that it has, or that was not for it.
     after: u64,
+    /// The last packet that is for it.
+    upto: u64,
     /// When this node learnt of it.
     pub(super) since: Instant,
     /// The first message of each group that it is not known to have.
@@ -67,6 +69,8 @@ pub(super) struct Served {
     stable_before: u64,
     /// Members that are away.
     away: BTreeMap<Origin, AwayReceiver>,
+    /// What was let go of while members were away that are live again: they may have it from others.
+    let_go: BTreeMap<Origin, UnconfirmedNumbers>,
     /// Found at the latest view, and not reported yet.
     unserved: Vec<Unserved>,
     /// Members that were leaving and are not in the latest view any more: they lack something if
@@ -90,8 +94,26 @@ impl Served {
     /// Notes what is not kept any more for members that are away.
     pub(super) fn note_freed(&mut self, freed: &[FreedMessage]) {
         for away in self.away.values_mut() {
-            let lacks = freed.iter().filter(|one| one.sequence > away.after);
+            let for_it = away.after + 1..=away.upto;
+            let lacks = freed.iter().filter(|one| for_it.contains(&one.sequence));
             lacks.for_each(|one| away.freed.note(one.group, one.low.into()));
+        }
+    }
+
+    /// A member asks which messages were in packets that it has given up (R-DATA-11): it lacks what
+    /// was let go.
+    pub(super) fn note_question(&mut self, asker: Origin) {
+        let away = self.away.get_mut(&asker);
+        let freed = away.map(|away| core::mem::take(&mut away.freed));
+        let freed = freed.or_else(|| self.let_go.remove(&asker));
+        if let Some(released) = freed.filter(|freed| !freed.is_empty()) {
+            self.unserved.push(Unserved {
+                receivers: vec![asker],
+                after: 0,
+                upto: 0,
+                released,
+                cause: UnservedCause::Overrun,
+            });
         }
     }
 
@@ -105,15 +127,13 @@ impl Served {
     ) {
         let before = self.view.replace(Arc::clone(view));
         self.leavers.clear();
-        self.unserved = self.returned(view);
         self.follow_away(view, now, stream);
         let (Some(before), Some(stream)) = (before, stream) else {
             return;
         };
         if let Some(upto) = stream.last_before(view.number()) {
             let gone = |origin| view.index_of(origin).is_none();
-            let unserved = self.unserved_in(&before, me, stream, upto, gone);
-            self.unserved.extend(unserved);
+            self.unserved = self.unserved_in(&before, me, stream, upto, gone);
             self.leavers = self.leavers_in(&before, me, stream, gone);
         }
         self.away
@@ -123,25 +143,17 @@ impl Served {
         }
     }
 
-    /// Members that are live again, and for which not everything was kept.
-    fn returned(&self, view: &RegionView) -> Vec<Unserved> {
-        let live = |origin: Origin| view.index_of(origin).is_some_and(|at| view.is_live(at));
-        let back = self.away.iter().filter(|(origin, _)| live(**origin));
-        let lacking = back.filter(|(_, away)| !away.freed.is_empty());
-        let unserved = lacking.map(|(origin, away)| Unserved {
-            receivers: vec![*origin],
-            after: 0,
-            upto: 0,
-            released: away.freed.clone(),
-            cause: UnservedCause::Overrun,
-        });
-        unserved.collect()
-    }
-
     /// Notes who is away now. Who is not in the view any more is looked at after this.
     fn follow_away(&mut self, view: &RegionView, now: Instant, stream: Option<&SendStream>) {
         let live = |origin: &Origin| view.index_of(*origin).is_some_and(|at| view.is_live(at));
-        self.away.retain(|origin, _| !live(origin));
+        let (back, away) = core::mem::take(&mut self.away)
+            .into_iter()
+            .partition::<BTreeMap<_, _>, _>(|(origin, _)| live(origin));
+        self.away = away;
+        let back = back.into_iter().map(|(origin, away)| (origin, away.freed));
+        self.let_go
+            .extend(back.filter(|(_, freed)| !freed.is_empty()));
+        self.let_go.retain(|origin, _| live(origin));
         let stable = match self.released.is_empty() {
             true => stream.map_or(0, SendStream::stable_upto),
             false => self.stable_before,
@@ -151,11 +163,16 @@ impl Served {
             let gone = || AwayReceiver {
                 stable,
                 after: stable.max(joined.unwrap_or(0)),
+                upto: u64::MAX,
                 since: now,
                 firsts: BTreeMap::new(),
                 freed: UnconfirmedNumbers::default(),
             };
-            self.away.entry(member.origin).or_insert_with(gone);
+            let away = self.away.entry(member.origin).or_insert_with(gone);
+            let left = member.left.zip(stream);
+            if let Some(upto) = left.and_then(|(left, stream)| stream.last_before(left)) {
+                away.upto = upto;
+            }
         }
     }
 
@@ -295,15 +312,13 @@ impl Served {
         let lacking = members.filter_map(|member| {
             let upto = stream.last_before(member.left?)?;
             let joined = stream.last_before(member.joined).unwrap_or(0);
-            let away = self.away.get(&member.origin);
-            let after = joined.max(away.map_or(stable, |away| away.stable));
-            let mut released = self.released.clone();
-            released.extend(away.map(|away| away.freed.clone()).unwrap_or_default());
+            let has = self.away.get(&member.origin).map(|away| away.stable);
+            let after = joined.max(has.unwrap_or(stable));
             (upto > after).then(|| Unserved {
                 receivers: vec![member.origin],
                 after,
                 upto,
-                released,
+                released: self.released.clone(),
                 cause: UnservedCause::Gone,
             })
         });
@@ -424,38 +439,39 @@ mod tests {
     }
 
     #[test]
-    fn what_was_let_go_while_a_member_was_away_is_named_when_it_is_back() {
+    fn what_was_let_go_while_a_member_was_away_is_named_when_it_has_given_it_up() {
         let mut bench = Bench::new();
         let away = |reason| Member {
             away: reason,
             ..member(2, None)
         };
-        bench.follow(&view(1, vec![member(3, None), away(None)]));
-        bench.follow(&view(
-            2,
-            vec![member(3, None), away(Some(AwayReason::Silent))],
-        ));
-        let freed = |sequence, low| FreedMessage {
-            sequence,
-            group: GroupId(1),
-            low,
-        };
-        bench.served.note_freed(&[freed(1, 7), freed(2, 8)]);
-        bench.follow(&view(3, vec![member(3, None), away(None)]));
-        let unserved = bench.served.take();
-        let [one] = &unserved[..] else {
-            panic!("{unserved:?}");
-        };
-        assert_eq!(
-            (&one.receivers[..], one.cause),
-            (&[origin(2)][..], UnservedCause::Overrun)
-        );
         let mut named = UnconfirmedNumbers::default();
         named.note(GroupId(1), 7);
         named.note(GroupId(1), 8);
-        assert_eq!(one.released, named);
-        bench.follow(&view(4, vec![member(3, None), away(None)]));
-        assert_eq!(bench.reported(), [], "once");
+        let freed = [7, 8].map(|low| FreedMessage {
+            sequence: u64::from(low),
+            group: GroupId(1),
+            low,
+        });
+        for back in [false, true] {
+            bench.follow(&view(1, vec![member(3, None), away(None)]));
+            let silent = away(Some(AwayReason::Silent));
+            bench.follow(&view(2, vec![member(3, None), silent]));
+            bench.served.note_freed(&freed);
+            if back {
+                bench.follow(&view(3, vec![member(3, None), away(None)]));
+            }
+            bench.served.note_question(origin(3));
+            assert_eq!(bench.reported(), [], "it has everything");
+            bench.served.note_question(origin(2));
+            let [one] = &bench.served.take()[..] else {
+                panic!("one is told of");
+            };
+            assert_eq!(one.receivers, [origin(2)]);
+            assert_eq!((one.cause, &one.released), (UnservedCause::Overrun, &named));
+            bench.served.note_question(origin(2));
+            assert_eq!(bench.reported(), [], "once");
+        }
     }
 
     #[test]

@@ -2,7 +2,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use qsm_wire::membership::Sender;
-use qsm_wire::{GroupId, Origin, RegionId, ViewNumber};
+use qsm_wire::{ChannelId, GroupId, Origin, RegionId, ViewNumber};
 
 use super::batch::BatchChanges;
 use super::departures::PastDepartures;
@@ -156,6 +156,22 @@ impl RegionSet {
             }
             self.report_unserved(id, node, membership);
         }
+    }
+
+    /// A member has given packets of this node up.
+    pub(crate) fn note_question(
+        &mut self,
+        channel: ChannelId,
+        asker: Origin,
+        node: &mut NodeState,
+        membership: &Membership,
+    ) {
+        let id = self.table.of_channel(channel);
+        if let Some(region) = id.and_then(|id| self.table.get_mut(id)) {
+            region.note_question(asker);
+        }
+        id.into_iter()
+            .for_each(|id| self.report_unserved(id, node, membership));
     }
 
     /// Receivers that are there and are not known to have messages of this node, region by region.
