@@ -282,7 +282,7 @@ pub enum Body<'a> {
 }
 
 impl<'a> Body<'a> {
-    /// Kept apart: nearly all packets are data, which this would make slower to read.
+    /// Kept apart: most packets are data or tokens, which this would make slower to read.
     #[inline(never)]
     fn read(kind: Kind, r: &mut Reader<'a>) -> Result<Self, DecodeError> {
         Ok(match kind {
@@ -325,6 +325,7 @@ impl<'a> Packet<'a> {
         let (header, kind) = Header::read(&mut reader)?;
         let body = match kind {
             Kind::Data => Body::Data(Data::read(&mut reader)?),
+            Kind::Token => Body::Token(Token::read(&mut reader)?),
             control => Body::read(control, &mut reader)?,
         };
         reader.end()?;

@@ -9,8 +9,8 @@ use std::collections::BTreeSet;
 use std::net::SocketAddr;
 
 use qsm_wire::{
-    Body, DecodeError, GroupId, Header, Heartbeat, NodeId, Origin, Packet, RegionId, Request,
-    StreamId, StreamQuery,
+    Body, DecodeError, GroupId, Header, Heartbeat, NodeId, NumbersQuery, Origin, Packet, RegionId,
+    Request, StreamId, StreamQuery,
 };
 
 use crate::closing::Closing;
@@ -359,13 +359,7 @@ impl Endpoint {
             }
             Body::Heartbeat(beat) => self.on_heartbeat(from, origin, beat, out),
             Body::StreamQuery(query) => self.on_query(from, query),
-            Body::NumbersQuery(query) => {
-                let node = &mut self.node;
-                self.regions.answer_numbers(node, from, origin, query);
-                let (channel, membership) = (query.stream.channel, &self.membership);
-                self.regions
-                    .note_question(channel, origin, node, membership);
-            }
+            Body::NumbersQuery(query) => self.on_numbers_query(from, origin, query),
             Body::Numbers(numbers) => {
                 let stream = numbers.query.stream;
                 if let Some(id) = self.regions.table.of_channel(stream.channel)
@@ -393,6 +387,13 @@ impl Endpoint {
             }
             _ => self.on_membership(header, body, out),
         }
+    }
+
+    fn on_numbers_query(&mut self, from: SocketAddr, asker: Origin, query: &NumbersQuery) {
+        let (node, membership) = (&mut self.node, &self.membership);
+        self.regions.answer_numbers(node, from, asker, query);
+        let channel = query.stream.channel;
+        self.regions.note_question(channel, asker, node, membership);
     }
 
     /// Delivers what waited behind lost packets of a stream, and what waits for that elsewhere.

@@ -90,7 +90,7 @@ pub struct ReceiveStream {
     overtaken: OvertakenRequests,
     /// When delivery was interrupted that can go on; [`Instant::NEVER`]: it was not.
     interrupted: Instant,
-    /// Its messages wait for those of another region (R-VIEW-7).
+    /// Its messages wait for those of another region (R-VIEW-7), or did when delivery was tried last.
     held: bool,
     /// What was given up, and what its sender says of it.
     lost_numbers: Option<Box<LostNumbers>>,
@@ -336,7 +336,6 @@ impl ReceiveStream {
     ) -> Arrival {
         let (data, hop) = (incoming.data, incoming.header.hop);
         let sequence = data.head.sequence;
-        self.held = held;
         self.note_head(data, hop);
         if !self.admit(sequence, context) {
             return Arrival::Dropped;
@@ -357,7 +356,7 @@ impl ReceiveStream {
                 true => incoming.datagram,
                 false => incoming.datagram.copied(),
             };
-            match self.keep(sequence, datagram, history, context) {
+            match self.keep(sequence, datagram, history, held, context) {
                 Some(place) => PacketState::Kept(place),
                 None if in_order => {
                     self.note_uncached(sequence);

@@ -15,6 +15,7 @@ const DELIVERED_IN_ONE_GO_BYTES: usize = 1 << 20;
 
 impl ReceiveStream {
     /// Delivers what can be delivered now, as much as is delivered in one go. Rule R-DATA-10.
+    #[inline]
     pub fn deliver(&mut self, history: &History, held: bool, context: &mut StreamContext<'_>) {
         self.held = held;
         self.interrupted = Instant::NEVER;

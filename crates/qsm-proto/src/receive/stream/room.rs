@@ -34,7 +34,7 @@ impl ReceiveStream {
     /// of it the sender has said that it has not any more.
     pub fn extend(&mut self, context: &mut StreamContext<'_>) -> Option<SeqRange> {
         let head = u64::from(self.gaps.is_empty());
-        let room = match self.leaves_room(context) {
+        let room = match leaves_room(self.held, context) {
             true => 0,
             false => u64::try_from(context.store.room_packets()).unwrap_or(u64::MAX),
         };
@@ -63,9 +63,10 @@ impl ReceiveStream {
         sequence: u64,
         datagram: Datagram<'_>,
         history: &History,
+        held: bool,
         context: &mut StreamContext<'_>,
     ) -> Option<PacketPlace> {
-        if !self.leaves_room(context)
+        if !leaves_room(held, context)
             && let Some(place) = context.store.keep(datagram)
         {
             return Some(place);
@@ -96,11 +97,6 @@ impl ReceiveStream {
         None
     }
 
-    /// The rest of the room is for the stream that this one waits for.
-    fn leaves_room(&self, context: &StreamContext<'_>) -> bool {
-        self.held && context.store.is_half_full()
-    }
-
     /// A packet is delivered and there is no room to cache it: others must not count on it here, but
     /// those that are away, for whom no watermark speaks.
     pub(super) fn note_uncached(&mut self, sequence: u64) {
@@ -110,4 +106,9 @@ impl ReceiveStream {
         let first = self.uncached.map_or(sequence, |range| range.first());
         self.uncached = SeqRange::new(first, sequence);
     }
+}
+
+/// What is left of the room is for the stream that this one waits for.
+fn leaves_room(held: bool, context: &StreamContext<'_>) -> bool {
+    held && context.store.is_half_full()
 }
