@@ -54,6 +54,9 @@ pub(super) struct AwayReceiver {
     pub(super) firsts: BTreeMap<GroupId, u64>,
     /// Messages of packets that are not kept for it any more, by the low 32 bits of their numbers.
     freed: UnconfirmedNumbers,
+    /// It has asked for the numbers of messages that it has given up, and may give up more without
+    /// another question.
+    gives_up: bool,
 }
 
 /// The receivers of a region, view by view.
@@ -104,17 +107,13 @@ impl Served {
     /// was let go.
     pub(super) fn note_question(&mut self, asker: Origin) {
         let away = self.away.get_mut(&asker);
-        let freed = away.map(|away| core::mem::take(&mut away.freed));
+        let freed = away.map(|away| {
+            away.gives_up = true;
+            core::mem::take(&mut away.freed)
+        });
         let freed = freed.or_else(|| self.let_go.remove(&asker));
-        if let Some(released) = freed.filter(|freed| !freed.is_empty()) {
-            self.unserved.push(Unserved {
-                receivers: vec![asker],
-                after: 0,
-                upto: 0,
-                released,
-                cause: UnservedCause::Overrun,
-            });
-        }
+        self.unserved
+            .extend(freed.and_then(|freed| given_up(asker, freed)));
     }
 
     /// Takes the next view, which the stream has opened already. `me` sends.
@@ -127,13 +126,15 @@ impl Served {
     ) {
         let before = self.view.replace(Arc::clone(view));
         self.leavers.clear();
+        self.unserved = self.returned(view, before.as_deref());
         self.follow_away(view, now, stream);
         let (Some(before), Some(stream)) = (before, stream) else {
             return;
         };
         if let Some(upto) = stream.last_before(view.number()) {
             let gone = |origin| view.index_of(origin).is_none();
-            self.unserved = self.unserved_in(&before, me, stream, upto, gone);
+            let unserved = self.unserved_in(&before, me, stream, upto, gone);
+            self.unserved.extend(unserved);
             self.leavers = self.leavers_in(&before, me, stream, gone);
         }
         self.away
@@ -141,6 +142,23 @@ impl Served {
         if view.number() >= self.released_in {
             self.released = UnconfirmedNumbers::default();
         }
+    }
+
+    /// Members that are live again, or have left in order, and have given up what was let go.
+    fn returned(&mut self, view: &RegionView, before: Option<&RegionView>) -> Vec<Unserved> {
+        let live = |origin: Origin| view.index_of(origin).is_some_and(|at| view.is_live(at));
+        let left = |origin: Origin| {
+            let member = before.and_then(|view| view.member(view.index_of(origin)?));
+            member.is_some_and(Member::leaving) && view.index_of(origin).is_none()
+        };
+        let away = self.away.iter_mut();
+        let back =
+            away.filter(|(origin, away)| away.gives_up && (live(**origin) || left(**origin)));
+        let lacking = back.filter_map(|(origin, away)| {
+            let freed = core::mem::take(&mut away.freed);
+            given_up(*origin, freed)
+        });
+        lacking.collect()
     }
 
     /// Notes who is away now. Who is not in the view any more is looked at after this.
@@ -167,6 +185,7 @@ impl Served {
                 since: now,
                 firsts: BTreeMap::new(),
                 freed: UnconfirmedNumbers::default(),
+                gives_up: false,
             };
             let away = self.away.entry(member.origin).or_insert_with(gone);
             let left = member.left.zip(stream);
@@ -326,6 +345,17 @@ impl Served {
     }
 }
 
+/// A member lacks what was let go.
+fn given_up(receiver: Origin, freed: UnconfirmedNumbers) -> Option<Unserved> {
+    (!freed.is_empty()).then(|| Unserved {
+        receivers: vec![receiver],
+        after: 0,
+        upto: 0,
+        released: freed,
+        cause: UnservedCause::Overrun,
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use std::net::SocketAddr;
@@ -471,6 +501,15 @@ mod tests {
             assert_eq!((one.cause, &one.released), (UnservedCause::Overrun, &named));
             bench.served.note_question(origin(2));
             assert_eq!(bench.reported(), [], "once");
+            // It may give up more without another question.
+            bench.served.note_freed(&freed);
+            bench.follow(&view(4, vec![member(3, None), away(None)]));
+            let again = if back {
+                vec![]
+            } else {
+                vec![(vec![origin(2)], 0)]
+            };
+            assert_eq!(bench.reported(), again);
         }
     }
 
