@@ -63,6 +63,7 @@
 
 pub mod attach;
 mod code;
+mod counted;
 mod error;
 mod event;
 mod handle;
