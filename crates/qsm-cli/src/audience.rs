@@ -1,102 +1,15 @@
 //! The receivers of a publisher: names of those who are there, and what those lack who have gone.
 
-use std::collections::BTreeMap;
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::collections::{BTreeMap, BTreeSet};
 
-use qsm::{Flushed, Lacking, Node, Origin, Unconfirmed};
+use qsm::{Flushed, Lacking, NodeId, Origin, Unconfirmed};
 use qsm_console::failure::{Code, Failure};
-use qsm_console::figures;
-use qsm_console::reach::Names;
+use qsm_console::figures::{self, counted};
+use qsm_console::names::Names;
 use qsm_console::table::printable;
-
-/// Shortest time between two questions who is there.
-const PAUSE: Duration = Duration::from_secs(1);
 
 /// Receivers, and groups of each, that a line names.
 const SHOWN: usize = 4;
-
-/// Names of receivers. Who has gone is in no list any more, so they are learnt while they are there.
-pub(crate) struct Audience {
-    names: Names,
-    questions: SyncSender<()>,
-    /// Views seen when it was asked last, and the time.
-    views: u64,
-    asked: Instant,
-}
-
-impl Audience {
-    /// Of those who are there now. A service that does not answer only costs the names.
-    ///
-    /// # Errors
-    /// There is no thread for it.
-    pub(crate) fn new(node: &Node, names: Names) -> Result<Self, Failure> {
-        learn(node, &names);
-        let (questions, asked) = sync_channel(1);
-        let (node, known) = (node.clone(), names.clone());
-        thread::Builder::new()
-            .name("names".to_owned())
-            .spawn(move || answer(&asked, &node, &known))
-            .map_err(|error| Failure::io("start a thread", &error))?;
-        Ok(Self {
-            names,
-            questions,
-            views: 0,
-            asked: Instant::now(),
-        })
-    }
-
-    /// Asks again, without waiting, if there have been views since; so many there have been in all.
-    pub(crate) fn look(&mut self, views: u64) {
-        if views != self.views && self.asked.elapsed() >= PAUSE {
-            (self.views, self.asked) = (views, Instant::now());
-            // If the last question is still waiting, it will do.
-            let _asked = self.questions.try_send(());
-        }
-    }
-
-    /// Those who have gone, each with all that it may lack.
-    #[must_use]
-    pub(crate) fn gone(&self, flushed: &Flushed) -> Gone {
-        let unserved = &flushed.unserved;
-        let mut lacking: BTreeMap<Origin, Vec<Unconfirmed>> = BTreeMap::new();
-        for unserved in unserved {
-            for receiver in &unserved.receivers {
-                let ranges = lacking.entry(*receiver).or_default();
-                ranges.extend(unserved.messages.iter().cloned());
-            }
-        }
-        let receivers = lacking.into_iter().map(|(origin, ranges)| GoneReceiver {
-            name: self.names.of(origin),
-            ranges,
-        });
-        Gone {
-            receivers: receivers.collect(),
-            more: unserved
-                .iter()
-                .map(|unserved| unserved.receivers_more)
-                .sum::<u64>()
-                + flushed.more,
-        }
-    }
-}
-
-fn answer(asked: &Receiver<()>, node: &Node, names: &Names) {
-    while asked.recv().is_ok() {
-        learn(node, names);
-    }
-}
-
-/// Asks the membership service for the names of all nodes.
-pub(crate) fn learn(node: &Node, names: &Names) {
-    let Ok(rows) = node.list_nodes() else {
-        return;
-    };
-    for row in rows {
-        names.learn(row.origin, row.name);
-    }
-}
 
 /// Receivers that have gone without being known to have everything.
 pub(crate) struct Gone {
@@ -106,16 +19,59 @@ pub(crate) struct Gone {
 }
 
 struct GoneReceiver {
+    node: NodeId,
     name: String,
+    /// It was excluded, and has come back in a new life.
+    back: bool,
     /// Messages that it may lack.
     ranges: Vec<Unconfirmed>,
 }
 
 impl Gone {
-    /// How many.
+    /// As a flush has told, each with all that it may lack.
+    #[must_use]
+    pub(crate) fn of(flushed: &Flushed, names: &Names) -> Self {
+        let unserved = &flushed.unserved;
+        let mut lacking: BTreeMap<Origin, Vec<Unconfirmed>> = BTreeMap::new();
+        for unserved in unserved {
+            for receiver in &unserved.receivers {
+                let ranges = lacking.entry(*receiver).or_default();
+                ranges.extend(unserved.messages.iter().cloned());
+            }
+        }
+        let receivers = lacking.into_iter().map(|(origin, ranges)| GoneReceiver {
+            node: origin.node,
+            name: names.of(origin),
+            back: names.is_back(origin),
+            ranges,
+        });
+        Self {
+            receivers: receivers.collect(),
+            more: unserved
+                .iter()
+                .map(|unserved| unserved.receivers_more)
+                .sum::<u64>()
+                + flushed.more,
+        }
+    }
+
+    /// Lives of receivers.
+    fn lives(&self) -> u64 {
+        self.receivers.len() as u64 + self.more
+    }
+
+    /// How many receivers, each once.
     #[must_use]
     pub(crate) fn count(&self) -> u64 {
-        self.receivers.len() as u64 + self.more
+        let nodes: BTreeSet<NodeId> = self.receivers.iter().map(|one| one.node).collect();
+        nodes.len() as u64 + self.more
+    }
+
+    /// How many of these are there again, in a new life.
+    #[must_use]
+    pub(crate) fn back(&self) -> u64 {
+        let back = self.receivers.iter().filter(|one| one.back);
+        back.map(|one| one.node).collect::<BTreeSet<_>>().len() as u64
     }
 
     /// Each with the message at which it left: `host-2 left at 4,801`.
@@ -123,7 +79,7 @@ impl Gone {
     pub(crate) fn sentence(&self) -> String {
         let receivers = self.receivers.iter().map(GoneReceiver::sentence);
         let shown: Vec<_> = receivers.take(SHOWN).collect();
-        match self.count() - shown.len() as u64 {
+        match self.lives() - shown.len() as u64 {
             0 => shown.join("; "),
             more => format!(
                 "{}; and {} more left",
@@ -138,23 +94,47 @@ impl Gone {
     /// # Errors
     /// [`Code::Incomplete`].
     pub(crate) fn complete(&self) -> Result<(), Failure> {
-        if self.count() == 0 {
+        if self.lives() == 0 {
             return Ok(());
         }
         let receivers = self.receivers.iter().map(GoneReceiver::account);
         let shown: Vec<_> = receivers.take(SHOWN).collect();
-        let more = match self.count() - shown.len() as u64 {
+        let more = match self.lives() - shown.len() as u64 {
             0 => String::new(),
             more => format!(", and {} more", figures::count(more)),
         };
         Err(Failure::new(
             Code::Incomplete,
             format!(
-                "receivers left and are not known to have everything: {}{more}",
+                "receivers {} and are not known to have everything: {}{more}",
+                match (self.back(), self.left()) {
+                    (0, _) => "left",
+                    (_, false) => "were excluded",
+                    (_, true) => "left or were excluded",
+                },
                 shown.join(", ")
             ),
-            "end receivers after their publishers; send these messages again to whom they matter",
+            self.remedy(),
         ))
+    }
+
+    /// Some are not there any more.
+    fn left(&self) -> bool {
+        self.more > 0 || self.receivers.iter().any(|one| !one.back)
+    }
+
+    fn remedy(&self) -> String {
+        let left = "end receivers after their publishers";
+        let back = "a node that pauses for longer than --gone-after (of the membership service, or \
+                    of all nodes that may run one) is excluded: give a longer one, and hosts that do \
+                    not pause";
+        let remedies = [(self.left(), left), (self.back() > 0, back)];
+        let remedies = remedies.into_iter().filter(|(applies, _)| *applies);
+        let remedies: Vec<&str> = remedies.map(|(_, remedy)| remedy).collect();
+        format!(
+            "{}; send these messages again to whom they matter",
+            remedies.join("; ")
+        )
     }
 }
 
@@ -175,7 +155,8 @@ impl GoneReceiver {
             0 => String::new(),
             more => format!(" and of {more} more groups"),
         };
-        format!("{} left at {}{more}", self.name, shown.join(", "))
+        let verb = if self.back { "was excluded" } else { "left" };
+        format!("{} {verb} at {}{more}", self.name, shown.join(", "))
     }
 
     fn account(&self) -> String {
@@ -199,15 +180,17 @@ impl AwayReceivers<'_> {
         let sentence = |lacking: &Lacking| {
             let one = lacking.receivers() == 1;
             let (is, it) = if one { ("is", "it") } else { ("are", "them") };
-            let kept = match lacking.kept {
-                true => "are kept",
-                false => "are more than is kept",
+            let kept = match (lacking.kept, lacking.messages()) {
+                (true, 1) => "is kept",
+                (true, _) => "are kept",
+                (false, 1) => "is more than is kept",
+                (false, _) => "are more than is kept",
             };
             format!(
-                "{} {is} away for {:.1} s, and {} messages {kept} for {it}",
+                "{} {is} away for {:.1} s, and {} {kept} for {it}",
                 names_of(lacking),
                 lacking.away.unwrap_or_default().as_secs_f64(),
-                figures::count(lacking.messages()),
+                counted(lacking.messages(), "message"),
             )
         };
         let shown: Vec<_> = self.0.iter().take(SHOWN).map(sentence).collect();
@@ -281,18 +264,50 @@ mod tests {
         }
     }
 
-    fn gone(receivers: usize, groups: &[&str]) -> Gone {
+    fn gone(receivers: u64, groups: &[&str]) -> Gone {
         let firsts = (4801..).step_by(10);
         let ranges = groups.iter().zip(firsts);
         let ranges: Vec<_> = ranges.map(|(group, first)| range(group, first)).collect();
         let receiver = |index| GoneReceiver {
+            node: NodeId(index),
             name: format!("host-{index}"),
+            back: false,
             ranges: ranges.clone(),
         };
         Gone {
             receivers: (0..receivers).map(receiver).collect(),
             more: 0,
         }
+    }
+
+    #[test]
+    fn who_was_excluded_is_one_receiver_and_gets_another_remedy() {
+        let mut some = gone(2, &["news"]);
+        // Two lives of one node, which is there again.
+        for receiver in &mut some.receivers {
+            (receiver.node, receiver.back) = (NodeId(7), true);
+        }
+        assert_eq!((some.count(), some.back()), (1, 1));
+        assert!(some.sentence().starts_with("host-0 was excluded at 4,801"));
+        let failure = some.complete().unwrap_err();
+        assert!(failure.cause.starts_with("receivers were excluded"));
+        assert!(failure.remedy.contains("--gone-after"), "{failure}");
+        assert!(!failure.remedy.contains("end receivers"), "{failure}");
+        let left = gone(1, &["news"]);
+        assert_eq!((left.count(), left.back()), (1, 0));
+        let failure = left.complete().unwrap_err();
+        assert!(
+            failure.remedy.starts_with("end receivers after"),
+            "{failure}"
+        );
+        some.receivers.extend(left.receivers);
+        let failure = some.complete().unwrap_err();
+        let both = failure.cause.starts_with("receivers left or were excluded");
+        assert!(
+            both && failure.remedy.contains("end receivers"),
+            "{failure}"
+        );
+        assert_eq!((some.count(), some.back()), (2, 1));
     }
 
     #[test]

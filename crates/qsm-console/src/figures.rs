@@ -16,6 +16,13 @@ pub fn count(number: u64) -> String {
     text
 }
 
+/// A number of things: `1 message`, `1,200 messages`. `noun` is one of them, with a regular plural.
+#[must_use]
+pub fn counted(number: u64, noun: &str) -> String {
+    let ending = if number == 1 { "" } else { "s" };
+    format!("{} {noun}{ending}", count(number))
+}
+
 /// Bytes in the unit that leaves one to three digits before the point: `1.5 MB`. Decimal units.
 #[must_use]
 pub fn bytes(number: u64) -> String {
@@ -67,6 +74,12 @@ pub fn percent(part: u64, whole: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn one_thing_is_in_the_singular() {
+        let told = [0, 1, 1200].map(|number| counted(number, "message"));
+        assert_eq!(told, ["0 messages", "1 message", "1,200 messages"]);
+    }
 
     #[test]
     fn numbers_are_short_and_have_units() {
