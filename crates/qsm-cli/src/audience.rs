@@ -1,105 +1,15 @@
 //! The receivers of a publisher: names of those who are there, and what those lack who have gone.
 
-use std::collections::BTreeMap;
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::collections::{BTreeMap, BTreeSet};
 
-use qsm::{Flushed, Lacking, Node, Origin, Unconfirmed, UnservedCause};
+use qsm::{Flushed, Lacking, NodeId, Origin, Unconfirmed, UnservedCause};
 use qsm_console::failure::{Code, Failure};
-use qsm_console::figures;
-use qsm_console::reach::Names;
+use qsm_console::figures::{self, counted};
+use qsm_console::names::Names;
 use qsm_console::table::printable;
-
-/// Shortest time between two questions who is there.
-const PAUSE: Duration = Duration::from_secs(1);
 
 /// Receivers, and groups of each, that a line names.
 const SHOWN: usize = 4;
-
-/// Names of receivers. Who has gone is in no list any more, so they are learnt while they are there.
-pub(crate) struct Audience {
-    names: Names,
-    questions: SyncSender<()>,
-    /// Views seen when it was asked last, and the time.
-    views: u64,
-    asked: Instant,
-}
-
-impl Audience {
-    /// Of those who are there now. A service that does not answer only costs the names.
-    ///
-    /// # Errors
-    /// There is no thread for it.
-    pub(crate) fn new(node: &Node, names: Names) -> Result<Self, Failure> {
-        learn(node, &names);
-        let (questions, asked) = sync_channel(1);
-        let (node, known) = (node.clone(), names.clone());
-        thread::Builder::new()
-            .name("names".to_owned())
-            .spawn(move || answer(&asked, &node, &known))
-            .map_err(|error| Failure::io("start a thread", &error))?;
-        Ok(Self {
-            names,
-            questions,
-            views: 0,
-            asked: Instant::now(),
-        })
-    }
-
-    /// Asks again, without waiting, if there have been views since; so many there have been in all.
-    pub(crate) fn look(&mut self, views: u64) {
-        if views != self.views && self.asked.elapsed() >= PAUSE {
-            (self.views, self.asked) = (views, Instant::now());
-            // If the last question is still waiting, it will do.
-            let _asked = self.questions.try_send(());
-        }
-    }
-
-    /// Those who have gone, each with all that it may lack.
-    #[must_use]
-    pub(crate) fn gone(&self, flushed: &Flushed) -> Gone {
-        let unserved = &flushed.unserved;
-        let mut lacking: BTreeMap<Origin, (Vec<Unconfirmed>, bool)> = BTreeMap::new();
-        for unserved in unserved {
-            for receiver in &unserved.receivers {
-                let (ranges, back) = lacking.entry(*receiver).or_insert((Vec::new(), true));
-                ranges.extend(unserved.messages.iter().cloned());
-                *back &= unserved.cause == UnservedCause::Overrun;
-            }
-        }
-        let receivers = lacking.into_iter();
-        let receivers = receivers.map(|(origin, (ranges, back))| GoneReceiver {
-            name: self.names.of(origin),
-            ranges,
-            back,
-        });
-        Gone {
-            receivers: receivers.collect(),
-            more: unserved
-                .iter()
-                .map(|unserved| unserved.receivers_more)
-                .sum::<u64>()
-                + flushed.more,
-        }
-    }
-}
-
-fn answer(asked: &Receiver<()>, node: &Node, names: &Names) {
-    while asked.recv().is_ok() {
-        learn(node, names);
-    }
-}
-
-/// Asks the membership service for the names of all nodes.
-pub(crate) fn learn(node: &Node, names: &Names) {
-    let Ok(rows) = node.list_nodes() else {
-        return;
-    };
-    for row in rows {
-        names.learn(row.origin, row.name);
-    }
-}
 
 /// Receivers that have gone without being known to have everything.
 pub(crate) struct Gone {
@@ -109,24 +19,74 @@ pub(crate) struct Gone {
 }
 
 struct GoneReceiver {
+    node: NodeId,
     name: String,
+    fate: Fate,
     /// Messages that it may lack.
     ranges: Vec<Unconfirmed>,
-    /// It is there again: it was away for longer than is kept for it.
-    back: bool,
+}
+
+/// Why a receiver does not get messages any more that it may lack.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Fate {
+    Left,
+    /// It was excluded, and has come back in a new life.
+    Excluded,
+    /// It was away while more was sent than is kept for it.
+    Overrun,
 }
 
 impl Gone {
-    /// How many.
+    /// As a flush has told, each with all that it may lack.
     #[must_use]
-    pub(crate) fn count(&self) -> u64 {
+    pub(crate) fn of(flushed: &Flushed, names: &Names) -> Self {
+        let unserved = &flushed.unserved;
+        let mut lacking: BTreeMap<Origin, (Vec<Unconfirmed>, bool)> = BTreeMap::new();
+        for unserved in unserved {
+            for receiver in &unserved.receivers {
+                let (ranges, there) = lacking.entry(*receiver).or_insert((Vec::new(), true));
+                ranges.extend(unserved.messages.iter().cloned());
+                *there &= unserved.cause == UnservedCause::Overrun;
+            }
+        }
+        let receivers = lacking.into_iter();
+        let receivers = receivers.map(|(origin, (ranges, there))| GoneReceiver {
+            node: origin.node,
+            name: names.of(origin),
+            fate: match there {
+                true => Fate::Overrun,
+                false if names.is_back(origin) => Fate::Excluded,
+                false => Fate::Left,
+            },
+            ranges,
+        });
+        Self {
+            receivers: receivers.collect(),
+            more: unserved
+                .iter()
+                .map(|unserved| unserved.receivers_more)
+                .sum::<u64>()
+                + flushed.more,
+        }
+    }
+
+    /// Lives of receivers.
+    fn lives(&self) -> u64 {
         self.receivers.len() as u64 + self.more
     }
 
-    /// How many of them are there again.
+    /// How many receivers, each once.
+    #[must_use]
+    pub(crate) fn count(&self) -> u64 {
+        let nodes: BTreeSet<NodeId> = self.receivers.iter().map(|one| one.node).collect();
+        nodes.len() as u64 + self.more
+    }
+
+    /// How many of these are there, in this life or a new one.
     #[must_use]
     pub(crate) fn back(&self) -> u64 {
-        self.receivers.iter().filter(|one| one.back).count() as u64
+        let back = self.receivers.iter().filter(|one| one.fate != Fate::Left);
+        back.map(|one| one.node).collect::<BTreeSet<_>>().len() as u64
     }
 
     /// Each with the message at which it left: `host-2 left at 4,801`.
@@ -134,7 +94,7 @@ impl Gone {
     pub(crate) fn sentence(&self) -> String {
         let receivers = self.receivers.iter().map(GoneReceiver::sentence);
         let shown: Vec<_> = receivers.take(SHOWN).collect();
-        match self.count() - shown.len() as u64 {
+        match self.lives() - shown.len() as u64 {
             0 => shown.join("; "),
             more => format!(
                 "{}; and {} more left",
@@ -149,32 +109,67 @@ impl Gone {
     /// # Errors
     /// [`Code::Incomplete`].
     pub(crate) fn complete(&self) -> Result<(), Failure> {
-        if self.count() == 0 {
+        if self.lives() == 0 {
             return Ok(());
         }
         let receivers = self.receivers.iter().map(GoneReceiver::account);
         let shown: Vec<_> = receivers.take(SHOWN).collect();
-        let more = match self.count() - shown.len() as u64 {
+        let more = match self.lives() - shown.len() as u64 {
             0 => String::new(),
             more => format!(", and {} more", figures::count(more)),
         };
         Err(Failure::new(
             Code::Incomplete,
             format!(
-                "receivers are not known to have everything: {}{more}",
+                "receivers {} and are not known to have everything: {}{more}",
+                self.fates(),
                 shown.join(", ")
             ),
-            match self.back() == self.count() {
-                true => {
-                    "keep more for receivers that are away, with a larger --retention; send these \
-                     messages again to whom they matter"
-                }
-                false => {
-                    "end receivers after their publishers; send these messages again to whom they \
-                     matter"
-                }
-            },
+            self.remedy(),
         ))
+    }
+
+    /// Some have this fate. Of those who are only counted it is not known: they left.
+    fn some(&self, fate: Fate) -> bool {
+        let unknown = fate == Fate::Left && self.more > 0;
+        unknown || self.receivers.iter().any(|one| one.fate == fate)
+    }
+
+    /// What has become of them, and what to do about it; those that apply.
+    fn told(&self, texts: [(Fate, &'static str); 3], between: &str) -> String {
+        let texts = texts.into_iter().filter(|(fate, _)| self.some(*fate));
+        let texts: Vec<&str> = texts.map(|(_, text)| text).collect();
+        texts.join(between)
+    }
+
+    fn fates(&self) -> String {
+        let fates = [
+            (Fate::Left, "left"),
+            (Fate::Excluded, "were excluded"),
+            (
+                Fate::Overrun,
+                "were away while more was sent than is kept for them",
+            ),
+        ];
+        self.told(fates, " or ")
+    }
+
+    fn remedy(&self) -> String {
+        let excluded = "a node that pauses for longer than --gone-after (of the membership service, \
+                        or of all nodes that may run one) is excluded: give a longer one, and hosts \
+                        that do not pause";
+        let remedies = [
+            (Fate::Left, "end receivers after their publishers"),
+            (Fate::Excluded, excluded),
+            (
+                Fate::Overrun,
+                "keep more for receivers that are away, with a larger --retention",
+            ),
+        ];
+        format!(
+            "{}; send these messages again to whom they matter",
+            self.told(remedies, "; ")
+        )
     }
 }
 
@@ -195,13 +190,12 @@ impl GoneReceiver {
             0 => String::new(),
             more => format!(" and of {more} more groups"),
         };
-        let (name, firsts) = (&self.name, shown.join(", "));
-        match self.back {
-            true => {
-                format!("{name} was away while more than is kept was sent, from {firsts}{more} on")
-            }
-            false => format!("{name} left at {firsts}{more}"),
-        }
+        let verb = match self.fate {
+            Fate::Left => "left at",
+            Fate::Excluded => "was excluded at",
+            Fate::Overrun => "was away for longer than is kept, from",
+        };
+        format!("{} {verb} {}{more}", self.name, shown.join(", "))
     }
 
     fn account(&self) -> String {
@@ -225,15 +219,17 @@ impl AwayReceivers<'_> {
         let sentence = |lacking: &Lacking| {
             let one = lacking.receivers() == 1;
             let (is, it) = if one { ("is", "it") } else { ("are", "them") };
-            let kept = match lacking.kept {
-                true => "are kept",
-                false => "are more than is kept",
+            let kept = match (lacking.kept, lacking.messages()) {
+                (true, 1) => "is kept",
+                (true, _) => "are kept",
+                (false, 1) => "is more than is kept",
+                (false, _) => "are more than is kept",
             };
             format!(
-                "{} {is} away for {:.1} s, and {} messages {kept} for {it}",
+                "{} {is} away for {:.1} s, and {} {kept} for {it}",
                 names_of(lacking),
                 lacking.away.unwrap_or_default().as_secs_f64(),
-                figures::count(lacking.messages()),
+                counted(lacking.messages(), "message"),
             )
         };
         let shown: Vec<_> = self.0.iter().take(SHOWN).map(sentence).collect();
@@ -307,19 +303,50 @@ mod tests {
         }
     }
 
-    fn gone(receivers: usize, groups: &[&str]) -> Gone {
+    fn gone(receivers: u64, groups: &[&str]) -> Gone {
         let firsts = (4801..).step_by(10);
         let ranges = groups.iter().zip(firsts);
         let ranges: Vec<_> = ranges.map(|(group, first)| range(group, first)).collect();
         let receiver = |index| GoneReceiver {
+            node: NodeId(index),
             name: format!("host-{index}"),
+            fate: Fate::Left,
             ranges: ranges.clone(),
-            back: false,
         };
         Gone {
             receivers: (0..receivers).map(receiver).collect(),
             more: 0,
         }
+    }
+
+    #[test]
+    fn who_was_excluded_is_one_receiver_and_gets_another_remedy() {
+        let mut some = gone(2, &["news"]);
+        // Two lives of one node, which is there again.
+        for receiver in &mut some.receivers {
+            (receiver.node, receiver.fate) = (NodeId(7), Fate::Excluded);
+        }
+        assert_eq!((some.count(), some.back()), (1, 1));
+        assert!(some.sentence().starts_with("host-0 was excluded at 4,801"));
+        let failure = some.complete().unwrap_err();
+        assert!(failure.cause.starts_with("receivers were excluded"));
+        assert!(failure.remedy.contains("--gone-after"), "{failure}");
+        assert!(!failure.remedy.contains("end receivers"), "{failure}");
+        let left = gone(1, &["news"]);
+        assert_eq!((left.count(), left.back()), (1, 0));
+        let failure = left.complete().unwrap_err();
+        assert!(
+            failure.remedy.starts_with("end receivers after"),
+            "{failure}"
+        );
+        some.receivers.extend(left.receivers);
+        let failure = some.complete().unwrap_err();
+        let both = failure.cause.starts_with("receivers left or were excluded");
+        assert!(
+            both && failure.remedy.contains("end receivers"),
+            "{failure}"
+        );
+        assert_eq!((some.count(), some.back()), (2, 1));
     }
 
     #[test]

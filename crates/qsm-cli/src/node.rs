@@ -3,10 +3,11 @@
 use std::path::Path;
 use std::time::Duration;
 
-use qsm::{Builder, Embedded, Flushed, Node};
+use qsm::{Builder, Embedded, Flushed, Node, RequestError};
 use qsm_console::failure::Failure;
 use qsm_console::loopback;
 use qsm_console::options::{AttachOptions, NodeOptions};
+use qsm_console::solitude::Doubts;
 
 /// Starts a node, or attaches. Warns if the node reaches this host alone and nobody asked for that.
 ///
@@ -36,6 +37,41 @@ pub(crate) fn start_own(
         eprintln!("qsm: {line}");
     }
     Ok(node)
+}
+
+/// A failure to enter groups. Where no membership service has answered, it says where one was looked
+/// for.
+pub(crate) fn not_entered(
+    error: RequestError,
+    node: &Node,
+    options: &NodeOptions,
+    attach: &AttachOptions,
+) -> Failure {
+    let timeout = matches!(error, RequestError::Timeout { .. });
+    let failure = Failure::from(error);
+    let service = node.stats().ok().and_then(|snapshot| snapshot.service);
+    if !timeout || attach.attach.is_some() || service.is_some() {
+        return failure;
+    }
+    let looked = match &options.service {
+        Some(service) => format!("at {service} (--service), nor by multicast"),
+        None => "to multicast".to_owned(),
+    };
+    let doubts = Doubts::of(node);
+    let doubt = doubts.sentence().map(|sentence| format!("; {sentence}"));
+    Failure {
+        cause: format!(
+            "{}: no membership service of this cluster ({}) answered {looked}{}",
+            failure.cause,
+            doubts.option(),
+            doubt.unwrap_or_default()
+        ),
+        remedy:
+            "see that `qsm gms` or a node with a service of its own runs, at that address and in \
+                 that cluster, and that a firewall lets UDP through, both ways"
+                .to_owned(),
+        ..failure
+    }
 }
 
 /// Ends it; a goodbye that nobody heard changes nothing. Returns what the node knew of its receivers

@@ -2,7 +2,6 @@
 //! program waits.
 
 use std::borrow::Cow;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
@@ -21,8 +20,6 @@ const AGAIN: Duration = Duration::from_secs(30);
 
 /// Tells what happens to the node, also while the rest of the program waits for receivers.
 pub(crate) struct Observer {
-    /// Views of regions so far.
-    views: Arc<AtomicU64>,
     waiting: Waiting,
     end: SyncSender<()>,
     thread: JoinHandle<Notices>,
@@ -35,14 +32,11 @@ impl Observer {
     /// There is no thread for it.
     pub(crate) fn start(mut notices: Notices) -> Result<Self, Failure> {
         let (end, ended) = sync_channel(1);
-        let views = Arc::new(AtomicU64::new(0));
-        let seen = Arc::clone(&views);
         let waiting = Waiting::default();
         let wait = waiting.clone();
         let watch = move || {
             loop {
                 notices.drain();
-                seen.store(notices.views, Ordering::Relaxed);
                 if let Some(line) = wait.line(Instant::now()) {
                     eprintln!("qsm: {line}");
                 }
@@ -57,16 +51,10 @@ impl Observer {
             .spawn(watch)
             .map_err(|error| Failure::io("start a thread", &error))?;
         Ok(Self {
-            views,
             waiting,
             end,
             thread,
         })
-    }
-
-    /// Views of regions so far.
-    pub(crate) fn views(&self) -> u64 {
-        self.views.load(Ordering::Relaxed)
     }
 
     /// The wait of the program, to be told if it takes long.

@@ -1,15 +1,11 @@
 //! Names of senders, which the membership service knows: asked for when the first message of one comes.
 
 use std::collections::HashMap;
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::thread;
 use std::time::{Duration, Instant};
 
 use qsm::{Node, Origin};
 use qsm_console::failure::Failure;
-use qsm_console::reach::Names;
-
-use crate::audience::learn;
+use qsm_console::names::{Asker, Names};
 
 /// Time that the first message of a sender waits for its name.
 const PATIENCE: Duration = Duration::from_millis(200);
@@ -20,13 +16,12 @@ const PAUSE: Duration = Duration::from_secs(1);
 /// Senders whose names are kept.
 const SENDERS_MAX: usize = 1 << 16;
 
-/// The names, and a thread that asks for them.
+/// The names, and who asks for them.
 pub(crate) struct Senders {
     names: Names,
     /// Those looked for, with what was found.
     found: HashMap<Origin, Option<String>>,
-    questions: SyncSender<()>,
-    answers: Receiver<()>,
+    asker: Asker,
     asked: Option<Instant>,
 }
 
@@ -36,24 +31,10 @@ impl Senders {
     /// # Errors
     /// There is no thread for it.
     pub(crate) fn new(node: &Node, names: Names) -> Result<Self, Failure> {
-        let (questions, asked) = sync_channel(1);
-        let (answer, answers) = sync_channel(1);
-        let (node, known) = (node.clone(), names.clone());
-        thread::Builder::new()
-            .name("names".to_owned())
-            .spawn(move || {
-                while asked.recv().is_ok() {
-                    learn(&node, &known);
-                    // If one waits to be read already, it will do.
-                    let _told = answer.try_send(());
-                }
-            })
-            .map_err(|error| Failure::io("start a thread", &error))?;
         Ok(Self {
+            asker: Asker::start(node, &names)?,
             names,
             found: HashMap::new(),
-            questions,
-            answers,
             asked: None,
         })
     }
@@ -77,12 +58,10 @@ impl Senders {
             return known;
         }
         self.asked = Some(Instant::now());
-        while self.answers.try_recv().is_ok() {}
-        // If the last question is still waiting, it will do.
-        let _asked = self.questions.try_send(());
-        if wait {
+        match wait {
             // Without an answer the name comes with a later message.
-            let _answered = self.answers.recv_timeout(PATIENCE);
+            true => self.asker.ask_within(PATIENCE),
+            false => self.asker.ask(),
         }
         self.names.get(sender)
     }

@@ -2,8 +2,8 @@
 
 use qsm::{Node, NodeId};
 use qsm_console::figures;
+use qsm_console::names::Names;
 use qsm_console::options::{AttachOptions, NodeOptions};
-use qsm_console::reach::Names;
 use qsm_console::table::printable;
 
 /// Groups that a line names.
@@ -37,9 +37,7 @@ impl Surroundings {
         let others = rows.map(|rows| {
             let others = rows.iter().filter(|row| !own.contains(&row.origin.node));
             let others = others.count();
-            for row in rows {
-                names.learn(row.origin, row.name);
-            }
+            names.learn(rows);
             others
         });
         Self {

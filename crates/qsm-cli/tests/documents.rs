@@ -98,15 +98,14 @@ const COMMANDS: &[(&str, &str, Fate)] = &[
     ),
     (
         "operate/networks.md",
-        "qsm sub probe --count 1",
+        "qsm sub probe --until-idle 10",
         Stays(SUBSCRIBED),
     ),
     (
         "operate/networks.md",
-        "echo here | qsm pub probe",
+        "seq 1 1000 | qsm pub probe --rate 200",
         Publishes,
     ),
-    ("operate/networks.md", "qsm nodes", Ends),
     (
         "operate/networks.md",
         "qsm gms --cluster blue --data-range 239.193.0.0/16",

@@ -54,6 +54,39 @@ fn a_publisher_says_what_it_waits_for_though_stderr_is_no_terminal() {
     assert_code(&publisher.output(), 3);
 }
 
+#[test]
+fn a_wrong_cluster_is_named_where_nobody_is_found() {
+    let cluster = Cluster::without_service();
+    let _there = cluster.start_gms(&[], Stdio::null());
+    let other = |words: &[&str]| cluster.misnamed("another", words).output().unwrap();
+    let doubt = "packets of another cluster arrive here: is --cluster another right?";
+    let output = other(&["nodes", "--timeout", "3"]);
+    assert_code(&output, 3);
+    assert_says(&output, &["answered to multicast within 3 s; ", doubt]);
+    let output = other(&["pub", "news", "--wait-timeout", "3"]);
+    assert_code(&output, 3);
+    assert_says(&output, &["group news has 0 receivers", doubt]);
+}
+
+#[test]
+fn a_service_that_was_found_instead_of_the_named_one_is_told_of() {
+    let mut cluster = Cluster::without_service();
+    let (_gms, address) = cluster.start_gms(&[], Stdio::null());
+    // Nobody answers at a port that is taken by no service.
+    let taken = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let wrong = taken.local_addr().unwrap().to_string();
+    cluster.use_service(&wrong);
+    let output = cluster.run(&["sub", "news", "--until-idle", "0.2"], b"");
+    assert_code(&output, 3);
+    let named = format!("answers at {wrong}, which --service names; found one at {address}");
+    assert_says(&output, &[&named, "subscribed to news"]);
+    let output = cluster.misnamed("another", &["sub", "news"]).output();
+    let output = output.unwrap();
+    assert_code(&output, 3);
+    let nowhere = format!("(--cluster another) answered at {wrong} (--service), nor by multicast");
+    assert_says(&output, &[&nowhere, "is --cluster another right?"]);
+}
+
 /// In a network namespace of its own, in which only loopback is up.
 #[test]
 fn loopback_that_nobody_asked_for_is_warned_of() {
@@ -61,13 +94,16 @@ fn loopback_that_nobody_asked_for_is_warned_of() {
         ip link set lo up && ip link add veth0 type veth peer name veth1 || exit 9
         "$@"
     "#;
-    let mut command = qsm();
-    command.args(["sub", "news", "--embedded-gms", "--until-idle", "0.2"]);
-    let mut isolated = Command::new("unshare");
-    isolated.args(["--net", "sh", "-c", script, "sh"]);
-    isolated.arg(command.get_program()).args(command.get_args());
-    isolated.env("QSM_CONFIG", "").stdin(Stdio::null());
-    let output = isolated.output().unwrap();
+    let isolated = |words: &[&str]| {
+        let mut command = qsm();
+        command.args(words);
+        let mut isolated = Command::new("unshare");
+        isolated.args(["--net", "sh", "-c", script, "sh"]);
+        isolated.arg(command.get_program()).args(command.get_args());
+        isolated.env("QSM_CONFIG", "").stdin(Stdio::null());
+        isolated.output().unwrap()
+    };
+    let output = isolated(&["sub", "news", "--embedded-gms", "--until-idle", "0.2"]);
     if !matches!(output.status.code(), Some(3)) && stderr(&output).contains("unshare") {
         lab::skip("a network namespace takes root and the program `unshare`");
         return;
@@ -83,6 +119,16 @@ fn loopback_that_nobody_asked_for_is_warned_of() {
         "subscribed to news by lo",
     ];
     assert_says(&output, &parts);
+    let output = isolated(&["nodes", "--timeout", "0.2"]);
+    assert_code(&output, 3);
+    assert_says(&output, &parts[..5]);
+    let output = isolated(&["nodes", "--io"]);
+    assert_code(&output, 0);
+    let told = String::from_utf8_lossy(&output.stdout);
+    assert!(
+        told.starts_with(down) && told.contains("are down)"),
+        "{told}"
+    );
 }
 
 #[test]

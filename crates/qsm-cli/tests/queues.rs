@@ -28,7 +28,8 @@ fn number(told: &str, before: &str) -> usize {
         panic!("{told}")
     };
     let word = head.split_whitespace().next_back().unwrap();
-    word.parse().unwrap_or_else(|_| panic!("{word}: {told}"))
+    let digits = word.replace(',', "");
+    digits.parse().unwrap_or_else(|_| panic!("{word}: {told}"))
 }
 
 #[test]

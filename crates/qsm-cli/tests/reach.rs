@@ -189,7 +189,7 @@ fn nodes_that_do_not_find_each_other_wait_and_then_say_that_they_are_alone() {
         lines.wait("that it is alone", alone);
     }
     lines.wait("why nobody is there", |line| {
-        line.contains("multicast may not pass between the hosts")
+        line.contains("multicast may not pass between the hosts") && line.contains("--cluster ")
     });
     assert_eq!(publisher.0.wait().unwrap().code(), Some(3));
 }

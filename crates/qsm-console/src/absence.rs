@@ -5,6 +5,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use qsm::{Message, Origin};
 
+use crate::names::Names;
+
 /// Pairs of sender and group that are kept apart.
 const PAIRS_MAX: usize = 1 << 16;
 /// Senders that a text names.
@@ -32,6 +34,8 @@ pub struct Absences {
     returned: bool,
     /// A message has come since the last look.
     fresh: bool,
+    /// Senders heard for the first time since somebody asked.
+    newcomers: u64,
     heard_at: SystemTime,
     looked_at: SystemTime,
     /// When this process stood still last, and until when.
@@ -51,6 +55,7 @@ impl Absences {
             settling: false,
             returned: false,
             fresh: false,
+            newcomers: 0,
             heard_at: now,
             looked_at: now,
             stall: (now, now),
@@ -72,11 +77,17 @@ impl Absences {
         if !self.settling {
             self.resolve(sender, group);
         }
+        self.newcomers += u64::from(!self.heard.contains_key(&sender));
         let groups = self.heard.entry(sender).or_default();
         if self.pairs < PAIRS_MAX && !groups.contains(group) {
             groups.insert(group.to_owned());
             self.pairs += 1;
         }
+    }
+
+    /// Number of senders that have been heard for the first time since this was asked last.
+    pub(crate) fn take_newcomers(&mut self) -> u64 {
+        core::mem::take(&mut self.newcomers)
     }
 
     /// Nothing more waits to be read.
@@ -150,7 +161,7 @@ impl Absences {
 
     /// When, and what may be missing; `None` if it was never excluded.
     #[must_use]
-    pub fn tell(&self) -> Option<String> {
+    pub fn tell(&self, names: &Names) -> Option<String> {
         let span = |(from, until): &(SystemTime, Option<SystemTime>)| {
             let until = until.map_or_else(|| "the end".to_owned(), clock);
             format!("from {} to {until}", clock(*from))
@@ -160,7 +171,7 @@ impl Absences {
             return None;
         }
         let senders = self.unheard.keys().take(SENDERS_SHOWN);
-        let senders: Vec<String> = senders.map(ToString::to_string).collect();
+        let senders: Vec<String> = senders.map(|one| names.with_identity(*one)).collect();
         let more = self.unheard.len() - senders.len();
         let whose = match (senders.len(), more) {
             (0, _) => "of senders not heard before".to_owned(),
@@ -203,7 +214,7 @@ mod tests {
     }
 
     fn told(absences: &Absences) -> String {
-        absences.tell().unwrap_or_default()
+        absences.tell(&Names::default()).unwrap_or_default()
     }
 
     #[test]
@@ -212,7 +223,7 @@ mod tests {
         absences.note(origin(1), "a");
         absences.note(origin(2), "a");
         absences.look(at(1000));
-        assert_eq!(absences.tell(), None);
+        assert_eq!(absences.tell(&Names::default()), None);
         absences.look(at(6000));
         // What had been received before is read now.
         absences.note(origin(1), "a");

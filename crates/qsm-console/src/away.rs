@@ -15,6 +15,8 @@ pub(crate) struct Away {
     longest: Duration,
     /// It is away because it is slow.
     slow: bool,
+    /// It has been away.
+    ever: bool,
     /// When this is to be said.
     say_at: Option<SystemTime>,
 }
@@ -24,6 +26,7 @@ impl Away {
     pub(crate) fn take(&mut self, event: &Event, now: SystemTime) -> Option<String> {
         match event {
             Event::Away { region, reason } => {
+                self.ever = true;
                 self.slow = *reason == AwayReason::Slow;
                 self.regions.insert(*region);
                 self.say_at.get_or_insert(now + PATIENCE);
@@ -50,7 +53,16 @@ impl Away {
     }
 
     fn end(&mut self) {
-        *self = Self::default();
+        let ever = self.ever;
+        *self = Self {
+            ever,
+            ..Self::default()
+        };
+    }
+
+    /// The node has been away.
+    pub(crate) fn ever(&self) -> bool {
+        self.ever
     }
 
     /// A line, once, for a node that has been away for a while.
@@ -92,6 +104,7 @@ mod tests {
     #[test]
     fn who_stood_still_says_once_that_it_is_back_everywhere_and_for_how_long_it_was_not() {
         let mut one = Away::default();
+        assert!(!one.ever());
         assert_eq!(one.take(&away(1), at(5000)), None);
         assert_eq!(one.take(&away(2), at(5001)), None);
         assert_eq!(one.take(&back(1, 3100), at(5100)), None);
@@ -99,6 +112,7 @@ mod tests {
         let told = one.take(&back(2, 3200), at(5200));
         assert_eq!(told.as_deref(), Some("was away for 3.2 s; has caught up"));
         assert_eq!(one.look(at(9000)), None);
+        assert!(one.ever());
     }
 
     #[test]

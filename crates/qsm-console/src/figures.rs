@@ -16,13 +16,11 @@ pub fn count(number: u64) -> String {
     text
 }
 
-/// So many messages: `1 message`, `2,000 messages`.
+/// A number of things: `1 message`, `1,200 messages`. `noun` is one of them, with a regular plural.
 #[must_use]
-pub fn messages(number: u64) -> String {
-    match number {
-        1 => "1 message".to_owned(),
-        _ => format!("{} messages", count(number)),
-    }
+pub fn counted(number: u64, noun: &str) -> String {
+    let ending = if number == 1 { "" } else { "s" };
+    format!("{} {noun}{ending}", count(number))
 }
 
 /// Bytes in the unit that leaves one to three digits before the point: `1.5 MB`. Decimal units.
@@ -78,11 +76,13 @@ mod tests {
     use super::*;
 
     #[test]
+    fn one_thing_is_in_the_singular() {
+        let told = [0, 1, 1200].map(|number| counted(number, "message"));
+        assert_eq!(told, ["0 messages", "1 message", "1,200 messages"]);
+    }
+
+    #[test]
     fn numbers_are_short_and_have_units() {
-        assert_eq!(
-            [0, 1, 2000].map(messages),
-            ["0 messages", "1 message", "2,000 messages"]
-        );
         assert_eq!(count(0), "0");
         assert_eq!(count(999), "999");
         assert_eq!(count(1_234_567), "1,234,567");

@@ -5,13 +5,18 @@ use qsm::{Interface, choose_interface};
 /// A line for a node on this interface, which was chosen for it; `None` where others are reached.
 #[must_use]
 pub fn warning(chosen: &Interface) -> Option<String> {
+    reason(chosen).map(|reason| format!("WARNING: {reason}"))
+}
+
+/// Why loopback was chosen, and the remedy.
+pub(crate) fn reason(chosen: &Interface) -> Option<String> {
     if !chosen.loopback {
         return None;
     }
     let (_, why) = choose_interface(None, Some(chosen.family())).ok()?;
     Some(format!(
-        "WARNING: {why}; bring another one up with `ip link set dev NAME up`, or give --interface \
-         {} if that is meant",
+        "{why}; bring another one up with `ip link set dev NAME up`, or give --interface {} if that \
+         is meant",
         chosen.name
     ))
 }

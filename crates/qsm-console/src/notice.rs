@@ -5,12 +5,20 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
-use qsm::{Event, Events, Node, NodeId, Received, UnconfirmedCause};
+use qsm::{Event, Events, Node, NodeId, Received, UnconfirmedCause, Unserved, UnservedCause};
 
 use crate::absence::Absences;
 use crate::away::Away;
-use crate::reach::{self, Names, Unheard};
+use crate::failure::Failure;
+use crate::figures::{count, counted};
+use crate::names::{Asker, Names};
+use crate::options::NodeOptions;
+use crate::reach::Earshot;
+use crate::solitude::{Doubts, Solitude, still_alone};
 use crate::table::printable;
+
+/// Receivers that a line names.
+const RECEIVERS_SHOWN: usize = 16;
 
 /// How often drops of one's own are told.
 const SLOW: Duration = Duration::from_secs(1);
@@ -18,9 +26,8 @@ const SLOW: Duration = Duration::from_secs(1);
 /// A membership service that has not answered for so long is told of.
 const SILENCE: Duration = Duration::from_secs(5);
 
-/// A node that found no membership service and has had no other node for so long says why that may
-/// be. Longer than starting a second program by hand takes.
-const LONELY: Duration = Duration::from_secs(10);
+/// Shortest time between two questions for names.
+const PAUSE: Duration = Duration::from_secs(1);
 
 /// Reads the events of a node, writes those that matter, and counts what its subscriptions miss.
 #[derive(Debug)]
@@ -32,15 +39,19 @@ pub struct Notices {
     pub lost: u64,
     /// Messages of this node that nobody was left to have, by group.
     unheard: BTreeMap<Arc<str>, u64>,
-    /// Views of regions so far.
-    pub views: u64,
     /// When the node was excluded, and whose messages it may have missed.
     pub absences: Absences,
     away: Away,
     silence: Silence,
     solitude: Solitude,
-    deaf: Unheard,
+    named: Option<NamedService>,
+    earshot: Earshot,
     names: Names,
+    /// Asks for names, if lines are to have them.
+    asker: Option<Asker>,
+    /// There are nodes whose names may not be known.
+    newcomers: bool,
+    ask_at: Instant,
     /// Messages that were not read in time, as far as told.
     pub dropped: u64,
     /// Of these, not written yet.
@@ -49,26 +60,40 @@ pub struct Notices {
 }
 
 impl Notices {
-    /// Of the events of this node; all of them if `verbose`, else those that mean trouble.
+    /// Of the events of a node with these options; all of them if they say so, else those that mean
+    /// trouble.
     #[must_use]
-    pub fn new(node: &Node, verbose: bool) -> Self {
-        Self {
+    pub fn new(node: &Node, options: &NodeOptions) -> Self {
+        let mut notices = Self {
             node: node.clone(),
             events: node.events(),
-            verbose,
+            verbose: options.network.verbose,
             lost: 0,
             unheard: BTreeMap::new(),
-            views: 0,
             absences: Absences::new(SystemTime::now()),
             away: Away::default(),
             silence: Silence::default(),
             solitude: Solitude::default(),
-            deaf: Unheard::default(),
+            named: NamedService::of(options),
+            earshot: Earshot::default(),
             names: Names::default(),
+            asker: None,
+            newcomers: true,
+            ask_at: Instant::now(),
             dropped: 0,
             unsaid: 0,
             say_again: None,
+        };
+        // It may have been found before.
+        match node.stats() {
+            Ok(snapshot) => snapshot
+                .service
+                .into_iter()
+                .for_each(|at| notices.goes_by(at)),
+            // The options are not for an attached one.
+            Err(_) => notices.named = None,
         }
+        notices
     }
 
     /// The cluster does not hear the node, and keeps for it what it misses.
@@ -77,15 +102,32 @@ impl Notices {
         self.away.is_away()
     }
 
-    /// Calls nodes by these names.
-    pub fn call_by(&mut self, names: Names) {
-        self.names = names;
+    /// Calls nodes by their names, which are asked for as nodes come.
+    ///
+    /// # Errors
+    /// There is no thread for it.
+    pub fn find_names(&mut self, names: &Names) -> Result<(), Failure> {
+        self.asker = Some(Asker::start(&self.node, names)?);
+        self.names = names.clone();
+        Ok(())
     }
 
     /// The members that multicast of this node does not reach now.
     #[must_use]
     pub fn unreached(&self) -> Option<String> {
-        self.deaf.sentence(&self.names)
+        self.earshot.unheard.sentence(&self.names)
+    }
+
+    /// When the node was excluded, and whose messages may be missing for that.
+    #[must_use]
+    pub fn exclusions(&self) -> Option<String> {
+        self.absences.tell(&self.names)
+    }
+
+    /// The node has been away, so that what others kept for it may not have been enough.
+    #[must_use]
+    pub fn was_away(&self) -> bool {
+        self.away.ever()
     }
 
     /// Writes and counts what a subscription says is missing.
@@ -103,7 +145,7 @@ impl Notices {
                     _ => {}
                 }
                 self.lost += other.missing();
-                if let Some(line) = loss(other) {
+                if let Some(line) = loss(other, &self.names) {
                     eprintln!("qsm: {line}");
                 }
             }
@@ -135,9 +177,10 @@ impl Notices {
             return;
         }
         eprintln!(
-            "qsm: SLOW: {} messages dropped because they came faster than they were taken, {} in \
-             all; a larger --queue holds more",
-            self.unsaid, self.dropped
+            "qsm: SLOW: {} dropped because they came faster than they were taken, {} in all; a larger \
+             --queue holds more",
+            counted(self.unsaid, "message"),
+            count(self.dropped)
         );
         self.unsaid = 0;
         self.say_again = now.checked_add(SLOW);
@@ -153,15 +196,12 @@ impl Notices {
             match &event {
                 Event::Excluded => self.absences.begin(now),
                 Event::Admitted { .. } => self.absences.end(now),
-                Event::RegionView { .. } => self.views += 1,
-                Event::Deaf(deafness) => {
-                    self.deaf.begin(deafness);
-                    eprintln!("qsm: {}", reach::deaf(deafness, &self.names));
+                Event::RegionView { .. } => self.newcomers = true,
+                Event::Deaf(_) | Event::Hears(_) => {
+                    self.newcomers = true;
+                    self.earshot.take(&event, now, &self.names);
                 }
-                Event::Hears(deafness) => {
-                    self.deaf.end(deafness);
-                    eprintln!("qsm: {}", reach::hears(deafness, &self.names));
-                }
+                Event::ServiceFound { address } => self.goes_by(*address),
                 _ => {}
             }
             if !self.verbose {
@@ -171,11 +211,16 @@ impl Notices {
             if let Some(line) = self.away.take(&event, now) {
                 eprintln!("qsm: {line}");
             }
-            if let Some((trouble, line)) = describe(&event)
+            if let Some((trouble, line)) = describe(&event, &self.names)
                 && (trouble || self.verbose)
             {
                 eprintln!("qsm: {line}");
             }
+        }
+        self.ask_for_names();
+        let known = self.asker.is_some().then_some(&self.names);
+        while let Some(line) = self.earshot.next(now, known) {
+            eprintln!("qsm: {line}");
         }
         if let Some(line) = self.away.look(now) {
             eprintln!("qsm: {line}");
@@ -186,8 +231,58 @@ impl Notices {
         if let Some(discovery) = self.solitude.look(now)
             && others(&self.node) == Some(0)
         {
-            eprintln!("qsm: {}", still_alone(discovery));
+            eprintln!("qsm: {}", still_alone(discovery, &Doubts::of(&self.node)));
         }
+    }
+
+    fn ask_for_names(&mut self) {
+        self.newcomers |= self.absences.take_newcomers() > 0;
+        let now = Instant::now();
+        if let Some(asker) = self.asker.as_ref().filter(|_| now >= self.ask_at)
+            && core::mem::take(&mut self.newcomers)
+        {
+            self.ask_at = now + PAUSE;
+            asker.ask();
+        }
+    }
+
+    /// The node goes by the membership service there.
+    fn goes_by(&mut self, address: SocketAddr) {
+        if let Some(line) = self.named.as_mut().and_then(|named| named.look(address)) {
+            eprintln!("qsm: {line}");
+        }
+    }
+}
+
+/// The membership service that an option names.
+#[derive(Debug)]
+struct NamedService {
+    /// As it was given.
+    option: String,
+    addresses: Vec<SocketAddr>,
+    /// Another one that has been told of.
+    told: Option<SocketAddr>,
+}
+
+impl NamedService {
+    fn of(options: &NodeOptions) -> Option<Self> {
+        Some(Self {
+            option: options.service.as_ref()?.to_string(),
+            addresses: options.services().ok()?,
+            told: None,
+        })
+    }
+
+    /// A line if the node goes by another one.
+    fn look(&mut self, address: SocketAddr) -> Option<String> {
+        if self.addresses.contains(&address) || self.told.replace(address) == Some(address) {
+            return None;
+        }
+        Some(format!(
+            "WARNING: no membership service of this cluster answers at {}, which --service names; \
+             found one at {address} by multicast, and go by that",
+            self.option
+        ))
     }
 }
 
@@ -200,23 +295,26 @@ fn others(node: &Node) -> Option<usize> {
 }
 
 /// A line about messages that are lost. Of a node that was away its events have told.
-#[must_use]
-pub fn loss(missing: &Received) -> Option<String> {
+fn loss(missing: &Received, names: &Names) -> Option<String> {
     match missing {
         Received::Lost(lost) => Some(format!(
             "LOST: group {} sender {} messages {}..={}",
             printable(&lost.group),
-            lost.sender,
+            names.with_identity(lost.sender),
             lost.first,
             lost.last
         )),
-        Received::LostPackets(lost) => Some(format!("LOST: {lost}")),
+        Received::LostPackets(lost) => Some(format!(
+            "LOST: {} of sender {}, which has died",
+            counted(lost.packets, "packet"),
+            names.with_identity(lost.sender)
+        )),
         _ => None,
     }
 }
 
 /// Whether it means trouble, and a line.
-fn describe(event: &Event) -> Option<(bool, String)> {
+fn describe(event: &Event, names: &Names) -> Option<(bool, String)> {
     let trouble = |line: String| Some((true, line));
     let news = |line: String| Some((false, line));
     match event {
@@ -235,8 +333,9 @@ fn describe(event: &Event) -> Option<(bool, String)> {
         ),
         Event::AddressLost { reason } => trouble(format!("NO ADDRESS: {reason}; trying again")),
         Event::Dropped { events } => trouble(format!(
-            "MISSED: {events} events of this node came faster than they were read; what they told \
-             is not known here"
+            "MISSED: {} of this node came faster than they were read; what they told is not known \
+             here",
+            counted(*events, "event")
         )),
         Event::ServiceEmbedded { address, discovery } => Some(alone(*address, *discovery)),
         Event::NotListening { address, reason } => {
@@ -260,10 +359,30 @@ fn describe(event: &Event) -> Option<(bool, String)> {
         | Event::RegionView { .. }
         | Event::ServiceFound { .. }
         | Event::ServiceLost
-        | Event::ServiceYielded
-        | Event::Unserved(_) => news(event.to_string()),
+        | Event::ServiceYielded => news(event.to_string()),
+        Event::Unserved(unserved) => news(unserved_by(unserved, names)),
         _ => None,
     }
+}
+
+/// Receivers that may lack something.
+fn unserved_by(unserved: &Unserved, names: &Names) -> String {
+    let one = unserved.receivers() == 1;
+    let verb = match (unserved.cause, one) {
+        (UnservedCause::Away, true) => "is away",
+        (UnservedCause::Away, false) => "are away",
+        (UnservedCause::Overrun, true) => "was away for longer than is kept for it,",
+        (UnservedCause::Overrun, false) => "were away for longer than is kept for them,",
+        _ => "left",
+    };
+    let who = unserved.receivers.iter().take(RECEIVERS_SHOWN);
+    let who: Vec<String> = who.map(|origin| names.with_identity(*origin)).collect();
+    format!(
+        "{} {verb} without having acknowledged {}: {}",
+        counted(unserved.receivers(), "receiver"),
+        counted(unserved.messages(), "message"),
+        who.join(", ")
+    )
 }
 
 /// A service that does not answer is news only after a while: when the program that ran it has ended,
@@ -288,37 +407,6 @@ impl Silence {
     }
 }
 
-/// A node that looked for a membership service in vain. That is so of the first one of a cluster, so
-/// it is a reason to doubt multicast only when nobody has come for a while.
-#[derive(Debug, Default)]
-struct Solitude {
-    say_at: Option<(SystemTime, SocketAddr)>,
-    /// The node's own service.
-    own: Option<SocketAddr>,
-}
-
-impl Solitude {
-    fn take(&mut self, event: &Event, now: SystemTime) {
-        match event {
-            Event::ServiceEmbedded { address, discovery } => {
-                self.say_at = discovery.map(|discovery| (now + LONELY, discovery));
-                self.own = Some(*address);
-            }
-            Event::ServiceFound { address } if self.own == Some(*address) => {}
-            // Another service, so there are others.
-            Event::ServiceFound { .. } | Event::ServiceYielded => self.say_at = None,
-            _ => {}
-        }
-    }
-
-    /// The address at which no service answered, once, when it is time to see whether somebody has
-    /// come.
-    fn look(&mut self, now: SystemTime) -> Option<SocketAddr> {
-        let (_, discovery) = self.say_at.take_if(|(at, _)| *at <= now)?;
-        Some(discovery)
-    }
-}
-
 /// A node runs a service of its own.
 fn alone(address: SocketAddr, discovery: Option<SocketAddr>) -> (bool, String) {
     match discovery {
@@ -336,17 +424,6 @@ fn alone(address: SocketAddr, discovery: Option<SocketAddr>) -> (bool, String) {
     }
 }
 
-/// Nobody has come.
-fn still_alone(discovery: SocketAddr) -> String {
-    format!(
-        "still alone after {} s, which is no fault if no other node has been started. If others are \
-         running, multicast to {discovery} does not pass between them and this node: {}, or start \
-         `qsm gms` and name it with --service HOST:PORT at all",
-        LONELY.as_secs(),
-        reach::REMEDY
-    )
-}
-
 #[cfg(test)]
 mod tests {
     use qsm::{Lost, Origin};
@@ -358,7 +435,7 @@ mod tests {
         let lost = Received::Lost(Lost::new("a\nb", Origin::default(), 3, 5));
         assert_eq!(lost.missing(), 3);
         let line = "LOST: group a\\nb sender 0.0 messages 3..=5".to_owned();
-        assert_eq!(loss(&lost), Some(line));
+        assert_eq!(loss(&lost, &Names::default()), Some(line));
     }
 
     #[test]
@@ -376,33 +453,35 @@ mod tests {
     }
 
     #[test]
-    fn a_first_node_doubts_multicast_only_after_a_while_and_once() {
-        let address = "10.0.0.1:4481".parse().unwrap();
-        let group: SocketAddr = "239.192.83.77:4483".parse().unwrap();
-        let embedded = |discovery| Event::ServiceEmbedded { address, discovery };
-        let (_, line) = describe(&embedded(Some(group))).unwrap_or_default();
+    fn a_first_node_waits_calmly() {
+        let event = Event::ServiceEmbedded {
+            address: "10.0.0.1:4481".parse().unwrap(),
+            discovery: Some("239.192.83.77:4483".parse().unwrap()),
+        };
+        let (_, line) = describe(&event, &Names::default()).unwrap_or_default();
         assert!(line.contains("waiting for others"), "{line}");
         assert!(
             !line.contains("multicast") && !line.contains("ALONE"),
             "{line}"
         );
-        let (mut solitude, start) = (Solitude::default(), SystemTime::UNIX_EPOCH);
-        solitude.take(&embedded(Some(group)), start);
-        // It is found like any other.
-        solitude.take(&Event::ServiceFound { address }, start);
-        assert_eq!(solitude.look(start + LONELY / 2), None);
-        assert_eq!(solitude.look(start + LONELY), Some(group));
-        assert_eq!(solitude.look(start + 2 * LONELY), None);
-        solitude.take(&embedded(Some(group)), start);
-        let address = "10.0.0.2:4481".parse().unwrap();
-        solitude.take(&Event::ServiceFound { address }, start);
-        assert_eq!(solitude.look(start + 2 * LONELY), None);
-        solitude.take(&embedded(None), start);
-        assert_eq!(solitude.look(start + 2 * LONELY), None);
-        let line = still_alone(group);
-        for part in ["multicast to 239.192.83.77:4483", "--service", "IGMP"] {
-            assert!(line.contains(part), "{line}");
-        }
+    }
+
+    #[test]
+    fn another_service_than_the_named_one_is_told_of_once() {
+        let [one, two, other]: [SocketAddr; 3] =
+            ["10.0.0.1:1", "10.0.0.2:1", "10.0.0.9:1"].map(|at| at.parse().unwrap());
+        let mut named = NamedService {
+            option: "gms.example:1".to_owned(),
+            addresses: vec![one, two],
+            told: None,
+        };
+        assert_eq!((named.look(one), named.look(two)), (None, None));
+        let line = named.look(other).unwrap_or_default();
+        assert!(
+            line.contains("at gms.example:1, which --service") && line.contains("at 10.0.0.9:1"),
+            "{line}"
+        );
+        assert_eq!(named.look(other), None);
     }
 
     #[test]
@@ -410,7 +489,7 @@ mod tests {
         let address = "239.192.0.0:4484".parse().unwrap();
         let reason = "UDP port 4484 is in use; choose another port, or 0 for any".to_owned();
         let event = Event::NotListening { address, reason };
-        let (trouble, line) = describe(&event).unwrap_or_default();
+        let (trouble, line) = describe(&event, &Names::default()).unwrap_or_default();
         assert!(trouble && line.contains("is in use; what"), "{line}");
         for part in ["--data-port", "--discovery", "sport = 4484"] {
             assert!(line.contains(part) && !line.contains("or 0"), "{line}");
@@ -424,6 +503,7 @@ mod tests {
             view: qsm::ViewNumber(2),
             members: 3,
         };
-        assert!(matches!(describe(&event), Some((false, _))));
+        let told = describe(&event, &Names::default());
+        assert!(matches!(told, Some((false, _))));
     }
 }

@@ -1,50 +1,89 @@
 //! Members that multicast does not reach, as lines for people.
 
-use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::collections::{BTreeMap, VecDeque};
+use std::time::{Duration, SystemTime};
 
-use qsm::{Deafness, Origin};
+use qsm::{Deafness, Event, Origin};
 
-use crate::table::printable;
+use crate::names::Names;
 
 /// What to do where multicast does not pass; with the page that says more.
 pub const REMEDY: &str = "let UDP to that address and port through the firewalls of both hosts, and \
                           let a switch that snoops IGMP have a querier (docs/operate/multicast.md)";
+/// Time that a line waits for the name of a node.
+const PATIENCE: Duration = Duration::from_millis(500);
+/// Lines that wait.
+const WAITING_MAX: usize = 1 << 10;
 /// Members that a line names.
 const SHOWN: usize = 4;
 /// Members that are remembered.
 const MEMBERS_MAX: usize = 1 << 12;
 
-/// Names of nodes, as others learn them.
-#[derive(Debug, Clone, Default)]
-pub struct Names(Arc<Mutex<BTreeMap<Origin, String>>>);
+/// What a node hears of others, and they of it.
+#[derive(Debug, Default)]
+pub(crate) struct Earshot {
+    /// Those that do not hear it.
+    pub(crate) unheard: Unheard,
+    /// Events to be told, as soon as the other one's name is known.
+    waiting: VecDeque<Waiting>,
+}
 
-impl Names {
-    /// Names kept.
-    const MAX: usize = 1 << 16;
+#[derive(Debug)]
+struct Waiting {
+    deafness: Deafness,
+    /// It hears again.
+    hears: bool,
+    until: SystemTime,
+    /// Lists of nodes that had come by then.
+    lists: u64,
+}
 
-    /// A node calls itself so.
-    pub fn learn(&self, origin: Origin, name: String) {
-        let mut names = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if names.len() < Self::MAX {
-            names.insert(origin, name);
+impl Earshot {
+    /// Takes note of what happened.
+    pub(crate) fn take(&mut self, event: &Event, now: SystemTime, names: &Names) {
+        let (deafness, hears) = match event {
+            Event::Deaf(deafness) => (*deafness, false),
+            Event::Hears(deafness) => (*deafness, true),
+            _ => return,
+        };
+        match hears {
+            true => self.unheard.end(&deafness),
+            false => self.unheard.begin(&deafness),
+        }
+        if self.waiting.len() < WAITING_MAX {
+            self.waiting.push_back(Waiting {
+                deafness,
+                hears,
+                until: now + PATIENCE,
+                lists: names.lists(),
+            });
         }
     }
 
-    /// A node's name for people, or its identity.
-    #[must_use]
-    pub fn of(&self, origin: Origin) -> String {
-        match self.get(origin) {
-            Some(name) => printable(&name),
-            None => format!("node {origin}"),
+    /// The next line. Where nobody asks for names (`None`), none waits for one.
+    pub(crate) fn next(&mut self, now: SystemTime, names: Option<&Names>) -> Option<String> {
+        let asked = names.is_some();
+        let nobody = Names::default();
+        let names = names.unwrap_or(&nobody);
+        let one = self.waiting.front()?;
+        let known = !one.hears && names.get(other(&one.deafness)).is_some();
+        if asked && !known && names.lists() == one.lists && now < one.until {
+            return None;
         }
-    }
-
-    /// The name of a node, if that is known.
-    #[must_use]
-    pub fn get(&self, origin: Origin) -> Option<String> {
-        let names = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        names.get(&origin).cloned()
+        let Waiting {
+            deafness,
+            hears: again,
+            lists,
+            ..
+        } = self.waiting.pop_front()?;
+        Some(match again {
+            false => deaf(&deafness, names),
+            true if names.lists() > lists => match names.is_there(other(&deafness)) {
+                true => hears(&deafness, names),
+                false => gone(&deafness, names),
+            },
+            true => format!("{}, or it is gone", hears(&deafness, names)),
+        })
     }
 }
 
@@ -85,7 +124,7 @@ impl Unheard {
 
 /// A line about multicast that does not arrive.
 #[must_use]
-pub(crate) fn deaf(deafness: &Deafness, names: &Names) -> String {
+fn deaf(deafness: &Deafness, names: &Names) -> String {
     let Deafness { address, .. } = deafness;
     match deafness.here {
         true => format!(
@@ -101,22 +140,34 @@ pub(crate) fn deaf(deafness: &Deafness, names: &Names) -> String {
 }
 
 /// A line about the end of it.
-#[must_use]
-pub(crate) fn hears(deafness: &Deafness, names: &Names) -> String {
+fn hears(deafness: &Deafness, names: &Names) -> String {
     let peer = peer(deafness, names);
     match deafness.here {
-        true => format!("multicast of {peer} reaches this node again, or it is gone"),
-        false => format!("multicast of this node reaches {peer} again, or it is gone"),
+        true => format!("multicast of {peer} reaches this node again"),
+        false => format!("multicast of this node reaches {peer} again"),
+    }
+}
+
+/// A line about the end of the other one.
+fn gone(deafness: &Deafness, names: &Names) -> String {
+    let peer = peer(deafness, names);
+    match deafness.here {
+        true => format!("{peer}, whose multicast did not reach this node, is gone"),
+        false => format!("{peer}, which multicast of this node did not reach, is gone"),
+    }
+}
+
+/// The other one.
+fn other(deafness: &Deafness) -> Origin {
+    match deafness.here {
+        true => deafness.speaker,
+        false => deafness.listener,
     }
 }
 
 /// The other one, and where it is.
 fn peer(deafness: &Deafness, names: &Names) -> String {
-    let who = match deafness.here {
-        true => deafness.speaker,
-        false => deafness.listener,
-    };
-    let name = names.of(who);
+    let name = names.of(other(deafness));
     match deafness.peer {
         Some(at) => format!("{name} at {at}"),
         None => name,
@@ -125,7 +176,7 @@ fn peer(deafness: &Deafness, names: &Names) -> String {
 
 #[cfg(test)]
 mod tests {
-    use qsm::{Incarnation, NodeId, RegionId};
+    use qsm::{Incarnation, NodeId, NodeRow, RegionId};
 
     use super::*;
 
@@ -133,6 +184,21 @@ mod tests {
         Origin {
             node: NodeId(node),
             incarnation: Incarnation(1),
+        }
+    }
+
+    fn row(node: u64, name: &str) -> NodeRow {
+        NodeRow {
+            origin: origin(node),
+            name: name.to_owned(),
+            address: ([10, 0, 0, 9], 5000).into(),
+            region: None,
+            subscriptions: 0,
+            publications: 0,
+            away: None,
+            deaf: false,
+            about: None,
+            rates: None,
         }
     }
 
@@ -150,7 +216,7 @@ mod tests {
     #[test]
     fn both_sides_name_the_other_one_the_address_and_the_remedy() {
         let names = Names::default();
-        names.learn(origin(9), "sink\n".to_owned());
+        names.learn(vec![row(9, "sink\n")]);
         let line = deaf(&deafness(9, false), &names);
         let begin = "NOT HEARD: multicast of this node to 239.192.0.1:4482 does not reach sink\\n at \
                      10.0.0.9:5000; let UDP";
@@ -159,6 +225,38 @@ mod tests {
         let begin = "DEAF: multicast of node 1.1 at 10.0.0.9:5000 to 239.192.0.1:4482 does not reach \
                      this node";
         assert!(line.starts_with(begin), "{line}");
+    }
+
+    #[test]
+    fn a_line_waits_for_a_name_and_says_if_the_other_one_is_gone() {
+        let (names, mut earshot) = (Names::default(), Earshot::default());
+        let start = SystemTime::UNIX_EPOCH;
+        let one = deafness(9, false);
+        earshot.take(&Event::Deaf(one), start, &names);
+        assert_eq!(earshot.next(start, Some(&names)), None);
+        names.learn(vec![row(9, "sink")]);
+        let line = earshot.next(start, Some(&names)).unwrap_or_default();
+        assert!(line.contains("does not reach sink at"), "{line}");
+        earshot.take(&Event::Hears(one), start, &names);
+        assert_eq!(earshot.next(start, Some(&names)), None);
+        let again = "multicast of this node reaches sink at 10.0.0.9:5000 again";
+        let unsure = format!("{again}, or it is gone");
+        assert_eq!(earshot.next(start + PATIENCE, Some(&names)), Some(unsure));
+        let mut end = |rows: &[NodeRow]| {
+            earshot.take(&Event::Hears(one), start, &names);
+            names.learn(rows.to_vec());
+            earshot.next(start, Some(&names)).unwrap_or_default()
+        };
+        assert_eq!(end(&[row(9, "sink")]), again);
+        assert!(end(&[]).starts_with("sink at 10.0.0.9:5000, which"));
+    }
+
+    #[test]
+    fn where_nobody_asks_for_names_no_line_waits() {
+        let (mut earshot, now) = (Earshot::default(), SystemTime::UNIX_EPOCH);
+        earshot.take(&Event::Hears(deafness(9, true)), now, &Names::default());
+        let line = earshot.next(now, None).unwrap_or_default();
+        assert!(line.ends_with("again, or it is gone"), "{line}");
     }
 
     #[test]

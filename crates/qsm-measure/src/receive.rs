@@ -91,7 +91,7 @@ pub(crate) fn run(args: &ReceiveArgs) -> Result<(), Failure> {
         builder = builder.tap(move |tapped| arrivals.see(&tapped));
     }
     let node = builder.start()?;
-    let mut notices = Notices::new(&node, args.end.node.network.verbose);
+    let mut notices = Notices::new(&node, &args.end.node);
     let echo = match args.echo {
         true => {
             let echo = node.publisher(names::ECHO)?;

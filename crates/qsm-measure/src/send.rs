@@ -88,7 +88,7 @@ pub(crate) fn run(args: &SendArgs) -> Result<(), Failure> {
         builder = builder.tap(move |tapped| departures.see(&tapped));
     }
     let node = builder.start()?;
-    let mut notices = Notices::new(&node, args.end.node.network.verbose);
+    let mut notices = Notices::new(&node, &args.end.node);
     let sender = Sender::new(args, &node)?;
     let load = match args.rate {
         None => Load::Flood(sender.register()?),

@@ -9,6 +9,7 @@ use qsm_net::{Interface, InterfaceError, PortError, ThreadError};
 use qsm_proto::{ConfigError, UnservedCause};
 use qsm_wire::Origin;
 
+use crate::counted::Counted;
 use crate::receivers::{Lacking, Receivers};
 use crate::shard::CORES_MAX;
 use crate::unconfirmed::RANGES_SHOWN;
@@ -258,15 +259,16 @@ impl fmt::Display for Unserved {
         let names = self.receivers.iter().map(Origin::to_string);
         write!(
             f,
-            "{} receivers {} without having acknowledged {} messages: {}",
-            self.receivers(),
-            match self.cause {
-                UnservedCause::Away => "are away",
-                UnservedCause::Overrun =>
-                    "were away for longer than is kept for them, and are back",
+            "{} {} without having acknowledged {}: {}",
+            Counted(self.receivers(), "receiver"),
+            match (self.cause, self.receivers()) {
+                (UnservedCause::Away, 1) => "is away",
+                (UnservedCause::Away, _) => "are away",
+                (UnservedCause::Overrun, 1) => "was away for longer than is kept for it,",
+                (UnservedCause::Overrun, _) => "were away for longer than is kept for them,",
                 _ => "left",
             },
-            self.messages(),
+            Counted(self.messages(), "message"),
             names.take(RANGES_SHOWN).collect::<Vec<_>>().join(", ")
         )
     }
@@ -521,17 +523,19 @@ impl fmt::Display for RequestError {
                 receivers,
             } => write!(
                 f,
-                "group {group} has {} receivers, not {wanted}, after {after:?}: {receivers}; start \
+                "group {group} has {}, not {wanted}, after {after:?}: {receivers}; start \
                  receivers, check with `qsm nodes` that they are seen, or allow more time",
-                receivers.count()
+                Counted(receivers.count(), "receiver")
             ),
             Self::Unconfirmed { ranges, more } => {
                 let messages: u64 = ranges.iter().map(Unconfirmed::messages).sum();
+                let all = messages + more;
+                let are = if all == 1 { "is" } else { "are" };
                 write!(
                     f,
-                    "this node was excluded from the cluster, and {} messages that it had accepted \
-                     before are not known to have reached all receivers: ",
-                    messages + more
+                    "this node was excluded from the cluster, and {} that it had accepted before {are} \
+                     not known to have reached all receivers: ",
+                    Counted(all, "message")
                 )?;
                 for (at, range) in ranges.iter().take(RANGES_SHOWN).enumerate() {
                     write!(f, "{}{range}", if at == 0 { "" } else { ", " })?;

@@ -6,6 +6,7 @@ use qsm_proto::{Damage, Deafness, UnconfirmedCause};
 use qsm_wire::membership::AwayReason;
 use qsm_wire::{Incarnation, RegionId, ViewNumber};
 
+use crate::counted::Counted;
 use crate::error::{CloseReason, Unconfirmed, Unserved};
 use crate::handoff::aside::Item;
 
@@ -112,8 +113,10 @@ pub enum Event {
         /// Its members.
         members: u32,
     },
-    /// This node's own membership service runs, because no other was found, or always. If there are
-    /// other nodes, multicast does not pass between them and this one.
+    /// This node's own membership service runs, because no other answered, or because it always does
+    /// ([`Embedded`](crate::Embedded)). That is so of the first node of a cluster. If other nodes run
+    /// and none of them is ever seen, they are of another cluster, or multicast does not pass between
+    /// them and this one.
     ServiceEmbedded {
         /// Where.
         address: SocketAddr,
@@ -182,8 +185,8 @@ impl fmt::Display for Event {
             ),
             Self::Dropped { events } => write!(
                 f,
-                "{events} events of this node came faster than they were read; what they told is not \
-                 known here"
+                "{} of this node came faster than they were read; what they told is not known here",
+                Counted(*events, "event")
             ),
             Self::Excluded => f.write_str(
                 "excluded: the cluster took this node for dead; it comes back by itself and misses \
@@ -198,7 +201,11 @@ impl fmt::Display for Event {
                 region,
                 view,
                 members,
-            } => write!(f, "region {region}, view {view}: {members} members"),
+            } => write!(
+                f,
+                "region {region}, view {view}: {}",
+                Counted(u64::from(*members), "member")
+            ),
             Self::ServiceEmbedded { address, .. } => {
                 write!(f, "this node runs a membership service, at {address}")
             }

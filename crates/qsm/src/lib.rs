@@ -64,6 +64,7 @@
 
 pub mod attach;
 mod code;
+mod counted;
 mod error;
 mod event;
 mod handle;

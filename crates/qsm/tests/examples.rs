@@ -47,6 +47,14 @@ fn handling_loss() {
 }
 
 #[test]
+fn missing_messages() {
+    let expected = "900 are missing, it is not known yet which\n\
+                    readings 101..=1000\n\
+                    0 unaccounted for\n";
+    assert_eq!(output("missing_messages"), expected);
+}
+
+#[test]
 fn slow_consumer() {
     let text = output("slow_consumer");
     let expected = "keeps the first: 100 read, 900 told to be missing\n\

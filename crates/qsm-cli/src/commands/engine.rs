@@ -61,7 +61,7 @@ pub(crate) struct EngineArgs {
 pub(crate) fn run(args: &EngineArgs) -> Result<(), Failure> {
     let stop = Stop::on_signals()?;
     let node = node::start_own(&args.node, Embedded::IfNoneFound, |builder| builder)?;
-    let mut notices = Notices::new(&node, args.node.network.verbose);
+    let mut notices = Notices::new(&node, &args.node);
     let (tell, told) = sync_channel(LINES_MAX);
     let options = ShareOptions::at(&args.at)
         .clients_max(args.clients)

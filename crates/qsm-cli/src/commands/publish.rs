@@ -8,18 +8,20 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use qsm::{Flushed, Publisher, Receivers, RequestError, SendError};
+use qsm::{Flushed, Node, Publisher, Receivers, RequestError, SendError};
 use qsm_console::examples;
 use qsm_console::failure::{Code, Failure};
-use qsm_console::figures;
+use qsm_console::figures::{self, counted};
+use qsm_console::names::Names;
 use qsm_console::notice::Notices;
 use qsm_console::options::{AttachOptions, NodeOptions, StatsOptions, seconds};
 use qsm_console::progress::Progress;
-use qsm_console::reach::{self, Names};
+use qsm_console::reach;
+use qsm_console::solitude::Doubts;
 use qsm_console::stop::Stop;
 use qsm_console::table::printable;
 
-use crate::audience::{Audience, AwayReceivers, Gone};
+use crate::audience::{AwayReceivers, Gone};
 use crate::frames::{Framing, MESSAGE_BYTES_MAX, Reader, too_long};
 use crate::group_name::check_name;
 use crate::node;
@@ -97,32 +99,42 @@ pub(crate) fn run(args: &PubArgs) -> Result<(), Failure> {
     let (input, framing) = args.input()?;
     let stop = Stop::on_signals()?;
     let node = node::start(&args.node, &args.attach)?;
-    let mut notices = Notices::new(&node, args.node.network.verbose);
+    let mut notices = Notices::new(&node, &args.node);
     let names = Names::default();
-    notices.call_by(names.clone());
+    notices.find_names(&names)?;
     let observer = Observer::start(notices)?;
     let waiting = observer.waiting().clone();
     let publishers = waiting.during("a membership service", || {
         node.groups(&args.groups).publishers()
-    })?;
+    });
+    let publishers =
+        publishers.map_err(|error| node::not_entered(error, &node, &args.node, &args.attach))?;
     let here = || Surroundings::of(&node, &args.node, &args.attach, &names);
-    wait_for_members(args, &publishers, &stop, &|group, there| {
+    wait_for_members(args, &node, &publishers, &stop, &|group, there| {
         waiting.begin(receivers_of(args, group, there, &here()));
     })?;
     waiting.end();
     if args.reads_stdin() && io::stdin().is_terminal() {
         eprintln!("qsm: reading lines from the terminal; Ctrl-D ends");
     }
-    let mut audience = Audience::new(&node, names.clone())?;
+    // Who leaves is in no list any more.
+    names.ask(&node);
     let batches = read_in_background(Reader::new(BufReader::new(input), framing))?;
     let mut work = Work::new(args, &publishers, &waiting);
-    let outcome = work.all(&batches, &stop, || audience.look(observer.views()));
+    let outcome = work.all(&batches, &stop);
     work.progress.clear();
     // What was accepted gets through also when reading has failed.
     let everything = "all receivers to have everything (--flush-timeout)";
     let delivered = waiting.during(everything, || node.flush(args.flush_timeout));
     let deserted = deserted(&publishers);
     let members = publishers.first().map(Publisher::members);
+    if delivered
+        .as_ref()
+        .is_ok_and(|flushed| !flushed.unserved.is_empty())
+    {
+        // Some of them may be there again.
+        names.ask(&node);
+    }
     // An engine tells only those who are attached.
     if let Some(format) = args.stats.format(args.node.network.verbose) {
         stats::of_node(&node, format);
@@ -133,7 +145,7 @@ pub(crate) fn run(args: &PubArgs) -> Result<(), Failure> {
     let delivered = delivered.map_err(|error| undelivered(error, notices.unreached()));
     outcome?;
     let flushed = since_flush(delivered?, ended);
-    let gone = audience.gone(&flushed);
+    let gone = Gone::of(&flushed, &names);
     let reach = Reach {
         args,
         deserted,
@@ -200,6 +212,7 @@ fn open(path: &Path, framing: Framing) -> Result<File, Failure> {
 /// has.
 fn wait_for_members(
     args: &PubArgs,
+    node: &Node,
     publishers: &[Publisher],
     stop: &Stop,
     tell: &dyn Fn(&str, u64),
@@ -216,7 +229,7 @@ fn wait_for_members(
                 Err(RequestError::TooFewReceivers { receivers, .. })
                     if stop.is_asked() || left.is_zero() =>
                 {
-                    return Err(too_few(args, publisher, &receivers, begun.elapsed()));
+                    return Err(too_few(args, node, publisher, &receivers, begun.elapsed()));
                 }
                 Err(RequestError::TooFewReceivers { receivers, .. }) => {
                     let there = receivers.count();
@@ -249,23 +262,34 @@ fn receivers_of(args: &PubArgs, group: &str, there: u64, here: &Surroundings) ->
 
 fn too_few(
     args: &PubArgs,
+    node: &Node,
     publisher: &Publisher,
     receivers: &Receivers,
     waited: Duration,
 ) -> Failure {
+    let doubts = Doubts::of(node);
+    let why = match doubts.sentence() {
+        Some(sentence) => sentence,
+        None => format!(
+            "they are of another cluster ({}), or multicast may not pass between the hosts, so that \
+             each finds itself alone: start `qsm gms` and name it with --service \
+             (docs/operate/multicast.md)",
+            doubts.option()
+        ),
+    };
     Failure::timeout(
         format!(
-            "group {} has {} receivers, not {}, after {}: {}",
+            "group {} has {}, not {}, after {}: {}",
             publisher.group(),
-            receivers.count(),
+            counted(receivers.count(), "receiver"),
             args.wait_members,
             figures::duration(waited),
             printable(&receivers.to_string())
         ),
-        "start receivers with `qsm sub`, check with `qsm nodes` that they are seen, or give \
-         --wait-members 0 or a longer --wait-timeout; if they run and are not seen, multicast may \
-         not pass between the hosts, so that each finds itself alone: start `qsm gms` and name it \
-         with --service (docs/operate/multicast.md)",
+        format!(
+            "start receivers with `qsm sub`, check with `qsm nodes` that they are seen, or give \
+             --wait-members 0 or a longer --wait-timeout; if they run and are not seen, {why}"
+        ),
     )
 }
 
@@ -331,17 +355,18 @@ impl Reach<'_> {
         let lacking = gone + self.away.count();
         match (lacking, self.unheard) {
             (0, 0) => "all receivers have everything".to_owned(),
+            // Those that are back lack what their former lives lack.
             (_, 0) if self.args.groups.len() == 1 => format!(
-                "{} of {} receivers have everything",
+                "{} of {} have everything",
                 figures::count(self.members.saturating_sub(self.away.count() + back)),
-                figures::count(self.members + gone - back)
+                counted(self.members + gone - back, "receiver")
             ),
             (_, 0) if back > 0 => "not all receivers have everything".to_owned(),
             (_, 0) => "all receivers that are live have everything".to_owned(),
             (_, unheard) => format!(
-                "all receivers that are live have everything, and {} messages are not known to \
-                 have reached those that left",
-                figures::count(unheard)
+                "all receivers that are live have everything, and those that left are not known \
+                 to have {}",
+                counted(unheard, "message")
             ),
         }
     }
@@ -356,10 +381,7 @@ impl Reach<'_> {
         let there = if had { "left" } else { "there" };
         let unknown = match self.unheard {
             0 => String::new(),
-            some => {
-                let some = figures::count(some);
-                format!(", and {some} messages are not known to have reached any")
-            }
+            some => format!(", and none is known to have {}", counted(some, "message")),
         };
         format!("no receiver is {there}{whose}{unknown}")
     }
@@ -451,13 +473,8 @@ impl<'a> Work<'a> {
         }
     }
 
-    /// Publishes everything, and does `meanwhile` now and then.
-    fn all(
-        &mut self,
-        batches: &Receiver<Batch>,
-        stop: &Stop,
-        mut meanwhile: impl FnMut(),
-    ) -> Result<(), Failure> {
+    /// Publishes everything.
+    fn all(&mut self, batches: &Receiver<Batch>, stop: &Stop) -> Result<(), Failure> {
         while !stop.is_asked() {
             match batches.recv_timeout(LOOK) {
                 Ok(Ok(batch)) => self.batch(&batch, stop)?,
@@ -465,7 +482,6 @@ impl<'a> Work<'a> {
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => break,
             }
-            meanwhile();
             if self.progress.is_due() {
                 self.progress.show(&self.figures());
             }
@@ -531,7 +547,7 @@ impl<'a> Work<'a> {
         let per_second = |number: u64| number as f64 / elapsed.as_secs_f64().max(1e-6);
         format!(
             "{}, {} in {} ({} messages/s, {}/s)",
-            figures::messages(self.sent),
+            counted(self.sent, "message"),
             figures::bytes(self.bytes),
             figures::duration(elapsed),
             figures::rate(per_second(self.sent)),

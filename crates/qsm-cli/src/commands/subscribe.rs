@@ -5,13 +5,13 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use qsm::{GroupOptions, Message, Node, Received, RecvError, Subscription};
+use qsm::{GroupOptions, Message, Node, Received, RecvError, RequestError, Subscription};
 use qsm_console::examples;
 use qsm_console::failure::{Code, Failure};
-use qsm_console::figures;
+use qsm_console::figures::{self, counted};
+use qsm_console::names::Names;
 use qsm_console::notice::Notices;
 use qsm_console::options::{AttachOptions, NodeOptions, StatsOptions, seconds, size};
-use qsm_console::reach::Names;
 use qsm_console::stop::Stop;
 
 use crate::group_hashes::GroupHashes;
@@ -115,9 +115,14 @@ pub(crate) fn run(args: &SubArgs) -> Result<(), Failure> {
     let stop = Stop::on_signals()?;
     let mut output = Output::new(args, &stop)?;
     let node = node::start(&args.node, &args.attach)?;
-    let mut notices = Notices::new(&node, args.node.network.verbose);
-    let mut source = Source::new(&node, args)?;
+    let mut notices = Notices::new(&node, &args.node);
     let names = Names::default();
+    notices.find_names(&names)?;
+    let source = Source::new(&node, args);
+    // What has happened on the way comes first.
+    notices.drain();
+    let mut source =
+        source.map_err(|error| node::not_entered(error, &node, &args.node, &args.attach))?;
     let here = Surroundings::of(&node, &args.node, &args.attach, &names);
     eprintln!(
         "qsm: subscribed to {} {}",
@@ -139,7 +144,7 @@ pub(crate) fn run(args: &SubArgs) -> Result<(), Failure> {
         let written = output.messages - output.unwritten();
         eprintln!(
             "qsm: asked to end: {} written, {} not",
-            figures::messages(written),
+            counted(written, "message"),
             figures::count(unwritten)
         );
     }
@@ -174,27 +179,53 @@ struct Missing {
 impl Missing {
     /// Fails if something is missing, and says what.
     fn tell(&self, notices: &Notices) -> Result<(), Failure> {
+        let told = |messages: u64, cause: &str| {
+            let verb = if messages == 1 { "was" } else { "were" };
+            let told = format!("{} {verb} {cause}", counted(messages, "message"));
+            (messages > 0).then_some(told)
+        };
+        let excluded = notices.exclusions();
+        let lost = match (excluded.is_some(), notices.was_away()) {
+            // The remedy against that is the one for these, too.
+            (true, _) => "",
+            (_, true) => {
+                "against losses while this node is away a larger --retention, of all nodes, and a \
+                 host that does not pause"
+            }
+            _ => {
+                "a sender that dies takes with it what nobody else has yet; a larger \
+                 --receive-buffer makes that less"
+            }
+        };
         let causes = [
-            (self.lost, "were lost between their senders and here"),
+            (told(self.lost, "lost between their senders and here"), lost),
             (
-                self.dropped,
-                "were dropped here, because they came faster than they were written",
+                told(
+                    self.dropped,
+                    "dropped here, because they came faster than they were written",
+                ),
+                "against drops a larger --queue, a faster output or a publisher's --rate",
             ),
-            (self.unwritten, "were received and not written"),
+            (
+                told(self.unwritten, "received and not written"),
+                "against unwritten messages a longer --drain-timeout",
+            ),
+            (
+                excluded,
+                "against exclusion a longer --gone-after (of the membership service, or of all nodes \
+                 that may run one), or a host that does not pause",
+            ),
         ];
-        let causes = causes.into_iter().filter(|(messages, _)| *messages > 0);
-        let causes = causes.map(|(messages, cause)| format!("{messages} messages {cause}"));
-        let causes: Vec<_> = causes.chain(notices.absences.tell()).collect();
+        let causes = causes.into_iter();
+        let (causes, remedies): (Vec<String>, Vec<&str>) = causes
+            .filter_map(|(cause, remedy)| Some((cause?, remedy)))
+            .unzip();
         if causes.is_empty() {
             return Ok(());
         }
-        Err(Failure::new(
-            Code::Incomplete,
-            causes.join("; "),
-            "against losses a larger --receive-buffer may help, against drops a larger --queue, a \
-             faster output or a publisher's --rate, against exclusion a host that does not pause, \
-             against unwritten messages a longer --drain-timeout",
-        ))
+        let remedies = remedies.into_iter().filter(|remedy| !remedy.is_empty());
+        let remedies = remedies.collect::<Vec<_>>().join("; ");
+        Err(Failure::new(Code::Incomplete, causes.join("; "), remedies))
     }
 }
 
@@ -302,7 +333,7 @@ struct Source {
 }
 
 impl Source {
-    fn new(node: &Node, args: &SubArgs) -> Result<Self, Failure> {
+    fn new(node: &Node, args: &SubArgs) -> Result<Self, RequestError> {
         let attached = args.attach.attach.is_some();
         let own = (!attached).then_some(QUEUE_BYTES);
         let mut options = GroupOptions::default();
@@ -459,8 +490,11 @@ impl Output {
             self.pending.extend_from_slice(hashes.lines().as_bytes());
         }
         if self.verbose {
-            let (messages, bytes) = (figures::messages(self.messages), figures::bytes(self.bytes));
-            eprintln!("qsm: received {messages}, {bytes}");
+            let (count, bytes) = (
+                counted(self.messages, "message"),
+                figures::bytes(self.bytes),
+            );
+            eprintln!("qsm: received {count}, {bytes}");
         }
         let written = self.write();
         let finished = self.spool.finish(|| self.is_over());

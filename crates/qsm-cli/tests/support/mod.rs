@@ -217,11 +217,23 @@ impl Cluster {
 
     /// A command of a node in this cluster.
     pub(crate) fn command(&self, words: &[&str]) -> Command {
+        self.command_with(words, &self.options)
+    }
+
+    /// A command of a node that believes the cluster to be called so.
+    pub(crate) fn misnamed(&self, name: &str, words: &[&str]) -> Command {
+        let mut options = self.options.clone();
+        // After `--cluster`.
+        name.clone_into(&mut options[1]);
+        self.command_with(words, &options)
+    }
+
+    fn command_with(&self, words: &[&str], options: &[String]) -> Command {
         let mut command = qsm();
         command
             .args(words)
             .args(["--interface", "lo"])
-            .args(&self.options);
+            .args(options);
         if let Some(service) = &self.service {
             command.args(["--service", service]);
         }

@@ -32,7 +32,8 @@ pub struct NetworkOptions {
     /// Multicast address at which membership services are announced and looked for.
     #[arg(long, value_name = "ADDRESS:PORT", value_parser = multicast, help = DISCOVERY_HELP)]
     pub discovery: Option<SocketAddr>,
-    /// Port of the multicast addresses that the membership service hands out
+    /// Port of the multicast addresses that the membership service hands out: for a membership
+    /// service, and all nodes that may run one; other nodes take what they are given
     #[arg(long, value_name = "PORT", default_value_t = DATA_PORT)]
     pub data_port: u16,
     /// Whom nodes receive from at the addresses that the membership service hands out: anybody, or

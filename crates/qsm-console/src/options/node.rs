@@ -25,11 +25,12 @@ pub struct NodeOptions {
     /// Options of all sockets.
     #[command(flatten)]
     pub network: NetworkOptions,
-    /// What this node calls itself in `qsm nodes` [default: its number]
+    /// What this node calls itself in `qsm nodes` [default: host/program/process]
     #[arg(long, value_name = "NAME")]
     pub name: Option<String>,
     /// Place of the membership service: an address, or the name of a host, of whose addresses the
-    /// first that answers is taken [default: look for it by multicast]
+    /// first that answers is taken. While none does, one is looked for by multicast as well, and
+    /// said to be found [default: look for it by multicast]
     #[arg(long, value_name = "HOST:PORT", value_parser = ServicePlace::parse)]
     pub service: Option<ServicePlace>,
     /// Receive buffer of each socket, bytes; with suffix k or M [default: 32M]
@@ -151,7 +152,10 @@ impl NodeOptions {
     }
 
     /// The addresses at which the service may be; none if it is to be looked for.
-    fn services(&self) -> Result<Vec<SocketAddr>, Failure> {
+    ///
+    /// # Errors
+    /// The host of the service is not found.
+    pub fn services(&self) -> Result<Vec<SocketAddr>, Failure> {
         match &self.service {
             Some(service) => service.addresses(self.family()),
             None => Ok(Vec::new()),

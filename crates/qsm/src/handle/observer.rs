@@ -2,6 +2,7 @@ use core::fmt;
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use qsm_net::Interface;
 use qsm_wire::membership::{AnswerRows, GroupRow, NodeRow, QueryKind, RegionRow};
 
 use crate::error::{RequestError, StartError};
@@ -104,6 +105,20 @@ impl Observer {
             service: None,
             timeout: Duration::from_secs(10),
         }
+    }
+
+    /// The interface by which it asks, chosen if none was given.
+    #[must_use]
+    pub fn interface(&self) -> &Interface {
+        self.asker.interface()
+    }
+
+    /// Packets of other clusters that have come to it so far. If no service answers and there are
+    /// some, the cluster's name may be wrong. It hears them where the service is looked for by
+    /// multicast, during its calls.
+    #[must_use]
+    pub fn other_clusters(&self) -> u64 {
+        self.asker.strangers()
     }
 
     /// All nodes of the cluster, as [`Node::list_nodes`](crate::Node::list_nodes) has them.

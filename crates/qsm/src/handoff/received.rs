@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use qsm_wire::{Incarnation, Origin};
 
+use crate::counted::Counted;
 use crate::handoff::aside::{Item, NOTICES_MAX};
 use crate::handoff::inbox::ENTRY_BYTES;
 use crate::handoff::message::{Message, MessageRef};
@@ -64,6 +65,9 @@ pub struct LostPackets {
 }
 
 /// Messages dropped because this subscription's queue was full: its reader is too slow.
+///
+/// Which ones they were, the numbers of the messages before and after show
+/// ([`Message::number`]): the example `missing_messages` keeps an account of them.
 ///
 /// Beyond [`Dropped::NOTICES`] losses that wait to be read, further ones are counted here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -204,7 +208,9 @@ impl fmt::Display for LostPackets {
         let Self { sender, packets } = self;
         write!(
             f,
-            "{packets} packets of sender {sender}, which has died, are lost"
+            "{} of sender {sender}, which has died, {} lost",
+            Counted(*packets, "packet"),
+            if *packets == 1 { "is" } else { "are" }
         )
     }
 }
@@ -213,8 +219,8 @@ impl fmt::Display for Dropped {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "{} messages were dropped because they were not read in time",
-            self.messages
+            "{} dropped because not read in time",
+            Counted(self.messages, "message")
         )
     }
 }

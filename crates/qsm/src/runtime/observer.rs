@@ -4,11 +4,11 @@ use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use qsm_net::{Family, Ports};
+use qsm_net::{Family, Interface, Ports};
 use qsm_proto::enquiry::{Enquiry, EnquiryConfig};
 use qsm_proto::{Config, Seed, Transmit};
-use qsm_wire::NodeId;
 use qsm_wire::membership::{AnswerRows, QueryKind};
+use qsm_wire::{NodeId, Packet};
 
 use crate::error::{CloseReason, RequestError, StartError};
 use crate::runtime::clock::Clock;
@@ -30,6 +30,9 @@ pub(crate) struct Asker {
     discovery: SocketAddr,
     datagram_bytes: usize,
     ports: Ports,
+    interface: Interface,
+    /// Packets of other clusters that have come.
+    strangers: u64,
     clock: Clock,
 }
 
@@ -50,7 +53,11 @@ impl Asker {
         let family = interface.family();
         let second = network.second(family)?;
         let discovery = network.discovery_at(family);
-        let ports = network.open_unicast(interface, second)?;
+        let mut ports = network.open_unicast(interface.clone(), second)?;
+        if service.is_none() {
+            // To hear whether there are other clusters; without that it only cannot be said.
+            let _joined = ports.join(discovery);
+        }
         let config = Config {
             cluster: cluster.to_owned(),
             ..Config::new(NodeId(0), ports.local_addr())
@@ -64,8 +71,18 @@ impl Asker {
                 Family::V6 => DATAGRAM_V6,
             },
             ports,
+            interface,
+            strangers: 0,
             clock: Clock::start(),
         })
+    }
+
+    pub(crate) fn interface(&self) -> &Interface {
+        &self.interface
+    }
+
+    pub(crate) fn strangers(&self) -> u64 {
+        self.strangers
     }
 
     /// Asks for a list, and waits for it.
@@ -132,6 +149,9 @@ impl Asker {
         let now = self.clock.now();
         while self.ports.receive()? > 0 {
             for datagram in self.ports.datagrams() {
+                let packet = Packet::open(datagram.bytes);
+                let other = packet.is_ok_and(|packet| packet.header.cluster != self.cluster);
+                self.strangers += u64::from(other);
                 enquiry.handle_datagram(now, datagram.bytes);
             }
         }

@@ -1,6 +1,6 @@
 //! `qsm nodes --io`: how a node on this host would send and receive, and why not faster.
 
-use qsm::{CoreReport, Embedded, Strategy};
+use qsm::{CoreReport, Embedded, Strategy, choose_interface};
 use qsm_console::failure::Failure;
 use qsm_console::options::NodeOptions;
 use qsm_console::table::{Align, Table};
@@ -14,9 +14,21 @@ pub(crate) fn probe(node: &NodeOptions) -> Result<Vec<CoreReport>, Failure> {
     Ok(node.builder(Embedded::Never)?.probe()?)
 }
 
+/// The reason for which the node goes by its interface, in words.
+#[must_use]
+pub(crate) fn why(node: &NodeOptions, reports: &[CoreReport]) -> String {
+    let asked = node.network.interface.first().map(String::as_str);
+    let family = reports.first().map(|report| report.io.interface.family());
+    match choose_interface(asked, family) {
+        Ok((_, why)) => why,
+        // It has gone since.
+        Err(error) => error.to_string(),
+    }
+}
+
 /// For people.
 #[must_use]
-pub(crate) fn text(reports: &[CoreReport]) -> String {
+pub(crate) fn text(reports: &[CoreReport], why: &str) -> String {
     let one = |(core, report): (usize, &CoreReport)| {
         let (cores, interface) = (reports.len(), &report.io.interface);
         let (mtu, table) = (interface.mtu, table(&report.strategies()));
@@ -27,7 +39,7 @@ pub(crate) fn text(reports: &[CoreReport]) -> String {
         )
     };
     let all: Vec<String> = reports.iter().enumerate().map(one).collect();
-    all.join("\n")
+    format!("{why}\n\n{}", all.join("\n"))
 }
 
 /// What differs on the second network, if there is one.
@@ -55,7 +67,7 @@ fn table(strategies: &[Strategy]) -> String {
 
 /// For programs.
 #[must_use]
-pub(crate) fn json(report: &CoreReport) -> Value {
+pub(crate) fn json(report: &CoreReport, why: &str) -> Value {
     let io = &report.io;
     let strategy = |strategy: &Strategy| {
         let Strategy { name, used, reason } = strategy;
@@ -67,6 +79,7 @@ pub(crate) fn json(report: &CoreReport) -> Value {
         "interface": io.interface.name,
         "address": io.interface.addr,
         "mtu": io.interface.mtu,
+        "chosen": why,
         "second": report.second.as_ref().map(|second| json!({
             "interface": second.interface.name,
             "address": second.interface.addr,

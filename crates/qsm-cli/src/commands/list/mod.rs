@@ -6,6 +6,7 @@ mod io;
 pub(crate) mod nodes;
 pub(crate) mod regions;
 
+use std::cell::Cell;
 use std::io::{ErrorKind, Write, stdout};
 use std::time::Duration;
 
@@ -14,6 +15,8 @@ use qsm::{Observer, RequestError};
 use qsm_console::examples;
 use qsm_console::failure::Failure;
 use qsm_console::options::{NodeOptions, seconds};
+use qsm_console::table::printable;
+use qsm_console::{loopback, solitude};
 use serde_json::Value;
 
 /// Arguments of the lists.
@@ -36,21 +39,44 @@ pub(crate) struct ListArgs {
     pub(crate) node: NodeOptions,
 }
 
-/// Asks without joining the cluster: by no list, and to nobody in it, is this program seen.
+/// Asks without joining the cluster: by no list, and to nobody in it, is this program seen. Warns, as
+/// a node does, if it reaches this host alone and nobody asked for that.
 fn ask<T>(
     args: &ListArgs,
     question: impl Fn(&mut Observer) -> Result<T, RequestError>,
 ) -> Result<T, Failure> {
-    let answer = args.node.observe(args.timeout, question)?;
+    let unasked = Cell::new(args.node.network.interface.is_empty());
+    let strangers = Cell::new(0);
+    let answer = args.node.observe(args.timeout, |observer| {
+        // Once, also where several addresses are tried.
+        if unasked.take()
+            && let Some(line) = loopback::warning(observer.interface())
+        {
+            eprintln!("qsm: {line}");
+        }
+        let answer = question(observer);
+        strangers.set(observer.other_clusters());
+        answer
+    })?;
     answer.map_err(|error| match error {
-        RequestError::Timeout { .. } => unanswered(args),
+        RequestError::Timeout { .. } => unanswered(args, strangers.get()),
         other => other.into(),
     })
 }
 
-/// No service answers. Where it was looked for by multicast, that may be why.
-fn unanswered(args: &ListArgs) -> Failure {
+/// No service answers. Where it was looked for by multicast, that may be why; or it is of another
+/// cluster, as packets show.
+fn unanswered(args: &ListArgs, strangers: u64) -> Failure {
     let waited = args.timeout.as_secs_f64();
+    let cluster = &args.node.network.cluster;
+    if let Some(doubt) = solitude::strangers(strangers, cluster) {
+        return Failure::timeout(
+            format!("no membership service answered to multicast within {waited} s; {doubt}"),
+            "give the cluster's name by --cluster, or start a membership service of this one with \
+             `qsm gms`",
+        );
+    }
+    let cluster = printable(cluster);
     match &args.node.service {
         Some(service) => Failure::timeout(
             format!("no membership service answered at {service} within {waited} s"),
@@ -59,8 +85,8 @@ fn unanswered(args: &ListArgs) -> Failure {
         ),
         None => Failure::timeout(
             format!(
-                "no membership service answered to multicast within {waited} s: either none runs, or \
-                 multicast does not pass between it and this host"
+                "no membership service answered to multicast within {waited} s: either none of cluster \
+                 {cluster} runs (--cluster), or multicast does not pass between it and this host"
             ),
             "if nodes are running, name the service with --service HOST:PORT, as `qsm gms` and the \
              first node say it, or the network with --interface; docs/operate/multicast.md says how \

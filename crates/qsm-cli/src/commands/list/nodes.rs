@@ -1,7 +1,7 @@
 //! `qsm nodes`: the nodes of the cluster, or how a node on this host would send and receive.
 
 use clap::Args;
-use qsm::{NodeRow, Observer, Rates};
+use qsm::{AwayReason, NodeRow, Observer, Rates};
 use qsm_console::failure::Failure;
 use qsm_console::figures;
 use qsm_console::table::{Align, Table, printable};
@@ -28,9 +28,10 @@ pub(crate) struct NodesArgs {
 pub(crate) fn run(args: &NodesArgs) -> Result<(), Failure> {
     if args.io {
         let reports = io::probe(&args.list.node)?;
+        let why = io::why(&args.list.node, &reports);
         return match args.list.json {
-            true => write_json(reports.iter().map(io::json)),
-            false => write(&io::text(&reports)),
+            true => write_json(reports.iter().map(|report| io::json(report, &why))),
+            false => write(&io::text(&reports, &why)),
         };
     }
     let args = &args.list;
@@ -60,7 +61,7 @@ fn nodes_table(rows: &[NodeRow]) -> String {
     for row in rows {
         let about = row.about.as_ref();
         let of_rates = |rate: fn(&Rates) -> u32| {
-            let rate = row.rates.as_ref().map(|rates| u64::from(rate(rates)));
+            let rate = now(row, row.rates.as_ref()).map(|rates| u64::from(rate(rates)));
             or_dash(rate.map(figures::count))
         };
         table.row([
@@ -69,7 +70,7 @@ fn nodes_table(rows: &[NodeRow]) -> String {
             row.address.to_string(),
             or_dash(about.map(|about| printable(&about.host))),
             or_dash(about.map(|about| printable(&about.version))),
-            or_dash(about.map(|about| up(about.uptime_ms / 1000))),
+            or_dash(now(row, about).map(|about| up(about.uptime_ms / 1000))),
             of_rates(|rates| rates.sent),
             of_rates(|rates| rates.received),
             row.region
@@ -80,6 +81,14 @@ fn nodes_table(rows: &[NodeRow]) -> String {
         ]);
     }
     table.render()
+}
+
+/// What the service knows of a node's present; nothing of one that it does not hear.
+fn now<T>(row: &NodeRow, known: Option<T>) -> Option<T> {
+    let silent = row
+        .away
+        .is_some_and(|reason| matches!(reason, AwayReason::Silent | AwayReason::Unreported));
+    known.filter(|_| !silent)
 }
 
 fn or_dash(text: Option<String>) -> String {
@@ -121,9 +130,9 @@ fn node_json(row: &NodeRow) -> Value {
         "deaf": row.deaf,
         "host": row.about.as_ref().map(|about| &about.host),
         "version": row.about.as_ref().map(|about| &about.version),
-        "uptime_seconds": row.about.as_ref().map(|about| about.uptime_ms / 1000),
-        "sent_per_second": row.rates.map(|rates| rates.sent),
-        "received_per_second": row.rates.map(|rates| rates.received),
+        "uptime_seconds": now(row, row.about.as_ref()).map(|about| about.uptime_ms / 1000),
+        "sent_per_second": now(row, row.rates).map(|rates| rates.sent),
+        "received_per_second": now(row, row.rates).map(|rates| rates.received),
     })
 }
 
@@ -206,6 +215,31 @@ mod tests {
                     "version": null, "uptime_seconds": null, "sent_per_second": null,
                     "received_per_second": null })
         );
+        let silent = NodeRow {
+            away: Some(AwayReason::Silent),
+            ..known()
+        };
+        let (text, json) = (
+            nodes_table(std::slice::from_ref(&silent)),
+            node_json(&silent),
+        );
+        assert!(
+            text.contains("1.2\\n     -       -           -  "),
+            "{text}"
+        );
+        assert_eq!(
+            (
+                &json["uptime_seconds"],
+                &json["received_per_second"],
+                &json["host"]
+            ),
+            (&Value::Null, &Value::Null, &json!("desk"))
+        );
+        let slow = NodeRow {
+            away: Some(AwayReason::Slow),
+            ..known()
+        };
+        assert_eq!(node_json(&slow)["sent_per_second"], 12_000);
         let deaf = NodeRow {
             deaf: true,
             ..row()

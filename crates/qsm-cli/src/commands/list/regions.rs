@@ -1,8 +1,10 @@
 //! `qsm regions`: the regions of the cluster.
 
-use qsm::{Observer, RegionRow};
+use std::collections::BTreeMap;
+
+use qsm::{Origin, RegionRow};
 use qsm_console::failure::Failure;
-use qsm_console::table::{Align, Table};
+use qsm_console::table::{Align, Table, printable};
 use serde_json::{Value, json};
 
 use super::{ListArgs, ask, write, write_json};
@@ -15,15 +17,22 @@ const MEMBERS_SHOWN: usize = 8;
 /// # Errors
 /// No service answers in time, or the output cannot be written.
 pub(crate) fn run(args: &ListArgs) -> Result<(), Failure> {
-    let mut rows = ask(args, Observer::list_regions)?;
+    let (mut rows, nodes) = ask(args, |observer| {
+        Ok((observer.list_regions()?, observer.list_nodes()?))
+    })?;
     rows.sort_by_key(|row| row.region);
+    let names = nodes.into_iter().map(|node| (node.origin, node.name));
+    let names: Names = names.collect();
     match args.json {
-        true => write_json(rows.iter().map(region_json)),
-        false => write(&regions_table(&rows)),
+        true => write_json(rows.iter().map(|row| region_json(row, &names))),
+        false => write(&regions_table(&rows, &names)),
     }
 }
 
-fn regions_table(rows: &[RegionRow]) -> String {
+/// Names of nodes. A member that has just gone may have none.
+type Names = BTreeMap<Origin, String>;
+
+fn regions_table(rows: &[RegionRow], names: &Names) -> String {
     let mut table = Table::new(&[
         ("REGION", Align::Right),
         ("VIEW", Align::Right),
@@ -33,11 +42,14 @@ fn regions_table(rows: &[RegionRow]) -> String {
         ("WHO", Align::Left),
     ]);
     for row in rows {
-        let who = row
-            .members
-            .iter()
-            .take(MEMBERS_SHOWN)
-            .map(|member| member.address.to_string());
+        let who =
+            row.members
+                .iter()
+                .take(MEMBERS_SHOWN)
+                .map(|member| match names.get(&member.origin) {
+                    Some(name) => printable(name),
+                    None => member.address.to_string(),
+                });
         let mut who = who.collect::<Vec<_>>().join(" ");
         if row.members.len() > MEMBERS_SHOWN {
             who.push_str(" …");
@@ -54,9 +66,10 @@ fn regions_table(rows: &[RegionRow]) -> String {
     table.render()
 }
 
-fn region_json(row: &RegionRow) -> Value {
+fn region_json(row: &RegionRow, names: &Names) -> Value {
     let member = |member: &qsm::Member| {
-        json!({ "node": format!("{:x}", member.origin.node.0),
+        json!({ "name": names.get(&member.origin),
+                "node": format!("{:x}", member.origin.node.0),
                 "incarnation": member.origin.incarnation.0,
                 "address": member.address })
     };
@@ -94,14 +107,18 @@ mod tests {
             groups: 9,
             members: (0..10).map(member).collect(),
         };
-        let text = regions_table(std::slice::from_ref(&row));
+        let one = row.members[3].origin;
+        let names = Names::from([(one, "sink\n".to_owned())]);
+        let text = regions_table(std::slice::from_ref(&row), &names);
         assert!(
-            text.contains("10.0.0.7:7 …") && !text.contains("10.0.0.8"),
+            text.contains("10.0.0.2:7 sink\\n 10.0.0.4:7")
+                && text.contains("10.0.0.7:7 …")
+                && !text.contains("10.0.0.8"),
             "{text}"
         );
-        assert_eq!(
-            region_json(&row)["members"].as_array().map(Vec::len),
-            Some(10)
-        );
+        let json = region_json(&row, &names);
+        assert_eq!(json["members"].as_array().map(Vec::len), Some(10));
+        assert_eq!(json["members"][3]["name"], "sink\n");
+        assert_eq!(json["members"][4]["name"], Value::Null);
     }
 }
