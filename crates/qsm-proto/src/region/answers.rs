@@ -29,6 +29,7 @@ impl RegionCx<'_> {
             guard,
             round_trip,
             recovery,
+            deaf: self.region.earshot.listeners(),
         }
     }
 

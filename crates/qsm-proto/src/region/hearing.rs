@@ -175,6 +175,11 @@ impl Earshot {
         speakers.chain(listeners).fold(Instant::NEVER, Instant::min)
     }
 
+    /// Members that do not hear this node, and when they are forgotten.
+    pub(super) fn listeners(&self) -> &BTreeMap<Origin, Instant> {
+        &self.listeners
+    }
+
     fn doubt(&mut self, now: Instant, speaker: Origin, arrived: u64) {
         if self.speakers.len() < REMEMBERED {
             let fresh = || Speaker::new(now, arrived);
