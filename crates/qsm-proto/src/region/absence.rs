@@ -268,7 +268,7 @@ impl RegionCx<'_> {
         };
         let waits = |(sender, highest): (&Origin, &u64)| match region.streams.get(sender) {
             Some(stream) if absence.unheard.contains(sender) => {
-                stream.contiguous() < *highest && stream.sender_address().is_some()
+                stream.contiguous() < *highest && region.address_of(*sender).is_some()
             }
             Some(stream) => stream.contiguous() < *highest,
             None => region.queries.contains_key(sender),

@@ -68,7 +68,9 @@ impl RegionCx<'_> {
             RequestTarget::Member(index) => view.member(index).map(|member| member.address),
             RequestTarget::Sender => {
                 let stream = self.region.streams.get(&sender);
-                stream.and_then(ReceiveStream::sender_address)
+                let heard = stream.and_then(ReceiveStream::sender_address);
+                // A member that has not been heard since is where the view says.
+                heard.or_else(|| self.region.address_of(sender))
             }
             RequestTarget::Nobody => None,
         };
