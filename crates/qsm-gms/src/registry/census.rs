@@ -41,12 +41,17 @@ impl Registry {
     /// A node aims at this set from now on, whose difference to the one before is these changes.
     /// Whoever has to be somewhere else by that is placed in the next batch, or in this one.
     pub(super) fn aim_at(&mut self, id: NodeId, set: GroupSet, changes: &[(GroupId, bool)]) {
+        let mut advised = false;
         if let Some(node) = self.nodes.get_mut(&id) {
             node.aim.set = set;
+            advised = !node.aim.advised.is_empty();
         }
         self.aims_changed += u64::from(!changes.is_empty());
         for (group, on) in changes {
             self.count_receiver(id, *group, *on);
+            if advised {
+                self.sort_group(id, *group);
+            }
         }
     }
 
@@ -135,10 +140,10 @@ impl Registry {
         let before = entry.receivers.only();
         entry.receivers.change(id, on);
         let after = entry.receivers.only();
-        let mut concerned: Vec<NodeId> = before.into_iter().chain(after).collect();
-        concerned.push(id);
-        for node in concerned {
-            self.sort_group(node, group);
+        if before != after {
+            for node in before.into_iter().chain(after) {
+                self.sort_group(node, group);
+            }
         }
     }
 
