@@ -56,8 +56,8 @@ impl Crowd {
         (self.count == 1).then_some(NodeId(self.sum))
     }
 
-    pub(super) fn is_empty(self) -> bool {
-        self.count == 0
+    pub(super) fn count(self) -> u32 {
+        self.count
     }
 
     pub(super) fn change(&mut self, node: NodeId, on: bool) {

@@ -33,8 +33,14 @@ impl Registry {
         running.map(|(id, node)| (*id, &node.aim.set.groups))
     }
 
+    /// How many nodes are to receive a group.
+    pub(crate) fn receivers(&self, group: GroupId) -> u32 {
+        let group = self.groups.get(group);
+        group.map_or(0, |group| group.receivers.count())
+    }
+
     /// The only node that is to receive a group, if it is one.
-    pub(crate) fn only_receiver(&self, group: GroupId) -> Option<NodeId> {
+    fn only_receiver(&self, group: GroupId) -> Option<NodeId> {
         self.groups.get(group)?.receivers.only()
     }
 
@@ -149,10 +155,7 @@ impl Registry {
 
     /// A group of a node may be in its residue now, or not any more.
     fn sort_group(&mut self, id: NodeId, group: GroupId) {
-        let only = self
-            .groups
-            .get(group)
-            .and_then(|group| group.receivers.only());
+        let only = self.only_receiver(group);
         let Some(node) = self.nodes.get_mut(&id) else {
             return;
         };

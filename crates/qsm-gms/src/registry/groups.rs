@@ -71,7 +71,7 @@ fn hash(name: &str) -> u64 {
 impl Group {
     /// Whether some node is to receive it.
     pub(crate) fn is_received(&self) -> bool {
-        !self.receivers.is_empty()
+        self.receivers.count() > 0
     }
 }
 
