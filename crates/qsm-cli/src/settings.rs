@@ -21,7 +21,7 @@ use toml::{Spanned, Value};
 const COMMANDS: [&str; 7] = ["pub", "sub", "engine", "gms", "nodes", "groups", "regions"];
 
 /// Options that can be set: the keys of the file, and with `QSM_` and in capitals the variables.
-const KEYS: [&str; 16] = [
+const KEYS: [&str; 17] = [
     "cluster",
     "cores",
     "data-port",
@@ -34,6 +34,7 @@ const KEYS: [&str; 16] = [
     "name",
     "no-embedded-gms",
     "payload-checksums",
+    "plan-every",
     "receive-buffer",
     "retention",
     "service",

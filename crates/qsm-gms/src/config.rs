@@ -54,6 +54,10 @@ pub struct ServiceConfig {
     /// Time for which senders may have to wait for a member that is slower than the others, before it
     /// is away until it has caught up (R-RATE-6). 0: for ever.
     pub slow_after: Duration,
+    /// Least time between two plans of which groups go by private regions although several nodes
+    /// have them (R-VIEW-15). Plans are made when the membership has changed. 0: never; then only
+    /// groups of one node do.
+    pub plan_interval: Duration,
     /// How long a leaving member may take to drain before it is taken out anyway.
     pub drain_max: Duration,
     /// Largest datagram, bytes.
@@ -163,6 +167,7 @@ impl ServiceConfig {
             probe_interval: Duration::from_millis(50),
             gone_after: Duration::from_secs(30),
             slow_after: Duration::from_secs(10),
+            plan_interval: Duration::from_secs(10),
             drain_max: Duration::from_secs(30),
             datagram_bytes,
             limits: ServiceLimits::default(),

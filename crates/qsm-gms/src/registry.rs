@@ -151,6 +151,8 @@ pub(crate) struct Registry {
     /// When the time of departing nodes is over. An entry stays when its departure ends sooner;
     /// it counts for the departure with this deadline only.
     deadlines: BTreeSet<(Instant, RegionId, NodeId)>,
+    /// Changes of what nodes are to receive.
+    pub(crate) aims_changed: u64,
     pub(crate) stats: ServiceStats,
 }
 
@@ -225,6 +227,7 @@ impl Registry {
             late: LateSenders::default(),
             unsettled: UnsettledViews::default(),
             deadlines: BTreeSet::new(),
+            aims_changed: 0,
             stats: ServiceStats::default(),
         }
     }

@@ -7,6 +7,7 @@ mod enquiries;
 mod heartbeats;
 mod hold;
 mod lists;
+mod planning;
 mod profiles;
 mod requests;
 mod rivals;
@@ -28,6 +29,7 @@ use self::deafness::Deafness;
 use self::detector::Detector;
 use self::hold::Hold;
 use self::lists::Lists;
+use self::planning::Planning;
 use self::profiles::Profiles;
 use self::sessions::SessionTable;
 use self::strains::Strains;
@@ -68,6 +70,7 @@ pub struct Service {
     damage: DamageLog,
     strains: Strains,
     profiles: Profiles,
+    planning: Planning,
     /// For those who only look.
     lists: Lists,
     started: Instant,
@@ -121,6 +124,7 @@ impl Service {
             damage: DamageLog::default(),
             strains: Strains::default(),
             profiles: Profiles::default(),
+            planning: Planning::new(config.plan_interval, Random::new(seed, "plans")),
             lists: Lists::default(),
             started: now,
             eras: Random::new(seed, "eras"),

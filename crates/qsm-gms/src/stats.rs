@@ -14,6 +14,8 @@ qsm_metrics::metrics! {
         regions_private: counter(regions),
         /// Regions whose groups were replaced while their address stayed.
         regions_regrouped: counter(regions),
+        /// Plans of which groups go by private regions although several nodes have them.
+        plans: counter(times),
         /// Regions closed.
         regions_closed: counter(regions),
         /// Regions that had to share an address because the budget was used up.

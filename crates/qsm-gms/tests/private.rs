@@ -7,11 +7,21 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 
 use network::{Cluster, address, ms};
+use qsm_gms::ServiceConfig;
+use qsm_proto::{Random, Seed};
 use qsm_wire::RegionId;
 use qsm_wire::membership::{RegionRow, Role};
 
 const SERVICE: u64 = 1;
 const MEMBERS: core::ops::Range<u64> = 10..16;
+
+/// A service that keeps apart only what one node alone receives.
+fn without_plans() -> ServiceConfig {
+    ServiceConfig {
+        plan_interval: ms(0),
+        ..Cluster::service_config(SERVICE)
+    }
+}
 
 fn inbox(host: u64) -> String {
     format!("inbox/{host}")
@@ -20,7 +30,7 @@ fn inbox(host: u64) -> String {
 /// Six members of one group with a group of their own each, and a publisher to all of these.
 fn with_inboxes(seed: u64) -> Cluster {
     let mut cluster = Cluster::new(seed);
-    cluster.start_service(Cluster::service_config(SERVICE));
+    cluster.start_service(without_plans());
     cluster.start_member(20, Some(address(SERVICE)));
     cluster.enter(address(20), Role::Publisher, &["all"]);
     for host in MEMBERS {
@@ -80,7 +90,7 @@ fn a_service_that_restarts_finds_the_private_regions_again_and_moves_nobody() {
         let mut cluster = with_inboxes(seed);
         let before = layout(&cluster);
         cluster.services.clear();
-        cluster.start_service(Cluster::service_config(SERVICE));
+        cluster.start_service(without_plans());
         cluster.run(ms(4000));
         cluster.check(address(SERVICE));
         assert_eq!(layout(&cluster), before, "seed {seed}");
@@ -98,7 +108,7 @@ fn a_node_that_is_cut_off_from_a_new_service_keeps_both_of_its_regions() {
     let life = cluster.member(address(12)).origin();
     cluster.cut = |from, to, _| [from, to].contains(&address(12));
     cluster.services.clear();
-    cluster.start_service(Cluster::service_config(SERVICE));
+    cluster.start_service(without_plans());
     cluster.run(ms(4000));
     // Others have reported both, the publisher the private one.
     let away = |row: &RegionRow| row.members.iter().any(|member| member.is_away());
@@ -135,4 +145,57 @@ fn the_receiver_of_a_group_that_others_enter_moves_and_moves_back() {
     cluster.check(address(SERVICE));
     assert_eq!(shared(&cluster), [6]);
     assert_eq!(regions(&cluster).len(), 7);
+}
+
+/// Twelve members of one group, each in five of a hundred others at random, of which some have one
+/// receiver, some two or three.
+fn with_random_extras(seed: u64) -> Cluster {
+    let mut cluster = Cluster::new(seed);
+    cluster.start_service(Cluster::service_config(SERVICE));
+    let mut random = Random::new(Seed(seed), "extras");
+    for host in 10..22 {
+        cluster.start_member(host, Some(address(SERVICE)));
+        cluster.enter(address(host), Role::Subscriber, &["all"]);
+        for _ in 0..5 {
+            let extra = format!("extra/{}", random.below(100));
+            cluster.enter(address(host), Role::Subscriber, &[&extra]);
+        }
+        cluster.run(ms(random.below(500)));
+    }
+    cluster
+}
+
+// Rule R-VIEW-15.
+#[test]
+fn a_plan_keeps_groups_of_a_few_nodes_apart_and_a_restart_keeps_the_plan() {
+    for seed in 0..10 {
+        let mut cluster = with_random_extras(seed);
+        cluster.run(ms(40_000));
+        cluster.check(address(SERVICE));
+        let before = layout(&cluster);
+        let shared = |(address, _): &&(SocketAddr, Vec<SocketAddr>)| address.ip().is_multicast();
+        let shared = before
+            .values()
+            .filter(shared)
+            .map(|(_, members)| members.len());
+        let shared: Vec<usize> = shared.collect();
+        // Each pair of nodes with a group in common would be apart from the others.
+        assert!(shared.len() <= 3, "seed {seed}: {shared:?}");
+        assert_eq!(shared.iter().sum::<usize>(), 12, "seed {seed}");
+
+        let stats = cluster.services[&address(SERVICE)].stats();
+        assert!(stats.plans > 1, "seed {seed}");
+        // It rests when nothing changes.
+        cluster.run(ms(60_000));
+        let later = cluster.services[&address(SERVICE)].stats();
+        assert_eq!((later.plans, later.views), (stats.plans, stats.views));
+
+        cluster.services.clear();
+        cluster.start_service(Cluster::service_config(SERVICE));
+        cluster.run(ms(20_000));
+        cluster.check(address(SERVICE));
+        assert_eq!(layout(&cluster), before, "seed {seed}");
+        let stats = cluster.services[&address(SERVICE)].stats();
+        assert_eq!((stats.moves, stats.plans), (0, 0), "seed {seed}");
+    }
 }

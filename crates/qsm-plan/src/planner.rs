@@ -390,6 +390,27 @@ impl Planner {
         self.table.home(node)
     }
 
+    /// The groups of a node that not all nodes of its region want, ascending.
+    #[must_use]
+    pub fn odd_groups(&self, node: NodeId) -> Vec<GroupId> {
+        let region = self.table.home(node).and_then(|home| self.table.get(home));
+        let Some(region) = region else {
+            return Vec::new();
+        };
+        let groups = region
+            .members
+            .get(&node)
+            .into_iter()
+            .flat_map(|groups| groups.iter());
+        let odd = groups.filter(|group| region.cluster.count(**group) < region.cluster.size);
+        odd.copied().collect()
+    }
+
+    /// The nodes of the present plan from this one on, ascending.
+    pub fn placed_from(&self, first: NodeId) -> impl Iterator<Item = NodeId> + '_ {
+        self.table.homes().range(first..).map(|(node, _)| *node)
+    }
+
     /// A group's path in the present plan.
     #[must_use]
     pub fn path(&self, group: GroupId) -> Path {

@@ -148,6 +148,7 @@ impl SimOptions {
                 Mischief::SlownessIgnored => Duration::ZERO,
                 _ => self.slow_after,
             },
+            plan_interval: self.plan_interval,
             silence_heartbeats: self.patience.heartbeats,
             probes: match self.mischief {
                 Mischief::SilenceIgnored => u32::MAX,

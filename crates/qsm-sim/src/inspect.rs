@@ -331,7 +331,9 @@ impl World {
         region: &Region,
         pairs: &mut Vec<Pair>,
     ) {
-        let Some(own) = region.own_stream() else {
+        // Nobody has to hear multicast where everything goes by unicast (R-VIEW-15).
+        let path = region.view().path();
+        let Some(own) = region.own_stream().filter(|_| path.is_multicast()) else {
             return;
         };
         let members = region.view().live_members().iter();

@@ -56,6 +56,8 @@ pub struct SimOptions {
     pub gone_after: Duration,
     /// Time for which senders wait for a member that is slower than the others; 0: for ever.
     pub slow_after: Duration,
+    /// Least time between two plans of a service; 0: it makes none.
+    pub plan_interval: Duration,
     /// Hosts whose process has died say so to who probes it.
     pub refusals: bool,
     /// How regions are cut.
@@ -106,6 +108,7 @@ impl SimOptions {
             pace: Pace::default(),
             gone_after: Duration::ZERO,
             slow_after: Duration::ZERO,
+            plan_interval: Duration::ZERO,
             refusals: false,
             layout: Layout::default(),
             costs: None,

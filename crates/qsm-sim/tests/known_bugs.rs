@@ -36,7 +36,7 @@ const BUGS: &[(&str, &[&str], u64)] = &[
     // Who is the only cacher of a packet and misses it asks the sender, by a NAK.
     (
         "nak-ignored",
-        &["planes", "traffic", "copies", "completeness"],
+        &["planes", "traffic", "copies", "completeness", "progress"],
         100,
     ),
     ("duplicate-not-filtered", &["duplicate"], 5),

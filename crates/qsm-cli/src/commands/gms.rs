@@ -155,6 +155,9 @@ fn start(args: &GmsArgs) -> Result<Service, Failure> {
     if let Some(time) = network.slow_after {
         builder = builder.slow_after(time);
     }
+    if let Some(interval) = network.plan_every {
+        builder = builder.plan_every(interval);
+    }
     Ok(builder.start()?)
 }
 

@@ -55,6 +55,7 @@ mod tests {
             "--retention 1M",
             "--gone-after 5",
             "--slow-after 5",
+            "--plan-every 5",
             "--loss 1",
             "--embedded-gms",
             "--no-embedded-gms",

@@ -54,6 +54,11 @@ pub struct NetworkOptions {
     /// nodes that may run one [default: 10]
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     pub slow_after: Option<Duration>,
+    /// Plan at most so often which groups of a few nodes go to each of these alone, so that the nodes
+    /// share a region with others. 0: never; then only groups of one node do. For a membership
+    /// service, and all nodes that may run one [default: 10]
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    pub plan_every: Option<Duration>,
     /// Say on stderr what happens, and at the end what was counted
     #[arg(long, short)]
     pub verbose: bool,

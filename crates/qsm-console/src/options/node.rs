@@ -196,6 +196,9 @@ impl NodeOptions {
         if let Some(time) = self.network.slow_after {
             builder = builder.slow_after(time);
         }
+        if let Some(interval) = self.network.plan_every {
+            builder = builder.plan_every(interval);
+        }
         if let Some(bytes) = self.retention {
             builder = builder.retention_bytes(bytes);
         }

@@ -27,9 +27,11 @@ pub(super) struct GroupSet {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Aim {
     pub(super) set: GroupSet,
-    /// Those that no other node aims at.
+    /// Those of them that no other node aims at, or that are advised.
     pub(super) residue: BTreeSet<GroupId>,
-    pub(super) residue_signature: Signature,
+    residue_signature: Signature,
+    /// Groups that the plan has for it as residue although others have them, ascending.
+    pub(super) advised: Arc<[GroupId]>,
     /// The class that it is counted in.
     pub(super) class: Option<Signature>,
 }
@@ -54,6 +56,10 @@ impl Crowd {
         (self.count == 1).then_some(NodeId(self.sum))
     }
 
+    pub(super) fn count(self) -> u32 {
+        self.count
+    }
+
     pub(super) fn change(&mut self, node: NodeId, on: bool) {
         self.count = if on { self.count + 1 } else { self.count - 1 };
         self.sum ^= node.0;
@@ -74,6 +80,27 @@ impl GroupSet {
 }
 
 impl Aim {
+    /// A group has to be in the residue, or need not; `true`: that is news.
+    pub(super) fn sort(&mut self, key: &SignatureKey, group: GroupId, only: bool) -> bool {
+        let advised = || self.advised.binary_search(&group).is_ok();
+        let changed = match self.set.contains(group) && (only || advised()) {
+            true => self.residue.insert(group),
+            false => self.residue.remove(&group),
+        };
+        if changed {
+            self.residue_signature ^= key.group(group);
+        }
+        changed
+    }
+
+    /// The residue.
+    pub(super) fn residue(&self) -> GroupSet {
+        GroupSet {
+            signature: self.residue_signature,
+            groups: self.residue.iter().copied().collect(),
+        }
+    }
+
     /// What is left without the residue, if that is anything.
     pub(super) fn shared(&self) -> Option<Signature> {
         let all = self.residue.len() >= self.set.groups.len();

@@ -113,6 +113,8 @@ impl Registry {
         {
             draft.back.push(node.origin);
             self.stats.returned += 1;
+            // What others did meanwhile has not moved it.
+            self.work.push(Work::Place { node: id });
         }
     }
 

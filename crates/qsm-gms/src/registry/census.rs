@@ -13,6 +13,9 @@
 //! group that gets a second receiver, or loses all but one, concerns one other node, and so does a
 //! class. Receivers are counted and summed, not listed: if there is one, the sum says which.
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
 use qsm_wire::{GroupId, NodeId};
 
 use super::Registry;
@@ -20,14 +23,66 @@ use super::aim::{GroupSet, Places};
 use super::work::Work;
 
 impl Registry {
+    /// The groups that nodes are to receive, from this node on, ascending.
+    pub(crate) fn aims_from(
+        &self,
+        first: NodeId,
+    ) -> impl Iterator<Item = (NodeId, &Arc<[GroupId]>)> {
+        let nodes = self.nodes.range(first..);
+        let running = nodes.filter(|(_, node)| node.life.is_running());
+        running.map(|(id, node)| (*id, &node.aim.set.groups))
+    }
+
+    /// How many nodes are to receive a group.
+    pub(crate) fn receivers(&self, group: GroupId) -> u32 {
+        let group = self.groups.get(group);
+        group.map_or(0, |group| group.receivers.count())
+    }
+
+    /// The only node that is to receive a group, if it is one.
+    fn only_receiver(&self, group: GroupId) -> Option<NodeId> {
+        self.groups.get(group)?.receivers.only()
+    }
+
     /// A node aims at this set from now on, whose difference to the one before is these changes.
     /// Whoever has to be somewhere else by that is placed in the next batch, or in this one.
     pub(super) fn aim_at(&mut self, id: NodeId, set: GroupSet, changes: &[(GroupId, bool)]) {
-        for (group, on) in changes {
-            self.count_receiver(id, *group, *on);
-        }
+        let mut advised = false;
         if let Some(node) = self.nodes.get_mut(&id) {
             node.aim.set = set;
+            advised = !node.aim.advised.is_empty();
+        }
+        self.aims_changed += u64::from(!changes.is_empty());
+        for (group, on) in changes {
+            self.count_receiver(id, *group, *on);
+            if advised {
+                self.sort_group(id, *group);
+            }
+        }
+    }
+
+    /// The plan has these groups of nodes as residue, and no others.
+    pub(super) fn advise(&mut self, mut residue: BTreeMap<NodeId, Vec<GroupId>>) {
+        let nodes: Vec<NodeId> = self.nodes.keys().copied().collect();
+        for node in nodes {
+            self.advise_node(node, residue.remove(&node).unwrap_or_default());
+        }
+    }
+
+    /// The same of one node.
+    pub(super) fn advise_node(&mut self, id: NodeId, mut groups: Vec<GroupId>) {
+        groups.sort_unstable();
+        groups.dedup();
+        let Some(node) = self.nodes.get_mut(&id) else {
+            return;
+        };
+        if *node.aim.advised == *groups {
+            return;
+        }
+        let former = core::mem::replace(&mut node.aim.advised, groups.into());
+        let now = Arc::clone(&node.aim.advised);
+        for group in former.iter().chain(now.iter()) {
+            self.sort_group(id, *group);
         }
     }
 
@@ -78,13 +133,9 @@ impl Registry {
         let groups = groups
             .filter(|group| !aim.residue.contains(group))
             .collect();
-        let private = GroupSet {
-            signature: aim.residue_signature,
-            groups: aim.residue.iter().copied().collect(),
-        };
         Some(Places {
             home: GroupSet { signature, groups },
-            private: Some(private),
+            private: Some(aim.residue()),
         })
     }
 
@@ -96,22 +147,19 @@ impl Registry {
         entry.receivers.change(id, on);
         let after = entry.receivers.only();
         if before != after {
-            self.change_residue(before, group, false);
-            self.change_residue(after, group, true);
+            for node in before.into_iter().chain(after) {
+                self.sort_group(node, group);
+            }
         }
     }
 
-    fn change_residue(&mut self, node: Option<NodeId>, group: GroupId, on: bool) {
-        let Some(id) = node else { return };
+    /// A group of a node may be in its residue now, or not any more.
+    fn sort_group(&mut self, id: NodeId, group: GroupId) {
+        let only = self.only_receiver(group);
         let Some(node) = self.nodes.get_mut(&id) else {
             return;
         };
-        let changed = match on {
-            true => node.aim.residue.insert(group),
-            false => node.aim.residue.remove(&group),
-        };
-        if changed {
-            node.aim.residue_signature ^= self.key.group(group);
+        if node.aim.sort(&self.key, group, only == Some(id)) {
             self.work.push(Work::Place { node: id });
         }
     }

@@ -3,7 +3,7 @@ use std::net::SocketAddr;
 
 use qsm_proto::Instant;
 use qsm_wire::membership::{Answer, AwayReason, Hello};
-use qsm_wire::{NodeId, Origin};
+use qsm_wire::{GroupId, NodeId, Origin};
 
 use super::Registry;
 use super::batch::Batch;
@@ -28,6 +28,11 @@ pub(crate) enum Command {
     End { node: NodeId, cause: EndCause },
     /// All that the node has been told up to this batch has arrived there.
     Confirm { node: NodeId, batch: u64 },
+    /// The plan sends these groups of nodes by private regions although others have them too, and no
+    /// others (R-VIEW-15).
+    Advise {
+        residue: BTreeMap<NodeId, Vec<GroupId>>,
+    },
     /// Let go the departing nodes whose time is over, and the senders that have not reported.
     Expire,
     /// Apply everything that is pending.
@@ -113,6 +118,7 @@ impl Registry {
                 updates.ended.extend(origin.map(|origin| (origin, cause)));
             }
             Command::Confirm { node, batch } => self.confirm(node, batch),
+            Command::Advise { residue } => self.advise(residue),
             Command::Expire => {
                 self.expire_drains(at);
                 self.expire_senders(at);

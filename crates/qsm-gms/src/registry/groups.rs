@@ -68,6 +68,13 @@ fn hash(name: &str) -> u64 {
     })
 }
 
+impl Group {
+    /// Whether some node is to receive it.
+    pub(crate) fn is_received(&self) -> bool {
+        self.receivers.count() > 0
+    }
+}
+
 impl GroupTable {
     pub(crate) fn len(&self) -> usize {
         self.count

@@ -11,6 +11,7 @@ use super::aim::{GroupSet, Places};
 use super::batch::count;
 use super::departure::Departure;
 use super::draft::Draft;
+use super::groups::Group;
 use super::request::PendingRoles;
 use super::work::{Stage, Work};
 use super::{Node, Registry};
@@ -84,12 +85,22 @@ impl Registry {
         self.aim_at(id, set, &changes);
     }
 
-    /// Where a node has to be. One that has not reported stays where it is: not all of its groups
-    /// may be known.
+    /// Where a node has to be. One that is away stays where it is, whatever others do: it has to
+    /// catch up there, and of one that has not reported not all groups may be known.
     fn places_to_be(&self, id: NodeId) -> Option<Places> {
         let node = self.nodes.get(&id)?;
         let asks = node.pending != PendingRoles::default();
-        self.places(id).filter(|_| asks || !node.unreported)
+        let gone = node.unreported || node.absences.reason().is_some() && self.has_its_groups(node);
+        self.places(id).filter(|_| asks || !gone)
+    }
+
+    /// Whether the regions that a node is in have its groups, however divided.
+    fn has_its_groups(&self, node: &Node) -> bool {
+        let regions = node.homes().filter_map(|home| self.regions.get(home));
+        let groups = regions.flat_map(|region| region.groups.iter().copied());
+        let own = groups.map(|group| node.aim.set.contains(group));
+        let own: Vec<bool> = own.collect();
+        own.len() == node.aim.set.groups.len() && own.into_iter().all(|own| own)
     }
 
     fn is_placed(&self, id: NodeId, places: &Places) -> bool {
@@ -147,18 +158,16 @@ impl Registry {
         let Some(region) = self.regions.get(id) else {
             return false;
         };
-        let aims = |node: NodeId, group: GroupId| {
+        let members = || region.members.iter().map(|member| member.origin.node);
+        let keeps = |node: NodeId, group: GroupId| {
             let node = self.nodes.get(&node).filter(|node| node.is_at_home(id));
             node.is_some_and(|node| node.aim.set.contains(group))
         };
-        let owner = region.members.first().filter(|_| region.private);
-        let mut lost = region.groups.iter().filter(|group| !set.contains(**group));
-        lost.any(|group| {
-            // A shared region loses a group that a member keeps only if that becomes its residue.
-            let only = || self.groups.get(*group)?.receivers.only();
-            let keeper = owner.map(|owner| owner.origin.node).or_else(only);
-            keeper.is_some_and(|node| aims(node, *group))
-        })
+        let lost = region.groups.iter().filter(|group| !set.contains(**group));
+        // Mostly nobody has them any more.
+        let wanted = |group: &&GroupId| self.groups.get(**group).is_some_and(Group::is_received);
+        let mut lost = lost.filter(wanted);
+        lost.any(|group| members().any(|node| keeps(node, *group)))
     }
 
     /// A region has these groups from now on.

@@ -149,6 +149,13 @@ impl Registry {
             (report.region, GroupSet::new(&self.key, groups))
         });
         node.reported.groups = said.filter(|(_, set)| !set.groups.is_empty()).collect();
+        // What a plan of the former service has divided stays so until the next plan.
+        let private = reports
+            .iter()
+            .filter(|report| !report.address.ip().is_multicast());
+        let groups = private.filter_map(|report| node.reported.groups.get(&report.region));
+        let advised = groups.flat_map(|set| set.groups.to_vec()).collect();
+        self.advise_node(origin.node, advised);
     }
 
     /// Takes up a region if at least one of its members lives or is waited for; returns those that

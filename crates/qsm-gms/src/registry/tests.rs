@@ -212,8 +212,13 @@ fn regions_equal_the_classes_found_by_brute_force_in_ten_thousand_systems() {
             admit(&mut registry, node);
             wanted.insert(node, BTreeSet::new());
         }
+        let mut advice = Advice::new();
         for _ in 0..random.below(25) {
             let (node, group) = (random.below(nodes), random.below(groups));
+            if random.below(10) == 0 {
+                advice = some_advice(&mut random, &mut registry, nodes, groups);
+                continue;
+            }
             let Some(set) = wanted.get_mut(&node) else {
                 continue;
             };
@@ -238,39 +243,80 @@ fn regions_equal_the_classes_found_by_brute_force_in_ten_thousand_systems() {
             }
         }
         settle(&mut registry);
-        assert_eq!(classes(&registry), divided(&wanted), "seed {seed}");
+        assert_eq!(
+            layout(&registry),
+            divided(&registry, &wanted, &advice),
+            "seed {seed}"
+        );
     }
 }
 
-/// The classes that these nodes with these groups make: groups of one node alone are apart where
-/// that lets it share a region with another. Rule R-VIEW-15.
-fn divided(wanted: &BTreeMap<u64, BTreeSet<u64>>) -> BTreeMap<BTreeSet<String>, BTreeSet<u64>> {
+/// Groups of each node that a plan has as residue.
+type Advice = BTreeMap<u64, BTreeSet<GroupId>>;
+
+/// Regions: whether each is private, its groups, its nodes.
+type Regions = BTreeSet<(bool, BTreeSet<String>, BTreeSet<u64>)>;
+
+fn layout(registry: &Registry) -> Regions {
+    let regions = registry.regions.iter().map(|(_, region)| {
+        let name = |group: &GroupId| registry.groups.get(*group).unwrap().name.clone();
+        let groups = region.groups.iter().map(name).collect();
+        let nodes = region.members.iter().map(|member| member.origin.node.0);
+        (region.private, groups, nodes.collect())
+    });
+    regions.collect()
+}
+
+/// Advises what no plan would.
+fn some_advice(random: &mut Random, registry: &mut Registry, nodes: u64, groups: u64) -> Advice {
+    let mut advice = Advice::new();
+    for _ in 0..random.below(8) {
+        let group = format!("g{}", random.below(groups));
+        if let Some(group) = registry.groups.find(&group) {
+            advice.entry(random.below(nodes)).or_default().insert(group);
+        }
+    }
+    let numbers = |groups: &BTreeSet<GroupId>| groups.iter().copied().collect();
+    let residue = advice.iter();
+    let residue = residue.map(|(node, groups)| (NodeId(*node), numbers(groups)));
+    let residue = residue.collect();
+    registry.apply(NOW, Command::Advise { residue });
+    advice
+}
+
+/// The classes that these nodes with these groups make: groups of one node alone, and those that
+/// are advised, are apart where that lets the node share a region with another. Rule R-VIEW-15.
+fn divided(registry: &Registry, wanted: &BTreeMap<u64, BTreeSet<u64>>, advice: &Advice) -> Regions {
     let receivers = |group: &u64| wanted.values().filter(|set| set.contains(group)).count();
-    let shared = |set: &BTreeSet<u64>| -> BTreeSet<u64> {
+    let advised = |node: &u64, group: &u64| {
+        let group = registry.groups.find(&format!("g{group}"));
+        let groups = advice.get(node);
+        groups.is_some_and(|groups| groups.iter().any(|id| Some(*id) == group))
+    };
+    let shared = |node: &u64, set: &BTreeSet<u64>| -> BTreeSet<u64> {
         set.iter()
-            .filter(|group| receivers(group) > 1)
+            .filter(|group| receivers(group) > 1 && !advised(node, group))
             .copied()
             .collect()
     };
-    let mut classes: BTreeMap<BTreeSet<String>, BTreeSet<u64>> = BTreeMap::new();
-    for (node, set) in wanted {
-        let common = shared(set);
-        let fellows = wanted
-            .values()
-            .filter(|other| shared(other) == common)
-            .count();
-        let divides = !common.is_empty() && fellows > 1;
-        let residue: BTreeSet<u64> = set.difference(&common).copied().collect();
-        let parts = match divides {
-            true => [common, residue],
-            false => [set.clone(), BTreeSet::new()],
-        };
-        for part in parts.into_iter().filter(|part| !part.is_empty()) {
-            let part = names(part).into_iter().collect();
-            classes.entry(part).or_default().insert(*node);
+    let mut homes: BTreeMap<BTreeSet<String>, BTreeSet<u64>> = BTreeMap::new();
+    let mut regions = Regions::new();
+    for (node, set) in wanted.iter().filter(|(_, set)| !set.is_empty()) {
+        let common = shared(node, set);
+        let fellows = wanted.iter();
+        let fellows = fellows.filter(|(node, other)| shared(node, other) == common);
+        let divides = !common.is_empty() && common != *set && fellows.count() > 1;
+        let home = if divides { &common } else { set };
+        let home = names(home.iter().copied()).into_iter().collect();
+        homes.entry(home).or_default().insert(*node);
+        if divides {
+            let residue = set.difference(&common).copied();
+            let residue = names(residue).into_iter().collect();
+            regions.insert((true, residue, [*node].into()));
         }
     }
-    classes
+    regions.extend(homes.into_iter().map(|(home, nodes)| (false, home, nodes)));
+    regions
 }
 
 /// R015: 18 nodes, 300 groups in three families A, B and C that overlap as in a Venn diagram:

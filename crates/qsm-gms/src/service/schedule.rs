@@ -54,6 +54,7 @@ impl Service {
             self.detector.next_timeout().filter(|_| serving),
             self.registry.next_timeout().filter(|_| serving),
             self.batch_at(),
+            self.plan_at(),
         ]
         .into_iter()
         .flatten()
@@ -72,6 +73,8 @@ impl Service {
                 self.command(now, Command::Expire);
             }
             self.watch_lives(now);
+            // Before the batch: advice must not wait for the next turn, which would seem late.
+            self.plan(now);
             if self.batch_at().is_some_and(|at| at <= now) {
                 self.run_batch(now);
             }
@@ -84,6 +87,24 @@ impl Service {
             self.lists.tidy(now);
         }
         self.clients.transmit(now, &mut self.outbox);
+    }
+
+    /// Goes on planning, if that is due.
+    fn plan(&mut self, now: Instant) {
+        self.planning.note_changes(now, self.registry.aims_changed);
+        if self.planning.next_timeout().is_none_or(|at| at > now) {
+            return;
+        }
+        if let Some(residue) = self.planning.step(now, &self.registry) {
+            self.stats.plans += 1;
+            self.command(now, Command::Advise { residue });
+        }
+    }
+
+    /// When a plan goes on.
+    fn plan_at(&self) -> Option<Instant> {
+        let serving = matches!(self.phase, Phase::Open);
+        self.planning.next_timeout().filter(|_| serving)
     }
 
     /// Asks the nodes that are in doubt; who does not answer is away, and later gone.

@@ -30,6 +30,9 @@ impl Service {
             });
         }
         if let Some(start) = updates.opened {
+            if start.resumed > 0 {
+                self.planning.take_over(now);
+            }
             self.event(ServiceEvent::Opened {
                 term: start.term,
                 resumed: start.resumed,

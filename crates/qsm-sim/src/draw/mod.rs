@@ -2,6 +2,7 @@
 
 mod dice;
 mod faults;
+mod residue;
 mod slowness;
 
 use core::time::Duration;
@@ -14,6 +15,7 @@ use qsm_wire::membership::Role;
 
 use self::dice::Dice;
 use self::faults::{add_filters, add_pauses, faults};
+use self::residue::add_residue;
 use self::slowness::slow_down;
 use crate::content::Sizes;
 use crate::hosts::ServicePatience;
@@ -73,6 +75,7 @@ pub fn draw(seed: u64, sizes: &SwarmOptions) -> SimOptions {
         },
         gone_after: *pauses.pick(&[Duration::ZERO, SHORT_GONE, LONG_GONE, LONG_GONE]),
         slow_after: Duration::ZERO,
+        plan_interval: Duration::ZERO,
         refusals: pauses.one_in(2),
         costs: None,
         layout: Layout {
@@ -85,7 +88,7 @@ pub fn draw(seed: u64, sizes: &SwarmOptions) -> SimOptions {
         mischief: Mischief::None,
         groups,
     };
-    slow_down(options, sizes)
+    add_residue(slow_down(options, sizes), sizes)
 }
 
 /// Times after which nodes that are away are gone. A crowd is waited for four times as long, and

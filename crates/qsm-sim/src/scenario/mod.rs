@@ -25,6 +25,7 @@
 //! layout replication 3 block 16 ring 25
 //! limits send 1048576 receive 4194304 ahead 4096
 //! retention 2097152                   (bytes kept for nodes that are away)
+//! plan-every 10s                      (0s, if it is not said: services make no plans)
 //! slow-after 10s                      (0s, if it is not said: nobody is too slow)
 //! gone-after 30s                      (0s, if it is not said: nobody is ever away)
 //! refusals                            (hosts say when no process is there)

@@ -67,7 +67,7 @@ pub(super) fn parse(text: &str) -> Result<Scenario, ScenarioError> {
 }
 
 /// How statements begin.
-const VERBS: [(&str, Verb); 31] = [
+const VERBS: [(&str, Verb); 32] = [
     ("scenario", Verb::Version),
     ("seed", Verb::Seed),
     ("nodes", Verb::Nodes),
@@ -91,6 +91,7 @@ const VERBS: [(&str, Verb); 31] = [
     ("retention", Verb::Retention),
     ("gone-after", Verb::GoneAfter),
     ("slow-after", Verb::SlowAfter),
+    ("plan-every", Verb::PlanEvery),
     ("refusals", Verb::Switch(|options| options.refusals = true)),
     ("budget", Verb::Budget),
     (
@@ -142,6 +143,7 @@ enum Verb {
     Retention,
     GoneAfter,
     SlowAfter,
+    PlanEvery,
     Budget,
     RateMax,
     BatchDelay,
@@ -204,6 +206,7 @@ impl Reader {
             }
             Verb::Retention => options.limits.retention_bytes = words.number("bytes")?,
             Verb::SlowAfter => options.slow_after = words.time("the time")?,
+            Verb::PlanEvery => options.plan_interval = words.time("the time")?,
             Verb::GoneAfter => options.gone_after = words.time("the silence")?,
             Verb::Budget => {
                 options.recovery.repair_bytes_per_second = words.named("repairs")?;

@@ -169,6 +169,9 @@ fn write_node(options: &SimOptions, out: &mut String) -> fmt::Result {
     )?;
     writeln!(out, "retention {}", limits.retention_bytes)?;
     writeln!(out, "gone-after {}", Time(options.gone_after))?;
+    if !options.plan_interval.is_zero() {
+        writeln!(out, "plan-every {}", Time(options.plan_interval))?;
+    }
     if !options.slow_after.is_zero() {
         writeln!(out, "slow-after {}", Time(options.slow_after))?;
     }

@@ -47,6 +47,7 @@ impl Builder {
             channels: ChannelOptions::default(),
             gone_after: None,
             slow_after: None,
+            plan_every: None,
             datagram_bytes: None,
             coverage: Coverage::Head,
             layout: Layout::default(),
@@ -116,6 +117,13 @@ impl Builder {
     /// the service, as [`ServiceBuilder::slow_after`](crate::ServiceBuilder::slow_after).
     pub fn slow_after(mut self, time: Duration) -> Self {
         self.settings.slow_after = Some(time);
+        self
+    }
+
+    /// Least time between two plans of private regions, if this node embeds the service, as
+    /// [`ServiceBuilder::plan_every`](crate::ServiceBuilder::plan_every).
+    pub fn plan_every(mut self, interval: Duration) -> Self {
+        self.settings.plan_every = Some(interval);
         self
     }
 

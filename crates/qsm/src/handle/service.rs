@@ -32,6 +32,7 @@ impl ServiceBuilder {
             batch_interval: None,
             gone_after: None,
             slow_after: None,
+            plan_every: None,
             affinity: None,
             on_yield: None,
             on_move: None,
@@ -89,6 +90,14 @@ impl ServiceBuilder {
     /// [`ServiceBuilder::gone_after`] 0, they wait for ever.
     pub fn slow_after(mut self, time: Duration) -> Self {
         self.settings.slow_after = Some(time);
+        self
+    }
+
+    /// Least time between two plans of which groups of a few nodes go to each of these alone; 10
+    /// seconds if not given. Plans are made when nodes have entered or left groups. With 0 there are
+    /// none, and only a group of one node does not divide that node from others.
+    pub fn plan_every(mut self, interval: Duration) -> Self {
+        self.settings.plan_every = Some(interval);
         self
     }
 

@@ -20,6 +20,7 @@ pub(crate) struct Embedding {
     channels: ChannelOptions,
     gone_after: Option<Duration>,
     slow_after: Option<Duration>,
+    plan_every: Option<Duration>,
     /// Where its thread is to run, if that is not where this one does.
     affinity: Option<Affinity>,
     service: Option<RunningService>,
@@ -42,6 +43,7 @@ impl Embedding {
             channels: settings.channels,
             gone_after: settings.gone_after,
             slow_after: settings.slow_after,
+            plan_every: settings.plan_every,
             affinity: settings.threads.affinity_of_others(),
             service: None,
         }
@@ -75,6 +77,7 @@ impl Embedding {
             affinity: self.affinity,
             gone_after: self.gone_after,
             slow_after: self.slow_after,
+            plan_every: self.plan_every,
             on_yield: Some(Box::new(yielded)),
             on_move: Some(Box::new(moved)),
             ..ServiceSettings::embedded(&self.network, &self.cluster, self.channels)

@@ -98,6 +98,7 @@ pub(crate) struct ServiceSettings {
     pub(crate) batch_interval: Option<Duration>,
     pub(crate) gone_after: Option<Duration>,
     pub(crate) slow_after: Option<Duration>,
+    pub(crate) plan_every: Option<Duration>,
     /// Where its thread runs; where the calling one does if `None`.
     pub(crate) affinity: Option<Affinity>,
     /// To be called when an embedded service has given way to another one.
@@ -125,6 +126,7 @@ impl ServiceSettings {
             batch_interval: None,
             gone_after: None,
             slow_after: None,
+            plan_every: None,
             affinity: None,
             on_yield: None,
             on_move: None,
@@ -159,6 +161,9 @@ pub(crate) fn start(settings: ServiceSettings) -> Result<RunningService, StartEr
     }
     if let Some(time) = settings.slow_after {
         config.slow_after = time;
+    }
+    if let Some(interval) = settings.plan_every {
+        config.plan_interval = interval;
     }
     let clock = Clock::start();
     let machine = qsm_gms::Service::new(config.clone(), Seed(random()), clock.now())

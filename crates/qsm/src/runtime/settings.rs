@@ -41,6 +41,8 @@ pub(crate) struct NodeSettings {
     pub(crate) gone_after: Option<Duration>,
     /// Likewise.
     pub(crate) slow_after: Option<Duration>,
+    /// Likewise.
+    pub(crate) plan_every: Option<Duration>,
     pub(crate) datagram_bytes: Option<usize>,
     pub(crate) coverage: Coverage,
     pub(crate) layout: Layout,

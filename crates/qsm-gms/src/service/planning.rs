@@ -1,0 +1,257 @@
+//! The planner beside the registry: it says which groups of a node go to it alone although others
+//! have them too, because that costs less than regions of its own for the nodes with such groups.
+//!
+//! ```text
+//!              a change, or the last plan        all nodes known              done
+//!   Resting ───────────────────────────► Learning ─────────────► Planning ─────────► Reading
+//!      ▲                                                                                │
+//!      └─────────────────────────────── Command::Advise ────────────────────────────────┘
+//! ```
+//!
+//! Each turn does a slice, so that a batch never waits for a plan. The registry takes the advice as
+//! it takes any command, and needs no planner to be rebuilt.
+
+use core::time::Duration;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use qsm_plan::{Costs, Hints, Planner, Progress, SLICE, Settings};
+use qsm_proto::{Instant, Random};
+use qsm_wire::{GroupId, NodeId};
+
+use crate::registry::Registry;
+
+/// Time from the first change on before it is planned for: others may follow.
+const AFTER_CHANGE: Duration = Duration::from_secs(1);
+/// Plans after the last change: a change of regions has to have been worth it for a while.
+const PLANS_AFTER_CHANGE: u8 = 3;
+/// Time without a plan after a service has taken over.
+const AFTER_TAKEOVER: Duration = Duration::from_secs(30);
+/// Time between two slices.
+const PAUSE: Duration = Duration::from_millis(5);
+/// Receivers of a group that goes to each of them alone. Rates are not known: if it is the one with
+/// most messages, more copies would cost more than all regions.
+const RECEIVERS_MAX: u32 = 3;
+/// Groups of nodes that are looked at in a slice.
+const GROUPS_PER_SLICE: usize = 50_000;
+
+/// Plans residue, if that is switched on.
+#[derive(Debug)]
+pub(super) struct Planning {
+    /// Least time between the beginnings of two plans; 0: nothing is planned.
+    interval: Duration,
+    planner: Option<Planner>,
+    /// The groups that the planner has of each node.
+    known: BTreeMap<NodeId, Arc<[GroupId]>>,
+    stage: Stage,
+    /// The next plan is not begun before that.
+    not_before: Instant,
+    /// Plans that are still to be made.
+    left: u8,
+    /// Changes of the registry that plans are made for.
+    seen: u64,
+}
+
+#[derive(Debug)]
+enum Stage {
+    /// Until then, if there is something to plan.
+    Resting(Instant),
+    /// The planner hears of nodes, from this one on.
+    Learning {
+        next: NodeId,
+        at: Instant,
+    },
+    Planning {
+        at: Instant,
+    },
+    /// The plan is read, from this node on.
+    Reading {
+        next: NodeId,
+        at: Instant,
+        residue: BTreeMap<NodeId, Vec<GroupId>>,
+    },
+}
+
+/// Costs of a plan in which nobody receives what it does not want.
+fn settings() -> Settings {
+    let costs = Costs {
+        unwanted: 1_000_000_000,
+        ..Costs::default()
+    };
+    // Which addresses there are is not asked: each shared region has one.
+    let (addresses, ancestors) = (0, 0);
+    Settings {
+        costs,
+        addresses,
+        ancestors,
+        hysteresis: 10,
+        ..Settings::default()
+    }
+}
+
+impl Planning {
+    /// Plans that often, or never.
+    pub(super) fn new(interval: Duration, mut random: Random) -> Self {
+        let planner = (!interval.is_zero())
+            .then(|| Planner::new(settings(), Hints::default(), &mut random).ok());
+        Self {
+            interval,
+            planner: planner.flatten(),
+            known: BTreeMap::new(),
+            stage: Stage::Resting(Instant::default()),
+            not_before: Instant::default(),
+            left: 0,
+            seen: 0,
+        }
+    }
+
+    /// There have been so many changes of what nodes are to receive.
+    pub(super) fn note_changes(&mut self, now: Instant, changes: u64) {
+        let news = core::mem::replace(&mut self.seen, changes) != changes;
+        if !news || self.planner.is_none() {
+            return;
+        }
+        if let (Stage::Resting(at), 0) = (&mut self.stage, self.left) {
+            *at = now.after(AFTER_CHANGE);
+        }
+        self.left = PLANS_AFTER_CHANGE;
+    }
+
+    /// A service has taken over: what nodes report keeps its shape for a while.
+    pub(super) fn take_over(&mut self, now: Instant) {
+        self.not_before = now.after(AFTER_TAKEOVER);
+    }
+
+    /// When there is something to do.
+    pub(super) fn next_timeout(&self) -> Option<Instant> {
+        let at = match self.stage {
+            Stage::Resting(_) if self.left == 0 => return None,
+            Stage::Resting(at) => at.max(self.not_before),
+            Stage::Learning { at, .. } | Stage::Planning { at } | Stage::Reading { at, .. } => at,
+        };
+        Some(at)
+    }
+
+    /// Does a slice; returns advice when there is some.
+    pub(super) fn step(
+        &mut self,
+        now: Instant,
+        registry: &Registry,
+    ) -> Option<BTreeMap<NodeId, Vec<GroupId>>> {
+        let at = now.after(PAUSE);
+        let planner = self.planner.as_mut()?;
+        let resting = Stage::Resting(now);
+        self.stage = match core::mem::replace(&mut self.stage, resting) {
+            Stage::Resting(_) => {
+                self.not_before = now.after(self.interval);
+                self.left -= 1;
+                let next = NodeId(0);
+                Stage::Learning { next, at }
+            }
+            Stage::Learning { next, .. } => match learn(planner, &mut self.known, registry, next) {
+                Some(next) => Stage::Learning { next, at },
+                None => {
+                    forget(planner, &mut self.known, registry);
+                    // Without hints nothing contradicts.
+                    match planner.start(now) {
+                        Ok(()) => Stage::Planning { at },
+                        Err(_) => Stage::Resting(now),
+                    }
+                }
+            },
+            Stage::Planning { .. } => match planner.step(SLICE) {
+                Progress::Busy(_) => Stage::Planning { at },
+                _ => Stage::Reading {
+                    next: NodeId(0),
+                    at,
+                    residue: BTreeMap::new(),
+                },
+            },
+            Stage::Reading {
+                next, mut residue, ..
+            } => match read(planner, registry, next, &mut residue) {
+                Some(next) => Stage::Reading { next, at, residue },
+                None => return Some(residue),
+            },
+        };
+        None
+    }
+}
+
+/// Tells the planner of nodes whose groups have changed; returns the first that is left.
+fn learn(
+    planner: &mut Planner,
+    known: &mut BTreeMap<NodeId, Arc<[GroupId]>>,
+    registry: &Registry,
+    first: NodeId,
+) -> Option<NodeId> {
+    let mut room = GROUPS_PER_SLICE;
+    for (node, groups) in registry.aims_from(first) {
+        if room == 0 {
+            return Some(node);
+        }
+        let former = known.get(&node);
+        if former.is_some_and(|former| Arc::ptr_eq(former, groups)) {
+            room -= 1;
+            continue;
+        }
+        room = room.saturating_sub(groups.len() + 1);
+        if former.is_some_and(|former| former == groups) {
+            continue;
+        }
+        if let Some(former) = former.filter(|_| planner.region_of(node).is_some()) {
+            let (enter, leave) = (missing(groups, former), missing(former, groups));
+            planner.join(node, &enter, &leave);
+        } else if planner.regions() > 0 {
+            planner.join(node, groups, &[]);
+        } else {
+            planner.load(node, groups.to_vec());
+        }
+        known.insert(node, Arc::clone(groups));
+    }
+    None
+}
+
+/// Those of the first set that the second has not; both ascend.
+fn missing(of: &[GroupId], from: &[GroupId]) -> Vec<GroupId> {
+    let lacks = |group: &&GroupId| from.binary_search(group).is_err();
+    of.iter().filter(lacks).copied().collect()
+}
+
+/// Tells the planner of nodes that are gone.
+fn forget(
+    planner: &mut Planner,
+    known: &mut BTreeMap<NodeId, Arc<[GroupId]>>,
+    registry: &Registry,
+) {
+    known.retain(|node, _| {
+        let there = registry.origin(*node).is_some();
+        if !there {
+            planner.leave(*node);
+        }
+        there
+    });
+}
+
+/// Reads which groups of nodes are odd; returns the first node that is left.
+fn read(
+    planner: &Planner,
+    registry: &Registry,
+    first: NodeId,
+    residue: &mut BTreeMap<NodeId, Vec<GroupId>>,
+) -> Option<NodeId> {
+    let mut room = GROUPS_PER_SLICE;
+    for node in planner.placed_from(first) {
+        if room == 0 {
+            return Some(node);
+        }
+        let mut odd = planner.odd_groups(node);
+        room = room.saturating_sub(odd.len() + 1);
+        // What it alone has is residue without advice, and only as long as that is so.
+        odd.retain(|group| (2..=RECEIVERS_MAX).contains(&registry.receivers(*group)));
+        if !odd.is_empty() {
+            residue.insert(node, odd);
+        }
+    }
+    None
+}
