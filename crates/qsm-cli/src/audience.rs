@@ -75,14 +75,14 @@ impl Gone {
         self.receivers.len() as u64 + self.more
     }
 
-    /// How many receivers, each once.
+    /// Number of receivers, each once.
     #[must_use]
     pub(crate) fn count(&self) -> u64 {
         let nodes: BTreeSet<NodeId> = self.receivers.iter().map(|one| one.node).collect();
         nodes.len() as u64 + self.more
     }
 
-    /// How many of these are there, in this life or a new one.
+    /// Number of these that are there, in this life or a new one.
     #[must_use]
     pub(crate) fn back(&self) -> u64 {
         let back = self.receivers.iter().filter(|one| one.fate != Fate::Left);
@@ -135,7 +135,7 @@ impl Gone {
         unknown || self.receivers.iter().any(|one| one.fate == fate)
     }
 
-    /// What has become of them, and what to do about it; those that apply.
+    /// The texts that apply.
     fn told(&self, texts: [(Fate, &'static str); 3], between: &str) -> String {
         let texts = texts.into_iter().filter(|(fate, _)| self.some(*fate));
         let texts: Vec<&str> = texts.map(|(_, text)| text).collect();

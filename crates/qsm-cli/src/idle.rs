@@ -1,10 +1,10 @@
 use std::time::{Duration, Instant};
 
-/// What counts of the time between two looks: a process that was stopped has heard nothing of
+/// Most that counts of the time between two looks: a process that was stopped has heard nothing of
 /// what came meanwhile, and of what the cluster thinks of it.
 const COUNTED_MAX: Duration = Duration::from_millis(200);
 
-/// How long nothing has come, by looks that follow each other closely.
+/// Time without news, by looks that follow each other closely.
 #[derive(Debug)]
 pub(crate) struct Idle {
     most: Option<Duration>,

@@ -131,7 +131,7 @@ impl PacketStore {
         left / self.place_bytes + self.free.len()
     }
 
-    /// Whether less than half of the limit is left.
+    /// Tells if less than half of the limit is left.
     #[must_use]
     pub fn is_half_full(&self) -> bool {
         2 * self.room_packets() * self.place_bytes < self.limit_bytes

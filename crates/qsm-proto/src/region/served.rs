@@ -72,7 +72,7 @@ pub(super) struct Served {
     stable_before: u64,
     /// Members that are away.
     away: BTreeMap<Origin, AwayReceiver>,
-    /// What was let go of while members were away that are live again: they may have it from others.
+    /// Messages let go of while members were away that are live again: they may have them from others.
     let_go: BTreeMap<Origin, UnconfirmedNumbers>,
     /// Found at the latest view, and not reported yet.
     unserved: Vec<Unserved>,

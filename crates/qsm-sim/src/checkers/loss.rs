@@ -48,8 +48,8 @@ pub(crate) fn check_report(
     Ok(())
 }
 
-/// What a receiver lost because its sender kept no more for it, the sender has named: else it would
-/// say that everybody has everything (R-VIEW-13).
+/// A sender names what a receiver lost because it kept no more for it: else it would say that
+/// everybody has everything (R-VIEW-13).
 fn check_told(
     history: &History,
     [sender, receiver]: [Origin; 2],

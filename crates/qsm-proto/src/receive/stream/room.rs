@@ -108,7 +108,7 @@ impl ReceiveStream {
     }
 }
 
-/// What is left of the room is for the stream that this one waits for.
+/// Leaves the rest of the room to the stream that this one waits for.
 fn leaves_room(held: bool, context: &StreamContext<'_>) -> bool {
     held && context.store.is_half_full()
 }

@@ -28,7 +28,7 @@ impl Addresses {
         self.due.is_some_and(|due| due <= now)
     }
 
-    /// Whether one is not there.
+    /// Tells if one is not there.
     pub(super) fn is_missing(&self) -> bool {
         self.missing_since.is_some()
     }
