@@ -1,6 +1,6 @@
 //! What runs on a host: the one place that knows which state machines there are.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 
 use qsm_gms::{Service, ServiceConfig, ServiceEvent};
@@ -11,7 +11,7 @@ use qsm_proto::{
     Config, Deliver, Delivery, Endpoint, Event, Instant, Miss, PublishError, Seed, Stats, Transmit,
 };
 use qsm_wire::membership::Role;
-use qsm_wire::{GroupId, Origin, RegionId};
+use qsm_wire::{GroupId, Origin, RegionId, ViewNumber};
 
 use crate::mischief::Mischief;
 use crate::observer::Observer;
@@ -165,23 +165,31 @@ impl Machine {
     }
 
     /// Who this node would send a message of the group to now: the members of the group's regions
-    /// that are not leaving.
-    pub(crate) fn receivers(&self, group: GroupId) -> Vec<Origin> {
-        match self {
-            Self::Node(node) => {
-                let regions = node
-                    .regions()
-                    .filter(|region| region.groups().contains(&group));
-                let members = regions.flat_map(|region| region.view().members());
-                members
-                    .filter(|member| !member.leaving())
-                    .map(|member| member.origin)
-                    .collect()
-            }
-            Self::Service(_) | Self::Observer(_) => Vec::new(),
-            #[cfg(test)]
-            Self::Toy(toy) => toy.receivers(group),
+    /// that are not leaving, with region and view by which it knows them.
+    pub(crate) fn receivers(&self, group: GroupId) -> Vec<(Origin, RegionId, ViewNumber)> {
+        #[cfg(test)]
+        if let Self::Toy(toy) = self {
+            let known = |origin| (origin, RegionId::default(), ViewNumber::default());
+            return toy.receivers(group).into_iter().map(known).collect();
         }
+        let members = self.regions_of(group).flat_map(|region| {
+            let view = region.view();
+            let there = view.members().iter().filter(|member| !member.leaving());
+            there.map(move |member| (member.origin, region.id(), view.number()))
+        });
+        members.collect()
+    }
+
+    /// The present views of the regions that have the group.
+    pub(crate) fn views_of(&self, name: &str) -> BTreeMap<RegionId, ViewNumber> {
+        let regions = self.group(name).into_iter().flat_map(|id| self.regions_of(id));
+        regions.map(|region| (region.id(), region.view().number())).collect()
+    }
+
+    /// The regions in which the node knows receivers of the group.
+    fn regions_of(&self, group: GroupId) -> impl Iterator<Item = &Region> {
+        let regions = self.all_regions();
+        regions.filter(move |region| region.groups().contains(&group))
     }
 
     /// The regions that this node receives messages of.

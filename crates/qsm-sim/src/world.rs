@@ -277,9 +277,11 @@ impl World {
         let app = &mut self.apps[host];
         app.requests.remove(&request);
         let (history, now) = (&mut self.checkers.history, self.engine.now());
+        let machine = self.engine.machine(host);
         app.entering.retain(|group, last| {
             if let Some(origin) = app.origin.filter(|_| *last == request) {
-                history.granted(origin, *group, now);
+                let views = machine.map(|machine| machine.views_of(&GroupPlan::name(*group)));
+                history.granted(origin, *group, now, views.unwrap_or_default());
             }
             *last != request
         });
@@ -630,11 +632,12 @@ impl World {
             let Some(id) = machine.group(&GroupPlan::name(*group)) else {
                 continue;
             };
+            let history = &mut self.checkers.history;
             let mut receivers = machine.receivers(id);
+            receivers.retain(|known| history.is_present(*known, *group));
+            let mut receivers: Vec<_> = receivers.iter().map(|known| known.0).collect();
             receivers.sort_unstable();
-            self.checkers
-                .history
-                .audience(sender, *group, &receivers, now);
+            history.audience(sender, *group, &receivers, now);
         }
     }
 
@@ -694,7 +697,8 @@ impl World {
                 return Some(format!("{origin} does not know {name}"));
             };
             let wanted = members.remove(&group).unwrap_or_default();
-            let difference = views::difference(&name, origin, &machine.receivers(id), &wanted);
+            let known: Vec<_> = machine.receivers(id).iter().map(|known| known.0).collect();
+            let difference = views::difference(&name, origin, &known, &wanted);
             members.insert(group, wanted);
             difference
         })

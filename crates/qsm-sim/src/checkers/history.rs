@@ -1,7 +1,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use qsm_proto::Instant;
-use qsm_wire::{Origin, RegionId};
+use qsm_wire::{Origin, RegionId, ViewNumber};
 
 use super::unserved::Unserved;
 use crate::runs::Runs;
@@ -38,6 +38,8 @@ pub(crate) struct Life {
     pub(crate) wants: BTreeMap<usize, Instant>,
     /// Groups that it has given up once.
     left: BTreeSet<usize>,
+    /// Of those, the groups that it receives again, and the views that it knew when it was told so.
+    granted: BTreeMap<usize, BTreeMap<RegionId, ViewNumber>>,
     /// Regions it has been in, and since when.
     pub(crate) regions: BTreeMap<RegionId, Instant>,
     /// Nobody waits for it, as far as it knows.
@@ -105,6 +107,7 @@ impl History {
             closed_without: BTreeSet::new(),
             wants,
             left: BTreeSet::new(),
+            granted: BTreeMap::new(),
             regions: BTreeMap::new(),
             away: false,
             published_at: Instant(0),
@@ -141,12 +144,34 @@ impl History {
         life.is_some_and(|life| life.wants.get(&group) == Some(&Instant::NEVER))
     }
 
-    /// The service has answered that this life receives the group again (R-MEM-9).
-    pub(crate) fn granted(&mut self, origin: Origin, group: usize, now: Instant) {
-        let life = self.lives.get_mut(&origin);
-        if let Some(since) = life.and_then(|life| life.wants.get_mut(&group)) {
+    /// The service has answered that this life receives the group again (R-MEM-9), in these views of
+    /// the regions that have the group.
+    pub(crate) fn granted(
+        &mut self,
+        origin: Origin,
+        group: usize,
+        now: Instant,
+        views: BTreeMap<RegionId, ViewNumber>,
+    ) {
+        let Some(life) = self.lives.get_mut(&origin) else {
+            return;
+        };
+        life.granted.insert(group, views);
+        if let Some(since) = life.wants.get_mut(&group) {
             *since = now.min(*since);
         }
+    }
+
+    /// Whether who knows a receiver of the group by that view knows of its present stay. A receiver
+    /// that has left the group and come back has former stays too, which old views tell of (R-MEM-9).
+    /// Regions have rising numbers: one that is younger than all that had the group then is of this stay.
+    pub(crate) fn is_present(&self, known: (Origin, RegionId, ViewNumber), group: usize) -> bool {
+        let (origin, region, view) = known;
+        let granted = self.life(origin).and_then(|life| life.granted.get(&group));
+        granted.is_none_or(|views| match views.get(&region) {
+            Some(since) => view >= *since,
+            None => views.keys().all(|had| *had < region),
+        })
     }
 
     pub(crate) fn unwant(&mut self, origin: Origin, group: usize) {
