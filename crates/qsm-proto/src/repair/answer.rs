@@ -61,6 +61,8 @@ pub(crate) struct Answering<'a> {
 struct ReceivedRequest {
     stream: StreamId,
     view: ViewNumber,
+    /// The view that the asker names, which this node may not know.
+    named: ViewNumber,
     tried: u32,
     waiters: Vec<MemberIndex>,
     /// The partition of who asks.
@@ -98,6 +100,7 @@ impl ReceivedRequest {
         Self {
             stream: head.stream,
             view: view.number(),
+            named: head.view,
             tried,
             waiters,
             partition: view.partition_of(asker),
@@ -277,7 +280,7 @@ impl Answering<'_> {
         let history = self.history;
         let wanted: Vec<u64> = match asked.urgency {
             RequestUrgency::WhenAvailable => {
-                let own = |sequence| history.answers_for(asked.view, sequence);
+                let own = |sequence| history.answers_for(asked.named, sequence);
                 own_numbers(ranges.iter(), own).collect()
             }
             RequestUrgency::AtOnce => numbers(ranges.iter(), PACKETS_PER_REQUEST).collect(),
