@@ -182,8 +182,13 @@ impl Machine {
 
     /// The present views of the regions that have the group.
     pub(crate) fn views_of(&self, name: &str) -> BTreeMap<RegionId, ViewNumber> {
-        let regions = self.group(name).into_iter().flat_map(|id| self.regions_of(id));
-        regions.map(|region| (region.id(), region.view().number())).collect()
+        let regions = self
+            .group(name)
+            .into_iter()
+            .flat_map(|id| self.regions_of(id));
+        regions
+            .map(|region| (region.id(), region.view().number()))
+            .collect()
     }
 
     /// The regions in which the node knows receivers of the group.

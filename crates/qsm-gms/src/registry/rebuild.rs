@@ -42,6 +42,7 @@ impl Registry {
             }
         }
         let newest = newest_views(&reports);
+        let divided = private_groups(newest.values());
         let mut alive: BTreeSet<Origin> = BTreeSet::new();
         let mut senders: BTreeSet<Origin> = BTreeSet::new();
         for (node, report) in reports {
@@ -52,7 +53,8 @@ impl Registry {
             self.admit(origin, report.name, report.address, report.second);
             self.stats.admitted -= 1;
             self.take_up_groups(now, node, &report.groups, report.published);
-            self.note_division(origin, &report.regions);
+            let divided = divided.get(&origin).map_or(&[][..], |groups| groups);
+            self.note_division(origin, &report.regions, divided);
             // Two services that have divided a cluster may have given one number to two views.
             let known = |report: RegionReport| {
                 let newest = newest.get(&report.region);
@@ -137,8 +139,14 @@ impl Registry {
         self.aim_anew(id, set);
     }
 
-    /// Notes which of its groups a node has in which of its regions, where it says so.
-    pub(super) fn note_division(&mut self, origin: Origin, reports: &[RegionReport]) {
+    /// Notes which of its groups a node has in which of its regions, where it says so, and that it has
+    /// those in a private region of which others say so: it may not have heard of that yet.
+    pub(super) fn note_division(
+        &mut self,
+        origin: Origin,
+        reports: &[RegionReport],
+        divided: &[GroupId],
+    ) {
         let Some(node) = self.nodes.get_mut(&origin.node) else {
             return;
         };
@@ -154,7 +162,8 @@ impl Registry {
             .iter()
             .filter(|report| !report.address.ip().is_multicast());
         let groups = private.filter_map(|report| node.reported.groups.get(&report.region));
-        let advised = groups.flat_map(|set| set.groups.to_vec()).collect();
+        let own = groups.flat_map(|set| set.groups.iter());
+        let advised = own.chain(divided.iter().filter(its_own)).copied().collect();
         self.advise_node(origin.node, advised);
     }
 
@@ -336,6 +345,23 @@ fn newest_views(reports: &BTreeMap<NodeId, Hello>) -> BTreeMap<RegionId, RegionR
         (id, RegionReport { groups, ..report })
     };
     newest.into_iter().map(whole).collect()
+}
+
+/// The groups of private regions, by whose they are.
+fn private_groups<'a>(
+    newest: impl Iterator<Item = &'a RegionReport>,
+) -> BTreeMap<Origin, Vec<GroupId>> {
+    let mut groups: BTreeMap<Origin, Vec<GroupId>> = BTreeMap::new();
+    for report in newest.filter(|report| !report.address.ip().is_multicast()) {
+        let there = report.members.iter().filter(|member| !member.leaving());
+        for member in there {
+            groups
+                .entry(member.origin)
+                .or_default()
+                .extend(&report.groups);
+        }
+    }
+    groups
 }
 
 /// The groups that a node reports to receive, as far as it knows their numbers.

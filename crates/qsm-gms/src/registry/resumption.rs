@@ -144,7 +144,16 @@ impl Registry {
             }
         }
         self.take_up_groups(at, node, &hello.groups, hello.published);
-        self.note_division(origin, &hello.regions);
+        let private = self
+            .nodes
+            .get(&node)
+            .and_then(|entry| self.regions.get(entry.private?));
+        let divided = private.map(|region| Arc::clone(&region.groups));
+        self.note_division(
+            origin,
+            &hello.regions,
+            divided.as_deref().unwrap_or_default(),
+        );
         let views = self.compare_views(&hello.regions);
         self.adopt_regions(at, origin, &hello, updates);
         self.widen_regions(&hello.regions);
