@@ -9,7 +9,7 @@ use std::sync::Arc;
 use qsm_wire::{GroupId, Origin, RegionId};
 
 use super::Region;
-use super::served::{UNSERVED_RANGES_MAX, UNSERVED_RECEIVERS_MAX};
+use super::served::{AwayReceiver, UNSERVED_RANGES_MAX, UNSERVED_RECEIVERS_MAX};
 use crate::publication::Routes;
 use crate::unconfirmed::UnconfirmedNumbers;
 use crate::{Instant, MessageRange};
@@ -78,17 +78,12 @@ impl Region {
         let mut all: Vec<Lacking> = Vec::new();
         let view = self.history.newest();
         let member = |origin| view.index_of(origin).and_then(|at| view.member(at));
-        // One that leaves gets nothing that is sent from then on.
-        let stays = |origin| member(origin).is_some_and(|member| !member.leaving());
-        let away = self.served.away().iter();
-        for (origin, away) in away.filter(|(origin, _)| stays(**origin)) {
-            let mut numbers = UnconfirmedNumbers::default();
-            for (group, first) in &away.firsts {
-                let next = routes.next_number(*group);
-                if *first < next {
-                    numbers.note_run(*group, *first, next - 1);
-                }
-            }
+        for (origin, away) in self.served.away() {
+            let numbers = match member(*origin) {
+                Some(member) if member.leaving() => self.lacks_before_leaving(away, routes),
+                Some(_) => lacks_since(away, routes),
+                None => continue,
+            };
             if numbers.is_empty() {
                 continue;
             }
@@ -112,6 +107,16 @@ impl Region {
         all
     }
 
+    /// What a member lacks that is leaving: it gets nothing that is sent from then on.
+    fn lacks_before_leaving(&self, away: &AwayReceiver, routes: &Routes) -> UnconfirmedNumbers {
+        let mut numbers = UnconfirmedNumbers::default();
+        numbers.add_low(away.freed.clone(), routes);
+        if let Some(stream) = &self.sender {
+            numbers.add_kept(stream, away.after, away.upto, routes);
+        }
+        numbers
+    }
+
     fn named(
         &self,
         mut receivers: Vec<Origin>,
@@ -130,4 +135,16 @@ impl Region {
             kept: true,
         }
     }
+}
+
+/// All messages from the first on that a member lacks.
+fn lacks_since(away: &AwayReceiver, routes: &Routes) -> UnconfirmedNumbers {
+    let mut numbers = UnconfirmedNumbers::default();
+    for (group, first) in &away.firsts {
+        let next = routes.next_number(*group);
+        if *first < next {
+            numbers.note_run(*group, *first, next - 1);
+        }
+    }
+    numbers
 }

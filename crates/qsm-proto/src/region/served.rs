@@ -45,15 +45,15 @@ pub(super) struct AwayReceiver {
     /// How far the stream was stable when it went.
     pub(super) stable: u64,
     /// The last packet that it has, or that was not for it.
-    after: u64,
+    pub(super) after: u64,
     /// The last packet that is for it.
-    upto: u64,
+    pub(super) upto: u64,
     /// When this node learnt of it.
     pub(super) since: Instant,
     /// The first message of each group that it is not known to have.
     pub(super) firsts: BTreeMap<GroupId, u64>,
     /// Messages of packets that are not kept for it any more, by the low 32 bits of their numbers.
-    freed: UnconfirmedNumbers,
+    pub(super) freed: UnconfirmedNumbers,
     /// It has asked for the numbers of messages that it has given up, and may give up more without
     /// another question.
     gives_up: bool,
@@ -244,6 +244,8 @@ impl Served {
         if let Some(view) = self.view.take() {
             let away = |origin: Origin| self.away.contains_key(&origin);
             self.unserved = self.unserved_in(&view, me, stream, u64::MAX, away);
+            self.unserved
+                .extend(self.leavers_in(&view, me, stream, away));
             let unserved = self.unserved.iter_mut();
             unserved.for_each(|unserved| unserved.cause = UnservedCause::Away);
         }
@@ -331,13 +333,15 @@ impl Served {
         let lacking = members.filter_map(|member| {
             let upto = stream.last_before(member.left?)?;
             let joined = stream.last_before(member.joined).unwrap_or(0);
-            let has = self.away.get(&member.origin).map(|away| away.stable);
-            let after = joined.max(has.unwrap_or(stable));
+            let away = self.away.get(&member.origin);
+            let after = joined.max(away.map_or(stable, |away| away.stable));
+            let mut released = self.released.clone();
+            released.extend(away.map(|away| away.freed.clone()).unwrap_or_default());
             (upto > after).then(|| Unserved {
                 receivers: vec![member.origin],
                 after,
                 upto,
-                released: self.released.clone(),
+                released,
                 cause: UnservedCause::Gone,
             })
         });
