@@ -228,8 +228,8 @@ impl Registry {
     }
 
     /// Takes the node out of regions that it has left, by its own report. One of exactly its
-    /// groups it has yet to hear of; so has a node that is in no region, of one whose groups are
-    /// known in part only, all of which it wants.
+    /// groups it has yet to hear of; so has a node that is in no region, of one all of whose groups
+    /// it wants.
     fn leave_unnamed(&mut self, at: Instant, origin: Origin, reports: &[RegionReport]) {
         let id = origin.node;
         let named: BTreeSet<RegionId> = reports.iter().map(|report| report.region).collect();
@@ -308,14 +308,14 @@ impl Registry {
 
 impl Node {
     /// Whether a region, in which it is, may have been made for the groups that it has: it may not
-    /// have heard of that yet. Of a provisional region the groups are known in part only; who is
-    /// `placed` has left it, by its own report.
+    /// have heard of that yet, and have entered others since. Who is `placed` has left it, by its own
+    /// report.
     fn is_for(&self, region: &Region, placed: bool) -> bool {
         let has = |group: &GroupId| self.groups.binary_search(group).is_ok();
         let has_all = !region.groups.is_empty() && region.groups.iter().all(has);
         match region.private {
             true => region.groups.iter().all(has),
-            false => self.aim.fits(region.signature) || region.provisional && !placed && has_all,
+            false => self.aim.fits(region.signature) || !placed && has_all,
         }
     }
 }
