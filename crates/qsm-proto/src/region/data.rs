@@ -106,9 +106,10 @@ impl RegionCx<'_> {
         let over = beat.finished && (own || witness) || witness && dead;
         let word = HeartbeatWord { own, witness, over };
         if own && beat.highest == 0 {
-            // It may yet send in the view that it knows.
+            // It may yet send in the newest view that it knows.
             let left = self.region.history.left().unwrap_or_default();
-            if beat.openings().all(|opening| opening.view >= left) {
+            let newest = beat.openings().map(|opening| opening.view).max();
+            if newest.is_none_or(|newest| newest >= left) {
                 self.region.note_silent(sender);
             }
         } else if !self.region.streams.contains_key(&sender)
