@@ -87,7 +87,11 @@ impl Watermarks {
             .filter(|(origin, _)| *origin != claim.sender)
             .filter(|(origin, _)| view.index_of(*origin).is_some_and(|at| view.is_live(at)))
             .filter_map(|(origin, machine)| {
-                Some((*origin, *machine, machine.region(claim.region)?))
+                let region = machine.region(claim.region)?;
+                // One that has left and come back, and does not know it yet, has its former stay.
+                let joined = view.member(view.index_of(*origin)?)?.joined;
+                let of_this_stay = region.history().joined() == Some(joined);
+                of_this_stay.then_some((*origin, *machine, region))
             })
             .collect();
         let contiguous = |region: &Region| {
