@@ -228,16 +228,18 @@ impl Registry {
     }
 
     /// Takes the node out of regions that it has left, by its own report. One of exactly its
-    /// groups it has yet to hear of; so has a node that is in no region, of one all of whose groups
-    /// it wants.
+    /// groups it has yet to hear of; so has a node that is in no region, or in one that it is leaving
+    /// as others know, of one all of whose groups it wants.
     fn leave_unnamed(&mut self, at: Instant, origin: Origin, reports: &[RegionReport]) {
         let id = origin.node;
         let named: BTreeSet<RegionId> = reports.iter().map(|report| report.region).collect();
-        let placed = reports.iter().any(|report| is_active_in(origin, report));
         let deadline = at.after(self.drain_max);
         let Some(node) = self.nodes.get_mut(&id) else {
             return;
         };
+        let leaves = |region| node.departures.get(region).is_some_and(|departure| departure.is_member());
+        let mut active = reports.iter().filter(|report| is_active_in(origin, report));
+        let placed = active.any(|report| !leaves(&report.region));
         let homes: Vec<RegionId> = node.homes().collect();
         for home in homes.into_iter().filter(|home| !named.contains(home)) {
             if let Some(region) = self.regions.get_mut(home)
@@ -308,8 +310,8 @@ impl Registry {
 
 impl Node {
     /// Whether a region, in which it is, may have been made for the groups that it has: it may not
-    /// have heard of that yet, and have entered others since. Who is `placed` has left it, by its own
-    /// report.
+    /// have heard of that yet, and have entered others since. Who is `placed` in another one that it is
+    /// not leaving has left it.
     fn is_for(&self, region: &Region, placed: bool) -> bool {
         let has = |group: &GroupId| self.groups.binary_search(group).is_ok();
         let has_all = !region.groups.is_empty() && region.groups.iter().all(has);
