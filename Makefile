@@ -74,8 +74,8 @@ unit: ## all tests of the workspace, the decoders' fuzz smoke among them
 doc: ## documentation, warnings denied
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc $(LOCKED) --workspace --no-deps
 
-# The same instructions on every machine: no processor but the architecture's plainest.
-GATE := RUSTFLAGS="-C target-cpu=generic" $(CARGO) bench $(LOCKED) -p qsm-proto --bench instructions
+# The same instructions on every machine: no processor but the architecture's plainest, and whole crates.
+GATE := RUSTFLAGS="-C target-cpu=generic" CARGO_INCREMENTAL=0 $(CARGO) bench $(LOCKED) -p qsm-proto --bench instructions
 
 gate: deps ## instructions per message of the hot paths, compared with the baseline: one minute
 	$(GATE)
