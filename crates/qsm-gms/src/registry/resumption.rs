@@ -237,7 +237,11 @@ impl Registry {
         let Some(node) = self.nodes.get_mut(&id) else {
             return;
         };
-        let leaves = |region| node.departures.get(region).is_some_and(|departure| departure.is_member());
+        let leaves = |region| {
+            node.departures
+                .get(region)
+                .is_some_and(|departure| departure.is_member())
+        };
         let mut active = reports.iter().filter(|report| is_active_in(origin, report));
         let placed = active.any(|report| !leaves(&report.region));
         let homes: Vec<RegionId> = node.homes().collect();

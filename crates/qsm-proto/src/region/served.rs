@@ -42,6 +42,8 @@ pub(crate) struct Unserved {
 /// A member that is away.
 #[derive(Debug)]
 pub(super) struct AwayReceiver {
+    /// The view in which it joined: who leaves and comes back is owed something else.
+    joined: ViewNumber,
     /// How far the stream was stable when it went.
     pub(super) stable: u64,
     /// The last packet that it has, or that was not for it.
@@ -149,7 +151,9 @@ impl Served {
         let live = |origin: Origin| view.index_of(origin).is_some_and(|at| view.is_live(at));
         let left = |origin: Origin| {
             let member = before.and_then(|view| view.member(view.index_of(origin)?));
-            member.is_some_and(Member::leaving) && view.index_of(origin).is_none()
+            let now = view.index_of(origin).and_then(|at| view.member(at));
+            let stays = |was: &Member| now.is_some_and(|now| now.joined == was.joined);
+            member.is_some_and(|member| member.leaving() && !stays(member))
         };
         let away = self.away.iter_mut();
         let back =
@@ -179,6 +183,7 @@ impl Served {
         for member in view.away_members() {
             let joined = stream.and_then(|stream| stream.last_before(member.joined));
             let gone = || AwayReceiver {
+                joined: member.joined,
                 stable,
                 after: stable.max(joined.unwrap_or(0)),
                 upto: u64::MAX,
@@ -188,6 +193,9 @@ impl Served {
                 gives_up: false,
             };
             let away = self.away.entry(member.origin).or_insert_with(gone);
+            if away.joined != member.joined {
+                *away = gone();
+            }
             let left = member.left.zip(stream);
             if let Some(upto) = left.and_then(|(left, stream)| stream.last_before(left)) {
                 away.upto = upto;
