@@ -258,6 +258,15 @@ impl History {
         self.closed_without(sender, receiver) && self.unserved.names(sender, receiver)
     }
 
+    /// Whether the receiver has taken up a group again that it had given up, and the sender has
+    /// published to that one.
+    pub(crate) fn comes_back(&self, sender: Origin, receiver: Origin) -> bool {
+        let life = self.life(receiver);
+        let left = life.into_iter().flat_map(|life| &life.left);
+        let mut left = left.filter(|group| life.is_some_and(|life| life.wants.contains_key(group)));
+        left.any(|group| self.published(sender, *group) > 0)
+    }
+
     /// Tells whether the receiver was away when the sender closed, in order.
     fn closed_without(&self, sender: Origin, receiver: Origin) -> bool {
         let life = self.life(sender);

@@ -76,7 +76,8 @@ fn check_told(
 /// for receivers that live, because one that was excluded is right to say what it misses. Of what a
 /// receiver missed while it was away only as much is kept as was configured (R-VIEW-13): it is told of
 /// the rest exactly, by number, as [`super::completeness`] and [`super::order`] see: a sender that lives
-/// can be asked (R-DATA-11).
+/// can be asked (R-DATA-11), but for what it lost before the first message of a group that it had given up
+/// once: where its part begins, the sender does not know.
 pub(crate) fn check_end(history: &History) -> Result<(), Violation> {
     for ((receiver, group, sender), track) in history.tracks() {
         let owed = history.alive(receiver)
@@ -106,6 +107,7 @@ pub(crate) fn check_end(history: &History) -> Result<(), Violation> {
             .iter()
             .filter(|(sender, _)| history.reliable_to(**sender, *receiver))
             .filter(|(sender, _)| !history.names(**sender, *receiver))
+            .filter(|(sender, _)| !history.comes_back(**sender, *receiver))
             .find(|(sender, _)| history.alive(**sender) || !history.may_lose(**sender, *receiver))
         {
             let message =

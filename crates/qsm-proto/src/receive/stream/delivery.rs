@@ -47,10 +47,13 @@ impl ReceiveStream {
                         return;
                     }
                 }
-                PacketState::Lost if self.pass_lost(sequence, history, held) == LostStep::Wait => {
-                    return;
+                PacketState::Lost => {
+                    let cursors = &mut context.delivery.cursors;
+                    if self.pass_lost(sequence, history, held, cursors) == LostStep::Wait {
+                        return;
+                    }
+                    self.reassembly.reset();
                 }
-                PacketState::Lost => self.reassembly.reset(),
                 PacketState::Received | PacketState::Missing => {}
             }
             self.delivered = sequence;

@@ -17,7 +17,7 @@ use qsm_wire::{CHUNK_HEADER_BYTES, GroupId, GroupNumbers, Numbers};
 
 use super::ReceiveStream;
 use crate::history::{Duty, History};
-use crate::receive::DeliveryContext;
+use crate::receive::{Cursors, DeliveryContext};
 use crate::{Instant, Miss};
 
 /// Longest time from one question to the next, unless the first retry of a request is later.
@@ -38,8 +38,9 @@ pub(super) struct LostNumbers {
     given_up: Option<(u64, u64)>,
     /// The sender has told the numbers of packets up to here.
     known_upto: u64,
-    /// Of some groups it does not know them any more.
-    vague: bool,
+    /// Groups of which it does not know, or does not know where this node's part begins, until a
+    /// message of theirs shows that.
+    vague: Vec<GroupId>,
     /// The sender has not answered, and is not asked about packets up to here again.
     silent_upto: u64,
     question: Option<Question>,
@@ -129,7 +130,13 @@ impl ReceiveStream {
 
     /// Decides whether delivery goes on behind a lost packet. It does where the sender has told
     /// the numbers of its messages, or nobody can. Rule R-DATA-11.
-    pub(super) fn pass_lost(&mut self, sequence: u64, history: &History, held: bool) -> LostStep {
+    pub(super) fn pass_lost(
+        &mut self,
+        sequence: u64,
+        history: &History,
+        held: bool,
+        cursors: &mut Cursors,
+    ) -> LostStep {
         match history.duty(self.view_of(sequence, history)) {
             Duty::Pass => {
                 self.drop_question(sequence);
@@ -139,10 +146,12 @@ impl ReceiveStream {
             Duty::Deliver if held => return LostStep::Wait,
             Duty::Wait | Duty::Deliver => {}
         }
-        let dead = self.sender.dead;
+        let (dead, sender) = (self.sender.dead, self.id.origin);
         let lost = self.lost_numbers.get_or_insert_default();
         if sequence <= lost.known_upto {
-            lost.unknown_packets += u64::from(lost.vague);
+            lost.vague
+                .retain(|group| cursors.awaits_first(sender, *group));
+            lost.unknown_packets += u64::from(!lost.vague.is_empty());
         } else if dead || sequence <= lost.silent_upto {
             lost.unknown_packets += 1;
         } else {
@@ -232,7 +241,7 @@ impl ReceiveStream {
         lost.known_upto = question.position_told.unwrap_or(position).min(position);
         let parts = core::mem::take(&mut question.parts);
         lost.question = None;
-        lost.vague = false;
+        lost.vague.clear();
         let joined = history.joined().unwrap_or_default();
         for part in &parts {
             if !delivery.cursors.awaits_first(self.id.origin, part.group) {
@@ -240,7 +249,7 @@ impl ReceiveStream {
             }
             // Of a group that was given up meanwhile, only what came after that is owed.
             if part.first == 0 || history.gave_up(joined, part.group) {
-                lost.vague = true;
+                lost.vague.push(part.group);
                 continue;
             }
             let (group, sender) = (part.group, self.id.origin);
