@@ -34,8 +34,12 @@ pub(crate) fn check(
         let Some(member) = view.member(index).filter(|member| !member.leaving()) else {
             continue;
         };
-        let stream = receiver.machine.region(region.id());
-        let stream = stream.and_then(|region| region.stream(sender));
+        let there = receiver.machine.region(region.id());
+        // One that has left and come back has everything of the stay that the sender knows.
+        if there.is_some_and(|region| region.history().joined() > Some(member.joined)) {
+            continue;
+        }
+        let stream = there.and_then(|region| region.stream(sender));
         let has = stream.map_or(0, qsm_proto::receive::ReceiveStream::contiguous);
         let has = has.max(own.last_before(member.joined).unwrap_or(0));
         let (live, highest) = (view.is_live(index), own.highest());
