@@ -42,17 +42,21 @@ struct Allowance {
 }
 
 impl Others {
-    /// The groups of a layout among so many receivers. Returns when `wait` has seen all receivers of each group.
+    /// The groups of a layout among so many receivers. Returns when `wait` has seen all receivers
+    /// of each group.
     ///
     /// # Errors
     /// The node cannot publish there, or what `wait` says.
-    pub(crate) fn new(
+    pub(crate) fn new<F>(
         node: &Node,
         layout: LayoutOptions,
         receivers: u32,
         load: &LoadOptions,
-        wait: impl Fn(&Publisher, u32) -> Result<(), Failure>,
-    ) -> Result<Self, Failure> {
+        wait: F,
+    ) -> Result<Self, Failure>
+    where
+        F: Fn(&Publisher, u32) -> Result<(), Failure>,
+    {
         let audience = layout.layout.map(|layout| layout.audience(receivers));
         let audience = audience.unwrap_or_default();
         let names = audience.keys().map(|&group| names::of_layout(group));
