@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 
 use qsm_wire::{DataHeader, Heartbeat, Hop, Origin};
 
+use super::queries::reaches;
 use super::{Region, RegionCx};
 use crate::Deliver;
 use crate::history::Duty;
@@ -106,9 +107,9 @@ impl RegionCx<'_> {
         let over = beat.finished && (own || witness) || witness && dead;
         let word = HeartbeatWord { own, witness, over };
         if own && beat.highest == 0 {
-            // It may yet send in the view that it knows.
+            // It may yet send in the newest view that it knows.
             let left = self.region.history.left().unwrap_or_default();
-            if beat.openings().all(|opening| opening.view >= left) {
+            if reaches(beat.openings(), left) {
                 self.region.note_silent(sender);
             }
         } else if !self.region.streams.contains_key(&sender)
