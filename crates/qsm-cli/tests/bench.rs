@@ -91,6 +91,74 @@ fn throughput_of_several_core_threads_is_counted_together() {
     assert!(stderr(&output).contains("`qsm bench throughput`"));
 }
 
+/// What a run of this layout gave: each receiver's messages, and the run.
+fn layout(layout: &str, extra: &[&str]) -> (Vec<u64>, Value) {
+    let layout = format!("--layout={layout}");
+    let words = ["throughput", &layout, "--runs=1", "--json"];
+    let result = json(&bench(&[&words[..], extra].concat()));
+    let receivers = result["runs"][0]["receivers"].as_array().unwrap();
+    let messages = receivers
+        .iter()
+        .map(|one| one["messages"].as_u64().unwrap());
+    (messages.collect(), result)
+}
+
+/// The payload fills a packet, so that packets are as many as messages that were not copied.
+#[test]
+fn groups_of_their_own_cost_receivers_no_packets() {
+    let load = [
+        "--receivers=6",
+        "--messages=3000",
+        "--payload=8000",
+        "--layout-share=10",
+    ];
+    let packets = |result: &Value| result["packets_per_message"]["median"].as_f64().unwrap();
+    let (received, identical) = layout("identical", &load);
+    assert_eq!(received, [3000; 6]);
+    let regions = |result: &Value| {
+        ["regions", "private_regions"].map(|key| result[key]["median"].as_f64().unwrap())
+    };
+    assert_eq!(regions(&identical), [1.0, 0.0]);
+    let (received, private) = layout("private", &load);
+    assert_eq!(received, [2750; 6]);
+    assert_eq!(regions(&private), [1.0, 6.0]);
+    assert_eq!(private["options"]["layout"], "private");
+    let (identical, private) = (packets(&identical), packets(&private));
+    assert!(identical >= 1.0, "{identical}");
+    assert!(private <= 1.05 * identical, "{private}, {identical}");
+}
+
+#[test]
+fn messages_of_every_layout_are_verified_at_those_who_want_them() {
+    let load = ["--receivers=4", "--messages=2000", "--layout-share=20"];
+    for name in ["extras:5,1000", "zipf:3,10", "hierarchical"] {
+        let (received, result) = layout(name, &load);
+        // The common group's, and some of the others' but not all.
+        let some = |messages: &u64| (1601..2000).contains(messages);
+        assert!(received.iter().all(some), "{name}: {received:?}");
+        assert_positive(&result["regions"]["median"]);
+    }
+}
+
+/// Losses are repaired by receivers though each has a group of its own, and two senders end each
+/// group.
+#[test]
+fn receivers_with_groups_of_their_own_repair_each_other() {
+    let load = [
+        "--receivers=3",
+        "--senders=2",
+        "--messages=3000",
+        "--payload=8000",
+        "--loss=5",
+        "--cores=2",
+        "--groups=2",
+    ];
+    let (received, result) = layout("private", &load);
+    assert_eq!(received, [5960; 3]);
+    let share = &result["share_of_repairs_by_receivers"]["median"];
+    assert!(share.as_f64().is_some_and(|share| share > 0.5), "{share}");
+}
+
 #[test]
 fn every_process_can_be_kept_on_a_cpu() {
     let common = ["--pin", "--messages=1000", "--receivers=2", "--runs=1"];
@@ -218,6 +286,21 @@ fn a_short_run_of_both_is_a_table() {
 }
 
 #[test]
+fn a_layout_alone_is_a_short_run_of_throughput() {
+    let output = bench(&["--layout=private", "--receivers=2", "--runs=1"]);
+    assert_code(&output, 0);
+    let table = String::from_utf8(output.stdout).unwrap();
+    for part in [
+        "layout private with 1 % of the messages",
+        "private regions",
+        "data packets per message",
+    ] {
+        assert!(table.contains(part), "{part}: {table}");
+    }
+    assert!(!table.contains("p99.9"), "{table}");
+}
+
+#[test]
 fn sender_and_receivers_started_by_hand_find_each_other() {
     let cluster = Cluster::new();
     let receive = |extra: &[&str]| {
@@ -326,6 +409,25 @@ fn what_cannot_be_measured_is_refused_with_a_remedy() {
         ),
         (&["send", "--round-trip"], "--rate"),
         (&["throughput", "--loss=101"], "between 0 and 100"),
+        (
+            &["--layout=rings"],
+            "identical, private, extras:EACH,GROUPS",
+        ),
+        (&["--layout=extras:5"], "extras:5,1000"),
+        (
+            &["--layout=private", "--layout-share=60"],
+            "0 to 50 percent",
+        ),
+        (&["--layout-share=5"], "--layout <LAYOUT>"),
+        (&["receive", "--layout=private"], "--seat"),
+        (
+            &["receive", "--layout=private", "--seat=3/2"],
+            "2/6 for the second of six",
+        ),
+        (
+            &["send", "--layout=private", "--rate=5"],
+            "leave out --rate",
+        ),
     ] {
         let output = bench(words);
         assert_code(&output, 2);

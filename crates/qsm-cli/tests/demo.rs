@@ -18,6 +18,13 @@ fn assert_verified(output: &Output) {
     assert_eq!(summary["faults"], serde_json::json!([]));
     assert_eq!(summary["receivers"], 6);
     assert_eq!(summary["regions"].as_array().unwrap().len(), 3);
+    let inboxes = &summary["inboxes"];
+    for (key, expected) in [("inboxes", 6), ("private_regions", 5), ("regions", 3)] {
+        assert_eq!(inboxes[key], expected, "{inboxes}");
+    }
+    for counted in ["letters", "announcements", "packets"] {
+        assert!(inboxes[counted].as_u64().unwrap() > 0, "{inboxes}");
+    }
     for counted in [
         "injected",
         "from_receivers",

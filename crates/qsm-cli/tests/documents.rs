@@ -147,6 +147,11 @@ const COMMANDS: &[(&str, &str, Fate)] = &[
         "qsm bench throughput --lab --receivers 4",
         NotHere(BENCH),
     ),
+    (
+        "operate/bench.md",
+        "qsm bench --layout private --receivers 6",
+        NotHere(BENCH),
+    ),
     ("operate/bench.md", "qsm bench receive", NotHere(BENCH)),
     (
         "operate/bench.md",

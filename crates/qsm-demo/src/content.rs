@@ -173,6 +173,12 @@ pub(crate) fn measurement(machine: usize, count: u64, dice: &mut Dice, message: 
     }
 }
 
+/// A letter to one receiver.
+pub(crate) fn letter(inbox: usize, count: u64, message: &mut Vec<u8>) {
+    let text = format!("letter {count}, for the owner of inbox {}", inbox + 1);
+    message.extend_from_slice(text.as_bytes());
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 mod content;
+mod inboxes;
 mod messages;
 mod node;
 mod plan;

@@ -48,8 +48,10 @@ pub(crate) enum DemoReport {
     Published {
         /// By group.
         groups: Vec<Published>,
-        /// Members and groups of each region of the cluster.
+        /// Members and groups of each region of the cluster that has an address of its own.
         regions: Vec<(usize, u32)>,
+        /// Regions of one member's inbox.
+        private_regions: usize,
     },
     /// The answer to [`DemoCommand::Report`].
     Received {
@@ -123,6 +125,8 @@ pub(crate) struct Figures {
     pub(crate) groups: u64,
     /// Members of its region; of the cluster-wide group for senders.
     pub(crate) members: u32,
+    /// Data packets sent, without repairs.
+    pub(crate) packets: u64,
     /// Datagrams lost on purpose.
     pub(crate) injected: u64,
     /// Datagrams dropped by the kernel because a buffer was full.

@@ -178,6 +178,7 @@ fn trouble(event: &Event) -> Option<String> {
 fn figures(snapshot: &Snapshot) -> Figures {
     let (protocol, port) = (&snapshot.protocol, &snapshot.port);
     Figures {
+        packets: protocol.data_sent,
         injected: port.faults.lost,
         kernel_drops: port.unicast.kernel_drops + port.multicast.kernel_drops,
         from_receivers: protocol.repaired_by_cacher

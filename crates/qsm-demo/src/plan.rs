@@ -1,12 +1,14 @@
 //! Who is in which groups, who publishes what. Every process of the demonstration computes the
 //! same plan, so that only its size has to be told.
 
+use std::collections::BTreeSet;
+
 use clap::ValueEnum;
 
 /// How large the demonstration is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Size {
-    /// 9 receivers, 2,205 groups.
+    /// 9 receivers, 2,214 groups.
     Full,
     /// 6 receivers, about a tenth of the groups: for tests.
     Quick,
@@ -21,6 +23,8 @@ pub(crate) enum Source {
     Ticks,
     /// Measurements of machines.
     Telemetry,
+    /// A word to one receiver each, into its inbox.
+    Letters,
 }
 
 impl Size {
@@ -36,7 +40,7 @@ impl Size {
 
 impl Source {
     /// All of them.
-    pub(crate) const ALL: [Self; 3] = [Self::Files, Self::Ticks, Self::Telemetry];
+    pub(crate) const ALL: [Self; 4] = [Self::Files, Self::Ticks, Self::Telemetry, Self::Letters];
 
     /// For people, and as argument.
     #[must_use]
@@ -45,12 +49,13 @@ impl Source {
             Self::Files => "files",
             Self::Ticks => "ticks",
             Self::Telemetry => "telemetry",
+            Self::Letters => "letters",
         }
     }
 }
 
-/// Receivers with the same groups; a bit set of these says who is in a group. They become the
-/// regions of the cluster.
+/// Receivers with the same groups but for their inboxes; a bit set of these says who is in a group.
+/// They become the regions of the cluster.
 type Classes = u8;
 
 const A: Classes = 1;
@@ -65,6 +70,8 @@ pub(crate) struct Group {
     pub(crate) name: String,
     /// Who is in it.
     classes: Classes,
+    /// Of these, the one that it is the inbox of.
+    owner: Option<usize>,
     /// Who publishes to it.
     pub(crate) sources: Vec<Source>,
 }
@@ -79,7 +86,7 @@ pub(crate) struct Plan {
 }
 
 /// The groups of each layout, for the summary.
-pub(crate) const LAYOUTS: &str = "exact overlap, hierarchy, cluster-wide, irregular";
+pub(crate) const LAYOUTS: &str = "exact overlap, hierarchy, cluster-wide, irregular, inboxes";
 
 impl Plan {
     /// Of this size.
@@ -113,10 +120,19 @@ impl Plan {
             }
         };
         plan.add("files", 300 / share, spread, Source::Files);
+        for owner in 0..plan.receivers() {
+            plan.groups.push(Group {
+                name: format!("inbox/{}", owner + 1),
+                classes: plan.receivers[owner],
+                owner: Some(owner),
+                sources: vec![Source::Letters],
+            });
+        }
         // Cluster-wide, and published to by everybody who publishes.
         plan.groups.push(Group {
             name: "announcements".to_owned(),
             classes: everybody,
+            owner: None,
             sources: Source::ALL.to_vec(),
         });
         plan
@@ -132,6 +148,7 @@ impl Plan {
         self.groups.extend((0..count).map(|at| Group {
             name: format!("{name}/{at:04}"),
             classes: classes(at),
+            owner: None,
             sources: vec![source],
         }));
     }
@@ -146,7 +163,9 @@ impl Plan {
     #[must_use]
     pub(crate) fn receives(&self, receiver: usize, group: usize) -> bool {
         match (self.receivers.get(receiver), self.groups.get(group)) {
-            (Some(class), Some(group)) => group.classes & class != 0,
+            (Some(class), Some(group)) => {
+                group.classes & class != 0 && group.owner.is_none_or(|owner| owner == receiver)
+            }
             _ => false,
         }
     }
@@ -173,6 +192,33 @@ impl Plan {
         members.map(|_| 1).sum()
     }
 
+    /// Whether this group is some receiver's inbox.
+    #[must_use]
+    pub(crate) fn is_inbox(&self, group: usize) -> bool {
+        let group = self.groups.get(group);
+        group.is_some_and(|group| group.owner.is_some())
+    }
+
+    /// Regions with an address of their own: sets of receivers with the same groups, inboxes aside.
+    #[must_use]
+    pub(crate) fn regions(&self) -> usize {
+        let classes: BTreeSet<Classes> = self.receivers.iter().copied().collect();
+        classes.len()
+    }
+
+    /// Receivers that have all their groups but the inbox in common with another.
+    #[must_use]
+    pub(crate) fn companions(&self) -> usize {
+        let alike = |class| {
+            self.receivers
+                .iter()
+                .filter(|&&other| other == class)
+                .count()
+        };
+        let classes = self.receivers.iter();
+        classes.filter(|&&class| alike(class) > 1).count()
+    }
+
     /// The cluster-wide group.
     #[must_use]
     pub(crate) fn cluster_wide(&self) -> usize {
@@ -191,8 +237,6 @@ impl Plan {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeSet;
-
     use super::*;
 
     #[test]
@@ -201,7 +245,7 @@ mod tests {
         assert!(plan.groups.len() >= 2000, "{}", plan.groups.len());
         assert!(plan.receivers() >= 6);
         assert_eq!(plan.members(plan.cluster_wide()), 9);
-        assert_eq!(plan.groups[plan.cluster_wide()].sources.len(), 3);
+        assert_eq!(plan.groups[plan.cluster_wide()].sources.len(), 4);
     }
 
     #[test]
@@ -221,8 +265,13 @@ mod tests {
     fn there_are_as_many_regions_as_classes() {
         let regions = |size| {
             let plan = Plan::new(size);
-            let sets = (0..plan.receivers()).map(|receiver| plan.groups_of(receiver));
-            sets.collect::<BTreeSet<_>>().len()
+            let shared = |receiver| -> Vec<usize> {
+                let groups = plan.groups_of(receiver).into_iter();
+                groups.filter(|&group| !plan.is_inbox(group)).collect()
+            };
+            let sets: BTreeSet<_> = (0..plan.receivers()).map(shared).collect();
+            assert_eq!(sets.len(), plan.regions());
+            sets.len()
         };
         assert_eq!(regions(Size::Full), 4);
         assert_eq!(regions(Size::Quick), 3);
@@ -232,9 +281,26 @@ mod tests {
     fn the_victim_has_companions_with_the_same_groups() {
         for size in [Size::Full, Size::Quick] {
             let plan = Plan::new(size);
-            let groups = plan.groups_of(plan.victim());
-            let same = (0..plan.receivers()).filter(|&r| plan.groups_of(r) == groups);
+            let class = plan.receivers[plan.victim()];
+            let same = plan.receivers.iter().filter(|&&other| other == class);
             assert!(same.count() >= 3);
+        }
+    }
+
+    #[test]
+    fn every_receiver_has_an_inbox_that_nobody_else_reads() {
+        let plan = Plan::new(Size::Quick);
+        let inboxes = |receiver| {
+            let groups = plan.groups_of(receiver).into_iter();
+            groups.filter(|&group| plan.is_inbox(group))
+        };
+        let all: BTreeSet<usize> = (0..plan.receivers()).flat_map(inboxes).collect();
+        assert_eq!(all.len(), plan.receivers());
+        // The last receiver is alone in its class.
+        assert_eq!(plan.companions(), 5);
+        for &inbox in &all {
+            assert_eq!(plan.members(inbox), 1);
+            assert_eq!(plan.groups[inbox].sources, [Source::Letters]);
         }
     }
 }

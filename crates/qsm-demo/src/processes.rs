@@ -44,6 +44,8 @@ pub(crate) struct ProcessState {
     pub(crate) published: Option<Vec<Published>>,
     /// Members and groups of the regions.
     pub(crate) regions: Vec<(usize, u32)>,
+    /// Regions of one member's inbox.
+    pub(crate) private_regions: usize,
     /// Streams received.
     pub(crate) received: Option<Vec<Stream>>,
     /// Hashes of what was published.
@@ -66,6 +68,7 @@ impl ProcessState {
             rates: (0.0, 0.0),
             published: None,
             regions: Vec::new(),
+            private_regions: 0,
             received: None,
             hashes: None,
             base: (now, Figures::default()),
@@ -293,10 +296,12 @@ impl DemoProcesses {
             DemoReport::Published {
                 groups,
                 mut regions,
+                private_regions,
             } => {
                 regions.sort_unstable_by_key(|&(members, _)| std::cmp::Reverse(members));
                 state.published = Some(groups);
                 state.regions = regions;
+                state.private_regions = private_regions;
                 state.doing = "all stable";
             }
             DemoReport::Received { streams } => {

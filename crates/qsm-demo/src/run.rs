@@ -10,6 +10,7 @@ use qsm_console::stop::Stop;
 use qsm_processes::{ProcessGroup, ProcessIndex};
 
 use crate::DemoArgs;
+use crate::inboxes::Inboxes;
 use crate::messages::{self, DemoCommand, End, Range};
 use crate::plan::{Plan, Size, Source};
 use crate::processes::DemoProcesses;
@@ -277,7 +278,35 @@ impl DemoRun {
             .faults
             .extend(verify::compare(&self.plan, &claims, &answers));
         self.summary.hashes_compared = claims.len();
+        self.summary.inboxes = self.inboxes();
+        self.summary.faults.extend(self.summary.inboxes.faults());
         Ok(())
+    }
+
+    /// What the inboxes came to, by the sender that writes into them.
+    fn inboxes(&self) -> Inboxes {
+        let at = Source::ALL
+            .iter()
+            .position(|&source| source == Source::Letters);
+        let sender = at.and_then(|at| self.senders.get(at));
+        let Some(state) = sender.map(|&process| &self.processes.states[process]) else {
+            return Inboxes::default();
+        };
+        let published = |inboxes: bool| -> u64 {
+            let rows = state.published.iter().flatten();
+            let rows = rows.filter(|row| self.plan.is_inbox(row.group) == inboxes);
+            rows.map(|row| row.count).sum()
+        };
+        Inboxes {
+            inboxes: self.plan.receivers(),
+            dividing: self.plan.companions(),
+            letters: published(true),
+            announcements: published(false),
+            packets: state.figures.packets,
+            private_regions: state.private_regions,
+            regions: state.regions.len(),
+            regions_without: self.plan.regions(),
+        }
     }
 
     fn tell(&mut self, processes: &[ProcessIndex], told: &DemoCommand) {

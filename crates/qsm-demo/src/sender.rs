@@ -23,9 +23,6 @@ const COUNTED_AT_ONCE: usize = 200;
 /// How often the members of the cluster-wide group are counted.
 const COUNT: Duration = Duration::from_millis(20);
 
-/// Every so many batches there is an announcement to all.
-const ANNOUNCE: u64 = 64;
-
 /// How long to rest when ahead of the rate, or when queues are full.
 const REST: Duration = Duration::from_millis(2);
 
@@ -36,6 +33,15 @@ impl Source {
             Self::Files => 400.0,
             Self::Ticks => 12_000.0,
             Self::Telemetry => 4_000.0,
+            Self::Letters => 400.0,
+        }
+    }
+
+    /// Every so many batches there is an announcement to all.
+    fn announces_every(self) -> u64 {
+        match self {
+            Self::Letters => 4,
+            Self::Files | Self::Ticks | Self::Telemetry => 64,
         }
     }
 
@@ -45,6 +51,7 @@ impl Source {
             Self::Files => 4,
             Self::Ticks => 64,
             Self::Telemetry => 32,
+            Self::Letters => 1,
         }
     }
 }
@@ -86,7 +93,7 @@ pub(crate) fn run(
     let paths = match source {
         Source::Files => content::find_files(folder)
             .map_err(|error| Failure::io("look for files to publish", &error))?,
-        Source::Ticks | Source::Telemetry => Vec::new(),
+        Source::Ticks | Source::Telemetry | Source::Letters => Vec::new(),
     };
     let mut sender = Sender {
         plan,
@@ -111,14 +118,13 @@ pub(crate) fn run(
     child.node.flush(PATIENCE)?;
     child.hurry();
     sender.report(&mut child)?;
+    let regions = child.node.list_regions()?;
+    let shared = regions.iter().filter(|row| row.address.ip().is_multicast());
+    let shared: Vec<_> = shared.map(|row| (row.members.len(), row.groups)).collect();
     say(&DemoReport::Published {
         groups: sender.ledger.published(),
-        regions: child
-            .node
-            .list_regions()?
-            .iter()
-            .map(|region| (region.members.len(), region.groups))
-            .collect(),
+        private_regions: regions.len() - shared.len(),
+        regions: shared,
     })?;
     sender.answer(&mut child)
 }
@@ -164,7 +170,7 @@ impl Sender<'_> {
     /// Some messages; false if queues are full.
     fn batch(&mut self) -> Result<bool, Failure> {
         self.batches += 1;
-        if self.batches.is_multiple_of(ANNOUNCE) {
+        if self.batches.is_multiple_of(self.source.announces_every()) {
             let name = self.source.name();
             let text = format!("{name} has published {} messages", self.messages);
             self.message.clear();
@@ -195,6 +201,7 @@ impl Sender<'_> {
         let place = dice.below(others);
         match self.source {
             Source::Ticks => content::tick(place, count, dice, &mut self.message),
+            Source::Letters => content::letter(place, count, &mut self.message),
             _ => content::measurement(place, count, dice, &mut self.message),
         }
         Some(place)

@@ -5,6 +5,7 @@ use std::time::Duration;
 use qsm_console::figures::{bytes, count, duration, percent, rate};
 use serde::Serialize;
 
+use crate::inboxes::Inboxes;
 use crate::plan::LAYOUTS;
 
 /// Faults that are listed one by one.
@@ -23,6 +24,8 @@ pub(crate) struct Summary {
     pub(crate) groups: usize,
     /// Regions: receivers and groups of each.
     pub(crate) regions: Vec<(usize, u32)>,
+    /// Groups of one receiver each.
+    pub(crate) inboxes: Inboxes,
     /// How long it was published.
     pub(crate) published_for: Duration,
     /// Messages published.
@@ -86,6 +89,7 @@ impl Summary {
             format!("{} ({LAYOUTS})", count(self.groups as u64)),
         );
         fact("regions", self.regions());
+        fact("inboxes", self.inboxes());
         fact(
             "published",
             format!(
@@ -134,6 +138,26 @@ impl Summary {
             "{} (receivers × groups: {})",
             self.regions.len(),
             all.join(", ")
+        )
+    }
+
+    fn inboxes(&self) -> String {
+        let Inboxes {
+            inboxes,
+            letters,
+            announcements,
+            packets,
+            private_regions,
+            regions_without,
+            ..
+        } = self.inboxes;
+        format!(
+            "{inboxes}, one of each receiver, and {private_regions} private regions: without inboxes \
+             there are {regions_without} regions, too; {} letters to one receiver and {} messages \
+             to all took {} packets",
+            count(letters),
+            count(announcements),
+            count(packets)
         )
     }
 
@@ -190,6 +214,16 @@ mod tests {
             senders: 3,
             groups: 2205,
             regions: vec![(4, 1500), (3, 1200)],
+            inboxes: Inboxes {
+                inboxes: 9,
+                dividing: 7,
+                letters: 6000,
+                announcements: 2000,
+                packets: 10_000,
+                private_regions: 7,
+                regions: 2,
+                regions_without: 2,
+            },
             published_for: Duration::from_secs(20),
             published_messages: 400_000,
             published_bytes: 100_000_000,
@@ -217,8 +251,10 @@ Quicksilver demonstration
 ────────────────────────────────────────────────────────────────────────
 hosts         13 network namespaces around a virtual switch
 processes     9 receivers, 3 senders, 1 membership service
-groups        2,205 (exact overlap, hierarchy, cluster-wide, irregular)
+groups        2,205 (exact overlap, hierarchy, cluster-wide, irregular, inboxes)
 regions       2 (receivers × groups: 4 × 1500, 3 × 1200)
+inboxes       9, one of each receiver, and 7 private regions: without inboxes there are 2 \
+regions, too; 6,000 letters to one receiver and 2,000 messages to all took 10,000 packets
 published     400,000 messages, 100 MB in 20.00 s
 received      2,000,000 messages, 600 MB by all receivers together (100 k messages/s, 30.0 MB/s)
 losses        12,345 packets lost on purpose, 2 % at every receiver: data, repairs and control; \

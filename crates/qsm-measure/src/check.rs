@@ -49,6 +49,7 @@ fn fault(arrived: Arrived<'_>, what: fmt::Arguments<'_>) -> String {
 struct Stream {
     next: u64,
     salt: u64,
+    ended: bool,
 }
 
 #[derive(Debug)]
@@ -57,7 +58,10 @@ struct Sender {
     /// By the group's number in the cluster.
     streams: Vec<Option<Stream>>,
     messages: u64,
-    total: Option<u64>,
+    /// What it has said that it sent,
+    total: u64,
+    /// in so many groups.
+    ends: usize,
 }
 
 impl Sender {
@@ -79,9 +83,9 @@ pub(crate) struct Check {
     pub(crate) messages: u64,
     /// Their bytes.
     pub(crate) bytes: u64,
-    /// What all those senders that have told have sent.
+    /// What senders have said that they sent.
     pub(crate) total: u64,
-    /// How many have told.
+    /// How often one has said so.
     pub(crate) told: usize,
 }
 
@@ -114,6 +118,7 @@ impl Check {
         let stream = sender.streams[place].get_or_insert_with(|| Stream {
             next: 1,
             salt: salt(arrived.sender.node, arrived.group),
+            ended: false,
         });
         let (number, expected) = (arrived.number, stream.next);
         if number != expected {
@@ -122,11 +127,14 @@ impl Check {
         let Some(kind) = self.noise.read(arrived.bytes, stream.salt, number) else {
             return Err(fault(arrived, format_args!("is not what was sent")));
         };
+        if stream.ended {
+            return Err(fault(arrived, format_args!("came after the end")));
+        }
         stream.next += 1;
         if let Kind::Last(total) = kind {
-            if sender.total.replace(total).is_some() {
-                return Err(fault(arrived, format_args!("is a second end")));
-            }
+            stream.ended = true;
+            sender.ends += 1;
+            sender.total += total;
             self.total += total;
             self.told += 1;
         } else {
@@ -148,36 +156,41 @@ impl Check {
             match self.senders.iter_mut().find(same) {
                 Some(known) => {
                     known.messages += sender.messages;
-                    known.total = known.total.or(sender.total);
+                    known.total += sender.total;
+                    known.ends += sender.ends;
                 }
                 None => self.senders.push(sender),
             }
         }
     }
 
-    /// Whether so many senders have ended, and everything they sent has come.
+    /// Whether so many senders have ended, each so many times, and everything they sent has come.
     ///
     /// # Errors
     /// More came than was sent; in words.
-    pub(crate) fn is_complete(&self, senders: usize) -> Result<bool, String> {
-        if self.told < senders || self.messages < self.total {
+    pub(crate) fn is_complete(&self, senders: usize, ends: usize) -> Result<bool, String> {
+        if self.told < senders * ends || self.messages < self.total {
             return Ok(false);
         }
         let off = self
             .senders
             .iter()
-            .find(|sender| sender.total != Some(sender.messages));
+            .find(|sender| sender.ends != ends || sender.total != sender.messages);
         match off {
             None => Ok(true),
             Some(Sender {
                 origin,
                 messages,
                 total,
+                ends: ended,
                 ..
             }) => Err(format!(
                 "{messages} messages came of {origin}, which sent {}; are there more senders than \
                  --senders says?",
-                total.map_or("more to come".to_owned(), |total| total.to_string())
+                match *ended == ends {
+                    true => total.to_string(),
+                    false => "more to come".to_owned(),
+                }
             )),
         }
     }
@@ -194,7 +207,8 @@ fn find<'a>(senders: &'a mut Vec<Sender>, recent: &mut usize, origin: Origin) ->
                 origin,
                 streams: Vec::new(),
                 messages: 0,
-                total: None,
+                total: 0,
+                ends: 0,
             });
             senders.len() - 1
         });
@@ -260,7 +274,7 @@ mod tests {
         let mut check = Check::new();
         for (node, complete) in [(1, false), (2, true)] {
             Sent::new(node, 10).give(&mut check).unwrap();
-            assert_eq!(check.is_complete(2), Ok(complete));
+            assert_eq!(check.is_complete(2, 1), Ok(complete));
         }
         assert_eq!((check.messages, check.bytes), (40, 4000));
     }
@@ -273,9 +287,9 @@ mod tests {
         let rest = Sent(sent.0.split_off(5), origin(1));
         let mut check = Check::new();
         sent.give(&mut check).unwrap();
-        assert_eq!(check.is_complete(1), Ok(false));
+        assert_eq!(check.is_complete(1, 1), Ok(false));
         rest.give(&mut check).unwrap();
-        assert_eq!(check.is_complete(1), Ok(true));
+        assert_eq!(check.is_complete(1, 1), Ok(true));
     }
 
     #[test]
@@ -302,6 +316,6 @@ mod tests {
         stranger.0.truncate(1);
         stranger.give(&mut check).unwrap();
         Sent::new(1, 3).give(&mut check).unwrap();
-        assert!(check.is_complete(1).is_err());
+        assert!(check.is_complete(1, 1).is_err());
     }
 }

@@ -9,6 +9,7 @@ use qsm_console::stop::Stop;
 use serde_json::{Value, json};
 
 use crate::latencies::{Latencies, QUANTILES};
+use crate::layout::LayoutOptions;
 use crate::options::{LoadOptions, LocalOptions};
 use crate::plot::{self, Curve};
 use crate::report::{Received, Sent};
@@ -82,6 +83,7 @@ pub(crate) fn run(args: &LatencyArgs) -> Result<(), Failure> {
     let stop = Stop::on_signals()?;
     let trial = Trial {
         load: &args.load,
+        layout: &LayoutOptions::NONE,
         local: &args.local,
         rate: Some(args.rate),
         round_trip: args.round_trip,
@@ -107,6 +109,7 @@ pub(crate) fn ping(args: &PingArgs) -> Result<(), Failure> {
     let stop = Stop::on_signals()?;
     let trial = Trial {
         load: &args.load,
+        layout: &LayoutOptions::NONE,
         local: &args.local,
         rate: Some(args.rate),
         round_trip: true,

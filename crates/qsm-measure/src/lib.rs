@@ -17,9 +17,11 @@ mod cpu_assignment;
 mod echo;
 mod latencies;
 mod latency;
+mod layout;
 mod message;
 mod names;
 mod options;
+mod others;
 mod pace;
 mod plot;
 mod raw;
@@ -40,6 +42,7 @@ use qsm_console::failure::Failure;
 use qsm_console::stop::Stop;
 use serde_json::json;
 
+use crate::layout::LayoutOptions;
 use crate::options::{LoadOptions, LocalOptions};
 use crate::trial::Trial;
 
@@ -55,6 +58,7 @@ const SHORT: Duration = Duration::from_secs(1);
     "qsm bench                                     a short run of both, over loopback"
     "qsm bench throughput --receivers 3 --raw      share of what the sockets reach alone"
     "qsm bench latency --rate 5000 --loss 1        percentiles, stages, repairs"
+    "qsm bench --layout private --receivers 6      receivers with groups of their own"
     "qsm bench receive                             between hosts: on each receiving one, then"
     "qsm bench send --receivers 2                  on the sending one"
 ))]
@@ -62,6 +66,9 @@ pub struct BenchArgs {
     /// What to measure.
     #[command(subcommand)]
     command: Option<BenchCommand>,
+    /// What receivers have besides; then a short run of throughput alone.
+    #[command(flatten)]
+    layout: LayoutOptions,
     /// Where a short run of both goes.
     #[command(flatten)]
     local: LocalOptions,
@@ -97,30 +104,38 @@ pub fn run(args: &BenchArgs) -> Result<(), Failure> {
         Some(BenchCommand::Send(args)) => send::run(args),
         Some(BenchCommand::Receive(args)) => receive::run(args),
         Some(BenchCommand::Raw(args)) => raw::run(args),
+        None if args.local.plot.is_some() => Err(Failure::usage(
+            "--plot is for one benchmark",
+            "give it to `qsm bench throughput` or `qsm bench latency`",
+        )),
+        None if args.layout.layout.is_some() => throughput::run(&throughput::ThroughputArgs {
+            load: short(1000),
+            layout: args.layout,
+            local: args.local.clone(),
+        }),
         None => both(&args.local),
     }
 }
 
-fn both(local: &LocalOptions) -> Result<(), Failure> {
-    if local.plot.is_some() {
-        return Err(Failure::usage(
-            "--plot is for one benchmark",
-            "give it to `qsm bench throughput` or `qsm bench latency`",
-        ));
-    }
-    local.check_timed()?;
-    let stop = Stop::on_signals()?;
-    let load = |payload| LoadOptions {
+/// What a short run sends.
+fn short(payload: usize) -> LoadOptions {
+    LoadOptions {
         payload,
         groups: 1,
         duration: Some(SHORT),
         messages: None,
         spin: false,
-    };
-    let (bulk, small) = (load(1000), load(100));
-    let throughput = throughput::measure(&bulk, local, &stop)?;
+    }
+}
+
+fn both(local: &LocalOptions) -> Result<(), Failure> {
+    local.check_timed()?;
+    let stop = Stop::on_signals()?;
+    let (bulk, small) = (short(1000), short(100));
+    let throughput = throughput::measure(&bulk, &LayoutOptions::NONE, local, &stop)?;
     let trial = Trial {
         load: &small,
+        layout: &LayoutOptions::NONE,
         local,
         rate: Some(SHORT_RATE),
         round_trip: false,
@@ -129,7 +144,8 @@ fn both(local: &LocalOptions) -> Result<(), Failure> {
     if local.json {
         let latency = latency.json(&small, local);
         return show::print_json(&json!({
-            "benchmark": "both", "throughput": throughput.json(&bulk, local), "latency": latency,
+            "benchmark": "both", "throughput": throughput.json(&bulk, &LayoutOptions::NONE, local),
+            "latency": latency,
         }));
     }
     show::print(&format!(

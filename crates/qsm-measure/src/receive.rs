@@ -1,5 +1,7 @@
 //! `qsm bench receive`: takes in what senders send, and verifies all of it.
 
+use std::collections::BTreeSet;
+use std::str::FromStr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
@@ -18,6 +20,7 @@ use qsm_console::stop::Stop;
 use crate::check::Check;
 use crate::clock::Clock;
 use crate::latencies::Latencies;
+use crate::layout::{Layout, Seat};
 use crate::message::{Kind, Stamp};
 use crate::names;
 use crate::options::EndOptions;
@@ -48,6 +51,12 @@ pub(crate) struct ReceiveArgs {
     /// Groups, as at the senders
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub(crate) groups: u32,
+    /// Layout, as at the senders; with --seat
+    #[arg(long, value_name = "LAYOUT", value_parser = Layout::from_str, requires = "seat")]
+    pub(crate) layout: Option<Layout>,
+    /// Which receiver of a layout this is, such as 2/6
+    #[arg(long, value_name = "NUMBER/RECEIVERS", value_parser = Seat::from_str, requires = "layout")]
+    pub(crate) seat: Option<Seat>,
     /// Fail when nothing comes for this long, once something has come
     #[arg(long, value_name = "SECONDS", default_value = "30", value_parser = seconds)]
     pub(crate) patience: Duration,
@@ -101,11 +110,15 @@ pub(crate) fn run(args: &ReceiveArgs) -> Result<(), Failure> {
         }
         false => None,
     };
-    let seen = Arc::new(Seen::new(cores, args.senders as usize));
+    let own = args.layout_groups();
+    // One for the groups that all have, and one for each other.
+    let ends = 1 + own.len();
+    let seen = Arc::new(Seen::new(cores, args.senders as usize * ends));
     let (outcome, ended) = sync_channel(1);
     let (account, accounts) = sync_channel(cores);
     let mut groups = names::groups(args.groups as usize);
     groups.push(names::END.to_owned());
+    groups.extend(own.into_iter().map(names::of_layout));
     let mut left = 0;
     let upcalls = node.groups(&groups).subscribe_per_core(|core| {
         left += 1;
@@ -125,7 +138,7 @@ pub(crate) fn run(args: &ReceiveArgs) -> Result<(), Failure> {
     // Each gives its account when it is dropped.
     drop(upcalls);
     let account = gather(&accounts, left)?;
-    let complete = account.check.is_complete(args.senders as usize);
+    let complete = account.check.is_complete(args.senders as usize, ends);
     complete.map_err(|fault| wrong(&fault))?;
     let mut received = account.received(arrivals.as_deref());
     received.count(&node.stats()?);
@@ -138,6 +151,16 @@ pub(crate) fn run(args: &ReceiveArgs) -> Result<(), Failure> {
         say(&BenchReport::Received(Box::new(received)))
     } else {
         show::print(&show::received(&received))
+    }
+}
+
+impl ReceiveArgs {
+    /// What this receiver has of the layout, if there is one.
+    fn layout_groups(&self) -> BTreeSet<u32> {
+        let layout = self.layout.zip(self.seat);
+        layout.map_or_else(BTreeSet::new, |(layout, seat)| {
+            layout.groups_of(seat.receiver, seat.receivers)
+        })
     }
 }
 
@@ -155,11 +178,12 @@ fn gather(accounts: &Receiver<Account>, cores: usize) -> Result<Account, Failure
 #[derive(Debug)]
 struct Seen {
     cores: Box<[Count]>,
-    /// What the senders that have told have sent,
+    /// What senders have said that they sent,
     total: AtomicU64,
-    /// and how many those are.
+    /// how often one has said so,
     told: AtomicUsize,
-    senders: usize,
+    /// and how often all of them will have.
+    ends: usize,
 }
 
 /// Messages at one core. Two of them share no line of a cache.
@@ -168,12 +192,12 @@ struct Seen {
 struct Count(AtomicU64);
 
 impl Seen {
-    fn new(cores: usize, senders: usize) -> Self {
+    fn new(cores: usize, ends: usize) -> Self {
         Self {
             cores: (0..cores).map(|_| Count::default()).collect(),
             total: AtomicU64::new(0),
             told: AtomicUsize::new(0),
-            senders,
+            ends,
         }
     }
 
@@ -185,9 +209,9 @@ impl Seen {
         counts.sum()
     }
 
-    /// All senders have told, and so many messages have come.
+    /// All senders have told of all groups, and so many messages have come.
     fn is_complete(&self) -> bool {
-        self.told.load(Ordering::Acquire) >= self.senders
+        self.told.load(Ordering::Acquire) >= self.ends
             && self.messages() >= self.total.load(Ordering::Relaxed)
     }
 }
@@ -298,6 +322,8 @@ impl Account {
             network,
             delivering,
             gaps: 0,
+            by_receivers: 0,
+            by_sender: 0,
             injected: 0,
             kernel_drops: 0,
             repairs: [0; 4],
@@ -349,9 +375,10 @@ impl Upcall {
                     sent.map_err(|error| format!("cannot send it back: {error}"))?;
                 }
             }
-            Kind::Last(_) => {
-                self.seen.total.store(check.total, Ordering::Relaxed);
-                self.seen.told.store(check.told, Ordering::Release);
+            Kind::Last(total) => {
+                // Several cores may have groups that end.
+                self.seen.total.fetch_add(total, Ordering::Relaxed);
+                self.seen.told.fetch_add(1, Ordering::Release);
             }
         }
         let count = &self.seen.cores[self.core].0;
@@ -372,8 +399,11 @@ impl Drop for Upcall {
 impl Received {
     /// Adds what the node counted.
     fn count(&mut self, stats: &Snapshot) {
-        let port = &stats.port;
-        self.gaps = stats.protocol.gaps;
+        let (port, protocol) = (&stats.port, &stats.protocol);
+        self.gaps = protocol.gaps;
+        self.by_receivers =
+            protocol.repaired_by_cacher + protocol.repaired_by_pull + protocol.repaired_by_push;
+        self.by_sender = protocol.repaired_by_sender;
         self.injected = port.faults.lost;
         self.kernel_drops = port.unicast.kernel_drops + port.multicast.kernel_drops;
         let micros = |time: Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);

@@ -46,6 +46,12 @@ pub(crate) struct Sent {
     pub(crate) cpu_seconds: f64,
     /// Packets that receivers asked the sender for.
     pub(crate) asked: u64,
+    /// Data packets that these messages took, without repairs.
+    pub(crate) packets: u64,
+    /// Regions with an address of their own,
+    pub(crate) regions: usize,
+    /// and private ones.
+    pub(crate) private_regions: usize,
     /// From when a message was due to the call that sent it.
     pub(crate) late: Latencies,
     /// From that call until its packet was handed to the kernel.
@@ -77,6 +83,10 @@ pub(crate) struct Received {
     pub(crate) delivering: Latencies,
     /// Packets that were missing.
     pub(crate) gaps: u64,
+    /// Packets that another receiver repaired.
+    pub(crate) by_receivers: u64,
+    /// Packets that their sender repaired.
+    pub(crate) by_sender: u64,
     /// Packets lost on purpose.
     pub(crate) injected: u64,
     /// Packets dropped by the kernel.

@@ -7,7 +7,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use qsm::{Embedded, FeedHandle, Node, Publisher, Pull, RequestError};
+use qsm::{Embedded, FeedHandle, Node, Publisher, Pull, RegionRow, RequestError};
 use qsm_console::examples;
 use qsm_console::failure::Failure;
 use qsm_console::notice::Notices;
@@ -18,9 +18,11 @@ use qsm_console::table::printable;
 use crate::clock::Clock;
 use crate::echo::Echoes;
 use crate::latencies::Latencies;
+use crate::layout::{Layout, LayoutOptions};
 use crate::message::{self, Noise, Stamp};
 use crate::names;
 use crate::options::{EndOptions, LoadOptions};
+use crate::others::Others;
 use crate::pace::{Pace, wait_until};
 use crate::report::{BenchReport, Sent, say, wait_for_start};
 use crate::show;
@@ -28,6 +30,12 @@ use crate::stages::Departures;
 
 /// How often signals are looked at.
 const LOOK: Duration = Duration::from_millis(50);
+
+/// How often groups of a layout get their share.
+const FOLLOW: Duration = Duration::from_millis(2);
+
+/// How long regions must have been as they are before a run, where the service plans them.
+const STEADY: Duration = Duration::from_millis(2500);
 
 /// How long the goodbye to the cluster may take.
 const GOODBYE: Duration = Duration::from_secs(1);
@@ -43,6 +51,9 @@ pub(crate) struct SendArgs {
     /// What is sent.
     #[command(flatten)]
     pub(crate) load: LoadOptions,
+    /// What receivers have besides.
+    #[command(flatten)]
+    pub(crate) layout: LayoutOptions,
     /// Receivers to wait for
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) receivers: u32,
@@ -75,6 +86,12 @@ pub(crate) fn run(args: &SendArgs) -> Result<(), Failure> {
             "leave out --rate, or give --cores 1",
         ));
     }
+    if args.rate.is_some() && args.layout.layout.is_some() {
+        return Err(Failure::usage(
+            "layouts are measured at full speed",
+            "leave out --rate, or --layout",
+        ));
+    }
     let stop = Stop::on_signals()?;
     let clock = args.end.clock();
     let departures = Arc::new(Departures::new(clock));
@@ -89,14 +106,16 @@ pub(crate) fn run(args: &SendArgs) -> Result<(), Failure> {
     }
     let node = builder.start()?;
     let mut notices = Notices::new(&node, &args.end.node);
-    let sender = Sender::new(args, &node)?;
+    let mut sender = Sender::new(args, &node)?;
     let load = match args.rate {
         None => Load::Flood(sender.register()?),
         Some(rate) => Load::Paced(rate),
     };
+    sender.settle(&stop)?;
     if args.start_on_input {
         wait_for_start()?;
     }
+    let packets = node.stats()?.protocol.data_sent;
     let (start, cpu) = (Instant::now(), qsm_net::process_cpu_time());
     let mut sent = match load {
         Load::Flood(flood) => sender.flood(flood, &stop)?,
@@ -107,8 +126,11 @@ pub(crate) fn run(args: &SendArgs) -> Result<(), Failure> {
     sent.cpu_seconds = qsm_net::process_cpu_time()
         .saturating_sub(cpu)
         .as_secs_f64();
-    sent.asked = node.stats()?.protocol.sender_asked;
-    sender.end.send(&message::last(1, sent.messages))?;
+    sent.count(&node, packets)?;
+    let elsewhere = sender.others.end()?;
+    sender
+        .end
+        .send(&message::last(1, sent.messages - elsewhere))?;
     node.flush(args.patience).map_err(late)?;
     drop(sender);
     // Everything has arrived; a goodbye unheard changes nothing.
@@ -127,6 +149,20 @@ fn late(error: RequestError) -> Failure {
                  longer --patience"
             .to_owned(),
         ..Failure::from(error)
+    }
+}
+
+impl Sent {
+    /// What the node counted since it had sent so many packets, and the regions there are.
+    fn count(&mut self, node: &Node, packets: u64) -> Result<(), Failure> {
+        let protocol = node.stats()?.protocol;
+        self.asked = protocol.sender_asked;
+        self.packets = protocol.data_sent - packets;
+        let regions = node.list_regions()?;
+        let shared = |region: &&RegionRow| region.address.ip().is_multicast();
+        self.regions = regions.iter().filter(shared).count();
+        self.private_regions = regions.len() - self.regions;
+        Ok(())
     }
 }
 
@@ -150,6 +186,8 @@ struct Sender<'a> {
     args: &'a SendArgs,
     node: &'a Node,
     publishers: Vec<Publisher>,
+    /// The layout's groups.
+    others: Others,
     end: Publisher,
     echoes: Option<Echoes>,
     noise: Arc<Noise>,
@@ -177,6 +215,12 @@ impl<'a> Sender<'a> {
                 .wait_for_members(args.receivers, left)
                 .map_err(|error| too_few(args, error))?;
         }
+        let wait = |publisher: &Publisher, receivers| {
+            let left = deadline.saturating_duration_since(Instant::now());
+            let waited = publisher.wait_for_members(receivers, left);
+            waited.map_err(|error| too_few(args, error))
+        };
+        let others = Others::new(node, args.layout, args.receivers, &args.load, wait)?;
         let end = publishers
             .pop()
             .unwrap_or_else(|| unreachable!("it was just put there"));
@@ -188,15 +232,43 @@ impl<'a> Sender<'a> {
             node,
             salts: salts.collect(),
             publishers,
+            others,
             end,
             echoes,
             noise: Arc::new(Noise::new(args.load.payload)),
         })
     }
 
+    /// Waits until the membership service has placed all receivers, if it does so after they have
+    /// come, but not longer than receivers may take.
+    fn settle(&self, stop: &Stop) -> Result<(), Failure> {
+        if !self.args.layout.layout.is_some_and(Layout::is_planned) {
+            return Ok(());
+        }
+        let deadline = Instant::now() + self.args.patience;
+        let views = || {
+            let regions = self.node.list_regions()?;
+            let views = regions.iter().map(|row| (row.region, row.view));
+            Ok::<_, RequestError>(views.collect::<BTreeSet<_>>())
+        };
+        let (mut known, mut since) = (views()?, Instant::now());
+        while since.elapsed() < STEADY && Instant::now() < deadline {
+            if stop.is_asked() {
+                return Err(interrupted());
+            }
+            thread::sleep(LOOK);
+            let now = views()?;
+            if now != known {
+                (known, since) = (now, Instant::now());
+            }
+        }
+        Ok(())
+    }
+
     /// One feed for each group. To register a hundred thousand takes seconds while some send, so
     /// they wait for each other.
-    fn register(&self) -> Result<Flood, Failure> {
+    fn register(&mut self) -> Result<Flood, Failure> {
+        self.others.register(self.node, &self.noise)?;
         let quotas = self.quotas();
         let feed = |(group, publisher): (usize, &Publisher)| {
             let core = self.node.core_of(publisher.group());
@@ -210,21 +282,32 @@ impl<'a> Sender<'a> {
     }
 
     /// As many messages as the node takes.
-    fn flood(&self, Flood { feeds, quotas }: Flood, stop: &Stop) -> Result<Sent, Failure> {
+    fn flood(&mut self, Flood { feeds, quotas }: Flood, stop: &Stop) -> Result<Sent, Failure> {
+        let pulled = || {
+            let sent = quotas.values();
+            sent.map(|quota| quota.sent.load(Ordering::Acquire)).sum()
+        };
+        let look = if self.others.is_empty() { LOOK } else { FOLLOW };
         let until = self.args.load.lasts().map(|lasts| Instant::now() + lasts);
         for quota in quotas.values() {
             quota.begun.store(true, Ordering::Release);
         }
         feeds.iter().for_each(FeedHandle::wake);
-        while !quotas.values().all(|quota| quota.is_over()) && !stop.is_asked() {
-            let left = until.map_or(LOOK, |until| {
+        loop {
+            let over = quotas.values().all(|quota| quota.is_over());
+            self.others.follow(pulled(), over);
+            if (over && self.others.is_over()) || stop.is_asked() {
+                break;
+            }
+            let left = until.map_or(look, |until| {
                 until.saturating_duration_since(Instant::now())
             });
             if left.is_zero() {
                 break;
             }
-            thread::sleep(left.min(LOOK));
+            thread::sleep(left.min(look));
         }
+        self.others.stop();
         for quota in quotas.values() {
             quota.over.store(true, Ordering::Release);
         }
@@ -234,17 +317,15 @@ impl<'a> Sender<'a> {
         if stop.is_asked() {
             return Err(interrupted());
         }
-        let sent = quotas
-            .values()
-            .map(|quota| quota.sent.load(Ordering::Acquire));
-        Ok(Sent::of(sent.sum()))
+        Ok(Sent::of(pulled() + self.others.sent()))
     }
 
     /// For each core that has groups its part of the messages, as even as it can be.
     fn quotas(&self) -> BTreeMap<usize, Arc<Quota>> {
         let groups = self.publishers.iter().map(Publisher::group);
         let cores: BTreeSet<usize> = groups.map(|group| self.node.core_of(group)).collect();
-        let (count, messages) = (cores.len() as u64, self.args.load.messages);
+        let others = |messages| messages - self.others.part_of(messages);
+        let (count, messages) = (cores.len() as u64, self.args.load.messages.map(others));
         let part =
             |index| messages.map(|messages| messages / count + u64::from(index < messages % count));
         let quota = |(index, core)| (core, Arc::new(Quota::new(part(index))));
@@ -411,6 +492,9 @@ impl Sent {
             seconds: 0.0,
             cpu_seconds: 0.0,
             asked: 0,
+            packets: 0,
+            regions: 0,
+            private_regions: 0,
             late: Latencies::new(),
             handing: Latencies::new(),
             half_round_trip: Latencies::new(),

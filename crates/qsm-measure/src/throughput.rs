@@ -9,6 +9,7 @@ use qsm_console::stop::Stop;
 use qsm_console::table::{Align, Table};
 use serde_json::{Value, json};
 
+use crate::layout::{Layout, LayoutOptions};
 use crate::options::{LoadOptions, LocalOptions};
 use crate::plot;
 use crate::report::{Received, Sent};
@@ -22,6 +23,7 @@ use crate::trial::{Blast, Caught, Outcome, Trial};
     "qsm bench throughput                          one sender, one receiver, over loopback"
     "qsm bench throughput --receivers 3 --raw      as a share of what the sockets reach alone"
     "qsm bench throughput --payload 100 --groups 10000 --loss 1"
+    "qsm bench throughput --layout extras:5,1000 --receivers 6    with odd groups besides"
     "qsm bench throughput --groups 100 --cores 4   four core threads in each process"
     "qsm bench throughput --lab --receivers 4 --json --plot rates.svg"
 ))]
@@ -29,6 +31,9 @@ pub(crate) struct ThroughputArgs {
     /// What is sent.
     #[command(flatten)]
     pub(crate) load: LoadOptions,
+    /// What receivers have besides.
+    #[command(flatten)]
+    pub(crate) layout: LayoutOptions,
     /// By whom, to whom and where.
     #[command(flatten)]
     pub(crate) local: LocalOptions,
@@ -63,14 +68,14 @@ pub(crate) struct Throughput {
 pub(crate) fn run(args: &ThroughputArgs) -> Result<(), Failure> {
     args.load.check(false)?;
     let stop = Stop::on_signals()?;
-    let throughput = measure(&args.load, &args.local, &stop)?;
+    let throughput = measure(&args.load, &args.layout, &args.local, &stop)?;
     if let Some(path) = &args.local.plot {
         plot::write(path, &plot::bars(&throughput.bars())?)?;
     }
     if args.local.json {
-        return show::print_json(&throughput.json(&args.load, &args.local));
+        return show::print_json(&throughput.json(&args.load, &args.layout, &args.local));
     }
-    let header = header(&args.load, &args.local);
+    let header = header(args);
     show::print(&(header + &throughput.text()))
 }
 
@@ -81,11 +86,13 @@ pub(crate) fn run(args: &ThroughputArgs) -> Result<(), Failure> {
 /// A run fails.
 pub(crate) fn measure(
     load: &LoadOptions,
+    layout: &LayoutOptions,
     local: &LocalOptions,
     stop: &Stop,
 ) -> Result<Throughput, Failure> {
     let trial = Trial {
         load,
+        layout,
         local,
         rate: None,
         round_trip: false,
@@ -113,22 +120,33 @@ fn slowest(caught: &[Caught]) -> f64 {
     rates.fold(f64::INFINITY, f64::min)
 }
 
-fn header(load: &LoadOptions, local: &LocalOptions) -> String {
+fn header(args: &ThroughputArgs) -> String {
+    let (load, local) = (&args.load, &args.local);
     let lasts = match (load.messages, load.lasts()) {
         (Some(messages), _) => format!("{} messages from each sender", figures::count(messages)),
         (None, lasts) => figures::duration(lasts.unwrap_or_default()),
     };
     format!(
-        "throughput: {}, {}, {}, {} of {}, {} of {lasts}{}, {}\n",
+        "throughput: {}, {}, {}{}, {} of {}, {} of {lasts}{}, {}\n",
         plural(local.senders.into(), "sender"),
         plural(local.receivers.into(), "receiver"),
         plural(load.groups.into(), "group"),
+        layout(&args.layout),
         "messages",
         figures::bytes(load.payload as u64),
         plural(local.runs.into(), "run"),
         loss(local),
         place(local),
     )
+}
+
+/// What receivers have besides, for headers.
+fn layout(layout: &LayoutOptions) -> String {
+    let share = f64::from(layout.layout_share) / 1e4;
+    layout.layout.map_or_else(String::new, |layout| {
+        let name = layout.name();
+        format!(" and layout {name} with {share} % of the messages")
+    })
 }
 
 /// Where it runs, for headers.
@@ -167,6 +185,39 @@ impl Run {
         rates.map(bytes_per_second).fold(f64::INFINITY, f64::min)
     }
 
+    /// Messages per second to all groups, until the slowest receiver has those that it wants.
+    fn sent_per_second(&self) -> f64 {
+        let seconds = self.outcome.received.iter().map(|one| one.seconds);
+        self.sent(|sent| sent.messages) as f64 / seconds.fold(1e-9, f64::max)
+    }
+
+    fn sent(&self, of: fn(&Sent) -> u64) -> u64 {
+        self.outcome.sent.iter().map(of).sum()
+    }
+
+    fn packets_per_message(&self) -> f64 {
+        self.sent(|sent| sent.packets) as f64 / self.sent(|sent| sent.messages).max(1) as f64
+    }
+
+    /// Of the repaired packets, those that receivers repaired.
+    fn by_receivers(&self) -> Option<f64> {
+        let sum = |of: fn(&Received) -> u64| self.outcome.received.iter().map(of).sum::<u64>();
+        let by_receivers = sum(|one| one.by_receivers);
+        let all = by_receivers + sum(|one| one.by_sender);
+        (all > 0).then(|| by_receivers as f64 / all as f64)
+    }
+
+    /// Regions with an address of their own; the senders see the same ones.
+    fn regions(&self) -> f64 {
+        let regions = self.outcome.sent.iter().map(|sent| sent.regions);
+        regions.max().unwrap_or(0) as f64
+    }
+
+    fn private_regions(&self) -> f64 {
+        let regions = self.outcome.sent.iter().map(|sent| sent.private_regions);
+        regions.max().unwrap_or(0) as f64
+    }
+
     fn sender_cpu(&self) -> f64 {
         let sum = |of: fn(&Sent) -> f64| self.outcome.sent.iter().map(of).sum::<f64>();
         per_million(
@@ -196,6 +247,8 @@ impl Run {
             json!({
                 "messages": one.messages, "seconds": one.seconds,
                 "cpu_seconds": one.cpu_seconds, "packets_asked": one.asked,
+                "packets": one.packets, "regions": one.regions,
+                "private_regions": one.private_regions,
             })
         });
         let received = self.outcome.received.iter().map(|one| {
@@ -205,6 +258,7 @@ impl Run {
                 "megabytes_per_second": bytes_per_second(one) / 1e6,
                 "cpu_seconds": one.cpu_seconds, "packets_missing": one.gaps,
                 "packets_lost_on_purpose": one.injected, "kernel_drops": one.kernel_drops,
+                "repaired_by_receivers": one.by_receivers, "repaired_by_sender": one.by_sender,
             })
         });
         json!({
@@ -237,54 +291,11 @@ impl Throughput {
             ("AT THE SLOWEST RECEIVER", Align::Left),
             (values, Align::Right),
         ]);
-        let mut row = |name: &str, spread: Option<Spread>, number: fn(f64) -> String| {
+        for (name, spread, number) in self.rates().into_iter().chain(self.ways()) {
             if let Some(spread) = spread {
                 table.row([name.to_owned(), spread.show(number)]);
             }
-        };
-        let two = |number: f64| format!("{number:.2}");
-        row(
-            "messages/s",
-            self.spread(|run| Some(run.messages_per_second())),
-            figures::rate,
-        );
-        row(
-            "MB/s",
-            self.spread(|run| Some(run.bytes_per_second() / 1e6)),
-            |number| format!("{number:.0}"),
-        );
-        row(
-            "CPU s per million messages, sender",
-            self.spread(|run| Some(run.sender_cpu())),
-            two,
-        );
-        row(
-            "CPU s per million messages, receiver",
-            self.spread(|run| Some(run.receiver_cpu())),
-            two,
-        );
-        let whole = |number: f64| format!("{number:.0}");
-        let percent = |share: f64| format!("{:.0} %", share * 100.0);
-        row(
-            "bare sockets, MB/s",
-            self.spread(|run| run.raw(|raw| raw.bytes / 1e6)),
-            whole,
-        );
-        row(
-            "share of that",
-            self.spread(|run| run.share(|raw| raw.bytes)),
-            percent,
-        );
-        row(
-            "bare sockets, the same messages written and checked, MB/s",
-            self.spread(|run| run.raw(|raw| raw.checked / 1e6)),
-            whole,
-        );
-        row(
-            "share of that",
-            self.spread(|run| run.share(|raw| raw.checked)),
-            percent,
-        );
+        }
         let received: Vec<Received> = self
             .runs
             .iter()
@@ -293,12 +304,100 @@ impl Throughput {
         table.render() + &show::repairs(&received)
     }
 
+    /// How fast, and beside what the sockets do alone.
+    fn rates(&self) -> Vec<Row> {
+        let two = |number: f64| format!("{number:.2}");
+        vec![
+            (
+                "messages/s",
+                self.spread(|run| Some(run.messages_per_second())),
+                figures::rate,
+            ),
+            (
+                "messages/s to all groups together",
+                self.spread(|run| Some(run.sent_per_second())),
+                figures::rate,
+            ),
+            (
+                "MB/s",
+                self.spread(|run| Some(run.bytes_per_second() / 1e6)),
+                whole,
+            ),
+            (
+                "CPU s per million messages, sender",
+                self.spread(|run| Some(run.sender_cpu())),
+                two,
+            ),
+            (
+                "CPU s per million messages, receiver",
+                self.spread(|run| Some(run.receiver_cpu())),
+                two,
+            ),
+            (
+                "bare sockets, MB/s",
+                self.spread(|run| run.raw(|raw| raw.bytes / 1e6)),
+                whole,
+            ),
+            (
+                "share of that",
+                self.spread(|run| run.share(|raw| raw.bytes)),
+                percent,
+            ),
+            (
+                "bare sockets, the same messages written and checked, MB/s",
+                self.spread(|run| run.raw(|raw| raw.checked / 1e6)),
+                whole,
+            ),
+            (
+                "share of that",
+                self.spread(|run| run.share(|raw| raw.checked)),
+                percent,
+            ),
+        ]
+    }
+
+    /// By how many packets and regions, and who repaired.
+    fn ways(&self) -> Vec<Row> {
+        vec![
+            (
+                "data packets per message, without repairs",
+                self.spread(|run| Some(run.packets_per_message())),
+                |number| format!("{number:.3}"),
+            ),
+            ("regions", self.spread(|run| Some(run.regions())), whole),
+            (
+                "private regions",
+                self.spread(|run| Some(run.private_regions())),
+                whole,
+            ),
+            (
+                "share of the repairs by receivers",
+                self.spread(Run::by_receivers),
+                |share| format!("{:.1} %", share * 100.0),
+            ),
+        ]
+    }
+
     /// The same, for programs.
     #[must_use]
-    pub(crate) fn json(&self, load: &LoadOptions, local: &LocalOptions) -> Value {
+    pub(crate) fn json(
+        &self,
+        load: &LoadOptions,
+        layout: &LayoutOptions,
+        local: &LocalOptions,
+    ) -> Value {
+        let mut options = options(load, local);
+        options["layout"] = json!(layout.layout.map(Layout::name));
+        options["layout_share_percent"] =
+            json!(layout.layout.map(|_| f64::from(layout.layout_share) / 1e4));
         json!({
             "benchmark": "throughput",
-            "options": options(load, local),
+            "options": options,
+            "messages_sent_per_second": self.spread(|run| Some(run.sent_per_second())),
+            "packets_per_message": self.spread(|run| Some(run.packets_per_message())),
+            "regions": self.spread(|run| Some(run.regions())),
+            "private_regions": self.spread(|run| Some(run.private_regions())),
+            "share_of_repairs_by_receivers": self.spread(Run::by_receivers),
             "messages_per_second": self.spread(|run| Some(run.messages_per_second())),
             "megabytes_per_second": self.spread(|run| Some(run.bytes_per_second() / 1e6)),
             "sender_cpu_seconds_per_million": self.spread(|run| Some(run.sender_cpu())),
@@ -308,6 +407,17 @@ impl Throughput {
             "runs": self.runs.iter().map(Run::json).collect::<Vec<_>>(),
         })
     }
+}
+
+/// A row of the table: its name, what the runs gave, and how a number is written.
+type Row = (&'static str, Option<Spread>, fn(f64) -> String);
+
+fn whole(number: f64) -> String {
+    format!("{number:.0}")
+}
+
+fn percent(share: f64) -> String {
+    format!("{:.0} %", share * 100.0)
 }
 
 /// The options that results depend on, for programs.

@@ -15,6 +15,7 @@ use serde_json::Value;
 
 use crate::cpu_assignment::CpuAssignment;
 use crate::latencies::Latencies;
+use crate::layout::LayoutOptions;
 use crate::options::{LoadOptions, LocalOptions};
 use crate::raw;
 use crate::report::{BenchReport, Received, Sent};
@@ -25,6 +26,9 @@ const LOOK: Duration = Duration::from_millis(50);
 /// Time for everything beside sending in one run.
 const OVERHEAD: Duration = Duration::from_secs(90);
 
+/// The membership service plans so often where there is a layout.
+const PLAN_EVERY: Duration = Duration::from_secs(1);
+
 /// Lines of standard error that are kept of all processes.
 const LINES_KEPT: usize = 8;
 
@@ -33,6 +37,8 @@ const LINES_KEPT: usize = 8;
 pub(crate) struct Trial<'a> {
     /// The messages.
     pub(crate) load: &'a LoadOptions,
+    /// What receivers have besides.
+    pub(crate) layout: &'a LayoutOptions,
     /// By whom, to whom and where.
     pub(crate) local: &'a LocalOptions,
     /// Timed messages per second; as many as possible if `None`.
@@ -74,7 +80,7 @@ impl Trial<'_> {
     pub(crate) fn run(&self, stop: &Stop) -> Result<Outcome, Failure> {
         let mut processes = TrialProcesses::new(self, stop)?;
         let cpus = self.cpus()?;
-        let service = processes.serve()?;
+        let service = processes.serve(self.layout)?;
         let cluster = ["--cluster", &cluster(), "--service", &service].map(str::to_owned);
         let member = |mut words: Vec<String>, pin: Option<String>| {
             words.extend(cluster.clone());
@@ -82,7 +88,7 @@ impl Trial<'_> {
             words
         };
         let receivers = processes.start_many("receiver", self.local.receivers, |index| {
-            member(self.receiver(index == 0), cpus.receiver(index))
+            member(self.receiver(index), cpus.receiver(index))
         })?;
         let senders = processes.start_many("sender", self.local.senders, |index| {
             member(self.sender(), cpus.sender(index))
@@ -174,7 +180,7 @@ impl Trial<'_> {
         Ok(CpuAssignment::spread(allowed.cpus(), self.local))
     }
 
-    fn receiver(&self, first: bool) -> Vec<String> {
+    fn receiver(&self, index: u16) -> Vec<String> {
         let mut words = vec![
             "bench".to_owned(),
             "receive".to_owned(),
@@ -188,10 +194,14 @@ impl Trial<'_> {
         ];
         let flags = [
             (self.rate.is_some() && !self.round_trip, "--stages"),
-            (self.round_trip && first, "--echo"),
+            (self.round_trip && index == 0, "--echo"),
             (self.load.spin, "--spin"),
         ];
         words.extend(given(&flags));
+        if let Some(layout) = self.layout.layout {
+            words.push(format!("--layout={}", layout.name()));
+            words.push(format!("--seat={}/{}", index + 1, self.local.receivers));
+        }
         words
     }
 
@@ -209,6 +219,7 @@ impl Trial<'_> {
         words.extend(self.rate.map(|rate| format!("--rate={rate}")));
         words.extend(given(&[(self.round_trip, "--round-trip")]));
         words.extend(self.load.arguments());
+        words.extend(self.layout.arguments());
         words
     }
 
@@ -265,11 +276,15 @@ impl<'a> TrialProcesses<'a> {
 
     /// Starts a membership service; its address. The slowest receiver is waited for however long it
     /// takes: the figures are about all of them.
-    fn serve(&mut self) -> Result<String, Failure> {
+    fn serve(&mut self, layout: &LayoutOptions) -> Result<String, Failure> {
         let cluster = cluster();
         let words = ["gms", "--json", "--cluster", &cluster, "--slow-after", "0"];
-        let words = words.map(str::to_owned);
-        let service = self.start("gms", words.to_vec())?;
+        let mut words = words.map(str::to_owned).to_vec();
+        if layout.layout.is_some() {
+            // Senders wait for its plan.
+            words.push(format!("--plan-every={}", PLAN_EVERY.as_secs()));
+        }
+        let service = self.start("gms", words)?;
         loop {
             let ProcessOutput { process, line, .. } = self.next()?;
             match line {

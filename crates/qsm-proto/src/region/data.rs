@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 
 use qsm_wire::{DataHeader, Heartbeat, Hop, Origin};
 
+use super::queries::reaches;
 use super::{Region, RegionCx};
 use crate::Deliver;
 use crate::history::Duty;
@@ -108,8 +109,7 @@ impl RegionCx<'_> {
         if own && beat.highest == 0 {
             // It may yet send in the newest view that it knows.
             let left = self.region.history.left().unwrap_or_default();
-            let newest = beat.openings().map(|opening| opening.view).max();
-            if newest.is_none_or(|newest| newest >= left) {
+            if reaches(beat.openings(), left) {
                 self.region.note_silent(sender);
             }
         } else if !self.region.streams.contains_key(&sender)

@@ -4,7 +4,7 @@
 use std::collections::btree_map::Entry;
 use std::net::SocketAddr;
 
-use qsm_wire::{Heartbeat, Opening, Origin, StreamId, StreamQuery};
+use qsm_wire::{Heartbeat, Opening, Origin, StreamId, StreamQuery, ViewNumber};
 
 use super::{Region, RegionCx};
 use crate::node::NodeState;
@@ -100,6 +100,13 @@ pub(crate) fn extent_asked_for(
         Some(_) => None,
         None => StreamExtent::ended(pasts, stream),
     }
+}
+
+/// Whether a sender with these openings, newest first, sends nothing more in views before this one:
+/// it knows this one, or it is over and has none.
+pub(super) fn reaches(mut newest_first: impl Iterator<Item = Opening>, view: ViewNumber) -> bool {
+    let newest = newest_first.next();
+    newest.is_none_or(|opening| opening.view >= view)
 }
 
 impl RegionCx<'_> {
@@ -265,7 +272,7 @@ mod tests {
     use crate::receive::StreamMarks;
     use crate::view::{Layout, RegionView};
     use qsm_wire::membership::Member;
-    use qsm_wire::{ChannelId, Incarnation, NodeId, RegionId, ViewNumber};
+    use qsm_wire::{ChannelId, Incarnation, NodeId, RegionId};
 
     fn origin(node: u64) -> Origin {
         Origin {
@@ -328,6 +335,22 @@ mod tests {
         assert_eq!(asked(&[5], None, false), [None; 8]);
         assert_eq!(asked(&[5, 9], Some(9), true), [None; 8]);
         assert_eq!(asked(&[5, 9], Some(9), false), [Some(9); 8]);
+    }
+
+    // Rule R-VIEW-5. A stream may be open since an earlier view though nothing was sent on it.
+    #[test]
+    fn the_newest_opening_says_whether_a_sender_knows_a_view() {
+        let knows = |views: &[u32], view| {
+            let openings = views.iter().map(|view| Opening {
+                view: ViewNumber(*view),
+                start: 1,
+            });
+            reaches(openings, ViewNumber(view))
+        };
+        assert!(knows(&[2, 1], 2));
+        assert!(knows(&[3], 2));
+        assert!(knows(&[], 2));
+        assert!(!knows(&[1], 2));
     }
 
     // Rule R-VIEW-6.
