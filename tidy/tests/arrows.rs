@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 use tidy::{Manifest, Repository};
 
 /// A crate and the crates of this repository that it may depend on.
-const ARROWS: [(&str, &[&str]); 20] = [
+const ARROWS: [(&str, &[&str]); 21] = [
     ("qsm-metrics", &[]),
+    ("qsm-advise", &[]),
     ("qsm-wire", &[]),
     ("qsm-proto", &["qsm-wire"]),
     ("qsm-plan", &["qsm-wire"]),
@@ -33,12 +34,13 @@ const ARROWS: [(&str, &[&str]); 20] = [
         "qsm-measure",
         &["qsm", "qsm-net", "qsm-console", "qsm-processes", "qsm-lab"],
     ),
-    // `qsm lab` makes test hosts, `qsm sim` replays seeds and experiments, `qsm plan` plans, and the
-    // wire crate has the numbers of nodes and groups that are planned.
+    // `qsm lab` makes test hosts, `qsm sim` replays seeds and experiments, `qsm plan` plans, `qsm
+    // advise` calculates, and the wire crate has the numbers of nodes and groups that are planned.
     (
         "qsm-cli",
         &[
             "qsm",
+            "qsm-advise",
             "qsm-plan",
             "qsm-wire",
             "qsm-console",

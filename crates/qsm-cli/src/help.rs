@@ -35,6 +35,7 @@ const FREQUENT: &[(&str, &[&str])] = &[
 /// Exit codes of each command that can occur; the longest path of commands that fits counts.
 const CODES: &[(&str, &[u8])] = &[
     ("qsm", &[0, 1, 2, 3, 4, 5, 130]),
+    ("qsm advise", &[0, 1, 2]),
     ("qsm bench", &[0, 1, 2, 3, 130]),
     ("qsm completion", &[0, 1, 2]),
     ("qsm config", &[0, 1, 2]),

@@ -126,6 +126,11 @@ const COMMANDS: &[(&str, &str, Fate)] = &[
         "qsm sub news --attach /run/qsm/alice/engine",
         NotHere(UNIT),
     ),
+    (
+        "operate/advice.md",
+        "qsm advise buffer --rate 1Gbit/s --pause 50ms",
+        Ends,
+    ),
     ("operate/bench.md", "qsm bench", NotHere(BENCH)),
     (
         "operate/bench.md",

@@ -2,6 +2,7 @@
 //!
 //! `qsm bench` and `qsm demo` are crates of their own, `qsm-measure` and `qsm-demo`.
 
+pub(crate) mod advise;
 pub(crate) mod config;
 pub(crate) mod engine;
 pub(crate) mod gms;
