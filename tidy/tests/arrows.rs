@@ -5,9 +5,10 @@ use std::collections::BTreeMap;
 use tidy::{Manifest, Repository};
 
 /// A crate and the crates of this repository that it may depend on.
-const ARROWS: [(&str, &[&str]); 21] = [
+const ARROWS: [(&str, &[&str]); 22] = [
     ("qsm-metrics", &[]),
     ("qsm-advise", &[]),
+    ("qsm-exporter", &[]),
     ("qsm-wire", &[]),
     ("qsm-proto", &["qsm-wire"]),
     ("qsm-plan", &["qsm-wire"]),
@@ -24,7 +25,16 @@ const ARROWS: [(&str, &[&str]); 21] = [
     ),
     ("groupcast", &[]),
     ("qsm-net", &["groupcast"]),
-    ("qsm", &["qsm-wire", "qsm-proto", "qsm-gms", "qsm-net"]),
+    (
+        "qsm",
+        &[
+            "qsm-exporter",
+            "qsm-wire",
+            "qsm-proto",
+            "qsm-gms",
+            "qsm-net",
+        ],
+    ),
     // Errors of the lab are failures of commands.
     ("qsm-console", &["qsm", "qsm-lab"]),
     ("qsm-processes", &["qsm", "qsm-console", "qsm-lab"]),

@@ -131,6 +131,11 @@ const COMMANDS: &[(&str, &str, Fate)] = &[
         "qsm advise buffer --rate 1Gbit/s --pause 50ms",
         Ends,
     ),
+    (
+        "operate/metrics.md",
+        "qsm sub news --metrics 9464",
+        NotHere("tests/stats.rs runs it, at ports that are free"),
+    ),
     ("operate/bench.md", "qsm bench", NotHere(BENCH)),
     (
         "operate/bench.md",

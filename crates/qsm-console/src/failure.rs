@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use lab::LabError;
 use qsm::attach::{AttachError, ShareError};
-use qsm::{RecvError, RequestError, SendError, StartError};
+use qsm::{ExporterError, RecvError, RequestError, SendError, StartError};
 
 /// What the exit code says; `qsm --help` lists the same.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -111,6 +111,12 @@ impl From<StartError> for Failure {
             _ => Code::Failure,
         };
         Self::split(code, &error.to_string(), "see `qsm --help`")
+    }
+}
+
+impl From<ExporterError> for Failure {
+    fn from(error: ExporterError) -> Self {
+        Self::split(Code::Failure, &error.to_string(), "see --metrics")
     }
 }
 
