@@ -5,10 +5,11 @@ use std::collections::BTreeMap;
 use tidy::{Manifest, Repository};
 
 /// A crate and the crates of this repository that it may depend on.
-const ARROWS: [(&str, &[&str]); 22] = [
+const ARROWS: [(&str, &[&str]); 23] = [
     ("qsm-metrics", &[]),
     ("qsm-advise", &[]),
     ("qsm-exporter", &[]),
+    ("qsm-doctor", &[]),
     ("qsm-wire", &[]),
     ("qsm-proto", &["qsm-wire"]),
     ("qsm-plan", &["qsm-wire"]),
@@ -55,6 +56,7 @@ const ARROWS: [(&str, &[&str]); 22] = [
             "qsm-wire",
             "qsm-console",
             "qsm-demo",
+            "qsm-doctor",
             "qsm-measure",
             "qsm-sim",
             "qsm-figures",
@@ -87,7 +89,8 @@ const PURE: [&str; 7] = [
 const TESTNET: &str = "qsm-testnet";
 /// Foreign crates that only the edges may know.
 const EDGES_ONLY: [&str; 4] = ["serde", "serde_json", "clap", "tokio"];
-const EDGES: [&str; 8] = [
+const EDGES: [&str; 9] = [
+    "qsm-doctor",
     "qsm-console",
     "qsm-processes",
     "qsm-demo",

@@ -44,6 +44,7 @@ use qsm_measure::BenchArgs;
 
 use crate::commands::advise::{self, AdviseArgs};
 use crate::commands::config::{self, ConfigArgs};
+use crate::commands::doctor::{self, DoctorArgs};
 use crate::commands::engine::{self, EngineArgs};
 use crate::commands::gms::{self, GmsArgs};
 use crate::commands::lab::{self, LabArgs};
@@ -89,6 +90,8 @@ enum Command {
     Plan(PlanArgs),
     /// Calculate buffers, latency, interrupts, batching, retention and repair
     Advise(AdviseArgs),
+    /// Examine this host for what loses or delays multicast, and mend it
+    Doctor(DoctorArgs),
     /// Test hosts on this machine, out of network namespaces
     Lab(LabArgs),
     /// Measure throughput and latency, on this machine or between hosts
@@ -172,6 +175,7 @@ fn run(command: &Command) -> Result<(), Failure> {
         Command::Regions(args) => regions::run(args),
         Command::Plan(args) => plan::run(args),
         Command::Advise(args) => advise::run(args),
+        Command::Doctor(args) => doctor::run(args),
         Command::Lab(args) => lab::run(args),
         Command::Bench(args) => qsm_measure::run(args),
         Command::Sim(args) => sim::run(args),

@@ -21,6 +21,8 @@ pub enum Code {
     Incomplete = 4,
     /// Another process does already what this one was started for.
     Superseded = 5,
+    /// The host has faults.
+    Unhealthy = 6,
 }
 
 /// Why a command failed.

@@ -4,6 +4,7 @@
 
 pub(crate) mod advise;
 pub(crate) mod config;
+pub(crate) mod doctor;
 pub(crate) mod engine;
 pub(crate) mod gms;
 pub(crate) mod lab;
