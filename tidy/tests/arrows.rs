@@ -5,8 +5,11 @@ use std::collections::BTreeMap;
 use tidy::{Manifest, Repository};
 
 /// A crate and the crates of this repository that it may depend on.
-const ARROWS: [(&str, &[&str]); 20] = [
+const ARROWS: [(&str, &[&str]); 23] = [
     ("qsm-metrics", &[]),
+    ("qsm-advise", &[]),
+    ("qsm-exporter", &[]),
+    ("qsm-doctor", &[]),
     ("qsm-wire", &[]),
     ("qsm-proto", &["qsm-wire"]),
     ("qsm-plan", &["qsm-wire"]),
@@ -23,7 +26,16 @@ const ARROWS: [(&str, &[&str]); 20] = [
     ),
     ("groupcast", &[]),
     ("qsm-net", &["groupcast"]),
-    ("qsm", &["qsm-wire", "qsm-proto", "qsm-gms", "qsm-net"]),
+    (
+        "qsm",
+        &[
+            "qsm-exporter",
+            "qsm-wire",
+            "qsm-proto",
+            "qsm-gms",
+            "qsm-net",
+        ],
+    ),
     // Errors of the lab are failures of commands.
     ("qsm-console", &["qsm", "qsm-lab"]),
     ("qsm-processes", &["qsm", "qsm-console", "qsm-lab"]),
@@ -33,16 +45,18 @@ const ARROWS: [(&str, &[&str]); 20] = [
         "qsm-measure",
         &["qsm", "qsm-net", "qsm-console", "qsm-processes", "qsm-lab"],
     ),
-    // `qsm lab` makes test hosts, `qsm sim` replays seeds and experiments, `qsm plan` plans, and the
-    // wire crate has the numbers of nodes and groups that are planned.
+    // `qsm lab` makes test hosts, `qsm sim` replays seeds and experiments, `qsm plan` plans, `qsm
+    // advise` calculates, and the wire crate has the numbers of nodes and groups that are planned.
     (
         "qsm-cli",
         &[
             "qsm",
+            "qsm-advise",
             "qsm-plan",
             "qsm-wire",
             "qsm-console",
             "qsm-demo",
+            "qsm-doctor",
             "qsm-measure",
             "qsm-sim",
             "qsm-figures",
@@ -75,7 +89,8 @@ const PURE: [&str; 7] = [
 const TESTNET: &str = "qsm-testnet";
 /// Foreign crates that only the edges may know.
 const EDGES_ONLY: [&str; 4] = ["serde", "serde_json", "clap", "tokio"];
-const EDGES: [&str; 8] = [
+const EDGES: [&str; 9] = [
+    "qsm-doctor",
     "qsm-console",
     "qsm-processes",
     "qsm-demo",

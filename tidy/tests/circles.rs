@@ -13,12 +13,15 @@ use syn::{Attribute, Item, UseTree};
 use tidy::Repository;
 
 /// Modules in the largest circle of each crate. They may only shrink.
-const LARGEST: [(&str, usize); 16] = [
+const LARGEST: [(&str, usize); 19] = [
     ("groupcast", 3),
     ("qsm", 0),
+    ("qsm-advise", 0),
     ("qsm-cli", 0),
     ("qsm-console", 0),
     ("qsm-demo", 3),
+    ("qsm-doctor", 0),
+    ("qsm-exporter", 0),
     ("qsm-figures", 5),
     ("qsm-gms", 2),
     ("qsm-measure", 0),

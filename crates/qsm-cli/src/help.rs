@@ -34,11 +34,13 @@ const FREQUENT: &[(&str, &[&str])] = &[
 
 /// Exit codes of each command that can occur; the longest path of commands that fits counts.
 const CODES: &[(&str, &[u8])] = &[
-    ("qsm", &[0, 1, 2, 3, 4, 5, 130]),
+    ("qsm", &[0, 1, 2, 3, 4, 5, 6, 130]),
+    ("qsm advise", &[0, 1, 2]),
     ("qsm bench", &[0, 1, 2, 3, 130]),
     ("qsm completion", &[0, 1, 2]),
     ("qsm config", &[0, 1, 2]),
     ("qsm demo", &[0, 1, 2, 3, 130]),
+    ("qsm doctor", &[0, 1, 2, 6]),
     ("qsm engine", &[0, 1, 2, 130]),
     ("qsm gms", &[0, 1, 2, 5, 130]),
     ("qsm groups", &[0, 1, 2, 3]),
@@ -139,6 +141,7 @@ fn meaning(code: u8, path: &str) -> &'static str {
              is slower than --flush-timeout"
         }
         5 => "given up: the cluster has another membership service already, which the error names",
+        6 => "this host has faults, which are named with their remedies",
         _ => "ended at once by a second Ctrl-C or SIGTERM; the first asks for a graceful end",
     }
 }

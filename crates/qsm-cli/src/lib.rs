@@ -42,7 +42,9 @@ use qsm_console::failure::Failure;
 use qsm_demo::DemoArgs;
 use qsm_measure::BenchArgs;
 
+use crate::commands::advise::{self, AdviseArgs};
 use crate::commands::config::{self, ConfigArgs};
+use crate::commands::doctor::{self, DoctorArgs};
 use crate::commands::engine::{self, EngineArgs};
 use crate::commands::gms::{self, GmsArgs};
 use crate::commands::lab::{self, LabArgs};
@@ -86,6 +88,10 @@ enum Command {
     Regions(ListArgs),
     /// Plan regions, channels and paths for subscriptions in a file
     Plan(PlanArgs),
+    /// Calculate buffers, latency, interrupts, batching, retention and repair
+    Advise(AdviseArgs),
+    /// Examine this host for what loses or delays multicast, and mend it
+    Doctor(DoctorArgs),
     /// Test hosts on this machine, out of network namespaces
     Lab(LabArgs),
     /// Measure throughput and latency, on this machine or between hosts
@@ -168,6 +174,8 @@ fn run(command: &Command) -> Result<(), Failure> {
         Command::Groups(args) => groups::run(args),
         Command::Regions(args) => regions::run(args),
         Command::Plan(args) => plan::run(args),
+        Command::Advise(args) => advise::run(args),
+        Command::Doctor(args) => doctor::run(args),
         Command::Lab(args) => lab::run(args),
         Command::Bench(args) => qsm_measure::run(args),
         Command::Sim(args) => sim::run(args),
@@ -337,6 +345,10 @@ mod tests {
             ("qsm groups --io", ErrorKind::UnknownArgument),
             ("qsm sub a --until-idle -1", ErrorKind::UnknownArgument),
             ("qsm plan", ErrorKind::MissingRequiredArgument),
+            (
+                "qsm advise",
+                ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand,
+            ),
             (
                 "qsm plan f --layout zipf:1,2,3",
                 ErrorKind::ArgumentConflict,

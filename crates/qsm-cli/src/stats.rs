@@ -1,10 +1,13 @@
-//! Counters, said on stderr at the end.
+//! Counters: said on stderr at the end, and served while a command runs.
+
+use std::sync::Arc;
 
 use qsm::attach::{ClientRow, Share};
 use qsm::metrics::prometheus::Page;
 use qsm::metrics::{Object, json};
-use qsm::{Node, ServiceSnapshot, Snapshot};
-use qsm_console::options::StatsFormat;
+use qsm::{Exporter, Node, Service, ServiceSnapshot, Snapshot};
+use qsm_console::failure::Failure;
+use qsm_console::options::{StatsFormat, StatsOptions};
 
 /// Of a node, or of this process at its engine. What cannot be had any more is left out.
 pub(crate) fn of_node(node: &Node, format: StatsFormat) {
@@ -20,6 +23,77 @@ pub(crate) fn of_node(node: &Node, format: StatsFormat) {
             }
         }
     }
+}
+
+/// Serves those of a node, or of this process at its engine, if that is asked for.
+///
+/// # Errors
+/// The address cannot be had.
+pub(crate) fn serve_node(node: &Node, options: StatsOptions) -> Result<Option<Exporter>, Failure> {
+    let node = node.clone();
+    serve(options, move || {
+        let mut page = Page::new();
+        match node.attachment().map_err(|error| error.to_string())? {
+            Some(row) => add_client(&mut page, &row),
+            None => add_node(&mut page, &node)?,
+        }
+        Ok(page)
+    })
+}
+
+/// Serves those of an engine and the processes that are attached to it, if that is asked for.
+///
+/// # Errors
+/// The address cannot be had.
+pub(crate) fn serve_engine(
+    node: &Node,
+    share: &Arc<Share>,
+    options: StatsOptions,
+) -> Result<Option<Exporter>, Failure> {
+    let (node, share) = (node.clone(), Arc::clone(share));
+    serve(options, move || {
+        let mut page = Page::new();
+        add_node(&mut page, &node)?;
+        add_share(&mut page, &share);
+        Ok(page)
+    })
+}
+
+/// Serves those of a membership service, if that is asked for.
+///
+/// # Errors
+/// The address cannot be had.
+pub(crate) fn serve_service(
+    service: &Arc<Service>,
+    options: StatsOptions,
+) -> Result<Option<Exporter>, Failure> {
+    let service = Arc::clone(service);
+    serve(options, move || {
+        let mut page = Page::new();
+        let snapshot = service.snapshot().map_err(|error| error.to_string())?;
+        snapshot.add_to(&mut page, &[]);
+        Ok(page)
+    })
+}
+
+fn serve(
+    options: StatsOptions,
+    page: impl Fn() -> Result<Page, String> + Send + Sync + 'static,
+) -> Result<Option<Exporter>, Failure> {
+    let Some(address) = options.metrics else {
+        return Ok(None);
+    };
+    let exporter = Exporter::start(address, move || Ok(page()?.to_open_metrics()))?;
+    eprintln!("qsm: metrics are at {}", exporter.url());
+    Ok(Some(exporter))
+}
+
+/// Each core thread by its name.
+fn add_node(page: &mut Page, node: &Node) -> Result<(), String> {
+    for snapshot in node.core_stats().map_err(|error| error.to_string())? {
+        snapshot.add_to(page, &[]);
+    }
+    Ok(())
 }
 
 /// Of an engine and the processes that are attached to it.
@@ -65,11 +139,16 @@ fn engine(snapshot: &Snapshot, share: &Share, format: StatsFormat) -> String {
         StatsFormat::Prometheus => {
             let mut page = Page::new();
             snapshot.add_to(&mut page, &[]);
-            page.add(&stats, &[]);
-            clients.iter().for_each(|row| add_client(&mut page, row));
+            add_share(&mut page, share);
             page.to_string()
         }
     }
+}
+
+fn add_share(page: &mut Page, share: &Share) {
+    page.add(&share.stats(), &[]);
+    let clients = share.clients();
+    clients.iter().for_each(|row| add_client(page, row));
 }
 
 fn add_client(page: &mut Page, row: &ClientRow) {

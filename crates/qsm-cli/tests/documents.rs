@@ -126,6 +126,26 @@ const COMMANDS: &[(&str, &str, Fate)] = &[
         "qsm sub news --attach /run/qsm/alice/engine",
         NotHere(UNIT),
     ),
+    (
+        "operate/advice.md",
+        "qsm advise buffer --rate 1Gbit/s --pause 50ms",
+        Ends,
+    ),
+    (
+        "operate/doctor.md",
+        "qsm doctor",
+        NotHere("it tells of this machine; tests/doctor.rs runs it on hosts of a lab"),
+    ),
+    (
+        "operate/doctor.md",
+        "qsm doctor --fix",
+        NotHere("it changes the machine; tests/doctor.rs runs it on a host of a lab"),
+    ),
+    (
+        "operate/metrics.md",
+        "qsm sub news --metrics 9464",
+        NotHere("tests/stats.rs runs it, at ports that are free"),
+    ),
     ("operate/bench.md", "qsm bench", NotHere(BENCH)),
     (
         "operate/bench.md",

@@ -5,12 +5,13 @@ mod exposition;
 mod support;
 
 use std::collections::BTreeMap;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Write};
+use std::net::{TcpListener, TcpStream};
 use std::process::{Output, Stdio};
 
 use exposition::Family;
 use serde_json::Value;
-use support::{Cluster, Running, assert_code, stderr, text};
+use support::{Cluster, Lines, Running, assert_code, stderr, text};
 
 /// More than a slow machine needs; a test that waits so long has failed.
 const IDLE: &str = "60";
@@ -110,4 +111,115 @@ fn a_service_tells_what_it_did() {
     let ended = gms.output();
     assert_code(&ended, 0);
     assert_eq!(value(&page(&ended), "qsm_service_admitted_total"), "0");
+}
+
+/// The page of a running command, by the client that people use.
+fn curl(url: &str) -> BTreeMap<String, Family> {
+    let mut command = std::process::Command::new("curl");
+    let options = [
+        "--silent",
+        "--show-error",
+        "--fail",
+        "--noproxy",
+        "*",
+        "--include",
+    ];
+    let output = command.args(options).arg(url).output().unwrap();
+    let (text, said) = (String::from_utf8(output.stdout).unwrap(), output.stderr);
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&said)
+    );
+    let (head, body) = text.split_once("\r\n\r\n").unwrap();
+    assert!(
+        head.contains("Content-Type: application/openmetrics-text; version=1.0.0; charset=utf-8")
+    );
+    exposition::parse_open(body).unwrap_or_else(|error| panic!("{error}\n{text}"))
+}
+
+/// Where a command says that its metrics are.
+fn url(lines: &Lines) -> String {
+    let said = "qsm: metrics are at ";
+    let line = lines.wait("metrics", |line| line.starts_with(said));
+    line[said.len()..].to_owned()
+}
+
+#[test]
+fn a_running_publisher_and_subscriber_are_asked_over_http() {
+    let cluster = Cluster::new();
+    let words = ["sub", "news", "--metrics", "0", "--name", "s"];
+    let mut sub = cluster.start(&words);
+    let (said, printed) = (Lines::of_stderr(&mut sub.0), Lines::of_stdout(&mut sub.0));
+    let sub_url = url(&said);
+    assert!(sub_url.starts_with("http://127.0.0.1:"), "{sub_url}");
+    said.wait("subscribed", |line| line.contains("subscribed to"));
+    assert_eq!(
+        value(&curl(&sub_url), "qsm_node_messages_delivered_total"),
+        "0"
+    );
+
+    let mut command = cluster.command(&["pub", "news", "--metrics", "127.0.0.1:0"]);
+    let mut publisher = Running(command.stdin(Stdio::piped()).spawn().unwrap());
+    let pub_url = url(&Lines::of_stderr(&mut publisher.0));
+    let stdin = publisher.0.stdin.as_mut().unwrap();
+    stdin.write_all(b"1\n2\n3\n").unwrap();
+    printed.wait("3", |line| line == "3");
+    assert_eq!(
+        value(&curl(&pub_url), "qsm_node_messages_published_total"),
+        "3"
+    );
+    let page = curl(&sub_url);
+    assert_eq!(value(&page, "qsm_node_messages_delivered_total"), "3");
+    let label = ("node".to_owned(), "s".to_owned());
+    let delivered = &page["qsm_node_messages_delivered_total"];
+    assert!(delivered.samples[0].labels.contains(&label));
+
+    // Nobody who asks, or is about to, keeps a command from its end.
+    let address = sub_url["http://".len()..].split('/').next().unwrap();
+    let silent = TcpStream::connect(address).unwrap();
+    sub.terminate();
+    assert_code(&sub.output(), 0);
+    drop((silent, publisher));
+}
+
+#[test]
+fn a_running_service_engine_and_attached_process_are_asked_over_http() {
+    let cluster = Cluster::without_service();
+    let (mut gms, _) = cluster.start_gms(&["--metrics", "0"], Stdio::piped());
+    let url_of_gms = url(&Lines::of_stderr(&mut gms.0));
+    assert_eq!(value(&curl(&url_of_gms), "qsm_service_admitted_total"), "0");
+
+    let path = text(&cluster.folder.join("engine"));
+    let mut engine = cluster.start(&["engine", "--at", &path, "--metrics", "0", "--embedded-gms"]);
+    let url_of_engine = url(&Lines::of_stderr(&mut engine.0));
+    let shared = Lines::of_stdout(&mut engine.0);
+    shared.wait("sharing", |line| line.starts_with("sharing at"));
+    let mut command = support::qsm();
+    command.args(["sub", "x", "--attach", &path, "--metrics", "0"]);
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut attached = Running(command.spawn().unwrap());
+    let said = Lines::of_stderr(&mut attached.0);
+    let url_of_attached = url(&said);
+    said.wait("subscribed", |line| line.contains("subscribed to"));
+    let own = curl(&url_of_attached);
+    let page = curl(&url_of_engine);
+    assert_eq!(value(&page, "qsm_share_attached_total"), "1");
+    assert!(page.contains_key("qsm_core_turns_total"));
+    let name = "qsm_client_published_total";
+    assert_eq!(page[name].samples, own[name].samples);
+    engine.terminate();
+    assert_code(&engine.output(), 0);
+}
+
+#[test]
+fn an_address_that_another_has_is_an_error_with_a_remedy() {
+    let cluster = Cluster::new();
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = taken.local_addr().unwrap().port().to_string();
+    let output = cluster.run(&["sub", "news", "--metrics", &port], b"");
+    assert_code(&output, 1);
+    let said = stderr(&output);
+    assert!(said.contains(&format!("127.0.0.1:{port}: another program listens there")));
+    assert!(said.contains("qsm: remedy: choose another port"), "{said}");
 }

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use lab::LabError;
 use qsm::attach::{AttachError, ShareError};
-use qsm::{RecvError, RequestError, SendError, StartError};
+use qsm::{ExporterError, RecvError, RequestError, SendError, StartError};
 
 /// What the exit code says; `qsm --help` lists the same.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,6 +21,8 @@ pub enum Code {
     Incomplete = 4,
     /// Another process does already what this one was started for.
     Superseded = 5,
+    /// The host has faults.
+    Unhealthy = 6,
 }
 
 /// Why a command failed.
@@ -111,6 +113,12 @@ impl From<StartError> for Failure {
             _ => Code::Failure,
         };
         Self::split(code, &error.to_string(), "see `qsm --help`")
+    }
+}
+
+impl From<ExporterError> for Failure {
+    fn from(error: ExporterError) -> Self {
+        Self::split(Code::Failure, &error.to_string(), "see --metrics")
     }
 }
 

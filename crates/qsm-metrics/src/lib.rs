@@ -56,6 +56,8 @@
 //! assert_eq!(lines[3], r#"qsm_gate_visitors_total{side="south"} 1"#);
 //! ```
 //!
+//! `page.to_open_metrics()` is the same in the format of OpenMetrics.
+//!
 //! # Declaring
 //!
 //! `struct NAME of "GROUP"` names the struct and the group that its Prometheus names begin with.

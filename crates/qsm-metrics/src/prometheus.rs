@@ -1,4 +1,4 @@
-//! The text format that Prometheus reads (version 0.0.4).
+//! The text formats that Prometheus reads: its own (version 0.0.4), and OpenMetrics 1.0.
 //!
 //! Names are `qsm_`, the group, the groups within it, the field; then the base unit, `bytes` or
 //! `seconds`, and `_total` for counters. A unit that the field's name has elsewhere moves to that
@@ -14,6 +14,13 @@ use crate::{Kind, Metrics, Row, Unit, Value, rows};
 /// The type of the text, for the HTTP header `Content-Type`.
 pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
+/// The type of the text in OpenMetrics, for the same header.
+pub const OPEN_METRICS_CONTENT_TYPE: &str =
+    "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+/// Ends the name of a counter's samples.
+const TOTAL: &str = "_total";
+
 /// Begins all names.
 const PREFIX: &str = "qsm";
 
@@ -26,6 +33,7 @@ const OCTAVES: core::ops::RangeInclusive<u32> = 3..=26;
 struct Family {
     help: &'static str,
     kind: Kind,
+    unit: Option<&'static str>,
     /// Samples, a line each.
     lines: String,
 }
@@ -67,11 +75,29 @@ impl Page {
         }
     }
 
+    /// The page in the format of OpenMetrics: a family of counters is named without `_total`,
+    /// units are said, and the text has an end.
+    #[must_use]
+    pub fn to_open_metrics(&self) -> String {
+        let mut text = String::new();
+        for (name, family) in &self.families {
+            let name = name.strip_suffix(TOTAL).unwrap_or(name);
+            text.push_str(&format!("# TYPE {name} {}\n", family.kind()));
+            if let Some(unit) = family.unit {
+                text.push_str(&format!("# UNIT {name} {unit}\n"));
+            }
+            let help = family.help().replace('"', "\\\"");
+            text.push_str(&format!("# HELP {name} {help}\n{}", family.lines));
+        }
+        text + "# EOF\n"
+    }
+
     fn add_row(&mut self, name: &str, row: &Row<'_>, labels: &str) {
         let family = self.families.entry(name.to_owned());
         let family = family.or_insert_with(|| Family {
             help: row.metric.help,
             kind: row.metric.kind,
+            unit: base_unit(row.metric.unit),
             lines: String::new(),
         });
         match row.value {
@@ -85,12 +111,7 @@ impl Page {
 impl fmt::Display for Page {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (name, family) in &self.families {
-            let help = family.help.replace('\\', r"\\").replace('\n', r"\n");
-            let kind = match family.kind {
-                Kind::Counter => "counter",
-                Kind::Gauge | Kind::Maximum => "gauge",
-                Kind::Histogram => "histogram",
-            };
+            let (help, kind) = (family.help(), family.kind());
             writeln!(f, "# HELP {name} {help}\n# TYPE {name} {kind}")?;
             f.write_str(&family.lines)?;
         }
@@ -99,6 +120,18 @@ impl fmt::Display for Page {
 }
 
 impl Family {
+    fn kind(&self) -> &'static str {
+        match self.kind {
+            Kind::Counter => "counter",
+            Kind::Gauge | Kind::Maximum => "gauge",
+            Kind::Histogram => "histogram",
+        }
+    }
+
+    fn help(&self) -> String {
+        self.help.replace('\\', r"\\").replace('\n', r"\n")
+    }
+
     fn sample(&mut self, name: &str, labels: &str, value: &dyn fmt::Display) {
         let braced = match labels {
             "" => String::new(),
@@ -122,19 +155,28 @@ impl Family {
     }
 }
 
+/// The unit that a name ends with.
+fn base_unit(unit: Unit) -> Option<&'static str> {
+    match unit {
+        Unit::Bytes => Some("bytes"),
+        Unit::Items(_) => None,
+        Unit::Nanoseconds | Unit::Seconds => Some("seconds"),
+    }
+}
+
 /// The name of a metric of this group.
 #[must_use]
 pub fn name(group: &str, row: &Row<'_>) -> String {
-    let (unit, words) = match row.metric.unit {
-        Unit::Bytes => (Some("bytes"), "bytes"),
-        Unit::Items(_) => (None, ""),
-        Unit::Nanoseconds => (Some("seconds"), "ns"),
-        Unit::Seconds => (Some("seconds"), "seconds"),
+    let words = match row.metric.unit {
+        Unit::Bytes => "bytes",
+        Unit::Items(_) => "",
+        Unit::Nanoseconds => "ns",
+        Unit::Seconds => "seconds",
     };
     let field = row.name();
     let mut parts = vec![PREFIX, group];
     parts.extend(field.split('_').filter(|part| *part != words));
-    parts.extend(unit);
+    parts.extend(base_unit(row.metric.unit));
     if row.metric.kind == Kind::Counter {
         parts.push("total");
     }

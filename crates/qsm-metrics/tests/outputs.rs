@@ -216,6 +216,48 @@ fn prometheus_reads_what_a_page_writes() {
 }
 
 #[test]
+fn open_metrics_says_units_and_has_an_end() {
+    let mut page = Page::new();
+    assert_eq!(page.to_open_metrics(), "# EOF\n");
+    page.add(&sample(), &[("node", "a\"b\\c\nd")]);
+    page.add(&sample(), &[("node", "other")]);
+    let text = page.to_open_metrics();
+    for part in [
+        "# TYPE qsm_sample_delivered_bytes counter\n\
+         # UNIT qsm_sample_delivered_bytes bytes\n\
+         # HELP qsm_sample_delivered_bytes Bytes of messages delivered.\n\
+         qsm_sample_delivered_bytes_total{",
+        "# TYPE qsm_sample_peers gauge\n# HELP qsm_sample_peers Nodes known.\nqsm_sample_peers{",
+        "# TYPE qsm_sample_repair_seconds histogram\n# UNIT qsm_sample_repair_seconds seconds\n",
+    ] {
+        assert!(text.contains(part), "{part}\n{text}");
+    }
+    // The same samples as in the other format.
+    let open = exposition::parse_open(&text).unwrap_or_else(|error| panic!("{error}\n{text}"));
+    let plain = exposition::parse(&page.to_string()).unwrap();
+    assert_eq!(open.len(), plain.len());
+    for (name, family) in plain {
+        assert_eq!(open[&name].samples, family.samples, "{name}");
+        assert_eq!(open[&name].help, family.help, "{name}");
+    }
+}
+
+#[test]
+fn the_checker_of_this_test_refuses_what_open_metrics_refuses() {
+    let family = "# TYPE qsm_a counter\n# UNIT qsm_a b\n# HELP qsm_a Help.\nqsm_a_total 1\n";
+    for wrong in [
+        "",
+        "# TYPE qsm_a counter\n# HELP qsm_a Help.\nqsm_a_total 1\n",
+        "# TYPE qsm_a_total counter\n# HELP qsm_a_total Help.\nqsm_a_total 1\n# EOF\n",
+        "# TYPE qsm_a counter\n# HELP qsm_a Help.\nqsm_a 1\n# EOF\n",
+        "# EOF\n# EOF\n",
+        &format!("{family}# EOF\n"),
+    ] {
+        assert!(exposition::parse_open(wrong).is_err(), "{wrong}");
+    }
+}
+
+#[test]
 fn the_checker_of_this_test_refuses_what_prometheus_refuses() {
     let head = "# HELP qsm_a_total Help.\n# TYPE qsm_a_total counter\n";
     let bad = [

@@ -79,6 +79,8 @@ codes! {
         "Give one, or two on two networks.";
     StartUnicastPorts = 1013, "There are too few port numbers after the first.",
         "Choose a lower first port, or 0.";
+    StartMetrics = 1014, "The metrics cannot be served at the address.",
+        "Choose an address of this host, and a port that no other program has.";
     ClosedEngineGone = 1101, "The shared engine has ended, or has cut this process off.",
         "Attach again when the engine runs again.";
     ClosedIo = 1102, "The operating system failed in a way that does not pass.",
@@ -161,6 +163,7 @@ impl StartError {
             Self::Cpus { .. } => ErrorCode::StartCpus,
             Self::Families { .. } => ErrorCode::StartFamilies,
             Self::Interface(_) => ErrorCode::StartInterface,
+            Self::Metrics(_) => ErrorCode::StartMetrics,
             Self::Name { .. } => ErrorCode::StartName,
             Self::Port(PortError::AddressInUse { .. }) => ErrorCode::StartPortInUse,
             Self::Port(_) => ErrorCode::StartPort,

@@ -4,6 +4,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
+use qsm_exporter::ExporterError;
 use qsm_gms::ServiceConfigError;
 use qsm_net::{Interface, InterfaceError, PortError, ThreadError};
 use qsm_proto::{ConfigError, UnservedCause};
@@ -43,6 +44,8 @@ pub enum StartError {
     },
     /// No network interface could be chosen.
     Interface(InterfaceError),
+    /// The metrics cannot be served where they should be.
+    Metrics(ExporterError),
     /// A name is empty, too long, or has control characters.
     Name {
         /// Owner of the name: `node` or `cluster`.
@@ -96,6 +99,7 @@ impl fmt::Display for StartError {
                  of the right family, or change the other"
             ),
             Self::Interface(error) => error.fmt(f),
+            Self::Metrics(error) => error.fmt(f),
             Self::Name { of, length, max } => write!(
                 f,
                 "{of} name of {length} bytes is not usable; give it 1 to {max} bytes without \
@@ -127,6 +131,7 @@ impl std::error::Error for StartError {
         match self {
             Self::Config(error) => Some(error),
             Self::Interface(error) => Some(error),
+            Self::Metrics(error) => Some(error),
             Self::Cores { .. }
             | Self::Cpus { .. }
             | Self::Families { .. }

@@ -110,6 +110,7 @@ pub use snapshot::{PublisherRow, Snapshot, SubscriptionRow};
 pub use stats::{Memory, PublisherStats, RuntimeStats, SubscriptionStats, TimerStats};
 
 /// Metrics in general: rows, JSON, and the text that Prometheus reads.
+pub use qsm_exporter::{Exporter, ExporterError};
 pub use qsm_metrics as metrics;
 
 pub use qsm_gms::{DISCOVERY_V4, DISCOVERY_V6, ServiceEvent, ServiceStats};

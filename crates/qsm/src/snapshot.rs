@@ -124,6 +124,14 @@ impl Snapshot {
         page.to_string()
     }
 
+    /// The same in the format of OpenMetrics 1.0.
+    #[must_use]
+    pub fn to_open_metrics(&self) -> String {
+        let mut page = Page::new();
+        self.add_to(&mut page, &[]);
+        page.to_open_metrics()
+    }
+
     /// Adds its metrics to a page for Prometheus, each with these labels beside cluster and node
     /// name. One page may have several nodes, or the core threads of one
     /// ([`Node::core_stats`](crate::Node::core_stats)), which have names of their own.

@@ -1,6 +1,8 @@
 //! Metrics: names mean one thing in the whole product, and values say what has happened.
 
 use std::collections::BTreeMap;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
 use std::time::Duration;
 use std::{env, fs};
@@ -280,6 +282,60 @@ fn prometheus_reads_everything_of_a_snapshot() {
             assert_eq!(families.contains_key(&name), of_a_node, "{name}");
         }
     }
+}
+
+/// The body of an answer of HTTP, and its head.
+fn get(address: SocketAddr) -> (String, String) {
+    let mut client = TcpStream::connect(address).unwrap();
+    client
+        .write_all(b"GET /metrics HTTP/1.1\r\nHost: test\r\n\r\n")
+        .unwrap();
+    let mut answer = String::new();
+    client.read_to_string(&mut answer).unwrap();
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+    (body.to_owned(), head.to_owned())
+}
+
+#[test]
+fn a_running_node_is_asked_over_http() {
+    let site = Site::new();
+    let builder = site.builder("a\"b").cores(2);
+    let builder = builder.embedded_service(qsm::Embedded::Always);
+    let node = common::admitted(builder.metrics("127.0.0.1:0".parse().unwrap()));
+    let address = node.metrics_address().unwrap();
+    let published = |count: u64| {
+        let (body, head) = get(address);
+        assert!(head.contains("Content-Type: application/openmetrics-text; version=1.0.0"));
+        let families = exposition::parse_open(&body).unwrap_or_else(|error| panic!("{error}"));
+        let cores = ["a\"b", "a\"b/2"].map(|name| {
+            let name = ("node", name);
+            value(&families, "qsm_node_messages_published_total", name).parse::<u64>()
+        });
+        assert_eq!(cores.into_iter().map(Result::unwrap).sum::<u64>(), count);
+    };
+    published(0);
+    let publisher = node.publisher("x").unwrap();
+    (1..=3).for_each(|number| publisher.send(&pattern(number, 10)).unwrap());
+    node.flush(PATIENCE).unwrap();
+    published(3);
+    // Whoever asks keeps no node alive, and its port is free again with it.
+    let handle = node.clone();
+    drop((publisher, node));
+    published(3);
+    drop(handle);
+    drop(TcpListener::bind(address).unwrap());
+}
+
+#[test]
+fn an_address_for_metrics_that_another_has_is_an_error_with_a_number() {
+    let site = Site::new();
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap();
+    let error = site.builder("a").metrics(address).start().unwrap_err();
+    assert_eq!(error.code(), qsm::ErrorCode::StartMetrics);
+    let text = error.to_string();
+    assert!(text.contains(&address.to_string()) && text.contains("choose another port"));
+    assert_eq!(site.first("b").metrics_address(), None);
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use std::io::{self, Write};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, sync_channel};
 use std::time::Duration;
 
@@ -30,6 +31,7 @@ const GOODBYE: Duration = Duration::from_secs(2);
 #[derive(Debug, Clone, Args)]
 #[command(before_help = examples!(
     "qsm engine --at /run/user/1000/qsm"
+    "qsm engine --at /run/user/1000/qsm --metrics 9464   curl http://127.0.0.1:9464/metrics"
     "qsm sub news --attach /run/user/1000/qsm             in other terminals"
     "echo hello | qsm pub news --attach /run/user/1000/qsm --wait-members 0"
 ))]
@@ -68,7 +70,8 @@ pub(crate) fn run(args: &EngineArgs) -> Result<(), Failure> {
         .ring_bytes_max(args.ring_max)
         .publish_ring(args.publish_ring)
         .on_event(move |event| drop(tell.try_send(event.to_string())));
-    let share = node.share_with(options)?;
+    let share = Arc::new(node.share_with(options)?);
+    let exporter = stats::serve_engine(&node, &share, args.stats)?;
     line(&format!("sharing at {}", args.at.display()))?;
     while !stop.is_asked() {
         match told.recv_timeout(LOOK) {
@@ -80,6 +83,8 @@ pub(crate) fn run(args: &EngineArgs) -> Result<(), Failure> {
             return Err(Failure::failed(reason.to_string(), "start it again"));
         }
     }
+    // It has handles of both.
+    drop(exporter);
     if let Some(format) = args.stats.format(args.node.network.verbose) {
         stats::of_engine(&node, &share, format);
     }

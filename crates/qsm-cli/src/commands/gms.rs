@@ -4,6 +4,7 @@ mod events;
 
 use std::io::{self, Write};
 use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use clap::Args;
@@ -51,7 +52,8 @@ pub(crate) struct GmsArgs {
 /// It cannot start, its sockets fail, or another service of the cluster goes before it.
 pub(crate) fn run(args: &GmsArgs) -> Result<(), Failure> {
     let stop = Stop::on_signals()?;
-    let service = start(args)?;
+    let service = Arc::new(start(args)?);
+    let exporter = stats::serve_service(&service, args.stats)?;
     warn_of_loopback(args, service.address().ip());
     let (mut phrases, mut rival) = (Phrases::default(), Rival::default());
     let log = Log {
@@ -90,6 +92,7 @@ pub(crate) fn run(args: &GmsArgs) -> Result<(), Failure> {
             Err(other) => return Err(other.into()),
         }
     }
+    drop(exporter);
     say_stats(args, &service);
     service.shutdown();
     log.line("stopped", &json!({ "event": "stopped" }))?;

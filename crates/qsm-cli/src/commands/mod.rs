@@ -2,7 +2,9 @@
 //!
 //! `qsm bench` and `qsm demo` are crates of their own, `qsm-measure` and `qsm-demo`.
 
+pub(crate) mod advise;
 pub(crate) mod config;
+pub(crate) mod doctor;
 pub(crate) mod engine;
 pub(crate) mod gms;
 pub(crate) mod lab;

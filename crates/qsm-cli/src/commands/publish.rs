@@ -99,6 +99,7 @@ pub(crate) fn run(args: &PubArgs) -> Result<(), Failure> {
     let (input, framing) = args.input()?;
     let stop = Stop::on_signals()?;
     let node = node::start(&args.node, &args.attach)?;
+    let exporter = stats::serve_node(&node, args.stats)?;
     let mut notices = Notices::new(&node, &args.node);
     let names = Names::default();
     notices.find_names(&names)?;
@@ -136,6 +137,7 @@ pub(crate) fn run(args: &PubArgs) -> Result<(), Failure> {
         names.ask(&node);
     }
     // An engine tells only those who are attached.
+    drop(exporter);
     if let Some(format) = args.stats.format(args.node.network.verbose) {
         stats::of_node(&node, format);
     }

@@ -115,6 +115,7 @@ pub(crate) fn run(args: &SubArgs) -> Result<(), Failure> {
     let stop = Stop::on_signals()?;
     let mut output = Output::new(args, &stop)?;
     let node = node::start(&args.node, &args.attach)?;
+    let exporter = stats::serve_node(&node, args.stats)?;
     let mut notices = Notices::new(&node, &args.node);
     let names = Names::default();
     notices.find_names(&names)?;
@@ -148,6 +149,7 @@ pub(crate) fn run(args: &SubArgs) -> Result<(), Failure> {
             figures::count(unwritten)
         );
     }
+    drop(exporter);
     if let Some(format) = args.stats.format(args.node.network.verbose) {
         stats::of_node(&node, format);
     }

@@ -1,5 +1,7 @@
 //! The option of commands that count.
 
+use std::net::{Ipv4Addr, SocketAddr};
+
 use clap::{Args, ValueEnum};
 
 /// Form in which counters are said at the end.
@@ -8,6 +10,20 @@ pub struct StatsOptions {
     /// Say on stderr at the end what was counted, in this format; --verbose alone means text
     #[arg(long, value_name = "FORMAT", value_enum)]
     stats: Option<StatsFormat>,
+    /// Serve what is counted by HTTP while it runs, for Prometheus and the like: /metrics in the
+    /// format of OpenMetrics, at this address or, with a port alone, at 127.0.0.1; port 0: any, which
+    /// a line on stderr names
+    #[arg(long, value_name = "[ADDRESS:]PORT", value_parser = metrics_address)]
+    pub metrics: Option<SocketAddr>,
+}
+
+/// A port alone is one of this host.
+fn metrics_address(text: &str) -> Result<SocketAddr, String> {
+    let port = text.parse().ok();
+    let local = port.map(|port: u16| SocketAddr::from((Ipv4Addr::LOCALHOST, port)));
+    local.or_else(|| text.parse().ok()).ok_or_else(|| {
+        "not a port, nor an address and a port, such as 9464, 0.0.0.0:9464 or [::1]:9464".to_owned()
+    })
 }
 
 /// Form of what was counted.
@@ -27,5 +43,22 @@ impl StatsOptions {
     pub fn format(self, verbose: bool) -> Option<StatsFormat> {
         let spoken = verbose.then_some(StatsFormat::Text);
         self.stats.or(spoken)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_port_alone_is_one_of_loopback() {
+        let parsed = |text| metrics_address(text).map(|at| at.to_string());
+        assert_eq!(parsed("9464").as_deref(), Ok("127.0.0.1:9464"));
+        assert_eq!(parsed("0.0.0.0:9464").as_deref(), Ok("0.0.0.0:9464"));
+        assert_eq!(parsed("[::1]:0").as_deref(), Ok("[::1]:0"));
+        for wrong in ["", "70000", "host", "10.0.0.1", ":9464"] {
+            let error = parsed(wrong).unwrap_err();
+            assert!(error.contains("such as 9464"), "{wrong}: {error}");
+        }
     }
 }

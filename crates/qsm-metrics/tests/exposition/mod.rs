@@ -1,4 +1,6 @@
-//! A strict reader of Prometheus' text format, version 0.0.4.
+//! A strict reader of Prometheus' text format, version 0.0.4, and of OpenMetrics 1.0.
+
+#![allow(dead_code, reason = "each test file uses its own part")]
 
 use std::collections::BTreeMap;
 
@@ -73,6 +75,57 @@ pub(crate) fn parse(text: &str) -> Result<BTreeMap<String, Family>, String> {
         buckets(name, family)?;
     }
     Ok(families)
+}
+
+/// The families of a text of OpenMetrics, named as in the other format, or what is wrong.
+pub(crate) fn parse_open(text: &str) -> Result<BTreeMap<String, Family>, String> {
+    let text = text.strip_suffix("# EOF\n").ok_or("no end")?;
+    if text.contains("# EOF") || text.lines().any(str::is_empty) {
+        return Err("something after the end, or an empty line".to_owned());
+    }
+    // Of a family: its type, then its unit if it has one, then its help; the other format has the
+    // help first, no unit, and counters named as their samples.
+    let (mut plain, mut kind, mut names) = (String::new(), ("", ""), Vec::new());
+    for line in text.lines() {
+        let wrong = |what: &str| format!("{what}: {line}");
+        let part = |prefix: &str| {
+            line.strip_prefix(prefix)
+                .and_then(|rest| rest.split_once(' '))
+        };
+        if let Some(of) = part("# TYPE ") {
+            kind = of;
+            names.push(of.0);
+            if of.0.ends_with("_total") || of.0.ends_with("_bucket") {
+                return Err(wrong("a family with the name of a sample"));
+            }
+        } else if let Some((name, unit)) = part("# UNIT ") {
+            if name != kind.0 || !name.ends_with(&format!("_{unit}")) {
+                return Err(wrong("unit"));
+            }
+        } else if let Some((name, help)) = part("# HELP ") {
+            if name != kind.0 || help.is_empty() {
+                return Err(wrong("help"));
+            }
+            let total = if kind.1 == "counter" { "_total" } else { "" };
+            let help = help.replace("\\\"", "\"");
+            plain.push_str(&format!("# HELP {name}{total} {help}\n"));
+            plain.push_str(&format!("# TYPE {name}{total} {}\n", kind.1));
+        } else if line.starts_with('#') {
+            return Err(wrong("a comment"));
+        } else {
+            plain.push_str(line);
+            plain.push('\n');
+        }
+    }
+    // No family may have the name of another one's samples.
+    for suffix in ["_total", "_bucket", "_count", "_sum", "_created", "_info"] {
+        let taken =
+            |name: &&&str| names.contains(&name.trim_end_matches(suffix)) && name.ends_with(suffix);
+        if let Some(name) = names.iter().find(taken) {
+            return Err(format!("{name} is a sample of another family"));
+        }
+    }
+    parse(&plain)
 }
 
 fn belongs(sample: &str, family: &str, kind: &str) -> bool {

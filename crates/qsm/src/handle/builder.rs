@@ -23,6 +23,7 @@ use crate::runtime::threads::ThreadOptions;
 #[must_use = "a builder does nothing before `start`"]
 pub struct Builder {
     pub(crate) settings: NodeSettings,
+    pub(crate) metrics: Option<SocketAddr>,
 }
 
 impl Builder {
@@ -63,7 +64,8 @@ impl Builder {
             threads: ThreadOptions::default(),
             tap: None,
         };
-        Self { settings }
+        let metrics = None;
+        Self { settings, metrics }
     }
 
     /// A label for people, at most [`NAME_BYTES_MAX`](crate::NAME_BYTES_MAX) bytes; if not given, the
@@ -261,6 +263,19 @@ impl Builder {
     /// free.
     pub fn realtime(mut self, priority: u8) -> Self {
         self.settings.threads.realtime = Some(priority);
+        self
+    }
+
+    /// Serves the node's metrics by HTTP at this address, in the format of OpenMetrics:
+    /// `http://ADDRESS/metrics`, each core thread of several by its name. With port 0 the system
+    /// chooses one ([`Node::metrics_address`](crate::Node::metrics_address)). Four threads do so, which
+    /// sleep while nobody asks; nothing is counted for it beside what is counted anyway.
+    ///
+    /// Whoever reaches the address may read: choose one of loopback (`127.0.0.1`), or of a network
+    /// for operators. What else a program has to say can be served by an
+    /// [`Exporter`](crate::Exporter) of its own.
+    pub fn metrics(mut self, address: SocketAddr) -> Self {
+        self.metrics = Some(address);
         self
     }
 

@@ -1,4 +1,5 @@
 use std::fmt;
+use std::net::SocketAddr;
 use std::path::Path;
 use std::time::Duration;
 
@@ -443,6 +444,27 @@ impl Node {
         }
     }
 
+    /// Where the node's metrics are served, if [`Builder::metrics`] asked for that.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let cluster = format!("doc-metrics-{}", std::process::id());
+    /// # let builder = qsm::Node::builder().cluster(cluster).interface("lo");
+    /// let node = builder.metrics("127.0.0.1:0".parse()?).start()?;
+    /// let address = node.metrics_address().expect("it was asked for");
+    /// println!("curl http://{address}/metrics");
+    /// # assert_ne!(address.port(), 0);
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn metrics_address(&self) -> Option<SocketAddr> {
+        match &self.back {
+            NodeBack::Own(node) => node.metrics_address(),
+            NodeBack::Attached(_) => None,
+        }
+    }
+
     /// The choices and grants of the sockets, with reasons; of the first core thread, which those of
     /// the others are like.
     ///
@@ -579,7 +601,11 @@ impl Builder {
     /// [`StartError`], whose text says what to do.
     pub fn start(self) -> Result<Node, StartError> {
         let engines = start(self.settings)?;
-        let back = NodeBack::Own(OwnNode::new(engines));
+        let mut node = OwnNode::new(engines);
+        if let Some(address) = self.metrics {
+            node.serve_metrics(address)?;
+        }
+        let back = NodeBack::Own(node);
         Ok(Node { back })
     }
 

@@ -2,13 +2,16 @@
 //! handles.
 
 use std::collections::VecDeque;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use qsm_exporter::Exporter;
+use qsm_metrics::prometheus::Page;
 use qsm_wire::NodeId;
 
-use crate::error::{CloseReason, Flushed, RecvError, RequestError};
+use crate::error::{CloseReason, Flushed, RecvError, RequestError, StartError};
 use crate::handle::cores::{Cores, Membership};
 use crate::handle::events::Events;
 use crate::handle::names::Names;
@@ -35,6 +38,8 @@ pub(crate) struct OwnNode {
     engines: Arc<Engines>,
     pub(crate) cores: Cores,
     pub(crate) names: Arc<Names>,
+    /// Ends with the last handle.
+    exporter: Option<Arc<Exporter>>,
 }
 
 impl OwnNode {
@@ -44,7 +49,30 @@ impl OwnNode {
             cores: Cores(cores.collect()),
             engines: Arc::new(engines),
             names: Arc::default(),
+            exporter: None,
         }
+    }
+
+    /// Serves the metrics of all core threads. Who asks does not keep the node alive.
+    pub(crate) fn serve_metrics(&mut self, address: SocketAddr) -> Result<(), StartError> {
+        let engines = Arc::downgrade(&self.engines);
+        let page = move || {
+            let ended = || "the node has ended".to_owned();
+            let engines = engines.upgrade().ok_or_else(ended)?;
+            let snapshots = snapshots(&engines).map_err(|error| error.to_string())?;
+            let mut page = Page::new();
+            for snapshot in snapshots {
+                snapshot.add_to(&mut page, &[]);
+            }
+            Ok(page.to_open_metrics())
+        };
+        let exporter = Exporter::start(address, page).map_err(StartError::Metrics)?;
+        self.exporter = Some(Arc::new(exporter));
+        Ok(())
+    }
+
+    pub(crate) fn metrics_address(&self) -> Option<SocketAddr> {
+        self.exporter.as_ref().map(|exporter| exporter.address())
     }
 
     pub(crate) fn id(&self) -> NodeId {
@@ -257,18 +285,7 @@ impl OwnNode {
     }
 
     pub(crate) fn core_stats(&self) -> Result<Vec<Snapshot>, RequestError> {
-        let snapshot = |reply, _| Command::Snapshot { reply };
-        let answers = self.engines.iter().map(|engine| {
-            let answer = engine.shared.ask("reading counters", None, snapshot);
-            match answer {
-                Err(RequestError::Closed(reason)) => {
-                    let last = engine.shared.last_snapshot();
-                    last.ok_or(RequestError::Closed(reason))
-                }
-                other => other,
-            }
-        });
-        answers.collect()
+        snapshots(&self.engines)
     }
 
     pub(crate) fn closed(&self) -> Option<CloseReason> {
@@ -347,4 +364,20 @@ fn several_cores(shares: &[CoreShare]) -> RequestError {
             examples.join(", ")
         ),
     }
+}
+
+/// Counters of each core thread; of one that has ended, at its end.
+fn snapshots(engines: &Engines) -> Result<Vec<Snapshot>, RequestError> {
+    let snapshot = |reply, _| Command::Snapshot { reply };
+    let answers = engines.iter().map(|engine| {
+        let answer = engine.shared.ask("reading counters", None, snapshot);
+        match answer {
+            Err(RequestError::Closed(reason)) => {
+                let last = engine.shared.last_snapshot();
+                last.ok_or(RequestError::Closed(reason))
+            }
+            other => other,
+        }
+    });
+    answers.collect()
 }

@@ -72,11 +72,29 @@ impl ServiceSnapshot {
     /// The same as text that Prometheus reads.
     #[must_use]
     pub fn to_prometheus(&self) -> String {
-        let mut page = Page::new();
-        page.add(&self.stats, &[]);
+        self.page().to_string()
+    }
+
+    /// The same in the format of OpenMetrics 1.0.
+    #[must_use]
+    pub fn to_open_metrics(&self) -> String {
+        self.page().to_open_metrics()
+    }
+
+    /// Adds its metrics to a page, each with these labels.
+    ///
+    /// # Panics
+    /// As [`Page::add`].
+    pub fn add_to(&self, page: &mut Page, labels: &[(&str, &str)]) {
+        page.add(&self.stats, labels);
         // Nodes have sockets too.
-        page.add_as("service_port", &self.port, &[]);
-        page.to_string()
+        page.add_as("service_port", &self.port, labels);
+    }
+
+    fn page(&self) -> Page {
+        let mut page = Page::new();
+        self.add_to(&mut page, &[]);
+        page
     }
 }
 

@@ -1,0 +1,269 @@
+//! `qsm doctor` on hosts of a lab: a healthy one raises no alarm, and faults that are made there
+//! are found, mended, and as they were after the script.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::process::{Command, Output};
+
+use lab::{HostId, Lab};
+use serde_json::Value;
+
+/// Checks of what hosts of a lab have for themselves; all else is the machine's.
+const OWN: [&str; 13] = [
+    "link",
+    "address",
+    "interface-kind",
+    "multicast-flag",
+    "mtu",
+    "multicast-route",
+    "rp-filter",
+    "igmp-version",
+    "igmp-memberships",
+    "igmp-sources",
+    "firewall",
+    "bridge-querier",
+    "udp-drops",
+];
+
+fn doctor(lab: &Lab, host: HostId, options: &[&str]) -> Output {
+    let mut command = lab.command(host, env!("CARGO_BIN_EXE_qsm"));
+    command
+        .args(["doctor", "--interface", "eth0", "--watch", "0", "--json"])
+        .args(options)
+        .env("QSM_CONFIG", "");
+    command.output().unwrap()
+}
+
+fn json(output: &Output) -> Value {
+    let text = String::from_utf8_lossy(&output.stdout);
+    let said = String::from_utf8_lossy(&output.stderr);
+    serde_json::from_str(&text).unwrap_or_else(|_| panic!("{text}\n{said}"))
+}
+
+/// The verdicts of the host's own checks that are not `ok`.
+fn bad(report: &Value) -> BTreeMap<String, String> {
+    let findings = report["findings"].as_array().unwrap().iter();
+    let own = findings.filter(|one| OWN.contains(&one["id"].as_str().unwrap()));
+    let text = |value: &Value| value.as_str().unwrap().to_owned();
+    own.map(|one| (text(&one["id"]), text(&one["verdict"])))
+        .filter(|(_, verdict)| verdict != "ok")
+        .collect()
+}
+
+fn sh(lab: &Lab, host: HostId, line: &str) {
+    let mut command = lab.command(host, "sh");
+    let output = command.args(["-ec", line]).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{line}: {said}");
+}
+
+#[test]
+fn a_healthy_host_raises_no_alarm() {
+    if !lab::ready() {
+        return;
+    }
+    let mut lab = Lab::new().unwrap();
+    let host = lab.add_host().unwrap();
+    let found = bad(&json(&doctor(&lab, host, &[])));
+    assert_eq!(found, BTreeMap::new());
+}
+
+/// Faults, each with its check, its verdict, and the commands that make it.
+fn faults() -> Vec<(&'static str, &'static str, String)> {
+    let ipv4 = "/proc/sys/net/ipv4";
+    let table = "nft add table inet t; nft add chain inet t c";
+    let hook = |hook: &str, policy: &str| {
+        format!("{table} '{{ type filter hook {hook} priority 0; policy {policy}; }}'")
+    };
+    vec![
+        ("link", "fault", "ip link set eth0 down".to_owned()),
+        ("address", "fault", "ip address flush dev eth0".to_owned()),
+        (
+            "multicast-flag",
+            "fault",
+            "ip link set eth0 multicast off".to_owned(),
+        ),
+        ("mtu", "fault", "ip link set eth0 mtu 500".to_owned()),
+        ("mtu", "warning", "ip link set eth0 mtu 1000".to_owned()),
+        (
+            "igmp-memberships",
+            "fault",
+            format!("echo 1 > {ipv4}/igmp_max_memberships"),
+        ),
+        (
+            "igmp-sources",
+            "warning",
+            format!("echo 1 > {ipv4}/igmp_max_msf"),
+        ),
+        (
+            "igmp-version",
+            "warning",
+            format!("echo 2 > {ipv4}/conf/eth0/force_igmp_version"),
+        ),
+        (
+            "rp-filter",
+            "warning",
+            format!(
+                "ip link add x type veth peer name y; ip address add 10.9.9.1/24 dev x; \
+                 ip link set x up; echo 1 > {ipv4}/conf/eth0/rp_filter"
+            ),
+        ),
+        (
+            "firewall",
+            "fault",
+            hook("input", "accept") + "; nft add rule inet t c ip daddr 224.0.0.0/4 counter drop",
+        ),
+        (
+            "firewall",
+            "fault",
+            hook("output", "accept") + "; nft add rule inet t c udp dport 4484 reject",
+        ),
+        (
+            "firewall",
+            "fault",
+            hook("input", "drop") + "; nft add rule inet t c ct state established,related accept",
+        ),
+        (
+            "firewall",
+            "warning",
+            hook("input", "accept")
+                + "; nft add rule inet t c meta pkttype multicast numgen random mod 10 1 drop",
+        ),
+    ]
+}
+
+#[test]
+fn each_fault_of_a_host_is_named_alone() {
+    if !lab::ready() {
+        return;
+    }
+    let mut lab = Lab::new().unwrap();
+    for (id, verdict, fault) in faults() {
+        let host = lab.add_host().unwrap();
+        sh(&lab, host, &fault);
+        let output = doctor(&lab, host, &[]);
+        let mut found = bad(&json(&output));
+        if id == "link" || id == "address" {
+            // Without an address, or down, nothing else can be said of routes.
+            found.remove("multicast-route");
+        }
+        let expected = BTreeMap::from([(id.to_owned(), verdict.to_owned())]);
+        assert_eq!(found, expected, "{fault}");
+        if verdict == "fault" {
+            assert_eq!(output.status.code(), Some(6), "{fault}");
+        }
+    }
+}
+
+#[test]
+fn a_firewall_that_lets_multicast_through_raises_no_alarm() {
+    if !lab::ready() {
+        return;
+    }
+    let mut lab = Lab::new().unwrap();
+    let host = lab.add_host().unwrap();
+    let rules = "nft add table inet t; nft add chain inet t c \
+                 '{ type filter hook input priority 0; policy drop; }'; \
+                 nft add rule inet t c ct state established,related accept; \
+                 nft add rule inet t c tcp dport 22 accept; \
+                 nft add rule inet t c ip protocol igmp accept; \
+                 nft add rule inet t c udp dport 4481-4484 accept";
+    sh(&lab, host, rules);
+    assert_eq!(bad(&json(&doctor(&lab, host, &[]))), BTreeMap::new());
+}
+
+/// A path for a script that nothing is at.
+fn undo_file() -> PathBuf {
+    let path = std::env::temp_dir().join(format!("qsm-doctor-{}", std::process::id()));
+    // Of an earlier process with the same number.
+    drop(std::fs::remove_file(&path));
+    path
+}
+
+#[test]
+fn what_can_be_mended_is_mended_and_undone() {
+    if !lab::ready() {
+        return;
+    }
+    // What is the machine's must not be changed by a test: this host is to be good enough for others.
+    let mut lab = Lab::new().unwrap();
+    let host = lab.add_host().unwrap();
+    let machine = json(&doctor(&lab, host, &["--receive-buffer", "1k"]));
+    let foreign = machine["findings"].as_array().unwrap().iter();
+    let foreign: Vec<&Value> = foreign
+        .filter(|one| !one["changes"].as_array().unwrap().is_empty())
+        .collect();
+    if !foreign.is_empty() {
+        lab::pass_over(format!("this machine would be changed: {foreign:?}"));
+        return;
+    }
+    sh(
+        &lab,
+        host,
+        "echo 1 > /proc/sys/net/ipv4/igmp_max_memberships; echo 3 > /proc/sys/net/ipv4/igmp_max_msf; \
+         echo 2 > /proc/sys/net/ipv4/conf/eth0/force_igmp_version; ip link set eth0 multicast off",
+    );
+    let undo = undo_file();
+    let options = [
+        "--receive-buffer",
+        "1k",
+        "--fix",
+        "--undo-file",
+        undo.to_str().unwrap(),
+    ];
+    let output = doctor(&lab, host, &options);
+    let fixed = json(&output);
+    assert_eq!(output.status.code(), Some(0), "{fixed}");
+    assert_eq!(
+        (bad(&fixed["before"]).len(), bad(&fixed["after"]).len()),
+        (4, 0)
+    );
+    assert_eq!(fixed["changes"].as_array().unwrap().len(), 4);
+    // A script that is there already is not overwritten, and nothing is changed without one.
+    sh(
+        &lab,
+        host,
+        "echo 2 > /proc/sys/net/ipv4/igmp_max_memberships",
+    );
+    let again = doctor(&lab, host, &options);
+    assert_eq!(again.status.code(), Some(1));
+    sh(
+        &lab,
+        host,
+        "test $(cat /proc/sys/net/ipv4/igmp_max_memberships) = 2",
+    );
+    sh(&lab, host, undo.to_str().unwrap());
+    sh(
+        &lab,
+        host,
+        "test $(cat /proc/sys/net/ipv4/igmp_max_memberships) = 1; \
+         test $(cat /proc/sys/net/ipv4/igmp_max_msf) = 3; \
+         test $(cat /proc/sys/net/ipv4/conf/eth0/force_igmp_version) = 2; \
+         ! ip link show eth0 | grep -q MULTICAST",
+    );
+    std::fs::remove_file(undo).unwrap();
+}
+
+#[test]
+fn an_interface_that_is_not_there_is_an_error_that_names_the_others() {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_qsm"));
+    let output = command.args(["doctor", "--interface", "no-such0"]).output();
+    let output = output.unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(
+        said.contains("no-such0") && said.contains("choose one of lo"),
+        "{said}"
+    );
+}
+
+#[test]
+fn people_read_a_line_for_each_check() {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_qsm"));
+    command.args(["doctor", "--interface", "lo", "--watch", "0"]);
+    let output = command.output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(text.contains("ok       link "), "{text}");
+    assert!(text.contains("warning  interface-kind"), "{text}");
+    assert!(text.contains("of 21 checks"), "{text}");
+}

@@ -1,0 +1,76 @@
+//! Where each fact is read.
+
+mod card;
+mod error;
+mod kernel;
+mod link;
+mod tool;
+
+use std::thread;
+use std::time::Duration;
+
+pub use self::error::CollectError;
+use crate::facts::{Facts, Growth};
+use crate::firewall::{Firewall, Rules};
+
+/// Reads what is known of this host and of an interface; counters of losses are read twice, with so
+/// much time in between.
+///
+/// # Errors
+/// There is no such interface.
+pub fn collect(
+    interface: &str,
+    receive_buffer: u64,
+    watch: Duration,
+) -> Result<Facts, CollectError> {
+    let (link, others) = link::read(interface)?;
+    let before = Losses::read(interface);
+    thread::sleep(watch);
+    let now = Losses::read(interface);
+    let mut kernel = kernel::read(interface, receive_buffer);
+    kernel.udp = growth(before.udp, now.udp);
+    kernel.backlog = growth(before.backlog, now.backlog);
+    let mut card = card::read(interface);
+    card.missed = growth(before.missed, now.missed);
+    let rules = tool::output("nft", &["-j", "list", "ruleset"]);
+    let rules = rules.and_then(|text| Rules::read(&text));
+    // One that is down has no way out, which another finding says.
+    let route = match link.up {
+        Some(true) => link::route(interface),
+        _ => None,
+    };
+    Ok(Facts {
+        link,
+        others,
+        kernel,
+        card,
+        firewall: rules.map_or(Firewall::Unknown, Firewall::Known),
+        route,
+    })
+}
+
+/// Counters of losses: lost and handled.
+struct Losses {
+    udp: Option<[u64; 2]>,
+    backlog: Option<[u64; 2]>,
+    missed: Option<[u64; 2]>,
+}
+
+impl Losses {
+    fn read(interface: &str) -> Self {
+        Self {
+            udp: kernel::udp(),
+            backlog: kernel::backlog(),
+            missed: link::missed(interface),
+        }
+    }
+}
+
+fn growth(before: Option<[u64; 2]>, now: Option<[u64; 2]>) -> Option<Growth> {
+    let ([before, _], [total, handled]) = (before?, now?);
+    Some(Growth {
+        total,
+        handled,
+        grown: total.saturating_sub(before),
+    })
+}
