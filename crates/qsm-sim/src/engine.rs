@@ -26,6 +26,7 @@ use qsm_wire::Kind;
 pub use self::capture::Capture;
 use self::networks::Second;
 use crate::checkers::cutoff::Said;
+use crate::checkers::rate::Train;
 use crate::checkers::watermarks::Claim;
 use crate::clock::Clock;
 use crate::cost::Cpu;
@@ -78,8 +79,8 @@ pub(crate) struct Outputs {
     pub(crate) claims: Vec<Claim>,
     /// What tokens that it has sent say.
     pub(crate) tokens: Vec<Said>,
-    /// Fresh data packets sent, with the address.
-    pub(crate) data: Vec<(SocketAddr, u64)>,
+    /// Fresh data packets sent.
+    pub(crate) data: Vec<Train>,
 }
 
 impl Outputs {

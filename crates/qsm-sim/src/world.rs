@@ -401,11 +401,11 @@ impl World {
             return Ok(());
         }
         let now = self.engine.now();
-        for (to, packets) in &outputs.data {
+        for train in &outputs.data {
             let pace = &self.options.pace;
-            self.checkers.rate.check(now, host, *to, *packets, pace)?;
+            self.checkers.rate.check(now, host, train, pace)?;
             if let Some(sender) = self.apps[host].origin {
-                self.stability.sent(now, sender, *packets);
+                self.stability.sent(now, sender, train.packets);
             }
         }
         for said in &outputs.tokens {

@@ -1,7 +1,8 @@
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
-use qsm_proto::{Instant, Pace, nanoseconds};
+use qsm_proto::{Instant, Pace, Reason, Transmit, nanoseconds};
+use qsm_wire::{ChannelId, Data};
 
 use crate::violation::Violation;
 
@@ -10,22 +11,46 @@ const BURST: u64 = 3 * 64;
 /// In the mode as printed, α corrects the rate by up to this factor (equation 3).
 const TUNED: u64 = 4;
 
+/// Fresh data packets that leave together.
+#[derive(Debug)]
+pub(crate) struct Train {
+    /// The channel of their stream. Two may have one address for a while: a region that is over,
+    /// and one that has come after it.
+    pub(crate) channel: ChannelId,
+    /// Where to.
+    pub(crate) to: SocketAddr,
+    pub(crate) packets: u64,
+}
+
+impl Train {
+    /// What a node puts out, if it is fresh data.
+    pub(crate) fn of(transmit: &Transmit<'_>) -> Option<Self> {
+        let mut packets = transmit.bytes.chunks(transmit.segment_bytes.max(1));
+        let count = packets.len() as u64;
+        let first = packets.next().filter(|_| transmit.reason == Reason::Data)?;
+        Some(Self {
+            channel: Data::read_again(first)?.head.channel,
+            to: transmit.to.address(),
+            packets: count,
+        })
+    }
+}
+
 /// No stream sends faster than the operator allows (R113), counted where packets enter the
 /// network.
 #[derive(Debug, Default)]
 pub(crate) struct Rate {
-    /// By sender's host and address: what may leave, and since when that is so.
-    streams: BTreeMap<(usize, SocketAddr), (u64, Instant)>,
+    /// By sender's host, channel and address: what may leave, and since when that is so.
+    streams: BTreeMap<(usize, ChannelId, SocketAddr), (u64, Instant)>,
 }
 
 impl Rate {
-    /// `packets` have left.
+    /// A train has left.
     pub(crate) fn check(
         &mut self,
         now: Instant,
         host: usize,
-        to: SocketAddr,
-        packets: u64,
+        train: &Train,
         pace: &Pace,
     ) -> Result<(), Violation> {
         if pace.rate_max_packets == u32::MAX {
@@ -36,7 +61,8 @@ impl Rate {
         // Clocks may run a thousandth too fast.
         let per_second = most * tuned + most / 1000 + 1;
         let room = BURST + 3 * most * tuned / 1000;
-        let (credit, since) = self.streams.entry((host, to)).or_insert((room, now));
+        let stream = (host, train.channel, train.to);
+        let (credit, since) = self.streams.entry(stream).or_insert((room, now));
         let passed = u128::from(nanoseconds(now.since(*since)));
         let earned = passed * u128::from(per_second) / 1_000_000_000;
         let earned = u64::try_from(earned).unwrap_or(u64::MAX);
@@ -48,14 +74,17 @@ impl Rate {
                 .0
                 .saturating_add(u64::try_from(taken).unwrap_or(u64::MAX)),
         );
-        match credit.checked_sub(packets) {
+        match credit.checked_sub(train.packets) {
             Some(left) => {
                 *credit = left;
                 Ok(())
             }
             None => Err(Violation::new(
                 "rate",
-                format!("host {host} sends to {to} faster than {most} packets per second"),
+                format!(
+                    "host {host} sends on channel {} to {} faster than {most} packets per second",
+                    train.channel.0, train.to
+                ),
             )),
         }
     }
@@ -73,12 +102,16 @@ mod tests {
             rate_max_packets: 1000,
             ..Pace::default()
         };
-        let to = SocketAddr::from(([239, 1, 1, 1], 1));
         let send_each = |gap: Duration, packets| {
             let (mut rate, mut now) = (Rate::default(), Instant(0));
+            let train = Train {
+                channel: ChannelId(1),
+                to: SocketAddr::from(([239, 1, 1, 1], 1)),
+                packets,
+            };
             (0..3000).try_for_each(|_| {
                 now = now.after(gap);
-                rate.check(now, 1, to, packets, &pace)
+                rate.check(now, 1, &train, &pace)
             })
         };
         let send = |gap| send_each(gap, 1);

@@ -9,6 +9,7 @@ use qsm_testnet::{Fate, damaged};
 
 use super::networks::Way;
 use super::{Datagram, Engine, Happening};
+use crate::checkers::rate::Train;
 use crate::checkers::{cutoff, watermarks};
 use crate::machine::Machine;
 use crate::trace::TraceEntry;
@@ -32,12 +33,13 @@ impl Engine {
             };
             self.digest.bytes(train.bytes);
             let (to, reason) = (train.to.address(), train.reason);
+            self.outputs.data.extend(Train::of(&train));
             let packets = train.bytes.chunks(train.segment_bytes.max(1));
             let count = packets.len() as u64;
             let saboteur = &mut self.saboteur;
             let packets = packets.filter_map(|bytes| saboteur.outgoing(life, reason, bytes));
             let packets: Vec<Rc<[u8]>> = packets.map(|bytes| Rc::from(&*bytes)).collect();
-            self.count(host, to, reason, count);
+            self.count(host, reason, count);
             for bytes in packets {
                 self.send(host, to, reason, &bytes);
             }
@@ -46,10 +48,7 @@ impl Engine {
         Err(Violation::new("progress", message))
     }
 
-    fn count(&mut self, host: usize, to: SocketAddr, reason: Reason, packets: u64) {
-        if reason == Reason::Data {
-            self.outputs.data.push((to, packets));
-        }
+    fn count(&mut self, host: usize, reason: Reason, packets: u64) {
         self.traffic.counts[reason as usize] += packets;
         self.traffic.last[reason as usize] = self.now;
         self.hosts[host].capture.sent[reason as usize] += packets;
