@@ -265,6 +265,24 @@ fn a_node_that_members_do_not_hear_is_away_though_the_service_hears_it() {
     assert_eq!(members(&cluster, address(10)), (4, vec![]));
 }
 
+// Rule R-MEM-16: members report in step.
+#[test]
+fn a_word_that_comes_while_another_one_is_looked_into_counts_all_the_same() {
+    // Which of the two arrives first is drawn.
+    for seed in 11..19 {
+        let mut cluster = cluster(seed);
+        let origin = cluster.member(address(12)).origin();
+        for (host, seconds) in [(10, 0), (11, 2)] {
+            cluster.with(address(host), |membership, now, outbox| {
+                membership.suspect(now, origin, Duration::from_secs(seconds), outbox);
+            });
+        }
+        cluster.run(ms(300));
+        let away = vec![(origin, AwayReason::Unreachable)];
+        assert_eq!(members(&cluster, address(10)), (3, away));
+    }
+}
+
 // Rule R-MEM-15: of many at once the service does not say that they are gone.
 #[test]
 fn a_service_that_is_cut_off_excludes_nobody() {

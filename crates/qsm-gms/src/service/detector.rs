@@ -237,6 +237,13 @@ impl Detector {
         watch.is_some_and(|watch| watch.state == WatchState::Quiet)
     }
 
+    /// Whether a node has been heard lately, whatever others say of it.
+    pub(crate) fn is_heard(&self, now: Instant, node: NodeId) -> bool {
+        let watch = self.watched.get(&node);
+        let lately = watch.is_some_and(|watch| now.since(watch.heard_at) < self.silence);
+        lately && !self.is_away(node)
+    }
+
     fn is_away(&self, node: NodeId) -> bool {
         let watch = self.watched.get(&node);
         watch.is_some_and(|watch| matches!(watch.state, WatchState::Away { .. }))

@@ -71,7 +71,8 @@ impl Service {
             true => reporter,
             false => subject,
         };
-        let hears = |node| self.detector.is_quiet(node) && !self.config.gone_after.is_zero();
+        // Members report in step: when the second one does, the first one's doubt is not over.
+        let hears = |node| self.detector.is_heard(now, node) && !self.config.gone_after.is_zero();
         if hears(reporter)
             && hears(subject)
             && let Some(node) = self.suspicions.note(now, reporter, subject, silent, minor)
