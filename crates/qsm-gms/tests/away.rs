@@ -283,6 +283,27 @@ fn a_word_that_comes_while_another_one_is_looked_into_counts_all_the_same() {
     }
 }
 
+// Rule R-MEM-16: a node that was cut off had heard nobody, and its reports wait until it is heard.
+#[test]
+fn what_a_node_says_of_the_time_when_it_was_away_sets_nobody_aside() {
+    let mut cluster = cluster(19);
+    let of = |host| cluster.member(address(host)).origin();
+    let others = [10, 11, 13].map(of);
+    cut(&mut cluster);
+    for seconds in 1..4 {
+        cluster.run(ms(1000));
+        for origin in others {
+            cluster.with(address(12), |membership, now, outbox| {
+                membership.suspect(now, origin, Duration::from_secs(seconds), outbox);
+            });
+        }
+    }
+    cluster.cut = |_, _, _| false;
+    cluster.run(ms(3000));
+    let stats = cluster.services[&address(SERVICE)].stats();
+    assert_eq!((stats.kept_apart, stats.away), (0, 1));
+}
+
 // Rule R-MEM-15: of many at once the service does not say that they are gone.
 #[test]
 fn a_service_that_is_cut_off_excludes_nobody() {

@@ -433,7 +433,10 @@ impl World {
                 .filter(|(origin, host)| self.apps[*host].origin == Some(*origin))
                 .filter_map(|(origin, host)| Some((origin, self.engine.machine(host)?)))
                 .collect();
-            self.checkers.watermarks.check(claim, region, &live)?;
+            let overrun = self.overruns.get(&(claim.sender(), claim.region()));
+            let overrun = overrun.copied().unwrap_or(0);
+            let watermarks = &mut self.checkers.watermarks;
+            watermarks.check(claim, region, &live, overrun)?;
         }
         Ok(())
     }

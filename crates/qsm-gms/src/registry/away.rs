@@ -82,6 +82,12 @@ impl Registry {
         there.map(|member| member.origin.node).collect()
     }
 
+    /// Whether somewhere nobody waits for this node.
+    pub(crate) fn is_away(&self, id: NodeId) -> bool {
+        let node = self.nodes.get(&id);
+        node.is_some_and(|node| node.absences.reason().is_some())
+    }
+
     /// The region waits for this node, as a member or for what it sends.
     pub(crate) fn is_waited_for(&self, region: RegionId, id: NodeId) -> bool {
         let node = self.nodes.get(&id);

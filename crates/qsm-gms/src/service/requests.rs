@@ -71,10 +71,12 @@ impl Service {
             true => reporter,
             false => subject,
         };
-        // Members report in step: when the second one does, the first one's doubt is not over.
-        let hears = |node| self.detector.is_heard(now, node) && !self.config.gone_after.is_zero();
-        if hears(reporter)
-            && hears(subject)
+        // Members report in step: when the second one does, the first one's doubt is not over. What a
+        // node that is away says may be of the time when nobody heard it.
+        let counts = |node| self.detector.is_heard(now, node) && !self.registry.is_away(node);
+        if !self.config.gone_after.is_zero()
+            && counts(reporter)
+            && counts(subject)
             && let Some(node) = self.suspicions.note(now, reporter, subject, silent, minor)
         {
             self.stats.kept_apart += 1;

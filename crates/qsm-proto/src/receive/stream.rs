@@ -505,6 +505,15 @@ impl ReceiveStream {
         }
     }
 
+    /// All that is missing above this number is to be asked for as if it had just been found.
+    pub(crate) fn restart_above(&mut self, now: Instant, sequence: u64) {
+        self.gaps.split_before(sequence + 1);
+        let gaps = self.gaps.iter_mut();
+        let above = gaps.filter(|gap| gap.first > sequence);
+        above.for_each(|gap| gap.restart(now));
+        self.refresh_due();
+    }
+
     /// Whether these missing packets may be asked for now, because they have not been lately; then
     /// they count as asked. `retry`: as for [`Gap::next_request`].
     pub fn asks_again(&mut self, now: Instant, piece: SeqRange, retry: RetryInterval) -> bool {

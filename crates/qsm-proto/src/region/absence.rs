@@ -18,7 +18,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use qsm_wire::{CatchUp, Origin, Summary, SummarySlot, TAG_BYTES};
 
 use super::{Region, RegionCx};
-use crate::receive::StreamMarks;
+use crate::receive::{ReceiveStream, StreamMarks};
 use crate::{Destination, Event, Instant, Reason};
 
 /// Members asked at a time: one may be the only one that hears this node, and all are too many.
@@ -64,6 +64,8 @@ pub(super) struct Absence {
     /// Senders that alone have something of theirs, and of which this node has heard nothing. Those
     /// that are not there, or nobody knows where, say it when this node is live again.
     unheard: BTreeSet<Origin>,
+    /// Up to where somebody who knows has said in which views streams were sent.
+    placed: BTreeMap<Origin, u64>,
 }
 
 /// The picture of the [module](self) has these.
@@ -90,6 +92,7 @@ impl Absence {
             extents: BTreeMap::new(),
             foreign: BTreeMap::new(),
             unheard: BTreeSet::new(),
+            placed: BTreeMap::new(),
         }
     }
 
@@ -241,6 +244,24 @@ impl RegionCx<'_> {
         {
             absence.unheard.insert(sender);
         }
+    }
+
+    /// Whether it is clear in which views a stream was sent up to a number, and so who caches it. A
+    /// node that was away when views began does not know where, and asks before it gives up
+    /// anything. Rule R-VIEW-14.
+    pub(super) fn is_placed(&mut self, sender: Origin, upto: u64) -> bool {
+        let region = &mut *self.region;
+        let Some(absence) = &region.absence else {
+            return true;
+        };
+        let placed = absence.placed.get(&sender);
+        if placed.is_some_and(|placed| *placed >= upto) {
+            return true;
+        }
+        let stream = region.streams.get(&sender);
+        let address = stream.and_then(ReceiveStream::sender_address);
+        region.ask_later(self.node.now, address, sender);
+        false
     }
 
     fn enter(&mut self, step: ReturnStep, pause: Duration) {
@@ -408,6 +429,20 @@ impl RegionCx<'_> {
 }
 
 impl Region {
+    /// Somebody who knows has said which views begin in a stream up to a number. What is missing
+    /// there is asked for anew: others may have been taken for its cachers.
+    pub(super) fn place(&mut self, now: Instant, sender: Origin, upto: u64) {
+        let (Some(absence), Some(stream)) = (&mut self.absence, self.streams.get_mut(&sender))
+        else {
+            return;
+        };
+        let placed = absence.placed.entry(sender).or_default();
+        if *placed < upto {
+            stream.restart_above(now, *placed);
+            *placed = upto;
+        }
+    }
+
     /// Extent of a stream, and how far the region has got with it.
     fn slot(&self, origin: Origin, cutoff: u64) -> SummarySlot {
         let (stable_upto, cached_upto) = self.ring.watermarks(origin);

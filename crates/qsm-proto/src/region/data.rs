@@ -151,6 +151,9 @@ impl RegionCx<'_> {
         } else if word.over {
             stream.sender_died(now);
         }
+        if word.own || word.witness {
+            self.region.place(now, sender, known);
+        }
         self.doubt_sender(sender);
         if known > contiguous {
             self.region.ring.note_traffic(now, 0);

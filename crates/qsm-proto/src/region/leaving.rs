@@ -182,11 +182,16 @@ impl Region {
         self.history.left().is_some_and(known)
     }
 
-    /// Whether this sender still has to say how far it went before this node left.
+    /// Whether this sender still has to say how far it went before this node left. Until the
+    /// membership service has said who may have sent anything, everybody may.
     pub(super) fn awaits(&self, sender: Origin) -> bool {
+        let left = self.history.left();
         let settled = self.settled.as_ref();
-        settled.is_some_and(|settled| settled.senders.contains_key(&sender))
-            && !self.has_word_of(sender)
+        let may_have_sent = match settled.filter(|settled| Some(settled.view) >= left) {
+            Some(settled) => settled.senders.contains_key(&sender),
+            None => self.leaving(),
+        };
+        may_have_sent && !self.has_word_of(sender)
     }
 
     /// Asks all who may have sent something before this node left, and have not said how much.

@@ -156,7 +156,7 @@ impl RegionCx<'_> {
         let to = region.whom_to_ask(header.origin, sender, dead, query);
         let again = query.attempts < QUERIES_MAX || region.awaits(sender);
         let Some(to) = to.filter(|_| again) else {
-            region.give_up_query(sender, dead);
+            region.give_up_query(self.node.now, sender, dead);
             return;
         };
         let next = Query {
@@ -255,8 +255,9 @@ impl Region {
     }
 
     /// Nobody answers. Of a dead sender nothing more will be heard.
-    fn give_up_query(&mut self, sender: Origin, dead: bool) {
+    fn give_up_query(&mut self, now: Instant, sender: Origin, dead: bool) {
         self.queries.remove(&sender);
+        self.place(now, sender, u64::MAX);
         if dead {
             self.note_silent(sender);
         }

@@ -27,11 +27,11 @@ impl RegionCx<'_> {
             self.node.rest_from_requests();
             // What was asked for before has not come from the sender either.
             self.doubt_sender(request.head.stream.origin);
-            if request.target == RequestTarget::Nobody {
+            if request.target != RequestTarget::Nobody {
+                self.send_request(&request);
+            } else if self.is_placed(request.head.stream.origin, last(&request.ranges)) {
                 self.give_up_packets(&request, out);
                 given_up.push(request.head.stream.origin);
-            } else {
-                self.send_request(&request);
             }
         }
         given_up
@@ -151,12 +151,7 @@ impl RegionCx<'_> {
                 return false;
             }
         }
-        let mut lost: Vec<SeqRange> = Vec::new();
-        for range in absent.ranges.iter() {
-            let parts = missing_everywhere(stream, &region.history, range);
-            parts.into_iter().for_each(|part| join(&mut lost, part));
-        }
-        self.lose(sender, &lost, out);
+        self.lose_what_nobody_has(sender, absent, out);
         if speaker == sender {
             absent
                 .ranges
@@ -164,6 +159,23 @@ impl RegionCx<'_> {
                 .for_each(|range| self.leave_to_cachers(sender, range));
         }
         true
+    }
+
+    /// Gives up what neither the sender nor a cacher may have, if it is clear who caches it.
+    fn lose_what_nobody_has(&mut self, sender: Origin, absent: &Absent<'_>, out: &mut dyn Deliver) {
+        let upto = absent.ranges.iter().map(|range| range.last()).max();
+        if !self.is_placed(sender, upto.unwrap_or(0)) {
+            return;
+        }
+        let Some(stream) = self.region.streams.get(&sender) else {
+            return;
+        };
+        let mut lost: Vec<SeqRange> = Vec::new();
+        for range in absent.ranges.iter() {
+            let parts = missing_everywhere(stream, &self.region.history, range);
+            parts.into_iter().for_each(|part| join(&mut lost, part));
+        }
+        self.lose(sender, &lost, out);
     }
 
     /// The sender does not have these packets, and cachers may: only those are asked from now on.
@@ -182,6 +194,9 @@ impl RegionCx<'_> {
         let (mut next, upto) = (Some(part), part.first() + SKIPPED_IN_ONE_GO);
         while let Some(part) = next.take() {
             self.leave_to_cachers(sender, part);
+            if !self.is_placed(sender, part.last()) {
+                return;
+            }
             let region = &mut *self.region;
             let Some(stream) = region.streams.get_mut(&sender) else {
                 return;
@@ -383,6 +398,10 @@ fn join(ranges: &mut Vec<SeqRange>, range: SeqRange) {
         }
         _ => ranges.push(range),
     }
+}
+
+fn last(ranges: &[SeqRange]) -> u64 {
+    ranges.last().map_or(0, |range| range.last())
 }
 
 fn packets(ranges: &[SeqRange]) -> u64 {

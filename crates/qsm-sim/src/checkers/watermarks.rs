@@ -72,12 +72,15 @@ pub(crate) struct Watermarks {
 }
 
 impl Watermarks {
-    /// `leader` has said it; `live` are the members of the view that run, and the sender.
+    /// `leader` has said it; `live` are the members of the view that run, and the sender. Up to
+    /// `overrun` the sender has freed for want of room what members lacked that were away: they are
+    /// told so when they are back (R-VIEW-13).
     pub(crate) fn check(
         &mut self,
         claim: &Claim,
         leader: &Region,
         live: &[(Origin, &Machine)],
+        overrun: u64,
     ) -> Result<(), Violation> {
         let Some(view) = leader.history().exact(claim.view) else {
             return Ok(());
@@ -114,7 +117,7 @@ impl Watermarks {
             return Ok(());
         }
         let judged = self.judged.entry(key).or_default();
-        let fresh = *judged + 1..=claim.cached_upto;
+        let fresh = overrun.max(*judged) + 1..=claim.cached_upto;
         *judged = claim.cached_upto.max(*judged);
         for sequence in fresh {
             let lacking = members
