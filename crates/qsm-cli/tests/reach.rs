@@ -4,7 +4,7 @@ mod support;
 
 use std::collections::BTreeSet;
 use std::io::Write;
-use std::process::{ChildStdin, Stdio};
+use std::process::{ChildStdin, Output, Stdio};
 use std::thread;
 
 use lab::{HostId, Lab, Traffic};
@@ -16,6 +16,8 @@ const ALL: u32 = 1_000_000;
 const PORT: &str = "4480";
 /// Lines on their way at a time.
 const AHEAD: usize = 20;
+/// The same where they are numbered.
+const NUMBERS_AHEAD: usize = 200;
 
 /// Hosts of a lab and the processes on them.
 struct Stage {
@@ -168,6 +170,75 @@ fn where_no_multicast_passes_all_receivers_are_named() {
     while !unheard.is_empty() {
         let line = lines[3].wait("NOT HEARD", |line| line.contains("NOT HEARD"));
         unheard.retain(|sink| !line.contains(&format!("does not reach {sink} at ")));
+    }
+}
+
+/// Three receivers that print all of these numbers, and a publisher of them, at the pace at which the
+/// first receiver prints. `step` is called with each number that it has printed.
+fn publish_numbers(stage: &Stage, count: usize, mut step: impl FnMut(usize)) -> Vec<Output> {
+    let (_gms, _said) = stage.start_service();
+    let until = count.to_string();
+    let words = ["sub", "news", "--count", &until, "--stats", "json"];
+    let mut first = stage.start_node(1, &words);
+    let others = [2, 3].map(|host| stage.start_node(host, &words));
+    let words = ["pub", "news", "--name", "source", "--wait-members", "3"];
+    let mut publisher = stage.start_node(4, &words);
+    let mut stdin = publisher.0.stdin.take().unwrap();
+    let printed = Lines::of_stdout(&mut first.0);
+    let others = others.map(|sub| thread::spawn(|| sub.output()));
+    for number in 1..=NUMBERS_AHEAD {
+        writeln!(stdin, "{number}").unwrap();
+    }
+    for (line, number) in printed.iter().zip(1..) {
+        assert_eq!(line, number.to_string());
+        step(number);
+        if number + NUMBERS_AHEAD <= count {
+            writeln!(stdin, "{}", number + NUMBERS_AHEAD).unwrap();
+        }
+        if number == count {
+            break;
+        }
+    }
+    drop(stdin);
+    assert!(publisher.0.wait().unwrap().success());
+    let others = others.into_iter().map(|other| other.join().unwrap());
+    others.collect()
+}
+
+/// Each number once and in order, and the receiver's counter of copies.
+#[track_caller]
+fn copies_of(output: &Output, count: usize) -> u64 {
+    let printed = String::from_utf8_lossy(&output.stdout);
+    let numbers = (1..=count).map(|number| number.to_string());
+    assert!(printed.lines().eq(numbers), "{output:?}");
+    let said = String::from_utf8_lossy(&output.stderr);
+    let stats = said.lines().find(|line| line.starts_with('{')).unwrap();
+    let stats: Value = serde_json::from_str(stats).unwrap();
+    stats["protocol"]["copies_received"].as_u64().unwrap()
+}
+
+// Rules R-REACH-4, R-REACH-5.
+#[test]
+fn a_receiver_that_multicast_reaches_for_a_part_of_the_time_misses_and_doubles_nothing() {
+    const COUNT: usize = 30_000;
+    let Some(stage) = Stage::new(5) else { return };
+    let outputs = publish_numbers(&stage, COUNT, |number| match number {
+        5_000 => stage.filter(2, true),
+        25_000 => stage.filter(2, false),
+        _ => {}
+    });
+    assert!(copies_of(&outputs[0], COUNT) > 0);
+    assert_eq!(copies_of(&outputs[1], COUNT), 0);
+}
+
+// Rules R-REACH-2, R-REACH-4.
+#[test]
+fn where_no_multicast_passes_everything_arrives_by_copies() {
+    const COUNT: usize = 10_000;
+    let Some(stage) = Stage::new(5) else { return };
+    (0..5).for_each(|host| stage.filter(host, true));
+    for output in publish_numbers(&stage, COUNT, |_| {}) {
+        assert!(copies_of(&output, COUNT) > 0);
     }
 }
 

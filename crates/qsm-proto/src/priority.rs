@@ -28,7 +28,7 @@ impl Priority {
     pub fn of(datagram: &[u8]) -> Self {
         match Kind::peek(datagram) {
             Some(Kind::Data) => match Hop::peek(datagram) {
-                Some(Hop::Direct) | None => Self::Data,
+                Some(Hop::Direct | Hop::Copy) | None => Self::Data,
                 Some(_) => Self::Repair,
             },
             Some(Kind::Nak | Kind::Pull | Kind::Ack) => Self::Request,

@@ -88,6 +88,13 @@ qsm_metrics::metrics! {
         hears_again: counter(nodes),
         /// Members that this node's multicast did not reach, each time.
         unheard: counter(nodes),
+        /// Packets sent again by unicast, one for each member that this node's multicast does not reach.
+        copies_sent: counter(packets),
+        /// Packets received that were sent so.
+        copies_received: counter(packets),
+        /// Times that a member asked for such copies and got none, because others take as many as
+        /// there may be.
+        copies_refused: counter(packets),
         /// Questions whether multicast reaches this node.
         reach_asked: counter(packets),
         /// Answers to such questions, by multicast and by unicast.

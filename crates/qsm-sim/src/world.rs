@@ -404,7 +404,7 @@ impl World {
         for train in &outputs.data {
             let pace = &self.options.pace;
             self.checkers.rate.check(now, host, train, pace)?;
-            if let Some(sender) = self.apps[host].origin {
+            if let Some(sender) = self.apps[host].origin.filter(|_| !train.copy) {
                 self.stability.sent(now, sender, train.packets);
             }
         }

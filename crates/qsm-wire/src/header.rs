@@ -6,7 +6,7 @@ use crate::{
 };
 
 /// The protocol version in the first byte of every datagram (R-PKT-2).
-pub const VERSION: u8 = 6;
+pub const VERSION: u8 = 7;
 /// Bytes of the header that every datagram begins with.
 pub const HEADER_BYTES: usize = 24;
 /// Bytes at the end of a datagram that a protected packet uses for its authentication tag.
@@ -97,7 +97,8 @@ kinds! {
 }
 
 /// How a packet came to its present receiver. The only byte that may change on the way; it is
-/// not covered by the authentication tag, and decides nothing but counters.
+/// not covered by the authentication tag, and decides nothing but counters and whether the
+/// multicast of its origin counts as heard (R-REACH-5).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 #[non_exhaustive]
 #[repr(u8)]
@@ -113,6 +114,9 @@ pub enum Hop {
     Push = 3,
     /// A repair that was asked for by pull.
     PullRepair = 4,
+    /// From its origin, for the first time, by unicast: a copy of what it has sent by multicast, for
+    /// a member that does not hear that (R-REACH-4).
+    Copy = 5,
 }
 
 impl Hop {
@@ -124,8 +128,16 @@ impl Hop {
             2 => Self::CacherRepair,
             3 => Self::Push,
             4 => Self::PullRepair,
+            5 => Self::Copy,
             _ => return Err(DecodeError::BadValue),
         })
+    }
+
+    /// Whether the packet has come from its origin, and for the first time.
+    #[inline]
+    #[must_use]
+    pub fn is_first(self) -> bool {
+        matches!(self, Self::Direct | Self::Copy)
     }
 
     /// Hop of a datagram that nobody has checked yet, `None` if it is none of ours.
@@ -135,7 +147,7 @@ impl Hop {
         Self::from_wire(*datagram.get(3)?).ok()
     }
 
-    /// Marks a datagram's copy as repair. Does nothing to a buffer too short to be a datagram.
+    /// Marks how a datagram's copy is sent. Does nothing to a buffer too short to be a datagram.
     /// Rule R-PKT-4.
     pub fn stamp(self, datagram: &mut [u8]) {
         if let Some(byte) = datagram.get_mut(3) {

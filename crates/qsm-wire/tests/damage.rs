@@ -186,8 +186,8 @@ fn foreign_versions_kinds_flags_and_hops_are_told_apart() {
     bytes[1] = Kind::Solicit as u8;
     assert_eq!(with(&mut bytes, 2, 2), DecodeError::BadValue);
     bytes[2] = 0;
-    assert_eq!(with(&mut bytes, 3, 5), DecodeError::BadValue);
-    bytes[3] = 4;
+    assert_eq!(with(&mut bytes, 3, 6), DecodeError::BadValue);
+    bytes[3] = 5;
     assert!(Packet::decode(&bytes).is_ok());
 }
 

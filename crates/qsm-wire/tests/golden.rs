@@ -56,7 +56,7 @@ fn bytes_of(hex: &str) -> Vec<u8> {
 }
 
 fn assert_packet(kind: &str, body: &Owned, fields: &str) {
-    let expected = bytes_of(&format!("06 {kind} 00 {REST} {fields}"));
+    let expected = bytes_of(&format!("07 {kind} 00 {REST} {fields}"));
     assert_eq!(hex(&body.encode(&HEADER)), hex(&expected));
     let packet = Packet::decode(&expected).expect("legal");
     assert_eq!((packet.header, Owned::of(&packet)), (HEADER, body.clone()));
@@ -76,7 +76,7 @@ fn header_with_a_hop() {
         hop: Hop::PullRepair,
         ..HEADER
     };
-    let expected = "06 0c 00 04 c4c3c2c1 8877665544332211 03000000 00000000";
+    let expected = "07 0c 00 04 c4c3c2c1 8877665544332211 03000000 00000000";
     assert_eq!(Owned::Solicit.encode(&header), bytes_of(expected));
     assert_eq!(Kind::peek(&bytes_of(expected)), Some(Kind::Solicit));
     assert_eq!(Hop::peek(&bytes_of(expected)), Some(Hop::PullRepair));
@@ -772,8 +772,8 @@ fn checksums() {
     }];
     let packet = Owned::Data { head, chunks }.encode(&HEADER);
     for (coverage, flags, expected) in [
-        (Coverage::Head, 0, "88dd8e4d"),
-        (Coverage::Whole, 1, "0f4a929b"),
+        (Coverage::Head, 0, "e5085b8e"),
+        (Coverage::Whole, 1, "e55531ee"),
     ] {
         let mut sealed = packet.clone();
         seal(&mut sealed, coverage);
@@ -787,6 +787,6 @@ fn checksums() {
     seal(&mut solicit, Coverage::Head);
     assert_eq!(
         (solicit[2], hex(&solicit[20..24]).as_str()),
-        (1, "55b07a38")
+        (1, "df57922b")
     );
 }

@@ -1,6 +1,7 @@
 //! One node's protocol: routes datagrams, commands and timers to the parts that own the state.
 
 mod commands;
+mod copies;
 mod messages;
 mod timeouts;
 
@@ -13,6 +14,7 @@ use qsm_wire::{
     Request, StreamId, StreamQuery,
 };
 
+use self::copies::Copies;
 use crate::closing::Closing;
 use crate::former::FormerPositions;
 use crate::introduction::Reporter;
@@ -43,6 +45,7 @@ pub struct Endpoint {
     damage: DamageLog,
     /// Its introduction, if it gives one.
     reporter: Option<Reporter>,
+    copies: Copies,
 }
 
 impl Endpoint {
@@ -62,6 +65,7 @@ impl Endpoint {
             peers: BTreeSet::new(),
             closing: Closing::default(),
             damage: DamageLog::default(),
+            copies: Copies::new(),
         })
     }
 
@@ -152,12 +156,28 @@ impl Endpoint {
     /// The next datagrams to send: control first, then streams in turn. `None`: nothing now.
     pub fn poll_transmit(&mut self, now: Instant) -> Option<Transmit<'_>> {
         let now = self.advance(now);
+        if !self.copies.is_empty() {
+            let (transmit, packets) = self.copies.poll()?;
+            self.node.stats.copies_sent += packets;
+            return Some(transmit);
+        }
         if !self.node.outbox.is_empty() {
             let transmit = self.node.outbox.pop()?;
             self.node.stats.control_sent += u64::from(transmit.reason != Reason::Repair);
+            if self.node.copied > 0 && transmit.to.is_group() {
+                let to = transmit.to.address();
+                self.copies
+                    .begin(&transmit, self.regions.table.copied_at(to));
+            }
             return Some(transmit);
         }
-        let ReadyStream { stream, to, member } = self.regions.table.next_to_send(now)?;
+        let ReadyStream {
+            stream,
+            to,
+            member,
+            recipients,
+        } = self.regions.table.next_to_send(now)?;
+        stream.share_rate(recipients.len());
         let train = stream.poll_train(now)?;
         self.node.earn_repairs(train.bytes.len());
         if member {
@@ -165,12 +185,16 @@ impl Endpoint {
             // hold itself down (equation 1).
             self.node.meter.count(now, train.packets);
         }
-        Some(Transmit {
+        let transmit = Transmit {
             to,
             bytes: train.bytes,
             segment_bytes: train.segment_bytes,
             reason: Reason::Data,
-        })
+        };
+        if !recipients.is_empty() {
+            self.copies.begin(&transmit, recipients.addresses());
+        }
+        Some(transmit)
     }
 
     /// The next event.
@@ -323,7 +347,7 @@ impl Endpoint {
         let origin = header.origin;
         match body {
             Body::Token(token) => match self.region(token.head.region) {
-                Some(mut cx) => cx.take_token(origin, token),
+                Some(mut cx) => cx.take_token(header, token),
                 None => self.node.stats.discard_channel += 1,
             },
             Body::TokenAck(ack) => {
@@ -332,7 +356,7 @@ impl Endpoint {
                 }
             }
             Body::Summary(summary) => match self.region(summary.region) {
-                Some(mut cx) => cx.take_summary(origin, summary),
+                Some(mut cx) => cx.take_summary(header, summary),
                 None => self.node.stats.discard_channel += 1,
             },
             Body::Ack(ack, marks) => match self.region(ack.region) {

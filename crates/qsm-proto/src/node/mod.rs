@@ -39,6 +39,8 @@ pub(crate) struct NodeState {
     pub(crate) backlog: Backlog,
     /// Streams received, of all regions.
     pub(crate) streams: usize,
+    /// Members that get copies of what is multicast, of all regions.
+    pub(crate) copied: usize,
     repair_budget: RateBudget,
     pub(crate) request_budget: RateBudget,
     /// Not before then are requests made again.
@@ -83,6 +85,7 @@ impl NodeState {
             meter: ReceiveMeter::new(&config.pace, now),
             backlog: Backlog::default(),
             streams: 0,
+            copied: 0,
             repair_budget: repair_budget(&config, now),
             request_budget: request_budget(&config, now),
             requests_from: Instant(0),

@@ -2,7 +2,7 @@ use core::ops::Range;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use qsm_wire::{Data, Header, Hop};
+use qsm_wire::{Data, Header};
 
 /// Sequence numbers from here on are refused: nobody reaches them in a thousand years, and below
 /// them no sum of two overflows.
@@ -36,7 +36,7 @@ impl Incoming<'_> {
     /// from anybody.
     #[must_use]
     pub fn source(&self, from: SocketAddr) -> Option<SocketAddr> {
-        (self.header.hop == Hop::Direct).then_some(from)
+        self.header.hop.is_first().then_some(from)
     }
 }
 

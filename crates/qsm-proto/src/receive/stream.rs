@@ -63,6 +63,8 @@ pub struct ReceiveStream {
     highest: u64,
     /// Highest that came from the sender itself: what is above it may be in the kernel's buffer.
     arrived: u64,
+    /// Highest that came from it by unicast, because its multicast does not come (R-REACH-4).
+    copied: u64,
     slots: VecDeque<PacketState>,
     gaps: Gaps,
     /// Who waits here for packets above `highest`.
@@ -136,6 +138,7 @@ impl ReceiveStream {
             contiguous: before,
             highest: before,
             arrived: before,
+            copied: before,
             slots: VecDeque::new(),
             gaps: Gaps::default(),
             early: EarlyPackets::default(),
@@ -262,7 +265,7 @@ impl ReceiveStream {
         let end = newer.map_or(u64::MAX, |opening| opening.start.saturating_sub(1));
         Report {
             highest: self.sent(),
-            arrived: self.arrived.max(self.contiguous).min(end),
+            arrived: self.arrived.max(self.copied).max(self.contiguous).min(end),
             contiguous: self.accounted_upto().min(end),
             cached: self.cached(history).min(end),
             missing: !self.gaps.is_empty(),
@@ -375,6 +378,7 @@ impl ReceiveStream {
         };
         let gap = self.enter(sequence, slot, context);
         context.delivery.stats.data_received += 1;
+        context.delivery.stats.copies_received += u64::from(hop == Hop::Copy);
         if in_order {
             self.delivered = sequence;
             if role.duty == Duty::Deliver {
@@ -666,8 +670,10 @@ impl ReceiveStream {
 
     /// Notes what a packet says of its stream: how far it goes, and where its view begins.
     fn note_head(&mut self, data: &Data<'_>, hop: Hop) {
-        if hop == Hop::Direct {
-            self.arrived = self.arrived.max(data.head.sequence);
+        match hop {
+            Hop::Direct => self.arrived = self.arrived.max(data.head.sequence),
+            Hop::Copy => self.copied = self.copied.max(data.head.sequence),
+            _ => {}
         }
         if let Some(start) = data.head.view_start() {
             let view = data.head.view;

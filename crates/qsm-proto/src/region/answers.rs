@@ -29,7 +29,6 @@ impl RegionCx<'_> {
             guard,
             round_trip,
             recovery,
-            deaf: self.region.earshot.listeners(),
         }
     }
 

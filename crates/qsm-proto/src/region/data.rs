@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use qsm_wire::{DataHeader, Heartbeat, Hop, Origin};
+use qsm_wire::{DataHeader, Heartbeat, Origin};
 
 use super::queries::reaches;
 use super::{Region, RegionCx};
@@ -50,7 +50,7 @@ impl RegionCx<'_> {
                 }
             }
         };
-        if incoming.header.hop == Hop::Direct {
+        if incoming.header.hop.is_first() {
             stream.heard_from(from);
         }
         let history = &self.region.history;

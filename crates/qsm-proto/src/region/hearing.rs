@@ -175,11 +175,6 @@ impl Earshot {
         speakers.chain(listeners).fold(Instant::NEVER, Instant::min)
     }
 
-    /// Members that do not hear this node, and when they are forgotten.
-    pub(super) fn listeners(&self) -> &BTreeMap<Origin, Instant> {
-        &self.listeners
-    }
-
     fn doubt(&mut self, now: Instant, speaker: Origin, arrived: u64) {
         if self.speakers.len() < REMEMBERED {
             let fresh = || Speaker::new(now, arrived);
@@ -285,6 +280,9 @@ impl RegionCx<'_> {
     /// any more that they are deaf.
     pub(crate) fn listen(&mut self) {
         let now = self.node.now;
+        if self.region.recipients.due() <= now {
+            self.forget_recipients();
+        }
         if self.region.earshot.due() > now {
             return;
         }
@@ -448,7 +446,7 @@ impl RegionCx<'_> {
         match question.hearing {
             Hearing::Deaf => self.note_listener(asker),
             Hearing::Hears => self.forget_listener(asker),
-            _ => {}
+            _ => self.copy_in_doubt(asker),
         }
         let now = self.node.now;
         let earshot = &mut self.region.earshot;
@@ -523,6 +521,7 @@ impl RegionCx<'_> {
         if known || listeners.len() < REMEMBERED {
             listeners.insert(listener, until);
         }
+        self.copy(listener, until);
         if !known {
             self.node.stats.unheard += 1;
             let deafness = self.deafness(listener, self.node.origin);
@@ -531,6 +530,7 @@ impl RegionCx<'_> {
     }
 
     fn forget_listener(&mut self, listener: Origin) {
+        self.stop_copies(listener);
         if self.region.earshot.listeners.remove(&listener).is_some() {
             let deafness = self.deafness(listener, self.node.origin);
             self.node.events.push(Event::Hears(deafness));

@@ -25,6 +25,7 @@
 mod absence;
 mod answers;
 mod batch;
+mod copies;
 mod data;
 mod departures;
 mod hearing;
@@ -53,6 +54,7 @@ pub(crate) use self::set::RegionSet;
 pub(crate) use self::table::{ReadyStream, RegionTable};
 
 use self::absence::Absence;
+use self::copies::CopyRecipients;
 use self::hearing::Earshot;
 pub use self::lacking::Lacking;
 use self::leaving::{Leaving, Settled};
@@ -92,6 +94,8 @@ pub struct Region {
     silent: Vec<Origin>,
     /// Speakers that are heard by multicast, or not.
     earshot: Earshot,
+    /// Members that do not hear this node.
+    recipients: CopyRecipients,
     /// Set while this node is away.
     absence: Option<Absence>,
     /// The view under which it has last said that it has caught up; 0: never.
@@ -141,6 +145,7 @@ impl Region {
             queries: BTreeMap::new(),
             silent: Vec::new(),
             earshot: Earshot::default(),
+            recipients: CopyRecipients::default(),
             absence: None,
             caught_up_in: ViewNumber(0),
             others_away: false,
@@ -423,7 +428,7 @@ impl Region {
         if let Some(absence) = &self.absence {
             next = next.min(absence.due());
         }
-        next = next.min(self.earshot.due());
+        next = next.min(self.earshot.due()).min(self.recipients.due());
         let sender = self.sender.as_ref().and_then(SendStream::next_timeout);
         sender.map_or(next, |at| next.min(at))
     }

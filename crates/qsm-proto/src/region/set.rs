@@ -355,6 +355,7 @@ impl RegionSet {
             self.departures.note(id, view);
         }
         region.release(node);
+        node.copied -= region.recipients.len();
         if let Some(past) = region.end_sending(&mut self.pool) {
             self.pasts.keep(region.channel(), past);
         }

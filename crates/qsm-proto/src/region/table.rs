@@ -10,6 +10,7 @@ use std::sync::Arc;
 use qsm_wire::{ChannelId, Origin, RegionId};
 
 use super::Region;
+use super::copies::CopyRecipients;
 use crate::node::NodeState;
 use crate::send::{BlockPool, PastStreams, SendConfig, SendStream};
 use crate::view::RegionView;
@@ -35,6 +36,8 @@ pub(crate) struct ReadyStream<'a> {
     pub(crate) to: Destination,
     /// This node receives what is sent there.
     pub(crate) member: bool,
+    /// Members that get copies by unicast.
+    pub(crate) recipients: &'a CopyRecipients,
 }
 
 impl RegionTable {
@@ -95,6 +98,14 @@ impl RegionTable {
         self.channels.insert(view.channel(), view.region());
     }
 
+    /// Where those are that get copies of what is multicast to this address.
+    pub(crate) fn copied_at(&self, to: SocketAddr) -> impl Iterator<Item = SocketAddr> + '_ {
+        let mut regions = self.regions.values();
+        let region = regions.find(|region| !region.recipients.is_empty() && region.address() == to);
+        let addresses = region.map(|region| region.recipients.addresses());
+        addresses.into_iter().flatten()
+    }
+
     /// Takes a region out.
     pub(crate) fn remove(&mut self, id: RegionId) -> Option<Region> {
         let region = self.regions.remove(&id)?;
@@ -153,6 +164,7 @@ impl RegionTable {
         Some(ReadyStream {
             to: region.path().destination(),
             member: region.member(),
+            recipients: &region.recipients,
             stream: region.sender.as_mut()?,
         })
     }

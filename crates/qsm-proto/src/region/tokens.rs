@@ -2,7 +2,7 @@
 
 use core::mem::take;
 
-use qsm_wire::{Ack, Origin, Summary, Token, TokenAck};
+use qsm_wire::{Ack, Header, Hop, Origin, Summary, Token, TokenAck};
 
 use super::RegionCx;
 use super::streams::RegionStreams;
@@ -12,13 +12,14 @@ use crate::send::AckOutcome;
 use crate::{Destination, Reason};
 
 impl RegionCx<'_> {
-    /// Takes a token or call that `maker` has made.
-    pub(crate) fn take_token(&mut self, maker: Origin, token: &Token<'_>) {
+    /// Takes a token or call.
+    pub(crate) fn take_token(&mut self, header: &Header, token: &Token<'_>) {
+        let maker = header.origin;
         // A call only announces a round: it has not been anywhere yet.
         if token.head.level != CALL {
             self.note_token();
             self.note_losers(token);
-        } else if maker == token.head.leader {
+        } else if maker == token.head.leader && header.hop == Hop::Direct {
             self.hear_call(maker, token.head.round);
         }
         self.turn(|ring, turn| ring.handle_token(turn, maker, token));
@@ -28,14 +29,17 @@ impl RegionCx<'_> {
     }
 
     /// Takes the result of a round. Rule R-TOK-9.
-    pub(crate) fn take_summary(&mut self, maker: Origin, summary: &Summary<'_>) {
+    pub(crate) fn take_summary(&mut self, header: &Header, summary: &Summary<'_>) {
+        let maker = header.origin;
         if self.region.absence.is_some() {
             // It is in no ring: this answers a question.
             self.take_extents(maker, summary);
             return;
         }
         self.note_token();
-        self.hear_summary(maker, summary);
+        if header.hop == Hop::Direct {
+            self.hear_summary(maker, summary);
+        }
         self.turn(|ring, turn| ring.handle_summary(turn, maker, summary));
     }
 

@@ -19,7 +19,7 @@ use crate::ranges::append;
 use crate::receive::{PacketStore, ReceiveStream, Waiters};
 use crate::send::SendStream;
 use crate::view::RegionView;
-use crate::{Destination, Instant, Path, Reason, Recovery};
+use crate::{Destination, Path, Reason, Recovery};
 
 /// Packets of one request that are looked at; the rest is asked for again.
 const PACKETS_PER_REQUEST: usize = 512;
@@ -52,8 +52,6 @@ pub(crate) struct Answering<'a> {
     pub(crate) round_trip: Duration,
     /// Says if requests are passed on at once, and how long silent cachers are passed over.
     pub(crate) recovery: Recovery,
-    /// Members that multicast of this node does not reach, and until when that counts.
-    pub(crate) deaf: &'a BTreeMap<Origin, Instant>,
 }
 
 /// A request as this node sees it: who asks, and who else waits.
@@ -239,34 +237,25 @@ impl Answering<'_> {
     }
 
     /// Repairs an own packet to everybody, since a whole caching partition misses it (R080). If
-    /// only one member could not be served otherwise, only that one gets it. Members that this node's
-    /// multicast does not reach get it alone, too.
+    /// only one member could not be served otherwise, only that one gets it.
     fn repair_as_sender(&mut self, asked: &ReceivedRequest, sequence: u64, packet: &[u8]) {
         let view = self.history.nearest(asked.view);
         // What all live members have is missing at one that was away.
         let stable = self.own.is_some_and(|own| sequence <= own.stable_upto());
         let alone = (asked.tried == 0 || stable) && asked.waiters.len() == 1;
-        let mut repair = |recipient, to| {
-            let repair = Repair {
-                stream: asked.stream,
-                sequence,
-                hop: Hop::SenderRepair,
-                packet,
-            };
-            self.repairs.send(&repair, recipient, to);
+        let one = asked.waiters.first().filter(|_| alone);
+        let member = one.and_then(|waiter| Some((*waiter, view.member(*waiter)?.address)));
+        let (recipient, to) = match member {
+            Some((waiter, to)) => (RepairRecipient::One(waiter), Destination::Node(to)),
+            None => (RepairRecipient::All, self.path.destination()),
         };
-        for waiter in &asked.waiters {
-            let member = view.member(*waiter);
-            let member = member.filter(|one| alone || self.deaf.contains_key(&one.origin));
-            if let Some(member) = member {
-                let to = Destination::Node(member.address);
-                repair(RepairRecipient::One(*waiter), to);
-                if alone {
-                    return;
-                }
-            }
-        }
-        repair(RepairRecipient::All, self.path.destination());
+        let repair = Repair {
+            stream: asked.stream,
+            sequence,
+            hop: Hop::SenderRepair,
+            packet,
+        };
+        self.repairs.send(&repair, recipient, to);
     }
 
     /// Repairs packets that are kept here, and lets others wait for those that are missing here.

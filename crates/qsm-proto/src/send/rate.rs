@@ -50,6 +50,10 @@ const SAMPLES: usize = 10;
 pub struct RateConfig {
     faithful: bool,
     growth_permille: u32,
+    /// The operator's bounds.
+    floor: u32,
+    ceiling: u32,
+    /// What copies leave of them.
     min: u32,
     max: u32,
     interval_ns: u64,
@@ -64,6 +68,8 @@ impl RateConfig {
         Self {
             faithful: pace.faithful_rate,
             growth_permille: pace.growth_permille,
+            floor: pace.rate_min_packets.clamp(1, max),
+            ceiling: max,
             min: pace.rate_min_packets.clamp(1, max),
             max,
             interval_ns: nanoseconds(pace.rate_interval).max(1),
@@ -132,6 +138,24 @@ impl Pacer {
     #[must_use]
     pub fn target(&self) -> u32 {
         self.target
+    }
+
+    /// Each packet leaves with so many copies: all of them are within the operator's bound.
+    /// Rule R-RATE-7.
+    pub fn share(&mut self, copies: usize) {
+        let config = &mut self.config;
+        let shares = u32::try_from(copies).unwrap_or(UNLIMITED).saturating_add(1);
+        let max = match config.ceiling {
+            UNLIMITED => UNLIMITED,
+            ceiling => (ceiling / shares).max(1),
+        };
+        if max == config.max {
+            return;
+        }
+        config.max = max;
+        config.min = config.floor.min(max);
+        self.target = self.target.min(max);
+        self.rate = self.rate.min(max);
     }
 
     /// How many packets may leave now.

@@ -90,6 +90,12 @@ impl SendStream {
         })
     }
 
+    /// So many copies of each packet are sent as well: together they are no more than the operator
+    /// allows (R-RATE-7).
+    pub fn share_rate(&mut self, copies: usize) {
+        self.pacer.share(copies);
+    }
+
     /// Whether [`SendStream::poll_train`] would return something now.
     pub fn can_send(&mut self, now: Instant) -> bool {
         self.pacer.refill(now);

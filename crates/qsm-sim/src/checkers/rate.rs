@@ -2,7 +2,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
 use qsm_proto::{Instant, Pace, Reason, Transmit, nanoseconds};
-use qsm_wire::{ChannelId, Data};
+use qsm_wire::{ChannelId, Data, Hop};
 
 use crate::violation::Violation;
 
@@ -20,6 +20,8 @@ pub(crate) struct Train {
     /// Where to.
     pub(crate) to: SocketAddr,
     pub(crate) packets: u64,
+    /// By unicast, to a member that does not hear the multicast (R-REACH-4).
+    pub(crate) copy: bool,
 }
 
 impl Train {
@@ -32,6 +34,7 @@ impl Train {
             channel: Data::read_again(first)?.head.channel,
             to: transmit.to.address(),
             packets: count,
+            copy: Hop::peek(first) == Some(Hop::Copy),
         })
     }
 }
@@ -108,6 +111,7 @@ mod tests {
                 channel: ChannelId(1),
                 to: SocketAddr::from(([239, 1, 1, 1], 1)),
                 packets,
+                copy: false,
             };
             (0..3000).try_for_each(|_| {
                 now = now.after(gap);

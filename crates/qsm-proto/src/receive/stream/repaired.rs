@@ -44,7 +44,7 @@ fn note_times(gap: &Gap, hop: Hop, context: &mut StreamContext<'_>) {
     } else if is_answer(hop) && gap.attempts > 1 {
         let times = [gap.asked, gap.asked_before].map(|asked| context.now.since(asked));
         context.repairs.note_retried(gap.attempts, times);
-    } else if hop == Hop::Direct {
+    } else if hop.is_first() {
         context.repairs.note_disorder(context.now.since(gap.found));
     }
 }
