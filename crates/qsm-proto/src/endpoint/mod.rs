@@ -167,7 +167,7 @@ impl Endpoint {
             if self.node.copied > 0 && transmit.to.is_group() {
                 let to = transmit.to.address();
                 self.copies
-                    .begin(&transmit, self.regions.table.copied_at(to));
+                    .begin(&transmit, self.regions.table.recipients_at(to));
             }
             return Some(transmit);
         }
@@ -177,7 +177,7 @@ impl Endpoint {
             member,
             recipients,
         } = self.regions.table.next_to_send(now)?;
-        stream.share_rate(recipients.len());
+        stream.share_rate(now, recipients.len());
         let train = stream.poll_train(now)?;
         self.node.earn_repairs(train.bytes.len());
         if member {

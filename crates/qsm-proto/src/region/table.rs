@@ -98,12 +98,12 @@ impl RegionTable {
         self.channels.insert(view.channel(), view.region());
     }
 
-    /// Where those are that get copies of what is multicast to this address.
-    pub(crate) fn copied_at(&self, to: SocketAddr) -> impl Iterator<Item = SocketAddr> + '_ {
-        let mut regions = self.regions.values();
-        let region = regions.find(|region| !region.recipients.is_empty() && region.address() == to);
-        let addresses = region.map(|region| region.recipients.addresses());
-        addresses.into_iter().flatten()
+    /// Where those are that get copies of what is multicast to this address. Regions may share one.
+    pub(crate) fn recipients_at(&self, to: SocketAddr) -> impl Iterator<Item = SocketAddr> + '_ {
+        let regions = self.regions.values();
+        let copied = regions.filter(|region| !region.recipients.is_empty());
+        let here = copied.filter(move |region| region.address() == to);
+        here.flat_map(|region| region.recipients.addresses())
     }
 
     /// Takes a region out.

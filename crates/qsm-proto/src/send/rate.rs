@@ -50,10 +50,6 @@ const SAMPLES: usize = 10;
 pub struct RateConfig {
     faithful: bool,
     growth_permille: u32,
-    /// The operator's bounds.
-    floor: u32,
-    ceiling: u32,
-    /// What copies leave of them.
     min: u32,
     max: u32,
     interval_ns: u64,
@@ -68,8 +64,6 @@ impl RateConfig {
         Self {
             faithful: pace.faithful_rate,
             growth_permille: pace.growth_permille,
-            floor: pace.rate_min_packets.clamp(1, max),
-            ceiling: max,
             min: pace.rate_min_packets.clamp(1, max),
             max,
             interval_ns: nanoseconds(pace.rate_interval).max(1),
@@ -102,6 +96,8 @@ pub struct Pacer {
     /// When the next portion is due.
     timer: Option<Instant>,
     caution: u8,
+    /// Among how many packets the operator's bound is shared: one, and its copies.
+    shares: u16,
     meter: Meter,
     tuning: Tuning,
 }
@@ -123,6 +119,7 @@ impl Pacer {
             since: Instant(0),
             timer: None,
             caution: 0,
+            shares: 1,
             meter: Meter::default(),
             tuning: Tuning::default(),
         }
@@ -131,7 +128,7 @@ impl Pacer {
     /// Tells whether the aim is below the operator's bound.
     #[must_use]
     pub fn is_advised(&self) -> bool {
-        self.target < self.config.max
+        self.target < self.max()
     }
 
     /// The rate now aimed at, packets per second; [`UNLIMITED`] for none.
@@ -142,20 +139,20 @@ impl Pacer {
 
     /// Each packet leaves with so many copies: all of them are within the operator's bound.
     /// Rule R-RATE-7.
-    pub fn share(&mut self, copies: usize) {
-        let config = &mut self.config;
-        let shares = u32::try_from(copies).unwrap_or(UNLIMITED).saturating_add(1);
-        let max = match config.ceiling {
-            UNLIMITED => UNLIMITED,
-            ceiling => (ceiling / shares).max(1),
-        };
-        if max == config.max {
-            return;
+    pub fn share(&mut self, now: Instant, copies: usize) {
+        let shares = u16::try_from(copies).unwrap_or(u16::MAX).saturating_add(1);
+        if shares != self.shares {
+            self.shares = shares;
+            self.set_target(now, self.target.min(self.max()));
         }
-        config.max = max;
-        config.min = config.floor.min(max);
-        self.target = self.target.min(max);
-        self.rate = self.rate.min(max);
+    }
+
+    /// The operator's bound, as far as copies leave it to new packets.
+    fn max(&self) -> u32 {
+        match self.config.max {
+            UNLIMITED => UNLIMITED,
+            max => (max / u32::from(self.shares)).max(1),
+        }
     }
 
     /// How many packets may leave now.
@@ -217,7 +214,7 @@ impl Pacer {
 
     /// Takes what a round says about the rate; `received` is [`UNLIMITED`] if nobody objects.
     pub fn advise(&mut self, now: Instant, received: u32) {
-        let bound = self.config.equation_2(received);
+        let bound = self.config.equation_2(received).min(self.max());
         let target = if self.config.faithful {
             bound
         } else if received == UNLIMITED {
@@ -236,12 +233,13 @@ impl Pacer {
 
     fn grown(&mut self) -> u32 {
         if self.caution == 0 {
-            return self.target.saturating_mul(2).min(self.config.max);
+            return self.target.saturating_mul(2).min(self.max());
         }
         self.caution -= 1;
         // One more at least, so that the smallest rates grow too.
-        let next = self.target.saturating_add(1).min(self.config.max);
-        self.config.equation_2(self.target).max(next)
+        let next = self.target.saturating_add(1).min(self.max());
+        let grown = self.config.equation_2(self.target).max(next);
+        grown.min(self.max())
     }
 
     fn set_target(&mut self, now: Instant, target: u32) {

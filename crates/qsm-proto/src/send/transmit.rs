@@ -92,8 +92,8 @@ impl SendStream {
 
     /// So many copies of each packet are sent as well: together they are no more than the operator
     /// allows (R-RATE-7).
-    pub fn share_rate(&mut self, copies: usize) {
-        self.pacer.share(copies);
+    pub fn share_rate(&mut self, now: Instant, copies: usize) {
+        self.pacer.share(now, copies);
     }
 
     /// Whether [`SendStream::poll_train`] would return something now.

@@ -147,6 +147,23 @@ fn doubling_ends_at_the_operators_bound() {
     assert_eq!(seen, [20_000, 35_000, 35_000]);
 }
 
+// Rule R-RATE-7.
+#[test]
+fn copies_are_within_the_operators_bound() {
+    let mut pacer = Pacer::new(RateConfig::new(&Pace {
+        rate_max_packets: 9_000,
+        ..pace()
+    }));
+    let mut seen = Vec::new();
+    for (round, copies) in (0..).zip([0, 2, 2, 9_999_999, 0, 0]) {
+        let now = Instant(round);
+        pacer.share(now, copies);
+        pacer.advise(now, UNLIMITED);
+        seen.push(pacer.target());
+    }
+    assert_eq!(seen, [9_000, 3_000, 3_000, 1, 2, 4]);
+}
+
 #[test]
 fn an_objection_limits_a_stream_that_sends_faster() {
     let mut pacer = fixed(1);
