@@ -4,7 +4,7 @@ mod support;
 
 use std::collections::BTreeSet;
 use std::io::Write;
-use std::process::{ChildStdin, Output, Stdio};
+use std::process::{ChildStdin, Command, Output, Stdio};
 use std::thread;
 
 use lab::{HostId, Lab, Traffic};
@@ -174,14 +174,39 @@ fn where_no_multicast_passes_all_receivers_are_named() {
 }
 
 /// Three receivers that print all of these numbers, and a publisher of them, at the pace at which the
-/// first receiver prints. `step` is called with each number that it has printed.
-fn publish_numbers(stage: &Stage, count: usize, mut step: impl FnMut(usize)) -> Vec<Output> {
+/// first receiver prints. `step` is called with each number that it has printed. `multicast`: that of
+/// the second receiver and of the publisher, and that of the others.
+fn publish_numbers(
+    stage: &Stage,
+    count: usize,
+    multicast: [&str; 2],
+    mut step: impl FnMut(usize),
+) -> Vec<Output> {
     let (_gms, _said) = stage.start_service();
     let until = count.to_string();
-    let words = ["sub", "news", "--count", &until, "--stats", "json"];
-    let mut first = stage.start_node(1, &words);
-    let others = [2, 3].map(|host| stage.start_node(host, &words));
-    let words = ["pub", "news", "--name", "source", "--wait-members", "3"];
+    let words = |of| {
+        [
+            "sub",
+            "news",
+            "--count",
+            &until,
+            "--stats",
+            "json",
+            "--multicast",
+            of,
+        ]
+    };
+    let mut first = stage.start_node(1, &words(multicast[1]));
+    let others = [(2, multicast[0]), (3, multicast[1])];
+    let others = others.map(|(host, of)| stage.start_node(host, &words(of)));
+    let words = [
+        "pub",
+        "news",
+        "--wait-members",
+        "3",
+        "--multicast",
+        multicast[0],
+    ];
     let mut publisher = stage.start_node(4, &words);
     let mut stdin = publisher.0.stdin.take().unwrap();
     let printed = Lines::of_stdout(&mut first.0);
@@ -222,7 +247,7 @@ fn copies_of(output: &Output, count: usize) -> u64 {
 fn a_receiver_that_multicast_reaches_for_a_part_of_the_time_misses_and_doubles_nothing() {
     const COUNT: usize = 30_000;
     let Some(stage) = Stage::new(5) else { return };
-    let outputs = publish_numbers(&stage, COUNT, |number| match number {
+    let outputs = publish_numbers(&stage, COUNT, ["asm", "asm"], |number| match number {
         5_000 => stage.filter(2, true),
         25_000 => stage.filter(2, false),
         _ => {}
@@ -237,9 +262,46 @@ fn where_no_multicast_passes_everything_arrives_by_copies() {
     const COUNT: usize = 10_000;
     let Some(stage) = Stage::new(5) else { return };
     (0..5).for_each(|host| stage.filter(host, true));
-    for output in publish_numbers(&stage, COUNT, |_| {}) {
+    for output in publish_numbers(&stage, COUNT, ["asm", "asm"], |_| {}) {
         assert!(copies_of(&output, COUNT) > 0);
     }
+}
+
+// Rule R-REACH-6.
+#[test]
+fn nodes_without_multicast_get_everything_and_doubt_nobody() {
+    const COUNT: usize = 20_000;
+    let Some(stage) = Stage::new(5) else { return };
+    (0..5).for_each(|host| stage.filter(host, true));
+    for output in publish_numbers(&stage, COUNT, ["none", "none"], |_| {}) {
+        assert!(copies_of(&output, COUNT) > 0);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(!said.contains("DEAF"), "{said}");
+    }
+}
+
+// Rule R-REACH-6.
+#[test]
+fn nodes_with_multicast_and_without_are_in_one_cluster() {
+    const COUNT: usize = 10_000;
+    let Some(stage) = Stage::new(5) else { return };
+    for output in publish_numbers(&stage, COUNT, ["none", "asm"], |_| {}) {
+        assert!(copies_of(&output, COUNT) > 0);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(!said.contains("DEAF"), "{said}");
+    }
+}
+
+#[test]
+fn a_node_without_multicast_and_without_a_service_says_what_it_lacks() {
+    let words = ["sub", "news", "--multicast", "none", "--interface", "lo"];
+    let output = Command::new(QSM).args(words).output().unwrap();
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        said.contains("QSM-1015") || said.contains("--service HOST:PORT"),
+        "{said}"
+    );
 }
 
 #[test]

@@ -128,7 +128,7 @@ fn deaf(deafness: &Deafness, names: &Names) -> String {
     let Deafness { address, .. } = deafness;
     match deafness.here {
         true => format!(
-            "DEAF: multicast of {} to {address} does not reach this node, which lives on repairs; \
+            "DEAF: multicast of {} to {address} does not reach this node, which gets copies by unicast; \
              {REMEDY}",
             peer(deafness, names)
         ),

@@ -25,6 +25,9 @@ pub struct Config {
     /// for the one address to the other as well, and gives each datagram to the endpoint as if it
     /// came from the first.
     pub second: Option<SocketAddr>,
+    /// Whether this node multicasts, and listens to multicast. One that does not sends a copy to each
+    /// member of a region (R-REACH-6), and has to know the membership service.
+    pub multicast: bool,
     /// Where membership services are announced and looked for: a multicast address.
     pub discovery: SocketAddr,
     /// The membership service, if it is known.
@@ -192,6 +195,7 @@ impl Config {
             second: None,
             discovery: SocketAddr::from(([239, 192, 83, 77], 4483)),
             service: None,
+            multicast: true,
             layout: Layout::default(),
             datagram_bytes: 1472,
             coverage: Coverage::default(),

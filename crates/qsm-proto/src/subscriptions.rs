@@ -74,11 +74,13 @@ impl SubscriptionTable {
         self.groups = wanted;
     }
 
-    /// Listens to the addresses of all regions that this node takes part in. Rule R-MEM-13.
+    /// Listens to the addresses of all regions that this node takes part in, if it listens to
+    /// multicast at all. Rules R-MEM-13, R-REACH-6.
     pub(crate) fn listen(&mut self, regions: &RegionTable, node: &mut NodeState) {
         let mut wanted: BTreeMap<SocketAddr, BTreeSet<SocketAddr>> = BTreeMap::new();
+        let listens = node.config.multicast;
         let member = |region: &&Region| region.member() && region.path().is_multicast();
-        for region in regions.iter().filter(member) {
+        for region in regions.iter().filter(|region| listens && member(region)) {
             let address = region.address();
             let senders = wanted.entry(address).or_default();
             if is_source_specific(address.ip()) {

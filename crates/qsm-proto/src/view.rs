@@ -143,6 +143,13 @@ impl RegionView {
         self.path.address()
     }
 
+    /// Addresses of the members that are not `me`.
+    pub fn others(&self, me: Origin) -> impl Iterator<Item = SocketAddr> + Clone + '_ {
+        let others = self.members.iter();
+        let others = others.filter(move |member| member.origin != me);
+        others.map(|member| member.address)
+    }
+
     /// The members, in the order of the membership service; those that are away come last.
     #[must_use]
     pub fn members(&self) -> &[Member] {

@@ -25,6 +25,8 @@ pub struct SimOptions {
     pub hosts: BTreeMap<usize, HostPlan>,
     /// Services give regions source-specific addresses.
     pub source_specific: bool,
+    /// Nodes multicast, and listen to multicast.
+    pub multicast: bool,
     /// Patience of services with silent nodes.
     pub patience: ServicePatience,
     /// The groups, their first members and publishers.
@@ -85,6 +87,7 @@ impl SimOptions {
             nodes,
             hosts: BTreeMap::new(),
             source_specific: false,
+            multicast: true,
             patience: ServicePatience::default(),
             groups: vec![group],
             flows: vec![Flow::new(1, 0)],

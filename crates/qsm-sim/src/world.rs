@@ -183,6 +183,7 @@ impl World {
         let config = Config {
             cluster: "sim".to_owned(),
             discovery: plan.discovery(),
+            multicast: self.options.multicast,
             service: self.options.told_service(),
             second: self.options.second_address(host),
             layout: self.options.layout,

@@ -81,6 +81,8 @@ codes! {
         "Choose a lower first port, or 0.";
     StartMetrics = 1014, "The metrics cannot be served at the address.",
         "Choose an address of this host, and a port that no other program has.";
+    StartNoService = 1015, "A node without multicast has not been told where the membership service is.",
+        "Start `qsm gms` on a host, and name it (`--service`, `Builder::service`).";
     ClosedEngineGone = 1101, "The shared engine has ended, or has cut this process off.",
         "Attach again when the engine runs again.";
     ClosedIo = 1102, "The operating system failed in a way that does not pass.",
@@ -164,6 +166,7 @@ impl StartError {
             Self::Families { .. } => ErrorCode::StartFamilies,
             Self::Interface(_) => ErrorCode::StartInterface,
             Self::Metrics(_) => ErrorCode::StartMetrics,
+            Self::NoService => ErrorCode::StartNoService,
             Self::Name { .. } => ErrorCode::StartName,
             Self::Port(PortError::AddressInUse { .. }) => ErrorCode::StartPortInUse,
             Self::Port(_) => ErrorCode::StartPort,

@@ -55,6 +55,8 @@ pub enum StartError {
         /// The longest allowed, bytes.
         max: usize,
     },
+    /// A node without multicast does not look for a membership service, and none is named.
+    NoService,
     /// The sockets could not be opened.
     Port(PortError),
     /// The membership service's configuration cannot work.
@@ -105,6 +107,11 @@ impl fmt::Display for StartError {
                 "{of} name of {length} bytes is not usable; give it 1 to {max} bytes without \
                  control characters"
             ),
+            Self::NoService => write!(
+                f,
+                "a node without multicast cannot look for a membership service; start one with \
+                 `qsm gms`, and say where it is (--service HOST:PORT)"
+            ),
             Self::Port(error) => error.fmt(f),
             Self::Service(error) => write!(f, "membership service: {error}"),
             Self::System { doing, source } => write!(
@@ -136,6 +143,7 @@ impl std::error::Error for StartError {
             | Self::Cpus { .. }
             | Self::Families { .. }
             | Self::Name { .. }
+            | Self::NoService
             | Self::TooManyInterfaces { .. }
             | Self::UnicastPorts { .. } => None,
             Self::Port(error) => Some(error),

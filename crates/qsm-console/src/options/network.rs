@@ -37,7 +37,8 @@ pub struct NetworkOptions {
     #[arg(long, value_name = "PORT", default_value_t = DATA_PORT)]
     pub data_port: u16,
     /// Whom nodes receive from at the addresses that the membership service hands out: anybody, or
-    /// the senders that it names, by addresses of 232.192.0.0/14, with IPv6 ff35::/96
+    /// the senders that it names, by addresses of 232.192.0.0/14, with IPv6 ff35::/96; or no multicast
+    /// at all: everything goes to each receiver by unicast, and nodes need --service
     #[arg(long, value_name = "KIND", value_enum, default_value_t = Multicast::Asm, conflicts_with = "data_range")]
     pub multicast: Multicast,
     /// Range of the multicast addresses that the membership service hands out [default:
@@ -74,7 +75,7 @@ impl NetworkOptions {
         if self.ipv6 {
             sockets = sockets.family(Family::V6);
         }
-        sockets
+        sockets.multicast(self.multicast != Multicast::None)
     }
 
     /// The addresses that a membership service gives to regions.
@@ -96,6 +97,8 @@ pub enum Multicast {
     Asm,
     /// Named senders (source-specific, RFC 4607)
     Ssm,
+    /// Nobody: by unicast
+    None,
 }
 
 fn range(text: &str) -> Result<(IpAddr, u8), String> {

@@ -1,12 +1,13 @@
-//! Copies by unicast: what has just been multicast goes again to each member that does not hear it.
+//! Copies by unicast: what has just been multicast goes again to each member that does not hear it,
+//! and what a node without multicast sends goes to all members so.
 
 use std::net::SocketAddr;
 
 use qsm_wire::{Hop, Kind};
 
-use crate::{Destination, Reason, Transmit};
+use crate::{Destination, Reason, Stats, Transmit};
 
-/// What is being copied, and to whom it is still to go. Rule R-REACH-4.
+/// What is being copied, and to whom it is still to go. Rules R-REACH-4, R-REACH-6.
 #[derive(Debug)]
 pub(super) struct Copies {
     bytes: Vec<u8>,
@@ -48,16 +49,15 @@ impl Copies {
         self.to.is_empty()
     }
 
-    /// The next copy, and how many packets it has.
-    pub(super) fn poll(&mut self) -> Option<(Transmit<'_>, u64)> {
+    /// The next copy.
+    pub(super) fn poll(&mut self, stats: &mut Stats) -> Option<Transmit<'_>> {
         let to = Destination::Node(self.to.pop()?);
-        let packets = self.bytes.len().div_ceil(self.segment_bytes);
-        let transmit = Transmit {
+        stats.copies_sent += self.bytes.len().div_ceil(self.segment_bytes) as u64;
+        Some(Transmit {
             to,
             bytes: &self.bytes,
             segment_bytes: self.segment_bytes,
             reason: self.reason,
-        };
-        Some((transmit, packets as u64))
+        })
     }
 }

@@ -156,18 +156,22 @@ impl Endpoint {
     /// The next datagrams to send: control first, then streams in turn. `None`: nothing now.
     pub fn poll_transmit(&mut self, now: Instant) -> Option<Transmit<'_>> {
         let now = self.advance(now);
+        let (multicast, me) = (self.node.config.multicast, self.node.origin);
+        let stats = &mut self.node.stats;
         if !self.copies.is_empty() {
-            let (transmit, packets) = self.copies.poll()?;
-            self.node.stats.copies_sent += packets;
-            return Some(transmit);
+            return self.copies.poll(stats);
         }
         if !self.node.outbox.is_empty() {
             let transmit = self.node.outbox.pop()?;
-            self.node.stats.control_sent += u64::from(transmit.reason != Reason::Repair);
-            if self.node.copied > 0 && transmit.to.is_group() {
-                let to = transmit.to.address();
-                self.copies
-                    .begin(&transmit, self.regions.table.recipients_at(to));
+            stats.control_sent += u64::from(transmit.reason != Reason::Repair);
+            let (to, table) = (transmit.to.address(), &self.regions.table);
+            if transmit.to.is_group() && !multicast {
+                self.copies.begin(&transmit, table.others_at(to, me));
+                if !self.copies.is_empty() {
+                    return self.copies.poll(stats);
+                }
+            } else if transmit.to.is_group() && self.node.copied > 0 {
+                self.copies.begin(&transmit, table.recipients_at(to));
             }
             return Some(transmit);
         }
@@ -176,8 +180,15 @@ impl Endpoint {
             to,
             member,
             recipients,
+            view,
         } = self.regions.table.next_to_send(now)?;
-        stream.share_rate(now, recipients.len());
+        let alone = multicast || !to.is_group();
+        let others = view.others(me).filter(|_| !alone);
+        let copies = match alone {
+            true => recipients.len(),
+            false => others.clone().count().saturating_sub(1),
+        };
+        stream.share_rate(now, copies);
         let train = stream.poll_train(now)?;
         self.node.earn_repairs(train.bytes.len());
         if member {
@@ -191,10 +202,17 @@ impl Endpoint {
             segment_bytes: train.segment_bytes,
             reason: Reason::Data,
         };
-        if !recipients.is_empty() {
-            self.copies.begin(&transmit, recipients.addresses());
+        if alone {
+            if !recipients.is_empty() {
+                self.copies.begin(&transmit, recipients.addresses());
+            }
+            return Some(transmit);
         }
-        Some(transmit)
+        self.copies.begin(&transmit, others);
+        match self.copies.is_empty() {
+            true => Some(transmit),
+            false => self.copies.poll(&mut self.node.stats),
+        }
     }
 
     /// The next event.

@@ -115,6 +115,9 @@ pub struct Gap {
     pub refused: bool,
     /// Bit r: the cacher of rank r is known to miss it (ranks of the packets' own view).
     pub known_missing: u32,
+    /// Of these, those that have said so when they were asked here: the word of others may be older than
+    /// what has come to them since.
+    pub absent: u32,
     /// A cacher has said that it does not have it, though what all live members have is kept for
     /// those that lack it: others are not reached by way of it, but asked themselves.
     pub let_go: bool,
@@ -144,7 +147,17 @@ impl Gap {
         self.early = false;
         self.refused = false;
         self.known_missing = 0;
+        self.absent = 0;
         self.let_go = false;
+    }
+
+    /// The cachers known to miss it. What a dead sender sent is given up only by their own word (R-NAK-8).
+    #[must_use]
+    pub fn missing_at(&self, sender_dead: bool) -> u32 {
+        match sender_dead {
+            true => self.absent,
+            false => self.known_missing,
+        }
     }
 
     /// It is to be asked for as if it had just been found: those asked so far were the wrong ones.
@@ -261,6 +274,7 @@ impl Gaps {
             early: false,
             refused: false,
             known_missing: 0,
+            absent: 0,
             let_go: false,
             waiters: Waiters::default(),
         });

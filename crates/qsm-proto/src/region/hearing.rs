@@ -265,7 +265,8 @@ impl RegionCx<'_> {
     }
 
     fn looks(&self) -> bool {
-        let reach = self.node.config.recovery.reach;
+        let config = &self.node.config;
+        let reach = config.recovery.reach && config.multicast;
         reach && self.region.receiver() && self.region.path().is_multicast()
     }
 
@@ -448,9 +449,9 @@ impl RegionCx<'_> {
             Hearing::Hears => self.forget_listener(asker),
             _ => self.copy_in_doubt(asker),
         }
-        let now = self.node.now;
+        let (now, multicast) = (self.node.now, self.node.config.multicast);
         let earshot = &mut self.region.earshot;
-        let speaks = earshot.spoke_at.is_none_or(|at| now.since(at) >= SPEAK);
+        let speaks = multicast && earshot.spoke_at.is_none_or(|at| now.since(at) >= SPEAK);
         if speaks {
             earshot.spoken = earshot.spoken.wrapping_add(1);
             earshot.spoke_at = Some(now);
@@ -465,7 +466,8 @@ impl RegionCx<'_> {
             self.reply(self.region.path().destination(), &reply);
         }
         if let Some(to) = self.region.address_of(asker) {
-            let multicast = false;
+            // Where nothing is multicast, nothing is missed.
+            let multicast = !multicast;
             self.reply(Destination::Node(to), &ReachReply { multicast, ..reply });
         }
     }

@@ -38,6 +38,8 @@ pub(crate) struct ReadyStream<'a> {
     pub(crate) member: bool,
     /// Members that get copies by unicast.
     pub(crate) recipients: &'a CopyRecipients,
+    /// The region's newest view.
+    pub(crate) view: &'a RegionView,
 }
 
 impl RegionTable {
@@ -106,6 +108,17 @@ impl RegionTable {
         here.flat_map(|region| region.recipients.addresses())
     }
 
+    /// Where all other members are of the regions with this address.
+    pub(crate) fn others_at(
+        &self,
+        to: SocketAddr,
+        me: Origin,
+    ) -> impl Iterator<Item = SocketAddr> + '_ {
+        let regions = self.regions.values();
+        let here = regions.filter(move |region| region.address() == to);
+        here.flat_map(move |region| region.history.newest().others(me))
+    }
+
     /// Takes a region out.
     pub(crate) fn remove(&mut self, id: RegionId) -> Option<Region> {
         let region = self.regions.remove(&id)?;
@@ -165,6 +178,7 @@ impl RegionTable {
             to: region.path().destination(),
             member: region.member(),
             recipients: &region.recipients,
+            view: region.history.newest(),
             stream: region.sender.as_mut()?,
         })
     }

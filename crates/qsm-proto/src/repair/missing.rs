@@ -31,6 +31,7 @@ pub(crate) fn note_missing(
             let rank = bit(view.rank_of(index));
             gap.refused |= gap.attempts > 0 && gap.asked_of == Some(index);
             gap.let_go = true;
+            gap.absent |= rank;
             if gap.known_missing & rank == 0 {
                 gap.known_missing |= rank;
                 gap.due = gap.due.min(now);
@@ -80,7 +81,7 @@ pub(crate) fn missing_everywhere(
     parts.retain(|part| {
         let view = stream.view_of(part.first(), history);
         let known = stream.gaps().find(part.first());
-        let known = known.map_or(0, |gap| gap.known_missing);
+        let known = known.map_or(0, |gap| gap.missing_at(stream.sender_dead()));
         let mut others = others_who_cache(history, stream.id().origin, view, part.first());
         others.all(|(rank, _)| known & bit(rank) != 0)
     });

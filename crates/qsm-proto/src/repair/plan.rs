@@ -229,7 +229,7 @@ impl RequestPlanner<'_> {
                 .index_of(self.me)
                 .filter(|_| !self.history.is_away() && !gap.let_go),
             sequence: gap.first,
-            known_missing: gap.known_missing,
+            known_missing: gap.missing_at(stream.sender_dead()),
             now: self.now,
             give_up: self.recovery.give_up,
         };

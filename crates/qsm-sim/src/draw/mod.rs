@@ -47,6 +47,7 @@ pub fn draw(seed: u64, sizes: &SwarmOptions) -> SimOptions {
         nodes,
         hosts: BTreeMap::new(),
         source_specific: false,
+        multicast: true,
         patience: ServicePatience::default(),
         flows,
         sizes: *dice.pick(&[Sizes::MIX, Sizes::MIX, Sizes::SMALL]),

@@ -67,7 +67,7 @@ pub(super) fn parse(text: &str) -> Result<Scenario, ScenarioError> {
 }
 
 /// How statements begin.
-const VERBS: [(&str, Verb); 32] = [
+const VERBS: [(&str, Verb); 33] = [
     ("scenario", Verb::Version),
     ("seed", Verb::Seed),
     ("nodes", Verb::Nodes),
@@ -75,6 +75,10 @@ const VERBS: [(&str, Verb); 32] = [
     (
         "source-specific",
         Verb::Switch(|options| options.source_specific = true),
+    ),
+    (
+        "no-multicast",
+        Verb::Switch(|options| options.multicast = false),
     ),
     ("patience", Verb::Patience),
     ("duration", Verb::Duration),

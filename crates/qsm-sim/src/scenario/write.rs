@@ -90,6 +90,9 @@ fn write_hosts(options: &SimOptions, out: &mut String) -> fmt::Result {
     if options.source_specific {
         writeln!(out, "source-specific")?;
     }
+    if !options.multicast {
+        writeln!(out, "no-multicast")?;
+    }
     let ServicePatience { heartbeats, probes } = options.patience;
     if options.patience != ServicePatience::default() {
         writeln!(out, "patience heartbeats {heartbeats} probes {probes}")?;

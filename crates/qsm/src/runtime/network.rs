@@ -104,6 +104,7 @@ pub struct NetworkOptions {
     pub(crate) receive_buffer_bytes: usize,
     pub(crate) ttl: u8,
     pub(crate) loopback: bool,
+    pub(crate) multicast: bool,
     pub(crate) offload: Offload,
     pub(crate) busy_poll: Option<Duration>,
     pub(crate) fault: Option<FaultConfig>,
@@ -119,6 +120,7 @@ impl Default for NetworkOptions {
             receive_buffer_bytes: qsm_net::RECEIVE_BUFFER_DEFAULT_BYTES,
             ttl: qsm_net::TTL_DEFAULT,
             loopback: true,
+            multicast: true,
             offload: Offload::Auto,
             busy_poll: None,
             fault: None,
@@ -194,6 +196,15 @@ impl NetworkOptions {
     /// Lets other nodes on this host receive what this one sends. On by default.
     pub fn loopback(mut self, loopback: bool) -> Self {
         self.loopback = loopback;
+        self
+    }
+
+    /// Sends by multicast, and listens to it. On by default. Off, for networks that carry none: each
+    /// packet goes to each member of its region by unicast, and a node has to be told where the
+    /// membership service is ([`Builder::service`](crate::Builder::service)), else it does not start
+    /// ([`StartError::NoService`]). Nodes of a cluster may differ: who hears no multicast gets copies.
+    pub fn multicast(mut self, multicast: bool) -> Self {
+        self.multicast = multicast;
         self
     }
 
@@ -278,7 +289,7 @@ impl NetworkOptions {
         })
     }
 
-    /// Opens the sockets, and joins the discovery address.
+    /// Opens the sockets, and joins the discovery address, where there is multicast.
     pub(crate) fn open(
         &self,
         interface: Interface,
@@ -286,7 +297,9 @@ impl NetworkOptions {
     ) -> Result<Ports, StartError> {
         let discovery = self.discovery_at(interface.family());
         let mut ports = self.open_unicast(interface, second)?;
-        ports.join(discovery)?;
+        if self.multicast {
+            ports.join(discovery)?;
+        }
         Ok(ports)
     }
 

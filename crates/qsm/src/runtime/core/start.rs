@@ -100,6 +100,9 @@ impl Plan {
     fn new(mut settings: NodeSettings) -> Result<Self, StartError> {
         check_name("cluster", &settings.cluster)?;
         settings.threads.check()?;
+        if !settings.network.multicast && settings.service.is_none() {
+            return Err(StartError::NoService);
+        }
         let id = NodeId(random() & !(CORES_MAX as u64 - 1));
         let name = settings.name.clone().unwrap_or_else(name::of_process);
         check_name("node", &name)?;
@@ -217,6 +220,7 @@ impl Plan {
             }),
             cluster: settings.cluster.clone(),
             second: port.second_addr(),
+            multicast: settings.network.multicast,
             discovery: self.discovery,
             service: settings.service,
             layout: settings.layout,
