@@ -135,6 +135,8 @@ pub(crate) struct Figures {
     pub(crate) from_receivers: u64,
     /// Packets that came from their sender again.
     pub(crate) from_sender: u64,
+    /// Packets that came by unicast, because multicast does not.
+    pub(crate) copies: u64,
     /// Messages given up.
     pub(crate) lost: u64,
     /// Median time of a repair, microseconds.

@@ -185,6 +185,7 @@ fn figures(snapshot: &Snapshot) -> Figures {
             + protocol.repaired_by_pull
             + protocol.repaired_by_push,
         from_sender: protocol.repaired_by_sender,
+        copies: protocol.copies_received,
         lost: protocol.messages_lost,
         // A median of hours would be no demonstration.
         repair_p50_us: u64::try_from(snapshot.times.repair.quantile(500).as_micros())

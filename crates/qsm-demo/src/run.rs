@@ -90,6 +90,8 @@ impl DemoRun {
         for index in 0..self.plan.receivers() {
             let name = format!("receiver-{}", index + 1);
             let number = index.to_string();
+            // The last one is on a network that carries no multicast, as it were.
+            let last = index + 1 == self.plan.receivers();
             let words = [
                 "demo-node",
                 "--size",
@@ -103,6 +105,8 @@ impl DemoRun {
                 &address,
                 "--loss",
                 &loss,
+                "--multicast",
+                if last { "none" } else { "asm" },
             ];
             self.receivers.push(self.processes.start(&name, &words)?);
         }
@@ -280,6 +284,11 @@ impl DemoRun {
         self.summary.hashes_compared = claims.len();
         self.summary.inboxes = self.inboxes();
         self.summary.faults.extend(self.summary.inboxes.faults());
+        let mut receivers = self.receivers.iter();
+        if receivers.all(|receiver| self.processes.states[*receiver].figures.copies == 0) {
+            let fault = "the receiver without multicast got no copies";
+            self.summary.faults.push(fault.to_owned());
+        }
         Ok(())
     }
 
@@ -358,6 +367,7 @@ impl DemoRun {
             kernel_drops: sum(&receivers, |figures| figures.kernel_drops),
             from_receivers: sum(&receivers, |figures| figures.from_receivers),
             from_sender: sum(&receivers, |figures| figures.from_sender),
+            copies: sum(&receivers, |figures| figures.copies),
             repair_p50: Duration::from_micros(median),
             ..self.summary.clone()
         }

@@ -46,6 +46,8 @@ pub(crate) struct Summary {
     pub(crate) from_receivers: u64,
     /// Packets repaired by their senders.
     pub(crate) from_sender: u64,
+    /// Packets that came by unicast to the receiver without multicast.
+    pub(crate) copies: u64,
     /// Median time of a repair, of the receivers' medians.
     pub repair_p50: Duration,
     /// From the kill to the exclusion by the membership service.
@@ -111,6 +113,13 @@ impl Summary {
             ),
         );
         fact("repairs", self.repairs());
+        fact(
+            "no multicast",
+            format!(
+                "one receiver listens to none (--multicast none): senders copied {} packets to it",
+                count(self.copies)
+            ),
+        );
         fact(
             "crash",
             format!(
@@ -234,6 +243,7 @@ mod tests {
             kernel_drops: 0,
             from_receivers: 900,
             from_sender: 100,
+            copies: 40_000,
             repair_p50: Duration::from_micros(850),
             excluded_after: Duration::from_millis(1100),
             rejoined_after: Duration::from_millis(300),
@@ -260,6 +270,7 @@ received      2,000,000 messages, 600 MB by all receivers together (100 k messag
 losses        12,345 packets lost on purpose, 2 % at every receiver: data, repairs and control; \
 0 dropped by kernels
 repairs       1,000 data packets: 90.0 % by other receivers, 10.0 % by their sender; median 850 µs
+no multicast  one receiver listens to none (--multicast none): senders copied 40,000 packets to it
 crash         one receiver killed (SIGKILL): excluded after 1.10 s; restarted: back in all its \
 groups after 300.0 ms, known to all senders after 350.0 ms
 verified      OK: nothing missing, nothing twice, nothing out of order; 12,000 SHA-256 agree

@@ -130,6 +130,14 @@ impl Outbox {
         })
     }
 
+    /// Whether what [`Outbox::pop`] would return goes to one node.
+    #[must_use]
+    pub fn is_unicast(&self) -> bool {
+        let mut waiting = self.queues.iter();
+        let first = waiting.find_map(VecDeque::front);
+        first.is_some_and(|next| !next.to.is_group())
+    }
+
     /// The repair that is being sent, and those that follow for the same receiver: a train costs
     /// little more than one packet.
     fn join_repairs(&mut self, to: Destination) -> &[u8] {

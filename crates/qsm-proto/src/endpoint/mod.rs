@@ -158,7 +158,8 @@ impl Endpoint {
         let now = self.advance(now);
         let (multicast, me) = (self.node.config.multicast, self.node.origin);
         let stats = &mut self.node.stats;
-        if !self.copies.is_empty() {
+        // Tokens and repairs for one node do not wait until all copies have left.
+        if !self.copies.is_empty() && !self.node.outbox.is_unicast() {
             return self.copies.poll(stats);
         }
         if !self.node.outbox.is_empty() {
@@ -182,9 +183,9 @@ impl Endpoint {
             recipients,
             view,
         } = self.regions.table.next_to_send(now)?;
-        let alone = multicast || !to.is_group();
-        let others = view.others(me).filter(|_| !alone);
-        let copies = match alone {
+        let once = multicast || !to.is_group();
+        let others = view.others(me).filter(|_| !once);
+        let copies = match once {
             true => recipients.len(),
             false => others.clone().count().saturating_sub(1),
         };
@@ -202,7 +203,7 @@ impl Endpoint {
             segment_bytes: train.segment_bytes,
             reason: Reason::Data,
         };
-        if alone {
+        if once {
             if !recipients.is_empty() {
                 self.copies.begin(&transmit, recipients.addresses());
             }

@@ -214,7 +214,7 @@ impl RegionCx<'_> {
         let unheard = stream.filter(|stream| stream.is_unheard() && !stream.sender_dead());
         if let Some(stream) = unheard.filter(|_| self.looks()) {
             let arrived = stream.arrived();
-            self.region.earshot.doubt(self.node.now, sender, arrived);
+            self.doubt(sender, arrived);
         }
     }
 
@@ -227,10 +227,20 @@ impl RegionCx<'_> {
         let heard = heard_of == leader && heard >= round;
         if leader != self.node.origin && !heard && self.looks() {
             let arrived = self.region.arrived_of(leader);
-            self.region.earshot.doubt(self.node.now, leader, arrived);
+            self.doubt(leader, arrived);
             for slot in token.slots() {
                 self.doubt_sender(slot.head.origin);
             }
+        }
+    }
+
+    fn doubt(&mut self, speaker: Origin, arrived: u64) {
+        let (now, listens) = (self.node.now, self.node.config.multicast);
+        let earshot = &mut self.region.earshot;
+        earshot.doubt(now, speaker, arrived);
+        if let Some(speaker) = earshot.speakers.get_mut(&speaker).filter(|_| !listens) {
+            // It will not be heard.
+            speaker.due = speaker.due.min(now);
         }
     }
 
@@ -265,8 +275,7 @@ impl RegionCx<'_> {
     }
 
     fn looks(&self) -> bool {
-        let config = &self.node.config;
-        let reach = config.recovery.reach && config.multicast;
+        let reach = self.node.config.recovery.reach;
         reach && self.region.receiver() && self.region.path().is_multicast()
     }
 
@@ -336,10 +345,7 @@ impl RegionCx<'_> {
     fn become_deaf(&mut self, origin: Origin) {
         let now = self.node.now;
         self.region.earshot.count(now, origin);
-        self.node.stats.deaf += 1;
-        let deafness = self.deafness(self.node.origin, origin);
-        self.node.events.push(Event::Deaf(deafness));
-        self.tell_service(origin, true);
+        self.say_deaf(origin, true);
         self.ask(origin, Hearing::Deaf);
         if let Some(speaker) = self.region.earshot.speakers.get_mut(&origin) {
             speaker.due = now.after(DEAF);
@@ -365,7 +371,7 @@ impl RegionCx<'_> {
             return;
         }
         let again = tell_at <= now;
-        if again {
+        if again && self.node.config.multicast {
             self.tell_service(origin, true);
         }
         if let Some(speaker) = self.region.earshot.speakers.get_mut(&origin) {
@@ -381,13 +387,25 @@ impl RegionCx<'_> {
     /// A speaker is heard again for long enough, or gone.
     fn hear_again(&mut self, origin: Origin) {
         self.region.earshot.speakers.remove(&origin);
-        self.node.stats.hears_again += 1;
-        let deafness = self.deafness(self.node.origin, origin);
-        self.node.events.push(Event::Hears(deafness));
-        self.tell_service(origin, false);
+        self.say_deaf(origin, false);
         if self.region.speaks(origin) {
             self.ask(origin, Hearing::Hears);
         }
+    }
+
+    /// Tells application and membership service, unless this node means to hear nothing.
+    fn say_deaf(&mut self, speaker: Origin, deaf: bool) {
+        if !self.node.config.multicast {
+            return;
+        }
+        let deafness = self.deafness(self.node.origin, speaker);
+        let (counter, event) = match deaf {
+            true => (&mut self.node.stats.deaf, Event::Deaf(deafness)),
+            false => (&mut self.node.stats.hears_again, Event::Hears(deafness)),
+        };
+        *counter += 1;
+        self.node.events.push(event);
+        self.tell_service(speaker, deaf);
     }
 
     fn tell_service(&mut self, speaker: Origin, deaf: bool) {
