@@ -29,6 +29,7 @@ const SUBSCRIBED: &str = "subscribed to";
 const BENCH: &str = "tests/bench.rs runs this benchmark with shorter phases and options of its own";
 const PIN: &str = "it takes CPUs 0 to 3; tests/engine.rs runs it with those that are there";
 const HOSTS: &str = "tests/hosts.rs runs it, on hosts of a lab";
+const UNICAST: &str = "tests/reach.rs runs it on hosts of a lab";
 const UNIT: &str = "it takes the packaged units: packaging/check runs their commands";
 
 /// Each command, in the order in which they are run.
@@ -120,6 +121,21 @@ const COMMANDS: &[(&str, &str, Fate)] = &[
         "guides/two-networks.md",
         "qsm sub news --interface eth0 --interface eth1",
         NotHere(HOSTS),
+    ),
+    (
+        "operate/networks.md",
+        "qsm gms --multicast none",
+        NotHere(UNICAST),
+    ),
+    (
+        "operate/networks.md",
+        "qsm sub news --multicast none --service one:4481",
+        NotHere(UNICAST),
+    ),
+    (
+        "operate/networks.md",
+        "qsm pub news --multicast none --service one:4481",
+        NotHere(UNICAST),
     ),
     (
         "operate/services.md",
