@@ -17,7 +17,9 @@ const PORT: &str = "4480";
 /// Lines on their way at a time.
 const AHEAD: usize = 20;
 /// The same where they are numbered.
-const NUMBERS_AHEAD: usize = 200;
+const NUMBERS_AHEAD: usize = 2000;
+/// Numbers a second, at most: those for which a receiver hears no multicast take two seconds.
+const RATE: &str = "10000";
 
 /// Hosts of a lab and the processes on them.
 struct Stage {
@@ -173,8 +175,8 @@ fn where_no_multicast_passes_all_receivers_are_named() {
     }
 }
 
-/// Three receivers that print all of these numbers, and a publisher of them, at the pace at which the
-/// first receiver prints. `step` is called with each number that it has printed. `multicast`: that of
+/// Three receivers that print all of these numbers, and a publisher of them, at [`RATE`] and the pace at
+/// which the first receiver prints. `step` is called with each number that it has printed. `multicast`: that of
 /// the second receiver and of the publisher, and that of the others.
 fn publish_numbers(
     stage: &Stage,
@@ -206,6 +208,8 @@ fn publish_numbers(
         "3",
         "--multicast",
         multicast[0],
+        "--rate",
+        RATE,
     ];
     let mut publisher = stage.start_node(4, &words);
     let mut stdin = publisher.0.stdin.take().unwrap();
