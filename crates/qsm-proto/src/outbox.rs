@@ -130,7 +130,7 @@ impl Outbox {
         })
     }
 
-    /// Whether what [`Outbox::pop`] would return goes to one node.
+    /// Tells whether the datagram that [`Outbox::pop`] would return goes to one node.
     #[must_use]
     pub fn is_unicast(&self) -> bool {
         let mut waiting = self.queues.iter();

@@ -133,7 +133,7 @@ impl Hop {
         })
     }
 
-    /// Whether the packet has come from its origin, and for the first time.
+    /// Tells whether the packet has come from its origin, and for the first time.
     #[inline]
     #[must_use]
     pub fn is_first(self) -> bool {

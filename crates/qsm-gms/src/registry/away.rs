@@ -82,7 +82,7 @@ impl Registry {
         there.map(|member| member.origin.node).collect()
     }
 
-    /// Whether somewhere nobody waits for this node.
+    /// Tells whether somewhere nobody waits for this node.
     pub(crate) fn is_away(&self, id: NodeId) -> bool {
         let node = self.nodes.get(&id);
         node.is_some_and(|node| node.absences.reason().is_some())

@@ -237,7 +237,7 @@ impl Detector {
         watch.is_some_and(|watch| watch.state == WatchState::Quiet)
     }
 
-    /// Whether a node has been heard lately, whatever others say of it.
+    /// Tells whether a node has been heard lately, whatever others say of it.
     pub(crate) fn is_heard(&self, now: Instant, node: NodeId) -> bool {
         let watch = self.watched.get(&node);
         let lately = watch.is_some_and(|watch| now.since(watch.heard_at) < self.silence);

@@ -7,7 +7,7 @@ use qsm_wire::{Hop, Kind};
 
 use crate::{Destination, Reason, Stats, Transmit};
 
-/// What is being copied, and to whom it is still to go. Rules R-REACH-4, R-REACH-6.
+/// A train that is being copied, and those to whom it is still to go. Rules R-REACH-4, R-REACH-6.
 #[derive(Debug)]
 pub(super) struct Copies {
     bytes: Vec<u8>,

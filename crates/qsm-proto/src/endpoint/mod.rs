@@ -156,26 +156,35 @@ impl Endpoint {
     /// The next datagrams to send: control first, then streams in turn. `None`: nothing now.
     pub fn poll_transmit(&mut self, now: Instant) -> Option<Transmit<'_>> {
         let now = self.advance(now);
-        let (multicast, me) = (self.node.config.multicast, self.node.origin);
-        let stats = &mut self.node.stats;
         // Tokens and repairs for one node do not wait until all copies have left.
         if !self.copies.is_empty() && !self.node.outbox.is_unicast() {
-            return self.copies.poll(stats);
+            return self.copies.poll(&mut self.node.stats);
         }
-        if !self.node.outbox.is_empty() {
-            let transmit = self.node.outbox.pop()?;
-            stats.control_sent += u64::from(transmit.reason != Reason::Repair);
-            let (to, table) = (transmit.to.address(), &self.regions.table);
-            if transmit.to.is_group() && !multicast {
-                self.copies.begin(&transmit, table.others_at(to, me));
-                if !self.copies.is_empty() {
-                    return self.copies.poll(stats);
-                }
-            } else if transmit.to.is_group() && self.node.copied > 0 {
-                self.copies.begin(&transmit, table.recipients_at(to));
+        match self.node.outbox.is_empty() {
+            true => self.poll_data(now),
+            false => self.poll_outbox(),
+        }
+    }
+
+    fn poll_outbox(&mut self) -> Option<Transmit<'_>> {
+        let (multicast, me) = (self.node.config.multicast, self.node.origin);
+        let transmit = self.node.outbox.pop()?;
+        let stats = &mut self.node.stats;
+        stats.control_sent += u64::from(transmit.reason != Reason::Repair);
+        let (to, table) = (transmit.to.address(), &self.regions.table);
+        if transmit.to.is_group() && !multicast {
+            self.copies.begin(&transmit, table.others_at(to, me));
+            if !self.copies.is_empty() {
+                return self.copies.poll(stats);
             }
-            return Some(transmit);
+        } else if transmit.to.is_group() && self.node.copied > 0 {
+            self.copies.begin(&transmit, table.recipients_at(to));
         }
+        Some(transmit)
+    }
+
+    fn poll_data(&mut self, now: Instant) -> Option<Transmit<'_>> {
+        let (multicast, me) = (self.node.config.multicast, self.node.origin);
         let ReadyStream {
             stream,
             to,

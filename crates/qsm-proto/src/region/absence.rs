@@ -64,7 +64,7 @@ pub(super) struct Absence {
     /// Senders that alone have something of theirs, and of which this node has heard nothing. Those
     /// that are not there, or nobody knows where, say it when this node is live again.
     unheard: BTreeSet<Origin>,
-    /// Up to where somebody who knows has said in which views streams were sent.
+    /// Numbers up to which somebody who knows has said in which views streams were sent.
     placed: BTreeMap<Origin, u64>,
 }
 
@@ -246,7 +246,7 @@ impl RegionCx<'_> {
         }
     }
 
-    /// Whether it is clear in which views a stream was sent up to a number, and so who caches it. A
+    /// Tells whether it is clear in which views a stream was sent up to a number, and so who caches it. A
     /// node that was away when views began does not know where, and asks before it gives up
     /// anything. Rule R-VIEW-14.
     pub(super) fn is_placed(&mut self, sender: Origin, upto: u64) -> bool {

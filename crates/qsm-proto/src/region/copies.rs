@@ -16,10 +16,10 @@ const RECIPIENTS_MAX: usize = 256;
 /// as long as it is in doubt.
 const IN_DOUBT: Duration = Duration::from_secs(1);
 
-/// Who gets copies.
+/// Members that get copies.
 #[derive(Debug, Default)]
 pub(crate) struct CopyRecipients {
-    /// Where they are, and until when they get copies.
+    /// Their addresses, and until when they get copies.
     members: BTreeMap<Origin, (SocketAddr, Instant)>,
 }
 
@@ -28,7 +28,7 @@ impl CopyRecipients {
         self.members.values().map(|(address, _)| *address)
     }
 
-    /// When the first of them is forgotten.
+    /// Time at which the first of them is forgotten.
     pub(super) fn due(&self) -> Instant {
         let ends = self.members.values().map(|(_, until)| *until);
         ends.fold(Instant::NEVER, Instant::min)

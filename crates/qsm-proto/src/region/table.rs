@@ -100,7 +100,7 @@ impl RegionTable {
         self.channels.insert(view.channel(), view.region());
     }
 
-    /// Where those are that get copies of what is multicast to this address. Regions may share one.
+    /// Addresses of those that get copies of what is multicast to this one. Regions may share one.
     pub(crate) fn recipients_at(&self, to: SocketAddr) -> impl Iterator<Item = SocketAddr> + '_ {
         let regions = self.regions.values();
         let copied = regions.filter(|region| !region.recipients.is_empty());
@@ -108,7 +108,7 @@ impl RegionTable {
         here.flat_map(|region| region.recipients.addresses())
     }
 
-    /// Where all other members are of the regions with this address.
+    /// Addresses of all other members of the regions with this address.
     pub(crate) fn others_at(
         &self,
         to: SocketAddr,

@@ -17,7 +17,7 @@ pub(crate) struct Train {
     /// The channel of their stream. Two may have one address for a while: a region that is over,
     /// and one that has come after it.
     pub(crate) channel: ChannelId,
-    /// Where to.
+    /// Its destination.
     pub(crate) to: SocketAddr,
     pub(crate) packets: u64,
     /// By unicast, to a member that does not hear the multicast (R-REACH-4).
@@ -25,7 +25,7 @@ pub(crate) struct Train {
 }
 
 impl Train {
-    /// What a node puts out, if it is fresh data.
+    /// A node's output as a train, if it is fresh data.
     pub(crate) fn of(transmit: &Transmit<'_>) -> Option<Self> {
         let mut packets = transmit.bytes.chunks(transmit.segment_bytes.max(1));
         let count = packets.len() as u64;
