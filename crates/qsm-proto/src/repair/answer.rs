@@ -154,7 +154,7 @@ impl Answering<'_> {
             true => self.answer_as_sender(&asked, request.ranges),
             false => self.answer_as_cacher(&asked, request.ranges),
         };
-        self.say_absent(from, asked.stream, &unanswered.absent);
+        self.say_absent(from, &asked, &unanswered.absent);
         unanswered.passed_on
     }
 
@@ -395,16 +395,32 @@ impl Answering<'_> {
         self.recovery.fast && asked.urgency == RequestUrgency::AtOnce
     }
 
-    fn say_absent(&mut self, to: SocketAddr, stream: StreamId, absent: &[SeqRange]) {
+    /// Tells who asks, and those that wait there, whom nobody else would tell: they would go on
+    /// asking that way. What a dead sender sent is given up by such words, and they are left out:
+    /// each cacher is asked itself (R-NAK-8).
+    fn say_absent(&mut self, from: SocketAddr, asked: &ReceivedRequest, absent: &[SeqRange]) {
         if absent.is_empty() {
             return;
         }
-        let header = self.header;
-        self.repairs
-            .outbox
-            .push(Reason::Request, Destination::Node(to), |bytes| {
-                Absent::encode(&header, stream, &merged(absent), bytes);
-            });
+        let (header, ranges) = (self.header, merged(absent));
+        let mut to = vec![from];
+        let stream = self.streams.get(&asked.stream.origin);
+        if stream.is_some_and(|stream| !stream.sender_dead()) {
+            let view = self.history.nearest(asked.view);
+            let waiters = asked.waiters.iter();
+            let waiting = waiters.filter_map(|index| view.member(*index));
+            // What was passed on may come back to who began it.
+            let others = waiting.filter(|member| member.origin != header.origin);
+            let others = others.map(|member| member.address);
+            to.extend(others.filter(|address| *address != from));
+        }
+        for to in to {
+            self.repairs
+                .outbox
+                .push(Reason::Request, Destination::Node(to), |bytes| {
+                    Absent::encode(&header, asked.stream, &ranges, bytes);
+                });
+        }
     }
 
     /// Sends a kept packet to those who wait for it, or to everybody if they are many.

@@ -239,9 +239,11 @@ impl RequestPlanner<'_> {
             true => self.recovery.give_up * PATIENCE_AFTER_DEATH,
             false => self.recovery.give_up,
         };
-        let silent =
-            self.now.since(gap.silent_since) > patience && usize::from(gap.attempts) > open.len();
-        let next = match self.recovery.fast {
+        let waited = self.now.since(gap.silent_since);
+        let silent = waited > patience && usize::from(gap.attempts) > open.len();
+        // The nearest may miss it too, and ask here: only its word would end that.
+        let vain = stream.sender_dead() && waited > self.recovery.give_up;
+        let next = match self.recovery.fast && !vain {
             true => route.next(gap.attempts),
             false => route.in_turn(gap.attempts),
         };
