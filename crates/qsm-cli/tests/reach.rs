@@ -303,7 +303,8 @@ fn a_node_without_multicast_and_without_a_service_says_what_it_lacks() {
     assert_eq!(output.status.code(), Some(1), "{output:?}");
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(
-        said.contains("QSM-1015") || said.contains("--service HOST:PORT"),
+        said.contains("cannot look for a membership service")
+            && said.contains("--service HOST:PORT"),
         "{said}"
     );
 }
