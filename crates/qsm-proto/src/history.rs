@@ -304,13 +304,33 @@ impl History {
         number: ViewNumber,
         sequence: u64,
     ) -> impl Iterator<Item = (usize, MemberIndex)> + '_ {
+        self.cachers_who(number, sequence, |member| self.takes_part(member))
+    }
+
+    /// The cachers of that packet that are away, besides this node: rank and member.
+    pub fn cachers_away(
+        &self,
+        number: ViewNumber,
+        sequence: u64,
+    ) -> impl Iterator<Item = (usize, MemberIndex)> + '_ {
+        self.cachers_who(number, sequence, |member| {
+            self.lives(member) && !self.takes_part(member)
+        })
+    }
+
+    /// The cachers of that packet besides this node that are like this.
+    fn cachers_who<'a>(
+        &'a self,
+        number: ViewNumber,
+        sequence: u64,
+        like: impl Fn(Origin) -> bool + 'a,
+    ) -> impl Iterator<Item = (usize, MemberIndex)> + 'a {
         let view = self.nearest(number);
         view.partition(view.caching_partition(sequence))
             .enumerate()
-            .filter(|(_, index)| {
-                view.member(*index).is_some_and(|member| {
-                    member.origin != self.me && self.takes_part(member.origin)
-                })
+            .filter(move |(_, index)| {
+                view.member(*index)
+                    .is_some_and(|member| member.origin != self.me && like(member.origin))
             })
     }
 

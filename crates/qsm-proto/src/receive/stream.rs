@@ -194,6 +194,12 @@ impl ReceiveStream {
         self.sender.dead
     }
 
+    /// When this node learnt that the sender is dead.
+    #[must_use]
+    pub fn sender_died_at(&self) -> Option<Instant> {
+        self.sender.dead.then_some(self.sender.died)
+    }
+
     /// The sender is dead: what is missing can only come from receivers now.
     pub fn sender_died(&mut self, now: Instant) {
         if !self.sender.dead {

@@ -170,9 +170,10 @@ impl RegionCx<'_> {
         let Some(stream) = self.region.streams.get(&sender) else {
             return;
         };
+        let (now, give_up) = (self.node.now, self.node.config.recovery.give_up);
         let mut lost: Vec<SeqRange> = Vec::new();
         for range in absent.ranges.iter() {
-            let parts = missing_everywhere(stream, &self.region.history, range);
+            let parts = missing_everywhere(now, give_up, stream, &self.region.history, range);
             parts.into_iter().for_each(|part| join(&mut lost, part));
         }
         self.lose(sender, &lost, out);
@@ -191,6 +192,7 @@ impl RegionCx<'_> {
     /// missing since now: what no cacher may have either is lost at once, and so on with those
     /// behind it. A receiver that is far behind does not ask for all of them. Rule R-NAK-14.
     pub(super) fn skip_gone(&mut self, sender: Origin, part: SeqRange, out: &mut dyn Deliver) {
+        let (now, give_up) = (self.node.now, self.node.config.recovery.give_up);
         let (mut next, upto) = (Some(part), part.first() + SKIPPED_IN_ONE_GO);
         while let Some(part) = next.take() {
             self.leave_to_cachers(sender, part);
@@ -201,7 +203,7 @@ impl RegionCx<'_> {
             let Some(stream) = region.streams.get_mut(&sender) else {
                 return;
             };
-            let lost = missing_everywhere(stream, &region.history, part);
+            let lost = missing_everywhere(now, give_up, stream, &region.history, part);
             if lost.is_empty() || part.first() > upto {
                 return;
             }

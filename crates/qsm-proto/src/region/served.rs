@@ -61,6 +61,37 @@ pub(super) struct AwayReceiver {
     gives_up: bool,
 }
 
+/// A member that was away and is live again. What was let go of meanwhile it may have from others.
+#[derive(Debug)]
+struct ReturnedReceiver {
+    /// The first view in which it is live: acknowledgements of older ones do not speak for it.
+    view: ViewNumber,
+    /// How it stood when it was away. Its `stable` grows as acknowledgements speak for it again.
+    was: AwayReceiver,
+}
+
+impl AwayReceiver {
+    /// Whether it is not known to have all packets up to here.
+    fn lacks(&self, stable: u64) -> bool {
+        self.stable < stable
+    }
+}
+
+impl ReturnedReceiver {
+    /// Those live in that view, which is not newer than the newest, have everything up to there.
+    fn note_ack(&mut self, view: ViewNumber, stable_upto: u64) {
+        if view >= self.view {
+            self.was.stable = self.was.stable.max(stable_upto);
+            self.was.after = self.was.after.max(stable_upto);
+        }
+    }
+
+    /// Whether acknowledgements speak for it as for the others, and it has nothing to ask for.
+    fn is_done(&self, stable: u64) -> bool {
+        !self.was.lacks(stable) && self.was.freed.is_empty()
+    }
+}
+
 /// The receivers of a region, view by view.
 #[derive(Debug, Default)]
 pub(super) struct Served {
@@ -74,8 +105,8 @@ pub(super) struct Served {
     stable_before: u64,
     /// Members that are away.
     away: BTreeMap<Origin, AwayReceiver>,
-    /// Messages let go of while members were away that are live again: they may have them from others.
-    let_go: BTreeMap<Origin, UnconfirmedNumbers>,
+    /// Members that were away and are live again.
+    returned: BTreeMap<Origin, ReturnedReceiver>,
     /// Found at the latest view, and not reported yet.
     unserved: Vec<Unserved>,
     /// Members that were leaving and are not in the latest view any more: they lack something if
@@ -96,9 +127,23 @@ impl Served {
         }
     }
 
-    /// Notes what is not kept any more for members that are away.
+    /// Looks at an acknowledgement that the stream has taken.
+    pub(super) fn note_taken(&mut self, ack: &Ack, stream: &SendStream) {
+        if ack.view > stream.view() || self.returned.is_empty() {
+            return;
+        }
+        let stable = stream.stable_upto();
+        for returned in self.returned.values_mut() {
+            returned.note_ack(ack.view, ack.stable_upto.min(stable));
+        }
+        self.returned
+            .retain(|_, returned| !returned.is_done(stable));
+    }
+
+    /// Notes what is not kept any more for members that are, or were, away.
     pub(super) fn note_freed(&mut self, freed: &[FreedMessage]) {
-        for away in self.away.values_mut() {
+        let returned = self.returned.values_mut().map(|returned| &mut returned.was);
+        for away in self.away.values_mut().chain(returned) {
             let for_it = away.after + 1..=away.upto;
             let lacks = freed.iter().filter(|one| for_it.contains(&one.sequence));
             lacks.for_each(|one| away.freed.note(one.group, one.low.into()));
@@ -113,9 +158,13 @@ impl Served {
             away.gives_up = true;
             core::mem::take(&mut away.freed)
         });
-        let freed = freed.or_else(|| self.let_go.remove(&asker));
+        let returned = || {
+            let returned = self.returned.get_mut(&asker)?;
+            Some(core::mem::take(&mut returned.was.freed))
+        };
+        let freed = freed.or_else(returned);
         self.unserved
-            .extend(freed.and_then(|freed| given_up(asker, freed)));
+            .extend(freed.and_then(|freed| overrun(asker, freed)));
     }
 
     /// Takes the next view, which the stream has opened already. `me` sends.
@@ -128,7 +177,7 @@ impl Served {
     ) {
         let before = self.view.replace(Arc::clone(view));
         self.leavers.clear();
-        self.unserved = self.returned(view, before.as_deref());
+        self.unserved = self.given_up(view, before.as_deref());
         self.follow_away(view, now, stream);
         let (Some(before), Some(stream)) = (before, stream) else {
             return;
@@ -139,15 +188,16 @@ impl Served {
             self.unserved.extend(unserved);
             self.leavers = self.leavers_in(&before, me, stream, gone);
         }
-        self.away
-            .retain(|origin, _| view.index_of(*origin).is_some());
+        let stays = |origin: &Origin| view.index_of(*origin).is_some();
+        self.away.retain(|origin, _| stays(origin));
+        self.returned.retain(|origin, _| stays(origin));
         if view.number() >= self.released_in {
             self.released = UnconfirmedNumbers::default();
         }
     }
 
     /// Members that are live again, or have left in order, and have given up what was let go.
-    fn returned(&mut self, view: &RegionView, before: Option<&RegionView>) -> Vec<Unserved> {
+    fn given_up(&mut self, view: &RegionView, before: Option<&RegionView>) -> Vec<Unserved> {
         let live = |origin: Origin| view.index_of(origin).is_some_and(|at| view.is_live(at));
         let left = |origin: Origin| {
             let member = before.and_then(|view| view.member(view.index_of(origin)?));
@@ -160,7 +210,7 @@ impl Served {
             away.filter(|(origin, away)| away.gives_up && (live(**origin) || left(**origin)));
         let lacking = back.filter_map(|(origin, away)| {
             let freed = core::mem::take(&mut away.freed);
-            given_up(*origin, freed)
+            overrun(*origin, freed)
         });
         lacking.collect()
     }
@@ -172,10 +222,12 @@ impl Served {
             .into_iter()
             .partition::<BTreeMap<_, _>, _>(|(origin, _)| live(origin));
         self.away = away;
-        let back = back.into_iter().map(|(origin, away)| (origin, away.freed));
-        self.let_go
-            .extend(back.filter(|(_, freed)| !freed.is_empty()));
-        self.let_go.retain(|origin, _| live(origin));
+        let number = view.number();
+        let back = back.into_iter().map(|(origin, was)| {
+            let returned = ReturnedReceiver { view: number, was };
+            (origin, returned)
+        });
+        self.returned.extend(back);
         let stable = match self.released.is_empty() {
             true => stream.map_or(0, SendStream::stable_upto),
             false => self.stable_before,
@@ -192,7 +244,15 @@ impl Served {
                 freed: UnconfirmedNumbers::default(),
                 gives_up: false,
             };
-            let away = self.away.entry(member.origin).or_insert_with(gone);
+            // Who goes away again before it has what it lacked still lacks it.
+            let again = self.returned.remove(&member.origin);
+            let again = again.filter(|again| again.was.lacks(stable));
+            let gone_again = again.map(|again| AwayReceiver {
+                since: now,
+                ..again.was
+            });
+            let away = self.away.entry(member.origin);
+            let away = away.or_insert_with(|| gone_again.unwrap_or_else(gone));
             if away.joined != member.joined {
                 *away = gone();
             }
@@ -282,6 +342,12 @@ impl Served {
         core::mem::take(&mut self.unserved)
     }
 
+    /// How a member stands that acknowledgements up to `stable` do not speak for.
+    fn behind(&self, member: Origin, stable: u64) -> Option<&AwayReceiver> {
+        let returned = || Some(&self.returned.get(&member)?.was).filter(|was| was.lacks(stable));
+        self.away.get(&member).or_else(returned)
+    }
+
     /// The receivers of a view that are `gone`, by the packet after which they lack something.
     fn unserved_in(
         &self,
@@ -295,16 +361,16 @@ impl Served {
         let stable = stream.stable_upto();
         let idle = stream.is_idle() || upto <= stable;
         let idle = idle && self.released.is_empty();
-        if idle && self.away.is_empty() {
+        if idle && self.away.is_empty() && self.returned.is_empty() {
             return all;
         }
         let members = view.members().iter();
         let members = members.filter(|member| member.origin != me && !member.leaving());
-        let lacks = |member: &&Member| !idle || self.away.contains_key(&member.origin);
+        let lacks = |member: &&Member| !idle || self.behind(member.origin, stable).is_some();
         for member in members.filter(|member| gone(member.origin)).filter(lacks) {
             // What was sent before it joined was not for it.
             let joined = stream.last_before(member.joined).unwrap_or(0);
-            let away = self.away.get(&member.origin);
+            let away = self.behind(member.origin, stable);
             let after = joined.max(away.map_or(stable, |away| away.stable));
             let mut released = self.released.clone();
             released.extend(away.map(|away| away.freed.clone()).unwrap_or_default());
@@ -341,7 +407,7 @@ impl Served {
         let lacking = members.filter_map(|member| {
             let upto = stream.last_before(member.left?)?;
             let joined = stream.last_before(member.joined).unwrap_or(0);
-            let away = self.away.get(&member.origin);
+            let away = self.behind(member.origin, stable);
             let after = joined.max(away.map_or(stable, |away| away.stable));
             let mut released = self.released.clone();
             released.extend(away.map(|away| away.freed.clone()).unwrap_or_default());
@@ -358,7 +424,7 @@ impl Served {
 }
 
 /// A member lacks what was let go.
-fn given_up(receiver: Origin, freed: UnconfirmedNumbers) -> Option<Unserved> {
+fn overrun(receiver: Origin, freed: UnconfirmedNumbers) -> Option<Unserved> {
     (!freed.is_empty()).then(|| Unserved {
         receivers: vec![receiver],
         after: 0,
@@ -377,7 +443,8 @@ mod tests {
 
     use super::*;
     use crate::Config;
-    use crate::send::{BlockPool, Message, SendConfig};
+    use crate::send::{AckOutcome, BlockPool, Message, SendConfig};
+    use crate::stats::Histogram;
     use crate::view::Layout;
 
     const NOW: Instant = Instant(1000);
@@ -440,6 +507,27 @@ mod tests {
         fn follow(&mut self, view: &Arc<RegionView>) {
             self.stream.open_view(NOW, view.number());
             self.served.follow(view, NOW, origin(1), Some(&self.stream));
+        }
+
+        /// The members of that view that are live have everything up to here.
+        fn acknowledge(&mut self, view: u32, upto: u64) {
+            let ack = Ack {
+                stream: self.stream.id(),
+                region: RegionId(1),
+                view: ViewNumber(view),
+                round: u64::from(view),
+                stable_upto: upto,
+                cached_upto: upto,
+                arrived_upto: upto,
+                rate_packets: u32::MAX,
+                credit_bytes: u32::MAX,
+                losers: 0,
+            };
+            self.served.note_ack(&ack, &self.stream);
+            let times = &mut Histogram::default();
+            let outcome = self.stream.handle_ack(NOW, &mut self.pool, &ack, times);
+            assert_ne!(outcome, AckOutcome::Malformed);
+            self.served.note_taken(&ack, &self.stream);
         }
 
         /// A message that fills a packet.
@@ -522,6 +610,33 @@ mod tests {
                 vec![(vec![origin(2)], 0)]
             };
             assert_eq!(bench.reported(), again);
+        }
+    }
+
+    // Rule R-VIEW-13.
+    #[test]
+    fn who_goes_away_again_before_it_has_what_it_lacked_still_lacks_it() {
+        let away = |reason| Member {
+            away: reason,
+            ..member(2, None)
+        };
+        let silent = away(Some(AwayReason::Silent));
+        for confirmed in [false, true] {
+            let mut bench = Bench::new();
+            bench.follow(&view(1, vec![member(3, None), away(None)]));
+            bench.follow(&view(2, vec![member(3, None), silent]));
+            bench.push(1);
+            while bench.stream.poll_train(NOW).is_some() {}
+            bench.acknowledge(2, 1);
+            bench.follow(&view(3, vec![member(3, None), away(None)]));
+            bench.acknowledge(if confirmed { 3 } else { 2 }, 1);
+            bench.follow(&view(4, vec![member(3, None), silent]));
+            let lacks_after = bench.served.away()[&origin(2)].after;
+            assert_eq!(lacks_after, u64::from(confirmed));
+            bench.follow(&view(5, vec![member(3, None)]));
+            let after = bench.served.take().into_iter().map(|it| it.after);
+            let expected = if confirmed { vec![1] } else { vec![0] };
+            assert_eq!(after.collect::<Vec<_>>(), expected);
         }
     }
 

@@ -75,6 +75,9 @@ impl RegionCx<'_> {
             let times = &mut self.node.times.stable;
             let outcome = sender.handle_ack(self.node.now, self.pool, ack, times);
             let view = region.history.newest();
+            if outcome != AckOutcome::Malformed {
+                region.served.note_taken(ack, sender);
+            }
             if outcome != AckOutcome::Malformed && ack.view == view.number() {
                 let away = region.others_away || !region.served.knows(view);
                 sender.confirm_retained(self.pool, ack.stable_upto, away);

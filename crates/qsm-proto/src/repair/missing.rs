@@ -1,8 +1,10 @@
 //! Packets that are missing here, as others speak of them.
 
+use core::time::Duration;
+
 use qsm_wire::{MemberIndex, Origin, SeqRange};
 
-use super::{bit, others_who_cache};
+use super::{awaits_away, bit, others_away, others_who_cache};
 use crate::Instant;
 use crate::history::History;
 use crate::receive::ReceiveStream;
@@ -71,18 +73,25 @@ pub(crate) fn leave_to_cachers(
     }
 }
 
-/// The missing packets of this range of which no living cacher is left that might have them.
+/// The missing packets of this range of which no cacher is left that might have them and is waited
+/// for (R-NAK-8).
 pub(crate) fn missing_everywhere(
+    now: Instant,
+    give_up: Duration,
     stream: &ReceiveStream,
     history: &History,
     range: SeqRange,
 ) -> Vec<SeqRange> {
+    let sender = stream.id().origin;
+    let awaits_away = awaits_away(now, give_up, stream);
     let mut parts = missing_parts(stream, history, range);
     parts.retain(|part| {
         let view = stream.view_of(part.first(), history);
         let known = stream.gaps().find(part.first());
         let known = known.map_or(0, |gap| gap.missing_at(stream.sender_dead()));
-        let mut others = others_who_cache(history, stream.id().origin, view, part.first());
+        let live = others_who_cache(history, sender, view, part.first());
+        let away = awaits_away.then(|| others_away(history, sender, view, part.first()));
+        let mut others = live.chain(away.into_iter().flatten());
         others.all(|(rank, _)| known & bit(rank) != 0)
     });
     parts

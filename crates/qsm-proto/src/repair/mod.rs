@@ -33,7 +33,7 @@ pub(crate) use missing::{leave_to_cachers, missing_everywhere, missing_parts, no
 pub(crate) use plan::bit;
 pub use plan::{PlannedRequest, REQUEST_COST, RequestAllowance, RequestPlanner, RequestTarget};
 pub use recent::{RecentRepairs, RepairRecipient};
-pub(crate) use route::others_who_cache;
+pub(crate) use route::{awaits_away, others_away, others_who_cache};
 pub use send::{Repair, RepairSender};
 pub use urgency::RequestUrgency;
 pub use window::RequestWindow;

@@ -2,7 +2,7 @@ use core::time::Duration;
 
 use qsm_wire::{MemberIndex, Origin, Ranges, Request, RequestHead, SeqRange, ViewNumber};
 
-use super::route::RequestRoute;
+use super::route::{PATIENCE_AFTER_DEATH, RequestRoute};
 use super::{RateBudget, RequestUrgency, RequestWindow};
 use crate::history::History;
 use crate::receive::{Gap, ReceiveStream, RetryInterval};
@@ -15,7 +15,7 @@ pub enum RequestTarget {
     Member(MemberIndex),
     /// The sender: every live cacher is known to miss it, or none answers.
     Sender,
-    /// Nobody is left: the sender is dead and so is, or misses it, every cacher.
+    /// Nobody is left: the sender is dead and so is, or misses it, or is silent, every cacher.
     Nobody,
 }
 
@@ -72,9 +72,6 @@ const GAPS_PER_CALL: usize = 256;
 
 /// Until when a request waits for which there is no budget.
 const PUT_OFF: Duration = Duration::from_millis(1);
-
-/// How many times longer silent cachers are waited for when the sender is dead.
-const PATIENCE_AFTER_DEATH: u32 = 5;
 
 impl RequestPlanner<'_> {
     /// The requests that are due, as far as there is `allowance` for them. Their gaps are marked as
@@ -249,7 +246,10 @@ impl RequestPlanner<'_> {
         };
         match next {
             Some(member) if !silent => RequestTarget::Member(member),
-            _ if stream.sender_dead() => RequestTarget::Nobody,
+            _ if stream.sender_dead() => {
+                let away = route.away(gap.attempts);
+                away.map_or(RequestTarget::Nobody, RequestTarget::Member)
+            }
             _ => RequestTarget::Sender,
         }
     }

@@ -20,6 +20,10 @@ use crate::receive::ReceiveStream;
 use crate::view::RegionView;
 use crate::{Instant, mix};
 
+/// How many times as long as others the cachers of a dead sender are waited for that are silent or
+/// away.
+pub(super) const PATIENCE_AFTER_DEATH: u32 = 5;
+
 /// Finds the next node that a request for packets of one block goes to.
 #[derive(Debug)]
 pub(crate) struct RequestRoute<'a> {
@@ -92,6 +96,23 @@ impl RequestRoute<'_> {
         };
         ring.retain(|index| open.contains(index));
         ring.get(usize::from(attempts) % ring.len().max(1)).copied()
+    }
+
+    /// The cacher to ask where the sender is dead and those that are live do not have the packets:
+    /// each in turn of those that are away, which may still be reached.
+    pub(crate) fn away(&self, attempts: u8) -> Option<MemberIndex> {
+        if !awaits_away(self.now, self.give_up, self.stream) {
+            return None;
+        }
+        let away = others_away(
+            self.history,
+            self.stream.id().origin,
+            self.view.number(),
+            self.sequence,
+        );
+        let open = away.filter(|(rank, _)| self.known_missing & bit(*rank) == 0);
+        let open: Vec<MemberIndex> = open.map(|(_, index)| index).collect();
+        open.get(usize::from(attempts) % open.len().max(1)).copied()
     }
 
     /// The neighbour from which the nearest open cacher is reached. A silent one is not asked as
@@ -180,12 +201,30 @@ pub(crate) fn others_who_cache(
     cachers.filter(move |(_, index)| structure.member(*index).is_some_and(|m| m.origin != sender))
 }
 
+/// The cachers of a packet that are away, but for its sender: rank and place.
+pub(crate) fn others_away(
+    history: &History,
+    sender: Origin,
+    view: ViewNumber,
+    sequence: u64,
+) -> impl Iterator<Item = (usize, MemberIndex)> + '_ {
+    let structure = history.nearest(view);
+    let cachers = history.cachers_away(view, sequence);
+    cachers.filter(move |(_, index)| structure.member(*index).is_some_and(|m| m.origin != sender))
+}
+
+/// Whether cachers that are away are waited for, and asked: the sender is dead, not for long.
+pub(crate) fn awaits_away(now: Instant, give_up: Duration, stream: &ReceiveStream) -> bool {
+    let died = stream.sender_died_at();
+    died.is_some_and(|died| now.since(died) <= give_up * PATIENCE_AFTER_DEATH)
+}
+
 #[cfg(test)]
 mod tests {
     use std::net::SocketAddr;
     use std::sync::Arc;
 
-    use qsm_wire::membership::Member;
+    use qsm_wire::membership::{AwayReason, Member};
     use qsm_wire::{ChannelId, Incarnation, NodeId, RegionId, SeqRange, StreamId};
 
     use super::*;
@@ -209,12 +248,19 @@ mod tests {
 
     /// Three rings of five members each; packets alternate between partitions.
     fn view() -> Arc<RegionView> {
+        view_without(1, &[])
+    }
+
+    /// The same view with members that are away.
+    fn view_without(number: u32, away: &[MemberIndex]) -> Arc<RegionView> {
         let member = |place: u16| Member {
             origin: origin(place),
             address: SocketAddr::from(([10, 0, 0, u8::try_from(place).unwrap()], 1)),
             joined: ViewNumber(1),
             left: None,
-            away: None,
+            away: away
+                .contains(&MemberIndex(place))
+                .then_some(AwayReason::Silent),
         };
         let members = (0..PARTITIONS * RING).map(member).collect();
         let channel = (ChannelId(1), SocketAddr::from(([239, 0, 0, 1], 1)));
@@ -225,7 +271,7 @@ mod tests {
         };
         Arc::new(RegionView::new(
             RegionId(1),
-            ViewNumber(1),
+            ViewNumber(number),
             channel,
             members,
             layout,
@@ -252,6 +298,10 @@ mod tests {
             }
         }
 
+        fn sets_away(&mut self, away: &[MemberIndex]) {
+            self.history.push(view_without(2, away));
+        }
+
         fn silences(&mut self, member: MemberIndex) {
             let mut gaps = Gaps::default();
             gaps.append(SeqRange::one(1), Instant(0), Instant(0));
@@ -264,7 +314,7 @@ mod tests {
             RequestRoute {
                 history: &self.history,
                 stream: &self.stream,
-                view: self.history.newest(),
+                view: self.history.nearest(ViewNumber(1)),
                 me: Some(self.me),
                 sequence,
                 known_missing: missing_ranks.iter().map(|rank| bit(*rank)).sum(),
@@ -345,6 +395,32 @@ mod tests {
         neighbour.silences(place(1, 3));
         assert_eq!(neighbour.route(1, &[2]).beside(), Some(place(1, 4)));
         assert_eq!(neighbour.route(1, &[0, 1, 2, 3, 4]).beside(), None);
+    }
+
+    // Rule R-NAK-8.
+    #[test]
+    fn those_that_are_away_are_asked_for_a_while_once_the_sender_is_dead() {
+        let mut asker = Asker::new(place(0, 2), origin(99));
+        let away = [place(0, 3), place(0, 4)];
+        asker.sets_away(&away);
+        let asked = |asker: &Asker, missing: &[usize]| {
+            let route = asker.route(0, missing);
+            let asked = (0..3).map_while(|attempts| route.away(attempts));
+            asked.collect::<Vec<_>>()
+        };
+        assert_eq!(asked(&asker, &[]), [], "the sender lives");
+        asker.stream.sender_died(Instant(1));
+        assert_eq!(asked(&asker, &[]), [away[0], away[1], away[0]]);
+        assert_eq!(asked(&asker, &[3]), [away[1]; 3], "the other one may");
+        let live = asker.asked(0, &[]);
+        assert!(live.iter().all(|live| !away.contains(live)));
+        assert_eq!(asker.asked(0, &[0, 1]), [], "no live one may");
+        let long = GIVE_UP * (PATIENCE_AFTER_DEATH + 1);
+        let route = RequestRoute {
+            now: Instant(1).after(long),
+            ..asker.route(0, &[])
+        };
+        assert_eq!(route.away(0), None);
     }
 
     // Rule R-NAK-4.
