@@ -229,7 +229,8 @@ fn publish_numbers(
         }
     }
     drop(stdin);
-    assert!(publisher.0.wait().unwrap().success());
+    let published = publisher.output();
+    assert!(published.status.success(), "{published:?}");
     let others = others.into_iter().map(|other| other.join().unwrap());
     others.collect()
 }

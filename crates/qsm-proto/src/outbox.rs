@@ -15,12 +15,12 @@ use crate::send::{TRAIN_BYTES_MAX, TRAIN_PACKETS_MAX};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum Reason {
+    /// ACKs to senders: before tokens and summaries tell members the same, who may then say goodbye.
+    Ack,
     /// Tokens, their receipts and summaries.
     Token,
     /// Sessions, probes and solicitations.
     Membership,
-    /// ACKs to senders.
-    Ack,
     /// NAKs and pulls.
     Request,
     /// Heartbeats, queries and their answers.
@@ -34,9 +34,9 @@ pub enum Reason {
 impl Reason {
     /// All reasons, in the order of sending.
     pub const ALL: [Self; 7] = [
+        Self::Ack,
         Self::Token,
         Self::Membership,
-        Self::Ack,
         Self::Request,
         Self::Status,
         Self::Repair,
@@ -202,7 +202,7 @@ mod tests {
 
     // Rule R-TOK-11.
     #[test]
-    fn a_token_overtakes_everything_that_waits() {
+    fn a_token_overtakes_everything_that_waits_but_acks() {
         let mut outbox = Outbox::new();
         let to = Destination::Node(SocketAddr::from(([10, 0, 0, 1], 9)));
         for (number, reason) in (0..).zip(Reason::ALL.into_iter().rev().chain([Reason::Token])) {
@@ -212,7 +212,8 @@ mod tests {
         while let Some(next) = outbox.pop() {
             sent.push((next.reason, next.bytes[0]));
         }
-        assert_eq!(sent[..2], [(Reason::Token, 6), (Reason::Token, 7)]);
+        let first = [(Reason::Ack, 6), (Reason::Token, 5), (Reason::Token, 7)];
+        assert_eq!(sent[..3], first);
         assert!(sent.is_sorted_by_key(|(reason, _)| *reason), "{sent:?}");
         assert_eq!(sent.len(), Reason::ALL.len() + 1);
     }

@@ -4,12 +4,13 @@ use qsm_wire::{Hop, Kind};
 ///
 /// A token that waits behind a hundred repairs delays its round by what they cost, and with it the
 /// sender's window, which makes losses and repairs more. Requests come after tokens, because
-/// answering one may copy hundreds of packets. Rule R-TOK-11.
+/// answering one may copy hundreds of packets. ACKs may not be overtaken by membership: a view
+/// without a member that has said goodbye comes after the ACK of what it had. Rule R-TOK-11.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Priority {
-    /// Tokens, their receipts, calls, summaries, heartbeats, queries, and all of membership.
+    /// Tokens, their receipts, calls, summaries, ACKs, heartbeats, queries, and all of membership.
     Token,
-    /// NAKs, pulls and ACKs.
+    /// NAKs and pulls.
     Request,
     /// Data that is not from its sender, or not for the first time.
     Repair,
@@ -31,7 +32,7 @@ impl Priority {
                 Some(Hop::Direct | Hop::Copy) | None => Self::Data,
                 Some(_) => Self::Repair,
             },
-            Some(Kind::Nak | Kind::Pull | Kind::Ack) => Self::Request,
+            Some(Kind::Nak | Kind::Pull) => Self::Request,
             Some(Kind::Absent) | None => Self::Data,
             Some(_) => Self::Token,
         }
@@ -63,7 +64,14 @@ mod tests {
         let urgent = Kind::ALL
             .iter()
             .filter(|kind| of_kind(kind) == Priority::Token);
-        assert_eq!(urgent.count(), Kind::ALL.len() - 5);
+        assert_eq!(urgent.count(), Kind::ALL.len() - 4);
+    }
+
+    // Rules R-TOK-11, R-MEM-14.
+    #[test]
+    fn the_end_of_a_member_does_not_overtake_the_ack_of_what_it_had() {
+        let of_kind = |kind: Kind| of(kind, Hop::Direct);
+        assert_eq!(of_kind(Kind::Ack), of_kind(Kind::Session));
     }
 
     #[test]
