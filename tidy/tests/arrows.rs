@@ -5,9 +5,10 @@ use std::collections::BTreeMap;
 use tidy::{Manifest, Repository};
 
 /// A crate and the crates of this repository that it may depend on.
-const ARROWS: [(&str, &[&str]); 23] = [
+const ARROWS: [(&str, &[&str]); 24] = [
     ("qsm-metrics", &[]),
     ("qsm-advise", &[]),
+    ("qsm-admin", &[]),
     ("qsm-exporter", &[]),
     ("qsm-doctor", &[]),
     ("qsm-wire", &[]),
@@ -29,6 +30,7 @@ const ARROWS: [(&str, &[&str]); 23] = [
     (
         "qsm",
         &[
+            "qsm-admin",
             "qsm-exporter",
             "qsm-wire",
             "qsm-proto",
@@ -89,7 +91,8 @@ const PURE: [&str; 7] = [
 const TESTNET: &str = "qsm-testnet";
 /// Foreign crates that only the edges may know.
 const EDGES_ONLY: [&str; 4] = ["serde", "serde_json", "clap", "tokio"];
-const EDGES: [&str; 9] = [
+const EDGES: [&str; 10] = [
+    "qsm-admin",
     "qsm-doctor",
     "qsm-console",
     "qsm-processes",

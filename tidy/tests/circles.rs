@@ -13,9 +13,10 @@ use syn::{Attribute, Item, UseTree};
 use tidy::Repository;
 
 /// Modules in the largest circle of each crate. They may only shrink.
-const LARGEST: [(&str, usize); 19] = [
+const LARGEST: [(&str, usize); 20] = [
     ("groupcast", 3),
     ("qsm", 0),
+    ("qsm-admin", 0),
     ("qsm-advise", 0),
     ("qsm-cli", 0),
     ("qsm-console", 0),

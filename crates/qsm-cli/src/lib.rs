@@ -46,6 +46,7 @@ use crate::commands::advise::{self, AdviseArgs};
 use crate::commands::config::{self, ConfigArgs};
 use crate::commands::doctor::{self, DoctorArgs};
 use crate::commands::engine::{self, EngineArgs};
+use crate::commands::explain::{self, ExplainArgs};
 use crate::commands::gms::{self, GmsArgs};
 use crate::commands::lab::{self, LabArgs};
 use crate::commands::list::{ListArgs, groups, nodes, regions};
@@ -86,6 +87,8 @@ enum Command {
     Groups(ListArgs),
     /// List the regions of the cluster: nodes with the same groups
     Regions(ListArgs),
+    /// Ask the nodes of this host where a group's messages go, and why
+    Explain(ExplainArgs),
     /// Plan regions, channels and paths for subscriptions in a file
     Plan(PlanArgs),
     /// Calculate buffers, latency, interrupts, batching, retention and repair
@@ -173,6 +176,7 @@ fn run(command: &Command) -> Result<(), Failure> {
         Command::Nodes(args) => nodes::run(args),
         Command::Groups(args) => groups::run(args),
         Command::Regions(args) => regions::run(args),
+        Command::Explain(args) => explain::run(args),
         Command::Plan(args) => plan::run(args),
         Command::Advise(args) => advise::run(args),
         Command::Doctor(args) => doctor::run(args),

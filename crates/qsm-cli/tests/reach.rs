@@ -8,7 +8,7 @@ use std::process::{ChildStdin, Command, Output, Stdio};
 use std::thread;
 
 use lab::{HostId, Lab, Traffic};
-use serde_json::Value;
+use serde_json::{Value, json};
 use support::{Lines, QSM, Running};
 
 /// Loss of everything.
@@ -60,6 +60,18 @@ impl Stage {
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
         Running(command.spawn().unwrap())
+    }
+
+    /// The region of the group, as the node on a host explains it.
+    fn explain(&self, host: usize) -> Value {
+        let mut command = self.lab.command(self.hosts[host], QSM);
+        let output = command.args(["explain", "news", "--json"]).output();
+        let output = output.unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{said}");
+        let mut nodes: Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(nodes.as_array().map(Vec::len), Some(1), "{nodes}");
+        nodes[0]["group"]["regions"][0].take()
     }
 
     fn start_service(&self) -> (Running, Lines) {
@@ -139,6 +151,19 @@ fn a_receiver_that_multicast_does_not_reach_is_named_at_all_three_ends() {
     assert!(deaf.contains("IGMP") && deaf.contains("firewall"), "{deaf}");
     let unheard = lines[3].wait("NOT HEARD", |line| line.contains("NOT HEARD"));
     assert!(unheard.contains("does not reach sink-2 at "), "{unheard}");
+    let source = stage.explain(4);
+    let members = source["members"].as_array().unwrap();
+    for member in members {
+        let reached = match member["name"].as_str() {
+            Some("sink-2") => "copies",
+            _ => "multicast",
+        };
+        assert_eq!(member["reached"], reached, "{source}");
+    }
+    assert_eq!((members.len(), &source["datagrams"]), (3, &json!(2)));
+    let streams = &stage.explain(2)["receiving"];
+    assert_eq!(streams[0]["sender"], "source", "{streams}");
+    assert!(streams[0]["unheard_millis"].is_u64(), "{streams}");
     stage.filter(2, false);
     assert_eq!(wait_for(&service, "hears"), "sink-2");
     lines[1].wait("that it hears", |line| {

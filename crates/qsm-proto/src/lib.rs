@@ -33,6 +33,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod account;
 pub mod channel;
 mod closing;
 mod config;

@@ -109,6 +109,8 @@ pub use shard::CORES_MAX;
 pub use snapshot::{PublisherRow, Snapshot, SubscriptionRow};
 pub use stats::{Memory, PublisherStats, RuntimeStats, SubscriptionStats, TimerStats};
 
+/// What operators see of a node, and how it is asked by its local socket.
+pub use qsm_admin as admin;
 /// Metrics in general: rows, JSON, and the text that Prometheus reads.
 pub use qsm_exporter::{Exporter, ExporterError};
 pub use qsm_metrics as metrics;
@@ -118,6 +120,9 @@ pub use qsm_net::{
     Affinity, BusyPoll, Family, FaultConfig, FaultCounters, Interface, InterfaceError, IoReport,
     Offload, PortCounters, PortError, ReceiveCounters, SendCounters, SendErrorCounters, Strategy,
     ThreadError, ThreadReport, choose_interface, interfaces,
+};
+pub use qsm_proto::account::{
+    GroupAccount, MemberAccount, Reached, ReceivingAccount, RegionAccount, SendingAccount,
 };
 pub use qsm_proto::view::Layout;
 pub use qsm_proto::{

@@ -6,6 +6,7 @@ pub(crate) mod advise;
 pub(crate) mod config;
 pub(crate) mod doctor;
 pub(crate) mod engine;
+pub(crate) mod explain;
 pub(crate) mod gms;
 pub(crate) mod lab;
 pub(crate) mod list;

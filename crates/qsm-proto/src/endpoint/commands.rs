@@ -6,6 +6,7 @@ use qsm_wire::membership::{QueryKind, Role};
 use qsm_wire::{GroupId, Origin};
 
 use super::Endpoint;
+use crate::account::{GroupAccount, RegionAccount};
 use crate::closing::Closing;
 use crate::publication::{Publication, PublicationLanes};
 use crate::region::{Lacking, Region};
@@ -79,6 +80,31 @@ impl Endpoint {
         let members = regions.flat_map(|region| region.history().newest().members());
         let members = members.filter(move |member| !member.leaving() && member.origin != me);
         members.map(|member| (member.origin, member.is_away()))
+    }
+
+    /// What this node can say of a group; `None`: it neither publishes to it nor receives it.
+    #[must_use]
+    pub fn account(&self, now: Instant, group: GroupId) -> Option<GroupAccount> {
+        let routes = &self.regions.routes;
+        let (publishes, receives) = (routes.is_entered(group), self.delivers(group));
+        let published_to = routes.regions(group);
+        if !publishes && !receives {
+            return None;
+        }
+        let of_group = |region: &&Region| {
+            published_to.contains(&region.id()) || receives && region.groups().contains(&group)
+        };
+        let regions = self.regions().filter(of_group);
+        let (me, multicasts) = (self.node.origin, self.node.config.multicast);
+        Some(GroupAccount {
+            group,
+            publishes,
+            published: routes.next_number(group) - 1,
+            receives,
+            regions: regions
+                .map(|region| RegionAccount::new(region, me, multicasts, now))
+                .collect(),
+        })
     }
 
     /// Receivers that are there and are not known to have messages of this node: those that are

@@ -112,6 +112,12 @@ impl Routes {
         route.numbering = Numbering::new(route.numbering.next(), entered);
     }
 
+    /// Whether this node may publish to the group.
+    pub(crate) fn is_entered(&self, group: GroupId) -> bool {
+        let route = self.routes.get(group);
+        route.is_some_and(|route| route.numbering.entered())
+    }
+
     /// The regions of a group and the number of its next message; `None` if this node may not
     /// publish to it.
     pub(crate) fn open(&mut self, group: GroupId) -> Option<(&[RegionId], &mut Numbering)> {

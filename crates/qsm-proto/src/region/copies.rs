@@ -28,6 +28,10 @@ impl CopyRecipients {
         self.members.values().map(|(address, _)| *address)
     }
 
+    pub(super) fn contains(&self, member: Origin) -> bool {
+        self.members.contains_key(&member)
+    }
+
     /// Time at which the first of them is forgotten.
     pub(super) fn due(&self) -> Instant {
         let ends = self.members.values().map(|(_, until)| *until);

@@ -168,6 +168,12 @@ impl Speaker {
 }
 
 impl Earshot {
+    /// When the first sign was that a speaker is not heard, if that is certain.
+    pub(super) fn unheard_since(&self, speaker: Origin) -> Option<Instant> {
+        let speaker = self.speakers.get(&speaker)?;
+        matches!(speaker.step, Step::Deaf { .. }).then_some(speaker.since)
+    }
+
     /// When there is something to do.
     pub(super) fn due(&self) -> Instant {
         let speakers = self.speakers.values().map(|speaker| speaker.due);

@@ -219,6 +219,18 @@ impl Region {
         self.sender.as_ref()
     }
 
+    /// Whether a member gets copies of what this node multicasts (R-REACH-4).
+    #[must_use]
+    pub fn copies_to(&self, member: Origin) -> bool {
+        self.recipients.contains(member)
+    }
+
+    /// Since when it is known that the multicast of that node does not come here (R-REACH-3).
+    #[must_use]
+    pub fn unheard_since(&self, sender: Origin) -> Option<Instant> {
+        self.earshot.unheard_since(sender)
+    }
+
     /// The view under which this node has last said that it has caught up (R-VIEW-14); 0: never.
     #[must_use]
     pub fn caught_up_in(&self) -> ViewNumber {

@@ -24,6 +24,7 @@ use crate::runtime::threads::ThreadOptions;
 pub struct Builder {
     pub(crate) settings: NodeSettings,
     pub(crate) metrics: Option<SocketAddr>,
+    pub(crate) admin: bool,
 }
 
 impl Builder {
@@ -64,8 +65,11 @@ impl Builder {
             threads: ThreadOptions::default(),
             tap: None,
         };
-        let metrics = None;
-        Self { settings, metrics }
+        Self {
+            settings,
+            metrics: None,
+            admin: true,
+        }
     }
 
     /// A label for people, at most [`NAME_BYTES_MAX`](crate::NAME_BYTES_MAX) bytes; if not given, the
@@ -276,6 +280,16 @@ impl Builder {
     /// [`Exporter`](crate::Exporter) of its own.
     pub fn metrics(mut self, address: SocketAddr) -> Self {
         self.metrics = Some(address);
+        self
+    }
+
+    /// Whether programs of the same user, and of root, may ask the running node by a local socket, as
+    /// `qsm explain` does; if not given, they may. One thread answers, and sleeps while nobody asks.
+    /// The socket has a name in Linux's abstract namespace
+    /// ([`Node::admin_socket`](crate::Node::admin_socket)); where the system gives none, the node
+    /// runs without.
+    pub fn admin(mut self, admin: bool) -> Self {
+        self.admin = admin;
         self
     }
 

@@ -1,5 +1,6 @@
 //! Handles that applications hold: they queue, ask and wait, and do no work of the protocol.
 
+mod admin;
 pub(crate) mod back;
 pub(crate) mod builder;
 pub(crate) mod cores;

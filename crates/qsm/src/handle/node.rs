@@ -4,6 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use qsm_net::IoReport;
+use qsm_proto::account::GroupAccount;
 use qsm_wire::NodeId;
 use qsm_wire::membership::{AnswerRows, GroupRow, NodeRow, QueryKind, RegionRow};
 
@@ -465,6 +466,16 @@ impl Node {
         }
     }
 
+    /// The name of the local socket that the node is asked by ([`Builder::admin`]); `None`: it has
+    /// none.
+    #[must_use]
+    pub fn admin_socket(&self) -> Option<&str> {
+        match &self.back {
+            NodeBack::Own(node) => node.admin_socket(),
+            NodeBack::Attached(_) => None,
+        }
+    }
+
     /// The choices and grants of the sockets, with reasons; of the first core thread, which those of
     /// the others are like.
     ///
@@ -541,6 +552,32 @@ impl Node {
         }
     }
 
+    /// Where a group's messages go, on which paths, and who has them, as this node sees it; `None`:
+    /// it neither publishes to the group nor receives it. A publisher sees all regions of the group,
+    /// a receiver its own.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let cluster = format!("doc-explain-{}", std::process::id());
+    /// # let builder = qsm::Node::builder().cluster(cluster).interface("lo");
+    /// # let node = builder.embedded_service(qsm::Embedded::Always).start()?;
+    /// let publisher = node.publisher("news")?;
+    /// let news = node.explain("news")?.expect("it publishes to it");
+    /// assert_eq!((news.published, news.receives, news.regions.len()), (0, false, 0));
+    /// assert_eq!(node.explain("weather")?, None);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Node::stats`].
+    pub fn explain(&self, group: impl AsRef<str>) -> Result<Option<GroupAccount>, RequestError> {
+        match &self.back {
+            NodeBack::Own(node) => node.account(group.as_ref()),
+            NodeBack::Attached(_) => Err(counters()),
+        }
+    }
+
     /// The reason why the node has ended, if it has.
     #[must_use]
     pub fn closed(&self) -> Option<CloseReason> {
@@ -604,6 +641,9 @@ impl Builder {
         let mut node = OwnNode::new(engines);
         if let Some(address) = self.metrics {
             node.serve_metrics(address)?;
+        }
+        if self.admin {
+            node.open_admin();
         }
         let back = NodeBack::Own(node);
         Ok(Node { back })

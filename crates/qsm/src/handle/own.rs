@@ -7,11 +7,15 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use qsm_admin::{AdminSocket, Answer as AdminAnswer, Question};
 use qsm_exporter::Exporter;
 use qsm_metrics::prometheus::Page;
+use qsm_proto::account::GroupAccount;
 use qsm_wire::NodeId;
+use qsm_wire::membership::{AnswerRows, QueryKind};
 
 use crate::error::{CloseReason, Flushed, RecvError, RequestError, StartError};
+use crate::handle::admin::{Names as NodeNames, group_state, node_state};
 use crate::handle::cores::{Cores, Membership};
 use crate::handle::events::Events;
 use crate::handle::names::Names;
@@ -29,6 +33,9 @@ use crate::runtime::engine::{Engine, Engines};
 use crate::shard::Share as CoreShare;
 use crate::snapshot::Snapshot;
 
+/// Time for the membership service to tell the names of nodes; without them there are ids.
+const NAMES: Duration = Duration::from_secs(2);
+
 /// A core's answer about queues for publishers.
 type Outlets<'a> = Answer<'a, Vec<Arc<Outlet>>>;
 
@@ -40,6 +47,8 @@ pub(crate) struct OwnNode {
     pub(crate) names: Arc<Names>,
     /// Ends with the last handle.
     exporter: Option<Arc<Exporter>>,
+    /// Likewise.
+    admin: Option<Arc<AdminSocket>>,
 }
 
 impl OwnNode {
@@ -50,6 +59,7 @@ impl OwnNode {
             engines: Arc::new(engines),
             names: Arc::default(),
             exporter: None,
+            admin: None,
         }
     }
 
@@ -69,6 +79,54 @@ impl OwnNode {
         let exporter = Exporter::start(address, page).map_err(StartError::Metrics)?;
         self.exporter = Some(Arc::new(exporter));
         Ok(())
+    }
+
+    /// Opens the local socket that operators ask, if the system gives one. Who asks does not keep
+    /// the node alive.
+    pub(crate) fn open_admin(&mut self) {
+        let engines = Arc::downgrade(&self.engines);
+        let (cores, names) = (self.cores.clone(), Arc::clone(&self.names));
+        let answer = move |question| {
+            let engines = engines.upgrade().ok_or("the node has ended")?;
+            let node = Self {
+                engines,
+                cores: cores.clone(),
+                names: Arc::clone(&names),
+                exporter: None,
+                admin: None,
+            };
+            node.answer(question)
+        };
+        self.admin = AdminSocket::open(answer).ok().map(Arc::new);
+    }
+
+    fn answer(&self, question: Question) -> Result<AdminAnswer, String> {
+        let failed = |error: RequestError| error.to_string();
+        match question {
+            Question::Node => Ok(AdminAnswer::Node(node_state(self.stats().map_err(failed)?))),
+            Question::Counters => {
+                let text = self.stats().map_err(failed)?.to_json();
+                AdminAnswer::counters(&text).map_err(|error| error.to_string())
+            }
+            Question::Group { name } => {
+                let account = self.account(&name).map_err(failed)?;
+                let state = |account| group_state(name, &account, &self.node_names());
+                Ok(AdminAnswer::Group(account.map(state)))
+            }
+            _ => Err("this version of the node does not know the question".to_owned()),
+        }
+    }
+
+    /// The names of all nodes, if the membership service tells them.
+    fn node_names(&self) -> NodeNames {
+        match self.cores.query_within(QueryKind::Nodes, Some(NAMES)) {
+            Ok(AnswerRows::Nodes(rows)) => NodeNames::new(rows),
+            _ => NodeNames::default(),
+        }
+    }
+
+    pub(crate) fn admin_socket(&self) -> Option<&str> {
+        self.admin.as_ref().map(|admin| admin.name())
     }
 
     pub(crate) fn metrics_address(&self) -> Option<SocketAddr> {
@@ -286,6 +344,15 @@ impl OwnNode {
 
     pub(crate) fn core_stats(&self) -> Result<Vec<Snapshot>, RequestError> {
         snapshots(&self.engines)
+    }
+
+    pub(crate) fn account(&self, group: &str) -> Result<Option<GroupAccount>, RequestError> {
+        let core = &self.cores.0[self.core_of(group)];
+        let name = group.to_owned();
+        core.ask("reading a group", None, |reply, _| Command::Account {
+            name,
+            reply,
+        })
     }
 
     pub(crate) fn closed(&self) -> Option<CloseReason> {

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Instant;
 
+use qsm_proto::account::GroupAccount;
 use qsm_wire::membership::{AnswerRows, QueryKind};
 
 use crate::error::{CloseReason, Flushed};
@@ -29,6 +30,11 @@ pub(crate) struct FeedPlace {
 
 /// What application threads, or the node's other cores, want of a core, beside sending.
 pub(crate) enum Command {
+    /// What the core knows of a group; `None`: nothing.
+    Account {
+        name: String,
+        reply: Reply<Option<GroupAccount>>,
+    },
     /// A core of this node finds no membership service: start one, or say where it is.
     Embed,
     Events {

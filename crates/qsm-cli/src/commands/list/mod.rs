@@ -95,7 +95,7 @@ fn unanswered(args: &ListArgs, strangers: u64) -> Failure {
     }
 }
 
-fn write(text: &str) -> Result<(), Failure> {
+pub(crate) fn write(text: &str) -> Result<(), Failure> {
     match stdout().lock().write_all(text.as_bytes()) {
         Err(error) if error.kind() != ErrorKind::BrokenPipe => {
             Err(Failure::io("write to stdout", &error))
@@ -104,6 +104,6 @@ fn write(text: &str) -> Result<(), Failure> {
     }
 }
 
-fn write_json(rows: impl Iterator<Item = Value>) -> Result<(), Failure> {
+pub(crate) fn write_json(rows: impl Iterator<Item = Value>) -> Result<(), Failure> {
     write(&format!("{:#}\n", Value::Array(rows.collect())))
 }

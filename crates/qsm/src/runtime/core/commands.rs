@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use qsm_proto::account::GroupAccount;
 use qsm_wire::membership::Role;
 
 use super::Core;
@@ -22,6 +23,9 @@ impl Core {
 
     fn take_command(&mut self, command: Command) {
         match command {
+            Command::Account { name, reply } => {
+                reply.answer(Ok(self.account(&name)));
+            }
             Command::Embed => self.embed_for_another(),
             Command::Events { inbox } => self.readers.add(inbox),
             Command::Feed { name, feed, reply } => self.add_feed(&name, feed, reply),
@@ -36,9 +40,7 @@ impl Core {
                 reply,
             } => self.leave(&names, deadline, reply),
             Command::Members { name, reply } => {
-                let group = self.endpoint.group(&name);
-                let members = group.map_or(0, |group| self.endpoint.members(group));
-                reply.answer(Ok(members));
+                reply.answer(Ok(self.members(&name)));
             }
             Command::Publish {
                 names,
@@ -88,6 +90,16 @@ impl Core {
                 reply,
             } => self.wait_for(deadline, Condition::Members { name, count }, reply),
         }
+    }
+
+    fn account(&self, name: &str) -> Option<GroupAccount> {
+        let group = self.endpoint.group(name)?;
+        self.endpoint.account(self.now, group)
+    }
+
+    fn members(&self, name: &str) -> u32 {
+        let group = self.endpoint.group(name);
+        group.map_or(0, |group| self.endpoint.members(group))
     }
 
     fn flush(&mut self, deadline: std::time::Instant, told: Told, reply: Reply<Flushed>) {

@@ -1,0 +1,147 @@
+use std::fmt;
+use std::fs;
+use std::io::{self, Read, Write};
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr, UnixStream};
+use std::time::Duration;
+
+use rustix::net::sockopt::socket_peercred;
+use rustix::process::geteuid;
+
+use crate::question::{Answer, Question, Reply};
+
+/// Time that a node has for each part of its answer: it may ask the membership service for names.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// Longest answer: of a group with all that a region may have of members and streams.
+const ANSWER_BYTES_MAX: u64 = 256 << 20;
+/// Flags of a socket that listens, in the kernel's table.
+const LISTENS: &str = "00010000";
+
+/// A node of this host, in this network namespace, that can be asked.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct NodeSocket {
+    pid: u32,
+    number: u32,
+}
+
+impl NodeSocket {
+    /// All that there are, by process.
+    ///
+    /// # Errors
+    /// The kernel's table of sockets cannot be read.
+    pub fn all() -> io::Result<Vec<Self>> {
+        let table = fs::read_to_string("/proc/net/unix")?;
+        let mut all: Vec<Self> = table.lines().filter_map(listed).collect();
+        all.sort_unstable();
+        all.dedup();
+        Ok(all)
+    }
+
+    /// The process.
+    #[must_use]
+    pub fn pid(&self) -> u32 {
+        self.pid
+    }
+
+    /// Its name in the abstract namespace.
+    #[must_use]
+    pub fn name(&self) -> String {
+        format!("qsm/{}/{}", self.pid, self.number)
+    }
+
+    /// Asks it.
+    ///
+    /// # Errors
+    /// [`AskError`].
+    pub fn ask(&self, question: &Question) -> Result<Answer, AskError> {
+        let line = self.exchange(question).map_err(AskError::Connection)?;
+        match serde_json::from_slice(&line) {
+            Ok(Reply::Answer(answer)) => Ok(answer),
+            Ok(Reply::Error(cause)) => Err(AskError::Refused(cause)),
+            Err(error) => Err(AskError::Connection(error.into())),
+        }
+    }
+
+    fn exchange(&self, question: &Question) -> io::Result<Vec<u8>> {
+        let address = SocketAddr::from_abstract_name(self.name())?;
+        let mut node = UnixStream::connect_addr(&address)?;
+        // Anybody may take a free name.
+        let user = socket_peercred(&node)?.uid;
+        if user != geteuid() && !user.is_root() && !geteuid().is_root() {
+            return Err(io::ErrorKind::PermissionDenied.into());
+        }
+        node.set_read_timeout(Some(PATIENCE))?;
+        node.set_write_timeout(Some(PATIENCE))?;
+        let mut bytes = serde_json::to_vec(question)?;
+        bytes.push(b'\n');
+        node.write_all(&bytes)?;
+        let mut line = Vec::new();
+        node.take(ANSWER_BYTES_MAX).read_to_end(&mut line)?;
+        Ok(line)
+    }
+}
+
+/// The node of a line of the kernel's table, if it is one that listens.
+fn listed(line: &str) -> Option<NodeSocket> {
+    let mut fields = line.split_whitespace();
+    let flags = fields.nth(3)?;
+    let name = fields.nth(3)?.strip_prefix("@qsm/")?;
+    let (pid, number) = name.split_once('/')?;
+    let node = NodeSocket {
+        pid: pid.parse().ok()?,
+        number: number.parse().ok()?,
+    };
+    (flags == LISTENS).then_some(node)
+}
+
+/// A node that cannot be asked.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum AskError {
+    /// It is gone, takes too long, or belongs to another user.
+    Connection(io::Error),
+    /// It says why it does not answer.
+    Refused(String),
+}
+
+impl fmt::Display for AskError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Connection(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                f.write_str("it is another user's; ask as that user, or as root")
+            }
+            Self::Connection(error) => write!(f, "it does not answer: {error}"),
+            Self::Refused(cause) => f.write_str(cause),
+        }
+    }
+}
+
+impl std::error::Error for AskError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Connection(error) => Some(error),
+            Self::Refused(_) => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nodes_are_found_in_the_kernels_table() {
+        let line = "0000000000000000: 00000002 00000000 00010000 0001 01 26611 @qsm/4711/0";
+        let node = NodeSocket {
+            pid: 4711,
+            number: 0,
+        };
+        assert_eq!(listed(line), Some(node));
+        assert_eq!(listed(&line.replace("00010000", "00000000")), None);
+        for other in ["@qsm/x/0", "@qsm/1", "/run/qsm/1/0", "@qsm/1/0/2", ""] {
+            assert_eq!(listed(&line.replace("@qsm/4711/0", other)), None, "{other}");
+        }
+        let heading = "Num       RefCount Protocol Flags    Type St Inode Path";
+        assert_eq!(listed(heading), None);
+    }
+}

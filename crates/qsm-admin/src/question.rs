@@ -1,0 +1,68 @@
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::state::{GroupState, NodeState};
+
+/// What a node can be asked. As JSON: `{"ask":"node"}`, `{"ask":"group","name":"news"}`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "ask", rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Question {
+    /// Who it is.
+    Node,
+    /// Its counters.
+    Counters,
+    /// Where the messages of a group go.
+    Group {
+        /// The group's name.
+        name: String,
+    },
+}
+
+/// What it answers: the same word, and its state.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Answer {
+    /// To [`Question::Node`].
+    Node(NodeState),
+    /// To [`Question::Counters`]: an object, whose names `docs/operate/metrics.md` explains.
+    Counters(Value),
+    /// To [`Question::Group`]; `None`: the node neither publishes to it nor receives it.
+    Group(Option<GroupState>),
+}
+
+impl Answer {
+    /// To [`Question::Counters`], from an object of JSON.
+    ///
+    /// # Errors
+    /// The text is no JSON.
+    pub fn counters(text: &str) -> serde_json::Result<Self> {
+        serde_json::from_str(text).map(Self::Counters)
+    }
+}
+
+/// A line that goes back.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Reply {
+    Answer(Answer),
+    Error(String),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn questions_and_answers_are_lines_that_one_can_write_by_hand() {
+        let question = Question::Group {
+            name: "news".to_owned(),
+        };
+        let line = r#"{"ask":"group","name":"news"}"#;
+        assert_eq!(serde_json::to_string(&question).unwrap(), line);
+        assert_eq!(serde_json::from_str::<Question>(line).unwrap(), question);
+        let line = serde_json::to_string(&Reply::Answer(Answer::Group(None))).unwrap();
+        assert_eq!(line, r#"{"answer":{"group":null}}"#);
+    }
+}
