@@ -117,9 +117,14 @@ impl Watermarks {
             return Ok(());
         }
         let judged = self.judged.entry(key).or_default();
-        let fresh = overrun.max(*judged) + 1..=claim.cached_upto;
+        let fresh = overrun.max(*judged) + 1;
         *judged = claim.cached_upto.max(*judged);
-        for sequence in fresh {
+        let least = members.iter().filter_map(|(.., region)| contiguous(region));
+        // Who does not know the stream lacks nothing of it.
+        let Some(least) = least.min() else {
+            return Ok(());
+        };
+        for sequence in fresh.max(least + 1)..=claim.cached_upto {
             let lacking = members
                 .iter()
                 .find(|(_, _, region)| contiguous(region).is_some_and(|has| has < sequence));
