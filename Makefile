@@ -19,7 +19,7 @@ SOAK_SEEDS ?= 100000
 FUZZ_TARGETS := $(basename $(notdir $(wildcard fuzz/fuzz_targets/*.rs)))
 TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
 
-.PHONY: help deps demo book publish-check package package-deps package-check test format lint unit doc gate gate-update fuzz soak digests growth large plan-check pauses bench bench-deps bench-quick figures figures-page figures-groupcast groupcast-capi
+.PHONY: help deps demo book publish-check package package-deps package-check test format lint unit doc gate gate-update fuzz soak digests growth large plan-check copies pauses bench bench-deps bench-quick figures figures-page figures-groupcast groupcast-capi
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -120,12 +120,19 @@ large: ## 10,000 nodes and 100,000 groups, 100 and 1,000 at each node: minutes, 
 	$(TARGET_DIR)/release/qsm sim run scenarios/large/ten-thousand-nodes.txt
 	$(TARGET_DIR)/release/qsm sim run scenarios/large/thousand-groups-a-node.txt
 
+# What is found or told apart by multicast alone: services, and strangers at an address.
+BY_MULTICAST := the_membership_service_may_change_its_address a_second_service each_half_has_a_service_of_its_own \
+  otherwise_a_stranger_is_heard
+
+copies: deps ## the tests with real processes where no multicast passes, all by unicast; as root, some minutes
+	QSM_REQUIRE_LAB=1 QSM_NO_MULTICAST=1 $(CARGO) test $(LOCKED) -p qsm-system -- $(BY_MULTICAST:%=--skip %)
+
 pauses: deps ## the cost of pauses and cut-offs to the others and to the victim, judged, at 2,000 messages/s and at 100 MB/s, and on each transport; as root, over an hour on a quiet machine
 	$(CARGO) build $(LOCKED) --release -p qsm-system
 	@failed=0; \
 	$(TARGET_DIR)/release/pauses || failed=1; \
 	$(TARGET_DIR)/release/pauses --bytes 8000 --rate 12500 || failed=1; \
-	$(TARGET_DIR)/release/pauses --transport ipv6,ssm,two-networks,cores,engine \
+	$(TARGET_DIR)/release/pauses --transport ipv6,no-multicast,ssm,two-networks,cores,engine \
 	  --roles receiver,leader,sender,service --seconds 1,5 || failed=1; \
 	$(TARGET_DIR)/release/pauses --faults firewall,mute,rival,address,damage --seconds 6 || failed=1; \
 	$(CARGO) test $(LOCKED) -p qsm-system --test heavy_loss --test slowness --test reach --test transports \

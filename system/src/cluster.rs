@@ -133,9 +133,11 @@ impl Cluster {
     ///
     /// # Errors
     /// Hosts cannot be made, or a process fails.
-    pub fn start(plan: Plan) -> Result<Self, Failure> {
+    pub fn start(mut plan: Plan) -> Result<Self, Failure> {
+        plan.transport = plan.transport.where_possible();
         let mut lab = plan.transport.lab()?;
         let hosts = lab.add_hosts(plan.receivers + plan.publishers + 1)?;
+        plan.transport.prepare(&lab, &hosts)?;
         let folder = std::env::temp_dir().join(lab.prefix());
         std::fs::create_dir_all(&folder)?;
         let mut cluster = Self {

@@ -56,6 +56,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const SILENCE: Duration = Duration::from_millis(500);
 
 #[derive(Debug, Parser)]
+#[expect(clippy::struct_excessive_bools, reason = "options of a command line")]
 struct Arguments {
     #[arg(long)]
     interface: Vec<String>,
@@ -82,6 +83,9 @@ struct Arguments {
     /// Give source-specific addresses to regions.
     #[arg(long)]
     source_specific: bool,
+    /// Send everything by unicast, and listen to no multicast.
+    #[arg(long)]
+    no_multicast: bool,
     /// Be the membership service instead of a node.
     #[arg(long)]
     serve: bool,
@@ -188,6 +192,9 @@ fn network(arguments: &Arguments) -> NetworkOptions {
     let mut network = NetworkOptions::new().interfaces(&arguments.interface);
     if arguments.ip == 6 {
         network = network.family(Family::V6);
+    }
+    if arguments.no_multicast {
+        network = network.multicast(false);
     }
     if let Some(bytes) = arguments.receive_buffer {
         network = network.receive_buffer(bytes);
@@ -437,7 +444,7 @@ impl Actor {
             snapshot.port.multicast.datagrams,
             snapshot
                 .second_port
-                .map_or(0, |port| port.multicast.datagrams),
+                .map_or(0, |port| port.unicast.datagrams + port.multicast.datagrams),
             snapshot.incarnation.map_or(0, |life| life.0),
             self.checked.messages.load(Ordering::Acquire),
             snapshot.memory.send_bytes,

@@ -3,7 +3,7 @@
 use std::net::{IpAddr, SocketAddr};
 use std::process::Command;
 
-use lab::{Host, Lab, LabError};
+use lab::{Host, HostId, Lab, LabError, Traffic};
 
 /// The way in which nodes and service of a cluster reach each other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -13,6 +13,8 @@ pub enum Transport {
     Ipv4,
     /// IPv6.
     Ipv6,
+    /// No multicast passes between hosts, and everything goes by unicast.
+    NoMulticast,
     /// Addresses of regions are source-specific.
     SourceSpecific,
     /// All hosts are on two networks.
@@ -25,9 +27,10 @@ pub enum Transport {
 
 impl Transport {
     /// All of them.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
         Self::Ipv4,
         Self::Ipv6,
+        Self::NoMulticast,
         Self::SourceSpecific,
         Self::TwoNetworks,
         Self::Cores,
@@ -40,10 +43,19 @@ impl Transport {
         match self {
             Self::Ipv4 => "ipv4",
             Self::Ipv6 => "ipv6",
+            Self::NoMulticast => "no-multicast",
             Self::SourceSpecific => "ssm",
             Self::TwoNetworks => "two-networks",
             Self::Cores => "cores",
             Self::Engine => "engine",
+        }
+    }
+
+    /// The same, where hosts get multicast.
+    pub(crate) fn where_possible(self) -> Self {
+        match self {
+            Self::Ipv4 if !has_multicast() => Self::NoMulticast,
+            other => other,
         }
     }
 
@@ -52,7 +64,17 @@ impl Transport {
         match self {
             Self::Ipv6 => Lab::with_ipv6(),
             Self::TwoNetworks => Lab::new()?.and_second_network(),
-            Self::Ipv4 | Self::SourceSpecific | Self::Cores | Self::Engine => Lab::new(),
+            Self::Ipv4 | Self::NoMulticast | Self::SourceSpecific | Self::Cores | Self::Engine => {
+                Lab::new()
+            }
+        }
+    }
+
+    /// Changes what hosts of the lab get.
+    pub(crate) fn prepare(self, lab: &Lab, hosts: &[HostId]) -> Result<(), LabError> {
+        match self {
+            Self::NoMulticast => block_multicast(lab, hosts),
+            _ => Ok(()),
         }
     }
 
@@ -70,9 +92,27 @@ impl Transport {
         }
         match self {
             Self::Ipv6 => command.arg("--ip=6"),
+            Self::NoMulticast => command.arg("--no-multicast"),
             Self::SourceSpecific => command.arg("--source-specific"),
             Self::Cores => command.args(["--cores", "2"]),
             Self::Ipv4 | Self::TwoNetworks | Self::Engine => command,
         };
     }
+}
+
+/// Whether hosts of the tests get multicast: unless `make copies` tries everything without.
+#[must_use]
+pub fn has_multicast() -> bool {
+    std::env::var_os("QSM_NO_MULTICAST").is_none()
+}
+
+/// Lets no multicast through to these hosts.
+///
+/// # Errors
+/// The rules cannot be set.
+pub fn block_multicast(lab: &Lab, hosts: &[HostId]) -> Result<(), LabError> {
+    const ALL_PPM: u32 = 1_000_000;
+    hosts
+        .iter()
+        .try_for_each(|host| lab.set_loss(*host, ALL_PPM, Traffic::Multicast))
 }

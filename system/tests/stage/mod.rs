@@ -10,6 +10,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use lab::{Actor, HostId, Lab, LabError, Network};
+use qsm_system::transport::{block_multicast, has_multicast};
 
 const PATIENCE: Duration = Duration::from_secs(120);
 const SERVICE_PORT: u16 = 4481;
@@ -30,6 +31,8 @@ pub(crate) struct Stage {
     options: &'static [&'static str],
     /// At the receive side of the service, of a million packets.
     service_loss_ppm: u32,
+    /// Hosts get it.
+    multicast: bool,
     lab: Lab,
     /// One stage at a time: two on one machine would measure each other.
     _alone: MutexGuard<'static, ()>,
@@ -107,6 +110,10 @@ impl Stage {
         let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
         let mut lab = lab().unwrap();
         let hosts = lab.add_hosts(hosts + 1).unwrap();
+        let multicast = has_multicast();
+        if !multicast {
+            block_multicast(&lab, &hosts).unwrap();
+        }
         let directory = std::env::temp_dir().join(lab.prefix());
         std::fs::create_dir_all(&directory).unwrap();
         Some(Self {
@@ -117,6 +124,7 @@ impl Stage {
             files: 0,
             options,
             service_loss_ppm: 0,
+            multicast,
             lab,
             _alone: alone,
         })
@@ -157,6 +165,9 @@ impl Stage {
             command.args(["--interface", second]);
         }
         command.args(["--service", &service.to_string()]);
+        if !self.multicast {
+            command.arg("--no-multicast");
+        }
         command
     }
 
