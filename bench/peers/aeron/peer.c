@@ -1,4 +1,4 @@
-/* Aeron: a stream for each group, by UDP multicast. Each process brings its media driver, in the
+/* Aeron: a stream for each group, by UDP multicast or by copies. Each process brings its media driver, in the
  * threading mode that Aeron advises for machines with few cores; with `--set driver=shared` the first
  * receiver's serves all receivers of the host, with `--set driver=host` the first sender's serves
  * all processes of the host. */
@@ -91,12 +91,21 @@ static void connect_client(const struct bench_options *options)
 }
 
 /* All receivers must keep up and be there: minimum flow control of a group of so many. To a sender
- * a driver is one receiver, whoever shares it. */
+ * a driver is one receiver, whoever shares it. With `control=dynamic` the sender's driver sends a
+ * copy to each receiver that asks for it at the sender's control address (MDC). */
 static void channel(char *uri, const struct bench_options *options)
 {
     bool shared = driver_is("shared") || driver_is("host");
-    snprintf(uri, URI, "aeron:udp?endpoint=239.255.85.1:%d|interface=%s|ttl=1|fc=min,g:/%d",
-             options->port | 1, options->address, shared ? 1 : options->receivers);
+    int group = shared ? 1 : options->receivers, port = options->port | 1;
+    if (strcmp(bench_setting("control", ""), "dynamic") != 0)
+        snprintf(uri, URI, "aeron:udp?endpoint=239.255.85.1:%d|interface=%s|ttl=1|fc=min,g:/%d",
+                 port, options->address, group);
+    else if (options->sends)
+        snprintf(uri, URI, "aeron:udp?control=%s:%d|control-mode=dynamic|fc=min,g:/%d",
+                 options->address, port, group);
+    else
+        snprintf(uri, URI, "aeron:udp?endpoint=%s:0|control=%s:%d|control-mode=dynamic",
+                 options->address, options->senders[0], port);
 }
 
 static void open_sender(const struct bench_options *options)

@@ -19,16 +19,19 @@ pub(crate) enum Axis {
     Latency,
     /// Loss, independent per packet, at each receiver.
     Loss,
+    /// Receivers, where nothing may be sent by multicast.
+    Unicast,
 }
 
 impl Axis {
-    pub(crate) const ALL: [Self; 6] = [
+    pub(crate) const ALL: [Self; 7] = [
         Self::Payload,
         Self::Receivers,
         Self::Groups,
         Self::Senders,
         Self::Latency,
         Self::Loss,
+        Self::Unicast,
     ];
 
     pub(crate) fn name(self) -> &'static str {
@@ -39,6 +42,7 @@ impl Axis {
             Self::Senders => "senders",
             Self::Latency => "latency",
             Self::Loss => "loss",
+            Self::Unicast => "unicast",
         }
     }
 }
@@ -86,11 +90,16 @@ impl Cell {
         self.axis == Axis::Loss
     }
 
+    /// May systems multicast?
+    pub(crate) fn has_multicast(self) -> bool {
+        self.axis != Axis::Unicast
+    }
+
     /// Its place on its axis.
     pub(crate) fn x(self) -> f64 {
         match self.axis {
             Axis::Payload => self.payload as f64,
-            Axis::Receivers => self.receivers as f64,
+            Axis::Receivers | Axis::Unicast => self.receivers as f64,
             Axis::Groups => self.groups as f64,
             Axis::Senders => self.senders as f64,
             Axis::Latency => LATENCY_RATE as f64,
@@ -102,7 +111,7 @@ impl Cell {
     pub(crate) fn label(self) -> String {
         match self.axis {
             Axis::Payload => format!("{} B", self.payload),
-            Axis::Receivers => format!("N = {}", self.receivers),
+            Axis::Receivers | Axis::Unicast => format!("N = {}", self.receivers),
             Axis::Groups => format!("{} groups", self.groups),
             Axis::Senders => format!("{} senders", self.senders),
             Axis::Latency => format!("{LATENCY_RATE} messages/s"),
@@ -112,10 +121,10 @@ impl Cell {
 
     /// All about it in one line.
     pub(crate) fn describe(self) -> String {
-        let network = if self.in_lab() {
-            "own hosts, MTU 1500"
-        } else {
-            "loopback"
+        let network = match self.axis {
+            Axis::Loss => "own hosts, MTU 1500",
+            Axis::Unicast => "loopback without multicast",
+            _ => "loopback",
         };
         format!(
             "{}: {} B, {} receivers, {} groups, {} senders, {} % loss, {network}",
@@ -167,6 +176,9 @@ impl Matrix {
                 |cell, value| cell.payload = value,
             ),
             Axis::Receivers => each(pick(&[4], &[1, 2, 4, 8]), |cell, value| {
+                cell.receivers = value;
+            }),
+            Axis::Unicast => each(pick(&[8], &[2, 4, 8]), |cell, value| {
                 cell.receivers = value;
             }),
             Axis::Groups => each(pick(&[8192], &[1, 256, 8192, 100_000]), |cell, value| {

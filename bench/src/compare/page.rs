@@ -573,6 +573,7 @@ fn title(axis: Axis) -> &'static str {
         Axis::Senders => "Senders",
         Axis::Latency => "Latency",
         Axis::Loss => "Loss",
+        Axis::Unicast => "Without multicast",
     }
 }
 
@@ -584,6 +585,9 @@ fn intro(axis: Axis) -> &'static str {
         Axis::Senders => "All send at the same time to the same group; the rate is their sum.",
         Axis::Latency => "Below saturation, at a fixed rate.",
         Axis::Loss => "Each receiver loses packets independently.",
+        Axis::Unicast => {
+            "Nothing is sent by multicast: how the rate depends on the number of receivers where each gets a copy."
+        }
     }
 }
 
@@ -591,7 +595,8 @@ fn intro(axis: Axis) -> &'static str {
 fn fixed(cell: Cell) -> String {
     let parts = [
         (cell.axis != Axis::Payload).then(|| format!("{} B", cell.payload)),
-        (cell.axis != Axis::Receivers).then(|| format!("{} receivers", cell.receivers)),
+        (!matches!(cell.axis, Axis::Receivers | Axis::Unicast))
+            .then(|| format!("{} receivers", cell.receivers)),
         (cell.axis != Axis::Groups).then(|| format!("{} group", cell.groups)),
         (cell.axis != Axis::Senders).then(|| format!("{} sender", cell.senders)),
     ];

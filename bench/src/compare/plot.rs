@@ -107,7 +107,7 @@ where
 {
     let x = match axis {
         Axis::Payload => "bytes of a message",
-        Axis::Receivers => "receivers",
+        Axis::Receivers | Axis::Unicast => "receivers",
         Axis::Groups => "groups",
         Axis::Senders => "senders",
         Axis::Latency => "messages/s",

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use qsm::{
     Builder, ChannelOptions, Embedded, FaultConfig, FeedHandle, NetworkOptions, Node, Publisher,
-    Pull,
+    Pull, Service,
 };
 
 use super::harness::{self, Failure, Options, Sender, Source, Verifier};
@@ -24,8 +24,15 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
     }
 }
 
-/// The first sender carries the membership service.
+/// The first sender carries the membership service; where there is no multicast, beside its node.
 fn builder(options: &Options) -> Builder {
+    if !has_multicast(options) {
+        return Node::builder()
+            .network(network(options))
+            .cluster(cluster(options))
+            .slow_after(Duration::ZERO)
+            .service(service_address(options));
+    }
     let service = if options.sends && options.index == 0 {
         Embedded::Always
     } else {
@@ -34,14 +41,40 @@ fn builder(options: &Options) -> Builder {
     Node::builder()
         .network(network(options))
         .channels(ChannelOptions::new().port(options.port + 1))
-        .cluster(format!("bench-{}", options.port))
+        .cluster(cluster(options))
         .slow_after(Duration::ZERO)
         .embedded_service(service)
+}
+
+fn cluster(options: &Options) -> String {
+    format!("bench-{}", options.port)
+}
+
+fn has_multicast(options: &Options) -> bool {
+    options.setting("multicast") != Some("none")
+}
+
+fn service_address(options: &Options) -> SocketAddr {
+    SocketAddr::from((options.senders[0], options.port + 2))
+}
+
+/// The service of a cluster without multicast, if it is this process that carries it.
+fn service(options: &Options) -> Result<Option<Service>, Failure> {
+    if has_multicast(options) || options.index > 0 {
+        return Ok(None);
+    }
+    let network = network(options).unicast_port(options.port + 2);
+    let service = Service::builder()
+        .network(network)
+        .cluster(cluster(options))
+        .slow_after(Duration::ZERO);
+    Ok(Some(service.start()?))
 }
 
 fn network(options: &Options) -> NetworkOptions {
     NetworkOptions::new()
         .interface(&options.interface)
+        .multicast(has_multicast(options))
         .discovery(SocketAddr::from(([239, 255, 83, 77], options.port)))
 }
 
@@ -52,6 +85,7 @@ fn names(options: &Options) -> Vec<String> {
 }
 
 fn send(options: &Options) -> Result<(), Failure> {
+    let _service = service(options)?;
     let node = builder(options).start()?;
     let publishers = node.groups(names(options)).publishers()?;
     let switch = Arc::new(Switch::default());

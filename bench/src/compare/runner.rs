@@ -53,7 +53,7 @@ impl<'a> CellRunner<'a> {
             Some(Err(reason)) => return skipped(&format!("absent: {reason}")),
             None => return skipped("absent"),
         };
-        if let Some(reason) = (system.refuses)(cell) {
+        if let Some(reason) = system.refuses(cell) {
             return skipped(reason);
         }
         let result = if system.is_raw() {

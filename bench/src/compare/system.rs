@@ -59,6 +59,11 @@ fn no_repair(cell: Cell) -> Option<&'static str> {
     }
 }
 
+fn only_unicast(cell: Cell) -> Option<&'static str> {
+    cell.has_multicast()
+        .then_some("only where there is no multicast")
+}
+
 fn only_loss(cell: Cell) -> Option<&'static str> {
     (!cell.in_lab()).then_some("only for loss")
 }
@@ -147,6 +152,15 @@ pub(crate) const ALL: &[System] = &[
         ..DEFAULTS
     },
     System {
+        name: "quicksilver/unicast",
+        multicast: false,
+        main: true,
+        settings: &["multicast=none"],
+        tuning: "As above without multicast (`--multicast none`): each packet goes to each receiver. The membership service is a part of the first sender's process, and named to all.",
+        refuses: only_unicast,
+        ..DEFAULTS
+    },
+    System {
         name: "aeron/window2M/mtu8K",
         folder: "aeron",
         main: true,
@@ -214,6 +228,22 @@ pub(crate) const ALL: &[System] = &[
         ],
         tuning: "For many groups: the smallest term buffers, because each stream has three of them at each side; the window is bounded by half a term.",
         refuses: few_streams,
+        ..DEFAULTS
+    },
+    System {
+        name: "aeron/mdc/window2M/mtu8K",
+        folder: "aeron",
+        multicast: false,
+        main: true,
+        settings: &[
+            "control=dynamic",
+            "window=2097152",
+            "socket-buffer=2097152",
+            "mtu=8192",
+            "term=16777216",
+        ],
+        tuning: "Multi-destination-cast: receivers ask for copies at the sender's control address (`control-mode=dynamic`), with minimum flow control as above.",
+        refuses: only_unicast,
         ..DEFAULTS
     },
     System {
@@ -355,6 +385,14 @@ pub(crate) fn chosen(names: &[String], main: bool) -> Vec<System> {
 }
 
 impl System {
+    /// Why it is not asked for this cell, if it is not.
+    pub(crate) fn refuses(&self, cell: Cell) -> Option<&'static str> {
+        match self.multicast && !cell.has_multicast() {
+            true => Some("it multicasts"),
+            false => (self.refuses)(cell),
+        }
+    }
+
     /// `NAME=VALUE` for its program in this cell.
     pub(crate) fn settings(&self, cell: Cell) -> &'static [&'static str] {
         match self.lab_settings {
