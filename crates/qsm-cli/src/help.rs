@@ -42,6 +42,7 @@ const CODES: &[(&str, &[u8])] = &[
     ("qsm demo", &[0, 1, 2, 3, 130]),
     ("qsm doctor", &[0, 1, 2, 6]),
     ("qsm engine", &[0, 1, 2, 130]),
+    ("qsm explain", &[0, 1, 2]),
     ("qsm gms", &[0, 1, 2, 5, 130]),
     ("qsm groups", &[0, 1, 2, 3]),
     ("qsm lab", &[0, 1, 2, 130]),

@@ -157,6 +157,8 @@ const COMMANDS: &[(&str, &str, Fate)] = &[
         "qsm doctor --fix",
         NotHere("it changes the machine; tests/doctor.rs runs it on a host of a lab"),
     ),
+    ("operate/explain.md", "qsm sub news", Stays(SUBSCRIBED)),
+    ("operate/explain.md", "qsm explain news", Ends),
     (
         "operate/metrics.md",
         "qsm sub news --metrics 9464",
