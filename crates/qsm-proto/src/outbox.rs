@@ -15,10 +15,11 @@ use crate::send::{TRAIN_BYTES_MAX, TRAIN_PACKETS_MAX};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum Reason {
-    /// ACKs to senders: before tokens and summaries tell members the same, who may then say goodbye.
-    Ack,
-    /// Tokens, their receipts and summaries.
+    /// Tokens, their receipts and summaries. Also before ACKs: where these went first, a member never
+    /// got a packet (`scenarios/regressions/ack-before-summary.txt`).
     Token,
+    /// ACKs to senders: before membership, which may be this node's goodbye (R-MEM-14).
+    Ack,
     /// Sessions, probes and solicitations.
     Membership,
     /// NAKs and pulls.
@@ -34,8 +35,8 @@ pub enum Reason {
 impl Reason {
     /// All reasons, in the order of sending.
     pub const ALL: [Self; 7] = [
-        Self::Ack,
         Self::Token,
+        Self::Ack,
         Self::Membership,
         Self::Request,
         Self::Status,
@@ -202,7 +203,7 @@ mod tests {
 
     // Rule R-TOK-11.
     #[test]
-    fn a_token_overtakes_everything_that_waits_but_acks() {
+    fn a_token_overtakes_everything_that_waits_and_an_ack_all_but_tokens() {
         let mut outbox = Outbox::new();
         let to = Destination::Node(SocketAddr::from(([10, 0, 0, 1], 9)));
         for (number, reason) in (0..).zip(Reason::ALL.into_iter().rev().chain([Reason::Token])) {
@@ -212,7 +213,7 @@ mod tests {
         while let Some(next) = outbox.pop() {
             sent.push((next.reason, next.bytes[0]));
         }
-        let first = [(Reason::Ack, 6), (Reason::Token, 5), (Reason::Token, 7)];
+        let first = [(Reason::Token, 6), (Reason::Token, 7), (Reason::Ack, 5)];
         assert_eq!(sent[..3], first);
         assert!(sent.is_sorted_by_key(|(reason, _)| *reason), "{sent:?}");
         assert_eq!(sent.len(), Reason::ALL.len() + 1);
