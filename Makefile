@@ -134,7 +134,7 @@ pauses: deps ## the cost of pauses and cut-offs to the others and to the victim,
 	$(TARGET_DIR)/release/pauses --bytes 8000 --rate 12500 || failed=1; \
 	$(TARGET_DIR)/release/pauses --transport ipv6,no-multicast,ssm,two-networks,cores,engine \
 	  --roles receiver,leader,sender,service --seconds 1,5 || failed=1; \
-	$(TARGET_DIR)/release/pauses --faults firewall,mute,rival,address,damage --seconds 6 || failed=1; \
+	$(TARGET_DIR)/release/pauses --faults firewall,mute,deaf,all-deaf,rival,address,damage --seconds 6 || failed=1; \
 	$(CARGO) test $(LOCKED) -p qsm-system --test heavy_loss --test slowness --test reach --test transports \
 	  -- --ignored --nocapture || failed=1; \
 	exit $$failed

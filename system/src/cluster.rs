@@ -455,6 +455,12 @@ impl Cluster {
         node.map_or_else(|| self.service_host(), |node| self.hosts[node])
     }
 
+    /// All hosts, the service's among them.
+    #[must_use]
+    pub fn hosts(&self) -> &[HostId] {
+        &self.hosts
+    }
+
     /// The lab that they are in.
     #[must_use]
     pub fn lab(&self) -> &Lab {

@@ -73,7 +73,7 @@ impl Transport {
     /// Changes what hosts of the lab get.
     pub(crate) fn prepare(self, lab: &Lab, hosts: &[HostId]) -> Result<(), LabError> {
         match self {
-            Self::NoMulticast => block_multicast(lab, hosts),
+            Self::NoMulticast => filter_multicast(lab, hosts, true),
             _ => Ok(()),
         }
     }
@@ -106,13 +106,13 @@ pub fn has_multicast() -> bool {
     std::env::var_os("QSM_NO_MULTICAST").is_none()
 }
 
-/// Lets no multicast through to these hosts.
+/// Lets no multicast through to these hosts, or all of it again.
 ///
 /// # Errors
 /// The rules cannot be set.
-pub fn block_multicast(lab: &Lab, hosts: &[HostId]) -> Result<(), LabError> {
-    const ALL_PPM: u32 = 1_000_000;
+pub fn filter_multicast(lab: &Lab, hosts: &[HostId], on: bool) -> Result<(), LabError> {
+    let loss_ppm = if on { 1_000_000 } else { 0 };
     hosts
         .iter()
-        .try_for_each(|host| lab.set_loss(*host, ALL_PPM, Traffic::Multicast))
+        .try_for_each(|host| lab.set_loss(*host, loss_ppm, Traffic::Multicast))
 }

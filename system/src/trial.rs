@@ -7,7 +7,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use crate::cluster::{Cluster, Failure, Phase, Plan, Scope, SenderTotal};
-use crate::transport::Transport;
+use crate::transport::{Transport, filter_multicast};
 
 /// Time before the fault that is not measured.
 const WARM_UP: Duration = Duration::from_secs(1);
@@ -77,6 +77,10 @@ pub enum Fault {
     Firewall,
     /// It reaches the service, and no node hears it.
     Mute,
+    /// No multicast reaches its host.
+    Deaf,
+    /// No multicast reaches any host.
+    AllDeaf,
     /// A second service is started on its host by mistake, and stays.
     Rival,
     /// Its host gets another address, and keeps it.
@@ -88,13 +92,15 @@ pub enum Fault {
 
 impl Fault {
     /// All of them.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 11] = [
         Self::None,
         Self::Pause,
         Self::Blackout,
         Self::LinkDown,
         Self::Firewall,
         Self::Mute,
+        Self::Deaf,
+        Self::AllDeaf,
         Self::Rival,
         Self::Address,
         Self::Damage,
@@ -110,6 +116,8 @@ impl Fault {
             Self::LinkDown => "link-down",
             Self::Firewall => "firewall",
             Self::Mute => "mute",
+            Self::Deaf => "deaf",
+            Self::AllDeaf => "all-deaf",
             Self::Rival => "rival",
             Self::Address => "address",
             Self::Damage => "damage",
@@ -186,6 +194,8 @@ pub struct Outcome {
     pub gaps: [Duration; 2],
     /// The same, for the 99th percentile of latencies.
     pub p99: [Duration; 2],
+    /// The longest time without a message at the victim during the fault, if it receives.
+    pub own_gap: Duration,
     /// Time until the victim had what the others have.
     pub returned: Duration,
 }
@@ -244,7 +254,7 @@ impl fmt::Display for Outcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "lost {} in {} ranges, untold {} new lives {} rate {:?} arrived {:.3} gap {:?} p99 {:?} ratio {:.2} back after {:?}",
+            "lost {} in {} ranges, untold {} new lives {} rate {:?} arrived {:.3} gap {:?} p99 {:?} ratio {:.2} own gap {:?} back after {:?}",
             self.lost,
             self.ranges.len(),
             self.untold,
@@ -254,6 +264,7 @@ impl fmt::Display for Outcome {
             self.gaps,
             self.p99,
             self.p99_ratio(),
+            self.own_gap,
             self.returned
         )
     }
@@ -278,6 +289,7 @@ impl Trial {
         self.measure(&mut cluster)?;
         std::thread::sleep(self.calm);
         let calm = self.measure(&mut cluster)?;
+        self.own_gap(&mut cluster)?;
         let disturbed = self.disturb(&mut cluster, &mut outcome)?;
         for (at, phase) in [calm, disturbed].into_iter().enumerate() {
             outcome.gaps[at] = phase.gap;
@@ -313,6 +325,7 @@ impl Trial {
         outcome.returned = self.await_return(cluster)?;
         std::thread::sleep(AFTER);
         let phase = self.measure(cluster)?;
+        outcome.own_gap = self.own_gap(cluster)?;
         self.note_events(cluster, &mut outcome.events)?;
         outcome.damage = discoveries(cluster)?;
         Ok(phase)
@@ -364,6 +377,14 @@ impl Trial {
         Ok(worst)
     }
 
+    /// Ends a phase of the victim, if it receives; returns its longest time without a message.
+    fn own_gap(&self, cluster: &mut Cluster) -> Result<Duration, Failure> {
+        let victim = self.victim().filter(|node| *node < self.receivers);
+        let phases = victim.map(|node| cluster.phase(node)).transpose()?;
+        let gaps = phases.into_iter().flatten().map(|(_, phase)| phase.gap);
+        Ok(gaps.max().unwrap_or_default())
+    }
+
     /// Progress of undisturbed senders, and of undisturbed receivers with what those send.
     fn progress(&self, cluster: &mut Cluster) -> Result<Progress, Failure> {
         let theirs = self.victims(cluster);
@@ -404,6 +425,8 @@ impl Trial {
             Fault::Firewall if on => cluster.cut(&[host], Scope::Nodes)?,
             Fault::Mute if on => cluster.cut(&[host], Scope::Muted)?,
             Fault::Blackout | Fault::Firewall | Fault::Mute => cluster.lab().heal()?,
+            Fault::Deaf => filter_multicast(cluster.lab(), &[host], on)?,
+            Fault::AllDeaf => filter_multicast(cluster.lab(), cluster.hosts(), on)?,
             Fault::LinkDown => cluster.lab().set_link(host, !on)?,
             Fault::Rival if on => {
                 cluster.start_rival(victim.ok_or("its port is taken on its own host")?)?;

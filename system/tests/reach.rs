@@ -82,6 +82,30 @@ fn a_receiver_that_no_member_hears_holds_nobody_up_and_is_named() {
     is_named_unreachable(Fault::Mute);
 }
 
+/// Longest time without a message at a receiver whose multicast is filtered, on a busy machine; on a quiet
+/// one it is 0.15 s (`make pauses`). One that waited for the slowest of its requests would take seconds.
+const DEAF_GAP: Duration = Duration::from_secs(1);
+
+/// Rules R-REACH-1, R-REACH-3, R-REACH-4.
+#[test]
+fn a_receiver_that_multicast_stops_reaching_misses_nothing_and_holds_nobody_up() {
+    let Some(outcome) = tried(Fault::Deaf) else {
+        return;
+    };
+    assert!(outcome.own_gap < DEAF_GAP, "{outcome}");
+    assert_says("the node", &outcome.events.victim, &["Deaf"]);
+}
+
+/// Rules R-REACH-2, R-REACH-4.
+#[test]
+fn all_go_on_when_multicast_stops_reaching_anybody() {
+    let Some(outcome) = tried(Fault::AllDeaf) else {
+        return;
+    };
+    let gaps = [outcome.own_gap, outcome.gaps[1]];
+    assert!(gaps.iter().all(|gap| *gap < DEAF_GAP), "{outcome}");
+}
+
 /// Rule R-MEM-7.
 #[test]
 fn a_second_service_disturbs_nobody_and_both_name_it() {

@@ -33,7 +33,7 @@ struct Arguments {
     /// Victims: receiver, cacher, leader, sender, service, embedded. All, if none is named.
     #[arg(long, value_delimiter = ',')]
     roles: Vec<String>,
-    /// Faults: pause, blackout, link-down, firewall, mute, rival, address, damage; none, to see how far
+    /// Faults: pause, blackout, link-down, firewall, mute, deaf, all-deaf, rival, address, damage; none, to see how far
     /// two undisturbed times differ.
     #[arg(long, value_delimiter = ',', default_value = "pause,blackout")]
     faults: Vec<String>,

@@ -10,7 +10,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use lab::{Actor, HostId, Lab, LabError, Network};
-use qsm_system::transport::{block_multicast, has_multicast};
+use qsm_system::transport::{filter_multicast, has_multicast};
 
 const PATIENCE: Duration = Duration::from_secs(120);
 const SERVICE_PORT: u16 = 4481;
@@ -112,7 +112,7 @@ impl Stage {
         let hosts = lab.add_hosts(hosts + 1).unwrap();
         let multicast = has_multicast();
         if !multicast {
-            block_multicast(&lab, &hosts).unwrap();
+            filter_multicast(&lab, &hosts, true).unwrap();
         }
         let directory = std::env::temp_dir().join(lab.prefix());
         std::fs::create_dir_all(&directory).unwrap();
