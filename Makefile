@@ -120,9 +120,9 @@ large: ## 10,000 nodes and 100,000 groups, 100 and 1,000 at each node: minutes, 
 	$(TARGET_DIR)/release/qsm sim run scenarios/large/ten-thousand-nodes.txt
 	$(TARGET_DIR)/release/qsm sim run scenarios/large/thousand-groups-a-node.txt
 
-# What is found or told apart by multicast alone: services, and strangers at an address.
+# What is found or told apart by multicast alone, services and strangers at an address, and its end.
 BY_MULTICAST := the_membership_service_may_change_its_address a_second_service each_half_has_a_service_of_its_own \
-  otherwise_a_stranger_is_heard
+  otherwise_a_stranger_is_heard multicast_stops_reaching
 
 copies: deps ## the tests with real processes where no multicast passes, all by unicast; as root, some minutes
 	QSM_REQUIRE_LAB=1 QSM_NO_MULTICAST=1 $(CARGO) test $(LOCKED) -p qsm-system -- $(BY_MULTICAST:%=--skip %)

@@ -4,8 +4,9 @@ use qsm_wire::{Hop, Kind};
 ///
 /// A token that waits behind a hundred repairs delays its round by what they cost, and with it the
 /// sender's window, which makes losses and repairs more. Requests come after tokens, because
-/// answering one may copy hundreds of packets. ACKs may not be overtaken by membership: a view
-/// without a member that has said goodbye comes after the ACK of what it had. Rule R-TOK-11.
+/// answering one may copy hundreds of packets. ACKs that have come do not let membership
+/// overtake them: a view without a member that has said goodbye is handled after the ACK of what
+/// it had. Rule R-TOK-11.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Priority {
     /// Tokens, their receipts, calls, summaries, ACKs, heartbeats, queries, and all of membership.

@@ -77,10 +77,10 @@ impl RegionCx<'_> {
             let view = region.history.newest();
             if outcome != AckOutcome::Malformed {
                 region.served.note_taken(ack, sender);
-            }
-            if outcome != AckOutcome::Malformed && ack.view == view.number() {
-                let away = region.others_away || !region.served.knows(view);
-                sender.confirm_retained(self.pool, ack.stable_upto, away);
+                if ack.view == view.number() {
+                    let away = region.others_away || !region.served.knows(view);
+                    sender.confirm_retained(self.pool, ack.stable_upto, away);
+                }
             }
             if outcome == AckOutcome::Applied && ack.view == view.number() {
                 sender.handle_marks(view, marks);

@@ -196,9 +196,8 @@ pub(crate) fn others_who_cache(
     view: ViewNumber,
     sequence: u64,
 ) -> impl Iterator<Item = (usize, MemberIndex)> + '_ {
-    let structure = history.nearest(view);
     let cachers = history.cachers(view, sequence);
-    cachers.filter(move |(_, index)| structure.member(*index).is_some_and(|m| m.origin != sender))
+    cachers.filter(but(history.nearest(view), sender))
 }
 
 /// The cachers of a packet that are away, but for its sender: rank and place.
@@ -208,9 +207,13 @@ pub(crate) fn others_away(
     view: ViewNumber,
     sequence: u64,
 ) -> impl Iterator<Item = (usize, MemberIndex)> + '_ {
-    let structure = history.nearest(view);
     let cachers = history.cachers_away(view, sequence);
-    cachers.filter(move |(_, index)| structure.member(*index).is_some_and(|m| m.origin != sender))
+    cachers.filter(but(history.nearest(view), sender))
+}
+
+/// All members of a view but the sender.
+fn but(view: &RegionView, sender: Origin) -> impl Fn(&(usize, MemberIndex)) -> bool + '_ {
+    move |(_, index)| view.member(*index).is_some_and(|m| m.origin != sender)
 }
 
 /// Whether cachers that are away are waited for, and asked: the sender is dead, not for long.
