@@ -100,7 +100,7 @@ impl Transport {
     }
 }
 
-/// Whether hosts of the tests get multicast: unless `make copies` tries everything without.
+/// Tells whether hosts of the tests get multicast: unless `make copies` tries everything without.
 #[must_use]
 pub fn has_multicast() -> bool {
     std::env::var_os("QSM_NO_MULTICAST").is_none()

@@ -1,4 +1,4 @@
-//! What operators see of a running node, as data, and the local socket that it is asked by.
+//! State of a running node, as data for operators, and the local socket that it is asked by.
 //!
 //! ```text
 //!  asker ── question, one line of JSON ──► @qsm/PID/N ──► the node's answer, one line of JSON

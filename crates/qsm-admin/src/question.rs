@@ -3,23 +3,23 @@ use serde_json::Value;
 
 use crate::state::{GroupState, NodeState};
 
-/// What a node can be asked. As JSON: `{"ask":"node"}`, `{"ask":"group","name":"news"}`.
+/// A question to a node. As JSON: `{"ask":"node"}`, `{"ask":"group","name":"news"}`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "ask", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Question {
-    /// Who it is.
+    /// Its name, addresses and program.
     Node,
     /// Its counters.
     Counters,
-    /// Where the messages of a group go.
+    /// The ways of a group's messages.
     Group {
         /// The group's name.
         name: String,
     },
 }
 
-/// What it answers: the same word, and its state.
+/// Its answer: the same word, and its state.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]

@@ -128,7 +128,7 @@ fn serve(
     (&client).write_all(&bytes)
 }
 
-/// Whether the other end belongs to this process's user, or to root.
+/// Tells whether the other end belongs to this process's user, or to root.
 fn may_ask(client: &UnixStream) -> io::Result<bool> {
     let user = socket_peercred(client)?.uid;
     Ok(user == geteuid() || user.is_root())

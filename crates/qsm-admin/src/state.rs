@@ -2,7 +2,7 @@ use std::net::SocketAddr;
 
 use serde::{Deserialize, Serialize};
 
-/// Who a node is.
+/// Identity of a node.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NodeState {
     /// Its name.
@@ -11,7 +11,7 @@ pub struct NodeState {
     pub node: String,
     /// Its cluster.
     pub cluster: String,
-    /// Where it receives unicast.
+    /// Its address for unicast.
     pub address: SocketAddr,
     /// The membership service that it uses, if it answers.
     pub service: Option<SocketAddr>,
@@ -70,17 +70,17 @@ pub struct RegionState {
 pub struct MemberState {
     /// Its name, or its id where the membership service does not tell.
     pub name: String,
-    /// Where it receives unicast.
+    /// Its address for unicast.
     pub address: SocketAddr,
     /// It has left, and is there until it has everything sent before.
     pub leaving: bool,
     /// Why nobody waits for it; `None`: it takes part.
     pub away: Option<String>,
-    /// How what the node sends reaches it.
+    /// The way by which it gets what the node sends.
     pub reached: Reach,
 }
 
-/// How a member is reached.
+/// Way by which a member is reached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]

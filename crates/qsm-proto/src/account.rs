@@ -1,4 +1,4 @@
-//! What a node can say of a group: where its messages go, on which path, and who has them.
+//! Account that a node gives of a group: where its messages go, on which path, and who has them.
 //!
 //! A publisher knows all regions of a group, a receiver its own.
 
@@ -38,7 +38,7 @@ pub struct RegionAccount {
     pub view: ViewNumber,
     /// Its channel.
     pub channel: ChannelId,
-    /// Where a packet for all members goes.
+    /// Destination of a packet for all members.
     pub path: Path,
     /// Partitions of its members, each of which caches its part.
     pub partitions: usize,
@@ -60,11 +60,11 @@ pub struct RegionAccount {
 pub struct MemberAccount {
     /// As the view has it: who, where, since when, away or leaving.
     pub member: Member,
-    /// How what this node sends reaches it.
+    /// The way by which it gets what this node sends.
     pub reached: Reached,
 }
 
-/// How a member is reached by what a node sends to all of a region.
+/// Way by which a member gets what a node sends to all of a region.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Reached {

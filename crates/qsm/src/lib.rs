@@ -109,7 +109,7 @@ pub use shard::CORES_MAX;
 pub use snapshot::{PublisherRow, Snapshot, SubscriptionRow};
 pub use stats::{Memory, PublisherStats, RuntimeStats, SubscriptionStats, TimerStats};
 
-/// What operators see of a node, and how it is asked by its local socket.
+/// State of a node, as operators see it, and its local socket.
 pub use qsm_admin as admin;
 /// Metrics in general: rows, JSON, and the text that Prometheus reads.
 pub use qsm_exporter::{Exporter, ExporterError};

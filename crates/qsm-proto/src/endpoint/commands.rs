@@ -82,7 +82,7 @@ impl Endpoint {
         members.map(|member| (member.origin, member.is_away()))
     }
 
-    /// What this node can say of a group; `None`: it neither publishes to it nor receives it.
+    /// Gives account of a group; `None`: it neither publishes to it nor receives it.
     #[must_use]
     pub fn account(&self, now: Instant, group: GroupId) -> Option<GroupAccount> {
         let routes = &self.regions.routes;

@@ -112,7 +112,7 @@ impl Routes {
         route.numbering = Numbering::new(route.numbering.next(), entered);
     }
 
-    /// Whether this node may publish to the group.
+    /// Tells whether this node may publish to the group.
     pub(crate) fn is_entered(&self, group: GroupId) -> bool {
         let route = self.routes.get(group);
         route.is_some_and(|route| route.numbering.entered())

@@ -219,7 +219,7 @@ impl Region {
         self.sender.as_ref()
     }
 
-    /// Whether a member gets copies of what this node multicasts (R-REACH-4).
+    /// Tells whether a member gets copies of what this node multicasts (R-REACH-4).
     #[must_use]
     pub fn copies_to(&self, member: Origin) -> bool {
         self.recipients.contains(member)

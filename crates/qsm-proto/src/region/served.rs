@@ -66,12 +66,12 @@ pub(super) struct AwayReceiver {
 struct ReturnedReceiver {
     /// The first view in which it is live: acknowledgements of older ones do not speak for it.
     view: ViewNumber,
-    /// How it stood when it was away. Its `stable` grows as acknowledgements speak for it again.
+    /// Its state when it was away. Its `stable` grows as acknowledgements speak for it again.
     was: AwayReceiver,
 }
 
 impl AwayReceiver {
-    /// Whether it is not known to have all packets up to here.
+    /// Tells whether it is not known to have all packets up to here.
     fn lacks(&self, stable: u64) -> bool {
         self.stable < stable
     }
@@ -86,7 +86,7 @@ impl ReturnedReceiver {
         }
     }
 
-    /// Whether acknowledgements speak for it as for the others, and it has nothing to ask for.
+    /// Tells whether acknowledgements speak for it as for the others, and it has nothing to ask for.
     fn is_done(&self, stable: u64) -> bool {
         !self.was.lacks(stable) && self.was.freed.is_empty()
     }
@@ -342,7 +342,7 @@ impl Served {
         core::mem::take(&mut self.unserved)
     }
 
-    /// How a member stands that acknowledgements up to `stable` do not speak for.
+    /// State of a member that acknowledgements up to `stable` do not speak for.
     fn behind(&self, member: Origin, stable: u64) -> Option<&AwayReceiver> {
         let returned = || Some(&self.returned.get(&member)?.was).filter(|was| was.lacks(stable));
         self.away.get(&member).or_else(returned)

@@ -20,8 +20,7 @@ use crate::receive::ReceiveStream;
 use crate::view::RegionView;
 use crate::{Instant, mix};
 
-/// How many times as long as others the cachers of a dead sender are waited for that are silent or
-/// away.
+/// Times as long as others for which cachers of a dead sender are waited for that are silent or away.
 pub(super) const PATIENCE_AFTER_DEATH: u32 = 5;
 
 /// Finds the next node that a request for packets of one block goes to.
@@ -216,7 +215,7 @@ fn but(view: &RegionView, sender: Origin) -> impl Fn(&(usize, MemberIndex)) -> b
     move |(_, index)| view.member(*index).is_some_and(|m| m.origin != sender)
 }
 
-/// Whether cachers that are away are waited for, and asked: the sender is dead, not for long.
+/// Tells whether cachers that are away are waited for, and asked: the sender is dead, not for long.
 pub(crate) fn awaits_away(now: Instant, give_up: Duration, stream: &ReceiveStream) -> bool {
     let died = stream.sender_died_at();
     died.is_some_and(|died| now.since(died) <= give_up * PATIENCE_AFTER_DEATH)

@@ -1,4 +1,4 @@
-//! What a node knows, as the data of its answers to those who ask it by its local socket.
+//! Knowledge of a node, as the data of its answers to those who ask it by its local socket.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -283,8 +283,8 @@ impl Builder {
         self
     }
 
-    /// Whether programs of the same user, and of root, may ask the running node by a local socket, as
-    /// `qsm explain` does; if not given, they may. One thread answers, and sleeps while nobody asks.
+    /// Lets programs of the same user, and of root, ask the running node by a local socket, as
+    /// `qsm explain` does; on by default. One thread answers, and sleeps while nobody asks.
     /// The socket has a name in Linux's abstract namespace
     /// ([`Node::admin_socket`](crate::Node::admin_socket)); where the system gives none, the node
     /// runs without.

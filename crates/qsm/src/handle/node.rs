@@ -552,7 +552,7 @@ impl Node {
         }
     }
 
-    /// Where a group's messages go, on which paths, and who has them, as this node sees it; `None`:
+    /// Tells where a group's messages go, on which paths, and who has them, as this node sees it; `None`:
     /// it neither publishes to the group nor receives it. A publisher sees all regions of the group,
     /// a receiver its own.
     ///

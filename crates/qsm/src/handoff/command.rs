@@ -30,7 +30,7 @@ pub(crate) struct FeedPlace {
 
 /// What application threads, or the node's other cores, want of a core, beside sending.
 pub(crate) enum Command {
-    /// What the core knows of a group; `None`: nothing.
+    /// Account of a group; `None`: the core knows nothing of it.
     Account {
         name: String,
         reply: Reply<Option<GroupAccount>>,

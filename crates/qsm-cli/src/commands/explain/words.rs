@@ -9,7 +9,7 @@ use qsm::admin::{
 use qsm_console::figures::{bytes, count, counted, duration, rate};
 use qsm_console::table::{Align, Table, printable};
 
-/// What a node says of a group.
+/// All that a node says of a group.
 pub(super) fn explanation(pid: u32, node: &NodeState, group: &GroupState) -> String {
     let mut text = format!(
         "group {} (number {}), as node {} sees it: {} in process {pid}, at {} in cluster {}\n",
@@ -28,7 +28,7 @@ pub(super) fn explanation(pid: u32, node: &NodeState, group: &GroupState) -> Str
     text
 }
 
-/// What a message costs, and who gets it.
+/// The cost of a message, and its receivers.
 fn summary(group: &GroupState) -> String {
     let published = counted(group.published, "message");
     let mine = match (group.publishes, group.receives) {
@@ -98,7 +98,7 @@ fn region_words(region: &RegionState) -> String {
     text
 }
 
-/// Where its packets go, and why.
+/// Destination of its packets, and the reason.
 fn path(region: &RegionState) -> String {
     let members = counted(region.members.len() as u64, "member");
     if region.private {
@@ -117,7 +117,7 @@ fn path(region: &RegionState) -> String {
     )
 }
 
-/// What the node's stream waits for.
+/// State of the node's stream.
 fn sending_words(sending: &SendingState) -> String {
     let sent = counted(sending.packets, "packet");
     let waiting = sending.packets.saturating_sub(sending.stable_upto);
