@@ -98,8 +98,13 @@ impl History {
         let stayed = self.me().is_some();
         // Not: whether it is the first view that shows this. The views before may not have come.
         match (member.map(|member| (member.joined, member.left)), self.left) {
-            // Back before it was out: it has taken part in the recovery all the time.
-            (Some((_, None)), Some(_)) if stayed => self.left = None,
+            // Back before it was out: it has taken part in the recovery all the time. It may be leaving
+            // again, and the views of that stay have not come.
+            (Some((joined, left)), Some(before))
+                if stayed && (left.is_none() || joined > before) =>
+            {
+                self.left = left;
+            }
             (Some((joined, left)), _) if !stayed => {
                 self.joined = Some(joined);
                 self.left = left;
@@ -384,6 +389,25 @@ mod tests {
         ))
     }
 
+    /// The view in which node 1 has been a receiver from `joined` on, until `left`.
+    fn view_of_stay(number: u32, joined: u32, left: Option<u32>) -> Arc<RegionView> {
+        let plain = view(number, &[(1, false), (2, false)]);
+        let mut members = plain.members().to_vec();
+        let me = members.iter_mut().find(|member| member.origin == origin(1));
+        let me = me.unwrap();
+        me.joined = ViewNumber(joined);
+        me.left = left.map(ViewNumber);
+        let channel = (plain.channel(), plain.address());
+        let (region, number) = (plain.region(), plain.number());
+        Arc::new(RegionView::new(
+            region,
+            number,
+            channel,
+            members,
+            Layout::default(),
+        ))
+    }
+
     fn duties(history: &History, numbers: core::ops::RangeInclusive<u32>) -> Vec<Duty> {
         numbers
             .map(|number| history.duty(ViewNumber(number)))
@@ -422,24 +446,25 @@ mod tests {
     // Rule R-VIEW-6.
     #[test]
     fn a_node_that_is_told_late_delivers_from_the_view_in_which_it_joined() {
-        let late = |left: Option<u32>| {
-            let plain = view(7, &[(1, false), (2, false)]);
-            let mut members = plain.members().to_vec();
-            let me = members.iter_mut().find(|member| member.origin == origin(1));
-            let me = me.unwrap();
-            me.joined = ViewNumber(3);
-            me.left = left.map(ViewNumber);
-            let channel = (plain.channel(), plain.address());
-            let (region, number) = (plain.region(), plain.number());
-            let view = RegionView::new(region, number, channel, members, Layout::default());
-            History::new(origin(1), Arc::new(view))
-        };
+        let late = |left: Option<u32>| History::new(origin(1), view_of_stay(7, 3, left));
         let stays = duties(&late(None), 2..=7);
         assert_eq!(stays[0], Duty::Pass);
         assert_eq!(stays[1..], [Duty::Deliver; 5]);
         let leaves = duties(&late(Some(5)), 2..=7);
         assert_eq!(leaves[1..3], [Duty::Deliver; 2]);
         assert_eq!(leaves[3..], [Duty::Pass; 3]);
+    }
+
+    // Rule R-VIEW-6.
+    #[test]
+    fn a_stay_that_was_not_heard_of_while_it_lasted_is_delivered() {
+        let mut history = History::new(origin(1), view(1, &[(1, false), (2, false)]));
+        history.push(view(2, &[(1, true), (2, false)]));
+        history.push(view_of_stay(7, 4, Some(6)));
+        assert_eq!(history.left(), Some(ViewNumber(6)));
+        let duties = duties(&history, 4..=7);
+        assert_eq!(duties[..2], [Duty::Deliver; 2]);
+        assert_eq!(duties[2..], [Duty::Pass; 2]);
     }
 
     // Rule R-MEM-9.

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use qsm_proto::receive::ReceiveStream;
 use qsm_proto::region::Region;
 use qsm_proto::{Event, Instant, UnservedCause};
-use qsm_wire::{Origin, RegionId};
+use qsm_wire::{Origin, RegionId, ViewNumber};
 
 use crate::checkers::deafness::{Pair, is_filtered};
 use crate::checkers::flush::{self, Served};
@@ -22,9 +22,9 @@ use crate::pattern::GroupPlan;
 use crate::violation::Violation;
 use crate::world::World;
 
-/// Time before its return from which on a member need not have everything: until its word and the
-/// next view have come, with repetitions.
-const LONG_BEFORE: Duration = Duration::from_secs(5);
+/// Time before its word that it has caught up from which on a member need not have everything: those
+/// that it asked may not have heard of it yet.
+const LONG_BEFORE: Duration = Duration::from_secs(2);
 /// Loss up to which a view and a round are sure to come through in time.
 const LOSS_MAX_PPM: u32 = 10_000;
 
@@ -69,11 +69,14 @@ impl World {
         if !self.checkers.armed {
             return Ok(());
         }
-        let asked = region.history().nearest(region.caught_up_in());
+        let clock = self.engine.local(host);
+        let (view, said_at) = region.said_caught_up().unwrap_or((ViewNumber(0), clock));
+        let asked = region.history().nearest(view);
+        let long_before = LONG_BEFORE + clock.since(said_at);
         let (now, history) = (self.engine.now(), &self.checkers.history);
         for (sender, app) in self.apps.iter().enumerate() {
             let origin = app.origin.filter(|_| self.engine.is_running(sender));
-            let quiet = |origin| now.since(history.published_at(origin)) >= LONG_BEFORE;
+            let quiet = |origin| now.since(history.published_at(origin)) >= long_before;
             let was_away = |origin| {
                 let index = asked.index_of(origin);
                 index.is_some_and(|index| !asked.is_live(index))

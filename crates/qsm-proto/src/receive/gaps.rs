@@ -126,6 +126,27 @@ pub struct Gap {
 }
 
 impl Gap {
+    fn new(range: SeqRange, now: Instant, due: Instant) -> Self {
+        Self {
+            first: range.first(),
+            last: range.last(),
+            found: now,
+            silent_since: now,
+            due,
+            asked: now,
+            asked_of: None,
+            asked_before: now,
+            attempts: 0,
+            hastened: 0,
+            early: false,
+            refused: false,
+            known_missing: 0,
+            absent: 0,
+            let_go: false,
+            waiters: Waiters::default(),
+        }
+    }
+
     /// When it may be asked for again (R-NAK-5).
     #[must_use]
     pub fn next_request(&self, retry: RetryInterval) -> Instant {
@@ -260,24 +281,16 @@ impl Gaps {
     /// is room and that it lies above all others.
     pub fn append(&mut self, range: SeqRange, now: Instant, due: Instant) {
         debug_assert!(self.gaps.back().is_none_or(|gap| gap.last < range.first()));
-        self.gaps.push_back(Gap {
-            first: range.first(),
-            last: range.last(),
-            found: now,
-            silent_since: now,
-            due,
-            asked: now,
-            asked_of: None,
-            asked_before: now,
-            attempts: 0,
-            hastened: 0,
-            early: false,
-            refused: false,
-            known_missing: 0,
-            absent: 0,
-            let_go: false,
-            waiters: Waiters::default(),
-        });
+        self.gaps.push_back(Gap::new(range, now, due));
+    }
+
+    /// A number that had arrived is missing again, to be asked for when `due`. The caller has checked that
+    /// there is room and that it was not missing.
+    pub fn reopen(&mut self, sequence: u64, now: Instant, due: Instant) {
+        let at = self.gaps.partition_point(|gap| gap.last < sequence);
+        debug_assert!(self.gaps.get(at).is_none_or(|gap| gap.first > sequence));
+        let gap = Gap::new(SeqRange::one(sequence), now, due);
+        self.gaps.insert(at, gap);
     }
 
     /// The number has arrived: it is missing no more. Returns the history of its gap, or `None`
@@ -453,7 +466,7 @@ mod tests {
             let mut model = BTreeSet::new();
             let mut top = 0;
             for _ in 0..200 {
-                match random.below(6) {
+                match random.below(7) {
                     0 | 1 => {
                         let first = top + 1 + random.below(4);
                         let last = first + random.below(8);
@@ -467,6 +480,12 @@ mod tests {
                     }
                     3 => gaps.split_before(random.below(top + 2)),
                     4 => {
+                        let sequence = random.below(top + 1).max(1);
+                        if sequence <= top && model.insert(sequence) {
+                            gaps.reopen(sequence, Instant(0), Instant(0));
+                        }
+                    }
+                    5 => {
                         let from = (top + 1).saturating_sub(random.below(4)).max(1);
                         gaps.forget_from(from);
                         model.retain(|sequence| *sequence < from);

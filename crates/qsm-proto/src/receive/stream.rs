@@ -66,6 +66,8 @@ pub struct ReceiveStream {
     /// Highest that came from it by unicast, because its multicast does not come (R-REACH-4).
     copied: u64,
     slots: VecDeque<PacketState>,
+    /// No packet above this number is kept that could give way (R-DATA-9).
+    kept_upto: u64,
     gaps: Gaps,
     /// Who waits here for packets above `highest`.
     early: EarlyPackets,
@@ -140,6 +142,7 @@ impl ReceiveStream {
             arrived: before,
             copied: before,
             slots: VecDeque::new(),
+            kept_upto: 0,
             gaps: Gaps::default(),
             early: EarlyPackets::default(),
             openings: Vec::new(),
@@ -715,6 +718,9 @@ impl ReceiveStream {
         slot: PacketState,
         context: &mut StreamContext<'_>,
     ) -> Option<Gap> {
+        if matches!(slot, PacketState::Kept(_)) {
+            self.kept_upto = self.kept_upto.max(sequence);
+        }
         if sequence <= self.highest {
             let gap = self.gaps.fill(sequence);
             self.set(sequence, slot);

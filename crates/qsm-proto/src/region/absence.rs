@@ -302,8 +302,8 @@ impl RegionCx<'_> {
     fn say_caught_up(&mut self) {
         let view = self.region.history.newest();
         let (id, number) = (view.region(), view.number());
-        self.region.caught_up_in = number;
         let now = self.node.now;
+        self.region.said_caught_up = Some((number, now));
         self.membership
             .caught_up(now, id, number, &mut self.node.outbox);
     }

@@ -98,8 +98,8 @@ pub struct Region {
     recipients: CopyRecipients,
     /// Set while this node is away.
     absence: Option<Absence>,
-    /// The view under which it has last said that it has caught up; 0: never.
-    caught_up_in: ViewNumber,
+    /// The view under which it has last said that it has caught up, and when.
+    said_caught_up: Option<(ViewNumber, Instant)>,
     /// Others are away, for whom packets are kept.
     others_away: bool,
     /// Set while this node is leaving.
@@ -147,7 +147,7 @@ impl Region {
             earshot: Earshot::default(),
             recipients: CopyRecipients::default(),
             absence: None,
-            caught_up_in: ViewNumber(0),
+            said_caught_up: None,
             others_away: false,
             leaving: None,
             departed: false,
@@ -231,10 +231,10 @@ impl Region {
         self.earshot.unheard_since(sender)
     }
 
-    /// The view under which this node has last said that it has caught up (R-VIEW-14); 0: never.
+    /// The view under which this node has last said that it has caught up (R-VIEW-14), and when.
     #[must_use]
-    pub fn caught_up_in(&self) -> ViewNumber {
-        self.caught_up_in
+    pub fn said_caught_up(&self) -> Option<(ViewNumber, Instant)> {
+        self.said_caught_up
     }
 
     /// Counters of its token ring.

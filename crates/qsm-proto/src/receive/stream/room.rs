@@ -2,12 +2,17 @@
 //! keep, what is far gives way to what is near, and what waits for another stream leaves room for
 //! that.
 
+use core::time::Duration;
+
 use qsm_wire::SeqRange;
 
 use super::{Datagram, PacketState, ReceiveStream, StreamContext};
 use crate::Instant;
 use crate::history::History;
 use crate::receive::PacketPlace;
+
+/// Time after which a packet that gave way is asked for again: what is nearer has time to come first.
+const ASK_AGAIN: Duration = Duration::from_millis(500);
 
 impl ReceiveStream {
     /// Others say that the stream goes up to `highest` (G01).
@@ -74,11 +79,10 @@ impl ReceiveStream {
         let claimed = self.cached(history);
         while self.highest > sequence {
             let top = self.highest;
-            let mine = history.answers_for(self.view_of(top, history), top);
             let slot = self.slots.back().copied()?;
-            // Others count on what has been reported as cached; what is lost stays lost.
-            if slot == PacketState::Lost || (mine && top <= claimed) {
-                return None;
+            // What is lost stays lost.
+            if slot == PacketState::Lost || self.is_counted_on(top, claimed, history) {
+                return self.keep_instead(sequence, datagram, claimed, history, context);
             }
             self.slots.pop_back();
             self.gaps.forget_from(top);
@@ -95,6 +99,56 @@ impl ReceiveStream {
             }
         }
         None
+    }
+
+    /// Finds a place where the end of the stream cannot give way: of what lies before it the farthest
+    /// does, and is missing again.
+    fn keep_instead(
+        &mut self,
+        sequence: u64,
+        datagram: Datagram<'_>,
+        claimed: u64,
+        history: &History,
+        context: &mut StreamContext<'_>,
+    ) -> Option<PacketPlace> {
+        while !self.gaps.is_full() {
+            let (far, place) = self.farthest_kept(sequence, claimed, history)?;
+            self.set(far, PacketState::Missing);
+            let due = context.now.after(ASK_AGAIN);
+            self.gaps.reopen(far, context.now, due);
+            self.due = self.due.min(due);
+            context.store.free(place);
+            context.delivery.stats.discard_memory += 1;
+            let kept = context.store.keep(datagram);
+            if kept.is_some() {
+                return kept;
+            }
+        }
+        None
+    }
+
+    /// The last packet behind `sequence` that is kept and may give way.
+    fn farthest_kept(
+        &mut self,
+        sequence: u64,
+        claimed: u64,
+        history: &History,
+    ) -> Option<(u64, PacketPlace)> {
+        let upto = self.kept_upto.min(self.highest);
+        let mut behind = (sequence + 1..=upto).rev();
+        let far = behind.find_map(|number| match self.slot(number) {
+            PacketState::Kept(place) if !self.is_counted_on(number, claimed, history) => {
+                Some((number, place))
+            }
+            _ => None,
+        });
+        self.kept_upto = far.map_or(sequence, |(number, _)| number);
+        far
+    }
+
+    /// Others count on what has been reported as cached.
+    fn is_counted_on(&self, number: u64, claimed: u64, history: &History) -> bool {
+        number <= claimed && history.answers_for(self.view_of(number, history), number)
     }
 
     /// A packet is delivered and there is no room to cache it: others must not count on it here, but
