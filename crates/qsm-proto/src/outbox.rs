@@ -17,10 +17,10 @@ use crate::send::{TRAIN_BYTES_MAX, TRAIN_PACKETS_MAX};
 pub enum Reason {
     /// Tokens, their receipts and summaries.
     Token,
+    /// ACKs to senders: before membership, which may be this node's goodbye (R-MEM-14).
+    Ack,
     /// Sessions, probes and solicitations.
     Membership,
-    /// ACKs to senders.
-    Ack,
     /// NAKs and pulls.
     Request,
     /// Heartbeats, queries and their answers.
@@ -35,8 +35,8 @@ impl Reason {
     /// All reasons, in the order of sending.
     pub const ALL: [Self; 7] = [
         Self::Token,
-        Self::Membership,
         Self::Ack,
+        Self::Membership,
         Self::Request,
         Self::Status,
         Self::Repair,
@@ -202,7 +202,7 @@ mod tests {
 
     // Rule R-TOK-11.
     #[test]
-    fn a_token_overtakes_everything_that_waits() {
+    fn a_token_overtakes_everything_that_waits_and_an_ack_all_but_tokens() {
         let mut outbox = Outbox::new();
         let to = Destination::Node(SocketAddr::from(([10, 0, 0, 1], 9)));
         for (number, reason) in (0..).zip(Reason::ALL.into_iter().rev().chain([Reason::Token])) {
@@ -212,7 +212,8 @@ mod tests {
         while let Some(next) = outbox.pop() {
             sent.push((next.reason, next.bytes[0]));
         }
-        assert_eq!(sent[..2], [(Reason::Token, 6), (Reason::Token, 7)]);
+        let first = [(Reason::Token, 6), (Reason::Token, 7), (Reason::Ack, 5)];
+        assert_eq!(sent[..3], first);
         assert!(sent.is_sorted_by_key(|(reason, _)| *reason), "{sent:?}");
         assert_eq!(sent.len(), Reason::ALL.len() + 1);
     }
