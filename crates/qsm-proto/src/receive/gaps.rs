@@ -480,10 +480,11 @@ mod tests {
                     }
                     3 => gaps.split_before(random.below(top + 2)),
                     4 => {
-                        let sequence = random.below(top + 1).max(1);
-                        if sequence <= top && model.insert(sequence) {
-                            gaps.reopen(sequence, Instant(0), Instant(0));
-                        }
+                        let sequence = 1 + random.below(top + 1);
+                        model
+                            .insert(sequence)
+                            .then(|| gaps.reopen(sequence, Instant(0), Instant(0)));
+                        top = top.max(sequence);
                     }
                     5 => {
                         let from = (top + 1).saturating_sub(random.below(4)).max(1);
