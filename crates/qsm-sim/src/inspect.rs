@@ -24,7 +24,7 @@ use crate::world::World;
 
 /// Time before its word that it has caught up from which on a member need not have everything: those
 /// that it asked may not have heard of it yet.
-const LONG_BEFORE: Duration = Duration::from_secs(2);
+const LONG_BEFORE: Duration = Duration::from_secs(5);
 /// Loss up to which a view and a round are sure to come through in time.
 const LOSS_MAX_PPM: u32 = 10_000;
 
