@@ -19,6 +19,7 @@ use qsm_wire::{
     Origin, Packet, Part, Probe, Reach, ReachReply, RegionId, RequestHead, Reset, SeqRange,
     SlotHead, StreamId, StreamQuery, SummarySlot, TokenAck, TokenHead, ViewNumber, seal,
 };
+use support::listed::{assert_listed, listed};
 use support::{Owned, OwnedChunk, OwnedRequest, OwnedSlot};
 
 const SENDER: Origin = Origin {
@@ -55,9 +56,11 @@ fn bytes_of(hex: &str) -> Vec<u8> {
         .collect()
 }
 
+#[track_caller]
 fn assert_packet(kind: &str, body: &Owned, fields: &str) {
     let expected = bytes_of(&format!("07 {kind} 00 {REST} {fields}"));
     assert_eq!(hex(&body.encode(&HEADER)), hex(&expected));
+    assert_listed("packet", &expected);
     let packet = Packet::decode(&expected).expect("legal");
     assert_eq!((packet.header, Owned::of(&packet)), (HEADER, body.clone()));
 }
@@ -483,6 +486,7 @@ fn assert_to_service(message: &ToService, fields: &str) {
     let mut bytes = Vec::new();
     message.encode(&mut bytes);
     assert_eq!(hex(&bytes), hex(&bytes_of(fields)));
+    assert_listed("to-service", &bytes);
     assert_eq!(ToService::decode(&bytes).as_ref(), Ok(message));
 }
 
@@ -490,6 +494,7 @@ fn assert_from_service(message: &FromService, fields: &str) {
     let mut bytes = Vec::new();
     message.encode(&mut bytes);
     assert_eq!(hex(&bytes), hex(&bytes_of(fields)));
+    assert_listed("from-service", &bytes);
     assert_eq!(FromService::decode(&bytes).as_ref(), Ok(message));
 }
 
@@ -789,4 +794,24 @@ fn checksums() {
         (solicit[2], hex(&solicit[20..24]).as_str()),
         (1, "df57922b")
     );
+}
+
+#[test]
+fn the_list_has_every_kind_and_every_message() {
+    let packets = listed("packet");
+    for kind in Kind::ALL {
+        assert!(
+            packets.iter().any(|packet| Kind::peek(packet) == Some(*kind)),
+            "no golden packet is a {kind:?}"
+        );
+    }
+    for packet in &packets {
+        assert!(Packet::decode(packet).is_ok(), "{}", hex(packet));
+    }
+    for message in listed("to-service") {
+        assert!(ToService::decode(&message).is_ok(), "{}", hex(&message));
+    }
+    for message in listed("from-service") {
+        assert!(FromService::decode(&message).is_ok(), "{}", hex(&message));
+    }
 }

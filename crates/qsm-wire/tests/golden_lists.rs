@@ -6,6 +6,7 @@ mod support;
 use qsm_wire::membership::{About, QueryKind, Rates, ToService};
 use qsm_wire::{Header, Hop, Incarnation, ListQuery, ListReply, NodeId, Origin, Packet};
 use support::Owned;
+use support::listed::assert_listed;
 
 const HEADER: Header = Header {
     cluster: 0xc1c2_c3c4,
@@ -32,6 +33,7 @@ fn assert_packet(kind: &str, body: &Owned, fields: &str) {
     let rest = "00 c4c3c2c1 8877665544332211 03000000 00000000";
     let expected = bytes_of(&format!("07 {kind} 00 {rest} {fields}"));
     assert_eq!(body.encode(&HEADER), expected);
+    assert_listed("packet", &expected);
     let packet = Packet::decode(&expected).expect("legal");
     assert_eq!((packet.header, Owned::of(&packet)), (HEADER, body.clone()));
 }
@@ -41,6 +43,7 @@ fn assert_to_service(message: &ToService, fields: &str) {
     let mut bytes = Vec::new();
     message.encode(&mut bytes);
     assert_eq!(bytes, bytes_of(fields));
+    assert_listed("to-service", &bytes);
     assert_eq!(ToService::decode(&bytes).as_ref(), Ok(message));
 }
 

@@ -12,6 +12,7 @@
 
 pub mod dice;
 pub mod draw;
+pub mod listed;
 pub mod message;
 
 use qsm_wire::{
