@@ -26,7 +26,7 @@ help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 # Programs that the tests and the demo call, and the packages they come in.
-PROGRAMS := curl:curl ip:iproute2 nft:nftables ethtool:ethtool valgrind:valgrind
+PROGRAMS := curl:curl ip:iproute2 nft:nftables ethtool:ethtool valgrind:valgrind tshark:tshark
 
 deps: ## check for Rust, install what the tests call
 	@command -v $(CARGO) >/dev/null || { \

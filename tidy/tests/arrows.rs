@@ -5,13 +5,14 @@ use std::collections::BTreeMap;
 use tidy::{Manifest, Repository};
 
 /// A crate and the crates of this repository that it may depend on.
-const ARROWS: [(&str, &[&str]); 24] = [
+const ARROWS: [(&str, &[&str]); 25] = [
     ("qsm-metrics", &[]),
     ("qsm-advise", &[]),
     ("qsm-admin", &[]),
     ("qsm-exporter", &[]),
     ("qsm-doctor", &[]),
     ("qsm-wire", &[]),
+    ("qsm-dissector", &["qsm-wire"]),
     ("qsm-proto", &["qsm-wire"]),
     ("qsm-plan", &["qsm-wire"]),
     ("qsm-gms", &["qsm-wire", "qsm-proto", "qsm-plan"]),
@@ -58,6 +59,7 @@ const ARROWS: [(&str, &[&str]); 24] = [
             "qsm-wire",
             "qsm-console",
             "qsm-demo",
+            "qsm-dissector",
             "qsm-doctor",
             "qsm-measure",
             "qsm-sim",

@@ -13,7 +13,7 @@ use syn::{Attribute, Item, UseTree};
 use tidy::Repository;
 
 /// Modules in the largest circle of each crate. They may only shrink.
-const LARGEST: [(&str, usize); 20] = [
+const LARGEST: [(&str, usize); 21] = [
     ("groupcast", 3),
     ("qsm", 0),
     ("qsm-admin", 0),
@@ -21,6 +21,7 @@ const LARGEST: [(&str, usize); 20] = [
     ("qsm-cli", 0),
     ("qsm-console", 0),
     ("qsm-demo", 3),
+    ("qsm-dissector", 0),
     ("qsm-doctor", 0),
     ("qsm-exporter", 0),
     ("qsm-figures", 5),

@@ -40,6 +40,7 @@ const CODES: &[(&str, &[u8])] = &[
     ("qsm completion", &[0, 1, 2]),
     ("qsm config", &[0, 1, 2]),
     ("qsm demo", &[0, 1, 2, 3, 130]),
+    ("qsm dissector", &[0, 1, 2]),
     ("qsm doctor", &[0, 1, 2, 6]),
     ("qsm engine", &[0, 1, 2, 130]),
     ("qsm explain", &[0, 1, 2]),

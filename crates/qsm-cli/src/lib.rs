@@ -44,6 +44,7 @@ use qsm_measure::BenchArgs;
 
 use crate::commands::advise::{self, AdviseArgs};
 use crate::commands::config::{self, ConfigArgs};
+use crate::commands::dissector::{self, DissectorArgs};
 use crate::commands::doctor::{self, DoctorArgs};
 use crate::commands::engine::{self, EngineArgs};
 use crate::commands::explain::{self, ExplainArgs};
@@ -95,6 +96,8 @@ enum Command {
     Advise(AdviseArgs),
     /// Examine this host for what loses or delays multicast, and mend it
     Doctor(DoctorArgs),
+    /// Write the dissector that shows the packets of this version in Wireshark
+    Dissector(DissectorArgs),
     /// Test hosts on this machine, out of network namespaces
     Lab(LabArgs),
     /// Measure throughput and latency, on this machine or between hosts
@@ -180,6 +183,7 @@ fn run(command: &Command) -> Result<(), Failure> {
         Command::Plan(args) => plan::run(args),
         Command::Advise(args) => advise::run(args),
         Command::Doctor(args) => doctor::run(args),
+        Command::Dissector(_) => dissector::run(),
         Command::Lab(args) => lab::run(args),
         Command::Bench(args) => qsm_measure::run(args),
         Command::Sim(args) => sim::run(args),

@@ -157,6 +157,11 @@ const COMMANDS: &[(&str, &str, Fate)] = &[
         "qsm doctor --fix",
         NotHere("it changes the machine; tests/doctor.rs runs it on a host of a lab"),
     ),
+    (
+        "operate/dissector.md",
+        "qsm dissector > ~/.local/lib/wireshark/plugins/quicksilver.lua",
+        Ends,
+    ),
     ("operate/explain.md", "qsm sub news", Stays(SUBSCRIBED)),
     ("operate/explain.md", "qsm explain news", Ends),
     (
@@ -285,6 +290,7 @@ impl Stage {
         let home = cluster.folder.join("home");
         for folder in [
             ".local/share/bash-completion/completions",
+            ".local/lib/wireshark/plugins",
             ".local/share/man/man1",
         ] {
             fs::create_dir_all(home.join(folder)).unwrap();

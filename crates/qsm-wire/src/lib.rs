@@ -14,7 +14,8 @@
 //! [`seal`] gives a datagram that is complete its checksum, and [`Packet::open`] looks at nothing
 //! that has changed since.
 //!
-//! All integers are little-endian. Layouts are drawn in PROTOCOL.md.
+//! All integers are little-endian. Layouts are drawn in PROTOCOL.md, and declared as tables in
+//! `qsm-dissector`, whose tests compare them with this crate.
 //!
 //! ```
 //! use qsm_wire::{Header, Hop, Incarnation, NodeId, Origin, Packet, Body, StreamQuery, ChannelId};

@@ -1,12 +1,12 @@
 //! Lists for those who are no nodes, and what nodes say of themselves for lists, byte by byte; the
-//! rest is in `golden.rs`.
+//! rest is in `golden.rs`. `golden.txt` has the bytes of both.
 
 mod support;
 
-use qsm_wire::membership::{About, QueryKind, Rates, ToService};
-use qsm_wire::{Header, Hop, Incarnation, ListQuery, ListReply, NodeId, Origin, Packet};
+use qsm_wire::membership::{About, FromService, QueryKind, Rates, ToService};
+use qsm_wire::{Header, Hop, Incarnation, Kind, ListQuery, ListReply, NodeId, Origin, Packet};
 use support::Owned;
-use support::listed::assert_listed;
+use support::listed::{assert_listed, listed};
 
 const HEADER: Header = Header {
     cluster: 0xc1c2_c3c4,
@@ -105,5 +105,27 @@ fn a_nodes_word_on_itself() {
             uptime_ms: 0,
         };
         assert!(!about.is_valid());
+    }
+}
+
+#[test]
+fn the_list_has_every_kind_and_every_message() {
+    let packets = listed("packet");
+    for kind in Kind::ALL {
+        assert!(
+            packets
+                .iter()
+                .any(|packet| Kind::peek(packet) == Some(*kind)),
+            "no golden packet is a {kind:?}"
+        );
+    }
+    for packet in &packets {
+        assert!(Packet::decode(packet).is_ok(), "{packet:02x?}");
+    }
+    for message in listed("to-service") {
+        assert!(ToService::decode(&message).is_ok(), "{message:02x?}");
+    }
+    for message in listed("from-service") {
+        assert!(FromService::decode(&message).is_ok(), "{message:02x?}");
     }
 }

@@ -1,0 +1,246 @@
+//! Formats of membership messages, as listed in PROTOCOL.md, section 6.
+
+use crate::format::{
+    Field, Shape, Variant, address, flag, list, named, optional, origin, text, u8, u32, u64,
+};
+
+/// Lists of the membership service.
+const LISTS: &[(u64, &str)] = &[(1, "nodes"), (2, "groups"), (3, "regions")];
+
+/// Roles of a node in a group.
+const ROLES: &[(u64, &str)] = &[(1, "subscriber"), (2, "publisher")];
+
+/// Reasons why a member is away.
+const AWAY: &[(u64, &str)] = &[
+    (1, "silent"),
+    (2, "unreachable for members"),
+    (3, "unreported to a new service"),
+    (4, "slower than the others"),
+];
+
+const REGION: Field = u32("region", "region");
+const VIEW: Field = u32("view", "view of the region");
+const CHANNEL: Field = u32("channel", "channel of a region");
+/// An address.
+pub(crate) const ADDRESS: Field = address("address", "address and port");
+/// A speaker of a region.
+pub(crate) const SPEAKER: Field = origin("speaker", "speaker that is heard, or not");
+/// One of the service's lists.
+pub(crate) const LIST: Field = named("list", LISTS, "list that is asked for");
+const REQUEST: Field = u32("request", "number that the answer repeats");
+const ORIGIN: Field = origin("origin", "node and incarnation");
+const NAME: Field = text("name", "name of a node or group");
+const GROUP: Field = u32("group", "number of the group");
+/// The term of a membership service.
+pub(crate) const TERM: Field = u64("term", "term of the membership service");
+const ROLE: Field = named("role", ROLES, "role in the groups");
+const GROUPS: Field = list("groups", &GROUP, "numbers of groups");
+const NAMES: Field = list("names", &NAME, "names of groups");
+
+const LEFT: Field = u32("member.left", "view in which the member left");
+const AWAY_REASON: Field = named("member.away", AWAY, "reason for being away");
+const MEMBER: &[Field] = &[
+    ORIGIN,
+    ADDRESS,
+    u32("member.joined", "view in which the member joined"),
+    optional("member.left_given", &LEFT).drawn("left"),
+    optional("member.away_given", &AWAY_REASON).drawn("away"),
+];
+const A_MEMBER: Field = Field::new("member", Shape::Record(MEMBER), "a member");
+const MEMBERS: Field = list("members", &A_MEMBER, "members of the region, in order");
+
+const SENDER: &[Field] = &[ORIGIN, ADDRESS];
+const A_SENDER: Field = Field::new("sender", Shape::Record(SENDER), "a sender");
+const SENDERS: Field = list("senders", &A_SENDER, "senders to the region");
+
+const GROUP_REPORT: &[Field] = &[
+    optional("group_given", &GROUP).drawn("optional group"),
+    NAME,
+    ROLE,
+];
+const A_GROUP_REPORT: Field = Field::new("group_report", Shape::Record(GROUP_REPORT), "a group");
+
+const REGION_REPORT: &[Field] = &[REGION, VIEW, CHANNEL, ADDRESS, MEMBERS, GROUPS];
+const A_REGION_REPORT: Field =
+    Field::new("region_report", Shape::Record(REGION_REPORT), "a region");
+
+const SECOND: Field = address("second_address", "address on the second network");
+/// The address on a second network, if there is one.
+pub(crate) const SECOND_GIVEN: Field = optional("second_given", &SECOND);
+const ABOUT: &[Field] = &[
+    text("host", "name of the host"),
+    text("version_of_program", "version of the program").drawn("version"),
+    u64("uptime", "time since the node started")
+        .unit("ms")
+        .drawn("uptime ms"),
+];
+const AN_ABOUT: Field = Field::new("about", Shape::Record(ABOUT), "what a node says of itself");
+const RATES: &[Field] = &[
+    u32("sent_per_second", "messages sent per second")
+        .unit("messages/s")
+        .drawn("messages sent per second"),
+    u32("received_per_second", "messages received per second").unit("messages/s"),
+];
+const SOME_RATES: Field = Field::new("rates", Shape::Record(RATES), "rates of a node");
+
+const fn variant(number: u8, name: &'static str, fields: &'static [Field]) -> Variant {
+    Variant {
+        number,
+        name,
+        fields,
+    }
+}
+
+/// Messages of a node to the membership service.
+pub const TO_SERVICE: &[Variant] = &[
+    variant(
+        1,
+        "Hello",
+        &[
+            NAME,
+            ADDRESS,
+            SECOND_GIVEN.drawn("optional second address"),
+            u32("incarnation_wanted", "incarnation, 0 in a first Hello").drawn("incarnation"),
+            TERM,
+            list("group_reports", &A_GROUP_REPORT, "groups of the node").drawn("groups"),
+            list("region_reports", &A_REGION_REPORT, "regions of the node").drawn("regions"),
+            u32("last_region", "highest region heard of"),
+            u32("last_channel", "highest channel heard of"),
+            u32("last_incarnation", "highest incarnation heard of"),
+            list("dead", &ORIGIN, "nodes known to be dead"),
+            list("own_senders", &ORIGIN, "senders heard").drawn("senders"),
+            flag("published", "the node has published"),
+        ],
+    ),
+    variant(2, "Enter", &[REQUEST, ROLE, NAMES]),
+    variant(3, "Exit", &[REQUEST, ROLE, NAMES]),
+    variant(4, "Drained", &[REGION, VIEW]),
+    variant(
+        5,
+        "Suspect",
+        &[
+            ORIGIN,
+            u32("silent", "time without a word")
+                .unit("ms")
+                .drawn("silent ms"),
+        ],
+    ),
+    variant(6, "Query", &[REQUEST, LIST]),
+    variant(7, "Goodbye", &[]),
+    variant(8, "CaughtUp", &[REGION, VIEW]),
+    variant(
+        9,
+        "Deaf",
+        &[
+            REGION,
+            SPEAKER.drawn("speaker origin"),
+            flag("deaf", "the speaker is not heard"),
+        ],
+    ),
+    variant(
+        10,
+        "Strained",
+        &[
+            REGION,
+            u8("behind", "part of the last second that the node was behind").unit("%"),
+            u8("held", "part of the last second that it held back senders").unit("%"),
+        ],
+    ),
+    variant(11, "About", ABOUT),
+    variant(12, "Rates", RATES),
+];
+
+const NODE_ROW: &[Field] = &[
+    ORIGIN,
+    NAME,
+    ADDRESS,
+    optional("region_given", &REGION).drawn("optional region"),
+    u32("subscriptions", "groups subscribed to"),
+    u32("publications", "groups published to"),
+    optional("member.away_given", &AWAY_REASON).drawn("optional reason for being away"),
+    flag("hears_badly", "it does not hear a speaker").drawn("deaf"),
+    optional("about_given", &AN_ABOUT).drawn("optional About"),
+    optional("rates_given", &SOME_RATES).drawn("optional Rates"),
+];
+const GROUP_ROW: &[Field] = &[
+    GROUP,
+    NAME,
+    u32("members_count", "members of the group").drawn("members"),
+    u32("regions_count", "regions of the group").drawn("regions"),
+    u32("publishers_count", "publishers to the group").drawn("publishers"),
+];
+const REGION_ROW: &[Field] = &[
+    REGION,
+    VIEW,
+    ADDRESS,
+    u32("groups_count", "groups of the region").drawn("groups"),
+    MEMBERS,
+];
+const A_NODE_ROW: Field = Field::new("node_row", Shape::Record(NODE_ROW), "a node");
+const A_GROUP_ROW: Field = Field::new("group_row", Shape::Record(GROUP_ROW), "a group");
+const A_REGION_ROW: Field = Field::new("region_row", Shape::Record(REGION_ROW), "a region");
+
+/// Rows of a list.
+pub(crate) const NODE_ROWS: Field = list("node_rows", &A_NODE_ROW, "nodes").drawn("rows");
+/// Rows of a list.
+pub(crate) const GROUP_ROWS: Field = list("group_rows", &A_GROUP_ROW, "groups").drawn("rows");
+/// Rows of a list.
+pub(crate) const REGION_ROWS: Field = list("region_rows", &A_REGION_ROW, "regions").drawn("rows");
+
+/// Updates in a Batch.
+pub const UPDATES: &[Variant] = &[
+    variant(1, "Named", &[GROUP, NAME]),
+    variant(2, "Region", &[REGION, CHANNEL, ADDRESS, GROUPS]),
+    variant(
+        3,
+        "View",
+        &[
+            REGION,
+            VIEW,
+            u32("base", "view that this one changes"),
+            list("removed", &ORIGIN, "members that are gone"),
+            list("leaving", &ORIGIN, "members that leave"),
+            list("changed", &A_MEMBER, "members that are otherwise now"),
+            list("added", &A_MEMBER, "members that are new"),
+        ],
+    ),
+    variant(4, "Closed", &[REGION]),
+    variant(5, "Dead", &[ORIGIN]),
+    variant(6, "Settled", &[REGION, VIEW, SENDERS]),
+    variant(7, "Second", &[ADDRESS, SECOND]),
+    variant(8, "Sources", &[REGION, SENDERS]),
+];
+const UPDATE: Field = Field::new("update", Shape::Choice(UPDATES), "a change");
+
+/// Messages of the membership service to a node.
+pub const FROM_SERVICE: &[Variant] = &[
+    variant(
+        1,
+        "Welcome",
+        &[
+            u32("incarnation_given", "incarnation of the node").drawn("incarnation"),
+            TERM,
+            u32("heartbeat", "time between heartbeats")
+                .unit("ms")
+                .drawn("heartbeat ms"),
+        ],
+    ),
+    variant(
+        2,
+        "Batch",
+        &[
+            u64("batch", "number of the batch").drawn("number"),
+            list("updates", &UPDATE, "changes"),
+        ],
+    ),
+    variant(3, "Done", &[REQUEST]),
+    variant(
+        4,
+        "Refused",
+        &[REQUEST, text("reason", "reason of the refusal")],
+    ),
+    variant(5, "Nodes", &[REQUEST, NODE_ROWS]),
+    variant(6, "Groups", &[REQUEST, GROUP_ROWS]),
+    variant(7, "Regions", &[REQUEST, REGION_ROWS]),
+    variant(8, "Redirect", &[ADDRESS]),
+];
