@@ -46,6 +46,8 @@ deps: ## check for Rust, install what the tests call
 	apt-get update -qq && \
 	DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $$packages
 
+# The demonstration calls neither.
+demo: PROGRAMS := $(filter-out valgrind:% tshark:%,$(PROGRAMS))
 demo: deps ## build the program and run its demonstration
 	$(CARGO) build $(LOCKED) --release -p qsm-cli
 	$(TARGET_DIR)/release/qsm demo
