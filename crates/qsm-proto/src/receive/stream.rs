@@ -718,10 +718,8 @@ impl ReceiveStream {
         slot: PacketState,
         context: &mut StreamContext<'_>,
     ) -> Option<Gap> {
-        if matches!(slot, PacketState::Kept(_)) {
-            self.kept_upto = self.kept_upto.max(sequence);
-        }
         if sequence <= self.highest {
+            self.kept_upto = self.kept_upto.max(sequence);
             let gap = self.gaps.fill(sequence);
             self.set(sequence, slot);
             self.contiguous = self.gaps.first().map_or(self.highest, |first| first - 1);
@@ -732,6 +730,7 @@ impl ReceiveStream {
         }
         self.slots.push_back(slot);
         self.highest = sequence;
+        self.kept_upto = sequence;
         if self.gaps.is_empty() {
             self.contiguous = sequence;
         }

@@ -76,6 +76,18 @@ impl ReceiveStream {
         {
             return Some(place);
         }
+        self.make_room(sequence, datagram, history, context)
+    }
+
+    /// The same where there is no place.
+    #[cold]
+    fn make_room(
+        &mut self,
+        sequence: u64,
+        datagram: Datagram<'_>,
+        history: &History,
+        context: &mut StreamContext<'_>,
+    ) -> Option<PacketPlace> {
         let claimed = self.cached(history);
         while self.highest > sequence {
             let top = self.highest;
