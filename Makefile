@@ -19,22 +19,24 @@ SOAK_SEEDS ?= 100000
 FUZZ_TARGETS := $(basename $(notdir $(wildcard fuzz/fuzz_targets/*.rs)))
 TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
 
-.PHONY: help deps demo book publish-check package package-deps package-check test format lint unit doc gate gate-update fuzz soak digests growth large plan-check copies pauses bench bench-deps bench-quick figures figures-page figures-groupcast groupcast-capi
+.PHONY: help deps demo-deps demo book publish-check package package-deps package-check test format lint unit doc gate gate-update fuzz soak digests growth large plan-check copies pauses bench bench-deps bench-quick figures figures-page figures-groupcast groupcast-capi
 .DEFAULT_GOAL := help
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-# Programs that the tests and the demo call, and the packages they come in.
-PROGRAMS := curl:curl ip:iproute2 nft:nftables ethtool:ethtool valgrind:valgrind tshark:tshark
+# Programs that the demonstration calls, those that the tests call besides, and the packages they come in.
+DEMO_PROGRAMS := curl:curl ip:iproute2 nft:nftables ethtool:ethtool
+TEST_PROGRAMS := valgrind:valgrind tshark:tshark
 
-deps: ## check for Rust, install what the tests call
+# Checks for Rust, and installs what is missing of $(1), pairs of a program and its package.
+define need
 	@command -v $(CARGO) >/dev/null || { \
 	  echo "cargo is missing: install Rust 1.88 or newer, see https://rustup.rs" >&2; exit 1; }
 	@command -v cc >/dev/null || { \
 	  echo "a C linker (cc) is missing: install gcc or clang" >&2; exit 1; }
 	@packages=""; \
-	for pair in $(PROGRAMS); do \
+	for pair in $(1); do \
 	  command -v "$${pair%%:*}" >/dev/null || packages="$$packages $${pair##*:}"; \
 	done; \
 	if [ -z "$$packages" ]; then exit 0; fi; \
@@ -45,10 +47,15 @@ deps: ## check for Rust, install what the tests call
 	echo "installing$$packages"; \
 	apt-get update -qq && \
 	DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $$packages
+endef
 
-# The demonstration calls neither.
-demo: PROGRAMS := $(filter-out valgrind:% tshark:%,$(PROGRAMS))
-demo: deps ## build the program and run its demonstration
+deps: ## check for Rust, install what the tests call
+	$(call need,$(DEMO_PROGRAMS) $(TEST_PROGRAMS))
+
+demo-deps:
+	$(call need,$(DEMO_PROGRAMS))
+
+demo: demo-deps ## build the program and run its demonstration
 	$(CARGO) build $(LOCKED) --release -p qsm-cli
 	$(TARGET_DIR)/release/qsm demo
 

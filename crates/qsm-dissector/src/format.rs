@@ -101,7 +101,7 @@ pub struct Variant {
 /// A kind of packet, behind the header that all have.
 #[derive(Debug, Clone, Copy)]
 pub struct PacketFormat {
-    /// What it is.
+    /// The number and name of it.
     pub kind: qsm_wire::Kind,
     /// Its fields.
     pub fields: &'static [Field],

@@ -5,9 +5,9 @@
 //!
 //! ```text
 //!  packets.rs, messages.rs ── lua.rs ──► tables ┐
-//!                             engine.lua ───────┴──► quicksilver.lua ──► Wireshark, `qsm dissector`
+//!                             engine.lua ───────┴──► `qsm dissector` ──► Wireshark
 //!      │
-//!      └── tests: the same as PROTOCOL.md says, as qsm-wire reads, as quicksilver.lua has
+//!      └── tests: the same as PROTOCOL.md says, and as qsm-wire reads
 //! ```
 //!
 //! The decoder of a running node is `qsm-wire`, written by hand for speed. The tests of this crate

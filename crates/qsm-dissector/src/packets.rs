@@ -18,7 +18,7 @@ const HOPS: &[(u64, &str)] = &[
     (5, "copy by unicast"),
 ];
 
-/// What a checksum covers.
+/// Bytes that a checksum covers.
 const COVERAGE: &[(u64, &str)] = &[(0, "the header of data"), (1, "the whole datagram")];
 
 /// Words of a member on how it hears a speaker.
@@ -287,7 +287,7 @@ const LIST_OFFSET: Field = u32("list.offset", "where in the list this part begin
     .unit("B")
     .drawn("offset");
 
-/// What sessions carry, by direction.
+/// Messages of sessions, by direction.
 const MESSAGES: &[Field] = &[
     Field::new(
         "to_service",
@@ -300,7 +300,7 @@ const MESSAGES: &[Field] = &[
         "message from the service",
     ),
 ];
-/// What list replies carry, by list.
+/// Rows of list replies, by list.
 const ROW_LISTS: &[Field] = &[NODE_ROWS, GROUP_ROWS, REGION_ROWS];
 
 /// A kind of packet without a check of its own.

@@ -1,4 +1,4 @@
-//! What a node's decoder reads, as the dissector is to show it: names and values in the order of the
+//! Values that a node's decoder reads, as the dissector is to show them: with names, in the order of the
 //! fields.
 
 use std::net::SocketAddr;

@@ -224,7 +224,7 @@ fn framed(session: usize, number: u64, more: bool, content: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// What is shown of the message behind the frame that carries it.
+/// Fields shown of the message behind the frame that carries it.
 fn message_leaves<'a>(shown: &'a Shown, name: &str) -> Vec<&'a Leaf> {
     let leaves = leaves(shown);
     let start = leaves.iter().position(|leaf| leaf.name == name);

@@ -2,7 +2,7 @@
 
 use std::env;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{self, Command};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -63,12 +63,13 @@ pub(crate) fn show(datagrams: &[Datagram], options: &[&str]) -> Vec<Vec<Shown>> 
     packets
 }
 
-/// What tshark writes. Fails if it, or the dissector, has an error.
+/// Runs tshark, and returns its output. Fails if it, or the dissector, has an error.
 pub(crate) fn tshark(datagrams: &[Datagram], options: &[&str]) -> String {
     let folder = Folder::new();
     let file = folder.0.join("packets.pcap");
     capture::write(&file, datagrams);
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("quicksilver.lua");
+    let script = folder.0.join("quicksilver.lua");
+    fs::write(&script, qsm_dissector::dissector()).expect("there is room for the dissector");
     let output = Command::new("tshark")
         .arg("-r")
         .arg(&file)

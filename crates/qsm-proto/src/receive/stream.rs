@@ -66,8 +66,6 @@ pub struct ReceiveStream {
     /// Highest that came from it by unicast, because its multicast does not come (R-REACH-4).
     copied: u64,
     slots: VecDeque<PacketState>,
-    /// No packet above this number is kept that could give way (R-DATA-9).
-    kept_upto: u64,
     gaps: Gaps,
     /// Who waits here for packets above `highest`.
     early: EarlyPackets,
@@ -142,7 +140,6 @@ impl ReceiveStream {
             arrived: before,
             copied: before,
             slots: VecDeque::new(),
-            kept_upto: 0,
             gaps: Gaps::default(),
             early: EarlyPackets::default(),
             openings: Vec::new(),
@@ -719,7 +716,6 @@ impl ReceiveStream {
         context: &mut StreamContext<'_>,
     ) -> Option<Gap> {
         if sequence <= self.highest {
-            self.kept_upto = self.kept_upto.max(sequence);
             let gap = self.gaps.fill(sequence);
             self.set(sequence, slot);
             self.contiguous = self.gaps.first().map_or(self.highest, |first| first - 1);
@@ -730,7 +726,6 @@ impl ReceiveStream {
         }
         self.slots.push_back(slot);
         self.highest = sequence;
-        self.kept_upto = sequence;
         if self.gaps.is_empty() {
             self.contiguous = sequence;
         }

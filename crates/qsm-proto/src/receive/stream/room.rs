@@ -100,14 +100,10 @@ impl ReceiveStream {
             self.gaps.forget_from(top);
             self.highest = top - 1;
             self.announced = self.announced.max(top);
-            if let PacketState::Kept(place) = slot {
-                context.store.free(place);
-                context.delivery.stats.discard_memory += 1;
-                // Freeing one of several packets in a lent buffer makes no room yet.
-                let kept = context.store.keep(datagram);
-                if kept.is_some() {
-                    return kept;
-                }
+            if let PacketState::Kept(place) = slot
+                && let Some(place) = replace(place, datagram, context)
+            {
+                return Some(place);
             }
         }
         None
@@ -129,11 +125,8 @@ impl ReceiveStream {
             let due = context.now.after(ASK_AGAIN);
             self.gaps.reopen(far, context.now, due);
             self.due = self.due.min(due);
-            context.store.free(place);
-            context.delivery.stats.discard_memory += 1;
-            let kept = context.store.keep(datagram);
-            if kept.is_some() {
-                return kept;
+            if let Some(place) = replace(place, datagram, context) {
+                return Some(place);
             }
         }
         None
@@ -141,21 +134,18 @@ impl ReceiveStream {
 
     /// The last packet behind `sequence` that is kept and may give way.
     fn farthest_kept(
-        &mut self,
+        &self,
         sequence: u64,
         claimed: u64,
         history: &History,
     ) -> Option<(u64, PacketPlace)> {
-        let upto = self.kept_upto.min(self.highest);
-        let mut behind = (sequence + 1..=upto).rev();
-        let far = behind.find_map(|number| match self.slot(number) {
+        let mut behind = (sequence + 1..=self.highest).rev();
+        behind.find_map(|number| match self.slot(number) {
             PacketState::Kept(place) if !self.is_counted_on(number, claimed, history) => {
                 Some((number, place))
             }
             _ => None,
-        });
-        self.kept_upto = far.map_or(sequence, |(number, _)| number);
-        far
+        })
     }
 
     /// Others count on what has been reported as cached.
@@ -172,6 +162,17 @@ impl ReceiveStream {
         let first = self.uncached.map_or(sequence, |range| range.first());
         self.uncached = SeqRange::new(first, sequence);
     }
+}
+
+/// Keeps a packet in the place of another. Freeing one of several in a lent buffer makes no room yet.
+fn replace(
+    place: PacketPlace,
+    datagram: Datagram<'_>,
+    context: &mut StreamContext<'_>,
+) -> Option<PacketPlace> {
+    context.store.free(place);
+    context.delivery.stats.discard_memory += 1;
+    context.store.keep(datagram)
 }
 
 /// Leaves the rest of the room to the stream that this one waits for.
