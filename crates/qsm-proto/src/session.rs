@@ -116,7 +116,17 @@ impl Session {
         }
     }
 
-    /// Sends a receipt now, as a sign of life.
+    /// Shows that this end is there: by the first frame without receipt, if that of its last sending
+    /// could be there by now, else by a receipt.
+    pub fn show_life(&mut self, now: Instant, peer: &SessionPeer, outbox: &mut Outbox) {
+        let receipt = self.receipt();
+        match self.outgoing.repeat(now, receipt, peer, outbox) {
+            true => self.incoming.acknowledged(),
+            false => self.transmit_heard(peer, outbox),
+        }
+    }
+
+    /// Sends a receipt now.
     pub fn transmit_heard(&mut self, peer: &SessionPeer, outbox: &mut Outbox) {
         let heard = self.receipt();
         outbox.push(Reason::Membership, Destination::Node(peer.to), |out| {

@@ -183,7 +183,7 @@ impl SessionTable {
             header: self.header,
             to: from,
         };
-        client.session.transmit_heard(&peer, outbox);
+        client.session.show_life(now, &peer, outbox);
         self.ready.insert(node);
         Ok(())
     }

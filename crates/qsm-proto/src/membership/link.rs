@@ -64,7 +64,7 @@ impl Link {
         if self.heartbeat_at <= now {
             self.heartbeat_at = now.after(self.heartbeat);
             if !going {
-                self.session.transmit_heard(&peer, outbox);
+                self.session.show_life(now, &peer, outbox);
             }
         }
     }

@@ -179,6 +179,30 @@ impl OutgoingFrames {
         }
     }
 
+    /// Sends the first frame again, if the receipt of its last sending could be there by now; whether
+    /// it did.
+    pub(super) fn repeat(
+        &mut self,
+        now: Instant,
+        receipt: Heard,
+        peer: &SessionPeer,
+        outbox: &mut Outbox,
+    ) -> bool {
+        if !self.is_overdue(now) {
+            return false;
+        }
+        self.emit(now, 0, receipt, peer, outbox);
+        let next = now.after(self.round_trip.usual());
+        self.timer = self.timer.map(|at| at.max(next));
+        true
+    }
+
+    /// The receipt of the first frame's last sending could be there by now, and is not.
+    fn is_overdue(&self, now: Instant) -> bool {
+        let first = self.frames.front().filter(|_| self.next > self.first);
+        first.is_some_and(|frame| frame.sent_at.after(self.round_trip.usual()) <= now)
+    }
+
     fn emit(
         &mut self,
         now: Instant,
@@ -262,11 +286,10 @@ impl OutgoingFrames {
     /// The peer is heard, and lacks what it has been sent. If it could have been answered by now it
     /// is lost, which is no reason to wait for longer the next time.
     fn insist(&mut self, now: Instant) {
-        let usual = self.round_trip.usual();
-        let sent = self.frames.front().map(|frame| frame.sent_at);
-        if sent.is_some_and(|at| at.after(usual) <= now) {
+        if self.is_overdue(now) {
             self.round_trip.restart();
-            self.timer = self.timer.map(|at| at.min(now.after(usual)));
+            let next = now.after(self.round_trip.usual());
+            self.timer = self.timer.map(|at| at.min(next));
         }
     }
 

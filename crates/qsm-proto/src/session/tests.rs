@@ -265,6 +265,32 @@ fn a_frame_that_is_lost_again_and_again_is_sent_as_often_while_the_peer_is_heard
     assert!(sendings(true) >= 25, "{}", sendings(true));
 }
 
+// Rule R-MEM-3.
+#[test]
+fn a_sign_of_life_repeats_what_has_no_receipt() {
+    let mut session = Session::new(7, 100);
+    let mut outbox = Outbox::new();
+    let mut shown = |session: &mut Session, ms: u64| {
+        session.show_life(Instant(ms * 1_000_000), &peer(), &mut outbox);
+        let bytes = outbox.pop().unwrap().bytes.len();
+        assert!(outbox.pop().is_none());
+        bytes
+    };
+    let receipt = shown(&mut session, 0);
+    session.send(&[1; 50]).unwrap();
+    // What has not been sent yet is not repeated.
+    assert_eq!(shown(&mut session, 1), receipt);
+    let mut first = Outbox::new();
+    session.transmit(Instant(2_000_000), &peer(), &mut first);
+    // Its receipt may be on its way.
+    assert_eq!(shown(&mut session, 50), receipt);
+    assert!(shown(&mut session, 150) > receipt + 50);
+    assert_eq!(shown(&mut session, 200), receipt);
+    assert_eq!(session.retransmitted(), 1);
+    session.handle_heard(Instant(250_000_000), 1, false);
+    assert_eq!(shown(&mut session, 900), receipt);
+}
+
 /// How long messages of that many bytes, in frames of 100, take on average.
 fn mean_time(loss_ppm: u32, bytes: usize) -> Duration {
     const SEEDS: u32 = 20;
