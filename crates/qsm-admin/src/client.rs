@@ -49,12 +49,21 @@ impl NodeSocket {
         format!("qsm/{}/{}", self.pid, self.number)
     }
 
-    /// Asks it.
+    /// Asks it; it has 10 s for each part of its answer.
     ///
     /// # Errors
     /// [`AskError`].
     pub fn ask(&self, question: &Question) -> Result<Answer, AskError> {
-        let line = self.exchange(question).map_err(AskError::Connection)?;
+        self.ask_within(question, PATIENCE)
+    }
+
+    /// Asks it; it has so long, above zero, for each part of its answer.
+    ///
+    /// # Errors
+    /// [`AskError`].
+    pub fn ask_within(&self, question: &Question, patience: Duration) -> Result<Answer, AskError> {
+        let line = self.exchange(question, patience);
+        let line = line.map_err(AskError::Connection)?;
         match serde_json::from_slice(&line) {
             Ok(Reply::Answer(answer)) => Ok(answer),
             Ok(Reply::Error(cause)) => Err(AskError::Refused(cause)),
@@ -62,7 +71,7 @@ impl NodeSocket {
         }
     }
 
-    fn exchange(&self, question: &Question) -> io::Result<Vec<u8>> {
+    fn exchange(&self, question: &Question, patience: Duration) -> io::Result<Vec<u8>> {
         let address = SocketAddr::from_abstract_name(self.name())?;
         let mut node = UnixStream::connect_addr(&address)?;
         // Anybody may take a free name.
@@ -70,8 +79,8 @@ impl NodeSocket {
         if user != geteuid() && !user.is_root() && !geteuid().is_root() {
             return Err(io::ErrorKind::PermissionDenied.into());
         }
-        node.set_read_timeout(Some(PATIENCE))?;
-        node.set_write_timeout(Some(PATIENCE))?;
+        node.set_read_timeout(Some(patience))?;
+        node.set_write_timeout(Some(patience))?;
         let mut bytes = serde_json::to_vec(question)?;
         bytes.push(b'\n');
         node.write_all(&bytes)?;
@@ -110,10 +119,19 @@ impl fmt::Display for AskError {
             Self::Connection(error) if error.kind() == io::ErrorKind::PermissionDenied => {
                 f.write_str("it is another user's; ask as that user, or as root")
             }
+            Self::Connection(error) if timed_out(error) => {
+                f.write_str("it does not answer in time; does its process stand still?")
+            }
             Self::Connection(error) => write!(f, "it does not answer: {error}"),
             Self::Refused(cause) => f.write_str(cause),
         }
     }
+}
+
+/// Where a socket's time is over, the kernel says that it would block.
+fn timed_out(error: &io::Error) -> bool {
+    let over = [io::ErrorKind::WouldBlock, io::ErrorKind::TimedOut];
+    over.contains(&error.kind())
 }
 
 impl std::error::Error for AskError {

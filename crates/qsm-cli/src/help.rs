@@ -59,6 +59,7 @@ const CODES: &[(&str, &[u8])] = &[
     ("qsm sim shrink", &[0, 1, 2, 130]),
     ("qsm sim swarm", &[0, 1, 2, 130]),
     ("qsm sub", &[0, 1, 2, 3, 4, 130]),
+    ("qsm top", &[0, 1, 2, 3, 130]),
 ];
 
 /// The command and all below it, with help texts of this form.

@@ -56,6 +56,7 @@ use crate::commands::publish::{self, PubArgs};
 use crate::commands::shell::{self, CompletionArgs, ManArgs};
 use crate::commands::sim::{self, SimArgs};
 use crate::commands::subscribe::{self, SubArgs};
+use crate::commands::top::{self, TopArgs};
 use crate::settings::Settings;
 
 /// Reliable multicast to thousands of overlapping groups, without a broker.
@@ -88,6 +89,8 @@ enum Command {
     Groups(ListArgs),
     /// List the regions of the cluster: nodes with the same groups
     Regions(ListArgs),
+    /// Watch nodes, groups and regions of the cluster, and the nodes of this host
+    Top(TopArgs),
     /// Ask the nodes of this host where a group's messages go, and why
     Explain(ExplainArgs),
     /// Plan regions, channels and paths for subscriptions in a file
@@ -180,6 +183,7 @@ fn run(command: &Command) -> Result<(), Failure> {
         Command::Groups(args) => groups::run(args),
         Command::Regions(args) => regions::run(args),
         Command::Explain(args) => explain::run(args),
+        Command::Top(args) => top::run(args),
         Command::Plan(args) => plan::run(args),
         Command::Advise(args) => advise::run(args),
         Command::Doctor(args) => doctor::run(args),

@@ -162,6 +162,16 @@ const COMMANDS: &[(&str, &str, Fate)] = &[
         "qsm dissector > ~/.local/lib/wireshark/plugins/quicksilver.lua",
         Ends,
     ),
+    (
+        "operate/top.md",
+        "qsm top",
+        NotHere("tests/top.rs runs it, in a terminal"),
+    ),
+    (
+        "operate/top.md",
+        "qsm top --batch --count 1",
+        NotHere("tests/top.rs runs it, with a service"),
+    ),
     ("operate/explain.md", "qsm sub news", Stays(SUBSCRIBED)),
     ("operate/explain.md", "qsm explain news", Ends),
     (

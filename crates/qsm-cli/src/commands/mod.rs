@@ -16,3 +16,4 @@ pub(crate) mod publish;
 pub(crate) mod shell;
 pub(crate) mod sim;
 pub(crate) mod subscribe;
+pub(crate) mod top;

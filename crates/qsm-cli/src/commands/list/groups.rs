@@ -40,7 +40,8 @@ fn groups_table(rows: &[GroupRow]) -> String {
     table.render()
 }
 
-fn group_json(row: &GroupRow) -> Value {
+/// For programs.
+pub(crate) fn group_json(row: &GroupRow) -> Value {
     json!({
         "name": row.name,
         "number": row.group.0,

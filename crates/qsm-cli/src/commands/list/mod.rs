@@ -46,29 +46,40 @@ fn ask<T>(
     question: impl Fn(&mut Observer) -> Result<T, RequestError>,
 ) -> Result<T, Failure> {
     let unasked = Cell::new(args.node.network.interface.is_empty());
-    let strangers = Cell::new(0);
-    let answer = args.node.observe(args.timeout, |observer| {
+    quietly(&args.node, args.timeout, |observer| {
         // Once, also where several addresses are tried.
         if unasked.take()
             && let Some(line) = loopback::warning(observer.interface())
         {
             eprintln!("qsm: {line}");
         }
+        question(observer)
+    })
+}
+
+/// The same without a word on stderr.
+pub(crate) fn quietly<T>(
+    node: &NodeOptions,
+    timeout: Duration,
+    question: impl Fn(&mut Observer) -> Result<T, RequestError>,
+) -> Result<T, Failure> {
+    let strangers = Cell::new(0);
+    let answer = node.observe(timeout, |observer| {
         let answer = question(observer);
         strangers.set(observer.other_clusters());
         answer
     })?;
     answer.map_err(|error| match error {
-        RequestError::Timeout { .. } => unanswered(args, strangers.get()),
+        RequestError::Timeout { .. } => unanswered(node, timeout, strangers.get()),
         other => other.into(),
     })
 }
 
 /// No service answers. Where it was looked for by multicast, that may be why; or it is of another
 /// cluster, as packets show.
-fn unanswered(args: &ListArgs, strangers: u64) -> Failure {
-    let waited = args.timeout.as_secs_f64();
-    let cluster = &args.node.network.cluster;
+fn unanswered(node: &NodeOptions, timeout: Duration, strangers: u64) -> Failure {
+    let waited = timeout.as_secs_f64();
+    let cluster = &node.network.cluster;
     if let Some(doubt) = solitude::strangers(strangers, cluster) {
         return Failure::timeout(
             format!("no membership service answered to multicast within {waited} s; {doubt}"),
@@ -77,7 +88,7 @@ fn unanswered(args: &ListArgs, strangers: u64) -> Failure {
         );
     }
     let cluster = printable(cluster);
-    match &args.node.service {
+    match &node.service {
         Some(service) => Failure::timeout(
             format!("no membership service answered at {service} within {waited} s"),
             "see that `qsm gms` runs there, that --cluster is the same, and that a firewall lets UDP \

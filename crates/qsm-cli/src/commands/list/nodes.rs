@@ -84,7 +84,7 @@ fn nodes_table(rows: &[NodeRow]) -> String {
 }
 
 /// What the service knows of a node's present; nothing of one that it does not hear.
-fn now<T>(row: &NodeRow, known: Option<T>) -> Option<T> {
+pub(crate) fn now<T>(row: &NodeRow, known: Option<T>) -> Option<T> {
     let silent = row
         .away
         .is_some_and(|reason| matches!(reason, AwayReason::Silent | AwayReason::Unreported));
@@ -107,7 +107,7 @@ fn up(seconds: u64) -> String {
 }
 
 /// Live, or the reason for which nobody waits for it.
-fn state(row: &NodeRow) -> String {
+pub(crate) fn state(row: &NodeRow) -> String {
     let state = row
         .away
         .map_or_else(|| "live".to_owned(), |reason| format!("away: {reason}"));
@@ -117,7 +117,8 @@ fn state(row: &NodeRow) -> String {
     }
 }
 
-fn node_json(row: &NodeRow) -> Value {
+/// For programs.
+pub(crate) fn node_json(row: &NodeRow) -> Value {
     json!({
         "name": row.name,
         "node": format!("{:x}", row.origin.node.0),

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use qsm::{Origin, RegionRow};
+use qsm::{Member, Origin, RegionRow};
 use qsm_console::failure::Failure;
 use qsm_console::table::{Align, Table, printable};
 use serde_json::{Value, json};
@@ -30,7 +30,7 @@ pub(crate) fn run(args: &ListArgs) -> Result<(), Failure> {
 }
 
 /// Names of nodes. A member that has just gone may have none.
-type Names = BTreeMap<Origin, String>;
+pub(crate) type Names = BTreeMap<Origin, String>;
 
 fn regions_table(rows: &[RegionRow], names: &Names) -> String {
     let mut table = Table::new(&[
@@ -42,32 +42,36 @@ fn regions_table(rows: &[RegionRow], names: &Names) -> String {
         ("WHO", Align::Left),
     ]);
     for row in rows {
-        let who =
-            row.members
-                .iter()
-                .take(MEMBERS_SHOWN)
-                .map(|member| match names.get(&member.origin) {
-                    Some(name) => printable(name),
-                    None => member.address.to_string(),
-                });
-        let mut who = who.collect::<Vec<_>>().join(" ");
-        if row.members.len() > MEMBERS_SHOWN {
-            who.push_str(" …");
-        }
         table.row([
             row.region.to_string(),
             row.view.to_string(),
             row.address.to_string(),
             row.groups.to_string(),
             row.members.len().to_string(),
-            who,
+            who(&row.members, names),
         ]);
     }
     table.render()
 }
 
-fn region_json(row: &RegionRow, names: &Names) -> Value {
-    let member = |member: &qsm::Member| {
+/// The first members, by name or address.
+pub(crate) fn who<'a>(members: impl IntoIterator<Item = &'a Member>, names: &Names) -> String {
+    let mut members = members.into_iter();
+    let first = members.by_ref().take(MEMBERS_SHOWN);
+    let first = first.map(|member| match names.get(&member.origin) {
+        Some(name) => printable(name),
+        None => member.address.to_string(),
+    });
+    let mut who = first.collect::<Vec<_>>().join(" ");
+    if members.next().is_some() {
+        who.push_str(" …");
+    }
+    who
+}
+
+/// For programs.
+pub(crate) fn region_json(row: &RegionRow, names: &Names) -> Value {
+    let member = |member: &Member| {
         json!({ "name": names.get(&member.origin),
                 "node": format!("{:x}", member.origin.node.0),
                 "incarnation": member.origin.incarnation.0,
@@ -90,7 +94,7 @@ mod tests {
 
     #[test]
     fn regions_show_some_members_and_json_has_all() {
-        let member = |at: u8| qsm::Member {
+        let member = |at: u8| Member {
             origin: Origin {
                 node: NodeId(u64::from(at)),
                 incarnation: Incarnation(1),

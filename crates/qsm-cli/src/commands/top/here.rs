@@ -1,0 +1,252 @@
+//! Nodes of this host, by what they count themselves.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+use std::{mem, thread};
+
+use qsm::admin::{Answer, NodeSocket, Question};
+use serde_json::{Value, json};
+
+/// Delay of a core thread's timers from which on others notice.
+const LATE: f64 = 0.01;
+
+/// Time that a node has for its answer: one that stands still gives none.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// Asks the nodes of this host, and remembers what they said for the next time.
+#[derive(Debug, Default)]
+pub(super) struct Here {
+    before: BTreeMap<String, Counted>,
+}
+
+/// Counters at a moment.
+#[derive(Debug, Clone)]
+struct Counted {
+    at: Instant,
+    counters: Value,
+}
+
+/// A node of this host.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(super) struct HereNode {
+    pub(super) name: String,
+    pub(super) pid: u32,
+    /// `None`: it was not seen before, or does not answer.
+    pub(super) rates: Option<HereRates>,
+    /// Seconds within which 99 % of all repairs came.
+    pub(super) repair_p99: f64,
+    /// Messages accepted that not everybody is known to have.
+    pub(super) pending: u64,
+    /// The longest time by which its core thread was late, of the last seconds.
+    pub(super) late: f64,
+    /// Why it does not answer.
+    pub(super) mute: Option<String>,
+}
+
+/// What has happened each second since the last look.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(super) struct HereRates {
+    /// Messages accepted from the application.
+    pub(super) sent: f64,
+    /// Messages delivered to it.
+    pub(super) received: f64,
+    /// Packets that were missing when others had come.
+    pub(super) missing: f64,
+    /// Buffers that the kernel had no room for.
+    pub(super) kernel_drops: f64,
+    /// Messages that the application had no room for.
+    pub(super) dropped: f64,
+    /// Messages that are lost for good.
+    pub(super) lost: f64,
+}
+
+impl Here {
+    /// The nodes of this host. Rates are those since the last look; in the first look zero.
+    pub(super) fn look(&mut self) -> Vec<HereNode> {
+        let before = mem::take(&mut self.before);
+        let answers = answers(&NodeSocket::all().unwrap_or_default());
+        let node = |(socket, answer): (NodeSocket, Result<Counted, String>)| {
+            let name = socket.name();
+            match answer {
+                Ok(now) => {
+                    let node = HereNode::new(socket.pid(), &now, before.get(&name));
+                    self.before.insert(name, now);
+                    node
+                }
+                Err(cause) => HereNode {
+                    name,
+                    pid: socket.pid(),
+                    mute: Some(cause),
+                    ..HereNode::default()
+                },
+            }
+        };
+        answers.into_iter().map(node).collect()
+    }
+}
+
+/// What they say, each asked on a thread of its own, so that none keeps the others waiting.
+fn answers(sockets: &[NodeSocket]) -> Vec<(NodeSocket, Result<Counted, String>)> {
+    let ask = |socket: &NodeSocket| {
+        let answer = socket.ask_within(&Question::Counters, PATIENCE);
+        let at = Instant::now();
+        match answer {
+            Ok(Answer::Counters(counters)) => Ok(Counted { at, counters }),
+            Ok(_) => Err("it answers another question".to_owned()),
+            Err(cause) => Err(cause.to_string()),
+        }
+    };
+    thread::scope(|scope| {
+        let asked = sockets
+            .iter()
+            .map(|socket| scope.spawn(move || ask(socket)));
+        let asked: Vec<_> = asked.collect();
+        let panicked = |_| Err("asking it has panicked".to_owned());
+        let answers = asked
+            .into_iter()
+            .map(|it| it.join().unwrap_or_else(panicked));
+        sockets.iter().cloned().zip(answers).collect()
+    })
+}
+
+impl HereRates {
+    fn new(now: &Counted, before: &Counted) -> Self {
+        let passed = (now.at - before.at).as_secs_f64();
+        let rate = |path: &str| {
+            let grown = now.value(path) - before.value(path);
+            // A node that has begun anew counts from zero.
+            if grown > 0.0 && passed > 0.0 {
+                grown / passed
+            } else {
+                0.0
+            }
+        };
+        Self {
+            sent: rate("/protocol/messages_published"),
+            received: rate("/protocol/messages_delivered"),
+            missing: rate("/protocol/gaps"),
+            kernel_drops: rate("/port/unicast_kernel_drops") + rate("/port/multicast_kernel_drops"),
+            dropped: rate("/runtime/slow_consumer_drops"),
+            lost: rate("/protocol/messages_lost"),
+        }
+    }
+}
+
+impl Counted {
+    fn value(&self, path: &str) -> f64 {
+        let value = self.counters.pointer(path);
+        value.and_then(Value::as_f64).unwrap_or(0.0)
+    }
+}
+
+impl HereNode {
+    fn new(pid: u32, now: &Counted, before: Option<&Counted>) -> Self {
+        let pending = now.counters.pointer("/protocol/pending_messages");
+        Self {
+            name: now.counters["name"].as_str().unwrap_or("?").to_owned(),
+            pid,
+            rates: before.map(|before| HereRates::new(now, before)),
+            repair_p99: now.value("/times/repair/p99_seconds"),
+            pending: pending.and_then(Value::as_u64).unwrap_or(0),
+            late: now.value("/timers/late_recent_max_seconds"),
+            mute: None,
+        }
+    }
+
+    /// What is wrong with it, the worst first, and what to do; `None`: nothing.
+    pub(super) fn trouble(&self) -> Option<&str> {
+        if let Some(cause) = &self.mute {
+            return Some(cause);
+        }
+        let rates = self.rates.unwrap_or_default();
+        let troubles = [
+            (rates.lost > 0.0, "messages are lost: its log says which"),
+            (
+                rates.dropped > 0.0,
+                "its application reads too slowly: a longer queue, or more threads",
+            ),
+            (
+                rates.kernel_drops > 0.0,
+                "no room in its receive buffer: `qsm doctor`, --receive-buffer",
+            ),
+            (
+                self.late > LATE,
+                "its core thread waits for a CPU: fewer programs, --pin, --realtime",
+            ),
+            (
+                rates.missing > 0.0,
+                "packets are lost on the way to it, and repaired",
+            ),
+        ];
+        let mut found = troubles.into_iter().filter(|(so, _)| *so);
+        found.next().map(|(_, words)| words)
+    }
+
+    /// It loses messages, or does not answer.
+    pub(super) fn is_bad(&self) -> bool {
+        let loses = |rates: HereRates| rates.lost > 0.0 || rates.dropped > 0.0;
+        self.mute.is_some() || self.rates.is_some_and(loses)
+    }
+
+    /// For programs.
+    pub(super) fn json(&self) -> Value {
+        let rate = |rate: fn(HereRates) -> f64| self.rates.map(rate);
+        json!({
+            "name": self.name,
+            "pid": self.pid,
+            "sent_per_second": rate(|rates| rates.sent),
+            "received_per_second": rate(|rates| rates.received),
+            "missing_per_second": rate(|rates| rates.missing),
+            "kernel_drops_per_second": rate(|rates| rates.kernel_drops),
+            "dropped_per_second": rate(|rates| rates.dropped),
+            "lost_per_second": rate(|rates| rates.lost),
+            "repair_p99_seconds": self.repair_p99,
+            "pending_messages": self.pending,
+            "late_seconds": self.late,
+            "trouble": self.trouble(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn counted(at: Instant, gaps: u64, drops: u64) -> Counted {
+        let counters = json!({
+            "name": "desk",
+            "protocol": { "messages_published": 0, "messages_delivered": 10 * gaps, "gaps": gaps,
+                          "messages_lost": 0, "pending_messages": 7 },
+            "port": { "unicast_kernel_drops": drops, "multicast_kernel_drops": drops },
+            "times": { "repair": { "p99_seconds": 0.25 } },
+            "timers": { "late_recent_max_seconds": 0.001 },
+        });
+        Counted { at, counters }
+    }
+
+    #[test]
+    fn rates_are_what_has_grown_since_the_last_look() {
+        let start = Instant::now();
+        let (before, now) = (
+            counted(start, 10, 0),
+            counted(start + Duration::from_secs(2), 30, 4),
+        );
+        let node = HereNode::new(4711, &now, Some(&before));
+        let rates = node.rates.unwrap();
+        assert_eq!((rates.missing, rates.received), (10.0, 100.0));
+        assert_eq!((rates.kernel_drops, node.pending), (4.0, 7));
+        assert_eq!(node.repair_p99, 0.25);
+        let trouble = node.trouble().unwrap();
+        assert!(
+            trouble.starts_with("no room in its receive buffer"),
+            "{trouble}"
+        );
+        assert!(!node.is_bad());
+        let first = HereNode::new(4711, &now, None);
+        assert_eq!((first.rates, first.trouble()), (None, None));
+        // It has begun anew, and counts from zero.
+        let later = counted(start + Duration::from_secs(3), 10, 0);
+        let again = HereNode::new(4711, &later, Some(&now));
+        assert_eq!(again.rates, Some(HereRates::default()));
+    }
+}

@@ -1,0 +1,144 @@
+//! What one look saw.
+
+use std::collections::BTreeMap;
+
+use qsm::{GroupRow, NodeRow, Observer, RegionRow, RequestError};
+use qsm_console::failure::Failure;
+use qsm_console::figures::{count, counted, rate};
+use serde_json::Value;
+
+use super::super::list::{groups, nodes, quietly, regions};
+use super::here::{Here, HereNode};
+use super::sheet::{self, Order, Sheet};
+use super::{TopArgs, View};
+
+/// What is known after a look.
+#[derive(Debug, Default)]
+pub(super) struct Look {
+    pub(super) nodes: Vec<NodeRow>,
+    pub(super) groups: Vec<GroupRow>,
+    pub(super) regions: Vec<RegionRow>,
+    pub(super) here: Vec<HereNode>,
+    /// Why there is nothing of the cluster.
+    pub(super) trouble: Option<Failure>,
+}
+
+/// Looks again and again.
+#[derive(Debug)]
+pub(super) struct Looker {
+    args: TopArgs,
+    here: Here,
+}
+
+impl Looker {
+    pub(super) fn new(args: &TopArgs) -> Self {
+        Self {
+            args: args.clone(),
+            here: Here::default(),
+        }
+    }
+
+    /// Asks for what the view shows.
+    pub(super) fn look(&mut self, view: View) -> Look {
+        match view {
+            View::Nodes => self.ask(|observer, look| {
+                look.nodes = observer.list_nodes()?;
+                Ok(())
+            }),
+            View::Groups => self.ask(|observer, look| {
+                look.nodes = observer.list_nodes()?;
+                look.groups = observer.list_groups()?;
+                Ok(())
+            }),
+            View::Regions => self.ask(|observer, look| {
+                look.nodes = observer.list_nodes()?;
+                look.regions = observer.list_regions()?;
+                Ok(())
+            }),
+            View::Here => Look {
+                here: self.here.look(),
+                ..Look::default()
+            },
+        }
+    }
+
+    fn ask(&self, lists: fn(&mut Observer, &mut Look) -> Result<(), RequestError>) -> Look {
+        let answer = quietly(&self.args.node, self.args.timeout, |observer| {
+            let mut look = Look::default();
+            lists(observer, &mut look).map(|()| look)
+        });
+        answer.unwrap_or_else(|trouble| Look {
+            trouble: Some(trouble),
+            ..Look::default()
+        })
+    }
+}
+
+impl Look {
+    /// A line on the whole.
+    pub(super) fn summary(&self) -> String {
+        if self.nodes.is_empty() {
+            return counted(self.here.len() as u64, "node") + " on this host";
+        }
+        let away = self.nodes.iter().filter(|row| row.away.is_some()).count();
+        let deaf = self.nodes.iter().filter(|row| row.deaf).count();
+        let (sent, received) = self.rates();
+        let mut text = counted(self.nodes.len() as u64, "node");
+        for (number, what) in [(away, "away"), (deaf, "deaf")] {
+            if number > 0 {
+                text.push_str(&format!(", {} {what}", count(number as u64)));
+            }
+        }
+        format!(
+            "{text}; {} messages/s sent, {} received",
+            rate(f64::from(sent)),
+            rate(received as f64)
+        )
+    }
+
+    /// Messages a second that all nodes have accepted, and delivered.
+    pub(super) fn rates(&self) -> (u32, u64) {
+        let known = self
+            .nodes
+            .iter()
+            .filter_map(|row| nodes::now(row, row.rates));
+        known.fold((0, 0), |(sent, received), rates| {
+            (
+                sent.saturating_add(rates.sent),
+                received + u64::from(rates.received),
+            )
+        })
+    }
+
+    /// The lines of a view of which the name contains `filter`.
+    pub(super) fn sheet(&self, view: View, order: Order, filter: &str) -> Sheet {
+        match view {
+            View::Nodes => sheet::nodes(&self.nodes, order, filter),
+            View::Groups => sheet::groups(&self.groups, order, filter),
+            View::Regions => sheet::regions(&self.regions, &self.names(), order, filter),
+            View::Here => sheet::here(&self.here, order, filter),
+        }
+    }
+
+    /// The same for programs.
+    pub(super) fn json(&self, view: View) -> Vec<Value> {
+        match view {
+            View::Nodes => self.nodes.iter().map(nodes::node_json).collect(),
+            View::Groups => self.groups.iter().map(groups::group_json).collect(),
+            View::Regions => {
+                let names = self.names();
+                let regions = self.regions.iter();
+                regions
+                    .map(|row| regions::region_json(row, &names))
+                    .collect()
+            }
+            View::Here => self.here.iter().map(HereNode::json).collect(),
+        }
+    }
+
+    fn names(&self) -> regions::Names {
+        let names = self.nodes.iter();
+        let names = names.map(|node| (node.origin, node.name.clone()));
+        names.collect::<BTreeMap<_, _>>()
+    }
+}

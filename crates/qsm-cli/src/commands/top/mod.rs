@@ -1,0 +1,162 @@
+//! `qsm top`: nodes, groups and regions of the cluster, and the nodes of this host, as they change.
+//!
+//! ```text
+//!   service ── lists ──────┐
+//!                          ├──► Look ──► Sheet ──► screen, tables or JSON
+//!   nodes here ─ counters ─┘
+//! ```
+
+mod here;
+mod look;
+mod screen;
+mod sheet;
+mod view;
+
+use std::io::{IsTerminal, stdout};
+use std::thread;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use clap::{Args, ValueEnum};
+use qsm_console::examples;
+use qsm_console::failure::Failure;
+use qsm_console::options::{NodeOptions, seconds};
+use qsm_console::stop::Stop;
+use serde_json::json;
+
+use super::list::write;
+use look::{Look, Looker};
+
+/// Shortest time between two looks: a service cuts a list anew at most so often.
+const INTERVAL_MIN: Duration = Duration::from_millis(200);
+/// Time between two looks at whether the user wants to end it.
+const ATTENTION: Duration = Duration::from_millis(100);
+
+/// Arguments of `qsm top`.
+#[derive(Debug, Clone, Args)]
+#[command(before_help = examples!(
+    "qsm top                            the cluster; whoever is away or deaf on top"
+    "qsm top --view here                nodes of this host: what they miss, and why"
+    "qsm top --batch --count 1          one look, as tables"
+    "qsm top --json | jq '.rows[] | select(.away)'"
+))]
+pub(crate) struct TopArgs {
+    /// What to show first; with --batch and --json, what to write
+    #[arg(long, value_enum, default_value_t = View::Nodes)]
+    pub(crate) view: View,
+    /// Time between two looks; rates of nodes are means of 5 s
+    #[arg(long, value_name = "SECONDS", default_value = "2", value_parser = seconds)]
+    pub(crate) interval: Duration,
+    /// Write tables, one look after another, instead of a screen [default where stdout is no terminal]
+    #[arg(long)]
+    pub(crate) batch: bool,
+    /// Write a line of JSON for each look: time, view, rows
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// End after so many looks
+    #[arg(long, value_name = "LOOKS")]
+    pub(crate) count: Option<u64>,
+    /// How long to look for a membership service, and to wait for its answer
+    #[arg(long, value_name = "SECONDS", default_value = "5", value_parser = seconds)]
+    pub(crate) timeout: Duration,
+    /// Where to ask.
+    #[command(flatten)]
+    pub(crate) node: NodeOptions,
+}
+
+/// What is shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum View {
+    /// Nodes of the cluster: states and rates
+    Nodes,
+    /// Groups: receivers, publishers, and what a message costs
+    Groups,
+    /// Regions: members, and how many of them are away
+    Regions,
+    /// Nodes of this host: what they miss, drop and wait for
+    Here,
+}
+
+impl View {
+    const ALL: [Self; 4] = [Self::Nodes, Self::Groups, Self::Regions, Self::Here];
+
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Nodes => "nodes",
+            Self::Groups => "groups",
+            Self::Regions => "regions",
+            Self::Here => "here",
+        }
+    }
+
+    /// Whether it shows what the membership service knows.
+    const fn is_of_cluster(self) -> bool {
+        !matches!(self, Self::Here)
+    }
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// The interval is too short; where it writes: no service answers in time, or the output cannot be
+/// written; else: the terminal cannot be set up.
+pub(crate) fn run(args: &TopArgs) -> Result<(), Failure> {
+    if args.interval < INTERVAL_MIN {
+        return Err(Failure::usage(
+            "--interval is shorter than 0.2 s",
+            "give a longer one: rates of nodes are means of 5 s",
+        ));
+    }
+    let stop = Stop::on_signals()?;
+    match args.batch || args.json || !stdout().is_terminal() {
+        true => batch(args, &stop),
+        false => screen::run(args, &stop),
+    }
+}
+
+/// Writes one look after another.
+fn batch(args: &TopArgs, stop: &Stop) -> Result<(), Failure> {
+    let mut looker = Looker::new(args);
+    // Rates of nodes here need two looks.
+    if !args.view.is_of_cluster() {
+        looker.look(args.view);
+        rest(args.interval.min(Duration::from_secs(1)), stop);
+    }
+    let mut left = args.count.unwrap_or(u64::MAX);
+    while left > 0 && !stop.is_asked() {
+        let begun = Instant::now();
+        let mut look = looker.look(args.view);
+        if let Some(trouble) = look.trouble.take() {
+            return Err(trouble);
+        }
+        write(&written(args, &look))?;
+        left -= 1;
+        if left > 0 {
+            rest(args.interval.saturating_sub(begun.elapsed()), stop);
+        }
+    }
+    Ok(())
+}
+
+fn written(args: &TopArgs, look: &Look) -> String {
+    if args.json {
+        let time = SystemTime::now().duration_since(UNIX_EPOCH);
+        let time = time.unwrap_or_default().as_secs_f64();
+        let rows = look.json(args.view);
+        let line = json!({ "time": time, "view": args.view.name(), "rows": rows });
+        return format!("{line}\n");
+    }
+    let sheet = look.sheet(args.view, sheet::Order::Trouble, "");
+    let after = if args.count == Some(1) { "" } else { "\n" };
+    format!("{}\n{}{after}", look.summary(), sheet.render())
+}
+
+fn rest(time: Duration, stop: &Stop) {
+    let until = Instant::now() + time;
+    while !stop.is_asked() {
+        let left = until.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return;
+        }
+        thread::sleep(left.min(ATTENTION));
+    }
+}

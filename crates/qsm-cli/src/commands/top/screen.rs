@@ -1,0 +1,337 @@
+//! The screen: what is shown of the looks, and the keys that change it.
+
+use std::collections::VecDeque;
+use std::io;
+use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use qsm_console::failure::Failure;
+use qsm_console::stop::Stop;
+use ratatui::DefaultTerminal;
+use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
+
+use super::look::{Look, Looker};
+use super::sheet::{Order, Sheet};
+use super::{TopArgs, View, view};
+
+/// Looks whose rates are remembered.
+const REMEMBERED: usize = 240;
+/// Lines that a page goes down.
+const PAGE: usize = 20;
+/// Time between two looks at keys.
+const KEYS: Duration = Duration::from_millis(100);
+
+/// State of the screen.
+#[derive(Debug)]
+pub(super) struct Screen {
+    pub(super) view: View,
+    pub(super) order: Order,
+    pub(super) filter: String,
+    /// Keys are letters of the filter.
+    pub(super) filtering: bool,
+    /// New looks are not shown.
+    pub(super) paused: bool,
+    pub(super) help: bool,
+    /// The line that is marked.
+    pub(super) at: usize,
+    pub(super) look: Option<Look>,
+    /// Time of the last look that has seen the cluster, or the nodes here where only those are shown.
+    pub(super) seen: Option<Instant>,
+    /// Messages a second that the cluster has delivered, the newest last.
+    pub(super) delivered: VecDeque<u64>,
+}
+
+/// What becomes of the program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Flow {
+    /// It goes on.
+    Go,
+    /// Another view needs other lists: at once.
+    Look,
+    /// The user has seen enough.
+    End,
+}
+
+impl Screen {
+    pub(super) fn new(view: View) -> Self {
+        Self {
+            view,
+            order: Order::Trouble,
+            filter: String::new(),
+            filtering: false,
+            paused: false,
+            help: false,
+            at: 0,
+            look: None,
+            seen: None,
+            delivered: VecDeque::new(),
+        }
+    }
+
+    /// Takes a look. Where the service did not answer, what it said before stays.
+    pub(super) fn take(&mut self, now: Instant, mut look: Look) {
+        if self.paused {
+            return;
+        }
+        match &look.trouble {
+            None => self.seen = Some(now),
+            Some(_) => {
+                if let Some(old) = self.look.take() {
+                    look.nodes = old.nodes;
+                    look.groups = old.groups;
+                    look.regions = old.regions;
+                }
+            }
+        }
+        if self.view.is_of_cluster() && look.trouble.is_none() {
+            self.delivered.push_back(look.rates().1);
+            if self.delivered.len() > REMEMBERED {
+                self.delivered.pop_front();
+            }
+        }
+        self.look = Some(look);
+        self.at = self.at.min(self.last());
+    }
+
+    /// The lines to show.
+    pub(super) fn sheet(&self) -> Option<Sheet> {
+        let look = self.look.as_ref()?;
+        Some(look.sheet(self.view, self.order, &self.filter))
+    }
+
+    /// Number of the last line.
+    fn last(&self) -> usize {
+        let lines = self.sheet().map_or(0, |sheet| sheet.lines.len());
+        lines.saturating_sub(1)
+    }
+
+    /// A key.
+    pub(super) fn press(&mut self, key: KeyEvent) -> Flow {
+        if key.modifiers.contains(KeyModifiers::CONTROL) {
+            return match key.code {
+                KeyCode::Char('c') => Flow::End,
+                _ => Flow::Go,
+            };
+        }
+        let flow = match (self.filtering, self.help) {
+            (true, _) => self.type_filter(key.code),
+            (false, true) => {
+                self.help = false;
+                Flow::Go
+            }
+            (false, false) => self.command(key.code),
+        };
+        self.at = self.at.min(self.last());
+        flow
+    }
+
+    fn type_filter(&mut self, key: KeyCode) -> Flow {
+        match key {
+            KeyCode::Enter => self.filtering = false,
+            KeyCode::Esc => {
+                self.filtering = false;
+                self.filter.clear();
+            }
+            KeyCode::Backspace => drop(self.filter.pop()),
+            KeyCode::Char(letter) => self.filter.push(letter),
+            _ => {}
+        }
+        Flow::Go
+    }
+
+    fn command(&mut self, key: KeyCode) -> Flow {
+        let place = View::ALL
+            .iter()
+            .position(|view| *view == self.view)
+            .unwrap_or(0);
+        let views = View::ALL.len();
+        match key {
+            KeyCode::Char('q') => return Flow::End,
+            KeyCode::Tab | KeyCode::Right => return self.show(View::ALL[(place + 1) % views]),
+            KeyCode::BackTab | KeyCode::Left => {
+                return self.show(View::ALL[(place + views - 1) % views]);
+            }
+            KeyCode::Char(digit @ '1'..='4') => {
+                let chosen = digit.to_digit(10).map_or(0, |digit| digit as usize - 1);
+                return self.show(View::ALL[chosen]);
+            }
+            KeyCode::Char('o') => self.order = self.order.next(),
+            KeyCode::Char('/') => self.filtering = true,
+            KeyCode::Esc => self.filter.clear(),
+            KeyCode::Char(' ') => self.paused = !self.paused,
+            KeyCode::Char('h' | '?') => self.help = true,
+            KeyCode::Down | KeyCode::Char('j') => self.at += 1,
+            KeyCode::Up | KeyCode::Char('k') => self.at = self.at.saturating_sub(1),
+            KeyCode::PageDown => self.at += PAGE,
+            KeyCode::PageUp => self.at = self.at.saturating_sub(PAGE),
+            KeyCode::Home => self.at = 0,
+            KeyCode::End => self.at = usize::MAX,
+            _ => {}
+        }
+        Flow::Go
+    }
+
+    fn show(&mut self, view: View) -> Flow {
+        self.view = view;
+        self.look = None;
+        self.at = 0;
+        self.paused = false;
+        Flow::Look
+    }
+}
+
+/// Shows the cluster until the user has seen enough.
+pub(super) fn run(args: &TopArgs, stop: &Stop) -> Result<(), Failure> {
+    let failed = |error| Failure::io("set up the terminal", &error);
+    let mut terminal = ratatui::try_init().map_err(failed)?;
+    let outcome = watch(args, stop, &mut terminal);
+    ratatui::try_restore().map_err(failed)?;
+    outcome
+}
+
+fn watch(args: &TopArgs, stop: &Stop, terminal: &mut DefaultTerminal) -> Result<(), Failure> {
+    let failed = |error: io::Error| Failure::io("use the terminal", &error);
+    let mut screen = Screen::new(args.view);
+    let (lookout, mut left) = (Lookout::start(args)?, args.count);
+    loop {
+        if let Some(look) = lookout.newest() {
+            screen.take(Instant::now(), look);
+            left = left.map(|left| left.saturating_sub(1));
+        }
+        terminal
+            .draw(|frame| view::draw(frame, &screen, Instant::now()))
+            .map_err(failed)?;
+        if stop.is_asked() || left == Some(0) {
+            return Ok(());
+        }
+        if !event::poll(KEYS).map_err(failed)? {
+            continue;
+        }
+        let flow = match event::read().map_err(failed)? {
+            Event::Key(key) if key.kind != KeyEventKind::Release => screen.press(key),
+            _ => Flow::Go,
+        };
+        match flow {
+            Flow::Go => {}
+            Flow::Look => lookout.look_at(screen.view),
+            Flow::End => return Ok(()),
+        }
+    }
+}
+
+/// A thread that looks, so that keys are not kept waiting. It ends with the process.
+struct Lookout {
+    view: Arc<Mutex<View>>,
+    wake: SyncSender<()>,
+    looks: Receiver<(View, Look)>,
+}
+
+impl Lookout {
+    fn start(args: &TopArgs) -> Result<Self, Failure> {
+        let view = Arc::new(Mutex::new(args.view));
+        let (wake, woken) = sync_channel::<()>(1);
+        let (send, looks) = sync_channel(1);
+        let (mut looker, interval, wanted) = (Looker::new(args), args.interval, Arc::clone(&view));
+        let work = move || {
+            loop {
+                let view = *wanted.lock().unwrap_or_else(PoisonError::into_inner);
+                if send.send((view, looker.look(view))).is_err() {
+                    return;
+                }
+                // A word to look at once, or the time has passed.
+                let _either = woken.recv_timeout(interval);
+            }
+        };
+        thread::Builder::new()
+            .name("lookout".to_owned())
+            .spawn(work)
+            .map_err(|error| Failure::io("start a thread", &error))?;
+        Ok(Self { view, wake, looks })
+    }
+
+    fn look_at(&self, view: View) {
+        *self.view.lock().unwrap_or_else(PoisonError::into_inner) = view;
+        // It looks already, if the word cannot be left.
+        let _left = self.wake.try_send(());
+    }
+
+    /// The newest look, if it is of the view that is wanted.
+    fn newest(&self) -> Option<Look> {
+        let wanted = *self.view.lock().unwrap_or_else(PoisonError::into_inner);
+        match self.looks.try_recv() {
+            Ok((view, look)) => (view == wanted).then_some(look),
+            Err(TryRecvError::Empty | TryRecvError::Disconnected) => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn press(screen: &mut Screen, keys: &[KeyCode]) -> Flow {
+        let press = |screen: &mut Screen, key| screen.press(KeyEvent::from(key));
+        keys.iter().fold(Flow::Go, |_, key| press(screen, *key))
+    }
+
+    #[test]
+    fn keys_choose_views_orders_and_lines() {
+        let mut screen = Screen::new(View::Nodes);
+        assert_eq!(press(&mut screen, &[KeyCode::Tab]), Flow::Look);
+        assert_eq!(screen.view, View::Groups);
+        press(&mut screen, &[KeyCode::Left, KeyCode::Left]);
+        assert_eq!(screen.view, View::Here);
+        press(&mut screen, &[KeyCode::Char('3'), KeyCode::Char('o')]);
+        assert_eq!((screen.view, screen.order), (View::Regions, Order::Load));
+        assert_eq!(press(&mut screen, &[KeyCode::Char('q')]), Flow::End);
+        // No line is marked that is not there.
+        press(&mut screen, &[KeyCode::End, KeyCode::Down]);
+        assert_eq!(screen.at, 0);
+    }
+
+    #[test]
+    fn a_filter_takes_the_letters_that_are_commands_else() {
+        let mut screen = Screen::new(View::Nodes);
+        let keys = ['/', 'q', 'x', '1'].map(KeyCode::Char);
+        assert_eq!(press(&mut screen, &keys), Flow::Go);
+        press(&mut screen, &[KeyCode::Backspace, KeyCode::Enter]);
+        assert_eq!((screen.filter.as_str(), screen.filtering), ("qx", false));
+        assert_eq!(press(&mut screen, &[KeyCode::Esc]), Flow::Go);
+        assert_eq!(screen.filter, "");
+        let end = KeyEvent::new(KeyCode::Char('c'), KeyModifiers::CONTROL);
+        screen.filtering = true;
+        assert_eq!(screen.press(end), Flow::End);
+    }
+
+    #[test]
+    fn what_was_seen_stays_while_the_service_does_not_answer() {
+        let mut screen = Screen::new(View::Groups);
+        let start = Instant::now();
+        let group = qsm::GroupRow {
+            group: qsm::GroupId(1),
+            name: "news".to_owned(),
+            members: 1,
+            regions: 1,
+            publishers: 1,
+        };
+        screen.take(
+            start,
+            Look {
+                groups: vec![group],
+                ..Look::default()
+            },
+        );
+        let silent = || Look {
+            trouble: Some(Failure::timeout("nobody answered", "wait")),
+            ..Look::default()
+        };
+        screen.take(start + KEYS, silent());
+        screen.take(start + 2 * KEYS, silent());
+        let sheet = screen.sheet().unwrap();
+        assert_eq!(sheet.lines.len(), 1);
+        assert_eq!(screen.seen, Some(start));
+        assert!(screen.look.is_some_and(|look| look.trouble.is_some()));
+    }
+}

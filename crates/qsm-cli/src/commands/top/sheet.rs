@@ -1,0 +1,335 @@
+//! Lines of a view, in their order.
+
+use std::cmp::{Ordering, Reverse};
+use std::time::Duration;
+
+use qsm::{GroupRow, NodeRow, RegionRow};
+use qsm_console::figures::{count, duration, rate};
+use qsm_console::table::{Align, Table, printable};
+
+use super::super::list::{nodes as node_list, regions as region_list};
+use super::here::{HereNode, HereRates};
+
+/// Order of lines.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Order {
+    /// What is wrong first, then what has most to do.
+    Trouble,
+    /// What has most to do first.
+    Load,
+    /// By name.
+    Name,
+}
+
+impl Order {
+    pub(super) const fn next(self) -> Self {
+        match self {
+            Self::Trouble => Self::Load,
+            Self::Load => Self::Name,
+            Self::Name => Self::Trouble,
+        }
+    }
+
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self::Trouble => "trouble",
+            Self::Load => "load",
+            Self::Name => "name",
+        }
+    }
+}
+
+/// How well it goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Health {
+    /// Nobody waits for it, or something is lost.
+    Bad,
+    /// Something costs more than it should.
+    Doubtful,
+    /// Nothing is wrong.
+    Good,
+}
+
+/// A line.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Line {
+    pub(super) cells: Vec<String>,
+    pub(super) health: Health,
+    load: f64,
+}
+
+/// Lines with their headings. The first column is the name.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Sheet {
+    pub(super) columns: Vec<(&'static str, Align)>,
+    pub(super) lines: Vec<Line>,
+}
+
+impl Sheet {
+    fn new(
+        columns: &[(&'static str, Align)],
+        mut lines: Vec<Line>,
+        order: Order,
+        filter: &str,
+    ) -> Self {
+        lines.retain(|line| line.cells[0].contains(filter));
+        // Loads are numbers of messages or members, never NaN.
+        lines.sort_by(|a, b| {
+            let health = match order {
+                Order::Trouble => a.health.cmp(&b.health),
+                Order::Load | Order::Name => Ordering::Equal,
+            };
+            let load = match order {
+                Order::Trouble | Order::Load => b.load.total_cmp(&a.load),
+                Order::Name => Ordering::Equal,
+            };
+            health.then(load).then_with(|| a.cells[0].cmp(&b.cells[0]))
+        });
+        Self {
+            columns: columns.to_vec(),
+            lines,
+        }
+    }
+
+    /// As a table without colours.
+    pub(super) fn render(&self) -> String {
+        let mut table = Table::new(&self.columns);
+        for line in &self.lines {
+            table.row(&line.cells);
+        }
+        table.render()
+    }
+}
+
+pub(super) fn nodes(rows: &[NodeRow], order: Order, filter: &str) -> Sheet {
+    let columns = [
+        ("NODE", Align::Left),
+        ("STATE", Align::Left),
+        ("SENT/S", Align::Right),
+        ("RECEIVED/S", Align::Right),
+        ("RECEIVES", Align::Right),
+        ("PUBLISHES", Align::Right),
+        ("REGION", Align::Right),
+        ("HOST", Align::Left),
+        ("ADDRESS", Align::Left),
+    ];
+    let line = |row: &NodeRow| {
+        let rates = node_list::now(row, row.rates);
+        let shown = |rate: Option<u32>| rate.map_or_else(dash, |rate| count(rate.into()));
+        let load = rates.map_or(0.0, |rates| {
+            f64::from(rates.sent) + f64::from(rates.received)
+        });
+        Line {
+            cells: vec![
+                printable(&row.name),
+                node_list::state(row),
+                shown(rates.map(|rates| rates.sent)),
+                shown(rates.map(|rates| rates.received)),
+                count(row.subscriptions.into()),
+                count(row.publications.into()),
+                row.region.map_or_else(dash, |region| region.to_string()),
+                row.about
+                    .as_ref()
+                    .map_or_else(dash, |about| printable(&about.host)),
+                row.address.to_string(),
+            ],
+            health: match (row.away.is_some(), row.deaf) {
+                (true, _) => Health::Bad,
+                (false, true) => Health::Doubtful,
+                (false, false) => Health::Good,
+            },
+            load,
+        }
+    };
+    Sheet::new(&columns, rows.iter().map(line).collect(), order, filter)
+}
+
+/// Load of a group is what a message costs.
+pub(super) fn groups(rows: &[GroupRow], order: Order, filter: &str) -> Sheet {
+    let columns = [
+        ("GROUP", Align::Left),
+        ("MEMBERS", Align::Right),
+        ("PUBLISHERS", Align::Right),
+        ("PACKETS/MESSAGE", Align::Right),
+    ];
+    let line = |row: &GroupRow| Line {
+        cells: vec![
+            printable(&row.name),
+            count(row.members.into()),
+            count(row.publishers.into()),
+            count(row.regions.into()),
+        ],
+        health: match row.members == 0 && row.publishers > 0 {
+            true => Health::Doubtful,
+            false => Health::Good,
+        },
+        load: f64::from(row.regions),
+    };
+    Sheet::new(&columns, rows.iter().map(line).collect(), order, filter)
+}
+
+pub(super) fn regions(
+    rows: &[RegionRow],
+    names: &region_list::Names,
+    order: Order,
+    filter: &str,
+) -> Sheet {
+    let columns = [
+        ("REGION", Align::Left),
+        ("VIEW", Align::Right),
+        ("ADDRESS", Align::Left),
+        ("GROUPS", Align::Right),
+        ("MEMBERS", Align::Right),
+        ("AWAY", Align::Right),
+        ("WHO", Align::Left),
+    ];
+    let line = |row: &RegionRow| {
+        let away = row.members.iter().filter(|member| member.is_away()).count();
+        // Who is away is what one looks for.
+        let mut members: Vec<_> = row.members.iter().collect();
+        members.sort_by_key(|member| Reverse(member.is_away()));
+        Line {
+            cells: vec![
+                row.region.to_string(),
+                row.view.to_string(),
+                row.address.to_string(),
+                count(row.groups.into()),
+                count(row.members.len() as u64),
+                count(away as u64),
+                region_list::who(members, names),
+            ],
+            health: match (away, row.members.len()) {
+                (0, _) => Health::Good,
+                (away, all) if away == all => Health::Bad,
+                _ => Health::Doubtful,
+            },
+            load: row.members.len() as f64,
+        }
+    };
+    Sheet::new(&columns, rows.iter().map(line).collect(), order, filter)
+}
+
+pub(super) fn here(rows: &[HereNode], order: Order, filter: &str) -> Sheet {
+    let columns = [
+        ("NODE", Align::Left),
+        ("PROCESS", Align::Right),
+        ("SENT/S", Align::Right),
+        ("RECEIVED/S", Align::Right),
+        ("MISSING/S", Align::Right),
+        ("REPAIR 99%", Align::Right),
+        ("PENDING", Align::Right),
+        ("LATE", Align::Right),
+        ("TROUBLE", Align::Left),
+    ];
+    let line = |row: &HereNode| {
+        let time = |seconds: f64| match seconds > 0.0 {
+            true => duration(Duration::from_secs_f64(seconds)),
+            false => dash(),
+        };
+        let per_second = |per_second: fn(HereRates) -> f64| match row.rates {
+            Some(rates) => rate(per_second(rates)),
+            None => dash(),
+        };
+        let trouble = row.trouble();
+        Line {
+            cells: vec![
+                printable(&row.name),
+                row.pid.to_string(),
+                per_second(|rates| rates.sent),
+                per_second(|rates| rates.received),
+                per_second(|rates| rates.missing),
+                time(row.repair_p99),
+                count(row.pending),
+                time(row.late),
+                trouble.map_or_else(dash, printable),
+            ],
+            health: match trouble {
+                None => Health::Good,
+                Some(_) if row.is_bad() => Health::Bad,
+                Some(_) => Health::Doubtful,
+            },
+            load: row.rates.map_or(0.0, |rates| rates.sent + rates.received),
+        }
+    };
+    Sheet::new(&columns, rows.iter().map(line).collect(), order, filter)
+}
+
+fn dash() -> String {
+    "-".to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use qsm::GroupId;
+
+    fn group(name: &str, members: u32, regions: u32) -> GroupRow {
+        GroupRow {
+            group: GroupId(1),
+            name: name.to_owned(),
+            members,
+            regions,
+            publishers: 1,
+        }
+    }
+
+    fn names(sheet: &Sheet) -> Vec<&str> {
+        sheet
+            .lines
+            .iter()
+            .map(|line| line.cells[0].as_str())
+            .collect()
+    }
+
+    #[test]
+    fn what_is_wrong_comes_first_then_what_costs_most() {
+        let rows = [
+            group("cheap", 4, 1),
+            group("dear", 4, 9),
+            group("unheard", 0, 0),
+            group("also cheap", 4, 1),
+        ];
+        let sheet = groups(&rows, Order::Trouble, "");
+        assert_eq!(names(&sheet), ["unheard", "dear", "also cheap", "cheap"]);
+        assert_eq!(sheet.lines[0].health, Health::Doubtful);
+        let sheet = groups(&rows, Order::Load, "");
+        assert_eq!(names(&sheet), ["dear", "also cheap", "cheap", "unheard"]);
+        let sheet = groups(&rows, Order::Name, "");
+        assert_eq!(names(&sheet), ["also cheap", "cheap", "dear", "unheard"]);
+        let sheet = groups(&rows, Order::Name, "cheap");
+        assert_eq!(names(&sheet), ["also cheap", "cheap"]);
+    }
+
+    fn rates(set: impl Fn(&mut HereRates)) -> Option<HereRates> {
+        let mut rates = HereRates::default();
+        set(&mut rates);
+        Some(rates)
+    }
+
+    #[test]
+    fn nodes_of_this_host_say_what_is_wrong_with_them() {
+        let well = HereNode {
+            name: "well".to_owned(),
+            rates: rates(|rates| rates.received = 9000.0),
+            ..HereNode::default()
+        };
+        let losing = HereNode {
+            name: "losing".to_owned(),
+            rates: rates(|rates| rates.missing = 12.0),
+            repair_p99: 0.004,
+            ..HereNode::default()
+        };
+        let lost = HereNode {
+            name: "lost".to_owned(),
+            rates: rates(|rates| rates.lost = 1.0),
+            ..HereNode::default()
+        };
+        let sheet = here(&[well, losing, lost], Order::Trouble, "");
+        assert_eq!(names(&sheet), ["lost", "losing", "well"]);
+        let health: Vec<Health> = sheet.lines.iter().map(|line| line.health).collect();
+        assert_eq!(health, [Health::Bad, Health::Doubtful, Health::Good]);
+        let text = sheet.render();
+        assert!(text.contains("packets are lost on the way to it"), "{text}");
+        assert!(text.contains("4.0 ms"), "{text}");
+    }
+}
