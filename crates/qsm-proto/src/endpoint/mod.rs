@@ -468,6 +468,11 @@ impl Endpoint {
         };
         if let Some(mut cx) = self.region(id) {
             cx.take_request(from, asker, request, urgency);
+            let mine = request.head.stream.origin == cx.node.origin;
+            if mine && cx.region.has_let_go(request) {
+                let (node, membership) = (&mut self.node, &self.membership);
+                self.regions.note_refusal(id, asker, node, membership);
+            }
         }
     }
 

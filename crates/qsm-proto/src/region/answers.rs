@@ -4,8 +4,17 @@ use std::net::SocketAddr;
 
 use qsm_wire::{Origin, Request};
 
-use super::RegionCx;
+use super::{Region, RegionCx};
 use crate::repair::{Answering, REQUEST_COST, RequestUrgency};
+use crate::send::SendStream;
+
+impl Region {
+    /// Tells whether this node has let go some of its own packets that are asked for.
+    pub(crate) fn has_let_go(&self, request: &Request<'_>) -> bool {
+        let freed = self.sender.as_ref().map_or(0, SendStream::freed_upto);
+        request.ranges.iter().any(|range| range.first() <= freed)
+    }
+}
 
 impl RegionCx<'_> {
     /// Lends what answering requests takes.

@@ -167,6 +167,14 @@ impl Served {
             .extend(freed.and_then(|freed| overrun(asker, freed)));
     }
 
+    /// A member is told that what it asks for was let go. One that has given up some gives up that,
+    /// too, and need not ask which messages those were.
+    pub(super) fn note_refusal(&mut self, asker: Origin) {
+        if self.away.get(&asker).is_some_and(|away| away.gives_up) {
+            self.note_question(asker);
+        }
+    }
+
     /// Takes the next view, which the stream has opened already. `me` sends.
     pub(super) fn follow(
         &mut self,
@@ -603,6 +611,13 @@ mod tests {
             assert_eq!(bench.reported(), [], "once");
             // It may give up more without another question.
             bench.served.note_freed(&freed);
+            bench.served.note_refusal(origin(3));
+            assert_eq!(bench.reported(), [], "it has everything");
+            if !back {
+                bench.served.note_refusal(origin(2));
+                assert_eq!(bench.reported(), [(vec![origin(2)], 0)]);
+                bench.served.note_freed(&freed);
+            }
             bench.follow(&view(4, vec![member(3, None), away(None)]));
             let again = if back {
                 vec![]

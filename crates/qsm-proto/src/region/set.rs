@@ -174,6 +174,20 @@ impl RegionSet {
             .for_each(|id| self.report_unserved(id, node, membership));
     }
 
+    /// A member has been told that this node has let go what it asks for.
+    pub(crate) fn note_refusal(
+        &mut self,
+        id: RegionId,
+        asker: Origin,
+        node: &mut NodeState,
+        membership: &Membership,
+    ) {
+        if let Some(region) = self.table.get_mut(id) {
+            region.served.note_refusal(asker);
+        }
+        self.report_unserved(id, node, membership);
+    }
+
     /// Receivers that are there and are not known to have messages of this node, region by region.
     pub(crate) fn lacking(&self, membership: &Membership, me: Origin) -> Vec<Lacking> {
         let name = |group| membership.group_name(group).map(Arc::from);
