@@ -19,7 +19,7 @@ SOAK_SEEDS ?= 100000
 FUZZ_TARGETS := $(basename $(notdir $(wildcard fuzz/fuzz_targets/*.rs)))
 TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
 
-.PHONY: help deps demo-deps demo book publish-check package package-deps package-check test format lint unit doc gate gate-update fuzz soak digests growth large plan-check copies pauses bench bench-deps bench-quick figures figures-page figures-groupcast groupcast-capi
+.PHONY: help deps alerts-check demo-deps demo book publish-check package package-deps package-check test format lint unit doc gate gate-update fuzz soak digests growth large plan-check copies pauses bench bench-deps bench-quick figures figures-page figures-groupcast groupcast-capi
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -208,6 +208,16 @@ ARCHIVE := qsm-$(VERSION)-linux-$(shell uname -m)
 # The time of all files of packages: that of the commit, so that the same sources give the same packages.
 SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct 2>/dev/null || echo 0)
 export SOURCE_DATE_EPOCH
+
+alerts-check: ## promtool tries the alerts, and reads what the dashboard asks; installs Debian's prometheus
+	$(call need,promtool:prometheus jq:jq)
+	promtool check rules packaging/prometheus/alerts.yml
+	promtool test rules packaging/prometheus/alerts.test.yml
+	@file=$$(mktemp); trap 'rm -f "$$file"' EXIT; \
+	jq '[.panels[].targets[]?.expr | gsub("\\$$__rate_interval"; "1m")] | to_entries \
+	  | {groups: [{name: "dashboard", rules: map({record: "query_\(.key)", expr: .value})}]}' \
+	  packaging/grafana/quicksilver.json > "$$file"; \
+	promtool check rules "$$file"
 
 package-deps:
 	@command -v cargo-deb >/dev/null || $(CARGO) install cargo-deb --locked --version $(CARGO_DEB_VERSION)

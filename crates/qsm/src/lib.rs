@@ -107,7 +107,9 @@ pub use runtime::settings::{Embedded, NAME_BYTES_MAX};
 pub use runtime::tap::{Direction, Tapped};
 pub use shard::CORES_MAX;
 pub use snapshot::{PublisherRow, Snapshot, SubscriptionRow};
-pub use stats::{Memory, PublisherStats, RuntimeStats, SubscriptionStats, TimerStats};
+pub use stats::{
+    ClusterStats, Memory, PublisherStats, RuntimeStats, SubscriptionStats, TimerStats,
+};
 
 /// State of a node, as operators see it, and its local socket.
 pub use qsm_admin as admin;

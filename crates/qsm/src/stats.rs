@@ -3,6 +3,41 @@
 use std::time::Duration;
 
 use qsm_proto::Instant;
+use qsm_wire::membership::{GroupRow, NodeRow, RegionRow};
+
+qsm_metrics::metrics! {
+    /// Size of a cluster, as its membership service knows it.
+    #[derive(Copy)]
+    #[non_exhaustive]
+    pub struct ClusterStats of "cluster" {
+        /// Nodes.
+        nodes: gauge(nodes),
+        /// Of these, nodes that nobody waits for.
+        nodes_away: gauge(nodes),
+        /// Of these, nodes that the multicast of some other does not reach.
+        nodes_deaf: gauge(nodes),
+        /// Groups.
+        groups: gauge(groups),
+        /// Regions.
+        regions: gauge(regions),
+        /// Packets that a message to each group once would take.
+        group_regions: gauge(packets),
+    }
+}
+
+impl ClusterStats {
+    pub(crate) fn new(nodes: &[NodeRow], groups: &[GroupRow], regions: &[RegionRow]) -> Self {
+        let count = |is: fn(&NodeRow) -> bool| nodes.iter().filter(|row| is(row)).count() as u64;
+        Self {
+            nodes: nodes.len() as u64,
+            nodes_away: count(|row| row.away.is_some()),
+            nodes_deaf: count(|row| row.deaf),
+            groups: groups.len() as u64,
+            regions: regions.len() as u64,
+            group_regions: groups.iter().map(|row| u64::from(row.regions)).sum(),
+        }
+    }
+}
 
 qsm_metrics::metrics! {
     /// Counters of a core thread since its start.

@@ -77,6 +77,12 @@ fn all() -> Vec<Part> {
         ),
         Part::new(
             qsm,
+            "Clusters",
+            "`ServiceSnapshot::size`",
+            qsm::ClusterStats::default(),
+        ),
+        Part::new(
+            qsm,
             "Core threads",
             "`Snapshot::runtime`",
             qsm::RuntimeStats::default(),

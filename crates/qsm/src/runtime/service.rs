@@ -29,6 +29,7 @@ use crate::runtime::random::random;
 use crate::runtime::settings::check_name;
 use crate::runtime::transmit::{Poll, Transmitter};
 use crate::snapshot::write_part;
+use crate::stats::ClusterStats;
 
 impl Item for ServiceEvent {}
 
@@ -45,6 +46,8 @@ const DATAGRAMS_PER_TURN: usize = 4096;
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct ServiceSnapshot {
+    /// Its cluster.
+    pub cluster: String,
     /// What it has done.
     pub stats: ServiceStats,
     /// What its sockets did.
@@ -60,10 +63,17 @@ pub struct ServiceSnapshot {
 }
 
 impl ServiceSnapshot {
+    /// How large the cluster is.
+    #[must_use]
+    pub fn size(&self) -> ClusterStats {
+        ClusterStats::new(&self.nodes, &self.groups, &self.regions)
+    }
+
     /// Its counters, and those of its sockets, as one JSON object without line breaks.
     #[must_use]
     pub fn to_json(&self) -> String {
         Object::new()
+            .metrics("cluster", &self.size())
             .metrics("service", &self.stats)
             .metrics("port", &self.port)
             .to_string()
@@ -81,14 +91,17 @@ impl ServiceSnapshot {
         self.page().to_open_metrics()
     }
 
-    /// Adds its metrics to a page, each with these labels.
+    /// Adds its metrics to a page, each with these labels beside the cluster.
     ///
     /// # Panics
     /// As [`Page::add`].
     pub fn add_to(&self, page: &mut Page, labels: &[(&str, &str)]) {
-        page.add(&self.stats, labels);
+        let mut all = vec![("cluster", &*self.cluster)];
+        all.extend(labels);
+        page.add(&self.size(), &all);
+        page.add(&self.stats, &all);
         // Nodes have sockets too.
-        page.add_as("service_port", &self.port, labels);
+        page.add_as("service_port", &self.port, &all);
     }
 
     fn page(&self) -> Page {
@@ -102,6 +115,7 @@ impl ServiceSnapshot {
 impl fmt::Display for ServiceSnapshot {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{}", self.io)?;
+        write_part(f, "cluster", &self.size())?;
         write_part(f, "service", &self.stats)?;
         write_part(f, "port", &self.port)
     }
@@ -424,6 +438,7 @@ impl Thread {
             self.port.refresh_drops();
             let rows = self.machine.rows();
             let snapshot = ServiceSnapshot {
+                cluster: self.config.cluster.clone(),
                 stats: self.machine.stats(),
                 port: self.port.counters(),
                 io: self.port.report(),
