@@ -48,6 +48,7 @@ const CODES: &[(&str, &[u8])] = &[
     ("qsm groups", &[0, 1, 2, 3]),
     ("qsm lab", &[0, 1, 2, 130]),
     ("qsm lab reap", &[0, 1, 2]),
+    ("qsm latency", &[0, 1, 2, 130]),
     ("qsm man", &[0, 1, 2]),
     ("qsm nodes", &[0, 1, 2, 3]),
     ("qsm plan", &[0, 1, 2]),

@@ -40,7 +40,7 @@ use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use qsm_console::examples;
 use qsm_console::failure::Failure;
 use qsm_demo::DemoArgs;
-use qsm_measure::BenchArgs;
+use qsm_measure::{BenchArgs, LatencyArgs};
 
 use crate::commands::advise::{self, AdviseArgs};
 use crate::commands::config::{self, ConfigArgs};
@@ -91,7 +91,7 @@ enum Command {
     Regions(ListArgs),
     /// Watch nodes, groups and regions of the cluster, and the nodes of this host
     Top(TopArgs),
-    /// Ask the nodes of this host where a group's messages go, and why
+    /// Ask the nodes of this host where a group's messages go, or what they lose, and why
     Explain(ExplainArgs),
     /// Plan regions, channels and paths for subscriptions in a file
     Plan(PlanArgs),
@@ -105,6 +105,8 @@ enum Command {
     Lab(LabArgs),
     /// Measure throughput and latency, on this machine or between hosts
     Bench(BenchArgs),
+    /// Measure what this host adds to latency: scheduling, contention, drift of its clock
+    Latency(LatencyArgs),
     /// Simulate clusters: replay seeds and scenarios, look for faults at random
     Sim(SimArgs),
     /// Show it all on this machine: many hosts, losses and a crash, checked to the last byte
@@ -190,6 +192,7 @@ fn run(command: &Command) -> Result<(), Failure> {
         Command::Dissector(_) => dissector::run(),
         Command::Lab(args) => lab::run(args),
         Command::Bench(args) => qsm_measure::run(args),
+        Command::Latency(args) => qsm_measure::run_latency(args),
         Command::Sim(args) => sim::run(args),
         Command::Demo(args) => qsm_demo::run(args),
         Command::Config(args) => config::run(args),

@@ -163,6 +163,11 @@ const COMMANDS: &[(&str, &str, Fate)] = &[
         Ends,
     ),
     (
+        "operate/latency.md",
+        "qsm latency host",
+        NotHere("tests/latency.rs runs it, for a shorter time"),
+    ),
+    (
         "operate/top.md",
         "qsm top",
         NotHere("tests/top.rs runs it, in a terminal"),
@@ -174,6 +179,7 @@ const COMMANDS: &[(&str, &str, Fate)] = &[
     ),
     ("operate/explain.md", "qsm sub news", Stays(SUBSCRIBED)),
     ("operate/explain.md", "qsm explain news", Ends),
+    ("operate/explain.md", "qsm explain", Ends),
     (
         "operate/metrics.md",
         "qsm sub news --metrics 9464",

@@ -15,6 +15,7 @@ mod check;
 mod clock;
 mod cpu_assignment;
 mod echo;
+mod host;
 mod latencies;
 mod latency;
 mod layout;
@@ -33,6 +34,8 @@ mod spread;
 mod stages;
 mod throughput;
 mod trial;
+
+pub use host::{LatencyArgs, run_latency};
 
 use std::time::Duration;
 

@@ -1,16 +1,31 @@
-//! `qsm explain`: asks the nodes of this host where a group's messages go, and says why.
+//! `qsm explain`: asks the nodes of this host where a group's messages go, or what they lose and what
+//! holds them back, and says why.
 
+mod kernel;
+mod node;
 mod words;
+
+use std::thread;
+use std::time::Duration;
 
 use clap::Args;
 use qsm::admin::{Answer, GroupState, NodeSocket, NodeState, Question};
 use qsm_console::examples;
 use qsm_console::failure::Failure;
 use qsm_console::figures::counted;
+use qsm_console::options::seconds;
 use qsm_console::table::printable;
 use serde_json::{Value, json};
 
+use self::kernel::KernelDrops;
+use self::node::NodeAccount;
+use super::counted::Counted;
 use super::list::{write, write_json};
+
+/// Time that a node has for its counters.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+const MIXED_UP: &str = "it answers another question";
 
 /// Arguments of `qsm explain`.
 #[derive(Debug, Clone, Args)]
@@ -18,13 +33,19 @@ use super::list::{write, write_json};
     "qsm explain news                  regions, paths, and who is reached how"
     "qsm explain news --node desk      as one node of this host sees it"
     "qsm explain news --json | jq '.[].group.regions[].datagrams'"
+    "qsm explain                       what the nodes of this host lose, where, and what holds them back"
+    "qsm explain --node desk           one of them"
 ))]
 pub(crate) struct ExplainArgs {
-    /// The group
-    pub(crate) group: String,
-    /// Ask this node alone [default: all of this host that have to do with the group]
+    /// The group [default: none; the nodes themselves are explained]
+    pub(crate) group: Option<String>,
+    /// Ask this node alone [default: all of this host, that have to do with the group]
     #[arg(long, value_name = "NAME")]
     pub(crate) node: Option<String>,
+    /// How long nodes are watched, without a group
+    #[arg(long, value_name = "SECONDS", default_value = "2", value_parser = seconds,
+          conflicts_with = "group")]
+    pub(crate) seconds: Duration,
     /// Write JSON: an array with an object for each node
     #[arg(long)]
     pub(crate) json: bool,
@@ -42,9 +63,56 @@ struct Witness {
 /// # Errors
 /// No node here can be asked, or none has to do with the group; the output cannot be written.
 pub(crate) fn run(args: &ExplainArgs) -> Result<(), Failure> {
+    let sockets = NodeSocket::all().map_err(|error| Failure::io("look for nodes", &error))?;
+    match &args.group {
+        Some(group) => explain_group(args, group, &sockets),
+        None => explain_nodes(args, &sockets),
+    }
+}
+
+/// What the nodes lose, and what holds them back.
+fn explain_nodes(args: &ExplainArgs, sockets: &[NodeSocket]) -> Result<(), Failure> {
+    let mut others = Others::default();
+    let mut watched = Vec::new();
+    for socket in sockets {
+        match look(socket, args) {
+            Ok(Some((node, counted))) => watched.push((socket, node, counted)),
+            Ok(None) => others.not_meant += 1,
+            Err(cause) => others.note_mute(socket, &cause),
+        }
+    }
+    let kernel = KernelDrops::now();
+    if !watched.is_empty() {
+        thread::sleep(args.seconds);
+    }
+    let dropped = KernelDrops::now().since(kernel);
+    let mut accounts = Vec::new();
+    for (socket, node, before) in watched {
+        match Counted::ask(socket, PATIENCE) {
+            Ok(now) => {
+                accounts.push(NodeAccount::new(socket.pid(), node, &before, &now, dropped));
+            }
+            Err(cause) => others.note_mute(socket, &cause),
+        }
+    }
+    others.tell_mute();
+    if accounts.is_empty() {
+        return Err(others.failure(args));
+    }
+    match args.json {
+        true => write_json(accounts.iter().map(NodeAccount::json)),
+        false => {
+            let texts = accounts.iter().map(NodeAccount::words);
+            write(&texts.collect::<Vec<_>>().join("\n"))
+        }
+    }
+}
+
+/// Where a group's messages go.
+fn explain_group(args: &ExplainArgs, group: &str, sockets: &[NodeSocket]) -> Result<(), Failure> {
     let (mut others, mut witnesses) = (Others::default(), Vec::new());
-    for socket in NodeSocket::all().map_err(|error| Failure::io("look for nodes", &error))? {
-        match ask(&socket, args) {
+    for socket in sockets {
+        match ask(socket, args, group) {
             Ok(Some((node, Some(group)))) => witnesses.push(Witness {
                 pid: socket.pid(),
                 node,
@@ -52,14 +120,10 @@ pub(crate) fn run(args: &ExplainArgs) -> Result<(), Failure> {
             }),
             Ok(Some((node, None))) => others.without.push(node.name),
             Ok(None) => others.not_meant += 1,
-            Err(cause) => others
-                .mute
-                .push(format!("process {}: {cause}", socket.pid())),
+            Err(cause) => others.note_mute(socket, &cause),
         }
     }
-    for cause in &others.mute {
-        eprintln!("qsm: {}", printable(cause));
-    }
+    others.tell_mute();
     if witnesses.is_empty() {
         return Err(others.failure(args));
     }
@@ -74,23 +138,40 @@ pub(crate) fn run(args: &ExplainArgs) -> Result<(), Failure> {
     }
 }
 
-/// Asks a node who it is, and of the group; `None`: another one is meant.
+/// Asks a node who it is; `None`: another one is meant.
+fn identify(socket: &NodeSocket, args: &ExplainArgs) -> Result<Option<NodeState>, String> {
+    let answer = socket.ask(&Question::Node);
+    match answer.map_err(|error| error.to_string())? {
+        Answer::Node(node) => {
+            let meant = args.node.as_ref().is_none_or(|name| *name == node.name);
+            Ok(meant.then_some(node))
+        }
+        _ => Err(MIXED_UP.to_owned()),
+    }
+}
+
+/// Asks a node who it is, and what it has counted so far.
+fn look(socket: &NodeSocket, args: &ExplainArgs) -> Result<Option<(NodeState, Counted)>, String> {
+    let Some(node) = identify(socket, args)? else {
+        return Ok(None);
+    };
+    Ok(Some((node, Counted::ask(socket, PATIENCE)?)))
+}
+
+/// Asks a node who it is, and of the group.
 fn ask(
     socket: &NodeSocket,
     args: &ExplainArgs,
+    group: &str,
 ) -> Result<Option<(NodeState, Option<GroupState>)>, String> {
-    let mixed = || "it answers another question".to_owned();
-    let answer = |question| socket.ask(&question).map_err(|error| error.to_string());
-    let Answer::Node(node) = answer(Question::Node)? else {
-        return Err(mixed());
-    };
-    if args.node.as_ref().is_some_and(|name| *name != node.name) {
+    let Some(node) = identify(socket, args)? else {
         return Ok(None);
-    }
-    let name = args.group.clone();
-    match answer(Question::Group { name })? {
+    };
+    let name = group.to_owned();
+    let answer = socket.ask(&Question::Group { name });
+    match answer.map_err(|error| error.to_string())? {
         Answer::Group(group) => Ok(Some((node, group))),
-        _ => Err(mixed()),
+        _ => Err(MIXED_UP.to_owned()),
     }
 }
 
@@ -106,8 +187,18 @@ struct Others {
 }
 
 impl Others {
+    fn note_mute(&mut self, socket: &NodeSocket, cause: &str) {
+        self.mute.push(format!("process {}: {cause}", socket.pid()));
+    }
+
+    fn tell_mute(&self) {
+        for cause in &self.mute {
+            eprintln!("qsm: {}", printable(cause));
+        }
+    }
+
     fn failure(&self, args: &ExplainArgs) -> Failure {
-        let group = printable(&args.group);
+        let group = printable(args.group.as_deref().unwrap_or_default());
         if let Some(node) = &args.node
             && self.without.is_empty()
         {
@@ -149,7 +240,8 @@ mod tests {
     #[test]
     fn who_has_nothing_to_say_is_named() {
         let args = |node: Option<&str>| ExplainArgs {
-            group: "news".to_owned(),
+            group: Some("news".to_owned()),
+            seconds: Duration::ZERO,
             node: node.map(str::to_owned),
             json: false,
         };

@@ -4,6 +4,7 @@
 
 pub(crate) mod advise;
 pub(crate) mod config;
+mod counted;
 pub(crate) mod dissector;
 pub(crate) mod doctor;
 pub(crate) mod engine;

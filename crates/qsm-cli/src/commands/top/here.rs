@@ -1,11 +1,13 @@
 //! Nodes of this host, by what they count themselves.
 
 use std::collections::BTreeMap;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use std::{mem, thread};
 
-use qsm::admin::{Answer, NodeSocket, Question};
+use qsm::admin::NodeSocket;
 use serde_json::{Value, json};
+
+use super::super::counted::Counted;
 
 /// Delay of a core thread's timers from which on others notice.
 const LATE: f64 = 0.01;
@@ -17,13 +19,6 @@ const PATIENCE: Duration = Duration::from_secs(1);
 #[derive(Debug, Default)]
 pub(super) struct Here {
     before: BTreeMap<String, Counted>,
-}
-
-/// Counters at a moment.
-#[derive(Debug, Clone)]
-struct Counted {
-    at: Instant,
-    counters: Value,
 }
 
 /// A node of this host.
@@ -87,19 +82,10 @@ impl Here {
 
 /// What they say, each asked on a thread of its own, so that none keeps the others waiting.
 fn answers(sockets: &[NodeSocket]) -> Vec<(NodeSocket, Result<Counted, String>)> {
-    let ask = |socket: &NodeSocket| {
-        let answer = socket.ask_within(&Question::Counters, PATIENCE);
-        let at = Instant::now();
-        match answer {
-            Ok(Answer::Counters(counters)) => Ok(Counted { at, counters }),
-            Ok(_) => Err("it answers another question".to_owned()),
-            Err(cause) => Err(cause.to_string()),
-        }
-    };
     thread::scope(|scope| {
         let asked = sockets
             .iter()
-            .map(|socket| scope.spawn(move || ask(socket)));
+            .map(|socket| scope.spawn(|| Counted::ask(socket, PATIENCE)));
         let asked: Vec<_> = asked.collect();
         let panicked = |_| Err("asking it has panicked".to_owned());
         let answers = asked
@@ -111,16 +97,7 @@ fn answers(sockets: &[NodeSocket]) -> Vec<(NodeSocket, Result<Counted, String>)>
 
 impl HereRates {
     fn new(now: &Counted, before: &Counted) -> Self {
-        let passed = (now.at - before.at).as_secs_f64();
-        let rate = |path: &str| {
-            let grown = now.value(path) - before.value(path);
-            // A node that has begun anew counts from zero.
-            if grown > 0.0 && passed > 0.0 {
-                grown / passed
-            } else {
-                0.0
-            }
-        };
+        let rate = |path: &str| now.rate(before, path);
         Self {
             sent: rate("/protocol/messages_published"),
             received: rate("/protocol/messages_delivered"),
@@ -132,22 +109,14 @@ impl HereRates {
     }
 }
 
-impl Counted {
-    fn value(&self, path: &str) -> f64 {
-        let value = self.counters.pointer(path);
-        value.and_then(Value::as_f64).unwrap_or(0.0)
-    }
-}
-
 impl HereNode {
     fn new(pid: u32, now: &Counted, before: Option<&Counted>) -> Self {
-        let pending = now.counters.pointer("/protocol/pending_messages");
         Self {
-            name: now.counters["name"].as_str().unwrap_or("?").to_owned(),
+            name: now.name().to_owned(),
             pid,
             rates: before.map(|before| HereRates::new(now, before)),
             repair_p99: now.value("/times/repair/p99_seconds"),
-            pending: pending.and_then(Value::as_u64).unwrap_or(0),
+            pending: now.value("/protocol/pending_messages") as u64,
             late: now.value("/timers/late_recent_max_seconds"),
             mute: None,
         }
@@ -210,6 +179,8 @@ impl HereNode {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Instant;
+
     use super::*;
 
     fn counted(at: Instant, gaps: u64, drops: u64) -> Counted {
@@ -221,7 +192,7 @@ mod tests {
             "times": { "repair": { "p99_seconds": 0.25 } },
             "timers": { "late_recent_max_seconds": 0.001 },
         });
-        Counted { at, counters }
+        Counted::new(at, counters)
     }
 
     #[test]

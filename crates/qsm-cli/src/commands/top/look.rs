@@ -8,9 +8,9 @@ use qsm_console::figures::{count, counted, rate};
 use serde_json::Value;
 
 use super::super::list::{groups, nodes, quietly, regions};
+use super::args::{TopArgs, View};
 use super::here::{Here, HereNode};
 use super::sheet::{self, Order, Sheet};
-use super::{TopArgs, View};
 
 /// What is known after a look.
 #[derive(Debug, Default)]
@@ -40,38 +40,32 @@ impl Looker {
 
     /// Asks for what the view shows.
     pub(super) fn look(&mut self, view: View) -> Look {
-        match view {
-            View::Nodes => self.ask(|observer, look| {
-                look.nodes = observer.list_nodes()?;
-                Ok(())
-            }),
-            View::Groups => self.ask(|observer, look| {
-                look.nodes = observer.list_nodes()?;
-                look.groups = observer.list_groups()?;
-                Ok(())
-            }),
-            View::Regions => self.ask(|observer, look| {
-                look.nodes = observer.list_nodes()?;
-                look.regions = observer.list_regions()?;
-                Ok(())
-            }),
-            View::Here => Look {
+        if !view.is_of_cluster() {
+            return Look {
                 here: self.here.look(),
                 ..Look::default()
-            },
+            };
         }
-    }
-
-    fn ask(&self, lists: fn(&mut Observer, &mut Look) -> Result<(), RequestError>) -> Look {
-        let answer = quietly(&self.args.node, self.args.timeout, |observer| {
-            let mut look = Look::default();
-            lists(observer, &mut look).map(|()| look)
-        });
+        let args = &self.args;
+        let answer = quietly(&args.node, args.timeout, |observer| lists(observer, view));
         answer.unwrap_or_else(|trouble| Look {
             trouble: Some(trouble),
             ..Look::default()
         })
     }
+}
+
+fn lists(observer: &mut Observer, view: View) -> Result<Look, RequestError> {
+    let mut look = Look {
+        nodes: observer.list_nodes()?,
+        ..Look::default()
+    };
+    match view {
+        View::Nodes | View::Here => {}
+        View::Groups => look.groups = observer.list_groups()?,
+        View::Regions => look.regions = observer.list_regions()?,
+    }
+    Ok(look)
 }
 
 impl Look {

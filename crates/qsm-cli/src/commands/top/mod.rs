@@ -6,23 +6,23 @@
 //!   nodes here ─ counters ─┘
 //! ```
 
+mod args;
 mod here;
 mod look;
 mod screen;
 mod sheet;
+mod terminal;
 mod view;
 
 use std::io::{IsTerminal, stdout};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use clap::{Args, ValueEnum};
-use qsm_console::examples;
 use qsm_console::failure::Failure;
-use qsm_console::options::{NodeOptions, seconds};
 use qsm_console::stop::Stop;
 use serde_json::json;
 
+pub(crate) use self::args::TopArgs;
 use super::list::write;
 use look::{Look, Looker};
 
@@ -30,69 +30,6 @@ use look::{Look, Looker};
 const INTERVAL_MIN: Duration = Duration::from_millis(200);
 /// Time between two looks at whether the user wants to end it.
 const ATTENTION: Duration = Duration::from_millis(100);
-
-/// Arguments of `qsm top`.
-#[derive(Debug, Clone, Args)]
-#[command(before_help = examples!(
-    "qsm top                            the cluster; whoever is away or deaf on top"
-    "qsm top --view here                nodes of this host: what they miss, and why"
-    "qsm top --batch --count 1          one look, as tables"
-    "qsm top --json | jq '.rows[] | select(.away)'"
-))]
-pub(crate) struct TopArgs {
-    /// What to show first; with --batch and --json, what to write
-    #[arg(long, value_enum, default_value_t = View::Nodes)]
-    pub(crate) view: View,
-    /// Time between two looks; rates of nodes are means of 5 s
-    #[arg(long, value_name = "SECONDS", default_value = "2", value_parser = seconds)]
-    pub(crate) interval: Duration,
-    /// Write tables, one look after another, instead of a screen [default where stdout is no terminal]
-    #[arg(long)]
-    pub(crate) batch: bool,
-    /// Write a line of JSON for each look: time, view, rows
-    #[arg(long)]
-    pub(crate) json: bool,
-    /// End after so many looks
-    #[arg(long, value_name = "LOOKS")]
-    pub(crate) count: Option<u64>,
-    /// How long to look for a membership service, and to wait for its answer
-    #[arg(long, value_name = "SECONDS", default_value = "5", value_parser = seconds)]
-    pub(crate) timeout: Duration,
-    /// Where to ask.
-    #[command(flatten)]
-    pub(crate) node: NodeOptions,
-}
-
-/// What is shown.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum View {
-    /// Nodes of the cluster: states and rates
-    Nodes,
-    /// Groups: receivers, publishers, and what a message costs
-    Groups,
-    /// Regions: members, and how many of them are away
-    Regions,
-    /// Nodes of this host: what they miss, drop and wait for
-    Here,
-}
-
-impl View {
-    const ALL: [Self; 4] = [Self::Nodes, Self::Groups, Self::Regions, Self::Here];
-
-    const fn name(self) -> &'static str {
-        match self {
-            Self::Nodes => "nodes",
-            Self::Groups => "groups",
-            Self::Regions => "regions",
-            Self::Here => "here",
-        }
-    }
-
-    /// Whether it shows what the membership service knows.
-    const fn is_of_cluster(self) -> bool {
-        !matches!(self, Self::Here)
-    }
-}
 
 /// Runs the command.
 ///
@@ -109,7 +46,7 @@ pub(crate) fn run(args: &TopArgs) -> Result<(), Failure> {
     let stop = Stop::on_signals()?;
     match args.batch || args.json || !stdout().is_terminal() {
         true => batch(args, &stop),
-        false => screen::run(args, &stop),
+        false => terminal::run(args, &stop),
     }
 }
 

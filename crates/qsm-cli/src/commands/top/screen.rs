@@ -1,27 +1,18 @@
-//! The screen: what is shown of the looks, and the keys that change it.
+//! State of the screen: what is shown of the looks, and the keys that change it.
 
 use std::collections::VecDeque;
-use std::io;
-use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use qsm_console::failure::Failure;
-use qsm_console::stop::Stop;
-use ratatui::DefaultTerminal;
-use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
+use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
-use super::look::{Look, Looker};
+use super::args::View;
+use super::look::Look;
 use super::sheet::{Order, Sheet};
-use super::{TopArgs, View, view};
 
 /// Looks whose rates are remembered.
 const REMEMBERED: usize = 240;
 /// Lines that a page goes down.
 const PAGE: usize = 20;
-/// Time between two looks at keys.
-const KEYS: Duration = Duration::from_millis(100);
 
 /// State of the screen.
 #[derive(Debug)]
@@ -182,94 +173,15 @@ impl Screen {
     }
 }
 
-/// Shows the cluster until the user has seen enough.
-pub(super) fn run(args: &TopArgs, stop: &Stop) -> Result<(), Failure> {
-    let failed = |error| Failure::io("set up the terminal", &error);
-    let mut terminal = ratatui::try_init().map_err(failed)?;
-    let outcome = watch(args, stop, &mut terminal);
-    ratatui::try_restore().map_err(failed)?;
-    outcome
-}
-
-fn watch(args: &TopArgs, stop: &Stop, terminal: &mut DefaultTerminal) -> Result<(), Failure> {
-    let failed = |error: io::Error| Failure::io("use the terminal", &error);
-    let mut screen = Screen::new(args.view);
-    let (lookout, mut left) = (Lookout::start(args)?, args.count);
-    loop {
-        if let Some(look) = lookout.newest() {
-            screen.take(Instant::now(), look);
-            left = left.map(|left| left.saturating_sub(1));
-        }
-        terminal
-            .draw(|frame| view::draw(frame, &screen, Instant::now()))
-            .map_err(failed)?;
-        if stop.is_asked() || left == Some(0) {
-            return Ok(());
-        }
-        if !event::poll(KEYS).map_err(failed)? {
-            continue;
-        }
-        let flow = match event::read().map_err(failed)? {
-            Event::Key(key) if key.kind != KeyEventKind::Release => screen.press(key),
-            _ => Flow::Go,
-        };
-        match flow {
-            Flow::Go => {}
-            Flow::Look => lookout.look_at(screen.view),
-            Flow::End => return Ok(()),
-        }
-    }
-}
-
-/// A thread that looks, so that keys are not kept waiting. It ends with the process.
-struct Lookout {
-    view: Arc<Mutex<View>>,
-    wake: SyncSender<()>,
-    looks: Receiver<(View, Look)>,
-}
-
-impl Lookout {
-    fn start(args: &TopArgs) -> Result<Self, Failure> {
-        let view = Arc::new(Mutex::new(args.view));
-        let (wake, woken) = sync_channel::<()>(1);
-        let (send, looks) = sync_channel(1);
-        let (mut looker, interval, wanted) = (Looker::new(args), args.interval, Arc::clone(&view));
-        let work = move || {
-            loop {
-                let view = *wanted.lock().unwrap_or_else(PoisonError::into_inner);
-                if send.send((view, looker.look(view))).is_err() {
-                    return;
-                }
-                // A word to look at once, or the time has passed.
-                let _either = woken.recv_timeout(interval);
-            }
-        };
-        thread::Builder::new()
-            .name("lookout".to_owned())
-            .spawn(work)
-            .map_err(|error| Failure::io("start a thread", &error))?;
-        Ok(Self { view, wake, looks })
-    }
-
-    fn look_at(&self, view: View) {
-        *self.view.lock().unwrap_or_else(PoisonError::into_inner) = view;
-        // It looks already, if the word cannot be left.
-        let _left = self.wake.try_send(());
-    }
-
-    /// The newest look, if it is of the view that is wanted.
-    fn newest(&self) -> Option<Look> {
-        let wanted = *self.view.lock().unwrap_or_else(PoisonError::into_inner);
-        match self.looks.try_recv() {
-            Ok((view, look)) => (view == wanted).then_some(look),
-            Err(TryRecvError::Empty | TryRecvError::Disconnected) => None,
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
+    use qsm_console::failure::Failure;
+
     use super::*;
+
+    const LATER: Duration = Duration::from_secs(1);
 
     fn press(screen: &mut Screen, keys: &[KeyCode]) -> Flow {
         let press = |screen: &mut Screen, key| screen.press(KeyEvent::from(key));
@@ -327,8 +239,8 @@ mod tests {
             trouble: Some(Failure::timeout("nobody answered", "wait")),
             ..Look::default()
         };
-        screen.take(start + KEYS, silent());
-        screen.take(start + 2 * KEYS, silent());
+        screen.take(start + LATER, silent());
+        screen.take(start + 2 * LATER, silent());
         let sheet = screen.sheet().unwrap();
         assert_eq!(sheet.lines.len(), 1);
         assert_eq!(screen.seen, Some(start));

@@ -10,7 +10,7 @@ use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Block, Cell, Clear, Paragraph, Row, Sparkline, Table, TableState};
 
-use super::View;
+use super::args::View;
 use super::screen::Screen;
 use super::sheet::{Health, Sheet};
 

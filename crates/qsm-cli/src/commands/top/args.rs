@@ -1,0 +1,70 @@
+//! Arguments of `qsm top`, and what it can show.
+
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+use qsm_console::examples;
+use qsm_console::options::{NodeOptions, seconds};
+
+/// Arguments of `qsm top`.
+#[derive(Debug, Clone, Args)]
+#[command(before_help = examples!(
+    "qsm top                            the cluster; whoever is away or deaf on top"
+    "qsm top --view here                nodes of this host: what they miss, and why"
+    "qsm top --batch --count 1          one look, as tables"
+    "qsm top --json | jq '.rows[] | select(.away)'"
+))]
+pub(crate) struct TopArgs {
+    /// What to show first; with --batch and --json, what to write
+    #[arg(long, value_enum, default_value_t = View::Nodes)]
+    pub(crate) view: View,
+    /// Time between two looks; rates of nodes are means of 5 s
+    #[arg(long, value_name = "SECONDS", default_value = "2", value_parser = seconds)]
+    pub(crate) interval: Duration,
+    /// Write tables, one look after another, instead of a screen [default where stdout is no terminal]
+    #[arg(long)]
+    pub(crate) batch: bool,
+    /// Write a line of JSON for each look: time, view, rows
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// End after so many looks
+    #[arg(long, value_name = "LOOKS")]
+    pub(crate) count: Option<u64>,
+    /// How long to look for a membership service, and to wait for its answer
+    #[arg(long, value_name = "SECONDS", default_value = "5", value_parser = seconds)]
+    pub(crate) timeout: Duration,
+    /// Where to ask.
+    #[command(flatten)]
+    pub(crate) node: NodeOptions,
+}
+
+/// What is shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum View {
+    /// Nodes of the cluster: states and rates
+    Nodes,
+    /// Groups: receivers, publishers, and what a message costs
+    Groups,
+    /// Regions: members, and how many of them are away
+    Regions,
+    /// Nodes of this host: what they miss, drop and wait for
+    Here,
+}
+
+impl View {
+    pub(super) const ALL: [Self; 4] = [Self::Nodes, Self::Groups, Self::Regions, Self::Here];
+
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self::Nodes => "nodes",
+            Self::Groups => "groups",
+            Self::Regions => "regions",
+            Self::Here => "here",
+        }
+    }
+
+    /// Whether it shows what the membership service knows.
+    pub(super) const fn is_of_cluster(self) -> bool {
+        !matches!(self, Self::Here)
+    }
+}
