@@ -28,6 +28,8 @@ pub(super) struct Screen {
     /// The line that is marked.
     pub(super) at: usize,
     pub(super) look: Option<Look>,
+    /// Its lines, as they are to be shown.
+    pub(super) sheet: Option<Sheet>,
     /// Time of the last look that has seen the cluster, or the nodes here where only those are shown.
     pub(super) seen: Option<Instant>,
     /// Messages a second that the cluster has delivered, the newest last.
@@ -56,6 +58,7 @@ impl Screen {
             help: false,
             at: 0,
             look: None,
+            sheet: None,
             seen: None,
             delivered: VecDeque::new(),
         }
@@ -83,19 +86,20 @@ impl Screen {
             }
         }
         self.look = Some(look);
-        self.at = self.at.min(self.last());
+        self.refresh();
     }
 
-    /// The lines to show.
-    pub(super) fn sheet(&self) -> Option<Sheet> {
-        let look = self.look.as_ref()?;
-        Some(look.sheet(self.view, self.order, &self.filter))
+    /// Makes the lines to show.
+    fn refresh(&mut self) {
+        let look = self.look.as_ref();
+        self.sheet = look.map(|look| look.sheet(self.view, self.order, &self.filter));
+        self.mark(self.at);
     }
 
-    /// Number of the last line.
-    fn last(&self) -> usize {
-        let lines = self.sheet().map_or(0, |sheet| sheet.lines.len());
-        lines.saturating_sub(1)
+    /// Marks a line, or the last one.
+    fn mark(&mut self, at: usize) {
+        let lines = self.sheet.as_ref().map_or(0, |sheet| sheet.lines.len());
+        self.at = at.min(lines.saturating_sub(1));
     }
 
     /// A key.
@@ -106,16 +110,14 @@ impl Screen {
                 _ => Flow::Go,
             };
         }
-        let flow = match (self.filtering, self.help) {
+        match (self.filtering, self.help) {
             (true, _) => self.type_filter(key.code),
             (false, true) => {
                 self.help = false;
                 Flow::Go
             }
             (false, false) => self.command(key.code),
-        };
-        self.at = self.at.min(self.last());
-        flow
+        }
     }
 
     fn type_filter(&mut self, key: KeyCode) -> Flow {
@@ -129,6 +131,7 @@ impl Screen {
             KeyCode::Char(letter) => self.filter.push(letter),
             _ => {}
         }
+        self.refresh();
         Flow::Go
     }
 
@@ -148,17 +151,23 @@ impl Screen {
                 let chosen = digit.to_digit(10).map_or(0, |digit| digit as usize - 1);
                 return self.show(View::ALL[chosen]);
             }
-            KeyCode::Char('o') => self.order = self.order.next(),
+            KeyCode::Char('o') => {
+                self.order = self.order.next();
+                self.refresh();
+            }
             KeyCode::Char('/') => self.filtering = true,
-            KeyCode::Esc => self.filter.clear(),
+            KeyCode::Esc => {
+                self.filter.clear();
+                self.refresh();
+            }
             KeyCode::Char(' ') => self.paused = !self.paused,
             KeyCode::Char('h' | '?') => self.help = true,
-            KeyCode::Down | KeyCode::Char('j') => self.at += 1,
-            KeyCode::Up | KeyCode::Char('k') => self.at = self.at.saturating_sub(1),
-            KeyCode::PageDown => self.at += PAGE,
-            KeyCode::PageUp => self.at = self.at.saturating_sub(PAGE),
-            KeyCode::Home => self.at = 0,
-            KeyCode::End => self.at = usize::MAX,
+            KeyCode::Down | KeyCode::Char('j') => self.mark(self.at + 1),
+            KeyCode::Up | KeyCode::Char('k') => self.mark(self.at.saturating_sub(1)),
+            KeyCode::PageDown => self.mark(self.at + PAGE),
+            KeyCode::PageUp => self.mark(self.at.saturating_sub(PAGE)),
+            KeyCode::Home => self.mark(0),
+            KeyCode::End => self.mark(usize::MAX),
             _ => {}
         }
         Flow::Go
@@ -167,6 +176,7 @@ impl Screen {
     fn show(&mut self, view: View) -> Flow {
         self.view = view;
         self.look = None;
+        self.sheet = None;
         self.at = 0;
         self.paused = false;
         Flow::Look
@@ -241,7 +251,7 @@ mod tests {
         };
         screen.take(start + LATER, silent());
         screen.take(start + 2 * LATER, silent());
-        let sheet = screen.sheet().unwrap();
+        let sheet = screen.sheet.as_ref().unwrap();
         assert_eq!(sheet.lines.len(), 1);
         assert_eq!(screen.seen, Some(start));
         assert!(screen.look.is_some_and(|look| look.trouble.is_some()));

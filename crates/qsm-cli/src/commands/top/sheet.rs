@@ -61,8 +61,17 @@ pub(super) struct Line {
 /// Lines with their headings. The first column is the name.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Sheet {
-    pub(super) columns: Vec<(&'static str, Align)>,
+    pub(super) columns: Vec<Column>,
     pub(super) lines: Vec<Line>,
+}
+
+/// A column.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Column {
+    pub(super) heading: &'static str,
+    pub(super) align: Align,
+    /// Characters of its longest cell.
+    pub(super) width: u16,
 }
 
 impl Sheet {
@@ -85,15 +94,26 @@ impl Sheet {
             };
             health.then(load).then_with(|| a.cells[0].cmp(&b.cells[0]))
         });
+        let column = |(at, &(heading, align)): (usize, &(&'static str, Align))| {
+            let cells = lines.iter().map(|line| line.cells[at].chars().count());
+            let width = cells.chain([heading.chars().count()]).max().unwrap_or(0);
+            Column {
+                heading,
+                align,
+                width: u16::try_from(width).unwrap_or(u16::MAX),
+            }
+        };
         Self {
-            columns: columns.to_vec(),
+            columns: columns.iter().enumerate().map(column).collect(),
             lines,
         }
     }
 
     /// As a table without colours.
     pub(super) fn render(&self) -> String {
-        let mut table = Table::new(&self.columns);
+        let columns = self.columns.iter();
+        let columns: Vec<_> = columns.map(|one| (one.heading, one.align)).collect();
+        let mut table = Table::new(&columns);
         for line in &self.lines {
             table.row(&line.cells);
         }

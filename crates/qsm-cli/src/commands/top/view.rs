@@ -12,7 +12,7 @@ use ratatui::widgets::{Block, Cell, Clear, Paragraph, Row, Sparkline, Table, Tab
 
 use super::args::View;
 use super::screen::Screen;
-use super::sheet::{Health, Sheet};
+use super::sheet::{Column, Health, Sheet};
 
 /// Keys, for the help.
 const KEYS: [(&str, &str); 8] = [
@@ -44,8 +44,8 @@ pub(super) fn draw(frame: &mut Frame<'_>, screen: &Screen, now: Instant) {
         .data(screen.delivered.iter().skip(newest).copied())
         .style(Style::new().fg(Color::Cyan));
     frame.render_widget(sparkline, rates);
-    match screen.sheet() {
-        Some(sheet) => draw_sheet(frame, lines, screen, &sheet),
+    match &screen.sheet {
+        Some(sheet) => draw_sheet(frame, lines, screen, sheet),
         None if screen.view.is_of_cluster() => {
             frame.render_widget("looking for the membership service …", lines);
         }
@@ -100,46 +100,41 @@ fn foot_line(screen: &Screen) -> Line<'static> {
     }
 }
 
+/// Only lines that there is room for, around the marked one.
 fn draw_sheet(frame: &mut Frame<'_>, area: Rect, screen: &Screen, sheet: &Sheet) {
     let last = sheet.columns.len() - 1;
-    let widths = sheet
-        .columns
-        .iter()
-        .enumerate()
-        .map(|(at, (heading, align))| {
-            if at == last && *align == Align::Left {
-                return Constraint::Fill(1);
-            }
-            let cells = sheet
-                .lines
-                .iter()
-                .map(|line| line.cells[at].chars().count());
-            let width = cells.chain([heading.chars().count()]).max().unwrap_or(0);
-            Constraint::Length(u16::try_from(width).unwrap_or(u16::MAX))
-        });
-    let cell = |at: usize, text: &str| {
-        let line = Line::raw(text.to_owned());
-        Cell::from(match sheet.columns[at].1 {
-            Align::Left => line,
-            Align::Right => line.alignment(Alignment::Right),
-        })
-    };
-    let headings = sheet.columns.iter().enumerate();
-    let headings = Row::new(headings.map(|(at, (heading, _))| cell(at, heading)));
-    let rows = sheet.lines.iter().map(|line| {
-        let cells = line.cells.iter().enumerate();
-        Row::new(cells.map(|(at, text)| cell(at, text))).style(match line.health {
+    let widths = sheet.columns.iter().enumerate();
+    let widths = widths.map(|(at, column)| match column.align {
+        Align::Left if at == last => Constraint::Fill(1),
+        _ => Constraint::Length(column.width),
+    });
+    let headings = sheet.columns.iter();
+    let headings = headings.map(|column| cell(column, column.heading));
+    let room = usize::from(area.height).saturating_sub(1);
+    let most = sheet.lines.len().saturating_sub(room);
+    let first = screen.at.saturating_sub(room / 2).min(most);
+    let rows = sheet.lines.iter().skip(first).take(room).map(|line| {
+        let cells = sheet.columns.iter().zip(&line.cells);
+        Row::new(cells.map(|(column, text)| cell(column, text))).style(match line.health {
             Health::Bad => Style::new().fg(Color::Red),
             Health::Doubtful => Style::new().fg(Color::Yellow),
             Health::Good => Style::new(),
         })
     });
     let table = Table::new(rows, widths)
-        .header(headings.style(Modifier::BOLD))
+        .header(Row::new(headings).style(Modifier::BOLD))
         .column_spacing(2)
         .row_highlight_style(Modifier::REVERSED);
-    let mut state = TableState::default().with_selected(screen.at);
+    let mut state = TableState::default().with_selected(screen.at - first);
     frame.render_stateful_widget(table, area, &mut state);
+}
+
+fn cell<'a>(column: &Column, text: &'a str) -> Cell<'a> {
+    let line = Line::raw(text);
+    Cell::from(match column.align {
+        Align::Left => line,
+        Align::Right => line.alignment(Alignment::Right),
+    })
 }
 
 fn draw_help(frame: &mut Frame<'_>) {
@@ -246,6 +241,29 @@ mod tests {
         assert!(lines[1].starts_with(said), "{lines:#?}");
         assert_eq!(terminal.backend().buffer()[(0, 1)].fg, Color::Red);
         assert!(lines[5].starts_with("desk  live"), "{lines:#?}");
+    }
+
+    #[test]
+    fn of_many_lines_those_around_the_marked_one_are_shown() {
+        let mut screen = Screen::new(View::Nodes);
+        let now = Instant::now();
+        let look = Look {
+            nodes: (100..200)
+                .map(|number| node(&format!("n{number}"), None))
+                .collect(),
+            ..Look::default()
+        };
+        screen.take(now, look);
+        for (at, first, last) in [
+            (0, "n100", "n105"),
+            (50, "n147", "n152"),
+            (99, "n194", "n199"),
+        ] {
+            screen.at = at;
+            let (lines, _) = lines(&screen, now);
+            assert!(lines[5].starts_with(first), "{at}: {lines:#?}");
+            assert!(lines[10].starts_with(last), "{at}: {lines:#?}");
+        }
     }
 
     #[test]
