@@ -1,12 +1,15 @@
 //! `qsm doctor` on hosts of a lab: a healthy one raises no alarm, and faults that are made there
 //! are found, mended, and as they were after the script.
 
+mod support;
+
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 
 use lab::{HostId, Lab};
 use serde_json::Value;
+use support::{Lines, Running};
 
 /// Checks of what hosts of a lab have for themselves; all else is the machine's.
 const OWN: [&str; 13] = [
@@ -170,6 +173,34 @@ fn a_firewall_that_lets_multicast_through_raises_no_alarm() {
                  nft add rule inet t c udp dport 4481-4484 accept";
     sh(&lab, host, rules);
     assert_eq!(bad(&json(&doctor(&lab, host, &[]))), BTreeMap::new());
+}
+
+#[test]
+fn a_firewall_that_keeps_unicast_from_a_node_is_named() {
+    if !lab::ready() {
+        return;
+    }
+    let mut lab = Lab::new().unwrap();
+    let host = lab.add_host().unwrap();
+    let mut sub = lab.command(host, env!("CARGO_BIN_EXE_qsm"));
+    sub.args(["sub", "news"]).env("QSM_CONFIG", "");
+    sub.stdout(Stdio::null()).stderr(Stdio::piped());
+    let mut sub = Running(sub.spawn().unwrap());
+    let said = Lines::of_stderr(&mut sub.0);
+    said.wait("its groups", |line| line.starts_with("qsm: subscribed"));
+    assert_eq!(bad(&json(&doctor(&lab, host, &[]))), BTreeMap::new());
+    let rules = "nft add table inet t; nft add chain inet t c \
+                 '{ type filter hook input priority 0; }'; \
+                 nft add rule inet t c ip daddr 10.0.0.0/8 udp dport != 4481-4484 drop";
+    sh(&lab, host, rules);
+    let report = json(&doctor(&lab, host, &[]));
+    let firewall = BTreeMap::from([("firewall".to_owned(), "fault".to_owned())]);
+    assert_eq!(bad(&report), firewall);
+    let mut findings = report["findings"].as_array().unwrap().iter();
+    let found = findings.find(|one| one["id"] == "firewall").unwrap();
+    let remedy = found["remedy"].as_str().unwrap();
+    let own = format!("ip daddr {} udp dport ", lab.host(host).address());
+    assert!(remedy.contains(&own), "{found}");
 }
 
 /// A path for a script that nothing is at.

@@ -1,5 +1,6 @@
 //! The verdicts and their limits.
 
+use std::fmt;
 use std::net::Ipv4Addr;
 
 use crate::change::Change;
@@ -16,6 +17,8 @@ pub struct Wishes {
     pub coalescing_micros: u64,
     /// Multicast addresses and ports that are used.
     pub channels: Vec<(Ipv4Addr, u16)>,
+    /// Addresses and ports of nodes that run here, for unicast.
+    pub nodes: Vec<(Ipv4Addr, u16)>,
 }
 
 impl Default for Wishes {
@@ -28,6 +31,7 @@ impl Default for Wishes {
                 (Ipv4Addr::new(239, 192, 83, 77), 4483),
                 (Ipv4Addr::new(239, 192, 0, 1), 4484),
             ],
+            nodes: Vec::new(),
         }
     }
 }
@@ -339,30 +343,24 @@ fn firewall(facts: &Facts, wishes: &Wishes) -> Finding {
             "the rules of nftables cannot be read: needs root and the program nft",
         );
     };
-    let queries = (Ipv4Addr::new(224, 0, 0, 1), "igmp", None);
-    let ours = wishes.channels.iter();
-    let ours = ours.map(|(group, port)| (*group, "udp", Some(*port)));
-    let mut found: Vec<(String, Drop)> = Vec::new();
-    for (to, protocol, port) in ours.chain([queries]) {
-        for arrives in [true, false] {
-            let packet = Packet {
-                arrives,
-                interface: &facts.link.name,
-                own: facts.link.addresses.first().copied(),
-                to,
-                protocol,
-                port,
-            };
-            if let Some(drop) = rules.drop_of(&packet) {
-                let way = if arrives { "arrives" } else { "leaves" };
-                let port = port.map_or_else(String::new, |port| format!(":{port}"));
-                found.push((format!("{protocol} for {to}{port} that {way}"), drop));
-            }
-        }
+    let mut found: Vec<(Passage, Drop)> = Vec::new();
+    for passage in passages(wishes) {
+        let packet = Packet {
+            arrives: passage.arrives,
+            interface: &facts.link.name,
+            own: facts.link.addresses.first().copied(),
+            to: passage.to,
+            protocol: passage.protocol,
+            port: passage.port,
+        };
+        found.extend(rules.drop_of(&packet).map(|drop| (passage, drop)));
     }
     found.sort_by_key(|(_, drop)| !drop.certain);
-    let Some((packet, drop)) = found.first() else {
-        return ok(id, "no rule of nftables drops multicast of Quicksilver");
+    let Some((passage, drop)) = found.first() else {
+        return ok(
+            id,
+            "no rule of nftables drops what Quicksilver sends and receives",
+        );
     };
     let Drop {
         chain,
@@ -377,10 +375,65 @@ fn firewall(facts: &Facts, wishes: &Wishes) -> Finding {
         Some(handle) => format!("rule {handle} of {chain}"),
         None => format!("the policy of {chain}"),
     };
-    finding(id, verdict, format!("{who} {verb} {packet}")).remedy(format!(
-        "nft insert rule {chain} ip daddr 224.0.0.0/4 accept (or without the rule: \
-         nft -a list chain {chain})"
+    finding(id, verdict, format!("{who} {verb} {passage}")).remedy(format!(
+        "nft insert rule {chain} {} accept (or without the rule: nft -a list chain {chain})",
+        passage.rule()
     ))
+}
+
+/// Packets that a firewall has to let through.
+#[derive(Debug, Clone, Copy)]
+struct Passage {
+    arrives: bool,
+    to: Ipv4Addr,
+    protocol: &'static str,
+    port: Option<u16>,
+}
+
+impl Passage {
+    /// What a rule says that is of these packets alone, or of all multicast.
+    fn rule(&self) -> String {
+        match self.port.filter(|_| !self.to.is_multicast()) {
+            Some(port) => format!("ip daddr {} udp dport {port}", self.to),
+            None => "ip daddr 224.0.0.0/4".to_owned(),
+        }
+    }
+}
+
+impl fmt::Display for Passage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} for {}", self.protocol, self.to)?;
+        if let Some(port) = self.port {
+            write!(f, ":{port}")?;
+        }
+        f.write_str(if self.arrives {
+            " that arrives"
+        } else {
+            " that leaves"
+        })
+    }
+}
+
+/// Multicast in and out, the querier's questions, and unicast to nodes that run here.
+fn passages(wishes: &Wishes) -> Vec<Passage> {
+    let queries = (Ipv4Addr::new(224, 0, 0, 1), "igmp", None);
+    let channels = wishes.channels.iter();
+    let channels = channels.map(|(group, port)| (*group, "udp", Some(*port)));
+    let both = channels.chain([queries]).flat_map(|(to, protocol, port)| {
+        [true, false].map(|arrives| Passage {
+            arrives,
+            to,
+            protocol,
+            port,
+        })
+    });
+    let nodes = wishes.nodes.iter().map(|(address, port)| Passage {
+        arrives: true,
+        to: *address,
+        protocol: "udp",
+        port: Some(*port),
+    });
+    both.chain(nodes).collect()
 }
 
 fn snooping(facts: &Facts) -> Finding {

@@ -2,12 +2,13 @@
 
 use std::fs::OpenOptions;
 use std::io::{Write, stdout};
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use clap::Args;
+use qsm::admin::{Answer, NodeSocket, Question};
 use qsm::choose_interface;
 use qsm::metrics::{Object, quoted};
 use qsm_console::examples;
@@ -15,6 +16,9 @@ use qsm_console::failure::{Code, Failure};
 use qsm_console::figures::counted;
 use qsm_console::options::{seconds, size};
 use qsm_doctor::{Change, Report, Verdict, Wishes, collect, examine, undo_script};
+
+/// Time that a node has to say where it is: one that stands still does not.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Arguments of `qsm doctor`.
 #[derive(Debug, Clone, Args)]
@@ -113,6 +117,7 @@ fn interface(args: &DoctorArgs) -> Result<String, Failure> {
 fn look(args: &DoctorArgs, interface: &str) -> Result<Report, Failure> {
     let wishes = Wishes {
         receive_buffer: args.receive_buffer as u64,
+        nodes: nodes(),
         ..Wishes::default()
     };
     let facts = collect(interface, wishes.receive_buffer, args.watch);
@@ -122,6 +127,21 @@ fn look(args: &DoctorArgs, interface: &str) -> Result<Report, Failure> {
         Failure::failed(cause, remedy)
     })?;
     Ok(examine(&facts, &wishes))
+}
+
+/// Where the nodes of this host receive unicast, as far as they may be asked.
+fn nodes() -> Vec<(Ipv4Addr, u16)> {
+    let sockets = NodeSocket::all().unwrap_or_default();
+    let address = |socket: &NodeSocket| match socket.ask_within(&Question::Node, PATIENCE) {
+        Ok(Answer::Node(node)) => Some(node.address),
+        _ => None,
+    };
+    let addresses = sockets.iter().filter_map(address);
+    let unicast = addresses.filter_map(|address| match address {
+        SocketAddr::V4(address) => Some((*address.ip(), address.port())),
+        SocketAddr::V6(_) => None,
+    });
+    unicast.collect()
 }
 
 /// A line about the whole.

@@ -133,7 +133,10 @@ impl Losses {
         (self.repaired > 0.0).then(|| {
             let share = self.from_sender / self.repaired * 100.0;
             let words = match share > 50.0 {
-                true => "others missed them too: look at the sender's host and its link",
+                true => {
+                    "others missed them too, or keep none of them for others, as in a region of one \
+                     partition (`qsm explain GROUP`)"
+                }
                 false => "others had them: the loss is on the way to this node",
             };
             format!("{share:.0} % of the repairs had to come from the sender: {words}")
@@ -254,7 +257,7 @@ impl NodeAccount {
 }
 
 /// Counters whose growth is a finding, the worst first: id, path, what happens each second, remedy.
-const SIGNS: [(&str, &str, &str, &str); 8] = [
+const SIGNS: [(&str, &str, &str, &str); 9] = [
     (
         "messages-lost",
         "/protocol/messages_lost",
@@ -296,6 +299,12 @@ const SIGNS: [(&str, &str, &str, &str); 8] = [
         "/protocol/copies_sent",
         "packets/s are sent again as copies",
         "multicast does not reach some members: `qsm explain GROUP` names them",
+    ),
+    (
+        "deaf",
+        "/protocol/copies_received",
+        "packets/s come as copies",
+        "multicast of some senders does not reach this node: `qsm doctor`",
     ),
     (
         "no-memory",
