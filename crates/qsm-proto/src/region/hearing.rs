@@ -21,7 +21,7 @@ use core::time::Duration;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
-use qsm_wire::{Hearing, Origin, Reach, ReachReply, Summary, Token};
+use qsm_wire::{Hearing, Origin, Reach, ReachReply, Summary, Token, ViewNumber};
 
 use super::{Region, RegionCx};
 use crate::{Deafness, Destination, Event, Instant, Reason};
@@ -74,12 +74,24 @@ pub(super) struct Earshot {
     round: (Origin, u64),
     /// Members that do not hear this node, and when they are forgotten.
     listeners: BTreeMap<Origin, Instant>,
+    /// The newest word of each member on what it hears.
+    words: BTreeMap<Origin, Word>,
     /// Answers by multicast, and the time of the last one.
     spoken: u32,
     spoke_at: Option<Instant>,
     nonce: u32,
     /// Members told by unicast how far this node's stream goes.
     told: usize,
+}
+
+/// A member's word on what it hears.
+#[derive(Debug, Clone, Copy)]
+struct Word {
+    /// Where its stay began; in another one it counts from the beginning.
+    joined: Option<ViewNumber>,
+    nonce: u32,
+    /// Until then older ones are none.
+    until: Instant,
 }
 
 /// A speaker that has not been heard although it has spoken.
@@ -168,6 +180,37 @@ impl Speaker {
 }
 
 impl Earshot {
+    /// Whether no newer word of a member has come before this one, which may have been held up on its
+    /// way.
+    fn is_news(
+        &mut self,
+        now: Instant,
+        member: Origin,
+        joined: Option<ViewNumber>,
+        nonce: u32,
+    ) -> bool {
+        let until = now.after(LISTENER);
+        let known = self.words.get(&member);
+        // Numbers go round.
+        let is_older = |newest: u32| newest.wrapping_sub(nonce).wrapping_sub(1) < u32::MAX / 2;
+        let newer = |word: &Word| word.joined == joined && now < word.until && is_older(word.nonce);
+        if known.is_some_and(newer) {
+            return false;
+        }
+        if self.words.len() >= REMEMBERED {
+            self.words.retain(|_, word| now < word.until);
+        }
+        if self.words.len() < REMEMBERED {
+            let word = Word {
+                joined,
+                nonce,
+                until,
+            };
+            self.words.insert(member, word);
+        }
+        true
+    }
+
     /// When the first sign was that a speaker is not heard, if that is certain.
     pub(super) fn unheard_since(&self, speaker: Origin) -> Option<Instant> {
         let speaker = self.speakers.get(&speaker)?;
@@ -468,10 +511,16 @@ impl RegionCx<'_> {
             self.relay(asker, question);
             return;
         }
-        match question.hearing {
-            Hearing::Deaf => self.note_listener(asker),
-            Hearing::Hears => self.forget_listener(asker),
-            _ => self.copy_in_doubt(asker),
+        let view = self.region.history.newest();
+        let member = view.index_of(asker).and_then(|at| view.member(at));
+        let joined = member.map(|member| member.joined);
+        let earshot = &mut self.region.earshot;
+        if earshot.is_news(self.node.now, asker, joined, question.nonce) {
+            match question.hearing {
+                Hearing::Deaf => self.note_listener(asker),
+                Hearing::Hears => self.forget_listener(asker),
+                _ => self.copy_in_doubt(asker),
+            }
         }
         let (now, multicast) = (self.node.now, self.node.config.multicast);
         let earshot = &mut self.region.earshot;
@@ -633,6 +682,29 @@ mod tests {
             );
         }
         assert_eq!(speaker.answers, 3);
+    }
+
+    // Rule R-REACH-3.
+    #[test]
+    fn a_word_that_was_held_up_is_none_after_a_newer_one() {
+        let mut earshot = Earshot::default();
+        let mut is_news = |seconds, joined: u32, nonce| {
+            let joined = Some(ViewNumber(joined));
+            earshot.is_news(at(seconds), SPEAKER, joined, nonce)
+        };
+        assert!(is_news(1, 1, 54));
+        assert!(is_news(2, 1, 55));
+        assert!(!is_news(2, 1, 54));
+        // It tells each thing again, each second.
+        assert!(is_news(3, 1, 56));
+        // It is in the region anew, and counts from the beginning.
+        assert!(is_news(4, 2, 1));
+        assert!(!is_news(4, 2, 0));
+        // Numbers go round.
+        assert!(is_news(5, 3, u32::MAX));
+        assert!(is_news(5, 3, 0));
+        assert!(!is_news(5, 3, u32::MAX));
+        assert!(is_news(16, 3, u32::MAX), "long after");
     }
 
     // Rule R-REACH-1.
