@@ -10,7 +10,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use support::{Cluster, Running, assert_code, stderr};
+use support::{Cluster, Lines, Running, assert_code, stderr};
 
 /// More than a slow machine needs; a test that waits so long has failed.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -491,8 +491,11 @@ fn a_process_that_was_killed_is_not_waited_for() {
     sub.signal("-KILL");
     wait_for(&service, "excluded", &node);
     // Also one that was away already.
-    let sub = cluster.start(&["sub", "news", "--name", "second"]);
+    let mut sub = cluster.start(&["sub", "news", "--name", "second"]);
     let node = identity(&service, "second");
+    // Nobody waits for one that has not entered its group yet.
+    let told = Lines::of_stderr(&mut sub.0);
+    told.wait("its groups", |line| line.starts_with("qsm: subscribed"));
     freeze_until(&sub, &service, "away", &node);
     sub.signal("-KILL");
     wait_for(&service, "excluded", &node);
