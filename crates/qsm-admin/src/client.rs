@@ -128,7 +128,7 @@ impl fmt::Display for AskError {
     }
 }
 
-/// Where a socket's time is over, the kernel says that it would block.
+/// Tells whether a socket's time was over: the kernel says then that it would block.
 fn timed_out(error: &io::Error) -> bool {
     let over = [io::ErrorKind::WouldBlock, io::ErrorKind::TimedOut];
     over.contains(&error.kind())

@@ -9,7 +9,7 @@ use std::thread;
 use serde_json::Value;
 use support::{Cluster, Lines, Running, assert_code, stderr};
 
-/// What a node of this host says of itself.
+/// Account of a node of this host.
 fn explained(cluster: &Cluster, name: &str) -> Value {
     let words = ["explain", "--node", name, "--seconds", "1", "--json"];
     // Where to ask is the host's own matter: no option of the network.

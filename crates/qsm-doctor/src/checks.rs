@@ -391,7 +391,7 @@ struct Passage {
 }
 
 impl Passage {
-    /// What a rule says that is of these packets alone, or of all multicast.
+    /// Words of a rule about these packets alone, or about all multicast.
     fn rule(&self) -> String {
         match self.port.filter(|_| !self.to.is_multicast()) {
             Some(port) => format!("ip daddr {} udp dport {port}", self.to),

@@ -20,7 +20,7 @@ impl Counted {
     /// Asks a node, which has so long to answer.
     ///
     /// # Errors
-    /// Why there is no answer.
+    /// There is no answer, with the reason.
     pub(crate) fn ask(node: &NodeSocket, patience: Duration) -> Result<Self, String> {
         let answer = node.ask_within(&Question::Counters, patience);
         let at = Instant::now();
@@ -47,7 +47,7 @@ impl Counted {
         (self.at - before.at).as_secs_f64()
     }
 
-    /// What a counter has grown by each second. A node that has begun anew counts from zero: none.
+    /// Growth of a counter each second. A node that has begun anew counts from zero: none.
     pub(crate) fn rate(&self, before: &Self, path: &str) -> f64 {
         let (grown, passed) = (self.value(path) - before.value(path), self.since(before));
         match grown > 0.0 && passed > 0.0 {

@@ -129,7 +129,7 @@ fn look(args: &DoctorArgs, interface: &str) -> Result<Report, Failure> {
     Ok(examine(&facts, &wishes))
 }
 
-/// Where the nodes of this host receive unicast, as far as they may be asked.
+/// Addresses at which the nodes of this host receive unicast, as far as they may be asked.
 fn nodes() -> Vec<(Ipv4Addr, u16)> {
     let sockets = NodeSocket::all().unwrap_or_default();
     let address = |socket: &NodeSocket| match socket.ask_within(&Question::Node, PATIENCE) {

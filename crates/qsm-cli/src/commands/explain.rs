@@ -42,7 +42,7 @@ pub(crate) struct ExplainArgs {
     /// Ask this node alone [default: all of this host, that have to do with the group]
     #[arg(long, value_name = "NAME")]
     pub(crate) node: Option<String>,
-    /// How long nodes are watched, without a group
+    /// Time for which nodes are watched, without a group
     #[arg(long, value_name = "SECONDS", default_value = "2", value_parser = seconds,
           conflicts_with = "group")]
     pub(crate) seconds: Duration,
@@ -70,7 +70,7 @@ pub(crate) fn run(args: &ExplainArgs) -> Result<(), Failure> {
     }
 }
 
-/// What the nodes lose, and what holds them back.
+/// Explains the nodes: losses, and what holds them back.
 fn explain_nodes(args: &ExplainArgs, sockets: &[NodeSocket]) -> Result<(), Failure> {
     let mut others = Others::default();
     let mut watched = Vec::new();
@@ -108,7 +108,7 @@ fn explain_nodes(args: &ExplainArgs, sockets: &[NodeSocket]) -> Result<(), Failu
     }
 }
 
-/// Where a group's messages go.
+/// Explains the ways of a group's messages.
 fn explain_group(args: &ExplainArgs, group: &str, sockets: &[NodeSocket]) -> Result<(), Failure> {
     let (mut others, mut witnesses) = (Others::default(), Vec::new());
     for socket in sockets {

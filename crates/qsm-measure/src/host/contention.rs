@@ -19,7 +19,7 @@ const LOOK: Duration = Duration::from_millis(100);
 /// Ends the receivers.
 const LAST: u64 = u64::MAX;
 
-/// How long after it is sent so many receivers of a packet have read it, each on a thread of its own.
+/// Measures how long after it is sent so many receivers of a packet have read it, each on a thread of its own.
 ///
 /// # Errors
 /// Multicast cannot be used over loopback.

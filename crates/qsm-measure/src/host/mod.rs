@@ -33,15 +33,15 @@ use wakeups::Class;
     "qsm latency host --seconds 60 --json  for records"
 ))]
 pub struct LatencyArgs {
-    /// What to measure.
+    /// The measurement.
     #[command(subcommand)]
     command: LatencyCommand,
 }
 
-/// What can be measured.
+/// The measurements.
 #[derive(Debug, Clone, Subcommand)]
 enum LatencyCommand {
-    /// What this host adds to latency: scheduling, contention of receivers, drift of its clock
+    /// Measure this host's share of latency: scheduling, contention of receivers, drift of its clock
     Host(HostArgs),
 }
 
@@ -109,7 +109,7 @@ fn keep_busy(ended: &AtomicBool) {
     }
 }
 
-/// What was found.
+/// Results of the measurements.
 struct Found {
     classes: Vec<(Class, Result<Latencies, String>)>,
     receivers: Vec<(u32, Latencies)>,

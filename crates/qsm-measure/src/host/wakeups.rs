@@ -47,7 +47,7 @@ fn not_nice(error: Errno) -> String {
     format!("a thread may not be given more weight ({error}): run as root, or raise `ulimit -e`")
 }
 
-/// How late a thread of this class runs that is due at even intervals.
+/// Measures how late a thread of this class runs that is due at even intervals.
 ///
 /// # Errors
 /// It may not be of that class.

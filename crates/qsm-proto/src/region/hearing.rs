@@ -87,7 +87,7 @@ pub(super) struct Earshot {
 /// A member's word on what it hears.
 #[derive(Debug, Clone, Copy)]
 struct Word {
-    /// Where its stay began; in another one it counts from the beginning.
+    /// The view in which its stay began; in another stay it counts from the beginning.
     joined: Option<ViewNumber>,
     nonce: u32,
     /// Until then older ones are none.
@@ -180,7 +180,7 @@ impl Speaker {
 }
 
 impl Earshot {
-    /// Whether no newer word of a member has come before this one, which may have been held up on its
+    /// Tells whether no newer word of a member has come before this one, which may have been held up on its
     /// way.
     fn is_news(
         &mut self,

@@ -63,7 +63,7 @@ pub struct ServiceSnapshot {
 }
 
 impl ServiceSnapshot {
-    /// How large the cluster is.
+    /// Size of the cluster.
     #[must_use]
     pub fn size(&self) -> ClusterStats {
         ClusterStats::new(&self.nodes, &self.groups, &self.regions)

@@ -1,5 +1,5 @@
-//! What a node loses, where, and what holds it back: from its counters and the kernel's, over some
-//! seconds.
+//! Losses of a node by their places, and what holds it back: from its counters and the kernel's, over
+//! some seconds.
 
 use std::fmt::Write;
 use std::time::Duration;
@@ -314,13 +314,16 @@ const SIGNS: [(&str, &str, &str, &str); 9] = [
     ),
 ];
 
-/// What holds the node back, the worst first.
+/// Things that hold the node back, the worst first.
 fn findings(before: &Counted, now: &Counted) -> Vec<Finding> {
     let grown = SIGNS.iter().filter_map(|&(id, path, what, remedy)| {
         let per_second = now.rate(before, path);
         (per_second > 0.0).then(|| Finding {
             id,
-            evidence: format!("{} {what}", rate(per_second.max(1.0))),
+            evidence: match per_second < 1.0 {
+                true => format!("fewer than 1 {what}"),
+                false => format!("{} {what}", rate(per_second)),
+            },
             remedy,
         })
     });

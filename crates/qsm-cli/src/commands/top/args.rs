@@ -15,7 +15,7 @@ use qsm_console::options::{NodeOptions, seconds};
     "qsm top --json | jq '.rows[] | select(.away)'"
 ))]
 pub(crate) struct TopArgs {
-    /// What to show first; with --batch and --json, what to write
+    /// View to show first; with --batch and --json, to write
     #[arg(long, value_enum, default_value_t = View::Nodes)]
     pub(crate) view: View,
     /// Time between two looks; rates of nodes are means of 5 s
@@ -30,7 +30,7 @@ pub(crate) struct TopArgs {
     /// End after so many looks
     #[arg(long, value_name = "LOOKS")]
     pub(crate) count: Option<u64>,
-    /// How long to look for a membership service, and to wait for its answer
+    /// Time to look for a membership service, and to wait for its answer
     #[arg(long, value_name = "SECONDS", default_value = "5", value_parser = seconds)]
     pub(crate) timeout: Duration,
     /// Where to ask.
@@ -38,7 +38,7 @@ pub(crate) struct TopArgs {
     pub(crate) node: NodeOptions,
 }
 
-/// What is shown.
+/// A part of what is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum View {
     /// Nodes of the cluster: states and rates
@@ -63,7 +63,7 @@ impl View {
         }
     }
 
-    /// Whether it shows what the membership service knows.
+    /// Tells whether it shows what the membership service knows.
     pub(super) const fn is_of_cluster(self) -> bool {
         !matches!(self, Self::Here)
     }

@@ -34,11 +34,11 @@ pub(super) struct HereNode {
     pub(super) pending: u64,
     /// The longest time by which its core thread was late, of the last seconds.
     pub(super) late: f64,
-    /// Why it does not answer.
+    /// The reason for which it does not answer.
     pub(super) mute: Option<String>,
 }
 
-/// What has happened each second since the last look.
+/// Events each second since the last look.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(super) struct HereRates {
     /// Messages accepted from the application.
@@ -80,7 +80,7 @@ impl Here {
     }
 }
 
-/// What they say, each asked on a thread of its own, so that none keeps the others waiting.
+/// Their answers, each asked on a thread of its own, so that none keeps the others waiting.
 fn answers(sockets: &[NodeSocket]) -> Vec<(NodeSocket, Result<Counted, String>)> {
     thread::scope(|scope| {
         let asked = sockets
@@ -122,7 +122,7 @@ impl HereNode {
         }
     }
 
-    /// What is wrong with it, the worst first, and what to do; `None`: nothing.
+    /// The worst that is wrong with it, and what to do; `None`: nothing.
     pub(super) fn trouble(&self) -> Option<&str> {
         if let Some(cause) = &self.mute {
             return Some(cause);

@@ -1,4 +1,4 @@
-//! What one look saw.
+//! Looks at the cluster and at this host.
 
 use std::collections::BTreeMap;
 
@@ -12,14 +12,14 @@ use super::args::{TopArgs, View};
 use super::here::{Here, HereNode};
 use super::sheet::{self, Order, Sheet};
 
-/// What is known after a look.
+/// Knowledge after a look.
 #[derive(Debug, Default)]
 pub(super) struct Look {
     pub(super) nodes: Vec<NodeRow>,
     pub(super) groups: Vec<GroupRow>,
     pub(super) regions: Vec<RegionRow>,
     pub(super) here: Vec<HereNode>,
-    /// Why there is nothing of the cluster.
+    /// The reason for which there is nothing of the cluster.
     pub(super) trouble: Option<Failure>,
 }
 

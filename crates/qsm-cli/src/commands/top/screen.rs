@@ -36,7 +36,7 @@ pub(super) struct Screen {
     pub(super) delivered: VecDeque<u64>,
 }
 
-/// What becomes of the program.
+/// Consequence of a key for the program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Flow {
     /// It goes on.

@@ -13,9 +13,9 @@ use super::here::{HereNode, HereRates};
 /// Order of lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Order {
-    /// What is wrong first, then what has most to do.
+    /// Trouble first, then what has most to do.
     Trouble,
-    /// What has most to do first.
+    /// The busiest first.
     Load,
     /// By name.
     Name,
@@ -39,7 +39,7 @@ impl Order {
     }
 }
 
-/// How well it goes.
+/// State of what a line is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Health {
     /// Nobody waits for it, or something is lost.
