@@ -13,7 +13,7 @@ use crate::{Instant, Recovery};
 pub enum RequestTarget {
     /// A cacher, or one on the way to it, by its place in the request's view.
     Member(MemberIndex),
-    /// The sender: every live cacher is known to miss it, or none answers.
+    /// The sender: every live cacher is known to miss it, or none answers and the sender can be asked.
     Sender,
     /// Nobody is left: the sender is dead and so is, or misses it, or is silent, every cacher.
     Nobody,
@@ -244,14 +244,22 @@ impl RequestPlanner<'_> {
             true => route.next(gap.attempts),
             false => route.in_turn(gap.attempts),
         };
+        // Where nobody knows where the sender is only they can bring it.
+        let alone = !stream.sender_dead() && !self.is_reached(stream);
         match next {
-            Some(member) if !silent => RequestTarget::Member(member),
+            Some(member) if !silent || alone => RequestTarget::Member(member),
             _ if stream.sender_dead() => {
                 let away = route.away(gap.attempts);
                 away.map_or(RequestTarget::Nobody, RequestTarget::Member)
             }
             _ => RequestTarget::Sender,
         }
+    }
+
+    /// Tells whether the sender may be asked: it has been heard, or is a member.
+    fn is_reached(&self, stream: &ReceiveStream) -> bool {
+        let sender = stream.id().origin;
+        stream.sender_address().is_some() || self.history.newest().index_of(sender).is_some()
     }
 }
 
