@@ -1,9 +1,11 @@
+use core::time::Duration;
+
 use qsm_proto::Instant;
 
 const MILLION: i128 = 1_000_000;
 
 /// A host's own clock: starts at an arbitrary value and runs a little fast or slow.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Clock {
     /// What it shows at the simulation's zero, nanoseconds.
     offset_ns: u64,
@@ -11,6 +13,8 @@ pub(crate) struct Clock {
     drift_ppm: i32,
     /// For how long it has stood still, in its own time, nanoseconds.
     lost_ns: u64,
+    /// What it showed when it stood still, and for how long, as `lost_ns`.
+    stops: Vec<(Instant, u64)>,
 }
 
 impl Clock {
@@ -19,6 +23,7 @@ impl Clock {
             offset_ns,
             drift_ppm: drift_ppm.max(-900_000),
             lost_ns: 0,
+            stops: Vec::new(),
         }
     }
 
@@ -34,7 +39,17 @@ impl Clock {
 
     /// It has stood still from `since` to `until`, as the clock of a machine that sleeps does.
     pub(crate) fn stand_still(&mut self, since: Instant, until: Instant) {
-        self.lost_ns += self.local(until).0.saturating_sub(self.local(since).0);
+        let shown = self.local(since);
+        let lost_ns = self.local(until).0.saturating_sub(shown.0);
+        self.lost_ns += lost_ns;
+        self.stops.push((shown, lost_ns));
+    }
+
+    /// How long ago it showed this, with the times for which it has stood still since.
+    pub(crate) fn since(&self, shown: Instant, now: Instant) -> Duration {
+        let stops = self.stops.iter().filter(|(stopped, _)| *stopped >= shown);
+        let lost_ns = stops.map(|(_, lost_ns)| *lost_ns).sum();
+        self.local(now).since(shown) + Duration::from_nanos(lost_ns)
     }
 
     fn shift(&self) -> i128 {
@@ -89,5 +104,8 @@ mod tests {
         assert_eq!(clock.local(until), before);
         assert!(clock.global(before) <= until);
         assert!(clock.local(Instant(9_001_000)) > before);
+        let after = clock.local(Instant(9_001_000));
+        let ago = |shown| clock.since(shown, Instant(9_501_000)).as_micros();
+        assert_eq!((ago(before), ago(after)), (4501, 500));
     }
 }

@@ -69,10 +69,11 @@ impl World {
         if !self.checkers.armed {
             return Ok(());
         }
-        let clock = self.engine.local(host);
-        let (view, said_at) = region.said_caught_up().unwrap_or((ViewNumber(0), clock));
+        let said = region.said_caught_up();
+        let view = said.map_or(ViewNumber(0), |(view, _)| view);
         let asked = region.history().nearest(view);
-        let long_before = LONG_BEFORE + clock.since(said_at);
+        let ago = said.map_or(Duration::ZERO, |(_, at)| self.engine.since(host, at));
+        let long_before = LONG_BEFORE + ago;
         let (now, history) = (self.engine.now(), &self.checkers.history);
         for (sender, app) in self.apps.iter().enumerate() {
             let origin = app.origin.filter(|_| self.engine.is_running(sender));

@@ -172,10 +172,11 @@ impl Gap {
         self.let_go = false;
     }
 
-    /// The cachers known to miss it. What a dead sender sent is given up only by their own word (R-NAK-8).
+    /// The cachers known to miss it; `alone`: the sender is dead or cannot be asked. Then it is given up
+    /// only by their own word (R-NAK-8).
     #[must_use]
-    pub fn missing_at(&self, sender_dead: bool) -> u32 {
-        match sender_dead {
+    pub fn missing_at(&self, alone: bool) -> u32 {
+        match alone {
             true => self.absent,
             false => self.known_missing,
         }

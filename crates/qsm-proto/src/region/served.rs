@@ -103,6 +103,9 @@ pub(super) struct Served {
     released_in: ViewNumber,
     /// How far the stream was stable before they acknowledged anything.
     stable_before: u64,
+    /// Messages of packets that they have made this node let go: members may be away in that view. By
+    /// the first packet of the view that each was sent in.
+    freed_before: BTreeMap<u64, UnconfirmedNumbers>,
     /// Members that are away.
     away: BTreeMap<Origin, AwayReceiver>,
     /// Members that were away and are live again.
@@ -140,13 +143,20 @@ impl Served {
             .retain(|_, returned| !returned.is_done(stable));
     }
 
-    /// Notes what is not kept any more for members that are, or were, away.
-    pub(super) fn note_freed(&mut self, freed: &[FreedMessage]) {
+    /// Notes what is not kept any more for members that are, or were, away, or may be in a view that
+    /// this node does not know yet.
+    pub(super) fn note_freed(&mut self, freed: &[FreedMessage], stream: &SendStream) {
         let returned = self.returned.values_mut().map(|returned| &mut returned.was);
         for away in self.away.values_mut().chain(returned) {
             let for_it = away.after + 1..=away.upto;
             let lacks = freed.iter().filter(|one| for_it.contains(&one.sequence));
             lacks.for_each(|one| away.freed.note(one.group, one.low.into()));
+        }
+        if self.view.as_ref().is_none_or(|view| !self.knows(view)) {
+            for one in freed.iter().filter(|one| one.sequence > self.stable_before) {
+                let sent_in = self.freed_before.entry(stream.view_start(one.sequence));
+                sent_in.or_default().note(one.group, one.low.into());
+            }
         }
     }
 
@@ -201,6 +211,7 @@ impl Served {
         self.returned.retain(|origin, _| stays(origin));
         if view.number() >= self.released_in {
             self.released = UnconfirmedNumbers::default();
+            self.freed_before.clear();
         }
     }
 
@@ -241,15 +252,17 @@ impl Served {
             false => self.stable_before,
         };
         for member in view.away_members() {
-            let joined = stream.and_then(|stream| stream.last_before(member.joined));
+            let last_before = |view| stream.and_then(|stream| stream.last_before(view));
+            let joined = last_before(member.joined).unwrap_or(0);
+            let upto = member.left.and_then(last_before).unwrap_or(u64::MAX);
             let gone = || AwayReceiver {
                 joined: member.joined,
                 stable,
-                after: stable.max(joined.unwrap_or(0)),
-                upto: u64::MAX,
+                after: stable.max(joined),
+                upto,
                 since: now,
                 firsts: BTreeMap::new(),
-                freed: UnconfirmedNumbers::default(),
+                freed: between(&self.freed_before, joined, upto),
                 gives_up: false,
             };
             // Who goes away again before it has what it lacked still lacks it.
@@ -264,10 +277,7 @@ impl Served {
             if away.joined != member.joined {
                 *away = gone();
             }
-            let left = member.left.zip(stream);
-            if let Some(upto) = left.and_then(|(left, stream)| stream.last_before(left)) {
-                away.upto = upto;
-            }
+            away.upto = away.upto.min(upto);
         }
     }
 
@@ -429,6 +439,20 @@ impl Served {
         });
         lacking.collect()
     }
+}
+
+/// Of messages by the first packet of the view that they were sent in, those of the views after a packet
+/// up to another one.
+fn between(
+    sent_in: &BTreeMap<u64, UnconfirmedNumbers>,
+    after: u64,
+    upto: u64,
+) -> UnconfirmedNumbers {
+    let mut all = UnconfirmedNumbers::default();
+    let views = sent_in.iter();
+    let views = views.filter(|(start, _)| **start > after && **start <= upto);
+    views.for_each(|(_, numbers)| all.extend(numbers.clone()));
+    all
 }
 
 /// A member lacks what was let go.
@@ -595,7 +619,7 @@ mod tests {
             bench.follow(&view(1, vec![member(3, None), away(None)]));
             let silent = away(Some(AwayReason::Silent));
             bench.follow(&view(2, vec![member(3, None), silent]));
-            bench.served.note_freed(&freed);
+            bench.served.note_freed(&freed, &bench.stream);
             if back {
                 bench.follow(&view(3, vec![member(3, None), away(None)]));
             }
@@ -610,13 +634,13 @@ mod tests {
             bench.served.note_question(origin(2));
             assert_eq!(bench.reported(), [], "once");
             // It may give up more without another question.
-            bench.served.note_freed(&freed);
+            bench.served.note_freed(&freed, &bench.stream);
             bench.served.note_refusal(origin(3));
             assert_eq!(bench.reported(), [], "it has everything");
             if !back {
                 bench.served.note_refusal(origin(2));
                 assert_eq!(bench.reported(), [(vec![origin(2)], 0)]);
-                bench.served.note_freed(&freed);
+                bench.served.note_freed(&freed, &bench.stream);
             }
             bench.follow(&view(4, vec![member(3, None), away(None)]));
             let again = if back {
@@ -625,6 +649,47 @@ mod tests {
                 vec![(vec![origin(2)], 0)]
             };
             assert_eq!(bench.reported(), again);
+        }
+    }
+
+    // Rule R-VIEW-13.
+    #[test]
+    fn what_was_let_go_before_its_sender_knew_who_is_away_is_named_to_those_it_was_for() {
+        let mut bench = Bench::new();
+        let silent = |node, joined| Member {
+            joined: ViewNumber(joined),
+            away: Some(AwayReason::Silent),
+            ..member(node, None)
+        };
+        let (two, three) = (member(2, None), member(3, None));
+        bench.follow(&view(1, vec![two.clone(), three.clone()]));
+        (1..=2).for_each(|number| bench.push(number));
+        let four = Member {
+            joined: ViewNumber(2),
+            ..member(4, None)
+        };
+        bench.follow(&view(2, vec![two, three.clone(), four]));
+        bench.push(3);
+        while bench.stream.poll_train(NOW).is_some() {}
+        bench.acknowledge(2, 1);
+        bench.acknowledge(3, 3);
+        let freed = [1, 2, 3].map(|low| FreedMessage {
+            sequence: u64::from(low),
+            group: GroupId(1),
+            low,
+        });
+        bench.served.note_freed(&freed, &bench.stream);
+        bench.follow(&view(3, vec![three, silent(2, 1), silent(4, 2)]));
+        for (node, first) in [(2, 2), (4, 3)] {
+            let mut lacks = UnconfirmedNumbers::default();
+            (first..=3).for_each(|number| lacks.note(GroupId(1), number));
+            bench.served.note_question(origin(node));
+            let [one] = &bench.served.take()[..] else {
+                panic!("{node} is told of");
+            };
+            assert_eq!(one.receivers, [origin(node)]);
+            let ranges = |numbers: &UnconfirmedNumbers| numbers.clone().ranges(9, |_| None);
+            assert_eq!(ranges(&one.released), ranges(&lacks), "{node}");
         }
     }
 

@@ -87,7 +87,7 @@ impl RegionCx<'_> {
             }
             let freed = sender.take_freed();
             if !freed.is_empty() {
-                region.served.note_freed(&freed);
+                region.served.note_freed(&freed, sender);
             }
         }
     }

@@ -218,6 +218,9 @@ impl RequestPlanner<'_> {
     // Rules R-NAK-2, R-NAK-4.
     fn target(&self, gap: &Gap, view: ViewNumber, stream: &ReceiveStream) -> RequestTarget {
         let view = self.history.nearest(view);
+        let dead = stream.sender_dead();
+        // Where nobody knows where the sender is only cachers can bring it.
+        let unheard = !dead && !self.is_reached(stream);
         let route = RequestRoute {
             history: self.history,
             stream,
@@ -226,29 +229,27 @@ impl RequestPlanner<'_> {
                 .index_of(self.me)
                 .filter(|_| !self.history.is_away() && !gap.let_go),
             sequence: gap.first,
-            known_missing: gap.missing_at(stream.sender_dead()),
+            known_missing: gap.missing_at(dead || unheard),
             now: self.now,
             give_up: self.recovery.give_up,
         };
         let open = route.open();
         // What only they may have is not given up until they would be excluded many times over.
-        let patience = match stream.sender_dead() {
+        let patience = match dead {
             true => self.recovery.give_up * PATIENCE_AFTER_DEATH,
             false => self.recovery.give_up,
         };
         let waited = self.now.since(gap.silent_since);
         let silent = waited > patience && usize::from(gap.attempts) > open.len();
         // The nearest may miss it too, and ask here: only its word would end that.
-        let vain = stream.sender_dead() && waited > self.recovery.give_up;
+        let vain = dead && waited > self.recovery.give_up;
         let next = match self.recovery.fast && !vain {
             true => route.next(gap.attempts),
             false => route.in_turn(gap.attempts),
         };
-        // Where nobody knows where the sender is only they can bring it.
-        let alone = !stream.sender_dead() && !self.is_reached(stream);
         match next {
-            Some(member) if !silent || alone => RequestTarget::Member(member),
-            _ if stream.sender_dead() => {
+            Some(member) if !silent || unheard => RequestTarget::Member(member),
+            _ if dead => {
                 let away = route.away(gap.attempts);
                 away.map_or(RequestTarget::Nobody, RequestTarget::Member)
             }

@@ -159,6 +159,13 @@ impl SendStream {
         }
     }
 
+    /// The first packet of the view in which this one was sent, or of the stream if that is not known.
+    pub(crate) fn view_start(&self, sequence: u64) -> u64 {
+        let mut newest_first = self.openings.iter().rev();
+        let opening = newest_first.find(|opening| opening.start <= sequence);
+        opening.map_or(1, |opening| opening.start)
+    }
+
     /// No member of the views before this one is left: forgets their packets, sent or not, and
     /// returns their memory. Who has come later is not concerned with them (R-VIEW-6). Numbers
     /// already given are not given again.
