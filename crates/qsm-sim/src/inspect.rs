@@ -295,6 +295,7 @@ impl World {
             receivers,
             messages,
             more,
+            away: *cause == UnservedCause::Away,
         });
     }
 

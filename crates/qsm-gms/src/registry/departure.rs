@@ -89,12 +89,22 @@ pub(super) struct Departure {
     pub(super) view: ViewNumber,
     /// When its time is over.
     pub(super) deadline: Instant,
+    /// A former service began it, as others report.
+    pub(super) inherited: bool,
 }
 
 impl Departure {
     /// A member is marked as leaving by this view.
     pub(super) fn leave(view: ViewNumber, deadline: Instant) -> Self {
         Self::begin(DepartureEvent::Leave, view, deadline)
+    }
+
+    /// A former service has marked a member as leaving by this view.
+    pub(super) fn inherit(view: ViewNumber, deadline: Instant) -> Self {
+        Self {
+            inherited: true,
+            ..Self::leave(view, deadline)
+        }
     }
 
     /// A publisher gave up its last group of the region, in this view or before.
@@ -109,6 +119,7 @@ impl Departure {
             state,
             view,
             deadline,
+            inherited: false,
         }
     }
 

@@ -232,7 +232,8 @@ impl Registry {
         signature: Signature,
     ) -> bool {
         if let Some(since) = entry.left {
-            self.take_up_leaver(now, id, entry.origin, since);
+            let departure = Departure::inherit(since, now.after(self.drain_max));
+            self.take_up_leaver(id, entry.origin, departure);
             return false;
         }
         if let Some(region) = self.regions.get_mut(id) {
@@ -263,13 +264,12 @@ impl Registry {
         most.map(|(_, set)| set).unwrap_or_default()
     }
 
-    fn take_up_leaver(&mut self, now: Instant, id: RegionId, member: Origin, since: ViewNumber) {
+    fn take_up_leaver(&mut self, id: RegionId, member: Origin, departure: Departure) {
         if let Some(node) = self.nodes.get_mut(&member.node) {
-            let deadline = now.after(self.drain_max);
-            let departure = Departure::leave(since, deadline);
             node.departures.insert(id, departure);
-            let (region, view) = (id, since);
+            let (region, view) = (id, departure.view);
             self.work.push(Work::AwaitView { region, view });
+            let deadline = departure.deadline;
             self.deadlines.insert((deadline, id, member.node));
         }
     }
@@ -309,7 +309,8 @@ impl Registry {
             });
             let region = stale;
             self.work.push(Work::MarkLeaving { region, member });
-            self.take_up_leaver(now, stale, member, since);
+            let departure = Departure::leave(since, now.after(self.drain_max));
+            self.take_up_leaver(stale, member, departure);
         }
         is_home
     }

@@ -229,7 +229,8 @@ impl Registry {
 
     /// Takes the node out of regions that it has left, by its own report. One of exactly its
     /// groups it has yet to hear of; so has a node that is in no region, or in one that it is leaving
-    /// as others know, of one all of whose groups it wants.
+    /// as others know, of one all of whose groups it wants. Of one that it was leaving when the former
+    /// service ended it may not have heard either: it is told, and knows whether it is out of it.
     fn leave_unnamed(&mut self, at: Instant, origin: Origin, reports: &[RegionReport]) {
         let id = origin.node;
         let named: BTreeSet<RegionId> = reports.iter().map(|report| report.region).collect();
@@ -257,7 +258,7 @@ impl Registry {
         }
         let never_published = !node.published;
         let over = |region: &RegionId, departure: &Departure| match departure.is_member() {
-            true => !named.contains(region),
+            true => !named.contains(region) && !departure.inherited,
             false => never_published,
         };
         let departures = node.departures.iter();

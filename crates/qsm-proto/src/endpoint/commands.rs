@@ -176,7 +176,8 @@ impl Endpoint {
             .move_to(now, address, second, &mut self.node.outbox);
     }
 
-    /// Leaves the cluster once all that was published is stable, or after ten seconds.
+    /// Leaves the cluster once all that was published is stable, or after ten seconds, without those for
+    /// which it stands still.
     pub fn close(&mut self, now: Instant) {
         let now = self.advance(now);
         if self.closing.begin(now) {

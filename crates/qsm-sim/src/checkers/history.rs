@@ -267,10 +267,12 @@ impl History {
         left.any(|group| self.published(sender, *group) > 0)
     }
 
-    /// Tells whether the receiver was away when the sender closed, in order.
+    /// Tells whether the receiver was away when the sender closed, in order, or when it said goodbye just
+    /// before that.
     fn closed_without(&self, sender: Origin, receiver: Origin) -> bool {
-        let life = self.life(sender);
-        life.is_some_and(|life| life.closed && life.closed_without.contains(&receiver))
+        let life = self.life(sender).filter(|life| life.closed);
+        let without = |life: &Life| life.closed_without.contains(&receiver);
+        life.is_some_and(|life| without(life) || self.unserved.leaves(sender, receiver))
     }
 
     /// Whether the sender knew that receiver to the last.

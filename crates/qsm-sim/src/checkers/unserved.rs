@@ -18,6 +18,8 @@ struct Named {
     messages: BTreeMap<usize, Runs>,
     /// More than one word has room for: nothing is sure to have arrived.
     all: bool,
+    /// It was away when its sender said goodbye.
+    away: bool,
 }
 
 /// A sender's word on receivers.
@@ -29,6 +31,8 @@ pub(crate) struct Word<'a> {
     pub(crate) messages: Vec<(Option<usize>, u64, u64)>,
     /// More messages than are said.
     pub(crate) more: bool,
+    /// The sender says goodbye, and they are away.
+    pub(crate) away: bool,
 }
 
 impl Unserved {
@@ -36,6 +40,7 @@ impl Unserved {
         for receiver in word.receivers {
             let named = self.named.entry((word.sender, *receiver)).or_default();
             named.all |= word.more;
+            named.away |= word.away;
             for (group, first, last) in &word.messages {
                 match group {
                     Some(group) => named.messages.entry(*group).or_default().add(*first, *last),
@@ -52,6 +57,12 @@ impl Unserved {
         };
         let messages = named.messages.get(&group).cloned();
         (!named.all).then(|| messages.unwrap_or_default())
+    }
+
+    /// Tells whether the sender has said goodbye while the receiver was away.
+    pub(crate) fn leaves(&self, sender: Origin, receiver: Origin) -> bool {
+        let named = self.named.get(&(sender, receiver));
+        named.is_some_and(|named| named.away)
     }
 
     /// Tells whether something may be missing.
