@@ -662,13 +662,13 @@ mod tests {
             ..member(node, None)
         };
         let (two, three) = (member(2, None), member(3, None));
-        bench.follow(&view(1, vec![two.clone(), three.clone()]));
+        bench.follow(&view(1, vec![two, three]));
         (1..=2).for_each(|number| bench.push(number));
         let four = Member {
             joined: ViewNumber(2),
             ..member(4, None)
         };
-        bench.follow(&view(2, vec![two, three.clone(), four]));
+        bench.follow(&view(2, vec![two, three, four]));
         bench.push(3);
         while bench.stream.poll_train(NOW).is_some() {}
         bench.acknowledge(2, 1);
