@@ -19,7 +19,7 @@ SOAK_SEEDS ?= 100000
 FUZZ_TARGETS := $(basename $(notdir $(wildcard fuzz/fuzz_targets/*.rs)))
 TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
 
-.PHONY: help deps alerts-check demo-deps demo book publish-check package package-deps package-check test format lint unit doc gate gate-update fuzz soak digests growth large plan-check copies pauses bench bench-deps bench-quick figures figures-page figures-groupcast groupcast-capi
+.PHONY: help deps alerts-check demo-deps demo book publish-check package package-deps package-check test format lint unit doc gate gate-update fuzz soak digests growth large plan-check copies pauses bench bench-deps bench-quick figures figures-page figures-groupcast groupcast-capi capi
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -157,6 +157,16 @@ figures-groupcast: deps ## E52-E57 of group unicast as CSV and SVG; needs root a
 	$(TARGET_DIR)/release/examples/rtp_live --out $(FIGURES_GROUPCAST) \
 	  --predict $(TARGET_DIR)/release/groupcast
 	$(TARGET_DIR)/release/groupcast page --out $(FIGURES_GROUPCAST)
+
+capi: ## build the library for C and C++ and install it below PREFIX (/usr/local)
+	$(CARGO) build $(LOCKED) --release -p qsm-capi
+	install -d $(DESTDIR)$(PREFIX)/lib/pkgconfig $(DESTDIR)$(PREFIX)/include
+	install -m 644 crates/qsm-capi/include/qsm.h $(DESTDIR)$(PREFIX)/include
+	install -m 644 $(TARGET_DIR)/release/libqsm_capi.a $(DESTDIR)$(PREFIX)/lib/libqsm.a
+	install -m 755 $(TARGET_DIR)/release/libqsm_capi.so $(DESTDIR)$(PREFIX)/lib/libqsm.so.1
+	ln -sf libqsm.so.1 $(DESTDIR)$(PREFIX)/lib/libqsm.so
+	sed 's|@PREFIX@|$(PREFIX)|; s|@VERSION@|$(VERSION)|' crates/qsm-capi/include/qsm.pc.in \
+	  > $(DESTDIR)$(PREFIX)/lib/pkgconfig/qsm.pc
 
 groupcast-capi: ## build sendgroup() for C and install it below PREFIX (/usr/local)
 	$(CARGO) rustc $(LOCKED) --release -p groupcast --lib --crate-type staticlib

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use tidy::{Manifest, Repository};
 
 /// A crate and the crates of this repository that it may depend on.
-const ARROWS: [(&str, &[&str]); 25] = [
+const ARROWS: [(&str, &[&str]); 27] = [
     ("qsm-metrics", &[]),
     ("qsm-advise", &[]),
     ("qsm-admin", &[]),
@@ -67,6 +67,8 @@ const ARROWS: [(&str, &[&str]); 25] = [
             "qsm-lab",
         ],
     ),
+    ("qsm-binding", &["qsm"]),
+    ("qsm-capi", &["qsm", "qsm-binding"]),
     ("qsm-lab", &[]),
     (
         "qsm-bench",

@@ -13,11 +13,13 @@ use syn::{Attribute, Item, UseTree};
 use tidy::Repository;
 
 /// Modules in the largest circle of each crate. They may only shrink.
-const LARGEST: [(&str, usize); 21] = [
+const LARGEST: [(&str, usize); 23] = [
     ("groupcast", 3),
     ("qsm", 0),
     ("qsm-admin", 0),
     ("qsm-advise", 0),
+    ("qsm-binding", 0),
+    ("qsm-capi", 0),
     ("qsm-cli", 0),
     ("qsm-console", 0),
     ("qsm-demo", 3),

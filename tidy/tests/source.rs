@@ -78,7 +78,13 @@ const INTEGER: [&str; 4] = [
     "crates/qsm-gms/src/",
 ];
 /// Where the operating system is called.
-const UNSAFE: [&str; 4] = ["crates/qsm-net/", "crates/groupcast/", "lab/", "bench/"];
+const UNSAFE: [&str; 5] = [
+    "crates/qsm-net/",
+    "crates/qsm-capi/",
+    "crates/groupcast/",
+    "lab/",
+    "bench/",
+];
 /// A counting allocator for tests cannot be written without it.
 const ALLOCATION_TEST: &str = "/tests/allocation.rs";
 /// How far above an unsafe block its reason may stand, lines: a statement may begin before it.

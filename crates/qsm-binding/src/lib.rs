@@ -1,0 +1,40 @@
+//! What the interfaces for other languages share.
+//!
+//! A call from another language costs more than a message does, and no thread of ours may run the
+//! language's own code: it could stand still there, for a collector or an interpreter's lock. So a
+//! runtime takes what has come by itself, many messages at a call ([`Reader::take`]), and waits in
+//! its own loop for a descriptor ([`Reader::descriptor`]). A reader that stands still fills its own
+//! queue and harms nobody.
+//!
+//! ```text
+//!   core thread ──► queue of the subscription ──► Reader::take ──► a batch ──► C, Python, Java
+//!                             │
+//!                             └──► Bell: readable while something is there
+//! ```
+//!
+//! Settings come as text by name ([`Settings`]), so that one list serves all languages.
+//!
+//! ```
+//! use std::time::Duration;
+//! use qsm_binding::{Reader, Settings};
+//!
+//! # let cluster = format!("doc-binding-{}", std::process::id());
+//! let mut settings = Settings::default();
+//! settings.set("interface", "lo")?;
+//! settings.set("cluster", &cluster)?;
+//! settings.set("embedded", "always")?;
+//! let node = settings.start()?;
+//! let news = Reader::new(node.subscribe(["news"])?);
+//! node.publisher("news")?.send(b"something new")?;
+//! let batch = news.take(1000, Some(Duration::from_secs(5)))?;
+//! assert_eq!(batch.len(), 1);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+#![forbid(unsafe_code)]
+
+mod bell;
+mod reader;
+mod settings;
+
+pub use reader::Reader;
+pub use settings::{SETTINGS, Setting, SettingError, Settings};

@@ -1,0 +1,492 @@
+/* Quicksilver for C: reliable multicast to thousands of overlapping groups.
+ *
+ * Made from crates/qsm-capi; its guide is docs/guides/c.md. Link with -lqsm.
+ *
+ * Calls return 0, or the number of an error: those of this header, or of the table in
+ * docs/reference/errors.md. qsm_error() has its text. No thread of the library calls the program.
+ */
+
+#ifndef QSM_H
+#define QSM_H
+
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <sys/uio.h>
+
+// Number of this interface, raised when programs have to be compiled anew: the one that the
+// library has, to be compared with `QSM_ABI`, which the program was compiled with.
+#define QSM_ABI 1
+
+// The kind of an event; the library's manual has them all (`qsm::Event`).
+enum qsm_event_kind
+#if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+  : uint32_t
+#endif // defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+ {
+  // None came in time.
+  QSM_EVENT_KIND_NONE = 0,
+  // An interface has no address any more, or is down.
+  QSM_EVENT_KIND_ADDRESS_LOST = 1,
+  // The node is a member.
+  QSM_EVENT_KIND_ADMITTED = 2,
+  // A region does not wait for the node any more.
+  QSM_EVENT_KIND_AWAY = 3,
+  // It has caught up, and is waited for again.
+  QSM_EVENT_KIND_BACK = 4,
+  // Damaged datagrams came.
+  QSM_EVENT_KIND_DAMAGED = 5,
+  // The node has ended. The last event.
+  QSM_EVENT_KIND_CLOSED = 6,
+  // Multicast does not reach a member.
+  QSM_EVENT_KIND_DEAF = 7,
+  // It does again.
+  QSM_EVENT_KIND_HEARS = 8,
+  // Events that were not read in time.
+  QSM_EVENT_KIND_DROPPED = 9,
+  // The cluster took the node for dead; it begins a new life.
+  QSM_EVENT_KIND_EXCLUDED = 10,
+  // It has another address.
+  QSM_EVENT_KIND_MOVED = 11,
+  // A multicast address cannot be received.
+  QSM_EVENT_KIND_NOT_LISTENING = 12,
+  // A region has a new view.
+  QSM_EVENT_KIND_REGION_VIEW = 13,
+  // The node runs a membership service.
+  QSM_EVENT_KIND_SERVICE_EMBEDDED = 14,
+  // A membership service answers.
+  QSM_EVENT_KIND_SERVICE_FOUND = 15,
+  // It does not.
+  QSM_EVENT_KIND_SERVICE_LOST = 16,
+  // The node's own service could not start.
+  QSM_EVENT_KIND_SERVICE_NOT_EMBEDDED = 17,
+  // It has given way to another.
+  QSM_EVENT_KIND_SERVICE_YIELDED = 18,
+  // Messages that were accepted are not sent any more.
+  QSM_EVENT_KIND_UNCONFIRMED = 19,
+  // Receivers are gone that are not known to have everything.
+  QSM_EVENT_KIND_UNSERVED = 20,
+  // Something that this version of the interface has no name for; its text says it.
+  QSM_EVENT_KIND_OTHER = 21,
+};
+#ifndef __cplusplus
+#if __STDC_VERSION__ >= 202311L
+typedef enum qsm_event_kind qsm_event_kind;
+#else
+typedef uint32_t qsm_event_kind;
+#endif // __STDC_VERSION__ >= 202311L
+#endif // __cplusplus
+
+// The kind of an item.
+enum qsm_kind
+#if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+  : uint32_t
+#endif // defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+ {
+  // A message.
+  QSM_KIND_MESSAGE = 1,
+  // Messages `number` to `last` of the sender in the group will never come.
+  QSM_KIND_LOST = 2,
+  // `last` packets of the sender, which is gone, are lost; which messages were in them is not
+  // known.
+  QSM_KIND_LOST_PACKETS = 3,
+  // `last` messages were dropped, because this subscription's queue was full.
+  QSM_KIND_DROPPED = 4,
+  // The node was away for `last` milliseconds, and has caught up: nothing is missing here.
+  QSM_KIND_BACK = 5,
+  // The node was away for too long and has begun a new life: something may be missing here.
+  QSM_KIND_EXCLUDED = 6,
+  // Something that this version of the interface has no name for.
+  QSM_KIND_OTHER = 7,
+};
+#ifndef __cplusplus
+#if __STDC_VERSION__ >= 202311L
+typedef enum qsm_kind qsm_kind;
+#else
+typedef uint32_t qsm_kind;
+#endif // __STDC_VERSION__ >= 202311L
+#endif // __cplusplus
+
+// Codes of this interface.
+enum Own
+#if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+  : uint16_t
+#endif // defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+ {
+  // Done.
+  OWN_OK = 0,
+  // A pointer is null that must not be.
+  OWN_NULL = 1701,
+  // A text is not UTF-8.
+  OWN_TEXT = 1702,
+  // There is no such setting, or the text is no value of it.
+  OWN_SETTING = 1703,
+  // The library has a fault: it panicked, and the call did nothing more.
+  OWN_PANICKED = 1704,
+};
+#ifndef __cplusplus
+#if __STDC_VERSION__ >= 202311L
+typedef enum Own Own;
+#else
+typedef uint16_t Own;
+#endif // __STDC_VERSION__ >= 202311L
+#endif // __cplusplus
+
+// The policy of a full queue.
+enum qsm_overflow
+#if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+  : uint32_t
+#endif // defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+ {
+  // The message that finds no room is dropped.
+  QSM_OVERFLOW_DROP_NEWEST = 0,
+  // The oldest messages are dropped to make room.
+  QSM_OVERFLOW_DROP_OLDEST = 1,
+  // The subscription ends.
+  QSM_OVERFLOW_DISCONNECT = 2,
+};
+#ifndef __cplusplus
+#if __STDC_VERSION__ >= 202311L
+typedef enum qsm_overflow qsm_overflow;
+#else
+typedef uint32_t qsm_overflow;
+#endif // __STDC_VERSION__ >= 202311L
+#endif // __cplusplus
+
+// A reader of a node's events.
+typedef struct qsm_events qsm_events;
+
+// What a batch points to.
+typedef struct qsm_loan qsm_loan;
+
+// A node.
+typedef struct qsm_node qsm_node;
+
+// A publisher to one group.
+typedef struct qsm_publisher qsm_publisher;
+
+// Settings of a node to be started.
+typedef struct qsm_settings qsm_settings;
+
+// A subscription to groups.
+typedef struct qsm_subscription qsm_subscription;
+
+// Outcome of a call: 0, or the number of an error, of the library or of this interface.
+typedef uint16_t qsm_code;
+
+// An event.
+typedef struct {
+  // The kind.
+  qsm_event_kind kind;
+  // One line for people, which lasts until the reader's next event; null without an event.
+  const char *text;
+} qsm_event;
+
+// What receivers have, as `qsm_flush` found it.
+typedef struct {
+  // Entries about receivers that are gone and not known to have everything.
+  uint64_t unserved;
+  // Further such receivers, of whom nothing exact is kept.
+  uint64_t more;
+  // Entries about receivers that are away and lack something that is kept for them.
+  uint64_t away;
+} qsm_flushed;
+
+// Limits of a subscription's queue.
+typedef struct {
+  // Most memory of messages that wait, bytes; 0 for the default, 64 MiB.
+  size_t bytes;
+  // Most messages that wait; 0 for no limit.
+  size_t messages;
+  // One of `qsm_overflow`.
+  uint32_t overflow;
+} qsm_queue;
+
+// A message, or what is missing before the next one. Its pointers last until its batch is released.
+typedef struct {
+  // The kind, which says what the other fields mean.
+  qsm_kind kind;
+  // Length of the group's name, bytes.
+  uint32_t group_length;
+  // Name of the group, without a nul at its end; null where there is none.
+  const char *group;
+  // Node that sent it.
+  uint64_t sender;
+  // Life of that node.
+  uint64_t incarnation;
+  // Of a message its number among this sender's messages to this group, from 1; the first that is
+  // lost.
+  uint64_t number;
+  // As the kind says.
+  uint64_t last;
+  // Content of a message.
+  const uint8_t *data;
+  // Its length, bytes.
+  size_t length;
+} qsm_item;
+
+// Messages lent to the program until `qsm_release`.
+typedef struct {
+  // The items, in order.
+  const qsm_item *items;
+  // Their number; 0 when nothing came in time.
+  size_t count;
+  // The library's.
+  qsm_loan *owner;
+} qsm_batch;
+
+// All of them.
+#define Own_ALL { Own_Ok, Own_Null, Own_Text, Own_Setting, Own_Panicked, }
+
+#ifdef __cplusplus
+extern "C" {
+#endif // __cplusplus
+
+// The number of the interface that the library has: `ABI`.
+uint32_t qsm_abi(void);
+
+// The library's version, such as `0.2.0`.
+const char *qsm_version(void);
+
+// Text of the last error that a call of this thread returned, cause and remedy; empty before the
+// first. It lasts until the thread's next error.
+const char *qsm_error(void);
+
+// Length of a code's meaning and remedy, in bytes, without the nul; writes as much of it as
+// `size` bytes hold, and a nul. 0 of a number that is no code.
+//
+// Requires:
+// `place` points to `size` bytes, or `size` is 0.
+size_t qsm_meaning(qsm_code code, char *place, size_t size);
+
+// Begins to read the events of a node: those that come from now on.
+//
+// Requires:
+// `node` is of this library; `events` may be written to.
+qsm_code qsm_events_new(const qsm_node *node, qsm_events **events);
+
+// The next event; waits so many milliseconds for it, or for ever if negative. An error says that no
+// more will come.
+//
+// Requires:
+// `events` is of this library; `event` may be written to.
+qsm_code qsm_next_event(const qsm_events *events, int64_t milliseconds, qsm_event *event);
+
+// Gives up the handle.
+//
+// Requires:
+// `events` is null, or of this library and not used any more.
+void qsm_events_free(qsm_events *events);
+
+// Starts a node. Without settings (null) all are defaults. The settings may be used again.
+//
+// Requires:
+// `settings` is null or of this library; `node` may be written to.
+qsm_code qsm_start(const qsm_settings *settings, qsm_node **node);
+
+// Attaches to the shared engine at a path (`qsm engine --at PATH`).
+//
+// Requires:
+// `path` is a text; `node` may be written to.
+qsm_code qsm_attach(const char *path, qsm_node **node);
+
+// Waits so many milliseconds until the node is a member of its cluster (negative: for ever).
+//
+// Requires:
+// `node` is of this library.
+qsm_code qsm_wait_admitted(const qsm_node *node, int64_t milliseconds);
+
+// Waits until all live receivers have what the node was given to send, at most so many milliseconds
+// (negative: for ever). `flushed`, if not null, says who has not.
+//
+// Requires:
+// `node` is of this library; `flushed` is null or may be written to.
+qsm_code qsm_flush(const qsm_node *node, int64_t milliseconds, qsm_flushed *flushed);
+
+// Sends what is left, at most so many milliseconds long, and ends the node: all its handles say so
+// from then on. `flushed` as in `qsm_flush`.
+//
+// Requires:
+// As of `qsm_flush`.
+qsm_code qsm_shutdown(const qsm_node *node, int64_t milliseconds, qsm_flushed *flushed);
+
+// Gives up the handle. The node ends when its last handle does: subscriptions, publishers and
+// readers of events are handles too. What it was given to send before is sent if
+// `qsm_shutdown` was called.
+//
+// Requires:
+// `node` is null, or of this library and not used any more.
+void qsm_node_free(qsm_node *node);
+
+// Makes a publisher to a group.
+//
+// Requires:
+// `node` is of this library; `group` is a text; `publisher` may be written to.
+qsm_code qsm_publisher_new(const qsm_node *node, const char *group, qsm_publisher **publisher);
+
+// Waits until the group has so many receivers beside this node, at most so many milliseconds
+// (negative: for ever).
+//
+// Requires:
+// `publisher` is of this library.
+qsm_code qsm_wait_for_members(const qsm_publisher *publisher, uint32_t count, int64_t milliseconds);
+
+// The number of receivers of the group known now, beside this node.
+//
+// Requires:
+// `publisher` is of this library; `members` may be written to.
+qsm_code qsm_members(const qsm_publisher *publisher, uint32_t *members);
+
+// Sends a message, which is copied; waits while the queue is full.
+//
+// Requires:
+// `publisher` is of this library; `data` points to `length` bytes.
+qsm_code qsm_send(const qsm_publisher *publisher, const void *data, size_t length);
+
+// As `qsm_send`, if there is room; otherwise its code is 1302.
+//
+// Requires:
+// As of `qsm_send`.
+qsm_code qsm_try_send(const qsm_publisher *publisher, const void *data, size_t length);
+
+// Sends messages one by one, as `qsm_send`. `sent`, if not null, says how many of them were taken,
+// also after an error.
+//
+// Requires:
+// `publisher` is of this library; `messages` points to `count` vectors, each to bytes of its length;
+// `sent` is null or may be written to.
+qsm_code qsm_send_batch(const qsm_publisher *publisher,
+                        const struct iovec *messages,
+                        size_t count,
+                        size_t *sent);
+
+// Gives up the handle; what it accepted is sent all the same.
+//
+// Requires:
+// `publisher` is null, or of this library and not used any more.
+void qsm_publisher_free(qsm_publisher *publisher);
+
+// Makes settings that are all defaults.
+//
+// Requires:
+// `settings` may be written to.
+qsm_code qsm_settings_new(qsm_settings **settings);
+
+// Sets one, by its name and as text; an unknown name is answered by the list of all.
+//
+// Requires:
+// `settings` is of this library; `name` and `value` are texts.
+qsm_code qsm_set(qsm_settings *settings, const char *name, const char *value);
+
+// Ends their life; nodes that were started with them go on.
+//
+// Requires:
+// `settings` is null, or of this library and not used any more.
+void qsm_settings_free(qsm_settings *settings);
+
+// Subscribes to groups, by name or by patterns such as `prices/*`. Without limits (null) the queue
+// has the defaults.
+//
+// Requires:
+// `node` is of this library; `groups` points to `count` texts; `queue` is null or to be read;
+// `subscription` may be written to.
+qsm_code qsm_subscribe(const qsm_node *node,
+                       const char *const *groups,
+                       size_t count,
+                       const qsm_queue *queue,
+                       qsm_subscription **subscription);
+
+// Takes what has come, at most `most` items. If there is nothing, waits for the first: so many
+// milliseconds, or for ever if negative; then the batch is empty. A batch that is not empty is to
+// be released. An error says that no more will come.
+//
+// Requires:
+// `subscription` is of this library; `batch` may be written to.
+qsm_code qsm_poll(const qsm_subscription *subscription,
+                  size_t most,
+                  int64_t milliseconds,
+                  qsm_batch *batch);
+
+// Gives a batch back, from any thread; it is empty then. Of an empty one, nothing.
+//
+// Requires:
+// `batch` is null, or was filled by `qsm_poll` and its items are not used any more.
+void qsm_release(qsm_batch *batch);
+
+// A descriptor for `poll` or `epoll`: readable while `qsm_poll` has something to take, or the end
+// to tell. It is the library's: it is not to be read from nor closed, and lasts as long as the
+// subscription. -1 if the process has no descriptor left.
+//
+// Requires:
+// `subscription` is of this library.
+int qsm_subscription_fd(const qsm_subscription *subscription);
+
+// Messages dropped so far because the queue was full.
+//
+// Requires:
+// `subscription` is null or of this library.
+uint64_t qsm_dropped(const qsm_subscription *subscription);
+
+// Leaves the groups and gives up the handle. Batches that it has lent stay until they are released.
+//
+// Requires:
+// `subscription` is null, or of this library and not used any more.
+void qsm_subscription_free(qsm_subscription *subscription);
+
+#ifdef __cplusplus
+}  // extern "C"
+#endif  // __cplusplus
+
+#endif  /* QSM_H */
+
+// Codes of this interface, then those of the library.
+#define QSM_OK 0 // Done.
+#define QSM_NULL 1701 // A pointer is null. Give what the call's description asks for.
+#define QSM_TEXT 1702 // A text is not UTF-8. Give it in that encoding.
+#define QSM_SETTING 1703 // There is no such setting or value. Do as the text says.
+#define QSM_PANICKED 1704 // The library has a fault. Report it with the text.
+#define QSM_START_CONFIG 1001 // The protocol's configuration cannot work.
+#define QSM_START_CORES 1002 // A node cannot have so many core threads.
+#define QSM_START_CPUS 1003 // There are more or fewer CPUs to pin to than core threads.
+#define QSM_START_FAMILIES 1004 // An address is of the other family than the interface.
+#define QSM_START_INTERFACE 1005 // No network interface could be chosen.
+#define QSM_START_NAME 1006 // The name of a node or a cluster is empty, too long, or not printable.
+#define QSM_START_PORT 1007 // The sockets could not be opened.
+#define QSM_START_PORT_IN_USE 1008 // Another process has the port.
+#define QSM_START_SERVICE 1009 // The membership service's configuration cannot work.
+#define QSM_START_SYSTEM 1010 // The operating system refused a thread.
+#define QSM_START_THREAD 1011 // A core thread cannot run as it should.
+#define QSM_START_TOO_MANY_INTERFACES 1012 // There are more interfaces than two.
+#define QSM_START_UNICAST_PORTS 1013 // There are too few port numbers after the first.
+#define QSM_START_METRICS 1014 // The metrics cannot be served at the address.
+#define QSM_START_NO_SERVICE 1015 // A node without multicast has not been told where the membership service is.
+#define QSM_CLOSED_ENGINE_GONE 1101 // The shared engine has ended, or has cut this process off.
+#define QSM_CLOSED_IO 1102 // The operating system failed in a way that does not pass.
+#define QSM_CLOSED_PANICKED 1103 // An upcall, a feed or the node itself panicked.
+#define QSM_CLOSED_SHUT_DOWN 1104 // The node was shut down.
+#define QSM_REQUEST_ON_CORE_THREAD 1201 // A call that waits for the core thread was made on it.
+#define QSM_REQUEST_REFUSED 1202 // The membership service, or the node, refused.
+#define QSM_REQUEST_TIMEOUT 1203 // It took too long.
+#define QSM_REQUEST_UNCONFIRMED 1204 // The node was excluded, and messages that it had accepted before may be missing at receivers.
+#define QSM_REQUEST_NOT_ATTACHED 1205 // An attached node cannot do this, because the node is in another process.
+#define QSM_REQUEST_PATTERN 1206 // A pattern such as `prices/*` was used where groups must be named.
+#define QSM_REQUEST_TOO_FEW_RECEIVERS 1207 // The group had too few receivers until the time was over.
+#define QSM_REQUEST_BAD_PATTERN 1208 // A star stands beside other characters in a group's name or pattern.
+#define QSM_SEND_TOO_LARGE 1301 // The message is longer than the limit.
+#define QSM_SEND_FULL 1302 // The publisher's queue is full.
+#define QSM_SEND_ON_CORE_THREAD 1303 // The queue is full, and the core thread would wait for itself.
+#define QSM_RECV_OVERFLOW 1401 // The subscription ended because its queue was full.
+#define QSM_RECV_MISSING 1402 // Something is missing before the next message.
+#define QSM_SHARE_IN_USE 1501 // Another process shares its node at the path.
+#define QSM_SHARE_IO 1502 // The path cannot be listened at, or a thread cannot be started.
+#define QSM_SHARE_NOT_A_SOCKET 1503 // There is something at the path that is no socket.
+#define QSM_SHARE_RING_BYTES 1504 // A ring cannot have that size.
+#define QSM_SHARE_ATTACHED 1505 // An attached node cannot be shared.
+#define QSM_ATTACH_IO 1601 // The path or the memory of the engine cannot be opened.
+#define QSM_ATTACH_NO_ENGINE 1602 // There is no engine at the path.
+#define QSM_ATTACH_PERMISSION 1603 // This user may not open the path.
+#define QSM_ATTACH_REFUSED 1604 // The engine refuses.
+#define QSM_ATTACH_SILENT 1605 // Nobody answers at the path.
+#define QSM_ATTACH_VERSION 1606 // The engine is of another version.

@@ -1,0 +1,111 @@
+//! Messages, and what is missing between them, as C sees them.
+
+use std::ffi::c_char;
+use std::ptr::null;
+
+use qsm::{Delivery, Origin, Received};
+
+/// The kind of an item.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u32)]
+pub enum ItemKind {
+    /// A message.
+    Message = 1,
+    /// Messages `number` to `last` of the sender in the group will never come.
+    Lost = 2,
+    /// `last` packets of the sender, which is gone, are lost; which messages were in them is not
+    /// known.
+    LostPackets = 3,
+    /// `last` messages were dropped, because this subscription's queue was full.
+    Dropped = 4,
+    /// The node was away for `last` milliseconds, and has caught up: nothing is missing here.
+    Back = 5,
+    /// The node was away for too long and has begun a new life: something may be missing here.
+    Excluded = 6,
+    /// Something that this version of the interface has no name for.
+    Other = 7,
+}
+
+/// A message, or what is missing before the next one. Its pointers last until its batch is released.
+#[derive(Debug, Clone, Copy)]
+#[repr(C)]
+pub struct QsmItem {
+    /// The kind, which says what the other fields mean.
+    pub kind: ItemKind,
+    /// Length of the group's name, bytes.
+    pub group_length: u32,
+    /// Name of the group, without a nul at its end; null where there is none.
+    pub group: *const c_char,
+    /// Node that sent it.
+    pub sender: u64,
+    /// Life of that node.
+    pub incarnation: u64,
+    /// Of a message its number among this sender's messages to this group, from 1; the first that is
+    /// lost.
+    pub number: u64,
+    /// As the kind says.
+    pub last: u64,
+    /// Content of a message.
+    pub data: *const u8,
+    /// Its length, bytes.
+    pub length: usize,
+}
+
+impl QsmItem {
+    pub(crate) fn of(received: &Received) -> Self {
+        match Delivery::from(received) {
+            Delivery::Message(message) => Self {
+                number: message.number,
+                data: message.bytes.as_ptr(),
+                length: message.bytes.len(),
+                ..Self::from_sender(ItemKind::Message, message.sender).in_group(message.group)
+            },
+            Delivery::Lost(lost) => Self {
+                number: lost.first,
+                last: lost.last,
+                ..Self::from_sender(ItemKind::Lost, lost.sender).in_group(&lost.group)
+            },
+            Delivery::LostPackets(lost) => Self {
+                last: lost.packets,
+                ..Self::from_sender(ItemKind::LostPackets, lost.sender)
+            },
+            Delivery::Dropped(dropped) => Self::counting(ItemKind::Dropped, dropped.messages),
+            Delivery::Back(back) => {
+                let milliseconds = u64::try_from(back.away.as_millis()).unwrap_or(u64::MAX);
+                Self::counting(ItemKind::Back, milliseconds)
+            }
+            Delivery::Excluded(_) => Self::counting(ItemKind::Excluded, 0),
+            _ => Self::counting(ItemKind::Other, 0),
+        }
+    }
+
+    fn counting(kind: ItemKind, last: u64) -> Self {
+        Self {
+            last,
+            ..Self::from_sender(kind, Origin::default())
+        }
+    }
+
+    fn from_sender(kind: ItemKind, sender: Origin) -> Self {
+        Self {
+            kind,
+            group_length: 0,
+            group: null(),
+            sender: sender.node.0,
+            incarnation: u64::from(sender.incarnation.0),
+            number: 0,
+            last: 0,
+            data: null(),
+            length: 0,
+        }
+    }
+
+    fn in_group(self, name: &str) -> Self {
+        Self {
+            // Names have at most 255 bytes.
+            group_length: name.len() as u32,
+            group: name.as_ptr().cast(),
+            ..self
+        }
+    }
+}

@@ -1,0 +1,39 @@
+//! Quicksilver for C and C++, and for whatever calls C.
+//!
+//! The header `include/qsm.h` is made from this crate. Calls return a [`Code`]: 0, or the number of
+//! the error, whose text [`qsm_error`] has. No thread of the library calls the program: it takes
+//! what has come by [`qsm_poll`], many messages at a call, and may wait in its own loop for the
+//! descriptor of [`qsm_subscription_fd`].
+//!
+//! A batch lends its messages until [`qsm_release`]; nothing else of a handle is lent for longer
+//! than the next call with it. Handles may go to other threads; one handle is used by one thread at a
+//! time, but for nodes and publishers, which any number may use.
+
+mod about;
+mod error;
+mod event;
+mod guard;
+mod item;
+mod node;
+mod publisher;
+mod settings;
+mod subscription;
+mod text;
+
+pub use about::{ABI, qsm_abi, qsm_error, qsm_meaning, qsm_version};
+pub use error::{Code, Own};
+pub use event::{EventKind, QsmEvent, QsmEvents, qsm_events_free, qsm_events_new, qsm_next_event};
+pub use item::{ItemKind, QsmItem};
+pub use node::{
+    QsmFlushed, QsmNode, qsm_attach, qsm_flush, qsm_node_free, qsm_shutdown, qsm_start,
+    qsm_wait_admitted,
+};
+pub use publisher::{
+    QsmPublisher, qsm_members, qsm_publisher_free, qsm_publisher_new, qsm_send, qsm_send_batch,
+    qsm_try_send, qsm_wait_for_members,
+};
+pub use settings::{QsmSettings, qsm_set, qsm_settings_free, qsm_settings_new};
+pub use subscription::{
+    QsmBatch, QsmOverflow, QsmQueue, QsmSubscription, qsm_dropped, qsm_poll, qsm_release,
+    qsm_subscribe, qsm_subscription_fd, qsm_subscription_free,
+};

@@ -1,0 +1,236 @@
+//! Subscriptions, read in batches.
+
+use std::ffi::{c_char, c_int};
+use std::os::fd::AsRawFd as _;
+use std::ptr::{null, null_mut};
+
+use qsm::{GroupOptions, Overflow, Received};
+use qsm_binding::Reader;
+
+use crate::error::{Code, Failure, Own};
+use crate::guard::{at, at_mut, call, free, give};
+use crate::item::QsmItem;
+use crate::node::QsmNode;
+use crate::text;
+
+/// A subscription to groups.
+#[derive(Debug)]
+pub struct QsmSubscription(Reader);
+
+/// The policy of a full queue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u32)]
+pub enum QsmOverflow {
+    /// The message that finds no room is dropped.
+    DropNewest = 0,
+    /// The oldest messages are dropped to make room.
+    DropOldest = 1,
+    /// The subscription ends.
+    Disconnect = 2,
+}
+
+/// Limits of a subscription's queue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(C)]
+pub struct QsmQueue {
+    /// Most memory of messages that wait, bytes; 0 for the default, 64 MiB.
+    pub bytes: usize,
+    /// Most messages that wait; 0 for no limit.
+    pub messages: usize,
+    /// One of `QsmOverflow`.
+    pub overflow: u32,
+}
+
+/// Messages lent to the program until [`qsm_release`].
+#[derive(Debug, Clone, Copy)]
+#[repr(C)]
+pub struct QsmBatch {
+    /// The items, in order.
+    pub items: *const QsmItem,
+    /// Their number; 0 when nothing came in time.
+    pub count: usize,
+    /// The library's.
+    pub owner: *mut QsmLoan,
+}
+
+/// What a batch points to.
+#[derive(Debug)]
+pub struct QsmLoan {
+    items: Vec<QsmItem>,
+    /// Owns what the items point to.
+    _received: Vec<Received>,
+}
+
+/// Subscribes to groups, by name or by patterns such as `prices/*`. Without limits (null) the queue
+/// has the defaults.
+///
+/// # Safety
+/// `node` is of this library; `groups` points to `count` texts; `queue` is null or to be read;
+/// `subscription` may be written to.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn qsm_subscribe(
+    node: *const QsmNode,
+    groups: *const *const c_char,
+    count: usize,
+    queue: *const QsmQueue,
+    subscription: *mut *mut QsmSubscription,
+) -> Code {
+    call(|| {
+        // SAFETY: the caller promises it.
+        let (node, names, queue) = unsafe {
+            *at_mut(subscription, "subscription")? = null_mut();
+            (at(node, "node")?, read_all(groups, count)?, queue.as_ref())
+        };
+        let options = queue.map_or_else(|| Ok(GroupOptions::default()), options)?;
+        let made = node.0.groups(names).options(options).subscribe()?;
+        // SAFETY: as above.
+        unsafe {
+            give(
+                subscription,
+                QsmSubscription(Reader::new(made)),
+                "subscription",
+            )
+        }
+    })
+}
+
+/// # Safety
+/// `texts` points to `count` texts.
+unsafe fn read_all<'a>(texts: *const *const c_char, count: usize) -> Result<Vec<&'a str>, Failure> {
+    if count == 0 {
+        return Ok(Vec::new());
+    }
+    // SAFETY: the caller promises it.
+    let first = unsafe { at(texts, "groups") }?;
+    // SAFETY: as above.
+    let texts = unsafe { std::slice::from_raw_parts(first, count) };
+    // SAFETY: as above.
+    texts
+        .iter()
+        .map(|text| unsafe { text::read(*text, "a group") })
+        .collect()
+}
+
+fn options(queue: &QsmQueue) -> Result<GroupOptions, Failure> {
+    let overflow = match queue.overflow {
+        0 => Overflow::DropNewest,
+        1 => Overflow::DropOldest,
+        2 => Overflow::Disconnect,
+        other => {
+            let text = format!("{other} is no policy of a full queue; give 0, 1 or 2");
+            return Err(Failure::own(Own::Setting, text));
+        }
+    };
+    let mut options = GroupOptions::default().overflow(overflow);
+    if queue.bytes > 0 {
+        options = options.capacity_bytes(queue.bytes);
+    }
+    if queue.messages > 0 {
+        options = options.capacity_messages(queue.messages);
+    }
+    Ok(options)
+}
+
+/// Takes what has come, at most `most` items. If there is nothing, waits for the first: so many
+/// milliseconds, or for ever if negative; then the batch is empty. A batch that is not empty is to
+/// be released. An error says that no more will come.
+///
+/// # Safety
+/// `subscription` is of this library; `batch` may be written to.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn qsm_poll(
+    subscription: *const QsmSubscription,
+    most: usize,
+    milliseconds: i64,
+    batch: *mut QsmBatch,
+) -> Code {
+    call(|| {
+        // SAFETY: the caller promises it.
+        let (subscription, batch) =
+            unsafe { (at(subscription, "subscription")?, at_mut(batch, "batch")?) };
+        *batch = EMPTY;
+        let received = subscription.0.take(most, text::wait(milliseconds))?;
+        if !received.is_empty() {
+            *batch = lend(received);
+        }
+        Ok(())
+    })
+}
+
+const EMPTY: QsmBatch = QsmBatch {
+    items: null(),
+    count: 0,
+    owner: null_mut(),
+};
+
+fn lend(received: Vec<Received>) -> QsmBatch {
+    let items = received.iter().map(QsmItem::of).collect();
+    let loan = Box::new(QsmLoan {
+        items,
+        _received: received,
+    });
+    QsmBatch {
+        items: loan.items.as_ptr(),
+        count: loan.items.len(),
+        owner: Box::into_raw(loan),
+    }
+}
+
+/// Gives a batch back, from any thread; it is empty then. Of an empty one, nothing.
+///
+/// # Safety
+/// `batch` is null, or was filled by [`qsm_poll`] and its items are not used any more.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn qsm_release(batch: *mut QsmBatch) {
+    // SAFETY: the caller promises it.
+    if let Some(batch) = unsafe { batch.as_mut() } {
+        let owner = batch.owner;
+        *batch = EMPTY;
+        // SAFETY: as above.
+        unsafe { free(owner) };
+    }
+}
+
+/// A descriptor for `poll` or `epoll`: readable while [`qsm_poll`] has something to take, or the end
+/// to tell. It is the library's: it is not to be read from nor closed, and lasts as long as the
+/// subscription. -1 if the process has no descriptor left.
+///
+/// # Safety
+/// `subscription` is of this library.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn qsm_subscription_fd(subscription: *const QsmSubscription) -> c_int {
+    let mut descriptor = -1;
+    call(|| {
+        // SAFETY: the caller promises it.
+        let subscription = unsafe { at(subscription, "subscription") }?;
+        let found = subscription.0.descriptor();
+        let found = found.map_err(|error| {
+            let text = format!("no descriptor: {error}; raise `ulimit -n`");
+            Failure::of(qsm::ErrorCode::StartSystem, &text)
+        })?;
+        descriptor = found.as_raw_fd();
+        Ok(())
+    });
+    descriptor
+}
+
+/// Messages dropped so far because the queue was full.
+///
+/// # Safety
+/// `subscription` is null or of this library.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn qsm_dropped(subscription: *const QsmSubscription) -> u64 {
+    // SAFETY: the caller promises it.
+    let subscription = unsafe { subscription.as_ref() };
+    subscription.map_or(0, |subscription| subscription.0.subscription().dropped())
+}
+
+/// Leaves the groups and gives up the handle. Batches that it has lent stay until they are released.
+///
+/// # Safety
+/// `subscription` is null, or of this library and not used any more.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn qsm_subscription_free(subscription: *mut QsmSubscription) {
+    // SAFETY: the caller promises it.
+    unsafe { free(subscription) }
+}

@@ -1,0 +1,313 @@
+//! What the calls promise, beyond the examples.
+
+use std::ffi::{CStr, CString};
+use std::ptr::{null, null_mut};
+
+use qsm::ErrorCode;
+use qsm_capi::*;
+
+/// A node of its own cluster, a subscription and a publisher to one group.
+struct Cluster {
+    node: *mut QsmNode,
+    subscription: *mut QsmSubscription,
+    publisher: *mut QsmPublisher,
+}
+
+impl Cluster {
+    fn new(test: &str, queue: *const QsmQueue) -> Self {
+        let mut cluster = Self {
+            node: null_mut(),
+            subscription: null_mut(),
+            publisher: null_mut(),
+        };
+        let mut settings = null_mut();
+        let name = format!("capi-{test}-{}", std::process::id());
+        let group = c"g".as_ptr();
+        // SAFETY: handles of the library, and texts that outlive the calls.
+        unsafe {
+            assert_eq!(qsm_settings_new(&mut settings), 0);
+            for (name, value) in [
+                ("cluster", &*name),
+                ("interface", "lo"),
+                ("embedded", "always"),
+            ] {
+                assert_eq!(set(settings, name, value), 0, "{}", error());
+            }
+            assert_eq!(qsm_start(settings, &mut cluster.node), 0, "{}", error());
+            qsm_settings_free(settings);
+            let place = &mut cluster.subscription;
+            assert_eq!(
+                qsm_subscribe(cluster.node, &group, 1, queue, place),
+                0,
+                "{}",
+                error()
+            );
+            assert_eq!(
+                qsm_publisher_new(cluster.node, group, &mut cluster.publisher),
+                0
+            );
+        }
+        cluster
+    }
+
+    fn send(&self, message: &[u8]) -> Code {
+        // SAFETY: the publisher lives, and the bytes are there.
+        unsafe { qsm_send(self.publisher, message.as_ptr().cast(), message.len()) }
+    }
+
+    fn poll(&self, milliseconds: i64) -> (Code, QsmBatch) {
+        let mut batch = QsmBatch {
+            items: null(),
+            count: 7,
+            owner: null_mut(),
+        };
+        // SAFETY: the subscription lives.
+        let code = unsafe { qsm_poll(self.subscription, 100, milliseconds, &mut batch) };
+        (code, batch)
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        // SAFETY: each is given up once; null is allowed.
+        unsafe {
+            qsm_publisher_free(self.publisher);
+            qsm_subscription_free(self.subscription);
+            qsm_node_free(self.node);
+        }
+    }
+}
+
+fn set(settings: *mut QsmSettings, name: &str, value: &str) -> Code {
+    let text = |text: &str| CString::new(text).expect("no nul");
+    let (name, value) = (text(name), text(value));
+    // SAFETY: the texts outlive the call.
+    unsafe { qsm_set(settings, name.as_ptr(), value.as_ptr()) }
+}
+
+fn error() -> String {
+    // SAFETY: the library's text, until the next error.
+    let text = unsafe { CStr::from_ptr(qsm_error()) };
+    text.to_string_lossy().into_owned()
+}
+
+fn items(batch: &QsmBatch) -> &[QsmItem] {
+    match batch.count {
+        0 => &[],
+        // SAFETY: the batch has not been released.
+        count => unsafe { std::slice::from_raw_parts(batch.items, count) },
+    }
+}
+
+fn data(item: &QsmItem) -> &[u8] {
+    // SAFETY: the item's batch has not been released.
+    unsafe { std::slice::from_raw_parts(item.data, item.length) }
+}
+
+#[test]
+fn bad_pointers_and_texts_are_named() {
+    let cluster = Cluster::new("bad", null());
+    let wrong = c"\xff".as_ptr();
+    let mut publisher = cluster.publisher;
+    // SAFETY: null is what is tried.
+    unsafe {
+        assert_eq!(qsm_send(null(), null(), 0), Own::Null as Code);
+        assert_eq!(error(), "publisher is null; give a pointer");
+        assert_eq!(qsm_send(cluster.publisher, null(), 3), Own::Null as Code);
+        assert_eq!(error(), "data is null; give a pointer");
+        assert_eq!(
+            qsm_publisher_new(cluster.node, wrong, &mut publisher),
+            Own::Text as Code
+        );
+        assert!(publisher.is_null());
+        assert_eq!(error(), r#"group is not UTF-8: "\xff""#);
+        assert_eq!(
+            qsm_attach(c"/nowhere".as_ptr(), null_mut()),
+            Own::Null as Code
+        );
+        let mut node = null_mut();
+        let code = qsm_attach(c"/nowhere".as_ptr(), &mut node);
+        assert_eq!(code, ErrorCode::AttachNoEngine.number());
+        assert!(node.is_null());
+        assert_eq!(qsm_subscription_fd(null()), -1);
+        qsm_node_free(null_mut());
+        qsm_release(null_mut());
+    }
+}
+
+#[test]
+fn settings_are_named_when_they_are_wrong() {
+    let mut settings = null_mut();
+    // SAFETY: the handle is made and given up here.
+    unsafe {
+        assert_eq!(qsm_settings_new(&mut settings), 0);
+        assert_eq!(set(settings, "colour", "red"), Own::Setting as Code);
+        assert!(error().starts_with("there is no setting \"colour\"; there are admin,"));
+        assert_eq!(set(settings, "cores", "0"), 0);
+        let mut node = null_mut();
+        assert_eq!(
+            qsm_start(settings, &mut node),
+            ErrorCode::StartCores.number()
+        );
+        assert!(node.is_null() && error().contains("give it 1 to 64"));
+        qsm_settings_free(settings);
+    }
+}
+
+#[test]
+fn a_batch_outlives_its_subscription_and_its_node() {
+    let cluster = Cluster::new("outlive", null());
+    assert_eq!(cluster.send(b"kept"), 0);
+    let (code, mut batch) = cluster.poll(10_000);
+    assert_eq!((code, batch.count), (0, 1));
+    drop(cluster);
+    assert_eq!(data(&items(&batch)[0]), b"kept");
+    // SAFETY: filled by the library; a second time it is empty.
+    unsafe {
+        qsm_release(&mut batch);
+        qsm_release(&mut batch);
+    }
+    assert_eq!(batch.count, 0);
+}
+
+#[test]
+fn an_empty_message_is_one() {
+    let cluster = Cluster::new("empty", null());
+    assert_eq!(cluster.send(b""), 0);
+    let (_, mut batch) = cluster.poll(10_000);
+    let [item] = items(&batch) else {
+        panic!("{} items", batch.count);
+    };
+    assert_eq!(
+        (item.kind, item.length, item.number),
+        (ItemKind::Message, 0, 1)
+    );
+    // SAFETY: filled by the library.
+    unsafe { qsm_release(&mut batch) };
+}
+
+#[test]
+fn the_end_is_told_by_each_call() {
+    let cluster = Cluster::new("end", null());
+    let mut flushed = QsmFlushed::default();
+    // SAFETY: the node lives.
+    let code = unsafe { qsm_shutdown(cluster.node, 5_000, &mut flushed) };
+    assert_eq!((code, flushed), (0, QsmFlushed::default()));
+    let ended = ErrorCode::ClosedShutDown.number();
+    let (code, batch) = cluster.poll(-1);
+    assert_eq!((code, batch.count), (ended, 0));
+    assert_eq!(cluster.send(b"late"), ended);
+    // SAFETY: the node lives; nothing is written.
+    assert_eq!(unsafe { qsm_flush(cluster.node, 0, null_mut()) }, ended);
+}
+
+#[test]
+fn a_full_queue_drops_counts_and_tells() {
+    let (bytes, messages, overflow) = (0, 2, QsmOverflow::DropNewest as u32);
+    let queue = QsmQueue {
+        bytes,
+        messages,
+        overflow,
+    };
+    let cluster = Cluster::new("full", &queue);
+    for _ in 0..5 {
+        assert_eq!(cluster.send(b"m"), 0);
+    }
+    // SAFETY: the node lives.
+    assert_eq!(unsafe { qsm_shutdown(cluster.node, 5_000, null_mut()) }, 0);
+    let (_, mut batch) = cluster.poll(0);
+    let kinds: Vec<_> = items(&batch)
+        .iter()
+        .map(|item| (item.kind, item.number, item.last))
+        .collect();
+    let expected = [
+        (ItemKind::Message, 1, 0),
+        (ItemKind::Message, 2, 0),
+        (ItemKind::Dropped, 0, 3),
+    ];
+    assert_eq!(kinds, expected);
+    // SAFETY: filled by the library; the subscription lives.
+    unsafe {
+        qsm_release(&mut batch);
+        assert_eq!(qsm_dropped(cluster.subscription), 3);
+    }
+}
+
+#[test]
+fn a_policy_that_is_none_is_refused() {
+    let cluster = Cluster::new("policy", null());
+    let queue = QsmQueue {
+        bytes: 0,
+        messages: 0,
+        overflow: 9,
+    };
+    let group = c"h".as_ptr();
+    let mut subscription = null_mut();
+    // SAFETY: the node lives, and the text is there.
+    let code = unsafe { qsm_subscribe(cluster.node, &group, 1, &queue, &mut subscription) };
+    assert_eq!((code, subscription.is_null()), (Own::Setting as Code, true));
+}
+
+#[test]
+fn a_batch_is_sent_up_to_its_first_error() {
+    let cluster = Cluster::new("batch", null());
+    let mut first = *b"first";
+    let vector = |length| libc::iovec {
+        iov_base: first.as_mut_ptr().cast(),
+        iov_len: length,
+    };
+    let mut messages = [5, 3].map(vector);
+    let mut sent = 9;
+    // SAFETY: the vectors point to bytes.
+    let mut send = |messages: &[libc::iovec]| unsafe {
+        let code = qsm_send_batch(
+            cluster.publisher,
+            messages.as_ptr(),
+            messages.len(),
+            &mut sent,
+        );
+        (code, sent)
+    };
+    assert_eq!(send(&messages), (0, 2));
+    messages[1].iov_base = null_mut();
+    assert_eq!(send(&messages), (Own::Null as Code, 1));
+    assert_eq!(send(&[]), (0, 0));
+}
+
+#[test]
+fn events_say_what_happened() {
+    let cluster = Cluster::new("events", null());
+    let mut events = null_mut();
+    let mut event = QsmEvent {
+        kind: EventKind::Other,
+        text: null(),
+    };
+    // SAFETY: handles of the library; the text lasts until the next event.
+    unsafe {
+        assert_eq!(qsm_events_new(cluster.node, &mut events), 0);
+        assert_eq!(qsm_shutdown(cluster.node, 5_000, null_mut()), 0);
+        while event.kind != EventKind::Closed {
+            assert_eq!(qsm_next_event(events, 10_000, &mut event), 0);
+            assert_ne!(event.kind, EventKind::None, "nothing for ten seconds");
+        }
+        assert!(
+            CStr::from_ptr(event.text)
+                .to_string_lossy()
+                .starts_with("ended: ")
+        );
+        qsm_events_free(events);
+    }
+}
+
+#[test]
+fn codes_have_meanings() {
+    let mut text = [0; 16];
+    // SAFETY: so many bytes are there.
+    unsafe {
+        let length = qsm_meaning(ErrorCode::SendFull.number(), text.as_mut_ptr(), text.len());
+        assert!(length > text.len());
+        assert_eq!(CStr::from_ptr(text.as_ptr()).to_bytes(), b"The publisher's");
+        assert_eq!(qsm_meaning(9999, null_mut(), 0), 0);
+        assert_eq!(qsm_meaning(Own::Ok as Code, null_mut(), 0), "Done.".len());
+    }
+}
