@@ -18,8 +18,10 @@ FUZZ_SECONDS ?= 60
 SOAK_SEEDS ?= 100000
 FUZZ_TARGETS := $(basename $(notdir $(wildcard fuzz/fuzz_targets/*.rs)))
 TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
+PYTHON_ENVIRONMENT := $(abspath $(TARGET_DIR))/python
+export QSM_PYTHON := $(PYTHON_ENVIRONMENT)/bin/python
 
-.PHONY: help deps alerts-check demo-deps demo book publish-check package package-deps package-check test format lint unit doc gate gate-update fuzz soak digests growth large plan-check copies pauses bench bench-deps bench-quick figures figures-page figures-groupcast groupcast-capi capi
+.PHONY: help deps alerts-check demo-deps demo book publish-check package package-deps package-check test format lint unit doc gate gate-update fuzz soak digests growth large plan-check copies pauses bench bench-deps bench-quick figures figures-page figures-groupcast groupcast-capi capi python
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -49,8 +51,16 @@ define need
 	DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $$packages
 endef
 
-deps: ## check for Rust, install what the tests call
+deps: $(PYTHON_ENVIRONMENT)/bin/pytest ## check for Rust, install what the tests call
 	$(call need,$(DEMO_PROGRAMS) $(TEST_PROGRAMS))
+
+# Python's tests run in an environment of their own.
+$(PYTHON_ENVIRONMENT)/bin/pytest:
+	$(call need,python3:python3-venv)
+	@mkdir -p $(TARGET_DIR)
+	@python3 -m venv $(PYTHON_ENVIRONMENT) || { \
+	  apt-get install -y -qq --no-install-recommends python3-venv && python3 -m venv $(PYTHON_ENVIRONMENT); }
+	@$(PYTHON_ENVIRONMENT)/bin/pip install -q --disable-pip-version-check pytest numpy
 
 demo-deps:
 	$(call need,$(DEMO_PROGRAMS))
@@ -167,6 +177,11 @@ capi: ## build the library for C and C++ and install it below PREFIX (/usr/local
 	ln -sf libqsm.so.1 $(DESTDIR)$(PREFIX)/lib/libqsm.so
 	sed 's|@PREFIX@|$(PREFIX)|; s|@VERSION@|$(VERSION)|' crates/qsm-capi/include/qsm.pc.in \
 	  > $(DESTDIR)$(PREFIX)/lib/pkgconfig/qsm.pc
+
+python: $(PYTHON_ENVIRONMENT)/bin/pytest ## build the wheel for Python
+	$(PYTHON_ENVIRONMENT)/bin/pip install -q --disable-pip-version-check 'maturin>=1.9.4,<2'
+	cd crates/qsm-python && $(PYTHON_ENVIRONMENT)/bin/maturin build $(LOCKED) --release \
+	  --out $(abspath $(TARGET_DIR))/wheels
 
 groupcast-capi: ## build sendgroup() for C and install it below PREFIX (/usr/local)
 	$(CARGO) rustc $(LOCKED) --release -p groupcast --lib --crate-type staticlib

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use tidy::{Manifest, Repository};
 
 /// A crate and the crates of this repository that it may depend on.
-const ARROWS: [(&str, &[&str]); 27] = [
+const ARROWS: [(&str, &[&str]); 28] = [
     ("qsm-metrics", &[]),
     ("qsm-advise", &[]),
     ("qsm-admin", &[]),
@@ -69,6 +69,7 @@ const ARROWS: [(&str, &[&str]); 27] = [
     ),
     ("qsm-binding", &["qsm"]),
     ("qsm-capi", &["qsm", "qsm-binding"]),
+    ("qsm-python", &["qsm", "qsm-binding"]),
     ("qsm-lab", &[]),
     (
         "qsm-bench",

@@ -13,7 +13,7 @@ use syn::{Attribute, Item, UseTree};
 use tidy::Repository;
 
 /// Modules in the largest circle of each crate. They may only shrink.
-const LARGEST: [(&str, usize); 23] = [
+const LARGEST: [(&str, usize); 24] = [
     ("groupcast", 3),
     ("qsm", 0),
     ("qsm-admin", 0),
@@ -34,6 +34,7 @@ const LARGEST: [(&str, usize); 23] = [
     ("qsm-plan", 0),
     ("qsm-processes", 0),
     ("qsm-proto", 7),
+    ("qsm-python", 0),
     ("qsm-sim", 5),
     ("qsm-testnet", 0),
     ("qsm-wire", 6),

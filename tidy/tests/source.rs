@@ -78,9 +78,10 @@ const INTEGER: [&str; 4] = [
     "crates/qsm-gms/src/",
 ];
 /// Where the operating system is called.
-const UNSAFE: [&str; 5] = [
+const UNSAFE: [&str; 6] = [
     "crates/qsm-net/",
     "crates/qsm-capi/",
+    "crates/qsm-python/",
     "crates/groupcast/",
     "lab/",
     "bench/",

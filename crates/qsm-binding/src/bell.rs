@@ -7,9 +7,20 @@ use std::task::{Wake, Waker};
 
 use rustix::event::{EventfdFlags, eventfd};
 
-/// An event descriptor that rings as a task is woken.
+/// An event descriptor that rings when a task would be woken: so whoever waits for a descriptor can
+/// wait for a future.
+///
+/// ```
+/// use qsm_binding::Bell;
+///
+/// let bell = Bell::new()?;
+/// bell.waker().wake();
+/// // Now `bell.descriptor()` is readable, until:
+/// bell.silence();
+/// # Ok::<(), std::io::Error>(())
+/// ```
 #[derive(Debug, Clone)]
-pub(crate) struct Bell(Arc<Clapper>);
+pub struct Bell(Arc<Clapper>);
 
 #[derive(Debug)]
 struct Clapper {
@@ -17,30 +28,36 @@ struct Clapper {
 }
 
 impl Bell {
+    /// Makes one that has not rung.
+    ///
     /// # Errors
-    /// The process has no descriptor left.
-    pub(crate) fn new() -> io::Result<Self> {
+    /// The process has no descriptor left (`ulimit -n`).
+    pub fn new() -> io::Result<Self> {
         let descriptor = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?;
         Ok(Self(Arc::new(Clapper { descriptor })))
     }
 
-    pub(crate) fn descriptor(&self) -> BorrowedFd<'_> {
+    /// Readable once it has rung.
+    #[must_use]
+    pub fn descriptor(&self) -> BorrowedFd<'_> {
         self.0.descriptor.as_fd()
     }
 
     /// Makes the descriptor readable.
-    pub(crate) fn ring(&self) {
+    pub fn ring(&self) {
         self.0.ring();
     }
 
     /// Makes it unreadable.
-    pub(crate) fn silence(&self) {
+    pub fn silence(&self) {
         let mut count = [0; 8];
         // It fails when the bell has not rung.
         rustix::io::read(&self.0.descriptor, &mut count).ok();
     }
 
-    pub(crate) fn waker(&self) -> Waker {
+    /// A waker that rings it, the same for every call.
+    #[must_use]
+    pub fn waker(&self) -> Waker {
         Waker::from(Arc::clone(&self.0))
     }
 }

@@ -36,5 +36,6 @@ mod bell;
 mod reader;
 mod settings;
 
+pub use bell::Bell;
 pub use reader::Reader;
 pub use settings::{SETTINGS, Setting, SettingError, Settings};

@@ -1,0 +1,64 @@
+"""Quicksilver: reliable multicast to thousands of overlapping groups, without a broker.
+
+>>> import qsm
+>>> with qsm.Node(cluster="floor-2") as node:           # doctest: +SKIP
+...     prices = node.subscribe("prices/*")
+...     node.publisher("prices/eur").send(b"1.0842")
+...     for message in prices:
+...         print(message.group, message.number, bytes(message))
+
+Messages are taken in batches, and no thread of the library ever waits for the interpreter: a program
+that stands still fills its own queue, and harms nobody.
+"""
+
+from ._errors import (
+    ClosedError,
+    Error,
+    MissingError,
+    OverflowError,
+    SettingError,
+    StartError,
+    TimedOutError,
+)
+from ._native import (
+    VERSION as __version__,
+    Back,
+    Dropped,
+    Event,
+    Excluded,
+    Flushed,
+    Lost,
+    LostPackets,
+    Message,
+    Publisher,
+    settings,
+)
+from ._node import Node
+from ._subscription import Batch, Batches, Notice, Received, Subscription
+
+__all__ = [
+    "Back",
+    "Batch",
+    "Batches",
+    "ClosedError",
+    "Dropped",
+    "Error",
+    "Event",
+    "Excluded",
+    "Flushed",
+    "Lost",
+    "LostPackets",
+    "Message",
+    "MissingError",
+    "Node",
+    "Notice",
+    "OverflowError",
+    "Publisher",
+    "Received",
+    "SettingError",
+    "StartError",
+    "Subscription",
+    "TimedOutError",
+    "__version__",
+    "settings",
+]

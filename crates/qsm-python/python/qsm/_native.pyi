@@ -1,0 +1,121 @@
+"""The part that is written in Rust."""
+
+from collections.abc import Iterable, Iterator
+
+VERSION: str
+
+def settings() -> list[tuple[str, str]]:
+    """Names and meanings of all settings."""
+
+def start(given: list[tuple[str, str]]) -> Node: ...
+def attach(path: str) -> Node: ...
+
+class Node:
+    id: str
+    closed: str | None
+    def subscribe(
+        self,
+        groups: list[str],
+        queue_bytes: int | None = None,
+        queue_messages: int | None = None,
+        overflow: str = "drop-newest",
+    ) -> Reader: ...
+    def publisher(self, group: str) -> Publisher: ...
+    def wait_admitted(self, timeout: float | None = None) -> None: ...
+    def flush(self, timeout: float | None = None) -> Flushed: ...
+    def shutdown(self, timeout: float | None = None) -> Flushed: ...
+    def events(self) -> Events: ...
+
+class Flushed:
+    """What receivers have; true if nobody lacks anything."""
+
+    complete: bool
+    unserved: list[str]
+    more: int
+    away: list[str]
+    def __bool__(self) -> bool: ...
+
+class Publisher:
+    """Sends to one group; any number of threads may use it."""
+
+    group: str
+    members: int
+    queued: int
+    def send(self, message: object) -> None:
+        """Sends a message, any object with the buffer protocol; waits while the queue is full."""
+
+    def try_send(self, message: object) -> bool:
+        """As ``send``, if there is room; whether there was."""
+
+    def send_all(self, messages: Iterable[object]) -> int:
+        """Sends each message; how many there were."""
+
+    def wait_for_members(self, count: int, timeout: float | None = None) -> None:
+        """Waits until the group has so many receivers beside this node."""
+
+class Reader:
+    dropped: int
+    queued: int
+    groups: list[str]
+    def take(self, most: int) -> Batch | Lost | LostPackets | Dropped | Back | Excluded | None: ...
+    def wait(self, timeout: float | None = None) -> bool: ...
+    def fileno(self) -> int: ...
+
+class Batch:
+    def __len__(self) -> int: ...
+    def __iter__(self) -> Iterator[Message]: ...
+    def __getitem__(self, index: int) -> Message: ...
+    def contents_list(self) -> list[bytes]: ...
+    def joined(self, size: int) -> bytes: ...
+
+class Message:
+    """A message: a buffer, whose content is not copied but by ``bytes(message)``."""
+
+    group: str
+    sender: str
+    number: int
+    data: memoryview
+    def __bytes__(self) -> bytes: ...
+    def __len__(self) -> int: ...
+
+class Events:
+    def next(self, timeout: float | None = None) -> Event | None: ...
+
+class Event:
+    """Something that happened to a node; its text is one line for people."""
+
+    kind: str
+
+class Lost:
+    """Messages ``first`` to ``last`` of a sender in a group, which will never come."""
+
+    group: str
+    sender: str
+    first: int
+    last: int
+    missing: int
+
+class LostPackets:
+    """Packets of a sender that is gone; which messages were in them is not known."""
+
+    sender: str
+    packets: int
+    missing: int
+
+class Dropped:
+    """Messages that the subscription's own queue had no room for."""
+
+    messages: int
+    missing: int
+
+class Back:
+    """The node was away for a while, and has caught up: nothing is missing."""
+
+    away: float
+    missing: int
+
+class Excluded:
+    """The node was away for too long and began a new life: something may be missing."""
+
+    incarnation: int
+    missing: int

@@ -1,0 +1,112 @@
+"""Nodes."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from types import TracebackType
+
+from . import _native
+from ._native import Event, Flushed, Publisher
+from ._subscription import Subscription
+
+
+class Node:
+    """A member of a cluster, of this process or attached to an engine of the host.
+
+    Settings are those of ``qsm pub --help``, with underscores: ``Node(cluster="floor-2",
+    interface="eth0", retention="1G", payload_checksums=True)``. :func:`qsm.settings` lists them.
+
+    As a context manager it is shut down at the end, after what it was given has been sent, at most
+    ten seconds long.
+    """
+
+    #: Seconds that a context manager gives what is left to be sent.
+    PATIENCE = 10.0
+
+    def __init__(self, **settings: object) -> None:
+        given = [(name.replace("_", "-"), _text(value)) for name, value in settings.items()]
+        self._native = _native.start(given)
+
+    @classmethod
+    def attach(cls, path: str | os.PathLike[str]) -> Node:
+        """Attaches to the engine at a path (``qsm engine --at PATH``)."""
+        node = cls.__new__(cls)
+        node._native = _native.attach(os.fspath(path))
+        return node
+
+    def subscribe(
+        self,
+        *groups: str,
+        queue_bytes: int | None = None,
+        queue_messages: int | None = None,
+        overflow: str = "drop-newest",
+    ) -> Subscription:
+        """Subscribes to groups, by name or by patterns such as ``prices/*``.
+
+        ``overflow`` says what a full queue does: ``drop-newest``, ``drop-oldest`` or ``disconnect``.
+        """
+        native = self._native.subscribe(list(groups), queue_bytes, queue_messages, overflow)
+        return Subscription(native)
+
+    def publisher(self, group: str) -> Publisher:
+        """A publisher to a group."""
+        return self._native.publisher(group)
+
+    def wait_admitted(self, timeout: float | None = None) -> None:
+        """Waits until the node is a member of its cluster."""
+        self._native.wait_admitted(timeout)
+
+    def flush(self, timeout: float | None = None) -> Flushed:
+        """Waits until all live receivers have everything; says who has not. True if nobody lacks
+        anything."""
+        return self._native.flush(timeout)
+
+    def shutdown(self, timeout: float | None = PATIENCE) -> Flushed:
+        """Sends what is left, and ends the node: loops over its subscriptions end."""
+        return self._native.shutdown(timeout)
+
+    def events(self) -> Iterator[Event]:
+        """What happens to the node from now on; the last one says that it has ended."""
+        return _events(self._native.events())
+
+    @property
+    def id(self) -> str:
+        """The node's number in its cluster, as ``qsm nodes`` shows it."""
+        return self._native.id
+
+    @property
+    def closed(self) -> str | None:
+        """Why the node has ended; ``None`` while it runs."""
+        return self._native.closed
+
+    def __enter__(self) -> Node:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self.closed is None:
+            self.shutdown()
+
+
+def _events(reader: _native.Events) -> Iterator[Event]:
+    while True:
+        # In slices, so that Ctrl-C ends it.
+        event = reader.next(0.2)
+        if event is None:
+            continue
+        yield event
+        if event.kind == "Closed":
+            return
+
+
+def _text(value: object) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, (list, tuple)):
+        return ",".join(map(str, value))
+    return str(value)

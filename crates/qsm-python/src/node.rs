@@ -1,0 +1,163 @@
+//! Nodes.
+
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use qsm::{GroupOptions, Overflow};
+use qsm_binding::{SETTINGS, Settings};
+
+use crate::error::Raised as _;
+use crate::event::Events;
+use crate::publisher::Publisher;
+use crate::reader::Reader;
+use crate::wait::limit;
+
+/// A node, of this process or attached to that of an engine.
+#[pyclass(frozen, module = "qsm")]
+#[derive(Debug)]
+pub(crate) struct Node(qsm::Node);
+
+/// What receivers have, as a flush found it.
+#[pyclass(frozen, module = "qsm")]
+#[derive(Debug)]
+pub(crate) struct Flushed(qsm::Flushed);
+
+/// Names and meanings of all settings.
+#[pyfunction]
+pub(crate) fn settings() -> Vec<(&'static str, &'static str)> {
+    let pair = |setting: &qsm_binding::Setting| (setting.name, setting.meaning);
+    SETTINGS.iter().map(pair).collect()
+}
+
+/// Starts a node with settings, each a name and a text.
+#[pyfunction]
+pub(crate) fn start(py: Python<'_>, given: Vec<(String, String)>) -> PyResult<Node> {
+    let mut settings = Settings::default();
+    for (name, text) in given {
+        settings.set(&name, &text).raised(py)?;
+    }
+    py.detach(|| settings.start()).raised(py).map(Node)
+}
+
+/// Attaches to the engine at a path.
+#[pyfunction]
+pub(crate) fn attach(py: Python<'_>, path: std::path::PathBuf) -> PyResult<Node> {
+    py.detach(|| qsm::Node::attach(path)).raised(py).map(Node)
+}
+
+#[pymethods]
+impl Node {
+    /// Subscribes to groups, by name or by patterns.
+    #[pyo3(signature = (groups, queue_bytes=None, queue_messages=None, overflow="drop-newest"))]
+    fn subscribe(
+        &self,
+        py: Python<'_>,
+        groups: Vec<String>,
+        queue_bytes: Option<usize>,
+        queue_messages: Option<usize>,
+        overflow: &str,
+    ) -> PyResult<Reader> {
+        let mut options = GroupOptions::default().overflow(policy(overflow)?);
+        if let Some(bytes) = queue_bytes {
+            options = options.capacity_bytes(bytes);
+        }
+        if let Some(messages) = queue_messages {
+            options = options.capacity_messages(messages);
+        }
+        let subscribe = || self.0.groups(groups).options(options).subscribe();
+        py.detach(subscribe).raised(py).map(Reader::new)
+    }
+
+    /// Makes a publisher to a group.
+    fn publisher(&self, py: Python<'_>, group: &str) -> PyResult<Publisher> {
+        py.detach(|| self.0.publisher(group))
+            .raised(py)
+            .map(Publisher)
+    }
+
+    /// Waits until the node is a member of its cluster.
+    #[pyo3(signature = (timeout=None))]
+    fn wait_admitted(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<()> {
+        let limit = limit(timeout)?;
+        py.detach(|| self.0.wait_admitted(limit)).raised(py)
+    }
+
+    /// Waits until all live receivers have everything; who has not.
+    #[pyo3(signature = (timeout=None))]
+    fn flush(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<Flushed> {
+        let limit = limit(timeout)?;
+        py.detach(|| self.0.flush(limit)).raised(py).map(Flushed)
+    }
+
+    /// Sends what is left, and ends the node.
+    #[pyo3(signature = (timeout=None))]
+    fn shutdown(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<Flushed> {
+        let limit = limit(timeout)?;
+        py.detach(|| self.0.shutdown(limit)).raised(py).map(Flushed)
+    }
+
+    /// Begins to read events: those that come from now on.
+    fn events(&self) -> Events {
+        Events(self.0.events())
+    }
+
+    /// The node's number in its cluster, as text.
+    #[getter]
+    fn id(&self) -> String {
+        format!("{:x}", self.0.id().0)
+    }
+
+    /// Why it has ended; `None` while it runs.
+    #[getter]
+    fn closed(&self) -> Option<String> {
+        self.0.closed().map(|reason| reason.to_string())
+    }
+}
+
+fn policy(name: &str) -> PyResult<Overflow> {
+    match name {
+        "drop-newest" => Ok(Overflow::DropNewest),
+        "drop-oldest" => Ok(Overflow::DropOldest),
+        "disconnect" => Ok(Overflow::Disconnect),
+        _ => {
+            let takes = "drop-newest, drop-oldest or disconnect";
+            let text = format!("{name:?} is no policy of a full queue; give {takes}");
+            Err(PyValueError::new_err(text))
+        }
+    }
+}
+
+#[pymethods]
+impl Flushed {
+    /// Whether every receiver is known to have everything.
+    #[getter]
+    fn complete(&self) -> bool {
+        self.0.is_complete()
+    }
+
+    /// Receivers that are gone and not known to have everything, a line each.
+    #[getter]
+    fn unserved(&self) -> Vec<String> {
+        self.0.unserved.iter().map(ToString::to_string).collect()
+    }
+
+    /// Further such receivers, of whom nothing exact is kept.
+    #[getter]
+    fn more(&self) -> u64 {
+        self.0.more
+    }
+
+    /// Receivers that are away and lack something that is kept for them, a line each.
+    #[getter]
+    fn away(&self) -> Vec<String> {
+        self.0.away.iter().map(ToString::to_string).collect()
+    }
+
+    fn __bool__(&self) -> bool {
+        self.complete()
+    }
+
+    fn __repr__(&self) -> String {
+        let (unserved, more, away) = (self.0.unserved.len(), self.0.more, self.0.away.len());
+        format!("<qsm.Flushed: {unserved} unserved, {more} more, {away} away>")
+    }
+}
