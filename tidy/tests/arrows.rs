@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use tidy::{Manifest, Repository};
 
 /// A crate and the crates of this repository that it may depend on.
-const ARROWS: [(&str, &[&str]); 28] = [
+const ARROWS: [(&str, &[&str]); 29] = [
     ("qsm-metrics", &[]),
     ("qsm-advise", &[]),
     ("qsm-admin", &[]),
@@ -62,11 +62,13 @@ const ARROWS: [(&str, &[&str]); 28] = [
             "qsm-dissector",
             "qsm-doctor",
             "qsm-measure",
+            "qsm-object",
             "qsm-sim",
             "qsm-figures",
             "qsm-lab",
         ],
     ),
+    ("qsm-object", &[]),
     ("qsm-binding", &["qsm"]),
     ("qsm-capi", &["qsm", "qsm-binding"]),
     ("qsm-python", &["qsm", "qsm-binding"]),
@@ -96,7 +98,8 @@ const PURE: [&str; 7] = [
 const TESTNET: &str = "qsm-testnet";
 /// Foreign crates that only the edges may know.
 const EDGES_ONLY: [&str; 4] = ["serde", "serde_json", "clap", "tokio"];
-const EDGES: [&str; 10] = [
+const EDGES: [&str; 11] = [
+    "qsm-object",
     "qsm-admin",
     "qsm-doctor",
     "qsm-console",

@@ -4,6 +4,7 @@ use std::time::SystemTime;
 
 use qsm::{Message, Origin};
 use qsm_console::table::printable;
+use qsm_object::{Decoded, Schema};
 use serde::Serialize;
 
 use crate::base64;
@@ -42,11 +43,17 @@ pub(crate) struct Record<'a> {
     pub(crate) name: Option<&'a str>,
     /// The time of reading.
     pub(crate) time: SystemTime,
+    /// Types of messages, if they are to be decoded.
+    pub(crate) schema: Option<&'a Schema>,
 }
 
 impl<'a> Record<'a> {
     /// Of a message that is read now.
-    pub(crate) fn of(message: &'a Message, name: Option<&'a str>) -> Self {
+    pub(crate) fn of(
+        message: &'a Message,
+        name: Option<&'a str>,
+        schema: Option<&'a Schema>,
+    ) -> Self {
         Self {
             group: message.group(),
             sender: message.sender(),
@@ -54,11 +61,13 @@ impl<'a> Record<'a> {
             bytes: message.bytes(),
             name,
             time: SystemTime::now(),
+            schema,
         }
     }
 }
 
-/// What `--json` writes; `text` if the content is UTF-8, else `base64`.
+/// What `--json` writes; `text` if the content is UTF-8, else `base64`; of an object that was decoded
+/// neither.
 #[derive(Debug, Serialize)]
 struct Line<'a> {
     time: String,
@@ -71,6 +80,47 @@ struct Line<'a> {
     text: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     base64: Option<String>,
+    #[serde(flatten)]
+    object: Option<Object<'a>>,
+}
+
+/// What `--decode` adds: an object, or why the message is none.
+#[derive(Debug, Serialize)]
+#[serde(untagged)]
+enum Object<'a> {
+    Read {
+        #[serde(rename = "type")]
+        kind: &'a str,
+        version: u16,
+        value: serde_json::Value,
+    },
+    Refused {
+        undecoded: String,
+    },
+}
+
+impl<'a> Object<'a> {
+    fn of(schema: &'a Schema, message: &[u8]) -> Self {
+        match schema.read(message) {
+            Ok(Decoded {
+                name: kind,
+                version,
+                value,
+                ..
+            }) => Self::Read {
+                kind,
+                version,
+                value,
+            },
+            Err(error) => Self::Refused {
+                undecoded: error.to_string(),
+            },
+        }
+    }
+
+    fn is_read(&self) -> bool {
+        matches!(self, Self::Read { .. })
+    }
 }
 
 impl Record<'_> {
@@ -100,7 +150,9 @@ impl Record<'_> {
     }
 
     fn append_json(&self, to: &mut Vec<u8>) {
-        let text = str::from_utf8(self.bytes).ok();
+        let object = self.schema.map(|schema| Object::of(schema, self.bytes));
+        let shown = object.as_ref().is_some_and(Object::is_read);
+        let text = str::from_utf8(self.bytes).ok().filter(|_| !shown);
         let line = Line {
             time: utc::rfc3339(self.time),
             group: self.group,
@@ -109,7 +161,8 @@ impl Record<'_> {
             number: self.number,
             size: self.bytes.len(),
             text,
-            base64: text.is_none().then(|| base64::encode(self.bytes)),
+            base64: (text.is_none() && !shown).then(|| base64::encode(self.bytes)),
+            object,
         };
         let kept = to.len();
         // Strings and numbers into memory: cannot fail. If it did, no half line may stay.
@@ -146,6 +199,7 @@ mod tests {
             bytes,
             name: Some("desk"),
             time: UNIX_EPOCH + Duration::from_millis(1500),
+            schema: None,
         };
         let mut out = b"|".to_vec();
         record.append(format, &mut out);
@@ -171,6 +225,43 @@ mod tests {
     }
 
     #[test]
+    fn objects_are_shown_by_their_schema_and_others_as_they_are() {
+        let schema = Schema::parse("type Quote = 17 v2 { symbol: string }").unwrap();
+        let shown = |bytes| {
+            let (name, schema) = (None, Some(&schema));
+            let time = UNIX_EPOCH;
+            let sender = Origin::default();
+            let (group, number) = ("g", 1);
+            let record = Record {
+                group,
+                sender,
+                number,
+                bytes,
+                name,
+                time,
+                schema,
+            };
+            let mut out = Vec::new();
+            record.append(Format::Json, &mut out);
+            serde_json::from_slice::<serde_json::Value>(&out).unwrap()
+        };
+        let object = shown(b"\x11\x02\x03EUR");
+        assert_eq!(object["value"], serde_json::json!({"symbol": "EUR"}));
+        assert_eq!(
+            (&object["type"], &object["version"]),
+            (&"Quote".into(), &2.into())
+        );
+        assert!(object.get("text").is_none() && object.get("base64").is_none());
+        let other = shown(b"hello");
+        assert_eq!(other["text"], "hello");
+        let reason = other["undecoded"].as_str().unwrap();
+        assert!(
+            reason.starts_with("type 104 is not known, but 17;"),
+            "{reason}"
+        );
+    }
+
+    #[test]
     fn lines_are_stored_as_lines_and_all_else_exactly_as_it_was_sent() {
         for line in ["", "hi", "a\tb", "ä"] {
             let stored = format!("|{line}\n");
@@ -188,6 +279,7 @@ mod tests {
             bytes: b"\xff\xfe",
             name: None,
             time: UNIX_EPOCH,
+            schema: None,
         };
         record.append(Format::Stored, &mut out);
         assert_eq!(out, b"\xff\xfe");

@@ -236,6 +236,7 @@ mod tests {
             bytes,
             name: None,
             time: std::time::SystemTime::UNIX_EPOCH,
+            schema: None,
         }
     }
 

@@ -1,7 +1,8 @@
 //! `qsm sub`: messages of groups, printed, hashed or stored.
 
 use std::collections::HashSet;
-use std::path::PathBuf;
+use std::fs;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use clap::Args;
@@ -13,6 +14,7 @@ use qsm_console::names::Names;
 use qsm_console::notice::Notices;
 use qsm_console::options::{AttachOptions, NodeOptions, StatsOptions, seconds, size};
 use qsm_console::stop::Stop;
+use qsm_object::Schema;
 
 use crate::group_hashes::GroupHashes;
 use crate::group_name::check_pattern;
@@ -66,6 +68,10 @@ pub(crate) struct SubArgs {
     /// Write group, sender and number in front of each message
     #[arg(long, group = "format")]
     pub(crate) tag: bool,
+    /// Read messages as objects of the types in this schema, and write them as JSON lines with type,
+    /// version and value; of others why they are none (see docs/guides/objects.md)
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["frames", "raw", "tag"])]
+    pub(crate) decode: Option<PathBuf>,
     /// Append to a file for each group in this folder, instead of writing to stdout: models/7b is
     /// stored as models%2F7b. Messages that are one line of text become lines, all others are stored
     /// exactly as they were sent; with --raw all are
@@ -390,9 +396,26 @@ impl Source {
     }
 }
 
+/// Reads the file of `--decode`.
+fn read_schema(path: &Path) -> Result<Schema, Failure> {
+    let shown = path.display();
+    let text = fs::read_to_string(path).map_err(|error| {
+        Failure::usage(
+            format!("cannot read the schema {shown}: {error}"),
+            "give a file of types, as docs/guides/objects.md has them",
+        )
+    })?;
+    Schema::parse(&text).map_err(|error| {
+        let fault = format!("{shown}: {error}");
+        Failure::usage(fault, "mend that line; docs/guides/objects.md has the form")
+    })
+}
+
 /// Where messages go.
 struct Output {
     format: Format,
+    /// Types of messages, if they are to be decoded.
+    schema: Option<Schema>,
     /// Names for the formats that have them.
     senders: Option<Senders>,
     store: Option<Store>,
@@ -412,7 +435,9 @@ struct Output {
 
 impl Output {
     fn new(args: &SubArgs, stop: &Stop) -> Result<Self, Failure> {
-        let format = match (args.frames, args.json, args.raw, args.tag) {
+        let schema = args.decode.as_deref().map(read_schema).transpose()?;
+        let json = args.json || schema.is_some();
+        let format = match (args.frames, json, args.raw, args.tag) {
             (true, ..) => Format::Frames,
             (_, true, ..) => Format::Json,
             (_, _, true, _) => Format::Raw,
@@ -427,6 +452,7 @@ impl Output {
             .transpose()?;
         Ok(Self {
             format,
+            schema,
             senders: None,
             print: store.is_none() && !args.hash,
             store,
@@ -453,7 +479,7 @@ impl Output {
     fn add(&mut self, message: &Message) -> Result<(), Failure> {
         let senders = self.senders.as_mut();
         let name = senders.and_then(|senders| senders.name(message.sender()));
-        let record = Record::of(message, name);
+        let record = Record::of(message, name, self.schema.as_ref());
         self.messages += 1;
         self.bytes += record.bytes.len() as u64;
         if let Some(store) = &mut self.store {
