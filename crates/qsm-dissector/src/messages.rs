@@ -106,6 +106,7 @@ pub const TO_SERVICE: &[Variant] = &[
             list("region_reports", &A_REGION_REPORT, "regions of the node").drawn("regions"),
             u32("last_region", "highest region heard of"),
             u32("last_channel", "highest channel heard of"),
+            u32("group_end", "number after the highest group heard of").drawn("group end"),
             u32("last_incarnation", "highest incarnation heard of"),
             list("dead", &ORIGIN, "nodes known to be dead"),
             list("own_senders", &ORIGIN, "senders heard").drawn("senders"),

@@ -6,7 +6,7 @@ use qsm_gms::{Service, ServiceConfig, ServiceEvent};
 use qsm_proto::session::{Session, SessionPeer, frame_bytes};
 use qsm_proto::{Instant, Outbox, Seed};
 use qsm_wire::membership::{Hello, ToService};
-use qsm_wire::{ChannelId, HeaderTemplate, Incarnation, NodeId, Origin, RegionId};
+use qsm_wire::{ChannelId, GroupId, HeaderTemplate, Incarnation, NodeId, Origin, RegionId};
 
 const NODE: NodeId = NodeId(7);
 
@@ -26,6 +26,7 @@ fn hello(address: SocketAddr, life: Option<(Origin, u64)>) -> Hello {
         regions: Vec::new(),
         region_last: RegionId(0),
         channel_last: ChannelId(0),
+        group_end: GroupId(0),
         incarnation_last: Incarnation(0),
         dead: Vec::new(),
         senders: Vec::new(),

@@ -458,6 +458,7 @@ impl Membership {
             regions: self.regions.reports(self.origin(), room),
             region_last,
             channel_last,
+            group_end: self.groups.end(),
             incarnation_last: self.incarnation_last,
             dead: self.dead.list(),
             senders: self.senders.list(),

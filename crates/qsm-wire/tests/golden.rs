@@ -58,7 +58,7 @@ fn bytes_of(hex: &str) -> Vec<u8> {
 
 #[track_caller]
 fn assert_packet(kind: &str, body: &Owned, fields: &str) {
-    let expected = bytes_of(&format!("07 {kind} 00 {REST} {fields}"));
+    let expected = bytes_of(&format!("08 {kind} 00 {REST} {fields}"));
     assert_eq!(hex(&body.encode(&HEADER)), hex(&expected));
     assert_listed("packet", &expected);
     let packet = Packet::decode(&expected).expect("legal");
@@ -79,7 +79,7 @@ fn header_with_a_hop() {
         hop: Hop::PullRepair,
         ..HEADER
     };
-    let expected = "07 0c 00 04 c4c3c2c1 8877665544332211 03000000 00000000";
+    let expected = "08 0c 00 04 c4c3c2c1 8877665544332211 03000000 00000000";
     assert_eq!(Owned::Solicit.encode(&header), bytes_of(expected));
     assert_eq!(Kind::peek(&bytes_of(expected)), Some(Kind::Solicit));
     assert_eq!(Hop::peek(&bytes_of(expected)), Some(Hop::PullRepair));
@@ -537,6 +537,7 @@ fn hello() {
         }],
         region_last: RegionId(9),
         channel_last: ChannelId(0x0b),
+        group_end: GroupId(8),
         incarnation_last: Incarnation(12),
         dead: vec![PEER],
         senders: vec![SENDER],
@@ -549,7 +550,7 @@ fn hello() {
          01000000 04000000 06000000 0a000000 04 0a4e0001 8311
          01000000 9900000000000000 02000000 04 0a4e0001 8311 03000000 01 06000000 01 02
          01000000 07000000
-         09000000 0b000000 0c000000 01000000 9900000000000000 02000000
+         09000000 0b000000 08000000 0c000000 01000000 9900000000000000 02000000
          01000000 8877665544332211 03000000 01",
     );
 }
@@ -777,8 +778,8 @@ fn checksums() {
     }];
     let packet = Owned::Data { head, chunks }.encode(&HEADER);
     for (coverage, flags, expected) in [
-        (Coverage::Head, 0, "e5085b8e"),
-        (Coverage::Whole, 1, "e55531ee"),
+        (Coverage::Head, 0, "e979f4d5"),
+        (Coverage::Whole, 1, "d5d4046d"),
     ] {
         let mut sealed = packet.clone();
         seal(&mut sealed, coverage);
@@ -792,6 +793,6 @@ fn checksums() {
     seal(&mut solicit, Coverage::Head);
     assert_eq!(
         (solicit[2], hex(&solicit[20..24]).as_str()),
-        (1, "df57922b")
+        (1, "5be760c2")
     );
 }

@@ -462,6 +462,7 @@ fn of_hello(sheet: &mut Sheet, hello: &Hello) {
     }
     sheet.put("last_region", hello.region_last);
     sheet.put("last_channel", hello.channel_last);
+    sheet.put("group_end", hello.group_end);
     sheet.put("last_incarnation", hello.incarnation_last);
     for origin in hello.dead.iter().chain(&hello.senders) {
         sheet.origin("origin", *origin);

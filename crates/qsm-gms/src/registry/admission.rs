@@ -2,7 +2,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use qsm_proto::Instant;
 use qsm_wire::membership::{GroupReport, Hello, Role};
-use qsm_wire::{ChannelId, Incarnation, NodeId, Origin, RegionId};
+use qsm_wire::{ChannelId, GroupId, Incarnation, NodeId, Origin, RegionId};
 
 use super::command::{Admission, EndCause, TermStart, Updates};
 use super::life::Life;
@@ -42,6 +42,7 @@ struct Reports {
     term: u64,
     region_last: RegionId,
     channel_last: ChannelId,
+    group_end: GroupId,
     incarnation_last: Incarnation,
     /// Nodes that go on in their lives.
     resuming: BTreeMap<NodeId, Hello>,
@@ -61,6 +62,7 @@ impl Reports {
         let term = all.clone().map(|hello| hello.term).max().unwrap_or(0);
         let region_last = all.clone().map(|hello| hello.region_last).max();
         let channel_last = all.clone().map(|hello| hello.channel_last).max();
+        let group_end = all.clone().map(|hello| hello.group_end).max();
         let incarnation_last = all.clone().map(|hello| hello.incarnation_last).max();
         let dead = all.flat_map(|hello| hello.dead.iter().copied());
         let dead: BTreeSet<Origin> = dead.collect();
@@ -83,6 +85,7 @@ impl Reports {
             term,
             region_last: region_last.unwrap_or_default(),
             channel_last: channel_last.unwrap_or_default(),
+            group_end: group_end.unwrap_or_default(),
             incarnation_last: incarnation_last.unwrap_or_default(),
             resuming,
             fresh,
@@ -124,6 +127,8 @@ impl Registry {
         }
         self.note_dead(reports.former.dead.iter().copied());
         self.unsettled.begin(at, self.gone_after);
+        self.groups
+            .rest_before(at, reports.group_end, self.group_numbers_max());
         let absent = self.rebuild(at, reports.resuming, &reports.former, updates);
         updates.opened = Some(TermStart {
             term: self.term,

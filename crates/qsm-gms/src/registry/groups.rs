@@ -141,8 +141,8 @@ impl GroupTable {
         }
     }
 
-    /// Numbers below the highest adopted one that nobody reported rest like freed ones: nodes
-    /// that did not report may still use them.
+    /// Numbers below the highest one known that nobody reported rest like freed ones: nodes that
+    /// did not report may still use them.
     pub(crate) fn rest_gaps(&mut self, now: Instant) {
         let numbered = (0..).map(GroupId).zip(&self.groups);
         let gaps = numbered.filter(|(_, group)| group.is_none());
@@ -150,6 +150,26 @@ impl GroupTable {
         self.resting = gaps.map(|(id, _)| (until, id)).collect();
         let rest = Rest { until, name: None };
         self.rests = self.resting.iter().map(|(_, id)| (*id, rest)).collect();
+    }
+
+    /// Numbers before `end` that have not been given here rest like freed ones: another service
+    /// has given them.
+    pub(crate) fn rest_before(&mut self, now: Instant, end: GroupId, count_max: usize) {
+        let until = now.after(QUARANTINE);
+        for id in self.extend(end, count_max) {
+            self.resting.push_back((until, id));
+            self.rests.insert(id, Rest { until, name: None });
+        }
+    }
+
+    /// Makes room for the numbers before `end`, as far as they are below `count_max`; returns
+    /// those there was no room for.
+    fn extend(&mut self, end: GroupId, count_max: usize) -> impl Iterator<Item = GroupId> + use<> {
+        let former = self.groups.len();
+        let length = usize::try_from(end.0).unwrap_or(usize::MAX).min(count_max);
+        let length = length.max(former);
+        self.groups.resize_with(length, || None);
+        (0..).map(GroupId).take(length).skip(former)
     }
 
     fn rest(&mut self, now: Instant, id: GroupId, name: u64) {
@@ -310,6 +330,25 @@ mod tests {
         table.rest_gaps(Instant(0));
         assert_eq!(table.intern(Instant(0), "c"), GroupId(6));
         assert_eq!(table.intern(Instant(0).after(QUARANTINE), "d"), GroupId(0));
+    }
+
+    // Rule R-MEM-6.
+    #[test]
+    fn numbers_that_another_service_has_given_rest() {
+        let mut table = GroupTable::default();
+        let start = Instant(0);
+        assert_eq!(table.adopt(GroupId(1), "a", 10), Some(GroupId(1)));
+        table.rest_before(start, GroupId(3), 10);
+        table.rest_gaps(start);
+        assert_eq!(table.intern(start, "b"), GroupId(3));
+        table.rest_before(start, GroupId(2), 10);
+        table.rest_before(start, GroupId(6), 10);
+        assert_eq!(table.intern(start, "c"), GroupId(6));
+        table.rest_before(start, GroupId(u32::MAX), 10);
+        assert_eq!(table.intern(start, "d"), GroupId(10));
+        let later = start.after(QUARANTINE);
+        let given = ["e", "f", "g", "h"].map(|name| table.intern(later, name));
+        assert_eq!(given, [GroupId(0), GroupId(2), GroupId(4), GroupId(5)]);
     }
 
     // Rule R-MEM-6.

@@ -21,6 +21,11 @@ impl Registry {
         self.regions.reserve(region, channel);
     }
 
+    /// Numbers of groups that are believed are below this.
+    pub(super) fn group_numbers_max(&self) -> usize {
+        self.limits.groups.saturating_mul(2)
+    }
+
     /// Builds the membership that a former service had from what its nodes report, and prepares
     /// a first batch that makes the views agree with it (R049: the service has no disk).
     ///
@@ -36,7 +41,7 @@ impl Registry {
     ) -> usize {
         let numbered = reports.values().flat_map(|report| &report.groups);
         for report in numbered.filter(|report| check_name(&report.name).is_ok()) {
-            let count_max = self.limits.groups.saturating_mul(2);
+            let count_max = self.group_numbers_max();
             if let Some(group) = report.group {
                 self.groups.adopt(group, &report.name, count_max);
             }

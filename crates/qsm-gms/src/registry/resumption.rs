@@ -43,6 +43,8 @@ impl Registry {
         hello: Hello,
         updates: &mut Updates,
     ) {
+        let end = hello.group_end;
+        self.groups.rest_before(at, end, self.group_numbers_max());
         let agrees = self.heed(origin.node, &hello, updates);
         let former = hello.term > 0 && origin.incarnation != Incarnation(0);
         if former && agrees && self.may_go_on(origin) && self.fits(origin, &hello) {
@@ -101,7 +103,7 @@ impl Registry {
 
     /// Nothing that this service knows contradicts the node's groups and regions.
     fn fits(&self, origin: Origin, hello: &Hello) -> bool {
-        let count_max = self.limits.groups.saturating_mul(2);
+        let count_max = self.group_numbers_max();
         let named = hello
             .groups
             .iter()
@@ -139,7 +141,7 @@ impl Registry {
         }
         for report in &hello.groups {
             if let Some(group) = report.group.filter(|_| check_name(&report.name).is_ok()) {
-                let count_max = self.limits.groups.saturating_mul(2);
+                let count_max = self.group_numbers_max();
                 self.groups.adopt(group, &report.name, count_max);
             }
         }

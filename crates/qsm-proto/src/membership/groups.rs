@@ -48,6 +48,8 @@ pub(super) struct Groups {
     names: BTreeMap<GroupId, Arc<str>>,
     /// What numbers meant in the life before, until that is asked.
     former: BTreeMap<GroupId, Arc<str>>,
+    /// The number after the highest heard of, in any life.
+    end: GroupId,
     bytes: usize,
 }
 
@@ -186,6 +188,7 @@ impl Groups {
 
     /// The service told a group's number. `false`: it is known, or of no interest any more.
     pub(super) fn named(&mut self, id: GroupId, name: &str) -> bool {
+        self.heard_of(id);
         let Some(text) = self
             .by_name
             .get_key_value(name)
@@ -202,6 +205,16 @@ impl Groups {
         }
         self.names.insert(id, text);
         true
+    }
+
+    /// Notes that this number means a group, of this node or of another.
+    pub(super) fn heard_of(&mut self, id: GroupId) {
+        self.end = self.end.max(GroupId(id.0.saturating_add(1)));
+    }
+
+    /// The number after the highest heard of, 0 if none.
+    pub(super) fn end(&self) -> GroupId {
+        self.end
     }
 
     /// A new life begins: numbers are void. What they meant can be asked once.

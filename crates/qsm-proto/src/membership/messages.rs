@@ -105,6 +105,9 @@ impl Membership {
         channel: (ChannelId, SocketAddr),
         groups: &[GroupId],
     ) {
+        for group in groups {
+            self.groups.heard_of(*group);
+        }
         self.regions.put(region, channel, groups.to_vec());
     }
 

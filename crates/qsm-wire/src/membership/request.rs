@@ -94,6 +94,9 @@ pub struct Hello {
     pub region_last: RegionId,
     /// The highest number of a channel it has heard of.
     pub channel_last: ChannelId,
+    /// The number after the highest of a group that it has heard of, 0 if none: a service without
+    /// memory lets the numbers before it rest.
+    pub group_end: GroupId,
     /// The highest incarnation of any node it has heard of.
     pub incarnation_last: Incarnation,
     /// Lives that it has been told are over, the newest if there are many: they stay over, also
@@ -236,7 +239,7 @@ record! { Rates { sent, received } }
 record! { GroupReport { group, name, role } }
 record! { Hello {
     name, address, second, incarnation, term, groups, regions, region_last, channel_last,
-    incarnation_last, dead, senders, published
+    group_end, incarnation_last, dead, senders, published
 } }
 
 message! { Role { 1 => Subscriber {}, 2 => Publisher {}, } }

@@ -56,6 +56,7 @@ pub fn to_service(dice: &mut Dice, variant: usize) -> ToService {
             }),
             region_last: RegionId(dice.u32()),
             channel_last: ChannelId(dice.u32()),
+            group_end: GroupId(dice.u32()),
             incarnation_last: Incarnation(dice.u32()),
             dead: dice.list(4, origin),
             senders: dice.list(4, origin),

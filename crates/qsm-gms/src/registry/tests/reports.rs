@@ -14,6 +14,7 @@ pub(super) fn hello() -> Hello {
         regions: Vec::new(),
         region_last: RegionId(0),
         channel_last: qsm_wire::ChannelId(0),
+        group_end: GroupId(0),
         incarnation_last: Incarnation(1),
         dead: Vec::new(),
         senders: Vec::new(),
