@@ -83,6 +83,8 @@ codes! {
         "Choose an address of this host, and a port that no other program has.";
     StartNoService = 1015, "A node without multicast has not been told where the membership service is.",
         "Start `qsm gms` on a host, and name it (`--service`, `Builder::service`).";
+    StartRecording = 1016, "The file that the node was to be recorded to cannot be made.",
+        "Name a place where this user may write.";
     ClosedEngineGone = 1101, "The shared engine has ended, or has cut this process off.",
         "Attach again when the engine runs again.";
     ClosedIo = 1102, "The operating system failed in a way that does not pass.",
@@ -167,6 +169,7 @@ impl StartError {
             Self::Interface(_) => ErrorCode::StartInterface,
             Self::Metrics(_) => ErrorCode::StartMetrics,
             Self::NoService => ErrorCode::StartNoService,
+            Self::Recording(_) => ErrorCode::StartRecording,
             Self::Name { .. } => ErrorCode::StartName,
             Self::Port(PortError::AddressInUse { .. }) => ErrorCode::StartPortInUse,
             Self::Port(_) => ErrorCode::StartPort,

@@ -8,6 +8,7 @@ use qsm_exporter::ExporterError;
 use qsm_gms::ServiceConfigError;
 use qsm_net::{Interface, InterfaceError, PortError, ThreadError};
 use qsm_proto::{ConfigError, UnservedCause};
+use qsm_record::OpenError as RecordingError;
 use qsm_wire::Origin;
 
 use crate::counted::Counted;
@@ -59,6 +60,8 @@ pub enum StartError {
     NoService,
     /// The sockets could not be opened.
     Port(PortError),
+    /// The file that the node was to be recorded to cannot be made.
+    Recording(RecordingError),
     /// The membership service's configuration cannot work.
     Service(ServiceConfigError),
     /// The operating system refused a thread.
@@ -113,6 +116,7 @@ impl fmt::Display for StartError {
                  `qsm gms`, and say where it is (--service HOST:PORT)"
             ),
             Self::Port(error) => error.fmt(f),
+            Self::Recording(error) => error.fmt(f),
             Self::Service(error) => write!(f, "membership service: {error}"),
             Self::System { doing, source } => write!(
                 f,
@@ -147,6 +151,7 @@ impl std::error::Error for StartError {
             | Self::TooManyInterfaces { .. }
             | Self::UnicastPorts { .. } => None,
             Self::Port(error) => Some(error),
+            Self::Recording(error) => Some(error),
             Self::Service(error) => Some(error),
             Self::System { source, .. } => Some(source),
             Self::Thread(error) => Some(error),
@@ -169,6 +174,12 @@ impl From<ConfigError> for StartError {
 impl From<InterfaceError> for StartError {
     fn from(error: InterfaceError) -> Self {
         Self::Interface(error)
+    }
+}
+
+impl From<RecordingError> for StartError {
+    fn from(error: RecordingError) -> Self {
+        Self::Recording(error)
     }
 }
 

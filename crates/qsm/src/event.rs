@@ -1,8 +1,10 @@
 use std::fmt;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use qsm_proto::{Damage, Deafness, UnconfirmedCause};
+use qsm_record::Stopped as RecordingEnd;
 use qsm_wire::membership::AwayReason;
 use qsm_wire::{Incarnation, RegionId, ViewNumber};
 
@@ -104,6 +106,14 @@ pub enum Event {
         /// Why, and what to do.
         reason: String,
     },
+    /// The node is not recorded any more ([`Builder::record`](crate::Builder::record)), and goes on.
+    /// What is in the file until then can be replayed.
+    RecordingStopped {
+        /// The file.
+        path: PathBuf,
+        /// Why, and what to do.
+        reason: RecordingEnd,
+    },
     /// A region of this node has a new view.
     RegionView {
         /// The region.
@@ -197,6 +207,9 @@ impl fmt::Display for Event {
             Self::NotListening { address, reason } => {
                 write!(f, "cannot receive {address}: {reason}")
             }
+            Self::RecordingStopped { path, reason } => {
+                write!(f, "recording to {} has stopped: {reason}", path.display())
+            }
             Self::RegionView {
                 region,
                 view,
@@ -218,16 +231,22 @@ impl fmt::Display for Event {
                 write!(f, "no membership service of its own: {reason}")
             }
             Self::ServiceYielded => f.write_str("own membership service gave way to another"),
-            Self::Unconfirmed { messages, cause } => {
-                write!(f, "not confirmed: {messages}: ")?;
-                f.write_str(match cause {
-                    UnconfirmedCause::NewLife => "accepted before this node was excluded",
-                    _ => "no receiver is left",
-                })
-            }
+            Self::Unconfirmed { messages, cause } => write_unconfirmed(f, messages, *cause),
             Self::Unserved(unserved) => unserved.fmt(f),
         }
     }
+}
+
+fn write_unconfirmed(
+    f: &mut fmt::Formatter<'_>,
+    messages: &Unconfirmed,
+    cause: UnconfirmedCause,
+) -> fmt::Result {
+    write!(f, "not confirmed: {messages}: ")?;
+    f.write_str(match cause {
+        UnconfirmedCause::NewLife => "accepted before this node was excluded",
+        _ => "no receiver is left",
+    })
 }
 
 fn write_deaf(f: &mut fmt::Formatter<'_>, deafness: &Deafness) -> fmt::Result {

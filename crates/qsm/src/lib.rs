@@ -131,6 +131,7 @@ pub use qsm_proto::{
     ConfigError, Damage, Deafness, Limits, Pace, Recovery, Stats, Times, UnconfirmedCause,
     UnservedCause,
 };
+pub use qsm_record::{OpenError as RecordingError, Stopped as RecordingEnd};
 pub use qsm_wire::membership::{
     About, AwayReason, GROUP_NAME_BYTES_MAX, GroupRow, Member, NodeRow, Rates, RegionRow,
 };

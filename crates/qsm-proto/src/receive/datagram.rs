@@ -51,6 +51,18 @@ impl<'a> Datagram<'a> {
         }
     }
 
+    /// The bytes that arrived.
+    #[must_use]
+    pub fn bytes(&self) -> &'a [u8] {
+        self.bytes
+    }
+
+    /// The buffer that it may stay in, and where in it the bytes begin.
+    #[must_use]
+    pub fn home(&self) -> Option<(&'a Arc<[u8]>, usize)> {
+        self.home
+    }
+
     /// The same datagram, to be copied if it is kept.
     #[must_use]
     pub(crate) fn copied(self) -> Self {

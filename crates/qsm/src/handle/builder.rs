@@ -1,4 +1,5 @@
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use qsm_proto::view::Layout;
@@ -7,7 +8,7 @@ use qsm_wire::Coverage;
 
 use crate::handoff::gate::GateLimits;
 use crate::runtime::network::{ChannelOptions, NetworkOptions, plain};
-use crate::runtime::settings::{Embedded, NodeSettings};
+use crate::runtime::settings::{Embedded, NodeSettings, RecordingSettings};
 use crate::runtime::tap::{Tap, Tapped};
 use crate::runtime::threads::ThreadOptions;
 
@@ -36,6 +37,8 @@ impl Builder {
     pub const QUEUE_BYTES: usize = 4 << 20;
     /// Default of [`Builder::queue_bytes_total`]: 64 MiB.
     pub const QUEUE_BYTES_TOTAL: usize = 64 << 20;
+    /// Default of [`Builder::record_limit`]: 1 GiB.
+    pub const RECORD_LIMIT: u64 = qsm_record::LIMIT_BYTES;
 
     /// The defaults.
     pub fn new() -> Self {
@@ -64,6 +67,10 @@ impl Builder {
             request_timeout: Self::REQUEST_TIMEOUT,
             threads: ThreadOptions::default(),
             tap: None,
+            recording: RecordingSettings {
+                path: None,
+                limit_bytes: Self::RECORD_LIMIT,
+            },
         };
         Self {
             settings,
@@ -302,6 +309,28 @@ impl Builder {
     /// node, on whatever thread.
     pub fn tap(mut self, tap: impl Fn(Tapped<'_>) + Send + Sync + 'static) -> Self {
         self.settings.tap = Some(Tap::new(tap));
+        self
+    }
+
+    /// Records everything that the protocol is given, from the node's start on, to this file, which
+    /// is overwritten: datagrams, messages published, requests and the time. `qsm sim replay` gives
+    /// it to a fresh state machine, which then does the same, byte for byte. The file has all
+    /// messages in it, and is readable for this user only.
+    ///
+    /// A node with several cores ([`Builder::cores`]) writes one file for each, all but the first
+    /// with the core's number behind the name: `FILE.2`. A thread writes it; the node never waits
+    /// for the disk. If that is too slow or full, or [`Builder::record_limit`] is reached, recording
+    /// stops, the node goes on, and [`Event::RecordingStopped`](crate::Event::RecordingStopped)
+    /// says why. A process that is killed loses the last quarter of a second of the file, or what
+    /// was received since the last turn of a node that sleeps.
+    pub fn record(mut self, path: impl Into<PathBuf>) -> Self {
+        self.settings.recording.path = Some(path.into());
+        self
+    }
+
+    /// Most bytes of each file that [`Builder::record`] writes.
+    pub fn record_limit(mut self, bytes: u64) -> Self {
+        self.settings.recording.limit_bytes = bytes;
         self
     }
 }

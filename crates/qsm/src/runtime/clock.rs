@@ -1,4 +1,4 @@
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use qsm_proto::{Instant, nanoseconds};
 
@@ -23,4 +23,10 @@ impl Clock {
     pub(crate) fn uptime(&self) -> Duration {
         self.0.elapsed()
     }
+}
+
+/// Nanoseconds since 1970, for people.
+pub(crate) fn wall() -> u64 {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    since.map_or(0, nanoseconds)
 }

@@ -1,8 +1,10 @@
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use qsm_proto::view::Layout;
 use qsm_proto::{Limits, Pace, Recovery};
+use qsm_record::JournalOptions;
 use qsm_wire::Coverage;
 
 use crate::error::StartError;
@@ -25,6 +27,29 @@ pub enum Embedded {
     Never,
     /// At once.
     Always,
+}
+
+/// Where the inputs of the state machines go.
+#[derive(Debug, Clone)]
+pub(crate) struct RecordingSettings {
+    /// The file of the first core; those of the others have a number behind the name.
+    pub(crate) path: Option<PathBuf>,
+    /// Most bytes of each file.
+    pub(crate) limit_bytes: u64,
+}
+
+impl RecordingSettings {
+    /// Of the core in this place.
+    pub(crate) fn of_core(&self, place: usize) -> Option<JournalOptions> {
+        let mut path = self.path.clone()?.into_os_string();
+        if place > 0 {
+            path.push(format!(".{}", place + 1));
+        }
+        Some(JournalOptions {
+            path: path.into(),
+            limit_bytes: self.limit_bytes,
+        })
+    }
 }
 
 /// Settings of a node.
@@ -53,6 +78,7 @@ pub(crate) struct NodeSettings {
     pub(crate) request_timeout: Duration,
     pub(crate) threads: ThreadOptions,
     pub(crate) tap: Option<Tap>,
+    pub(crate) recording: RecordingSettings,
 }
 
 pub(crate) fn check_name(of: &'static str, name: &str) -> Result<(), StartError> {

@@ -4,7 +4,8 @@
 use std::time;
 
 use qsm_net::{Ports, SendError, Sent};
-use qsm_proto::{Destination, Endpoint, Instant, Transmit};
+use qsm_proto::{Destination, Instant, Transmit};
+use qsm_record::Recorded;
 
 use crate::runtime::tap::{Direction, Tap, Tapped};
 use crate::stats::RuntimeStats;
@@ -27,7 +28,7 @@ pub(crate) trait Poll {
     fn poll(&mut self, now: Instant) -> Option<Transmit<'_>>;
 }
 
-impl Poll for Endpoint {
+impl Poll for Recorded {
     fn poll(&mut self, now: Instant) -> Option<Transmit<'_>> {
         self.poll_transmit(now)
     }

@@ -59,6 +59,7 @@ impl Core {
     /// The node ends: everybody is told.
     pub(super) fn finish(&mut self, reason: CloseReason) {
         self.embedding.stop();
+        self.end_recording();
         let snapshot = self.snapshot();
         self.routes.close(&reason);
         self.readers.close(&reason);

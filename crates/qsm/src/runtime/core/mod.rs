@@ -36,6 +36,7 @@ mod loan;
 mod pending;
 mod readers;
 mod receive;
+mod recording;
 mod routes;
 mod siblings;
 mod slice;
@@ -43,10 +44,12 @@ mod sources;
 mod start;
 mod turn;
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use qsm_net::{Ports, ThreadReport};
-use qsm_proto::{Endpoint, Instant};
+use qsm_proto::Instant;
+use qsm_record::Recorded;
 use qsm_wire::Incarnation;
 use qsm_wire::membership::Role;
 
@@ -92,7 +95,7 @@ pub(crate) struct Core {
     done: Instant,
     attention: Attention,
     slice: Slice,
-    endpoint: Endpoint,
+    endpoint: Recorded,
     port: Ports,
     addresses: Addresses,
     routes: Routes,
@@ -105,6 +108,8 @@ pub(crate) struct Core {
     siblings: Siblings,
     closing: Option<Closing>,
     about: About,
+    /// The file that it is recorded to, if it is.
+    recording: Option<PathBuf>,
     /// Counters of the core itself; its parts count the rest.
     stats: RuntimeStats,
     timers: TimerDelays,

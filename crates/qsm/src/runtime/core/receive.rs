@@ -32,6 +32,7 @@ impl Core {
             if amount.datagrams == 0 {
                 break;
             }
+            self.endpoint.refill();
             let tap = self.tap.as_ref().map(|tap| (tap, Instant::now()));
             for datagram in gathered {
                 if let Some((tap, at)) = tap {

@@ -9,7 +9,8 @@
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 
-use qsm_proto::{Endpoint, Instant, Publication, PublishError};
+use qsm_proto::{Endpoint, Instant, PublishError};
+use qsm_record::{Recorded, RecordedPublication};
 use qsm_wire::{GroupId, RegionId};
 
 use super::lanes::Lanes;
@@ -98,7 +99,7 @@ pub(super) struct Sources {
 pub(super) struct Output<'a> {
     pub(super) now: Instant,
     pub(super) clock: Clock,
-    pub(super) endpoint: &'a mut Endpoint,
+    pub(super) endpoint: &'a mut Recorded,
     pub(super) routes: &'a mut Routes,
     pub(super) stats: &'a mut RuntimeStats,
 }
@@ -456,7 +457,11 @@ impl Source {
 
     /// Its group, open for messages; `None` if it has not been entered, or if the node has been
     /// excluded and enters again by itself.
-    fn publication<'e>(&self, now: Instant, endpoint: &'e mut Endpoint) -> Option<Publication<'e>> {
+    fn publication<'e>(
+        &self,
+        now: Instant,
+        endpoint: &'e mut Recorded,
+    ) -> Option<RecordedPublication<'e>> {
         endpoint.publication(now, self.group?).ok()
     }
 

@@ -2,12 +2,14 @@
 
 use std::net::SocketAddr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::PathBuf;
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 
 use qsm_net::{Interface, Ports, ThreadReport};
-use qsm_proto::{Config, Endpoint, Introduction, Seed};
+use qsm_proto::{Config, Endpoint, Instant, Introduction, Seed};
+use qsm_record::{Journal, Recorded, Setup};
 use qsm_wire::NodeId;
 
 use super::addresses::Addresses;
@@ -24,7 +26,7 @@ use super::{About, Core, Load};
 use crate::error::{CloseReason, StartError};
 use crate::handoff::shared::{HandoffLimits, Shared};
 use crate::report::CoreReport;
-use crate::runtime::clock::Clock;
+use crate::runtime::clock::{self, Clock};
 use crate::runtime::embedding::Embedding;
 use crate::runtime::engine::{Engine, Engines};
 use crate::runtime::name;
@@ -167,7 +169,7 @@ impl Plan {
             service: None,
             life: None,
         };
-        let endpoint = Endpoint::new(config, Seed(random()), now)?;
+        let (endpoint, recording) = self.endpoint(place, config, now)?;
         let NodeSettings {
             threads, network, ..
         } = &self.settings;
@@ -188,6 +190,7 @@ impl Plan {
             transmitter: Transmitter::new(self.settings.tap.clone()),
             tap: self.settings.tap.clone(),
             about,
+            recording,
             embedding: Embedding::new(&self.settings, &self.interface),
             siblings: Siblings::new(all, place),
             closing: None,
@@ -199,6 +202,30 @@ impl Plan {
             asleep_until: None,
             broken: None,
         })
+    }
+
+    /// The state machine of the core in this place, and the file that it is recorded to.
+    fn endpoint(
+        &self,
+        place: usize,
+        config: Config,
+        now: Instant,
+    ) -> Result<(Recorded, Option<PathBuf>), StartError> {
+        let seed = Seed(random());
+        let Some(options) = self.settings.recording.of_core(place) else {
+            let endpoint = Endpoint::new(config, seed, now)?;
+            return Ok((Recorded::new(endpoint, None), None));
+        };
+        let endpoint = Endpoint::new(config.clone(), seed, now)?;
+        let setup = Setup {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            wall_clock: clock::wall(),
+            config,
+            seed,
+            start: now,
+        };
+        let journal = Journal::open(&options, &setup)?;
+        Ok((Recorded::new(endpoint, Some(journal)), Some(options.path)))
     }
 
     fn config(&self, place: usize, port: &Ports) -> Result<Config, StartError> {

@@ -51,6 +51,7 @@ impl Core {
             .run(self.now, &mut self.endpoint, &mut self.port);
         self.load.heavy |= sent >= BYTES_LOADED;
         let ended = self.go_on_closing();
+        self.go_on_recording();
         self.wake();
         self.note_memory();
         self.done = self.clock.now();
