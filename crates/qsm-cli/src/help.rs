@@ -55,6 +55,7 @@ const CODES: &[(&str, &[u8])] = &[
     ("qsm pub", &[0, 1, 2, 3, 4, 130]),
     ("qsm regions", &[0, 1, 2, 3]),
     ("qsm sim", &[0, 1, 2, 4, 130]),
+    ("qsm sim replay", &[0, 1, 2]),
     ("qsm sim run", &[0, 1, 2, 130]),
     ("qsm sim seed", &[0, 1, 2, 130]),
     ("qsm sim shrink", &[0, 1, 2, 130]),

@@ -6,18 +6,28 @@ use std::time::Duration;
 use qsm::{Builder, Embedded, Flushed, Node, RequestError};
 use qsm_console::failure::Failure;
 use qsm_console::loopback;
-use qsm_console::options::{AttachOptions, NodeOptions};
+use qsm_console::options::{AttachOptions, NodeOptions, RecordingOptions};
 use qsm_console::solitude::Doubts;
 
 /// Starts a node, or attaches. Warns if the node reaches this host alone and nobody asked for that.
 ///
 /// # Errors
 /// The node does not start, or there is no engine.
-pub(crate) fn start(node: &NodeOptions, attach: &AttachOptions) -> Result<Node, Failure> {
-    Ok(match attach.attach.as_deref().map(Path::new) {
-        Some(path) => Node::attach(path)?,
-        None => start_own(node, Embedded::IfNoneFound, |builder| builder)?,
-    })
+pub(crate) fn start(
+    node: &NodeOptions,
+    attach: &AttachOptions,
+    recording: &RecordingOptions,
+) -> Result<Node, Failure> {
+    match attach.attach.as_deref().map(Path::new) {
+        Some(_) if recording.record.is_some() => Err(Failure::usage(
+            "an attached process has no node of its own to record",
+            "record the engine's: qsm engine --record FILE",
+        )),
+        Some(path) => Ok(Node::attach(path)?),
+        None => start_own(node, Embedded::IfNoneFound, |builder| {
+            recording.apply(builder)
+        }),
+    }
 }
 
 /// Starts a node of this process, with what `more` adds and the same warning.

@@ -352,6 +352,9 @@ fn describe(event: &Event, names: &Names) -> Option<(bool, String)> {
             ))
         }
         Event::Damaged(_) => trouble(format!("DAMAGED: {event}")),
+        Event::RecordingStopped { .. } => {
+            trouble(format!("NOT RECORDED: {}", printable(&event.to_string())))
+        }
         Event::Moved { .. } | Event::ServiceNotEmbedded { .. } => trouble(event.to_string()),
         Event::Away { .. }
         | Event::Back { .. }

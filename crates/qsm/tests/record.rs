@@ -109,7 +109,7 @@ fn under_loss(time: Duration) {
             }
         }
         receive(&subscription, &mut heard);
-        thread::sleep(Duration::from_millis(2));
+        thread::sleep(Duration::from_millis(8));
     }
     for node in [&sender, &service] {
         node.flush(PATIENCE).unwrap();

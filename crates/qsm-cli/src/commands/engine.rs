@@ -12,7 +12,7 @@ use qsm::attach::ShareOptions;
 use qsm_console::examples;
 use qsm_console::failure::Failure;
 use qsm_console::notice::Notices;
-use qsm_console::options::{NodeOptions, StatsOptions, size};
+use qsm_console::options::{NodeOptions, RecordingOptions, StatsOptions, size};
 use qsm_console::stop::Stop;
 
 use crate::node;
@@ -54,6 +54,9 @@ pub(crate) struct EngineArgs {
     /// The node.
     #[command(flatten)]
     pub(crate) node: NodeOptions,
+    /// Its recording.
+    #[command(flatten)]
+    pub(crate) recording: RecordingOptions,
 }
 
 /// Runs the command, until a signal.
@@ -62,7 +65,9 @@ pub(crate) struct EngineArgs {
 /// The node or its sharing cannot start, or the node fails.
 pub(crate) fn run(args: &EngineArgs) -> Result<(), Failure> {
     let stop = Stop::on_signals()?;
-    let node = node::start_own(&args.node, Embedded::IfNoneFound, |builder| builder)?;
+    let node = node::start_own(&args.node, Embedded::IfNoneFound, |builder| {
+        args.recording.apply(builder)
+    })?;
     let mut notices = Notices::new(&node, &args.node);
     let (tell, told) = sync_channel(LINES_MAX);
     let options = ShareOptions::at(&args.at)

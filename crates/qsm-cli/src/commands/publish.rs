@@ -14,7 +14,7 @@ use qsm_console::failure::{Code, Failure};
 use qsm_console::figures::{self, counted};
 use qsm_console::names::Names;
 use qsm_console::notice::Notices;
-use qsm_console::options::{AttachOptions, NodeOptions, StatsOptions, seconds};
+use qsm_console::options::{AttachOptions, NodeOptions, RecordingOptions, StatsOptions, seconds};
 use qsm_console::progress::Progress;
 use qsm_console::reach;
 use qsm_console::solitude::Doubts;
@@ -86,6 +86,9 @@ pub(crate) struct PubArgs {
     /// Or none.
     #[command(flatten)]
     pub(crate) attach: AttachOptions,
+    /// Its recording.
+    #[command(flatten)]
+    pub(crate) recording: RecordingOptions,
 }
 
 /// Runs the command.
@@ -98,7 +101,7 @@ pub(crate) fn run(args: &PubArgs) -> Result<(), Failure> {
     }
     let (input, framing) = args.input()?;
     let stop = Stop::on_signals()?;
-    let node = node::start(&args.node, &args.attach)?;
+    let node = node::start(&args.node, &args.attach, &args.recording)?;
     let exporter = stats::serve_node(&node, args.stats)?;
     let mut notices = Notices::new(&node, &args.node);
     let names = Names::default();

@@ -12,7 +12,9 @@ use qsm_console::failure::{Code, Failure};
 use qsm_console::figures::{self, counted};
 use qsm_console::names::Names;
 use qsm_console::notice::Notices;
-use qsm_console::options::{AttachOptions, NodeOptions, StatsOptions, seconds, size};
+use qsm_console::options::{
+    AttachOptions, NodeOptions, RecordingOptions, StatsOptions, seconds, size,
+};
 use qsm_console::stop::Stop;
 use qsm_object::Schema;
 
@@ -107,6 +109,9 @@ pub(crate) struct SubArgs {
     /// Or none.
     #[command(flatten)]
     pub(crate) attach: AttachOptions,
+    /// Its recording.
+    #[command(flatten)]
+    pub(crate) recording: RecordingOptions,
 }
 
 /// Runs the command.
@@ -120,7 +125,7 @@ pub(crate) fn run(args: &SubArgs) -> Result<(), Failure> {
     }
     let stop = Stop::on_signals()?;
     let mut output = Output::new(args, &stop)?;
-    let node = node::start(&args.node, &args.attach)?;
+    let node = node::start(&args.node, &args.attach, &args.recording)?;
     let exporter = stats::serve_node(&node, args.stats)?;
     let mut notices = Notices::new(&node, &args.node);
     let names = Names::default();

@@ -5,6 +5,7 @@
 
 mod effort;
 mod figure;
+mod replay;
 mod show;
 mod shrink;
 mod single;
@@ -22,6 +23,7 @@ use qsm_console::failure::Failure;
     "qsm sim seed 494 --trace                   one of them, with what happened"
     "qsm sim run scenarios/total-loss.txt       a scenario from a file"
     "qsm sim shrink --seed 494 -o small.txt     the smallest run that fails in the same way"
+    "qsm sim replay node.qsm                    a recorded node, once more"
 ))]
 pub(crate) struct SimArgs {
     /// What to do.
@@ -40,6 +42,8 @@ enum SimCommand {
     Seed(single::SeedArgs),
     /// Make a failing run as small as possible
     Shrink(shrink::ShrinkArgs),
+    /// Give a node's recording to a fresh state machine, and compare what comes out
+    Replay(replay::ReplayArgs),
     /// Run experiments of the papers, with plots
     Figure(figure::FigureArgs),
 }
@@ -55,6 +59,7 @@ pub(crate) fn run(args: &SimArgs) -> Result<(), Failure> {
         SimCommand::Run(args) => single::run(args),
         SimCommand::Seed(args) => single::seed(args),
         SimCommand::Shrink(args) => shrink::run(args),
+        SimCommand::Replay(args) => replay::run(args),
         SimCommand::Figure(args) => figure::run(args),
     }
 }
