@@ -156,11 +156,7 @@ impl Journal {
             self.flush();
         }
         let stopped = self.stopped.take()?;
-        let ending = match stopped {
-            Stopped::Limit { .. } => Ending::Limit,
-            _ => Ending::Slow,
-        };
-        Some(self.end(ending).err().unwrap_or(stopped))
+        Some(self.stop(stopped))
     }
 
     /// Writes what is left.
@@ -173,10 +169,19 @@ impl Journal {
             false => self.settle(),
         }
         self.flush();
-        if let Some(stopped) = self.stopped.take() {
-            return Err(stopped);
+        match self.stopped.take() {
+            Some(stopped) => Err(self.stop(stopped)),
+            None => self.end(Ending::Closed),
         }
-        self.end(Ending::Closed)
+    }
+
+    /// Says in the file why it ends. Returns why it does: perhaps that not even this is in it.
+    fn stop(&mut self, stopped: Stopped) -> Stopped {
+        let ending = match stopped {
+            Stopped::Limit { .. } => Ending::Limit,
+            _ => Ending::Slow,
+        };
+        self.end(ending).err().unwrap_or(stopped)
     }
 
     fn end(&mut self, ending: Ending) -> Result<(), Stopped> {

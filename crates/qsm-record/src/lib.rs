@@ -23,6 +23,7 @@
 //! | `recorded` | an endpoint whose inputs are recorded, or are not |
 //! | `recording` | the file, read |
 //! | `player` | an endpoint that is given what was recorded |
+//! | `observed` | what is seen of the cluster meanwhile |
 
 #![forbid(unsafe_code)]
 
@@ -33,6 +34,7 @@ mod error;
 mod fields;
 mod input;
 mod journal;
+mod observed;
 mod outputs;
 mod player;
 mod recorded;
@@ -43,6 +45,7 @@ mod witness;
 pub use error::{Ending, OpenError, ReadError, Stopped};
 pub use input::Input;
 pub use journal::{Journal, JournalOptions, LIMIT_BYTES};
+pub use observed::{Observed, ObservedFlow};
 pub use outputs::Outputs;
 pub use player::{Audience, Difference, Played, replay};
 pub use recorded::{Recorded, RecordedPublication};

@@ -14,6 +14,7 @@ use qsm_wire::GroupId;
 use crate::entry::Entry;
 use crate::error::{Ending, ReadError};
 use crate::input::Input;
+use crate::observed::Observed;
 use crate::outputs::Outputs;
 use crate::recording::Recording;
 use crate::witness::Witness;
@@ -43,6 +44,8 @@ pub struct Played {
     pub delivered_bytes: u64,
     /// Digest of all messages delivered, in their order.
     pub deliveries: Outputs,
+    /// What is seen of the cluster.
+    pub observed: Observed,
     /// Counters of the state machine at the end.
     pub stats: Stats,
     /// The first input after which outputs differ from what was recorded; nothing is given after it.
@@ -104,6 +107,7 @@ pub fn replay<R: Read>(
         what: String::new(),
         outputs: Outputs::default(),
         tally: Tally::default(),
+        observed: Observed::default(),
     };
     let step = |entry: Entry<'_>| player.take(entry, audience);
     let played = catch_unwind(AssertUnwindSafe(|| recording.read(step)));
@@ -134,6 +138,7 @@ struct Player {
     /// What it gave.
     outputs: Outputs,
     tally: Tally,
+    observed: Observed,
 }
 
 #[derive(Default)]
@@ -202,9 +207,12 @@ impl Player {
 
     fn give(&mut self, input: &Input<'_>, audience: &mut dyn Audience) {
         let (endpoint, now) = (&mut self.endpoint, self.now);
+        let at = now.since(self.start);
         let mut counted = Counted {
             out: audience,
             tally: &mut self.tally,
+            observed: &mut self.observed,
+            at,
         };
         let outputs = &mut self.outputs;
         let mut out = Witness {
@@ -214,6 +222,7 @@ impl Player {
         match input {
             Input::Datagram { from, bytes } => {
                 endpoint.handle_datagram(now, *from, (*bytes).into(), &mut out);
+                self.observed.note_datagram(bytes);
                 self.tally.datagrams += 1;
             }
             Input::Lent {
@@ -228,16 +237,22 @@ impl Player {
                 if let Some(buffer) = whole {
                     let datagram = Datagram::lent(buffer, *start..*start + *length);
                     endpoint.handle_datagram(now, *from, datagram, &mut out);
+                    self.observed.note_datagram(datagram.bytes());
                 }
                 self.tally.datagrams += 1;
             }
             Input::Timeout => endpoint.handle_timeout(now, &mut out),
             Input::Push { payload } => {
+                let origin = endpoint.origin();
                 match endpoint.publish(now, self.group, payload, &mut out) {
-                    Ok(number) => self.outputs.number(number),
+                    Ok(number) => {
+                        self.outputs.number(number);
+                        self.tally.published += 1;
+                        let length = payload.len();
+                        self.observed.note_message(at, self.group, origin, length);
+                    }
                     Err(error) => self.outputs.result(&error),
                 }
-                self.tally.published += 1;
             }
             Input::Transmit => {
                 if let Some(transmit) = endpoint.poll_transmit(now) {
@@ -247,6 +262,7 @@ impl Player {
             Input::Event => {
                 if let Some(event) = endpoint.poll_event() {
                     self.outputs.event(&event);
+                    self.observed.note_event(at, &event);
                 }
             }
             Input::Open { group } => {
@@ -308,6 +324,7 @@ impl Player {
             delivered_bytes: self.tally.delivered_bytes,
             deliveries: self.tally.deliveries,
             stats: self.endpoint.stats(),
+            observed: self.observed,
             difference,
             end,
         }
@@ -318,6 +335,9 @@ impl Player {
 struct Counted<'a> {
     out: &'a mut dyn Audience,
     tally: &'a mut Tally,
+    observed: &'a mut Observed,
+    /// Time since the node's start.
+    at: Duration,
 }
 
 impl Deliver for Counted<'_> {
@@ -325,6 +345,9 @@ impl Deliver for Counted<'_> {
         self.tally.delivered += 1;
         self.tally.delivered_bytes += message.bytes.len() as u64;
         self.tally.deliveries.deliver(&message);
+        let length = message.bytes.len();
+        self.observed
+            .note_message(self.at, message.group, message.sender, length);
         self.out.deliver(message);
     }
 

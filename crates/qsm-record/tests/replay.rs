@@ -234,6 +234,22 @@ fn at_its_limit_a_recording_stops_and_says_so_and_the_node_goes_on() {
 }
 
 #[test]
+fn a_limit_that_is_reached_with_the_last_block_is_said_in_the_file_too() {
+    let place = Place::new("last");
+    let limit_bytes = 2000;
+    let options = JournalOptions {
+        limit_bytes,
+        ..place.options()
+    };
+    let mut node = recorded(&setup(1), &options);
+    let from = SocketAddr::from(([10, 0, 0, 9], 77));
+    node.handle_datagram(Instant(5000), from, [9; 5000][..].into(), &mut Nobody);
+    assert_eq!(node.end(), Err(Stopped::Limit { bytes: limit_bytes }));
+    let end = place.replay().unwrap().end;
+    assert!(matches!(end, Some(Ok(Ending::Limit))), "{end:?}");
+}
+
+#[test]
 fn a_full_disk_stops_the_recording_and_is_named_with_its_remedy() {
     let options = JournalOptions {
         path: PathBuf::from("/dev/full"),

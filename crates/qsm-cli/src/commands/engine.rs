@@ -96,6 +96,8 @@ pub(crate) fn run(args: &EngineArgs) -> Result<(), Failure> {
     drop(share);
     // Those attached have been told; a goodbye that nobody heard changes nothing.
     drop(node.shutdown(GOODBYE));
+    // Only then it is known whether all of a recording is written.
+    notices.drain();
     line("stopped")
 }
 

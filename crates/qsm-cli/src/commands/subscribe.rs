@@ -166,6 +166,8 @@ pub(crate) fn run(args: &SubArgs) -> Result<(), Failure> {
     }
     // Everything received is written, or is not going to be.
     drop(node::shut_down(&node, GOODBYE));
+    // Only then it is known whether all of a recording is written.
+    notices.drain();
     let missing = Missing {
         lost: notices.lost,
         dropped: notices.dropped.max(dropped),

@@ -9,6 +9,7 @@ mod replay;
 mod show;
 mod shrink;
 mod single;
+mod sketch;
 mod source;
 mod swarm;
 

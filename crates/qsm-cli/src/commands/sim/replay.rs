@@ -1,6 +1,7 @@
 //! `qsm sim replay`: a node's past, once more.
 
 use std::collections::BTreeMap;
+use std::fs;
 use std::io::{self, ErrorKind, Write};
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -18,6 +19,7 @@ use qsm_record::{
 use serde_json::{Value, json};
 
 use super::show;
+use super::sketch::sketch;
 use crate::record::{Format, Record};
 use crate::utc;
 
@@ -31,6 +33,7 @@ const TEXT_BYTES: usize = 1 << 16;
     "qsm sim replay /tmp/node.qsm               does it do the same again?"
     "qsm sim replay /tmp/node.qsm --deliveries  what was delivered, message by message"
     "qsm sim replay /tmp/node.qsm --inputs | tail   what went into it last"
+    "qsm sim replay /tmp/node.qsm --scenario a.txt  a scenario of the same kind; then: qsm sim run a.txt"
 ))]
 pub(super) struct ReplayArgs {
     /// A recording, as `--record` and `Builder::record` write it
@@ -47,6 +50,10 @@ pub(super) struct ReplayArgs {
     /// Write JSON: one object, or, with --deliveries, one for each message, as `qsm sub --json` does
     #[arg(long, conflicts_with = "inputs")]
     json: bool,
+    /// Write a scenario of the same kind: as many nodes as were seen, up to 12, the same senders at
+    /// their rates, as much loss. It is another run; run it with other seeds, and shrink what fails
+    #[arg(long, value_name = "FILE")]
+    scenario: Option<PathBuf>,
 }
 
 /// Runs the command.
@@ -68,6 +75,10 @@ pub(super) fn run(args: &ReplayArgs) -> Result<(), Failure> {
         true => eprint!("{}", report(&setup, &played)),
         false if args.json => show::write_json(&as_json(&setup, &played))?,
         false => show::write(&report(&setup, &played))?,
+    }
+    if let Some(path) = &args.scenario {
+        fs::write(path, sketch(&setup, &played))
+            .map_err(|error| Failure::io(format_args!("write {}", path.display()), &error))?;
     }
     if let Some(difference) = &played.difference {
         let remedy = match is_same_version(&setup) {
@@ -101,9 +112,9 @@ fn wall(setup: &Setup, now: Instant) -> SystemTime {
 fn report(setup: &Setup, played: &Played) -> String {
     let config = &setup.config;
     let mut lines = vec![format!(
-        "node {} ({}) of cluster {}, at {}, recorded by version {} from {}",
+        "node {} ({:x}) of cluster {}, at {}, recorded by version {} from {}",
         printable(&config.name),
-        config.node,
+        config.node.0,
         printable(&config.cluster),
         config.address,
         printable(&setup.version),
@@ -159,7 +170,7 @@ fn as_json(setup: &Setup, played: &Played) -> Value {
     };
     json!({
         "version": setup.version,
-        "node": setup.config.node.to_string(),
+        "node": format!("{:x}", setup.config.node.0),
         "name": setup.config.name,
         "cluster": setup.config.cluster,
         "address": setup.config.address.to_string(),
