@@ -21,7 +21,7 @@ TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
 PYTHON_ENVIRONMENT := $(abspath $(TARGET_DIR))/python
 export QSM_PYTHON := $(PYTHON_ENVIRONMENT)/bin/python
 
-.PHONY: help deps alerts-check demo-deps demo book publish-check package package-deps package-check test format lint unit doc gate gate-update fuzz soak digests growth large plan-check copies pauses bench bench-deps bench-quick figures figures-page figures-groupcast groupcast-capi capi python
+.PHONY: help deps alerts-check demo-deps demo book publish-check package package-deps package-check test format lint unit doc gate gate-update fuzz soak digests growth large plan-check copies pauses bench bench-deps bench-quick figures figures-page figures-groupcast groupcast-capi capi python replay
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -145,6 +145,9 @@ BY_MULTICAST := the_membership_service_may_change_its_address a_second_service e
 
 copies: deps ## the tests with real processes where no multicast passes, all by unicast; as root, some minutes
 	QSM_REQUIRE_LAB=1 QSM_NO_MULTICAST=1 $(CARGO) test $(LOCKED) -p qsm-system -- $(BY_MULTICAST:%=--skip %)
+
+replay: ## a minute of nodes that lose 5 % of what they receive, replayed to the same deliveries byte for byte
+	$(CARGO) test $(LOCKED) -p qsm --test record -- --ignored
 
 pauses: deps ## the cost of pauses and cut-offs to the others and to the victim, judged, at 2,000 messages/s and at 100 MB/s, and on each transport; as root, over an hour on a quiet machine
 	$(CARGO) build $(LOCKED) --release -p qsm-system

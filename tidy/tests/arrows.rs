@@ -6,6 +6,7 @@ use tidy::{Manifest, Repository};
 
 /// A crate and the crates of this repository that it may depend on.
 const ARROWS: [(&str, &[&str]); 29] = [
+const ARROWS: [(&str, &[&str]); 26] = [
     ("qsm-metrics", &[]),
     ("qsm-advise", &[]),
     ("qsm-admin", &[]),
@@ -14,6 +15,7 @@ const ARROWS: [(&str, &[&str]); 29] = [
     ("qsm-wire", &[]),
     ("qsm-dissector", &["qsm-wire"]),
     ("qsm-proto", &["qsm-wire"]),
+    ("qsm-record", &["qsm-wire", "qsm-proto"]),
     ("qsm-plan", &["qsm-wire"]),
     ("qsm-gms", &["qsm-wire", "qsm-proto", "qsm-plan"]),
     // Under the unit tests of the crates above it, and under the simulator.
@@ -35,6 +37,7 @@ const ARROWS: [(&str, &[&str]); 29] = [
             "qsm-exporter",
             "qsm-wire",
             "qsm-proto",
+            "qsm-record",
             "qsm-gms",
             "qsm-net",
         ],
@@ -48,7 +51,7 @@ const ARROWS: [(&str, &[&str]); 29] = [
         "qsm-measure",
         &["qsm", "qsm-net", "qsm-console", "qsm-processes", "qsm-lab"],
     ),
-    // `qsm lab` makes test hosts, `qsm sim` replays seeds and experiments, `qsm plan` plans, `qsm
+    // `qsm lab` makes test hosts, `qsm sim` replays seeds, recordings and experiments, `qsm plan` plans, `qsm
     // advise` calculates, and the wire crate has the numbers of nodes and groups that are planned.
     (
         "qsm-cli",
@@ -63,6 +66,7 @@ const ARROWS: [(&str, &[&str]); 29] = [
             "qsm-doctor",
             "qsm-measure",
             "qsm-object",
+            "qsm-record",
             "qsm-sim",
             "qsm-figures",
             "qsm-lab",

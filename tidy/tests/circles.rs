@@ -14,6 +14,7 @@ use tidy::Repository;
 
 /// Modules in the largest circle of each crate. They may only shrink.
 const LARGEST: [(&str, usize); 25] = [
+const LARGEST: [(&str, usize); 22] = [
     ("groupcast", 3),
     ("qsm", 0),
     ("qsm-admin", 0),
@@ -36,6 +37,7 @@ const LARGEST: [(&str, usize); 25] = [
     ("qsm-processes", 0),
     ("qsm-proto", 7),
     ("qsm-python", 0),
+    ("qsm-record", 0),
     ("qsm-sim", 5),
     ("qsm-testnet", 0),
     ("qsm-wire", 6),

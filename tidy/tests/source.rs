@@ -38,9 +38,11 @@ const LOCKS: [&str; 5] = ["Mutex", "RwLock", "Condvar", "Once", "mpsc"];
 /// place of a core whose thread sleeps (senders only try), answers to commands, and the end of a
 /// thread; in attached processes, whose threads take turns at a ring of one writer and one reader,
 /// at the queue of a pattern, and the list of them; the groups that a pattern has found, and names of
-/// receivers that a flush has asked for; the result of a thread that asks for a task. Nothing else is
+/// receivers that a flush has asked for; the result of a thread that asks for a task; blocks of a
+/// recording, which the core hands over without waiting. Nothing else is
 /// on a message's way, and none of the engine's.
-const WAITING: [&str; 19] = [
+const WAITING: [&str; 20] = [
+    "crates/qsm-record/src/disk.rs",
     "crates/qsm/src/attach/client.rs",
     "crates/qsm/src/attach/funnel.rs",
     "crates/qsm/src/attach/link.rs",
@@ -62,12 +64,13 @@ const WAITING: [&str; 19] = [
     "crates/qsm/src/runtime/service.rs",
 ];
 /// The crates that a message passes through at a node.
-const DATA_PATH: [&str; 6] = [
+const DATA_PATH: [&str; 7] = [
     "crates/qsm-metrics/src/",
     "crates/qsm-wire/src/",
     "crates/qsm-proto/src/",
     "crates/qsm-gms/src/",
     "crates/qsm-net/src/",
+    "crates/qsm-record/src/",
     "crates/qsm/src/",
 ];
 /// Where decisions must be the same on every platform.

@@ -158,6 +158,33 @@ const COMMANDS: &[(&str, &str, Fate)] = &[
         NotHere("it changes the machine; tests/doctor.rs runs it on a host of a lab"),
     ),
     (
+        "operate/replay.md",
+        "qsm sub news --record /tmp/qsm.rec",
+        Stays(SUBSCRIBED),
+    ),
+    ("operate/replay.md", "qsm sim replay /tmp/qsm.rec", Ends),
+    (
+        "operate/replay.md",
+        "qsm sim replay /tmp/qsm.rec --json",
+        Ends,
+    ),
+    (
+        "operate/replay.md",
+        "qsm sim replay /tmp/qsm.rec --deliveries",
+        Ends,
+    ),
+    (
+        "operate/replay.md",
+        "qsm sim replay /tmp/qsm.rec --inputs",
+        Ends,
+    ),
+    (
+        "operate/replay.md",
+        "qsm sim replay /tmp/qsm.rec --scenario /tmp/qsm-like.txt",
+        Ends,
+    ),
+    ("operate/replay.md", "qsm sim run /tmp/qsm-like.txt", Ends),
+    (
         "operate/dissector.md",
         "qsm dissector > ~/.local/lib/wireshark/plugins/quicksilver.lua",
         Ends,
