@@ -288,7 +288,7 @@ impl fmt::Display for Input<'_> {
                 write!(f, "{} groups are left as {role:?}", groups.len())
             }
             Self::Lent { from, length, .. } => {
-                write!(f, "a datagram of {length} bytes from {from}")
+                write!(f, "a datagram of {length} bytes from {from}, of a train")
             }
             Self::Move { address, .. } => write!(f, "the node is at {address} now"),
             Self::Open { group } => write!(f, "group {group} is opened for messages"),
