@@ -22,6 +22,7 @@ mod help;
 mod idle;
 mod node;
 mod observer;
+mod pcap;
 mod record;
 mod senders;
 mod settings;

@@ -180,6 +180,11 @@ const COMMANDS: &[(&str, &str, Fate)] = &[
     ),
     (
         "operate/replay.md",
+        "qsm sim replay /tmp/qsm.rec --packets /tmp/qsm.pcap --heads 96",
+        Ends,
+    ),
+    (
+        "operate/replay.md",
         "qsm sim replay /tmp/qsm.rec --scenario /tmp/qsm-like.txt",
         Ends,
     ),

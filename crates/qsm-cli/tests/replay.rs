@@ -2,10 +2,13 @@
 
 mod support;
 
-use std::process::Output;
+use std::process::{Command, Output};
 
 use serde_json::{Value, json};
 use support::{Cluster, Lines, Running, assert_code, qsm, stderr, text};
+
+/// The kind of data packets, as the dissector says it.
+const DATA: &str = "1";
 
 fn replay(words: &[&str]) -> Output {
     let mut command = qsm();
@@ -117,6 +120,58 @@ fn a_scenario_of_the_same_kind_runs() {
     assert_code(&ran, 0);
     let ran: Value = serde_json::from_slice(&ran.stdout).unwrap();
     assert!(ran.to_string().contains("\"published\":200"), "{ran}");
+}
+
+#[test]
+fn the_packets_of_a_recording_are_shown_by_the_dissector() {
+    let tshark = Command::new("tshark").arg("--version").output();
+    if !tshark.is_ok_and(|output| output.status.success()) {
+        lab::skip("tshark is missing: `make deps` installs it");
+        return;
+    }
+    let cluster = Cluster::new();
+    let file = |name: &str| text(&cluster.folder.join(name));
+    let (recording, whole, heads) = (file("sub.qsm"), file("whole.pcap"), file("heads.pcap"));
+    let sub = subscribed(&cluster, &["--record", &recording, "--count", "300"]);
+    let lines: String = (0..300).map(|n| format!("{n:0>1000}\n")).collect();
+    assert_code(&cluster.run(&["pub", "news"], lines.as_bytes()), 0);
+    assert_code(&sub.output(), 0);
+    assert_code(&replay(&[&recording, "--packets", &whole]), 0);
+    assert_code(
+        &replay(&[&recording, "--packets", &heads, "--heads", "96"]),
+        0,
+    );
+    let script = cluster.file("qsm.lua", &qsm().arg("dissector").output().unwrap().stdout);
+    let fields = |capture: &str, name: &str| -> Vec<String> {
+        let script = format!("lua_script:{script}");
+        let output = Command::new("tshark")
+            .args(["-r", capture, "-X", &script, "-T", "fields", "-e", name])
+            .env("HOME", &cluster.folder)
+            .output()
+            .unwrap();
+        let lines = String::from_utf8(output.stdout).unwrap();
+        lines.lines().map(str::to_owned).collect()
+    };
+    let kinds = fields(&whole, "qsm.kind");
+    assert!(kinds.iter().all(|kind| !kind.is_empty()), "{kinds:?}");
+    let data = kinds.iter().filter(|kind| *kind == DATA).count();
+    assert!(data > 30 && data < kinds.len(), "{kinds:?}");
+    let report = replay(&[&recording, "--json"]);
+    let report: Value = serde_json::from_slice(&report.stdout).unwrap();
+    assert!(
+        kinds.len() as u64 > report["datagrams"].as_u64().unwrap(),
+        "sent ones too"
+    );
+    assert_eq!(fields(&heads, "qsm.kind"), kinds);
+    // Only data packets are cut.
+    let (lengths, kept) = (fields(&heads, "frame.len"), fields(&heads, "frame.cap_len"));
+    assert_eq!(fields(&whole, "frame.cap_len"), lengths);
+    for ((kind, length), kept) in kinds.iter().zip(&lengths).zip(&kept) {
+        let number = |text: &str| text.parse::<usize>().unwrap();
+        let (length, kept) = (number(length), number(kept));
+        let most = if kind == DATA { 28 + 96 } else { length };
+        assert_eq!(kept, length.min(most), "{kind}");
+    }
 }
 
 #[test]

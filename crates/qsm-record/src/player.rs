@@ -5,10 +5,11 @@ use core::fmt::{self, Write};
 use core::ops::ControlFlow;
 use core::time::Duration;
 use std::io::Read;
+use std::net::SocketAddr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use qsm_proto::{Datagram, Deliver, Delivery, Endpoint, Instant, Miss, Stats};
+use qsm_proto::{Datagram, Deliver, Delivery, Endpoint, Instant, Miss, Stats, Transmit};
 use qsm_wire::GroupId;
 
 use crate::entry::Entry;
@@ -23,6 +24,12 @@ use crate::witness::Witness;
 pub trait Audience: Deliver {
     /// This input comes next; inputs are numbered from 1.
     fn begin(&mut self, _number: u64, _now: Instant, _input: &Input<'_>) {}
+
+    /// The node has received this datagram.
+    fn receive(&mut self, _from: SocketAddr, _bytes: &[u8]) {}
+
+    /// The node has handed this to its sockets: one datagram, or several end to end.
+    fn send(&mut self, _transmit: &Transmit<'_>) {}
 }
 
 impl<F: FnMut(Delivery<'_>)> Audience for F {}
@@ -223,6 +230,7 @@ impl Player {
             Input::Datagram { from, bytes } => {
                 endpoint.handle_datagram(now, *from, (*bytes).into(), &mut out);
                 self.observed.note_datagram(bytes);
+                audience.receive(*from, bytes);
                 self.tally.datagrams += 1;
             }
             Input::Lent {
@@ -238,6 +246,7 @@ impl Player {
                     let datagram = Datagram::lent(buffer, *start..*start + *length);
                     endpoint.handle_datagram(now, *from, datagram, &mut out);
                     self.observed.note_datagram(datagram.bytes());
+                    audience.receive(*from, datagram.bytes());
                 }
                 self.tally.datagrams += 1;
             }
@@ -257,6 +266,7 @@ impl Player {
             Input::Transmit => {
                 if let Some(transmit) = endpoint.poll_transmit(now) {
                     self.outputs.transmit(&transmit);
+                    audience.send(&transmit);
                 }
             }
             Input::Event => {

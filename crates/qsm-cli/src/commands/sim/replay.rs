@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::{self, ErrorKind, Write};
-use std::path::PathBuf;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use clap::Args;
@@ -11,15 +12,18 @@ use qsm::GroupId;
 use qsm_console::examples;
 use qsm_console::failure::Failure;
 use qsm_console::figures::{bytes, counted, duration};
+use qsm_console::options::size;
 use qsm_console::table::printable;
 use qsm_record::{
     Audience, Deliver, Delivery, Ending, Input, Instant, Played, ReadError, Recording, Setup,
-    replay,
+    Transmit, replay,
 };
+use qsm_wire::Kind;
 use serde_json::{Value, json};
 
 use super::show;
 use super::sketch::sketch;
+use crate::pcap::{Capture, Captured};
 use crate::record::{Format, Record};
 use crate::utc;
 
@@ -50,6 +54,13 @@ pub(super) struct ReplayArgs {
     /// Write JSON: one object, or, with --deliveries, one for each message, as `qsm sub --json` does
     #[arg(long, conflicts_with = "inputs")]
     json: bool,
+    /// Write the packets that the node received and sent as a capture for Wireshark, with the
+    /// dissector of `qsm dissector`. All that it received stands there as sent to its own address
+    #[arg(long, value_name = "FILE")]
+    packets: Option<PathBuf>,
+    /// Keep so many bytes of each data packet there, and all of the others [default: all]
+    #[arg(long, value_name = "BYTES", requires = "packets", value_parser = size)]
+    heads: Option<usize>,
     /// Write a scenario of the same kind: as many nodes as were seen, up to 12, the same senders at
     /// their rates, as much loss. It is another run; run it with other seeds, and shrink what fails
     #[arg(long, value_name = "FILE")]
@@ -65,12 +76,9 @@ pub(super) fn run(args: &ReplayArgs) -> Result<(), Failure> {
     let unread = |error: ReadError| unread(&args.file.display().to_string(), &error);
     let recording = Recording::open(&args.file).map_err(unread)?;
     let setup = recording.setup().clone();
-    let mut writer = Writer::new(args, &setup);
+    let mut writer = Writer::new(args, &setup)?;
     let played = replay(recording, &mut writer).map_err(unread)?;
-    writer.flush();
-    if let Some(error) = writer.failed {
-        return Err(Failure::io("write to stdout", &error));
-    }
+    writer.finish()?;
     match args.deliveries || args.inputs {
         true => eprint!("{}", report(&setup, &played)),
         false if args.json => show::write_json(&as_json(&setup, &played))?,
@@ -203,24 +211,81 @@ struct Writer<'a> {
     args: &'a ReplayArgs,
     setup: &'a Setup,
     now: Instant,
+    /// Where the node is.
+    address: SocketAddr,
     names: BTreeMap<GroupId, String>,
     text: Vec<u8>,
     /// Nobody reads it, or it cannot be written.
     closed: bool,
     failed: Option<io::Error>,
+    packets: Option<Packets<'a>>,
+}
+
+/// A capture that is being written.
+struct Packets<'a> {
+    path: &'a Path,
+    capture: Capture,
+    /// Bytes of data packets that are kept.
+    heads: usize,
+    failed: Option<io::Error>,
+}
+
+impl<'a> Packets<'a> {
+    fn create(path: &'a Path, heads: Option<usize>) -> Result<Self, Failure> {
+        let capture = Capture::create(path).map_err(|error| unwritten(path, &error))?;
+        Ok(Self {
+            path,
+            capture,
+            heads: heads.unwrap_or(usize::MAX),
+            failed: None,
+        })
+    }
+
+    fn add(&mut self, datagram: &Captured<'_>) {
+        if self.failed.is_none() {
+            let data = Kind::peek(datagram.bytes) == Some(Kind::Data);
+            let kept = if data { self.heads } else { usize::MAX };
+            self.failed = self.capture.add(&Captured { kept, ..*datagram }).err();
+        }
+    }
+
+    fn finish(self) -> Result<(), Failure> {
+        let finished = match self.failed {
+            Some(error) => Err(error),
+            None => self.capture.finish(),
+        };
+        finished.map_err(|error| unwritten(self.path, &error))
+    }
+}
+
+fn unwritten(path: &Path, error: &io::Error) -> Failure {
+    Failure::io(format_args!("write {}", path.display()), error)
 }
 
 impl<'a> Writer<'a> {
-    fn new(args: &'a ReplayArgs, setup: &'a Setup) -> Self {
-        Self {
+    fn new(args: &'a ReplayArgs, setup: &'a Setup) -> Result<Self, Failure> {
+        let packets = args.packets.as_deref();
+        let packets = packets.map(|path| Packets::create(path, args.heads));
+        Ok(Self {
             args,
             setup,
             now: setup.start,
+            address: setup.config.address,
             names: BTreeMap::new(),
             text: Vec::new(),
             closed: false,
             failed: None,
+            packets: packets.transpose()?,
+        })
+    }
+
+    /// Writes what is left.
+    fn finish(mut self) -> Result<(), Failure> {
+        self.flush();
+        if let Some(error) = self.failed {
+            return Err(Failure::io("write to stdout", &error));
         }
+        self.packets.map_or(Ok(()), Packets::finish)
     }
 
     fn flush(&mut self) {
@@ -270,11 +335,43 @@ impl Deliver for Writer<'_> {
 impl Audience for Writer<'_> {
     fn begin(&mut self, number: u64, now: Instant, input: &Input<'_>) {
         self.now = now;
+        if let Input::Move { address, .. } = input {
+            self.address = *address;
+        }
         if self.args.inputs {
             let at = now.since(self.setup.start).as_secs_f64();
             let line = format!("{number} {at:.6} {input}\n");
             self.text.extend_from_slice(line.as_bytes());
             self.flush_much();
+        }
+    }
+
+    fn receive(&mut self, from: SocketAddr, bytes: &[u8]) {
+        let time = wall(self.setup, self.now);
+        if let Some(packets) = &mut self.packets {
+            packets.add(&Captured {
+                time,
+                from,
+                to: self.address,
+                bytes,
+                kept: bytes.len(),
+            });
+        }
+    }
+
+    fn send(&mut self, transmit: &Transmit<'_>) {
+        let time = wall(self.setup, self.now);
+        let Some(packets) = &mut self.packets else {
+            return;
+        };
+        for bytes in transmit.bytes.chunks(transmit.segment_bytes.max(1)) {
+            packets.add(&Captured {
+                time,
+                from: self.address,
+                to: transmit.to.address(),
+                bytes,
+                kept: bytes.len(),
+            });
         }
     }
 }
