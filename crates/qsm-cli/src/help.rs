@@ -39,6 +39,7 @@ const CODES: &[(&str, &[u8])] = &[
     ("qsm bench", &[0, 1, 2, 3, 130]),
     ("qsm completion", &[0, 1, 2]),
     ("qsm config", &[0, 1, 2]),
+    ("qsm dash", &[0, 1, 2, 130]),
     ("qsm demo", &[0, 1, 2, 3, 130]),
     ("qsm dissector", &[0, 1, 2]),
     ("qsm doctor", &[0, 1, 2, 6]),

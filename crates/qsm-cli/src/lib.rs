@@ -45,6 +45,7 @@ use qsm_measure::{BenchArgs, LatencyArgs};
 
 use crate::commands::advise::{self, AdviseArgs};
 use crate::commands::config::{self, ConfigArgs};
+use crate::commands::dash::{self, DashArgs};
 use crate::commands::dissector::{self, DissectorArgs};
 use crate::commands::doctor::{self, DoctorArgs};
 use crate::commands::engine::{self, EngineArgs};
@@ -92,6 +93,8 @@ enum Command {
     Regions(ListArgs),
     /// Watch nodes, groups and regions of the cluster, and the nodes of this host
     Top(TopArgs),
+    /// Show the cluster and the nodes of this host in the browser
+    Dash(DashArgs),
     /// Ask the nodes of this host where a group's messages go, or what they lose, and why
     Explain(ExplainArgs),
     /// Plan regions, channels and paths for subscriptions in a file
@@ -187,6 +190,7 @@ fn run(command: &Command) -> Result<(), Failure> {
         Command::Regions(args) => regions::run(args),
         Command::Explain(args) => explain::run(args),
         Command::Top(args) => top::run(args),
+        Command::Dash(args) => dash::run(args),
         Command::Plan(args) => plan::run(args),
         Command::Advise(args) => advise::run(args),
         Command::Doctor(args) => doctor::run(args),

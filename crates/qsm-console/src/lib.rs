@@ -14,6 +14,7 @@ pub mod loopback;
 pub mod names;
 pub mod notice;
 pub mod options;
+pub mod passage;
 pub mod progress;
 pub mod reach;
 pub mod solitude;

@@ -39,6 +39,18 @@ impl Table {
         self.rows.push(cells);
     }
 
+    /// Headings, with the alignment of their columns.
+    #[must_use]
+    pub fn columns(&self) -> &[(&'static str, Align)] {
+        &self.columns
+    }
+
+    /// Rows, without control characters.
+    #[must_use]
+    pub fn rows(&self) -> &[Vec<String>] {
+        &self.rows
+    }
+
     /// The lines, each with its end; two spaces between columns, none at the end of lines.
     #[must_use]
     pub fn render(&self) -> String {

@@ -14,11 +14,12 @@ use qsm_console::examples;
 use qsm_console::failure::Failure;
 use qsm_console::figures::counted;
 use qsm_console::options::seconds;
+use qsm_console::passage::Passage;
 use qsm_console::table::printable;
 use serde_json::{Value, json};
 
 use self::kernel::KernelDrops;
-use self::node::NodeAccount;
+pub(crate) use self::node::NodeAccount;
 use super::counted::Counted;
 use super::list::{write, write_json};
 
@@ -52,10 +53,10 @@ pub(crate) struct ExplainArgs {
 }
 
 /// A node that has to do with the group.
-struct Witness {
+pub(crate) struct Witness {
     pid: u32,
-    node: NodeState,
-    group: GroupState,
+    pub(crate) node: NodeState,
+    pub(crate) group: GroupState,
 }
 
 /// Runs the command.
@@ -63,19 +64,50 @@ struct Witness {
 /// # Errors
 /// No node here can be asked, or none has to do with the group; the output cannot be written.
 pub(crate) fn run(args: &ExplainArgs) -> Result<(), Failure> {
-    let sockets = NodeSocket::all().map_err(|error| Failure::io("look for nodes", &error))?;
+    let node = args.node.as_deref();
     match &args.group {
-        Some(group) => explain_group(args, group, &sockets),
-        None => explain_nodes(args, &sockets),
+        Some(group) => {
+            let (witnesses, others) = witnesses(group, node)?;
+            others.tell_mute();
+            if witnesses.is_empty() {
+                return Err(others.failure(Some(group), node));
+            }
+            match args.json {
+                true => write_json(witnesses.iter().map(witness_json)),
+                false => write_words(witnesses.iter().map(Witness::words)),
+            }
+        }
+        None => {
+            let (accounts, others) = accounts(node, args.seconds)?;
+            others.tell_mute();
+            if accounts.is_empty() {
+                return Err(others.failure(None, node));
+            }
+            match args.json {
+                true => write_json(accounts.iter().map(NodeAccount::json)),
+                false => write_words(accounts.iter().map(NodeAccount::words)),
+            }
+        }
     }
 }
 
-/// Explains the nodes: losses, and what holds them back.
-fn explain_nodes(args: &ExplainArgs, sockets: &[NodeSocket]) -> Result<(), Failure> {
+fn write_words(explanations: impl Iterator<Item = Vec<Passage>>) -> Result<(), Failure> {
+    let texts = explanations.map(|passages| Passage::render(&passages));
+    write(&texts.collect::<Vec<_>>().join("\n"))
+}
+
+/// Nodes of this host, or the one of this name, watched for a while: losses, and what holds them back.
+///
+/// # Errors
+/// Nodes cannot be looked for.
+pub(crate) fn accounts(
+    node: Option<&str>,
+    watch: Duration,
+) -> Result<(Vec<NodeAccount>, Others), Failure> {
     let mut others = Others::default();
-    let mut watched = Vec::new();
-    for socket in sockets {
-        match look(socket, args) {
+    let (sockets, mut watched) = (sockets()?, Vec::new());
+    for socket in &sockets {
+        match look(socket, node) {
             Ok(Some((node, counted))) => watched.push((socket, node, counted)),
             Ok(None) => others.not_meant += 1,
             Err(cause) => others.note_mute(socket, &cause),
@@ -83,7 +115,7 @@ fn explain_nodes(args: &ExplainArgs, sockets: &[NodeSocket]) -> Result<(), Failu
     }
     let kernel = KernelDrops::now();
     if !watched.is_empty() {
-        thread::sleep(args.seconds);
+        thread::sleep(watch);
     }
     let dropped = KernelDrops::now().since(kernel);
     let mut accounts = Vec::new();
@@ -95,24 +127,20 @@ fn explain_nodes(args: &ExplainArgs, sockets: &[NodeSocket]) -> Result<(), Failu
             Err(cause) => others.note_mute(socket, &cause),
         }
     }
-    others.tell_mute();
-    if accounts.is_empty() {
-        return Err(others.failure(args));
-    }
-    match args.json {
-        true => write_json(accounts.iter().map(NodeAccount::json)),
-        false => {
-            let texts = accounts.iter().map(NodeAccount::words);
-            write(&texts.collect::<Vec<_>>().join("\n"))
-        }
-    }
+    Ok((accounts, others))
 }
 
-/// Explains the ways of a group's messages.
-fn explain_group(args: &ExplainArgs, group: &str, sockets: &[NodeSocket]) -> Result<(), Failure> {
+/// Nodes of this host, or the one of this name, that have to do with the group.
+///
+/// # Errors
+/// Nodes cannot be looked for.
+pub(crate) fn witnesses(
+    group: &str,
+    node: Option<&str>,
+) -> Result<(Vec<Witness>, Others), Failure> {
     let (mut others, mut witnesses) = (Others::default(), Vec::new());
-    for socket in sockets {
-        match ask(socket, args, group) {
+    for socket in &sockets()? {
+        match ask(socket, node, group) {
             Ok(Some((node, Some(group)))) => witnesses.push(Witness {
                 pid: socket.pid(),
                 node,
@@ -123,27 +151,19 @@ fn explain_group(args: &ExplainArgs, group: &str, sockets: &[NodeSocket]) -> Res
             Err(cause) => others.note_mute(socket, &cause),
         }
     }
-    others.tell_mute();
-    if witnesses.is_empty() {
-        return Err(others.failure(args));
-    }
-    match args.json {
-        true => write_json(witnesses.iter().map(witness_json)),
-        false => {
-            let texts = witnesses
-                .iter()
-                .map(|it| words::explanation(it.pid, &it.node, &it.group));
-            write(&texts.collect::<Vec<_>>().join("\n"))
-        }
-    }
+    Ok((witnesses, others))
+}
+
+fn sockets() -> Result<Vec<NodeSocket>, Failure> {
+    NodeSocket::all().map_err(|error| Failure::io("look for nodes", &error))
 }
 
 /// Asks a node who it is; `None`: another one is meant.
-fn identify(socket: &NodeSocket, args: &ExplainArgs) -> Result<Option<NodeState>, String> {
+fn identify(socket: &NodeSocket, meant: Option<&str>) -> Result<Option<NodeState>, String> {
     let answer = socket.ask(&Question::Node);
     match answer.map_err(|error| error.to_string())? {
         Answer::Node(node) => {
-            let meant = args.node.as_ref().is_none_or(|name| *name == node.name);
+            let meant = meant.is_none_or(|name| *name == node.name);
             Ok(meant.then_some(node))
         }
         _ => Err(MIXED_UP.to_owned()),
@@ -151,8 +171,8 @@ fn identify(socket: &NodeSocket, args: &ExplainArgs) -> Result<Option<NodeState>
 }
 
 /// Asks a node who it is, and what it has counted so far.
-fn look(socket: &NodeSocket, args: &ExplainArgs) -> Result<Option<(NodeState, Counted)>, String> {
-    let Some(node) = identify(socket, args)? else {
+fn look(socket: &NodeSocket, meant: Option<&str>) -> Result<Option<(NodeState, Counted)>, String> {
+    let Some(node) = identify(socket, meant)? else {
         return Ok(None);
     };
     Ok(Some((node, Counted::ask(socket, PATIENCE)?)))
@@ -161,10 +181,10 @@ fn look(socket: &NodeSocket, args: &ExplainArgs) -> Result<Option<(NodeState, Co
 /// Asks a node who it is, and of the group.
 fn ask(
     socket: &NodeSocket,
-    args: &ExplainArgs,
+    meant: Option<&str>,
     group: &str,
 ) -> Result<Option<(NodeState, Option<GroupState>)>, String> {
-    let Some(node) = identify(socket, args)? else {
+    let Some(node) = identify(socket, meant)? else {
         return Ok(None);
     };
     let name = group.to_owned();
@@ -175,9 +195,16 @@ fn ask(
     }
 }
 
+impl Witness {
+    /// For people.
+    pub(crate) fn words(&self) -> Vec<Passage> {
+        words::explanation(self.pid, &self.node, &self.group)
+    }
+}
+
 /// Nodes that have nothing to say of the group.
 #[derive(Debug, Default)]
-struct Others {
+pub(crate) struct Others {
     /// Their names.
     without: Vec<String>,
     /// Number of those that were not asked.
@@ -197,9 +224,10 @@ impl Others {
         }
     }
 
-    fn failure(&self, args: &ExplainArgs) -> Failure {
-        let group = printable(args.group.as_deref().unwrap_or_default());
-        if let Some(node) = &args.node
+    /// Why nobody has explained the group, or the nodes, or the node of this name.
+    pub(crate) fn failure(&self, group: Option<&str>, node: Option<&str>) -> Failure {
+        let group = printable(group.unwrap_or_default());
+        if let Some(node) = node
             && self.without.is_empty()
         {
             let others = counted(self.not_meant as u64, "other node");
@@ -239,17 +267,11 @@ mod tests {
 
     #[test]
     fn who_has_nothing_to_say_is_named() {
-        let args = |node: Option<&str>| ExplainArgs {
-            group: Some("news".to_owned()),
-            seconds: Duration::ZERO,
-            node: node.map(str::to_owned),
-            json: false,
-        };
         let mut others = Others::default();
-        let nobody = others.failure(&args(None));
+        let nobody = others.failure(Some("news"), None);
         assert_eq!(nobody.cause, "no node of this host can be asked");
         others.without = vec!["desk".to_owned(), "lamp".to_owned()];
-        let without = others.failure(&args(None)).cause;
+        let without = others.failure(Some("news"), None).cause;
         assert_eq!(
             without,
             "no node here publishes to news or receives it (asked: desk, lamp)"
@@ -258,7 +280,7 @@ mod tests {
             not_meant: 2,
             ..Others::default()
         };
-        let cause = others.failure(&args(Some("chair"))).cause;
+        let cause = others.failure(Some("news"), Some("chair")).cause;
         assert!(
             cause.ends_with("by the name chair; there are 2 other nodes"),
             "{cause}"

@@ -5,6 +5,7 @@
 pub(crate) mod advise;
 pub(crate) mod config;
 mod counted;
+pub(crate) mod dash;
 pub(crate) mod dissector;
 pub(crate) mod doctor;
 pub(crate) mod engine;
@@ -12,6 +13,7 @@ pub(crate) mod explain;
 pub(crate) mod gms;
 pub(crate) mod lab;
 pub(crate) mod list;
+mod look;
 pub(crate) mod plan;
 pub(crate) mod publish;
 pub(crate) mod shell;

@@ -18,5 +18,5 @@ pub use node::NodeOptions;
 pub use quantity::{loss_ppm, seconds, size};
 pub use recording::RecordingOptions;
 pub use service::ServicePlace;
-pub use stats::{StatsFormat, StatsOptions};
+pub use stats::{StatsFormat, StatsOptions, local_address};
 pub use threads::{Cpus, ThreadOptions, cores};

@@ -13,12 +13,15 @@ pub struct StatsOptions {
     /// Serve what is counted by HTTP while it runs, for Prometheus and the like: /metrics in the
     /// format of OpenMetrics, at this address or, with a port alone, at 127.0.0.1; port 0: any, which
     /// a line on stderr names
-    #[arg(long, value_name = "[ADDRESS:]PORT", value_parser = metrics_address)]
+    #[arg(long, value_name = "[ADDRESS:]PORT", value_parser = local_address)]
     pub metrics: Option<SocketAddr>,
 }
 
-/// A port alone is one of this host.
-fn metrics_address(text: &str) -> Result<SocketAddr, String> {
+/// Reads an address and a port; a port alone is one of this host.
+///
+/// # Errors
+/// It is neither, in words.
+pub fn local_address(text: &str) -> Result<SocketAddr, String> {
     let port = text.parse().ok();
     let local = port.map(|port: u16| SocketAddr::from((Ipv4Addr::LOCALHOST, port)));
     local.or_else(|| text.parse().ok()).ok_or_else(|| {
@@ -52,7 +55,7 @@ mod tests {
 
     #[test]
     fn a_port_alone_is_one_of_loopback() {
-        let parsed = |text| metrics_address(text).map(|at| at.to_string());
+        let parsed = |text| local_address(text).map(|at| at.to_string());
         assert_eq!(parsed("9464").as_deref(), Ok("127.0.0.1:9464"));
         assert_eq!(parsed("0.0.0.0:9464").as_deref(), Ok("0.0.0.0:9464"));
         assert_eq!(parsed("[::1]:0").as_deref(), Ok("[::1]:0"));

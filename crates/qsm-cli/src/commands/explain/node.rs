@@ -1,11 +1,11 @@
 //! Losses of a node by their places, and what holds it back: from its counters and the kernel's, over
 //! some seconds.
 
-use std::fmt::Write;
 use std::time::Duration;
 
 use qsm::admin::NodeState;
 use qsm_console::figures::{duration, rate};
+use qsm_console::passage::Passage;
 use qsm_console::table::{Align, Table, printable};
 use serde_json::{Value, json};
 
@@ -16,7 +16,7 @@ use super::kernel::KernelDrops;
 const LATE: f64 = 0.01;
 
 /// A node between two looks.
-pub(super) struct NodeAccount {
+pub(crate) struct NodeAccount {
     pid: u32,
     node: NodeState,
     seconds: f64,
@@ -165,10 +165,10 @@ impl NodeAccount {
     }
 
     /// For people.
-    pub(super) fn words(&self) -> String {
+    pub(crate) fn words(&self) -> Vec<Passage> {
         let node = &self.node;
-        let mut text = format!(
-            "node {}: {} in process {}, at {} in cluster {}, over {:.1} s\n",
+        let heading = format!(
+            "node {}: {} in process {}, at {} in cluster {}, over {:.1} s",
             printable(&node.name),
             printable(&node.program),
             self.pid,
@@ -176,49 +176,53 @@ impl NodeAccount {
             printable(&node.cluster),
             self.seconds,
         );
-        let _infallible = writeln!(
-            text,
+        let rates = format!(
             "It sends {} messages/s and receives {}.",
             rate(self.sent),
             rate(self.received)
         );
-        let losses = &self.losses;
-        if losses.missing > 0.0 {
-            let share = losses.missing / (losses.came + losses.missing) * 100.0;
-            let _infallible = writeln!(
-                text,
-                "Of {} packets/s {} ({share:.1} %) were missing at first:\n",
-                rate(losses.came),
-                rate(losses.missing)
-            );
-            text.push_str(&self.table());
-            let took = Duration::from_secs_f64(self.repair_p99);
-            let _infallible = writeln!(
-                text,
-                "\n99 % of all repairs took at most {}.",
-                duration(took)
-            );
-            if let Some(whose) = losses.whose() {
-                let _infallible = writeln!(text, "{whose}.");
-            }
-        } else {
-            let _infallible = writeln!(text, "No packet was missing.");
+        let mut passages = vec![Passage::Heading(heading), Passage::Text(rates)];
+        match self.losses.missing > 0.0 {
+            true => passages.extend(self.loss_words()),
+            false => passages.push(Passage::Text("No packet was missing.".to_owned())),
         }
-        match self.findings.is_empty() {
-            true => text.push_str("Nothing holds it back.\n"),
-            false => {
-                for Finding {
-                    evidence, remedy, ..
-                } in &self.findings
-                {
-                    let _infallible = writeln!(text, "- {evidence}: {remedy}");
-                }
-            }
+        if self.findings.is_empty() {
+            passages.push(Passage::Text("Nothing holds it back.".to_owned()));
         }
-        text
+        let findings = self.findings.iter();
+        passages.extend(findings.map(
+            |Finding {
+                 evidence, remedy, ..
+             }| { Passage::Finding(format!("{evidence}: {remedy}")) },
+        ));
+        passages
     }
 
-    fn table(&self) -> String {
+    /// Packets that were missing, by the places where they went.
+    fn loss_words(&self) -> Vec<Passage> {
+        let losses = &self.losses;
+        let share = losses.missing / (losses.came + losses.missing) * 100.0;
+        let all = format!(
+            "Of {} packets/s {} ({share:.1} %) were missing at first:",
+            rate(losses.came),
+            rate(losses.missing)
+        );
+        let took = duration(Duration::from_secs_f64(self.repair_p99));
+        let took = format!("99 % of all repairs took at most {took}.");
+        let whose = losses.whose();
+        [
+            Passage::Text(all),
+            Passage::Gap,
+            Passage::Table(self.table()),
+            Passage::Gap,
+            Passage::Text(took),
+        ]
+        .into_iter()
+        .chain(whose.map(|whose| Passage::Text(format!("{whose}."))))
+        .collect()
+    }
+
+    fn table(&self) -> Table {
         let mut table = Table::new(&[
             ("  WHERE", Align::Left),
             ("PACKETS/S", Align::Right),
@@ -229,7 +233,7 @@ impl NodeAccount {
                 table.row([format!("  {place}"), rate(lost), meaning.to_owned()]);
             }
         }
-        table.render()
+        table
     }
 
     /// For programs.
@@ -399,7 +403,7 @@ Of 10.0 k packets/s 200 (2.0 %) were missing at first:
 17 % of the repairs had to come from the sender: others had them: the loss is on the way to this node.
 Nothing holds it back.
 ";
-        assert_eq!(account.words(), expected);
+        assert_eq!(Passage::render(&account.words()), expected);
         let json = account.json();
         assert_eq!(json["missing"]["receive_buffer"], 100.0);
         assert_eq!(json["missing"]["elsewhere"], 70.0);
@@ -411,7 +415,7 @@ Nothing holds it back.
         let account = account(protocol, json!({}), KernelDrops::default(), 0.2);
         let ids: Vec<&str> = account.findings.iter().map(|one| one.id).collect();
         assert_eq!(ids, ["messages-lost", "copies", "core-thread-late"]);
-        let words = account.words();
+        let words = Passage::render(&account.words());
         for line in [
             "No packet was missing.",
             "- 3 messages/s are lost for good: its log says which; see whether their sender, or it, was \
@@ -427,7 +431,7 @@ Nothing holds it back.
     fn loss_that_others_share_is_the_senders() {
         let protocol = json!({ "gaps": 100, "repaired_by_sender": 90, "repaired_by_push": 10 });
         let account = account(protocol, json!({}), KernelDrops::default(), 0.0);
-        let words = account.words();
+        let words = Passage::render(&account.words());
         assert!(
             words.contains(
                 "90 % of the repairs had to come from the sender: others missed them too"

@@ -1,18 +1,18 @@
 //! The state of a group in words.
 
-use std::fmt::Write;
 use std::time::Duration;
 
 use qsm::admin::{
     GroupState, MemberState, NodeState, Reach, ReceivingState, RegionState, SendingState,
 };
 use qsm_console::figures::{bytes, count, counted, duration, rate};
+use qsm_console::passage::Passage;
 use qsm_console::table::{Align, Table, printable};
 
 /// All that a node says of a group.
-pub(super) fn explanation(pid: u32, node: &NodeState, group: &GroupState) -> String {
-    let mut text = format!(
-        "group {} (number {}), as node {} sees it: {} in process {pid}, at {} in cluster {}\n",
+pub(super) fn explanation(pid: u32, node: &NodeState, group: &GroupState) -> Vec<Passage> {
+    let heading = format!(
+        "group {} (number {}), as node {} sees it: {} in process {pid}, at {} in cluster {}",
         printable(&group.name),
         group.number,
         printable(&node.name),
@@ -20,12 +20,12 @@ pub(super) fn explanation(pid: u32, node: &NodeState, group: &GroupState) -> Str
         node.address,
         printable(&node.cluster),
     );
-    let _infallible = writeln!(text, "{}", summary(group));
+    let mut passages = vec![Passage::Heading(heading), Passage::Text(summary(group))];
     for region in &group.regions {
-        text.push('\n');
-        text.push_str(&region_words(region));
+        passages.push(Passage::Gap);
+        passages.extend(region_words(region));
     }
-    text
+    passages
 }
 
 /// The cost of a message, and its receivers.
@@ -53,15 +53,16 @@ fn summary(group: &GroupState) -> String {
     }
 }
 
-fn region_words(region: &RegionState) -> String {
-    let mut text = format!(
-        "region {}, view {}: {}\n",
+fn region_words(region: &RegionState) -> Vec<Passage> {
+    let heading = format!(
+        "region {}, view {}: {}",
         region.region,
         region.view,
         path(region)
     );
+    let mut passages = vec![Passage::Heading(heading)];
     if let Some(sending) = &region.sending {
-        let _infallible = writeln!(text, "  {}", sending_words(sending));
+        passages.push(Passage::Text(format!("  {}", sending_words(sending))));
     }
     let mut members = Table::new(&[
         ("  MEMBER", Align::Left),
@@ -77,7 +78,7 @@ fn region_words(region: &RegionState) -> String {
             reached(member.reached).to_owned(),
         ]);
     }
-    text.push_str(&members.render());
+    passages.push(Passage::Table(members));
     if !region.receiving.is_empty() {
         let mut streams = Table::new(&[
             ("  SENDER", Align::Left),
@@ -93,9 +94,9 @@ fn region_words(region: &RegionState) -> String {
                 heard(stream),
             ]);
         }
-        text.push_str(&streams.render());
+        passages.push(Passage::Table(streams));
     }
-    text
+    passages
 }
 
 /// Destination of its packets, and the reason.
@@ -225,7 +226,7 @@ mod tests {
             program: "qsm".to_owned(),
             version: "0.2.0".to_owned(),
         };
-        explanation(4711, &node, group)
+        Passage::render(&explanation(4711, &node, group))
     }
 
     fn group(publishes: bool, regions: Vec<RegionState>) -> GroupState {

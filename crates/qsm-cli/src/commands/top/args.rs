@@ -1,10 +1,12 @@
-//! Arguments of `qsm top`, and what it can show.
+//! Arguments of `qsm top`.
 
 use std::time::Duration;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use qsm_console::examples;
 use qsm_console::options::{NodeOptions, seconds};
+
+use super::super::look::View;
 
 /// Arguments of `qsm top`.
 #[derive(Debug, Clone, Args)]
@@ -36,35 +38,4 @@ pub(crate) struct TopArgs {
     /// Where to ask.
     #[command(flatten)]
     pub(crate) node: NodeOptions,
-}
-
-/// A part of what is known.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum View {
-    /// Nodes of the cluster: states and rates
-    Nodes,
-    /// Groups: receivers, publishers, and what a message costs
-    Groups,
-    /// Regions: members, and how many of them are away
-    Regions,
-    /// Nodes of this host: what they miss, drop and wait for
-    Here,
-}
-
-impl View {
-    pub(super) const ALL: [Self; 4] = [Self::Nodes, Self::Groups, Self::Regions, Self::Here];
-
-    pub(super) const fn name(self) -> &'static str {
-        match self {
-            Self::Nodes => "nodes",
-            Self::Groups => "groups",
-            Self::Regions => "regions",
-            Self::Here => "here",
-        }
-    }
-
-    /// Tells whether it shows what the membership service knows.
-    pub(super) const fn is_of_cluster(self) -> bool {
-        !matches!(self, Self::Here)
-    }
 }

@@ -7,8 +7,6 @@
 //! ```
 
 mod args;
-mod here;
-mod look;
 mod screen;
 mod sheet;
 mod terminal;
@@ -24,7 +22,7 @@ use serde_json::json;
 
 pub(crate) use self::args::TopArgs;
 use super::list::write;
-use look::{Look, Looker};
+use super::look::{Look, Looker};
 
 /// Shortest time between two looks: a service cuts a list anew at most so often.
 const INTERVAL_MIN: Duration = Duration::from_millis(200);
@@ -52,7 +50,7 @@ pub(crate) fn run(args: &TopArgs) -> Result<(), Failure> {
 
 /// Writes one look after another.
 fn batch(args: &TopArgs, stop: &Stop) -> Result<(), Failure> {
-    let mut looker = Looker::new(args);
+    let mut looker = Looker::new(&args.node, args.timeout);
     // Rates of nodes here need two looks.
     if !args.view.is_of_cluster() {
         looker.look(args.view);
@@ -82,7 +80,7 @@ fn written(args: &TopArgs, look: &Look) -> String {
         let line = json!({ "time": time, "view": args.view.name(), "rows": rows });
         return format!("{line}\n");
     }
-    let sheet = look.sheet(args.view, sheet::Order::Trouble, "");
+    let sheet = sheet::of(look, args.view, sheet::Order::Trouble, "");
     let after = if args.count == Some(1) { "" } else { "\n" };
     format!("{}\n{}{after}", look.summary(), sheet.render())
 }

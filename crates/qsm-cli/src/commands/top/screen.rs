@@ -5,9 +5,8 @@ use std::time::Instant;
 
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
-use super::args::View;
-use super::look::Look;
-use super::sheet::{Order, Sheet};
+use super::super::look::{Look, View};
+use super::sheet::{self, Order, Sheet};
 
 /// Looks whose rates are remembered.
 const REMEMBERED: usize = 240;
@@ -92,7 +91,7 @@ impl Screen {
     /// Makes the lines to show.
     fn refresh(&mut self) {
         let look = self.look.as_ref();
-        self.sheet = look.map(|look| look.sheet(self.view, self.order, &self.filter));
+        self.sheet = look.map(|look| sheet::of(look, self.view, self.order, &self.filter));
         self.mark(self.at);
     }
 

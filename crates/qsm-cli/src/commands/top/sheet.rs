@@ -8,7 +8,7 @@ use qsm_console::figures::{count, duration, rate};
 use qsm_console::table::{Align, Table, printable};
 
 use super::super::list::{nodes as node_list, regions as region_list};
-use super::here::{HereNode, HereRates};
+use super::super::look::{Health, HereNode, HereRates, Look, View};
 
 /// Order of lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,17 +37,6 @@ impl Order {
             Self::Name => "name",
         }
     }
-}
-
-/// State of what a line is about.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Health {
-    /// Nobody waits for it, or something is lost.
-    Bad,
-    /// Something costs more than it should.
-    Doubtful,
-    /// Nothing is wrong.
-    Good,
 }
 
 /// A line.
@@ -121,7 +110,17 @@ impl Sheet {
     }
 }
 
-pub(super) fn nodes(rows: &[NodeRow], order: Order, filter: &str) -> Sheet {
+/// The lines of a view of which the name contains `filter`.
+pub(super) fn of(look: &Look, view: View, order: Order, filter: &str) -> Sheet {
+    match view {
+        View::Nodes => nodes(&look.nodes, order, filter),
+        View::Groups => groups(&look.groups, order, filter),
+        View::Regions => regions(&look.regions, &look.names(), order, filter),
+        View::Here => here(&look.here, order, filter),
+    }
+}
+
+fn nodes(rows: &[NodeRow], order: Order, filter: &str) -> Sheet {
     let columns = [
         ("NODE", Align::Left),
         ("STATE", Align::Left),
@@ -153,11 +152,7 @@ pub(super) fn nodes(rows: &[NodeRow], order: Order, filter: &str) -> Sheet {
                     .map_or_else(dash, |about| printable(&about.host)),
                 row.address.to_string(),
             ],
-            health: match (row.away.is_some(), row.deaf) {
-                (true, _) => Health::Bad,
-                (false, true) => Health::Doubtful,
-                (false, false) => Health::Good,
-            },
+            health: Health::of_node(row),
             load,
         }
     };
@@ -165,7 +160,7 @@ pub(super) fn nodes(rows: &[NodeRow], order: Order, filter: &str) -> Sheet {
 }
 
 /// Load of a group is what a message costs.
-pub(super) fn groups(rows: &[GroupRow], order: Order, filter: &str) -> Sheet {
+fn groups(rows: &[GroupRow], order: Order, filter: &str) -> Sheet {
     let columns = [
         ("GROUP", Align::Left),
         ("MEMBERS", Align::Right),
@@ -179,21 +174,13 @@ pub(super) fn groups(rows: &[GroupRow], order: Order, filter: &str) -> Sheet {
             count(row.publishers.into()),
             count(row.regions.into()),
         ],
-        health: match row.members == 0 && row.publishers > 0 {
-            true => Health::Doubtful,
-            false => Health::Good,
-        },
+        health: Health::of_group(row),
         load: f64::from(row.regions),
     };
     Sheet::new(&columns, rows.iter().map(line).collect(), order, filter)
 }
 
-pub(super) fn regions(
-    rows: &[RegionRow],
-    names: &region_list::Names,
-    order: Order,
-    filter: &str,
-) -> Sheet {
+fn regions(rows: &[RegionRow], names: &region_list::Names, order: Order, filter: &str) -> Sheet {
     let columns = [
         ("REGION", Align::Left),
         ("VIEW", Align::Right),
@@ -218,18 +205,14 @@ pub(super) fn regions(
                 count(away as u64),
                 region_list::who(members, names),
             ],
-            health: match (away, row.members.len()) {
-                (0, _) => Health::Good,
-                (away, all) if away == all => Health::Bad,
-                _ => Health::Doubtful,
-            },
+            health: Health::of_region(row),
             load: row.members.len() as f64,
         }
     };
     Sheet::new(&columns, rows.iter().map(line).collect(), order, filter)
 }
 
-pub(super) fn here(rows: &[HereNode], order: Order, filter: &str) -> Sheet {
+fn here(rows: &[HereNode], order: Order, filter: &str) -> Sheet {
     let columns = [
         ("NODE", Align::Left),
         ("PROCESS", Align::Right),
@@ -263,11 +246,7 @@ pub(super) fn here(rows: &[HereNode], order: Order, filter: &str) -> Sheet {
                 time(row.late),
                 trouble.map_or_else(dash, printable),
             ],
-            health: match trouble {
-                None => Health::Good,
-                Some(_) if row.is_bad() => Health::Bad,
-                Some(_) => Health::Doubtful,
-            },
+            health: Health::of_here(row),
             load: row.rates.map_or(0.0, |rates| rates.sent + rates.received),
         }
     };

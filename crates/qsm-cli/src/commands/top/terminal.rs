@@ -11,8 +11,8 @@ use qsm_console::stop::Stop;
 use ratatui::DefaultTerminal;
 use ratatui::crossterm::event::{self, Event, KeyEventKind};
 
-use super::args::{TopArgs, View};
-use super::look::{Look, Looker};
+use super::super::look::{Look, Looker, View};
+use super::args::TopArgs;
 use super::screen::{Flow, Screen};
 use super::view;
 
@@ -70,7 +70,11 @@ impl Lookout {
         let view = Arc::new(Mutex::new(args.view));
         let (wake, woken) = sync_channel::<()>(1);
         let (send, looks) = sync_channel(1);
-        let (mut looker, interval, wanted) = (Looker::new(args), args.interval, Arc::clone(&view));
+        let (mut looker, interval, wanted) = (
+            Looker::new(&args.node, args.timeout),
+            args.interval,
+            Arc::clone(&view),
+        );
         let work = move || {
             loop {
                 let view = *wanted.lock().unwrap_or_else(PoisonError::into_inner);

@@ -10,9 +10,9 @@ use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Block, Cell, Clear, Paragraph, Row, Sparkline, Table, TableState};
 
-use super::args::View;
+use super::super::look::{Health, View};
 use super::screen::Screen;
-use super::sheet::{Column, Health, Sheet};
+use super::sheet::{Column, Sheet};
 
 /// Keys, for the help.
 const KEYS: [(&str, &str); 8] = [
@@ -160,7 +160,7 @@ mod tests {
     use ratatui::backend::TestBackend;
     use std::time::Duration;
 
-    use super::super::look::Look;
+    use super::super::super::look::Look;
     use super::*;
 
     fn node(name: &str, away: Option<AwayReason>) -> NodeRow {

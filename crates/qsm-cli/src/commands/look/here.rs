@@ -15,49 +15,61 @@ const LATE: f64 = 0.01;
 /// Time that a node has for its answer: one that stands still gives none.
 const PATIENCE: Duration = Duration::from_secs(1);
 
+/// Counters of missing packets that came by repair.
+const REPAIRED: [&str; 4] = [
+    "/protocol/repaired_by_cacher",
+    "/protocol/repaired_by_pull",
+    "/protocol/repaired_by_push",
+    "/protocol/repaired_by_sender",
+];
+
 /// Asks the nodes of this host, and remembers what they said for the next time.
 #[derive(Debug, Default)]
-pub(super) struct Here {
+pub(crate) struct Here {
     before: BTreeMap<String, Counted>,
 }
 
 /// A node of this host.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(super) struct HereNode {
-    pub(super) name: String,
-    pub(super) pid: u32,
+pub(crate) struct HereNode {
+    pub(crate) name: String,
+    pub(crate) pid: u32,
     /// `None`: it was not seen before, or does not answer.
-    pub(super) rates: Option<HereRates>,
+    pub(crate) rates: Option<HereRates>,
     /// Seconds within which 99 % of all repairs came.
-    pub(super) repair_p99: f64,
+    pub(crate) repair_p99: f64,
+    /// Seconds after which 99 % of its packets were known to be with everybody.
+    pub(crate) stable_p99: f64,
     /// Messages accepted that not everybody is known to have.
-    pub(super) pending: u64,
+    pub(crate) pending: u64,
     /// The longest time by which its core thread was late, of the last seconds.
-    pub(super) late: f64,
+    pub(crate) late: f64,
     /// The reason for which it does not answer.
-    pub(super) mute: Option<String>,
+    pub(crate) mute: Option<String>,
 }
 
 /// Events each second since the last look.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub(super) struct HereRates {
+pub(crate) struct HereRates {
     /// Messages accepted from the application.
-    pub(super) sent: f64,
+    pub(crate) sent: f64,
     /// Messages delivered to it.
-    pub(super) received: f64,
+    pub(crate) received: f64,
     /// Packets that were missing when others had come.
-    pub(super) missing: f64,
+    pub(crate) missing: f64,
+    /// Of these, packets that came by repair, whoever sent it.
+    pub(crate) repaired: f64,
     /// Buffers that the kernel had no room for.
-    pub(super) kernel_drops: f64,
+    pub(crate) kernel_drops: f64,
     /// Messages that the application had no room for.
-    pub(super) dropped: f64,
+    pub(crate) dropped: f64,
     /// Messages that are lost for good.
-    pub(super) lost: f64,
+    pub(crate) lost: f64,
 }
 
 impl Here {
     /// The nodes of this host. Rates are those since the last look; in the first look zero.
-    pub(super) fn look(&mut self) -> Vec<HereNode> {
+    pub(crate) fn look(&mut self) -> Vec<HereNode> {
         let before = mem::take(&mut self.before);
         let answers = answers(&NodeSocket::all().unwrap_or_default());
         let node = |(socket, answer): (NodeSocket, Result<Counted, String>)| {
@@ -102,6 +114,7 @@ impl HereRates {
             sent: rate("/protocol/messages_published"),
             received: rate("/protocol/messages_delivered"),
             missing: rate("/protocol/gaps"),
+            repaired: REPAIRED.into_iter().map(rate).sum(),
             kernel_drops: rate("/port/unicast_kernel_drops") + rate("/port/multicast_kernel_drops"),
             dropped: rate("/runtime/slow_consumer_drops"),
             lost: rate("/protocol/messages_lost"),
@@ -116,6 +129,7 @@ impl HereNode {
             pid,
             rates: before.map(|before| HereRates::new(now, before)),
             repair_p99: now.value("/times/repair/p99_seconds"),
+            stable_p99: now.value("/times/stable/p99_seconds"),
             pending: now.value("/protocol/pending_messages") as u64,
             late: now.value("/timers/late_recent_max_seconds"),
             mute: None,
@@ -123,7 +137,7 @@ impl HereNode {
     }
 
     /// The worst that is wrong with it, and what to do; `None`: nothing.
-    pub(super) fn trouble(&self) -> Option<&str> {
+    pub(crate) fn trouble(&self) -> Option<&str> {
         if let Some(cause) = &self.mute {
             return Some(cause);
         }
@@ -152,13 +166,13 @@ impl HereNode {
     }
 
     /// It loses messages, or does not answer.
-    pub(super) fn is_bad(&self) -> bool {
+    pub(crate) fn is_bad(&self) -> bool {
         let loses = |rates: HereRates| rates.lost > 0.0 || rates.dropped > 0.0;
         self.mute.is_some() || self.rates.is_some_and(loses)
     }
 
     /// For programs.
-    pub(super) fn json(&self) -> Value {
+    pub(crate) fn json(&self) -> Value {
         let rate = |rate: fn(HereRates) -> f64| self.rates.map(rate);
         json!({
             "name": self.name,
@@ -166,10 +180,12 @@ impl HereNode {
             "sent_per_second": rate(|rates| rates.sent),
             "received_per_second": rate(|rates| rates.received),
             "missing_per_second": rate(|rates| rates.missing),
+            "repaired_per_second": rate(|rates| rates.repaired),
             "kernel_drops_per_second": rate(|rates| rates.kernel_drops),
             "dropped_per_second": rate(|rates| rates.dropped),
             "lost_per_second": rate(|rates| rates.lost),
             "repair_p99_seconds": self.repair_p99,
+            "stable_p99_seconds": self.stable_p99,
             "pending_messages": self.pending,
             "late_seconds": self.late,
             "trouble": self.trouble(),
@@ -187,6 +203,7 @@ mod tests {
         let counters = json!({
             "name": "desk",
             "protocol": { "messages_published": 0, "messages_delivered": 10 * gaps, "gaps": gaps,
+                          "repaired_by_cacher": gaps / 2, "repaired_by_sender": gaps / 2,
                           "messages_lost": 0, "pending_messages": 7 },
             "port": { "unicast_kernel_drops": drops, "multicast_kernel_drops": drops },
             "times": { "repair": { "p99_seconds": 0.25 } },
@@ -205,6 +222,7 @@ mod tests {
         let node = HereNode::new(4711, &now, Some(&before));
         let rates = node.rates.unwrap();
         assert_eq!((rates.missing, rates.received), (10.0, 100.0));
+        assert_eq!(rates.repaired, 10.0);
         assert_eq!((rates.kernel_drops, node.pending), (4.0, 7));
         assert_eq!(node.repair_p99, 0.25);
         let trouble = node.trouble().unwrap();

@@ -1,0 +1,98 @@
+//! The page and what belongs to it. There is no other file, and no build step.
+
+/// A file of the page.
+#[derive(Debug)]
+pub(crate) struct Asset {
+    pub(crate) path: &'static str,
+    pub(crate) kind: &'static str,
+    pub(crate) text: &'static str,
+}
+
+const HTML: &str = "text/html; charset=utf-8";
+const SCRIPT: &str = "text/javascript; charset=utf-8";
+const PICTURE: &str = "image/svg+xml";
+const STYLE: &str = "text/css; charset=utf-8";
+
+const fn asset(path: &'static str, kind: &'static str, text: &'static str) -> Asset {
+    Asset { path, kind, text }
+}
+
+/// All of them. `uplot.js` and `uplot.css` are a library of others (`third-party/`).
+pub(crate) const ASSETS: [Asset; 12] = [
+    asset("/", HTML, include_str!("../page/index.html")),
+    asset("/icon.svg", PICTURE, include_str!("../page/icon.svg")),
+    asset("/style.css", STYLE, include_str!("../page/style.css")),
+    asset("/main.js", SCRIPT, include_str!("../page/main.js")),
+    asset("/model.js", SCRIPT, include_str!("../page/model.js")),
+    asset("/stream.js", SCRIPT, include_str!("../page/stream.js")),
+    asset("/table.js", SCRIPT, include_str!("../page/table.js")),
+    asset("/topology.js", SCRIPT, include_str!("../page/topology.js")),
+    asset("/charts.js", SCRIPT, include_str!("../page/charts.js")),
+    asset("/panel.js", SCRIPT, include_str!("../page/panel.js")),
+    asset(
+        "/uplot.js",
+        SCRIPT,
+        include_str!("../third-party/uplot/uPlot.iife.min.js"),
+    ),
+    asset(
+        "/uplot.css",
+        STYLE,
+        include_str!("../third-party/uplot/uPlot.min.css"),
+    ),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Ways to make elements or code out of text.
+    const UNSAFE: [&str; 10] = [
+        "innerHTML",
+        "outerHTML",
+        "insertAdjacentHTML",
+        "document.write",
+        "createContextualFragment",
+        "setHTML",
+        "DOMParser",
+        "srcdoc",
+        "eval(",
+        "new Function",
+    ];
+
+    #[test]
+    fn no_script_makes_elements_or_code_out_of_text() {
+        for asset in ASSETS.iter().filter(|asset| asset.kind == SCRIPT) {
+            for word in UNSAFE {
+                assert!(!asset.text.contains(word), "{}: {word}", asset.path);
+            }
+        }
+    }
+
+    #[test]
+    fn the_page_has_no_script_or_style_within_and_names_no_other_host() {
+        let page = ASSETS[0].text;
+        for part in page.split("<script").skip(1) {
+            assert!(part.contains("src=\"/"), "{part}");
+            assert!(part.contains("></script>"), "{part}");
+        }
+        for word in [
+            "<style",
+            " style=",
+            " onclick",
+            " onload",
+            "javascript:",
+            "//",
+        ] {
+            assert!(!page.contains(word), "{word}");
+        }
+        let own = ASSETS.iter().filter(|asset| !asset.path.contains("uplot"));
+        for asset in own {
+            let text = asset.text.replace("http://www.w3.org/2000/svg", "");
+            assert!(
+                !text.contains("http:") && !text.contains("https:"),
+                "{}",
+                asset.path
+            );
+        }
+    }
+}
