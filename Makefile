@@ -21,7 +21,7 @@ TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
 PYTHON_ENVIRONMENT := $(abspath $(TARGET_DIR))/python
 export QSM_PYTHON := $(PYTHON_ENVIRONMENT)/bin/python
 
-.PHONY: help deps alerts-check demo-deps demo book publish-check package package-deps package-check test format lint unit doc gate gate-update fuzz soak digests growth large plan-check copies pauses bench bench-deps bench-quick figures figures-page figures-groupcast groupcast-capi capi python replay
+.PHONY: help deps alerts-check demo-deps demo book publish-check package package-deps package-check test format lint unit doc gate gate-update fuzz soak digests growth large plan-check copies pauses bench bench-deps bench-quick figures figures-page figures-groupcast groupcast-capi capi python replay dash-check
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -30,6 +30,7 @@ help: ## this list
 # Programs that the demonstration calls, those that the tests call besides, and the packages they come in.
 DEMO_PROGRAMS := curl:curl ip:iproute2 nft:nftables ethtool:ethtool
 TEST_PROGRAMS := valgrind:valgrind tshark:tshark
+CHROMIUM := chromium:chromium
 
 # Checks for Rust, and installs what is missing of $(1), pairs of a program and its package.
 define need
@@ -246,6 +247,11 @@ alerts-check: ## promtool tries the alerts, and reads what the dashboard asks; i
 	  | {groups: [{name: "dashboard", rules: map({record: "query_\(.key)", expr: .value})}]}' \
 	  packaging/grafana/quicksilver.json > "$$file"; \
 	promtool check rules "$$file"
+
+dash-check: ## the dashboard in a browser, 200 nodes among them; installs Debian's chromium
+	$(call need,$(CHROMIUM))
+	$(CARGO) test $(LOCKED) -p qsm-dash --test browser -- --nocapture --test-threads 1
+	$(CARGO) test $(LOCKED) -p qsm-cli --test dash
 
 package-deps:
 	@command -v cargo-deb >/dev/null || $(CARGO) install cargo-deb --locked --version $(CARGO_DEB_VERSION)

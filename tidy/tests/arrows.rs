@@ -9,6 +9,7 @@ const ARROWS: [(&str, &[&str]); 29] = [
 const ARROWS: [(&str, &[&str]); 26] = [
     ("qsm-metrics", &[]),
     ("qsm-advise", &[]),
+    ("qsm-dash", &[]),
     ("qsm-admin", &[]),
     ("qsm-exporter", &[]),
     ("qsm-doctor", &[]),
@@ -53,6 +54,8 @@ const ARROWS: [(&str, &[&str]); 26] = [
     ),
     // `qsm lab` makes test hosts, `qsm sim` replays seeds, recordings and experiments, `qsm plan` plans, `qsm
     // advise` calculates, and the wire crate has the numbers of nodes and groups that are planned.
+    // `qsm lab` makes test hosts, `qsm sim` replays seeds and experiments, `qsm plan` plans, `qsm
+    // advise` calculates, `qsm dash` shows pages, and the wire crate has the numbers of nodes and groups that are planned.
     (
         "qsm-cli",
         &[
@@ -61,6 +64,7 @@ const ARROWS: [(&str, &[&str]); 26] = [
             "qsm-plan",
             "qsm-wire",
             "qsm-console",
+            "qsm-dash",
             "qsm-demo",
             "qsm-dissector",
             "qsm-doctor",
@@ -105,6 +109,7 @@ const EDGES_ONLY: [&str; 4] = ["serde", "serde_json", "clap", "tokio"];
 const EDGES: [&str; 11] = [
     "qsm-object",
     "qsm-admin",
+    "qsm-dash",
     "qsm-doctor",
     "qsm-console",
     "qsm-processes",

@@ -23,6 +23,7 @@ const LARGEST: [(&str, usize); 22] = [
     ("qsm-capi", 0),
     ("qsm-cli", 0),
     ("qsm-console", 0),
+    ("qsm-dash", 0),
     ("qsm-demo", 3),
     ("qsm-dissector", 0),
     ("qsm-doctor", 0),

@@ -209,6 +209,16 @@ const COMMANDS: &[(&str, &str, Fate)] = &[
         "qsm top --batch --count 1",
         NotHere("tests/top.rs runs it, with a service"),
     ),
+    (
+        "operate/dash.md",
+        "qsm dash",
+        NotHere("tests/dash.rs runs it, at a port that is free"),
+    ),
+    (
+        "operate/dash.md",
+        "qsm dash --token-file ~/.config/qsm/dash.token",
+        NotHere("tests/dash.rs runs it, with a file of its own"),
+    ),
     ("operate/explain.md", "qsm sub news", Stays(SUBSCRIBED)),
     ("operate/explain.md", "qsm explain news", Ends),
     ("operate/explain.md", "qsm explain", Ends),

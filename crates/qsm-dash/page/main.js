@@ -80,7 +80,7 @@ const TABLES = {
   },
   events: {
     label: "Events",
-    empty: "Nothing has happened since the page was opened.",
+    empty: "Nothing has happened since a page was opened first.",
     ordered: true,
     load: () => 0,
     columns: [

@@ -116,7 +116,13 @@ export class Panel {
       this.answer.replaceChildren(this.form("What the nodes of this host say is for holders of the token."));
       return;
     }
-    this.answer.replaceChildren(node("p", "refused", `Not explained: ${why}.`));
+    this.answer.replaceChildren(node("p", "refused", `Not explained here: ${why}.`));
+    if (refused === 404 && shown.kind === "node") {
+      const command = node("code", "", `qsm explain --node ${quoted(shown.name)}`);
+      const hint = node("p", "refused", "On its host: ");
+      hint.append(command);
+      this.answer.append(hint);
+    }
   }
 
   tell(explanation, shown) {
@@ -148,6 +154,9 @@ export class Panel {
     return form;
   }
 }
+
+// A word of a shell.
+const quoted = (name) => (/^[\w./-]+$/.test(name) ? name : `'${name.replaceAll("'", "'\\''")}'`);
 
 function sectionOf(section) {
   const [[kind, content]] = Object.entries(section);

@@ -3,6 +3,8 @@
 import { rank } from "./model.js";
 
 const LINE = 28;
+// The headings stay on top of the lines.
+const HEAD = 30;
 const SPARE = 4;
 const compare = new Intl.Collator("en", { numeric: true }).compare;
 
@@ -43,13 +45,13 @@ export class Table {
     });
     head.append(...this.heads);
     this.body = node("div", "grid-body");
-    this.body.setAttribute("role", "rowgroup");
     // Scrolls with the keys of the table, and is no stop of its own.
     this.body.tabIndex = -1;
     this.space = node("div", "grid-space");
-    this.body.append(this.space);
+    this.space.setAttribute("role", "rowgroup");
+    this.body.append(head, this.space);
     this.nothing = node("p", "empty", this.spec.empty);
-    this.element.append(head, this.body, this.nothing);
+    this.element.append(this.body, this.nothing);
     this.body.addEventListener("scroll", () => this.draw(), { passive: true });
     this.element.addEventListener("keydown", (event) => this.press(event));
     this.body.addEventListener("click", (event) => this.click(event));
@@ -161,7 +163,7 @@ export class Table {
   }
 
   press(event) {
-    const page = Math.max(1, Math.floor(this.body.clientHeight / LINE) - 1);
+    const page = Math.max(1, Math.floor((this.body.clientHeight - HEAD) / LINE) - 1);
     const steps = { ArrowDown: 1, ArrowUp: -1, PageDown: page, PageUp: -page, Home: -Infinity, End: Infinity };
     if (event.target !== this.element && event.target !== this.body) return;
     const at = this.rows.findIndex((row) => row.key === this.selected);
@@ -178,7 +180,8 @@ export class Table {
   reveal(at) {
     const { scrollTop, clientHeight } = this.body;
     if (at * LINE < scrollTop) this.body.scrollTop = at * LINE;
-    if ((at + 1) * LINE > scrollTop + clientHeight) this.body.scrollTop = (at + 1) * LINE - clientHeight;
+    const end = HEAD + (at + 1) * LINE;
+    if (end > scrollTop + clientHeight) this.body.scrollTop = end - clientHeight;
     this.select(this.rows[at].key);
   }
 }

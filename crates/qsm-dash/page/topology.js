@@ -289,20 +289,27 @@ function sizeOf(block) {
   };
 }
 
+// Circles around the channel, filled alike.
 function rings(number, labels) {
-  const spots = [];
-  const gap = labels ? 0 : 20;
   const space = labels ? 38 : 18;
-  let radius = labels ? Math.max(46, (number * space) / (2 * Math.PI)) : 44;
-  while (spots.length < number) {
-    const room = labels ? number : Math.floor((2 * Math.PI * radius) / space);
-    const here = Math.min(room, number - spots.length);
+  const radii = [];
+  const rooms = [];
+  let room = 0;
+  for (let radius = labels ? Math.max(46, (number * space) / (2 * Math.PI)) : 44; room < number; radius += 20) {
+    radii.push(radius);
+    rooms.push(labels ? number : Math.floor((2 * Math.PI * radius) / space));
+    room += rooms.at(-1);
+  }
+  const spots = [];
+  let passed = 0;
+  radii.forEach((radius, ring) => {
+    passed += rooms[ring];
+    const here = Math.round((number * passed) / room) - spots.length;
     for (let at = 0; at < here; at += 1) {
-      const angle = (at / here) * 2 * Math.PI - Math.PI / 2;
+      const angle = ((at + (ring % 2) / 2) / here) * 2 * Math.PI - Math.PI / 2;
       spots.push([radius * Math.cos(angle), radius * Math.sin(angle), true]);
     }
-    radius += gap;
-  }
+  });
   return spots;
 }
 

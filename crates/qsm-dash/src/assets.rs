@@ -18,7 +18,7 @@ const fn asset(path: &'static str, kind: &'static str, text: &'static str) -> As
 }
 
 /// All of them. `uplot.js` and `uplot.css` are a library of others (`third-party/`).
-pub(crate) const ASSETS: [Asset; 12] = [
+pub(crate) const ASSETS: [Asset; 13] = [
     asset("/", HTML, include_str!("../page/index.html")),
     asset("/icon.svg", PICTURE, include_str!("../page/icon.svg")),
     asset("/style.css", STYLE, include_str!("../page/style.css")),
@@ -33,6 +33,11 @@ pub(crate) const ASSETS: [Asset; 12] = [
         "/uplot.js",
         SCRIPT,
         include_str!("../third-party/uplot/uPlot.iife.min.js"),
+    ),
+    asset(
+        "/uplot-licence.txt",
+        "text/plain; charset=utf-8",
+        include_str!("../third-party/uplot/LICENSE"),
     ),
     asset(
         "/uplot.css",

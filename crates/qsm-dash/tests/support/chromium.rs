@@ -48,17 +48,31 @@ impl Chromium {
     /// A page of this width and height; `None`: there is no such browser here.
     pub(crate) fn open(width: u32, height: u32) -> Option<Self> {
         let there = |program: &&str| {
-            let asked = Command::new(program).arg("--version").stdout(Stdio::null());
+            let mut asked = Command::new(program);
+            asked.arg("--version").stdout(Stdio::null());
             asked.status().is_ok_and(|status| status.success())
         };
-        let program = PROGRAMS.iter().find(there)?;
+        let program = PROGRAMS.into_iter().find(there)?;
         let number = BROWSERS.fetch_add(1, Ordering::Relaxed);
         let folder = format!("qsm-browser-{}-{number}", std::process::id());
         let folder = std::env::temp_dir().join(folder);
         let mut process = Command::new("sh")
-            .args(["-c", "exec \"$0\" \"$@\" 3<&0 4>&1 0</dev/null 1>/dev/null", program])
-            .args(["--headless=new", "--no-sandbox", "--disable-gpu", "--hide-scrollbars"])
-            .args(["--remote-debugging-pipe", "--disable-dev-shm-usage", "--no-first-run"])
+            .args([
+                "-c",
+                "exec \"$0\" \"$@\" 3<&0 4>&1 0</dev/null 1>/dev/null",
+                program,
+            ])
+            .args([
+                "--headless=new",
+                "--no-sandbox",
+                "--disable-gpu",
+                "--hide-scrollbars",
+            ])
+            .args([
+                "--remote-debugging-pipe",
+                "--disable-dev-shm-usage",
+                "--no-first-run",
+            ])
             .arg(format!("--user-data-dir={}", folder.display()))
             .arg(format!("--window-size={width},{height}"))
             .arg("about:blank")
@@ -87,7 +101,8 @@ impl Chromium {
         for domain in ["Runtime", "Log", "Page", "Performance"] {
             browser.call(&format!("{domain}.enable"), json!({}));
         }
-        let size = json!({ "width": width, "height": height, "deviceScaleFactor": 1, "mobile": false });
+        let size =
+            json!({ "width": width, "height": height, "deviceScaleFactor": 1, "mobile": false });
         browser.call("Emulation.setDeviceMetricsOverride", size);
         Some(browser)
     }
@@ -128,7 +143,10 @@ impl Chromium {
     pub(crate) fn value(&mut self, expression: &str) -> Value {
         let ask = json!({ "expression": expression, "returnByValue": true, "awaitPromise": true });
         let answer = self.call("Runtime.evaluate", ask);
-        assert!(answer.get("exceptionDetails").is_none(), "{expression}: {answer}");
+        assert!(
+            answer.get("exceptionDetails").is_none(),
+            "{expression}: {answer}"
+        );
         answer["result"]["value"].clone()
     }
 
@@ -136,7 +154,9 @@ impl Chromium {
     #[track_caller]
     pub(crate) fn text(&mut self, selector: &str) -> String {
         let element = json!(selector);
-        let text = self.value(&format!("document.querySelector({element})?.textContent ?? ''"));
+        let text = self.value(&format!(
+            "document.querySelector({element})?.textContent ?? ''"
+        ));
         text.as_str().unwrap_or_default().to_owned()
     }
 
@@ -167,7 +187,10 @@ impl Chromium {
             event["text"] = key.into();
         }
         self.call("Input.dispatchKeyEvent", event);
-        self.call("Input.dispatchKeyEvent", json!({ "type": "keyUp", "key": key }));
+        self.call(
+            "Input.dispatchKeyEvent",
+            json!({ "type": "keyUp", "key": key }),
+        );
     }
 
     /// A number among the browser's own measurements.
@@ -181,7 +204,10 @@ impl Chromium {
     /// Light or dark, as the user's system says.
     pub(crate) fn prefer(&mut self, scheme: &str) {
         let feature = json!({ "name": "prefers-color-scheme", "value": scheme });
-        self.call("Emulation.setEmulatedMedia", json!({ "features": [feature] }));
+        self.call(
+            "Emulation.setEmulatedMedia",
+            json!({ "features": [feature] }),
+        );
     }
 }
 

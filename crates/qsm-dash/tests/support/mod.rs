@@ -40,7 +40,7 @@ impl Made {
     fn node(&self, number: usize, look: u64) -> Row {
         // One that is away from the third look on.
         let away = number == 7 && look > 2;
-        let publishes = number % 20 == 0;
+        let publishes = number.is_multiple_of(20);
         let rate = 1000 + (number as u64 * 37 + look * 101) % 500;
         row(
             format!("{number:x}.1"),
@@ -66,7 +66,7 @@ impl Made {
     }
 
     fn region(&self, region: usize) -> Row {
-        let members = (0..self.nodes).filter(|number| number % 20 != 0);
+        let members = (0..self.nodes).filter(|number: &usize| !number.is_multiple_of(20));
         let members = members.filter(|number| number % self.regions() == region);
         let who: Vec<String> = members.map(|number| format!("{number:x}.1")).collect();
         row(

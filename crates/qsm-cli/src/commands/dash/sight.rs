@@ -33,7 +33,7 @@ impl Sight {
         Self {
             node: node.clone(),
             timeout,
-            here: Mutex::default(),
+            here: Mutex::new(Here::of_cluster(&node.network.cluster)),
         }
     }
 }
@@ -68,7 +68,8 @@ impl Source for Sight {
         match subject {
             Subject::Node(name) => {
                 let explained = accounts(Some(name), WATCH);
-                let (accounts, others) = explained.map_err(|failure| failure.cause)?;
+                let (mut accounts, others) = explained.map_err(|failure| failure.cause)?;
+                accounts.retain(|account| account.is_of(&self.node.network.cluster));
                 if accounts.is_empty() {
                     return Err(others.failure(None, Some(name)).cause);
                 }
@@ -80,7 +81,8 @@ impl Source for Sight {
             }
             Subject::Group(name) => {
                 let explained = witnesses(name, None);
-                let (witnesses, others) = explained.map_err(|failure| failure.cause)?;
+                let (mut witnesses, others) = explained.map_err(|failure| failure.cause)?;
+                witnesses.retain(|it| it.node.cluster == self.node.network.cluster);
                 match witnesses.is_empty() {
                     true => Err(others.failure(Some(name), None).cause),
                     false => Ok(of_group(&witnesses)),

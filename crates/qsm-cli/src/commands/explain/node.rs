@@ -164,6 +164,11 @@ impl NodeAccount {
         }
     }
 
+    /// Tells whether the node is of this cluster.
+    pub(crate) fn is_of(&self, cluster: &str) -> bool {
+        self.node.cluster == cluster
+    }
+
     /// For people.
     pub(crate) fn words(&self) -> Vec<Passage> {
         let node = &self.node;

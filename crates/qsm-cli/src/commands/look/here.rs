@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 use std::{mem, thread};
 
-use qsm::admin::NodeSocket;
+use qsm::admin::{Answer, NodeSocket, Question};
 use serde_json::{Value, json};
 
 use super::super::counted::Counted;
@@ -27,6 +27,10 @@ const REPAIRED: [&str; 4] = [
 #[derive(Debug, Default)]
 pub(crate) struct Here {
     before: BTreeMap<String, Counted>,
+    /// The cluster whose nodes are meant; `None`: all.
+    cluster: Option<String>,
+    /// Clusters by the names of sockets, as far as they have been asked.
+    clusters: BTreeMap<String, String>,
 }
 
 /// A node of this host.
@@ -68,10 +72,40 @@ pub(crate) struct HereRates {
 }
 
 impl Here {
+    /// Asks the nodes of this cluster alone, and those that do not say which is theirs.
+    pub(crate) fn of_cluster(cluster: &str) -> Self {
+        Self {
+            cluster: Some(cluster.to_owned()),
+            ..Self::default()
+        }
+    }
+
+    fn is_meant(&mut self, socket: &NodeSocket) -> bool {
+        let Some(meant) = &self.cluster else {
+            return true;
+        };
+        let name = socket.name();
+        if let Some(known) = self.clusters.get(&name) {
+            return known == meant;
+        }
+        match socket.ask_within(&Question::Node, PATIENCE) {
+            Ok(Answer::Node(node)) => {
+                let is_meant = node.cluster == *meant;
+                self.clusters.insert(name, node.cluster);
+                is_meant
+            }
+            _ => true,
+        }
+    }
+
     /// The nodes of this host. Rates are those since the last look; in the first look zero.
     pub(crate) fn look(&mut self) -> Vec<HereNode> {
         let before = mem::take(&mut self.before);
-        let answers = answers(&NodeSocket::all().unwrap_or_default());
+        let mut sockets = NodeSocket::all().unwrap_or_default();
+        self.clusters
+            .retain(|name, _| sockets.iter().any(|socket| socket.name() == *name));
+        sockets.retain(|socket| self.is_meant(socket));
+        let answers = answers(&sockets);
         let node = |(socket, answer): (NodeSocket, Result<Counted, String>)| {
             let name = socket.name();
             match answer {
