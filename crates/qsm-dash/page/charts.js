@@ -7,6 +7,8 @@ const HEIGHT = 118;
 // A look that comes so much later than the one before is after a time in which nobody watched.
 const GAP_MS = 35000;
 
+const clock = new Intl.DateTimeFormat("en-GB", { timeStyle: "medium" });
+
 const CHARTS = [
   {
     title: "Messages a second, all nodes",
@@ -112,7 +114,7 @@ class Chart {
       // Of nothing but zero the scale is one.
       scales: { x: { time: true }, y: { range: (_, __, most) => [0, most > 0 ? most * 1.1 : 1] } },
       axes: [
-        { ...axis, size: 22, space: 70 },
+        { ...axis, size: 22, space: 80, values: (_, ticks) => ticks.map((tick) => clock.format(tick * 1000)) },
         { ...axis, size: 58, space: 26, values: (_, ticks) => ticks.map((tick) => (tick === 0 ? "0" : shown(tick))) },
       ],
       series: [{}, ...lines.map(([label, , name]) => ({ label, stroke: colour(name), width: 1.5, points: { show: false } }))],

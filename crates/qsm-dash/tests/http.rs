@@ -4,9 +4,12 @@ mod support;
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::thread;
 use std::time::Duration;
 
-use qsm_dash::{CONNECTIONS_MAX, Dash};
+use qsm_dash::{CONNECTIONS_MAX, Dash, INTERVAL};
 use serde_json::Value;
 use support::{HOSTILE, Made, TOKEN, serve};
 
@@ -165,6 +168,27 @@ fn a_stream_tells_everything_once_and_then_what_differs() {
 }
 
 #[test]
+fn nobody_is_asked_while_no_browser_watches() {
+    let made = Made::new(3, 1);
+    let looks = Arc::clone(&made.looks);
+    let dash = serve(made);
+    assert_eq!(Request::of("/").answer(&dash).0, 200);
+    assert_eq!(looks.load(Ordering::Relaxed), 0);
+    let mut stream = Request::of("/api/stream").send(&dash);
+    event(&mut stream);
+    event(&mut stream);
+    assert!(looks.load(Ordering::Relaxed) > 0);
+    drop(stream);
+    // The end of the stream is seen at the next change, or the one after it.
+    let quiet = (0..60).any(|_| {
+        let before = looks.load(Ordering::Relaxed);
+        thread::sleep(3 * INTERVAL);
+        looks.load(Ordering::Relaxed) == before
+    });
+    assert!(quiet);
+}
+
+#[test]
 fn names_cannot_make_events_of_their_own() {
     let dash = serve(Made::new(1, HOSTILE.len()));
     let mut stream = Request::of("/api/stream").send(&dash);
@@ -237,7 +261,7 @@ fn more_connections_than_there_is_room_for_are_closed() {
     drop(held);
     // Ends are noticed when the next change is written.
     let answered = (0..600).any(|_| {
-        std::thread::sleep(Duration::from_millis(100));
+        thread::sleep(Duration::from_millis(100));
         let mut text = String::new();
         drop(Request::of("/").send(&dash).read_to_string(&mut text));
         text.starts_with("HTTP/1.1 200")

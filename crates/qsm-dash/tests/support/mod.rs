@@ -3,6 +3,7 @@
 #![allow(dead_code, reason = "each test file uses its own part")]
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use qsm_dash::{
@@ -25,7 +26,7 @@ pub(crate) const HOSTILE: [&str; 4] = [
 pub(crate) struct Made {
     pub(crate) nodes: usize,
     pub(crate) groups: usize,
-    looks: AtomicU64,
+    pub(crate) looks: Arc<AtomicU64>,
 }
 
 impl Made {
@@ -33,7 +34,7 @@ impl Made {
         Self {
             nodes,
             groups,
-            looks: AtomicU64::new(0),
+            looks: Arc::default(),
         }
     }
 
