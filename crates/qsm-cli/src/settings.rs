@@ -18,7 +18,9 @@ use qsm_console::options::NodeOptions;
 use toml::{Spanned, Value};
 
 /// Commands whose options take settings.
-const COMMANDS: [&str; 7] = ["pub", "sub", "engine", "gms", "nodes", "groups", "regions"];
+const COMMANDS: [&str; 9] = [
+    "pub", "sub", "engine", "gms", "nodes", "groups", "regions", "top", "dash",
+];
 
 /// Options that can be set: the keys of the file, and with `QSM_` and in capitals the variables.
 const KEYS: [&str; 17] = [
@@ -384,7 +386,9 @@ mod tests {
             let mut raw = found.get_raw(id).unwrap();
             raw.next().unwrap().to_string_lossy().into_owned()
         };
-        assert_eq!(value("qsm sub a", "cluster"), "red");
+        for line in ["qsm sub a", "qsm nodes", "qsm top", "qsm dash"] {
+            assert_eq!(value(line, "cluster"), "red", "{line}");
+        }
         assert_eq!(value("qsm sub a --cluster green", "cluster"), "green");
         assert_eq!(value("qsm pub a", "data_port"), "9");
         assert_eq!(value("qsm nodes", "service"), "10.0.0.1:5");
