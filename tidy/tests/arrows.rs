@@ -12,7 +12,8 @@ const ARROWS: [(&str, &[&str]); 26] = [
     ("qsm-dash", &[]),
     ("qsm-admin", &[]),
     ("qsm-exporter", &[]),
-    ("qsm-doctor", &[]),
+    // Probes between hosts go by the sockets that nodes have.
+    ("qsm-doctor", &["qsm-net"]),
     ("qsm-wire", &[]),
     ("qsm-dissector", &["qsm-wire"]),
     ("qsm-proto", &["qsm-wire"]),

@@ -190,6 +190,16 @@ const COMMANDS: &[(&str, &str, Fate)] = &[
     ),
     ("operate/replay.md", "qsm sim run /tmp/qsm-like.txt", Ends),
     (
+        "operate/doctor.md",
+        "qsm doctor --listen",
+        NotHere("tests/peers.rs runs it on hosts of a lab"),
+    ),
+    (
+        "operate/doctor.md",
+        "qsm doctor --peers HOST,HOST",
+        NotHere("tests/peers.rs runs it on hosts of a lab"),
+    ),
+    (
         "operate/dissector.md",
         "qsm dissector > ~/.local/lib/wireshark/plugins/quicksilver.lua",
         Ends,

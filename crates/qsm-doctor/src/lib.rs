@@ -18,6 +18,7 @@
 //! | `checks` | the verdicts and their limits |
 //! | `change` | changes of a host, and the way back |
 //! | `report` | findings, for people and as JSON |
+//! | [`peers`] | what passes between hosts, and where it is lost |
 //!
 //! ```
 //! use qsm_doctor::{Facts, Verdict, Wishes, examine};
@@ -39,6 +40,7 @@ mod checks;
 mod collect;
 mod facts;
 mod firewall;
+pub mod peers;
 mod report;
 
 pub use change::{Action, Change, undo_script};

@@ -46,7 +46,7 @@ pub struct Finding {
 }
 
 impl Finding {
-    fn json(&self) -> String {
+    pub(crate) fn json(&self) -> String {
         let changes = self.changes.iter();
         Object::new()
             .text("id", self.id)
@@ -114,14 +114,18 @@ impl Report {
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let width = self.findings.iter().map(|finding| finding.id.len()).max();
-        let width = width.unwrap_or_default();
-        for finding in &self.findings {
-            let (verdict, id) = (finding.verdict.name(), finding.id);
-            writeln!(f, "{verdict:<7}  {id:<width$}  {}", finding.evidence)?;
-            if !finding.remedy.is_empty() {
-                writeln!(f, "{:<9}{:<width$}  remedy: {}", "", "", finding.remedy)?;
-            }
-        }
-        Ok(())
+        lines(f, &self.findings, width.unwrap_or_default())
     }
+}
+
+/// A line for each finding, and one for its remedy.
+pub(crate) fn lines(f: &mut fmt::Formatter<'_>, findings: &[Finding], width: usize) -> fmt::Result {
+    for finding in findings {
+        let (verdict, id) = (finding.verdict.name(), finding.id);
+        writeln!(f, "{verdict:<7}  {id:<width$}  {}", finding.evidence)?;
+        if !finding.remedy.is_empty() {
+            writeln!(f, "{:<9}{:<width$}  remedy: {}", "", "", finding.remedy)?;
+        }
+    }
+    Ok(())
 }

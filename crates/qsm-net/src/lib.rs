@@ -69,6 +69,7 @@ mod shared_memory;
 mod socket;
 mod strategy;
 mod sys;
+mod tap;
 mod thread;
 mod waker;
 
@@ -92,6 +93,7 @@ pub use report::IoReport;
 pub use send::Gso;
 pub use shared_memory::{SharedMemory, futex_wait, futex_wake};
 pub use strategy::Strategy;
+pub use tap::{Seen, Tap};
 pub use thread::{
     Affinity, SHORT_SLICE, ThreadError, ThreadReport, ask_short_slice, pin_to_cpu, set_realtime,
 };

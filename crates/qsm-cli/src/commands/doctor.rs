@@ -1,4 +1,6 @@
-//! `qsm doctor`: a look at this host, with remedies, and changes that can be undone.
+//! `qsm doctor`: a look at this host, with remedies, and changes that can be undone; and between hosts.
+
+mod peers;
 
 use std::fs::OpenOptions;
 use std::io::{Write, stdout};
@@ -7,6 +9,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use self::peers::PeersArgs;
 use clap::Args;
 use qsm::admin::{Answer, NodeSocket, Question};
 use qsm::choose_interface;
@@ -26,6 +29,8 @@ const PATIENCE: Duration = Duration::from_secs(1);
     "qsm doctor                        the interface that a node would choose"
     "qsm doctor --interface eth1 --json"
     "qsm doctor --fix                  as root: say what will be changed, and change it"
+    "qsm doctor --listen               as root, on each host but one; and there:"
+    "qsm doctor --peers HOST,HOST      what passes between them, each way"
 ))]
 pub(crate) struct DoctorArgs {
     /// Network interface, by name or address [default: the most fitting one]
@@ -46,6 +51,8 @@ pub(crate) struct DoctorArgs {
     /// Receive buffer of each socket that the host should grant, bytes; with suffix k or M
     #[arg(long, value_name = "BYTES", default_value = "32M", value_parser = size)]
     pub(crate) receive_buffer: usize,
+    #[command(flatten)]
+    pub(crate) others: PeersArgs,
 }
 
 /// Runs the command.
@@ -53,6 +60,14 @@ pub(crate) struct DoctorArgs {
 /// # Errors
 /// [`Code::Unhealthy`] if there are faults; the host cannot be examined, or not be changed.
 pub(crate) fn run(args: &DoctorArgs) -> Result<(), Failure> {
+    match (args.others.listen, args.others.peers.is_empty()) {
+        (Some(address), _) => peers::serve(address),
+        (None, false) => peers::run(&args.others, args.json),
+        (None, true) => run_here(args),
+    }
+}
+
+fn run_here(args: &DoctorArgs) -> Result<(), Failure> {
     let interface = interface(args)?;
     let before = look(args, &interface)?;
     if !args.fix {

@@ -13,7 +13,7 @@ mod threads;
 
 pub use address::Place;
 pub use attach::AttachOptions;
-pub use network::{Multicast, NetworkOptions};
+pub use network::{Multicast, NetworkOptions, multicast};
 pub use node::NodeOptions;
 pub use quantity::{loss_ppm, seconds, size};
 pub use recording::RecordingOptions;

@@ -113,7 +113,11 @@ fn range(text: &str) -> Result<(IpAddr, u8), String> {
     Ok((first, prefix))
 }
 
-fn multicast(text: &str) -> Result<SocketAddr, String> {
+/// A multicast address and a port.
+///
+/// # Errors
+/// Not such an address.
+pub fn multicast(text: &str) -> Result<SocketAddr, String> {
     let Place { address, zone } = Place::parse(text)?;
     if zone.is_some() {
         return Err("say the interface by --interface, not after the address".to_owned());

@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
-/// Seconds with a fraction, as options take them.
+/// Seconds with a fraction, as options take them; also with the unit, as in `300s`.
 ///
 /// # Errors
 /// Not a number from 0 to a million.
 pub fn seconds(text: &str) -> Result<Duration, String> {
     let number: f64 = text
+        .trim_end_matches('s')
         .parse()
         .map_err(|_| "not a number of seconds".to_owned())?;
     if !(0.0..=1e6).contains(&number) {
@@ -66,6 +67,7 @@ mod tests {
         assert_eq!(loss_ppm("2%"), Ok(20_000));
         assert_eq!(loss_ppm("0.0001"), Ok(1));
         assert_eq!(seconds("1.5"), Ok(Duration::from_millis(1500)));
+        assert_eq!(seconds("300s"), Ok(Duration::from_secs(300)));
         assert!(seconds("-1").is_err() && seconds("NaN").is_err());
     }
 }
