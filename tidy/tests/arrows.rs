@@ -109,6 +109,8 @@ const TESTNET: &str = "qsm-testnet";
 const EDGES_ONLY: [&str; 4] = ["serde", "serde_json", "clap", "tokio"];
 const EDGES: [&str; 11] = [
     "qsm-object",
+const EDGES_ONLY: [&str; 5] = ["serde", "serde_json", "clap", "tokio", "tracing"];
+const EDGES: [&str; 10] = [
     "qsm-admin",
     "qsm-dash",
     "qsm-doctor",

@@ -31,7 +31,6 @@ mod stats;
 mod store;
 mod suggest;
 mod surroundings;
-mod utc;
 
 use std::env;
 use std::ffi::OsString;
@@ -40,6 +39,7 @@ use std::process::ExitCode;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use qsm_console::examples;
 use qsm_console::failure::Failure;
+use qsm_console::log::{self, LogFormat, LogOptions};
 use qsm_demo::DemoArgs;
 use qsm_measure::{BenchArgs, LatencyArgs};
 
@@ -140,12 +140,38 @@ pub fn main() -> ExitCode {
         .map(|word| word.to_string_lossy().into_owned())
         .collect();
     let settings = Settings::for_command(words.first());
-    match settings.and_then(|settings| run(&parse(&settings, &given, &words))) {
+    let (command, notices) = match settings {
+        Ok(settings) => {
+            let command = parse(&settings, &given, &words);
+            let notices = notices(&command);
+            (Ok(command), notices)
+        }
+        Err(failure) => (Err(failure), LogOptions::default()),
+    };
+    log::start(notices);
+    match command.and_then(|command| run(&command)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
-            eprintln!("{failure}");
+            match notices.log_format {
+                LogFormat::Text => eprintln!("{failure}"),
+                LogFormat::Json => failure.note(),
+            }
             failure.exit_code()
         }
+    }
+}
+
+/// How the notices of a command are to be written.
+fn notices(command: &Command) -> LogOptions {
+    match command {
+        Command::Pub(args) => args.node.network.notices,
+        Command::Sub(args) => args.node.network.notices,
+        Command::Engine(args) => args.node.network.notices,
+        Command::Gms(args) => args.network.notices,
+        Command::Bench(args) => args.notices(),
+        Command::Nodes(args) => args.list.node.network.notices,
+        Command::Groups(args) | Command::Regions(args) => args.node.network.notices,
+        _ => LogOptions::default(),
     }
 }
 

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use qsm::{Builder, Embedded, Flushed, Node, RequestError};
 use qsm_console::failure::Failure;
+use qsm_console::log::Note;
 use qsm_console::loopback;
 use qsm_console::options::{AttachOptions, NodeOptions, RecordingOptions};
 use qsm_console::solitude::Doubts;
@@ -44,7 +45,7 @@ pub(crate) fn start_own(
     if let Some(report) = node.io_report().ok().filter(|_| unasked)
         && let Some(line) = loopback::warning(&report.interface)
     {
-        eprintln!("qsm: {line}");
+        Note::warn("loopback", &line).say();
     }
     Ok(node)
 }

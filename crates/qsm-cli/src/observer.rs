@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use qsm_console::failure::{Code, Failure};
 use qsm_console::figures;
+use qsm_console::log::Note;
 use qsm_console::notice::Notices;
 
 /// Time between two looks.
@@ -38,7 +39,7 @@ impl Observer {
             loop {
                 notices.drain();
                 if let Some(line) = wait.line(Instant::now()) {
-                    eprintln!("qsm: {line}");
+                    Note::info("waiting", &line).say();
                 }
                 if ended.recv_timeout(LOOK) != Err(RecvTimeoutError::Timeout) {
                     notices.drain();

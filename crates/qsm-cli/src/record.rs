@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use crate::base64;
 use crate::frames;
-use crate::utc;
+use qsm_console::utc;
 
 /// How messages are told apart in the output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -7,6 +7,7 @@ use qsm::metrics::prometheus::Page;
 use qsm::metrics::{Object, json};
 use qsm::{Exporter, Node, Service, ServiceSnapshot, Snapshot};
 use qsm_console::failure::Failure;
+use qsm_console::log::Note;
 use qsm_console::options::{StatsFormat, StatsOptions};
 
 /// Of a node, or of this process at its engine. What cannot be had any more is left out.
@@ -84,7 +85,9 @@ fn serve(
         return Ok(None);
     };
     let exporter = Exporter::start(address, move || Ok(page()?.to_open_metrics()))?;
-    eprintln!("qsm: metrics are at {}", exporter.url());
+    let url = exporter.url();
+    let line = format!("metrics are at {url}");
+    Note::info("metrics", &line).address(&url).say();
     Ok(Some(exporter))
 }
 

@@ -378,7 +378,7 @@ fn a_peer_that_nobody_listens_at_is_named_and_the_others_are_examined() {
     }
     let mut lab = Lab::new().unwrap();
     let hosts = lab.add_hosts(3).unwrap();
-    let _listener = listen(&lab, hosts[1]);
+    let (listener, _said) = listen(&lab, hosts[1]);
     let names = [address(&lab, hosts[1]), address(&lab, hosts[2])];
     let report = Report::of(&peers(&lab, hosts[0], &names, &[]));
     report.assert_bad(&["10.78.0.3: reachable fault".to_owned()]);
@@ -386,4 +386,6 @@ fn a_peer_that_nobody_listens_at_is_named_and_the_others_are_examined() {
     let said = String::from_utf8_lossy(&alone.stderr);
     assert_eq!(alone.status.code(), Some(1), "{said}");
     assert!(said.contains("qsm doctor --listen"), "{said}");
+    listener.terminate();
+    assert_eq!(listener.output().status.code(), Some(0));
 }

@@ -223,3 +223,17 @@ fn an_address_that_another_has_is_an_error_with_a_remedy() {
     assert!(said.contains(&format!("127.0.0.1:{port}: another program listens there")));
     assert!(said.contains("qsm: remedy: choose another port"), "{said}");
 }
+
+#[test]
+fn the_ends_of_a_benchmark_are_asked_over_http() {
+    let cluster = Cluster::new();
+    let mut receiver = cluster.start(&["bench", "receive", "--metrics", "0"]);
+    let receivers = url(&Lines::of_stderr(&mut receiver.0));
+    let mut sender = cluster.start(&["bench", "send", "--duration", "60", "--metrics", "0"]);
+    let senders = url(&Lines::of_stderr(&mut sender.0));
+    assert_ne!(receivers, senders);
+    let pages = [&receivers, &senders].map(|url| curl(url));
+    for page in pages {
+        assert!(page.contains_key("qsm_node_messages_published_total"));
+    }
+}

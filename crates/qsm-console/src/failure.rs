@@ -4,6 +4,7 @@ use std::fmt;
 use std::io::{self, ErrorKind};
 use std::process::ExitCode;
 
+use crate::log::Note;
 use lab::LabError;
 use qsm::attach::{AttachError, ShareError};
 use qsm::{ExporterError, RecvError, RequestError, SendError, StartError};
@@ -84,6 +85,12 @@ impl Failure {
             Some((cause, remedy)) => Self::new(code, cause, remedy),
             None => Self::new(code, text, remedy),
         }
+    }
+
+    /// Says it as a notice, with its remedy.
+    pub fn note(&self) {
+        let note = Note::error("failed", &self.cause);
+        note.remedy(&self.remedy).say();
     }
 
     /// For `main`.

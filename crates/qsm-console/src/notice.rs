@@ -11,6 +11,7 @@ use crate::absence::Absences;
 use crate::away::Away;
 use crate::failure::Failure;
 use crate::figures::{count, counted};
+use crate::log::Note;
 use crate::names::{Asker, Names};
 use crate::options::NodeOptions;
 use crate::reach::Earshot;
@@ -146,7 +147,7 @@ impl Notices {
                 }
                 self.lost += other.missing();
                 if let Some(line) = loss(other, &self.names) {
-                    eprintln!("qsm: {line}");
+                    say_lost(other, &line, &self.names);
                 }
             }
         }
@@ -176,12 +177,14 @@ impl Notices {
         if self.unsaid == 0 || self.say_again.is_some_and(|at| now < at) {
             return;
         }
-        eprintln!(
-            "qsm: SLOW: {} dropped because they came faster than they were taken, {} in all; a larger \
+        let line = format!(
+            "SLOW: {} dropped because they came faster than they were taken, {} in all; a larger \
              --queue holds more",
             counted(self.unsaid, "message"),
             count(self.dropped)
         );
+        let note = Note::warn("dropped", &line);
+        note.messages(self.unsaid).say();
         self.unsaid = 0;
         self.say_again = now.checked_add(SLOW);
     }
@@ -209,29 +212,33 @@ impl Notices {
             }
             self.solitude.take(&event, now);
             if let Some(line) = self.away.take(&event, now) {
-                eprintln!("qsm: {line}");
+                Note::warn("away-here", &line).say();
             }
             if let Some((trouble, line)) = describe(&event, &self.names)
                 && (trouble || self.verbose)
             {
-                eprintln!("qsm: {line}");
+                match trouble {
+                    true => Note::warn(name_of(&event), &line).say(),
+                    false => Note::info(name_of(&event), &line).say(),
+                }
             }
         }
         self.ask_for_names();
         let known = self.asker.is_some().then_some(&self.names);
         while let Some(line) = self.earshot.next(now, known) {
-            eprintln!("qsm: {line}");
+            Note::warn("reach", &line).say();
         }
         if let Some(line) = self.away.look(now) {
-            eprintln!("qsm: {line}");
+            Note::warn("away-here", line).say();
         }
         if let Some(line) = self.silence.look(now) {
-            eprintln!("qsm: {line}");
+            Note::warn("service-lost", &line).say();
         }
         if let Some(discovery) = self.solitude.look(now)
             && others(&self.node) == Some(0)
         {
-            eprintln!("qsm: {}", still_alone(discovery, &Doubts::of(&self.node)));
+            let line = still_alone(discovery, &Doubts::of(&self.node));
+            Note::warn("alone", &line).say();
         }
     }
 
@@ -249,7 +256,7 @@ impl Notices {
     /// The node goes by the membership service there.
     fn goes_by(&mut self, address: SocketAddr) {
         if let Some(line) = self.named.as_mut().and_then(|named| named.look(address)) {
-            eprintln!("qsm: {line}");
+            Note::warn("other-service", &line).say();
         }
     }
 }
@@ -310,6 +317,43 @@ fn loss(missing: &Received, names: &Names) -> Option<String> {
             names.with_identity(lost.sender)
         )),
         _ => None,
+    }
+}
+
+/// Says what is lost, with group and sender where they are known.
+fn say_lost(missing: &Received, line: &str, names: &Names) {
+    let note = Note::warn("lost", line).messages(missing.missing());
+    match missing {
+        Received::Lost(lost) => {
+            let sender = names.with_identity(lost.sender);
+            note.group(&lost.group).sender(&sender).say();
+        }
+        _ => note.say(),
+    }
+}
+
+/// The stable name of an event.
+fn name_of(event: &Event) -> &'static str {
+    match event {
+        Event::AddressLost { .. } => "address-lost",
+        Event::Admitted { .. } => "admitted",
+        Event::Away { .. } => "away",
+        Event::Back { .. } => "back",
+        Event::Damaged(_) => "damaged",
+        Event::Deaf(_) | Event::Hears(_) => "reach",
+        Event::Dropped { .. } => "events-dropped",
+        Event::Excluded => "excluded",
+        Event::Moved { .. } => "moved",
+        Event::NotListening { .. } => "not-listening",
+        Event::RegionView { .. } => "region-view",
+        Event::ServiceEmbedded { .. } => "service-embedded",
+        Event::ServiceFound { .. } => "service-found",
+        Event::ServiceLost => "service-lost",
+        Event::ServiceNotEmbedded { .. } => "service-not-embedded",
+        Event::ServiceYielded => "service-yielded",
+        Event::Unconfirmed { .. } => "unconfirmed",
+        Event::Unserved(_) => "unserved",
+        _ => "other",
     }
 }
 

@@ -42,6 +42,7 @@ use std::time::Duration;
 use clap::{Args, Subcommand};
 use qsm_console::examples;
 use qsm_console::failure::Failure;
+use qsm_console::log::LogOptions;
 use qsm_console::stop::Stop;
 use serde_json::json;
 
@@ -93,6 +94,18 @@ enum BenchCommand {
     /// One process without the protocol
     #[command(hide = true)]
     Raw(raw::RawArgs),
+}
+
+impl BenchArgs {
+    /// How notices are to be written.
+    #[must_use]
+    pub fn notices(&self) -> LogOptions {
+        match &self.command {
+            Some(BenchCommand::Send(args)) => args.end.node.network.notices,
+            Some(BenchCommand::Receive(args)) => args.end.node.network.notices,
+            _ => LogOptions::default(),
+        }
+    }
 }
 
 /// Runs the command.

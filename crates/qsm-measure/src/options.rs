@@ -1,12 +1,14 @@
 //! The options that the commands of `qsm bench` share.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
-use qsm::Family;
+use qsm::{Builder, Embedded, Family, Node};
 use qsm_console::failure::Failure;
-use qsm_console::options::{NodeOptions, cores, loss_ppm, seconds, size};
+use qsm_console::log::Note;
+use qsm_console::options::{NodeOptions, cores, local_address, loss_ppm, seconds, size};
 
 use crate::clock::Clock;
 use crate::message::{PLAIN_BYTES, STAMPED_BYTES};
@@ -23,12 +25,42 @@ pub(crate) struct EndOptions {
     /// The other end is on this host and uses the monotonic clock
     #[arg(long, hide = true)]
     same_host: bool,
+    /// Serve what the node counts by HTTP while it runs, as of `qsm pub`; port 0: any, which a line on
+    /// stderr names
+    #[arg(long, value_name = "[ADDRESS:]PORT", value_parser = local_address)]
+    metrics: Option<SocketAddr>,
     /// The node.
     #[command(flatten)]
     pub(crate) node: NodeOptions,
 }
 
 impl EndOptions {
+    /// A node, which serves its metrics if asked to.
+    ///
+    /// # Errors
+    /// The options do not fit together.
+    pub(crate) fn builder(&self, spin: bool) -> Result<Builder, Failure> {
+        let builder = self.node.builder(Embedded::IfNoneFound)?.spin(spin);
+        Ok(match self.metrics {
+            Some(address) => builder.metrics(address),
+            None => builder,
+        })
+    }
+
+    /// Starts the node, and says where its metrics are.
+    ///
+    /// # Errors
+    /// It does not start.
+    pub(crate) fn start(builder: Builder) -> Result<Node, Failure> {
+        let node = builder.start()?;
+        if let Some(address) = node.metrics_address() {
+            let url = format!("http://{address}/metrics");
+            let line = format!("metrics are at {url}");
+            Note::info("metrics", &line).address(&url).say();
+        }
+        Ok(node)
+    }
+
     /// The clock that both ends read.
     #[must_use]
     pub(crate) fn clock(&self) -> Clock {

@@ -8,10 +8,11 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use qsm::{Delivery, Embedded, MessageRef, Publisher, Snapshot};
+use qsm::{Delivery, MessageRef, Publisher, Snapshot};
 use qsm_console::examples;
 use qsm_console::failure::Failure;
 use qsm_console::figures;
+use qsm_console::log::Note;
 use qsm_console::notice::Notices;
 use qsm_console::options::seconds;
 use qsm_console::progress::Progress;
@@ -91,15 +92,11 @@ pub(crate) fn run(args: &ReceiveArgs) -> Result<(), Failure> {
     let arrivals = args
         .stages
         .then(|| Arc::new(Arrivals::new(clock, args.groups)));
-    let mut builder = args
-        .end
-        .node
-        .builder(Embedded::IfNoneFound)?
-        .spin(args.spin);
+    let mut builder = args.end.builder(args.spin)?;
     if let Some(arrivals) = arrivals.clone() {
         builder = builder.tap(move |tapped| arrivals.see(&tapped));
     }
-    let node = builder.start()?;
+    let node = EndOptions::start(builder)?;
     let mut notices = Notices::new(&node, &args.end.node);
     let echo = match args.echo {
         true => {
@@ -145,7 +142,7 @@ pub(crate) fn run(args: &ReceiveArgs) -> Result<(), Failure> {
     let goodbye = node.shutdown(GOODBYE);
     notices.drain();
     if args.end.node.network.verbose && goodbye.is_err() {
-        eprintln!("qsm: the cluster did not hear the goodbye");
+        Note::info("goodbye", "the cluster did not hear the goodbye").say();
     }
     if args.end.json {
         say(&BenchReport::Received(Box::new(received)))

@@ -7,7 +7,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use qsm::{Embedded, FeedHandle, Node, Publisher, Pull, RegionRow, RequestError};
+use qsm::{FeedHandle, Node, Publisher, Pull, RegionRow, RequestError};
 use qsm_console::examples;
 use qsm_console::failure::Failure;
 use qsm_console::notice::Notices;
@@ -95,16 +95,12 @@ pub(crate) fn run(args: &SendArgs) -> Result<(), Failure> {
     let stop = Stop::on_signals()?;
     let clock = args.end.clock();
     let departures = Arc::new(Departures::new(clock));
-    let mut builder = args
-        .end
-        .node
-        .builder(Embedded::IfNoneFound)?
-        .spin(args.load.spin);
+    let mut builder = args.end.builder(args.load.spin)?;
     if args.rate.is_some() {
         let departures = Arc::clone(&departures);
         builder = builder.tap(move |tapped| departures.see(&tapped));
     }
-    let node = builder.start()?;
+    let node = EndOptions::start(builder)?;
     let mut notices = Notices::new(&node, &args.end.node);
     let mut sender = Sender::new(args, &node)?;
     let load = match args.rate {

@@ -11,6 +11,7 @@ use clap::Args;
 use qsm::{Family, RecvError, Service, ServiceEvent};
 use qsm_console::examples;
 use qsm_console::failure::{Code, Failure};
+use qsm_console::log::Note;
 use qsm_console::loopback;
 use qsm_console::options::{NetworkOptions, Place, StatsOptions};
 use qsm_console::stop::Stop;
@@ -110,15 +111,19 @@ impl Rival {
     /// Says on stderr that there are two.
     fn note(&mut self, event: &ServiceEvent) {
         match event {
-            ServiceEvent::Conflict { address, .. } => eprintln!(
-                "qsm: CONFLICT: another membership service of this cluster was started at {address}; \
-                 it gives way to this one; start only one"
-            ),
+            ServiceEvent::Conflict { address, .. } => {
+                let line = format!(
+                    "CONFLICT: another membership service of this cluster was started at {address}; \
+                     it gives way to this one; start only one"
+                );
+                let note = Note::warn("conflict", &line);
+                note.address(&address.to_string()).say();
+            }
             ServiceEvent::Yielded { to } => {
                 self.follows = Some(*to);
-                eprintln!(
-                    "qsm: this service gives way to the one at {to} and sends its nodes there"
-                );
+                let line =
+                    format!("this service gives way to the one at {to} and sends its nodes there");
+                Note::warn("yielded", &line).address(&to.to_string()).say();
             }
             _ => {}
         }
@@ -171,7 +176,7 @@ fn warn_of_loopback(args: &GmsArgs, address: IpAddr) {
     let interfaces = qsm::interfaces().unwrap_or_default();
     let chosen = interfaces.iter().find(|one| one.addr == address);
     if let Some(line) = chosen.filter(|_| !asked).and_then(loopback::warning) {
-        eprintln!("qsm: {line}");
+        Note::warn("loopback", &line).say();
     }
 }
 

@@ -12,6 +12,7 @@ use qsm::{Flushed, Node, Publisher, Receivers, RequestError, SendError};
 use qsm_console::examples;
 use qsm_console::failure::{Code, Failure};
 use qsm_console::figures::{self, counted};
+use qsm_console::log::Note;
 use qsm_console::names::Names;
 use qsm_console::notice::Notices;
 use qsm_console::options::{AttachOptions, NodeOptions, RecordingOptions, StatsOptions, seconds};
@@ -159,7 +160,8 @@ pub(crate) fn run(args: &PubArgs) -> Result<(), Failure> {
         gone: &gone,
         away: AwayReceivers(&flushed.away),
     };
-    eprintln!("{}; {}", work.summary(), reach.sentence());
+    let line = format!("{}; {}", work.summary(), reach.sentence());
+    Note::info("published", &line).say();
     gone.complete()?;
     reach.away.complete()
 }
@@ -565,6 +567,6 @@ impl<'a> Work<'a> {
             [one] => format!("group {}", one.group()),
             many => format!("{} groups", many.len()),
         };
-        format!("qsm: published {} to {groups}", self.figures())
+        format!("published {} to {groups}", self.figures())
     }
 }

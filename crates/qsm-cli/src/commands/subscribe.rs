@@ -10,6 +10,7 @@ use qsm::{GroupOptions, Message, Node, Received, RecvError, RequestError, Subscr
 use qsm_console::examples;
 use qsm_console::failure::{Code, Failure};
 use qsm_console::figures::{self, counted};
+use qsm_console::log::Note;
 use qsm_console::names::Names;
 use qsm_console::notice::Notices;
 use qsm_console::options::{
@@ -136,11 +137,12 @@ pub(crate) fn run(args: &SubArgs) -> Result<(), Failure> {
     let mut source =
         source.map_err(|error| node::not_entered(error, &node, &args.node, &args.attach))?;
     let here = Surroundings::of(&node, &args.node, &args.attach, &names);
-    eprintln!(
-        "qsm: subscribed to {} {}",
+    let line = format!(
+        "subscribed to {} {}",
         surroundings::groups(&args.groups),
         here.sentence()
     );
+    Note::info("subscribed", &line).say();
     output.name_senders(&node, names)?;
     let outcome = receive(args, &mut source, &mut output, &mut notices, &stop);
     let unread = if stop.is_asked() {
@@ -154,11 +156,12 @@ pub(crate) fn run(args: &SubArgs) -> Result<(), Failure> {
     let unwritten = unread.as_ref().map_or(0, |unread| *unread) + output.unwritten();
     if stop.is_asked() {
         let written = output.messages - output.unwritten();
-        eprintln!(
-            "qsm: asked to end: {} written, {} not",
+        let line = format!(
+            "asked to end: {} written, {} not",
             counted(written, "message"),
             figures::count(unwritten)
         );
+        Note::info("ending", &line).say();
     }
     drop(exporter);
     if let Some(format) = args.stats.format(args.node.network.verbose) {
@@ -394,10 +397,11 @@ impl Source {
         let followed = self.subscription.followed();
         let left_out = followed.map_or(0, |followed| followed.left_out);
         if left_out > self.told_left_out {
-            eprintln!(
-                "qsm: {left_out} groups so named are not received: there are too many, or they \
-                 were refused; name fewer"
+            let line = format!(
+                "{left_out} groups so named are not received: there are too many, or they were \
+                 refused; name fewer"
             );
+            Note::warn("left-out", &line).say();
         }
         self.told_left_out = left_out;
     }
@@ -529,7 +533,8 @@ impl Output {
                 counted(self.messages, "message"),
                 figures::bytes(self.bytes),
             );
-            eprintln!("qsm: received {count}, {bytes}");
+            let line = format!("received {count}, {bytes}");
+            Note::info("received", &line).messages(self.messages).say();
         }
         let written = self.write();
         let finished = self.spool.finish(|| self.is_over());

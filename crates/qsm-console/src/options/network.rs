@@ -8,6 +8,7 @@ use qsm::{ChannelOptions, DATA_PORT, Family};
 
 use super::address::Place;
 use super::quantity::seconds;
+use crate::log::LogOptions;
 
 /// Help of `--discovery`: in a doc comment the address would be taken for a link.
 const DISCOVERY_HELP: &str = "Multicast address at which membership services are announced and \
@@ -63,6 +64,9 @@ pub struct NetworkOptions {
     /// Say on stderr what happens, and at the end what was counted
     #[arg(long, short)]
     pub verbose: bool,
+    /// How notices are written
+    #[command(flatten)]
+    pub notices: LogOptions,
 }
 
 impl NetworkOptions {

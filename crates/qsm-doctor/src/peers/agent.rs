@@ -35,7 +35,7 @@ const REASONS: [&str; 9] = [
     "nic-ring",
 ];
 
-/// Serves leaders, one after the other, until it is stopped. Each is told of with its address.
+/// Serves leaders, one after the other, until it is stopped, also while one is served. Each is told of with its address.
 ///
 /// # Errors
 /// The socket cannot be used.
@@ -51,9 +51,19 @@ pub fn listen(
                 let from = from.ip().to_canonical();
                 told(&format!("examined by {from}"));
                 stream.set_nonblocking(false)?;
-                match session(stream) {
-                    Ok(()) => told(&format!("{from} is done")),
-                    Err(error) => told(&format!("{from} is gone: {error}")),
+                let served = thread::Builder::new().spawn(move || session(stream))?;
+                while !served.is_finished() && !stop.load(Ordering::Relaxed) {
+                    thread::sleep(TICK);
+                }
+                if !served.is_finished() {
+                    // Asked to end: the leader sees that it is alone.
+                    return Ok(());
+                }
+                match served.join() {
+                    Ok(Ok(())) => told(&format!("{from} is done")),
+                    Ok(Err(error)) => told(&format!("{from} is gone: {error}")),
+                    // It has said why.
+                    Err(_) => told(&format!("{from} cannot be served")),
                 }
             }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => thread::sleep(TICK),

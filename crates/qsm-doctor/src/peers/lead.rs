@@ -270,7 +270,7 @@ impl Stage {
         // Both are constants that a test reads.
         let usual = usual.parse().ok();
         let group = plan.group.or(usual);
-        let group = group.unwrap_or(SocketAddr::new(own, 0));
+        let group = group.unwrap_or_else(|| SocketAddr::new(own, 0));
         let since = SystemTime::now().duration_since(UNIX_EPOCH);
         Self {
             session: since.unwrap_or_default().subsec_nanos() ^ std::process::id() << 12,

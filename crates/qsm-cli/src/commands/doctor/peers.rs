@@ -55,7 +55,7 @@ pub(crate) fn serve(address: SocketAddr) -> Result<(), Failure> {
             "give another port, as in --listen 4486, and name it in --peers HOST:4486",
         )
     })?;
-    let port = socket.local_addr().map_or(address.port(), |at| at.port());
+    let port = socket.local_addr().unwrap_or(address).port();
     let at = if port == CONTROL_PORT {
         "HOST".to_owned()
     } else {

@@ -14,6 +14,7 @@ use clap::Args;
 use qsm::{Observer, RequestError};
 use qsm_console::examples;
 use qsm_console::failure::Failure;
+use qsm_console::log::Note;
 use qsm_console::options::{NodeOptions, seconds};
 use qsm_console::table::printable;
 use qsm_console::{loopback, solitude};
@@ -51,7 +52,7 @@ fn ask<T>(
         if unasked.take()
             && let Some(line) = loopback::warning(observer.interface())
         {
-            eprintln!("qsm: {line}");
+            Note::warn("loopback", &line).say();
         }
         question(observer)
     })

@@ -6,7 +6,7 @@ const SECONDS_PER_DAY: u64 = 86_400;
 
 /// `2026-11-25T02:10:07.000123Z`; times before 1970 are its beginning.
 #[must_use]
-pub(crate) fn rfc3339(time: SystemTime) -> String {
+pub fn rfc3339(time: SystemTime) -> String {
     let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
     let (days, second) = (
         since.as_secs() / SECONDS_PER_DAY,
