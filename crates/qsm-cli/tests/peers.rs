@@ -302,7 +302,7 @@ fn multicast_that_ends_because_nobody_asks_for_memberships_is_named() {
     let mut lab = Lab::with_switch(Switch::Querier).unwrap();
     let hosts = lab.add_hosts(2).unwrap();
     let fast = "ip link set dev switch type bridge mcast_query_interval 50 mcast_startup_query_interval 50 \
-                mcast_query_response_interval 20 mcast_membership_interval 800; \
+                mcast_query_response_interval 20 mcast_membership_interval 1500 mcast_igmp_version 3; \
                 ip link set dev switch type bridge mcast_querier 0; \
                 ip link set dev switch type bridge mcast_querier 1";
     switch(&lab, fast);
@@ -320,7 +320,7 @@ fn multicast_that_ends_because_nobody_asks_for_memberships_is_named() {
          nft add chain bridge t c '{ type filter hook output priority 0; }'; \
          nft add rule bridge t c ip protocol igmp drop",
     );
-    let report = examine(&lab, &hosts, &["--for", "14s"]);
+    let report = examine(&lab, &hosts, &["--for", "30s"]);
     report.assert_bad(&[bad(1, 2, "survival fault"), bad(2, 1, "survival fault")]);
     let said = report.said(1, 2, "survival");
     assert!(said.contains("nobody asked for memberships"), "{said}");
