@@ -5,8 +5,7 @@ use std::collections::BTreeMap;
 use tidy::{Manifest, Repository};
 
 /// A crate and the crates of this repository that it may depend on.
-const ARROWS: [(&str, &[&str]); 29] = [
-const ARROWS: [(&str, &[&str]); 26] = [
+const ARROWS: [(&str, &[&str]); 31] = [
     ("qsm-metrics", &[]),
     ("qsm-advise", &[]),
     ("qsm-dash", &[]),
@@ -53,10 +52,9 @@ const ARROWS: [(&str, &[&str]); 26] = [
         "qsm-measure",
         &["qsm", "qsm-net", "qsm-console", "qsm-processes", "qsm-lab"],
     ),
-    // `qsm lab` makes test hosts, `qsm sim` replays seeds, recordings and experiments, `qsm plan` plans, `qsm
-    // advise` calculates, and the wire crate has the numbers of nodes and groups that are planned.
-    // `qsm lab` makes test hosts, `qsm sim` replays seeds and experiments, `qsm plan` plans, `qsm
-    // advise` calculates, `qsm dash` shows pages, and the wire crate has the numbers of nodes and groups that are planned.
+    // `qsm lab` makes test hosts, `qsm sim` replays seeds, recordings and experiments, `qsm plan` plans,
+    // `qsm advise` calculates, `qsm dash` shows pages, `qsm sub` decodes objects, and the wire crate has
+    // the numbers of nodes and groups that are planned.
     (
         "qsm-cli",
         &[
@@ -106,11 +104,9 @@ const PURE: [&str; 7] = [
 /// The virtual network, which unit tests of all pure crates may use.
 const TESTNET: &str = "qsm-testnet";
 /// Foreign crates that only the edges may know.
-const EDGES_ONLY: [&str; 4] = ["serde", "serde_json", "clap", "tokio"];
-const EDGES: [&str; 11] = [
-    "qsm-object",
 const EDGES_ONLY: [&str; 5] = ["serde", "serde_json", "clap", "tokio", "tracing"];
-const EDGES: [&str; 10] = [
+const EDGES: [&str; 12] = [
+    "qsm-object",
     "qsm-admin",
     "qsm-dash",
     "qsm-doctor",

@@ -14,6 +14,7 @@ use qsm_console::failure::Failure;
 use qsm_console::figures::{bytes, counted, duration};
 use qsm_console::options::size;
 use qsm_console::table::printable;
+use qsm_console::utc;
 use qsm_record::{
     Audience, Deliver, Delivery, Ending, Input, Instant, Played, ReadError, Recording, Setup,
     Transmit, replay,
@@ -25,7 +26,6 @@ use super::show;
 use super::sketch::sketch;
 use crate::pcap::{Capture, Captured};
 use crate::record::{Format, Record};
-use crate::utc;
 
 /// Text that is gathered before it is written, bytes.
 const TEXT_BYTES: usize = 1 << 16;
@@ -318,6 +318,7 @@ impl Deliver for Writer<'_> {
             bytes: message.bytes,
             name: None,
             time: wall(self.setup, self.now),
+            schema: None,
         };
         let format = match self.args.json {
             true => Format::Json,
