@@ -89,7 +89,7 @@ impl<'a> Parser<'a> {
     fn fail<T>(&self, expected: &str) -> Result<T, SchemaError> {
         let found = self
             .peek()
-            .map_or("the end".to_owned(), |text| format!("`{text}`"));
+            .map_or_else(|| "the end".to_owned(), |text| format!("`{text}`"));
         let reason = format!("{found} where {expected} should be");
         Err(SchemaError {
             line: self.line(),
@@ -132,7 +132,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    fn number<T: std::str::FromStr>(&mut self, text: &str, what: &str) -> Result<T, SchemaError> {
+    fn number<T: std::str::FromStr>(&self, text: &str, what: &str) -> Result<T, SchemaError> {
         text.parse().map_err(|_| SchemaError {
             line: self.line(),
             reason: format!("`{text}` where {what} should be"),

@@ -59,7 +59,10 @@ impl<'a> Body<'a> {
             Form::F32 => {
                 let short = f32::from_le_bytes(self.chunk()?);
                 // As short as people wrote it: the digits of an f32 and no more.
-                let decimal = short.to_string().parse().unwrap_or(f64::from(short));
+                let decimal = short
+                    .to_string()
+                    .parse()
+                    .unwrap_or_else(|_| f64::from(short));
                 Ok(float(if short.is_finite() {
                     decimal
                 } else {

@@ -118,7 +118,11 @@ fn shown(object: &Everything) -> serde_json::Value {
     let mut shown = serde_json::to_value(narrow).unwrap();
     let hexadecimal = object.data.iter().map(|byte| format!("{byte:02x}"));
     shown["data"] = json!(hexadecimal.collect::<String>());
-    let text = |number: String| number.parse::<i64>().map_or(json!(number), |n| json!(n));
+    let text = |number: String| {
+        number
+            .parse::<i64>()
+            .map_or_else(|_| json!(number), |n| json!(n))
+    };
     shown["widest"] = match u64::try_from(object.widest) {
         Ok(number) => json!(number),
         Err(_) => json!(object.widest.to_string()),
