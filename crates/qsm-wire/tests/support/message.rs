@@ -46,14 +46,7 @@ pub fn to_service(dice: &mut Dice, variant: usize) -> ToService {
                 name: text(dice),
                 role: role(dice),
             }),
-            regions: dice.list(3, |dice| RegionReport {
-                region: RegionId(dice.u32()),
-                view: ViewNumber(dice.u32()),
-                channel: ChannelId(dice.u32()),
-                address: address(dice),
-                members: dice.list(4, member),
-                groups: dice.list(3, |dice| GroupId(dice.u32())),
-            }),
+            regions: dice.list(3, region_report),
             region_last: RegionId(dice.u32()),
             channel_last: ChannelId(dice.u32()),
             group_end: GroupId(dice.u32()),
@@ -147,6 +140,17 @@ fn answer(
         request: dice.u32(),
         result: result(dice),
     })
+}
+
+fn region_report(dice: &mut Dice) -> RegionReport {
+    RegionReport {
+        region: RegionId(dice.u32()),
+        view: ViewNumber(dice.u32()),
+        channel: ChannelId(dice.u32()),
+        address: address(dice),
+        members: dice.list(4, member),
+        groups: dice.list(3, |dice| GroupId(dice.u32())),
+    }
 }
 
 fn update(dice: &mut Dice) -> Update {
