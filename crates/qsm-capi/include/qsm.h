@@ -462,6 +462,7 @@ void qsm_subscription_free(qsm_subscription *subscription);
 #define QSM_START_UNICAST_PORTS 1013 // There are too few port numbers after the first.
 #define QSM_START_METRICS 1014 // The metrics cannot be served at the address.
 #define QSM_START_NO_SERVICE 1015 // A node without multicast has not been told where the membership service is.
+#define QSM_START_RECORDING 1016 // The file that the node was to be recorded to cannot be made.
 #define QSM_CLOSED_ENGINE_GONE 1101 // The shared engine has ended, or has cut this process off.
 #define QSM_CLOSED_IO 1102 // The operating system failed in a way that does not pass.
 #define QSM_CLOSED_PANICKED 1103 // An upcall, a feed or the node itself panicked.

@@ -321,6 +321,10 @@ fn pages() -> Vec<(String, PathBuf)> {
     ] {
         for entry in fs::read_dir(docs.join(folder)).unwrap() {
             let path = entry.unwrap().path();
+            // Pictures lie beside their pages.
+            if path.extension().is_none_or(|extension| extension != "md") {
+                continue;
+            }
             let name = path.strip_prefix(&docs).unwrap().display().to_string();
             found.push((name, path));
         }

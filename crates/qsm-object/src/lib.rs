@@ -44,6 +44,7 @@
 #![forbid(unsafe_code)]
 
 mod error;
+mod form;
 mod header;
 mod layout;
 mod parse;

@@ -3,15 +3,15 @@
 use std::collections::BTreeSet;
 
 use crate::error::SchemaError;
+use crate::form::{Definition, Field, Form, Forms, Type, Variant};
 use crate::header::Header;
-use crate::schema::{Definition, Field, Form, Schema, Type, Variant};
 use crate::token::{Token, tokens};
 
 /// Forms within forms of a text, at most: `[[[…]]]`.
 const DEPTH_MAX: usize = 32;
 
 /// Reads the text of a schema, and looks up its names.
-pub(crate) fn schema(text: &str) -> Result<Schema, SchemaError> {
+pub(crate) fn forms(text: &str) -> Result<Forms, SchemaError> {
     let tokens = tokens(text)?;
     let last = tokens.last().map_or(1, |token| token.line);
     let mut parser = Parser {
@@ -19,28 +19,28 @@ pub(crate) fn schema(text: &str) -> Result<Schema, SchemaError> {
         last,
         named: Vec::new(),
     };
-    let mut schema = Schema::default();
+    let mut forms = Forms::default();
     while parser.peek().is_some() {
-        parser.item(&mut schema)?;
+        parser.item(&mut forms)?;
     }
     for (name, line) in parser.named {
-        if !schema.definitions.contains_key(name) {
+        if !forms.definitions.contains_key(name) {
             let reason = format!("{name} is not defined; write `struct {name} {{ … }}` or `enum`");
             return Err(SchemaError { line, reason });
         }
     }
-    refuse_empty(&schema, last)?;
-    Ok(schema)
+    refuse_empty(&forms, last)?;
+    Ok(forms)
 }
 
 /// A list of structures without fields could be as long as it likes in no bytes at all, and a
 /// structure that always holds itself never ends: both are of structures that take no byte before
 /// something else does.
-fn refuse_empty(schema: &Schema, line: usize) -> Result<(), SchemaError> {
+fn refuse_empty(forms: &Forms, line: usize) -> Result<(), SchemaError> {
     let mut sized: BTreeSet<&str> = BTreeSet::new();
     loop {
         let before = sized.len();
-        for (name, definition) in &schema.definitions {
+        for (name, definition) in &forms.definitions {
             let takes = match definition {
                 Definition::Enum(variants) => !variants.is_empty(),
                 Definition::Struct(fields) => fields.iter().any(|field| match &field.form {
@@ -56,7 +56,7 @@ fn refuse_empty(schema: &Schema, line: usize) -> Result<(), SchemaError> {
             break;
         }
     }
-    match schema
+    match forms
         .definitions
         .keys()
         .find(|name| !sized.contains(&***name))
@@ -139,7 +139,7 @@ impl<'a> Parser<'a> {
         })
     }
 
-    fn item(&mut self, schema: &mut Schema) -> Result<(), SchemaError> {
+    fn item(&mut self, forms: &mut Forms) -> Result<(), SchemaError> {
         let line = self.line();
         let again = |name: &str| SchemaError {
             line,
@@ -149,7 +149,7 @@ impl<'a> Parser<'a> {
             Some("type") => {
                 let (header, kind) = self.message()?;
                 let name = kind.name.clone();
-                match schema.types.insert(header, kind) {
+                match forms.types.insert(header, kind) {
                     None => Ok(()),
                     Some(other) => Err(SchemaError {
                         line,
@@ -162,7 +162,7 @@ impl<'a> Parser<'a> {
             }
             Some("struct" | "enum") => {
                 let (name, definition) = self.definition()?;
-                let known = schema.definitions.insert(name.to_owned(), definition);
+                let known = forms.definitions.insert(name.to_owned(), definition);
                 known.map_or(Ok(()), |_| Err(again(name)))
             }
             _ => self.fail("`type`, `struct` or `enum`"),

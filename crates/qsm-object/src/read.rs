@@ -3,7 +3,7 @@
 use serde_json::{Map, Number, Value};
 
 use crate::error::Cause;
-use crate::schema::{Definition, Field, Form, Schema, Variant};
+use crate::form::{Definition, Field, Form, Forms, Variant};
 use crate::varint;
 
 /// Objects within objects, at most.
@@ -11,16 +11,16 @@ const DEPTH_MAX: usize = 64;
 
 /// A body that is being read from its front.
 pub(crate) struct Body<'a> {
-    schema: &'a Schema,
+    forms: &'a Forms,
     left: &'a [u8],
     /// Names of the fields that are being read, the outermost first.
     path: Vec<&'a str>,
 }
 
 impl<'a> Body<'a> {
-    pub(crate) fn new(schema: &'a Schema, bytes: &'a [u8]) -> Self {
+    pub(crate) fn new(forms: &'a Forms, bytes: &'a [u8]) -> Self {
         Self {
-            schema,
+            forms,
             left: bytes,
             path: Vec::new(),
         }
@@ -112,7 +112,7 @@ impl<'a> Body<'a> {
     }
 
     fn named(&mut self, name: &str) -> Result<Value, Cause> {
-        match self.schema.definitions.get(name) {
+        match self.forms.definitions.get(name) {
             Some(Definition::Struct(fields)) => self.fields(fields),
             Some(Definition::Enum(variants)) => self.variant(variants),
             // Names were looked up when the schema was read.

@@ -1,58 +1,12 @@
 //! What each number means.
 
-use std::collections::BTreeMap;
-
 use serde_json::Value;
 
 use crate::error::{Cause, ObjectError, SchemaError};
+use crate::form::Forms;
 use crate::header::Header;
 use crate::parse;
 use crate::read::Body;
-
-/// A form of values.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Form {
-    Bool,
-    /// Of so many bits.
-    Unsigned(u32),
-    Signed(u32),
-    F32,
-    F64,
-    Text,
-    Bytes,
-    Maybe(Box<Self>),
-    List(Box<Self>),
-    /// Of keys and values.
-    Map(Box<Self>, Box<Self>),
-    /// One that the schema names.
-    Named(String),
-}
-
-/// A form that the schema names.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Definition {
-    Struct(Vec<Field>),
-    Enum(Vec<Variant>),
-}
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Field {
-    pub(crate) name: String,
-    pub(crate) form: Form,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Variant {
-    pub(crate) name: String,
-    pub(crate) content: Option<Form>,
-}
-
-/// A type of messages.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Type {
-    pub(crate) name: String,
-    pub(crate) fields: Vec<Field>,
-}
 
 /// The types of messages that a text describes:
 ///
@@ -74,10 +28,7 @@ pub(crate) struct Type {
 /// `i128`, `f32`, `f64`, `string`, `bytes`, `T?`, `[T]`, `{K: V}` and names. A variant may have one
 /// content. The bytes are those of postcard for Rust's types of the same fields.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Schema {
-    pub(crate) types: BTreeMap<Header, Type>,
-    pub(crate) definitions: BTreeMap<String, Definition>,
-}
+pub struct Schema(Forms);
 
 /// An object, read by a schema.
 #[derive(Debug, Clone, PartialEq)]
@@ -99,12 +50,13 @@ impl Schema {
     /// # Errors
     /// [`SchemaError`] names the line.
     pub fn parse(text: &str) -> Result<Self, SchemaError> {
-        parse::schema(text)
+        parse::forms(text).map(Self)
     }
 
     /// Types, by number and version: their names.
     pub fn types(&self) -> impl Iterator<Item = (Header, &str)> {
-        self.types
+        self.0
+            .types
             .iter()
             .map(|(header, kind)| (*header, &*kind.name))
     }
@@ -115,11 +67,9 @@ impl Schema {
     /// [`ObjectError`]: it is of no type of the schema, or not what that says.
     pub fn read(&self, message: &[u8]) -> Result<Decoded<'_>, ObjectError> {
         let (header, bytes) = Header::split(message)?;
-        let kind = self
-            .types
-            .get(&header)
-            .ok_or_else(|| self.unknown(header))?;
-        let mut body = Body::new(self, bytes);
+        let kind = self.0.types.get(&header);
+        let kind = kind.ok_or_else(|| self.unknown(header))?;
+        let mut body = Body::new(&self.0, bytes);
         let value = body.fields(&kind.fields);
         let fault = |cause, path: &str| ObjectError::Body {
             place: format!("{} v{}{path}", kind.name, header.version),
@@ -142,7 +92,7 @@ impl Schema {
             .filter(|(known, _)| known.kind == found.kind)
             .collect();
         let Some((_, name)) = same.first() else {
-            let mut known: Vec<_> = self.types.keys().map(|header| header.kind).collect();
+            let mut known: Vec<_> = self.0.types.keys().map(|header| header.kind).collect();
             known.dedup();
             let found = found.kind;
             return ObjectError::UnknownType { found, known };
