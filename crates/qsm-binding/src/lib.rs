@@ -1,4 +1,4 @@
-//! What the interfaces for other languages share.
+//! Parts that the interfaces for other languages share.
 //!
 //! A call from another language costs more than a message does, and no thread of ours may run the
 //! language's own code: it could stand still there, for a collector or an interpreter's lock. So a

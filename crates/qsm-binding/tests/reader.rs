@@ -28,7 +28,7 @@ fn reader(node: &Node) -> (Reader, Publisher) {
     (reader, node.publisher("g").expect("a publisher"))
 }
 
-/// Whether the descriptor is readable, at last or now.
+/// Tells whether the descriptor is readable, at last or now.
 fn rings(reader: &Reader, patience: Duration) -> bool {
     let descriptor = reader.descriptor().expect("a descriptor is left");
     let descriptor = descriptor.as_fd();

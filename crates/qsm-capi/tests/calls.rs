@@ -1,4 +1,4 @@
-//! What the calls promise, beyond the examples.
+//! Promises of the calls, beyond the examples.
 
 use std::ffi::{CStr, CString};
 use std::ptr::{null, null_mut};

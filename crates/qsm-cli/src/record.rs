@@ -66,7 +66,7 @@ impl<'a> Record<'a> {
     }
 }
 
-/// What `--json` writes; `text` if the content is UTF-8, else `base64`; of an object that was decoded
+/// The line that `--json` writes; `text` if the content is UTF-8, else `base64`; of an object that was decoded
 /// neither.
 #[derive(Debug, Serialize)]
 struct Line<'a> {
@@ -84,7 +84,7 @@ struct Line<'a> {
     object: Option<Object<'a>>,
 }
 
-/// What `--decode` adds: an object, or why the message is none.
+/// Fields that `--decode` adds: an object, or why the message is none.
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
 enum Object<'a> {

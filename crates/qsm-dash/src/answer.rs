@@ -7,7 +7,7 @@ use axum::http::header::{
 };
 use axum::http::{HeaderName, Response, StatusCode};
 
-/// What the page may do: run its own scripts, ask this server, and make no HTML out of text.
+/// Rights of the page: run its own scripts, ask this server, and make no HTML out of text.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; \
                       img-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; \
                       require-trusted-types-for 'script'; trusted-types 'none'";

@@ -1,4 +1,4 @@
-//! Who may ask, and for what.
+//! Checks of who may ask, and for what.
 
 use std::fmt;
 use std::fs::File;

@@ -18,7 +18,7 @@ pub trait Source: Send + Sync + 'static {
 /// Knowledge after a look.
 #[derive(Debug, Clone)]
 pub struct Look {
-    /// What the membership service said, or why it said nothing.
+    /// Lists that the membership service gave, or why it said nothing.
     pub cluster: Result<Cluster, String>,
     /// Nodes of this host. They are shown to holders of the token alone.
     pub here: Vec<Row>,
@@ -46,9 +46,9 @@ pub struct Row {
     pub name: String,
     /// State.
     pub health: Health,
-    /// What is wrong.
+    /// The fault.
     pub trouble: Option<String>,
-    /// What to do.
+    /// The remedy.
     pub remedy: Option<String>,
     /// Everything else, by the names that the lists in JSON have.
     pub fields: Map<String, Value>,
@@ -115,7 +115,7 @@ pub struct HerePoint {
 }
 
 impl Point {
-    /// What those see who have no token.
+    /// Figures for those who have no token.
     pub(crate) fn public(self) -> Self {
         Self {
             here: HerePoint::default(),

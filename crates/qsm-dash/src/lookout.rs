@@ -19,7 +19,7 @@ const REST_MAX: Duration = Duration::from_secs(30);
 /// Changes that a slow browser may be behind; then it gets everything anew.
 const BEHIND_MAX: usize = 8;
 
-/// What browsers are told.
+/// Everything that browsers are told.
 #[derive(Debug)]
 pub(crate) struct Lookout {
     state: Mutex<State>,
@@ -28,7 +28,7 @@ pub(crate) struct Lookout {
     woken: Condvar,
 }
 
-/// Who watches.
+/// Browsers that watch.
 #[derive(Debug, Default)]
 struct Watched {
     watchers: usize,
@@ -152,7 +152,7 @@ impl Drop for Watcher {
 pub(crate) enum Told {
     /// Everything.
     Whole(String),
-    /// What differs from what was told before.
+    /// Differences from what was told before.
     Change(String),
 }
 

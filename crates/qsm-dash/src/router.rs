@@ -28,7 +28,7 @@ const NAME_BYTES_MAX: usize = 4096;
 /// Words for a token that is not the right one.
 const WRONG: &str = "this is not the token that `qsm dash` has said";
 
-/// What answers need.
+/// State that answers need.
 pub(crate) struct Desk {
     pub(crate) source: Arc<dyn Source>,
     pub(crate) lookout: Arc<Lookout>,

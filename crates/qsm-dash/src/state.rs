@@ -1,4 +1,4 @@
-//! What browsers know, and how that differs from one look to the next.
+//! Knowledge of browsers, and how that differs from one look to the next.
 
 use std::collections::VecDeque;
 
@@ -33,7 +33,7 @@ pub(crate) enum Rights {
     All,
 }
 
-/// What browsers know.
+/// Knowledge of browsers.
 #[derive(Debug, Default)]
 pub(crate) struct State {
     sequence: u64,

@@ -115,13 +115,13 @@ impl fmt::Display for ObjectError {
 
 impl std::error::Error for ObjectError {}
 
-/// What is wrong with the text of a schema.
+/// A fault in the text of a schema.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SchemaError {
     /// The line, from 1.
     pub line: usize,
-    /// What is wrong there, and what is expected.
+    /// The fault, and what is expected.
     pub reason: String,
 }
 

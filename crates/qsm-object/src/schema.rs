@@ -1,4 +1,4 @@
-//! What each number means.
+//! Meanings of the numbers.
 
 use serde_json::Value;
 

@@ -27,7 +27,7 @@ pub(crate) enum Closing {
     Said,
 }
 
-/// How long a closing node waits. Time for which it stood still does not count.
+/// Time for which a closing node waits. Time for which it stood still does not count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Patience {
     /// For receipts of what it has published,

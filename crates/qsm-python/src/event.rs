@@ -1,4 +1,4 @@
-//! What happens to a node.
+//! Events of a node.
 
 use pyo3::prelude::*;
 

@@ -16,7 +16,7 @@ use crate::wait::limit;
 #[derive(Debug)]
 pub(crate) struct Node(qsm::Node);
 
-/// What receivers have, as a flush found it.
+/// State of the receivers, as a flush found it.
 #[pyclass(frozen, module = "qsm")]
 #[derive(Debug)]
 pub(crate) struct Flushed(qsm::Flushed);
@@ -128,7 +128,7 @@ fn policy(name: &str) -> PyResult<Overflow> {
 
 #[pymethods]
 impl Flushed {
-    /// Whether every receiver is known to have everything.
+    /// True if every receiver is known to have everything.
     #[getter]
     fn complete(&self) -> bool {
         self.0.is_complete()

@@ -1,4 +1,4 @@
-//! What is missing between messages, as Python sees it.
+//! Notices of what is missing between messages, as Python sees it.
 
 use pyo3::prelude::*;
 use qsm::Received;

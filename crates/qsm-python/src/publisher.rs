@@ -26,7 +26,7 @@ fn with_bytes<T>(
     work(copied(message)?.as_bytes())
 }
 
-/// What a buffer holds now.
+/// A copy of what a buffer holds now.
 fn copied<'py>(message: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyBytes>> {
     // SAFETY: the object lives, and the interpreter's lock is held.
     if unsafe { ffi::PyObject_CheckBuffer(message.as_ptr()) } == 0 {

@@ -70,7 +70,7 @@ fn cut(taken: Arc<[Received]>) -> Vec<Piece> {
 
 #[pymethods]
 impl Reader {
-    /// What has come: a batch of at most `most` messages, or a notice of what is missing before the
+    /// Takes what has come: a batch of at most `most` messages, or a notice of what is missing before the
     /// next one; `None` if nothing is there. Raises what ended the subscription.
     fn take(&self, py: Python<'_>, most: usize) -> PyResult<Option<Py<PyAny>>> {
         let Some(Piece { taken, run }) = self.next_piece(py, most)? else {

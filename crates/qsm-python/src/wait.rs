@@ -28,7 +28,7 @@ pub(crate) fn limit(seconds: Option<f64>) -> PyResult<Duration> {
     Ok(limit.min(LONGEST))
 }
 
-/// Whether the descriptor is readable before the limit.
+/// Tells whether the descriptor is readable before the limit.
 pub(crate) fn readable(
     py: Python<'_>,
     descriptor: BorrowedFd<'_>,

@@ -27,7 +27,7 @@ impl core::error::Error for OpenError {
     }
 }
 
-/// What to do about a file that cannot be written.
+/// Remedy for a file that cannot be written.
 fn remedy(error: &io::Error) -> &'static str {
     match error.kind() {
         io::ErrorKind::NotFound => "make its folder first, or name another place",
@@ -86,7 +86,7 @@ impl fmt::Display for Stopped {
     }
 }
 
-/// How a recording ends.
+/// The end of a recording.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ending {
     /// The node ended.

@@ -86,7 +86,7 @@ impl Put for Vec<u8> {
 pub(crate) struct Fields<'a>(pub(crate) &'a [u8]);
 
 impl<'a> Fields<'a> {
-    /// Whether there is nothing more.
+    /// Tells whether there is nothing more.
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

@@ -21,7 +21,7 @@ pub struct Observed {
 /// Messages of one sender to one group.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ObservedFlow {
-    /// How many.
+    /// Number of them.
     pub messages: u64,
     /// Their bytes.
     pub bytes: u64,

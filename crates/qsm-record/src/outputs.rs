@@ -33,7 +33,7 @@ impl fmt::Display for Outputs {
 }
 
 impl Outputs {
-    /// Whether nothing came out.
+    /// Tells whether nothing came out.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.count == 0

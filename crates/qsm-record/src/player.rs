@@ -34,7 +34,7 @@ pub trait Audience: Deliver {
 
 impl<F: FnMut(Delivery<'_>)> Audience for F {}
 
-/// How a replay went.
+/// The outcome of a replay.
 #[derive(Debug)]
 pub struct Played {
     /// Inputs given.
@@ -70,9 +70,9 @@ pub struct Difference {
     pub at: Duration,
     /// In words.
     pub what: String,
-    /// What came out when it was recorded.
+    /// Digest of what came out when it was recorded.
     pub recorded: Outputs,
-    /// What came out now.
+    /// Digest of what came out now.
     pub replayed: Outputs,
     /// The message, if the state machine panicked now.
     pub panic: Option<String>,

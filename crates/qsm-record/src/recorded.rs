@@ -32,7 +32,7 @@ impl Recorded {
         }
     }
 
-    /// Whether it is being recorded.
+    /// Tells whether it is being recorded.
     #[must_use]
     pub fn is_recording(&self) -> bool {
         self.journal.is_some()

@@ -6,7 +6,7 @@ use qsm_wire::{Coverage, NodeId};
 
 use crate::fields::{Fields, Malformed, Put};
 
-/// What a recording begins with.
+/// The beginning of a recording.
 #[derive(Debug, Clone)]
 pub struct Setup {
     /// Version of the library that recorded it. Another one may decide otherwise.

@@ -13,7 +13,7 @@ pub(crate) struct Clock {
     drift_ppm: i32,
     /// For how long it has stood still, in its own time, nanoseconds.
     lost_ns: u64,
-    /// What it showed when it stood still, and for how long, as `lost_ns`.
+    /// Times that it showed when it stood still, and for how long, as `lost_ns`.
     stops: Vec<(Instant, u64)>,
 }
 
@@ -45,7 +45,7 @@ impl Clock {
         self.stops.push((shown, lost_ns));
     }
 
-    /// How long ago it showed this, with the times for which it has stood still since.
+    /// Time since it showed this, with the times for which it has stood still since.
     pub(crate) fn since(&self, shown: Instant, now: Instant) -> Duration {
         let stops = self.stops.iter().filter(|(stopped, _)| *stopped >= shown);
         let lost_ns = stops.map(|(_, lost_ns)| *lost_ns).sum();

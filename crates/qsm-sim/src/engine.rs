@@ -262,7 +262,7 @@ impl Engine {
         self.hosts[host].clock.local(self.now)
     }
 
-    /// How long ago a host's clock showed this, also where it has stood still since.
+    /// Time since a host's clock showed this, also where it has stood still since.
     pub(crate) fn since(&self, host: usize, shown: Instant) -> Duration {
         self.hosts[host].clock.since(shown, self.now)
     }

@@ -16,7 +16,7 @@ use super::tally::{Passage, Tally};
 use super::words::{Answer, Opened, Order, Told, VERSION, hear, say};
 use crate::{Verdict, Wishes, collect, examine};
 
-/// How often a listener looks whether it shall end.
+/// Pause between two looks of a listener for its end.
 const TICK: Duration = Duration::from_millis(100);
 /// Longest wait of the thread that receives, and so how old a count may be.
 const TURN: Duration = Duration::from_millis(10);
@@ -191,7 +191,7 @@ impl Sockets {
         counted
     }
 
-    /// What is wrong with this host, of what keeps packets back.
+    /// Faults of this host that keep packets back.
     fn examined(&self) -> Vec<Told> {
         let wished = self.wishes.receive_buffer;
         let Ok(facts) = collect(&self.interface.name, wished, Duration::ZERO) else {

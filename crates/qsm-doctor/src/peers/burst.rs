@@ -11,7 +11,7 @@ use super::words::{Burst, Part, Sent};
 const DATAGRAMS_MAX: u32 = 8192;
 /// Longest time between two calls.
 const GAP_MAX: Duration = Duration::from_millis(100);
-/// How long a full send buffer is waited for.
+/// Time for which a full send buffer is waited for.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Sends probes out of a socket of their own: a firewall that lets answers pass takes none for one.

@@ -1,4 +1,4 @@
-//! What a network card says that it lost.
+//! Losses that a network card counts.
 
 use std::fs;
 

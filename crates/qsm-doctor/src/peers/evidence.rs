@@ -1,4 +1,4 @@
-//! What an examination of peers has seen, before it is judged.
+//! Evidence of an examination of peers, before it is judged.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
@@ -21,7 +21,7 @@ pub struct Peer {
     pub unicast: SocketAddr,
     /// Why packets are not seen at its card.
     pub blind: Option<String>,
-    /// What its own examination says of checks that keep packets back: id, evidence and remedy.
+    /// Verdicts of its own examination of checks that keep packets back: id, evidence and remedy.
     pub faults: Vec<Fault>,
     /// Queries for memberships that came, of IGMP or MLD.
     pub queries: u64,
@@ -34,9 +34,9 @@ pub struct Peer {
 pub struct Fault {
     /// The check.
     pub id: String,
-    /// What was seen.
+    /// The evidence.
     pub evidence: String,
-    /// What to do.
+    /// The remedy.
     pub remedy: String,
 }
 
@@ -59,7 +59,7 @@ pub enum Kind {
     After(Duration),
 }
 
-/// What came of the probes of a kind on their way from one peer to another.
+/// Outcome of the probes of a kind on their way from one peer to another.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Course {
     /// Datagrams that were to be sent.
@@ -107,12 +107,12 @@ pub struct Path {
     pub from: usize,
     /// Place of the receiver.
     pub to: usize,
-    /// What came of each kind of probes, by each way.
+    /// Outcome of each kind of probes, by each way.
     pub courses: BTreeMap<(Way, Kind), Course>,
 }
 
 impl Path {
-    /// What came of these probes.
+    /// Outcome of these probes.
     #[must_use]
     pub fn course(&self, way: Way, kind: Kind) -> Option<&Course> {
         self.courses.get(&(way, kind))
@@ -141,6 +141,6 @@ pub struct Evidence {
     pub absent: Vec<Absent>,
     /// Each sender with each receiver.
     pub paths: Vec<Path>,
-    /// How long memberships and queries were watched.
+    /// Time for which memberships and queries were watched.
     pub watched: Duration,
 }

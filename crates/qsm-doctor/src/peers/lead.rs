@@ -19,20 +19,20 @@ pub const PEERS_MAX: usize = 16;
 pub const GROUP: [&str; 2] = ["239.192.83.78:4484", "[ff15::8000:534e]:4484"];
 /// Hops that are allowed, one after the other; those of nodes among them.
 pub(crate) const HOPS: [u8; 6] = [1, 2, 4, 8, HOPS_OF_NODES, 64];
-/// What nodes allow.
+/// Limits of nodes.
 pub(crate) const HOPS_OF_NODES: u8 = qsm_net::TTL_DEFAULT;
 
-/// How long a peer has to answer at first.
+/// Time that a peer has for its first answer.
 const CONNECT_MAX: Duration = Duration::from_secs(3);
-/// How long it has for each answer.
+/// Time that it has for each answer.
 const ANSWER_MAX: Duration = Duration::from_secs(30);
-/// How long memberships may take until they are known.
+/// Time that memberships may take until they are known.
 const WARM_UP_MAX: Duration = Duration::from_millis(1500);
 /// Rounds of the watch, also where the examination has taken longer than that.
 const ROUNDS_MIN: u32 = 3;
 /// Time after the last arrival until nothing more is waited for.
 const SILENCE: Duration = Duration::from_millis(250);
-/// How often counts are asked for.
+/// Pause between two questions for counts.
 const TICK: Duration = Duration::from_millis(15);
 /// Small probes: more than a loss of one in a hundred can hide in.
 const SINGLES: Part = Part {
@@ -49,7 +49,7 @@ const SIZES: u32 = 64;
 /// Copies of each size, so that a loss here and there does not look like a limit.
 const COPIES: u32 = 6;
 
-/// Who is examined, and how.
+/// Peers to be examined, and how.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Plan {
     /// The peers beside this host: names or addresses, with the port if it is not [`CONTROL_PORT`].
@@ -58,7 +58,7 @@ pub struct Plan {
     pub group: Option<SocketAddr>,
     /// Port of unicast; 0 lets the kernel choose.
     pub port: u16,
-    /// How long memberships and queries are watched.
+    /// Time for which memberships and queries are watched.
     pub watch: Duration,
 }
 
@@ -200,7 +200,7 @@ impl Seat {
         LeadError::Gone(self.name.clone(), error)
     }
 
-    /// What was expected of an answer, or why the peer is of no more use.
+    /// The expectation of an answer, or why the peer is of no more use.
     fn expect<T>(
         &mut self,
         order: &Order,
@@ -518,7 +518,7 @@ impl Stage {
     }
 }
 
-/// What is to be sent.
+/// Probes to be sent.
 fn parts(kind: Kind, mtu: u32, headers: u32) -> Vec<Part> {
     // The largest that IP has; interfaces of the host itself have more.
     let mtu = mtu.min(65_535);

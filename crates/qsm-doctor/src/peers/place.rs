@@ -153,7 +153,7 @@ impl<'a> Ends<'a> {
         }
     }
 
-    /// What to do about it, for datagrams to this address.
+    /// The remedy, for datagrams to this address.
     pub(crate) fn remedy(&self, place: &Place, target: SocketAddr) -> String {
         let (from, to) = (self.from, self.to);
         let known = |peer: &Peer, ids: &[&str]| hint(peer, ids);

@@ -1,6 +1,6 @@
 //! The head of a probe: a datagram whose way is known from itself alone.
 
-/// What each probe begins with. Packets of nodes begin otherwise.
+/// The beginning of each probe. Packets of nodes begin otherwise.
 pub(crate) const MARK: [u8; 4] = *b"qsDr";
 /// The head's length, and the least payload of a probe.
 pub(crate) const HEAD_BYTES: usize = 24;
@@ -71,7 +71,7 @@ impl Head {
     }
 }
 
-/// What a tap saw.
+/// Counts of what a tap saw.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Passed {
     /// So many probes of this kind, in one packet.

@@ -1,4 +1,4 @@
-//! What came of each step at a host.
+//! Outcome of each step at a host.
 
 use std::collections::BTreeMap;
 
@@ -72,7 +72,7 @@ impl Tally {
         }
     }
 
-    /// What came of a step so far.
+    /// Outcome of a step so far.
     pub(crate) fn counted(&self, step: u32) -> Counted {
         let known = self.steps.get(&step);
         Counted {

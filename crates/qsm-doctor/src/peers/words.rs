@@ -14,7 +14,7 @@ pub(crate) const VERSION: u32 = 1;
 /// Longest line, bytes.
 const LINE_MAX: u64 = 256 << 10;
 
-/// What a listener is told to do.
+/// Orders to a listener.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Order {
     /// Opens sockets and taps; [`Answer::Opened`].
@@ -43,22 +43,22 @@ pub(crate) enum Order {
     Examine,
 }
 
-/// What a listener says.
+/// Answers of a listener.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Answer {
     /// Sockets are open.
     Opened(Opened),
     /// Probes were sent.
     Sent(Sent),
-    /// What came of a step.
+    /// Outcome of a step.
     Counted(Counted),
-    /// What is wrong with the host.
+    /// The faults of the host.
     Examined(Vec<Told>),
     /// The order cannot be carried out; the session is over.
     Refused(String),
 }
 
-/// What a listener has opened.
+/// Ports that a listener has opened.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Opened {
     /// Name of its host.
@@ -95,13 +95,13 @@ pub(crate) struct Burst {
 pub(crate) struct Part {
     /// Payload of each, bytes.
     pub(crate) bytes: u32,
-    /// How many times.
+    /// Number of times.
     pub(crate) calls: u32,
     /// Datagrams that leave in one call.
     pub(crate) train: u32,
 }
 
-/// What became of a [`Burst`] at its sender.
+/// Outcome of a [`Burst`] at its sender.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Sent {
     /// Datagrams that the system took.
@@ -110,7 +110,7 @@ pub(crate) struct Sent {
     pub(crate) refused: Option<String>,
 }
 
-/// What became of a step at a host.
+/// Outcome of a step at a host.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Counted {
     /// Probes that the right socket received.
@@ -149,9 +149,9 @@ pub(crate) struct Since {
 pub(crate) struct Told {
     /// The check.
     pub(crate) id: String,
-    /// What was seen.
+    /// The evidence.
     pub(crate) evidence: String,
-    /// What to do.
+    /// The remedy.
     pub(crate) remedy: String,
 }
 
