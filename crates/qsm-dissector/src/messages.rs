@@ -188,6 +188,23 @@ pub(crate) const GROUP_ROWS: Field = list("group_rows", &A_GROUP_ROW, "groups").
 /// Rows of a list.
 pub(crate) const REGION_ROWS: Field = list("region_rows", &A_REGION_ROW, "regions").drawn("rows");
 
+const GROUP_START: &[Field] = &[GROUP, VIEW];
+const A_GROUP_START: Field = Field::new("group_start", Shape::Record(GROUP_START), "a group");
+const FILTER: &[Field] = &[
+    ORIGIN,
+    list(
+        "unwanted",
+        &GROUP,
+        "groups that the member does not receive",
+    ),
+    list(
+        "since",
+        &A_GROUP_START,
+        "groups received since a later view",
+    ),
+];
+const A_FILTER: Field = Field::new("filter", Shape::Record(FILTER), "a member");
+
 /// Updates in a Batch.
 pub const UPDATES: &[Variant] = &[
     variant(1, "Named", &[GROUP, NAME]),
@@ -210,6 +227,19 @@ pub const UPDATES: &[Variant] = &[
     variant(6, "Settled", &[REGION, VIEW, SENDERS]),
     variant(7, "Second", &[ADDRESS, SECOND]),
     variant(8, "Sources", &[REGION, SENDERS]),
+    variant(
+        9,
+        "Filters",
+        &[
+            REGION,
+            flag("whole", "it replaces all that was said of the region"),
+            list(
+                "filters",
+                &A_FILTER,
+                "members that do not receive all groups",
+            ),
+        ],
+    ),
 ];
 const UPDATE: Field = Field::new("update", Shape::Choice(UPDATES), "a change");
 

@@ -17,7 +17,7 @@ pub use self::member::{AwayReason, Member, Sender};
 pub use self::request::{
     About, GroupReport, Hello, QueryKind, Rates, RegionReport, Role, Strain, ToService,
 };
-pub use self::update::{Update, ViewStep};
+pub use self::update::{GroupStart, MemberFilter, Update, ViewStep};
 
 /// Largest membership message, bytes. 100,000 group names of 40 bytes fit.
 pub const MESSAGE_BYTES_MAX: usize = 8 << 20;

@@ -9,9 +9,9 @@ mod support;
 use std::net::SocketAddr;
 
 use qsm_wire::membership::{
-    About, Answer, AnswerRows, AwayReason, FromService, GroupReport, GroupRow, Hello, Member,
-    NodeRow, QueryKind, Rates, RegionReport, RegionRow, Role, Sender, Strain, ToService, Update,
-    ViewStep,
+    About, Answer, AnswerRows, AwayReason, FromService, GroupReport, GroupRow, GroupStart, Hello,
+    Member, MemberFilter, NodeRow, QueryKind, Rates, RegionReport, RegionRow, Role, Sender, Strain,
+    ToService, Update, ViewStep,
 };
 use qsm_wire::{
     Ack, Beacon, CatchUp, ChannelId, Chunk, Coverage, DataHeader, FrameHead, GroupId, GroupNumbers,
@@ -670,10 +670,22 @@ fn a_batch_with_every_update() {
                 address: member().address,
             }],
         },
+        Update::Filters {
+            region: RegionId(4),
+            whole: true,
+            members: vec![MemberFilter {
+                origin: PEER,
+                unwanted: vec![GroupId(7)],
+                since: vec![GroupStart {
+                    group: GroupId(8),
+                    view: ViewNumber(6),
+                }],
+            }],
+        },
     ];
     assert_from_service(
         &FromService::Batch { number: 9, updates },
-        "02 0900000000000000 08000000
+        "02 0900000000000000 09000000
          01 07000000 0100 67
          02 04000000 0a000000 04 0a4e0001 8311 01000000 07000000
          03 04000000 06000000 05000000
@@ -685,7 +697,9 @@ fn a_batch_with_every_update() {
          05 9900000000000000 02000000
          06 04000000 06000000 01000000 9900000000000000 02000000 04 0a4e0001 8311
          07 04 0a4e0001 8311 04 0a4f0001 8311
-         08 04000000 01000000 9900000000000000 02000000 04 0a4e0001 8311",
+         08 04000000 01000000 9900000000000000 02000000 04 0a4e0001 8311
+         09 04000000 01 01000000 9900000000000000 02000000
+            01000000 07000000 01000000 08000000 06000000",
     );
 }
 

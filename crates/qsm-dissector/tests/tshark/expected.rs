@@ -4,8 +4,8 @@
 use std::net::SocketAddr;
 
 use qsm_wire::membership::{
-    About, Answer, AnswerRows, AwayReason, FromService, GroupRow, Hello, Member, NodeRow,
-    QueryKind, Rates, RegionReport, RegionRow, Role, Sender, ToService, Update, ViewStep,
+    About, Answer, AnswerRows, AwayReason, FromService, GroupRow, Hello, Member, MemberFilter,
+    NodeRow, QueryKind, Rates, RegionReport, RegionRow, Role, Sender, ToService, Update, ViewStep,
 };
 use qsm_wire::{
     Ack, Body, Data, Heartbeat, Marks, NumbersQuery, Origin, Packet, Part, Ranges, Request,
@@ -656,7 +656,28 @@ fn of_update(sheet: &mut Sheet, update: &Update) {
             sheet.put("region", region);
             of_senders(sheet, senders);
         }
+        Update::Filters {
+            region,
+            whole,
+            members,
+        } => {
+            sheet.put("update", 9);
+            sheet.put("region", region);
+            sheet.put("whole", u8::from(*whole));
+            members.iter().for_each(|member| of_filter(sheet, member));
+        }
         other => panic!("{other:?} is compared nowhere"),
+    }
+}
+
+fn of_filter(sheet: &mut Sheet, member: &MemberFilter) {
+    sheet.origin("origin", member.origin);
+    for group in &member.unwanted {
+        sheet.put("group", group);
+    }
+    for start in &member.since {
+        sheet.put("group", start.group);
+        sheet.put("view", start.view);
     }
 }
 

@@ -87,9 +87,42 @@ pub enum Update {
         /// Nodes that are not members.
         senders: Vec<Sender>,
     },
+    /// Of a region whose members have different groups: who does not receive what (R-VIEW-16). Of a
+    /// member that no such update names, all groups of the region are received.
+    Filters {
+        /// The region.
+        region: RegionId,
+        /// It replaces all that was said of the region; else what was said of these members.
+        whole: bool,
+        /// Members.
+        members: Vec<MemberFilter>,
+    },
+}
+
+/// Groups of a region that a member of it does not receive, or not since it came.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MemberFilter {
+    /// The member.
+    pub origin: Origin,
+    /// Of the groups that the told node publishes to there, those that the member does not receive;
+    /// ascending.
+    pub unwanted: Vec<GroupId>,
+    /// Groups that it receives from a later view on than that in which it came; ascending.
+    pub since: Vec<GroupStart>,
+}
+
+/// The first view in which a member receives a group.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct GroupStart {
+    /// The group.
+    pub group: GroupId,
+    /// What is sent to it in this view and in later ones is received.
+    pub view: ViewNumber,
 }
 
 record! { ViewStep { region, view, base, removed, leaving, changed, added } }
+record! { GroupStart { group, view } }
+record! { MemberFilter { origin, unwanted, since } }
 
 message! { Update [3 => View] {
     1 => Named { group, name },
@@ -99,4 +132,5 @@ message! { Update [3 => View] {
     6 => Settled { region, view, senders },
     7 => Second { address, second },
     8 => Sources { region, senders },
+    9 => Filters { region, whole, members },
 } }

@@ -1,9 +1,9 @@
 //! Random membership messages of every variant.
 
 use qsm_wire::membership::{
-    About, Answer, AnswerRows, AwayReason, FromService, GroupReport, GroupRow, Hello, Member,
-    NodeRow, QueryKind, Rates, RegionReport, RegionRow, Role, Sender, Strain, ToService, Update,
-    ViewStep,
+    About, Answer, AnswerRows, AwayReason, FromService, GroupReport, GroupRow, GroupStart, Hello,
+    Member, MemberFilter, NodeRow, QueryKind, Rates, RegionReport, RegionRow, Role, Sender, Strain,
+    ToService, Update, ViewStep,
 };
 use qsm_wire::{ChannelId, GroupId, Incarnation, RegionId, ViewNumber};
 
@@ -154,7 +154,7 @@ fn region_report(dice: &mut Dice) -> RegionReport {
 }
 
 fn update(dice: &mut Dice) -> Update {
-    match dice.below(8) {
+    match dice.below(9) {
         0 => Update::Named {
             group: GroupId(dice.u32()),
             name: text(dice),
@@ -194,6 +194,18 @@ fn update(dice: &mut Dice) -> Update {
             senders: dice.list(3, |dice| Sender {
                 origin: origin(dice),
                 address: address(dice),
+            }),
+        },
+        7 => Update::Filters {
+            region: RegionId(dice.u32()),
+            whole: dice.flag(),
+            members: dice.list(3, |dice| MemberFilter {
+                origin: origin(dice),
+                unwanted: dice.list(4, |dice| GroupId(dice.u32())),
+                since: dice.list(3, |dice| GroupStart {
+                    group: GroupId(dice.u32()),
+                    view: ViewNumber(dice.u32()),
+                }),
             }),
         },
         _ => Update::Dead {
